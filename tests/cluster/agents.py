@@ -64,10 +64,10 @@ class Agent(Daemon):
 
     def answers(self):
         with contextlib.suppress(OSError):
-            return self.ask("GET", "/v1/ipam/healthy")[0] == 200
+            return self.request("GET", "/v1/ipam/healthy")[0] == 200
         return False
 
-    def ask(self, method, target, body=None, timeout=60):
+    def request(self, method, target, body=None, timeout=60):
         c = Connection(self.socket, timeout)
         try:
             headers = {} if body is None else {"Content-Type": "application/json"}
@@ -79,7 +79,7 @@ class Agent(Daemon):
             c.close()
 
     def ok(self, *args, **kw):
-        status, answer = self.ask(*args, **kw)
+        status, answer = self.request(*args, **kw)
         assert status == 200, (status, answer, self.log.read_text()[-3000:])
         return answer
 
@@ -88,7 +88,7 @@ class Agent(Daemon):
     def add(self, pod, ifname="eth0", container=None, timeout=60, **more):
         """The request of Spiderpool's plugin, for one interface."""
         meta = pod["metadata"]
-        return self.ask("POST", "/v1/ipam/ip", {
+        return self.request("POST", "/v1/ipam/ip", {
             "containerID": container or meta["uid"][:12], "ifName": ifname, "netNamespace": "/var/run/netns/x",
             "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"], **more},
             timeout=timeout)
@@ -102,7 +102,7 @@ class Agent(Daemon):
     def plan(self, pod, *pools, container=None, timeout=60, **more):
         """unirail's request, for all rails."""
         meta = pod["metadata"]
-        return self.ask("POST", "/v1/unirail/pods/plan", {
+        return self.request("POST", "/v1/unirail/pods/plan", {
             "containerID": container or meta["uid"][:12], "netNamespace": "/var/run/netns/x",
             "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"],
             "rails": [{"ifName": f"net{i + 1}", "defaultIPv4IPPool": [p] if isinstance(p, str) else p}
@@ -123,7 +123,7 @@ def addresses(answer):
 def by_name(agent, pod, pool, *ips):
     """unirail's request, for these addresses of a pool."""
     meta = pod["metadata"]
-    return agent.ask("POST", "/v1/unirail/pods/plan", {
+    return agent.request("POST", "/v1/unirail/pods/plan", {
         "containerID": meta["uid"][:12], "netNamespace": "/var/run/netns/x", "podNamespace": meta["namespace"],
         "podName": meta["name"], "podUID": meta["uid"],
         "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool], "addresses": ips}]})

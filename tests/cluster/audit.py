@@ -50,13 +50,13 @@ class Audited:
         token.write_text(self.cluster.token("unirail", self.name))
         return self.cluster.kubeconfig(path, {"tokenFile": token})
 
-    def granted(self):
+    def permissions(self):
         found = {(g, r, v) for o in yaml.safe_load_all(self.manifest.read_text()) if o["kind"] in ("ClusterRole", "Role")
                  for rule in o["rules"] for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]}
         assert found, "no role"
         return found
 
-    def asked(self):
+    def requested(self):
         """The sets of (group, resource, verb) of successful requests, and of refused ones."""
         done, refused = set(), set()
         for line in self.log.read_text().splitlines():
@@ -69,13 +69,13 @@ class Audited:
         return done, refused
 
     def check(self, but=()):
-        """Every granted permission was used, and no other was requested. A watch is in the log when it ends."""
+        """Every permission of the role was used, and no other was requested. A watch is in the log when it ends."""
         def all_used():
-            unused = self.granted() - self.asked()[0] - set(but)
+            unused = self.permissions() - self.requested()[0] - set(but)
             assert not unused, unused
             return True
 
         wait(all_used, "each permission of the role is used")
-        done, refused = self.asked()
+        done, refused = self.requested()
         assert not refused, refused
-        assert done - self.granted() == set()
+        assert done - self.permissions() == set()

@@ -166,12 +166,12 @@ static int lead(char **argv)
 
 /* --- events --- */
 
-static void look(void *arg)
+static void check(void *arg)
 {
 	struct kube_events *s = arg;
 
 	if (kube_events_waiting(s))
-		loop_add_timer(loop, 20, look, s);
+		loop_add_timer(loop, 20, check, s);
 	else
 		loop_stop(loop, 0);
 }
@@ -198,7 +198,7 @@ static int events(char **argv)
 							.reason = "Testing",
 							.message = message});
 	}
-	look(s);
+	check(s);
 	loop_run(loop);
 	kube_events_free(s);
 	return 0;

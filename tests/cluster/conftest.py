@@ -109,7 +109,7 @@ def agent(mine, nodes, closing, tmp_path):
 
     made = []
     yield start
-    assert not [line for one in made for line in one.said("unirail allows an agent")]
+    assert not [line for one in made for line in one.logged("unirail allows an agent")]
 
 
 @pytest.fixture(scope="module")

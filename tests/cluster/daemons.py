@@ -79,9 +79,9 @@ class Daemon:
     def lines(self):
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
-    def said(self, contains):
+    def logged(self, contains):
         """The log's lines with this text."""
         return [x for x in self.lines() if contains in x["msg"] + " " + x.get("error", "")]
 
     def wait_logged(self, contains, seconds=30):
-        return report.wait(lambda: self.said(contains), f"{self.title} logs '{contains}'", seconds)
+        return report.wait(lambda: self.logged(contains), f"{self.title} logs '{contains}'", seconds)

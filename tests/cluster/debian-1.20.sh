@@ -4,7 +4,7 @@
 # after debian.sh. fetch leaves Go, the source and what it compiled (1.4 GB) for fetch-kubelet, which removes them.
 
 # shellcheck disable=SC2154 # cache: of who sources it
-# shellcheck disable=SC2034 # for who sources it
+# shellcheck disable=SC2034 # for scripts that source it
 release=bookworm
 kube=v1.20.2
 go=1.19

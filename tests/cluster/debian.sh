@@ -3,7 +3,7 @@
 # Sourced by the fetch scripts. Packages are downloaded by a separate apt, verified with Debian's
 # archive key, from the Debian archive that this system's apt is set up for; UNIRAIL_DEBIAN=URI names another.
 
-# shellcheck disable=SC2034 # for who sources it
+# shellcheck disable=SC2034 # for scripts that source it
 key=/usr/share/keyrings/debian-archive-keyring.gpg
 cache=${UNIRAIL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unirail}/cluster
 

@@ -322,7 +322,7 @@ class Faulty(Listener):
     """rule(method, path) returns a fault, or None."""
 
     def __init__(self, cluster, rule=None):
-        self.cluster, self.rule, self.asked, self.hit = cluster, rule, [], []
+        self.cluster, self.rule, self.requests, self.hit = cluster, rule, [], []
         self.context = ssl.create_default_context(cafile=cluster.pki.ca)
         self.context.load_cert_chain(*cluster.admin)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -345,7 +345,7 @@ class Faulty(Listener):
 
     def judge(self, request):
         with self.lock:
-            self.asked.append((request.method, request.path))
+            self.requests.append((request.method, request.path))
             act = self.rule(request.method, request.path) if self.rule else None
             if act:
                 self.hit.append((request.method, request.path))

@@ -39,7 +39,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
 """
-# Debian's 1.7 looks for CNI plugins in /usr/lib/cni.
+# Debian's 1.7 calls CNI plugins of /usr/lib/cni.
 NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
 [plugins."io.containerd.nri.v1.nri"]
@@ -191,7 +191,7 @@ class Node:
             self.process.wait()
             self.process = None
 
-        def gone():
+        def removed():
             remove_groups(self.group)
             return not any((top / self.group).exists() for top in hierarchies())
-        wait(gone, f"control groups of node {self.name} are removed", 20)
+        wait(removed, f"control groups of node {self.name} are removed", 20)

@@ -193,9 +193,9 @@ class Spiderpool:
         for kind in ("daemonsets", "deployments"):
             for ns in ("spiderpool", "kube-system"):
                 for o in get("GET", f"{APPS}/namespaces/{ns}/{kind}")["items"]:
-                    notes = {k: v for k, v in o["metadata"].get("annotations", {}).items()
+                    annotations = {k: v for k, v in o["metadata"].get("annotations", {}).items()
                              if not re.search("deprecated.daemonset|deployment.kubernetes.io", k)}
-                    found[kind, o["metadata"]["name"]] = o["spec"], notes, o["metadata"].get("labels")
+                    found[kind, o["metadata"]["name"]] = o["spec"], annotations, o["metadata"].get("labels")
         for kind in ("mutating", "validating"):
             for o in get("GET", f"{HOOKS}/{kind}webhookconfigurations")["items"]:
                 found[kind, o["metadata"]["name"]] = o.get("webhooks")
@@ -260,12 +260,12 @@ class Kubelets(threading.Thread):
                     for o in self.cluster.ok("GET", f"{APPS}/{kind}")["items"]:
                         self.reconcile(kind, o, [p for p in pods if owner(p) == owner_name(kind, o) and
                                                  p["metadata"]["namespace"] == o["metadata"]["namespace"]])
-                kept = {owner_name(k, o) for k in ("daemonsets", "deployments") for o in self.cluster.ok("GET", f"{APPS}/{k}")["items"]}
+                remaining = {owner_name(k, o) for k in ("daemonsets", "deployments") for o in self.cluster.ok("GET", f"{APPS}/{k}")["items"]}
                 for pod in pods:
-                    if owner(pod) not in kept:
+                    if owner(pod) not in remaining:
                         self.end(pod)
                     else:
-                        self.look(pod)
+                        self.inspect(pod)
             except (OSError, AssertionError, ValueError, KeyError) as e:
                 self.problem = e  # the object was changed or deleted: the next round reads it again
             time.sleep(0.2)
@@ -277,7 +277,7 @@ class Kubelets(threading.Thread):
             if meta.get("deletionTimestamp"):
                 self.end(pod)
             elif "nodeName" in spec:
-                self.look(pod)
+                self.inspect(pod)
             else:
                 terms = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
                 names = [f["values"][0] for t in terms.get("nodeSelectorTerms", []) for f in t.get("matchFields", [])]
@@ -319,7 +319,7 @@ class Kubelets(threading.Thread):
         self.cluster.request("DELETE", f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}",
                              {"gracePeriodSeconds": 0})
 
-    def look(self, pod):
+    def inspect(self, pod):
         meta = pod["metadata"]
         if not is_ready(pod) and self.begin(pod, pod["spec"]["nodeName"]):
             self.cluster.request("PATCH", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status", {"status": {
@@ -330,7 +330,7 @@ class Kubelets(threading.Thread):
         c = pod["spec"]["containers"][0]
         return c.get("args", [""])[0] if c["image"].split("/")[-1].startswith("unirail") else ""
 
-    def look(self, pod):
+    def inspect(self, pod):
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         node = pod["spec"].get("nodeName")

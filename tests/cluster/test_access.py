@@ -7,7 +7,7 @@ import subprocess
 import cluster as clusters
 from h2_server import Pki
 
-LOOK = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
+READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
 
 
 def ran(r):
@@ -64,7 +64,7 @@ def test_large_object_is_read(cluster, ns):
 
 
 def test_token_has_its_permissions_only(cluster, ns, tmp_path):
-    token = cluster.account(ns, "reader", LOOK)
+    token = cluster.account(ns, "reader", READ)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.config_map(ns, "one")
     assert "one" in ran(cluster.unirail("kube", "get", "cm", "-n", ns, kubeconfig=path))
@@ -97,7 +97,7 @@ def test_server_of_another_ca_is_refused(cluster, tmp_path):
 
 def test_service_account_of_a_pod_is_used(cluster, ns, tmp_path):
     """The files of the service account are at the kubelet's paths, in a separate mount namespace."""
-    token = cluster.account(ns, "reader", LOOK)
+    token = cluster.account(ns, "reader", READ)
     account = tmp_path / "account"
     account.mkdir()
     (account / "token").write_text(token)

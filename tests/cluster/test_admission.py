@@ -158,7 +158,7 @@ def prepare(cluster, kind, was):
         cluster.ok("DELETE", f"{PATHS[kind]}/x")
 
 
-def check_words(case, r):
+def check_message(case, r):
     warned = [line for line in r.stderr.splitlines() if line.startswith("Warning: ")
               and "currently being deleted" not in line  # a warning of kubectl
               and "prefer a domain-qualified finalizer" not in line]  # a warning of newer API servers about Spiderpool's name
@@ -198,7 +198,7 @@ def test_reviews_match_the_table(clean, kind, case):
         if was and was.get("going") and "finalizers" not in o["metadata"]:
             o["metadata"]["finalizers"] = ["test/hold"]
         r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
-    check_words(case, r)
+    check_message(case, r)
     if "becomes" in case:
         has(cluster.ok("GET", f"{PATHS[kind]}/x"), case["becomes"])
 
@@ -296,9 +296,9 @@ def neighbours(cluster, turn):
         return lambda: cluster.request("POST", PATHS["SpiderIPPool"], o)
     made = refused = later = 0
     for status, answer in at_once([make(i) for i in range(20)]):
-        why = "" if status == 201 else answer["message"]
-        assert status == 201 or "overlap with IPPool" in why or "try again" in why, answer
-        made, refused, later = made + (not why), refused + ("overlap with" in why), later + ("try again" in why)
+        reason = "" if status == 201 else answer["message"]
+        assert status == 201 or "overlap with IPPool" in reason or "try again" in reason, answer
+        made, refused, later = made + (not reason), refused + ("overlap with" in reason), later + ("try again" in reason)
     no_two_overlap(cluster)
     return made, refused, later
 

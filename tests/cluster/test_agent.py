@@ -36,7 +36,7 @@ def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     assert one.get(one.health, "/v1/runtime/readiness")[0] == 503
     install_crds(mine)
     one.ready(60)
-    assert len(one.said("install their CRDs")) == 1
+    assert len(one.logged("install their CRDs")) == 1
     assert one.stop() == 0
 
 
@@ -86,7 +86,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     one, two = agent("n1"), agent("n2")
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == two.plan(nodes.pod("t", "n2"), rails[0])[0] == 200
 
-    def look(*args, status=0):
+    def show(*args, status=0):
         r = mine.unirail("pool", *args)
         assert r.returncode == status, r
         return r.stdout if status == 0 else r.stdout + r.stderr
@@ -94,45 +94,45 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     def rows(text):
         return {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
     config = ("--kubeconfig", mine.admin_config())
-    got = rows(look("list", *config))
+    got = rows(show("list", *config))
     assert set(got) == set(rails) and got["rail1"][:4] == ["4", "172.16.1.0/24", "241", "2"], got
     assert got["rail2"][3] == "1" and got["rail3"][3] == "0", got
-    assert sorted(r[1] for r in rows(look("show", "rail1", *config)).values()) == ["n1", "n2"]
-    blocks = json.loads(look("show", "rail1", "-o", "json", *config))["pools"][0]["blocks"]
+    assert sorted(r[1] for r in rows(show("show", "rail1", *config)).values()) == ["n1", "n2"]
+    blocks = json.loads(show("show", "rail1", "-o", "json", *config))["pools"][0]["blocks"]
     assert sorted(b["node"] for b in blocks) == ["n1", "n2"]
-    assert look("check", *config) == f"checked {len(rails)} SpiderIPPools and 3 SpiderIPBlocks of all nodes: nothing found\n"
-    assert "no SpiderIPPool 'none'" in look("show", "none", *config, status=1)
-    assert "run this command there" in look("release", "172.16.1.10", "--yes", *config, status=1)
+    assert show("check", *config) == f"checked {len(rails)} SpiderIPPools and 3 SpiderIPBlocks of all nodes: nothing found\n"
+    assert "no SpiderIPPool 'none'" in show("show", "none", *config, status=1)
+    assert "run this command there" in show("release", "172.16.1.10", "--yes", *config, status=1)
     mine.ok("DELETE", f"{SPIDER}/spiderippools/rail2")
-    assert "belongs to pool 'rail2', which does not exist" in look("check", *config, status=1)
+    assert "belongs to pool 'rail2', which does not exist" in show("check", *config, status=1)
     at = ("--socket", one.socket)
-    assert rows(look("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
+    assert rows(show("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
     # On its node an address is released in the journal, which the agent checks before each batch.
     pod = nodes.pod("t", "n1")
     assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
-    assert f"t/{pod['metadata']['name']} " in look("owner", "172.16.3.77", "--state-dir", one.state)
-    assert "released 172.16.3.77" in look("release", "172.16.3.77", "--yes", "--state-dir", one.state)
+    assert f"t/{pod['metadata']['name']} " in show("owner", "172.16.3.77", "--state-dir", one.state)
+    assert "released 172.16.3.77" in show("release", "172.16.3.77", "--yes", "--state-dir", one.state)
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
     # The same status from its socket.
     held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
     reference = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
-    who = f"t/{pod['metadata']['name']}"
-    assert rows(look("show", "rail1", *at))[held][:2] == ["used", who]
-    record, = (r for r in json.loads(look("show", "rail1", "-o", "json", *at))["records"] if r["address"] == held)
+    owner = f"t/{pod['metadata']['name']}"
+    assert rows(show("show", "rail1", *at))[held][:2] == ["used", owner]
+    record, = (r for r in json.loads(show("show", "rail1", "-o", "json", *at))["records"] if r["address"] == held)
     assert (record["pod"], record["interface"], record["pool"]) == (pod["metadata"]["name"], "net1", "rail1")
-    assert json.loads(look("owner", held, "-o", "json", *at)) == record
-    assert held not in look("free", "rail1", "3", *at) and len(look("free", "rail1", "3", *at).splitlines()) == 3
-    assert "is free in pool" in look("owner", look("free", "rail1", "1", *at).strip(), *at, status=1)
-    assert "this node does not own that part" in look("owner", reference, *at, status=1)
-    assert f"{held} (" in look("check", *at, status=1)  # the namespace of its pod does not exist
-    assert "no pool 'none'" in look("show", "none", *at, status=1)
-    assert "'xyz' is not an address" in look("owner", "xyz", *at, status=2)
-    assert "repeat with --yes" in look("release", held, *at, status=1)
-    assert f"would release {held} (used by {who} net1)" in look("release", held, "--dry-run", *at)
-    assert held in rows(look("show", "rail1", *at))
-    assert f"released {held}" in look("release", held, "--yes", *at)
-    assert held not in look("show", "rail1", *at)
-    assert "is 'unirail agent' running on this node?" in look("list", "--socket", tmp_path / "none", status=1)
+    assert json.loads(show("owner", held, "-o", "json", *at)) == record
+    assert held not in show("free", "rail1", "3", *at) and len(show("free", "rail1", "3", *at).splitlines()) == 3
+    assert "is free in pool" in show("owner", show("free", "rail1", "1", *at).strip(), *at, status=1)
+    assert "this node does not own that part" in show("owner", reference, *at, status=1)
+    assert f"{held} (" in show("check", *at, status=1)  # the namespace of its pod does not exist
+    assert "no pool 'none'" in show("show", "none", *at, status=1)
+    assert "'xyz' is not an address" in show("owner", "xyz", *at, status=2)
+    assert "repeat with --yes" in show("release", held, *at, status=1)
+    assert f"would release {held} (used by {owner} net1)" in show("release", held, "--dry-run", *at)
+    assert held in rows(show("show", "rail1", *at))
+    assert f"released {held}" in show("release", held, "--yes", *at)
+    assert held not in show("show", "rail1", *at)
+    assert "is 'unirail agent' running on this node?" in show("list", "--socket", tmp_path / "none", status=1)
 
 
 def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
@@ -168,9 +168,9 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
     wait(lambda: one.metrics()["unirail_block_requests_total"] == 0, "the agent has no block request under way")
     nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"})
     wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"}, "a block of pool ahead0 only")
-    wished = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
+    requested = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
     pod = nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0, ahead2",
-                                            "ipam.spidernet.io/ippools": wished})
+                                            "ipam.spidernet.io/ippools": requested})
     wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"}, "a block of each of the three pools")
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
@@ -204,8 +204,8 @@ def test_requests_of_spiderpools_plugin_are_served(nodes, agent, pools):
     assert one.ok("DELETE", "/v1/ipam/ips", {
         "containerID": pod["metadata"]["uid"][:12], "netNamespace": "", "podName": name, "podNamespace": "t",
         "podUID": pod["metadata"]["uid"], "isReleaseConflictIPs": False}) is None
-    assert one.ask("GET", f"/v1/workloadendpoint?podNamespace=t&podName={name}")[0] == 404
-    assert one.ask("POST", "/v1/ipam/ip", {})[0] == 422
+    assert one.request("GET", f"/v1/workloadendpoint?podNamespace=t&podName={name}")[0] == 404
+    assert one.request("POST", "/v1/ipam/ip", {})[0] == 422
 
 
 def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rails):
@@ -217,8 +217,8 @@ def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rail
         assert status == 500, text
         return text
 
-    gone = {"metadata": {"namespace": "t", "name": "gone", "uid": str(uuid.uuid4())}}
-    assert "pod 't/gone' does not exist" in refused(gone)
+    deleted = {"metadata": {"namespace": "t", "name": "gone", "uid": str(uuid.uuid4())}}
+    assert "pod 't/gone' does not exist" in refused(deleted)
     text = refused(pod, uid="other-uid")
     assert pod["metadata"]["uid"] in text and "the pod was replaced by another of the same name" in text
     elsewhere = nodes.pod("t", "n2")
@@ -251,13 +251,13 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
     pools("many", "10.9.0.0/24")
     two, one = agent("n2", UNIRAIL_REST="0s"), agent("n1", UNIRAIL_REST="0s")
-    holders = [nodes.pod("t", "n2") for _ in range(3)]
-    for pod in holders:
+    owners = [nodes.pod("t", "n2") for _ in range(3)]
+    for pod in owners:
         assert two.plan(pod, "few")[0] == 200
     waiting = [nodes.pod("t", "n1") for _ in range(2)]
     order = []
 
-    def ask(i):
+    def request(i):
         status, answer = one.plan(waiting[i], "few", timeout=90)
         order.append(i)
         return status, answer
@@ -265,14 +265,14 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         futures = []
         for i in range(2):
-            futures.append(pool.submit(ask, i))
+            futures.append(pool.submit(request, i))
             time.sleep(0.5)
         took, (status, _) = elapsed(lambda: one.plan(nodes.pod("t", "n1"), "many"))
         assert status == 200 and took < 5, took
         assert not any(f.done() for f in futures)
-        two.release(holders[0])
+        two.release(owners[0])
         wait(lambda: len(order) == 1, "the first request is waiting", 20)
-        two.release(holders[1])
+        two.release(owners[1])
         got = [f.result() for f in futures]
     assert [s for s, _ in got] == [200, 200], (got, one.log.read_text()[-2000:])
     assert order == [0, 1]
@@ -409,25 +409,25 @@ def test_addresses_of_a_deleted_pool_stay_with_their_pods(mine, nodes, agent, po
 def test_coordinator_settings_come_from_the_cluster(mine, nodes, agent, rails):
     path = f"{SPIDER}/spidercoordinators"
     one = agent()
-    ask = lambda: one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})  # noqa: E731
-    assert ask()["mode"] == "auto"
+    request = lambda: one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})  # noqa: E731
+    assert request()["mode"] == "auto"
     mine.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderCoordinator",
                            "metadata": {"name": "default"}, "spec": {"mode": "overlay", "podCIDRType": "none",
                                                                      "hijackCIDR": ["169.254.25.10"]}})
     try:
-        wait(lambda: ask()["mode"] == "overlay", "the coordinator's mode is overlay")
-        assert ask()["hijackCIDR"] == ["169.254.25.10/32"] and ask()["serviceCIDR"] == []
+        wait(lambda: request()["mode"] == "overlay", "the coordinator's mode is overlay")
+        assert request()["hijackCIDR"] == ["169.254.25.10/32"] and request()["serviceCIDR"] == []
         mine.ok("PATCH", f"{path}/default/status", {"status": {
             "phase": "Synced", "overlayPodCIDR": ["10.244.0.0/16"], "serviceCIDR": ["10.96.0.0/12"]}},
             type=MERGE)
-        wait(lambda: ask()["serviceCIDR"] == ["10.96.0.0/12"], "the coordinator's service CIDR is 10.96.0.0/12")
+        wait(lambda: request()["serviceCIDR"] == ["10.96.0.0/12"], "the coordinator's service CIDR is 10.96.0.0/12")
         pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/default-route-nic": "net1"})
         wait(lambda: one.ok("GET", "/v1/coordinator/config", {
             "podName": pod["metadata"]["name"], "podNamespace": "t"}).get("podDefaultRouteNIC") == "net1",
              "the pod's default route NIC is net1")
     finally:
         mine.ok("DELETE", f"{path}/default")
-    wait(lambda: ask()["mode"] == "auto", "the coordinator's mode is auto")
+    wait(lambda: request()["mode"] == "auto", "the coordinator's mode is auto")
 
 
 def test_agent_completes_requests_before_it_exits(nodes, agent, rails):

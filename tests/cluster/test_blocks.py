@@ -22,33 +22,33 @@ FLEET = pathlib.Path(os.environ.get("UNIRAIL_FLEET", pathlib.Path(__file__).reso
 
 class Fleet(Process):
     def __init__(self, kubeconfig, folder, pools, first, count, *more, env=None):
-        self.said = 0
+        self.lines_read = 0
         super().__init__(FLEET, folder, pools, first, count, *more, stdin=-1,
                          env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
-    def tell(self, *args):
+    def command(self, *args):
         """The line of the answer."""
-        at = self.said
+        at = self.lines_read
         self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
-        self.said += 1
+        self.lines_read += 1
         wait(lambda: len(self.lines) > at or self.p.poll() is not None, f"the fleet answers '{args[0]}'")
         assert self.p.poll() is None, self.log[-5:]
         return self.lines[at]
 
     def stat(self):
-        return json.loads(self.tell("stat"))
+        return json.loads(self.command("stat"))
 
     def addresses(self):
         """(node, address) of every pod's address."""
-        at = self.said
+        at = self.lines_read
         self.p.stdin.write("print\n")
         self.p.stdin.flush()
         wait(lambda: len(self.lines) > at and self.lines[-1] == ".", "the fleet prints all its addresses")
-        self.said = len(self.lines)
+        self.lines_read = len(self.lines)
         return [tuple(x.split()) for x in self.lines[at:-1]]
 
-    def settled(self, seconds=60, waiting=0):
+    def wait_idle(self, seconds=60, waiting=0):
         """No work is pending, and this number of pods has no address."""
         return self.wait_stat(lambda stat: stat["jobs"] == 0 and stat["waiting"] == waiting,
                               f"the fleet has no jobs and {waiting} waiting requests", seconds)
@@ -118,8 +118,8 @@ def blocks(cluster, pool):
 def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
     # Each block has enough addresses for 8 pods and the reserve, the last one too.
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
-    f.tell("add", "*", 8)
-    s = f.settled()
+    f.command("add", "*", 8)
+    s = f.wait_idle()
     assert alone(f) == 3 * 8 * 2
     assert s["claimed"] == 6 and s["borrowed"] == 0
     # All nodes use the same block size.
@@ -127,36 +127,36 @@ def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
     assert pool["metadata"]["annotations"]["unirail.io/block-prefix"] == "28"
     assert all(x["spec"]["cidr"].endswith("/28") for x in blocks(cluster, "a"))
     # The reserve is claimed before the last address is allocated, so the next pods cause no request.
-    f.tell("add", "*", 6)
-    f.settled()
+    f.command("add", "*", 6)
+    f.wait_idle()
     f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0, "12 blocks are claimed")
     before = f.stat()["at_once"]
-    f.tell("add", "*", 5)
-    assert f.settled()["at_once"] == before + 15
+    f.command("add", "*", 5)
+    assert f.wait_idle()["at_once"] == before + 15
 
 
 def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     """As many addresses as pods: late nodes get the free addresses of early ones."""
     f = fleet(pools(last=("10.3.0.0/26", "10.3.0.1-10.3.0.45")), 0, 5)
-    f.tell("add", "*", 9)
-    s = f.settled(90)
+    f.command("add", "*", 9)
+    s = f.wait_idle(90)
     assert alone(f) == 45 and s["borrowed"] > 0, s
     # One more pod gets no address, and an error that lists what was tried.
-    f.tell("add", 0, 1)
+    f.command("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
-    wait(lambda: "blocks of the pool are claimed" in f.tell("words", 0, "last"), "the last pod waits for a block of the pool")
+    wait(lambda: "blocks of the pool are claimed" in f.command("words", 0, "last"), "the last pod waits for a block of the pool")
     # A pod of another node is deleted: its address is borrowed.
-    f.tell("del", 3, 1)
-    f.settled(90)
+    f.command("del", 3, 1)
+    f.wait_idle(90)
     assert alone(f) == 45
 
 
 def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
     """An owner whose answer is rejected because other nodes wrote meanwhile answers again at once: the requesting
-    node waits for it, and asks another node after some seconds."""
+    node waits for it, and sends the request to another node after some seconds."""
     f = fleet(pools(busy=("10.9.0.0/24", "10.9.0.1-10.9.0.200")), 0, 1)
-    f.tell("add", "*", 1)
-    f.settled()
+    f.command("add", "*", 1)
+    f.wait_idle()
     one = f"{BLOCKS}/{blocks(cluster, 'busy')[0]['metadata']['name']}"
     asked = lambda: cluster.ok("GET", one)["spec"]["wanted"]
     took, refused = [], 0
@@ -164,8 +164,8 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
         def write(k):
             """Requests that it cannot fulfil; each is a write that may make its answer outdated."""
             for i in range(6):
-                wish = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
-                cluster.ok("PATCH", one, [wish], type=PATCH)
+                request = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
+                cluster.ok("PATCH", one, [request], type=PATCH)
         with concurrent.futures.ThreadPoolExecutor(4) as four:
             list(four.map(write, range(4)))
         start = time.monotonic()
@@ -178,61 +178,61 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
 
 def test_idle_blocks_are_released(cluster, pools, fleet):
     f = fleet(pools(idle=("10.4.0.0/24", "10.4.0.1-10.4.0.250")), 0, 2, "idle=2000")
-    f.tell("add", "*", 30)
-    f.settled()
+    f.command("add", "*", 30)
+    f.wait_idle()
     assert len(blocks(cluster, "idle")) >= 4
-    f.tell("del", "*", 30)
+    f.command("del", "*", 30)
     wait(lambda: not blocks(cluster, "idle"), "all blocks of pool idle are released", 60)
     f.wait_stat(lambda s: s["claims"] == 0, "all blocks are released")
 
 
 def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet):
     f = fleet(pools(r=("10.5.0.0/24", "10.5.0.1-10.5.0.120")), 0, 4)
-    f.tell("add", "*", 10)
-    f.settled()
+    f.command("add", "*", 10)
+    f.wait_idle()
     cluster.stop_apiserver()
     # The remaining addresses are allocated meanwhile.
-    f.tell("add", "*", 6)
+    f.command("add", "*", 6)
     wait(lambda: f.stat()["at_once"] >= 16, "16 requests are served at once after the restart", 20)
-    f.tell("add", "*", 10)
-    f.tell("del", "*", 2)
+    f.command("add", "*", 10)
+    f.command("del", "*", 2)
     cluster.start_apiserver()
-    f.settled(120)
+    f.wait_idle(120)
     assert alone(f) == 4 * 24
 
 
 def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
     """An agent that starts while the API server is unavailable continues from its log."""
     f = fleet(pools(w=("10.6.0.0/24", "10.6.0.1-10.6.0.120")), 0, 2)
-    f.tell("add", "*", 3)
-    f.settled()
+    f.command("add", "*", 3)
+    f.wait_idle()
     cluster.stop_apiserver()
     try:
-        f.tell("down", 0)
-        f.tell("up", 0)
-        f.tell("add", 0, 4)
-        f.settled(30)
+        f.command("down", 0)
+        f.command("up", 0)
+        f.command("add", 0, 4)
+        f.wait_idle(30)
         assert alone(f) == 10
     finally:
         cluster.start_apiserver()
     f.wait_stat(lambda s: s["under_way"] == 0 and s["ready"] == 2, "two nodes are ready")
-    f.tell("add", "*", 20)
-    f.settled(60)
+    f.command("add", "*", 20)
+    f.wait_idle(60)
     assert alone(f) == 50
 
 
 def test_agent_continues_after_a_compaction_of_etcd(cluster, pools, fleet):
     """410 Gone: changes during the gap are not lost."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
-    f.tell("add", "*", 6)
-    f.settled()
+    f.command("add", "*", 6)
+    f.wait_idle()
     for i in range(5):
         cluster.config_map("default", f"noise-{i}")
     cluster.stop_apiserver()
     cluster.compact()
     cluster.start_apiserver()
-    f.tell("add", 0, 14)
-    f.settled(90)
+    f.command("add", 0, 14)
+    f.wait_idle(90)
     assert alone(f) == 26
 
 
@@ -242,33 +242,33 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
     rest = fleet(p, 10, 2, folder="rest")
     for i in range(8):
         f = fleet(p, 0, 4, "idle=300")
-        f.tell("add", "*", 3)
-        rest.tell("add" if i % 2 else "del", "*", 4)
+        f.command("add", "*", 3)
+        rest.command("add" if i % 2 else "del", "*", 4)
         wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, "requests are under way or all agents are ready", 10)
         wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} requests to peers", 30)
         assert alone(f, rest)
         f.close()
     f = fleet(p, 0, 4)
-    rest.settled(60)
+    rest.wait_idle(60)
     have = alone(f, rest)
     # Nothing is lost: all remaining addresses can be allocated.
-    rest.tell("add", 0, 100 - have)
-    rest.settled(120)
+    rest.command("add", 0, 100 - have)
+    rest.wait_idle(120)
     assert alone(f, rest) == 100
 
 
 def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
     p = pools(t=("10.9.0.0/25", "10.9.0.1-10.9.0.100"))
     one = fleet(p, 0, 1, folder="one")
-    one.tell("add", 0, 5)
-    one.settled()
+    one.command("add", 0, 5)
+    one.wait_idle()
     two = fleet(p, 0, 1, folder="two")
-    two.tell("add", 0, 5)
-    two.settled()
-    one.tell("add", 0, 20)
-    two.tell("add", 0, 20)
-    one.settled()
-    two.settled()
+    two.command("add", 0, 5)
+    two.wait_idle()
+    one.command("add", 0, 20)
+    two.command("add", 0, 20)
+    one.wait_idle()
+    two.wait_idle()
     assert alone(one, two) == 50
     wait(lambda: any("claimed with another log" in x for x in two.log),
          "the second agent reports that the block was claimed with another log")
@@ -282,16 +282,16 @@ def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
 
 def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
     f = fleet(pools(d=("10.10.0.0/26", "10.10.0.1-10.10.0.60")), 0, 2)
-    f.tell("add", "*", 5)
-    f.settled()
+    f.command("add", "*", 5)
+    f.wait_idle()
     mine = blocks(cluster, "d")
     assert len(mine) == 2
     for x in mine:
         cluster.ok("DELETE", f"{BLOCKS}/{x['metadata']['name']}")
     owners = lambda them: {x["spec"]["cidr"]: x["spec"]["node"] for x in them}
     wait(lambda: owners(mine).items() <= owners(blocks(cluster, "d")).items(), "the deleted blocks in use are recreated")
-    f.tell("add", "*", 25)
-    f.settled(90)
+    f.command("add", "*", 25)
+    f.wait_idle(90)
     assert alone(f) == 60
 
 
@@ -299,19 +299,19 @@ def test_lost_state_directory_allocates_no_used_address(cluster, pools, fleet, t
     """No address of a block whose log is lost is allocated: it is unknown which of its addresses pods have."""
     p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
     f = fleet(p, 0, 1)
-    f.tell("add", 0, 10)
-    f.settled()
+    f.command("add", 0, 10)
+    f.wait_idle()
     before = {a for _, a in f.addresses()}
     f.close()
     shutil.rmtree(tmp_path / "state")
     f = fleet(p, 0, 1)
-    f.tell("add", 0, 10)
-    f.settled()
+    f.command("add", 0, 10)
+    f.wait_idle()
     f.wait_stat(lambda s: s["foreign"] == 1, "one block has another log")
     assert not before & {a for _, a in f.addresses()}
 
 
-def said(cluster, pool, have):
+def lines_read(cluster, pool, have):
     """Whether the API server has the owner of every pod's address."""
     them = blocks(cluster, pool)
     for node, a in have:
@@ -336,21 +336,21 @@ def clear_up(cluster, pool, have):
 def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path):
     """Objects are restored to an earlier state, the nodes' logs are not: the addresses of pods are asserted again before any new allocation."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
-    f.tell("add", "*", 6)
-    f.settled()
+    f.command("add", "*", 6)
+    f.wait_idle()
     cluster.back_up()
     # One node releases its block, which another node claims; others borrow.
-    f.tell("del", 1, 6)
+    f.command("del", 1, 6)
     wait(lambda: not [x for x in blocks(cluster, "e") if x["spec"]["node"] == "n1"], "no block of pool e belongs to node n1", 60)
-    f.tell("add", 0, 20)
-    f.settled(60)
-    f.tell("add", 2, 5)
-    f.settled(60)
+    f.command("add", 0, 20)
+    f.wait_idle(60)
+    f.command("add", 2, 5)
+    f.wait_idle(60)
     have = f.addresses()
-    assert said(cluster, "e", have)
+    assert lines_read(cluster, "e", have)
     cluster.restore()
     try:
-        wait(lambda: said(cluster, "e", f.addresses()), "the blocks of pool e contain the fleet's addresses", 60, 0.5)
+        wait(lambda: lines_read(cluster, "e", f.addresses()), "the blocks of pool e contain the fleet's addresses", 60, 0.5)
     except AssertionError:
         raise AssertionError((f.stat(), f.log[-30:]))
     assert sorted(f.addresses()) == sorted(have)
@@ -358,10 +358,10 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
     wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if "setBack" in x.read_text()],
          "no agent's state contains a restore", 120)
     clear_up(cluster, "e", have)
-    f.tell("add", 1, 1)
-    f.tell("add", 3, 1)
-    f.settled(120)
-    assert alone(f) == len(have) + 2 and said(cluster, "e", f.addresses())
+    f.command("add", 1, 1)
+    f.command("add", 3, 1)
+    f.wait_idle(120)
+    assert alone(f) == len(have) + 2 and lines_read(cluster, "e", f.addresses())
 
 
 def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
@@ -369,13 +369,13 @@ def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
     complete."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
-    for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would soon exceed the log's
+    for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would exceed the log's
         cluster.config_map("default", f"since-{i}")
     f = fleet(them, 0, 1)
-    f.tell("add", "*", 20)
-    f.settled()
-    f.tell("del", "*", 1)
-    f.settled()
+    f.command("add", "*", 20)
+    f.wait_idle()
+    f.command("del", "*", 1)
+    f.wait_idle()
     f.close()
     cluster.restore()
     for _ in range(2):

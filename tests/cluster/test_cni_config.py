@@ -33,12 +33,12 @@ def candidate(net_d):
 
 def wraps(net_d, name):
     def does():
-        with_ours = (net_d / NAME).exists()
-        return with_ours and candidate(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
+        written = (net_d / NAME).exists()
+        return written and candidate(net_d)["plugins"][0]["clusterNetwork"] == str(net_d / name)
     wait(does, f"the generated configuration contains the network of {name}")
 
 
-def told(mine, reason):
+def event_messages(mine, reason):
     """Messages of the node's events."""
     return [e["message"] for e in mine.ok("GET", "/api/v1/namespaces/default/events")["items"]
             if e["reason"] == reason and e["involvedObject"]["kind"] == "Node" and e["involvedObject"]["name"] == "n1"]
@@ -98,17 +98,17 @@ def test_file_that_sorts_first_is_reported(writer, net_d, mine):
     """The agent reports it in log, event and readiness, and also reports when the problem is solved."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
-    why = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
-    wait(lambda: why in a.get(a.health, "/readyz")[1], f"the agent's readiness reports '{why}'")
+    reason = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
+    wait(lambda: reason in a.get(a.health, "/readyz")[1], f"the agent's readiness reports '{reason}'")
     assert a.get(a.health, "/readyz")[0] == 503
     code, text = status(a)
-    assert code == 1 and why in text
-    wait(lambda: any(why in m for m in told(mine, "CNIConfigNotUsed")), f"an event CNIConfigNotUsed reports '{why}'")
-    assert a.said("CNI configuration")[0]["why"].startswith(why)
+    assert code == 1 and reason in text
+    wait(lambda: any(reason in m for m in event_messages(mine, "CNIConfigNotUsed")), f"an event CNIConfigNotUsed reports '{reason}'")
+    assert a.logged("CNI configuration")[0]["why"].startswith(reason)
     assert a.metrics()["unirail_cni_config_used"] == 0
     (net_d / "0-aa.conf").unlink()
     a.ready()
-    wait(lambda: told(mine, "CNIConfigUsed"), "an event CNIConfigUsed")
+    wait(lambda: event_messages(mine, "CNIConfigUsed"), "an event CNIConfigUsed")
     assert a.metrics()["unirail_cni_config_used"] == 1
 
 
@@ -118,7 +118,7 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
     for _ in range(4):
         wait(lambda: (net_d / NAME).exists(), "the agent writes its configuration again", 20)
         os.rename(net_d / NAME, net_d / (NAME + ".cilium_bak"))
-    wait(lambda: any("cni.exclusive=false" in m for m in told(mine, "CNIConfigNotUsed")),
+    wait(lambda: any("cni.exclusive=false" in m for m in event_messages(mine, "CNIConfigNotUsed")),
          "an event names the setting cni.exclusive=false", 20)
     assert "cni.exclusive=false" in status(a)[1]
     wraps(net_d, "10-calico.conflist")

@@ -27,7 +27,7 @@ def work(cluster, ns):
     return cluster.namespace(f"{ns}-work")
 
 
-def quiet(cluster, c, name):
+def wait_unregistered(cluster, c, name):
     """The API server has the match condition, and sends none of its pods any more."""
     wait(lambda: f"'{name}'" in condition(cluster), f"the match condition of the webhook contains namespace {name}")
 
@@ -42,7 +42,7 @@ def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
     c = registered(cluster, start(replica()).leads())
     for rail in ("eth2", "eth10"):
         assert create(cluster, config(rail, work, "rails"))[0] == 201
-    quiet(cluster, c, work)
+    wait_unregistered(cluster, c, work)
     before = sent(c)
     for _ in range(20):
         assert pod(cluster, work, **{"other": "rails"})[0] == 201
@@ -51,14 +51,14 @@ def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
         status, answer = pod(cluster, work, **{INJECT: "rails"})
         assert status == 201 and NETWORKS in answer["metadata"]["annotations"]
         assert sent(c) == before + i + 1
-    assert not c.said("does not support matchConditions")
+    assert not c.logged("does not support matchConditions")
 
 
 def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, replica):
     """All its pods are sent once it has a requesting annotation."""
     c = registered(cluster, start(replica()).leads())
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
-    quiet(cluster, c, work)
+    wait_unregistered(cluster, c, work)
     cluster.ok("PATCH", f"/api/v1/namespaces/{work}", {"metadata": {"annotations": {INJECT: "rails"}}}, type=MERGE)
     wait(lambda: NETWORKS in pod(cluster, work)[1]["metadata"].get("annotations", {}), "the pod gets its networks from the webhook")
     before = sent(c)
@@ -79,7 +79,7 @@ def test_pods_of_a_new_namespace_are_sent_to_the_webhook(cluster, replica, ns):
 def test_dead_webhook_delays_only_requesting_pods(cluster, work, replica):
     """failurePolicy Fail, and no controller answers: only pods that request networks are refused."""
     c = registered(cluster, start(replica(), "--pod-failure-policy", "Fail").leads())
-    quiet(cluster, c, work)
+    wait_unregistered(cluster, c, work)
     c.kill()
     assert pod(cluster, work)[0] == 201
     status, answer = pod(cluster, work, **{INJECT: "rails"})

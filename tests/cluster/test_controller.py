@@ -21,7 +21,7 @@ def replica(cluster, ns, closing, tmp_path):
     return make
 
 
-def holder(cluster, ns):
+def leader(cluster, ns):
     return cluster.ok("GET", LEASES.format(ns))["spec"].get("holderIdentity", "")
 
 
@@ -34,20 +34,20 @@ def test_ports_of_the_controller_are_served(replica):
     m = c.metrics()
     assert m['unirail_controller_objects{kind="namespaces"}'] > 3
     assert m["unirail_controller_led_total"] == 1
-    assert c.confined() or c.said("the sandbox is not complete")
+    assert c.confined() or c.logged("the sandbox is not complete")
     assert c.stop() == 0
 
 
 def test_other_replica_leads_after_a_killed_leader(cluster, ns, replica):
     a = replica("a").start().leads()
     b = replica("b").start()
-    assert holder(cluster, ns).startswith("a_")
+    assert leader(cluster, ns).startswith("a_")
     assert b.metrics()["unirail_controller_leads"] == 0
     a.kill()
     began = time.monotonic()
     b.leads(30)
     assert 5 < time.monotonic() - began < 25
-    assert holder(cluster, ns).startswith("b_")
+    assert leader(cluster, ns).startswith("b_")
     # Another process with the former leader's name: it waits like any other.
     a.start()
     assert a.metrics()["unirail_controller_leads"] == 0
@@ -60,7 +60,7 @@ def test_terminated_leader_releases_its_lease(cluster, ns, replica):
     began = time.monotonic()
     b.leads(10)
     assert time.monotonic() - began < 6
-    assert not a.said("is no longer the leader")
+    assert not a.logged("is no longer the leader")
 
 
 def test_a_leader_cut_off_follows_and_leads_again(cluster, ns, replica, proxy, tmp_path):
@@ -81,10 +81,10 @@ def test_settings_are_read_again(cluster, ns, replica):
     c.conf.write_text("[controller]\nlog-level = wrong\n")
     c.process.send_signal(1)
     c.wait_logged("settings file rejected")
-    assert "controller.conf:2: log-level is 'wrong'" in c.said("settings file rejected")[0]["error"]
+    assert "controller.conf:2: log-level is 'wrong'" in c.logged("settings file rejected")[0]["error"]
     c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
     c.wait_logged("settings read", 10)  # the file is also checked without a signal
-    assert not c.said("takes effect after a restart only")  # the option has precedence
+    assert not c.logged("takes effect after a restart only")  # the option has precedence
     c.conf.write_text("[controller]\ncni-config-dir = /x\n")
     c.wait_logged("takes effect after a restart only", 10)
 
@@ -95,18 +95,18 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
     b.conf.write_text("[controller]\ngc = yes\n")
     b.start("--gc-grace", "1s")
     for text in ("gc = no\ncni-config-dir = /x", "gc = no\ncni-config-dir = /y"):
-        read = len(b.said("settings read"))
+        read = len(b.logged("settings read"))
         b.conf.write_text(f"[controller]\n{text}\n")
         b.process.send_signal(1)
-        wait(lambda: len(b.said("settings read")) > read, "the settings are read again", 10)
-    assert b.said("takes effect after a restart only")
+        wait(lambda: len(b.logged("settings read")) > read, "the settings are read again", 10)
+    assert b.logged("takes effect after a restart only")
     a.stop()
     b.leads()
     b.wait_logged("full scan")
     # Later settings do not release its Lease either.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
-    wait(lambda: len(b.said("settings read")) > 2, "the settings are read a third time", 10)
+    wait(lambda: len(b.logged("settings read")) > 2, "the settings are read a third time", 10)
     assert b.stop() == 0
 
 

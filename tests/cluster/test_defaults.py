@@ -48,7 +48,7 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
                                               "k8s-pod-network")[1].get("metadata"),
                "the NetworkAttachmentDefinition of the cluster's network is created")
     assert nad["ownerReferences"][0]["name"] == "calico"  # a file's network has no configuration of its own
-    assert len(c.said("created a default object")) == 2
+    assert len(c.logged("created a default object")) == 2
     # Existing objects stay as their authors created them.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
     before = {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
@@ -57,7 +57,7 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
     spec = cluster.ok("GET", f"{COORDINATORS}/default")["spec"]
     assert spec["mode"] == "underlay" and "hijackCIDR" not in spec
     assert before == {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
-    assert not c.said("created a default object")
+    assert not c.logged("created a default object")
 
 
 def test_default_objects_follow_the_settings(cluster, ns, start):
@@ -89,7 +89,7 @@ def test_default_pools_are_created(cluster, ns, start):
         want = {"subnet": "172.50.0.0/16", "ips": ["172.50.0.2-172.50.0.9", "172.50.1.1"], "gateway": "172.50.0.1"}
         assert subnet.items() >= want.items() and v4.items() >= {**want, "default": True}.items()
         assert v6["ips"] == ["fd50::2-fd50::9", "fd50::20"] and v6["default"] and "gateway" not in v6
-        assert len(c.said("created a default object")) >= 3
+        assert len(c.logged("created a default object")) >= 3
         version = cluster.ok("GET", paths[1])["metadata"]["generation"]
         c = start("cilium", env={**env, "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_GATEWAY": "172.50.0.254"})
         time.sleep(2)

@@ -20,9 +20,9 @@ def use_applications(cluster, nodes, agent):
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
         "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})
-    notes = {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}', "ipam.spidernet.io/ippool-ip-number": "2"}
+    annotations = {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}', "ipam.spidernet.io/ippool-ip-number": "2"}
     for kind, api in (("ReplicaSet", "apps/v1"), ("Job", "batch/v1"), ("CloneSet", "apps.kruise.io/v1alpha1")):
-        pod = nodes.pod("t", "n1", owner={"kind": kind, "apiVersion": api, "name": "x"}, annotations=notes)
+        pod = nodes.pod("t", "n1", owner={"kind": kind, "apiVersion": api, "name": "x"}, annotations=annotations)
         assert agent.add(pod)[0] == 500
     wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools?labelSelector="
                                  "ipam.spidernet.io/owner-application-kind=CloneSet")[1]["items"], "a pool of the CloneSet is created")
@@ -57,7 +57,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     nodes.remove_pod(stranger)
     meta = pods[one][0]["metadata"]
     for i in range(2):  # a repeated event increments the count
-        one.ask("POST", "/v1/unirail/pods/done", {
+        one.request("POST", "/v1/unirail/pods/done", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": f'[{{"name":"n{i}"}}]', "message": "Added eth0"})
         wait(lambda: f"n{i}" in audited.ok("GET", f"/api/v1/namespaces/t/pods/{meta['name']}")["metadata"]
@@ -66,14 +66,14 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
     wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4, "the SpiderEndpoint has four interfaces")
     other.stop()
-    other.start(*args)  # it looks up borrowed addresses by the block's name
+    other.start(*args)  # it reads borrowed addresses by the block's name
     for agent in (other, one):
         for pod in pods[agent]:
             agent.release(pod)
             nodes.remove_pod(pod)
     # A block that never existed is requested by name; the release of the last address empties the blocks.
-    gone = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
-    assert one.plan(gone, "rail1")[0] == 500
+    deleted = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
+    assert one.plan(deleted, "rail1")[0] == 500
 
     def given_back():
         """A block that lost its owner while an address of it was borrowed is available to the next node that needs one."""
@@ -84,12 +84,12 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     wait(given_back, "no block has an owner or a borrowed address", 60)
     wait(lambda: not nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is deleted")
     assert one.stop() == 0 and other.stop() == 0  # a watch is in the audit log when it ends
-    # A retained address: its StatefulSet, or the virtual machine of that name, is looked up.
+    # A retained address: its StatefulSet, or the virtual machine of that name, is read.
     one.start(*args, "--gc-grace", "1s")
-    kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
-    assert one.plan(kept, "rail1")[0] == 200
-    assert one.release(kept) == 1
-    nodes.remove_pod(kept)
+    retained = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    assert one.plan(retained, "rail1")[0] == 200
+    assert one.release(retained) == 1
+    nodes.remove_pod(retained)
     one.wait_logged("released a retained address")
     assert one.stop() == 0
     use_applications(audited, nodes, one.start(*args, "--wait", "1s"))

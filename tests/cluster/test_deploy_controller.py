@@ -81,12 +81,12 @@ def use_addresses(cluster):
     nodes.pool("p", "172.16.1.0/24")
     cluster.ok("PATCH", f"{SPIDER}/spiderippools/p/status", {"status": {
         "allocatedIPs": '{"172.16.1.20":{"pod":"t/web-0","podUid":"u"}}', "allocatedIPCount": 1}}, type=MERGE)
-    for i, owner, ceded in ((1, "gone", {}), (2, "-", {"172.16.1.33": "@-"})):
+    for i, owner, released in ((1, "gone", {}), (2, "-", {"172.16.1.33": "@-"})):
         cluster.ok("POST", BLOCKS, {
             "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": f"p-{i}", "labels": {"unirail.io/node": "gone", "unirail.io/pool": "p"}},
             "spec": {"pool": "p", "cidr": f"172.16.1.{i * 16}/28", "node": owner, "nodeUID": "u", "claim": owner,
-                     "ceded": ceded, "wanted": {}}})
+                     "ceded": released, "wanted": {}}})
     cluster.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
         "metadata": {"name": "web-0", "finalizers": ["spiderpool.spidernet.io"]},
@@ -275,7 +275,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     cluster = controllers.cluster
     controllers.apply()
     for kind in ("Secret", "ConfigMap", "Lease"):  # earlier releases let the account create them; RBAC cannot limit a create to a name
-        assert not {(g, r) for g, r, v in controllers.granted() if v == "create"} & {
+        assert not {(g, r) for g, r, v in controllers.permissions() if v == "create"} & {
             ("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")}, kind
     for path in OWN.values():
         cluster.ok("DELETE", path)
@@ -284,7 +284,7 @@ def test_own_objects_are_filled_in(controllers, closing, tmp_path):
     c = serving(controllers, closing, tmp_path).ready().leads()
     wait(lambda: pool_is_taken(cluster, "q1"), "pool q1 is admitted")
     wait(lambda: all(contents(cluster).values()), "the Secrets of the controller have their contents")
-    assert not c.said("may not create"), c.log.read_text()[-3000:]
+    assert not c.logged("may not create"), c.log.read_text()[-3000:]
     # The Secret was emptied by hand: a new token is created; the served certificate is written again.
     old = contents(cluster)["token"]
     cluster.ok("PATCH", OWN["token"], {"data": None}, type=MERGE)
@@ -318,9 +318,9 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
         wait(lambda: "ConfigMap 'unirail/unirail-claims' does not exist" in refused() and "kubectl apply -f deploy/controller.yaml" in refused(),
              "the refusal names the missing ConfigMap and the remedy")
     else:
-        wait(lambda: c.said("does not exist and th") and "deploy/controller.yaml" in str(c.said("does not exist and th")),
+        wait(lambda: c.logged("does not exist and th") and "deploy/controller.yaml" in str(c.logged("does not exist and th")),
              "the controller's log names the missing object and the remedy")
-        assert not c.said("forbidden: User"), c.said("forbidden: User")
+        assert not c.logged("forbidden: User"), c.logged("forbidden: User")
     controllers.apply()
     c.ready(60)
     wait(lambda: pool_is_taken(cluster, "q3"), "pool q3 is admitted")
@@ -338,11 +338,11 @@ def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_p
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", ready=False)
     remedy = "kubectl apply -f deploy/controller.yaml"
     wait(lambda: remedy in c.get(c.health, "/readyz")[1], "the controller's readiness has the remedy")
-    wait(lambda: len(c.said(remedy)) == 2, "the remedy is logged once for each kind")  # one of each kind
+    wait(lambda: len(c.logged(remedy)) == 2, "the remedy is logged once for each kind")  # one of each kind
     controllers.apply()
     c.ready()
     wait(lambda: all(webhooks(cluster)), "both webhook configurations are filled in")
-    assert len(c.said(remedy)) == 2, c.said(remedy)
+    assert len(c.logged(remedy)) == 2, c.logged(remedy)
     assert c.stop() == 0
 
 

@@ -53,7 +53,7 @@ def serves(registry, *names):
     wait(does, f"the sockets of {names} are in the registry", 20)
 
 
-def told(mine, part, node="n1"):
+def event_messages(mine, part, node="n1"):
     return [e for e in mine.ok("GET", "/api/v1/namespaces/default/events")["items"]
             if e["involvedObject"]["kind"] == "Node" and e["involvedObject"]["name"] == node and part in e["message"]]
 
@@ -72,25 +72,25 @@ def test_configuration_of_a_configmap(mine, devices, registry):
     config_map(mine, "t", "rdma-devices", {"config.json": shared("a", "b")})
     a = devices("--device-configmap", "t/rdma-devices")
     serves(registry, "a", "b")
-    kept = {n: i for n, i in sockets(registry).items() if n.startswith("a")}
+    unchanged = {n: i for n, i in sockets(registry).items() if n.startswith("a")}
     change(mine, "t", "rdma-devices", {"config.json": shared("a", "c")})
     serves(registry, "a", "c")
-    assert kept.items() <= sockets(registry).items()
+    assert unchanged.items() <= sockets(registry).items()
     # The node's own key has precedence over the default.
     change(mine, "t", "rdma-devices", {"n1": shared("a", "d"), "n2": shared("e")})
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": "{"})
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' key 'n1'"), "an event on the ConfigMap's key")
-    assert len(a.said("ConfigMap 't/rdma-devices' key 'n1'")) == 1
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' key 'n1'"), "an event on the ConfigMap's key")
+    assert len(a.logged("ConfigMap 't/rdma-devices' key 'n1'")) == 1
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": shared("a", "f")})
     serves(registry, "a", "f")
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event on the valid ConfigMap")
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event on the valid ConfigMap")
     mine.ok("DELETE", f"{MAPS.format('t')}/rdma-devices")
-    wait(lambda: told(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"),
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"),
          "an event on the missing ConfigMap")
     serves(registry, "a", "f")
-    assert kept.items() <= sockets(registry).items()
+    assert unchanged.items() <= sockets(registry).items()
     # The next process finds the same.
     a.stop()
     devices("--device-configmap", "t/rdma-devices")
@@ -129,9 +129,9 @@ def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
                 kubeconfig=conf)
     serves(registry, "a", "c")
     for name in ("unirail/else", "unbound/sriovdp-config"):
-        wait(lambda: told(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"),
+        wait(lambda: event_messages(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"),
              "an event on the missing permission")
-        assert len(a.said(f"may not read ConfigMap '{name}'")) == 1
+        assert len(a.logged(f"may not read ConfigMap '{name}'")) == 1
 
 
 def test_setting_without_a_configmap_name(agent):
@@ -166,13 +166,13 @@ def test_stale_resources_are_removed(mine, devices, registry):
     change(mine, "t", "rdma-devices", {"config.json": shared("a")})
     serves(registry, "a")
     wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, "resource rdma/b is removed", 40)
-    wait(lambda: told(mine, "extended resource 'rdma/b' removed from the Node"), "an event on the removed resource rdma/b")
+    wait(lambda: event_messages(mine, "extended resource 'rdma/b' removed from the Node"), "an event on the removed resource rdma/b")
     # A resource whose capacity becomes 0 later, in the next process.
     a.stop()
     capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
     devices(*args)
     wait(lambda: resources(mine) == {"rdma/a", "rdma/other", "x.io/y"}, "resource rdma/c is removed", 40)
-    wait(lambda: told(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
+    wait(lambda: event_messages(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
 
 
 def test_resources_of_a_prefix(mine, devices, registry):
@@ -193,5 +193,5 @@ def test_resources_without_the_permission(mine, devices, registry, tmp_path):
     conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
     a = devices("--device-sweep", "1s", "--device-sweep-prefixes", "x.io", kubeconfig=conf, ready=False)
     a.wait_logged("allow the agent to 'get' nodes and to 'patch' nodes/status", 20)
-    wait(lambda: told(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"), "an event on the missing permission")
+    wait(lambda: event_messages(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"), "an event on the missing permission")
     assert resources(mine) == {"x.io/y"}

@@ -79,12 +79,12 @@ def in_namespaces(node):
     """[{interface: address}] of each network namespace that a container runtime made on the node."""
     lines = node.run("sh", "-c", "cd /run/netns && for n in *; do [ ! -e $n ] || { echo $n; nsenter --net=$n ip -o -4 addr; }; done").stdout
     found = []
-    for words in map(str.split, lines.splitlines()):
-        if len(words) == 1:
+    for fields in map(str.split, lines.splitlines()):
+        if len(fields) == 1:
             found.append({})
-        elif words[1] != "lo":
-            assert words[1] not in found[-1], lines
-            found[-1][words[1]] = words[3].split("/")[0]
+        elif fields[1] != "lo":
+            assert fields[1] not in found[-1], lines
+            found[-1][fields[1]] = fields[3].split("/")[0]
     return found
 
 
@@ -132,7 +132,7 @@ def pools_count(whole, n):
 
 
 def nothing_left(whole, before):
-    def gone():
+    def nothing_remains():
         assert not whole.pods("ai")
         assert not whole.cluster.ok("GET", f"{SPIDER}/namespaces/ai/spiderendpoints")["items"]
         for node in whole.nodes:
@@ -140,7 +140,7 @@ def nothing_left(whole, before):
             assert not allocated(node)
             assert not node.run("find", "/run/unirail/pods", "-mindepth", "1", check=False).stdout
         return True
-    wait(gone, "nothing of the pods is left", 180, 1)
+    wait(nothing_remains, "nothing of the pods is left", 180, 1)
     pools_count(whole, 0)
 
 

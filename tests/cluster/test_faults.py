@@ -102,9 +102,9 @@ def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, 
     server.rule = each_second(MISTAKES[name])
     agent.start(ready=False).ready(120)
     lives(mine, nodes, agent, [nodes.pod("t", "n1") for _ in range(2)])
-    kinds = {kind_of(*asked) for asked in server.hit}
+    kinds = {kind_of(*requests) for requests in server.hit}
     assert {m for m, *_ in kinds} >= {"GET", "POST", "PATCH"} and len(kinds) > 20, kinds
-    assert len(server.asked) < 400, collections.Counter(kind_of(*a) for a in server.asked)
+    assert len(server.requests) < 400, collections.Counter(kind_of(*a) for a in server.requests)
     assert agent.stop() == 0
     text = agent.log.read_text().splitlines()
     assert len(text) == len(agent.lines()) < 250, text  # one log line each

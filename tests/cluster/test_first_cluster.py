@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import yaml
 from test_networks import RAILS as EIGHT
-from test_networks import agent, lab, link_names, mine, nodes, ping, pools, team, world  # noqa: F401
+from test_networks import agent, lab, link_names, mine, nodes, ping, pools, team, node_with_agent  # noqa: F401
 
 import cluster as clusters
 from audit import kubectl
@@ -114,9 +114,9 @@ def paths(command):
             for w in shlex.split(command)]
 
 
-def test_the_generated_configuration_attaches_a_pod(world, closing):
+def test_the_generated_configuration_attaches_a_pod(node_with_agent, closing):
     """The init container writes it, and the runtime selects it as the first of the directory, beside the files of two CNIs."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     net_d = lab.tmp / "net.d"
     net_d.mkdir()
     (net_d / "10-podnet.conflist").write_text(json.dumps(w.podnet()))
@@ -153,7 +153,7 @@ MASTERS = dict(zip(("rail0", "rail1"), RAILS))
 
 
 @pytest.fixture(scope="module")
-def fresh():
+def bare_cluster():
     """A cluster of one node that has two CNIs' configurations and no image of unirail."""
     one = Whole(files={"50-bridge.conflist": BRIDGE, "60-second.conf": SECOND}, images=("busybox",), deploy=False)
     yield one
@@ -161,7 +161,7 @@ def fresh():
 
 
 class Steps:
-    """Runs the commands of a document on the node or the control plane, with the edits for this cluster that the document asks for."""
+    """Runs the commands of a document on the node or the control plane, with the edits for this cluster that the document names."""
 
     def __init__(self, whole):
         self.whole, self.folder = whole, whole.cluster.folder / "steps"
@@ -200,9 +200,9 @@ def node_files(whole):
     return {line.split(None, 1)[1].strip(): line.split()[0] for line in out.splitlines()}
 
 
-def test_the_steps_of_the_documents(fresh):
+def test_the_steps_of_the_documents(bare_cluster):
     """Install, a workload with its rails, uninstall; objects and files of other programs stay unchanged."""
-    w, steps = fresh, Steps(fresh)
+    w, steps = bare_cluster, Steps(bare_cluster)
     info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]
     assert info["kubeletVersion"].startswith(f"v{clusters.KUBE}.") and info["containerRuntimeVersion"].startswith("containerd://"), info
     before = node_files(w)

@@ -238,7 +238,7 @@ def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
     nodes.remove_pod(rails)
     wait(lambda: not blocks(nodes, "daemon-1"), "no block of pool daemon-1 is left", 60)
     wait(lambda: not nodes.endpoint("t", "daemon-rails"), "the DaemonSet pod's SpiderEndpoint is deleted", 60)
-    assert len(c.said("a pod is still bound to it")) == 1
+    assert len(c.logged("a pod is still bound to it")) == 1
     for p in pods:
         nodes.remove_pod(p)
     delete_node(mine, "daemon-n1")
@@ -292,13 +292,13 @@ def test_gc_continues_after_a_killed_leader(mine, nodes, leader):
     assert b.metrics()["spiderpool_ip_gc_failure_counts_total"] == 0
 
 
-def block(mine, name, pool, cidr, node, uid="u", ceded=None):
+def block(mine, name, pool, cidr, node, uid="u", released=None):
     label = {} if node == "-" else {"unirail.io/node": node}
     return mine.ok("POST", BLOCKS, {
         "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
         "metadata": {"name": name, "labels": {**label, "unirail.io/pool": pool}},
         "spec": {"pool": pool, "cidr": cidr, "node": node, "nodeUID": uid, "claim": "log-1" if label else "-",
-                 "ceded": ceded or {}, "wanted": {}}})
+                 "ceded": released or {}, "wanted": {}}})
 
 
 def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
@@ -310,8 +310,8 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
         if n["metadata"]["name"] != "rest-n1":
             mine.ok("DELETE", f"/api/v1/nodes/{n['metadata']['name']}")
     nodes.pool("rest-1", "172.35.0.0/16", ["172.35.0.2-172.35.255.250"])
-    block(mine, "rest-1-0", "rest-1", "172.35.0.0/28", "-", ceded={"172.35.0.2": "*"})
-    block(mine, "rest-1-1", "rest-1", "172.35.0.16/28", "-", ceded={"172.35.0.17": "rest-n1/x"})
+    block(mine, "rest-1-0", "rest-1", "172.35.0.0/28", "-", released={"172.35.0.2": "*"})
+    block(mine, "rest-1-1", "rest-1", "172.35.0.16/28", "-", released={"172.35.0.17": "rest-n1/x"})
     block(mine, "rest-1-2", "rest-1", "172.35.0.32/28", "rest-n1", uid,
           {"172.35.0.33": "?", "172.35.0.34": "rest-gone/x", "172.35.0.35": "@rest-gone", "172.35.0.36": "@-",
            "172.35.0.37": "*", "172.35.0.38": "@rest-n1"})
@@ -470,8 +470,8 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
     nodes.node("scan-n2")
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, "the controller counts an address with two pods", 60)
     wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, "the controller counts an address without a block", 60)
-    assert c.said("an address has two pods")[0]["address"] == address
-    assert c.said("whose block belongs to another node")[0]["pod"] == "t/scan-b"
+    assert c.logged("an address has two pods")[0]["address"] == address
+    assert c.logged("whose block belongs to another node")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
     # An administrator removes the cause, and it is no longer reported, also not to later tests.
     nodes.remove_pod(other)
@@ -489,7 +489,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1, "the controller leads", 60)
     mine.restore()
     block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.said("etcd was restored from a backup"),
+    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.logged("etcd was restored from a backup"),
          "the controller leads and reports the restore", 90)
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 
@@ -502,7 +502,7 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     assert one.plan(pods[0], "word-1")[0] == 200
     wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     mine.back_up()
-    wait(lambda: [x for x in one.said("kube: watching again") if x["kind"] == "spideripblocks"], "the agent watches blocks again", 60)
+    wait(lambda: [x for x in one.logged("kube: watching again") if x["kind"] == "spideripblocks"], "the agent watches blocks again", 60)
     for p in pods[1:]:
         assert one.plan(p, "word-1")[0] == 200
     wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods), "each pod's SpiderEndpoint is created again")
@@ -516,7 +516,7 @@ def test_controller_started_after_a_restore(mine, nodes, leader, agent):
     # A block of a node that the backup does not contain.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
     c = leader("c", "--hold", "60s").leads()
-    assert c.said("no replica led for a while")
+    assert c.logged("no replica led for a while")
     c.wait_logged("etcd was restored from a backup", 60)
     assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
     counts = set()

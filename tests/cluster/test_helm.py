@@ -73,7 +73,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     # A replica that starts after the upgrade uses the same certificate and CA.
     assert c.stop() == 0
     other = controller(cluster, closing, tmp_path / "d")
-    assert not other.said("failed to store the webhooks' certificate")
+    assert not other.logged("failed to store the webhooks' certificate")
     assert other.stop() == 0
     run(cluster, "uninstall", "unirail")
     assert cluster.request("GET", "/apis/apps/v1/namespaces/rails/daemonsets/unirail-agent")[0] == 404

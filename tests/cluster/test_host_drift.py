@@ -67,14 +67,14 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")
-    told = conditions(mine)[0]
-    assert "none7" in told["message"], told
+    reported = conditions(mine)[0]
+    assert "none7" in reported["message"], reported
     assert one.get(one.metrics_port, "/metrics")[0] == 200
     # Without a restart of either: the next round reads host.conf again.
     watch.conf.write_text("")
     becomes(mine, "False", "InSync")
     again = conditions(mine)[0]
-    assert again["lastTransitionTime"] >= told["lastTransitionTime"]
+    assert again["lastTransitionTime"] >= reported["lastTransitionTime"]
     events = mine.ok("GET", "/api/v1/events")["items"]
     assert {"HostWatchFailed", "HostRestored"} <= {e["reason"] for e in events if e["involvedObject"]["name"] == "n1"}
     assert watch.stop() == 0 and not watch.report.exists()
@@ -110,7 +110,7 @@ def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
     one = start()
     becomes(mine)
     assert [c["type"] for c in mine.ok("GET", "/api/v1/nodes/n1")["status"]["conditions"]] == ["Ready"]
-    assert not one.said("cannot write the Node's condition")
+    assert not one.logged("cannot write the Node's condition")
 
 
 def test_metrics_have_the_steps_of_the_report(mine, start, watch):
@@ -119,8 +119,8 @@ def test_metrics_have_the_steps_of_the_report(mine, start, watch):
     watch.report.write_text('{"steps": 3, "blocked": 1, "drift": []}')
     one = start()
     becomes(mine, "True", "StepsLeft")
-    told = one.metrics()
-    assert (told["unirail_host_drift_steps"], told["unirail_host_drift_blocked_steps"]) == (3, 1)
+    reported = one.metrics()
+    assert (reported["unirail_host_drift_steps"], reported["unirail_host_drift_blocked_steps"]) == (3, 1)
     watch.report.unlink()
     becomes(mine, "Unknown", "NotWatched")
     assert "unirail_host_drift_steps" not in one.metrics()  # not known

@@ -125,8 +125,8 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     take = [{"op": "test", "path": path, "value": "*"}, {"op": "replace", "path": path, "value": "n2/t"}]
     assert cluster.ok("PATCH", one, take, type=PATCH)["spec"]["ceded"] == {"10.0.0.17": "n2/t"}
     assert cluster.request("PATCH", one, take, type=PATCH)[0] == 422
-    gone = [{"op": "test", "path": "/spec/ceded/10.0.0.99", "value": "*"}]
-    assert cluster.request("PATCH", one, gone, type=PATCH)[0] == 422
+    deletion = [{"op": "test", "path": "/spec/ceded/10.0.0.99", "value": "*"}]
+    assert cluster.request("PATCH", one, deletion, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
     assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["ceded"] == {}
     # The fields that its node writes are stored, also zeros.
@@ -150,8 +150,8 @@ def test_block_delete_requires_its_resource_version(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("gone-1"))["metadata"]
     options = {"apiVersion": "v1", "kind": "DeleteOptions",
                "preconditions": {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}}
-    wish = [{"op": "add", "path": "/spec/wanted/n2", "value": 3}]
-    v2 = cluster.ok("PATCH", one, wish, type=PATCH)["metadata"]["resourceVersion"]
+    request = [{"op": "add", "path": "/spec/wanted/n2", "value": 3}]
+    v2 = cluster.ok("PATCH", one, request, type=PATCH)["metadata"]["resourceVersion"]
     assert cluster.request("DELETE", one, options)[0] == 409
     options["preconditions"]["resourceVersion"] = v2
     assert cluster.request("DELETE", one, options)[0] == 200

@@ -45,9 +45,9 @@ def ns(whole, rails):
     whole.kubectl("delete", "ns", name)
 
 
-def workload(kind, name, replicas, notes, **more):
+def workload(kind, name, replicas, annotations, **more):
     labels = {"app": name}
-    pod = {"metadata": {"labels": labels, "annotations": notes},
+    pod = {"metadata": {"labels": labels, "annotations": annotations},
            "spec": {"terminationGracePeriodSeconds": 0, "containers": [
                {"name": "c", "image": "registry.local/busybox:1", "command": ["sleep", "100000"]}]}}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name},
@@ -90,7 +90,7 @@ def have_rails(whole, pods):
 
 def nothing_left(whole, ns):
     """Nothing is left, neither in the cluster nor on the node."""
-    def gone():
+    def nothing_remains():
         assert not whole.pods(ns)
         assert not whole.cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spiderendpoints")["items"]
         for rail in RAILS:
@@ -99,7 +99,7 @@ def nothing_left(whole, ns):
         links = whole.node.run("ip", "-o", "link", "show", "type", "veth").stdout
         assert "master cni0" not in links and not whole.node.run("ls", "/run/netns").stdout, links
         return True
-    wait(gone, f"nothing of the pods of namespace {ns} is left", 90, 0.5)
+    wait(nothing_remains, f"nothing of the pods of namespace {ns} is left", 90, 0.5)
 
 
 def test_pods_of_a_deployment_get_their_rails(whole, ns):
@@ -127,8 +127,8 @@ def test_pods_survive_killed_daemons(whole, ns):
         whole.kubectl("scale", "-n", ns, "deployment/ai", f"--replicas={n}")
         pods = up(whole, ns, "ai", n)
         have_rails(whole, pods)
-        kept = [p for p in pods if p["metadata"]["name"] in before]
-        assert {p["metadata"]["name"]: addresses(p) for p in kept} == before
+        remaining = [p for p in pods if p["metadata"]["name"] in before]
+        assert {p["metadata"]["name"]: addresses(p) for p in remaining} == before
         assert all(c["restartCount"] == 0 for p in pods for c in p["status"]["containerStatuses"])
     whole.kubectl("delete", "-n", ns, "deployment/ai")
     nothing_left(whole, ns)
@@ -145,10 +145,10 @@ def test_pods_end_and_wait_without_an_agent(whole, ns):
     wait(lambda: not whole.pods(ns), f"no pods are left in namespace {ns}", 60)
     whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=1")
 
-    def told():
+    def sandbox_failures():
         return [e["message"] for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
                 if e["reason"] == "FailedCreatePodSandBox" and "spiderpool.sock" in e["message"]]
-    wait(told, "an event reports that the agent's socket does not answer", 120)  # the plugin waits 30 s for an agent that restarts
+    wait(sandbox_failures, "an event reports that the agent's socket does not answer", 120)  # the plugin waits 30 s for an agent that restarts
     where["spec"]["template"]["spec"]["nodeSelector"]["not"] = None
     whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
     have_rails(whole, up(whole, ns, "ai", 1))
@@ -222,10 +222,10 @@ def test_pod_waits_for_a_network_that_does_not_exist_yet(whole, ns):
     """The pod's events name the network; the pod starts once the network exists."""
     whole.apply(ns, workload("Deployment", "ai", 1, {NETWORKS: "late"}))
 
-    def told():
+    def sandbox_failures():
         return [e for e in whole.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
                 if e["reason"] == "FailedCreatePodSandBox" and f"{ns}/late" in e["message"]]
-    wait(told, "an event names the missing network", 60)
+    wait(sandbox_failures, "an event names the missing network", 60)
     whole.apply(ns, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
                      "metadata": {"name": "late", "namespace": ns},
                      "spec": {"cniType": "macvlan", "macvlan": {"master": ["rail1"], "ippools": {"ipv4": ["rail1"]}}}})

@@ -6,7 +6,7 @@ from agents import MERGE, SPIDER, Connection, addresses, elapsed
 from cluster import memory, wait
 
 
-def ask(one, pod, pool):
+def request_addresses(one, pod, pool):
     """A plan whose answer is read later."""
     meta = pod["metadata"]
     c = Connection(one.socket, 120)
@@ -34,12 +34,12 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")
     one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))
-    holder, other = nodes.pod("t", "n1"), nodes.pod("t", "n1")
-    assert one.plan(holder, "few")[0] == 200 and one.plan(other, "many")[0] == 200
+    owner, other = nodes.pod("t", "n1"), nodes.pod("t", "n1")
+    assert one.plan(owner, "few")[0] == 200 and one.plan(other, "many")[0] == 200
     pods = [nodes.pod("t", "n1") for _ in range(400)]
     wait(lambda: one.plan(pods[-1], "many", dryRun=True)[0] == 200, "the agent knows pool many")
     before = memory(one.process.pid)
-    asked = [ask(one, pod, "few") for pod in pods]
+    asked = [request_addresses(one, pod, "few") for pod in pods]
     wait(lambda: waiting(one) == 400, "400 requests are waiting", 60)
     cost = (memory(one.process.pid) - before) / 400
     assert cost < 32, f"{cost} KiB each"
@@ -61,10 +61,10 @@ def test_hundreds_of_pending_requests_expire(nodes, agent, pools):
     one = agent(UNIRAIL_WAIT="3s")
     assert one.plan(nodes.pod("t", "n1"), "few")[0] == 200
     pods = [nodes.pod("t", "n1") for _ in range(300)]
-    took, answers = elapsed(lambda: [answer(c) for c in [ask(one, pod, "few") for pod in pods]])
-    told = [a["message"] for s, a in answers if (s, a["code"]) == (500, 11)]
+    took, answers = elapsed(lambda: [answer(c) for c in [request_addresses(one, pod, "few") for pod in pods]])
+    messages = [a["message"] for s, a in answers if (s, a["code"]) == (500, 11)]
     busy = [a["message"] for s, a in answers if (s, a["code"]) == (503, 503)]
-    assert len(told) + len(busy) == 300 and 0 < len(busy) < 60, answers[:3]
-    assert all("all IP addresses used out" in m for m in told) and set(busy) == {"too many connections, try again"}
+    assert len(messages) + len(busy) == 300 and 0 < len(busy) < 60, answers[:3]
+    assert all("all IP addresses used out" in m for m in messages) and set(busy) == {"too many connections, try again"}
     assert took < 20
     assert one.plan(pods[0], "few", dryRun=True)[0] == 500 and waiting(one) == 0

@@ -14,7 +14,7 @@ from cluster import wait
 
 
 def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, rails, tmp_path):
-    """Pods whose DEL never came: their addresses are released after the grace time, others are not, and none while the API
+    """Pods without a DEL: their addresses are released after the grace time, others are not, and none while the API
     server is unavailable."""
     one = agent(UNIRAIL_GC_GRACE="1s")
     pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
@@ -42,7 +42,7 @@ def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, ra
     wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}),
          "the mirror pod s-0 is created again")
     wait(lambda: used() == 4, "four addresses are in use", 60)
-    freed = {x["pod"]: x["why"] for x in one.said("released addresses of a deleted pod")}
+    freed = {x["pod"]: x["why"] for x in one.logged("released addresses of a deleted pod")}
     assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
                      pods["finished"]["metadata"]["name"]: "the pod has finished",
                      "r-0": "the pod was replaced by another of the same name"}
@@ -51,7 +51,7 @@ def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, ra
     wait(lambda: used() == 3, "three addresses are in use", 60)
     (tmp_path / "ends").unlink()
     wait(lambda: used() == 2, "two addresses are in use", 60)
-    assert [x["why"] for x in one.said("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
+    assert [x["why"] for x in one.logged("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
         "the pod's deletion is overdue and its containers do not exist"]
     assert mine.ok("GET", path)["metadata"]["deletionTimestamp"]
     mine.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
@@ -77,9 +77,9 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     one.start()
     said = one.wait_logged("no network-status or SpiderEndpoint")
     assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
-    assert not one.said("adopted")
-    fresh = nodes.pod("t", "n1")
-    got = addresses(one.plan(fresh, *rails[:2])[1])
+    assert not one.logged("adopted")
+    new_pod = nodes.pod("t", "n1")
+    got = addresses(one.plan(new_pod, *rails[:2])[1])
     status = json.dumps([{"name": "t/rail", "interface": i, "ips": [a]} for i, a in before[2].items()])
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{name}",
             {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}}, type=MERGE)
@@ -141,9 +141,9 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
         journal.unlink()
     one.start(ready=False)
     if what != "disk":
-        aside, = one.said("journal damaged and renamed")
-        kept = [f.read_bytes() for f in one.state.glob("journal.damaged-*") if f.suffix != ".anchor"]
-        assert kept == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
+        aside, = one.logged("journal damaged and renamed")
+        saved = [f.read_bytes() for f in one.state.glob("journal.damaged-*") if f.suffix != ".anchor"]
+        assert saved == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
         wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
                       if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here],
              "an event JournalDamaged on the node")
@@ -153,7 +153,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
     assert got not in used
     used.add(got)
     one.wait_logged("adopting blocks of a lost log", 60)
-    no_cache, = one.said("no CNI result cache found")  # reported once, although the inventory is repeated
+    no_cache, = one.logged("no CNI result cache found")  # reported once, although the inventory is repeated
     assert no_cache["dir"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     # Both nodes claim the remaining blocks of the small pool.
@@ -203,7 +203,7 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
     mine.stop_apiserver()
     try:
-        kept = len((one.state / "journal").read_bytes())
+        saved = len((one.state / "journal").read_bytes())
         after = []
         for i, pod in enumerate(pods):
             assert one.release(pod) == 1
@@ -217,20 +217,20 @@ def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
         mine.start_apiserver()
     assert [nodes.endpoint("t", p["metadata"]["name"])["status"]["current"]["ips"][0]["ipv4"].split("/")[0] for p in pods] == before
     journal = one.state / "journal"
-    journal.write_bytes(journal.read_bytes()[:kept])
-    nobody = cache_result(one, pods[0], "nobody", "net1", after[0], args=False)
-    broken = nobody.with_name("rail-broken-net1")
+    journal.write_bytes(journal.read_bytes()[:saved])
+    unknown = cache_result(one, pods[0], "nobody", "net1", after[0], args=False)
+    broken = unknown.with_name("rail-broken-net1")
     broken.write_text('{"kind": "cniCacheV1", "resu')
     one.start(ready=False)
-    assert one.said("journal damaged and renamed")
+    assert one.logged("journal damaged and renamed")
     one.ready(60)
-    for file in (broken, nobody):
-        said = wait(lambda: [x for x in one.said("CNI result cache cannot be read") if str(file) in x["error"]],
+    for file in (broken, unknown):
+        said = wait(lambda: [x for x in one.logged("CNI result cache cannot be read") if str(file) in x["error"]],
                     f"the agent reports that {file} cannot be read", 60)
-        assert len(said) == 1 and not one.said("adopting blocks of a lost log"), said
-        fresh = nodes.pod("t", node)
-        assert one.plan(fresh, name)[0] == 500
-        nodes.remove_pod(fresh)  # the pod has no record, so its blocks stay frozen as well
+        assert len(said) == 1 and not one.logged("adopting blocks of a lost log"), said
+        new_pod = nodes.pod("t", node)
+        assert one.plan(new_pod, name)[0] == 500
+        nodes.remove_pod(new_pod)  # the pod has no record, so its blocks stay frozen as well
         file.unlink()
     one.wait_logged("adopting blocks of a lost log", 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
@@ -280,7 +280,7 @@ def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
         assert one.release(pods[0]) == 8
         one.kill()
         one.start(ready=False)
-        assert one.said("using saved pools")
+        assert one.logged("using saved pools")
         one.ready(30)
         assert addresses(one.plan(pods[1], *rails)[1]) == first
         status, answer = one.plan(pods[2], *rails)

@@ -130,7 +130,7 @@ def labels(cluster):
     return {n["metadata"]["name"]: n["metadata"]["labels"].get(LABEL) for n in cluster.ok("GET", "/api/v1/nodes")["items"]}
 
 
-OURS = {"172.16.1.10": "t/job-0", "172.16.1.11": "t/job-1"}
+OF_SPIDERPOOL = {"172.16.1.10": "t/job-0", "172.16.1.11": "t/job-1"}
 
 
 def migrated(cluster, originals):
@@ -139,12 +139,12 @@ def migrated(cluster, originals):
     running(cluster, "unirail-agent", 2)
     for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin", "spiderpool-controller"):
         running(cluster, name, 0)
-    assert records(cluster).items() >= OURS.items()
+    assert records(cluster).items() >= OF_SPIDERPOOL.items()
     for node, pod in originals.pods.items():
         meta = cluster.ok("GET", f"/api/v1/namespaces/t/pods/{pod['metadata']['name']}")["metadata"]
         assert meta["uid"] == pod["metadata"]["uid"]
         ips = originals.nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]
-        assert ips[0]["ipv4"].split("/")[0] in OURS
+        assert ips[0]["ipv4"].split("/")[0] in OF_SPIDERPOOL
 
 
 def test_migration_is_executed_and_undone(cluster, originals):
@@ -174,14 +174,14 @@ def test_migration_is_executed_and_undone(cluster, originals):
     agent = originals.kubelets.agent("n1")
     new = originals.nodes.pod("t", "n1", "new")
     status, answer = agent.add(new, "net1", defaultIPv4IPPool=["rail1"])
-    assert status == 200 and not set(addresses(answer)) & set(OURS), answer
+    assert status == 200 and not set(addresses(answer)) & set(OF_SPIDERPOOL), answer
     status, answer2 = agent.add(originals.pods["n1"], "net1", defaultIPv4IPPool=["rail1"])
     assert status == 200 and addresses(answer2) == ["172.16.1.10"], answer2
     # After undo the new pod's address is stored where Spiderpool reads it.
     said = migrate(cluster, "undo")
     assert "unirail's definition SpiderIPBlock with its blocks" in said
     ip = addresses(answer)[0]
-    assert records(cluster) == {**OURS, ip: "t/new"}
+    assert records(cluster) == {**OF_SPIDERPOOL, ip: "t/new"}
     running(cluster, "unirail-agent", 0)
     running(cluster, "unirail-controller", 0)
     for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin"):
@@ -300,10 +300,10 @@ def test_the_commands_of_the_readme(cluster, originals):
     commands = [line.split("  ")[0].strip() for line in re.findall(r"(?m)^    (unirail .*)$", section)]
     assert [c.split()[2] for c in commands] == ["plan", "values", "apply", "apply", "undo"]
     for command in commands:
-        words = command.split(" >")[0].split()[1:]
-        said = migrate(cluster, *words[1:], status=3 if words[1] == "plan" else 0)
+        arguments = command.split(" >")[0].split()[1:]
+        said = migrate(cluster, *arguments[1:], status=3 if arguments[1] == "plan" else 0)
         if " >" in command:
             assert json.loads(said[:said.rindex("}") + 1])["ipam"]
-        if words[1:] == ["apply"]:
+        if arguments[1:] == ["apply"]:
             migrated(cluster, originals)
     running(cluster, "spiderpool-agent", 2)

@@ -126,8 +126,8 @@ def test_pods_of_multus_migrate_and_return(node):
     node.originals(1)
     assert "0-unirail.conflist" not in node.files(NET_D) and "00-multus.conf" in node.files(NET_D)
     node.reach(up(w, "t", "job", 3))
-    gone = addresses(new[0])["net1"], addresses(old[1])["net1"]
-    containers = {node.state()[0][ip] for ip in gone}
+    deleted = addresses(new[0])["net1"], addresses(old[1])["net1"]
+    containers = {node.state()[0][ip] for ip in deleted}
     node.delete(new[0])
     node.delete(old[1])
     wait(lambda: not containers & (set(node.state()[0].values()) | node.state()[1]),

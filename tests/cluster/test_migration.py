@@ -18,14 +18,14 @@ def shown(nodes, pod):
     """Its endpoint has its addresses, and no node requests them."""
     meta = pod["metadata"]
 
-    def look():
+    def inspect():
         have = nodes.endpoint("t", meta["name"])
         assert have and have["status"]["current"]["uid"] == meta["uid"], have
         assert "unirail.io/wanted-from" not in have["metadata"]["labels"], have
         assert "unirail.io/wanted-by" not in have["metadata"].get("annotations", {}), have
         return have["status"]["current"]
 
-    return wait(look, "the SpiderEndpoint has the pod's UID and no open request", 20)
+    return wait(inspect, "the SpiderEndpoint has the pod's UID and no open request", 20)
 
 
 def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
@@ -62,8 +62,8 @@ def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails)
         current = shown(nodes, pod)
         assert current["node"] == there.node
         assert [x["ipv4"].split("/")[0] for x in current["ips"]] == list(first.values())
-        assert len(wait(lambda: len(here.said("exported a retained address to another node")) % 8 == 0
-                        and here.said("exported a retained address to another node"), "all addresses of the pod are exported")) >= 8
+        assert len(wait(lambda: len(here.logged("exported a retained address to another node")) % 8 == 0
+                        and here.logged("exported a retained address to another node"), "all addresses of the pod are exported")) >= 8
         assert there.release(pod) == 8
 
 

@@ -59,11 +59,11 @@ class Lab:
 
     def ready(self, name):
         """The condition, once it has the object's current generation."""
-        def look():
+        def inspect():
             o = self.smc(name)
             found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
             return found and found[0]["observedGeneration"] == o["metadata"]["generation"] and found[0]
-        return wait(look, f"condition Ready of SpiderMultusConfig {name}")
+        return wait(inspect, f"condition Ready of SpiderMultusConfig {name}")
 
     def events(self, name):
         items = self.cluster.ok("GET", f"/api/v1/namespaces/{self.ns}/events")["items"]
@@ -92,8 +92,8 @@ def test_nads_of_every_type_are_written(lab, controller):
             head, tail = config.split('"name":"', 1)
             config = f'{head}"name":"x",{tail.split(",", 1)[1]}'
         assert nad["spec"].get("config") == config, case["what"]
-        notes = {**case.get("gives", {}), "multus.spidernet.io/cr-name": f"nad-{i}", "cni.spidernet.io/cniconfig-name": "x"}
-        assert nad["metadata"]["annotations"] == notes, case["what"]
+        annotations = {**case.get("gives", {}), "multus.spidernet.io/cr-name": f"nad-{i}", "cni.spidernet.io/cniconfig-name": "x"}
+        assert nad["metadata"]["annotations"] == annotations, case["what"]
         ref, = nad["metadata"]["ownerReferences"]
         assert ref == {**SMC, "name": f"case-{i}", "uid": lab.smc(f"case-{i}")["metadata"]["uid"], "controller": True,
                        "blockOwnerDeletion": True}
@@ -132,7 +132,7 @@ def test_invalid_configurations_are_reported(lab, controller):
 
 
 def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
-    lab.apply("m", MACVLAN, note="1")
+    lab.apply("m", MACVLAN, key="1")
     good = wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     edits = [{"spec": {"config": "{}"}}, {"spec": {"config": None}}, {"metadata": {"annotations": {"note": "2"}}},
              {"metadata": {"annotations": {"note": None, "more": "x"}}}, {"metadata": {"ownerReferences": None}}]
@@ -169,11 +169,11 @@ def test_nad_being_deleted_is_created_again_afterwards(lab, controller):
 
 def test_changed_name_moves_the_nad(lab, controller):
     """Spiderpool's controller leaves the old one."""
-    note = "multus.spidernet.io/cr-name"
+    key = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nads() == {"m"}, "NetworkAttachmentDefinition m only")
     for name in ("a", "b", None):
-        lab.cluster.ok("PATCH", f"{lab.smcs}/m", {"metadata": {"annotations": {note: name}}}, type=MERGE)
+        lab.cluster.ok("PATCH", f"{lab.smcs}/m", {"metadata": {"annotations": {key: name}}}, type=MERGE)
         wait(lambda: lab.nads() == {name or "m"}, f"NetworkAttachmentDefinition {name or 'm'} only")
     assert controller.metrics()["unirail_nads_removed_total"] == 3
     assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
@@ -193,14 +193,14 @@ def test_two_configs_for_one_nad_name(lab, controller):
 
 
 def test_deleted_while_its_status_is_written(cluster, ns, lab, closing, tmp_path):
-    """The status write returns 404, as where the definition has no status: other objects still get theirs."""
+    """The status write returns 404, as where the definition has no status: other objects still get their status."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
     c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()
     for name in ("m", "n"):
         lab.apply(name, MACVLAN)
         assert lab.ready(name)["status"] == "True"
-    assert not once and not c.said("cannot write the status of SpiderMultusConfigs")
+    assert not once and not c.logged("cannot write the status of SpiderMultusConfigs")
 
 
 def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path):
@@ -277,6 +277,6 @@ def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
         c.wait_logged("cannot write the status of SpiderMultusConfigs")
         lab.apply("n", MACVLAN)
         wait(lambda: lab.nad("n"), "NetworkAttachmentDefinition n is created")
-        assert len(c.said("cannot write the status of SpiderMultusConfigs")) == 1
+        assert len(c.logged("cannot write the status of SpiderMultusConfigs")) == 1
     finally:
         cluster.ok("PATCH", crd, [{"op": "add", "path": part, "value": {"status": {}}}], type=patch)

@@ -23,7 +23,7 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces"
 RAILS = [f"rail{i}" for i in range(8)]
 STATUS = "k8s.v1.cni.cncf.io/network-status"
-ASK = "k8s.v1.cni.cncf.io/networks"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
 FIRST = "v1.multus-cni.io/default-network"
 
 
@@ -79,7 +79,7 @@ def agent(mine, nodes, pools, closing, tmp_path):
     return one.start()
 
 
-class World:
+class NodeWithAgent:
     """A node with its agent, and its objects in the cluster."""
 
     def __init__(self, mine, nodes, team, lab, agent):
@@ -110,7 +110,7 @@ class World:
                                     "metadata": meta, "spec": {} if text is None else {"config": text}})
 
     def pod(self, annotation=None, ns=None, **annotations):
-        more = {ASK: annotation} if annotation else {}
+        more = {NETWORKS: annotation} if annotation else {}
         return self.nodes.pod(ns or self.team, "n1", annotations={**more, **annotations})
 
     def question(self, pod, **more):
@@ -118,15 +118,15 @@ class World:
         return {"containerID": "c" * 64, "podNamespace": meta["namespace"], "podName": meta["name"],
                 "podUID": meta["uid"], "ifName": "eth0", "own": 0, "clusterNetwork": "podnet", **more}
 
-    def ask(self, pod, **more):
-        return self.agent.ask("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
+    def request_networks(self, pod, **more):
+        return self.agent.request_networks("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
 
     def networks(self, pod, n, **more):
         """Retries until the agent's watch has the objects that were just created."""
-        def look():
-            status, answer = self.ask(pod, **more)
+        def inspect():
+            status, answer = self.request_networks(pod, **more)
             return status == 200 and len(answer["networks"]) == n and answer
-        return wait(look, f"the agent answers with {n} networks", 20)
+        return wait(inspect, f"the agent answers with {n} networks", 20)
 
     def conf(self, type="multus", **more):
         return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": type, "agent": str(self.agent.socket),
@@ -157,14 +157,14 @@ class World:
     def held(self, container):
         return self.agent.ok("POST", "/v1/unirail/pods/check", {"containerID": container})["rails"]
 
-    def notes(self):
+    def cache_entries(self):
         top = self.lab.tmp / "multus"  # networks are recorded beside cache entries
         return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
 @pytest.fixture
-def world(mine, nodes, team, lab, agent):
-    return World(mine, nodes, team, lab, agent)
+def node_with_agent(mine, nodes, team, lab, agent):
+    return NodeWithAgent(mine, nodes, team, lab, agent)
 
 
 def text_of(entries):
@@ -186,9 +186,9 @@ def addresses_of(ns, dev):
 
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
-def test_pod_gets_eight_rails(world, type):
+def test_pod_gets_eight_rails(node_with_agent, type):
     """Links are up, the status is as Multus writes it, one event; DEL works without agent and API server."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod(",".join(RAILS))
     w.networks(pod, 9)
     box, c = lab.pod(), w.conf(type)
@@ -213,7 +213,7 @@ def test_pod_gets_eight_rails(world, type):
     w.mine.stop_apiserver()
     try:
         lab.delete({**c, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
-        assert link_names(box.ns) == ["lo"] and w.notes() == [] and box.host_veth not in link_names(lab.node)
+        assert link_names(box.ns) == ["lo"] and w.cache_entries() == [] and box.host_veth not in link_names(lab.node)
         lab.delete({**c, "prevResult": result}, box, ifname="eth0", args=w.args(pod))
     finally:
         w.mine.start_apiserver()
@@ -222,9 +222,9 @@ def test_pod_gets_eight_rails(world, type):
 
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
-def test_networks_of_the_examples_are_attached(world, name):
+def test_networks_of_the_examples_are_attached(node_with_agent, name):
     """configs/cluster, as a runtime passes it to the plugin, with this test's directories."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
     plugin.pop("plugins", None)
@@ -241,7 +241,7 @@ def test_networks_of_the_examples_are_attached(world, name):
     assert [s["name"] for s in json.loads(wait(lambda: w.annotation(pod),
                                                "the pod's network-status is written"))] == ["k8s-pod-network", f"{w.team}/rail0"]
     lab.delete(c, box, ifname="eth0", args=w.args(pod))
-    assert link_names(box.ns) == ["lo"] and w.notes() == []
+    assert link_names(box.ns) == ["lo"] and w.cache_entries() == []
 
 
 @contextlib.contextmanager
@@ -261,9 +261,9 @@ def without_server(w, *networks):
         w.mine.start_apiserver()
 
 
-def test_status_is_written_when_the_server_is_back(world):
+def test_status_is_written_when_the_server_is_back(node_with_agent):
     """ADD uses the cached objects; the annotation is written later, once, and never for a deleted pod."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
         assert sorted(link_names(boxes[1].ns)) == ["eth0", "lo", "rdma0"]
     text = wait(lambda: w.annotation(pod), "the pod's network-status is written", 60)
@@ -271,8 +271,8 @@ def test_status_is_written_when_the_server_is_back(world):
     assert [s["interface"] for s in json.loads(wait(lambda: w.annotation(other),
                                                     "the other pod's network-status is written", 60))] == ["eth0", "rdma0"]
     w.nodes.remove_pod(other)
-    wait(lambda: w.ask(other)[0] == 500, "the agent refuses the deleted pod")
-    w.agent.ask("POST", "/v1/unirail/pods/done", {
+    wait(lambda: w.request_networks(other)[0] == 500, "the agent refuses the deleted pod")
+    w.agent.request_networks("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
     w.agent.wait_logged("the pod was deleted")
@@ -285,9 +285,9 @@ def left(w):
     return sorted(p.name for p in (w.agent.state / "status").iterdir())
 
 
-def test_status_is_written_by_the_next_agent(world):
+def test_status_is_written_by_the_next_agent(node_with_agent):
     """The agent dies after its plan and before the plugin's report: the next agent writes the status."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod()
     w.networks(pod, 1)
     folder = lab.tmp / "deadly"
@@ -310,12 +310,12 @@ def test_status_is_written_by_the_next_agent(world):
     lab.delete(conf, box, ifname="eth0", args=w.args(pod))
 
 
-def test_status_outlives_the_agent(world):
+def test_status_outlives_the_agent(node_with_agent):
     """The API server was unavailable: the next agent writes the status. That of a deleted pod is dropped, and so is a truncated file."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1") as (pod, other, boxes):
         assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)
-        assert w.agent.said("will be written after the restart")[0]["pods"] == 2
+        assert w.agent.logged("will be written after the restart")[0]["pods"] == 2
     w.nodes.remove_pod(other)
     half, young = w.agent.state / "status" / "half", w.agent.state / "status" / "young"
     for f in (half, young):
@@ -325,14 +325,14 @@ def test_status_outlives_the_agent(world):
     text = wait(lambda: w.annotation(pod), "the pod's network-status is written")
     assert [s["name"] for s in json.loads(text)] == ["kube-system/podnet", f"{w.team}/rail0"]
     wait(lambda: left(w) == ["young"], "only the report of pod young is left")
-    assert "half" in w.agent.said("cannot recover a pod's network-status")[0]["file"]
+    assert "half" in w.agent.logged("cannot recover a pod's network-status")[0]["file"]
     for box, one in zip(boxes, (pod, other)):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
 
-def test_status_of_a_namesake_is_not_written(world):
+def test_status_of_a_namesake_is_not_written(node_with_agent):
     """A StatefulSet recreates a pod under its name: a report about the former pod is not written to the new one."""
-    w = world
+    w = node_with_agent
     pod = w.pod("rail0")
     w.networks(pod, 2)
     w.agent.ok("POST", "/v1/unirail/pods/done", {
@@ -342,9 +342,9 @@ def test_status_of_a_namesake_is_not_written(world):
     assert w.annotation(pod) is None
 
 
-def test_static_pod_gets_its_networks(world):
+def test_static_pod_gets_its_networks(node_with_agent):
     """A static pod: its UID at the API server is not the one that the runtime has."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod("rail0", **{"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash"})
     w.networks(pod, 2)
     box, args = lab.pod(), w.args(pod).replace(pod["metadata"]["uid"], "hash")
@@ -355,12 +355,12 @@ def test_static_pod_gets_its_networks(world):
     assert link_names(box.ns) == ["lo"] and w.held(box.id) == []
 
 
-def test_networks_annotation_in_json_form(world):
-    w, lab = world, world.lab
+def test_networks_annotation_in_json_form(node_with_agent):
+    w, lab = node_with_agent, node_with_agent.lab
     mine, = w.warm(w.pod(), "rail0")
-    ask = [{"name": "rail0", "interface": "rdma0", "mac": "02:00:5e:10:00:07", "ips": [mine]},
+    request_networks = [{"name": "rail0", "interface": "rdma0", "mac": "02:00:5e:10:00:07", "ips": [mine]},
            {"name": "rail1", "namespace": w.team, "default-route": ["172.16.2.1"]}, {"name": "rail0"}]
-    pod = w.pod(json.dumps(ask))
+    pod = w.pod(json.dumps(request_networks))
     w.networks(pod, 4)
     box, c = lab.pod(), w.conf()
     lab.add(c, box, ifname="eth0", args=w.args(pod))
@@ -371,11 +371,11 @@ def test_networks_annotation_in_json_form(world):
     assert [(s["name"], s["interface"]) for s in status] == [
         ("kube-system/podnet", "eth0"), (f"{w.team}/rail0", "rdma0"), (f"{w.team}/rail1", "net2"), (f"{w.team}/rail0", "net3")]
     lab.delete(c, box, ifname="eth0", args=w.args(pod))
-    assert link_names(box.ns) == ["lo"] and w.held(box.id) == [] and w.notes() == []
+    assert link_names(box.ns) == ["lo"] and w.held(box.id) == [] and w.cache_entries() == []
 
 
-def test_default_networks_precede_requested_ones(world):
-    w = world
+def test_default_networks_precede_requested_ones(node_with_agent):
+    w = node_with_agent
     w.nad("kube-system", "more", w.rail("rail7"))
     names = lambda answer: [(n.get("nad", n["name"]), n.get("ifname")) for n in answer["networks"]]
     pod = w.pod("rail0")
@@ -391,9 +391,9 @@ def test_default_networks_precede_requested_ones(world):
     w.nodes.remove_pod(system)
 
 
-def test_invalid_annotations_are_refused(world):
+def test_invalid_annotations_are_refused(node_with_agent):
     """One clear line each; nothing is attached."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     w.nad(w.team, "broken", '{"type":')
     w.nad(w.team, "list", "[]")
     w.nad("default", "shared", w.rail("rail0"))
@@ -402,16 +402,16 @@ def test_invalid_annotations_are_refused(world):
     def refused(contains, annotation, code=7, conf=None, args=None, pod=None):
         pod = pod or w.pod(annotation)
         box = lab.pod("r")
-        wait(lambda: "read pod" not in w.ask(pod)[1].get("message", ""), "the agent knows the pod")
+        wait(lambda: "read pod" not in w.request_networks(pod)[1].get("message", ""), "the agent knows the pod")
         e = lab.fail("ADD", {**w.conf(), **(conf or {})}, box, code, ifname="eth0", contains=contains, args=args or w.args(pod))
-        assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.notes() == []
+        assert link_names(box.ns) == ["lo"] and set(link_names(lab.node)) == before and w.cache_entries() == []
         return pod, e
 
     probe = w.pod("rail0,broken,list,default/shared")
-    wait(lambda: "broken" in w.ask(probe)[1]["message"] and "cannot find" not in w.ask(probe)[1]["message"],
+    wait(lambda: "broken" in w.request_networks(probe)[1]["message"] and "cannot find" not in w.request_networks(probe)[1]["message"],
          "the refusal names the wrong annotation")
     name = lambda pod: f"pod '{w.team}/{pod['metadata']['name']}'"
-    pod, e = refused([f"network '{w.team}/none' (annotation {ASK})",
+    pod, e = refused([f"network '{w.team}/none' (annotation {NETWORKS})",
                       f"cannot find a network-attachment-definition (none) in namespace ({w.team})"], "rail0,none")
     assert name(pod) in e["msg"]
     event, = wait(lambda: w.events(pod, "NoNetworkFound"), "an event NoNetworkFound on the pod")
@@ -425,28 +425,28 @@ def test_invalid_annotations_are_refused(world):
     mixed = w.pod("rail0")
     refused(['expected pod UID "other" but got', mixed["metadata"]["uid"]], None, 11, pod=mixed,
             args=w.args(mixed).replace(mixed["metadata"]["uid"], "other"))
-    nobody = {"metadata": {"namespace": w.team, "name": "nobody", "uid": "u"}}
+    missing = {"metadata": {"namespace": w.team, "name": "missing", "uid": "u"}}
     box = lab.pod("n")
-    lab.fail("ADD", w.conf(), box, ifname="eth0", contains=f"pod '{w.team}/nobody' does not exist", args=w.args(nobody))
+    lab.fail("ADD", w.conf(), box, ifname="eth0", contains=f"pod '{w.team}/nobody' does not exist", args=w.args(missing))
     assert w.agent.metrics() and link_names(box.ns) == ["lo"]
-    status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
+    status, answer = w.agent.request_networks("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
     assert status == 400 and "more" in answer["message"]
-    status, answer = w.agent.ask("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
+    status, answer = w.agent.request_networks("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
     assert status == 422 and "podName" in answer["message"]
 
 
-def test_full_disk_fails_add_without_damage(world):
+def test_full_disk_fails_add_without_damage(node_with_agent):
     """No space for the agent's record: no address, nothing attached, nothing lost; the next ADD with space succeeds."""
-    w, lab = world, world.lab
+    w, lab = node_with_agent, node_with_agent.lab
     pods = [w.pod("rail0,rail1") for _ in range(3)]
     for pod in pods:
         w.networks(pod, 3)
     w.warm(pods[0], "rail0", "rail1")
     w.agent.stop()
-    kept = {f.name: f.read_bytes() for f in w.agent.state.iterdir() if f.is_file()}
+    saved = {f.name: f.read_bytes() for f in w.agent.state.iterdir() if f.is_file()}
     run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", w.agent.state])
     try:
-        for name, data in kept.items():
+        for name, data in saved.items():
             (w.agent.state / name).write_bytes(data)
         w.agent.start()
         boxes = [lab.pod(f"d{i}") for i in range(3)]
@@ -462,7 +462,7 @@ def test_full_disk_fails_add_without_damage(world):
             status, answer = w.agent.plan(pods[2], "rail0", container="fill")
             if status != 200:
                 break
-            w.agent.ask("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
+            w.agent.request_networks("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
         assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
         e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", contains=["No space left on device (ENOSPC)", "free space"], args=w.args(pods[1]))
         assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
@@ -498,14 +498,14 @@ exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet &&
 def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab, kubelet_node):
     """Attack: a tenant's annotation names the node's NIC, or another pod's VF."""
     agent, folder = kubelet_node
-    w = World(mine, nodes, team, lab, agent)
+    w = NodeWithAgent(mine, nodes, team, lab, agent)
     w.nad(team, "any", {"type": "host-device", "capabilities": {"deviceID": True}})
     w.nad(team, "vf", {"type": "host-device", "capabilities": {"deviceID": True}}, "x/vf")
     pods = {net: w.pod(json.dumps([{"name": net, "deviceID": "0000:3b:00.0"}])) for net in ("any", "vf")}
     uid = {net: p["metadata"]["uid"] for net, p in pods.items()}
 
     def asked(net):
-        answer = w.ask(pods[net])[1]
+        answer = w.request_networks(pods[net])[1]
         element, = [n for n in answer["networks"] if n["name"] == net]
         return element.get("deviceID"), element.get("requestedDeviceID"), answer["warnings"]
 
@@ -527,14 +527,14 @@ def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab
 def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node):
     """From PodResources, or else from the checkpoint: the n-th network of a resource gets the n-th device."""
     agent, folder = kubelet_node
-    w = World(mine, nodes, team, lab, agent)
+    w = NodeWithAgent(mine, nodes, team, lab, agent)
     w.nad(team, "vf", {"type": "sriov"}, "x/vf")
     w.nad(team, "other", {"type": "sriov"}, "x/other")
     pod = w.pod("vf,rail0,vf,other,vf")
     meta = pod["metadata"]
-    ids = lambda: [n.get("deviceID") for n in w.ask(pod)[1]["networks"]]
+    ids = lambda: [n.get("deviceID") for n in w.request_networks(pod)[1]["networks"]]
     assert w.networks(pod, 6) and ids() == [None] * 6
-    warnings = w.ask(pod)[1]["warnings"]
+    warnings = w.request_networks(pod)[1]["warnings"]
     assert len(warnings) == 4 and "no device of resource 'x/vf' left" in warnings[0]
     (folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps({"Data": {"PodDeviceEntries": [
         {"PodUID": meta["uid"], "ContainerName": "b", "ResourceName": "x/vf", "DeviceIDs": {"1": ["0000:5e:00.2"], "0": ["0000:3b:0a.1"]}},
@@ -557,15 +557,15 @@ def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node
 
     with kubelet(str(sock), slow), concurrent.futures.ThreadPoolExecutor(24) as pool:
         others = [w.pod("vf") for _ in range(3)]
-        wait(lambda: all(w.ask(p)[0] == 200 for p in others), "the agent answers for each other pod")
+        wait(lambda: all(w.request_networks(p)[0] == 200 for p in others), "the agent answers for each other pod")
         calls.clear()
-        got = list(pool.map(lambda i: w.ask(pod if i % 2 else others[i % 3]), range(24)))
+        got = list(pool.map(lambda i: w.request_networks(pod if i % 2 else others[i % 3]), range(24)))
     assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "a kubelet refuses more than ten questions at once"
     for i, (_, a) in enumerate(got):
         assert [n.get("deviceID") for n in a["networks"]][1] == ("0000:3b:02.7" if i % 2 else None)
     if not sock.exists():
         sock.touch()
-    status, answer = w.ask(pod)
+    status, answer = w.request_networks(pod)
     assert status == 500 and answer["code"] == 11 and "read its devices" in answer["message"], answer
     assert f"pod '{team}/{meta['name']}'" in answer["message"] and "kubelet" in answer["message"]
     assert w.networks(w.pod("rail0"), 2), "others do not need the kubelet"

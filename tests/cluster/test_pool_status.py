@@ -105,7 +105,7 @@ def test_pool_status_follows_pods(cluster, ns, nodes, leader, agent):
         nodes.remove_pod(p)
     wait(lambda: cluster.request("GET", f"{POOLS}/count-a")[0] == 404, "pool count-a is deleted")
     wait(lambda: has(cluster, "count-b", 241, {}), "the status of pool count-b has no address")
-    assert not c.said("failed to update a pool's status")
+    assert not c.logged("failed to update a pool's status")
 
 
 def endpoint(cluster, ns, name, pool, ip, uid="u", candidate=True, **meta):
@@ -140,11 +140,11 @@ def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent
     one = agent("count-n1")
     nodes.pool("count-old", "172.22.0.0/24", ["172.22.0.2-172.22.0.99"])
     lives = nodes.pod(ns, "count-n1", "lives")
-    gone = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
-    records = {"172.22.0.5": lives, "172.22.0.6": gone}
+    deleted = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
+    records = {"172.22.0.5": lives, "172.22.0.6": deleted}
     cluster.ok("PATCH", f"{POOLS}/count-old/status", {"status": {
         "allocatedIPs": text(records), "allocatedIPCount": 2, "totalIPCount": 98}}, type=MERGE)
-    for p, ip in ((lives, "172.22.0.5"), (gone, "172.22.0.6")):
+    for p, ip in ((lives, "172.22.0.5"), (deleted, "172.22.0.6")):
         meta = p["metadata"]
         endpoint(cluster, ns, meta["name"], "count-old", ip, meta["uid"], candidate=False, finalizers=[FINALIZER, "x.io/y"],
                  ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}])
@@ -205,7 +205,7 @@ def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
     two.kill()
     took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
     assert got not in had and 4 < took < 20
-    said, = one.said("the pod's former address was not available in time")
+    said, = one.logged("the pod's former address was not available in time")
     # Between two reads of the block no other state is available.
     assert said["ip"] == far[1] and any(contains in said["where"] for contains in (
         "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
@@ -215,14 +215,14 @@ def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
     nodes.node("count-n1")
     ready(cluster, "count-n1", False)
     nodes.pool("count-cut", "172.23.0.0/24", ["172.23.0.2-172.23.0.99"])
-    gone = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
+    deleted = {"metadata": {"namespace": ns, "name": "gone", "uid": "0b1f"}}
     cluster.ok("PATCH", f"{POOLS}/count-cut/status", {"status": {
-        "allocatedIPs": text({"172.23.0.6": gone}), "allocatedIPCount": 1}}, type=MERGE)
+        "allocatedIPs": text({"172.23.0.6": deleted}), "allocatedIPCount": 1}}, type=MERGE)
     endpoint(cluster, ns, "gone", "count-cut", "172.23.0.6", "0b1f", candidate=False)
     leader()
-    wait(lambda: has(cluster, "count-cut", 98, {"172.23.0.6": gone}), "the status of pool count-cut has the deleted pod's address")
+    wait(lambda: has(cluster, "count-cut", 98, {"172.23.0.6": deleted}), "the status of pool count-cut has the deleted pod's address")
     time.sleep(5)
-    assert has(cluster, "count-cut", 98, {"172.23.0.6": gone})
+    assert has(cluster, "count-cut", 98, {"172.23.0.6": deleted})
     assert nodes.endpoint(ns, "gone")
     ready(cluster, "count-n1")
     wait(lambda: has(cluster, "count-cut", 98, {}), "the status of pool count-cut has no address", 60)
@@ -232,8 +232,8 @@ def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
 def test_more_old_records_than_an_annotation_holds(cluster, ns, nodes, leader):
     nodes.pool("count-many", "172.24.0.0/16", ["172.24.0.3-172.24.255.254"])
     lives = nodes.pod(ns, "count-n1", "lives-long")
-    gone = {"metadata": {"namespace": ns, "name": "gone-" + "x" * 40, "uid": "0b1f" * 9}}
-    records = {f"172.24.{i // 250 + 1}.{i % 250 + 1}": gone for i in range(2000)} | {"172.24.99.1": lives}
+    deleted = {"metadata": {"namespace": ns, "name": "gone-" + "x" * 40, "uid": "0b1f" * 9}}
+    records = {f"172.24.{i // 250 + 1}.{i % 250 + 1}": deleted for i in range(2000)} | {"172.24.99.1": lives}
     assert len(text(records)) > 200 << 10
     cluster.ok("PATCH", f"{POOLS}/count-many/status", {"status": {"allocatedIPs": text(records)}}, type=MERGE)
     c = leader()
@@ -251,5 +251,5 @@ def test_records_that_cannot_be_read_stay(cluster, nodes, leader):
     c.wait_logged("'10.0.0' is not an address")
     time.sleep(2)
     assert status(cluster, "count-bad") == {"allocatedIPs": "{\"10.0.0\":{}}"}
-    assert len(c.said("failed to update a pool's status")) == 1
+    assert len(c.logged("failed to update a pool's status")) == 1
     cluster.ok("DELETE", f"{POOLS}/count-bad")

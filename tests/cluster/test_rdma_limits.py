@@ -10,7 +10,7 @@ import pytest
 import agents
 from cluster import BINARY, wait
 from kubelet import Plugin, PodResources
-from test_devices_api import told
+from test_devices_api import event_messages
 
 HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
 SHARED = {"configList": [{"resourceName": "all", "resourcePrefix": "rdma", "rdmaHcaMax": 3, "selectors": {"ifNames": ["ens1np0"]}}]}
@@ -72,14 +72,14 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     node.pods.pods = {"limited": {"c": {"rdma/all": ["0", "1"]}}}
     file = node.group(uid)
     wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit")
-    assert a.said("limits of an RDMA device set")
+    assert a.logged("limits of an RDMA device set")
     asked = node.pods.requests
     # A pod that was created before the agent started.
     a.stop()
     file.write_text("mlx5_0 hca_handle=max hca_object=max\n")
     agent(*LIMITS)
     wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit again")
-    assert node.pods.requests > asked and not told(mine, "cannot limit")
+    assert node.pods.requests > asked and not event_messages(mine, "cannot limit")
 
 
 def test_kernel_without_the_controller(mine, nodes, agent, node):
@@ -87,8 +87,8 @@ def test_kernel_without_the_controller(mine, nodes, agent, node):
     file = node.group(nodes.pod("t", "n1", "unlimited")["metadata"]["uid"])
     node.pods.pods = {"unlimited": {"c": {"rdma/all": ["0"]}}}
     agent(*LIMITS)
-    wait(lambda: told(mine, "the cgroup controller rdma is not mounted"), "an event on the missing cgroup controller")
-    assert len(told(mine, "use a kernel with CONFIG_CGROUP_RDMA")) == 1
+    wait(lambda: event_messages(mine, "the cgroup controller rdma is not mounted"), "an event on the missing cgroup controller")
+    assert len(event_messages(mine, "use a kernel with CONFIG_CGROUP_RDMA")) == 1
     assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
 
@@ -114,7 +114,7 @@ def test_queue_pairs_of_a_kernel_without_rdma(mine, nodes, agent, node):
     a.wait_logged("cannot inspect queue pairs of containers")
     asked = node.pods.requests
     wait(lambda: node.pods.requests > asked + 2, "more requests to PodResources")
-    line, = a.said("cannot inspect queue pairs of containers")
+    line, = a.logged("cannot inspect queue pairs of containers")
     assert "EPROTONOSUPPORT" in str(line)
     events = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]
     assert not [e for e in events if e["reason"] == "NoQueuePair"]

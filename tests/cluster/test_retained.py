@@ -32,7 +32,7 @@ def stateful_set(mine, name, replicas):
                      "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 
 
-def kept_for(nodes, one, name):
+def retain_address(nodes, one, name):
     """An address that the agent's node retains under the pod's name."""
     pod = nodes.pod("t", one.node, name, {"kind": "StatefulSet", "name": name.rsplit("-", 1)[0]})
     address = addresses(one.plan(pod, "rail1")[1])["net1"]
@@ -41,27 +41,27 @@ def kept_for(nodes, one, name):
     return address
 
 
-def given_up(one, address):
-    return [x for x in one.said("released a retained address") if x["address"] == address]
+def released(one, address):
+    return [x for x in one.logged("released a retained address") if x["address"] == address]
 
 
 def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent):
     stateful_set(mine, "web", 2)
     one = agent("n1")
-    first, second, stray = (kept_for(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
+    first, second, unowned = (retain_address(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
     # A missing StatefulSet retains nothing; the owners of other addresses are checked meanwhile.
-    said = wait(lambda: given_up(one, stray), f"{stray} is released", 30)
+    said = wait(lambda: released(one, unowned), f"{unowned} is released", 30)
     assert said[0]["why"] == "no pod of that name will be created" and said[0]["name"] == "other-0", said
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
-    wait(lambda: given_up(one, second), f"{second} is released", 40)
-    assert not given_up(one, first)
+    wait(lambda: released(one, second), f"{second} is released", 40)
+    assert not released(one, first)
     # Its pod is recreated and has the address again.
     pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     assert addresses(one.plan(pod, "rail1")[1]) == {"net1": first}
     assert one.release(pod) == 1
     nodes.remove_pod(pod)
     mine.ok("DELETE", f"{SETS}/web")
-    wait(lambda: given_up(one, first), f"{first} is released", 40)
+    wait(lambda: released(one, first), f"{first} is released", 40)
     assert one.stop() == 0
 
 
@@ -69,7 +69,7 @@ def test_retained_address_moves_to_another_node(mine, nodes, agent):
     """The addresses retained under its name on the former node are released in the end."""
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")
-    old = kept_for(nodes, one, "db-0")
+    old = retain_address(nodes, one, "db-0")
     # The other node cannot learn the addresses of the name.
     one.stop()
     mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
@@ -78,21 +78,21 @@ def test_retained_address_moves_to_another_node(mine, nodes, agent):
     assert new != old
     wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", "the SpiderEndpoint of db-0 is of node n2", 20)
     one.start("--gc-grace", "1s")
-    said = wait(lambda: given_up(one, old), f"{old} is released", 40)
+    said = wait(lambda: released(one, old), f"{old} is released", 40)
     assert said[0]["why"] == "the pod has other addresses on another node", said
-    assert not given_up(two, new)
+    assert not released(two, new)
 
 
 def test_nothing_is_released_while_the_owner_is_unknown(mine, nodes, agent):
     """While the API server is unavailable, addresses stay retained, and one log line says so."""
     one = agent("n1")
     stateful_set(mine, "api", 1)
-    address = kept_for(nodes, one, "api-0")
+    address = retain_address(nodes, one, "api-0")
     mine.stop_apiserver()
     try:
         one.wait_logged("cannot check owner of retained addresses", 90)
     finally:
         mine.start_apiserver()
-    assert not given_up(one, address)
+    assert not released(one, address)
     mine.ok("DELETE", f"{SETS}/api")
-    wait(lambda: given_up(one, address), f"{address} is released", 90)
+    wait(lambda: released(one, address), f"{address} is released", 90)

@@ -71,11 +71,11 @@ def test_another_name_in_the_certificate(own, controller):
     cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
     c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
 
-    def told():
+    def name_is_refused():
         status, answer = create(own, pool("p", "10.6.0.0/24"))
         assert status == 500 and f"not {NAME}.{NS}.svc" in answer["message"], answer
         return True
-    wait(told, "the refusal names the certificate's missing name")
+    wait(name_is_refused, "the refusal names the certificate's missing name")
     c.stop()
     cert, key = own.pki.leaf("right", f"DNS:{NAME}.{NS}.svc")
     c.start("--listen", "0.0.0.0", "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca).leads()

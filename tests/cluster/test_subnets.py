@@ -45,10 +45,10 @@ class Place:
         group, version, plural = KINDS[kind].split("/")
         return f"/apis/{group}/{version}/namespaces/{self.ns}/{plural}" + (f"/{name}" if name else "")
 
-    def app(self, kind, name, notes, size=2, owner=None, **spec):
+    def app(self, kind, name, annotations, size=2, owner=None, **spec):
         template = {"metadata": {"labels": {"app": name[:63]},
                                  "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v)
-                                                 for k, v in notes.items()}},
+                                                 for k, v in annotations.items()}},
                     "spec": {"containers": [{"name": "c", "image": "i"}]}}
         selector = {"matchLabels": {"app": name[:63]}}
         if kind in ("Job", "CronJob"):
@@ -412,7 +412,7 @@ def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
     second = controller("b", leads=False)
     twice = []
 
-    def look():
+    def inspect():
         seen = {}
         for name, p in place.pools().items():
             for ip in ips(p):
@@ -430,23 +430,23 @@ def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
         jobs = [pool.submit(churn, i) for i in range(40)]
         for _ in range(3):
             time.sleep(1)
-            look()
+            inspect()
             leader.kill()
-            look()
+            inspect()
             leader, second = second.leads(), leader
             second.start("--lease", "4s", "--lease-renew", "3s", "--lease-retry", "1s")
         [j.result() for j in jobs]
     want = {f"c{i}": 4 for i in range(40) if i % 4}
 
-    def settled():
-        look()
+    def counts_are_as_wanted():
+        inspect()
         got = {}
         for p in place.pools().values():
             if not p["metadata"].get("deletionTimestamp"):
                 app = p["metadata"]["labels"][GROUP + "owner-application-name"]
                 got[app] = got.get(app, 0) + len(ips(p))
         return got == want
-    wait(settled, f"the numbers of addresses are {want}", 60, 0.3)
+    wait(counts_are_as_wanted, f"the numbers of addresses are {want}", 60, 0.3)
     assert not twice, twice
     noted = place.controlled("l")
     for name, p in place.pools().items():
@@ -469,9 +469,9 @@ def pods(mine, place, closing, tmp_path):
     nodes.node(node)
     agent = closing(Agent(tmp_path / node, mine.admin_config(), node)).start()
 
-    def make(owner, notes):
+    def make(owner, annotations):
         meta = {"name": f"p-{uuid.uuid4().hex[:6]}", "ownerReferences": [owner],
-                "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v) for k, v in notes.items()}}
+                "annotations": {GROUP + k: v if isinstance(v, str) else json.dumps(v) for k, v in annotations.items()}}
         return mine.ok("POST", f"/api/v1/namespaces/{place.ns}/pods", {
             "metadata": meta, "spec": {"nodeName": node, "automountServiceAccountToken": False,
                                        "containers": [{"name": "c", "image": "i"}]}})
@@ -483,11 +483,11 @@ def pods(mine, place, closing, tmp_path):
 
 def test_pods_of_a_deployment(place, controller, pods):
     """They wait for their pool, and for its growth; no other pod gets an address of it."""
-    notes = {"subnet": {"ipv4": ["p"]}}
+    annotations = {"subnet": {"ipv4": ["p"]}}
     place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
-    app = place.app("Deployment", "web", notes, size=2)
-    rs = place.app("ReplicaSet", "web-1", notes, size=2, owner=own(app, "apps/v1", "Deployment"))
-    one, two, three = (pods(own(rs, "apps/v1", "ReplicaSet"), notes) for _ in range(3))
+    app = place.app("Deployment", "web", annotations, size=2)
+    rs = place.app("ReplicaSet", "web-1", annotations, size=2, owner=own(app, "apps/v1", "Deployment"))
+    one, two, three = (pods(own(rs, "apps/v1", "ReplicaSet"), annotations) for _ in range(3))
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         job = pool.submit(pods.agent.add, one)
         time.sleep(0.5)
@@ -515,13 +515,13 @@ def test_pods_of_a_deployment(place, controller, pods):
 
 
 def test_pods_of_a_cronjob_and_without_owner(place, controller, pods, mine):
-    notes = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
+    annotations = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
     place.subnet("c", "10.21.0.0/24", ["10.21.0.2-10.21.0.30"])
     place.subnet("c2", "10.22.0.0/24", ["10.22.0.2-10.22.0.30"])
     controller()
-    app = place.app("CronJob", "tick", notes, parallelism=2)
-    job = place.app("Job", "tick-1", notes, owner=own(app, CRON, "CronJob"))
-    pod = pods(own(job, "batch/v1", "Job"), notes)
+    app = place.app("CronJob", "tick", annotations, parallelism=2)
+    job = place.app("Job", "tick-1", annotations, owner=own(app, CRON, "CronJob"))
+    pod = pods(own(job, "batch/v1", "Job"), annotations)
     status, answer = pods.agent.add(pod)
     assert status == 200 and answer["ips"][0]["address"] in ("10.21.0.2/24", "10.21.0.3/24"), answer
     status, answer = pods.agent.add(pod, ifname="net1")
@@ -570,15 +570,15 @@ def test_an_application_of_another_kind(place, controller, pods, mine):
 def test_applications_with_long_names_get_pools(place, controller, pods):
     """A label's value has 63 characters at most; names of applications and subnets may have more."""
     name, subnet = ("x" * 40 + "-" + n * 40 for n in "as")
-    notes = {"subnet": {"ipv4": [subnet]}}
+    annotations = {"subnet": {"ipv4": [subnet]}}
     place.subnet(subnet, "10.25.0.0/24", ["10.25.0.2-10.25.0.30"])
     controller()
-    app = place.app("Deployment", name, notes, size=2)
+    app = place.app("Deployment", name, annotations, size=2)
     pool = wait(lambda: next(iter(place.pools().values()), None), "the application has a pool")
     assert pool["metadata"]["annotations"][GROUP + "owner-application-name"] == name
     assert pool["metadata"]["labels"][GROUP + "owner-application-name"].startswith("x" * 40 + "-aaaaa-")
-    rs = place.app("ReplicaSet", name[:60], notes, size=2, owner=own(app, "apps/v1", "Deployment"))
-    status, answer = pods.agent.add(pods(own(rs, "apps/v1", "ReplicaSet"), notes))
+    rs = place.app("ReplicaSet", name[:60], annotations, size=2, owner=own(app, "apps/v1", "Deployment"))
+    status, answer = pods.agent.add(pods(own(rs, "apps/v1", "ReplicaSet"), annotations))
     assert status == 200 and answer["ips"][0]["ipPool"] == pool["metadata"]["name"], answer
     place.scale("Deployment", name, 3)
     wait(lambda: ips(place.cluster.ok("GET", f"{POOLS}/{pool['metadata']['name']}")) == expand(["10.25.0.2-10.25.0.4"]),
@@ -612,13 +612,13 @@ def test_owners_of_another_kind_are_read(place, controller, mine):
 def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mine):
     """etcd is restored to a time before the pools: each is recreated with the addresses of its pods. The last of
     these tests: the freeze after a restore would delay the others."""
-    notes = {"subnet": {"ipv4": ["lost"]}}
+    annotations = {"subnet": {"ipv4": ["lost"]}}
     place.subnet("lost", "10.29.0.0/24", ["10.29.0.2-10.29.0.30"])
     mates = {}
     for name in ("a", "b"):
-        app = place.app("Deployment", name, notes, size=2)
-        rs = place.app("ReplicaSet", f"{name}-1", notes, size=2, owner=own(app, "apps/v1", "Deployment"))
-        mates[name] = [pods(own(rs, "apps/v1", "ReplicaSet"), notes) for _ in range(2)]
+        app = place.app("Deployment", name, annotations, size=2)
+        rs = place.app("ReplicaSet", f"{name}-1", annotations, size=2, owner=own(app, "apps/v1", "Deployment"))
+        mates[name] = [pods(own(rs, "apps/v1", "ReplicaSet"), annotations) for _ in range(2)]
     mine.back_up()
     place.scale("Deployment", "a", 4)
     c = controller()
@@ -633,14 +633,14 @@ def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mi
 
     def endpoints():
         return {e["metadata"]["name"] for e in mine.ok("GET", f"{SPIDER}/namespaces/{place.ns}/spiderendpoints")["items"]}
-    everybody = {p["metadata"]["name"] for v in mates.values() for p in v}
-    wait(lambda: endpoints() == everybody, "each pod has a SpiderEndpoint")
+    all_pods = {p["metadata"]["name"] for v in mates.values() for p in v}
+    wait(lambda: endpoints() == all_pods, "each pod has a SpiderEndpoint")
     for i in range(200):  # a higher version than the server has after its restart
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
-    wait(lambda: c.said("etcd was restored from a backup") or
+    wait(lambda: c.logged("etcd was restored from a backup") or
          c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), "the controller reports the restore", 60)
-    wait(lambda: endpoints() == everybody, "each pod has a SpiderEndpoint", 60)
+    wait(lambda: endpoints() == all_pods, "each pod has a SpiderEndpoint", 60)
     wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]),
          "the pool of application b has its addresses from before the restore", 120)
     wait(lambda: set(ips(place.pool("a")) or []) == set(had["a"]),

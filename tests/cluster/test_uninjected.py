@@ -9,7 +9,7 @@ METRIC = "unirail_controller_pods_uninjected_total"
 REASON = "NetworksNotInjected"
 
 
-def told(cluster, ns):
+def events_of(cluster, ns):
     """{pod: message} of the events, and the count of each."""
     events = [e for e in cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"] if e["reason"] == REASON]
     assert all(e["type"] == "Warning" and e["involvedObject"]["uid"] for e in events)
@@ -31,9 +31,9 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
             "hostNetwork": True, "automountServiceAccountToken": False, "containers": [{"name": "c", "image": "x"}]}})
     assert status == 201
     c = registered(cluster, start(replica()).leads())
-    wait(lambda: told(cluster, work) and told(cluster, asking), "events in both namespaces")
-    assert set(told(cluster, work)) == {"passed"} and set(told(cluster, asking)) == {"plain"}
-    message, _ = told(cluster, work)["passed"]
+    wait(lambda: events_of(cluster, work) and events_of(cluster, asking), "events in both namespaces")
+    assert set(events_of(cluster, work)) == {"passed"} and set(events_of(cluster, asking)) == {"plain"}
+    message, _ = events_of(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message
     assert c.metrics()[METRIC] == 2
     # Since a webhook answers now, every pod is injected, and no event is repeated.
@@ -44,7 +44,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
                            type="application/merge-patch+json")[0] == 200
     assert pod(cluster, work, "later")[0] == 201
     wait(lambda: c.metrics()["unirail_controller_leader_objects{kind=\"pods\"}"] >= 8, "the controller knows eight pods")
-    assert c.metrics()[METRIC] == 2 and told(cluster, work)["passed"][1] == 1
+    assert c.metrics()[METRIC] == 2 and events_of(cluster, work)["passed"][1] == 1
 
 
 def test_ready_when_pods_are_sent(cluster, replica, ns):

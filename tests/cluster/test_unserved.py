@@ -11,7 +11,7 @@ NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
 METRIC = "unirail_controller_networks_without_resource"
 
 
-def told(cluster, ns, reason):
+def networks_of_events(cluster, ns, reason):
     """{network: message}"""
     events = [e for e in cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"] if e["reason"] == reason]
     assert all(e["involvedObject"]["kind"] == "SpiderMultusConfig" and e["involvedObject"]["uid"] for e in events)
@@ -33,8 +33,8 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     for name in ("has", "gone", "typo"):
         wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409), f"SpiderMultusConfig {name} is created")
     c = start(replica()).leads()
-    wait(lambda: set(told(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "events ResourceOnNoNode on gone and typo", 60)
-    assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in told(
+    wait(lambda: set(networks_of_events(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "events ResourceOnNoNode on gone and typo", 60)
+    assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in networks_of_events(
         cluster, ns, "ResourceOnNoNode")["typo"]
     assert c.metrics()[METRIC] == 2
     wait(lambda: annotated(cluster, ns) == {"gone": {"resource": "spidernet.io/gone"},
@@ -43,16 +43,16 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     agent = closing(Agent(tmp_path / "agent", cluster.admin_config(), "n1")).start()
     status = lambda *more: cluster.unirail("status", "--socket", agent.socket, *more).stdout
     typo = dict(namespace=ns, network="typo", group="rails", resource="spidernet.io/typo", suggestion="spidernet.io/typ0")
-    gone = dict(namespace=ns, network="gone", group="rails", resource="spidernet.io/gone", suggestion="")
+    removed = dict(namespace=ns, network="gone", group="rails", resource="spidernet.io/gone", suggestion="")
     missing = lambda: [m for m in json.loads(status("-o", "json"))["missing_resources"] if m["namespace"] == ns]
-    wait(lambda: missing() == [gone, typo], "the controller counts both missing resources")
+    wait(lambda: missing() == [removed, typo], "the controller counts both missing resources")
     lines = [line for line in status().splitlines() if f"'{ns}/" in line]
     assert lines == [
         f"pods with network '{ns}/gone' (group 'rails') stay Pending: no node has resource 'spidernet.io/gone'",
         f"pods with network '{ns}/typo' (group 'rails') stay Pending: no node has resource 'spidernet.io/typo'; did you mean "
         "'spidernet.io/typ0'?"], lines
     capacity(**{"spidernet.io/gone": "4"})
-    wait(lambda: set(told(cluster, ns, "ResourceAvailable")) == {"gone"}, "an event ResourceAvailable on gone")
+    wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "an event ResourceAvailable on gone")
     assert c.metrics()[METRIC] == 1
     wait(lambda: missing() == [typo], "the controller counts the missing resource of typo")
     # A leader that has not decided yet leaves the annotation; the next decision removes it.

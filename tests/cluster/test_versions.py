@@ -71,11 +71,11 @@ def record(cluster, closing, tmp_path, out):
     cluster.ok("POST", f"{SPIDER}/namespaces/t/spidermultusconfigs", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "m"},
         "spec": {"cniType": "macvlan", "macvlan": {"master": ["e"], "ippools": {"ipv4": ["rail1"]}}}})
-    for kind, name, more, notes in (("deployments", "x", {}, {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}'}),
+    for kind, name, more, annotations in (("deployments", "x", {}, {"ipam.spidernet.io/subnet": '{"ipv4":["s"]}'}),
                                     ("statefulsets", "web", {"serviceName": "web"}, {})):
         cluster.ok("POST", f"/apis/apps/v1/namespaces/t/{kind}", {"metadata": {"name": name}, "spec": {
             "replicas": 2, "selector": {"matchLabels": {"a": name}}, "template": {
-                "metadata": {"labels": {"a": name}, "annotations": notes},
+                "metadata": {"labels": {"a": name}, "annotations": annotations},
                 "spec": {"containers": [{"name": "c", "image": "i"}]}}, **more}})
     agents = {n: closing(Agent(tmp_path / n, cluster.admin_config(), n)).start(*SETTINGS) for n in ("n1", "n2")}
     had = {}
@@ -107,7 +107,7 @@ def record(cluster, closing, tmp_path, out):
 
 
 def restored(cluster, before):
-    """The objects with their UIDs, in an etcd whose revisions are past theirs: no backup that was restored."""
+    """The objects with their UIDs, in an etcd with later revisions: no backup that was restored."""
     install_crds(cluster)
     cluster.stop_apiserver()
     newest = max(int(o["metadata"]["resourceVersion"]) for o in before.values())

@@ -7,7 +7,7 @@ import socket
 import cluster as clusters
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
-LOOK = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
+READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
         {"nonResourceURLs": ["/api/*"], "verbs": ["get"]}]
 
 
@@ -198,9 +198,9 @@ def test_slow_server_does_not_end_the_watch(cluster, ns, watch, proxy):
 def test_rotated_token_is_used(cluster, ns, watch, proxy, tmp_path):
     """The kubelet writes a new token; the old one is no longer valid."""
     token = tmp_path / "token"
-    token.write_text(cluster.account(ns, "old", LOOK))
+    token.write_text(cluster.account(ns, "old", READ))
     w = watch("cm", "-n", ns, user={"tokenFile": token})
-    token.write_text(cluster.account(ns, "new", LOOK))
+    token.write_text(cluster.account(ns, "new", READ))
     cluster.ok("DELETE", f"/api/v1/namespaces/{ns}/serviceaccounts/old")
     proxy.cut()
     proxy.mend()
@@ -210,7 +210,7 @@ def test_rotated_token_is_used(cluster, ns, watch, proxy, tmp_path):
 
 
 def test_watch_continues_when_its_permission_is_restored(cluster, ns, watch, proxy):
-    token = cluster.account(ns, "reader", LOOK)
+    token = cluster.account(ns, "reader", READ)
     w = watch("cm", "-n", ns, user={"token": token})
     binding = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{ns}-reader"
     was = cluster.ok("GET", binding)

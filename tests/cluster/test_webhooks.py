@@ -102,7 +102,7 @@ def secret(cluster, ns, name=SECRET):
 
 
 def written(c, name=SECRET):
-    return [line["what"] for line in c.said("Secret written") if line["name"] == name]
+    return [line["what"] for line in c.logged("Secret written") if line["name"] == name]
 
 
 def data(s, key):
@@ -135,7 +135,7 @@ def token(cluster, ns):
     return base64.b64decode(cluster.ok("GET", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")["data"]["tokens"]).decode().split()[0]
 
 
-def ask(c, body, path=PATH, method="POST", ca=None, auth=True, timeout=20, **headers):
+def post_review(c, body, path=PATH, method="POST", ca=None, auth=True, timeout=20, **headers):
     """A review sent directly, with the token of the API server; (status, text)."""
     token = f"/{c.token()}" if auth and path != "/webhook-health-check" else ""
     status, answer = send(c, token + path, body, method, ca, timeout, **headers)
@@ -274,8 +274,8 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
         cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
         wait(healed(right), "the webhook configurations are restored", 10)
         healings = c.metrics()["unirail_controller_webhooks_healed_total"]
-        assert healings == i + 1, c.said("correcting them")
-    what = [x["what"] for x in c.said("correcting them")]
+        assert healings == i + 1, c.logged("correcting them")
+    what = [x["what"] for x in c.logged("correcting them")]
     assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "of another owner" in what[4], what
     for path in (VALIDATING, MUTATING):
         cluster.ok("DELETE", f"{path}/{NAME}")
@@ -284,8 +284,8 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"labels": {"team": "net"}}}, **merge)
     version = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]["resourceVersion"]
     time.sleep(2)
-    kept = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]
-    assert kept["labels"]["team"] == "net" and kept["resourceVersion"] == version
+    existing = cluster.ok("GET", f"{VALIDATING}/{NAME}")["metadata"]
+    assert existing["labels"]["team"] == "net" and existing["resourceVersion"] == version
     # The caBundle of cert-manager is not changed, either.
     cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"metadata": {"annotations": {"cert-manager.io/inject-ca-from": "a/b"}}},
                **merge)
@@ -320,16 +320,16 @@ def test_reviews_by_hand(cluster, replica, ns):
         (but(kind={**review["request"]["kind"], "version": "v3"}), 200, "install the definitions"),
     ]
     for body, status, contains in rows:
-        got, text = ask(c, body)
+        got, text = post_review(c, body)
         assert got == status and contains in text, (body[:100], got, text)
         if got != 200:
             assert text.count("\n") == 1 and [x for x in c.lines() if contains in x.get("error", "")], text
-    assert ask(c, but(), path="/nowhere")[0] == 404
-    assert ask(c, None, method="GET")[0] == 405
-    assert ask(c, but(), **{"Content-Type": "application/yaml"})[0] == 415
-    assert ask(c, None, "/webhook-health-check", "GET") == (200, "ok\n")
+    assert post_review(c, but(), path="/nowhere")[0] == 404
+    assert post_review(c, None, method="GET")[0] == 405
+    assert post_review(c, but(), **{"Content-Type": "application/yaml"})[0] == 415
+    assert post_review(c, None, "/webhook-health-check", "GET") == (200, "ok\n")
     try:
-        assert ask(c, b" " * (8 << 20))[0] == 413
+        assert post_review(c, b" " * (8 << 20))[0] == 413
     except OSError:
         pass  # without waiting for the rest of the body
     # A client without TLS.
@@ -340,7 +340,7 @@ def test_reviews_by_hand(cluster, replica, ns):
         except OSError:
             pass  # at most a TLS alert
     c.wait_logged("does not speak TLS")
-    status, text = ask(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
+    status, text = post_review(c, but(), ca=data(secret(cluster, ns), "ca.crt"))
     assert status == 200 and json.loads(text)["response"] == {"uid": "u", "allowed": True}
     assert c.process.poll() is None
 
@@ -364,7 +364,7 @@ def test_a_definition_of_another_version(cluster, replica):
     try:
         c = registered(cluster, start(replica()).leads())
         c.wait_logged("does not serve some kinds: install their CRDs")
-        said = [x["kinds"] for x in c.said("does not serve some kinds: install their CRDs")]
+        said = [x["kinds"] for x in c.logged("does not serve some kinds: install their CRDs")]
         assert said == [name]
         assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
     finally:
@@ -383,7 +383,7 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
 
     def answered():
         try:
-            return ask(c, body, "/mutate--v1-pod")[0] == 200
+            return post_review(c, body, "/mutate--v1-pod")[0] == 200
         except OSError:
             return False
     wait(answered, "the webhook answers")  # before it has a certificate it accepts no connection
@@ -392,7 +392,7 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
 
     def one():
         try:
-            answers.append(ask(c, body, "/mutate--v1-pod", timeout=120)[0])
+            answers.append(post_review(c, body, "/mutate--v1-pod", timeout=120)[0])
         except OSError as e:
             answers.append(str(e))
     threads = [threading.Thread(target=one) for _ in range(400)]
@@ -414,7 +414,7 @@ def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp
 
     def decided(kind):
         plural = kind.lower() + "s"
-        status, text = ask(c, json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        status, text = post_review(c, json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": f"u{time.monotonic_ns()}", "operation": "CREATE", "name": "x", "dryRun": True,
             "object": {**pool("x", "10.21.0.0/24"), "kind": kind},
             "kind": {"group": "spiderpool.spidernet.io", "version": "v2beta1", "kind": kind},
@@ -430,7 +430,7 @@ def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp
 
     def serves():
         try:
-            return ask(c, b"")[0] == 400
+            return post_review(c, b"")[0] == 400
         except OSError:
             return False
     wait(serves, "the webhook answers")
@@ -452,7 +452,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     assert sorted(own["data"]) == ["ca.crt", "ca.key"] and "PRIVATE KEY" in data(own, "ca.key")
     cluster.ok("PATCH", path, {"data": {"tls.key": ""}}, **merge)
     wait(lambda: data(secret(cluster, ns), "tls.key"), "the Secret has a key")
-    assert len(c.said("tls.key is missing")) == 1
+    assert len(c.logged("tls.key is missing")) == 1
     assert secret(cluster, ns)["data"]["ca.crt"] == first["data"]["ca.crt"]
     # Deleted Secrets are created again with the same content.
     was = secret(cluster, ns)["data"]
@@ -470,7 +470,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     cluster.ok("PATCH", path, {"data": {"tls.key": base64.b64encode(other[1].read_bytes()).decode()}}, **merge)
     c.wait_logged("the key does not belong to the certificate")
     time.sleep(1)
-    assert len(c.said("the key does not belong to the certificate")) == 1
+    assert len(c.logged("the key does not belong to the certificate")) == 1
     assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # a Secret of another owner is not repaired
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201, "pool half is created")
     drop(cluster, "half")
@@ -539,7 +539,7 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
         load.stop()
     assert not load.wrong, load.wrong[:3]
     assert trusted(cluster) == ca and served(c, ca) == was
-    assert not c.said("failed to store the webhooks' certificate")
+    assert not c.logged("failed to store the webhooks' certificate")
 
 
 def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, replica, ns):
@@ -607,7 +607,7 @@ def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, 
     c = start(replica(), ready=False)
     c.wait_logged("failed to store the webhooks' certificate")
     assert f"Secret '{ns}/{CA_SECRET}' is named as Secret of the webhooks' CA but not managed by the controller" in str(
-        c.said("failed to store the webhooks' certificate"))
+        c.logged("failed to store the webhooks' certificate"))
     cluster.ok("PATCH", f"{path}/{CA_SECRET}", {"metadata": {"labels": {"app.kubernetes.io/managed-by": NAME}}}, **MERGE)
     c.ready(60)
     assert sorted(secret(cluster, ns, CA_SECRET)["data"]) == ["ca.crt", "ca.key", "other"]
@@ -640,7 +640,7 @@ def resume(c, context, session=None):
     with socket.create_connection(("127.0.0.1", c.webhook_port), timeout=10) as raw, \
             context.wrap_socket(raw, session=session) as s:
         s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert s.recv(4096).startswith(b"HTTP/1.1 4")  # TLS 1.3: its ticket came before
+        assert s.recv(4096).startswith(b"HTTP/1.1 4")  # TLS 1.3: its ticket was sent before
         return s.session_reused, s.session
 
 

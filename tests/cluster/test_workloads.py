@@ -88,15 +88,15 @@ def test_rails_for_all(cluster, manager, replica, ns, kind, spec):
 
 
 def test_pods_start_once_their_group_exists(cluster, manager, replica, ns):
-    """The Deployment's events name the reason why it has no pods; they start once the group exists."""
+    """The Deployment's events name the reason for which it has no pods; they start once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     apply(cluster, work, workload("Deployment", "ai", {}, 1, **{INJECT: "late"}))
 
-    def told():
+    def creation_failures():
         return [e for e in cluster.ok("GET", f"/api/v1/namespaces/{work}/events")["items"]
                 if e["reason"] == "FailedCreate" and "late" in e["message"]]
-    wait(told, "an event FailedCreate names the missing group")
+    wait(creation_failures, "an event FailedCreate names the missing group")
     assert create(cluster, config("eth1", work, "late"))[0] == 201
     assert injected(pods(cluster, work, "ai", 1)[0])[0] == ["eth1"]
 

@@ -54,7 +54,7 @@ class Whole:
             "--bind-address=0.0.0.0", "--enable-admission-plugins=NodeRestriction",
             "--kubelet-preferred-address-types=InternalIP", "--kubelet-certificate-authority=pki/ca.crt",
             "--kubelet-client-certificate=pki/admin.crt", "--kubelet-client-key=pki/admin.key", *self.server)))
-        self.net.address("10.96.0.1")  # where pods look for the API server
+        self.net.address("10.96.0.1")  # the API server's address in pods
         self.part(Manager(self.cluster, controllers=WORKLOADS + CLUSTER))
         self.scheduler = self.cluster.spawn(
             "kube-scheduler", f"--kubeconfig={self.cluster.admin_config()}", "--bind-address=127.0.0.1",
@@ -164,7 +164,7 @@ class Whole:
         return self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
 
     def ready(self, ns, selector, n, seconds=120):
-        """The pods, when n are ready; otherwise the reason why they are not."""
+        """The pods, when n are ready; otherwise the reason."""
         found = []
 
         def are():

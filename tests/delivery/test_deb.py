@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make deb: the package as lintian, dpkg and systemd see it, and installed on a fresh Debian 12."""
+"""make deb: the package as lintian, dpkg and systemd see it, and installed on a new Debian 12."""
 import hashlib
 import os
 import shutil

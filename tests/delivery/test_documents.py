@@ -107,7 +107,7 @@ def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa
 
 
 def test_commands_of_the_package_page_exist():
-    """test_deb runs them on a fresh Debian: here that each names what the package has."""
+    """test_deb runs them on a new Debian: here that each names what the package has."""
     for line in commands("deploy/debian/README.md"):
         args = shlex.split(line)
         if args[0] == "systemctl":
@@ -144,19 +144,19 @@ def test_commands_of_the_guides_name_what_exists(page):
     known, seen = targets(), set()
     lines = [line.removeprefix("$ ").strip() for line in commands(page)]
     for line in lines:
-        words = line.split()
-        if words[0] not in ("kubectl", "ctr", "cp", "make", "curl", "helm", "for", "images/archive"):
+        arguments = line.split()
+        if arguments[0] not in ("kubectl", "ctr", "cp", "make", "curl", "helm", "for", "images/archive"):
             continue
-        seen.add(words[0])
+        seen.add(arguments[0])
         for path in re.findall(r"(?<!\S)(?:deploy|configs|images)/\S*", line):
             assert (TOP / path.rstrip(";")).exists(), line
         namespace = re.search(r"(?:-n|--namespace) (\S+)", line)
         for kind, name in re.findall(r"\b(daemonset|deployment)/(\S+)", line):
             assert (kind, namespace.group(1), name) in objects, line
-        if words[:2] == ["kubectl", "get"]:
-            assert words[2] in names, line
-        elif words[0] == "make":
-            assert len(words) == 1 or words[1] in known, line
+        if arguments[:2] == ["kubectl", "get"]:
+            assert arguments[2] in names, line
+        elif arguments[0] == "make":
+            assert len(arguments) == 1 or arguments[1] in known, line
         for port in re.findall(r"localhost:(\d+)", line):
             assert f"port: {port}\n" in (TOP / "deploy/agent.yaml").read_text(), line
     assert {"kubectl", "ctr"} <= seen

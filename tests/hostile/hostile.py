@@ -33,7 +33,7 @@ def crowd(port, kind, n=2000, rate=200, sources=ONE, path=""):
         p.wait()
 
 
-def ask(port, path, tls=False, timeout=10, source="127.0.0.1"):
+def get(port, path, tls=False, timeout=10, source="127.0.0.1"):
     """A request on a new connection, as a kubelet's probe: (status, text)."""
     c = (http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0), context=ANYBODY) if tls
          else http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0)))
@@ -55,7 +55,7 @@ def honest(n, port, path, **kw):
     for _ in range(n):
         began = time.monotonic()
         try:
-            status, text = ask(port, path, **kw)
+            status, text = get(port, path, **kw)
             if status != 200:
                 failed.append(f"{status} {text}")
         except OSError as e:

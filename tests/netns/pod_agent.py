@@ -32,7 +32,7 @@ class PodAgent:
         self.lab, self.path = lab, lab.tmp / "agent.sock"
         self.addresses = Addresses(lab, lab.tmp / "serve.sock").start()
         self.answer, self.status = {"networks": []}, 200
-        self.asked, self.told, self.planned, self.hangs = [], [], [], False
+        self.requests, self.reports, self.planned, self.hangs = [], [], [], False
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -63,14 +63,14 @@ class PodAgent:
         while self.hangs:
             time.sleep(0.1)
         if path == "/v1/unirail/pods/networks":
-            self.asked.append(body)
+            self.requests.append(body)
             return self.status, json.dumps(self.answer).encode()
         if path == "/v1/unirail/pods/done":
-            self.told.append(body)
+            self.reports.append(body)
             body = {"containerID": body["containerID"]}
         if path == "/v1/unirail/pods/plan":
             self.planned.append(body)
-        status, answer = self.addresses.ask("POST", path, body)
+        status, answer = self.addresses.request("POST", path, body)
         return status, json.dumps(answer).encode()
 
     def networks(self, *nets, **more):

@@ -14,12 +14,12 @@ import pytest
 LINES, LENGTH = 25, 400  # of a log's end: its lines, and the characters of a line
 
 _logs = {}  # path, or id of a list -> (name, log, size when the test began)
-_kept = []  # (name, last lines) of each log that ended during the test
+_ended = []  # (name, last lines) of each log that ended during the test
 
 
 def wait(condition, what, seconds=30, every=0.05):
-    """Calls `condition` until it returns a true value, which is returned; an exception counts as false. `what`: the condition in words,
-    for the failure, which states the last exception as well. every: the longest pause between two calls, in seconds."""
+    """Calls `condition` until it returns a true value, which is returned; an exception counts as false. `what`: a sentence that states
+    the condition, for the failure, which states the last exception as well. every: the longest pause between two calls, in seconds."""
     __tracebackhide__ = True
     end, pause = time.monotonic() + seconds, 0.01
     while True:
@@ -78,14 +78,14 @@ def ended(log):
         if source is log or not isinstance(log, list) and not isinstance(source, list) and source.is_relative_to(log):
             del _logs[key]
             if size_of(source) > size:
-                _kept.append((name, last_lines(source)))
+                _ended.append((name, last_lines(source)))
 
 
 # --- hooks of pytest: a conftest imports them ---
 
 
 def pytest_runtest_logstart():
-    _kept.clear()
+    _ended.clear()
     for key, (name, log, _) in list(_logs.items()):
         _logs[key] = (name, log, size_of(log))
 
@@ -94,5 +94,5 @@ def pytest_runtest_logstart():
 def pytest_runtest_makereport():
     report = (yield).get_result()
     if report.failed:
-        ends = _kept + [(name, last_lines(log)) for name, log, size in _logs.values() if size_of(log) > size]
+        ends = _ended + [(name, last_lines(log)) for name, log, size in _logs.values() if size_of(log) > size]
         report.sections += [(f"last lines of the log of {name}", text) for name, text in ends]

@@ -20,7 +20,7 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One call. `prev`: the last ADD's result is put in. `words`: it must fail, saying them."""
+    """One call. `prev`: the last ADD's result is put in. `contains`: parts of the error with which it must fail."""
     verb: str
     conf: object  # a dict, or stdin's text
     plugin: str
@@ -34,13 +34,13 @@ class Step:
 class Case:
     id: str
     steps: list
-    world: bool = True  # namespaces are made
+    namespaces: bool = True  # namespaces are made
     v6: bool = False
     node: tuple = ()  # lines for ip -batch
     pod: tuple = ()
     files: dict = dataclasses.field(default_factory=dict)
     differs: dict = dataclasses.field(default_factory=dict)  # {pattern of the differing value: reason}
-    chance: dict = dataclasses.field(default_factory=dict)  # the same, where theirs do now this, now that
+    chance: dict = dataclasses.field(default_factory=dict)  # the same, for values of the original that differ from run to run
 
 
 CONF = Code(999, 7, "the specification's code for a configuration that cannot be used")
@@ -88,12 +88,12 @@ def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DE
     return steps
 
 
-def refused(contains, *plugins, version="1.0.0", env=None, after=("DEL",), del_words=None):
+def refused(contains, *plugins, version="1.0.0", env=None, after=("DEL",), del_contains=None):
     """The last plugin's ADD fails; then the calls of the runtime."""
     steps = chain(*plugins, version=version, env=env, verbs=("ADD",))
     steps[-1] = dataclasses.replace(steps[-1], fails=True, contains=(contains,) if isinstance(contains, str) else contains)
     for verb in after:
-        steps += [dataclasses.replace(s, prev=False, fails=bool(del_words), contains=(del_words or "",)) for s in
+        steps += [dataclasses.replace(s, prev=False, fails=bool(del_contains), contains=(del_contains or "",)) for s in
                   chain(*plugins, version=version, env=env, verbs=(verb,))]
     return steps
 
@@ -156,17 +156,17 @@ def texts():
     for name, env, conf, contains in TEXTS:
         contains = (contains,) if isinstance(contains, str) else contains
         step = Step("ADD", conf if conf is not None else "", "static", {**BARE, **env}, fails=bool(contains), contains=contains)
-        add(f"protocol-{name}", [step], world=False)
+        add(f"protocol-{name}", [step], namespaces=False)
     for verb, version, contains in [("CHECK", "0.3.1", "config version does not allow CHECK"),
                                  ("CHECK", "0.1.0", "config version does not allow CHECK")]:
         step = Step(verb, {**STATIC, "cniVersion": version}, "static", BARE, fails=True, contains=(contains,))
-        add(f"protocol-{verb}-{version}", [step], world=False)
+        add(f"protocol-{verb}-{version}", [step], namespaces=False)
     del_env = {**BARE, "CNI_NETNS": None}
-    add("protocol-del-without-netns", [Step("DEL", STATIC, "static", del_env)], world=False)
+    add("protocol-del-without-netns", [Step("DEL", STATIC, "static", del_env)], namespaces=False)
     add("protocol-no-version", [Step("ADD", {k: v for k, v in STATIC.items() if k != "cniVersion"}, "static", BARE)],
-        world=False)
+        namespaces=False)
     for kind in ("macvlan", "host-local", "static", "tuning", "sbr", "loopback", "host-device"):
-        add(f"protocol-VERSION-{kind}", [Step("VERSION", "", kind)], world=False,
+        add(f"protocol-VERSION-{kind}", [Step("VERSION", "", kind)], namespaces=False,
             differs={"0.VERSION.stdout": "ours know 1.1.0 as well"})
 
 
@@ -211,15 +211,15 @@ STATIC_BAD = {
 def statics():
     for name, (settings, args, more) in STATIC_GOOD.items():
         steps = [ipam(v, settings, cni_args=args, **more) for v in ("ADD", "DEL")]
-        add(f"static-{name}", steps, world=False)
+        add(f"static-{name}", steps, namespaces=False)
     for version in KNOWN:
         one, two = static("10.1.2.3/24 10.1.2.1", routes=ROUTES), static("10.1.2.3/24", "fd00::5/64 fd00::1", dns=DNS)
         for name, settings in (("v4", one), ("dual", two)):
-            add(f"static-{version}-{name}", [ipam(v, settings, version) for v in ("ADD", "DEL")], world=False)
+            add(f"static-{version}-{name}", [ipam(v, settings, version) for v in ("ADD", "DEL")], namespaces=False)
     for name, (settings, args, contains, code) in STATIC_BAD.items():
-        add(f"static-bad-{name}", [ipam("ADD", settings, cni_args=args, contains=contains)], world=False,
+        add(f"static-bad-{name}", [ipam("ADD", settings, cni_args=args, contains=contains)], namespaces=False,
             differs={"0.ADD.code": code})
-    add("static-del-of-nonsense", [ipam("DEL", {"type": "static", "addresses": "nonsense"})], world=False)
+    add("static-del-of-nonsense", [ipam("DEL", {"type": "static", "addresses": "nonsense"})], namespaces=False)
 
 
 statics()
@@ -296,7 +296,7 @@ def requests():
     for name, way in ways.items():
         add(f"host-local-request-{name}",
             [ipam("ADD", settings, **way), ipam("CHECK", settings), ipam("ADD", settings, cid="c2"),
-             ipam("DEL", settings), ipam("DEL", settings, cid="c2")], world=False)
+             ipam("DEL", settings), ipam("DEL", settings, cid="c2")], namespaces=False)
     for name, way, contains, code in [
             ("gateway", dict(cni_args="IP=10.7.0.1"), "requested ip 10.7.0.1 is subnet's gateway", CONF),
             ("outside", dict(cni_args="IP=10.99.0.1"), "failed to allocate all requested IPs: 10.99.0.1", CONF),
@@ -304,15 +304,15 @@ def requests():
              "failed to allocate all requested IPs: 10.7.0.", CONF),
             ("word", dict(cni_args="IP=some"), "some", ENV)]:
         add(f"host-local-request-{name}", [ipam("ADD", settings, contains=[contains], **way), ipam("DEL", settings)],
-            world=False, differs={"0.ADD.code": code, **({"end.*.networks*": NO_FOLDER} if name == "word" else {})},
+            namespaces=False, differs={"0.ADD.code": code, **({"end.*.networks*": NO_FOLDER} if name == "word" else {})},
             chance={"*.file.networks/net/last_reserved_ip.0": ONE_OF_TWO} if name == "two-of-a-set" else {})
     add("host-local-request-taken",
         [ipam("ADD", settings, cni_args="IP=10.7.0.4"),
          ipam("ADD", settings, cid="c2", cni_args="IP=10.7.0.4",
-              contains=["requested IP address 10.7.0.4 is not available in range set"])], world=False,
+              contains=["requested IP address 10.7.0.4 is not available in range set"])], namespaces=False,
         differs={"1.ADD.code": AGAIN})
     add("host-local-runtime-ranges",
-        three(host_local([NET4]), runtimeConfig={"ipRanges": [[{"subnet": "10.40.0.0/24"}]]}), world=False)
+        three(host_local([NET4]), runtimeConfig={"ipRanges": [[{"subnet": "10.40.0.0/24"}]]}), namespaces=False)
 
 
 def stores():
@@ -321,43 +321,43 @@ def stores():
     held = {"networks/net/10.7.0.2": "old\r\nnet1", "networks/net/10.7.0.3": "older"}
     add("host-local-exhausted",
         [ipam("ADD", full), ipam("ADD", full, cid="c2", contains=["no IP addresses available in range set"]),
-         ipam("DEL", full), ipam("ADD", full, cid="c2")], world=False, differs={"1.ADD.code": AGAIN})
+         ipam("DEL", full), ipam("ADD", full, cid="c2")], namespaces=False, differs={"1.ADD.code": AGAIN})
     add("host-local-exhausted-second-set",
         [ipam("ADD", host_local([NET4], [{"subnet": "10.8.0.0/30"}])),
          ipam("ADD", host_local([NET4], [{"subnet": "10.8.0.0/30"}]), cid="c2",
-              contains=["no IP addresses available in range set"])], world=False, differs={"1.ADD.code": AGAIN})
+              contains=["no IP addresses available in range set"])], namespaces=False, differs={"1.ADD.code": AGAIN})
     add("host-local-twice",
         [ipam("ADD", settings), ipam("ADD", settings, contains=["has been allocated to c1, duplicate allocation is not allowed"])],
-        world=False)
+        namespaces=False)
     add("host-local-two-interfaces",
         [ipam("ADD", settings), ipam("ADD", settings, ifname="net2"), ipam("DEL", settings),
-         ipam("CHECK", settings, ifname="net2"), ipam("DEL", settings, ifname="net2")], world=False)
+         ipam("CHECK", settings, ifname="net2"), ipam("DEL", settings, ifname="net2")], namespaces=False)
     for last in ("10.7.0.4", "10.7.0.6", "10.7.0.1", "10.99.0.1", "nonsense", ""):
-        add(f"host-local-last-reserved-{last or 'empty'}", three(settings), world=False,
+        add(f"host-local-last-reserved-{last or 'empty'}", three(settings), namespaces=False,
             files={"networks/net/last_reserved_ip.0": last})
-    add("host-local-records-of-others", three(settings), world=False, files=held)
+    add("host-local-records-of-others", three(settings), namespaces=False, files=held)
     add("host-local-legacy-record", [ipam("CHECK", settings, cid="older"), ipam("DEL", settings, cid="older"),
-                                     ipam("DEL", settings, cid="old"), ipam("ADD", settings)], world=False, files=held)
-    add("host-local-foreign-files", three(settings), world=False,
+                                     ipam("DEL", settings, cid="old"), ipam("ADD", settings)], namespaces=False, files=held)
+    add("host-local-foreign-files", three(settings), namespaces=False,
         files={"networks/net/README": "not an address", "networks/net/10.7.0.5": ""})
     add("host-local-check-unknown",
         [ipam("ADD", settings), ipam("CHECK", settings, cid="zz",
                                      contains=["host-local: Failed to find address added by container zz"])],
-        world=False)
-    add("host-local-del-unknown", [ipam("DEL", settings, cid="zz")], world=False, differs={"end.*.networks*": NO_FOLDER})
+        namespaces=False)
+    add("host-local-del-unknown", [ipam("DEL", settings, cid="zz")], namespaces=False, differs={"end.*.networks*": NO_FOLDER})
 
 
 def host_locals():
     for name, settings in HOST_LOCAL.items():
-        add(f"host-local-{name}", three(settings), world=False, files=RESOLV if name == "resolv-conf" else {})
+        add(f"host-local-{name}", three(settings), namespaces=False, files=RESOLV if name == "resolv-conf" else {})
     for version in KNOWN:
-        add(f"host-local-{version}", three(host_local([NET4], [NET6], routes=ROUTES), version), world=False)
+        add(f"host-local-{version}", three(host_local([NET4], [NET6], routes=ROUTES), version), namespaces=False)
         if version < "0.3.0":
             add(f"host-local-{version}-two-sets",
                 [ipam("ADD", HOST_LOCAL["two-sets"], version, contains=["does not support more than 1 address per family"])],
-                world=False, differs={"0.ADD.code": CONF})
+                namespaces=False, differs={"0.ADD.code": CONF})
     for name, (settings, contains) in HOST_LOCAL_BAD.items():
-        add(f"host-local-bad-{name}", [ipam("ADD", settings, contains=[contains])], world=False,
+        add(f"host-local-bad-{name}", [ipam("ADD", settings, contains=[contains])], namespaces=False,
             differs={"0.ADD.code": CONF})
     requests()
     stores()

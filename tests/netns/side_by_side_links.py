@@ -84,11 +84,11 @@ def bad_macvlans():
         differs = {**differs, **({"0.ADD.code": code} if code else {})}
         add(f"macvlan-bad-{name}", refused(contains, conf), differs=differs)
     missing = 'failed to find plugin "nosuch" in path [CNI_PATH]'
-    add("macvlan-bad-ipam-missing", refused(missing, macvlan({"type": "nosuch"}), del_words=missing),
+    add("macvlan-bad-ipam-missing", refused(missing, macvlan({"type": "nosuch"}), del_contains=missing),
         differs={"0.ADD.code": MISSING, "1.DEL.code": MISSING, "*.pod.*": LEFT})
     add("macvlan-bad-name-taken", refused("file exists", macvlan([V4])), pod=("link add net1 type veth peer name x",))
-    gone = {"CNI_NETNS": "/run/netns/none"}
-    add("macvlan-bad-netns", refused("no such file or directory", macvlan([V4]), env=gone), differs={"0.ADD.code": NETNS})
+    no_netns = {"CNI_NETNS": "/run/netns/none"}
+    add("macvlan-bad-netns", refused("no such file or directory", macvlan([V4]), env=no_netns), differs={"0.ADD.code": NETNS})
     add("macvlan-bad-netns-file",
         refused("unknown FS magic", macvlan([V4]), env={"CNI_NETNS": "/etc/hostname"}, after=()), differs={"0.ADD.code": NETNS})
     check = chain(macvlan([V4]), verbs=("CHECK",))
@@ -202,8 +202,8 @@ DEV = ("link add dev0 address 02:00:00:00:05:01 type veth peer name far0",
        "link set far0 address 02:00:00:00:05:02 up", "link set dev0 up")
 
 
-KEPT_UP = "DEL leaves the NIC down there, and as it was before ADD here"
-AS_IT_WAS = {"end.node.link.*.flags": KEPT_UP, "end.node.link.dev0.qdisc": KEPT_UP}
+LEFT_UP = "DEL leaves the NIC down there, and as it was before ADD here"
+AS_IT_WAS = {"end.node.link.*.flags": LEFT_UP, "end.node.link.dev0.qdisc": LEFT_UP}
 
 
 def host_device(addresses=None, **more):
@@ -217,7 +217,7 @@ def host_devices():
     add("host-device-address", chain(host_device([V4]), verbs=one), node=DEV, differs=AS_IT_WAS)
     add("host-device-route", chain({**host_device(), "ipam": static(V4, routes=DEFAULT)}, verbs=one), node=DEV, differs=AS_IT_WAS)
     add("host-device-v6", chain(host_device([V4, V6]), verbs=one), node=DEV, v6=True,
-        differs={**AS_IT_WAS, "end.node.link.dev0.addresses": KEPT_UP, "end.node.routes": KEPT_UP})
+        differs={**AS_IT_WAS, "end.node.link.dev0.addresses": LEFT_UP, "end.node.routes": LEFT_UP})
     add("host-device-hwaddr", chain(host_device(hwaddr="02:00:00:00:05:01"), verbs=one), node=DEV, differs=AS_IT_WAS)
     add("host-device-down", chain(host_device([V4]), verbs=one), node=DEV + ("link set dev0 down",))
     add("host-device-same-name", chain(host_device([V4]), verbs=one, env={"CNI_IFNAME": "dev0"}), node=DEV, differs=AS_IT_WAS)

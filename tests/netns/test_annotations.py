@@ -115,8 +115,8 @@ def added(lab, agent, others, *nets):
     pod = lab.pod()
     c = conf(lab, agent, clusterNetwork="first", binDir=str(others))
     lab.add(c, pod, ifname="eth0")
-    wait(lambda: agent.told, "the agent receives a report")
-    return pod, c, agent.told[0]
+    wait(lambda: agent.reports, "the agent receives a report")
+    return pod, c, agent.reports[0]
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -125,12 +125,12 @@ def test_network_status_equals_that_of_multus(lab, agent, others, name):
     version, result = RESULTS[name]
     nets = [("kube-system/first", None, definition("first", version, result)),
             ("team/more", "net1", definition("more", version, result))]
-    pod, c, told = added(lab, agent, others, *nets)
-    assert told["networkStatus"] == annotation(statuses(result, "kube-system/first", True) + statuses(result, "team/more", False))
+    pod, c, reports = added(lab, agent, others, *nets)
+    assert reports["networkStatus"] == annotation(statuses(result, "kube-system/first", True) + statuses(result, "team/more", False))
     lab.delete(c, pod, ifname="eth0")
 
 
-# Differences between unirail's files and those of Multus' HEAD, and why Multus ignores them.
+# Differences between unirail's files and those of Multus' HEAD, and the reasons for which Multus ignores them.
 DIFFERENT = {
     "Conf": "of a list it is empty there but for two empty objects; nobody reads it",
     "unirail": "who wrote the note, so that a DEL of ours knows it",

@@ -59,7 +59,7 @@ class Node:
                 run.send_signal(signal.SIGTERM)
                 assert run.wait(10) == 0, self.log.read_text()
 
-    def said(self, *contains):
+    def wait_logged(self, *contains):
         return wait(lambda: [line for line in self.log.read_text().splitlines() if all(w in line for w in contains)],
                     f"the device plugin logs {contains}")
 
@@ -104,7 +104,7 @@ def test_registry_calls_are_answered(node, registered):
     assert len(two) == 2 and two[0]["devices"] == two[1]["devices"] == container["devices"]
     assert registered.preferred(["4", "2", "0"], 2, ["2"])[0][0] == "2"
     assert registered.prestart("1") == b""
-    node.said("registered", "rdma/hca_shared")
+    node.wait_logged("registered", "rdma/hca_shared")
 
 
 def fails(call, code, *contains):
@@ -175,7 +175,7 @@ def test_configuration_change_keeps_the_registration(node):
         assert plugin.ended.wait(10)
         wait(lambda: node.sockets(node.dir) == ["other.sock"], "only other.sock is left")
         node.configure("{")
-        node.said("config.json")
+        node.wait_logged("config.json")
         node.stop()
     assert node.sockets(node.dir) == []
 
@@ -204,7 +204,7 @@ def test_invalid_configuration_keeps_the_previous_one(node):
 def test_plugin_registers_again_after_a_kubelet_restart(node):
     node.configure(SHARED)
     node.start()
-    node.said("rdma/hca_shared", "kubelet.sock")  # missing: one log line
+    node.wait_logged("rdma/hca_shared", "kubelet.sock")  # missing: one log line
     for _ in range(3):
         with Kubelet(node.dir) as kubelet:
             assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
@@ -239,7 +239,7 @@ def test_refused_registration_is_logged_and_retried(node):
         node.configure(SHARED)
         node.start()
         wait(lambda: len(kubelet.requests) >= 3, "three registrations at the kubelet")
-        lines = node.said("not registered", "rdma/hca_shared", "is invalid")
+        lines = node.wait_logged("not registered", "rdma/hca_shared", "is invalid")
         assert len(lines) == 1
         kubelet.refuse = None
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
@@ -247,7 +247,7 @@ def test_refused_registration_is_logged_and_retried(node):
 
 def test_registry_refusal_is_logged(node, registered):
     registered.notify(False, "no such plugin type")
-    assert len(node.said("not registered", "no such plugin type")) == 1
+    assert len(node.wait_logged("not registered", "no such plugin type")) == 1
 
 
 def test_new_agent_takes_over_from_the_old_one(node):
@@ -430,7 +430,7 @@ def test_rising_pci_errors_make_a_device_unhealthy(node):
         wait(lambda: {d[0] for d in plugin.devices().values()} == {"Healthy"}, "all devices are healthy")
         (hca / "aer_dev_fatal").write_text("DLP 1\nTOTAL_ERR_FATAL 1\n")
         wait(lambda: {d[0] for d in plugin.devices().values()} == {"Unhealthy"}, "all devices are unhealthy")
-        node.said("is unhealthy", "PCIe reports uncorrectable errors")
+        node.wait_logged("is unhealthy", "PCIe reports uncorrectable errors")
 
 
 def cdi_specs(node):
@@ -479,7 +479,7 @@ def test_cdi_devices_replace_device_nodes(node):
         node.stop()
     # Containers that have the devices may be started again while the plugin is away.
     assert "nvidia.com_hca_shared.yaml" in cdi_specs(node)
-    # If the devices are gone when it starts again, so is the specification.
+    # If the devices do not exist when it starts again, the specification is removed.
     node.configure({"configList": [{**SHARED["configList"][0], "selectors": {"vendors": ["ffff"]}}]})
     with Kubelet(node.dir) as kubelet:
         node.start("--use-cdi")

@@ -366,14 +366,14 @@ def test_link_type_sets_the_firmware_like_the_script(host, tmp_path, env):
     else:
         cards.script(gpu, env["GPU_RDMA_MODE"])
         cards.script([d for d in cards.all if d not in gpu], env["OTHER_RDMA_MODE"])
-    theirs = cards.stored(), cards.sets()
-    assert theirs[1]
+    by_script = cards.stored(), cards.sets()
+    assert by_script[1]
     cards.fill(types)
     first = cards.stored()
     host.ok("link-type", env=env, wrap=cards.mounts)
-    assert (cards.stored(), cards.sets()) == theirs
+    assert (cards.stored(), cards.sets()) == by_script
     p = host.call("link-type", env=env, wrap=cards.mounts)
-    assert (p.returncode, cards.sets()) == (0, theirs[1]), p.stderr  # a second run sets nothing
+    assert (p.returncode, cards.sets()) == (0, by_script[1]), p.stderr  # a second run sets nothing
     host.ok("undo", wrap=cards.mounts)
     assert cards.stored() == first
 
@@ -397,8 +397,8 @@ def test_failure_after_some_steps_names_the_step_and_undo(host):
     sysctl(host.ns, "net/ipv6/conf/ens1/disable_ipv6", 1)
     p = host.call("addr", "ens1", "--mtu", "1400", "--ipv4-ip", "172.16.1.10/24", "--ipv6-ip", "fd00:16::1/64")
     assert p.returncode == 1, (p.stdout, p.stderr)
-    note, line = p.stderr.splitlines()
-    assert "'unirail host persist' does" in note, note
+    remark, line = p.stderr.splitlines()
+    assert "'unirail host persist' does" in remark, remark
     assert re.match(r"unirail host: (\d+) of \d+ steps are done \('unirail host undo' reverts them\): "
                     r"addr ens1: address fd00:16::1/64: .*\(EACCES\)", line), line
     assert f"steps: {line.split()[2]} done, 0 blocked, " in p.stdout, p.stdout
@@ -619,8 +619,8 @@ def test_memlock_of_each_runtime_is_raised(host):
     host.put("/proc/77/comm", "train\n")
     host.put("/proc/77/limits", "Max locked memory         8388608              8388608              bytes\n")
     before = host.state()
-    notes = json.loads(host.ok("memlock", "unlimited", "--dry-run", "-o", "json", status=3))["notes"]
-    assert any("1 processes of pods have a lower limit until their pods are recreated: 77 (train)" in n["text"] for n in notes)
+    remarks = json.loads(host.ok("memlock", "unlimited", "--dry-run", "-o", "json", status=3))["notes"]
+    assert any("1 processes of pods have a lower limit until their pods are recreated: 77 (train)" in n["text"] for n in remarks)
     host.ok("memlock", "unlimited")
     etc = host.root / "etc"
     assert "LimitMEMLOCK=infinity\n" in (etc / "systemd/system/containerd.service.d/90-unirail-memlock.conf").read_text()

@@ -40,7 +40,7 @@ def bare(lab, nic="rail0"):
     return link(lab.node, nic)
 
 
-def at_home(lab, nic="rail0"):
+def restored(lab, nic="rail0"):
     k = link(lab.node, nic)
     assert k, link_names(lab.node)
     assert "ifalias" not in k, k
@@ -93,7 +93,7 @@ def test_pods_added_by_one_plugin_deleted_by_the_other(lab, maker, deleter):
     lab.delete({**c, "prevResult": result}, pod, plugins=where[deleter])
     assert link_names(pod.ns) == ["lo"] and "rail0" in link_names(lab.node) and files(lab) == []
     if deleter == "candidate":
-        at_home(lab)
+        restored(lab)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -129,7 +129,7 @@ def test_names_of_node_and_pod_are_independent(lab):
     lab.add(conf(), pod)
     assert link(pod.ns, "net1")["address"] == mac
     lab.delete(conf(), pod)
-    assert at_home(lab)["address"] == mac
+    assert restored(lab)["address"] == mac
     assert sorted(link_names(pod.ns)) == ["lo", "rail0", "x"]
 
 
@@ -139,7 +139,7 @@ def test_group_of_a_device_is_left_alone(lab):
     lab.add(conf(), pod)
     assert link(pod.ns, "net1")["group"] == "77"
     lab.delete(conf(), pod)
-    assert at_home(lab)["group"] == "77"
+    assert restored(lab)["group"] == "77"
 
 
 def altnames(ns, nic):
@@ -158,7 +158,7 @@ def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
         lab.add(c, pod, ifname=ifname)
         assert set(altnames(pod.ns, ifname)) > {"net1", "nic-0"} - {ifname}
         lab.delete(c, pod, ifname=ifname)
-        at_home(lab)
+        restored(lab)
         assert altnames(lab.node, "rail0") == ["net1", "nic-0", "other"]
 
 
@@ -308,7 +308,7 @@ def test_repeated_del_succeeds(lab):
     for _ in range(3):
         lab.delete(c, pod)
     assert link_names(pod.ns) == ["lo"] and files(lab) == []
-    at_home(lab)
+    restored(lab)
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
@@ -344,7 +344,7 @@ def test_del_finds_what_the_kernel_saved(lab, name, by, up):
         ip(lab.node, "link", "set", name, "up")
     c = conf() if by == "device" else conf(device=None, hwaddr=mac)
     lab.delete(c, lab.pod(), netns="/run/netns/unirail-test-not-there")
-    assert at_home(lab)["address"] == mac and name not in link_names(lab.node)
+    assert restored(lab)["address"] == mac and name not in link_names(lab.node)
 
 
 @pytest.mark.parametrize("alias,reason", [("rail0", "its name is taken"), ("other", "is another's"),
@@ -366,7 +366,7 @@ def test_del_leaves_a_link_without_alias_alone(lab):
     lab.fail("ADD", conf(), pod, contains=["net1", "File exists (EEXIST)"])
     lab.delete(conf(), pod)
     assert pod.state() == before
-    at_home(lab)
+    restored(lab)
 
 
 def test_device_stays_in_the_pod_while_its_name_is_in_use(lab):
@@ -380,14 +380,14 @@ def test_device_stays_in_the_pod_while_its_name_is_in_use(lab):
     ip(lab.node, "link", "del", "rail0")
     lab.delete(c, pod)
     assert files(lab) == []
-    at_home(lab)
+    restored(lab)
 
 
 def test_del_with_a_configuration_that_add_refuses(lab):
     pod = lab.pod()
     lab.add(conf(), pod)
     lab.delete(conf(device=None), pod)
-    at_home(lab)
+    restored(lab)
 
 
 # --- ADD that fails ---
@@ -416,7 +416,7 @@ def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
         if said.status == 0:
             break
         assert "EIO" in said.json["msg"] and files(lab) == [], (n, said)
-        at_home(lab)
+        restored(lab)
         assert (state(lab.node), pod.state()) == before, (n, said)
     assert 3 < n < 39
 
@@ -435,7 +435,7 @@ def test_del_restores_the_device_after_a_kill_at_any_request(lab, tmp_path, verb
         p.communicate(timeout=60)
         lab.delete(c, pod)
         assert link_names(pod.ns) == ["lo"] and files(lab) == []
-        at_home(lab)
+        restored(lab)
         assert altnames(lab.node, "rail0") == ["net1"]
         if p.returncode == 0:
             break
@@ -469,7 +469,7 @@ def test_failed_add_frees_the_address(lab):
     c = conf(host_local(lab, routes=[{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]))
     lab.fail("ADD", c, pod, contains="failed to add route")
     assert files(lab) == []
-    at_home(lab)
+    restored(lab)
 
 
 @pytest.mark.parametrize("more,code,contains", [
@@ -527,7 +527,7 @@ def test_check_succeeds_after_sbr_and_tuning(lab):
     assert routes(pod.ns, "main") == []
     lab.chain("CHECK", chain, pod, prev=prev)
     lab.chain("DEL", chain, pod, prev=prev)
-    k = at_home(lab)
+    k = restored(lab)
     assert k["address"] == mac and k["mtu"] == 9000
 
 
@@ -547,7 +547,7 @@ def test_gc_restores_devices_of_unlisted_pods(lab):
     ip(pod.ns, "link", "set", "net1", "netns", lab.node, "name", "dev9")
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod)
     assert files(lab) == []
-    at_home(lab)
+    restored(lab)
 
 
 def test_status_reports_an_unusable_device(lab, tree):
@@ -599,13 +599,13 @@ def test_device_is_found_by_its_pci_address(lab, tree, how, more):
     lab.add(c, pod, UNIRAIL_ROOT=str(root))
     assert link(pod.ns, "net1")["ifalias"] == "rail1" and "rail1" not in link_names(lab.node)
     lab.delete(c, pod, UNIRAIL_ROOT=str(root))
-    at_home(lab, "rail1")
+    restored(lab, "rail1")
 
 
 def test_device_of_a_deleted_namespace_is_found_by_its_pci_address(lab, tree):
     ip(lab.node, "link", "set", "rail1", "down", "alias", "rail1", "name", "net1")
     lab.delete(conf(device=None, pciBusID=PCI), lab.pod(), netns="", UNIRAIL_ROOT=str(tree(PCI, ["net1"])))
-    at_home(lab, "rail1")
+    restored(lab, "rail1")
 
 
 def test_key_device_has_precedence_over_other_keys(lab, tree):
@@ -674,7 +674,7 @@ def test_all_in_one_leaves_what_the_chain_leaves(make_lab):
         else:
             lab.delete(lab.rails(nets, prevResult=prev), pod, ifname="eth0")
         assert link_names(pod.ns) == ["lo"] and lab.used() == {}
-        at_home(lab)
+        restored(lab)
         ip(lab.node, "link", "set", "rail0", "up")
         same(before, shape(state(lab.node)), "the node")
     same(*seen, "the pod")
@@ -688,7 +688,7 @@ def test_deletion_by_group_never_hits_a_device(lab):
     lab.add(c, pod, ifname="eth0")
     assert link(pod.ns, "net1")["group"] == GROUP == link(pod.ns, "net2")["group"]
     lab.delete(c, pod, ifname="eth0")
-    assert link_names(pod.ns) == ["lo"] and at_home(lab)["group"] == GROUP
+    assert link_names(pod.ns) == ["lo"] and restored(lab)["group"] == GROUP
 
 
 @pytest.mark.parametrize("break_it", ["master", "sbr"])
@@ -704,7 +704,7 @@ def test_failed_rail_restores_the_device(lab, break_it):
     before = state(lab.node), pod.state()
     lab.fail("ADD", c, pod, ifname="eth0", contains="rail 'net2' (rail1)")
     assert state(lab.node) == before[0] and link_names(pod.ns) == ["lo"] and lab.used() == {}
-    at_home(lab)
+    restored(lab)
 
 
 @pytest.mark.parametrize("other", ["host-device", "macvlan"])
@@ -728,7 +728,7 @@ def test_all_in_one_finds_what_the_kernel_saved(lab):
     ns_del(pod.ns)
     lab.delete(c, pod, ifname="eth0")
     assert lab.used() == {} and pod.host_veth not in link_names(lab.node)
-    at_home(lab)
+    restored(lab)
 
 
 def test_addresses_of_the_device_are_not_the_nodes(lab):

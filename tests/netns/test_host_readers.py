@@ -71,7 +71,7 @@ class Reader:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, preexec_fn=enter(self.ns), start_new_session=True)
         return self
 
-    def said(self):
+    def output(self):
         return self.log.read_text()
 
     def __exit__(self, *_):
@@ -93,7 +93,7 @@ def boot(host):
 
 def prepared(host, reader):
     p = host.call("plan")
-    assert reader.process.poll() in (None, 0), reader.said()
+    assert reader.process.poll() in (None, 0), reader.output()
     return p.stdout == "nothing to do\n"
 
 
@@ -108,7 +108,7 @@ def test_interface_is_brought_up_from_the_file(host, readers, tmp_path, name, ar
         try:
             wait(lambda: prepared(host, reader), f"{name} configures the interface", 60)
         except AssertionError:
-            pytest.fail(f"{host.call('plan').stdout}\n{host.call('plan').stderr}\n{reader.said()}\n{ip(host.ns, 'addr')}")
+            pytest.fail(f"{host.call('plan').stdout}\n{host.call('plan').stderr}\n{reader.output()}\n{ip(host.ns, 'addr')}")
     assert json.loads(ip(host.ns, "-j", "link", "show", "ens1"))[0]["mtu"] == int(args[-1])
 
 
@@ -129,7 +129,7 @@ def test_address_comes_by_dhcp(host, readers, tmp_path, name):
                     wait(lambda: "172.16.1.77/24" in ip(host.ns, "addr", "show", "ens1") and prepared(host, reader),
                          f"the address by {name}", 60)
                 except AssertionError:
-                    pytest.fail(f"{host.call('plan').stdout}\n{reader.said()}\n{ip(host.ns, 'addr')}")
+                    pytest.fail(f"{host.call('plan').stdout}\n{reader.output()}\n{ip(host.ns, 'addr')}")
         finally:
             server.terminate()
 
@@ -143,7 +143,7 @@ READ_BACK = {
     "networkmanager": "cat etc/NetworkManager/system-connections/*\n"
                       "exec chroot . /usr/sbin/NetworkManager --debug --configure-and-quit=initrd --log-level=INFO\n",
 }
-BOND_WORDS = {
+BOND_MESSAGES = {
     "netplan": ["Kind=bond", "Mode=802.3ad", "MIIMonitorSec=100ms", "TransmitHashPolicy=layer3+4", "Bond=bond7", "MTUBytes=4200",
                 "Address=172.16.1.10/24", "Table=151"],
     "networkd": ["bond7: netdev"],
@@ -161,10 +161,10 @@ def test_bond_is_understood(host, readers, tmp_path, monkeypatch, name):
     monkeypatch.setitem(READERS, name, READ_BACK[name])
     ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")
     with Reader(host, name, readers, tmp_path) as reader:
-        wait(lambda: all(w in reader.said() for w in BOND_WORDS[name]) or reader.process.poll() not in (None, 0),
+        wait(lambda: all(w in reader.output() for w in BOND_MESSAGES[name]) or reader.process.poll() not in (None, 0),
              f"{name} reports the bond", 60)
-        said = reader.said()
-    for word in BOND_WORDS[name]:
-        assert word in said, said
+        output = reader.output()
+    for word in BOND_MESSAGES[name]:
+        assert word in output, output
     for fault in BOND_FAULTS[name]:
-        assert fault not in said, said
+        assert fault not in output, output

@@ -6,23 +6,23 @@ import subprocess
 import pytest
 from lab import link_names, state
 
-GONE = "0000:ff:1f.7"
+MISSING = "0000:ff:1f.7"
 STATIC = {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}
 
 
 def conf(version="1.0.0", **more):
-    return {"cniVersion": version, "name": "ib", "type": "ib-sriov", "deviceID": GONE, "ipam": STATIC, **more}
+    return {"cniVersion": version, "name": "ib", "type": "ib-sriov", "deviceID": MISSING, "ipam": STATIC, **more}
 
 
 @pytest.mark.parametrize("more,code,contains", [
-    ({}, 50, ["failed to get VF device information", GONE]),
+    ({}, 50, ["failed to get VF device information", MISSING]),
     ({"deviceID": ""}, 7, ["deviceID is required"]),
     ({"deviceID": "x"}, 7, ["conf.deviceID is 'x', expected a VF's PCI address"]),
     ({"deviceID": 7}, 7, ["deviceID"]),
     ({"link_state": "up"}, 7, ["invalid link_state value: up"]),
     ({"pkey": 1000}, 7, ["pkey"]),
     ({"guidPool": "x"}, 7, ["conf.guidPool is 'x'"]),
-    ({"vfioPciMode": True}, 7, ["vfioPciMode is enabled but device " + GONE + " is not bound"]),
+    ({"vfioPciMode": True}, 7, ["vfioPciMode is enabled but device " + MISSING + " is not bound"]),
     ({"ibKubernetesEnabled": True}, 11, ['is not "configured" please check mellanox ib-kubernetes']),
     ({"runtimeConfig": {"infinibandGUID": "00:00:00:00:00:00:00:00"}}, 7, ["invalid guid 00:00:00:00:00:00:00:00"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam type dhcp is not supported"]),

@@ -56,7 +56,7 @@ class Server:
 
     def answers(self):
         with contextlib.suppress(OSError):
-            return self.ask("GET", "/v1/ipam/healthy")[0] == 200
+            return self.request("GET", "/v1/ipam/healthy")[0] == 200
         return False
 
     def stop(self, sig=signal.SIGTERM, timeout=15):
@@ -66,7 +66,7 @@ class Server:
         self.process = None
         return status
 
-    def ask(self, method, target, body=None, **headers):
+    def request(self, method, target, body=None, **headers):
         c = Connection(self.path)
         try:
             if body is not None:
@@ -80,7 +80,7 @@ class Server:
             c.close()
 
     def ok(self, *args):
-        status, answer = self.ask(*args)
+        status, answer = self.request(*args)
         assert status == 200, (status, answer)
         return answer
 
@@ -94,7 +94,7 @@ class Server:
     def plan(self, container, *rails):
         body = {"containerID": container, "rails": [{"ifName": f"net{i}", "defaultIPv4IPPool": [r]}
                                                     for i, r in enumerate(rails or ["rail1", "rail2"])]}
-        return self.ask("POST", "/v1/unirail/pods/plan", body)
+        return self.request("POST", "/v1/unirail/pods/plan", body)
 
     def release(self, container):
         return self.ok("POST", "/v1/unirail/pods/release", {"containerID": container})["released"]
@@ -155,20 +155,20 @@ def store_taken(server):
 def test_paths_of_spiderpools_api_are_served(server):
     server.start()
     for path in ("ipam/healthy", "runtime/startup", "runtime/readiness", "runtime/liveness"):
-        assert server.ask("GET", f"/v1/{path}") == (200, None)
+        assert server.request("GET", f"/v1/{path}") == (200, None)
     got = server.ok("POST", "/v1/ipam/ip", add_args("c1", defaultIPv4IPPool=["rail1"]))
     assert got == {"ips": [{"address": "172.16.1.10/24", "gateway": "172.16.1.1", "ipPool": "rail1",
                             "nic": "eth0", "version": 4}],
                    "routes": [{"dst": "0.0.0.0/0", "gw": "172.16.1.1", "ifName": "eth0"}]}
     seen = server.ok("GET", "/v1/workloadendpoint?podNamespace=team&podName=c1")
     assert seen["podUID"] == "u-c1" and seen["interfaces"][0]["ipv4"] == "172.16.1.10/24"
-    assert server.ask("DELETE", "/v1/ipam/ip", add_args("c1")) == (200, None)
+    assert server.request("DELETE", "/v1/ipam/ip", add_args("c1")) == (200, None)
     assert server.used() == {}
-    status, text = server.ask("POST", "/v1/ipam/ip", add_args("c1", defaultIPv4IPPool=["nope"]))
+    status, text = server.request("POST", "/v1/ipam/ip", add_args("c1", defaultIPv4IPPool=["nope"]))
     assert status == 500 and isinstance(text, str) and "nope" in text
     body = add_args("c1")
     del body["ifName"]
-    assert server.ask("POST", "/v1/ipam/ip", body) == (422, {"code": 602, "message": "ifName in body is required"})
+    assert server.request("POST", "/v1/ipam/ip", body) == (422, {"code": 602, "message": "ifName in body is required"})
 
 
 def test_errors_have_the_format_of_go_openapi(server):
@@ -186,7 +186,7 @@ def test_errors_have_the_format_of_go_openapi(server):
             ("GET", "/v1/workloadendpoint?podName=p", None, 422, 602, "podNamespace in query is required"),
             ("POST", "/v1/ipam/ip", [1], 400, 400, "expected an object"),
             ("POST", "/v1/ipam/ip", add_args("c", cleanGateway=7), 400, 400, "cleanGateway")]:
-        got, answer = server.ask(method, target, body)
+        got, answer = server.request(method, target, body)
         assert (got, answer["code"]) == (status, code) and contains in answer["message"], (method, target, got, answer)
         assert set(answer) == {"code", "message"}
     c = Connection(server.path)
@@ -197,7 +197,7 @@ def test_errors_have_the_format_of_go_openapi(server):
     r = c.getresponse()
     assert r.status == 405 and r.getheader("Allow") == "POST,DELETE" and r.read()
     c.close()
-    status, text = server.ask("GET", "/v1/workloadendpoint?podNamespace=team&podName=p")
+    status, text = server.request("GET", "/v1/workloadendpoint?podNamespace=team&podName=p")
     assert (status, text) == (404, "SpiderEndpoint not found for pod team/p")
     assert server.used() == {}
 
@@ -207,7 +207,7 @@ def test_get_request_may_have_a_body(server):
     server.start()
     got = server.ok("GET", "/v1/coordinator/config", {"podName": "p", "podNamespace": "ns"})
     assert got["mode"] == "underlay" and got["hijackCIDR"] == ["169.254.0.0/16"] and got["tunePodRoutes"] is True
-    assert server.ask("GET", "/v1/coordinator/config")[0] == 422
+    assert server.request("GET", "/v1/coordinator/config")[0] == 422
 
 
 def test_connection_is_reused_and_chunks_are_read(server):
@@ -378,7 +378,7 @@ def test_disconnected_clients_affect_no_other_client(server):
     assert list(server.used()) == ["172.16.2.10"]
     # 40 answers of 6 kB to one that reads 1 kB of them.
     for i in range(16):
-        assert server.ask("POST", "/v1/ipam/ip", add_args("p", f"net{i}", defaultIPv4IPPool=["rail3"]))[0] == 200
+        assert server.request("POST", "/v1/ipam/ip", add_args("p", f"net{i}", defaultIPv4IPPool=["rail3"]))[0] == 200
     asked = b"GET /v1/workloadendpoint?podNamespace=team&podName=p HTTP/1.1\r\nHost: x\r\n\r\n"
     readers = [server.raw(asked * 40) for _ in range(5)]
     for s in readers:
@@ -394,14 +394,14 @@ def test_other_users_are_refused(server):
     assert server.path.stat().st_mode & 0o7777 == 0o600
     code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
             "s.send(b'GET /v1/ipam/healthy HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\nprint(s.recv(4096).decode())")
-    as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3", "-c", code]
+    as_other_user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3", "-c", code]
     for folder in [server.tmp, *server.tmp.parents]:
         if folder.stat().st_mode & 0o1 == 0:
             folder.chmod(folder.stat().st_mode | 0o1)
-    p = run([*as_nobody, server.path], check=False)
+    p = run([*as_other_user, server.path], check=False)
     assert p.returncode != 0 and "PermissionError" in p.stderr
     server.path.chmod(0o666)
-    p = run([*as_nobody, server.path])
+    p = run([*as_other_user, server.path])
     assert p.stdout.startswith("HTTP/1.1 403 Forbidden")
     assert json.loads(p.stdout.partition("\n\n")[2]) == {
         "code": 403, "message": "only root and the user of this server may send requests"}
@@ -652,7 +652,7 @@ def test_pools_invalid_at_the_start(server):
     server.start()
     status, answer = server.plan("c1")
     assert status == 500 and "rails.conf:3" in answer["message"]
-    assert server.ask("GET", "/v1/runtime/readiness")[0] == 500
+    assert server.request("GET", "/v1/runtime/readiness")[0] == 500
     assert server.release("c1") == 0
 
 

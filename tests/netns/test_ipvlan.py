@@ -68,7 +68,7 @@ def test_cni_args_are_ignored(lab):
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 def test_del_succeeds_without_the_master(lab, netns):
-    """The original looks for the default route's device, to delete."""
+    """The original searches the default route's device, to delete."""
     pod, c = lab.pod(), conf(host_local(lab))
     del c["master"]
     lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # any link of the name

@@ -58,7 +58,7 @@ users:
     return path
 
 
-def ask(path, timeout="20s", env=None):
+def get(path, timeout="20s", env=None):
     """Runs `unirail kube version`; returns (exit status, output). The output must not contain credentials."""
     r = subprocess.run([labs.BINARY, "kube", "version", "--kubeconfig", path, "--timeout", timeout],
                        capture_output=True, text=True, timeout=90, env={**os.environ, **(env or {})})
@@ -68,7 +68,7 @@ def ask(path, timeout="20s", env=None):
 
 
 def failed(path, text, **kw):
-    code, said = ask(path, **kw)
+    code, said = get(path, **kw)
     assert code == 1 and text in said, said
 
 
@@ -78,7 +78,7 @@ def failed(path, text, **kw):
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, kind):
     s = serve(pki.leaf(f"{kind}", kind=kind), [GOOD], tls=version)
-    code, said = ask(config(tmp_path, pki, s.port))
+    code, said = get(config(tmp_path, pki, s.port))
     assert code == 0 and "v1.99.0" in said, said
     assert s.versions == [version.name.replace("_", ".")]
 
@@ -88,23 +88,23 @@ def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, 
 def test_session_is_resumed_after_a_broken_connection(pki, serve, tmp_path, version, certificate):
     user = f"{{client-certificate: '{pki.client[0]}', client-key: '{pki.client[1]}'}}" if certificate else "token: t0ps3cret"
     s = serve(pki.server, [h2.close, h2.close, GOOD], tls=version, client_ca=pki.ca if certificate else None)
-    code, said = ask(config(tmp_path, pki, s.port, user=user))
+    code, said = get(config(tmp_path, pki, s.port, user=user))
     assert code == 0 and "v1.99.0" in said, said
     assert s.reused == [False, True, True]
 
 
 def test_server_name_is_sent_and_verified(pki, serve, tmp_path):
-    """A name is looked up, sent and checked; an address is checked and never sent."""
+    """A name is resolved, sent and checked; an address is checked and never sent."""
     s = serve(pki.server, [GOOD])
-    assert ask(config(tmp_path, pki, s.port, "localhost"))[0] == 0
-    assert ask(config(tmp_path, pki, s.port, "127.0.0.1"))[0] == 0
+    assert get(config(tmp_path, pki, s.port, "localhost"))[0] == 0
+    assert get(config(tmp_path, pki, s.port, "127.0.0.1"))[0] == 0
     assert s.names == ["localhost", None]
 
 
 def test_configured_tls_server_name_is_verified(pki, serve, tmp_path):
     s = serve(pki.leaf("other", "DNS:kubernetes"), [GOOD])
     failed(config(tmp_path, pki, s.port), "the server's certificate is for kubernetes, not for '127.0.0.1'")
-    assert ask(config(tmp_path, pki, s.port, cluster="tls-server-name: kubernetes"))[0] == 0
+    assert get(config(tmp_path, pki, s.port, cluster="tls-server-name: kubernetes"))[0] == 0
 
 
 @pytest.mark.parametrize("names", ["DNS:127.0.0.1", "IP:127.0.0.2", ""])
@@ -143,7 +143,7 @@ def test_server_with_a_certificate_for_clients_is_refused(pki, serve, tmp_path):
 def test_client_certificate_is_sent(pki, serve, tmp_path, version):
     s = serve(pki.server, [GOOD], client_ca=pki.ca, tls=version)
     candidate = f"client-certificate: {pki.client[0]}\n    client-key: {pki.client[1]}"
-    assert ask(config(tmp_path, pki, s.port, user=candidate))[0] == 0
+    assert get(config(tmp_path, pki, s.port, user=candidate))[0] == 0
     failed(config(tmp_path, pki, s.port), "it requires a client certificate" if version.name.endswith("3")
            else "TLS handshake: the server says: it found no common parameters")
     stranger = h2.Pki(tmp_path / "stranger").leaf("client", "", "clientAuth")
@@ -196,7 +196,7 @@ def test_429_and_503_are_retried(pki, serve, tmp_path):
     s = serve(pki.server, [h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 1}}),
                            h2.answer(503, b"", retry_after=1), h2.answer(500, b"etcd"), GOOD])
     began = time.monotonic()
-    assert ask(config(tmp_path, pki, s.port))[0] == 0
+    assert get(config(tmp_path, pki, s.port))[0] == 0
     assert time.monotonic() - began > 2
     assert (s.requests, s.connections) == (4, 1)
 
@@ -218,7 +218,7 @@ def test_refusals_of_the_server_are_reported(pki, serve, tmp_path):
 @pytest.mark.parametrize("bad", [h2.reset(2), h2.reset(REFUSED_STREAM), h2.close, h2.goaway(0)])
 def test_broken_response_is_retried(pki, serve, tmp_path, bad):
     s = serve(pki.server, [bad, bad, GOOD])
-    code, said = ask(config(tmp_path, pki, s.port))
+    code, said = get(config(tmp_path, pki, s.port))
     assert code == 0, said
     assert s.requests == 3
 
@@ -254,7 +254,7 @@ def test_token_file_is_read_again_after_401(pki, serve, tmp_path):
     token = tmp_path / "token"
     token.write_text("t0ps3cret\n")
     s = serve(pki.server, [h2.answer(401, {"kind": "Status", "code": 401, "message": "Unauthorized"}), GOOD])
-    assert ask(config(tmp_path, pki, s.port, user=f"tokenFile: {token}"))[0] == 0
+    assert get(config(tmp_path, pki, s.port, user=f"tokenFile: {token}"))[0] == 0
     assert s.requests == 2
 
 
@@ -291,7 +291,7 @@ echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info
 echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"t0ps3cret"}}}}'
 """)
     s = serve(pki.server, [GOOD])
-    assert ask(config(tmp_path, pki, s.port, user=user))[0] == 0
+    assert get(config(tmp_path, pki, s.port, user=user))[0] == 0
     assert (tmp_path / "runs").read_text() == "run\n"
     assert '"kind":"ExecCredential"' in (tmp_path / "info").read_text()
 

@@ -36,7 +36,7 @@ def watched(*events, end=True):
     return h2.answer(body=b"".join(events), end=end)
 
 
-GONE = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
+EXPIRED = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
 OPEN = watched(end=False)
 
 
@@ -59,17 +59,17 @@ class Watch:
         self.out.seek(0)
         return self.out.read().splitlines()
 
-    def said(self):
+    def stderr(self):
         self.err.seek(0)
         return self.err.read()
 
     def wait(self, *want, seconds=20):
         end = time.monotonic() + seconds
         while self.lines() != list(want):
-            assert self.p.poll() is None and time.monotonic() < end, (self.lines(), self.said())
+            assert self.p.poll() is None and time.monotonic() < end, (self.lines(), self.stderr())
             time.sleep(0.02)
 
-    def asked(self, n, seconds=20):
+    def wait_requests(self, n, seconds=20):
         end = time.monotonic() + seconds
         while self.server.requests < n:
             assert time.monotonic() < end, self.server.requests
@@ -100,7 +100,7 @@ def test_changes_of_objects_are_reported(watch):
 
 def test_list_after_410_reports_the_missed_changes(watch):
     """Changes that the watch missed are reported: one object was deleted, one created, one changed, one recreated."""
-    w = watch(listed(5, thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4)), watched(GONE),
+    w = watch(listed(5, thing("a", 1), thing("b", 2), thing("c", 3), thing("d", 4)), watched(EXPIRED),
               listed(20, thing("a", 1), thing("c", 15), thing("d", 16, "other"), thing("e", 17)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 2", "ADDED thing c 3", "ADDED thing d 4", "SYNCED things 4",
            "MODIFIED thing c 15", "DELETED thing d 4", "ADDED thing d 16", "ADDED thing e 17", "DELETED thing b 2")
@@ -130,7 +130,7 @@ def test_lower_version_after_a_restore_causes_a_list(watch):
     w = watch(listed(50, thing("a", 1), thing("b", 40)), h2.close, listed(30, thing("a", 1)),
               listed(30, thing("a", 1)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 40", "SYNCED things 2", "DELETED thing b 40")
-    assert "data is older than before" in w.said()
+    assert "data is older than before" in w.stderr()
 
 
 @pytest.mark.parametrize("bad", [b"garbage\n", b'{"type":"ADDED"}\n', b'{"type":"ADDED","object":{"a":}}\n',
@@ -146,7 +146,7 @@ def test_truncated_page_is_requested_again(watch):
                      json.dumps(thing("a", 1)).encode() + b',{"metada')
     w = watch(half, listed(5, thing("a", 1), thing("b", 2)), OPEN)
     w.wait("ADDED thing a 1", "ADDED thing b 2", "SYNCED things 2")
-    assert "the answer is truncated" in w.said()
+    assert "the answer is truncated" in w.stderr()
 
 
 def test_list_is_read_in_pages(watch):
@@ -165,7 +165,7 @@ def test_expired_continue_token_restarts_the_list(watch):
 
 def test_watches_that_end_at_once_are_retried_with_backoff(watch):
     w = watch(listed(5), watched())
-    w.asked(4)
+    w.wait_requests(4)
     before, began = w.server.requests, time.monotonic()
     time.sleep(3)
     assert (w.server.requests - before) / (time.monotonic() - began) < 2
@@ -173,17 +173,17 @@ def test_watches_that_end_at_once_are_retried_with_backoff(watch):
 
 def test_forbidden_is_logged_once(watch):
     w = watch(h2.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}))
-    w.asked(4)
-    assert w.said().count("kube: list things: 403 Forbidden: no") == 1
+    w.wait_requests(4)
+    assert w.stderr().count("kube: list things: 403 Forbidden: no") == 1
 
 
 def test_429_of_a_watch_waits_for_retry_after(watch):
     """As API servers answer for a second after a CRD was created."""
     w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
                                          "message": "storage is (re)initializing"}), listed(5), OPEN)
-    w.asked(3)
+    w.wait_requests(3)
     began = time.monotonic()
-    w.asked(5)
+    w.wait_requests(5)
     assert time.monotonic() - began > 1.5
 
 

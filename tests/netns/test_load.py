@@ -109,7 +109,7 @@ def trace(lab, tmp_path, options):
     return folder
 
 
-def fresh_pod(lab, call):
+def new_pod(lab, call):
     """A pod with the same node and store state as the one before, so that the n-th system call is the same: a new
     journal, except for fdatasync(), which is only called on an existing one."""
     if call != "fdatasync":
@@ -120,7 +120,7 @@ def fresh_pod(lab, call):
 def calls_of(lab, conf, call, tmp_path):
     """How often one ADD makes a system call."""
     log = tmp_path / "strace"
-    pod = fresh_pod(lab, call)
+    pod = new_pod(lab, call)
     lab.add(conf, pod, plugins=trace(lab, tmp_path, ["-o", str(log), "-e", f"trace={call}"]), ifname="eth0")
     lab.delete(conf, pod, ifname="eth0")
     return sum(k.startswith(call + "(") for k in log.read_text().splitlines())
@@ -142,7 +142,7 @@ def test_del_and_add_succeed_after_a_kill_anywhere_in_add(lab, tmp_path, call):
     total = calls_of(lab, conf, call, tmp_path)
     assert total, f"{call} is not called at all"
     for n in sorted({max(1, total * k // 6) for k in range(1, 7)}):
-        pod = fresh_pod(lab, call)
+        pod = new_pod(lab, call)
         empty = pod.state()
         wrapper = trace(lab, tmp_path, ["-o", "/dev/null", "-e", f"trace={call}", "-e",
                                         f"inject={call}:signal=KILL:when={n}"])

@@ -313,7 +313,7 @@ def strace(lab, tmp_path, *options):
 
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
 def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
-    """Before Linux 6.15 the kernel looks for the new link's name on the node, where the request is made, and fails with EEXIST, since the
+    """Before Linux 6.15 the kernel searches the new link's name on the node, where the request is made, and fails with EEXIST, since the
     node has an eth0. (This kernel does not.)"""
     pod, log = lab.pod(), tmp_path / "log"
     lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,

@@ -165,7 +165,7 @@ class Migrated:
         assert (c.status, c.out) == (0, ""), c
         return c
 
-    def gone(self, pod=True):
+    def check_removed(self, pod=True):
         if pod:
             nothing_is_left(self.lab, self.pod, self.before)
         assert held(self.lab) == [] and self.multus.files(self.pod) == []
@@ -181,7 +181,7 @@ def test_pod_of_multus_is_deleted(lab, where, head):
     m = Migrated(lab, where, head)
     m.add()
     assert m.ok().err == ""
-    m.gone()
+    m.check_removed()
     assert link(lab.node, "dev0")["mtu"] == 1450
     m.ok()  # a second DEL has no effect
 
@@ -192,7 +192,7 @@ def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
     m.ok(netns=netns)
-    m.gone(pod=False)
+    m.check_removed(pod=False)
 
 
 def test_delegates_are_deleted_in_reverse_with_cached_inputs(m):
@@ -225,14 +225,14 @@ def test_truncated_scratch_file_does_not_fail_del(m, keep):
     scratch.write_bytes(scratch.read_bytes()[:int(scratch.stat().st_size * keep)])
     c = m.ok()
     assert "Multus' file cannot be read" in c.err and str(scratch) in c.err
-    m.gone()
+    m.check_removed()
 
 
 def test_missing_scratch_file_does_not_fail_del(m):
     m.add()
     m.multus.scratch(m.pod).unlink()
     m.ok()
-    m.gone()
+    m.check_removed()
 
 
 def test_missing_or_truncated_cache_does_not_fail_del(m):
@@ -241,7 +241,7 @@ def test_missing_or_truncated_cache_does_not_fail_del(m):
     m.multus.cached(m.pod, "rail0", "net1").write_text('{"kind":"cniCac')
     m.multus.cached(m.pod, "podnet", "eth0").unlink()
     m.ok()
-    m.gone()
+    m.check_removed()
 
 
 def test_unreadable_delegate_is_deleted_from_its_cache_file(m):
@@ -252,7 +252,7 @@ def test_unreadable_delegate_is_deleted_from_its_cache_file(m):
     delegates[1]["Bytes"] = "not base64"
     scratch.write_text(json.dumps(delegates))
     m.ok()
-    m.gone()
+    m.check_removed()
 
 
 def test_failing_delegate_is_retried_and_others_are_deleted(m):
@@ -261,7 +261,7 @@ def test_failing_delegate_is_retried_and_others_are_deleted(m):
     assert c.status == 1 and "podnet" in c.json["msg"] and "eth0" in c.json["msg"] and 'find plugin "ptp"' in c.json["msg"], c
     assert sorted(link_names(m.pod.ns)) == ["eth0", "lo"] and m.multus.files(m.pod) == [f"podnet-{m.pod.id}-eth0"]
     m.ok()
-    m.gone()
+    m.check_removed()
 
 
 def test_scratch_file_stays_until_a_failing_delegate_is_deleted(m):
@@ -270,7 +270,7 @@ def test_scratch_file_stays_until_a_failing_delegate_is_deleted(m):
     assert m.call(path=str(m.candidate)).status == 1
     assert m.multus.files(m.pod) == [m.pod.id]
     m.ok()
-    m.gone()
+    m.check_removed()
 
 
 def test_files_of_other_pods_stay(m):
@@ -283,7 +283,7 @@ def test_files_of_other_pods_stay(m):
     assert held(m.lab) == ["172.16.9.2"] and link(other.ns, "eth0")
     assert len(m.multus.files(other)) == 2
     m.ok(pod=other)
-    m.gone()
+    m.check_removed()
 
 
 def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
@@ -364,11 +364,11 @@ def test_pods_of_single_plugins_deleted_by_multus(m):
         link_to.symlink_to(path)
     m.add()
     assert len(m.multus.delete(m.pod, REFERENCE)) == 4
-    m.gone()
+    m.check_removed()
     assert link(m.lab.node, "dev0")["mtu"] == 1450
     m.add()
     m.multus.delete(m.pod, m.multus.by)
-    m.gone()
+    m.check_removed()
 
 
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
@@ -383,7 +383,7 @@ def test_multus_deletes_pods_of_unirail(m, version):
     assert m.multus.delete(m.pod, REFERENCE) == [
         ("moved", "net3", ["host-device"]), ("rail1", "rdma1", ["macvlan"]),
         ("rail0", "net1", ["macvlan", "tuning", "sbr"]), ("podnet", "eth0", ["ptp"])]
-    m.gone()
+    m.check_removed()
     assert link(m.lab.node, "dev0")["mtu"] == 1450
 
 
@@ -392,7 +392,7 @@ def test_multus_deletes_pods_of_unirail_without_a_namespace(m):
     m.confs[1]["plugins"].pop()  # the original sbr always fails without a namespace
     attach(m)
     m.multus.delete(m.pod, REFERENCE, netns="")
-    m.gone(pod=False)
+    m.check_removed(pod=False)
 
 
 def test_cache_entry_has_the_whole_configuration(m):
@@ -440,7 +440,7 @@ def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
     c = m.call(conf=back(m), path=str(m.candidate))  # ptp is not found
     assert c.status == 1 and 'find plugin "ptp"' in c.json["msg"] and len(m.multus.files(m.pod)) == 5
     m.ok(conf=back(m))
-    m.gone()
+    m.check_removed()
 
 
 def test_del_uses_the_networks_of_the_cache_entry(m):
@@ -448,14 +448,14 @@ def test_del_uses_the_networks_of_the_cache_entry(m):
     attach(m)
     m.ok()  # same name, other networks: only those of the cache entry are deleted
     m.ok(conf={**m.conf(cniDir=str(m.multus.folder)), "name": "new"})
-    m.gone()
+    m.check_removed()
 
 
 def test_failed_add_leaves_no_cache_entry(m):
     conf = back(m)
     conf["networks"].append({"name": "bad", "plugins": [macvlan(host_local(m.lab, "172.16.3.0/24"), master="none")]})
     m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}", contains="none")
-    m.gone()
+    m.check_removed()
 
 
 def test_add_fails_if_its_cache_entry_cannot_be_written(m):
@@ -465,7 +465,7 @@ def test_add_fails_if_its_cache_entry_cannot_be_written(m):
     (m.lab.tmp / "file").write_text("")
     m.lab.fail("ADD", conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}",
                contains=["save the pod's entry for Multus in", "conf.cniDir", "Not a directory (ENOTDIR)"])
-    m.gone()
+    m.check_removed()
     conf["cniDir"] = "var/lib"
     m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', expected an absolute path")
 
@@ -513,5 +513,5 @@ def test_multus_plugin_directory_has_precedence(m):
     # The delegates of a pod that Multus attached, too.
     m.multus.add(m.pod, m.confs[0])
     m.ok(conf=m.conf(binDir=str(folder)), path=str(m.candidate))
-    m.gone()
+    m.check_removed()
     m.lab.fail("ADD", {**conf, "binDir": "bin"}, m.pod, code=7, plugins=m.candidate, contains="conf.binDir is 'bin', expected an absolute path")

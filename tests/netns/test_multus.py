@@ -46,21 +46,21 @@ def two_rails(lab, agent, **more):
                    ("team/rail1", "net2", rail(lab, "rail1")), **more)
 
 
-def names_told(agent, n):
+def reported_names(agent, n):
     """Names in the n-th status, which arrives after ADD returns."""
-    wait(lambda: len(agent.told) >= n, f"the agent receives {n} reports")
-    return [s["name"] for s in json.loads(agent.told[n - 1]["networkStatus"])]
+    wait(lambda: len(agent.reports) >= n, f"the agent receives {n} reports")
+    return [s["name"] for s in json.loads(agent.reports[n - 1]["networkStatus"])]
 
 
-def notes(lab):
+def cache_entries(lab):
     """Cache entries of pods; networks are recorded beside them."""
     top = lab.tmp / "multus"
     return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
 
-def gone(lab, pod):
+def check_removed(lab, pod):
     assert link_names(pod.ns) == ["lo"] and pod.host_veth not in link_names(lab.node)
-    assert lab.used() == {} and notes(lab) == []
+    assert lab.used() == {} and cache_entries(lab) == []
     assert not list((lab.tmp / "networks" / "podnet").glob("10.*"))
 
 
@@ -70,7 +70,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     pod, c = lab.pod(), conf(lab, agent, type, clusterNetwork="podnet", defaultNetworks=["more"],
                              namespaceIsolation=True, globalNamespaces="infra", systemNamespaces=["a", "b"])
     result = lab.add(c, pod, ifname="eth0")
-    assert agent.asked == [{
+    assert agent.requests == [{
         "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod", "ifName": "eth0",
         "own": 0, "clusterNetwork": "podnet", "defaultNetworks": ["more"], "systemNamespaces": ["a", "b"],
         "namespaceIsolation": True, "globalNamespaces": "infra", "multusNamespace": "kube-system"}]
@@ -85,7 +85,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
     agent.stop()
     lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
     lab.delete(c, pod, ifname="eth0")
 
 
@@ -93,12 +93,12 @@ def test_multus_status_and_usage_errors(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
-    wait(lambda: agent.told, "the agent receives a report")
-    told, = agent.told
-    assert {k: told[k] for k in ("containerID", "podNamespace", "podName", "podUID")} == {
+    wait(lambda: agent.reports, "the agent receives a report")
+    reports, = agent.reports
+    assert {k: reports[k] for k in ("containerID", "podNamespace", "podName", "podUID")} == {
         "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod"}
     mac = {d: link(pod.ns, d)["address"] for d in ("eth0", "net1", "net2")}
-    assert told["networkStatus"] == f"""[{{
+    assert reports["networkStatus"] == f"""[{{
     "name": "kube-system/podnet",
     "interface": "eth0",
     "ips": [
@@ -133,7 +133,7 @@ def test_multus_status_and_usage_errors(lab, agent):
         "172.16.2.1"
     ]
 }}]"""
-    assert told["message"] == ("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.10/24] from team/rail0, "
+    assert reports["message"] == ("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.10/24] from team/rail0, "
                                "net2 [172.16.2.10/24] from team/rail1")
 
 
@@ -175,18 +175,18 @@ def test_definition_without_configuration_uses_a_file(lab, agent):
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "rdma0"]
-    assert names_told(agent, 1) == ["podnet", "team/rail0"]
+    assert reported_names(agent, 1) == ["podnet", "team/rail0"]
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
     agent.answer["networks"][0]["name"] = "nope"
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'nope'", str(folder)])
     agent.answer["networks"] = []
     c["clusterNetwork"] = str(folder)
     lab.add(c, pod, ifname="eth0")
     assert link_names(pod.ns) == ["lo", "eth0"] or sorted(link_names(pod.ns)) == ["eth0", "lo"]
-    assert agent.asked[-1]["own"] == 1
+    assert agent.requests[-1]["own"] == 1
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_requests_of_a_pod_reach_the_plugins(lab, agent):
@@ -197,11 +197,11 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     spy.write_text(f'#!/bin/sh\ntest "$CNI_COMMAND" = ADD || exit 0\ncat >{seen}\necho "$CNI_ARGS" >{seen}.args\n'
                    f'python3 -c \'import json,sys; print(json.dumps(json.load(open("{seen}"))["prevResult"]))\'\n')
     spy.chmod(0o755)
-    asks = {"mac": "02:00:5e:10:00:09", "ips": ["172.16.1.77"], "defaultRoute": ["172.16.1.1"],
+    requests = {"mac": "02:00:5e:10:00:09", "ips": ["172.16.1.77"], "defaultRoute": ["172.16.1.1"],
             "cniArgs": {"k": "new"}, "deviceID": "0000:3b:02.1", "resource": "x/vf", "bandwidth": {"ingressRate": 1}}
     net = rail(lab, "rail0", {"type": "spy", "args": {"other": 1, "cni": {"k": "old", "keep": 2}}, "deviceID": "old",
                               "capabilities": {"mac": True, "bandwidth": True, "portMappings": True, "ips": False}})
-    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", net, asks),
+    agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", net, requests),
                    ("team/rail1", "net2", rail(lab, "rail1")))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet", runtimeConfig={"portMappings": [{"hostPort": 1}]})
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
@@ -218,10 +218,10 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     assert [(d["Name"], d.get("ifnameRequest"), d.get("deviceID")) for d in scratch] == [
         ("kube-system/podnet", None, None), ("team/rail0", "net1", "0000:3b:02.1"), ("team/rail1", "net2", None)]
     # the status has the result of the network's plugins, before the default route moved
-    names_told(agent, 1)
-    assert [s.get("gateway") for s in json.loads(agent.told[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
+    reported_names(agent, 1)
+    assert [s.get("gateway") for s in json.loads(agent.reports[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_definition_is_attached_twice(lab, agent):
@@ -231,7 +231,7 @@ def test_definition_is_attached_twice(lab, agent):
     lab.add(c, pod, ifname="eth0")
     assert has_address(pod.ns, "net1", "172.16.1.10/24") and has_address(pod.ns, "net2", "172.16.1.11/24")
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_default_network_annotation_replaces_the_first_network(lab, agent):
@@ -241,16 +241,16 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
         lab.add(c, pod, ifname="eth0")
-        assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1"] and agent.asked[-1]["own"] == 1
+        assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1"] and agent.requests[-1]["own"] == 1
         lab.delete(c, pod, ifname="eth0")
-        gone(lab, pod)
+        check_removed(lab, pod)
     agent.networks(("team/rail0", None, rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")), replacesFirst=True)
     pod, c = lab.pod(), conf(lab, agent, delegates=[podnet(lab)])
     lab.add(c, pod, ifname="eth0")
     assert "172.16.1.0/24" in str(routes(pod.ns, "main")) and link(pod.ns, "net1") and not link(pod.ns, "net2")
-    assert names_told(agent, 3) == ["team/rail0", "team/rail1"]
+    assert reported_names(agent, 3) == ["team/rail0", "team/rail1"]
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_delegates_alone_send_no_request(lab, agent):
@@ -262,8 +262,8 @@ def test_delegates_alone_send_no_request(lab, agent):
     lab.ok("STATUS", {**c, "cniVersion": "1.1.0"}, pod, ifname="")
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
     lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
-    gone(lab, pod)
-    assert agent.asked == [] and agent.told == []
+    check_removed(lab, pod)
+    assert agent.requests == [] and agent.reports == []
 
 
 def as_daemon(lab, agent, text):
@@ -295,12 +295,12 @@ def test_settings_of_the_multus_daemon_are_used(lab, agent):
     pod, c = lab.pod(), shim(agent)
     result = lab.add(c, pod, ifname="eth0", **node)
     assert [i["address"] for i in result["ips"]] == ["10.233.70.2/24"] and link(pod.ns, "eth0")
-    assert agent.asked[-1]["namespaceIsolation"] is True and agent.asked[-1]["own"] == 1
-    kept = lab.tmp / "root/var/lib/multus-here"
-    assert (kept / pod.id).exists()
+    assert agent.requests[-1]["namespaceIsolation"] is True and agent.requests[-1]["own"] == 1
+    running = lab.tmp / "root/var/lib/multus-here"
+    assert (running / pod.id).exists()
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", **node)
     lab.delete({**c, "prevResult": result}, pod, ifname="eth0", **node)
-    assert not (kept / pod.id).exists() and link_names(pod.ns) == ["lo"]
+    assert not (running / pod.id).exists() and link_names(pod.ns) == ["lo"]
 
 
 @pytest.mark.parametrize("text, contains", [
@@ -331,7 +331,7 @@ def test_add_waits_for_an_agent_that_restarts(lab, agent):
     agent.serve = then_restart
     restart()
     result = lab.add(c, pod, ifname="eth0")
-    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(agent.asked) == len(agent.planned) == 1
+    assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"] and len(agent.requests) == len(agent.planned) == 1
     lab.delete({**c, "prevResult": result}, pod, ifname="eth0")
 
 
@@ -341,7 +341,7 @@ def test_missing_agent_fails_add(lab, agent):
     before = state(lab.node), pod.state()
     agent.stop()
     lab.fail("ADD", c, pod, 11, ifname="eth0", contains=["agent does not answer on", str(agent.path), "unirail agent"])
-    assert (state(lab.node), pod.state()) == before and notes(lab) == []
+    assert (state(lab.node), pod.state()) == before and cache_entries(lab) == []
     lab.delete(c, pod, ifname="eth0")
     lab.fail("STATUS", {**c, "cniVersion": "1.1.0"}, pod, 50, ifname="", contains="does not answer")
 
@@ -362,7 +362,7 @@ def test_refusal_of_the_agent_is_reported(lab, agent):
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")))
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains="net1")
     lab.fail("ADD", c, pod, 4, ifname="eth0", args="IgnoreUnknown=1", contains="K8S_POD_NAME")
-    assert notes(lab) == [] and link_names(pod.ns) == ["lo"] and lab.used() == {}
+    assert cache_entries(lab) == [] and link_names(pod.ns) == ["lo"] and lab.used() == {}
 
 
 @pytest.mark.parametrize("type, reference", [("host-device", "specify either"), ("sriov", "deviceID")])
@@ -374,7 +374,7 @@ def test_add_without_an_allocated_device_names_the_resource(lab, agent, type, re
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     answer = lab.fail("ADD", c, pod, ifname="eth0", contains=[reference, "; " + reason])
     assert "something else" not in json.dumps(answer)
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
@@ -382,27 +382,27 @@ def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
     agent.answer["networks"][2]["config"]["plugins"][0]["master"] = "nic9"
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.fail("ADD", c, pod, ifname="eth0", contains=["net2", "nic9"])
-    gone(lab, pod)
-    assert agent.told == []
+    check_removed(lab, pod)
+    assert agent.reports == []
 
 
 def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
     """The GC of Multus releases nothing."""
     two_rails(lab, agent)
-    kept, lost = lab.pod("kept"), lab.pod("lost")
+    running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
-    for pod in (kept, lost):
+    for pod in (running, lost):
         lab.add(c, pod, ifname="eth0")
-    valid = [{"containerID": kept.id, "ifname": "eth0"}]
+    valid = [{"containerID": running.id, "ifname": "eth0"}]
     agent.stop()
-    lab.ok("GC", {**c, "cni.dev/valid-attachments": valid}, kept, ifname="")
+    lab.ok("GC", {**c, "cni.dev/valid-attachments": valid}, running, ifname="")
     assert {i for i in lab.used()} == {"172.16.1.10", "172.16.2.10"}
-    assert not [n for n in notes(lab) if lost.id in n] and [n for n in notes(lab) if kept.id in n]
+    assert not [n for n in cache_entries(lab) if lost.id in n] and [n for n in cache_entries(lab) if running.id in n]
     assert len(list((lab.tmp / "networks" / "podnet").glob("10.*"))) == 1
-    lab.ok("GC", c, kept, ifname="")
+    lab.ok("GC", c, running, ifname="")
     assert len(lab.used()) == 2, "a runtime that names nobody frees nobody"
-    lab.delete(c, kept, ifname="eth0")
-    gone(lab, kept)
+    lab.delete(c, running, ifname="eth0")
+    check_removed(lab, running)
 
 
 def test_missing_readiness_file_fails_status(lab, agent):
@@ -415,7 +415,7 @@ def test_missing_readiness_file_fails_status(lab, agent):
     lab.add(c, pod, ifname="eth0")
     ready.unlink()
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 @pytest.mark.parametrize("more, contains", [
@@ -452,7 +452,7 @@ def test_pod_of_unirail_deleted_by_multus(lab, agent):
     assert len(leases(lab)) == 3
     assert Multus(lab, lab.tmp / "multus").delete(pod, REFERENCE) == [
         ("rail0", "net2", ["macvlan", "tuning"]), ("rail0", "net1", ["macvlan", "tuning"]), ("podnet", "eth0", ["bridge"])]
-    gone(lab, pod)
+    check_removed(lab, pod)
     assert leases(lab) == []
 
 
@@ -466,7 +466,7 @@ def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
     c = conf(lab, agent, clusterNetwork="podnet")
     lab.ok("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0")
     lab.delete(c, pod, ifname="eth0")
-    gone(lab, pod)
+    check_removed(lab, pod)
     assert leases(lab) == []
 
 
@@ -476,11 +476,11 @@ def test_truncated_cache_entry_does_not_fail_del(lab, agent, cut):
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")
-    note = lab.tmp / "multus" / pod.id
-    note.write_bytes(note.read_bytes()[:cut])
+    cache_entry = lab.tmp / "multus" / pod.id
+    cache_entry.write_bytes(cache_entry.read_bytes()[:cut])
     agent.stop()
     lab.delete(c, pod, ifname="eth0")
-    assert link_names(pod.ns) == ["lo"] and lab.used() == {} and notes(lab) == []
+    assert link_names(pod.ns) == ["lo"] and lab.used() == {} and cache_entries(lab) == []
     assert not list((lab.tmp / "networks" / "podnet").glob("10.*"))
 
 
@@ -508,11 +508,11 @@ def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
         time.sleep(0.003 * i)
         p.kill()
         p.communicate()
-        left += pod.id in notes(lab) and len(link_names(pod.ns)) > 1
+        left += pod.id in cache_entries(lab) and len(link_names(pod.ns)) > 1
         # programs that it executed may still run for a moment, as after a crash of the node's runtime
         wait(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "the plugins that the killed one called have ended")
         lab.delete(c, pod, ifname="eth0")
-        gone(lab, pod)
+        check_removed(lab, pod)
     assert left > 2, "none was killed half way"
 
 
@@ -530,10 +530,10 @@ def test_del_succeeds_on_a_full_disk(lab, agent, type):
             assert late.state() == before
             lab.delete(c, pod, ifname="eth0")
             lab.delete(c, pod, ifname="eth0")
-        gone(lab, pod)
+        check_removed(lab, pod)
         lab.add(c, late, ifname="eth0")
         lab.delete(c, late, ifname="eth0")
-        gone(lab, late)
+        check_removed(lab, late)
 
 
 def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
@@ -550,7 +550,7 @@ def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
     assert [p for p in swept + stay if p.exists()] == stay
     for path in stay:
         path.unlink()
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_del_succeeds_while_the_server_hangs(lab, agent):
@@ -562,4 +562,4 @@ def test_del_succeeds_while_the_server_hangs(lab, agent):
     began = time.monotonic()
     lab.delete(c, pod, ifname="eth0")
     assert 9 < time.monotonic() - began < 40
-    gone(lab, pod)
+    check_removed(lab, pod)

@@ -8,7 +8,7 @@ from lab import REFERENCE, link_names
 from multus_lab import Multus
 from pod_agent import PodAgent
 
-from test_multus import conf, gone, leases, notes, podnet, with_files
+from test_multus import conf, check_removed, leases, cache_entries, podnet, with_files
 
 RECORDER = """#!/usr/bin/python3
 import json, os, sys
@@ -92,7 +92,7 @@ def test_plugins_get_their_own_keys_and_arguments(lab, agent, recorder):
             seen = recorder.seen(command, *where)
             assert without(seen["conf"], "prevResult") == without(add["conf"], "prevResult"), (command, where)
             assert seen["args"] == add["args"], (command, where)
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.0", "0.4.0"])
@@ -122,7 +122,7 @@ def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
         for command in ("CHECK", "DEL"):
             prev = recorder.seen(command, name, f"net{i + 1}")["conf"]["prevResult"]
             assert {k: v for k, v in prev.items() if v} == want, (command, name)
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
@@ -136,7 +136,7 @@ def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
     assert entry["result"]["ip4"] and "interfaces" not in entry["result"], "as Multus has it"
     assert entry["unirailResult"]["version"] == 1 and entry["unirailResult"]["result"]["interfaces"][0]["name"] == "net1"
     assert Multus(lab, lab.tmp / "multus").delete(pod, REFERENCE)
-    gone(lab, pod)
+    check_removed(lab, pod)
     assert leases(lab) == []
 
 
@@ -159,7 +159,7 @@ def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
     lab.ok("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert recorder.seen("DEL", "rail0")["conf"]["prevResult"]["interfaces"] == [iface("net1", pod)]
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
@@ -198,7 +198,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
             seen = recorder.seen(command, *where)["conf"]
             assert "cniVersion" not in seen and ("prevResult" in seen) == (command == "ADD" and where[2] == "chained")
     assert recorder.seen("ADD", "rail0", "net1", "chained")["conf"]["prevResult"] == {"cniVersion": "0.1.0", **said}
-    gone(lab, pod)
+    check_removed(lab, pod)
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
@@ -219,7 +219,7 @@ def test_result_without_addresses_of_an_old_version(lab, agent, recorder, first,
     assert json.loads(cached.read_text())["result"] == nothing
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert recorder.called("DEL") == [f"DEL-old-{ifname}-chained", f"DEL-old-{ifname}-link"]
-    assert notes(lab) == [] and (first or link_names(pod.ns) == ["lo"])
+    assert cache_entries(lab) == [] and (first or link_names(pod.ns) == ["lo"])
 
 
 # --- GC ---
@@ -233,7 +233,7 @@ def rail_1_1(lab, name="rail0", **more):
         {"type": "chained", **more}]}
 
 
-def lose_notes(lab, pod):
+def lose_cache_entries(lab, pod):
     for p in list((lab.tmp / "multus").rglob("*")):
         if p.is_file() and pod.id in p.name:
             p.unlink()
@@ -246,23 +246,23 @@ def valid(*pods):
 def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
     """A cache entry is lost, and with it the owner of an address. The entries of other containers have the network."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
-    kept, lost = lab.pod("kept"), lab.pod("lost")
+    running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
-    for pod in (kept, lost):
+    for pod in (running, lost):
         lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert len(leases(lab)) == 4
-    held = [p.name for p in (lab.tmp / "networks" / "rail0").glob("172.*") if kept.id in p.read_text()]
-    lose_notes(lab, lost)
+    held = [p.name for p in (lab.tmp / "networks" / "rail0").glob("172.*") if running.id in p.read_text()]
+    lose_cache_entries(lab, lost)
     agent.stop()
-    call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(kept)}, kept, ifname="", CNI_PATH=str(recorder.bin))
+    call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(running)}, running, ifname="", CNI_PATH=str(recorder.bin))
     assert call.status == 0 and call.out == "" and "EISDIR" not in call.err and call.err == "", call
     assert leases(lab) == sorted(held)
     seen, = [recorder.dir / n for n in recorder.called("GC")]
     said = json.loads(seen.read_text())["conf"]
     assert said["cniVersion"] == "1.1.0" and said["name"] == "rail0" and said["type"] == "chained"
     attached = {(a["containerID"], a["ifname"]) for a in said["cni.dev/valid-attachments"]}
-    assert attached == {(kept.id, "eth0"), (kept.id, "net7")} and said["cni.dev/attachments"] == said["cni.dev/valid-attachments"]
-    lab.delete(c, kept, ifname="eth0", CNI_PATH=str(recorder.bin))
+    assert attached == {(running.id, "eth0"), (running.id, "net7")} and said["cni.dev/attachments"] == said["cni.dev/valid-attachments"]
+    lab.delete(c, running, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert leases(lab) == []
 
 
@@ -272,7 +272,7 @@ def test_gc_of_networks_without_cache_entries(lab, recorder):
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
          "binDir": str(REFERENCE), "delegates": [rail_1_1(lab)]}
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     assert len(leases(lab)) == 1
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pod, ifname="", CNI_PATH=str(recorder.bin))
     assert leases(lab) == [] and len(recorder.called("GC")) == 1
@@ -285,7 +285,7 @@ def test_gc_releases_nothing_of_a_running_container(lab, agent, recorder):
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     for pod in (one, lives):
         lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, lives)
+    lose_cache_entries(lab, lives)
     call = lab.cni("GC", {**c, "cni.dev/valid-attachments": valid(one, lives)}, one, ifname="", CNI_PATH=str(recorder.bin))
     assert call.status == 0 and lives.id in call.err and len(leases(lab)) == 2 and recorder.called("GC") == []
     lab.ok("GC", {**c, "cni.dev/valid-attachments": valid(one)}, one, ifname="", CNI_PATH=str(recorder.bin))

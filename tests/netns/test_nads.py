@@ -60,7 +60,7 @@ def default_network(lab, pod):
                       "route add default via 169.254.1.1 dev eth0"])
 
 
-def without_ours(state):
+def without_annotations(state):
     """Without differences between both: unirail's DEL needs a link's group, Debian's plugins request a queue length of
     0 (tests/netns/side_by_side.py)."""
     return {**state, "links": [{k: v for k, v in n.items() if k not in ("group", "txqlen")} for n in state["links"]]}
@@ -75,7 +75,7 @@ def test_macvlan_nads_run_on_debians_plugins(make_lab, mixed, plugins, case):
         default_network(lab, pod)
         chain = placed(lab, case["plugins"])
         prev = lab.chain("ADD", chain, pod, name="n", version=version)
-        seen.append(same_shape(without_ours(pod.state()), (pod.host_veth, "VETH")))
+        seen.append(same_shape(without_annotations(pod.state()), (pod.host_veth, "VETH")))
         lab.chain("DEL", chain, pod, name="n", version=version, prev=prev)
         assert not lab.used()
     same(*seen, "the pod")

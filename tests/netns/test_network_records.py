@@ -8,7 +8,7 @@ from lab import REFERENCE
 from pod_agent import PodAgent
 
 from test_multus import conf, leases
-from test_multus_delegates import lose_notes, rail_1_1, recorder, valid  # noqa: F401
+from test_multus_delegates import lose_cache_entries, rail_1_1, recorder, valid  # noqa: F401
 from test_whereabouts import held
 
 
@@ -57,32 +57,32 @@ def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ip
     """A container of another runtime keeps its address of the same network: it has its own cache entry."""
     ns, what = IPAM[ipam](lab)
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
-    lost, other, kept = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
+    lost, other, running = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
     agent.networks((f"{ns}/rail0", "eth0", macvlan("rail0", what), {"trusted": ns == "kube-system"}))
     lab.add(c, lost, ifname="eth0")
     if ipam != "static":
         lab.add({**c, "name": "another"}, other, ifname="eth0")
     before = used(lab)
     agent.networks(("team/rail1", "eth0", macvlan("rail1", {"type": "static", "addresses": [{"address": "172.16.2.9/24"}]})))
-    lab.add(c, kept, ifname="eth0")
+    lab.add(c, running, ifname="eth0")
     assert used(lab) == before and len(before) == (0 if ipam == "static" else 2)
     mine = [r for r in records(lab) if json.loads((folder(lab) / r).read_text())["network"] == c["name"]]
     modes = [p.stat().st_mode & 0o777 for p in folder(lab).parent.rglob("*")]
-    lose_notes(lab, lost)
+    lose_cache_entries(lab, lost)
     agent.stop()
-    gc(lab, c, kept, kept)
+    gc(lab, c, running, running)
     assert len(used(lab)) == len(before) // 2 and set(used(lab)) < set(before) | {"none"}
     assert [r.rsplit("-", 1)[0] for r in mine] == sorted([f"{ns}_rail0", "team_rail1"])
     assert sorted(set(modes)) == [0o600, 0o700]
     # records of used networks stay, others are removed
     left = [r for r in records(lab) if json.loads((folder(lab) / r).read_text())["network"] == c["name"]]
     assert [r.rsplit("-", 1)[0] for r in left] == ["team_rail1"]
-    lab.delete(c, kept, ifname="eth0")
+    lab.delete(c, running, ifname="eth0")
     if ipam != "static":
         lab.delete({**c, "name": "another"}, other, ifname="eth0")
     assert used(lab) == []
-    gc(lab, c, kept)
-    gc(lab, {**c, "name": "another"}, kept)
+    gc(lab, c, running)
+    gc(lab, {**c, "name": "another"}, running)
     assert records(lab) == []
 
 
@@ -105,7 +105,7 @@ def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  
     agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     agent.stop()
     call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
     assert call.err == "" and recorder.called("GC") != [] and leases(lab) == [] and records(lab) == []
@@ -119,7 +119,7 @@ def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, record
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": False}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0", multusNamespace=ns), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     (recorder.bin / "chained").chmod(0o777)
     call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
     assert "can be changed by others than root" in call.err and f"{ns}_rail0-" in call.err, call
@@ -174,13 +174,13 @@ def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_aga
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod, next_pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), lab.pod("next")
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     spoil(folder(lab), lab)
     call = gc(lab, c, pod, CNI_PATH=str(recorder.bin))
     assert "recorded network" in call.err, call
     assert recorder.called("GC") == [] and len(leases(lab)) == 1
     lab.add(c, next_pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, next_pod)
+    lose_cache_entries(lab, next_pod)
     gc(lab, c, pod, CNI_PATH=str(recorder.bin))
     assert (leases(lab) == []) == (written_again or spoil is spoil_content)
 
@@ -239,7 +239,7 @@ def test_gc_retains_records_of_pods_added_meanwhile(lab, agent, recorder):  # no
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     new = lab.tmp / "multus" / "newcomer"
     (recorder.bin / "chained").write_text(f"#!/bin/sh\ncat >/dev/null\necho [] >{new}\n")
     gc(lab, c, pod, CNI_PATH=str(recorder.bin))
@@ -259,7 +259,7 @@ def test_failing_network_of_a_tenant_does_not_fail_gc(lab, agent, recorder, ns, 
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": ns != "team"}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    lose_notes(lab, pod)
+    lose_cache_entries(lab, pod)
     (recorder.bin / "chained").write_text(
         '#!/bin/sh\ncat >/dev/null\necho \'{"cniVersion": "1.1.0", "code": 100, "msg": "refuses GC"}\'\nexit 1\n')
     for _ in range(2):

@@ -17,13 +17,13 @@ class Sniffer:
     """Records every frame on a link of a namespace since its creation."""
 
     def __init__(self, ns, dev):
-        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        host_ns = os.open("/proc/self/ns/net", os.O_RDONLY)
         try:
             enter(ns)()
             self.s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             self.s.bind((dev, 0))
         finally:
-            back(home)
+            back(host_ns)
         self.s.setblocking(False)
         self.seen = []
 
@@ -170,11 +170,11 @@ def test_only_own_addresses_are_announced(make_lab, sniff, detect):
         wait(lambda: (own4, own4) in [a[:2] for a in wires[nic].arps()], f"{nic} announces {own4}")
         wait(lambda: own6 in [a[1] for a in wires[nic].icmp6(136)], f"{nic} announces {own6}")
         mac = link(pod.ns, "eth0" if i == 0 else f"net{i}")["address"]
-        for sender, _, who, _ in wires[nic].arps():
-            if who == mac:
+        for sender, _, target_mac, _ in wires[nic].arps():
+            if target_mac == mac:
                 assert sender in (own4, "0.0.0.0"), (nic, sender)
-        assert {t for _, t, who in wires[nic].icmp6(136) if who == mac} <= {own6} | {
-            t for _, t, who in wires[nic].icmp6(136) if t.startswith("fe80")}
+        assert {t for _, t, target_mac in wires[nic].icmp6(136) if target_mac == mac} <= {own6} | {
+            t for _, t, target_mac in wires[nic].icmp6(136) if t.startswith("fe80")}
 
 
 def test_detection_runs_on_all_rails_at_once(make_lab):

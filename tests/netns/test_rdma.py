@@ -61,17 +61,17 @@ def test_rdma_mode_equals_iproute2s():
 
 
 def test_rdma_views_equal_iproute2s():
-    for words in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"],
+    for arguments in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"],
                   ["stat", "qp", "show"], ["-j", "statistic", "qp", "mode"], ["statistic", "mr"]):
         if kernel_has_rdma():
-            assert rdma(*words) == subprocess.run(["rdma", *words], capture_output=True, text=True, check=True).stdout
+            assert rdma(*arguments) == subprocess.run(["rdma", *arguments], capture_output=True, text=True, check=True).stdout
         else:
-            assert failed(*words) == (
+            assert failed(*arguments) == (
                 1, "unirail rdma: the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it\n")
 
 
 def test_arguments_of_iproute2_are_accepted(tmp_path):
-    for words, said in {
+    for arguments, said in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",
             ("statistic", "qp", "bind"): "statistic: unknown operand 'bind', expected 'show', 'mode', 'link' or a filter "
@@ -88,7 +88,7 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
             ("resource",): "unknown command 'resource': expected dev, link, system, statistic, list or mode",
             ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
             ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():
-        assert failed(*words) == (2, f"unirail rdma: {said}\n")
+        assert failed(*arguments) == (2, f"unirail rdma: {said}\n")
     # A link named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
     link = tmp_path / "rdma"
     link.symlink_to(UNIRAIL)
@@ -96,8 +96,8 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
     done = subprocess.run([link], env={"CNI_COMMAND": "VERSION"}, input='{"cniVersion": "1.0.0"}', capture_output=True,
                           text=True, timeout=30)
     assert done.returncode == 0 and "supportedVersions" in done.stdout
-    for words in (["show_gids"], ["ibdev2netdev"], ["ibstat", "-l"]):
-        link = tmp_path / words[0]
+    for arguments in (["show_gids"], ["ibdev2netdev"], ["ibstat", "-l"]):
+        link = tmp_path / arguments[0]
         link.symlink_to(UNIRAIL)
-        done = subprocess.run([link, *words[1:]], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([link, *arguments[1:]], capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stderr) == (0, "")

@@ -37,7 +37,7 @@ def sides(candidate):
     return {"reference": REFERENCE, "candidate": candidate}
 
 
-class World:
+class Sandbox:
     """Only a node with rail0 (its other end is sw0), and a pod."""
 
     def __init__(self, case, tmp):
@@ -50,7 +50,7 @@ class World:
             (tmp / name).write_bytes(text.encode())
 
     def __enter__(self):
-        if self.case.world:
+        if self.case.namespaces:
             self.make(self.node, [
                 "link add rail0 mtu 9000 address 02:00:00:00:00:10 type veth"
                 " peer name sw0 mtu 9000 address 02:00:00:00:00:11",
@@ -59,7 +59,7 @@ class World:
         return self
 
     def __exit__(self, *reason):
-        if self.case.world:
+        if self.case.namespaces:
             for ns in (self.node, self.pod):
                 ns_del(ns)
 
@@ -86,13 +86,13 @@ class World:
         env = {k: self.fill(v) for k, v in env.items() if v is not None}
         return subprocess.run([str(plugins / step.plugin)], input=text, text=True, capture_output=True,
                               env=env, timeout=60,
-                              preexec_fn=enter(self.node) if self.case.world else None)
+                              preexec_fn=enter(self.node) if self.case.namespaces else None)
 
     # observed state
 
     def snapshot(self, when):
         seen = self.tree()
-        for role, ns in (("pod", self.pod), ("node", self.node)) if self.case.world else ():
+        for role, ns in (("pod", self.pod), ("node", self.node)) if self.case.namespaces else ():
             seen.update({f"{role}.{k}": v for k, v in namespace(ns).items()})
         return {f"{when}.{k}": str(v) for k, v in seen.items()}
 
@@ -155,18 +155,18 @@ def link_items(links):
 def walk(case, side, plugins, tmp):
     """All observed values, by name."""
     seen, prev = {}, None
-    with World(case, tmp) as world:
+    with Sandbox(case, tmp) as sandbox:
         for i, step in enumerate(case.steps):
             if step.verb == "DEL" and not any(k.startswith("added.") for k in seen):
-                seen.update(world.snapshot("added"))
-            p = world.call(step, plugins, prev)
+                seen.update(sandbox.snapshot("added"))
+            p = sandbox.call(step, plugins, prev)
             # random MACs differ between setups, and between two calls in one setup
             out = p.stdout.replace(str(plugins), "CNI_PATH")
             out = as_current(out) if side == "reference" else out
             seen.update(answer(f"{i}.{step.verb}", step, p, out))
             if step.verb == "ADD" and p.returncode == 0 and p.stdout:
                 prev = json.loads(p.stdout)
-        seen.update(world.snapshot("end"))
+        seen.update(sandbox.snapshot("end"))
     return seen
 
 
@@ -228,7 +228,7 @@ def unexplained(case, found):
     return problems
 
 
-def wrong_words(case, seen, side):
+def wrong_messages(case, seen, side):
     for i, step in enumerate(case.steps):
         failed = seen[f"{i}.{step.verb}.status"] != "0"
         explained = any(fnmatch.fnmatchcase(f"{i}.{step.verb}.status", p) for p in case.differs)
@@ -244,7 +244,7 @@ def wrong_words(case, seen, side):
 def test_unirail_equals_debians_plugins(case, sides, tmp_path):
     compared.add(case.id)
     seen = {side: walk(case, side, folder, tmp_path / "work") for side, folder in sides.items()}
-    problems = [w for side in sides for w in wrong_words(case, seen[side], side)]
+    problems = [w for side in sides for w in wrong_messages(case, seen[side], side)]
     problems += unexplained(case, differences(seen["reference"], seen["candidate"]))
     msgs = {side: {k: v for k, v in s.items() if k.endswith(".msg")} for side, s in seen.items()}
     assert not problems, "\n".join(problems) + f"\nsaid: {msgs}"

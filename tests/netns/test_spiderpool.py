@@ -266,7 +266,7 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
 
 
 def test_truncated_journal_allocates_no_used_address(lab):
-    """Truncated at the end of a line the journal looks complete: it is refused, with its name and the remedy; the
+    """Truncated at the end of a line the journal seems complete: it is refused, with its name and the remedy; the
     pods' namespaces then show the missing leases."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
@@ -334,9 +334,9 @@ def test_full_disk_fails_add_without_damage(lab, tmp_path):
         lab.fail("ADD", conf, pod, contains="No space left on device (ENOSPC)")
         assert pod.state() == before
         # space for the record of a release is reserved
-        granted = i
-        assert granted > 0
-        for i in range(granted):
+        allocated = i
+        assert allocated > 0
+        for i in range(allocated):
             lab.ok("DEL", conf, pod, plugin="spiderpool", ifname=f"x{i}")
         lab.delete(conf, first)
         used = json.loads(run([BINARY, "pool", "list", "-o", "json", "--pool-dir", lab.pool_dir,

@@ -118,7 +118,7 @@ def test_vf_without_a_driver_is_refused(lab, root, at):
 
 
 def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
-    """Addresses, a result and the files; nothing moves. The original's DEL looks for a link and fails."""
+    """Addresses, a result and the files; nothing moves. The original's DEL requires a link and fails."""
     folder = root / "sys/devices/pci0000:5d" / VF
     (folder / "net/rail0").rmdir()
     (folder / "driver").unlink()

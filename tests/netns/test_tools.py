@@ -98,10 +98,10 @@ ls /run
 def test_kept_demo_is_removed_by_clean():
     """In a private /run: every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
-    kept, rest = out.split("--- again\n")
+    plan_file, rest = out.split("--- again\n")
     again, rest = rest.split("--- clean\n")
     _, left = rest.split("--- left\n")
-    assert "net2" in kept and "--clean" in again and "net2" in again
+    assert "net2" in plan_file and "--clean" in again and "net2" in again
     assert left.split() == ["netns"]
 
 
@@ -133,7 +133,7 @@ def test_demo_reports_its_interruption_by_a_terminal():
     assert p.returncode == 128 + signal.SIGINT and errors == "unirail demo: stopped by signal 2\n"
 
 
-AS_NOBODY = """
+AS_OTHER_USER = """
 set -e
 mount -t tmpfs -o mode=755 var /var/lib
 mkdir -p -m 700 /var/lib/cni/multus
@@ -145,7 +145,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/un
 
 def test_demo_without_root_on_a_node_with_multus():
     """The commands of the README work without root, and need no directories of root."""
-    p = run(["unshare", "-m", "sh", "-c", AS_NOBODY])
+    p = run(["unshare", "-m", "sh", "-c", AS_OTHER_USER])
     assert p.stderr == "" and "nothing" in p.stdout
 
 
@@ -371,26 +371,26 @@ def test_devices_of_a_recorded_host_are_listed(tmp_path):
     assert (vf["pf"], vf["vf"], vf["representor"], vf["away"], vf["pod"]) == ("0000:81:00.0", 3, "ens2f0_3", True, "team/p")
     assert any(line.split()[:3] == ["0000:81:00.5", "VF", "3"] and line.endswith("team/p")
                for line in unirail("device", "list", "--root", top).stdout.splitlines())
-    gone = unirail("device", "list", "--root", tmp_path / "none")
-    assert gone.returncode == 1 and "No such file or directory (ENOENT)" in gone.stderr and gone.stdout == ""
+    missing = unirail("device", "list", "--root", tmp_path / "none")
+    assert missing.returncode == 1 and "No such file or directory (ENOENT)" in missing.stderr and missing.stdout == ""
 
 
 def test_device_plan_is_a_configuration_that_explain_reads(tmp_path):
-    top, kept = tmp_path / "host", tmp_path / "kept.json"
+    top, plan_file = tmp_path / "host", tmp_path / "kept.json"
     assert unirail("doctor", "--root", "tests/hosts/eight_named.tree", "--unpack", top).returncode == 0
-    kept.write_text(unirail("device", "plan", "--root", top).stdout)
-    assert [r["resourceName"] for r in json.loads(kept.read_text())["configList"]][:8] == [f"shared_rail{i}" for i in range(8)]
+    plan_file.write_text(unirail("device", "plan", "--root", top).stdout)
+    assert [r["resourceName"] for r in json.loads(plan_file.read_text())["configList"]][:8] == [f"shared_rail{i}" for i in range(8)]
     without = json.loads(unirail("device", "explain", "--root", top, "-o", "json").stdout)
-    assert json.loads(unirail("device", "explain", "--root", top, "-o", "json", kept).stdout) == without
+    assert json.loads(unirail("device", "explain", "--root", top, "-o", "json", plan_file).stdout) == without
     rail = next(d for d in without["devices"] if d["netdev"] == "rail3")
     assert rail["resources"] == ["spidernet.io/shared_rail3"] and len(rail["others"]) == 8
     assert rail["others"][0] == {"resource": "spidernet.io/shared_rail0", "selector": "ifNames",
                                  "reason": "ifNames wants rail0, the device has rail3"}
     bad = tmp_path / "bad.json"
     bad.write_text('{"resourceList": [{"resourceName": "a", "selectors": {"vendor": ["15b3"], "pfNames": ["rail0"]}}]}')
-    told = unirail("device", "explain", "--root", top, bad)
-    assert told.returncode == 0 and "did you mean 'vendors'?" in told.stdout
-    assert "no devices in device pool" in told.stdout
+    explained = unirail("device", "explain", "--root", top, bad)
+    assert explained.returncode == 0 and "did you mean 'vendors'?" in explained.stdout
+    assert "no devices in device pool" in explained.stdout
     bad.write_text('{"resourceList": [')
-    told = unirail("device", "explain", "--root", top, bad)
-    assert told.returncode == 1 and "error: " in told.stdout and "unexpected end of JSON input" in told.stdout
+    explained = unirail("device", "explain", "--root", top, bad)
+    assert explained.returncode == 1 and "error: " in explained.stdout and "unexpected end of JSON input" in explained.stdout

@@ -67,7 +67,7 @@ def t(lab, metas):
     return Setup(lab, metas)
 
 
-WISHES = {
+REQUESTS = {
     "sysctls": ({"sysctl": {**NOTIFY, "net/ipv4/ip_forward": "0", "net.core.somaxconn": "512"}}, None),
     "mac": ({"mac": MAC.upper()}, None),
     "all": ({"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "sysctl": NOTIFY}, None),
@@ -85,9 +85,9 @@ WISHES = {
 }
 
 
-@pytest.mark.parametrize("wish", WISHES)
-def test_results_and_state_equal_debians(t, wish):
-    more, args = WISHES[wish]
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_results_and_state_equal_debians(t, request_):
+    more, args = REQUESTS[request_]
     seen = []
     for by in (t.metas, REFERENCE):
         pod = t.new()

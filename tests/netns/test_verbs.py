@@ -146,27 +146,27 @@ def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
     lab.rail_pools(rest="0s")
     before = state(lab.node)
     plugins = GC[what](lab)
-    kept = Attached(lab, plugins, at_once)
-    kept.add()
+    running = Attached(lab, plugins, at_once)
+    running.add()
     with_one = state(lab.node)
     lost = Attached(lab, plugins, at_once)
     lost.add()
     ns_del(lost.pod.ns)
     given = lambda: len(lab.used()) + len(held(lab))  # noqa: E731
     assert given() == 2
-    valid = {"cni.dev/valid-attachments": [{"containerID": kept.pod.id, "ifname": "eth0"}]}
-    assert kept.call("GC") is None  # without a list GC changes nothing
+    valid = {"cni.dev/valid-attachments": [{"containerID": running.pod.id, "ifname": "eth0"}]}
+    assert running.call("GC") is None  # without a list GC changes nothing
     assert given() == 2
-    assert kept.call("GC", **valid) is None
-    assert given() == 1 and kept.call("CHECK") is None
-    wait(lambda: settled(state(lab.node)) == settled(with_one), "the node has no state of the lost pod")
-    assert kept.call("GC", **valid) is None
-    kept.delete()
+    assert running.call("GC", **valid) is None
+    assert given() == 1 and running.call("CHECK") is None
+    wait(lambda: without_shared_rules(state(lab.node)) == without_shared_rules(with_one), "the node has no state of the lost pod")
+    assert running.call("GC", **valid) is None
+    running.delete()
     assert given() == 0
-    wait(lambda: settled(state(lab.node)) == settled(before), "the node has its state from before", 10)
+    wait(lambda: without_shared_rules(state(lab.node)) == without_shared_rules(before), "the node has its state from before", 10)
 
 
-def settled(st):
+def without_shared_rules(st):
     """The rule of table 500 stays while pods come and go."""
     return {**st, "rules": [r for r in st["rules"] if r["priority"] != 1000], "neighbours": sorted(map(str, st["neighbours"]))}
 

@@ -46,12 +46,12 @@ def test_invalid_configuration_is_refused(lab, more, code, contains):
 
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
-@pytest.mark.parametrize("gone", ["master", "field"])
-def test_del_succeeds_without_the_master(lab, netns, gone):
+@pytest.mark.parametrize("missing", ["master", "field"])
+def test_del_succeeds_without_the_master(lab, netns, missing):
     """The original reads the master's MTU even at DEL."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add({**c, "type": "macvlan"}, pod)  # any link of the name
-    if gone == "master":
+    if missing == "master":
         ip(lab.node, "link", "del", "rail0")
     else:
         del c["master"]

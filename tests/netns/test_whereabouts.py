@@ -184,8 +184,8 @@ def test_concurrent_adds_and_dels_lose_no_address(lab):
         got(alone(lab, "ADD", ipam, p))
     for n in range(4):
         new = [Caller(f"b{n}-{i}") for i in range(10)]
-        gone, here = here[:10], here[10:]
-        dels = [lab.popen("DEL", conf(lab, ipam), p, plugin="whereabouts") for p in gone]
+        deleted, here = here[:10], here[10:]
+        dels = [lab.popen("DEL", conf(lab, ipam), p, plugin="whereabouts") for p in deleted]
         assert [p.wait(60) for p in dels] == [0] * 10
         adds = [lab.popen("ADD", conf(lab, ipam), p, plugin="whereabouts") for p in new]
         assert [p.wait(60) for p in adds] == [0] * 10
@@ -245,14 +245,14 @@ def test_kill_anywhere_loses_and_duplicates_no_address(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: no address is ever used by two pods, and none is lost after
     the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
-    moments, fresh = 0, call in ("mkdirat", "fsync", "renameat", "write")  # these create a journal
+    moments, creates_journal = 0, call in ("mkdirat", "fsync", "renameat", "write")  # these create a journal
     first = Caller("first")
     got(alone(lab, "ADD", ipam, first))
     assert alone(lab, "DEL", ipam, first).status == 0
     for n in range(1, 60):
         other = Caller("other")
         pod = Caller(f"p{n}")
-        if fresh:
+        if creates_journal:
             run(["rm", "-rf", lab.state_dir])
         if not killed(lab, tmp_path, "ADD", ipam, pod, call, n):
             alone(lab, "DEL", ipam, pod)

@@ -5,7 +5,7 @@
  *						health; prints the milliseconds from the start of the write, and how
  *						many of them the write took ("-": it has not returned)
  *	  kubelet SOCKET allocate ID...		the strings of the answer, one a line
- * Exit status 3: nothing came within WAIT_S. Calls the device plugin on SOCKET as the kubelet does. It uses no library, and no code
+ * Exit status 3: nothing arrived within WAIT_S. Calls the device plugin on SOCKET as the kubelet does. It uses no library, and no code
  * of unirail.
  */
 #include <errno.h>

@@ -168,7 +168,7 @@ links() {
 
 # gid_index DEVICE ADDRESS: prints the index of the RoCE v2 GID of an IPv4 address
 gid_index() {
-	# shellcheck disable=SC2046,SC2183 # four words
+	# shellcheck disable=SC2046,SC2183 # four arguments
 	gid=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$2" | tr . ' '))
 	grep -l "$gid" /sys/class/infiniband/"$1"/ports/1/gids/* 2>/dev/null | while read -r file; do
 		index=${file##*/}
@@ -202,8 +202,8 @@ perftest_serve() {
 	until_true listens "$ns"
 }
 
-# perftest_ask NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's counter confirms that the traffic was its own
-perftest_ask() {
+# perftest_client NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's counter confirms that the traffic was its own
+perftest_client() {
 	ns=$1 device=$2 address=$3 to=$4
 	shift 4
 	before=$(sent_packets "$device")

@@ -7,8 +7,8 @@
 
 other=$((3 - ${node:?}))
 
-# tell WHAT WORD...: sends a message to the other node
-tell() {
+# send WHAT WORD...: sends a message to the other node
+send() {
 	what=$1
 	shift
 	echo "$*" >"/host/sync/${case_name:?}.$what.$node.new"
@@ -30,7 +30,7 @@ hear() {
 
 # both WHAT: waits until both nodes are here
 both() {
-	tell "$1" x
+	send "$1" x
 	hear "$1"
 }
 
@@ -89,7 +89,7 @@ attach() {
 	add unirail-cni pod eth0 "$conf"
 	mine=$(echo "$result" | jq -r '[.ips[].address | sub("/.*"; "")] | join(" ")')
 	same "addresses in the pod" "$(for i in eth0 net1 net2; do addresses pod $i; done | sed 's,/.*,,' | xargs)" "$mine"
-	tell addresses "$mine"
+	send addresses "$mine"
 	hear addresses
 	theirs=$heard
 	echo "this pod has $mine, the other $theirs"
@@ -124,12 +124,12 @@ rdma_write() {
 		until_true has_gid rxe$i "$from"
 		if [ "$node" = 1 ]; then
 			perftest_serve pod rxe$i "$from" ib_write_bw -s 4096 -n 20 -t 8
-			tell write$i served
+			send write$i served
 			wait "$server" || fail "server of ib_write_bw: $(tail -n 1 /run/served)"
-			tell wrote$i x
+			send wrote$i x
 		else
 			hear write$i
-			perftest_ask pod rxe$i "$from" "$to" ib_write_bw -s 4096 -n 20 -t 8
+			perftest_client pod rxe$i "$from" "$to" ib_write_bw -s 4096 -n 20 -t 8
 			hear wrote$i
 		fi
 		[ "$(sent_packets rxe$i)" -gt 0 ] || fail "rxe$i sent nothing"
@@ -142,7 +142,7 @@ verify_rails() {
 		ip netns exec pod unirail verify --listen -o json >/run/served 2>/run/serving &
 		server=$!
 		until_true grep -q listening /run/serving
-		tell verify listens
+		send verify listens
 		hear verified
 		kill "$server"
 		wait "$server" || fail "the server of verify: exit status $?: $(cat /run/serving)"
@@ -168,7 +168,7 @@ verify_rails() {
 	done
 	say "verify --all --write across nodes: $(echo "$got" | jq -r '[.rails[] | "\(.latencyNs.median / 1000 | floor) us, \(
 		.bytesPerSecond / 1000 | floor) kB/s"] | join("; ")')"
-	tell verified x
+	send verified x
 }
 
 # cm_ping: from the first node's pod to the second's, by the connection manager
@@ -178,12 +178,12 @@ cm_ping() {
 	if [ "$node" = 2 ]; then
 		ip netns exec pod timeout 200 rping -s -a "$from" -C 3 >/run/served 2>&1 &
 		server=$!
-		tell rping served
+		send rping served
 		hear rpinged
 		kill "$server" 2>/dev/null || true
 	else
 		hear rping
 		until_true ip netns exec pod timeout 20 rping -c -I "$from" -a "$to" -C 3 -v
-		tell rpinged x
+		send rpinged x
 	fi
 }

@@ -65,7 +65,7 @@ nothing_left() {
 	same "files" "$(files)" ""
 }
 
-# refused WORDS PLUGIN POD IFNAME CONF: ADD must fail with these words and change nothing
+# refused MESSAGE PLUGIN POD IFNAME CONF: ADD must fail with this message and change nothing
 refused() {
 	words=$1
 	shift

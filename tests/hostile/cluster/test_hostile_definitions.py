@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant who may create SpiderMultusConfigs and NetworkAttachmentDefinitions in a namespace, against the cluster's nodes.
+"""A tenant with permission to create SpiderMultusConfigs and NetworkAttachmentDefinitions in a namespace, against the cluster's nodes.
 
 Before the fix: a definition of type `multus` with a binDir in a pod's volume was root on every node that ran such a pod.
 """
@@ -10,12 +10,12 @@ from agents import MERGE, SPIDER, install_crds
 from cluster import free_port, wait
 from controllers import Controller
 from lab import link_names
-from test_networks import World, agent, lab, mine, nodes, pools, team, world  # noqa: F401
+from test_networks import NodeWithAgent, agent, lab, mine, nodes, pools, team, node_with_agent  # noqa: F401
 
 import cluster as clusters
 
 TRUST = "unirail.io/trusted-definitions"
-WHY = f"only a definition of a trusted namespace may (annotation {TRUST}=true on the Namespace)"
+REASON = f"only a definition of a trusted namespace may (annotation {TRUST}=true on the Namespace)"
 
 
 def multus(folder):
@@ -37,19 +37,19 @@ def volume(tmp_path):
     return folder
 
 
-def test_definition_with_plugins_of_a_volume_requires_trust(world, volume):  # noqa: F811
+def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, volume):  # noqa: F811
     """The node refuses it until an administrator trusts the namespace; then it works as before."""
-    w, lab_ = world, world.lab
+    w, lab_ = node_with_agent, node_with_agent.lab
     w.nad(w.team, "evil", multus(volume))
     pod = w.pod("evil")
     w.networks(pod, 2)
     box = lab_.pod()
     lab_.fail("ADD", w.conf(), box, 7, ifname="eth0", args=w.args(pod),
-              contains=[f"network '{w.team}/evil': type is 'multus', which acts on the node itself: {WHY}"])
-    assert link_names(box.ns) == ["lo"] and w.notes() == [] and not (volume / "seen").exists()
+              contains=[f"network '{w.team}/evil': type is 'multus', which acts on the node itself: {REASON}"])
+    assert link_names(box.ns) == ["lo"] and w.cache_entries() == [] and not (volume / "seen").exists()
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
 
-    said = lambda: [n.get("trusted", False) for n in w.ask(pod)[1]["networks"]]
+    said = lambda: [n.get("trusted", False) for n in w.request_networks(pod)[1]["networks"]]
     assert said() == [True, False]  # the definition of kube-system, and the tenant's
     trust(w.mine, w.team, "yes")  # not the word
     trust(w.mine, w.team, "true")
@@ -61,25 +61,25 @@ def test_definition_with_plugins_of_a_volume_requires_trust(world, volume):  # n
     wait(lambda: said() == [True, False], "the definition of the other namespace is not trusted")
 
 
-def test_trust_is_decided_by_the_definitions_namespace(world, volume):  # noqa: F811
+def test_trust_is_decided_by_the_definitions_namespace(node_with_agent, volume):  # noqa: F811
     """The namespace of the definition must be trusted; neither the pod's namespace nor its first network extends the trust."""
-    w, lab_ = world, world.lab
+    w, lab_ = node_with_agent, node_with_agent.lab
     w.nad("default", "evil", multus(volume))
     trust(w.mine, w.team, "true")
     for annotations in ({"annotation": "default/evil"}, {"v1.multus-cni.io/default-network": "default/evil"}):
         pod = w.pod(**annotations)
-        wait(lambda: "default/evil" in json.dumps(w.ask(pod)[1].get("networks", [])), "the pod's networks have default/evil")
+        wait(lambda: "default/evil" in json.dumps(w.request_networks(pod)[1].get("networks", [])), "the pod's networks have default/evil")
         box = lab_.pod(f"p{len(annotations)}{list(annotations)[0][0]}")
         lab_.fail("ADD", {**w.conf(), "globalNamespaces": "default"}, box, 7, ifname="eth0", args=w.args(pod),
-                  contains=["network 'default/evil'", WHY])
+                  contains=["network 'default/evil'", REASON])
         assert link_names(box.ns) == ["lo"]
         lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
     assert not (volume / "seen").exists()
 
 
-def test_definitions_that_tenants_use_today_still_work(world):  # noqa: F811
+def test_definitions_that_tenants_use_today_still_work(node_with_agent):  # noqa: F811
     """Definitions of every kind that users have in their own namespaces, attached as before."""
-    w, lab_ = world, world.lab
+    w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")
     net["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}}, {"type": "sbr"}]
     w.nad(w.team, "mine", net)

@@ -178,12 +178,12 @@ def test_deleted_token_secret_is_created_again(cluster, replica, ns):
     cluster.ok("DELETE", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")
     refused, end = [], time.monotonic() + 60
 
-    def gone():
+    def former_token_is_refused():
         status, answer = create(cluster, pool(3))
         if status != 201:
             refused.append(answer)
         return send(c, f"/{first}{PATH}", review(pool(4)))[0] == 404
-    wait(gone, "the controller refuses the former token", 60)
+    wait(former_token_is_refused, "the controller refuses the former token", 60)
     assert refused == [] and time.monotonic() < end
     assert first not in tokens(cluster, ns)
     wait(lambda: create(cluster, pool(3))[0] == 201, "the pool is admitted")

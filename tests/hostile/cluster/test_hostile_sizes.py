@@ -75,7 +75,7 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
         c.ready(300)
         wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200,
              "the NetworkAttachmentDefinition of the small configuration is created", 300)
-        assert c.said("ignoring an object: it is too large")
+        assert c.logged("ignoring an object: it is too large")
         for name in names:
             wait(lambda name=name: reason_of(cluster.ok("GET", f"{path}/{name}")) == "TooLarge",
                  f"SpiderMultusConfig {name} has the reason TooLarge", 300)
@@ -153,13 +153,13 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
 
         seen = {}
 
-        def settled():
+        def unchanged():
             """The size in the condition includes the condition itself, so it is written twice."""
             was = dict(seen)
             seen.update(versions())
             return was == seen
 
-        wait(settled, "no SpiderMultusConfig changes", 60, 3)
+        wait(unchanged, "no SpiderMultusConfig changes", 60, 3)
         before, said = versions(), c.log.read_text().count("ignoring an object: it is too large")
         proxy.cut()
         cluster.config_map(ns, "later")

@@ -12,7 +12,7 @@ from controllers import Controller
 import cluster as clusters
 
 POOLS = f"{SPIDER}/spiderippools"
-WORDS = "an agent's account may"
+REFUSAL = "an agent's account may"
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,15 @@ def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
     send = lambda method, path, body: one.request(method, path, body, token=agent, **({"type": MERGE} if method == "PATCH" else {}))
     # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
     wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403, "the policy refuses the agent's write")
-    note = lambda key, value: {"metadata": {"annotations": {key: value}}}
-    for body in ({"spec": {"ips": ["172.16.1.9"]}}, {"spec": {"gateway": "172.16.1.9"}}, note("x", "y"), {"metadata": {"labels": {"x": "y"}}},
-                 {"metadata": {"finalizers": ["a.b/c"]}}, note("ipam.spidernet.io/ippool-ip-number", "9")):
+    annotation = lambda key, value: {"metadata": {"annotations": {key: value}}}
+    for body in ({"spec": {"ips": ["172.16.1.9"]}}, {"spec": {"gateway": "172.16.1.9"}}, annotation("x", "y"), {"metadata": {"labels": {"x": "y"}}},
+                 {"metadata": {"finalizers": ["a.b/c"]}}, annotation("ipam.spidernet.io/ippool-ip-number", "9")):
         status, answer = send("PATCH", f"{POOLS}/p", body)
-        assert status == 403 and WORDS in answer["message"], (body, answer)
+        assert status == 403 and REFUSAL in answer["message"], (body, answer)
     status, answer = send("POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
                                           "metadata": {"name": "mine"}, "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.1"]}})
-    assert status == 403 and WORDS in answer["message"], answer
-    assert send("PATCH", f"{POOLS}/p", note("unirail.io/block-prefix", "28"))[0] == 200
-    assert send("PATCH", f"{POOLS}/p", note("unirail.io/block-prefix", "27"))[0] == 403
+    assert status == 403 and REFUSAL in answer["message"], answer
+    assert send("PATCH", f"{POOLS}/p", annotation("unirail.io/block-prefix", "28"))[0] == 200
+    assert send("PATCH", f"{POOLS}/p", annotation("unirail.io/block-prefix", "27"))[0] == 403
     one.ok("PATCH", f"{POOLS}/p", {"spec": {"ips": ["172.16.1.9"]}}, type=MERGE)  # the administrator may
     assert c.stop() == 0

@@ -26,7 +26,7 @@ PODS = "/api/v1/namespaces/t/pods"
 NODES = ("n1", "n2", "n3")
 
 
-class World:
+class ClusterWithPolicies:
     """A cluster with the objects of deploy/, and pods whose tokens are stolen."""
 
     def __init__(self):
@@ -45,49 +45,49 @@ class World:
 
     def is_enforced(self):
         """Waits until the policies are in force, shortly after they were written."""
-        probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", note("x", "y")),
+        probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", annotation("x", "y")),
                   ("no node", "POST", BLOCKS, block("probe-0", "n1")), ("no node", "POST", ENDPOINTS, endpoint("probe", "n1")),
                   ("no node", "POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
                                               "metadata": {"name": "probe"}, "spec": {"subnet": "10.6.0.0/24"}}),
                   ("controller", "POST", NADS, nad("probe")))
-        answers = [self.send(who, method, f"{path}?dryRun=All", body) for who, method, path, body in probes]
+        answers = [self.send(client, method, f"{path}?dryRun=All", body) for client, method, path, body in probes]
         assert all("ValidatingAdmissionPolicy" in message for _, message in answers), answers
         return True
 
-    def config(self, who, path):
+    def config(self, client, path):
         token = path.with_name(path.name + ".token")
-        token.write_text(self.tokens[who])
+        token.write_text(self.tokens[client])
         return self.cluster.kubeconfig(path, {"tokenFile": token})
 
-    def send(self, who, method, path, body=None, type=None):
+    def send(self, client, method, path, body=None, type=None):
         """Returns (status, message) of a request with the stolen token and without a client certificate."""
         context = ssl.create_default_context(cafile=self.cluster.pki.ca)
         c = http.client.HTTPSConnection("127.0.0.1", self.cluster.port, context=context, timeout=30)
         default = JSON_PATCH if isinstance(body, list) else MERGE if method == "PATCH" else "application/json"
         try:
             c.request(method, path, None if body is None else json.dumps(body),
-                      {"Content-Type": type or default, "Authorization": f"Bearer {self.tokens[who]}"})
+                      {"Content-Type": type or default, "Authorization": f"Bearer {self.tokens[client]}"})
             r = c.getresponse()
             answer = json.loads(r.read())
         finally:
             c.close()
         return r.status, answer.get("message", "")
 
-    def refused(self, who, contains, *request):
-        status, message = self.send(who, *request)
-        assert status in (403, 422) and contains in message, (who, request, status, message)
+    def refused(self, client, contains, *request):
+        status, message = self.send(client, *request)
+        assert status in (403, 422) and contains in message, (client, request, status, message)
 
-    def allowed(self, who, *request):
-        status, message = self.send(who, *request)
-        assert status < 300, (who, request, status, message)
+    def allowed(self, client, *request):
+        status, message = self.send(client, *request)
+        assert status < 300, (client, request, status, message)
 
 
-def block(name, node, ceded=None, **spec):
+def block(name, node, released=None, **spec):
     index = int(name.rsplit("-", 1)[1], 16)
     return {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": name, "labels": {"unirail.io/pool": "p", **({} if node == "-" else {"unirail.io/node": node})}},
             "spec": {"pool": "p", "cidr": f"172.16.1.{index * 16}/28", "node": node, "nodeUID": "u", "claim": "l/1" if node != "-" else "-",
-                     "ceded": ceded or {}, "wanted": {}, **spec}}
+                     "released": released or {}, "wanted": {}, **spec}}
 
 
 def endpoint(name, node, uid="u1", **meta):
@@ -111,19 +111,19 @@ def owner(kind="SpiderMultusConfig", api="spiderpool.spidernet.io/v2beta1"):
     return {"apiVersion": api, "kind": kind, "name": "m", "uid": "7ddfa1ac-4a2f-4aa1-a2c6-8d0fd9cb1c5a", "controller": True}
 
 
-def note(key, value):
+def annotation(key, value):
     return {"metadata": {"annotations": {key: value}}}
 
 
 @pytest.fixture(scope="module")
 def stolen():
-    one = World()
+    one = ClusterWithPolicies()
     yield one
     one.cluster.close()
 
 
 @pytest.fixture
-def fresh(stolen):
+def emptied(stolen):
     """Deletes the objects of the previous test."""
     cluster = stolen.cluster
     for path in (BLOCKS, POOLS, ENDPOINTS, NADS, PODS):
@@ -132,218 +132,218 @@ def fresh(stolen):
     return stolen
 
 
-def test_agent_token_writes_one_annotation_of_its_pods(fresh):
+def test_agent_token_writes_one_annotation_of_its_pods(emptied):
     """An agent may write one annotation of its own node's pods."""
     at = {}
     for node in ("n1", "n2"):
-        pod = fresh.nodes.pod("t", node, f"pod-{node}", annotations={"mine": "x"}, labels={"app": "x"})
+        pod = emptied.nodes.pod("t", node, f"pod-{node}", annotations={"mine": "x"}, labels={"app": "x"})
         at[node] = f"{PODS}/{pod['metadata']['name']}"
     own, other = f"{at['n1']}/status", f"{at['n2']}/status"
-    fresh.allowed("n1", "PATCH", own, note(STATUS, "[]"))
-    fresh.allowed("n1", "PATCH", own, note(STATUS, None))
-    fresh.refused("n1", "to the status of pods of its own node (n1) only", "PATCH", other, note(STATUS, "[]"))
-    fresh.refused("no node", "the agent's token names no node", "PATCH", own, note(STATUS, "[]"))
+    emptied.allowed("n1", "PATCH", own, annotation(STATUS, "[]"))
+    emptied.allowed("n1", "PATCH", own, annotation(STATUS, None))
+    emptied.refused("n1", "to the status of pods of its own node (n1) only", "PATCH", other, annotation(STATUS, "[]"))
+    emptied.refused("no node", "the agent's token names no node", "PATCH", own, annotation(STATUS, "[]"))
     one = "to change nothing of a pod but the annotation k8s.v1.cni.cncf.io/network-status"
-    for body in (note("mine", "y"), note("mine", None), note("new", "y"), {"metadata": {"labels": {"app": "y"}}},
+    for body in (annotation("mine", "y"), annotation("mine", None), annotation("new", "y"), {"metadata": {"labels": {"app": "y"}}},
                  {"metadata": {"labels": {"more": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
                  {"status": {"phase": "Failed"}}, {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
                  {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}):
-        fresh.refused("n1", one, "PATCH", own, body)
-    for method, path, body in (("PATCH", at["n1"], note("a", "b")), ("DELETE", at["n1"], None), ("POST", PODS, {}),
+        emptied.refused("n1", one, "PATCH", own, body)
+    for method, path, body in (("PATCH", at["n1"], annotation("a", "b")), ("DELETE", at["n1"], None), ("POST", PODS, {}),
                                ("POST", f"{at['n1']}/eviction", {}), ("GET", "/api/v1/namespaces/unirail/secrets", None)):
-        fresh.refused("n1", "forbidden", method, path, body)
+        emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_removes_stale_resources_of_its_node(fresh):
+def test_agent_token_removes_stale_resources_of_its_node(emptied):
     """An agent may remove extended resources with capacity 0 from its own Node."""
     own, other = (f"/api/v1/nodes/{n}/status" for n in ("n1", "n2"))
     has = {"rdma/a": "0", "rdma/b": "4", "rdma/c": "0", "cpu": "0"}
     for at in (own, other):
-        fresh.cluster.ok("PATCH", at, {"status": {"capacity": has, "allocatable": has}}, type=MERGE)
-    gone = lambda *names: {"status": {k: dict.fromkeys(names) for k in ("capacity", "allocatable")}}
-    fresh.allowed("n1", "PATCH", own, gone("rdma/a"))
-    fresh.refused("n1", "to the status of its own Node only", "PATCH", other, gone("rdma/a"))
-    fresh.refused("no node", "the agent's token names no node", "PATCH", own, gone("rdma/c"))
-    for body in (gone("rdma/b"), gone("cpu"), {"status": {"capacity": {"rdma/c": "7"}}}, {"status": {"capacity": {"rdma/d": "0"}}},
-                 {"status": {"allocatable": {"rdma/b": "3"}}}, note("a", "b"), {"metadata": {"labels": {"a": "b"}}},
+        emptied.cluster.ok("PATCH", at, {"status": {"capacity": has, "allocatable": has}}, type=MERGE)
+    removed_resources = lambda *names: {"status": {k: dict.fromkeys(names) for k in ("capacity", "allocatable")}}
+    emptied.allowed("n1", "PATCH", own, removed_resources("rdma/a"))
+    emptied.refused("n1", "to the status of its own Node only", "PATCH", other, removed_resources("rdma/a"))
+    emptied.refused("no node", "the agent's token names no node", "PATCH", own, removed_resources("rdma/c"))
+    for body in (removed_resources("rdma/b"), removed_resources("cpu"), {"status": {"capacity": {"rdma/c": "7"}}}, {"status": {"capacity": {"rdma/d": "0"}}},
+                 {"status": {"allocatable": {"rdma/b": "3"}}}, annotation("a", "b"), {"metadata": {"labels": {"a": "b"}}},
                  {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
                  {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}):
-        fresh.refused("n1", "to change nothing of its Node but", "PATCH", own, body)
-    for method, path, body in (("PATCH", "/api/v1/nodes/n1", note("a", "b")), ("DELETE", "/api/v1/nodes/n1", None)):
-        fresh.refused("n1", "forbidden", method, path, body)
+        emptied.refused("n1", "to change nothing of its Node but", "PATCH", own, body)
+    for method, path, body in (("PATCH", "/api/v1/nodes/n1", annotation("a", "b")), ("DELETE", "/api/v1/nodes/n1", None)):
+        emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_only_exchanges_addresses_of_other_blocks(fresh):
+def test_agent_token_only_exchanges_addresses_of_other_blocks(emptied):
     """In blocks of other nodes an agent may only write the entries that exchange addresses."""
-    fresh.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
+    emptied.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
         "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, busy=3))
     at = f"{BLOCKS}/p-1"
-    put = lambda ip, text: {"spec": {"ceded": {f"172.16.1.{ip}": text}}}
+    put = lambda ip, text: {"spec": {"released": {f"172.16.1.{ip}": text}}}
     addresses_ = "to borrow addresses of a block that are offered to its node and to return those that it has"
     for ip, text in ((17, "n3/t"), (17, None), (17, "@n1"), (18, "n11/x"), (22, "n1/t"), (22, None), (22, "*"), (23, "n1/t"), (23, None),
                      (24, "n1/t"), (21, "n3/t"), (26, "*"), (26, "n3/x")):
-        fresh.refused("n1", addresses_, "PATCH", at, put(ip, text))
+        emptied.refused("n1", addresses_, "PATCH", at, put(ip, text))
     for ip, text in ((17, "n1/x"), (18, "n1/x"), (19, "n1/x"), (20, "n1/x"), (21, None), (25, "@n3"), (26, "n1/x"), (17, "n1/y"), (17, "?")):
-        fresh.allowed("n1", "PATCH", at, put(ip, text))
+        emptied.allowed("n1", "PATCH", at, put(ip, text))
     for spec in ({"node": "n1"}, {"node": "-"}, {"node": "n3"}):
-        fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": spec})
+        emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": spec})
     for spec in ({"nodeUID": "x"}, {"claim": "x/1"}, {"busy": 0}, {"busy": None}):
-        fresh.refused("n1", "nodeUID, claim and busy of blocks of its own node only", "PATCH", at, {"spec": spec})
+        emptied.refused("n1", "nodeUID, claim and busy of blocks of its own node only", "PATCH", at, {"spec": spec})
     for spec in ({"pool": "q"}, {"cidr": "172.16.2.0/28"}):
-        fresh.refused("n1", "neither a block's pool", "PATCH", at, {"spec": spec})
-    fresh.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
+        emptied.refused("n1", "neither a block's pool", "PATCH", at, {"spec": spec})
+    emptied.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
     for labels in ({"unirail.io/node": "n1"}, {"unirail.io/node": None}, {"x": "y"}):
-        fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": labels}})
+        emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": labels}})
     for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
-        fresh.refused("n1", "no annotation of a block but", "PATCH", at, note(key, "1"))
+        emptied.refused("n1", "no annotation of a block but", "PATCH", at, annotation(key, "1"))
     for key in ("n3", "n3@*", "n11@*"):
-        fresh.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {key: 1}}})
-    fresh.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
-    fresh.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
+        emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {key: 1}}})
+    emptied.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
+    emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
     for wanted in ({"n1@*": 2}, {"n1@172.16.1.30": 1}, {"n1": 1}, {"n1@*": None}):
-        fresh.allowed("n1", "PATCH", at, {"spec": {"wanted": wanted}})
-    fresh.refused("n1", "to delete blocks of its own node only", "DELETE", at)
-    fresh.refused("n1", "", "DELETE", BLOCKS)
-    fresh.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
-    fresh.refused("no node", "the agent's token names no node", "PATCH", at, put(20, "n1/x"))
+        emptied.allowed("n1", "PATCH", at, {"spec": {"wanted": wanted}})
+    emptied.refused("n1", "to delete blocks of its own node only", "DELETE", at)
+    emptied.refused("n1", "", "DELETE", BLOCKS)
+    emptied.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
+    emptied.refused("no node", "the agent's token names no node", "PATCH", at, put(20, "n1/x"))
 
 
-def test_agent_token_writes_its_blocks_except_borrowed_entries(fresh):
+def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     """In its own blocks an agent may write every field except entries of addresses that other nodes have."""
-    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
-    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
-    fresh.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
-    fresh.allowed("n1", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "?"}))
+    emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n2"))
+    emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "-"))
+    emptied.refused("n1", "to create blocks of its own node only", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "n2/t"}))
+    emptied.allowed("n1", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "?"}))
     at = f"{BLOCKS}/p-2"
-    for ceded in ({"172.16.1.34": "*"}, {"172.16.1.34": None}, {"172.16.1.34": "@n2*"}, {"172.16.1.34": "@n3"}):
-        fresh.allowed("n1", "PATCH", at, {"spec": {"ceded": ceded, "busy": 2}})
-    fresh.allowed("n2", "PATCH", at, {"spec": {"wanted": {"n2@*": 1}}})
-    fresh.allowed("n1", "PATCH", at, {"spec": {"wanted": {"n2@*": None}, "ceded": {"172.16.1.35": "@n2*"}}})
-    fresh.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": "n2/t"}}})
+    for released in ({"172.16.1.34": "*"}, {"172.16.1.34": None}, {"172.16.1.34": "@n2*"}, {"172.16.1.34": "@n3"}):
+        emptied.allowed("n1", "PATCH", at, {"spec": {"released": released, "busy": 2}})
+    emptied.allowed("n2", "PATCH", at, {"spec": {"wanted": {"n2@*": 1}}})
+    emptied.allowed("n1", "PATCH", at, {"spec": {"wanted": {"n2@*": None}, "released": {"172.16.1.35": "@n2*"}}})
+    emptied.allowed("n2", "PATCH", at, {"spec": {"released": {"172.16.1.35": "n2/t"}}})
     for text in (None, "*", "n1/x", "n2/u", "n3/t"):
-        fresh.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": text}}})
-    fresh.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.36": "n2/u"}}})
-    fresh.refused("n1", "of which no other node has addresses", "DELETE", at)
+        emptied.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"released": {"172.16.1.35": text}}})
+    emptied.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"released": {"172.16.1.36": "n2/u"}}})
+    emptied.refused("n1", "of which no other node has addresses", "DELETE", at)
     for key in ("unirail.io/seen", "unirail.io/set-back"):
-        fresh.allowed("n1", "PATCH", at, note(key, "1"))
-    fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
-    fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
-    fresh.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/pool": "q"}}})
-    nobody = {"metadata": {"labels": {"unirail.io/node": None}}, "spec": {"node": "-", "nodeUID": "-", "claim": "-"}}
-    fresh.allowed("n1", "PATCH", at, nobody)
-    fresh.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
-    fresh.refused("n1", "nodeUID, claim and busy", "PATCH", at, {"spec": {"claim": "x"}})
+        emptied.allowed("n1", "PATCH", at, annotation(key, "1"))
+    emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
+    emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
+    emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/pool": "q"}}})
+    no_owner = {"metadata": {"labels": {"unirail.io/node": None}}, "spec": {"node": "-", "nodeUID": "-", "claim": "-"}}
+    emptied.allowed("n1", "PATCH", at, no_owner)
+    emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
+    emptied.refused("n1", "nodeUID, claim and busy", "PATCH", at, {"spec": {"claim": "x"}})
     take = lambda node: {"metadata": {"labels": {"unirail.io/node": node}}, "spec": {"node": node, "nodeUID": "v", "claim": "m/1"}}
-    fresh.refused("n3", "no label of a block but", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
-    fresh.allowed("n3", "PATCH", at, take("n3"))
-    fresh.refused("n3", "of which no other node has addresses", "DELETE", at)
-    fresh.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": None}}})
-    fresh.allowed("n3", "DELETE", at)
-    fresh.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
+    emptied.refused("n3", "no label of a block but", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
+    emptied.allowed("n3", "PATCH", at, take("n3"))
+    emptied.refused("n3", "of which no other node has addresses", "DELETE", at)
+    emptied.allowed("n2", "PATCH", at, {"spec": {"released": {"172.16.1.35": None}}})
+    emptied.allowed("n3", "DELETE", at)
+    emptied.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
 
 
-def test_agent_token_writes_endpoints_of_its_node(fresh):
+def test_agent_token_writes_endpoints_of_its_node(emptied):
     """An agent may write endpoints of its own node, and the fields that request a retained address."""
-    fresh.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
-    fresh.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
-    fresh.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
-    fresh.cluster.ok("POST", ENDPOINTS, endpoint("web-0", "n2"))
+    emptied.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
+    emptied.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
+    emptied.allowed("n1", "PATCH", f"{ENDPOINTS}/web-1", {"status": {"current": {"uid": "u2"}}})
+    emptied.cluster.ok("POST", ENDPOINTS, endpoint("web-0", "n2"))
     at = f"{ENDPOINTS}/web-0"
     write = "to write endpoints of its own node's pods, to request addresses of others"
-    fresh.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
-    ask = lambda contains, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": contains}}}
+    emptied.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
+    address_request = lambda contains, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": contains}}}
     for body in ({"status": {"current": {"ips": [{"interface": "x"}]}}}, {"status": {"current": {"node": "n1"}}}, {"status": {"current": {"node": "n3"}}},
-                 {"metadata": {"finalizers": ["a.b/c"]}}, {"metadata": {"labels": {"unirail.io/node": "n1"}}}, note("x", "y"),
-                 ask("n3 u9"), ask("n11 u9"), ask("n2 u1 refused"), {"status": None}):
-        fresh.refused("n1", write, "PATCH", at, body)
-    fresh.allowed("n1", "PATCH", at, ask("n1 u9 migration"))
+                 {"metadata": {"finalizers": ["a.b/c"]}}, {"metadata": {"labels": {"unirail.io/node": "n1"}}}, annotation("x", "y"),
+                 address_request("n3 u9"), address_request("n11 u9"), address_request("n2 u1 refused"), {"status": None}):
+        emptied.refused("n1", write, "PATCH", at, body)
+    emptied.allowed("n1", "PATCH", at, address_request("n1 u9 migration"))
     refusal = {"metadata": {"labels": {"unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": "n1 u9 refused"}}}
-    fresh.refused("n3", write, "PATCH", at, refusal)
-    fresh.refused("n2", write, "PATCH", at, {"status": {"current": {"node": "n1"}}})
-    fresh.allowed("n2", "PATCH", at, refusal)
+    emptied.refused("n3", write, "PATCH", at, refusal)
+    emptied.refused("n2", write, "PATCH", at, {"status": {"current": {"node": "n1"}}})
+    emptied.allowed("n2", "PATCH", at, refusal)
     taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": None}},
              "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
-    fresh.allowed("n1", "PATCH", at, taken)  # the name's next pod; this remains (deploy/README)
-    fresh.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
-    fresh.allowed("n1", "DELETE", at)
-    fresh.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
+    emptied.allowed("n1", "PATCH", at, taken)  # the name's next pod; this remains (deploy/README)
+    emptied.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
+    emptied.allowed("n1", "DELETE", at)
+    emptied.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
 
 
-def test_agent_token_writes_two_annotations_of_pools(fresh):
+def test_agent_token_writes_two_annotations_of_pools(emptied):
     """The block size, once, and the number of addresses that an application requests of its automatic pool."""
-    fresh.nodes.pool("p", "172.16.1.0/24")
+    emptied.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
     nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, if it has none"
     number = "ipam.spidernet.io/ippool-ip-number"
-    for body in ({"spec": {"ips": ["172.16.1.2"]}}, {"spec": {"gateway": "172.16.1.9"}}, {"spec": {"disable": True}}, note("x", "y"), note(number, "9"),
+    for body in ({"spec": {"ips": ["172.16.1.2"]}}, {"spec": {"gateway": "172.16.1.9"}}, {"spec": {"disable": True}}, annotation("x", "y"), annotation(number, "9"),
                  {"metadata": {"labels": {"x": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
                  {"metadata": {"ownerReferences": [owner("SpiderSubnet")]}}):
-        fresh.refused("n1", nothing, "PATCH", at, body)
-    fresh.refused("no node", "the agent's token names no node", "PATCH", at, note("unirail.io/block-prefix", "28"))
-    fresh.allowed("n1", "PATCH", at, note("unirail.io/block-prefix", "28"))
+        emptied.refused("n1", nothing, "PATCH", at, body)
+    emptied.refused("no node", "the agent's token names no node", "PATCH", at, annotation("unirail.io/block-prefix", "28"))
+    emptied.allowed("n1", "PATCH", at, annotation("unirail.io/block-prefix", "28"))
     for value in ("27", None):
-        fresh.refused("n1", nothing, "PATCH", at, note("unirail.io/block-prefix", value))
+        emptied.refused("n1", nothing, "PATCH", at, annotation("unirail.io/block-prefix", value))
     made = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "auto4-x", "labels": {
         f"ipam.spidernet.io/owner-{k}": "x" for k in ("spider-subnet", "application-gv", "application-kind", "application-namespace",
                                                       "application-name", "application-uid")}}, "spec": {"subnet": "10.6.0.0/24", "ipVersion": 4}}
-    fresh.refused("n1", "without addresses (spec.ips)", "POST", POOLS, {**made, "spec": {**made["spec"], "ips": ["10.6.0.1"]}})
-    fresh.refused("n1", "to create pools for applications only", "POST", POOLS, {**made, "metadata": {"name": "mine"}})
-    fresh.allowed("n1", "POST", POOLS, made)
-    fresh.allowed("n1", "PATCH", f"{POOLS}/auto4-x", note(number, "9"))
-    fresh.refused("n1", nothing, "PATCH", f"{POOLS}/auto4-x", {"spec": {"ips": ["10.6.0.1"]}})
-    fresh.refused("n1", "forbidden", "DELETE", at)
-    fresh.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
+    emptied.refused("n1", "without addresses (spec.ips)", "POST", POOLS, {**made, "spec": {**made["spec"], "ips": ["10.6.0.1"]}})
+    emptied.refused("n1", "to create pools for applications only", "POST", POOLS, {**made, "metadata": {"name": "mine"}})
+    emptied.allowed("n1", "POST", POOLS, made)
+    emptied.allowed("n1", "PATCH", f"{POOLS}/auto4-x", annotation(number, "9"))
+    emptied.refused("n1", nothing, "PATCH", f"{POOLS}/auto4-x", {"spec": {"ips": ["10.6.0.1"]}})
+    emptied.refused("n1", "forbidden", "DELETE", at)
+    emptied.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
 
 
-def test_controller_token_writes_its_networks_only(fresh):
+def test_controller_token_writes_its_networks_only(emptied):
     """The controller's token writes networks of SpiderMultusConfigs, and adopts networks without a controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
-    fresh.refused("controller", only, "POST", NADS, nad("x"))
-    fresh.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))
-    fresh.refused("controller", only, "POST", NADS, nad("x", owner(api="example.org/v1")))
-    fresh.refused("controller", only, "POST", NADS, nad("x", {**owner(), "controller": False}))
-    fresh.cluster.ok("POST", NADS, nad("hand"))
-    fresh.refused("controller", only, "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
-    fresh.refused("controller", only, "DELETE", f"{NADS}/hand")
-    fresh.allowed("controller", "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": [owner()]}})
-    fresh.allowed("controller", "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
-    fresh.refused("controller", only, "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": []}})
-    fresh.cluster.ok("POST", NADS, nad("anothers", owner("Operator", "example.org/v1")))
-    fresh.refused("controller", "to take no NetworkAttachmentDefinition from another controller", "PATCH", f"{NADS}/anothers",
+    emptied.refused("controller", only, "POST", NADS, nad("x"))
+    emptied.refused("controller", only, "POST", NADS, nad("x", owner("Pod", "v1")))
+    emptied.refused("controller", only, "POST", NADS, nad("x", owner(api="example.org/v1")))
+    emptied.refused("controller", only, "POST", NADS, nad("x", {**owner(), "controller": False}))
+    emptied.cluster.ok("POST", NADS, nad("hand"))
+    emptied.refused("controller", only, "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
+    emptied.refused("controller", only, "DELETE", f"{NADS}/hand")
+    emptied.allowed("controller", "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": [owner()]}})
+    emptied.allowed("controller", "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
+    emptied.refused("controller", only, "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": []}})
+    emptied.cluster.ok("POST", NADS, nad("anothers", owner("Operator", "example.org/v1")))
+    emptied.refused("controller", "to take no NetworkAttachmentDefinition from another controller", "PATCH", f"{NADS}/anothers",
                   {"metadata": {"ownerReferences": [owner()]}})
-    fresh.allowed("controller", "POST", NADS, nad("y", owner()))
-    fresh.allowed("controller", "DELETE", f"{NADS}/y")
+    emptied.allowed("controller", "POST", NADS, nad("y", owner()))
+    emptied.allowed("controller", "DELETE", f"{NADS}/y")
 
 
-def test_agents_work_under_the_policies(fresh, closing, tmp_path):
+def test_agents_work_under_the_policies(emptied, closing, tmp_path):
     """Under the policies two agents allocate, borrow, return and migrate addresses, and no request is refused."""
-    nodes = fresh.nodes
+    nodes = emptied.nodes
     nodes.pool("wide", "172.16.1.0/24")
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
     args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
-    one, two = (closing(Agent(tmp_path / n, fresh.config(n, tmp_path / f"{n}.conf"), n)).start(*args) for n in ("n1", "n2"))
+    one, two = (closing(Agent(tmp_path / n, emptied.config(n, tmp_path / f"{n}.conf"), n)).start(*args) for n in ("n1", "n2"))
     first = {agent: nodes.pod("t", agent.node) for agent in (one, two)}
     for agent, pod in first.items():
         status, answer = agent.plan(pod, "wide", "narrow")
         assert status == 200, (answer, agent.log.read_text()[-3000:])
         meta = pod["metadata"]
-        agent.ask("POST", "/v1/unirail/pods/done", {
+        agent.address_request("POST", "/v1/unirail/pods/done", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": '[{"name":"x"}]', "message": "Added eth0"})
-        wait(lambda: fresh.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS),
+        wait(lambda: emptied.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS),
              "the pod's network-status is written")
         wait(lambda: nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is created")
-    assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["ceded"].values())
-    kept = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
-    had = addresses(one.plan(kept, "wide")[1])
+    assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["released"].values())
+    retained = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
+    had = addresses(one.plan(retained, "wide")[1])
     wait(lambda: nodes.endpoint("t", "web-0"), "the SpiderEndpoint of web-0 is created")
     for here, there in ((one, two), (two, one)):
-        assert here.release(kept) == 1
-        nodes.remove_pod(kept)
-        kept = wait(lambda: nodes.pod("t", there.node, "web-0", {"kind": "StatefulSet", "name": "web"}),
+        assert here.release(retained) == 1
+        nodes.remove_pod(retained)
+        retained = wait(lambda: nodes.pod("t", there.node, "web-0", {"kind": "StatefulSet", "name": "web"}),
                     f"pod web-0 is created on node {there.node}")
-        status, answer = there.plan(kept, "wide")
+        status, answer = there.plan(retained, "wide")
         assert status == 200 and addresses(answer) == had, (answer, there.log.read_text()[-3000:])
         wait(lambda: nodes.endpoint("t", "web-0")["status"]["current"]["node"] == there.node,
              f"the SpiderEndpoint of web-0 is of node {there.node}")
@@ -354,19 +354,19 @@ def test_agents_work_under_the_policies(fresh, closing, tmp_path):
     wait(lambda: not nodes.endpoint("t", first[one]["metadata"]["name"]), "the first pod's SpiderEndpoint is deleted")
     for agent in (one, two):
         assert agent.stop() == 0
-        assert not agent.said("unirail allows an agent"), agent.log.read_text()[-3000:]
+        assert not agent.logged("unirail allows an agent"), agent.log.read_text()[-3000:]
 
 
-def test_controller_works_under_the_policies(fresh, closing, tmp_path):
+def test_controller_works_under_the_policies(emptied, closing, tmp_path):
     """It writes, adopts and removes networks and reviews pools; the block size that an agent writes for an older pool passes policies and webhook."""
-    cluster, smcs = fresh.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
-    fresh.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in
-    c = closing(Controller(tmp_path / "c", fresh.config("controller", tmp_path / "c.conf"), "unirail"))
+    cluster, smcs = emptied.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
+    emptied.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in
+    c = closing(Controller(tmp_path / "c", emptied.config("controller", tmp_path / "c.conf"), "unirail"))
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     wait(lambda: cluster.request("POST", f"{POOLS}?dryRun=All", pool_outside_its_subnet())[0] == 422,
          "the webhook refuses a pool outside its subnet")
-    fresh.allowed("n1", "PATCH", f"{POOLS}/old", note("unirail.io/block-prefix", "28"))
+    emptied.allowed("n1", "PATCH", f"{POOLS}/old", annotation("unirail.io/block-prefix", "28"))
     cluster.ok("POST", NADS, nad("m"))  # created by hand, without an owner
     wait(lambda: cluster.ok("POST", smcs, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "m"},
@@ -376,8 +376,8 @@ def test_controller_works_under_the_policies(fresh, closing, tmp_path):
     cluster.ok("PATCH", f"{NADS}/m", {"spec": {"config": "{}"}}, type=MERGE)
     wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}", "NetworkAttachmentDefinition m is written")
     assert c.stop() == 0
-    assert not c.said("unirail allows"), c.log.read_text()[-3000:]
-    for kind in ("mutating", "validating"):  # who would refuse another name
+    assert not c.logged("unirail allows"), c.log.read_text()[-3000:]
+    for kind in ("mutating", "validating"):  # they would refuse another name
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
     c.webhook_port = 0
     c.start().leads()
@@ -385,4 +385,4 @@ def test_controller_works_under_the_policies(fresh, closing, tmp_path):
          "the new name is admitted")
     wait(lambda: cluster.request("GET", f"{NADS}/m")[0] == 404 and owned("n"), "NetworkAttachmentDefinition m is replaced by n")
     assert c.stop() == 0
-    assert not c.said("unirail allows"), c.log.read_text()[-3000:]
+    assert not c.logged("unirail allows"), c.log.read_text()[-3000:]

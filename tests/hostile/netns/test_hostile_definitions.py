@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant who may only create NetworkAttachmentDefinitions attacks the node that attaches them.
+"""A tenant with permission to create only NetworkAttachmentDefinitions attacks the node that attaches them.
 
 Before the fix: a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
 node; dataDir, log files and CNIDeviceInfoFile wrote anywhere; an ipam.type that makes interfaces executed itself until

@@ -8,7 +8,7 @@ import os
 import pytest
 from lab import link_names
 
-WHO = 1000
+UID = 1000
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def refused(lab, conf, *contains):
 
 
 def test_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
-    link(disk / "theirs", disk / "secret", WHO)
+    link(disk / "theirs", disk / "secret", UID)
     for folder in (disk / "theirs", disk / "theirs" / "below"):
         refused(lab, local(folder), f"'{disk}/theirs'")
     assert list((disk / "secret").iterdir()) == []
@@ -44,7 +44,7 @@ def test_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
 
 def test_network_directory_that_is_a_link_is_refused(lab, disk):
     """The link is in place of the network's directory."""
-    link(disk / "real" / "net", disk / "secret", WHO)
+    link(disk / "real" / "net", disk / "secret", UID)
     refused(lab, local(disk / "real"), f"'{disk}/real/net'")
     assert list((disk / "secret").iterdir()) == []
 
@@ -72,7 +72,7 @@ def test_data_dir_below_the_administrators_link_is_used(lab, disk):
 
 
 def test_state_dir_below_a_link_of_another_user_is_refused(lab, disk):
-    link(disk / "theirs", disk / "secret", WHO)
+    link(disk / "theirs", disk / "secret", UID)
     conf = {"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0",
             "ipam": {"type": "whereabouts", "range": "10.9.0.0/24", "state_dir": str(disk / "theirs" / "state")}}
     refused(lab, conf, f"'{disk}/theirs'")
@@ -80,7 +80,7 @@ def test_state_dir_below_a_link_of_another_user_is_refused(lab, disk):
 
 
 def test_tuning_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
-    link(disk / "theirs", disk / "secret", WHO)
+    link(disk / "theirs", disk / "secret", UID)
     pod, conf = lab.pod(), local(disk / "real")
     prev = lab.add(conf, pod)
     tuning = {"cniVersion": "1.0.0", "name": "net", "type": "tuning", "mtu": 1400, "dataDir": str(disk / "theirs"),
@@ -91,7 +91,7 @@ def test_tuning_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
 
 
 def test_log_file_that_is_a_link_of_another_user_is_refused(lab, disk):
-    link(disk / "log", disk / "secret" / "log", WHO)
+    link(disk / "log", disk / "secret" / "log", UID)
     pod = lab.pod()
     conf = local(disk / "real")
     conf["ipam"] = {**lab.ipam("rail0"), "log_level": "debug", "log_file_path": str(disk / "log")}

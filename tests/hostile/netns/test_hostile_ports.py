@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from h2_server import Pki
-from hostile import MANY, ONE, ask, crowd, held, honest
+from hostile import MANY, ONE, get, crowd, held, honest
 from lab import BINARY
 from report import follow, wait, wait_started
 
@@ -53,7 +53,7 @@ class Daemon:
 
     def answers(self):
         with contextlib.suppress(OSError):
-            return ask(self.health, "/healthz")[0] == 200
+            return get(self.health, "/healthz")[0] == 200
 
     def close(self):
         self.process.kill()
@@ -73,7 +73,7 @@ def beside(daemon, kind, sources, port, n, path):
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
         # First all 2,000 connect at once, and a few scrapes are refused with 503.
-        wait(lambda: ask(port, path)[0] == 200, f"{path} answers beside the crowd")
+        wait(lambda: get(port, path)[0] == 200, f"{path} answers beside the crowd")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
     assert (failed, worst < 1.0) == ([], True), f"{len(failed)} of {n} failed ({failed[:3]}), the longest took {worst:.2f} s"
@@ -96,7 +96,7 @@ def test_probes_are_answered_beside_connections_that_fill_buffers(agent, kind):
 
 
 def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
-    """Answers of many kilobytes that no client reads. Before the fix: the agent kept a copy for each connection."""
+    """Answers of many kilobytes that no client reads. Before the fix: the agent held a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 
@@ -105,7 +105,7 @@ ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
 def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
-    """The reason why an agent is not ready names objects and paths: only callers on loopback get it. Before the fix: every caller."""
+    """The message of an agent that is not ready names objects and paths: only callers on loopback get it. Before the fix: every caller."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "

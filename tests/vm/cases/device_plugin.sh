@@ -72,8 +72,8 @@ now_ms() {
 	echo "$(now | tr -d .)0"
 }
 
-# ask_ib: lists and allocates; the longest time of all calls so far is in $longest
-ask_ib() {
+# allocate_ib: lists and allocates; the longest time of all calls so far is in $longest
+allocate_ib() {
 	began=$(now_ms)
 	call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)" >/dev/null || fail "Allocate: $(cat "$log")"
 	took=$(($(now_ms) - began))
@@ -172,7 +172,7 @@ echo "--- devices are read again while a driver holds devlink's lock"
 # The functions are Intel's, whose DDP profile is asked by devlink at each read of the devices, which a new netdev causes.
 longest=0
 for _ in 1 2 3 4 5 6 7 8; do
-	ask_ib
+	allocate_ib
 done
 unlocked=$longest longest=0 answers=0
 {
@@ -182,7 +182,7 @@ unlocked=$longest longest=0 answers=0
 sleep 0.5
 ip link add x0 type veth peer name x1
 until [ -e /run/unlocked ]; do
-	ask_ib
+	allocate_ib
 	answers=$((answers + 1))
 done
 rm /run/unlocked

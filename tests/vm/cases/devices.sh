@@ -6,27 +6,27 @@
 # shellcheck source=tests/vm/lib_sriov.sh
 . /tests/lib_sriov.sh
 
-# look: stores the JSON output in $ours, and also runs the text output
-look() {
+# inspect: stores the JSON output in $listed, and also runs the text output
+inspect() {
 	unirail device list
-	ours=$(unirail device list -o json) || fail "device list"
+	listed=$(unirail device list -o json) || fail "device list"
 }
 
 # of BDF FILTER
 of() {
-	echo "$ours" | jq -r ".[] | select(.address == \"$1\") | $2"
+	echo "$listed" | jq -r ".[] | select(.address == \"$1\") | $2"
 }
 
 # links_agree: compares the netdevs of all functions with the links that have a PCI parent in the output of ip
 links_agree() {
-	same "netdevs" "$(echo "$ours" | jq -c '[.[] | .address as $a | .netdevs[] | [$a, .name, .mac, .mtu, .up]] | sort')" \
+	same "netdevs" "$(echo "$listed" | jq -c '[.[] | .address as $a | .netdevs[] | [$a, .name, .mac, .mtu, .up]] | sort')" \
 		"$(ip -j -d link | jq -c '[.[] | select(.parentbus == "pci") |
 			[.parentdev, .ifname, .address, .mtu, (.flags | index("UP") != null)]] | sort')"
 }
 
 # vfs_agree PF PCI: compares numbers and settings of VFs
 vfs_agree() {
-	same "VFs of $1" "$(echo "$ours" | jq -c --arg pf "$2" '[.[] | select(.pf == $pf) | [.vf, .settings.mac // "00:00:00:00:00:00",
+	same "VFs of $1" "$(echo "$listed" | jq -c --arg pf "$2" '[.[] | select(.pf == $pf) | [.vf, .settings.mac // "00:00:00:00:00:00",
 			.settings.vlan, .settings.vlanQoS, .settings.minTxRate, .settings.maxTxRate, .settings.spoofchk,
 			.settings.trust, .settings.linkState]] | sort')" \
 		"$(ip -j link show "$1" | jq -c '[.[0].vfinfo_list[] | [.vf, .address, .vlan_list[0].vlan // 0,
@@ -39,13 +39,13 @@ vfs_agree() {
 
 # rdma_agrees: compares the RDMA devices of functions, their netdevs, states and GUIDs with the output of rdma
 rdma_agrees() {
-	same "RDMA ports" "$(echo "$ours" | jq -c '[.[] | .rdma[] | .name as $n | .ports[] | [$n, .port, .state]] | sort')" \
+	same "RDMA ports" "$(echo "$listed" | jq -c '[.[] | .rdma[] | .name as $n | .ports[] | [$n, .port, .state]] | sort')" \
 		"$(rdma -j link | jq -c 'map([.ifname, .port, .state]) | sort')"
-	same "RDMA devices" "$(echo "$ours" | jq -c '[.[] | .rdma[] | [.name, .nodeGuid]] | sort')" \
+	same "RDMA devices" "$(echo "$listed" | jq -c '[.[] | .rdma[] | [.name, .nodeGuid]] | sort')" \
 		"$(rdma -j dev | jq -c 'map([.ifname, .node_guid]) | sort')"
-	for device in $(echo "$ours" | jq -r '.[].rdma[].name'); do
+	for device in $(echo "$listed" | jq -r '.[].rdma[].name'); do
 		theirs=$(ibv_devinfo -d "$device" -v) || fail "ibv_devinfo does not know $device"
-		mine=$(echo "$ours" | jq -c ".[].rdma[] | select(.name == \"$device\")")
+		mine=$(echo "$listed" | jq -c ".[].rdma[] | select(.name == \"$device\")")
 		same "GUID of $device" "$(echo "$mine" | jq -r .nodeGuid)" "$(echo "$theirs" | sed -n 's/.*node_guid:[[:space:]]*//p')"
 		same "state of $device" "$(echo "$mine" | jq -r '.ports[0].state')" \
 			"$(echo "$theirs" | sed -n 's/.*[^_]state:[[:space:]]*PORT_\([A-Z]*\).*/\1/p')"
@@ -61,7 +61,7 @@ ip link set "$pf1" vf 0 trust on
 ip link set "$pf1" vf 1 spoofchk off
 ip link set "$pf1" vf 1 max_tx_rate 100
 ip link set "$pf2" vf 0 mac 02:00:00:00:07:09
-look
+inspect
 links_agree
 vfs_agree "$pf1" "$pci1"
 vfs_agree "$pf2" "$pci2"
@@ -78,18 +78,18 @@ ip link set "$pf1" vf 1 max_tx_rate 0
 
 echo "--- in a pod"
 add sriov pod net1 "$plain"
-look
+inspect
 same "away" "$(of "$a" '"\(.away) \(.pod) \(.netns) \(.netdevs | length)"')" "true team/pod /run/netns/pod 0"
 unirail device list | grep "$a" | grep -q team/pod || fail "no pod in the table"
 delete sriov pod net1 "$plain"
-look
+inspect
 same "away" "$(of "$a" '"\(.away) \(.pod)"')" "false null"
 links_agree
 
 echo "--- RoCE"
 # With the driver number of soft-RoCE, libibverbs opens the device.
 insmod /lib/fakeib.ko roce=1 driver_id=14
-look
+inspect
 rdma_agrees
 same "RDMA device of the PF" "$(of "$pci1" '.rdma[0].name')" "$(ls "/sys/bus/pci/devices/$pci1/infiniband")"
 rmmod fakeib
@@ -108,7 +108,7 @@ pf_nic=$(netdev "$pf")
 ip link set "$pf_nic" vf 1 node_guid 02:00:00:00:00:00:00:01
 ip link set "$pf_nic" vf 1 port_guid 02:00:00:00:00:00:00:02
 ip link set "$pf_nic" vf 1 state disable
-look
+inspect
 links_agree
 rdma_agrees
 told=$(ip -d link show "$pf_nic" | sed -n 's/.*vf 1 //p')

@@ -34,7 +34,7 @@ unirail host apply
 same "master of eth1" "$(ip -j link show eth1 | jq -r '.[0].master')" bond7
 undone "a repair"
 
-# refuse WORDS ARG...
+# refuse MESSAGE ARG...
 refuse() {
 	words=$1
 	shift

@@ -206,7 +206,7 @@ until_true there
 is_over $none
 
 echo "--- bad input"
-# refused WORDS JSON
+# refused MESSAGE JSON
 refused() {
 	said=$(cni ADD ib-sriov pod net1 "$(conf "$vf" 172.16.1.20/24 "$2")") && fail "not refused: $2"
 	echo "$said" | grep -q "$1" || fail "$said"

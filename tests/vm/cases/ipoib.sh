@@ -76,7 +76,7 @@ strays 0 || fail "GC leaves children"
 
 echo "--- bad input"
 ip netns add pod
-# refused JSON WORDS
+# refused JSON MESSAGE
 refused() {
 	cni ADD ipoib pod net1 "$(conf $ib0 172.16.1.20/24 "$1")" | grep -q "$2" || fail "not refused: $1"
 	same "links" "$(links pod)" lo

@@ -23,14 +23,14 @@ names() {
 	ip link set "$(ls "$devices/$vf/net")" name vf0
 }
 
-# quiet ACCEPT_DAD ADDR_GEN_MODE: sets both sysctls; with 0 1 no link-local addresses appear during the case
-quiet() {
+# set_dad ACCEPT_DAD ADDR_GEN_MODE: sets both sysctls; with 0 1 no link-local addresses appear during the case
+set_dad() {
 	for conf in default "$(ls "$devices/$pf/net")"; do
 		echo "$1" >"/proc/sys/net/ipv6/conf/$conf/accept_dad"
 		echo "$2" >"/proc/sys/net/ipv6/conf/$conf/addr_gen_mode"
 	done
 }
-quiet 0 1
+set_dad 0 1
 
 insmod /lib/fakeib.ko roce=1
 pf_on 1
@@ -61,4 +61,4 @@ faults ib-sriov 3
 echo 0 >"$devices/$pf/sriov_numvfs"
 hcas_off
 until_true rdma system set netns shared
-quiet 1 0
+set_dad 1 0

@@ -75,9 +75,9 @@ alike statistic
 alike stat show
 alike -j statistic
 counters rxe0
-# Queue pairs are not counted one by one until somebody asks for it; soft-RoCE cannot.
+# Queue pairs are not counted one by one until a client requests it; soft-RoCE cannot.
 for of in "qp" "qp show" "qp show link rxe0/1" "qp mode" "qp mode link rxe0" "mr" "show mr"; do
-	# shellcheck disable=SC2086 # words
+	# shellcheck disable=SC2086 # several arguments
 	alike statistic $of
 	# shellcheck disable=SC2086
 	alike -j statistic $of

@@ -37,8 +37,8 @@ conf() {
 		interfaces: [{name: "net1", sandbox: "/run/netns/pod", mac: "02:00:00:00:00:77"}]}} + $more'
 }
 
-# gone COMMAND CONF: with an empty CNI_NETNS
-gone() {
+# without_netns COMMAND CONF: with an empty CNI_NETNS
+without_netns() {
 	printf '%s' "$2" | env CNI_COMMAND="$1" CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS="" CNI_IFNAME=net1 \
 		CNI_PATH=/plugins /plugins/rdma || fail "$1 without a namespace"
 }
@@ -79,7 +79,7 @@ ip netns add pod
 
 echo "--- the runtime does not know the namespace any more"
 add rdma pod net1 "$plain"
-gone DEL "$plain"
+without_netns DEL "$plain"
 is_over
 same "in the pod" "$(where pod)" ""
 
@@ -175,10 +175,10 @@ cni ADD rdma pod net1 "$(conf '{"deviceID": "'"$virtio"'"}')" | grep -q 'no RDMA
 cni ADD rdma pod net1 "$(conf '{"deviceID": "0000:ff:1f.7"}')" | grep -q 'is not there' || fail "no function"
 is_over
 ip netns del pod
-gone_ns() {
+ns_is_removed() {
 	rdma system set netns shared
 }
-until_true gone_ns
+until_true ns_is_removed
 ip netns add pod
 ! status '{"cniVersion": "1.1.0", "name": "net", "type": "rdma"}' || fail "STATUS in shared mode"
 cni ADD rdma pod net1 "$plain" | grep -q 'rdma system set netns exclusive' || fail "shared mode"

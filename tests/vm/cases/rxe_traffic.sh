@@ -25,7 +25,7 @@ perftest() {
 	# shellcheck disable=SC2086 # a program and its options
 	perftest_serve "$5" "$6" "$7" $1
 	# shellcheck disable=SC2086
-	perftest_ask "$2" "$3" "$4" "$7" $1
+	perftest_client "$2" "$3" "$4" "$7" $1
 	wait "$server" || fail "server of $1: $(tail -n 1 /run/served)"
 }
 

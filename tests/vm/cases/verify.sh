@@ -130,7 +130,7 @@ wait "$server" || true
 same "the pods' GIDs" "$(value '.rails[0] | [.here.interface, .here.gidIndex, .peer.interface, .peer.gidIndex]')" \
 	"[\"net1\",$(gid rxea ac10:010a),\"net1\",$(gid rxea ac10:010b)]"
 
-# wrong WORDS COMMAND...: the command must fail with these words.
+# wrong MESSAGE COMMAND...: the command must fail with this message.
 wrong() {
 	words=$1
 	shift
