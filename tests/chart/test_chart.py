@@ -74,11 +74,11 @@ def test_generated_files_are_those_of_the_rules():
     subprocess.run([DEPLOY.parent / "tools/chart", "--check"], check=True)
 
 
-def test_the_chart_passes_lint():
+def test_chart_passes_lint():
     assert "0 chart(s) failed" in helm("lint", "--strict", CHART)
 
 
-def test_there_are_forty_values_files():
+def test_forty_values_files_are_tested():
     assert len(VALUES) >= 40
 
 

@@ -27,7 +27,7 @@ def printed(*args):
     return documents(text.replace(namespace, ""))
 
 
-def test_default_values_print_the_files():
+def test_default_values_print_the_manifests_of_deploy():
     files = [*sorted((DEPLOY / "crds").glob("*.yaml")), DEPLOY / "crd.yaml", DEPLOY / "agent.yaml", DEPLOY / "controller.yaml"]
     assert manifests() == "---\n".join(f.read_text() for f in files)
 
@@ -137,5 +137,5 @@ def test_invalid_values_files_are_refused(tmp_path):
     assert "namespace 'A'" in manifests("-n", "A", status=2)
 
 
-def test_the_binary_needs_no_file_of_the_tree(tmp_path):
+def test_manifests_are_printed_without_the_source_tree(tmp_path):
     assert manifests(cwd=tmp_path) == manifests()

@@ -3,7 +3,7 @@
 # How programs of Kubernetes 1.20.2 are built from Debian bookworm's source package; sourced by the fetch scripts that do,
 # after debian.sh. fetch leaves Go, the source and what it compiled (1.4 GB) for fetch-kubelet, which removes them.
 
-# shellcheck disable=SC2154 # cache: of who sources it
+# shellcheck disable=SC2154 # cache: of scripts that source it
 # shellcheck disable=SC2034 # for scripts that source it
 release=bookworm
 kube=v1.20.2

@@ -66,7 +66,7 @@ spec:
         env: [{name: SPIDERPOOL_LOG_LEVEL, value: info}, {name: SPIDERPOOL_HEALTH_PORT, value: "5710"}]
       - name: multus-cni
         image: ghcr.io/spidernet-io/spiderpool/spiderpool-agent:v1.0.1
-        command: [/home/entrypoint.sh]
+        command: [/home/entrypoint.sh]  # original text
       volumes:
       - {name: config-path, configMap: {name: spiderpool-conf}}
       - {name: cni-bin-path, hostPath: {path: /opt/cni/bin, type: DirectoryOrCreate}}

@@ -444,7 +444,7 @@ def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
         assert waiting.result()[0] == 500
 
 
-def test_etcd_restored_while_no_block_changed(mine, nodes, agent, rails):
+def test_etcd_restored_while_no_block_changed_is_detected(mine, nodes, agent, rails):
     """The versions of blocks do not show the restore; those of the pods, which the agent also watches, do."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), rails[0])[0] == 200

@@ -222,7 +222,7 @@ def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
 
 
 def test_agent_continues_after_a_compaction_of_etcd(cluster, pools, fleet):
-    """410 Gone: changes during the gap are not lost."""
+    """Status 410: changes during the gap are not lost."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
     f.command("add", "*", 6)
     f.wait_idle()
@@ -257,7 +257,7 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
     assert alone(f, rest) == 100
 
 
-def test_two_agents_with_the_same_node_name(cluster, pools, fleet):
+def test_agents_with_the_same_node_name_report_each_other(cluster, pools, fleet):
     p = pools(t=("10.9.0.0/25", "10.9.0.1-10.9.0.100"))
     one = fleet(p, 0, 1, folder="one")
     one.command("add", 0, 5)

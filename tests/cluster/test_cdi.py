@@ -87,7 +87,7 @@ def has_limit(whole, p, n):
         assert limit(whole, p) == [str(n)] * 2
 
 
-def test_memlock_limit_of_a_container_without_root(whole, agent):
+def test_container_without_root_gets_the_memlock_limit(whole, agent):
     wait(lambda: registered(whole), "the agent is registered at the runtime", 60)
     assert str(BINARY) in spec(whole)
     has_limit(whole, pod(whole, "first"), 1 << 20)

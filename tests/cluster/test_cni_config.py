@@ -53,7 +53,7 @@ def others(net_d):
     return {p.name: p.read_bytes() for p in net_d.iterdir() if p.name != NAME and p.is_file()}
 
 
-def test_the_clusters_own_network_is_wrapped(writer, net_d):
+def test_network_of_the_cluster_is_wrapped(writer, net_d):
     before = others(net_d)
     a = writer()
     assert candidate(net_d) == {

@@ -44,7 +44,7 @@ def plugins(cluster):
     ("roce-shared", ["macvlan", "coordinator"], "shared"),
     ("roce-sriov", ["sriov", "rdma", "coordinator"], "sriov"),
     ("infiniband", ["ib-sriov", "coordinator"], "ib")], indirect=["applied"])
-def test_a_job_gets_its_rails(cluster, ns, applied, types, resource):
+def test_job_gets_its_rails(cluster, ns, applied, types, resource):
     chains = plugins(cluster)
     pools = {o["metadata"]["name"] for o in cluster.ok("GET", f"{SPIDER}/spiderippools")["items"]}
     for rail in RAILS:

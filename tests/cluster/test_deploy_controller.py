@@ -245,7 +245,7 @@ def contents(cluster):
     return {what: o.get("spec") or o.get("data") for what, o in own.items()}
 
 
-def test_a_later_apply_leaves_what_the_controller_wrote(controllers):
+def test_later_apply_leaves_what_the_controller_wrote(controllers):
     """The contents of webhooks, Lease, Secrets and claims from the previous test stay, and kubectl reports the manifest as `unchanged`."""
     cluster = controllers.cluster
     before = webhooks(cluster), contents(cluster)
@@ -270,7 +270,7 @@ def pool_is_taken(cluster, name):
     return True
 
 
-def test_own_objects_are_filled_in(controllers, closing, tmp_path):
+def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp_path):
     """Empty objects, as in a new cluster; and objects of an earlier controller, which created them itself."""
     cluster = controllers.cluster
     controllers.apply()

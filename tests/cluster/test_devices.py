@@ -72,7 +72,7 @@ def variables(whole, p):
     return dict(v.split("=", 1) for v in text.split("\0") if v)
 
 
-def test_container_with_rdma_devices(whole, ns):
+def test_container_with_rdma_devices_gets_limit_and_variables(whole, ns):
     wait(lambda: registered(whole), "the agent is registered at the runtime", 60)
     p = pod(whole, ns, "train", True)
     assert limit(whole, p) == [MEMLOCK, MEMLOCK]
@@ -82,19 +82,19 @@ def test_container_with_rdma_devices(whole, ns):
     assert env["UCX_NET_DEVICES"] == "mine"
 
 
-def test_container_without_root_has_rdma_devices(whole, ns):
+def test_container_without_root_gets_limit_and_variables(whole, ns):
     p = pod(whole, ns, "user", True, runAsUser=1000)
     assert "Uid:\t1000\t" in whole.exec(p, "cat", "/proc/1/status")
     assert limit(whole, p) == [MEMLOCK, MEMLOCK]
 
 
-def test_container_without_rdma_devices(whole, ns):
+def test_container_without_rdma_devices_is_unchanged(whole, ns):
     p = pod(whole, ns, "plain", False)
     assert limit(whole, p) != [MEMLOCK, MEMLOCK]
     assert "NCCL_IB_HCA" not in variables(whole, p)
 
 
-def test_devices_after_the_runtime_restarts(whole, ns):
+def test_devices_are_prepared_after_a_runtime_restart(whole, ns):
     whole.node.kill("containerd")
     wait(lambda: registered(whole, 2), "the agent is registered at the runtime again", 60)
     assert limit(whole, pod(whole, ns, "again", True)) == [MEMLOCK, MEMLOCK]
@@ -148,7 +148,7 @@ def test_devices_are_counted_and_allocated(whole, ns, plugin):
     whole.ready(ns, "app=workers", 3)
 
 
-def test_devices_after_the_kubelet_restarts(whole, ns, plugin):
+def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
     """The kubelet forgets its plugins: they register again, and pods keep their devices."""
     before = {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)}
     whole.node.kill("kubelet")

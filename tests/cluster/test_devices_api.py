@@ -67,7 +67,7 @@ def change(mine, ns, name, data):
     mine.ok("PATCH", f"{MAPS.format(ns)}/{name}", {"data": data}, type=MERGE)
 
 
-def test_configuration_of_a_configmap(mine, devices, registry):
+def test_resources_follow_their_configmap(mine, devices, registry):
     """A change applies at once, unchanged resources keep their registration; an invalid configuration changes nothing."""
     config_map(mine, "t", "rdma-devices", {"config.json": shared("a", "b")})
     a = devices("--device-configmap", "t/rdma-devices")
@@ -97,7 +97,7 @@ def test_configuration_of_a_configmap(mine, devices, registry):
     serves(registry, "a", "f")
 
 
-def test_configuration_while_the_server_is_away(mine, devices, registry, tmp_path):
+def test_resources_are_served_while_the_api_server_is_unavailable(mine, devices, registry, tmp_path):
     config_map(mine, "t", "sriovdp-config", {"config.json": shared("a")})
     a = devices("--device-configmap", "t/sriovdp-config")
     serves(registry, "a")
@@ -115,7 +115,7 @@ def test_configuration_while_the_server_is_away(mine, devices, registry, tmp_pat
     serves(registry, "b")
 
 
-def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
+def test_missing_permission_for_the_configmap_is_reported(mine, devices, registry, tmp_path):
     """The roles of deploy/ permit the names listed there, in namespaces with the role, and no others."""
     kubectl(mine, "apply", "-f", DEPLOY / "agent.yaml")
     config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
@@ -134,7 +134,7 @@ def test_configuration_that_may_not_be_read(mine, devices, registry, tmp_path):
         assert len(a.logged(f"may not read ConfigMap '{name}'")) == 1
 
 
-def test_setting_without_a_configmap_name(agent):
+def test_invalid_configmap_name_is_refused(agent):
     with pytest.raises(AssertionError, match="'A' is invalid, expected"):
         agent(args=("--device-configmap", "A"))
 
@@ -175,7 +175,7 @@ def test_stale_resources_are_removed(mine, devices, registry):
     wait(lambda: event_messages(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
 
 
-def test_resources_of_a_prefix(mine, devices, registry):
+def test_stale_resources_of_a_prefix_are_removed(mine, devices, registry):
     config_map(mine, "t", "rdma-devices", {"config.json": shared("a")})
     capacity(mine, **{"rdma/a": "0", "rdma/other": "0", "x.io/y": "0", "z.io/y": "0"})
     devices("--device-configmap", "t/rdma-devices", "--device-sweep", "1s", "--device-sweep-prefixes", "rdma,x.io")
@@ -183,7 +183,7 @@ def test_resources_of_a_prefix(mine, devices, registry):
     wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, "stale resources of the prefix are removed", 60)
 
 
-def test_resources_without_the_permission(mine, devices, registry, tmp_path):
+def test_missing_permission_for_stale_resources_is_reported(mine, devices, registry, tmp_path):
     """One line names the remedy, and the device plugins keep serving."""
     capacity(mine, **{"x.io/y": "0"})
     rules = [{"apiGroups": [""], "resources": ["pods", "nodes", "namespaces", "configmaps"], "verbs": ["list", "watch"]},

@@ -203,7 +203,7 @@ def kill_all(whole, count, at):
     return did
 
 
-def test_burst_while_everything_is_killed(whole):
+def test_burst_of_pods_succeeds_while_every_process_is_killed(whole):
     """100 pods are created at once, and deleted at once; meanwhile kubelet, containerd and agent of each node and the API server are
     killed. A container whose runtime ends while it starts it is started a second time, by the kubelet."""
     before = {node.name: links(node) for node in whole.nodes}

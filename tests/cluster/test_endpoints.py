@@ -6,7 +6,7 @@ from agents import SPIDER, addresses
 from cluster import wait
 
 
-def test_endpoints(mine, nodes, agent, rails):
+def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, agent, rails):
     """One SpiderEndpoint for each pod, as Spiderpool writes it; it is deleted with the addresses."""
     one = agent()
     labels = {"pod-template-hash": "9dc78fb9"}
@@ -36,7 +36,7 @@ def test_endpoints(mine, nodes, agent, rails):
     wait(lambda: nodes.endpoint("t", name) is None, "the pod's SpiderEndpoint is deleted", 20)
 
 
-def test_endpoints_of_others(mine, nodes, agent, rails):
+def test_endpoint_of_spiderpool_is_adopted(mine, nodes, agent, rails):
     """An endpoint that Spiderpool left is adopted; changes during the agent's downtime are applied at its start."""
     pods = [nodes.pod("t", "n1") for _ in range(2)]
     name = pods[0]["metadata"]["name"]
@@ -62,7 +62,7 @@ def test_endpoints_of_others(mine, nodes, agent, rails):
     wait(lambda: nodes.endpoint("t", name) is None and nodes.endpoint("t", other) is None, "both SpiderEndpoints are deleted", 20)
 
 
-def test_failures_are_events(mine, nodes, agent, rails):
+def test_failed_requests_are_events(mine, nodes, agent, rails):
     one = agent()
     pod = nodes.pod("t", "n1")
     assert one.plan(pod, "no-such-pool")[0] == 500

@@ -56,7 +56,7 @@ def names(cluster):
             if not o["metadata"].get("deletionTimestamp")}
 
 
-def test_deletion_as_documented_leaves_what_others_have(closing):
+def test_documented_deletion_leaves_objects_of_others(closing):
     one = closing(clusters.Cluster())
     kubectl(one, "apply", "-f", TOP / "deploy/crds")
     wait(lambda: one.request("GET", f"{SPIDER}/spiderippools")[0] == 200 and one.request(
@@ -114,7 +114,7 @@ def paths(command):
             for w in shlex.split(command)]
 
 
-def test_the_generated_configuration_attaches_a_pod(node_with_agent, closing):
+def test_generated_configuration_attaches_a_pod(node_with_agent, closing):
     """The init container writes it, and the runtime selects it as the first of the directory, beside the files of two CNIs."""
     w, lab = node_with_agent, node_with_agent.lab
     net_d = lab.tmp / "net.d"
@@ -200,7 +200,7 @@ def node_files(whole):
     return {line.split(None, 1)[1].strip(): line.split()[0] for line in out.splitlines()}
 
 
-def test_the_steps_of_the_documents(bare_cluster):
+def test_documented_steps_install_use_and_uninstall(bare_cluster):
     """Install, a workload with its rails, uninstall; objects and files of other programs stay unchanged."""
     w, steps = bare_cluster, Steps(bare_cluster)
     info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]

@@ -119,7 +119,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     wait(lambda: not endpoints(mine), "no SpiderEndpoints are left", 60)
 
 
-def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
+def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
     """However long a node is not Ready, it keeps its blocks and addresses, and continues when it is back."""
     nodes.pool("lost-1", "172.31.1.0/24")
     one = agent("lost-n1")
@@ -144,7 +144,7 @@ def test_node_is_not_ready_and_returns(mine, nodes, leader, agent):
     assert c.metrics()["unirail_gc_blocks_total"] == 0 == c.metrics()["spiderpool_ip_gc_counts_total"]
 
 
-def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
+def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent):
     """The taint states that the node does not run: when it is back, its addresses have other owners."""
     nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])
     one = agent("fence-n1")
@@ -174,7 +174,7 @@ def test_node_is_fenced_and_returns(mine, nodes, leader, agent):
     wait(lambda: one.plan(late, "fence-1")[0] == 200, "the other node gets an address of pool fence-1", 60)
 
 
-def test_fenced_node_was_only_disconnected(mine, nodes, leader, agent, closing, tmp_path):
+def test_fenced_node_that_was_disconnected_loses_its_free_addresses(mine, nodes, leader, agent, closing, tmp_path):
     """Its agent and its containers continued to run: when it is back, other nodes keep the addresses that they got meanwhile, and its
     remaining addresses are released with its pods."""
     nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])
@@ -220,7 +220,7 @@ def daemon(mine, node, name, **spec):
         "tolerations": [{"operator": "Exists"}], "containers": [{"name": "c", "image": "i"}], **spec}})
 
 
-def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
+def test_daemons_on_a_fenced_node_do_not_delay_the_release(mine, nodes, leader, agent):
     """Pods of the host network, such as the agent, and pods without unirail's addresses do not delay the release."""
     nodes.pool("daemon-1", "172.29.4.0/28", ["172.29.4.2-172.29.4.9"])
     one = agent("daemon-n1")
@@ -244,7 +244,7 @@ def test_daemons_stay_on_a_fenced_node(mine, nodes, leader, agent):
     delete_node(mine, "daemon-n1")
 
 
-def test_a_retained_address_outlives_its_node(mine, nodes, leader, agent):
+def test_retained_address_outlives_its_node(mine, nodes, leader, agent):
     """A StatefulSet's pod gets its address on another node, although other nodes claimed the rest of the block."""
     mine.ok("POST", "/apis/apps/v1/namespaces/t/statefulsets", {"metadata": {"name": "web"}, "spec": {
         "replicas": 2, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
@@ -355,7 +355,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, "no address without a known owner", 30)
 
 
-def test_a_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
+def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
     """The node is recreated with the same name and pods: the controller does not touch its blocks."""
     nodes.pool("anew-1", "172.36.1.0/24")
     one = agent("anew-n1")
@@ -494,7 +494,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 
 
-def test_controller_started_after_a_restore(mine, nodes, leader, agent):
+def test_controller_started_after_a_restore_waits_for_an_agents_report(mine, nodes, leader, agent):
     """None of its watches spans the restore; an agent reports it, and until then the controller changes nothing."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")

@@ -115,14 +115,14 @@ def test_installed_spiderpool_is_reported(cluster):
     assert "kubectl -n spiderpool delete daemonset spiderpool-agent" in said
 
 
-def test_the_provided_certificate_is_in_its_secret(cluster):
+def test_provided_certificate_is_in_its_secret(cluster):
     text = base64.b64encode(b"x").decode()
     run(cluster, "install", "unirail", CHART, "--create-namespace", "--set", "spiderpoolController.tls.method=provided", *(
         f"--set=spiderpoolController.tls.provided.{k}={text}" for k in ("tlsCert", "tlsKey", "tlsCa")))
     assert data(cluster, "spiderpool-controller-server-certs") == {k: text for k in ("ca.crt", "tls.crt", "tls.key")}
 
 
-def test_the_commands_of_the_readme(cluster):
+def test_commands_of_the_readme_succeed(cluster):
     """In the order of the README; the pods of `helm test` need a node, so only their objects are checked."""
     section = (DEPLOY / "README.md").read_text().split("\n## Install with Helm\n")[1].split("\n## ")[0]
     commands = [line.split(" #")[0].split() for line in re.findall(r"(?m)^    (helm .*)$", section)]

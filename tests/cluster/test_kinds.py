@@ -76,7 +76,7 @@ def test_pool_object_has_defaults_and_is_validated(cluster, kinds):
     assert done["status"]["allocatedIPs"] == text
 
 
-def test_spellings_are_kept(cluster, kinds, ns):
+def test_fields_at_other_paths_are_not_pruned(cluster, kinds, ns):
     """Fields at other paths or with old names are not pruned."""
     made = cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "a"},
@@ -135,7 +135,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
         assert cluster.ok("PATCH", one, busy, type=PATCH)["spec"]["busy"] == n
 
 
-def test_block_touch(cluster, kinds):
+def test_write_without_a_change_invalidates_older_writes(cluster, kinds):
     """A write without a change makes writes with an older resourceVersion fail."""
     one = f"{BLOCKS}/touch-1"
     v1 = cluster.ok("POST", BLOCKS, block("touch-1"))["metadata"]["resourceVersion"]

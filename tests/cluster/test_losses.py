@@ -186,7 +186,7 @@ def cache_result(agent, pod, container, ifname, address, args=True):
     return file
 
 
-def test_a_sandbox_created_again_before_the_journal_was_cut(mine, nodes, agent):
+def test_sandbox_recreated_before_the_journal_was_truncated_keeps_its_address(mine, nodes, agent):
     """While the API server is not available, pods get new addresses: only the lost end of the journal and the CNI result
     cache know them. A new pod does not get them; an unreadable cache file keeps the blocks closed."""
     name, node = "again", "again-1"
@@ -266,7 +266,7 @@ def test_killed_agent_loses_no_address(nodes, agent, rails):
         assert one.release(pod) == 8
 
 
-def test_pods_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
+def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
     """Pods are created and deleted, also across a restart of the agent."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]

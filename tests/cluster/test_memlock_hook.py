@@ -45,7 +45,7 @@ def test_container_that_is_not_root_has_the_limit(bundle):
     assert p.returncode != 0 and "'much' is not a limit" in p.stderr
 
 
-def test_without_the_hook_the_limit_is_the_runtimes(bundle):
+def test_container_without_the_hook_has_the_runtimes_limit(bundle):
     p = bundle()
     assert p.returncode == 0, p.stderr
     assert p.stdout.split()[0] != str(MEMLOCK // 1024)

@@ -203,7 +203,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     assert records(cluster)[ip] == "t/new"
 
 
-def test_with_the_controllers_of_kubernetes(cluster, managed):
+def test_migration_succeeds_with_the_controllers_of_kubernetes(cluster, managed):
     before = managed.state()
     migrate(cluster, "apply")
     migrated(cluster, managed)
@@ -294,7 +294,7 @@ def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_pat
     migrated(cluster, originals)
 
 
-def test_the_commands_of_the_readme(cluster, originals):
+def test_commands_of_the_readme_succeed(cluster, originals):
     """In their order, with the file that one of them writes."""
     section = (clusters.HERE.parents[1] / "deploy/README.md").read_text().split("\n## From Spiderpool and Multus\n")[1].split("\n## ")[0]
     commands = [line.split("  ")[0].strip() for line in re.findall(r"(?m)^    (unirail .*)$", section)]

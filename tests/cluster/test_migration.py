@@ -67,7 +67,7 @@ def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails)
         assert there.release(pod) == 8
 
 
-def test_statefulset_interface_by_interface(nodes, agent, rails):
+def test_statefulset_pod_gets_its_addresses_interface_by_interface(nodes, agent, rails):
     """Spiderpool's plugin requests one interface at a time."""
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "single-0", {"kind": "StatefulSet", "name": "single"})
@@ -83,7 +83,7 @@ def test_statefulset_interface_by_interface(nodes, agent, rails):
     nodes.remove_pod(pod)
 
 
-def test_statefulset_whose_former_container_still_runs(nodes, agent, rails):
+def test_statefulset_pod_waits_for_its_former_container(nodes, agent, rails):
     """An address has one container at a time: the new pod waits until the former one ends."""
     one, two = agent(), agent("n2", args=("--wait", "3s"))
     pod = nodes.pod("t", "n1", "late-0", {"kind": "StatefulSet", "name": "late"})
@@ -100,7 +100,7 @@ def test_statefulset_whose_former_container_still_runs(nodes, agent, rails):
     nodes.remove_pod(follower)
 
 
-def test_statefulset_whose_node_does_not_answer(mine, nodes, agent, rails):
+def test_statefulset_pod_of_an_unavailable_node_is_refused(mine, nodes, agent, rails):
     """Its addresses may be in use there: an error until the agent is back or the node's blocks have no owner."""
     one, two = agent(), agent("n2", args=("--wait", "2s"))
     pod = nodes.pod("t", "n1", "dead-0", {"kind": "StatefulSet", "name": "dead"})

@@ -179,7 +179,7 @@ def test_changed_name_moves_the_nad(lab, controller):
     assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
 
 
-def test_two_configs_for_one_nad_name(lab, controller):
+def test_second_config_with_the_nads_name_is_reported(lab, controller):
     lab.apply("a", MACVLAN)
     wait(lambda: lab.nad("a"), "NetworkAttachmentDefinition a is created")
     lab.apply("b", {**MACVLAN, "enableCoordinator": False}, **{"multus.spidernet.io/cr-name": "a"})
@@ -192,7 +192,7 @@ def test_two_configs_for_one_nad_name(lab, controller):
     wait(lambda: lab.ready("b")["status"] == "True", "SpiderMultusConfig b is Ready")
 
 
-def test_deleted_while_its_status_is_written(cluster, ns, lab, closing, tmp_path):
+def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns, lab, closing, tmp_path):
     """The status write returns 404, as where the definition has no status: other objects still get their status."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
@@ -263,7 +263,7 @@ def test_last_of_several_edits_is_written(lab, controller):
     wait(lambda: lab.ready("m")["status"] == "True", "SpiderMultusConfig m is Ready")
 
 
-def test_a_definition_without_status(cluster, ns, lab, closing, tmp_path):
+def test_nads_are_written_without_a_status_subresource(cluster, ns, lab, closing, tmp_path):
     """As Spiderpool installs it."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spidermultusconfigs.spiderpool.spidernet.io"
     part, patch = "/spec/versions/0/subresources", "application/json-patch+json"

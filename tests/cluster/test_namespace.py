@@ -47,7 +47,7 @@ def test_all_objects_are_in_the_namespace(installed):
     assert len(subjects) == 6 and {s["namespace"] for s in subjects} == {NS}
 
 
-def test_the_controller_works_there(installed, closing, tmp_path):
+def test_controller_works_in_another_namespace(installed, closing, tmp_path):
     """Its Lease, its certificate's Secret, its claims and the Service of its webhooks are in its namespace."""
     c = closing(Controller(tmp_path / "c", account(installed, "controller", tmp_path), NS))
     c.webhook_port = free_port()
@@ -68,7 +68,7 @@ def test_the_controller_works_there(installed, closing, tmp_path):
     assert c.stop() == 0
 
 
-def test_webhooks_lead_to_the_service_there(installed, closing, tmp_path):
+def test_webhooks_name_the_service_of_another_namespace(installed, closing, tmp_path):
     c = closing(Controller(tmp_path / "c", account(installed, "controller", tmp_path), NS))
     c.webhook_port = free_port()
     c.start("--webhook-linger", "0s").leads()
@@ -81,7 +81,7 @@ def test_webhooks_lead_to_the_service_there(installed, closing, tmp_path):
         installed.ok("DELETE", path)
 
 
-def test_the_agent_works_there(installed, closing, tmp_path):
+def test_agent_works_in_another_namespace(installed, closing, tmp_path):
     """With the account of that namespace, a pod gets its address."""
     nodes = Nodes(installed)
     nodes.node("n1")

@@ -330,7 +330,7 @@ def test_status_outlives_the_agent(node_with_agent):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
 
-def test_status_of_a_namesake_is_not_written(node_with_agent):
+def test_status_of_another_pod_of_the_same_name_is_not_written(node_with_agent):
     """A StatefulSet recreates a pod under its name: a report about the former pod is not written to the new one."""
     w = node_with_agent
     pod = w.pod("rail0")
@@ -355,7 +355,7 @@ def test_static_pod_gets_its_networks(node_with_agent):
     assert link_names(box.ns) == ["lo"] and w.held(box.id) == []
 
 
-def test_networks_annotation_in_json_form(node_with_agent):
+def test_networks_annotation_in_json_is_accepted(node_with_agent):
     w, lab = node_with_agent, node_with_agent.lab
     mine, = w.warm(w.pod(), "rail0")
     request_networks = [{"name": "rail0", "interface": "rdma0", "mac": "02:00:5e:10:00:07", "ips": [mine]},
@@ -495,7 +495,7 @@ exec unshare -m sh -c 'mount -t tmpfs none /var/lib && mkdir /var/lib/kubelet &&
     return one.start(), folder
 
 
-def test_an_annotation_reaches_no_device_but_the_pods_own(mine, nodes, team, lab, kubelet_node):
+def test_annotation_attaches_only_devices_allocated_to_the_pod(mine, nodes, team, lab, kubelet_node):
     """Attack: a tenant's annotation names the node's NIC, or another pod's VF."""
     agent, folder = kubelet_node
     w = NodeWithAgent(mine, nodes, team, lab, agent)

@@ -135,7 +135,7 @@ def test_many_changes_cause_one_write_a_second(cluster, ns, nodes, leader):
     wait(lambda: has(cluster, "count-storm", 65532, {}), "the status of pool count-storm has no address")
 
 
-def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent):
+def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, leader, agent):
     """A cluster migrates from Spiderpool, with its records, endpoints and finalizers."""
     one = agent("count-n1")
     nodes.pool("count-old", "172.22.0.0/24", ["172.22.0.2-172.22.0.99"])
@@ -177,7 +177,7 @@ def test_cluster_that_migrates_from_spiderpool(cluster, ns, nodes, leader, agent
     cluster.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)
 
 
-def test_more_old_records_than_lookups_at_once(cluster, ns, nodes, leader, proxy, tmp_path):
+def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, leader, proxy, tmp_path):
     """Answers last 15 s: the lookups of one name are sent together, and each name gets its turn."""
     records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
                for i in range(300)}
@@ -191,7 +191,7 @@ def test_more_old_records_than_lookups_at_once(cluster, ns, nodes, leader, proxy
          "pool count-slow has no adopted records", 150, 1)
 
 
-def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
+def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster, ns, nodes, agent):
     """The node requests it from the block's owner; if that does not answer, the pod gets another one, and the log reports it."""
     nodes.pool("count-far", "172.27.0.0/27", ["172.27.0.2-172.27.0.30"])
     had = {f"172.27.0.{i}": nodes.pod(ns, "count-n1") for i in (5, 6, 20, 21)}
@@ -211,7 +211,7 @@ def test_an_old_address_in_another_nodes_block(cluster, ns, nodes, agent):
         "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
 
 
-def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
+def test_old_records_of_a_disconnected_node_stay(cluster, ns, nodes, leader):
     nodes.node("count-n1")
     ready(cluster, "count-n1", False)
     nodes.pool("count-cut", "172.23.0.0/24", ["172.23.0.2-172.23.0.99"])
@@ -229,7 +229,7 @@ def test_old_records_on_a_node_that_is_cut_off_stay(cluster, ns, nodes, leader):
     wait(lambda: not nodes.endpoint(ns, "gone"), "the SpiderEndpoint gone is deleted", 60)
 
 
-def test_more_old_records_than_an_annotation_holds(cluster, ns, nodes, leader):
+def test_old_records_beyond_the_annotations_size_are_released(cluster, ns, nodes, leader):
     nodes.pool("count-many", "172.24.0.0/16", ["172.24.0.3-172.24.255.254"])
     lives = nodes.pod(ns, "count-n1", "lives-long")
     deleted = {"metadata": {"namespace": ns, "name": "gone-" + "x" * 40, "uid": "0b1f" * 9}}
@@ -244,7 +244,7 @@ def test_more_old_records_than_an_annotation_holds(cluster, ns, nodes, leader):
     assert c.metrics()["spiderpool_ip_gc_counts_total"] == 2000
 
 
-def test_records_that_cannot_be_read_stay(cluster, nodes, leader):
+def test_unreadable_records_stay(cluster, nodes, leader):
     nodes.pool("count-bad", "172.25.0.0/24", ["172.25.0.2-172.25.0.99"])
     cluster.ok("PATCH", f"{POOLS}/count-bad/status", {"status": {"allocatedIPs": "{\"10.0.0\":{}}"}}, type=MERGE)
     c = leader()

@@ -82,7 +82,7 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     assert node.pods.requests > asked and not event_messages(mine, "cannot limit")
 
 
-def test_kernel_without_the_controller(mine, nodes, agent, node):
+def test_kernel_without_the_rdma_controller_is_reported(mine, nodes, agent, node):
     (node.cgroup / "cgroup.controllers").write_text("cpu io\n")
     file = node.group(nodes.pod("t", "n1", "unlimited")["metadata"]["uid"])
     node.pods.pods = {"unlimited": {"c": {"rdma/all": ["0"]}}}
@@ -92,7 +92,7 @@ def test_kernel_without_the_controller(mine, nodes, agent, node):
     assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
 
-def test_without_the_settings_the_kubelet_is_not_asked(nodes, agent, node):
+def test_kubelet_gets_no_request_without_the_settings(nodes, agent, node):
     (node.cgroup / "cgroup.controllers").write_text("cpu io rdma\n")
     file = node.group(nodes.pod("t", "n1", "free")["metadata"]["uid"])
     node.pods.pods = {"free": {"c": {"rdma/all": ["0"]}}}
@@ -102,7 +102,7 @@ def test_without_the_settings_the_kubelet_is_not_asked(nodes, agent, node):
     assert node.pods.requests == 0 and file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 
 
-def test_queue_pairs_of_a_kernel_without_rdma(mine, nodes, agent, node):
+def test_kernel_without_rdma_netlink_is_logged_once(mine, nodes, agent, node):
     """The machine's kernel has no RDMA netlink: one line, no event. The container's start is the API server's."""
     pod = nodes.pod("t", "n1", "idle")["metadata"]
     node.pods.pods = {"idle": {"c": {"rdma/all": ["0"]}}}

@@ -127,13 +127,13 @@ def sandbox_failures(whole, ns):
             if e["reason"] == "FailedCreatePodSandBox"]
 
 
-def test_helm_test_of_a_release(release):
+def test_helm_test_of_a_release_succeeds(release):
     """doctor runs on the node. verify is off: this kernel has no RDMA device."""
     said = release.helm("test", "unirail", "--logs")
     assert "Phase:          Succeeded" in said, said
 
 
-def test_life_of_a_release(release, rails):  # noqa: F811
+def test_release_is_installed_upgraded_and_removed_while_pods_change(release, rails):  # noqa: F811
     w, ns = release.whole, "life"
     wait(lambda: w.cluster.namespace(ns), f"namespace {ns} is created")
     w.apply(ns, workload("Deployment", "job", 2, BOTH))

@@ -56,7 +56,7 @@ def decides(own):
     drop(own, "good")
 
 
-def test_webhooks_at_the_address_of_the_service(own, controller):
+def test_webhooks_are_called_at_the_address_of_the_service(own, controller):
     controller()
     wait(lambda: len(hooks(own)) == 5, "five webhooks are registered")
     for h in hooks(own):
@@ -66,7 +66,7 @@ def test_webhooks_at_the_address_of_the_service(own, controller):
     decides(own)
 
 
-def test_another_name_in_the_certificate(own, controller):
+def test_certificate_with_another_name_is_refused(own, controller):
     """Rejected, whichever CA signed it: the API server verifies the name of the Service."""
     cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
     c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
@@ -96,7 +96,7 @@ def endpoints(own, ready, other):
                       {"addresses": [other], "conditions": {"ready": False}}]})
 
 
-def test_webhooks_at_the_endpoints_of_the_service(own, net, controller):
+def test_webhooks_are_called_at_the_endpoints_of_the_service(own, net, controller):
     """An API server that connects to pods directly still verifies the name of the Service."""
     own.stop_apiserver()
     net.ip("addr", "del", f"{own_address(net)}/32", "dev", "lo")

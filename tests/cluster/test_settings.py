@@ -72,7 +72,7 @@ def without_ca(path):
     ("ca of another", "the server's certificate is not signed by the configured CA"),
     ("name", "10.96.0.1, not for 'example.com'"),
 ])
-def test_invalid_api_server_settings(mine, agent, token, tmp_path, what, contains):
+def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, what, contains):
     """One line names the error; the agent continues once it is corrected."""
     files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
     files["token"].write_text("" if what == "token empty" else token)

@@ -307,7 +307,7 @@ def test_pool_without_reclaim_outlives_its_application(place, controller):
     assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
 
 
-def test_pools_by_hand_and_reserved_addresses(place, controller):
+def test_pools_created_by_hand_and_reserved_addresses_are_left_out(place, controller):
     place.subnet("h", "10.16.0.0/24", ["10.16.0.2-10.16.0.20"], gateway="10.16.0.1")
     spider = {"apiVersion": "spiderpool.spidernet.io/v2beta1"}
     place.cluster.ok("POST", POOLS, {**spider, "kind": "SpiderIPPool", "metadata": {"name": "by-hand"},
@@ -361,7 +361,7 @@ def test_addresses_of_nodes_outlive_a_deleted_pool(place, controller):
     wait(lambda: len(place.controlled("gone")) == 1, "the subnet has one pool")
 
 
-def test_addresses_of_pods_after_a_restore(place, controller, mine):
+def test_addresses_of_pods_stay_in_their_pool_after_a_restore(place, controller, mine):
     """After a restore of etcd only the endpoints have these addresses: those of a recreated pool are its own again,
     those of another pool go to no pool."""
     place.subnet("have", "10.27.0.0/24", ["10.27.0.2-10.27.0.30"])
@@ -378,7 +378,7 @@ def test_addresses_of_pods_after_a_restore(place, controller, mine):
     wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"], "the pool has the three addresses in use")
 
 
-def test_more_addresses_than_a_number_has(place, controller):
+def test_status_of_a_pool_of_2_to_the_64_addresses(place, controller):
     """A pool of a whole /64: the status shows the largest number, is written once, and the subnet can be deleted."""
     place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
     place.cluster.ok("POST", POOLS, {
@@ -481,7 +481,7 @@ def pods(mine, place, closing, tmp_path):
         mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
 
 
-def test_pods_of_a_deployment(place, controller, pods):
+def test_pods_of_a_deployment_wait_for_their_pool(place, controller, pods):
     """They wait for their pool, and for its growth; no other pod gets an address of it."""
     annotations = {"subnet": {"ipv4": ["p"]}}
     place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
@@ -514,7 +514,7 @@ def test_pods_of_a_deployment(place, controller, pods):
     assert status == 500 and "unmatched Pod affinity" in answer, answer
 
 
-def test_pods_of_a_cronjob_and_without_owner(place, controller, pods, mine):
+def test_pods_of_a_cronjob_and_without_owner_get_their_pool(place, controller, pods, mine):
     annotations = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
     place.subnet("c", "10.21.0.0/24", ["10.21.0.2-10.21.0.30"])
     place.subnet("c2", "10.22.0.0/24", ["10.22.0.2-10.22.0.30"])
@@ -534,7 +534,7 @@ def test_pods_of_a_cronjob_and_without_owner(place, controller, pods, mine):
     assert status == 500 and "SpiderSubnet feature doesn't support no-controller pod" in answer, answer
 
 
-def test_an_application_of_another_kind(place, controller, pods, mine):
+def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
     """Its pool is created for the first of its pods."""
     mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

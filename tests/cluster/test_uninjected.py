@@ -16,7 +16,7 @@ def events_of(cluster, ns):
     return {e["involvedObject"]["name"]: (e["message"], e.get("count", 1)) for e in events}
 
 
-def test_pods_of_the_first_seconds(cluster, replica, ns):
+def test_pods_created_before_the_webhook_are_reported(cluster, replica, ns):
     """One event for each pod that requests networks and has none; none for pods that have networks, request none, or use the host network."""
     work, asking = cluster.namespace(f"{ns}-work"), f"{ns}-asking"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": asking, "annotations": {INJECT: "rails"}}})
@@ -47,7 +47,7 @@ def test_pods_of_the_first_seconds(cluster, replica, ns):
     assert c.metrics()[METRIC] == 2 and events_of(cluster, work)["passed"][1] == 1
 
 
-def test_ready_when_pods_are_sent(cluster, replica, ns):
+def test_controller_is_ready_when_pods_are_sent(cluster, replica, ns):
     """`kubectl rollout status` of the Deployment waits long enough: no replica is ready before the webhooks are registered."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/unirail-controller"
     c = replica()

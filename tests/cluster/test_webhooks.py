@@ -188,7 +188,7 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
         {**e, "values": sorted(e["values"], key=lambda v: v == ns)} for e in selector["matchExpressions"]]
 
 
-def test_a_pods_own_networks_are_overwritten(cluster, replica, ns):
+def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
     """As the original's webhook does; kubectl shows the warning, which quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
@@ -296,7 +296,7 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
     assert {h["clientConfig"]["caBundle"] for h in hooks(cluster)} == {reference}
 
 
-def test_reviews_by_hand(cluster, replica, ns):
+def test_malformed_reviews_are_refused(cluster, replica, ns):
     c = start(replica()).leads()
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "CREATE", "name": "p", "object": pool("p", "10.18.0.0/24"),
@@ -345,7 +345,7 @@ def test_reviews_by_hand(cluster, replica, ns):
     assert c.process.poll() is None
 
 
-def test_a_definition_of_another_version(cluster, replica):
+def test_definition_of_another_version_is_reported(cluster, replica):
     """One line names it; objects of all other kinds are reviewed as before."""
     path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "spidercoordinators.spiderpool.spidernet.io"
 
@@ -487,7 +487,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     late.ready()
 
 
-def test_a_secret_that_cert_manager_takes(cluster, replica, ns):
+def test_secret_of_cert_manager_is_served_and_not_written(cluster, replica, ns):
     """The Secret was the controller's and still has its label, but an annotation names cert-manager as the owner, so only cert-manager
     writes it."""
     c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())
@@ -555,7 +555,7 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
     assert c.metrics()["unirail_controller_certificate_trouble"] == 0
 
 
-def test_migration_of_the_ca_key_goes_on_after_a_crash(cluster, replica, ns, closing, tmp_path):
+def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, closing, tmp_path):
     """Between its two writes: the key is in both Secrets, and the next process removes it from the first."""
     c = registered(cluster, start(replica()).leads())
     assert c.stop() == 0
@@ -709,7 +709,7 @@ class Load:
             t.join()
 
 
-def test_the_certificate_is_renewed_under_load(cluster, replica, ns, closing):
+def test_certificate_is_renewed_under_load(cluster, replica, ns, closing):
     """Many times, its CA too: no review is refused, and a client with the API server's CA bundle trusts every served certificate."""
     c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-settle", "2s").leads())
     load = Load(cluster)

@@ -100,7 +100,7 @@ def test_two_runs_agree_byte_for_byte(bundle, programs, sboms, tmp_path):
     assert again.read_bytes() == bundle.read_bytes()
 
 
-def test_content_of_the_bundle(unpacked):
+def test_bundle_has_its_files_with_their_checksums(unpacked):
     sums = dict(reversed(line.split("  ")) for line in (unpacked / "SHA256SUMS").read_text().splitlines())
     files = {str(p.relative_to(unpacked)) for p in unpacked.rglob("*") if p.is_file()} - {"SHA256SUMS"}
     assert set(sums) == files
@@ -144,7 +144,7 @@ def test_images_are_loaded_into_containerd(containerd, unpacked, node):
     assert out == run(BINARY, "version").stdout
 
 
-def test_load_command_may_have_two_words(containerd, unpacked, node):
+def test_load_command_with_an_argument_is_used(containerd, unpacked, node):
     """CTR='k3s ctr'"""
     (node / "k3s").write_text(f'#!/bin/sh\n[ "$1" = ctr ] && shift && exec {shutil.which("ctr")} "$@"\n')
     (node / "k3s").chmod(0o755)
@@ -169,7 +169,7 @@ def test_images_are_loaded_into_a_real_docker(dockerd, unpacked):
 
 
 @pytest.mark.parametrize("path", ["images/unirail-amd64.tar", "images/unirail.tar", "deploy/agent.yaml", "load", "VERSION"])
-def test_a_damaged_file_is_named_and_nothing_is_loaded(containerd, unpacked, node, path):
+def test_damaged_file_is_named_and_nothing_is_loaded(containerd, unpacked, node, path):
     with_ctr(node)
     with open(unpacked / path, "ab") as f:
         f.write(b"\n#\n")
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named_and_nothing_is_loaded(containerd, unpacked, nod
 
 
 @pytest.mark.parametrize("path", ["images/unirail-arm64.tar", "SHA256SUMS"])
-def test_a_missing_file_is_named(containerd, unpacked, node, path):
+def test_missing_file_is_named(containerd, unpacked, node, path):
     with_ctr(node)
     (unpacked / path).unlink()
     fails(load(unpacked, node, CONTAINERD_ADDRESS=containerd.socket), path, "extract")
@@ -207,13 +207,13 @@ def test_unavailable_daemon_is_reported(unpacked, node, docker, tmp_path):
     fails(load(unpacked, node, CONTAINERD_ADDRESS=tmp_path / "none"), "ctr cannot reach its daemon: ", "run this as root")
 
 
-def test_docker_with_a_full_disk_keeps_nothing(unpacked, node, docker):
+def test_full_disk_of_docker_leaves_no_image(unpacked, node, docker):
     fails(load(unpacked, node, STATE=docker, FULL=1), "no space left on device: nothing is loaded")
     assert docker.read_text() == ""
 
 
 @pytest.mark.parametrize("size", ["2m", "4m"])
-def test_containerd_with_a_full_disk_keeps_nothing(unpacked, node, tmp_path_factory, size):
+def test_full_disk_of_containerd_leaves_no_image(unpacked, node, tmp_path_factory, size):
     """2m: the archive does not fit; 4m: it fits, its files do not."""
     with_ctr(node)
     one = Containerd(pathlib.Path(tmp_path_factory.mktemp("f")), size)
@@ -235,7 +235,7 @@ def test_usage_errors_are_refused(unpacked, node):
         assert p.returncode == 2 and "usage: ./load [ctr | docker]" in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_bundle_without_images(tmp_path):
+def test_missing_images_of_the_bundle_are_reported(tmp_path):
     p = subprocess.run([TOP / "tools/bundle", tmp_path / "none", tmp_path], capture_output=True, text=True,
                        env=os.environ | {"VERSION": "1.2.3", "COMMIT": "x"})
     assert p.returncode == 1 and "run make image" in p.stderr and p.stderr.count("\n") == 1

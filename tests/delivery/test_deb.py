@@ -41,14 +41,14 @@ def test_two_runs_agree_byte_for_byte(deb, tmp_path):
     assert hashlib.sha256(open(again, "rb").read()).digest() == hashlib.sha256(open(deb, "rb").read()).digest()
 
 
-def test_a_release_candidate_sorts_before_its_release(tmp_path):
+def test_release_candidate_sorts_before_its_release(tmp_path):
     path = make(tmp_path, VERSION="1.2.3-rc.1")
     version = run("dpkg-deb", "--field", path, "Version").stdout.strip()
     assert version == "1.2.3~rc.1"
     run("dpkg", "--compare-versions", version, "lt", "1.2.3")
 
 
-def test_maintainer_is_who_builds_the_package(tmp_path):
+def test_maintainer_is_the_user_that_builds_the_package(tmp_path):
     def field(**env):
         return run("dpkg-deb", "--field", make(tmp_path, **env), "Maintainer").stdout.strip()
 
@@ -61,7 +61,7 @@ def test_maintainer_is_who_builds_the_package(tmp_path):
                  GIT_CONFIG_VALUE_1="")
 
 
-def test_content_of_the_package(unpacked):
+def test_package_has_program_pages_and_licences(unpacked):
     share = unpacked / "usr/share"
     assert (unpacked / "usr/bin/unirail").read_bytes() == BINARY.read_bytes()
     run(BINARY, "man", "--all", unpacked.parent)
@@ -90,7 +90,7 @@ def test_units_are_valid_and_name_commands_that_exist(unpacked, unit, tmp_path):
     assert unit not in p.stderr, p.stderr
 
 
-def test_install_upgrade_and_purge_on_a_fresh_debian(deb):
+def test_package_is_installed_upgraded_and_purged_on_a_new_debian(deb):
     """The package enables no service; a purge disables one that its user enabled."""
     wants = "/etc/systemd/system/multi-user.target.wants"
     p = run(TOP / "tools/fresh", "--file", deb, "bookworm", "cd /root", "dpkg -i unirail_*.deb", "unirail version | head -n 1",

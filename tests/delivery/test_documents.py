@@ -50,7 +50,7 @@ def test_pages_are_valid_roff(pages):
 
 
 @pytest.mark.parametrize("applet", APPLETS)
-def test_a_page_has_every_command_and_option_of_the_help(pages, applet):
+def test_page_has_every_command_and_option_of_the_help(pages, applet):
     page = (pages / ((applet if applet.startswith("unirail-") else f"unirail-{applet}") + ".1")).read_text()
     page = page.replace("\\-", "-")
     usage = run(BINARY, applet, "--help").stdout

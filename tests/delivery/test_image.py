@@ -54,7 +54,7 @@ def test_two_runs_agree_byte_for_byte(both, programs, sboms, tmp_path):
     assert again.read_bytes() == both.read_bytes()
 
 
-def test_layout_of_the_image_archive(both, programs, sboms):
+def test_image_archive_has_the_oci_layout(both, programs, sboms):
     files = blobs(both)
     assert json.loads(files["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
     top, = json.loads(files["index.json"])["manifests"]
@@ -81,7 +81,7 @@ def test_layout_of_the_image_archive(both, programs, sboms):
         assert sums[0]["checksumValue"] == hashlib.sha256(programs[arch].read_bytes()).hexdigest()
 
 
-def test_containerd_imports_and_starts_it(containerd, both):
+def test_containerd_imports_and_starts_the_image(containerd, both):
     containerd.ctr("images", "import", both)
     assert containerd.images() == ["docker.io/library/unirail:latest"]
     name = f"unirail-test-{os.getpid()}"
@@ -89,7 +89,7 @@ def test_containerd_imports_and_starts_it(containerd, both):
     assert json.loads(p.stdout) == json.loads(run(BINARY, "version", "-o", "json").stdout)
 
 
-def test_containerd_keeps_both_architectures_when_asked(containerd, both):
+def test_containerd_imports_both_architectures_on_request(containerd, both):
     containerd.ctr("images", "import", "--all-platforms", both)
     assert containerd.images() == ["docker.io/library/unirail:latest"]
     listed = containerd.ctr("images", "list").stdout
@@ -101,7 +101,7 @@ def test_containerd_imports_the_archive_of_one_architecture(containerd, one):
     assert containerd.images() == ["docker.io/library/unirail:latest"]
 
 
-def test_docker_loads_and_starts_it(dockerd, one, both):
+def test_docker_loads_and_starts_the_image(dockerd, one, both):
     assert "Loaded image: unirail:latest" in dockerd.docker("load", "--input", one).stdout
     assert dockerd.images() == ["unirail:1.2.3", "unirail:latest"]
     about, = json.loads(dockerd.docker("image", "inspect", "unirail:1.2.3").stdout)
@@ -130,14 +130,14 @@ def test_skopeo_inspects_and_copies_each_architecture(both, programs, tmp_path, 
     assert [f.name for f in files.iterdir()] == ["unirail"]
 
 
-def test_skopeo_copies_everything_and_keeps_each_digest(both, tmp_path):
+def test_skopeo_copies_all_images_with_their_digests(both, tmp_path):
     """As to a registry: images and documents."""
     run("skopeo", "--insecure-policy", "copy", "--all", "--preserve-digests", f"oci-archive:{both}", f"dir:{tmp_path / 'copy'}")
     copied = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / "copy").iterdir()}
     assert {name.rpartition("/")[2] for name in blobs(both) if name.startswith("blobs/")} <= copied
 
 
-def test_docker_load_finds_its_list(both, one):
+def test_archive_has_the_list_that_docker_load_reads(both, one):
     """skopeo reads manifest.json and the layers as `docker load` does."""
     for archive, tag, arch in ((both, "unirail:1.2.3-amd64", "amd64"), (both, "unirail:1.2.3-arm64", "arm64"),
                                (one, "unirail:latest", NATIVE), (one, "unirail:1.2.3", NATIVE)):
@@ -165,7 +165,7 @@ def test_each_machine_builds_for_the_other(machine, arch, compiler, package, tmp
     assert run(TOP / "tools/need", "--list", arch).stdout.split() == [package]
 
 
-def test_version_becomes_a_tag(programs, tmp_path):
+def test_version_is_the_images_tag(programs, tmp_path):
     run(ARCHIVE, "--version", "1.2.3+dirty", programs[NATIVE], tmp_path / "t.tar")
     assert json.loads(blobs(tmp_path / "t.tar")["manifest.json"])[0]["RepoTags"] == ["unirail:1.2.3_dirty", "unirail:latest"]
 

@@ -33,7 +33,7 @@ def definitions(tree):
         yield from filter(None, yaml.safe_load_all(path.read_text()))
 
 
-def test_one_version_everywhere():
+def test_every_file_has_the_same_version():
     assert json.loads(run(BINARY, "version", "-o", "json").stdout)["version"] == version()
     found = [d["metadata"]["annotations"]["unirail.io/version"] for d in definitions(TOP)]
     assert found == [version()] * 8

@@ -34,7 +34,7 @@ def backups(lab):
 
 def test_plugins_in_process_leave_the_state_of_the_chain(make_lab):
     seen = []
-    for way in ("chain", "all-in-one"):
+    for way in ("chain", "unirail-cni"):
         lab = make_lab()
         lab.rail_pools()
         nets, pod, prev = full(lab), lab.pod(), {}
@@ -59,7 +59,7 @@ def test_plugins_in_process_leave_the_state_of_the_chain(make_lab):
     same(*seen, "the pod")
 
 
-def test_check_and_del_of_plugins_in_process(lab):
+def test_check_and_del_run_plugins_in_process(lab):
     lab.rail_pools()
     before = state(lab.node)
     c, pod = lab.rails(full(lab, coordinator=False)), lab.pod()
@@ -146,7 +146,7 @@ def test_runtime_config_goes_to_the_first_networks_plugins(lab):
     assert link(pod.ns, "net1")["address"] != mac
 
 
-def test_loopback_may_be_a_network(lab):
+def test_loopback_is_accepted_as_a_network(lab):
     pod = lab.pod()
     ip(pod.ns, "link", "set", "lo", "down")
     c = lab.rails([{"name": "lo", "type": "loopback", "ifname": "lo"},
@@ -166,7 +166,7 @@ def with_ifacer(lab, **more):
     return nets
 
 
-def test_ifacer_may_precede_the_first_plugin(lab):
+def test_ifacer_is_accepted_before_the_first_plugin(lab):
     """As in Spiderpool's conflists. With one interface and no VLAN it creates nothing."""
     lab.rail_pools()
     c, pod = lab.rails(with_ifacer(lab, interfaces=["rail0"])), lab.pod()
@@ -188,14 +188,14 @@ def test_ifacer_that_fails_changes_nothing(lab):
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_ifacer_alone_is_not_a_network(lab):
+def test_ifacer_alone_is_refused_as_a_network(lab):
     lab.fail("ADD", lab.rails([{"name": "a", "plugins": [{"type": "ifacer"}]}]), lab.pod(), code=7,
              contains="conf.networks[0] has no plugin that makes an interface")
     lab.fail("ADD", lab.rails([{"name": "a", "type": "ifacer"}]), lab.pod(), code=7,
              contains="conf.networks[0] has no plugin that makes an interface")
 
 
-def test_order_of_plugins_in_a_network(lab):
+def test_wrong_order_of_plugins_in_a_network_is_refused(lab):
     nets = [{"name": "a", "plugins": [{"type": "macvlan"}, {"type": "host-device", "device": "rail0"}]}]
     lab.fail("ADD", lab.rails(nets), lab.pod(), code=7,
              contains="conf.networks[0].plugins[1] is 'host-device', which can only be the first plugin of a network")

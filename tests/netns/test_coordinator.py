@@ -80,7 +80,7 @@ def test_first_underlay_nic_gets_rules_and_routes(lab):
     assert ping(pod, "veth0", "172.16.0.2") and ping(lab.node, veth, src)
 
 
-def test_later_underlay_nics_get_tables_of_their_own(lab):
+def test_later_underlay_nics_get_separate_tables(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay")
@@ -251,7 +251,7 @@ def test_policy_routes_are_added(lab):
     assert "10.60.0.0/16 via 172.16.1.99 dev net1" in routes(s.pod.ns, 101)
 
 
-def test_a_route_that_fails_names_its_device(lab):
+def test_failed_route_names_its_device(lab):
     """The error names the device: an index is useless once the pod is deleted."""
     s = Stack(lab)
     main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
@@ -351,13 +351,13 @@ def test_overlay_refuses_underlay_pod(lab):
     ({"policyRoutes": [{"dst": "10.0.0.0/8", "gw": "fd00::1"}]}, ["policyRoutes"]),
     ({"policyRoutes": [{"dst": "10.0.0.0/8", "gw": "10.0.0"}]}, ["policyRoutes", "10.0.0"]),
 ])
-def test_bad_conf_names_the_field(lab, conf, contains):
+def test_refusal_of_a_configuration_names_the_field(lab, conf, contains):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     add_second(lab, s, **conf)(contains=contains)
 
 
-def test_default_route_nic_that_does_not_exist(lab):
+def test_missing_default_route_nic_is_refused(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     add_second(lab, s, mode="underlay", podDefaultRouteNic="net7")(contains=["net7"])

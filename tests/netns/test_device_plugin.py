@@ -279,7 +279,7 @@ def test_stale_socket_of_a_killed_agent(node):
         assert node.sockets(node.dir) == ["hca_shared.sock"]
 
 
-def test_without_configuration_resources_are_named_by_rail(node):
+def test_resources_without_configuration_are_named_by_rail(node):
     with Kubelet(node.dir) as kubelet:
         node.start()
         for rail in range(8):

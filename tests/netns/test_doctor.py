@@ -156,7 +156,7 @@ def test_usage_errors_exit_with_2(args, status, says):
     assert leftovers() == []
 
 
-def test_fix_shows_what_mends_a_snapshot_and_changes_nothing(tmp_path):
+def test_fix_prints_the_repairs_of_a_snapshot_and_changes_nothing(tmp_path):
     tree = (HOSTS / "vm_ailing.tree").read_text()
     (tmp_path / "h.tree").write_text(tree + "/etc/unirail/host.conf :\n\t[sysctl]\n\tnet.ipv4.conf.ra.rp_filter = 2\n")
     p = doctor("--root", str(tmp_path / "h.tree"), "--fix")

@@ -19,12 +19,12 @@ def doctor(tmp_path, pki, serve, node, events, *more):  # noqa: F811
                           capture_output=True, text=True, timeout=60)
 
 
-def test_node_without_faults(tmp_path, pki, serve):  # noqa: F811
+def test_healthy_node_has_no_findings(tmp_path, pki, serve):  # noqa: F811
     p = doctor(tmp_path, pki, serve, NODE, EVENTS)
     assert (p.returncode, p.stdout, p.stderr) == (0, "0 problems, 0 notes\n", "")
 
 
-def test_node_with_faults(tmp_path, pki, serve):  # noqa: F811
+def test_faults_of_the_node_object_are_reported(tmp_path, pki, serve):  # noqa: F811
     node = json.loads(json.dumps(NODE))
     node["status"]["conditions"] = [{"type": "Ready", "status": "False", "message": "kubelet stopped"},
                                     {"type": "HostDrift", "status": "True", "reason": "StepsLeft", "message": "qos ens1: pfc off"}]
@@ -48,6 +48,6 @@ def test_node_with_faults(tmp_path, pki, serve):  # noqa: F811
          "the network operator keeps pods off this node until its driver container is ready")]
 
 
-def test_usage_errors(tmp_path):
+def test_usage_errors_exit_with_2(tmp_path):
     p = subprocess.run([labs.BINARY, "doctor", "--node", "n1", "--fix"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 2 and "--node reads only the API server" in p.stderr

@@ -378,7 +378,7 @@ def test_link_type_sets_the_firmware_like_the_script(host, tmp_path, env):
     assert cards.stored() == first
 
 
-def test_address_that_no_program_keeps_is_noted(host):
+def test_address_that_no_program_persists_is_reported(host):
     host.put("/usr/local/bin/unirail", "")
     assert "'unirail host persist' does" in host.call("addr", "ens1", *V4).stderr
     host.ok("persist")
@@ -513,7 +513,7 @@ def test_network_manager_ignores_the_interfaces(host):
     assert not (host.root / "etc/NetworkManager/conf.d/90-unirail.conf").exists()
 
 
-def test_rdma_mode_is_kept_for_the_boot(host):
+def test_rdma_mode_is_persisted_for_the_next_boot(host):
     file = host.root / "etc/modprobe.d/unirail-rdma.conf"
     host.call("rdma-mode", "exclusive")
     assert "options ib_core netns_mode=0\n" in file.read_text()
@@ -547,7 +547,7 @@ def test_persist_installs_the_systemd_unit(host):
     ("networkd", "/lib/systemd/systemd-networkd", "/etc/systemd/network/10-unirail-ens1.network",
      "[Route]\nGateway=172.16.1.1\nTable=151\n\n[RoutingPolicyRule]\nFrom=172.16.1.10\nTable=151\nPriority=32765\n"),
 ])
-def test_addr_is_kept_by_the_owner_of_the_interface(host, owner, marker, file, text):
+def test_addr_is_persisted_by_the_manager_of_the_interface(host, owner, marker, file, text):
     host.put(marker, "")
     before = host.state()
     host.ok("addr", "ens1", *V4)
@@ -568,7 +568,7 @@ mtu = 4200
 """
 
 
-def test_rails_of_a_node_from_the_clusters_plan(host, tmp_path):
+def test_rails_of_a_node_are_read_from_the_clusters_plan(host, tmp_path):
     plan = tmp_path / "rails.conf"
     plan.write_text(PLAN)
     before = host.state()

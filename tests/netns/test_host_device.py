@@ -233,7 +233,7 @@ def test_device_in_use_is_restored(dual, record):
     assert as_is(lab) == down and not down[0]["up"] and not record(pod).exists()
 
 
-def test_a_failed_add_leaves_the_device_in_use(dual, record):
+def test_failed_add_leaves_the_device_in_use(dual, record):
     lab = dual
     pod = lab.pod()
     before = in_use(lab)
@@ -334,7 +334,7 @@ def test_del_succeeds_after_the_device_was_deleted(lab):
 @pytest.mark.parametrize("name", ["net1", "dev4711"])
 @pytest.mark.parametrize("by", ["device", "hwaddr"])
 @pytest.mark.parametrize("up", [False, True])
-def test_del_finds_what_the_kernel_saved(lab, name, by, up):
+def test_del_restores_a_device_that_the_kernel_returned(lab, name, by, up):
     """The kernel returns a physical NIC to the node when the pod's namespace is deleted, under its name in the pod or
     a name of the kernel."""
     mac = bare(lab)["address"]
@@ -383,7 +383,7 @@ def test_device_stays_in_the_pod_while_its_name_is_in_use(lab):
     restored(lab)
 
 
-def test_del_with_a_configuration_that_add_refuses(lab):
+def test_del_succeeds_with_a_configuration_that_add_refuses(lab):
     pod = lab.pod()
     lab.add(conf(), pod)
     lab.delete(conf(device=None), pod)
@@ -647,9 +647,9 @@ def rails(lab, coordinator=None, **more):
     return nets
 
 
-def test_all_in_one_leaves_what_the_chain_leaves(make_lab):
+def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab):
     seen = []
-    for way in ("chain", "all-in-one"):
+    for way in ("chain", "unirail-cni"):
         lab = make_lab()
         lab.rail_pools()
         bare(lab)
@@ -720,7 +720,7 @@ def test_device_serves_one_network(lab, other):
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_all_in_one_finds_what_the_kernel_saved(lab):
+def test_unirail_cni_restores_a_device_that_the_kernel_returned(lab):
     lab.rail_pools()
     c, pod = lab.rails(rails(lab)), lab.pod()
     lab.add(c, pod, ifname="eth0")

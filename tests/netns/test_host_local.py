@@ -100,7 +100,7 @@ def test_file_modes_equal_debians(tmp_path, plugins):
     assert {oct(p.stat().st_mode & 0o777) for p in (tmp_path / "d" / "rails").glob("10.*")} == {"0o600"}
 
 
-def test_configuration_with_a_single_range(tmp_path, plugins):
+def test_configuration_with_a_single_range_is_accepted(tmp_path, plugins):
     a, b = (Store(tmp_path / n, w) for n, w in (("o", plugins), ("t", REFERENCE)))
     for s in (a, b):
         s.ipam = {"type": "host-local", "dataDir": str(s.folder), "subnet": "10.8.0.0/24",

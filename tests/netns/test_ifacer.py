@@ -3,7 +3,7 @@
 tests/unit/cni/plugins/test_ifacer.c tests the requests to the kernel."""
 import pytest
 from lab import ip, link, same_shape, state
-from meta_lab import conf, metas, prev  # noqa: F401
+from chained_lab import conf, chained_plugins, prev  # noqa: F401
 
 NIC = {"interfaces": ["rail0"]}
 BOND = {"interfaces": ["rail0", "rail1"], "bond": {"name": "bond0", "mode": 1, "options": "miimon=100"}}
@@ -16,35 +16,35 @@ def unchanged(lab, before):
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 @pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
                                   {**NIC, "bond": {"mode": 1}}])
-def test_configuration_without_bond_or_vlan_creates_nothing(lab, metas, version, more):
+def test_configuration_without_bond_or_vlan_creates_nothing(lab, chained_plugins, version, more):
     """The result is empty; the names are not checked."""
     before = same_shape(state(lab.node))
     pod = lab.pod()
-    got = lab.add(conf("ifacer", version, **more), pod, plugins=metas)
+    got = lab.add(conf("ifacer", version, **more), pod, plugins=chained_plugins)
     assert got.pop("dns", {}) == {} and got == {"cniVersion": version}
     if version >= "0.4.0":
-        lab.ok("CHECK", conf("ifacer", version, **more), pod, plugins=metas)
-    lab.delete(conf("ifacer", version, **more), pod, plugins=metas)
+        lab.ok("CHECK", conf("ifacer", version, **more), pod, plugins=chained_plugins)
+    lab.delete(conf("ifacer", version, **more), pod, plugins=chained_plugins)
     unchanged(lab, before)
 
 
-def test_prev_result_is_passed_on(lab, metas):
+def test_prev_result_is_passed_on(lab, chained_plugins):
     """The original drops it."""
     pod = lab.pod()
     before = prev(pod, [("172.16.1.20/24", "172.16.1.1")])
-    assert lab.add(conf("ifacer", prevResult=before, **NIC), pod, plugins=metas) == before
+    assert lab.add(conf("ifacer", prevResult=before, **NIC), pod, plugins=chained_plugins) == before
 
 
-def test_the_pods_namespace_is_not_needed(lab, metas):
+def test_the_pods_namespace_is_not_needed(lab, chained_plugins):
     pod = lab.pod()
-    lab.add(conf("ifacer", **NIC), pod, plugins=metas, netns="/run/netns/unirail-not-there")
-    lab.delete(conf("ifacer", **NIC), pod, plugins=metas, netns="")
+    lab.add(conf("ifacer", **NIC), pod, plugins=chained_plugins, netns="/run/netns/unirail-not-there")
+    lab.delete(conf("ifacer", **NIC), pod, plugins=chained_plugins, netns="")
 
 
-def test_old_versions_fail_before_anything_is_created(lab, metas):
+def test_old_versions_fail_before_anything_is_created(lab, chained_plugins):
     for version in ("0.1.0", "0.2.0"):
         lab.fail("ADD", conf("ifacer", version, vlanID=5, **NIC), lab.pod(), 7,
-                 "cannot convert: no valid IP addresses", plugins=metas)
+                 "cannot convert: no valid IP addresses", plugins=chained_plugins)
 
 
 @pytest.mark.parametrize("more,contains", [
@@ -64,12 +64,12 @@ def test_old_versions_fail_before_anything_is_created(lab, metas):
      "conf.bond.options: primary is 'c', which is not in conf.interfaces"),
     ({"interfaces": ["a", "b"], "bond": "bond0"}, "conf.bond is string, expected an object"),
 ])
-def test_invalid_configurations_are_refused(lab, metas, more, contains):
+def test_invalid_configurations_are_refused(lab, chained_plugins, more, contains):
     before = same_shape(state(lab.node))
     for verb in ("ADD", "CHECK", "STATUS"):
         lab.fail(verb, conf("ifacer", "1.1.0" if verb == "STATUS" else "1.0.0", **more), lab.pod(), 7, contains,
-                 plugins=metas)
-    lab.delete(conf("ifacer", **more), lab.pod(), plugins=metas)
+                 plugins=chained_plugins)
+    lab.delete(conf("ifacer", **more), lab.pod(), plugins=chained_plugins)
     unchanged(lab, before)
 
 
@@ -77,56 +77,56 @@ def test_invalid_configurations_are_refused(lab, metas, more, contains):
     ({"interfaces": ["gone"], "vlanID": 5}, "failed to createVlanDevice: interface 'gone': Link not found"),
     ({"interfaces": ["rail0", "gone"], "bond": {}}, "failed to createBondDevice: interface 'gone': Link not found"),
 ])
-def test_missing_interfaces_are_refused(lab, metas, more, contains):
+def test_missing_interfaces_are_refused(lab, chained_plugins, more, contains):
     before = same_shape(state(lab.node))
     for verb, version in (("ADD", "1.0.0"), ("STATUS", "1.1.0")):
-        lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, contains, plugins=metas)
+        lab.fail(verb, conf("ifacer", version, **more), lab.pod(), 50, contains, plugins=chained_plugins)
     unchanged(lab, before)
 
 
-def test_interface_name_in_use_is_refused(lab, metas):
+def test_interface_name_in_use_is_refused(lab, chained_plugins):
     ip(lab.node, "link", "add", "bond0", "type", "bridge")
     ip(lab.node, "link", "add", "rail0.5", "type", "bridge")
     before = same_shape(state(lab.node))
     lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7,
-             "a non-bond type interface named bond0 already exists on the host", plugins=metas)
+             "a non-bond type interface named bond0 already exists on the host", plugins=chained_plugins)
     lab.fail("ADD", conf("ifacer", vlanID=5, **NIC), lab.pod(), 7, "'rail0.5' is there and is not VLAN 5 of 'rail0'",
-             plugins=metas)
+             plugins=chained_plugins)
     unchanged(lab, before)
 
 
-def test_port_of_another_bond_is_refused(lab, metas):
+def test_port_of_another_bond_is_refused(lab, chained_plugins):
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     ip(lab.node, "link", "set", "rail1", "master", "br9")
-    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=metas)
+    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=chained_plugins)
     assert link(lab.node, "rail1")["master"] == "br9"
 
 
 @pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
-def test_failure_on_a_kernel_without_the_kind_is_undone(lab, metas, more, kind, module):
+def test_failure_on_a_kernel_without_the_kind_is_undone(lab, chained_plugins, more, kind, module):
     """The original continues with a link that it could not create. Here the parent was down, and is set down again."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))
     lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "Operation not supported (EOPNOTSUPP)", "load the kernel module"],
-             plugins=metas)
+             plugins=chained_plugins)
     lab.fail("STATUS", conf("ifacer", "1.1.0", **more), lab.pod(), 50,
-             f"this kernel makes no links of kind '{kind}': modprobe {module}", plugins=metas)
-    lab.fail("CHECK", conf("ifacer", **more), lab.pod(), 50, "Link not found", plugins=metas)
-    lab.delete(conf("ifacer", **more), lab.pod(), plugins=metas)
+             f"this kernel makes no links of kind '{kind}': modprobe {module}", plugins=chained_plugins)
+    lab.fail("CHECK", conf("ifacer", **more), lab.pod(), 50, "Link not found", plugins=chained_plugins)
+    lab.delete(conf("ifacer", **more), lab.pod(), plugins=chained_plugins)
     unchanged(lab, before)
 
 
-def test_unknown_options_are_logged(lab, metas):
+def test_unknown_options_are_logged(lab, chained_plugins):
     """Unknown options are ignored as by the original, with a log line; the first one may also be malformed, which the original refuses."""
     bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
-    c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=metas)
+    c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=chained_plugins)
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
-def test_ifacer_before_macvlan_creates_nothing(lab, metas):
+def test_ifacer_before_macvlan_creates_nothing(lab, chained_plugins):
     """As SpiderMultusConfig writes it: with one interface and no VLAN, ifacer creates nothing."""
     pod = lab.pod()
-    lab.plugins = metas
+    lab.plugins = chained_plugins
     plugins = [{"type": "ifacer", **NIC}, {"type": "macvlan", "master": "rail0"}]
     result = lab.chain("ADD", plugins, pod, version="0.4.0")
     lab.chain("CHECK", plugins, pod, version="0.4.0", prev=result)

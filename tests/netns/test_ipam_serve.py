@@ -255,7 +255,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("data", HOSTILE, ids=range(len(HOSTILE)))
-def test_rubbish_is_refused(server, data):
+def test_malformed_requests_are_refused(server, data):
     server.start()
     s = server.raw()
     with contextlib.suppress(BrokenPipeError):
@@ -627,7 +627,7 @@ def test_pools_are_reloaded_by_sighup(server):
     assert addresses(server.plan("c2", "more")[1]) == ["10.9.0.7"]
 
 
-def test_reload_of_settings(server):
+def test_settings_are_reloaded_by_sighup(server):
     conf = server.tmp / "agent.conf"
     conf.write_text("[coordinator]\nmode = underlay\n")
     server.start()
@@ -647,7 +647,7 @@ def test_reload_of_settings(server):
     assert mode() == "overlay"
 
 
-def test_pools_invalid_at_the_start(server):
+def test_invalid_pools_at_the_start_are_reported(server):
     (server.pools / "rails.conf").write_text("[pool x]\nsubnet = 172.16.1.0/24\nips = 1.1.1.1\n")
     server.start()
     status, answer = server.plan("c1")

@@ -134,7 +134,7 @@ spec:
     assert lint(tmp_path, POOL, NAD, deployment.replace("replicas: 5", "replicas: 4")) == []
 
 
-def test_a_file_that_is_not_yaml_names_its_line(tmp_path):
+def test_file_that_is_not_yaml_names_its_line(tmp_path):
     (tmp_path / "bad.yaml").write_text(POOL + "---\nkind: Pod\n  metadata: {\n")
     p = subprocess.run([BINARY, "lint", str(tmp_path / "bad.yaml")], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and p.stdout == ""

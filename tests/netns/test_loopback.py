@@ -2,7 +2,7 @@
 """loopback: results equal Debian's in every CNI version."""
 import pytest
 from lab import VERSIONS, addresses, ip, link, run, same_shape
-from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
+from chained_lab import REFERENCE, conf, chained_plugins, prev  # noqa: F401
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def call(lab, verb, pod, by, version="1.0.0", **more):
 
 
 @pytest.mark.parametrize("v6", [False, True])
-def test_results_equal_debians(make_lab, metas, v6):
+def test_results_equal_debians(make_lab, chained_plugins, v6):
     lab = make_lab(v6=v6)
     seen = []
-    for by in (metas, REFERENCE):
+    for by in (chained_plugins, REFERENCE):
         pod = lab.pod()
         ip(pod.ns, "link", "set", "lo", "down")
         if not v6:
@@ -44,9 +44,9 @@ def test_results_equal_debians(make_lab, metas, v6):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_result_is_printed_in_every_cni_version(lab, metas, pod, version):
+def test_result_is_printed_in_every_cni_version(lab, chained_plugins, pod, version):
     """The original prints the format of 1.0.0 for every version, so an older runtime finds no address."""
-    got = lab.add(conf("loopback", version), pod, plugins=metas)
+    got = lab.add(conf("loopback", version), pod, plugins=chained_plugins)
     got.pop("dns", None)
     if version < "0.3.0":
         assert got == {"cniVersion": version, "ip4": {"ip": "127.0.0.1/8"}, "ip6": {"ip": "::1/128"}}
@@ -57,53 +57,53 @@ def test_result_is_printed_in_every_cni_version(lab, metas, pod, version):
     assert got == want
 
 
-def test_prev_result_is_passed_on(lab, metas, pod):
+def test_prev_result_is_passed_on(lab, chained_plugins, pod):
     before = prev(pod, [("172.16.1.20/24", "172.16.1.1")], routes=[{"dst": "0.0.0.0/0"}])
-    got = lab.add(conf("loopback", prevResult=before), pod, plugins=metas)
+    got = lab.add(conf("loopback", prevResult=before), pod, plugins=chained_plugins)
     assert got == before
     assert "UP" in link(pod.ns, "lo")["flags"]
-    lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=metas)
+    lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=chained_plugins)
 
 
-def test_loopback_that_is_already_up_stays_up(lab, metas, pod):
+def test_loopback_that_is_already_up_stays_up(lab, chained_plugins, pod):
     for _ in range(2):
-        assert lab.add(conf("loopback"), pod, plugins=metas) == lo(pod)
+        assert lab.add(conf("loopback"), pod, plugins=chained_plugins) == lo(pod)
     for _ in range(2):
-        lab.delete(conf("loopback"), pod, plugins=metas)
+        lab.delete(conf("loopback"), pod, plugins=chained_plugins)
     assert "UP" not in link(pod.ns, "lo")["flags"]
 
 
-def test_loopback_with_another_address_is_refused(lab, metas, pod):
+def test_loopback_with_another_address_is_refused(lab, chained_plugins, pod):
     """The original sets lo up before it checks the address."""
     ip(pod.ns, "addr", "add", "10.0.0.9/24", "dev", "lo")
     lab.fail("ADD", conf("loopback"), pod, contains='loopback interface found with non-loopback address "10.0.0.9"',
-             plugins=metas)
+             plugins=chained_plugins)
     assert "UP" not in link(pod.ns, "lo")["flags"]
     ip(pod.ns, "link", "set", "lo", "up")
-    lab.fail("CHECK", conf("loopback"), pod, contains='non-loopback address "10.0.0.9"', plugins=metas)
+    lab.fail("CHECK", conf("loopback"), pod, contains='non-loopback address "10.0.0.9"', plugins=chained_plugins)
 
 
-def test_check_requires_a_loopback_that_is_up(lab, metas, pod):
-    result = lab.add(conf("loopback"), pod, plugins=metas)
-    lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=metas)
+def test_check_requires_a_loopback_that_is_up(lab, chained_plugins, pod):
+    result = lab.add(conf("loopback"), pod, plugins=chained_plugins)
+    lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=chained_plugins)
     ip(pod.ns, "addr", "del", "127.0.0.1/8", "dev", "lo")
-    lab.fail("CHECK", conf("loopback", prevResult=result), pod, plugins=metas,
+    lab.fail("CHECK", conf("loopback", prevResult=result), pod, plugins=chained_plugins,
              contains="Failed to match addr 127.0.0.1/8 on interface lo")
     ip(pod.ns, "link", "set", "lo", "down")
-    lab.fail("CHECK", conf("loopback", prevResult=result), pod, contains="loopback interface is down", plugins=metas)
+    lab.fail("CHECK", conf("loopback", prevResult=result), pod, contains="loopback interface is down", plugins=chained_plugins)
     assert addresses(pod.ns) == []
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
-def test_del_without_a_namespace_succeeds(lab, metas, pod, netns):
-    lab.delete(conf("loopback"), pod, plugins=metas, netns=netns)
+def test_del_without_a_namespace_succeeds(lab, chained_plugins, pod, netns):
+    lab.delete(conf("loopback"), pod, plugins=chained_plugins, netns=netns)
 
 
-def test_add_without_a_namespace_is_refused(lab, metas, pod):
-    lab.fail("ADD", conf("loopback"), pod, 8, 'failed to Statfs "/run/netns/unirail-not-there"', plugins=metas,
+def test_add_without_a_namespace_is_refused(lab, chained_plugins, pod):
+    lab.fail("ADD", conf("loopback"), pod, 8, 'failed to Statfs "/run/netns/unirail-not-there"', plugins=chained_plugins,
              netns="/run/netns/unirail-not-there")
 
 
-def test_status_and_gc_succeed(lab, metas, pod):
-    lab.ok("STATUS", conf("loopback", "1.1.0"), pod, plugins=metas)
-    lab.ok("GC", conf("loopback", "1.1.0", **{"cni.dev/valid-attachments": []}), pod, plugins=metas)
+def test_status_and_gc_succeed(lab, chained_plugins, pod):
+    lab.ok("STATUS", conf("loopback", "1.1.0"), pod, plugins=chained_plugins)
+    lab.ok("GC", conf("loopback", "1.1.0", **{"cni.dev/valid-attachments": []}), pod, plugins=chained_plugins)

@@ -28,7 +28,7 @@ def mixed(lab):
     return lab.rails(nets, "1.0.0")
 
 
-def test_default_network_of_another_plugin(lab):
+def test_default_network_of_another_plugin_is_executed(lab):
     """`bridge` is executed from CNI_PATH, the rails are unirail's; the coordinator uses bridge's eth0."""
     conf, pod = mixed(lab), lab.pod()
     result = lab.add(conf, pod, ifname="eth0", CNI_PATH=path(lab))
@@ -106,7 +106,7 @@ def test_coordinator_returns_the_result_unchanged(lab, version):
     assert got == prev
 
 
-def test_ipv6_only_pod(make_lab):
+def test_ipv6_only_pod_is_attached(make_lab):
     lab = make_lab(v6=True)
     lab.rail_pools(v6=True)
     nets = []

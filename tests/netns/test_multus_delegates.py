@@ -203,7 +203,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
-def test_result_without_addresses_of_an_old_version(lab, agent, recorder, first, version):
+def test_result_of_an_old_version_without_addresses_is_accepted(lab, agent, recorder, first, version):
     """libcni stores and passes on such a result; only a conversion to 0.2.0 needs an address."""
     pod = lab.pod()
     nothing = {"cniVersion": version, "dns": {}}
@@ -266,7 +266,7 @@ def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
     assert leases(lab) == []
 
 
-def test_gc_of_networks_without_cache_entries(lab, recorder):
+def test_gc_runs_for_networks_without_cache_entries(lab, recorder):
     """No container has a cache entry any more."""
     pod = lab.pod()
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),

@@ -86,7 +86,7 @@ def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ip
     assert records(lab) == []
 
 
-def test_a_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
+def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
     """Recorded once, whatever differs between pods: MAC, addresses, arguments, name of a device."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

@@ -36,7 +36,7 @@ def failed(*args, name=None):
     return done.returncode, done.stderr
 
 
-def test_rdma_list_equals_iproute2s():
+def test_rdma_list_equals_that_of_iproute2():
     listed = json.loads(rdma("list", "-o", "json"))
     if not kernel_has_rdma():
         assert listed == []
@@ -50,7 +50,7 @@ def test_rdma_list_equals_iproute2s():
         assert d["name"] in text
 
 
-def test_rdma_mode_equals_iproute2s():
+def test_rdma_mode_output_equals_that_of_iproute2():
     mode = json.loads(rdma("mode", "-o", "json"))
     if not kernel_has_rdma():
         assert mode == {"supported": False, "mode": None}
@@ -60,7 +60,7 @@ def test_rdma_mode_equals_iproute2s():
     assert rdma("mode").startswith(mode["mode"])
 
 
-def test_rdma_views_equal_iproute2s():
+def test_rdma_output_equals_that_of_iproute2():
     for arguments in (["dev"], ["link", "show"], ["-jd", "link"], ["sys"], ["stat", "show"], ["-p", "statistic"],
                   ["stat", "qp", "show"], ["-j", "statistic", "qp", "mode"], ["statistic", "mr"]):
         if kernel_has_rdma():

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from lab import BINARY
-from meta_lab import conf, metas, prev  # noqa: F401
+from chained_lab import conf, chained_plugins, prev  # noqa: F401
 
 STATES = pathlib.Path("/var/lib/cni/rdma")
 IPS = [("172.16.1.20/24", None)]
@@ -15,15 +15,15 @@ VF = "0000:3d:00.2"
 
 
 @pytest.fixture
-def call(lab, metas):  # noqa: F811
-    (metas / "rdma").exists() or (metas / "rdma").symlink_to(BINARY)
+def call(lab, chained_plugins):  # noqa: F811
+    (chained_plugins / "rdma").exists() or (chained_plugins / "rdma").symlink_to(BINARY)
     pod = lab.pod()
 
     def run(verb, with_prev=True, **more):
         c = conf("rdma", **more)
         if with_prev:
             c["prevResult"] = prev(pod, IPS)
-        return lab.cni(verb, c, pod, plugins=metas)
+        return lab.cni(verb, c, pod, plugins=chained_plugins)
 
     before = sorted(STATES.glob("*"))
     yield run
@@ -64,14 +64,14 @@ def test_del_without_state_succeeds(call, more):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"sandboxRdmaDevName": "a/b"}'])
-def test_del_with_an_invalid_state_file(lab, metas, text):  # noqa: F811
-    (metas / "rdma").symlink_to(BINARY)
+def test_del_with_an_invalid_state_file(lab, chained_plugins, text):  # noqa: F811
+    (chained_plugins / "rdma").symlink_to(BINARY)
     pod = lab.pod()
     STATES.mkdir(parents=True, exist_ok=True)
     state = STATES / f"net-{pod.id}-net1"
     state.write_text(text)
     try:
-        c = lab.cni("DEL", conf("rdma", deviceID=VF), pod, plugins=metas)
+        c = lab.cni("DEL", conf("rdma", deviceID=VF), pod, plugins=chained_plugins)
         assert c.status == 0, c
         assert not state.exists()
     finally:

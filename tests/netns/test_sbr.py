@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from lab import ip, ping, routes, rules, same_shape
-from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
+from chained_lab import REFERENCE, conf, chained_plugins, prev  # noqa: F401
 
 V4 = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
       "routes": [{"dst": "0.0.0.0/0"}, {"dst": "172.20.0.0/16", "gw": "172.16.1.7"}]}
@@ -19,21 +19,21 @@ DUAL = {"type": "static", "addresses": V4["addresses"] + V6["addresses"],
         "routes": V4["routes"] + V6["routes"]}
 
 
-def added(lab, metas, pod, ipam, ifname="net1", master="rail0", by=None, version="1.0.0", **more):
+def added(lab, chained_plugins, pod, ipam, ifname="net1", master="rail0", by=None, version="1.0.0", **more):
     """Runs unirail's macvlan, then sbr; returns the result."""
     result = lab.add(lab.macvlan(master, ipam, version), pod, plugins=lab.plugins, ifname=ifname)
-    return lab.add(conf("sbr", version, prevResult=result, **more), pod, plugins=by or metas,
+    return lab.add(conf("sbr", version, prevResult=result, **more), pod, plugins=by or chained_plugins,
                    ifname=ifname)
 
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (False, ALONE), (True, V6), (True, DUAL)],
                          ids=["ipv4", "several", "no gateway", "ipv6", "dual"])
-def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
+def test_same_state_and_result_as_debians(make_lab, chained_plugins, v6, ipam):
     lab = make_lab(v6=v6)
     states, results = [], []
-    for by in (metas, REFERENCE):
+    for by in (chained_plugins, REFERENCE):
         pod = lab.pod()
-        result = added(lab, metas, pod, ipam, by=by)
+        result = added(lab, chained_plugins, pod, ipam, by=by)
         result["interfaces"][0].update(mac="MAC", sandbox="pod")
         result.pop("dns", None)
         results.append(result)
@@ -46,21 +46,21 @@ def test_same_state_and_result_as_debians(make_lab, metas, v6, ipam):
     assert states[1] == states[3]
 
 
-def test_configured_table_gets_rules_only(lab, metas):
+def test_configured_table_gets_rules_only(lab, chained_plugins):
     """Only the rules are created: the routes of the table belong to another program."""
     pod = lab.pod()
-    added(lab, metas, pod, TWO, table=300)
+    added(lab, chained_plugins, pod, TWO, table=300)
     assert [(r[1], r[3]) for r in rules(pod.ns) if r[1] != "all"] == [
         ("10.9.0.5", "300"), ("172.16.1.21", "300"), ("172.16.1.20", "300")]
     assert "172.16.1.0/24 dev net1 src 172.16.1.20" in routes(pod.ns, "main")
 
 
-def test_tables_are_numbered_from_100(lab, metas):
+def test_tables_are_numbered_from_100(lab, chained_plugins):
     """Two rails: rules with the kernel's priorities, the last one made first."""
     pod = lab.pod()
     for i in (1, 2):
         ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
-        added(lab, metas, pod, ipam, ifname=f"net{i}", master=f"rail{i - 1}")
+        added(lab, chained_plugins, pod, ipam, ifname=f"net{i}", master=f"rail{i - 1}")
     assert [r for r in rules(pod.ns) if r[1] != "all"] == [
         (32764, "172.16.2.20", None, "101"), (32765, "172.16.1.20", None, "100")]
     assert set(routes(pod.ns, 100)) == {"default via 172.16.1.1 dev net1",
@@ -70,62 +70,62 @@ def test_tables_are_numbered_from_100(lab, metas):
     assert ping(pod.ns, "172.16.1.20", "172.16.1.1") and ping(pod.ns, "172.16.2.20", "172.16.2.1")
 
 
-def test_table_with_routes_and_no_rule_is_not_used(lab, metas):
+def test_table_with_routes_and_no_rule_is_not_used(lab, chained_plugins):
     """The original adds its routes to a table of another program."""
     pod = lab.pod()
     ip(pod.ns, "route", "add", "10.1.0.0/16", "dev", "lo", "table", "100")
-    added(lab, metas, pod, V4)
+    added(lab, chained_plugins, pod, V4)
     assert routes(pod.ns, 100) == ["10.1.0.0/16 dev lo"]
     assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 101)
 
 
-def test_addresses_of_other_interfaces_get_no_rules(lab, metas):
+def test_addresses_of_other_interfaces_get_no_rules(lab, chained_plugins):
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     result["interfaces"].append({"name": "net2", "sandbox": pod.netns})
     result["ips"].append({"interface": 1, "address": "10.9.0.5/16"})
-    lab.add(conf("sbr", prevResult=result), pod, plugins=metas)
+    lab.add(conf("sbr", prevResult=result), pod, plugins=chained_plugins)
     assert [r[1] for r in rules(pod.ns)] == ["all", "172.16.1.20", "all", "all"]
 
 
-def test_no_address_of_the_interface_changes_nothing(lab, metas):
+def test_interface_without_an_address_changes_nothing(lab, chained_plugins):
     """The original removes all routes if every address belongs to another interface."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     before = pod.state()
     result["interfaces"][0]["name"] = "net2"
     for broken in (result, {**result, "ips": []}):
-        lab.fail("ADD", conf("sbr", prevResult=broken), pod, 7, plugins=metas,
+        lab.fail("ADD", conf("sbr", prevResult=broken), pod, 7, plugins=chained_plugins,
                  contains="No IP addresses supplied on interface: net1")
     assert pod.state() == before
 
 
-def test_configured_gateways_replace_those_of_the_result(make_lab, metas):
+def test_configured_gateways_replace_those_of_the_result(make_lab, chained_plugins):
     lab = make_lab(v6=True)
     pod = lab.pod()
-    added(lab, metas, pod, DUAL, gateways=["172.16.1.9", "fd00:16:1::9"])
+    added(lab, chained_plugins, pod, DUAL, gateways=["172.16.1.9", "fd00:16:1::9"])
     found = routes(pod.ns, 100) + routes(pod.ns, 101, "-6")
     assert [r for r in found if r.startswith("default")] == ["default via 172.16.1.9 dev net1",
                                                              "default via fd00:16:1::9 dev net1"]
     assert "172.20.0.0/16 via 172.16.1.7 dev net1" in found
 
 
-def test_source_hints_stay_in_main(lab, metas):
+def test_source_hints_stay_in_main(lab, chained_plugins):
     pod = lab.pod()
-    result = added(lab, metas, pod, V4, addSourceHints=True)
+    result = added(lab, chained_plugins, pod, V4, addSourceHints=True)
     assert routes(pod.ns, "main") == ["172.16.1.0/24 dev net1 src 172.16.1.20"]
     assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 100)
-    lab.ok("CHECK", conf("sbr", addSourceHints=True, prevResult=result), pod, plugins=metas)
+    lab.ok("CHECK", conf("sbr", addSourceHints=True, prevResult=result), pod, plugins=chained_plugins)
 
 
-def test_failed_add_reverts_all_changes(lab, metas):
+def test_failed_add_reverts_all_changes(lab, chained_plugins):
     """The gateway of the second address is unreachable: the original leaves its earlier changes."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
     ip(pod.ns, "route", "del", "default")
     before = pod.state()
     result["ips"].append({"interface": 0, "address": "198.51.100.7/24", "gateway": "198.51.100.1"})
-    lab.fail("ADD", conf("sbr", prevResult=result), pod, plugins=metas,
+    lab.fail("ADD", conf("sbr", prevResult=result), pod, plugins=chained_plugins,
              contains="Failed to add default route to 198.51.100.1")
     assert pod.state() == before
 
@@ -134,50 +134,50 @@ def test_failed_add_reverts_all_changes(lab, metas):
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-not-there"])
-def test_del_without_a_namespace_succeeds(lab, metas, netns):
+def test_del_without_a_namespace_succeeds(lab, chained_plugins, netns):
     """The original fails, and creates an empty file at the namespace's path."""
     pod = lab.pod()
-    lab.delete(conf("sbr"), pod, plugins=metas, netns=netns)
+    lab.delete(conf("sbr"), pod, plugins=chained_plugins, netns=netns)
     assert not os.path.exists("/run/netns/unirail-not-there")
 
 
-def test_add_creates_no_file_for_a_missing_namespace(lab, metas):
+def test_add_creates_no_file_for_a_missing_namespace(lab, chained_plugins):
     path = pathlib.Path("/run/netns") / "unirail-not-there"
     pod = lab.pod()
     e = lab.fail("ADD", conf("sbr", prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")])), pod, 8,
-                 plugins=metas, netns=str(path))
+                 plugins=chained_plugins, netns=str(path))
     assert f'failed to Statfs "{path}": no such file or directory' in e["msg"]
     assert not path.exists()
 
 
-def test_del_succeeds_twice_and_without_the_link(lab, metas):
+def test_del_succeeds_twice_and_without_the_link(lab, chained_plugins):
     """The original leaves the rules when the link is deleted."""
     pod = lab.pod()
-    result = added(lab, metas, pod, V4)
+    result = added(lab, chained_plugins, pod, V4)
     ip(pod.ns, "link", "del", "net1")
     for _ in range(2):
-        lab.delete(conf("sbr", prevResult=result), pod, plugins=metas)
+        lab.delete(conf("sbr", prevResult=result), pod, plugins=chained_plugins)
         assert [r[1] for r in rules(pod.ns)] == ["all"] * 3
 
 
-def test_del_deletes_only_its_tables_rules(lab, metas):
+def test_del_deletes_only_its_tables_rules(lab, chained_plugins):
     pod = lab.pod()
-    result = added(lab, metas, pod, V4, table=300)
+    result = added(lab, chained_plugins, pod, V4, table=300)
     ip(pod.ns, "rule", "add", "from", "172.16.1.20", "table", "77")
     ip(pod.ns, "rule", "add", "from", "172.16.1.0/24", "table", "78")
     ip(pod.ns, "rule", "add", "from", "172.16.1.20", "ipproto", "tcp", "dport", "80", "table", "79")
-    lab.delete(conf("sbr", prevResult=result, table=300), pod, plugins=metas)
+    lab.delete(conf("sbr", prevResult=result, table=300), pod, plugins=chained_plugins)
     assert {r[3] for r in rules(pod.ns)} >= {"77", "78", "79"} and "300" not in {r[3] for r in rules(pod.ns)}
-    lab.delete(conf("sbr", prevResult=result), pod, plugins=metas)
+    lab.delete(conf("sbr", prevResult=result), pod, plugins=chained_plugins)
     left = {r[3] for r in rules(pod.ns)}
     assert "77" not in left and left >= {"78", "79"}
 
 
-def test_add_with_an_existing_rule_succeeds(lab, metas):
+def test_add_with_an_existing_rule_succeeds(lab, chained_plugins):
     """An existing rule is no error."""
     pod = lab.pod()
-    result = added(lab, metas, pod, V4, table=300)
-    lab.add(conf("sbr", prevResult=result, table=300), pod, plugins=metas)
+    result = added(lab, chained_plugins, pod, V4, table=300)
+    lab.add(conf("sbr", prevResult=result, table=300), pod, plugins=chained_plugins)
     assert len([r for r in rules(pod.ns) if r[3] == "300"]) == 1
 
 
@@ -185,11 +185,11 @@ def test_add_with_an_existing_rule_succeeds(lab, metas):
 
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (True, DUAL)])
-def test_check_succeeds_after_add_and_tuning(make_lab, metas, v6, ipam):
+def test_check_succeeds_after_add_and_tuning(make_lab, chained_plugins, v6, ipam):
     lab = make_lab(v6=v6)
     pod = lab.pod()
-    result = added(lab, metas, pod, ipam)
-    lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=metas)
+    result = added(lab, chained_plugins, pod, ipam)
+    lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=chained_plugins)
     # and of the earlier plugin: the original reads table main only
     lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
 
@@ -200,19 +200,19 @@ def test_check_succeeds_after_add_and_tuning(make_lab, metas, v6, ipam):
     (["route", "del", "172.16.1.0/24", "table", "100"], "table 100 has no route to 172.16.1.0/24"),
     (["link", "del", "net1"], "Link not found"),
 ])
-def test_check_finds_each_kind_of_damage(lab, metas, broken, contains):
+def test_check_finds_each_kind_of_damage(lab, chained_plugins, broken, contains):
     """The original's CHECK always succeeds."""
     pod = lab.pod()
-    result = added(lab, metas, pod, V4)
+    result = added(lab, chained_plugins, pod, V4)
     ip(pod.ns, *broken)
-    lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=metas, contains=contains)
+    lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=chained_plugins, contains=contains)
 
 
-def test_check_of_a_configured_table(lab, metas):
+def test_check_finds_damage_of_a_configured_table(lab, chained_plugins):
     pod = lab.pod()
-    result = added(lab, metas, pod, V4, table=300)
-    lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=metas)
-    lab.fail("CHECK", conf("sbr", prevResult=result, table=301), pod, plugins=metas,
+    result = added(lab, chained_plugins, pod, V4, table=300)
+    lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=chained_plugins)
+    lab.fail("CHECK", conf("sbr", prevResult=result, table=301), pod, plugins=chained_plugins,
              contains="rule 'from 172.16.1.20 lookup 301' is missing")
 
 
@@ -224,33 +224,33 @@ def test_check_of_a_configured_table(lab, metas):
     ({"gateways": ["10.0.0.300"]}, "conf.gateways[0] is '10.0.0.300'"),
     ({"gateways": ["10.0.0.1", "10.0.0.2"]}, "multiple IPv4 addresses"),
 ])
-def test_invalid_configurations_are_refused(lab, metas, more, contains):
+def test_invalid_configurations_are_refused(lab, chained_plugins, more, contains):
     pod = lab.pod()
     before = pod.state()
     for verb, extra in (("ADD", {}), ("CHECK", {}), ("STATUS", {"version": "1.1.0"})):
         c = conf("sbr", extra.get("version", "1.0.0"),
                  prevResult=prev(pod, [("10.0.0.2/24", "10.0.0.1")]), **more)
-        lab.fail(verb, c, pod, 7, contains, plugins=metas)
+        lab.fail(verb, c, pod, 7, contains, plugins=chained_plugins)
     assert pod.state() == before
-    lab.delete(conf("sbr", **more), pod, plugins=metas)
+    lab.delete(conf("sbr", **more), pod, plugins=chained_plugins)
 
 
-def test_missing_prev_result_is_refused(lab, metas):
+def test_missing_prev_result_is_refused(lab, chained_plugins):
     lab.fail("ADD", conf("sbr"), lab.pod(), 7, "This plugin must be called as chained plugin",
-             plugins=metas)
+             plugins=chained_plugins)
 
 
-def test_status_succeeds(lab, metas):
-    lab.ok("STATUS", conf("sbr", "1.1.0"), lab.pod(), plugins=metas)
-    lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=metas)
+def test_status_succeeds(lab, chained_plugins):
+    lab.ok("STATUS", conf("sbr", "1.1.0"), lab.pod(), plugins=chained_plugins)
+    lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=chained_plugins)
 
 
-def test_concurrent_adds_use_different_tables(lab, metas):
+def test_concurrent_adds_use_different_tables(lab, chained_plugins):
     """The namespace is locked: unirail's and Debian's plugin do not choose the same table when they run
     concurrently."""
     pod = lab.pod()
     calls = []
-    for i, by in ((1, metas), (2, REFERENCE)):
+    for i, by in ((1, chained_plugins), (2, REFERENCE)):
         ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
         result = lab.add(lab.macvlan(f"rail{i - 1}", ipam), pod, plugins=lab.plugins, ifname=f"net{i}")
         calls.append((conf("sbr", prevResult=result), f"net{i}", by))
@@ -261,8 +261,8 @@ def test_concurrent_adds_use_different_tables(lab, metas):
     assert {r[3] for r in rules(pod.ns) if r[1] != "all"} == {"100", "101"}
 
 
-def test_nothing_is_logged(lab, metas):
+def test_nothing_is_logged(lab, chained_plugins):
     """The original writes a page of log for each call."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)
-    assert lab.cni("ADD", conf("sbr", prevResult=result), pod, plugins=metas).err == ""
+    assert lab.cni("ADD", conf("sbr", prevResult=result), pod, plugins=chained_plugins).err == ""

@@ -133,7 +133,7 @@ def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
     assert files(root) == []
 
 
-def test_vfs_of_a_recorded_host_with_vfio(lab, tmp_path):
+def test_vfs_with_vfio_of_a_recorded_host_are_attached(lab, tmp_path):
     """VF and PF with vfio-pci: ADD and DEL; and a VF of the same PF with a kernel driver."""
     top = tmp_path / "host"
     run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])

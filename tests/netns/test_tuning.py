@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from lab import VERSIONS, enter, ip, link, ns_path, run, same_shape, sysctl
-from meta_lab import REFERENCE, conf, metas, prev  # noqa: F401
+from chained_lab import REFERENCE, conf, chained_plugins, prev  # noqa: F401
 
 MAC, OLD = "0a:58:00:00:00:07", "0a:58:00:00:00:01"
 NOTIFY = {"net.ipv4.conf.IFNAME.arp_notify": "1"}
@@ -17,8 +17,8 @@ IPS = [("172.16.1.20/24", "172.16.1.1")]
 class Setup:
     """A pod with net1, which tuning is permitted to change, and a directory for its files."""
 
-    def __init__(self, lab, metas):
-        self.lab, self.metas, self.data = lab, metas, lab.tmp / "tuning"
+    def __init__(self, lab, chained_plugins):
+        self.lab, self.chained_plugins, self.data = lab, chained_plugins, lab.tmp / "tuning"
         self.pod = self.new()
 
     def new(self, ifname="net1"):
@@ -33,7 +33,7 @@ class Setup:
 
     def call(self, verb, pod=None, by=None, ifname="net1", cni_args=None, version="1.0.0", **more):
         pod = pod or self.pod
-        return self.lab.cni(verb, self.conf(version, pod, ifname, **more), pod, plugins=by or self.metas,
+        return self.lab.cni(verb, self.conf(version, pod, ifname, **more), pod, plugins=by or self.chained_plugins,
                             ifname=ifname, args=cni_args)
 
     def ok(self, verb, **kw):
@@ -63,8 +63,8 @@ class Setup:
 
 
 @pytest.fixture
-def t(lab, metas):
-    return Setup(lab, metas)
+def t(lab, chained_plugins):
+    return Setup(lab, chained_plugins)
 
 
 REQUESTS = {
@@ -89,7 +89,7 @@ REQUESTS = {
 def test_results_and_state_equal_debians(t, request_):
     more, args = REQUESTS[request_]
     seen = []
-    for by in (t.metas, REFERENCE):
+    for by in (t.chained_plugins, REFERENCE):
         pod = t.new()
         result = t.ok("ADD", pod=pod, by=by, cni_args=args, **more).json
         result["interfaces"][0]["sandbox"] = "pod"
@@ -113,7 +113,7 @@ def test_result_is_printed_in_every_cni_version(t, version):
         if version < "1.0.0":
             before["ips"][0]["version"] = "4"
     c = conf("tuning", version, dataDir=str(t.data), mac=MAC, prevResult=before)
-    got = t.lab.add(c, t.pod, plugins=t.metas)
+    got = t.lab.add(c, t.pod, plugins=t.chained_plugins)
     want = json.loads(json.dumps(before).replace(OLD, MAC))
     got.pop("dns", None)
     assert got == want
@@ -121,7 +121,7 @@ def test_result_is_printed_in_every_cni_version(t, version):
 
 @pytest.mark.parametrize("makes,deletes", [("candidate", "reference"), ("reference", "candidate")])
 def test_files_are_compatible_in_both_directions(t, makes, deletes):
-    by = {"candidate": t.metas, "reference": REFERENCE}
+    by = {"candidate": t.chained_plugins, "reference": REFERENCE}
     before = t.link()
     more = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True}
     t.ok("ADD", by=by[makes], **more)
@@ -155,7 +155,7 @@ def test_only_the_pods_interface_gets_the_mac(t):
     before = prev(t.pod, IPS, mac=OLD)
     before["interfaces"].append({"name": "net1", "mac": "0a:58:00:00:00:99"})
     got = t.lab.add(conf("tuning", dataDir=str(t.data), mac=MAC, prevResult=before), t.pod,
-                    plugins=t.metas)
+                    plugins=t.chained_plugins)
     assert [i["mac"] for i in got["interfaces"]] == [MAC, "0a:58:00:00:00:99"]
 
 
@@ -224,7 +224,7 @@ def test_del_without_the_link_removes_its_file(t):
 def test_del_without_a_namespace_succeeds(t, netns):
     t.ok("ADD", mtu=1400)
     for _ in range(2):
-        t.lab.delete(t.conf(mtu=1400), t.pod, plugins=t.metas, netns=netns)
+        t.lab.delete(t.conf(mtu=1400), t.pod, plugins=t.chained_plugins, netns=netns)
         assert t.files() == {}
 
 
@@ -268,21 +268,21 @@ def test_invalid_configurations_are_refused(t, more, contains):
     before = t.pod.state()
     for verb in ("ADD", "CHECK"):
         c = {**t.conf(), **more}
-        t.lab.fail(verb, c, t.pod, 7, contains, plugins=t.metas)
+        t.lab.fail(verb, c, t.pod, 7, contains, plugins=t.chained_plugins)
     assert t.pod.state() == before and t.files() == {}
 
 
 def test_duplicate_sysctls_are_refused(t):
     text = json.dumps(t.conf(sysctl={"net.ipv4.ip_forward": "1"})).replace(
         '"net.ipv4.ip_forward": "1"', '"net.ipv4.ip_forward": "1", "net.ipv4.ip_forward": "1"')
-    t.lab.fail("ADD", text, t.pod, 7, "duplicated sysctl keys are not allowed", plugins=t.metas,
+    t.lab.fail("ADD", text, t.pod, 7, "duplicated sysctl keys are not allowed", plugins=t.chained_plugins,
                plugin="tuning")
 
 
 @pytest.mark.parametrize("verb", ["ADD", "CHECK"])
 def test_missing_prev_result_is_refused(t, verb):
     c = conf("tuning", dataDir=str(t.data), mtu=1400)
-    t.lab.fail(verb, c, t.pod, 7, "Required prevResult missing", plugins=t.metas)
+    t.lab.fail(verb, c, t.pod, 7, "Required prevResult missing", plugins=t.chained_plugins)
 
 
 def test_invalid_args_are_refused(t):
@@ -331,7 +331,7 @@ def test_check_succeeds_while_tcpdump_runs(t):
 @pytest.fixture
 def allow(t, tmp_path):
     """A directory whose tuning uses this allowlist."""
-    def make(text, of=t.metas):
+    def make(text, of=t.chained_plugins):
         folder = tmp_path / f"allow-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         (folder / "list").write_text(text)
@@ -384,7 +384,7 @@ def test_status_reports_an_unreadable_allowlist(t, tmp_path):
     folder.mkdir()
     script = folder / "tuning"
     script.write_text("#!/bin/sh\nexec unshare -m sh -c 'mount -t tmpfs none /etc && "
-                      f"mkdir -p /etc/cni/tuning/allowlist.conf && exec {t.metas}/tuning'\n")
+                      f"mkdir -p /etc/cni/tuning/allowlist.conf && exec {t.chained_plugins}/tuning'\n")
     script.chmod(0o755)
     t.fail("STATUS", 50, "read the allowlist of sysctls", version="1.1.0", by=folder)
     t.fail("ADD", 50, "read the allowlist of sysctls", by=folder)
@@ -393,7 +393,7 @@ def test_status_reports_an_unreadable_allowlist(t, tmp_path):
 def test_gc_retains_files_of_other_networks(t):
     t.ok("ADD", mtu=1400)
     c = {**t.conf("1.1.0"), "cni.dev/valid-attachments": []}
-    t.lab.ok("GC", c, t.pod, plugins=t.metas)
+    t.lab.ok("GC", c, t.pod, plugins=t.chained_plugins)
     assert "net1.json" in t.files()
 
 
@@ -416,7 +416,7 @@ def test_check_and_del_in_a_chain_with_macvlan_and_sbr(t):
     plugins = [{"type": "macvlan", "master": "rail0", "ipam": ipam},
                {"type": "tuning", "dataDir": str(t.data), "mtu": 4200, "sysctl": NOTIFY},
                {"type": "sbr"}]
-    t.lab.plugins = t.metas
+    t.lab.plugins = t.chained_plugins
     chain = t.lab.chain
     result = chain("ADD", plugins, pod)
     assert link(pod.ns, "net1")["mtu"] == 4200

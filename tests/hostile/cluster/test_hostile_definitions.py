@@ -77,7 +77,7 @@ def test_trust_is_decided_by_the_definitions_namespace(node_with_agent, volume):
     assert not (volume / "seen").exists()
 
 
-def test_definitions_that_tenants_use_today_still_work(node_with_agent):  # noqa: F811
+def test_common_definitions_of_tenants_are_admitted(node_with_agent):  # noqa: F811
     """Definitions of every kind that users have in their own namespaces, attached as before."""
     w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")

@@ -58,7 +58,7 @@ def test_controller_token_reads_no_other_secret(deployed, path):
 
 @pytest.mark.parametrize("body", [{"metadata": {"annotations": {"kubernetes.io/service-account.name": "unirail-agent"}}},
                                   {"type": "kubernetes.io/service-account-token"}])
-def test_own_secret_cannot_become_a_token(deployed, body):
+def test_secret_of_the_controller_cannot_become_a_token(deployed, body):
     """Neither by its annotation, since its type is immutable, nor by its type."""
     path = f"{CORE}/secrets/unirail-controller-token"
     deployed.request("PATCH", path, body, token=deployed.token("unirail", "unirail-controller"), type="application/merge-patch+json")

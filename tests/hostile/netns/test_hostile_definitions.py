@@ -203,7 +203,7 @@ def test_ipam_that_executes_its_caller_ends_with_an_error(lab):
     assert 8 <= calls.read_text().count(".") < 100 and link_names(pod.ns) == ["lo"]
 
 
-def test_untrusted_definitions_of_today_still_work(lab, agent):
+def test_common_untrusted_definitions_are_attached(lab, agent):
     """Definitions that the agent does not mark as trusted, as all existing ones."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},

@@ -15,7 +15,7 @@ def caches():
         os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "unirail")
 
 
-def test_libraries_without_a_network_fail_with_the_remedy(tmp_path):
+def test_build_of_libraries_without_a_network_names_the_remedy(tmp_path):
     """Downloads happen before anything is built."""
     p = run(["unshare", "-n", TOP / "vendor/build", "x86_64", "musl"], check=False,
             env={**os.environ, "UNIRAIL_CACHE": str(tmp_path)})

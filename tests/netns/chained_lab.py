@@ -6,17 +6,17 @@ import pathlib
 import pytest
 from lab import BINARY, REFERENCE, run
 
-META = ["tuning", "sbr", "loopback", "ifacer"]
+CHAINED = ["tuning", "sbr", "loopback", "ifacer"]
 
 
 @pytest.fixture
-def metas(tmp_path):
+def chained_plugins(tmp_path):
     """A directory with unirail's plugins; UNIRAIL_PLUGINS names another one, to check the tests."""
     if "UNIRAIL_PLUGINS" in os.environ:
         return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
-    folder = tmp_path / "metas"
+    folder = tmp_path / "chained_plugins"
     folder.mkdir()
-    for name in META + ["macvlan", "static", "coordinator"]:
+    for name in CHAINED + ["macvlan", "static", "coordinator"]:
         (folder / name).symlink_to(BINARY)
     return folder
 
@@ -37,4 +37,4 @@ def in_ns(ns, *command):
     return run(list(command), ns=ns).stdout.strip()
 
 
-__all__ = ["META", "REFERENCE", "conf", "in_ns", "metas", "prev"]
+__all__ = ["CHAINED", "REFERENCE", "conf", "in_ns", "chained_plugins", "prev"]

@@ -40,7 +40,7 @@ def shapes(lab, pod):
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
 def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab, v6):
     seen = []
-    for way in ("chain", "all-in-one"):
+    for way in ("chain", "unirail-cni"):
         lab = make_lab(rails=3, v6=v6)
         lab.rail_pools(v6=v6)
         nets = [lab.network(nic, "eth0" if i == 0 else f"net{i}", coordinator=CO,
@@ -64,7 +64,7 @@ def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab, v6):
     same(seen[0][1], seen[1][1], "the node")
 
 
-@pytest.mark.parametrize("maker", ["chain", "all-in-one"])
+@pytest.mark.parametrize("maker", ["chain", "unirail-cni"])
 def test_pods_are_deleted_by_the_other_form_of_configuration(lab, maker):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)

@@ -95,7 +95,7 @@ ls /run
 """ % BINARY
 
 
-def test_kept_demo_is_removed_by_clean():
+def test_demo_left_running_is_removed_by_clean():
     """In a private /run: every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     plan_file, rest = out.split("--- again\n")
@@ -143,7 +143,7 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/un
 """ % BINARY
 
 
-def test_demo_without_root_on_a_node_with_multus():
+def test_demo_runs_without_root_on_a_node_with_multus():
     """The commands of the README work without root, and need no directories of root."""
     p = run(["unshare", "-m", "sh", "-c", AS_OTHER_USER])
     assert p.stderr == "" and "nothing" in p.stdout
