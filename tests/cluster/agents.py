@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`unirail agent` as a process, the requests of a container runtime to it, and the objects that it needs."""
 import contextlib
-import http.client
 import json
 import pathlib
-import socket
 import time
 import uuid
 
 import yaml
 
-from cluster import wait
+from cluster import Cluster, wait
 from daemons import Daemon
+from lab import UnixConnection
 from report import wait_started
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
@@ -20,6 +19,14 @@ SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
+
+
+def cluster_with_crds():
+    """For a fixture: a cluster until its end."""
+    one = Cluster()
+    install_crds(one)
+    yield one
+    one.close()
 
 
 def install_crds(cluster, only=lambda name: True):
@@ -33,17 +40,6 @@ def install_crds(cluster, only=lambda name: True):
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         if only(crd["metadata"]["name"]):
             wait(lambda: cluster.request("GET", path)[0] == 200, f"the API server serves {path}")
-
-
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=60):
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.path))
 
 
 class Agent(Daemon):
@@ -68,7 +64,7 @@ class Agent(Daemon):
         return False
 
     def request(self, method, target, body=None, timeout=60):
-        c = Connection(self.socket, timeout)
+        c = UnixConnection(self.socket, timeout)
         try:
             headers = {} if body is None else {"Content-Type": "application/json"}
             c.request(method, target, None if body is None else json.dumps(body), headers)

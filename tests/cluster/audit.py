@@ -2,7 +2,6 @@
 """Compares the requests of an account of deploy/, from the API server's audit log, with the permissions in its manifest."""
 import json
 import pathlib
-import subprocess
 
 import yaml
 
@@ -10,13 +9,6 @@ import cluster as clusters
 from cluster import wait
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-
-
-def kubectl(cluster, *args):
-    r = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)],
-                       capture_output=True, text=True, timeout=120)
-    assert r.returncode == 0, r.stderr
-    return r.stdout
 
 
 class Audited:
@@ -40,8 +32,8 @@ class Audited:
 
     def apply(self):
         """Twice: the second time changes nothing."""
-        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", self.manifest)
-        again = kubectl(self.cluster, "apply", "-f", self.manifest)
+        self.cluster.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", self.manifest)
+        again = self.cluster.kubectl("apply", "-f", self.manifest)
         assert all(line.endswith(" unchanged") for line in again.splitlines()), again
 
     def config(self, path):

@@ -219,6 +219,17 @@ class Cluster:
                        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
                         "spec": {"expirationSeconds": 600}})["status"]["token"]
 
+    def run_kubectl(self, *args, text=None, timeout=120):
+        """The finished process, as admin."""
+        return subprocess.run([self.bin / "kubectl", "--kubeconfig", self.admin_config(), *map(str, args)], input=text,
+                              capture_output=True, text=True, timeout=timeout)
+
+    def kubectl(self, *args, check=True, **kw):
+        """The output, of a command that succeeds unless check is false."""
+        p = self.run_kubectl(*args, **kw)
+        assert not check or p.returncode == 0, (args, p.stdout, p.stderr)
+        return p.stdout
+
     # --- access for unirail ---
 
     def kubeconfig(self, path, user=None, cluster=None):

@@ -5,7 +5,7 @@ normal work."""
 import os
 
 from agents import BLOCKS, SPIDER
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import wait
 
 POLICIES = bool(os.environ.get("UNIRAIL_POLICIES"))
@@ -35,7 +35,7 @@ def agent_config(cluster, folder, node):
 
 def install(cluster):
     """Installs the agent's account, role and policies. The server needs no CRDs for it."""
-    kubectl(cluster, "apply", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "policies" / "agent.yaml")
+    cluster.kubectl("apply", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "policies" / "agent.yaml")
 
 
 def enforce(cluster):

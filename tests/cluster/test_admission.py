@@ -5,7 +5,6 @@ import ipaddress
 import itertools
 import json
 import pathlib
-import subprocess
 import time
 
 import pytest
@@ -77,11 +76,6 @@ def admitting(tmp_path_factory):
     one.close()
 
 
-def kubectl(cluster, *args, text=None):
-    return subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)], input=text,
-                          capture_output=True, text=True, timeout=120)
-
-
 def whole(kind, name, meta=None, spec=None):
     o = {"apiVersion": "k8s.cni.cncf.io/v1" if kind == "NetworkAttachmentDefinition" else VERSION, "kind": kind,
          "metadata": {**(meta or {}), "name": name}, "spec": spec or {}}
@@ -150,7 +144,7 @@ def prepare(cluster, kind, was):
     meta = dict(was.get("meta") or {})
     if was.get("going"):
         meta["finalizers"] = ["test/hold", *meta.get("finalizers", [])]
-    r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(whole(kind, "x", meta, was["spec"])))
+    r = cluster.run_kubectl("apply", "-f", "-", text=json.dumps(whole(kind, "x", meta, was["spec"])))
     assert r.returncode == 0, r.stderr
     if was.get("status"):
         cluster.ok("PATCH", f"{PATHS[kind]}/x/status", {"status": was["status"]}, type=MERGE)
@@ -192,12 +186,12 @@ def test_reviews_match_the_table(clean, kind, case):
         prepare(cluster, kind, was)
     known(cluster)
     if case.get("delete"):
-        r = kubectl(cluster, "delete", PATHS[kind].rsplit("/", 1)[1], "x", "--wait=false")
+        r = cluster.run_kubectl("delete", PATHS[kind].rsplit("/", 1)[1], "x", "--wait=false")
     else:
         o = whole(kind, "x", case.get("meta"), case.get("spec", (was or {}).get("spec")))
         if was and was.get("going") and "finalizers" not in o["metadata"]:
             o["metadata"]["finalizers"] = ["test/hold"]
-        r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
+        r = cluster.run_kubectl("apply", "-f", "-", text=json.dumps(o))
     check_message(case, r)
     if "becomes" in case:
         has(cluster.ok("GET", f"{PATHS[kind]}/x"), case["becomes"])
@@ -244,9 +238,9 @@ def test_stored_objects_can_be_applied_again(clean, team_trusted, kind, case):
     if case.get("trusted"):
         team_trusted(o)
     text = json.dumps(o)
-    assert kubectl(clean, "apply", "-f", "-", text=text).returncode == 0
+    assert clean.run_kubectl("apply", "-f", "-", text=text).returncode == 0
     version = clean.ok("GET", f"{PATHS[kind]}/x")["metadata"]["generation"]
-    r = kubectl(clean, "apply", "-f", "-", text=text)
+    r = clean.run_kubectl("apply", "-f", "-", text=text)
     assert r.returncode == 0 and "unchanged" in r.stdout, (r.stdout, r.stderr)
     assert clean.ok("GET", f"{PATHS[kind]}/x")["metadata"]["generation"] == version
 
@@ -362,7 +356,7 @@ def test_same_addresses_under_another_name_are_refused(clean):
 
 def test_dry_run_locks_no_range(clean):
     clean.ok("POST", PATHS["SpiderIPPool"], pool("real", "10.9.0.1", "10.9.0.9"))
-    r = kubectl(clean, "apply", "--dry-run=server", "-f", "-", text=json.dumps(pool("dry", "10.9.0.10", "10.9.0.19")))
+    r = clean.run_kubectl("apply", "--dry-run=server", "-f", "-", text=json.dumps(pool("dry", "10.9.0.10", "10.9.0.19")))
     assert r.returncode == 0, r.stderr
     clean.ok("POST", PATHS["SpiderIPPool"], pool("other", "10.9.0.10", "10.9.0.19"))
     names = claimed(clean)

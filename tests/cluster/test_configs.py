@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cluster import wait
-from test_webhooks import NETWORKS, SPIDER, cluster, kubectl, ns, registered, replica, start  # noqa: F401
+from test_webhooks import NETWORKS, SPIDER, cluster, ns, registered, replica, start  # noqa: F401
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs" / "cluster"
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/unirail/network-attachment-definitions"
@@ -23,12 +23,12 @@ def unirail(cluster):
 def applied(cluster, unirail, replica, request):
     registered(cluster, start(replica()).leads())
     path = CONFIGS / f"{request.param}.yaml"
-    r = kubectl(cluster, "apply", "-f", path)
+    r = cluster.run_kubectl("apply", "-f", path)
     assert r.returncode == 0, r.stderr
-    again = kubectl(cluster, "apply", "-f", path)
+    again = cluster.run_kubectl("apply", "-f", path)
     assert all(line.endswith(" unchanged") for line in again.stdout.splitlines()), again.stdout
     yield request.param
-    r = kubectl(cluster, "delete", "--timeout=60s", "-f", path)
+    r = cluster.run_kubectl("delete", "--timeout=60s", "-f", path)
     assert r.returncode == 0, r.stderr
 
 
@@ -55,7 +55,7 @@ def test_job_gets_its_rails(cluster, ns, applied, types, resource):
             {f"{rail}-node1", f"{rail}-node2"} if wanted == f"{rail}-*" else {wanted})
         assert ipam.get("match_master_subnet", False) == (applied == "roce-sriov")
     work = cluster.namespace(f"{ns}-work")
-    assert kubectl(cluster, "apply", "-n", work, "-f", CONFIGS / "job.yaml").returncode == 0
+    assert cluster.run_kubectl("apply", "-n", work, "-f", CONFIGS / "job.yaml").returncode == 0
     template = yaml.safe_load((CONFIGS / "job.yaml").read_text())["spec"]["template"]
     template["spec"]["automountServiceAccountToken"] = False  # no controller creates service accounts here
     template["metadata"]["name"] = "rails-0"

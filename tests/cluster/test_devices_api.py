@@ -5,7 +5,7 @@ import json
 import pytest
 
 import policies
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import wait
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -117,7 +117,7 @@ def test_resources_are_served_while_the_api_server_is_unavailable(mine, devices,
 
 def test_missing_permission_for_the_configmap_is_reported(mine, devices, registry, tmp_path):
     """The roles of deploy/ permit the names listed there, in namespaces with the role, and no others."""
-    kubectl(mine, "apply", "-f", DEPLOY / "agent.yaml")
+    mine.kubectl("apply", "-f", DEPLOY / "agent.yaml")
     config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
     config_map(mine, "unirail", "else", {"config.json": shared("b")})
     config_map(mine, "kube-system", "sriovdp-config", {"config.json": shared("c")})

@@ -13,7 +13,6 @@ from test_networks import RAILS as EIGHT
 from test_networks import agent, lab, link_names, mine, nodes, ping, pools, team, node_with_agent  # noqa: F401
 
 import cluster as clusters
-from audit import kubectl
 from cluster import BINARY, wait
 from whole import BRIDGE, RAILS, Whole
 
@@ -58,7 +57,7 @@ def names(cluster):
 
 def test_documented_deletion_leaves_objects_of_others(closing):
     one = closing(clusters.Cluster())
-    kubectl(one, "apply", "-f", TOP / "deploy/crds")
+    one.kubectl("apply", "-f", TOP / "deploy/crds")
     wait(lambda: one.request("GET", f"{SPIDER}/spiderippools")[0] == 200 and one.request(
         "GET", NADS.format("default"))[0] == 200, "the API server serves the kinds")
     others_objects(one)
@@ -66,19 +65,19 @@ def test_documented_deletion_leaves_objects_of_others(closing):
     install = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
     uninstall = [c for c in commands("deploy/README.md", "Uninstall") if c.endswith("-f deploy/")]
     assert len(install) == len(uninstall) == 1
-    kubectl(one, *paths(install[0])[1:])
+    one.kubectl(*paths(install[0])[1:])
     assert len(names(one)) > len(before) + 6
-    kubectl(one, *paths(uninstall[0])[1:], "--wait=false")  # no controller deletes namespaces here
+    one.kubectl(*paths(uninstall[0])[1:], "--wait=false")  # no controller deletes namespaces here
     wait(lambda: names(one) == before, "only the objects of others are left")
     are_there(one)
     # The DaemonSet that removes the files runs only on nodes with its label, and without a service account.
-    kubectl(one, "apply", "-f", TOP / "deploy/uninstall")
+    one.kubectl("apply", "-f", TOP / "deploy/uninstall")
     spec = one.ok("GET", "/apis/apps/v1/namespaces/unirail-uninstall/daemonsets/node")["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"unirail.io/uninstall": "yes"} and spec["automountServiceAccountToken"] is False
     first, = spec["initContainers"]
     assert first["args"][:2] == ["install", "--uninstall"] and first["securityContext"]["capabilities"] == {
         "drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
-    kubectl(one, "delete", "--wait=false", "-f", TOP / "deploy/uninstall")
+    one.kubectl("delete", "--wait=false", "-f", TOP / "deploy/uninstall")
     wait(lambda: names(one) == before, "only the objects of others are left")
 
 
@@ -98,7 +97,7 @@ def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
     assert apply.endswith("| kubectl apply -f -")
     assert {line.split()[-1] for line in shell(apply)} <= {"created", "unchanged"}  # two files have the namespace
     install, = [c for c in commands("deploy/README.md", "Install") if c.startswith("kubectl apply")]
-    again = kubectl(one, *paths(install)[1:]).splitlines()
+    again = one.kubectl(*paths(install)[1:]).splitlines()
     assert len(again) > 20 and all(line.endswith(" unchanged") for line in again), again
     # With values, into another namespace.
     shell(write)

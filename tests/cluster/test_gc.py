@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leftovers of deleted nodes and pods are released, and nothing that a pod may still use is released."""
 import json
-import signal
 import time
 
 import pytest
@@ -10,7 +9,6 @@ import cluster as clusters
 from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses, install_crds
 from cluster import wait
 from controllers import Controller
-from test_blocks import Fleet
 from test_coordinators import define
 from test_pool_status import ready, status
 

@@ -2,14 +2,15 @@
 """`unirail agent` with many concurrent requests."""
 import json
 
-from agents import MERGE, SPIDER, Connection, addresses, elapsed
+from agents import MERGE, SPIDER, addresses, elapsed
 from cluster import memory, wait
+from lab import UnixConnection
 
 
 def request_addresses(one, pod, pool):
     """A plan whose answer is read later."""
     meta = pod["metadata"]
-    c = Connection(one.socket, 120)
+    c = UnixConnection(one.socket, 120)
     c.request("POST", "/v1/unirail/pods/plan", json.dumps({
         "containerID": meta["uid"][:12], "netNamespace": "", "podNamespace": meta["namespace"], "podName": meta["name"],
         "podUID": meta["uid"], "rails": [{"ifName": "net1", "defaultIPv4IPPool": [pool]}]}),

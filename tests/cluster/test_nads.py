@@ -2,7 +2,6 @@
 """NetworkAttachmentDefinitions of SpiderMultusConfigs: every case of nads.yaml, applied by kubectl, and changes by users."""
 import json
 import pathlib
-import subprocess
 import time
 
 import pytest
@@ -38,10 +37,7 @@ class Lab:
         self.path, self.smcs = NADS.format(ns), f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
 
     def kubectl(self, *args, stdin=None):
-        r = subprocess.run([self.cluster.bin / "kubectl", "--kubeconfig", self.cluster.admin_config(), "-n", self.ns,
-                            *map(str, args)], capture_output=True, text=True, timeout=120, input=stdin)
-        assert r.returncode == 0, r.stderr
-        return r.stdout
+        return self.cluster.kubectl("-n", self.ns, *args, text=stdin)
 
     def apply(self, name, spec, **annotations):
         text = json.dumps({**SMC, "metadata": {"name": name, "annotations": annotations}, "spec": filled(spec)})

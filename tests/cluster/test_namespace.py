@@ -9,7 +9,6 @@ from test_first_cluster import TOP, commands
 
 import cluster as clusters
 from agents import SPIDER, Agent, Nodes
-from audit import kubectl
 from cluster import free_port, wait
 from controllers import Controller
 
@@ -21,7 +20,7 @@ NAMESPACED = ("serviceaccounts", "configmaps", "daemonsets", "deployments", "ser
 def installed(tmp_path_factory):
     one = clusters.Cluster()
     one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
-    kubectl(one, "apply", "-f", TOP / "deploy/crds", "-f", TOP / "deploy/crd.yaml")
+    one.kubectl("apply", "-f", TOP / "deploy/crds", "-f", TOP / "deploy/crd.yaml")
     loop, = commands("deploy/README.md", "Another namespace")
     env = {**os.environ, "KUBECONFIG": str(one.admin_config()), "PATH": f"{one.bin}:{os.environ['PATH']}"}
     r = subprocess.run(loop, shell=True, cwd=TOP, env=env, capture_output=True, text=True, timeout=120)
@@ -38,11 +37,11 @@ def account(cluster, name, folder):
 
 def test_all_objects_are_in_the_namespace(installed):
     assert installed.request("GET", "/api/v1/namespaces/unirail")[0] == 404
-    found = json.loads(kubectl(installed, "get", ",".join(NAMESPACED), "-A", "-o", "json"))["items"]
+    found = json.loads(installed.kubectl("get", ",".join(NAMESPACED), "-A", "-o", "json"))["items"]
     candidate = [o for o in found if o["metadata"]["name"].startswith("unirail")]
     assert {o["metadata"]["namespace"] for o in candidate if o["kind"] not in ("Role", "RoleBinding")} == {NS}
     assert {o["kind"] for o in candidate} == {"ServiceAccount", "ConfigMap", "DaemonSet", "Deployment", "Service", "Role", "RoleBinding"}
-    bound = json.loads(kubectl(installed, "get", "rolebindings,clusterrolebindings", "-A", "-o", "json"))["items"]
+    bound = json.loads(installed.kubectl("get", "rolebindings,clusterrolebindings", "-A", "-o", "json"))["items"]
     subjects = [s for o in bound if o["metadata"]["name"].startswith("unirail") for s in o["subjects"]]
     assert len(subjects) == 6 and {s["namespace"] for s in subjects} == {NS}
 

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-import cluster as clusters
 from agents import SPIDER
 from bundles import bundle
 from cluster import wait

@@ -4,7 +4,7 @@ import pytest
 
 import cluster as clusters
 from agents import CRD_PATH, SPIDER
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import wait
 from controllers import Controller
 from ownnet import OwnNet
@@ -24,7 +24,7 @@ def net():
 @pytest.fixture(scope="module")
 def own(net):
     one = clusters.Cluster()
-    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
+    one.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
     wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200,
          "the API server serves eight definitions")
     net.address(one.ok("GET", SERVICE)["spec"]["clusterIP"])

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 import cluster as clusters
-from agents import MERGE, SPIDER, Agent, Nodes, install_crds
+from agents import MERGE, SPIDER, Agent, Nodes, cluster_with_crds
 from cluster import wait
 from controllers import Controller
 
@@ -23,10 +23,7 @@ POOLS, SUBNETS = f"{SPIDER}/spiderippools", f"{SPIDER}/spidersubnets"
 
 @pytest.fixture(scope="module")
 def mine():
-    one = clusters.Cluster()
-    install_crds(one)
-    yield one
-    one.close()
+    yield from cluster_with_crds()
 
 
 class Place:

@@ -11,7 +11,7 @@ import pytest
 
 import cluster as clusters
 from agents import SPIDER, Agent, Nodes, addresses, install_crds
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import free_port, wait
 from controllers import Controller
 
@@ -55,7 +55,7 @@ def controller(cluster, closing, folder):
 def record(cluster, closing, tmp_path, out):
     """Pods on two nodes, with a borrowed and a retained address, a pool of a subnet, a network, the webhooks' certificate."""
     nodes = Nodes(cluster)
-    kubectl(cluster, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
+    cluster.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
     install_crds(cluster)
     for name in ("n1", "n2"):
         nodes.node(name)

@@ -5,7 +5,6 @@ import contextlib
 import json
 import socket
 import ssl
-import subprocess
 import threading
 import time
 
@@ -14,7 +13,7 @@ import yaml
 
 import cluster as clusters
 import faulty
-from agents import install_crds
+from agents import cluster_with_crds
 from cluster import free_port, wait
 from controllers import Controller
 from reviews import PATH, SPIDER, create, pool, send
@@ -32,10 +31,7 @@ INJECT = "cni.spidernet.io/rdma-resource-inject"
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster for this module: its webhooks would refuse the objects of other tests."""
-    one = clusters.Cluster()
-    install_crds(one)
-    yield one
-    one.close()
+    yield from cluster_with_crds()
 
 
 @pytest.fixture
@@ -109,21 +105,16 @@ def data(s, key):
     return base64.b64decode(s["data"][key]).decode()
 
 
-def kubectl(cluster, *args, text=None):
-    return subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), *map(str, args)], input=text,
-                          capture_output=True, text=True, timeout=120)
-
-
 def test_kubectl_apply_is_reviewed(cluster, replica, ns):
     registered(cluster, start(replica()).leads())
-    r = kubectl(cluster, "apply", "-f", "-", text=yaml.safe_dump(pool("a", "10.6.0.0/24")))
+    r = cluster.run_kubectl("apply", "-f", "-", text=yaml.safe_dump(pool("a", "10.6.0.0/24")))
     assert r.returncode == 0, r.stderr
     made = cluster.ok("GET", f"{SPIDER}/spiderippools/a")
     assert made["spec"]["ipVersion"] == 4
     assert made["metadata"]["labels"]["ipam.spidernet.io/ippool-cidr"] == "10-6-0-0-24"
-    again = kubectl(cluster, "apply", "-f", "-", text=yaml.safe_dump(pool("a", "10.6.0.0/24")))
+    again = cluster.run_kubectl("apply", "-f", "-", text=yaml.safe_dump(pool("a", "10.6.0.0/24")))
     assert again.stdout.endswith("unchanged\n"), again.stdout + again.stderr
-    bad = kubectl(cluster, "apply", "-f", "-", text=yaml.safe_dump(pool("b", "10.6.0.0/24", ips=["10.7.0.1"])))
+    bad = cluster.run_kubectl("apply", "-f", "-", text=yaml.safe_dump(pool("b", "10.6.0.0/24", ips=["10.7.0.1"])))
     assert bad.returncode == 1
     assert 'The SpiderIPPool "b" is invalid' in bad.stderr or "SpiderIPPool" in bad.stderr, bad.stderr
     assert "spec.ips" in bad.stderr and "10.7.0.1" in bad.stderr
@@ -197,7 +188,7 @@ def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
     o = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": work,
          "annotations": {INJECT: work, NETWORKS: "storage/nfs@nfs0, eth9"}},
          "spec": {"automountServiceAccountToken": False, "containers": [{"name": "c", "image": "i"}]}}
-    r = kubectl(cluster, "apply", "-f", "-", text=json.dumps(o))
+    r = cluster.run_kubectl("apply", "-f", "-", text=json.dumps(o))
     assert r.returncode == 0, r.stderr
     assert f"Warning: the pod's annotation '{NETWORKS}' (storage/nfs@nfs0, eth9) is replaced" in r.stderr
     stored = cluster.ok("GET", f"/api/v1/namespaces/{work}/pods/own")["metadata"]["annotations"][NETWORKS]
@@ -359,7 +350,7 @@ def test_definition_of_another_version_is_reported(cluster, replica):
     reference = json.loads(json.dumps(candidate))
     reference["spec"]["versions"][0]["name"] = "v9"
     install(reference)
-    wait(lambda: kubectl(cluster, "get", "--raw", f"{SPIDER}/spidercoordinators").returncode,
+    wait(lambda: cluster.run_kubectl("get", "--raw", f"{SPIDER}/spidercoordinators").returncode,
          "the API server no longer serves SpiderCoordinators")
     try:
         c = registered(cluster, start(replica()).leads())

@@ -7,7 +7,7 @@ import yaml
 
 from cluster import wait
 from managers import Manager
-from test_webhooks import INJECT, NETWORKS, SPIDER, cluster, config, create, kubectl, ns, registered, replica, start  # noqa: F401
+from test_webhooks import INJECT, NETWORKS, SPIDER, cluster, config, create, ns, registered, replica, start  # noqa: F401
 
 SUBNET = "ipam.spidernet.io/subnet"
 
@@ -33,12 +33,12 @@ def workload(kind, name, spec, replicas=None, **annotations):
 
 
 def apply(cluster, ns, o):
-    r = kubectl(cluster, "apply", "-n", ns, "-f", "-", text=yaml.safe_dump(o))
+    r = cluster.run_kubectl("apply", "-n", ns, "-f", "-", text=yaml.safe_dump(o))
     assert r.returncode == 0, r.stderr
 
 
 def scale(cluster, ns, what, n):
-    r = kubectl(cluster, "scale", "-n", ns, what, f"--replicas={n}")
+    r = cluster.run_kubectl("scale", "-n", ns, what, f"--replicas={n}")
     assert r.returncode == 0, r.stderr
 
 
@@ -83,7 +83,7 @@ def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, k
     template = cluster.ok("GET", path)["spec"]["template"]
     assert template["metadata"]["annotations"] == {INJECT: work}
     assert not template["spec"]["containers"][0].get("resources")
-    assert kubectl(cluster, "delete", "-n", work, f"{kind.lower()}/ai").returncode == 0
+    assert cluster.run_kubectl("delete", "-n", work, f"{kind.lower()}/ai").returncode == 0
     pods(cluster, work, "ai", 0)
 
 
@@ -128,5 +128,5 @@ def test_pools_follow_kubectl_scale(cluster, manager, replica, ns, kind, spec):
         return len(ips) == 1 and len(ips[0]) == 1 and "-" not in ips[0][0]
     pods(cluster, work, "ai", 1)
     wait(one, "the pool has one address")
-    assert kubectl(cluster, "delete", "-n", work, f"{kind.lower()}/ai").returncode == 0
+    assert cluster.run_kubectl("delete", "-n", work, f"{kind.lower()}/ai").returncode == 0
     wait(lambda: not made(cluster), "no pools are left", 60)

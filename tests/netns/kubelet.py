@@ -9,58 +9,11 @@ import threading
 import time
 
 import grpc
+from protobuf import all_of, field, parse, text, varint
 from report import wait
 
 PLUGIN = "/v1beta1.DevicePlugin/"
 REGISTRY = "/pluginregistration.Registration/"
-
-
-# --- protobuf, by hand ---
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def parse(message):
-    """[(number, int or bytes)]"""
-    def number(at):
-        value = shift = 0
-        while True:
-            value |= (message[at] & 127) << shift
-            shift += 7
-            at += 1
-            if message[at - 1] < 128:
-                return value, at
-
-    fields, at = [], 0
-    while at < len(message):
-        tag, at = number(at)
-        if tag & 7 == 0:
-            value, at = number(at)
-        else:
-            assert tag & 7 == 2
-            n, at = number(at)
-            value, at = message[at:at + n], at + n
-            assert len(value) == n
-        fields.append((tag >> 3, value))
-    return fields
-
-
-def all_of(message, number):
-    return [v for n, v in parse(message) if n == number]
-
-
-def text(message, number):
-    return (all_of(message, number) or [b""])[-1].decode()
 
 
 def decode_devices(message):

@@ -5,11 +5,13 @@ import contextlib
 import ctypes
 import difflib
 import errno
+import http.client
 import itertools
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import time
 
@@ -65,6 +67,19 @@ def ip_batch(ns, lines):
 def ip_json(ns, *args):
     out = run(["ip", "-n", ns, "-j", "-d", *args]).stdout
     return json.loads(out) if out.strip() else []
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP on a socket of this path."""
+
+    def __init__(self, path, timeout=20):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
 
 
 def sysctl(ns, key, value=None):

@@ -8,7 +8,8 @@ import socketserver
 import threading
 import time
 
-from test_ipam_serve import Connection, Server
+import pytest
+from test_ipam_serve import Server
 
 
 class Addresses(Server):
@@ -92,3 +93,11 @@ class PodAgent:
             self.addresses.stop()
 
     close = stop
+
+
+@pytest.fixture
+def agent(lab):
+    lab.rail_pools()
+    one = PodAgent(lab)
+    yield one
+    one.close()

@@ -16,22 +16,11 @@ import threading
 import time
 
 import pytest
-from lab import BINARY, ns_add, ns_del, ns_path, run
+from lab import BINARY, UnixConnection, ns_add, ns_del, ns_path, run
 from report import follow, wait, wait_started
 
 POOLS = "".join(f"[pool rail{i}]\nsubnet = 172.16.{i}.0/24\nips = 172.16.{i}.10-172.16.{i}.250\n"
                 f"gateway = 172.16.{i}.1\nrest = 0s\n" for i in range(1, 5))
-
-
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path, timeout=20):
-        super().__init__("localhost", timeout=timeout)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.path))
 
 
 class Server:
@@ -67,7 +56,7 @@ class Server:
         return status
 
     def request(self, method, target, body=None, **headers):
-        c = Connection(self.path)
+        c = UnixConnection(self.path)
         try:
             if body is not None:
                 headers["Content-Type"] = "application/json"
@@ -189,7 +178,7 @@ def test_errors_have_the_format_of_go_openapi(server):
         got, answer = server.request(method, target, body)
         assert (got, answer["code"]) == (status, code) and contains in answer["message"], (method, target, got, answer)
         assert set(answer) == {"code", "message"}
-    c = Connection(server.path)
+    c = UnixConnection(server.path)
     c.request("POST", "/v1/ipam/ip", "{}", plain)
     r = c.getresponse()
     assert r.status == 415 and json.loads(r.read())["code"] == 415
@@ -212,7 +201,7 @@ def test_get_request_may_have_a_body(server):
 
 def test_connection_is_reused_and_chunks_are_read(server):
     server.start()
-    c = Connection(server.path)
+    c = UnixConnection(server.path)
     for i in range(50):
         body = json.dumps(add_args(f"c{i}", defaultIPv4IPPool=["rail1"])).encode()
         # http.client sends an iterable in chunks

@@ -10,15 +10,7 @@ from lab import (REFERENCE, addresses, age, filled, has_address, link, link_name
                  small_disk, state)
 from report import wait
 from multus_lab import Multus
-from pod_agent import PodAgent
-
-
-@pytest.fixture
-def agent(lab):
-    lab.rail_pools()
-    one = PodAgent(lab)
-    yield one
-    one.close()
+from pod_agent import agent  # noqa: F401
 
 
 def conf(lab, server, type="multus", **more):

@@ -6,7 +6,7 @@ import json
 import pytest
 from lab import REFERENCE, link_names
 from multus_lab import Multus
-from pod_agent import PodAgent
+from pod_agent import agent  # noqa: F401
 
 from test_multus import conf, check_removed, leases, cache_entries, podnet, with_files
 
@@ -21,14 +21,6 @@ with open(os.path.join(%r, f"{command}-{conf['name']}-{os.environ['CNI_IFNAME']}
 if command == "ADD":
     print(json.dumps(conf["says"] if "says" in conf else conf["prevResult"]))
 """
-
-
-@pytest.fixture
-def agent(lab):
-    lab.rail_pools()
-    one = PodAgent(lab)
-    yield one
-    one.close()
 
 
 class Recorder:

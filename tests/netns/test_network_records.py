@@ -5,19 +5,11 @@ import json
 
 import pytest
 from lab import REFERENCE
-from pod_agent import PodAgent
+from pod_agent import agent  # noqa: F401
 
 from test_multus import conf, leases
 from test_multus_delegates import lose_cache_entries, rail_1_1, recorder, valid  # noqa: F401
 from test_whereabouts import held
-
-
-@pytest.fixture
-def agent(lab):
-    lab.rail_pools()
-    one = PodAgent(lab)
-    yield one
-    one.close()
 
 
 def folder(lab):

@@ -10,6 +10,7 @@ import struct
 import subprocess
 
 import pytest
+from protobuf import field, number, parse
 from report import follow
 
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
@@ -21,50 +22,6 @@ RAILS = {"version": 1, "rails": [
     {"ifname": f"net{i}", "device": f"mlx5_{i}", "port": 1, "gidIndex": 5, "gid": f"::ffff:172.16.{i}.20", "network": f"rail{i}",
      "containerID": "x"} for i in range(1, 9)]}
 HCAS = ",".join(f"mlx5_{i}:1" for i in range(1, 9))
-
-
-# --- protobuf ---
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def number(tag, n):
-    return varint(tag << 3) + varint(n) if n else b""
-
-
-def decode(data):
-    """[(number, value)]; value: int, or bytes."""
-    out, at = [], 0
-
-    def take():
-        nonlocal at
-        n = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            n |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return n
-    while at < len(data):
-        tag = take()
-        n = take()
-        if tag & 7 == 2:
-            out.append((tag >> 3, data[at:at + n]))
-            at += n
-        else:
-            out.append((tag >> 3, n))
-    return out
 
 
 def pod(uid="pod-1", **annotations):
@@ -122,10 +79,10 @@ class Runtime:
     def registered(self, status=b""):
         stream, kind, payload = self.receive(RUNTIME)
         assert kind == 1
-        request = dict(decode(payload))
+        request = dict(parse(payload))
         assert (request[1], request[2]) == (b"nri.pkg.api.v1alpha1.Runtime", b"RegisterPlugin")
         self.send(RUNTIME, stream, 2, status)
-        return dict(decode(request[3]))
+        return dict(parse(request[3]))
 
     def call(self, method, message, service=SERVICE):
         """The answer's message, or (code, text)."""
@@ -133,26 +90,26 @@ class Runtime:
         self.send(PLUGIN, stream, 1, field(1, service) + field(2, method) + field(3, message) + number(4, 2 * 10**9))
         answered, kind, payload = self.receive(PLUGIN)
         assert (answered, kind) == (stream, 2)
-        answer = dict(decode(payload))
-        status = dict(decode(answer.get(1, b"")))
-        return (status[1], status[2].decode()) if status.get(1) else answer.get(2, b"")
+        answer = dict(parse(payload))
+        status = dict(parse(answer.get(1, b"")))
+        return (status[1], status[2].parse()) if status.get(1) else answer.get(2, b"")
 
     def configure(self):
         self.registered()
         answer = self.call("Configure", field(2, "containerd") + field(3, "v2.0.0") + number(4, 5000) + number(5, 2000))
-        return dict(decode(answer))[1]
+        return dict(parse(answer))[1]
 
     def adjust(self, message):
         """(({variable: value}, [(limit type, hard, soft)]))"""
-        answer = dict(decode(self.call("CreateContainer", message)))
+        answer = dict(parse(self.call("CreateContainer", message)))
         env, limits = {}, []
-        for tag, value in decode(answer.get(1, b"")):
-            parts = dict(decode(value))
+        for tag, value in parse(answer.get(1, b"")):
+            parts = dict(parse(value))
             if tag == 4:
-                env[parts[1].decode()] = parts[2].decode()
+                env[parts[1].parse()] = parts[2].parse()
             else:
                 assert tag == 7, f"field {tag} of the container is touched"
-                limits.append((parts[1].decode(), parts[2], parts[3]))
+                limits.append((parts[1].parse(), parts[2], parts[3]))
         return env, limits
 
 
@@ -253,7 +210,7 @@ def test_invalid_uid_is_not_used_as_a_path(tmp_path, uid):
 
 def test_both_protocol_versions_and_unknown_methods(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, _):
-        assert dict(decode(runtime.call("Synchronize", field(1, pod()) + field(2, container(VERBS)) + number(3, 1)))) == {2: 1}
+        assert dict(parse(runtime.call("Synchronize", field(1, pod()) + field(2, container(VERBS)) + number(3, 1)))) == {2: 1}
         assert runtime.call("Synchronize", field(1, pod())) == b""
         for method in ("StateChange", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PostCreateContainer"):
             assert runtime.call(method, number(1, 1) + field(2, pod())) == b""

@@ -12,27 +12,12 @@ import threading
 
 import grpc
 import pytest
+from protobuf import field, number
 
 UNIRAIL = os.environ.get("UNIRAIL") or str(pathlib.Path(__file__).parents[2] / "build" / "unirail")
 
 
-# --- protobuf, by hand: the kubelet's messages, with fields that unirail skips ---
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def number(tag, n):
-    return varint(tag << 3) + varint(n) if n else b""  # proto3 leaves zero out
-
+# --- the kubelet's messages, with fields that unirail skips ---
 
 def devices(resource, ids, *nodes):
     body = field(1, resource.encode()) + b"".join(field(2, i.encode()) for i in ids)

@@ -16,9 +16,8 @@ import time
 import pytest
 from hostile import ANYBODY, MANY, ONE, crowd, held, honest
 
-import cluster as clusters
 import reviews
-from agents import install_crds
+from agents import cluster_with_crds
 from cluster import free_port, wait
 from controllers import Controller
 from h2_server import Pki
@@ -29,10 +28,7 @@ CONFIGS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations/unirail
 
 @pytest.fixture(scope="module")
 def cluster():
-    one = clusters.Cluster()
-    install_crds(one)
-    yield one
-    one.close()
+    yield from cluster_with_crds()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ Before the fix: any Secret, ConfigMap and Lease there, since RBAC does not limit
 kubernetes.io/service-account-token is a token without an expiry of any account there, also for another controller to read.
 """
 import pytest
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 
 import cluster as clusters
 
@@ -14,8 +14,8 @@ import cluster as clusters
 def deployed():
     one = clusters.Cluster()
     one.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kube-system"}})
-    kubectl(one, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
-    kubectl(one, "apply", "-f", DEPLOY)
+    one.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
+    one.kubectl("apply", "-f", DEPLOY)
     yield one
     one.close()
 

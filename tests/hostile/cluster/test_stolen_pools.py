@@ -5,7 +5,7 @@ Before the fix: it changed the spec of every pool.
 """
 import pytest
 from agents import MERGE, SPIDER, Nodes
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import free_port, wait
 from controllers import Controller
 
@@ -18,8 +18,8 @@ REFUSAL = "an agent's account may"
 @pytest.fixture(scope="module")
 def one():
     made = clusters.Cluster()
-    kubectl(made, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
-    kubectl(made, "apply", "-f", DEPLOY)
+    made.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
+    made.kubectl("apply", "-f", DEPLOY)
     yield made
     made.close()
 

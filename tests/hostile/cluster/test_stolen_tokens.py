@@ -9,7 +9,7 @@ import ssl
 
 import pytest
 from agents import BLOCKS, MERGE, SPIDER, Agent, Nodes, addresses
-from audit import DEPLOY, kubectl
+from audit import DEPLOY
 from cluster import free_port, wait
 from controllers import Controller
 from policies import bound_token
@@ -31,9 +31,9 @@ class ClusterWithPolicies:
 
     def __init__(self):
         self.cluster = clusters.Cluster()
-        kubectl(self.cluster, "apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
-        kubectl(self.cluster, "apply", "-f", DEPLOY)
-        kubectl(self.cluster, "apply", "-f", DEPLOY / "policies")
+        self.cluster.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml")
+        self.cluster.kubectl("apply", "-f", DEPLOY)
+        self.cluster.kubectl("apply", "-f", DEPLOY / "policies")
         self.nodes = Nodes(self.cluster)
         for name in NODES:
             self.nodes.node(name)

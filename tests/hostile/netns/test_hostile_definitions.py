@@ -10,18 +10,10 @@ import os
 
 import pytest
 from lab import REFERENCE, link_names
-from pod_agent import PodAgent
+from pod_agent import agent  # noqa: F401
 
 TRUST = "unirail.io/trusted-definitions=true"
 TENANT = {"trusted": False}
-
-
-@pytest.fixture
-def agent(lab):
-    lab.rail_pools()
-    one = PodAgent(lab)
-    yield one
-    one.close()
 
 
 @pytest.fixture
