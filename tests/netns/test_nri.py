@@ -92,7 +92,7 @@ class Runtime:
         assert (answered, kind) == (stream, 2)
         answer = dict(parse(payload))
         status = dict(parse(answer.get(1, b"")))
-        return (status[1], status[2].parse()) if status.get(1) else answer.get(2, b"")
+        return (status[1], status[2].decode()) if status.get(1) else answer.get(2, b"")
 
     def configure(self):
         self.registered()
@@ -106,10 +106,10 @@ class Runtime:
         for tag, value in parse(answer.get(1, b"")):
             parts = dict(parse(value))
             if tag == 4:
-                env[parts[1].parse()] = parts[2].parse()
+                env[parts[1].decode()] = parts[2].decode()
             else:
                 assert tag == 7, f"field {tag} of the container is touched"
-                limits.append((parts[1].parse(), parts[2], parts[3]))
+                limits.append((parts[1].decode(), parts[2], parts[3]))
         return env, limits
 
 
