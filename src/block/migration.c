@@ -52,8 +52,8 @@ static bool is_offer(const struct block_entry *x)
 }
 
 /* Reclaims a released address of a block of this node. */
-static enum migration_step take_back(const struct migration_facts *f, const struct block_entry *x,
-				     u128 index, struct block_op *op)
+static enum migration_step reclaim(const struct migration_facts *f, const struct block_entry *x,
+				   u128 index, struct block_op *op)
 {
 	fill(f, OP_RECLAIM, index, op);
 	op->ip = f->ip;
@@ -133,7 +133,7 @@ static enum migration_step by_block(const struct migration_facts *f, u128 index,
 	if (is_old_request(f))
 		return MIGRATION_REQUEST;
 	if (strcmp(o->node, f->table->node) == 0 && x && is_offer(x))
-		return take_back(f, x, index, op);
+		return reclaim(f, x, index, op);
 	if (x && block_entry_free_for(x, f->table->node))
 		return borrow(f, x, index, op);
 	if (x && strcmp(x->to, "?") == 0)
@@ -271,8 +271,8 @@ static int by_address(const void *a, const void *b)
 	return ip_cmp(a, b);
 }
 
-bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
-			 struct block_op *op)
+bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, size_t n,
+		       struct block_op *op)
 {
 	for (size_t i = 0; i < t->n_claims; i++) {
 		const struct block_claim *c = &t->claims[i];

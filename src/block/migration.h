@@ -148,8 +148,8 @@ bool migration_export(const struct block_table *t, const struct ipaddr *ip, cons
  * reclaim.
  */
 enum { MIGRATION_LEAVE_MS = 600 * 1000 };
-bool migration_take_back(const struct block_table *t, const struct ipaddr *leave, size_t n,
-			 struct block_op *op);
+bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, size_t n,
+		       struct block_op *op);
 /* Returns whether l is a retained lease of an address that was released to another node. The
  * caller then removes it (ipam_release_ip()); call this after each change of blocks. */
 bool migration_is_stale(const struct block_table *t, const struct lease *l);

@@ -494,8 +494,8 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
 /* Reclaims an address of a block of this node, unless another node borrowed it. */
-static void take_back(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		      const struct ipaddr *a)
+static void reclaim(struct planner *p, const struct block_claim *c, const struct block_object *o,
+		    const struct ipaddr *a)
 {
 	const struct block_entry *x = o ? block_entry_find(o, a) : NULL;
 	struct block_op *op;
@@ -562,7 +562,7 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 	o = block_object_find(t, name);
 	c = block_claim_find(t, name);
 	if (c)
-		take_back(p, c, o, a);
+		reclaim(p, c, o, a);
 	/* An object without a claim: another log of this node claimed the block. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;

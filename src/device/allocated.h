@@ -46,7 +46,7 @@ int allocated_checkpoint(struct allocated *a, struct span text, const char *uid,
 
 /*
  * The kubelet's allocations of all pods, requested once: from its socket below the root, or without
- * one from its checkpoint; without both no pod has devices. kubelet_ask() waits PODRES_TIMEOUT_MS
+ * one from its checkpoint; without both no pod has devices. kubelet_query() waits PODRES_TIMEOUT_MS
  * at most. A kubelet serves ten such requests at once and refuses more, so request many pods
  * together.
  */
@@ -55,7 +55,7 @@ struct kubelet {
 	struct buf checkpoint;
 	bool has_list;
 };
-int kubelet_ask(struct kubelet *k, const struct root *root, struct err *e);
+int kubelet_query(struct kubelet *k, const struct root *root, struct err *e);
 int kubelet_devices(const struct kubelet *k, const char *ns, const char *name, const char *uid,
 		    struct allocated *a, struct err *e);
 void kubelet_done(struct kubelet *k);

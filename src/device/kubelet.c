@@ -414,7 +414,7 @@ static int read_checkpoint(struct kubelet *k, const struct root *root, struct er
 	return 0;
 }
 
-int kubelet_ask(struct kubelet *k, const struct root *root, struct err *e)
+int kubelet_query(struct kubelet *k, const struct root *root, struct err *e)
 {
 	char path[PATH_BYTES];
 	int r;

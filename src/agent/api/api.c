@@ -246,7 +246,7 @@ static void run_one(struct api_call *c, struct ipam *store)
 }
 
 /* Attaches the pools: those read from the directory, or this node's part of the cluster's pools. */
-static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+static void attach_pools(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
 	if (a->conf.node_pools)
 		node_pools_take(a->conf.node_pools, p);
@@ -255,7 +255,7 @@ static void lend(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 		a->conf.callbacks.begin(a->conf.callbacks.arg, store);
 }
 
-static void take_back(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+static void detach_pools(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
 	if (a->conf.callbacks.batch)
 		a->conf.callbacks.batch(a->conf.callbacks.arg, store);
@@ -287,10 +287,10 @@ static void on_turn(void *arg)
 		return;
 	}
 	a->touched = false;
-	lend(a, store, &pools);
+	attach_pools(a, store, &pools);
 	while (a->first && now_mono_ms() < end)
 		run_one(dequeue(a), store);
-	take_back(a, store, &pools);
+	detach_pools(a, store, &pools);
 	ipam_close(store);
 	a->turn_end = loop_now_ms(a->conf.loop);
 	if (a->first)

@@ -167,24 +167,24 @@ static int by_address(const void *a, const void *b)
 
 size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at)
 {
-	size_t kept = 0;
+	size_t n_unique = 0;
 
 	*clear = true;
 	if (n > 1)
 		qsort(v, n, sizeof(*v), by_address);
 	for (size_t i = 0; i < n; i++) {
-		const struct adopt_claim *last = kept ? &v[kept - 1] : NULL;
+		const struct adopt_claim *last = n_unique ? &v[n_unique - 1] : NULL;
 
 		if (!last || !ip_eq(&last->ip, &v[i].ip)) {
-			v[kept++] = v[i];
+			v[n_unique++] = v[i];
 		} else if (last->pod != v[i].pod && (last->cached ? v[i].cached : !last->written)) {
-			v[kept] = v[i];
+			v[n_unique] = v[i];
 			*clear = false;
-			*at = kept - 1;
-			return kept + 1;
+			*at = n_unique - 1;
+			return n_unique + 1;
 		}
 	}
-	return kept;
+	return n_unique;
 }
 
 /* --- inventory --- */

@@ -380,17 +380,17 @@ void blocks_reservations_add(struct blocks_reservation **v, size_t *n, const str
 
 void blocks_reservations_merge(struct blocks_reservation *v, size_t *n)
 {
-	size_t kept = 0;
+	size_t n_unique = 0;
 
 	if (*n > 1)
 		qsort(v, *n, sizeof(*v), by_address);
 	for (size_t i = 0; i < *n; i++) {
-		kept -= kept > 0 && ip_eq(&v[kept - 1].ip, &v[i].ip);
-		v[kept] = v[i];
-		v[kept].seq = kept;
-		kept++;
+		n_unique -= n_unique > 0 && ip_eq(&v[n_unique - 1].ip, &v[i].ip);
+		v[n_unique] = v[i];
+		v[n_unique].seq = n_unique;
+		n_unique++;
 	}
-	*n = kept;
+	*n = n_unique;
 }
 
 static int by_ip(const void *a, const void *b)
@@ -402,12 +402,12 @@ size_t blocks_reserved(struct blocks *b)
 {
 	size_t n = b->n_reserved;
 
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	for (size_t i = 0; i < b->n_named; i++)
 		if (b->named[i].until_ms > blocks_now(b))
-			b->named[kept++] = b->named[i];
-	b->n_named = kept;
+			b->named[n_left++] = b->named[i];
+	b->n_named = n_left;
 	free(b->busy);
 	b->busy = xcalloc(n + b->n_named + 1, sizeof(*b->busy));
 	if (n)

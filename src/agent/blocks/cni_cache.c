@@ -57,7 +57,7 @@ struct ipam_types {
 	bool spiderpool, other;
 };
 
-static void note_type(struct ipam_types *t, const char *type)
+static void add_type(struct ipam_types *t, const char *type)
 {
 	if (!type || !*type)
 		return;
@@ -77,7 +77,7 @@ static void find_types(struct ipam_types *t, const struct json *v)
 
 	if (json_kind(v) != JSON_OBJECT && json_kind(v) != JSON_ARRAY)
 		return;
-	note_type(t, json_string(json_get_go(json_get_go(v, "ipam"), "type")));
+	add_type(t, json_string(json_get_go(json_get_go(v, "ipam"), "type")));
 	w = json_walk_start(v);
 	while ((member = json_walk_next(&w, &key)))
 		find_types(t, member);

@@ -107,7 +107,7 @@ struct blocks {
 	 * the blocks and entries of the deleted one, so a missing entry does not show that etcd was
 	 * restored. */
 	bool recreated;
-	bool pools_known, leases_known, trusted, other_alive, accounted;
+	bool pools_known, leases_known, trusted, other_alive, inventory_complete;
 	int64_t hold_until;    /* loop time, end of the freeze; 0: etcd was not restored */
 	bool observed_restore; /* see struct block_facts */
 	int64_t rescan_ms;     /* see struct block_facts; used while log.etcd_restored */

@@ -241,10 +241,10 @@ static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
  * allocation reduces the number; after EXPECTED_MS the prediction is dropped. */
 static uint32_t expected_of(struct blocks *b, struct blocks_pool *p, uint32_t taken)
 {
-	uint32_t came = taken > p->taken ? taken - p->taken : 0;
+	uint32_t allocated = taken > p->taken ? taken - p->taken : 0;
 
 	p->taken = taken;
-	p->expected -= came < p->expected ? came : p->expected;
+	p->expected -= allocated < p->expected ? allocated : p->expected;
 	if (blocks_now(b) - p->expected_ms >= EXPECTED_MS)
 		p->expected = 0;
 	return p->expected;
@@ -333,7 +333,7 @@ static struct block_facts facts_of(struct blocks *b, const struct block_need *ne
 		.hold = blocks_is_held(b),
 		.observed_restore = b->observed_restore,
 		.rescan_ms = b->log.etcd_restored ? b->rescan_ms : 0,
-		.alone = b->accounted && !b->other_alive,
+		.alone = b->inventory_complete && !b->other_alive,
 	};
 }
 

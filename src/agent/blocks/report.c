@@ -118,7 +118,7 @@ bool blocks_unadopted_alive(const struct blocks *b)
 
 void blocks_inventory_complete(struct blocks *b)
 {
-	b->accounted = true;
+	b->inventory_complete = true;
 	blocks_schedule(b, 0);
 }
 

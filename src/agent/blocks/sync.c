@@ -217,7 +217,7 @@ static void trust_borrowed(struct blocks *b, const struct block_borrowed *l)
 				   .node = xstrdup(""),
 				   .node_uid = xstrdup(""),
 				   .claim = xstrdup("")};
-	char ours[BLOCK_ENTRY_MAX];
+	char entry[BLOCK_ENTRY_MAX];
 
 	if (o) {
 		block_object_done(&new);
@@ -226,7 +226,7 @@ static void trust_borrowed(struct blocks *b, const struct block_borrowed *l)
 		o = block_object_find(&b->t, l->block);
 	}
 	VEC_PUSH(o->released, o->n_released) = (struct block_entry){
-		.ip = l->ip, .to = xstrdup(block_entry_local(b->node, l->token, ours))};
+		.ip = l->ip, .to = xstrdup(block_entry_local(b->node, l->token, entry))};
 }
 
 static void on_trust(void *arg)

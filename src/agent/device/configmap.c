@@ -104,14 +104,14 @@ static void choose(struct documents *d, const char *node)
 	const char *only = has_key(d, node)	       ? node
 			   : has_key(d, "config.json") ? "config.json"
 						       : NULL;
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	for (size_t i = 0; i < d->n; i++)
 		if (only ? !strcmp(d->v[i].key, only) : is_json(d->v[i].key))
-			d->v[kept++] = d->v[i];
+			d->v[n_left++] = d->v[i];
 		else
 			document_done(&d->v[i]);
-	d->n = kept;
+	d->n = n_left;
 }
 
 /* --- reports --- */

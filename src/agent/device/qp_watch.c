@@ -18,19 +18,19 @@
 #include "wire/http/grpc.h"
 
 enum {
-	HOLDERS_MAX = 4096, /* limit of containers with RDMA devices on a node */
+	CONTAINERS_MAX = 4096, /* limit of containers with RDMA devices on a node */
 	ROUND_MIN_MS = 1000,
 	ROUND_MAX_MS = 30 * 1000,
 	/* interval for a container without a queue pair, or with an unknown state */
 	AGAIN_MS = 60 * 1000,
-	ASK_MS = 5000,
+	REQUEST_MS = 5000,
 	INSPECT_MS = 30 * 1000,
 	OUT_MAX = 4 << 20,
 };
 
 enum phase { WAITS, LACKS, HAS };
 
-struct holder {
+struct rdma_container {
 	char *ns, *pod, *uid, *container;
 	/* container ID at the runtime; NULL: the start of the container is not known yet */
 	char *id;
@@ -45,10 +45,10 @@ struct holder {
 
 struct qp_watch {
 	struct qp_watch_conf conf;
-	struct holder *v; /* sorted by UID of the pod and name of the container */
+	struct rdma_container *v; /* sorted by UID of the pod and name of the container */
 	size_t n;
 	struct loop_alarm timer;
-	struct grpc_async *asking;
+	struct grpc_async *list_call;
 	struct kube_call *call;
 	char *ns, *pod; /* the Pod object requested by `call`; NULL: none */
 	struct child *child;
@@ -59,14 +59,14 @@ struct qp_watch {
 
 /* --- list of containers --- */
 
-static int compare(const struct holder *h, const char *uid, const char *container)
+static int compare(const struct rdma_container *h, const char *uid, const char *container)
 {
 	int r = strcmp(h->uid, uid);
 
 	return r ? r : strcmp(h->container, container);
 }
 
-static void holder_done(struct holder *h)
+static void rdma_container_done(struct rdma_container *h)
 {
 	free(h->ns);
 	free(h->pod);
@@ -79,7 +79,7 @@ static void holder_done(struct holder *h)
 
 static void on_device(void *arg, const char *device)
 {
-	struct holder *h = arg;
+	struct rdma_container *h = arg;
 
 	for (size_t i = 0; i < h->n_devices; i++)
 		if (strcmp(h->devices[i], device) == 0)
@@ -88,7 +88,7 @@ static void on_device(void *arg, const char *device)
 }
 
 static void read_devices(const struct qp_watch *w, const struct podres_container *c,
-			 struct holder *ret)
+			 struct rdma_container *ret)
 {
 	for (size_t i = 0; i < c->n_devices; i++) {
 		const struct podres_devices *d = &c->devices[i];
@@ -101,17 +101,17 @@ static void read_devices(const struct qp_watch *w, const struct podres_container
 	}
 }
 
-static void put(struct qp_watch *w, struct holder *new, int64_t now_ms)
+static void put(struct qp_watch *w, struct rdma_container *new, int64_t now_ms)
 {
 	size_t at = LOWER_BOUND(i, w->n, compare(&w->v[i], new->uid, new->container) < 0);
 
 	if (at < w->n && compare(&w->v[at], new->uid, new->container) == 0) {
 		w->v[at].is_listed = true;
-		holder_done(new);
+		rdma_container_done(new);
 		return;
 	}
-	if (w->n == HOLDERS_MAX) {
-		holder_done(new);
+	if (w->n == CONTAINERS_MAX) {
+		rdma_container_done(new);
 		return;
 	}
 	new->is_listed = true;
@@ -123,14 +123,14 @@ static void put(struct qp_watch *w, struct holder *new, int64_t now_ms)
 
 static void forget_unlisted(struct qp_watch *w)
 {
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	for (size_t i = 0; i < w->n; i++)
 		if (w->v[i].is_listed)
-			w->v[kept++] = w->v[i];
+			w->v[n_left++] = w->v[i];
 		else
-			holder_done(&w->v[i]);
-	w->n = kept;
+			rdma_container_done(&w->v[i]);
+	w->n = n_left;
 	for (size_t i = 0; i < w->n; i++)
 		w->v[i].is_alone = !(i && strcmp(w->v[i - 1].uid, w->v[i].uid) == 0) &&
 				   !(i + 1 < w->n && strcmp(w->v[i + 1].uid, w->v[i].uid) == 0);
@@ -145,11 +145,11 @@ void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t n
 		const char *uid = w->conf.uid(w->conf.arg, p->ns, p->name);
 
 		for (size_t k = 0; uid && *uid && k < p->n_containers; k++) {
-			struct holder h = {0};
+			struct rdma_container h = {0};
 
 			read_devices(w, &p->containers[k], &h);
 			if (!h.n_devices) {
-				holder_done(&h);
+				rdma_container_done(&h);
 				continue;
 			}
 			h.ns = xstrdup(p->ns);
@@ -167,7 +167,7 @@ void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t n
 bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns, const char **pod)
 {
 	for (size_t i = 0; i < w->n; i++) {
-		const struct holder *h = &w->v[i];
+		const struct rdma_container *h = &w->v[i];
 
 		if (h->phase != WAITS || h->id || h->next_ms > now_ms)
 			continue;
@@ -196,7 +196,7 @@ static const struct json *status_of(const struct json *pod, const char *containe
 	return NULL;
 }
 
-static void take_status(struct qp_watch *w, struct holder *h, const struct json *pod,
+static void take_status(struct qp_watch *w, struct rdma_container *h, const struct json *pod,
 			int64_t now_ms, int64_t wall_ms)
 {
 	const struct json *status = status_of(pod, h->container);
@@ -222,7 +222,7 @@ void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 		       const struct json *object, int64_t now_ms, int64_t wall_ms)
 {
 	for (size_t i = 0; i < w->n; i++) {
-		struct holder *h = &w->v[i];
+		struct rdma_container *h = &w->v[i];
 
 		if (h->phase != WAITS || h->id || strcmp(h->ns, ns) || strcmp(h->pod, pod))
 			continue;
@@ -235,7 +235,7 @@ void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 
 /* --- queue pairs --- */
 
-static bool is_due(const struct holder *h, int64_t now_ms)
+static bool is_due(const struct rdma_container *h, int64_t now_ms)
 {
 	return h->phase != HAS && h->id && h->next_ms <= now_ms;
 }
@@ -247,7 +247,7 @@ void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, si
 	*n = 0;
 	w->n_due = 0;
 	for (size_t i = 0; i < w->n; i++) {
-		const struct holder *h = &w->v[i];
+		const struct rdma_container *h = &w->v[i];
 
 		if (!is_due(h, now_ms))
 			continue;
@@ -264,7 +264,7 @@ void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, si
 	*ret = v;
 }
 
-static void report(const struct qp_watch *w, const struct holder *h, bool is_warning,
+static void report(const struct qp_watch *w, const struct rdma_container *h, bool is_warning,
 		   const char *reason, const char *text)
 {
 	if (is_warning)
@@ -284,8 +284,8 @@ static void warn(struct qp_watch *w, const char *text)
 	log_warn("cannot inspect queue pairs of containers", LOG_S("error", text));
 }
 
-static void found(struct qp_watch *w, struct holder *h, enum qp_state state, const char *reason,
-		  int64_t now_ms)
+static void found(struct qp_watch *w, struct rdma_container *h, enum qp_state state,
+		  const char *reason, int64_t now_ms)
 {
 	auto_free char *text = NULL;
 
@@ -351,7 +351,7 @@ static void take_line(struct qp_watch *w, struct span line, int64_t now_ms)
 	uint64_t i, s;
 
 	if (!span_cut(&line, ' ', &index) || !span_cut(&line, ' ', &state) ||
-	    num_u64(index, 0, HOLDERS_MAX, &i) < 0 || num_u64(state, 0, QP_NONE, &s) < 0)
+	    num_u64(index, 0, CONTAINERS_MAX, &i) < 0 || num_u64(state, 0, QP_NONE, &s) < 0)
 		return;
 	reason = line.p ? span_dup(line) : xstrdup("");
 	qp_watch_take(w, (size_t)i, (enum qp_state)s, reason, now_ms);
@@ -359,7 +359,7 @@ static void take_line(struct qp_watch *w, struct span line, int64_t now_ms)
 
 /* --- timers: devices from the kubelet, start times from the API server, queue pairs from the kernel --- */
 
-static void ask(void *arg);
+static void list_pods(void *arg);
 
 static void next_round(struct qp_watch *w)
 {
@@ -462,7 +462,7 @@ static void on_pods(void *arg, struct span reply, const struct err *reason)
 	auto_podres struct podres_list list = {0};
 	struct err e = ERR_INIT;
 
-	w->asking = NULL;
+	w->list_call = NULL;
 	if (reason) {
 		warn(w, reason->text);
 		next_round(w);
@@ -475,14 +475,14 @@ static void on_pods(void *arg, struct span reply, const struct err *reason)
 	read_starts(w);
 }
 
-static void ask(void *arg)
+static void list_pods(void *arg)
 {
 	struct qp_watch *w = arg;
 	const struct grpc_call call = {
-		.socket = w->conf.podres, .method = PODRES_LIST, .timeout_ms = ASK_MS};
+		.socket = w->conf.podres, .method = PODRES_LIST, .timeout_ms = REQUEST_MS};
 	struct err e = ERR_INIT;
 
-	if (grpc_start(kube_loop(w->conf.kube), &call, on_pods, w, &w->asking, &e) < 0) {
+	if (grpc_start(kube_loop(w->conf.kube), &call, on_pods, w, &w->list_call, &e) < 0) {
 		warn(w, e.text);
 		next_round(w);
 	}
@@ -494,7 +494,7 @@ struct qp_watch *qp_watch_new(const struct qp_watch_conf *conf)
 
 	w->conf = *conf;
 	if (conf->kube) {
-		w->timer = LOOP_ALARM(kube_loop(conf->kube), ask, w);
+		w->timer = LOOP_ALARM(kube_loop(conf->kube), list_pods, w);
 		next_round(w);
 	}
 	return w;
@@ -504,12 +504,12 @@ void qp_watch_free(struct qp_watch *w)
 {
 	if (!w)
 		return;
-	grpc_cancel(w->asking);
+	grpc_cancel(w->list_call);
 	kube_cancel(w->call);
 	child_cancel(w->child);
 	loop_alarm_cancel(&w->timer);
 	for (size_t i = 0; i < w->n; i++)
-		holder_done(&w->v[i]);
+		rdma_container_done(&w->v[i]);
 	free(w->v);
 	free(w->due);
 	free(w->ns);

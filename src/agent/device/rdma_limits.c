@@ -15,13 +15,13 @@ enum {
 	/* time after an Allocate within which the kubelet lists the pod and creates its control group */
 	NEW_MS = 10 * 1000,
 	GRACE_MS = 30 * 1000, /* a failure is reported if it lasts longer */
-	ASK_MS = 5000,
+	REQUEST_MS = 5000,
 };
 
 struct rdma_limits {
 	struct rdma_limits_conf conf;
 	struct loop_alarm timer;
-	struct grpc_async *asking;
+	struct grpc_async *list_call;
 	int64_t allocated_ms; /* loop time of the last Allocate */
 	char *failure;	      /* first failure of the last round; NULL: all limits are set */
 	int64_t failing_ms;   /* loop time since which `failure` has been the first failure */
@@ -67,7 +67,7 @@ void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres
 			struct rdma_limit **ret, size_t *n)
 {
 	struct found f = {.conf = conf};
-	size_t kept = 0;
+	size_t n_merged = 0;
 
 	for (size_t i = 0; i < list->n_pods; i++) {
 		const struct podres_pod *p = &list->pods[i];
@@ -89,17 +89,17 @@ void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres
 	if (f.n)
 		qsort(f.v, f.n, sizeof(*f.v), by_pod_and_device);
 	for (size_t i = 0; i < f.n; i++) {
-		if (kept && by_pod_and_device(&f.v[kept - 1], &f.v[i]) == 0) {
-			struct cgroup_rdma *sum = &f.v[kept - 1].limit;
+		if (n_merged && by_pod_and_device(&f.v[n_merged - 1], &f.v[i]) == 0) {
+			struct cgroup_rdma *sum = &f.v[n_merged - 1].limit;
 
 			sum->handles = add(sum->handles, conf->per_id.handles);
 			sum->objects = add(sum->objects, conf->per_id.objects);
 			continue;
 		}
-		f.v[kept++] = f.v[i];
+		f.v[n_merged++] = f.v[i];
 	}
 	*ret = f.v;
-	*n = kept;
+	*n = n_merged;
 }
 
 /* --- act --- */
@@ -198,7 +198,7 @@ static void on_pods(void *arg, struct span reply, const struct err *reason)
 	struct err e = ERR_INIT;
 	size_t failed = 1;
 
-	l->asking = NULL;
+	l->list_call = NULL;
 	if (reason)
 		e = *reason;
 	else if (podres_decode(reply, &list, &e) >= 0)
@@ -206,14 +206,14 @@ static void on_pods(void *arg, struct span reply, const struct err *reason)
 	judge(l, failed, &e);
 }
 
-static void ask(void *arg)
+static void list_pods(void *arg)
 {
 	struct rdma_limits *l = arg;
 	const struct grpc_call call = {
-		.socket = l->conf.podres, .method = PODRES_LIST, .timeout_ms = ASK_MS};
+		.socket = l->conf.podres, .method = PODRES_LIST, .timeout_ms = REQUEST_MS};
 	struct err e = ERR_INIT;
 
-	if (!l->asking && grpc_start(l->conf.loop, &call, on_pods, l, &l->asking, &e) < 0)
+	if (!l->list_call && grpc_start(l->conf.loop, &call, on_pods, l, &l->list_call, &e) < 0)
 		judge(l, 1, &e);
 }
 
@@ -222,7 +222,7 @@ void rdma_limits_allocated(struct rdma_limits *l)
 	if (!l)
 		return;
 	l->allocated_ms = loop_now_ms(l->conf.loop);
-	if (!l->asking)
+	if (!l->list_call)
 		loop_alarm_set(&l->timer, RETRY_MS);
 }
 
@@ -231,7 +231,7 @@ struct rdma_limits *rdma_limits_new(const struct rdma_limits_conf *conf)
 	struct rdma_limits *l = xcalloc(1, sizeof(*l));
 
 	l->conf = *conf;
-	l->timer = LOOP_ALARM(conf->loop, ask, l);
+	l->timer = LOOP_ALARM(conf->loop, list_pods, l);
 	l->allocated_ms = loop_now_ms(conf->loop) - NEW_MS;
 	loop_alarm_set(&l->timer, 0);
 	return l;
@@ -241,7 +241,7 @@ void rdma_limits_free(struct rdma_limits *l)
 {
 	if (!l)
 		return;
-	grpc_cancel(l->asking);
+	grpc_cancel(l->list_call);
 	loop_alarm_cancel(&l->timer);
 	free(l->failure);
 	free(l);

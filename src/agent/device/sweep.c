@@ -199,7 +199,7 @@ bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 static bool forget(struct device_sweep *s, const struct json *capacity, int64_t now_ms)
 {
 	bool was_remembered = false;
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct known *k = &s->v[i];
@@ -208,13 +208,13 @@ static bool forget(struct device_sweep *s, const struct json *capacity, int64_t 
 		int64_t from = removable_ms(s, k);
 
 		if (is_zero || from > now_ms || now_ms - from < FORGET_MS) {
-			s->v[kept++] = *k;
+			s->v[n_left++] = *k;
 			continue;
 		}
 		was_remembered |= k->remembered;
 		free(k->name);
 	}
-	s->n = kept;
+	s->n = n_left;
 	return was_remembered;
 }
 
@@ -270,17 +270,17 @@ static void report(const struct device_sweep *s, const char *name)
 
 void device_sweep_done(struct device_sweep *s)
 {
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		if (!s->v[i].planned) {
-			s->v[kept++] = s->v[i];
+			s->v[n_left++] = s->v[i];
 			continue;
 		}
 		report(s, s->v[i].name);
 		free(s->v[i].name);
 	}
-	s->n = kept;
+	s->n = n_left;
 	save(s);
 }
 

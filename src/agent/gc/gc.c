@@ -101,7 +101,7 @@ static void suspect(struct gc *g, const struct lease *l)
  * once. */
 static void clear(struct gc *g)
 {
-	size_t kept = 0;
+	size_t n_left = 0;
 
 	if (g->n > 1)
 		qsort(g->v, g->n, sizeof(*g->v), by_container);
@@ -109,12 +109,12 @@ static void clear(struct gc *g)
 		struct suspect *s = g->v[i];
 
 		s->is_new = false;
-		if (s->seen && !(kept && strcmp(g->v[kept - 1]->container, s->container) == 0))
-			g->v[kept++] = s;
+		if (s->seen && !(n_left && strcmp(g->v[n_left - 1]->container, s->container) == 0))
+			g->v[n_left++] = s;
 		else
 			suspect_free(s);
 	}
-	g->n = g->n_sorted = kept;
+	g->n = g->n_sorted = n_left;
 }
 
 static void drop_all(struct gc *g)

@@ -677,7 +677,7 @@ static int by_address(const void *a, const void *b)
  * Reclaims exported addresses that no node imported within MIGRATION_LEAVE_MS and that no node
  * requests.
  */
-static void take_back(struct migration *h, struct blocks *b)
+static void reclaim(struct migration *h, struct blocks *b)
 {
 	struct ipaddr *leave = NULL;
 	struct block_op op;
@@ -694,7 +694,7 @@ static void take_back(struct migration *h, struct blocks *b)
 			VEC_PUSH(leave, n) = h->given[i].ip;
 	if (n > 1)
 		qsort(leave, n, sizeof(*leave), by_address);
-	if (migration_take_back(blocks_table(b), leave, n, &op))
+	if (migration_reclaim(blocks_table(b), leave, n, &op))
 		blocks_request(b, &op, on_exported, h);
 	free(leave);
 }
@@ -710,5 +710,5 @@ void migration_batch(struct migration *h, struct ipam *store, bool whole)
 		answer(h, kube_informer_at(h->informer, i), b, ipam_leases(store));
 	migration_scan(h, blocks_table(b));
 	if (kube_informer_synced(h->informer))
-		take_back(h, b);
+		reclaim(h, b);
 }

@@ -34,7 +34,7 @@ struct nets_request {
 	int64_t sync_end;
 	uint64_t seq;
 	enum {
-		ASK_NO_DEVICES,
+		LOOKUP_NONE,
 		LOOKUP_WAITS,
 		LOOKUP_RUNS
 	} devices; /* LOOKUP_RUNS: the query in flight includes this request */
@@ -145,7 +145,7 @@ static int find_devices(void *arg)
 	auto_kubelet struct kubelet k = {0};
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
-	int r = kubelet_ask(&k, n->conf.root, &e);
+	int r = kubelet_query(&k, n->conf.root, &e);
 
 	buf_init(&b, DEVICES_MAX);
 	if (r < 0)
@@ -190,7 +190,7 @@ static int take_devices(struct nets_request *a, int status, struct span out,
 	return 0;
 }
 
-static void ask_kubelet(struct nets *n);
+static void query_kubelet(struct nets *n);
 
 static void end_devices(struct nets_request *a, int status, struct span out,
 			const struct err *cause)
@@ -218,12 +218,12 @@ static void on_devices(void *arg, int status, struct span out, const struct err 
 		if (a->devices == LOOKUP_RUNS)
 			end_devices(a, status, out, cause);
 	}
-	ask_kubelet(n);
+	query_kubelet(n);
 }
 
 /* Queries the kubelet for all waiting requests; requests that arrive later are part of the next
  * query. */
-static void ask_kubelet(struct nets *n)
+static void query_kubelet(struct nets *n)
 {
 	const struct child_conf c = {
 		.run = find_devices, .run_arg = n, .timeout_ms = DEVICES_MS, .max = DEVICES_MAX};
@@ -325,7 +325,7 @@ static void on_pod(struct nets_request *a)
 	}
 	if (net_plan_wants_devices(&a->plan)) {
 		a->devices = LOOKUP_WAITS;
-		ask_kubelet(a->nets);
+		query_kubelet(a->nets);
 		return;
 	}
 	net_plan_devices(&a->plan, &none);

@@ -43,15 +43,15 @@ static void add_finalizer(struct json_tree *object)
 void admit_drop_finalizer(struct json_tree *object)
 {
 	struct json_tree *meta = json_tree_member(object, "metadata");
-	struct json_tree *list = json_tree_member(meta, "finalizers"), *kept;
+	struct json_tree *list = json_tree_member(meta, "finalizers"), *remaining;
 
 	if (!list || is_new_finalizer(list))
 		return;
-	kept = json_tree_new(JSON_ARRAY);
+	remaining = json_tree_new(JSON_ARRAY);
 	for (struct json_tree *f = json_tree_first(list); f; f = json_tree_next(f))
 		if (json_tree_text(f) && strcmp(json_tree_text(f), SPIDERPOOL_FINALIZER) != 0)
-			json_tree_push_text(kept, json_tree_text(f));
-	json_tree_put(meta, "finalizers", kept);
+			json_tree_push_text(remaining, json_tree_text(f));
+	json_tree_put(meta, "finalizers", remaining);
 }
 
 static void put_label(struct json_tree *object, const char *key, const char *value)

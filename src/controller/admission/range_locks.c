@@ -161,7 +161,7 @@ static void unsettled(struct claim *m)
 }
 
 /* Returns whether the existing object is the one that was claimed. */
-static bool is_settled(const struct range_locks_entry *c, const struct json *other)
+static bool is_claimed_object(const struct range_locks_entry *c, const struct json *other)
 {
 	char claimed[DIGEST_HEX], is[DIGEST_HEX];
 
@@ -188,7 +188,7 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 		end(m, &cause);
 		return;
 	}
-	if (!other || !is_settled(&m->list.v[m->at], other)) {
+	if (!other || !is_claimed_object(&m->list.v[m->at], other)) {
 		unsettled(m);
 		return;
 	}
@@ -230,7 +230,7 @@ static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 			? m->q.known(m->q.arg, json_string(json_get(claim, "kind")), name_of(claim))
 			: NULL;
 
-	return o && is_settled(c, o);
+	return o && is_claimed_object(c, o);
 }
 
 /* Returns whether the watch has shown the deletion of the object; uid may be NULL. */

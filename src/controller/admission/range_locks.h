@@ -14,7 +14,7 @@
  *
  * A claim is short, however large its object is: of a pool it has the first and the last address,
  * of a SpiderSubnet no addresses. So it may conflict unnecessarily, but never misses a conflict.
- * Its digest tells whether the existing object is the one that was claimed.
+ * Its digest shows whether the existing object is the one that was claimed.
  *
  * When a claim conflicts with another object, a GET of the claimed object decides. While that
  * object does not exist (its request is in flight, or was denied by another webhook), the decision

@@ -267,7 +267,7 @@ void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object,
 
 /* --- large objects --- */
 
-enum { PART_MAX = 8 << 10, NOTES_MAX = 64 << 10 };
+enum { PART_MAX = 8 << 10, ANNOTATIONS_MAX = 64 << 10 };
 
 static bool is_short(const struct json *v, size_t max)
 {
@@ -320,7 +320,7 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 	jo_obj(&o);
 	put_short(&o, meta, names);
 	jo_key(&o, "annotations");
-	if (kind == CLUSTER_CACHE_NAMESPACES && is_short(annotations, NOTES_MAX)) {
+	if (kind == CLUSTER_CACHE_NAMESPACES && is_short(annotations, ANNOTATIONS_MAX)) {
 		put_annotations(&o, annotations, true);
 	} else {
 		jo_obj(&o);

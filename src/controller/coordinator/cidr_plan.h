@@ -19,7 +19,7 @@
  * --service-cluster-ip-range.
  *
  * A cluster without any source for a part (no kubeadm, hidden control plane) is Synced
- * nevertheless: the list is empty and the reason tells which setting to use. Spiderpool's
+ * nevertheless: the list is empty and the reason names the setting to use. Spiderpool's
  * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if a
  * source selected by name does not exist or cannot be read.
  */

@@ -11,10 +11,10 @@
 #include "kube/kinds.h"
 
 /*
- * FRESH_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
+ * DELETED_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
  * validity of a failure. REQUIRED_MS: an entry unused for so long is dropped.
  */
-enum { UNDER_WAY_MAX = 4, FRESH_MS = 15 * 1000, FAILED_MS = 30 * 1000, REQUIRED_MS = 120 * 1000 };
+enum { UNDER_WAY_MAX = 4, DELETED_MS = 15 * 1000, FAILED_MS = 30 * 1000, REQUIRED_MS = 120 * 1000 };
 
 static void next(struct liveness *a);
 
@@ -98,7 +98,7 @@ static void answer(struct liveness_question *q, enum liveness_answer r)
 
 	q->answer = r;
 	q->requested = false;
-	q->until = now(a) + (r == LIVENESS_DELETED ? FRESH_MS
+	q->until = now(a) + (r == LIVENESS_DELETED ? DELETED_MS
 			     : r == LIVENESS_THERE ? a->conf.again_ms
 						   : FAILED_MS);
 	if (r == LIVENESS_THERE)

@@ -13,7 +13,7 @@
  * A node renews its blocks as soon as its agent runs. With the default grace period this waits ten
  * minutes.
  */
-enum { ANEW_GRACES = 10 };
+enum { RECREATED_GRACES = 10 };
 
 /* --- state --- */
 
@@ -54,7 +54,7 @@ static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 	}
 	if (!b->since)
 		b->since = cluster_gc_now(g);
-	return cluster_gc_now(g) - b->since >= ANEW_GRACES * g->conf.grace_ms &&
+	return cluster_gc_now(g) - b->since >= RECREATED_GRACES * g->conf.grace_ms &&
 	       !is_used(g, b->o.node, &b->o.net);
 }
 

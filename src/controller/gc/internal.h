@@ -46,7 +46,7 @@ struct liveness {
  * All annotations of an object together are limited to 256 KiB; some of it is left to other
  * writers.
  */
-enum { COUNTS_NOTE_MAX = 200 << 10 };
+enum { COUNTS_ANNOTATION_MAX = 200 << 10 };
 
 struct pool_status_pool {
 	struct pool_status *c;

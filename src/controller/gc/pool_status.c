@@ -507,7 +507,7 @@ static void act_on_first(struct pool_status_pool *p, const struct json *object)
 
 	if (read_old(p, p->got, &o) < 0)
 		return;
-	if (strlen(p->got) > COUNTS_NOTE_MAX) {
+	if (strlen(p->got) > COUNTS_ANNOTATION_MAX) {
 		act_on_many(p, object, &o);
 		return;
 	}

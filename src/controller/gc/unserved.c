@@ -172,7 +172,7 @@ static struct unserved_network *list_networks(const struct kube_cache *c, size_t
 static const char **list_resources(const struct kube_cache *c, size_t *n)
 {
 	const char **v = NULL;
-	size_t kept = 1;
+	size_t n_unique = 1;
 
 	*n = 0;
 	for (size_t i = 0; i < kube_cache_count(c, GC_CACHE_NODES); i++) {
@@ -185,9 +185,9 @@ static const char **list_resources(const struct kube_cache *c, size_t *n)
 		return v;
 	qsort(v, *n, sizeof(*v), by_text);
 	for (size_t i = 1; i < *n; i++)
-		if (strcmp(v[kept - 1], v[i]) != 0)
-			v[kept++] = v[i];
-	*n = kept;
+		if (strcmp(v[n_unique - 1], v[i]) != 0)
+			v[n_unique++] = v[i];
+	*n = n_unique;
 	return v;
 }
 

@@ -103,7 +103,7 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 		take_all(q);
 		q->changed(q->arg);
 	} else {
-		loop_alarm_within(&q->timer, QUIET_MS);
+		loop_alarm_within(&q->timer, DELAY_MS);
 	}
 }
 

@@ -17,7 +17,7 @@
 #include "controller/injection/inject.h"
 #include "controller/cache/cache.h"
 
-enum { QUIET_MS = 60 * 1000, MATCH_CONDITION_TEXT_MAX = 60000 };
+enum { DELAY_MS = 60 * 1000, MATCH_CONDITION_TEXT_MAX = 60000 };
 
 struct match_condition;
 

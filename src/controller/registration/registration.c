@@ -52,7 +52,7 @@ struct there {
 
 /* Watches the two configurations and reverts changes. */
 
-enum { CALM_MS = 50, QUIET_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
+enum { CALM_MS = 50, STABLE_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 static const struct kube_kind *const kinds[2] = {&kube_mutating_webhooks,
 						 &kube_validating_webhooks};
@@ -134,7 +134,7 @@ static void log_change(struct side *s, const char *what)
 {
 	int64_t at = loop_now_ms(s->h->loop);
 
-	if (at - s->healed_at > QUIET_MS)
+	if (at - s->healed_at > STABLE_MS)
 		backoff_reset(&s->calm);
 	s->healed_at = at;
 	s->not_before = at + backoff_next(&s->calm);
@@ -411,7 +411,7 @@ static void learn(struct side *s, const struct json *object)
 }
 
 /* If the server normalizes the content, its form is accepted: writing again would not change it. */
-static void log_kept(struct side *s, const struct json *webhooks)
+static void log_normalized(struct side *s, const struct json *webhooks)
 {
 	auto_json struct json_doc *d = NULL;
 	auto_buf struct buf what;
@@ -468,7 +468,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		s->version = version ? xstrdup(version) : NULL;
 		s->right = true;
 		learn(s, object);
-		log_kept(s, json_get(object, "webhooks"));
+		log_normalized(s, json_get(object, "webhooks"));
 		backoff_reset(&s->backoff);
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
 		return;
@@ -739,7 +739,7 @@ struct tokenless {
 
 /* --- registered paths --- */
 
-static bool is_ours(struct span path)
+static bool is_registered_path(struct span path)
 {
 	for (size_t i = 0; i < registration_count; i++)
 		if (span_eq(path, registration_table[i].path))
@@ -767,7 +767,8 @@ static bool tokenless_found(const struct json *webhooks)
 		const char *url = json_string(json_get(client, "url"));
 		const char *path = json_string(json_get(json_get(client, "service"), "path"));
 
-		if ((url && is_ours(path_of(url))) || (path && is_ours(span_of(path))))
+		if ((url && is_registered_path(path_of(url))) ||
+		    (path && is_registered_path(span_of(path))))
 			return true;
 	}
 	return false;
@@ -807,7 +808,7 @@ static void tokenless_on_changed(void *arg, const struct kube_object *was,
 
 bool tokenless_accept(const struct tokenless *b, struct span path)
 {
-	return is_ours(path) && (is_bare(b) || loop_now_ms(b->loop) < b->until);
+	return is_registered_path(path) && (is_bare(b) || loop_now_ms(b->loop) < b->until);
 }
 
 /* --- creation and destruction --- */

@@ -68,7 +68,7 @@ struct subnets {
 int64_t subnets_now(const struct subnets *s);
 /* Returns whether the absence of an object can be trusted: no recent etcd restore. */
 bool subnets_is_sure(const struct subnets *s);
-/* Schedules a pass over all subnets within `ms` milliseconds. */
+/* Schedules a reconcile of all subnets within `ms` milliseconds. */
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
@@ -90,7 +90,7 @@ size_t subnets_app_count(const struct subnets *s, size_t kind);
  */
 const struct subnets_app *subnets_app_find(const struct subnets *s, const struct app_id *id);
 
-/* --- a pass over all subnets --- */
+/* --- a reconcile of all subnets --- */
 
 /*
  * Sorted indexes for a pass: users can create many pools, applications and endpoints. Valid within

@@ -51,7 +51,7 @@ static void follow_entry(struct subnets_inputs *k, const struct subnet_entry *x,
 	subnets_set_ips(k->s, o, x);
 }
 
-static bool is_settled(const struct subnets_inputs *k, const struct subnet_entry *x)
+static bool is_up_to_date(const struct subnets_inputs *k, const struct subnet_entry *x)
 {
 	const struct subnet_entry *to = subnet_entry_find(&k->wanted, x->pool);
 
@@ -66,7 +66,7 @@ static void make_pools(struct subnets_inputs *k)
 		const struct subnet_entry *x = subnet_entry_find(&k->is, t->name);
 		const struct kube_object *o = object_named(k, t->name);
 
-		if (!x || !is_settled(k, x) || subnets_busy(k->s, SUBNETS_POOL, t->name))
+		if (!x || !is_up_to_date(k, x) || subnets_busy(k->s, SUBNETS_POOL, t->name))
 			continue;
 		if (!o && x->ips.n > 0)
 			subnets_make_pool(k->s, k->subnet, t, x);

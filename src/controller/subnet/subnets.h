@@ -10,7 +10,7 @@
  * creates the pool when the first pod starts, with the requested number but without addresses; the
  * controller then assigns them.
  *
- * Each pass over a subnet ends with at most one write of its status, which comes first, or with the
+ * Each reconcile of a subnet ends with at most one write of its status, which comes first, or with the
  * writes that make the pools match the status (plan.h). A failure is reported as an event on the
  * application and retried.
  *

@@ -314,7 +314,7 @@ static enum certs_step step_of(const struct certs_set *is, bool signs, const str
 			       int64_t now, bool trusted, int64_t *wake)
 {
 	bool serves = certs_usable(is, NULL) == 0 && certs_believed(is, NULL, NULL) == 0, old;
-	int64_t settled = is->ca_since + w->settle, leaf;
+	int64_t ready_at = is->ca_since + w->settle, leaf;
 
 	*wake = now;
 	if (!signs)
@@ -325,7 +325,7 @@ static enum certs_step step_of(const struct certs_set *is, bool signs, const str
 		return CERTS_CA;
 	old = x509_trusts(signer(is), span_of(is->cert), NULL, NULL) < 0;
 	leaf = old || !has_names(is, w) ? now : due(span_of(is->cert));
-	if (leaf <= now && settled <= now && trusted)
+	if (leaf <= now && ready_at <= now && trusted)
 		return CERTS_LEAF;
 	if (first_end(is) <= now)
 		return CERTS_PRUNE;
@@ -333,7 +333,7 @@ static enum certs_step step_of(const struct certs_set *is, bool signs, const str
 	if (leaf > now)
 		*wake = earlier(*wake, leaf);
 	else
-		*wake = earlier(*wake, settled > now ? settled : now + AGAIN_S);
+		*wake = earlier(*wake, ready_at > now ? ready_at : now + AGAIN_S);
 	return CERTS_FINE;
 }
 

@@ -12,7 +12,7 @@
 #include "wire/json/json.h"
 #include "wire/tls/base64.h"
 
-#define OURS "unirail-controller"
+#define MANAGER "unirail-controller"
 
 enum { BODY_MAX = 256 << 10 };
 
@@ -41,7 +41,7 @@ bool secret_is_managed(const struct json *object)
 	/* Helm sets the common label of all objects of a release to "Helm". */
 	const char *chart = json_string(json_get(labels, LABEL_CHART_MANAGED_BY));
 
-	return (by && !strcmp(by, OURS)) || (chart && !strcmp(chart, OURS));
+	return (by && !strcmp(by, MANAGER)) || (chart && !strcmp(chart, MANAGER));
 }
 
 int64_t secret_since(const struct json *object, const char *since_name)
@@ -93,7 +93,7 @@ static void put_metadata(struct json_out *o, const struct secret_write *w)
 		jo_kstr(o, "resourceVersion", w->version);
 	jo_key(o, "labels");
 	jo_obj(o);
-	jo_kstr(o, LABEL_MANAGED_BY, OURS);
+	jo_kstr(o, LABEL_MANAGED_BY, MANAGER);
 	jo_end_obj(o);
 	if (w->since_name) {
 		kube_time_text(w->since * 1000, since);

@@ -267,7 +267,7 @@ static int find_pods(struct host *h, struct vf_found *f, struct err *e)
 {
 	auto_kubelet struct kubelet k = {0};
 	auto_json struct json_doc *doc = NULL;
-	int r = kubelet_ask(&k, &h->root, e);
+	int r = kubelet_query(&k, &h->root, e);
 
 	if (r < 0)
 		return err_wrap(e, r, "which pods have VFs");

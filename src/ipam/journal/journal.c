@@ -400,7 +400,7 @@ static int write_at(int fd, const char *p, size_t n, int64_t at)
 
 /* Removes the remains of a failed write. If this certainly succeeds, the journal is unchanged;
  * otherwise it is marked broken. */
-static void take_back(struct journal *j, int code, bool synced)
+static void roll_back(struct journal *j, int code, bool synced)
 {
 	struct stat st;
 
@@ -445,7 +445,7 @@ static int append(struct journal *j, struct span line, size_t allocations, struc
 		n = fdatasync(j->fd) < 0 ? -errno : 0;
 	}
 	if (n < 0) {
-		take_back(j, n, synced);
+		roll_back(j, n, synced);
 		return no_room(j, n, e);
 	}
 	j->end = j->size = at + (int64_t)line.n;

@@ -300,7 +300,7 @@ static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
 			.ip = ip_from_num(4, 0x0a000002), .to = xstrdup(to[i])};
 		block_claim_put(&t, &c);
 		block_object_put(&t, &o);
-		assert_int_equal(migration_take_back(&t, NULL, 0, &op), i == 1);
+		assert_int_equal(migration_reclaim(&t, NULL, 0, &op), i == 1);
 		t.node = t.node_uid = NULL;
 		block_table_done(&t);
 	}

@@ -474,7 +474,7 @@ static void sweep(struct node *x)
 		if (!names[i].lives && names[i].ip.family && (!bl_server.trouble || bl_roll(8)))
 			leave[n++] = names[i].ip;
 	qsort(leave, n, sizeof(*leave), by_address);
-	if (migration_take_back(&x->t, leave, n, &op))
+	if (migration_reclaim(&x->t, leave, n, &op))
 		request(x, &op);
 }
 
@@ -653,7 +653,7 @@ static void fill(uint64_t s)
 		now += 100;
 		for (int i = 0; i < NODES; i++) {
 			watch(&nodes[i]);
-			if (migration_take_back(&nodes[i].t, NULL, 0, &op))
+			if (migration_reclaim(&nodes[i].t, NULL, 0, &op))
 				request(&nodes[i], &op);
 			for (int k = 0; k < 3; k++)
 				work(&nodes[i]);

@@ -121,7 +121,7 @@ static void put_checkpoint(const struct root *r, const char *text)
 static int ask(const struct root *root, const char *uid, struct allocated *a, struct err *e)
 {
 	auto_kubelet struct kubelet k = {0};
-	int r = kubelet_ask(&k, root, e);
+	int r = kubelet_query(&k, root, e);
 
 	return r < 0 ? r : kubelet_devices(&k, "ns", "p", uid, a, e);
 }
