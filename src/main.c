@@ -326,7 +326,7 @@ static const char *base_name(const char *path)
 }
 
 /* Returns whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
-static bool reader_is_gone(void)
+static bool reader_has_closed(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO};
 
@@ -342,7 +342,7 @@ static int end(int status)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
 		return status;
-	if (reader_is_gone())
+	if (reader_has_closed())
 		return 128 + SIGPIPE;
 	fputs("unirail: write to stdout: not everything arrived\n", stderr);
 	return 1;

@@ -556,7 +556,7 @@ static const struct block_entry *takes_back(const struct block_object *o)
 }
 
 /* Returns whether the entry shows the address as released although a local pod uses it. */
-static bool is_ours(const struct planner *p, const struct block_entry *x)
+static bool is_used_locally(const struct planner *p, const struct block_entry *x)
 {
 	bool made = block_log_has_made(p->f->log, p->f->table->node, x);
 
@@ -574,7 +574,7 @@ static const struct block_entry *released_by_mistake(const struct planner *p,
 	const char *open = p->f->hold ? "*@" : "*@?";
 
 	for (size_t i = 0; i < o->n_released; i++)
-		if (is_ours(p, &o->released[i]))
+		if (is_used_locally(p, &o->released[i]))
 			return &o->released[i];
 	for (size_t i = 0; i < o->n_released; i++)
 		if (strchr(open, *o->released[i].to) && !block_is_released(c, &o->released[i].ip))

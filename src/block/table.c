@@ -118,7 +118,7 @@ static size_t claim_at(const struct block_table *t, const char *name)
 	return LOWER_BOUND(i, t->n_claims, strcmp(t->claims[i].name, name) < 0);
 }
 
-static size_t loan_at(const struct block_table *t, const struct ipaddr *a)
+static size_t borrowed_at(const struct block_table *t, const struct ipaddr *a)
 {
 	return LOWER_BOUND(i, t->n_borrowed, ip_cmp(&t->borrowed[i].ip, a) < 0);
 }
@@ -137,7 +137,7 @@ struct block_claim *block_claim_find(const struct block_table *t, const char *na
 
 struct block_borrowed *block_borrowed_find(const struct block_table *t, const struct ipaddr *a)
 {
-	size_t i = loan_at(t, a);
+	size_t i = borrowed_at(t, a);
 
 	return i < t->n_borrowed && ip_eq(&t->borrowed[i].ip, a) ? &t->borrowed[i] : NULL;
 }
@@ -207,7 +207,7 @@ void block_claim_put(struct block_table *t, const struct block_claim *c)
 void block_borrowed_put(struct block_table *t, const struct block_borrowed *l)
 {
 	struct block_borrowed *x = block_borrowed_find(t, &l->ip), n = *l;
-	size_t at = loan_at(t, &l->ip);
+	size_t at = borrowed_at(t, &l->ip);
 
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
@@ -405,7 +405,7 @@ static void add_borrowed(const struct block_table *t, const char *pool, const st
 			 bool asserted, struct ip_set *ret)
 {
 	for (size_t k = 0; k < usable->n; k++)
-		for (size_t i = loan_at(t, &usable->v[k].first);
+		for (size_t i = borrowed_at(t, &usable->v[k].first);
 		     i < t->n_borrowed && ip_cmp(&t->borrowed[i].ip, &usable->v[k].last) <= 0;
 		     i++) {
 			const struct block_borrowed *l = &t->borrowed[i];

@@ -231,7 +231,7 @@ static int show_explain(const struct device_opts *o, bool json, char **args, int
 
 	buf_init(&b, OUT_MAX);
 	if (r >= 0 && !o->root)
-		node_devices_ask_devlink(&node);
+		node_devices_read_facts(&node);
 	for (int i = 0; i < n; i++)
 		paths[i] = path_absolute(args[i]);
 	if (r >= 0)
@@ -258,7 +258,7 @@ static int show_plan(const struct device_opts *o, struct err *e)
 
 	buf_init(&b, OUT_MAX);
 	if (r >= 0 && !o->root)
-		node_devices_ask_devlink(&node);
+		node_devices_read_facts(&node);
 	if (r >= 0)
 		r = resource_plan(&node, &c, &messages, e);
 	if (r < 0)

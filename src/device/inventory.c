@@ -144,8 +144,8 @@ static void read_eswitch(struct devlink *d, struct inventory_function *f)
 	f->has_eswitch = devlink_eswitch_get(d, f->pci.bdf, &f->eswitch, NULL) >= 0;
 }
 
-static void ask(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
-		struct inventory *inv)
+static void read_pfs(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
+		     struct inventory *inv)
 {
 	auto_devlink struct devlink *d = NULL;
 
@@ -197,7 +197,7 @@ int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *
 			code = read_function(r, &list[i], &VEC_PUSH(inv.v, inv.n), e);
 	if (code < 0)
 		return code;
-	ask(r, route, generic, &inv);
+	read_pfs(r, route, generic, &inv);
 	*ret = inv;
 	inv = (struct inventory){0};
 	return 0;

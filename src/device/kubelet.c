@@ -175,20 +175,20 @@ static void absorb(struct podres_devices *to, struct podres_devices *from)
 
 void podres_merge(struct podres_container *c)
 {
-	size_t kept = 0;
+	size_t n_merged = 0;
 
 	for (size_t i = 0; i < c->n_devices; i++) {
 		struct podres_devices d = c->devices[i];
 		size_t k = 0;
 
-		while (k < kept && strcmp(c->devices[k].resource, d.resource))
+		while (k < n_merged && strcmp(c->devices[k].resource, d.resource))
 			k++;
-		if (k < kept)
+		if (k < n_merged)
 			absorb(&c->devices[k], &d);
 		else
-			c->devices[kept++] = d;
+			c->devices[n_merged++] = d;
 	}
-	c->n_devices = kept;
+	c->n_devices = n_merged;
 }
 
 int podres_get(const char *socket, int timeout_ms, struct podres_list *ret, struct err *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipam/ipam.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -176,7 +176,7 @@ static int find_pool(const struct report *o, const char *name, const struct pool
 		     struct err *e)
 {
 	const struct pool_set *s = ipam_pools(o->store);
-	const char *near = pool_nearest(s, name);
+	const char *near = pool_suggest(s, name);
 
 	*ret = pool_find(s, name);
 	if (*ret)

@@ -765,7 +765,7 @@ static bool holds(const struct ipnet *v, size_t n, const struct ipaddr *gw)
 }
 
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
-		       struct ip_allocation *grants, size_t n_grants)
+		       struct ip_allocation *allocations, size_t n_allocations)
 {
 	size_t homeless = 0;
 
@@ -774,10 +774,10 @@ size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet 
 
 		if (holds(had, n_had, &v[i].gw))
 			continue;
-		while (k < n_grants && !holds(&grants[k].address, 1, &v[i].gw))
+		while (k < n_allocations && !holds(&allocations[k].address, 1, &v[i].gw))
 			k++;
-		if (k < n_grants)
-			put_route(&grants[k], &v[i]);
+		if (k < n_allocations)
+			put_route(&allocations[k], &v[i]);
 		else
 			homeless++;
 	}

@@ -111,9 +111,10 @@ int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *
 /*
  * Each route goes to the first interface of the pod in whose subnet its gateway is, behind that of
  * its pool and before the default route. `had`: addresses of the pod's interfaces that were there
- * before these grants and so have such routes already. Returns how many have no interface (yet).
+ * before these allocations and so have such routes already. Returns how many have no interface
+ * (yet).
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
-		       struct ip_allocation *grants, size_t n_grants);
+		       struct ip_allocation *allocations, size_t n_allocations);
 
 #endif

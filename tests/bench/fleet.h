@@ -12,7 +12,7 @@
 
 #include "kube/config.h"
 #include "agent/blocks/blocks.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 
 struct fleet_pod {
 	uint64_t id;

@@ -6,7 +6,7 @@
 
 #include "agent/api/api.h"
 #include "ipam/demand.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "spec/pool_annotation.h"
 #include "wire/json/json.h"
 

@@ -10,7 +10,7 @@
 
 #include "agent/blocks/blocks.h"
 #include "agent/cluster/cluster.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 
 struct node_pools;
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "ipam/journal/lease.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "kube/time.h"
 
 enum { TICK_MS = 15 * 1000, RECONCILE_MS = 500, RESCAN_MAX = 4 };

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "kube/kinds.h"
 
 /* The objects that are read to find the owner of a name, one after the other. */

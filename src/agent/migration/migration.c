@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "block/codec.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "kube/kinds.h"
 #include "spec/annotations.h"
 

@@ -704,7 +704,7 @@ void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, s
 	}
 }
 
-void node_devices_ask_devlink(struct node_devices *d)
+void node_devices_read_facts(struct node_devices *d)
 {
 	auto_free struct node_fact *v = NULL;
 	auto_nl struct nl_wire *generic = NULL;

@@ -130,7 +130,7 @@ void node_fact_read(struct devlink *devlink, const struct node_device *d, struct
 /* v: results of node_fact_read() in the order of the devices. A device without one is not changed. */
 void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n);
 /* Reads and sets the facts of all devices; may block. Without devlink in the kernel, none is set. */
-void node_devices_ask_devlink(struct node_devices *d);
+void node_devices_read_facts(struct node_devices *d);
 
 /*
  * Retains attributes of devices that are in a pod, because their netdev and RDMA device are not visible: copies link

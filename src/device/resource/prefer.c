@@ -79,19 +79,20 @@ static struct rail_load *rail_find(const struct choosing *x, const char *key)
 /* Lists all rails of the resource, also those without an available id: the allocated ids are their load. */
 static void list_rails(struct choosing *x)
 {
-	size_t n = resource_ids(x->r), kept = 0;
+	size_t n = resource_ids(x->r), n_unique = 0;
 	auto_free struct rail_load *all = xcalloc(n, sizeof(*all));
 
 	for (size_t i = 0; i < n; i++)
 		all[i].key = rail_key(x->r, i);
 	qsort(all, n, sizeof(*all), by_key);
 	for (size_t i = 0; i < n; i++) {
-		if (!kept || strcmp(all[kept - 1].key, all[i].key) != 0)
-			all[kept++] = (struct rail_load){.key = all[i].key, .distance = NODE_FAR};
-		all[kept - 1].total++;
+		if (!n_unique || strcmp(all[n_unique - 1].key, all[i].key) != 0)
+			all[n_unique++] =
+				(struct rail_load){.key = all[i].key, .distance = NODE_FAR};
+		all[n_unique - 1].total++;
 	}
 	x->rails = take(all);
-	x->n_rails = kept;
+	x->n_rails = n_unique;
 	for (size_t i = 0; i < x->r->n; i++) {
 		const struct node_device *d = x->r->v[i].device;
 		struct rail_load *rail = rail_find(x, *d->pf ? d->pf : d->bdf);

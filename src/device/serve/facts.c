@@ -26,14 +26,14 @@ struct device_facts {
 
 /* --- in the child --- */
 
-static int ask(void *arg)
+static int read_facts(void *arg)
 {
 	const struct device_facts *f = arg;
 	auto_nl struct nl_wire *wire = NULL;
 	auto_devlink struct devlink *devlink = NULL;
 
 	child_close_others();
-	if (!f->conf.ask &&
+	if (!f->conf.read &&
 	    (nl_open(&wire, NL_GENERIC, -1, NULL) < 0 || devlink_open(&devlink, wire, NULL) < 0))
 		return 1;
 	for (size_t i = 0; i < f->node->n; i++) {
@@ -41,8 +41,8 @@ static int ask(void *arg)
 
 		if (!node_device_wants_fact(&f->node->v[i]))
 			continue;
-		if (f->conf.ask)
-			f->conf.ask(&f->node->v[i], &one);
+		if (f->conf.read)
+			f->conf.read(&f->node->v[i], &one);
 		else
 			node_fact_read(devlink, &f->node->v[i], &one);
 		/* Writes the answer before the next request, which may block. */
@@ -111,19 +111,19 @@ static void on_answers(void *arg, int status, struct span out, const struct err 
 		f->conf.changed(f->conf.arg);
 }
 
-static bool can_ask(const struct device_facts *f)
+static bool can_read(const struct device_facts *f)
 {
 	auto_nl struct nl_wire *wire = NULL;
 	auto_devlink struct devlink *devlink = NULL;
 
-	return f->n && (f->conf.ask || (nl_open(&wire, NL_GENERIC, -1, NULL) >= 0 &&
-					devlink_open(&devlink, wire, NULL) >= 0));
+	return f->n && (f->conf.read || (nl_open(&wire, NL_GENERIC, -1, NULL) >= 0 &&
+					 devlink_open(&devlink, wire, NULL) >= 0));
 }
 
 static void start(struct device_facts *f, const struct node_devices *node)
 {
 	const struct child_conf c = {
-		.run = ask,
+		.run = read_facts,
 		.run_arg = f,
 		.timeout_ms = f->conf.timeout_ms ? f->conf.timeout_ms : DEVICE_FACTS_MS,
 		.max = FACTS_MAX * sizeof(struct node_fact),
@@ -180,7 +180,7 @@ void device_facts_apply(struct device_facts *f, struct node_devices *now,
 	node_devices_set_facts(now, f->v, f->n);
 	if (f->child)
 		f->is_outdated = true;
-	else if (can_ask(f))
+	else if (can_read(f))
 		start(f, now);
 	else
 		f->is_known = true;

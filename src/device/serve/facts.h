@@ -22,7 +22,7 @@ struct device_facts_conf {
 	void (*changed)(void *arg);
 	void *arg;
 	/* Reads the attributes of one device in the child process; may block. NULL: reads them by devlink. */
-	void (*ask)(const struct node_device *d, struct node_fact *ret);
+	void (*read)(const struct node_device *d, struct node_fact *ret);
 	int timeout_ms; /* 0: DEVICE_FACTS_MS */
 };
 

@@ -96,12 +96,12 @@ bool health_reporters_update(struct devlink_reporter **v, size_t *n,
 /* Retains only reporters of PFs: a thousand VFs have some thousand reporters, which are not used. */
 static size_t keep_pfs(struct devlink_reporter *v, size_t n, const struct node_devices *node)
 {
-	size_t kept = 0;
+	size_t n_pfs = 0;
 
-	for (size_t i = 0; i < n && kept < HEALTH_REPORTERS_MAX; i++)
+	for (size_t i = 0; i < n && n_pfs < HEALTH_REPORTERS_MAX; i++)
 		if (v[i].can_recover && find_pf(node, &v[i]))
-			v[kept++] = v[i];
-	return kept;
+			v[n_pfs++] = v[i];
+	return n_pfs;
 }
 
 static int list_devlink(struct devlink_reporter **ret, size_t *n, struct err *e)

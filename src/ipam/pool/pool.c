@@ -156,7 +156,7 @@ const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a)
 	return NULL;
 }
 
-const char *pool_nearest(const struct pool_set *s, const char *name)
+const char *pool_suggest(const struct pool_set *s, const char *name)
 {
 	auto_free const char **names = xcalloc(s->n + 1, sizeof(*names));
 

@@ -139,7 +139,7 @@ const char *pool_reason_out(const struct pool_set *s, const char *name);
 /* Returns the pool whose addresses include *a, reserved or not; NULL: none. */
 const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
 /* Returns the pool name most similar to `name`, or NULL. */
-const char *pool_nearest(const struct pool_set *s, const char *name);
+const char *pool_suggest(const struct pool_set *s, const char *name);
 /* Returns the pool's reuse delay of released addresses. */
 int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
 

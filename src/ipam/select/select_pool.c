@@ -70,7 +70,7 @@ static int add_matches(struct listing *x, const char *pattern, uint8_t family, s
 
 static int no_such_pool(const struct select_facts *f, const char *name, struct err *e)
 {
-	const char *near = pool_nearest(f->pools, name), *cause = pool_reason_out(f->pools, name);
+	const char *near = pool_suggest(f->pools, name), *cause = pool_reason_out(f->pools, name);
 
 	if (cause)
 		return err_kind(e, ERR_CONF, -EINVAL, "pool '%s' is invalid: %s", name, cause);

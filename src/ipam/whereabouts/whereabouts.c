@@ -34,7 +34,7 @@ static size_t dotted_at(struct span s)
 	return at;
 }
 
-/* Removes leading zeros of octets; hexadecimal groups keep theirs. */
+/* Removes leading zeros of octets, not of hexadecimal groups. */
 static int without_zeros(struct span s, char ret[static SLOPPY_MAX], struct span *out)
 {
 	size_t dotted = dotted_at(s), n = 0;

@@ -119,7 +119,7 @@ static const struct packet_link *running_link(struct job *j)
 }
 
 /* Returns whether the link had its carrier throughout the test. */
-static bool has_kept_carrier(struct job *j)
+static bool is_carrier_unchanged(struct job *j)
 {
 	const struct packet_link *l = running_link(j);
 
@@ -241,7 +241,7 @@ static void send_next(struct job *j)
 static void finish_conflict_free(struct job *j)
 {
 	/* a link without carrier silently drops packets, so the missing response proves nothing */
-	if (!has_kept_carrier(j)) {
+	if (!is_carrier_unchanged(j)) {
 		wait_for_carrier(j);
 		return;
 	}

@@ -15,7 +15,7 @@
 enum {
 	READ_SIZE = 16 << 10,
 	READS_MAX = 8, /* consecutive reads of one connection before other connections are served */
-	OUT_GATHER = 32 << 10,
+	OUT_BATCH = 32 << 10,
 	OUT_MAX = 64 << 10,
 	OUT_KEEP = 1 << 10, /* buffer capacity in bytes that an idle connection retains */
 	ACCEPTS_MAX = 16,
@@ -30,7 +30,7 @@ struct conn {
 	struct buf out;
 	size_t out_at;
 	bool is_dirty, is_closing, went_away;
-	int64_t quiet_since; /* time since which no call is open; -1: a call is open */
+	int64_t idle_since; /* time since which no call is open; -1: a call is open */
 	/* time since which no byte of `out` could be written; -1: nothing to write */
 	int64_t stuck_since;
 	struct loop_timer *timer;
@@ -84,8 +84,8 @@ static int64_t conn_due(const struct conn *c)
 
 	if (c->stuck_since >= 0)
 		due = earlier(due, c->stuck_since + l->send_ms);
-	if (c->quiet_since >= 0)
-		due = earlier(due, c->quiet_since + (c->went_away ? l->first_ms : l->idle_ms));
+	if (c->idle_since >= 0)
+		due = earlier(due, c->idle_since + (c->went_away ? l->first_ms : l->idle_ms));
 	return due;
 }
 
@@ -101,7 +101,7 @@ static void conn_arm(struct conn *c)
 
 /* --- writing --- */
 
-static int gather(struct conn *c, struct err *e)
+static int collect(struct conn *c, struct err *e)
 {
 	struct span out;
 	int r;
@@ -111,7 +111,7 @@ static int gather(struct conn *c, struct err *e)
 		if (r < 0)
 			return r;
 		buf_add(&c->out, out.p, out.n);
-	} while (out.n && c->out.len < OUT_GATHER);
+	} while (out.n && c->out.len < OUT_BATCH);
 	return 0;
 }
 
@@ -126,7 +126,7 @@ static int write_out(struct conn *c, struct err *e)
 
 			buf_trim(&c->out, OUT_KEEP);
 			c->out_at = 0;
-			r = gather(c, e);
+			r = collect(c, e);
 			if (r < 0 || !c->out.len)
 				return r;
 		}
@@ -156,9 +156,9 @@ static int flush(struct conn *c, struct err *e)
 	else if (c->stuck_since < 0)
 		c->stuck_since = loop_now_ms(c->s->loop);
 	if (grpc_session_calls(c->session))
-		c->quiet_since = -1;
-	else if (c->quiet_since < 0)
-		c->quiet_since = loop_now_ms(c->s->loop);
+		c->idle_since = -1;
+	else if (c->idle_since < 0)
+		c->idle_since = loop_now_ms(c->s->loop);
 	/* A peer that does not read its answers is not read either: it cannot cause more output. */
 	r = loop_set_events(c->watch, is_full ? EPOLLOUT : EPOLLIN, e);
 	if (r == 0)
@@ -205,15 +205,15 @@ static void on_timer(void *arg)
 
 	c->timer = NULL;
 	if ((c->stuck_since >= 0 && now - c->stuck_since >= l->send_ms) ||
-	    (c->went_away && c->quiet_since >= 0 && now - c->quiet_since >= l->first_ms)) {
+	    (c->went_away && c->idle_since >= 0 && now - c->idle_since >= l->first_ms)) {
 		conn_close(c);
 		return;
 	}
 	grpc_session_expire(c->session, now);
-	if (c->quiet_since >= 0 && !c->went_away && now - c->quiet_since >= l->idle_ms) {
+	if (c->idle_since >= 0 && !c->went_away && now - c->idle_since >= l->idle_ms) {
 		grpc_session_goaway(c->session);
 		c->went_away = true;
-		c->quiet_since = now;
+		c->idle_since = now;
 	}
 	conn_flush(c);
 }
@@ -278,7 +278,7 @@ static struct conn *idle_longest(struct grpc_server *s)
 	struct conn *best = NULL;
 
 	for (struct conn *c = s->conns; c; c = c->next)
-		if (c->quiet_since >= 0 && (!best || c->quiet_since <= best->quiet_since))
+		if (c->idle_since >= 0 && (!best || c->idle_since <= best->idle_since))
 			best = c;
 	return best;
 }
@@ -292,7 +292,7 @@ static void conn_open(struct grpc_server *s, int fd)
 			   .fd = fd,
 			   .stuck_since = -1,
 			   /* first_ms limits the first request, idle_ms later ones */
-			   .quiet_since =
+			   .idle_since =
 				   loop_now_ms(s->loop) - s->limits.idle_ms + s->limits.first_ms,
 			   .next = s->conns};
 	if (c->next)

@@ -92,10 +92,10 @@ static void call_free(struct grpc_in *c)
 /* Notifies the method unless the method ended the call. */
 static void call_close(struct grpc_in *c)
 {
-	bool tell = c->is_called && !c->is_ended && c->method->closed;
+	bool notify = c->is_called && !c->is_ended && c->method->closed;
 
 	c->is_ended = true;
-	if (tell)
+	if (notify)
 		c->method->closed(c->s->arg, c);
 	call_free(c);
 }
@@ -688,7 +688,7 @@ int64_t grpc_session_deadline(const struct grpc_session *s)
 
 static void expire(struct grpc_in *c)
 {
-	bool tell = c->is_called && !c->is_ended && c->method->closed;
+	bool notify = c->is_called && !c->is_ended && c->method->closed;
 
 	c->deadline = -1;
 	if (c->is_ended) {
@@ -696,7 +696,7 @@ static void expire(struct grpc_in *c)
 		nghttp2_submit_rst_stream(c->s->h2, NGHTTP2_FLAG_NONE, c->id, NGHTTP2_CANCEL);
 		return;
 	}
-	if (tell)
+	if (notify)
 		c->method->closed(c->s->arg, c);
 	refuse(c, "200", GRPC_DEADLINE_EXCEEDED, "the deadline has passed", "");
 }

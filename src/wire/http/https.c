@@ -20,7 +20,7 @@ enum {
 	READ_SIZE = 16 << 10, /* size of a TLS record: no decrypted bytes remain in the TLS layer */
 	READS_MAX = 16,	      /* consecutive reads before other callbacks of the loop run */
 	OUT_MAX = 1 << 20,
-	OUT_GATHER = 16 << 10,
+	OUT_BATCH = 16 << 10,
 };
 
 /* Closes the socket and frees the TLS state. */
@@ -104,7 +104,7 @@ static int collect(struct https *c, struct err *e)
 		if (r < 0)
 			return r;
 		buf_add(&c->out, out.p, out.n);
-	} while (out.n && c->out.len < OUT_GATHER);
+	} while (out.n && c->out.len < OUT_BATCH);
 	return 0;
 }
 

@@ -21,7 +21,7 @@
 #include "server/listener.h"
 #include "base/alloc.h"
 #include "base/log.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "ipam_lab.h"
 #include "kern/sys/caps.h"
 

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "ipam/store.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 #include "ipam/pool/pool_cluster.h"
 #include "ipam_lab.h"
 

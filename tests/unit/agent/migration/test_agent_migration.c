@@ -15,7 +15,7 @@
 #include "agent/migration/migration.h"
 #include "base/log.h"
 #include "ipam_lab.h"
-#include "ipam/lend.h"
+#include "ipam/pools.h"
 
 static struct ipam_lab lab;
 static struct loop *loop;

@@ -77,7 +77,7 @@ static void init(struct lab *l, int timeout_ms)
 	l->f = device_facts_new(&(struct device_facts_conf){.loop = l->loop,
 							    .changed = on_changed,
 							    .arg = l,
-							    .ask = ask,
+							    .read = ask,
 							    .timeout_ms = timeout_ms});
 }
 

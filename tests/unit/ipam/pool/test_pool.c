@@ -255,7 +255,7 @@ static void test_overlapping_pools_are_refused(void **state)
 	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.10")}[0]), &s.v[1]);
 	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.13")}[0]));
 	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("fd00::1")}[0]));
-	assert_string_equal(pool_nearest(&s, "bb"), "b");
+	assert_string_equal(pool_suggest(&s, "bb"), "b");
 	pool_set_done(&s);
 }
 

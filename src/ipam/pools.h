@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef UNIRAIL_IPAM_LEND_H
-#define UNIRAIL_IPAM_LEND_H
+#ifndef UNIRAIL_IPAM_POOLS_H
+#define UNIRAIL_IPAM_POOLS_H
 
 /* For long-running processes: the caller reads the pools when they change, and attaches them to the
  * store each time it opens the store. */
