@@ -50,7 +50,7 @@ static enum complete_kind kind_of(const char *metavar)
 	if (!metavar)
 		return COMPLETE_NOTHING;
 	if (strstr(metavar, "DIR") || strstr(metavar, "FOLDER"))
-		return COMPLETE_FOLDER;
+		return COMPLETE_DIR;
 	if (strstr(metavar, "FILE") || strstr(metavar, "PATH"))
 		return COMPLETE_FILE;
 	return COMPLETE_NOTHING;
@@ -74,7 +74,7 @@ static void offer_operands(struct complete_place *p, const char *args)
 
 	if (!args)
 		return;
-	p->folders = kind_of(args) == COMPLETE_FOLDER;
+	p->dirs = kind_of(args) == COMPLETE_DIR;
 	p->files = kind_of(args) == COMPLETE_FILE;
 	if (strstr(args, "APPLET"))
 		offer_applets(p);
@@ -86,7 +86,7 @@ static void offer_operands(struct complete_place *p, const char *args)
 }
 
 /* Adds a position for each word of the command's path; each position offers the next word. */
-static void gather_command(struct complete *c, const struct applet *a, const struct cmd *cmd)
+static void add_command(struct complete *c, const struct applet *a, const struct cmd *cmd)
 {
 	auto_free char *path = cmd->name ? xasprintf("%s %s", a->name, cmd->name)
 					 : xstrdup(a->name);
@@ -111,7 +111,7 @@ static void gather_command(struct complete *c, const struct applet *a, const str
  * After "help" the words of every other position may follow: "help pool" offers the same words as
  * "pool".
  */
-static void gather_help(struct complete *c, const char *help)
+static void add_help(struct complete *c, const char *help)
 {
 	size_t n = c->n;
 
@@ -129,7 +129,7 @@ static void gather_help(struct complete *c, const char *help)
 	}
 }
 
-static void complete_gather(struct complete *c)
+static void complete_collect(struct complete *c)
 {
 	struct complete_place *top;
 
@@ -142,11 +142,11 @@ static void complete_gather(struct complete *c)
 			continue;
 		place(c, span_of(a->name))->options = true;
 		for (const struct cmd *cmd = a->cmds; cmd && (cmd->name || cmd->help); cmd++)
-			gather_command(c, a, cmd);
+			add_command(c, a, cmd);
 	}
 	for (const struct applet *a = applets; a->name; a++)
 		if (a->cmds && a->cmds->args && strstr(a->cmds->args, "APPLET [COMMAND"))
-			gather_help(c, a->name);
+			add_help(c, a->name);
 }
 
 static void complete_done(struct complete *c)
@@ -200,7 +200,7 @@ int completion_main(int argc, char **argv)
 	if (at < 0)
 		return opt_exit("unirail completion", at, &e);
 	shell = argv[1 + at];
-	complete_gather(&c);
+	complete_collect(&c);
 	if (strcmp(shell, "bash") == 0)
 		complete_bash(&c, &b);
 	else if (strcmp(shell, "zsh") == 0)
@@ -239,8 +239,8 @@ static void completion_bash_place(const struct complete_place *p, struct buf *b)
 	buf_str(b, "'\n\t\topts='");
 	options(p, b);
 	buf_str(b, "'\n");
-	if (p->files || p->folders)
-		buf_printf(b, "\t\tkind='%s'\n", p->folders ? "folder" : "file");
+	if (p->files || p->dirs)
+		buf_printf(b, "\t\tkind='%s'\n", p->dirs ? "folder" : "file");
 	buf_str(b, "\t\t;;\n");
 }
 
@@ -337,7 +337,7 @@ static void option(const struct complete_place *p, const struct opt *o, struct b
 		buf_str(b, " -a '");
 		complete_choices(b, o->arg);
 		buf_char(b, '\'');
-	} else if (k == COMPLETE_FOLDER) {
+	} else if (k == COMPLETE_DIR) {
 		buf_str(b, " -a '(__fish_complete_directories)'");
 	}
 	describe(o->help, b);
@@ -356,9 +356,9 @@ static void completion_fish_place(const struct complete_place *p, struct buf *b)
 		option(p, o, b);
 	start(p, b);
 	buf_str(b, " -s h -l help -d 'print help'\n");
-	if (p->files || p->folders) {
+	if (p->files || p->dirs) {
 		start(p, b);
-		buf_str(b, p->folders ? " -a '(__fish_complete_directories)'\n" : " -F\n");
+		buf_str(b, p->dirs ? " -a '(__fish_complete_directories)'\n" : " -F\n");
 	}
 }
 
@@ -414,8 +414,8 @@ static void completion_zsh_place(const struct complete_place *p, struct buf *b)
 		described(b, "--", o->name, o->help);
 	}
 	buf_str(b, " '--help:print help' )\n");
-	if (p->files || p->folders)
-		buf_printf(b, "\t\tkind=%s\n", p->folders ? "folder" : "file");
+	if (p->files || p->dirs)
+		buf_printf(b, "\t\tkind=%s\n", p->dirs ? "folder" : "file");
 	buf_str(b, "\t\t;;\n");
 }
 

@@ -21,7 +21,7 @@ struct complete_place {
 	size_t n_next;
 	const struct opt *opts; /* terminated by {0}; NULL: no options */
 	bool options;		/* options are possible here, --help at least */
-	bool files, folders;	/* operands are files or directories */
+	bool files, dirs;	/* operands are files or directories */
 };
 
 struct complete {
@@ -29,6 +29,6 @@ struct complete {
 	size_t n;
 };
 
-enum complete_kind { COMPLETE_NOTHING, COMPLETE_CHOICE, COMPLETE_FILE, COMPLETE_FOLDER };
+enum complete_kind { COMPLETE_NOTHING, COMPLETE_CHOICE, COMPLETE_FILE, COMPLETE_DIR };
 
 #endif

@@ -310,7 +310,7 @@ int device_main(int argc, char **argv)
 
 enum { DEVICE_LIST_OUT_MAX = 64 << 20 };
 
-static void find_holder(const struct root *root, struct device_row *row)
+static void find_pod(const struct root *root, struct device_row *row)
 {
 	auto_vf_record struct vf_record r = {0};
 	const char *bdf = row->f->pci.bdf;
@@ -393,7 +393,7 @@ static int show(const struct root *root, const struct inventory *inv, const char
 
 	for (size_t i = 0; i < inv->n; i++) {
 		rows[i].f = &inv->v[i];
-		find_holder(root, &rows[i]);
+		find_pod(root, &rows[i]);
 	}
 	if (answer)
 		device_rows_health(rows, inv->n, json_root(answer));

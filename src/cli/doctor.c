@@ -209,7 +209,7 @@ static int unpack(const char *file, const char *dir, struct err *e)
 	return r;
 }
 
-static bool is_folder(const char *path)
+static bool is_dir(const char *path)
 {
 	struct stat st;
 
@@ -231,7 +231,7 @@ static int check_args(const struct doctor_opts *o, struct err *e)
 			       "than --kubeconfig, --context and -o");
 	if (o->with && !o->would_run)
 		return err_set(e, -EINVAL, "--with needs --would-run");
-	if (o->unpack && (!o->root || is_folder(o->root)))
+	if (o->unpack && (!o->root || is_dir(o->root)))
 		return err_set(e, -EINVAL, "--unpack needs --root with the file of a snapshot");
 	return 0;
 }
@@ -431,7 +431,7 @@ static int run(const struct doctor_opts *o, struct err *e)
 		return check_node(o, e);
 	if (o->unpack)
 		return unpack_for_user(o, e);
-	if (o->root && !is_folder(o->root))
+	if (o->root && !is_dir(o->root))
 		return check_packed(o, e);
 	r = root_open(&root, o->root, e);
 	if (r < 0)

@@ -284,7 +284,7 @@ static int run_show(struct call *c, struct err *e)
  * Adds notes about sections that were removed. Errors are ignored: a plan is possible without a
  * readable journal.
  */
-static void note_unwanted(struct call *c, bool open)
+static void remark_unwanted(struct call *c, bool open)
 {
 	struct err e = ERR_INIT;
 
@@ -326,7 +326,7 @@ static int plan_and_apply(struct call *c, const struct host_kind *only, bool cha
 	 * removed.
 	 */
 	if (!only)
-		note_unwanted(c, change);
+		remark_unwanted(c, change);
 	return change ? run_apply(c, e) : show_plan(c);
 }
 

@@ -523,14 +523,14 @@ static const char *whole_word(const char *word)
 	return word;
 }
 
-struct words {
+struct args {
 	const char **v;
 	size_t n;
 };
 
-static struct words spread(int argc, char **argv)
+static struct args spread(int argc, char **argv)
 {
-	struct words to = {NULL, 0};
+	struct args to = {NULL, 0};
 	int at = 1;
 
 	VEC_PUSH(to.v, to.n) = argv[0];
@@ -551,8 +551,8 @@ static struct words spread(int argc, char **argv)
 	return to;
 }
 
-static int read_words(int argc, char **argv, struct rdma_opts *o, const struct cmd **ret,
-		      struct selection *s, struct err *e)
+static int read_args(int argc, char **argv, struct rdma_opts *o, const struct cmd **ret,
+		     struct selection *s, struct err *e)
 {
 	auto_free char *prog = NULL;
 	int used, at, r = cmd_pick("unirail rdma", rdma_cmds, argc, argv, ret, &used, e);
@@ -581,11 +581,11 @@ static int run(const struct cmd *c, const struct rdma_opts *o, const struct sele
 int rdma_main(int argc, char **argv)
 {
 	struct rdma_opts o = {.output = "text"};
-	struct words all = spread(argc, argv);
+	struct args all = spread(argc, argv);
 	struct selection s = {.port = 0};
 	const struct cmd *c = NULL;
 	struct err e = ERR_INIT;
-	int r = read_words((int)all.n, (char **)all.v, &o, &c, &s, &e);
+	int r = read_args((int)all.n, (char **)all.v, &o, &c, &s, &e);
 
 	if (r < 0) {
 		r = opt_exit("unirail rdma", r, &e);

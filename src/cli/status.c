@@ -152,8 +152,8 @@ static int failure(int status, const struct buf *body, const char *socket, struc
 		       message ? message : "");
 }
 
-static int ask(const char *socket, int64_t timeout_ms, struct buf *body, struct json_doc **ret,
-	       struct err *e)
+static int query_agent(const char *socket, int64_t timeout_ms, struct buf *body,
+		       struct json_doc **ret, struct err *e)
 {
 	const struct http1_call c = {
 		.socket = socket,
@@ -175,7 +175,7 @@ static int show(const struct status_opts *o, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf body = {0};
-	int r = ask(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
+	int r = query_agent(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
 
 	if (r < 0)
 		return r;

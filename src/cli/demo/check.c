@@ -418,7 +418,7 @@ static int open_socket(const char *ifname, struct err *e)
 	return take_fd(&fd);
 }
 
-static void ask(struct demo_ping *p)
+static void send_request(struct demo_ping *p)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 	struct {
@@ -496,7 +496,7 @@ static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
  * Sends the requests one at a time and waits briefly for each reply, so that they do not distort
  * each other's times. Then waits for all missing replies together, and sends those requests again.
  */
-static void ask_all(struct demo_ping *v, size_t n)
+static void ping_all(struct demo_ping *v, size_t n)
 {
 	int64_t end = now_mono_ms() + LIMIT_MS;
 	size_t missing = n;
@@ -504,7 +504,7 @@ static void ask_all(struct demo_ping *v, size_t n)
 	while (missing && now_mono_ms() < end && !demo_stop) {
 		for (size_t i = 0; i < n; i++)
 			if (v[i].us < 0) {
-				ask(&v[i]);
+				send_request(&v[i]);
 				collect(&v[i], 1, MOMENT_MS);
 			}
 		missing = collect(v, n, AGAIN_MS);
@@ -565,7 +565,7 @@ int demo_ping_all(struct demo *d, struct err *e)
 		targets(d, pod);
 		r = open_sockets(d, pod, first, e);
 		if (r == 0)
-			ask_all(d->pings + first, d->n_pings - first);
+			ping_all(d->pings + first, d->n_pings - first);
 	}
 	for (size_t i = 0; i < d->n_pings; i++) {
 		char ip[IP_TEXT_MAX];

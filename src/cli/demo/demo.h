@@ -86,7 +86,7 @@ struct demo {
 	char dir[64]; /* pools and state */
 	/* the directory is a tmpfs in a mount namespace of the demo, so it need not be removed */
 	bool dir_is_mount;
-	bool pinned;
+	bool ns_mounted;
 	struct demo_nic nics[DEMO_NICS_MAX];
 	size_t n_nics;
 	struct demo_pod pods[DEMO_PODS];

@@ -341,7 +341,7 @@ static int pin_ns(struct demo *d, struct err *e)
 
 	if (r < 0)
 		return r;
-	d->pinned = true;
+	d->ns_mounted = true;
 	for (enum demo_ns i = 0; i < NS_COUNT; i++) {
 		snprintf(d->ns_path[i], sizeof(d->ns_path[i]), KEEP_NS "%s", demo_ns_name(i));
 		r = netns_pin(d->ns[i], d->ns_path[i], e);
@@ -437,7 +437,7 @@ int demo_place_clean(struct demo *d, struct err *e)
 void demo_place_close(struct demo *d)
 {
 	for (enum demo_ns i = 0; i < NS_COUNT; i++) {
-		if (d->pinned)
+		if (d->ns_mounted)
 			unpin(d->ns_path[i], NULL);
 		if (d->ns[i] >= 0)
 			close(d->ns[i]);

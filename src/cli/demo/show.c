@@ -255,7 +255,7 @@ void demo_show_pings(const struct demo *d)
 	columns_print(&c, stdout);
 }
 
-static void show_kept(const struct demo *d)
+static void show_retained(const struct demo *d)
 {
 	printf("\nkept:    %s; ip netns: unirail-demo-", d->dir);
 	for (enum demo_ns i = 0; i < NS_COUNT; i++)
@@ -286,7 +286,7 @@ static void show_verdict(const struct demo *d)
 void demo_show_end(const struct demo *d)
 {
 	if (d->opt.keep)
-		show_kept(d);
+		show_retained(d);
 	else {
 		for (size_t i = 0; i < DEMO_PODS; i++) {
 			printf("%s%s: ", i ? "" : "\n", d->pods[i].name);

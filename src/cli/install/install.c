@@ -21,14 +21,14 @@
 #define SOCKET "/var/run/spidernet/spiderpool.sock"
 
 struct install_opts {
-	const char *folder, *links, *root, *output, *conf_dir, *conf_name, *socket;
+	const char *dir, *links, *root, *output, *conf_dir, *conf_name, *socket;
 	bool replace, keep, dry_run, uninstall, purge, stay, list;
 };
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
 static const struct opt opts[] = {
 	{"cni-bin-dir", 0, OPT_STR, "DIR",
-	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(folder)},
+	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(dir)},
 	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
 	 "rename files that unirail did not install to NAME.before-unirail, and create the links "
@@ -103,14 +103,14 @@ static int print_links(const struct install_opts *o)
 
 static void say_step(const struct install_opts *o, const struct install_step *s, struct buf *b)
 {
-	auto_free char *kept = install_kept_name(s->name->name);
+	auto_free char *backup = install_backup_name(s->name->name);
 
 	buf_printf(b, "%s%-8s %s", o->dry_run ? "would " : "", verbs[s->what],
-		   s->what == DO_FORGET ? kept : s->name->name);
+		   s->what == DO_FORGET ? backup : s->name->name);
 	if (s->what == DO_KEEP)
-		buf_printf(b, " as %s", kept);
+		buf_printf(b, " as %s", backup);
 	else if (s->what == DO_RESTORE)
-		buf_printf(b, " from %s", kept);
+		buf_printf(b, " from %s", backup);
 	else if (s->what == DO_LINK)
 		buf_str(b, " -> " INSTALL_BINARY);
 	buf_char(b, '\n');
@@ -124,7 +124,7 @@ static void say(const struct install_opts *o, const struct install_plan *p,
 	if (node->said.len)
 		buf_printf(b, "%s", buf_span(&node->said).p);
 	if (p->n == 0 && node->said.len == 0)
-		buf_printf(b, "nothing to do in %s\n", o->folder);
+		buf_printf(b, "nothing to do in %s\n", o->dir);
 }
 
 static void say_json(const struct install_opts *o, const struct install_plan *p,
@@ -134,7 +134,7 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 
 	jo_init(&j, b, 4);
 	jo_obj(&j);
-	jo_kstr(&j, "folder", o->folder);
+	jo_kstr(&j, "folder", o->dir);
 	jo_kbool(&j, "dryRun", o->dry_run);
 	jo_kbool(&j, "changed", (p->n > 0 || node->said.len > 0) && !o->dry_run);
 	jo_key(&j, "steps");
@@ -164,20 +164,20 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 static int stage_step(struct swap *s, const struct install_step *step, int self, struct err *e)
 {
 	const char *name = step->name->name;
-	auto_free char *kept = install_kept_name(name);
+	auto_free char *backup = install_backup_name(name);
 	int r = 0;
 
 	switch (step->what) {
 	case DO_COPY: return swap_copy(s, name, self, 0755, e);
-	case DO_KEEP: return swap_same(s, kept, name, e);
+	case DO_KEEP: return swap_same(s, backup, name, e);
 	case DO_LINK: return swap_link(s, name, INSTALL_BINARY, e);
 	case DO_RESTORE:
-		r = swap_same(s, name, kept, e);
+		r = swap_same(s, name, backup, e);
 		if (r == 0)
-			swap_drop(s, kept);
+			swap_drop(s, backup);
 		return r;
 	case DO_REMOVE: swap_drop(s, name); return 0;
-	case DO_FORGET: swap_drop(s, kept); return 0;
+	case DO_FORGET: swap_drop(s, backup); return 0;
 	}
 	return r;
 }
@@ -205,10 +205,10 @@ static int carry_out(struct swap *s, const struct install_opts *o, const struct 
 }
 
 /* Returns whether the record on disk already has the content that this call would write. */
-static bool record_is_current(const struct root *r, const char *folder,
-			      const struct install_facts *f, const struct install_plan *p)
+static bool record_is_current(const struct root *r, const char *dir, const struct install_facts *f,
+			      const struct install_plan *p)
 {
-	auto_free char *path = xasprintf("%s/%s", folder, INSTALL_RECORD);
+	auto_free char *path = xasprintf("%s/%s", dir, INSTALL_RECORD);
 	auto_buf struct buf is, wants;
 
 	buf_init(&is, 1 << 18);
@@ -240,19 +240,19 @@ static int act(const struct root *r, const struct install_opts *o, struct swap *
 		n = self = file_open(&host, SELF, O_RDONLY, 0, e);
 	root_close(&host);
 	if (n >= 0)
-		n = install_facts_read(f, r, o->folder, o->uninstall ? NULL : o->links, sha, e);
+		n = install_facts_read(f, r, o->dir, o->uninstall ? NULL : o->links, sha, e);
 	if (n == 0 && o->uninstall)
 		install_plan_removal(f, p);
 	else if (n == 0)
 		n = install_plan(f, others(o), p, e);
 	if (n < 0)
-		return err_wrap(e, n, "directory '%s'", o->folder);
+		return err_wrap(e, n, "directory '%s'", o->dir);
 	if (o->dry_run)
 		return 0;
-	if (o->uninstall ? !f->has_record : p->n == 0 && record_is_current(r, o->folder, f, p))
+	if (o->uninstall ? !f->has_record : p->n == 0 && record_is_current(r, o->dir, f, p))
 		return 0;
 	n = carry_out(s, o, f, p, self, e);
-	return n < 0 ? err_wrap(e, n, "directory '%s'", o->folder) : 0;
+	return n < 0 ? err_wrap(e, n, "directory '%s'", o->dir) : 0;
 }
 
 static int report(const struct install_opts *o, const struct install_plan *p,
@@ -272,15 +272,15 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
 	for (size_t i = 0; i < p->n_left; i++)
-		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->folder, p->left[i].name,
+		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->dir, p->left[i].name,
 			p->left[i].reason);
 	return opt_print(&b) || (p->n_left > 0 && !o->keep);
 }
 
 /* Removes the directory only if it is empty. */
-static void drop_folder(const struct root *r, const char *folder)
+static void drop_dir(const struct root *r, const char *dir)
 {
-	(void)unlinkat(r->fd, folder + 1, AT_REMOVEDIR);
+	(void)unlinkat(r->fd, dir + 1, AT_REMOVEDIR);
 }
 
 /*
@@ -317,17 +317,17 @@ static int run(const struct install_opts *o, struct err *e)
 	buf_init(&node.said, HELP_MAX);
 	buf_init(&node.reason, ERR_TEXT_MAX);
 	n = do_node(o, &node, false, e);
-	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->folder);
+	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->dir);
 	if (n == 0 && !o->dry_run && !o->uninstall)
-		n = dir_make(&r, o->folder, 0755, e);
+		n = dir_make(&r, o->dir, 0755, e);
 	/* Without the directory there is nothing to remove. */
-	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->folder)))
-		n = swap_open(&s, &r, o->folder, e);
+	if (n == 0 && !o->dry_run && (!o->uninstall || file_exists(&r, o->dir)))
+		n = swap_open(&s, &r, o->dir, e);
 	if (n == 0)
 		n = act(&r, o, &s, &f, &p, e);
 	swap_close(&s);
 	if (n < 0 && made)
-		drop_folder(&r, o->folder);
+		drop_dir(&r, o->dir);
 	if (n == 0)
 		n = do_node(o, &node, true, e);
 	if (n == 0)
@@ -361,15 +361,15 @@ static int check_config(struct install_opts *o, struct err *e)
 
 static int check(struct install_opts *o, const char *operand, struct err *e)
 {
-	if (operand && o->folder)
+	if (operand && o->dir)
 		return err_set(e, -EINVAL,
 			       "operand '%s' and --cni-bin-dir both name the "
 			       "directory: use one of them",
 			       operand);
-	if (!o->folder)
-		o->folder = operand ? operand : "/opt/cni/bin";
-	if (o->folder[0] != '/')
-		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->folder);
+	if (!o->dir)
+		o->dir = operand ? operand : "/opt/cni/bin";
+	if (o->dir[0] != '/')
+		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->dir);
 	if (o->uninstall && (o->replace || o->keep || o->links))
 		return err_set(e, -EINVAL, "option '--%s' cannot be used with --uninstall",
 			       o->replace ? "replace"
@@ -485,9 +485,9 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 	if (n->now.have != HAVE_NOTHING && !is_from_unirail(n)) {
 		if (others != OTHERS_REPLACE)
 			refuse(&no->foreign, n->name);
-		else if (n->kept.have == HAVE_NOTHING)
+		else if (n->backup.have == HAVE_NOTHING)
 			step(p, DO_KEEP, n);
-		else if (!same(&n->kept, &n->now))
+		else if (!same(&n->backup, &n->now))
 			refuse(&no->taken, n->name);
 	}
 	step(p, n->desired.have == HAVE_FILE ? DO_COPY : DO_LINK, n);
@@ -503,12 +503,12 @@ static int refused(const struct refusals *no, struct err *e)
 	if (no->foreign.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not installed by unirail: %s; --replace renames each to "
-				"NAME" INSTALL_KEPT ", --keep leaves them in place, --links "
+				"NAME" INSTALL_BACKUP ", --keep leaves them in place, --links "
 				"selects others",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
-				"another NAME" INSTALL_KEPT " already exists for %s; move it to "
+				"another NAME" INSTALL_BACKUP " already exists for %s; move it to "
 				"another directory",
 				buf_span(&no->taken).p);
 	return 0;
@@ -542,16 +542,16 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
  */
 static void free_name(const struct install_name *n, struct install_plan *p)
 {
-	if (n->noted.have != HAVE_NOTHING && same(&n->kept, &n->noted)) {
+	if (n->noted.have != HAVE_NOTHING && same(&n->backup, &n->noted)) {
 		step(p, DO_RESTORE, n);
 		return;
 	}
 	if (n->now.have != HAVE_NOTHING)
 		step(p, DO_REMOVE, n);
 	if (n->noted.have != HAVE_NOTHING)
-		leave(p, install_kept_name(n->name),
-		      n->kept.have == HAVE_NOTHING ? "backup is missing"
-						   : "backup was changed, not restored");
+		leave(p, install_backup_name(n->name),
+		      n->backup.have == HAVE_NOTHING ? "backup is missing"
+						     : "backup was changed, not restored");
 }
 
 static void plan_removal(const struct install_name *n, struct install_plan *p)
@@ -560,12 +560,12 @@ static void plan_removal(const struct install_name *n, struct install_plan *p)
 		free_name(n, p);
 	} else if (same(&n->now, &n->noted)) {
 		/* The file exists already, because an interrupted removal has restored it. */
-		if (same(&n->kept, &n->noted))
+		if (same(&n->backup, &n->noted))
 			step(p, DO_FORGET, n);
 	} else {
 		leave(p, xstrdup(n->name), "changed since it was installed, not removed");
-		if (n->noted.have != HAVE_NOTHING && n->kept.have != HAVE_NOTHING)
-			leave(p, install_kept_name(n->name),
+		if (n->noted.have != HAVE_NOTHING && n->backup.have != HAVE_NOTHING)
+			leave(p, install_backup_name(n->name),
 			      "backup of an earlier installation, not "
 			      "restored");
 	}

@@ -22,7 +22,7 @@
 
 #define INSTALL_RECORD ".unirail-install.json"
 #define INSTALL_BINARY "unirail"
-#define INSTALL_KEPT   ".before-unirail"
+#define INSTALL_BACKUP ".before-unirail"
 
 /* The file or link that exists under a name. */
 enum install_have { HAVE_NOTHING, HAVE_FILE, HAVE_LINK, HAVE_OTHER };
@@ -40,9 +40,9 @@ struct install_name {
 	struct install_thing made;    /* content that the earlier call installed */
 	/* content before that installation, which an interrupted upgrade may leave */
 	struct install_thing was;
-	struct install_thing now;   /* what exists */
-	struct install_thing kept;  /* the existing NAME.before-unirail */
-	struct install_thing noted; /* NAME.before-unirail according to the record */
+	struct install_thing now;    /* what exists */
+	struct install_thing backup; /* the existing NAME.before-unirail */
+	struct install_thing noted;  /* NAME.before-unirail according to the record */
 };
 
 struct install_facts {
@@ -81,16 +81,16 @@ struct install_plan {
 /* --- manifest.c --- */
 
 /* `links`: "all" or "a,b"; NULL: none. self: SHA-256 of this program. */
-int install_facts_read(struct install_facts *f, const struct root *r, const char *folder,
+int install_facts_read(struct install_facts *f, const struct root *r, const char *dir,
 		       const char *links, const char *self, struct err *e);
 void install_facts_done(struct install_facts *f);
-char *install_kept_name(const char *name);
+char *install_backup_name(const char *name);
 
 /*
  * Fills recorded, made and noted; adds names that occur only in the record. A missing record is not
  * an error.
  */
-int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
+int install_record_read(struct install_facts *f, const struct root *r, const char *dir,
 			struct err *e);
 /* Writes the record that is true after the plan was carried out. */
 void install_record_write(const struct install_facts *f, const struct install_plan *p,

@@ -14,7 +14,7 @@
 
 enum { RECORD_VERSION = 1, RECORD_MAX = 1 << 18, SHA_LEN = 64 };
 
-struct kept {
+struct backup {
 	const char *name, *sha256, *link;
 };
 
@@ -22,16 +22,16 @@ struct record {
 	int64_t version;
 	const char *sha256, *was;
 	struct json_strs links;
-	struct json_list kept;
+	struct json_list backup;
 };
 
-static const struct json_field kept_fields[] = {
-	{.name = "name", .type = J_STR, .offset = offsetof(struct kept, name), .required = true},
-	{.name = "sha256", .type = J_STR, .offset = offsetof(struct kept, sha256)},
-	{.name = "link", .type = J_STR, .offset = offsetof(struct kept, link)},
+static const struct json_field backup_fields[] = {
+	{.name = "name", .type = J_STR, .offset = offsetof(struct backup, name), .required = true},
+	{.name = "sha256", .type = J_STR, .offset = offsetof(struct backup, sha256)},
+	{.name = "link", .type = J_STR, .offset = offsetof(struct backup, link)},
 	{0},
 };
-static const struct json_table kept_table = {kept_fields, 0, sizeof(struct kept)};
+static const struct json_table backup_table = {backup_fields, 0, sizeof(struct backup)};
 
 static const struct json_field fields[] = {
 	{.name = "version",
@@ -48,8 +48,8 @@ static const struct json_field fields[] = {
 	{.name = "links", .type = J_STRS, .offset = offsetof(struct record, links)},
 	{.name = "kept",
 	 .type = J_OBJS,
-	 .offset = offsetof(struct record, kept),
-	 .sub = &kept_table},
+	 .offset = offsetof(struct record, backup),
+	 .sub = &backup_table},
 	{0},
 };
 static const struct json_table table = {fields, 0, sizeof(struct record)};
@@ -73,7 +73,7 @@ static void set(struct install_thing *t, enum install_have have, const char *id)
 
 static struct install_name *install_name_of(struct install_facts *f, const char *name);
 
-static int use_kept(struct install_facts *f, const struct kept *k, struct err *e)
+static int use_backup(struct install_facts *f, const struct backup *k, struct err *e)
 {
 	struct install_name *n;
 	int r = check_name(k->name, e);
@@ -93,7 +93,7 @@ static int use_kept(struct install_facts *f, const struct kept *k, struct err *e
 static int use(struct install_facts *f, const struct record *rec, struct err *e)
 {
 	struct install_name *binary = install_name_of(f, INSTALL_BINARY);
-	const struct kept *kept = rec->kept.v;
+	const struct backup *backup = rec->backup.v;
 	int r = 0;
 
 	if (strlen(rec->sha256) != SHA_LEN)
@@ -112,8 +112,8 @@ static int use(struct install_facts *f, const struct record *rec, struct err *e)
 			set(&n->made, HAVE_LINK, INSTALL_BINARY);
 		}
 	}
-	for (size_t i = 0; r == 0 && i < rec->kept.n; i++)
-		r = use_kept(f, &kept[i], e);
+	for (size_t i = 0; r == 0 && i < rec->backup.n; i++)
+		r = use_backup(f, &backup[i], e);
 	return r;
 }
 
@@ -128,10 +128,10 @@ static int parse(struct install_facts *f, struct span text, struct err *e)
 	return r < 0 ? r : use(f, &rec, e);
 }
 
-int install_record_read(struct install_facts *f, const struct root *r, const char *folder,
+int install_record_read(struct install_facts *f, const struct root *r, const char *dir,
 			struct err *e)
 {
-	auto_free char *path = xasprintf("%s/%s", folder, INSTALL_RECORD);
+	auto_free char *path = xasprintf("%s/%s", dir, INSTALL_RECORD);
 	auto_buf struct buf b;
 	int n;
 
@@ -158,19 +158,19 @@ static bool keeps(const struct install_plan *p, const struct install_name *n)
 }
 
 /* Returns the content of NAME.before-unirail after the plan; NULL: no such file. */
-static const struct install_thing *kept_of(const struct install_name *n,
-					   const struct install_plan *p)
+static const struct install_thing *backup_of(const struct install_name *n,
+					     const struct install_plan *p)
 {
-	bool replaced = n->wanted && n->now.have == n->kept.have && n->now.id && n->kept.id &&
-			strcmp(n->now.id, n->kept.id) == 0;
+	bool replaced = n->wanted && n->now.have == n->backup.have && n->now.id && n->backup.id &&
+			strcmp(n->now.id, n->backup.id) == 0;
 
 	if (keeps(p, n) || replaced)
 		return &n->now;
 	return n->noted.have != HAVE_NOTHING ? &n->noted : NULL;
 }
 
-static void write_kept(struct json_out *o, const struct install_name *n,
-		       const struct install_thing *t)
+static void write_backup(struct json_out *o, const struct install_name *n,
+			 const struct install_thing *t)
 {
 	jo_obj(o);
 	jo_kstr(o, "name", n->name);
@@ -205,19 +205,19 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 	jo_key(&o, "kept");
 	jo_arr(&o);
 	for (size_t i = 0; i < f->n; i++) {
-		const struct install_thing *t = kept_of(&f->names[i], p);
+		const struct install_thing *t = backup_of(&f->names[i], p);
 
 		if (t)
-			write_kept(&o, &f->names[i], t);
+			write_backup(&o, &f->names[i], t);
 	}
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	buf_char(b, '\n');
 }
 
-char *install_kept_name(const char *name)
+char *install_backup_name(const char *name)
 {
-	return xasprintf("%s%s", name, INSTALL_KEPT);
+	return xasprintf("%s%s", name, INSTALL_BACKUP);
 }
 
 static struct install_name *install_name_of(struct install_facts *f, const char *name)
@@ -243,7 +243,7 @@ void install_facts_done(struct install_facts *f)
 		free(n->made.id);
 		free(n->was.id);
 		free(n->now.id);
-		free(n->kept.id);
+		free(n->backup.id);
 		free(n->noted.id);
 	}
 	free(f->names);
@@ -289,7 +289,8 @@ static int want(struct install_facts *f, const char *links, struct err *e)
 	return r;
 }
 
-static int look(const struct root *r, const char *path, struct install_thing *t, struct err *e)
+static int read_thing(const struct root *r, const char *path, struct install_thing *t,
+		      struct err *e)
 {
 	char text[PATH_MAX];
 	struct stat st;
@@ -317,17 +318,17 @@ static int look(const struct root *r, const char *path, struct install_thing *t,
 	return n;
 }
 
-static int inspect(const struct root *r, const char *folder, struct install_name *n, struct err *e)
+static int inspect(const struct root *r, const char *dir, struct install_name *n, struct err *e)
 {
-	auto_free char *kept = install_kept_name(n->name);
-	auto_free char *path = xasprintf("%s/%s", folder, n->name);
-	auto_free char *kept_path = xasprintf("%s/%s", folder, kept);
-	int ret = look(r, path, &n->now, e);
+	auto_free char *backup = install_backup_name(n->name);
+	auto_free char *path = xasprintf("%s/%s", dir, n->name);
+	auto_free char *backup_path = xasprintf("%s/%s", dir, backup);
+	int ret = read_thing(r, path, &n->now, e);
 
-	return ret < 0 ? ret : look(r, kept_path, &n->kept, e);
+	return ret < 0 ? ret : read_thing(r, backup_path, &n->backup, e);
 }
 
-int install_facts_read(struct install_facts *f, const struct root *r, const char *folder,
+int install_facts_read(struct install_facts *f, const struct root *r, const char *dir,
 		       const char *links, const char *self, struct err *e)
 {
 	struct install_name *binary;
@@ -341,8 +342,8 @@ int install_facts_read(struct install_facts *f, const struct root *r, const char
 	if (links)
 		n = want(f, links, e);
 	if (n == 0)
-		n = install_record_read(f, r, folder, e);
+		n = install_record_read(f, r, dir, e);
 	for (size_t i = 0; n == 0 && i < f->n; i++)
-		n = inspect(r, folder, &f->names[i], e);
+		n = inspect(r, dir, &f->names[i], e);
 	return n;
 }

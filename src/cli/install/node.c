@@ -177,7 +177,7 @@ static int empty(int fd, int depth, struct err *e)
 	return r;
 }
 
-static int purge_folder(struct install_node *n, const char *path, struct err *e)
+static int purge_dir(struct install_node *n, const char *path, struct err *e)
 {
 	int fd = file_open(n->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, NULL), r;
 
@@ -205,7 +205,7 @@ static int purge_published(struct install_node *n, struct err *e)
 
 	if (fd < 0 || !file_exists(n->root, path))
 		return 0;
-	r = purge_folder(n, path, e);
+	r = purge_dir(n, path, e);
 	if (r == 0 && !n->dry_run)
 		unlinkat(fd, "public", AT_REMOVEDIR); /* EBUSY: it is a mount, and stays */
 	return r;
@@ -225,6 +225,6 @@ int install_node_purge(struct install_node *n, struct err *e)
 	if (r == 0)
 		r = purge_published(n, e);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(state); i++)
-		r = purge_folder(n, state[i], e);
+		r = purge_dir(n, state[i], e);
 	return r;
 }

@@ -31,12 +31,12 @@ static bool is_temp(const char *name)
 	       strlen(name) == sizeof(PREFIX) + 1 + 8 + 4;
 }
 
-static void sweep(const struct swap *s, const struct root *r, const char *folder)
+static void sweep(const struct swap *s, const struct root *r, const char *dir)
 {
 	char **names = NULL;
 	size_t n = 0;
 
-	if (dir_list(r, folder, &names, &n, NULL) < 0)
+	if (dir_list(r, dir, &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (is_temp(names[i]))
@@ -44,9 +44,9 @@ static void sweep(const struct swap *s, const struct root *r, const char *folder
 	str_list_free(names, n);
 }
 
-int swap_open(struct swap *s, const struct root *r, const char *folder, struct err *e)
+int swap_open(struct swap *s, const struct root *r, const char *dir, struct err *e)
 {
-	auto_fd int fd = file_open(r, folder, O_RDONLY | O_DIRECTORY, 0, e);
+	auto_fd int fd = file_open(r, dir, O_RDONLY | O_DIRECTORY, 0, e);
 	int n;
 
 	if (fd < 0)
@@ -54,11 +54,11 @@ int swap_open(struct swap *s, const struct root *r, const char *folder, struct e
 	n = lock_fd(fd, LOCK_MS);
 	if (n == -EWOULDBLOCK)
 		return err_kind(e, ERR_AGAIN, n, "lock '%s': another process held it for %d ms",
-				folder, LOCK_MS);
+				dir, LOCK_MS);
 	if (n < 0)
-		return err_sys(e, n, "lock '%s'", folder);
+		return err_sys(e, n, "lock '%s'", dir);
 	*s = (struct swap){.dir = take_fd(&fd)};
-	sweep(s, r, folder);
+	sweep(s, r, dir);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ struct swap {
 	}
 
 /* Also removes temporary files of an interrupted swap (".unirail-swap.xxxxxxxx.tmp"). */
-int swap_open(struct swap *s, const struct root *r, const char *folder, struct err *e);
+int swap_open(struct swap *s, const struct root *r, const char *dir, struct err *e);
 void swap_close(struct swap *s); /* without a commit no name changes */
 #define auto_swap __attribute__((cleanup(swap_close)))
 

@@ -82,7 +82,7 @@ int manifests_check_namespace(const char *ns, struct err *e)
 }
 
 int manifests_render(const struct json_tree *tree, const char *ns, struct buf *out,
-		     struct buf *notes, struct err *e)
+		     struct buf *remarks, struct err *e)
 {
 	auto_embedded struct embedded files = {0};
 	auto_json struct json_doc *rules = NULL, *values = NULL;
@@ -104,25 +104,25 @@ int manifests_render(const struct json_tree *tree, const char *ns, struct buf *o
 	if (r == 0)
 		r = values_check(json_root(values), json_get(json_root(rules), "rules"), e);
 	if (r == 0)
-		r = render(&files, json_root(rules), json_root(values), ns, out, notes, e);
+		r = render(&files, json_root(rules), json_root(values), ns, out, remarks, e);
 	return r;
 }
 
 static int print(const struct manifests_opts *o, struct err *e)
 {
 	auto_tree struct json_tree *values = json_tree_new(JSON_OBJECT);
-	auto_buf struct buf out, notes;
+	auto_buf struct buf out, remarks;
 	int r = manifests_check_namespace(o->ns, e);
 
 	buf_init(&out, RENDER_MAX);
-	buf_init(&notes, RENDER_MAX);
+	buf_init(&remarks, RENDER_MAX);
 	if (r == 0)
 		r = manifests_values(&o->files, &o->set, values, e);
 	if (r == 0)
-		r = manifests_render(values, o->ns, &out, &notes, e);
+		r = manifests_render(values, o->ns, &out, &remarks, e);
 	if (r < 0)
 		return r;
-	for (struct span rest = buf_span(&notes), line; span_cut(&rest, '\n', &line);)
+	for (struct span rest = buf_span(&remarks), line; span_cut(&rest, '\n', &line);)
 		if (line.n)
 			fprintf(stderr, "unirail manifests: note: %.*s\n", (int)line.n, line.p);
 	if (fwrite(out.p, 1, out.len, stdout) != out.len || fflush(stdout) != 0)

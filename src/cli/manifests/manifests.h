@@ -14,11 +14,11 @@ extern const struct cmd manifests_cmds[];
 int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
 		     struct json_tree *values, struct err *e);
 /*
- * Checks the values, appends the documents to *out and messages about values to *notes
+ * Checks the values, appends the documents to *out and messages about values to *remarks
  * (cli/manifests/render.h).
  */
 int manifests_render(const struct json_tree *values, const char *ns, struct buf *out,
-		     struct buf *notes, struct err *e);
+		     struct buf *remarks, struct err *e);
 /* Returns whether a name is a DNS label. */
 int manifests_check_namespace(const char *ns, struct err *e);
 

@@ -31,7 +31,7 @@ struct render {
 	size_t n_owned;
 	const char *names[MANIFESTS_MAX];
 	size_t n_names;
-	struct buf *notes;
+	struct buf *remarks;
 	struct buf errors;
 };
 
@@ -110,9 +110,9 @@ static void fill(struct buf *b, const char *text, const struct json *value, bool
 
 /* --- which rules apply --- */
 
-static void note(struct render *r, const struct json *rule, const char *what)
+static void remark(struct render *r, const struct json *rule, const char *what)
 {
-	buf_printf(r->notes, "%s has no effect%s\n", string(rule, "v"), what);
+	buf_printf(r->remarks, "%s has no effect%s\n", string(rule, "v"), what);
 }
 
 static void add_name(struct render *r, const char *name)
@@ -176,7 +176,7 @@ static void apply_rule(struct render *r, const struct json *rule)
 	if (differs && json_get(rule, "note")) {
 		auto_free char *reason = xasprintf(": %s", string(rule, "note"));
 
-		note(r, rule, reason);
+		remark(r, rule, reason);
 		return;
 	}
 	if (!differs && !json_bool(json_get(rule, "always")))
@@ -185,7 +185,7 @@ static void apply_rule(struct render *r, const struct json *rule)
 		auto_free char *reason = xasprintf(" without %s", condition);
 
 		if (differs)
-			note(r, rule, reason);
+			remark(r, rule, reason);
 		return;
 	}
 	VEC_PUSH(r->changes, r->n_changes) = (struct change){rule, value};
@@ -372,9 +372,9 @@ static void done(struct render *r)
 }
 
 int render(const struct embedded *files, const struct json *rules, const struct json *values,
-	   const char *ns, struct buf *out, struct buf *notes, struct err *e)
+	   const char *ns, struct buf *out, struct buf *remarks, struct err *e)
 {
-	struct render r = {.files = files, .values = values, .ns = ns, .notes = notes};
+	struct render r = {.files = files, .values = values, .ns = ns, .remarks = remarks};
 	struct json_walk w = json_walk_start(json_get(rules, "rules"));
 	const struct json *rule;
 	int code = 0;

@@ -68,20 +68,20 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 	struct timespec pause = {0, POLL_MS * 1000000L};
 
 	for (;;) {
-		struct err why = ERR_INIT;
-		int r = fn(x, arg, &why);
+		struct err reason = ERR_INIT;
+		int r = fn(x, arg, &reason);
 
 		if (r == 1)
 			return 0;
-		if (r < 0 && why.kind != ERR_AGAIN) {
+		if (r < 0 && reason.kind != ERR_AGAIN) {
 			if (e)
-				*e = why;
+				*e = reason;
 			return r;
 		}
 		if (now_mono_ms() > end)
 			return err_kind(e, ERR_AGAIN, -ETIMEDOUT,
 					"%s: timeout after %lld s (--wait): %s", what,
-					(long long)x->wait_ms / 1000, why.text);
+					(long long)x->wait_ms / 1000, reason.text);
 		nanosleep(&pause, NULL);
 	}
 }
@@ -92,7 +92,7 @@ struct pods {
 	const struct json *labels;     /* matchLabels of an original; NULL: any labels */
 	bool deployment, original;
 	size_t n, ready;
-	char why[512]; /* reason why one of the pods is not ready */
+	char reason[512]; /* reason why one of the pods is not ready */
 };
 
 static void explain(struct pods *p, const struct json *pod)
@@ -105,7 +105,7 @@ static void explain(struct pods *p, const struct json *pod)
 
 		while ((v = json_walk_next(&w, NULL)))
 			if ((waiting = migrate_at(v, "state", "waiting", NULL)))
-				snprintf(p->why, sizeof(p->why), ": container '%s': %s %s",
+				snprintf(p->reason, sizeof(p->reason), ": container '%s': %s %s",
 					 migrate_text(v, "name"), migrate_text(waiting, "reason"),
 					 migrate_text(waiting, "message"));
 	}
@@ -153,7 +153,7 @@ static int count_pods(const struct migrate_act *x, struct pods *p, struct err *e
 	while ((v = json_walk_next(&w, &key)))
 		buf_printf(&labels, "%s%s=%s", labels.len ? "," : "", key, json_string(v));
 	p->n = p->ready = 0;
-	p->why[0] = '\0';
+	p->reason[0] = '\0';
 	return migrate_list(x->api, &kube_pods, &(struct kube_select){p->ns, labels.p, fields},
 			    count_pod, p, e);
 }
@@ -192,7 +192,7 @@ static void explain_node(const struct migrate_act *x, struct pods *p)
 		return;
 	w = json_walk_start(json_get(json_root(d), "items"));
 	while ((v = json_walk_next(&w, NULL)))
-		snprintf(p->why, sizeof(p->why), ": %s", migrate_text(v, "message"));
+		snprintf(p->reason, sizeof(p->reason), ": %s", migrate_text(v, "message"));
 }
 
 static int are_ready(const struct migrate_act *x, void *arg, struct err *e)
@@ -200,12 +200,12 @@ static int are_ready(const struct migrate_act *x, void *arg, struct err *e)
 	struct pods *p = arg;
 	int r = count_pods(x, p, e);
 
-	if (r == 0 && p->n && !p->ready && p->node && !*p->why)
+	if (r == 0 && p->n && !p->ready && p->node && !*p->reason)
 		explain_node(x, p);
 	if (r == 0 && !p->ready)
 		err_set(e, -EAGAIN, "%s of '%s/%s'%s%s is ready%s",
 			p->n ? "no pod" : "there is no pod, so none", p->ns, p->owner,
-			p->node ? " on " : "", p->node ? p->node : "", p->why);
+			p->node ? " on " : "", p->node ? p->node : "", p->reason);
 	return r < 0 ? r : p->ready > 0;
 }
 
@@ -295,7 +295,7 @@ static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 }
 
 /* Returns 1 if the pod of the address was deleted, 0 if it exists. */
-static int is_gone(const struct migrate_act *x, const struct migrate_address *a, struct err *e)
+static int is_deleted(const struct migrate_act *x, const struct migrate_address *a, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 	struct err own = ERR_INIT;
@@ -341,7 +341,7 @@ static int check_address(const struct migrate_act *x, const struct migrate_addre
 		    a->uid) != 0 ||
 	     names_address(json_root(d), a)))
 		return 0;
-	r = is_gone(x, a, e);
+	r = is_deleted(x, a, e);
 	return r < 0 ? r
 	       : r   ? 0
 		     : err_set(e, -ENOENT,

@@ -185,10 +185,11 @@ static void add_node(struct migrate_cluster *c, const struct json *object)
 	x->files_label = *migrate_text(labels, LABEL_UNINSTALL);
 	x->windows = strcmp(migrate_text(labels, LABEL_OS), "windows") == 0;
 	x->ready = condition(v, "Ready", &ready);
-	x->why = migrate_text(ready, "message");
+	x->reason = migrate_text(ready, "message");
 	/* The kubelet: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady ..." */
-	x->has_network = !strstr(x->why, "NetworkReady=false") &&
-			 !strstr(x->why, "NetworkPluginNotReady") && !strstr(x->why, "cni config");
+	x->has_network = !strstr(x->reason, "NetworkReady=false") &&
+			 !strstr(x->reason, "NetworkPluginNotReady") &&
+			 !strstr(x->reason, "cni config");
 }
 
 static void add_pod(struct migrate_cluster *c, const struct json *object)
@@ -343,13 +344,13 @@ static bool is_shared(const struct json *definition)
 /* Does not copy schemas: they are not needed, and nested deeper than a document may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
-	const struct json *notes = migrate_at(object, "metadata", "annotations", NULL);
-	const char *release = migrate_text(notes, ANNOTATION_HELM_RELEASE);
+	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);
+	const char *release = migrate_text(annotations, ANNOTATION_HELM_RELEASE);
 
-	if (*release && strcmp(migrate_text(notes, ANNOTATION_HELM_POLICY), "keep") != 0)
+	if (*release && strcmp(migrate_text(annotations, ANNOTATION_HELM_POLICY), "keep") != 0)
 		VEC_PUSH(c->definitions, c->n_definitions) = (struct migrate_definition){
 			keep(c, meta(object, "name")), keep(c, release),
-			keep(c, migrate_text(notes, ANNOTATION_HELM_NAMESPACE))};
+			keep(c, migrate_text(annotations, ANNOTATION_HELM_NAMESPACE))};
 }
 
 static void add_namespace(struct migrate_cluster *c, const struct json *object)

@@ -128,11 +128,11 @@ static void print_lines(const char *title, const struct migrate_lines *l)
 		printf("- %s\n", l->v[i]);
 }
 
-static void print_text(const struct migrate_plan *p, const struct buf *notes)
+static void print_text(const struct migrate_plan *p, const struct buf *remarks)
 {
 	print_lines("Problems that prevent the migration", &p->problems);
 	print_lines("Warnings", &p->warnings);
-	for (struct span rest = buf_span(notes), line; span_cut(&rest, '\n', &line);)
+	for (struct span rest = buf_span(remarks), line; span_cut(&rest, '\n', &line);)
 		if (line.n)
 			printf("- %.*s\n", (int)line.n, line.p);
 	for (size_t i = 0; i < p->n; i++) {
@@ -159,11 +159,11 @@ static void json_lines(struct json_out *j, const char *key, const struct migrate
 }
 
 static int print_json(const struct migrate_plan *p, const struct json_tree *values,
-		      const struct buf *notes)
+		      const struct buf *remarks)
 {
 	auto_buf struct buf b;
 	struct json_out j;
-	struct span rest = buf_span(notes), line;
+	struct span rest = buf_span(remarks), line;
 
 	buf_init(&b, OUT_MAX);
 	jo_init(&j, &b, 4);
@@ -204,13 +204,13 @@ static int print_json(const struct migrate_plan *p, const struct json_tree *valu
 
 /* --- commands --- */
 
-static int check_values(const struct json_tree *values, const char *ns, struct buf *notes,
+static int check_values(const struct json_tree *values, const char *ns, struct buf *remarks,
 			struct err *e)
 {
 	auto_buf struct buf out;
 
 	buf_init(&out, RENDER_MAX);
-	return manifests_render(values, ns, &out, notes, e);
+	return manifests_render(values, ns, &out, remarks, e);
 }
 
 /* Values with which agents run only on migrated nodes. */
@@ -284,27 +284,27 @@ static int undo(const struct options *o, struct migrate_api *a, const struct mig
 }
 
 static int plan(const struct options *o, const struct migrate_cluster *c,
-		const struct json_tree *values, const struct buf *notes)
+		const struct json_tree *values, const struct buf *remarks)
 {
 	struct migrate_plan p;
 	int status;
 
 	migrate_plan(c, o->only.v, o->only.n, &p);
 	if (o->output && strcmp(o->output, "json") == 0)
-		print_json(&p, values, notes);
+		print_json(&p, values, remarks);
 	else
-		print_text(&p, notes);
+		print_text(&p, remarks);
 	status = p.problems.n ? 1 : p.n ? STATUS_STEPS : 0;
 	migrate_plan_done(&p);
 	return fflush(stdout) ? 1 : status;
 }
 
-static int print_values(const struct json_tree *values, const struct buf *notes)
+static int print_values(const struct json_tree *values, const struct buf *remarks)
 {
 	auto_buf struct buf b;
 	struct json_out j;
 
-	for (struct span rest = buf_span(notes), line; span_cut(&rest, '\n', &line);)
+	for (struct span rest = buf_span(remarks), line; span_cut(&rest, '\n', &line);)
 		if (line.n)
 			fprintf(stderr, "unirail migrate values: note: %.*s\n", (int)line.n,
 				line.p);
@@ -321,25 +321,25 @@ static int run_with(const struct options *o, const char *command, struct migrate
 {
 	auto_tree struct json_tree *values = NULL;
 	auto_migrate struct migrate_cluster c = {0};
-	auto_buf struct buf notes;
+	auto_buf struct buf remarks;
 	int r = migrate_observe(a, o->ns, &c, e);
 
-	buf_init(&notes, RENDER_MAX);
+	buf_init(&remarks, RENDER_MAX);
 	if (r < 0)
 		return r;
 	if (strcmp(command, "undo") == 0)
 		return undo(o, a, &c, e);
-	values = migrate_values(&c, &notes);
+	values = migrate_values(&c, &remarks);
 	r = manifests_values(&o->files, &o->set, values, e);
 	if (r == 0)
-		r = check_values(values, o->ns, &notes, e);
+		r = check_values(values, o->ns, &remarks, e);
 	if (r < 0)
 		return r;
 	if (strcmp(command, "values") == 0)
-		return print_values(values, &notes);
+		return print_values(values, &remarks);
 	if (strcmp(command, "apply") == 0)
 		return apply(o, a, &c, values, e);
-	return plan(o, &c, values, &notes);
+	return plan(o, &c, values, &remarks);
 }
 
 static int run(const struct options *o, const char *command, struct err *e)
@@ -375,12 +375,12 @@ int migrate_main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	auto_free char *prog = NULL;
 	const struct cmd *c;
-	int words, r = cmd_pick("unirail migrate", migrate_cmds, argc, argv, &c, &words, &e);
+	int n_args, r = cmd_pick("unirail migrate", migrate_cmds, argc, argv, &c, &n_args, &e);
 
 	if (r < 0)
 		return opt_exit("unirail migrate", r, &e);
 	prog = xasprintf("unirail migrate %s", c->name);
-	r = opt_parse(c, prog, argc - 1 - words, argv + 1 + words, &o, &e);
+	r = opt_parse(c, prog, argc - 1 - n_args, argv + 1 + n_args, &o, &e);
 	if (r < 0) {
 		r = opt_exit(prog, r, &e);
 	} else if ((r = run(&o, c->name, &e)) < 0) {

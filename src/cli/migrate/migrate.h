@@ -67,9 +67,9 @@ struct migrate_workload {
 struct migrate_node {
 	const char *name, *label; /* label: value of LABEL_MIGRATED; "": none */
 	bool ready, has_network, windows, files_label;
-	const char *why;  /* reason why the node is not ready */
-	size_t originals; /* number of the originals' pods */
-	bool planned;	  /* runs originals, or is in the journal */
+	const char *reason; /* reason why the node is not ready */
+	size_t originals;   /* number of the originals' pods */
+	bool planned;	    /* runs originals, or is in the journal */
 	bool agent, agent_ready;
 	size_t addresses; /* of SpiderEndpoints */
 };
@@ -164,9 +164,9 @@ const char *migrate_text(const struct json *v, const char *key);
 
 /*
  * Returns the values that give unirail the settings of the originals; the caller frees them.
- * Appends a line to *notes for each setting that unirail does not have.
+ * Appends a line to *remarks for each setting that unirail does not have.
  */
-struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *notes);
+struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *remarks);
 
 /* --- plan.c --- */
 

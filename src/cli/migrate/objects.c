@@ -48,12 +48,12 @@ static void place_of(const struct json *v, struct place *p)
 static int read_all(const struct json_tree *values, const char *ns, struct objects *ret,
 		    struct err *e)
 {
-	auto_buf struct buf text, notes;
+	auto_buf struct buf text, remarks;
 	int r;
 
 	buf_init(&text, RENDER_MAX);
-	buf_init(&notes, RENDER_MAX);
-	r = manifests_render(values, ns, &text, &notes, e);
+	buf_init(&remarks, RENDER_MAX);
+	r = manifests_render(values, ns, &text, &remarks, e);
 	return r < 0 ? r : objects_read(ret, "manifests", "", buf_span(&text), e);
 }
 

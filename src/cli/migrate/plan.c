@@ -423,13 +423,13 @@ static void check_node(const struct migrate_node *x, struct migrate_plan *p)
 		line(&p->problems,
 		     xasprintf("node '%s' has no CNI configuration (%s): install the cluster's own "
 			       "network there, or delete the Node",
-			       x->name, x->why));
+			       x->name, x->reason));
 	else if (!x->ready)
 		line(&p->problems,
 		     xasprintf(
 			     "node '%s' is not Ready (%s): the originals on it cannot be stopped, "
 			     "and would allocate the same addresses; repair it, or delete the Node",
-			     x->name, *x->why ? x->why : "no reason reported"));
+			     x->name, *x->reason ? x->reason : "no reason reported"));
 }
 
 static void check_addresses(const struct migrate_cluster *c, struct migrate_plan *p)
@@ -631,8 +631,8 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
-		const struct json *notes = migrate_at(x->v, "metadata", "annotations", NULL);
-		const char *release = migrate_text(notes, ANNOTATION_HELM_RELEASE);
+		const struct json *annotations = migrate_at(x->v, "metadata", "annotations", NULL);
+		const char *release = migrate_text(annotations, ANNOTATION_HELM_RELEASE);
 
 		if (x->owner)
 			continue;
@@ -640,7 +640,8 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 			line(l,
 			     xasprintf("helm -n %s uninstall %s --no-hooks   # without --no-hooks "
 				       "Spiderpool deletes every pool and definition",
-				       migrate_text(notes, ANNOTATION_HELM_NAMESPACE), release));
+				       migrate_text(annotations, ANNOTATION_HELM_NAMESPACE),
+				       release));
 		else if (!*release)
 			line(l,
 			     xasprintf("kubectl -n %s delete %s/%s", x->ns, kind_of(x), x->name));
@@ -745,10 +746,10 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 {
 	for (size_t i = 0; i < c->n_pools; i++) {
 		const struct json *m = json_get(c->pools[i], "metadata");
-		const struct json *notes = json_get(m, "annotations");
+		const struct json *annotations = json_get(m, "annotations");
 		const char *name = migrate_text(m, "name");
-		bool adopted = json_get(notes, ANNOTATION_ADOPTED);
-		bool prefix = json_get(notes, ANNOTATION_BLOCK_PREFIX) &&
+		bool adopted = json_get(annotations, ANNOTATION_ADOPTED);
+		bool prefix = json_get(annotations, ANNOTATION_BLOCK_PREFIX) &&
 			      !in_list(journal_list(c, "pools"), name);
 		struct migrate_step *s;
 
@@ -779,7 +780,7 @@ static void plan_nodes_back(const struct migrate_cluster *c, struct migrate_plan
 			     xasprintf(
 				     "node '%s' is not Ready (%s): unirail's files on it cannot be "
 				     "removed; repair it, or delete the Node",
-				     x->name, x->why));
+				     x->name, x->reason));
 		s = step(p, UNDO_NODE, i, xasprintf("node '%s'", x->name));
 		s->now = xasprintf("label " LABEL_MIGRATED "=%s", x->label);
 		s->will =

@@ -145,20 +145,22 @@ static void add_settings(struct json_tree *t, const struct json *conf)
 	}
 }
 
-static void note_settings(const struct json *conf, struct buf *notes)
+static void remark_settings(const struct json *conf, struct buf *remarks)
 {
 	if (*migrate_text(json_get(conf, "iaasNetworkProvider"), "serverUrl"))
-		buf_str(notes, "iaasNetworkProvider.serverUrl is set: unirail has no provider of "
-			       "cloud networks\n");
+		buf_str(remarks, "iaasNetworkProvider.serverUrl is set: unirail has no provider of "
+				 "cloud networks\n");
 	if (json_bool(json_get(conf, "tuneSysctlConfig")))
-		buf_str(notes, "tuneSysctlConfig: the node keeps these sysctls until it restarts; "
-			       "to set them afterwards use kind 'sysctl' of 'unirail host'\n");
+		buf_str(remarks,
+			"tuneSysctlConfig: the node keeps these sysctls until it restarts; "
+			"to set them afterwards use kind 'sysctl' of 'unirail host'\n");
 	if (json_bool(migrate_at(conf, "agent", "networkResourcePlugin", "enabled", NULL)))
-		buf_str(notes, "agent.networkResourcePlugin is enabled: unirail has no resources "
-			       "spidernet.io/IF-nic; pods that request them stay Pending\n");
+		buf_str(remarks, "agent.networkResourcePlugin is enabled: unirail has no resources "
+				 "spidernet.io/IF-nic; pods that request them stay Pending\n");
 }
 
-static void add_spiderpool(const struct migrate_cluster *c, struct json_tree *t, struct buf *notes)
+static void add_spiderpool(const struct migrate_cluster *c, struct json_tree *t,
+			   struct buf *remarks)
 {
 	for (size_t i = 0; i < c->n_configs; i++) {
 		const char *text = json_string(migrate_at(c->configs[i], "data", "conf.yml", NULL));
@@ -171,7 +173,7 @@ static void add_spiderpool(const struct migrate_cluster *c, struct json_tree *t,
 			continue;
 		if (yaml_to_json(span_of(text), &b, &e) < 0 ||
 		    json_parse(&d, buf_span(&b), MIGRATE_TEXT_MAX, &e) < 0) {
-			buf_printf(notes,
+			buf_printf(remarks,
 				   "conf.yml of ConfigMap '%s' cannot be read, defaults apply: "
 				   "%s\n",
 				   migrate_text(json_get(c->configs[i], "metadata"), "name"),
@@ -179,7 +181,7 @@ static void add_spiderpool(const struct migrate_cluster *c, struct json_tree *t,
 			return;
 		}
 		add_settings(t, json_root(d));
-		note_settings(json_root(d), notes);
+		remark_settings(json_root(d), remarks);
 		return;
 	}
 }
@@ -264,7 +266,7 @@ static const char *plugin_config(const struct migrate_cluster *c, const struct m
 	return NULL;
 }
 
-static void add_devices(const struct migrate_cluster *c, struct json_tree *t, struct buf *notes)
+static void add_devices(const struct migrate_cluster *c, struct json_tree *t, struct buf *remarks)
 {
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
@@ -275,7 +277,7 @@ static void add_devices(const struct migrate_cluster *c, struct json_tree *t, st
 			continue;
 		text = plugin_config(c, x, shared ? "configList" : "resourceList");
 		if (!text) {
-			buf_printf(notes,
+			buf_printf(remarks,
 				   "DaemonSet '%s/%s' mounts no ConfigMap with exactly one file "
 				   "that has a %s: set %sDevicePlugin.config, otherwise resources "
 				   "are named by rail\n",
@@ -290,14 +292,14 @@ static void add_devices(const struct migrate_cluster *c, struct json_tree *t, st
 	}
 }
 
-struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *notes)
+struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *remarks)
 {
 	const struct migrate_workload *agent = workload(c, ROLE_ADDRESSES);
 	struct json_tree *t = json_tree_new(JSON_OBJECT);
 	size_t n = 0;
 
 	if (agent || workload(c, ROLE_CONTROLLER))
-		add_spiderpool(c, t, notes);
+		add_spiderpool(c, t, remarks);
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		if (c->workloads[i].role == ROLE_ADDRESSES ||
 		    c->workloads[i].role == ROLE_CONTROLLER)
@@ -305,7 +307,7 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *no
 		if (c->workloads[i].role == ROLE_ADDRESSES || c->workloads[i].role == ROLE_NETWORKS)
 			add_directories(&c->workloads[i], t);
 	}
-	add_devices(c, t, notes);
+	add_devices(c, t, remarks);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		n += !c->nodes[i].windows;
 	if (n == 1) { /* replicas run on different nodes */

@@ -53,7 +53,7 @@ enum { SAID_MAX = 1 << 20 };
 		"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)                \
 	}
 
-static const struct opt look_opts[] = {COMMON, {0}};
+static const struct opt read_opts[] = {COMMON, {0}};
 static const struct opt release_opts[] = {
 	COMMON,
 	{"yes", 'y', OPT_FLAG, NULL,
@@ -67,10 +67,10 @@ static const struct opt check_opts[] = {
 	{0}};
 
 const struct cmd pool_cmds[] = {
-	{"list", NULL, "the pools, and the number of addresses in use", look_opts, 0, 0},
-	{"show", "POOL", "the owners of the pool's addresses", look_opts, 1, 1},
-	{"free", "POOL [N]", "the next N free addresses of a pool (10)", look_opts, 1, 2},
-	{"owner", "ADDRESS", "the owner of an address", look_opts, 1, 1},
+	{"list", NULL, "the pools, and the number of addresses in use", read_opts, 0, 0},
+	{"show", "POOL", "the owners of the pool's addresses", read_opts, 1, 1},
+	{"free", "POOL [N]", "the next N free addresses of a pool (10)", read_opts, 1, 2},
+	{"owner", "ADDRESS", "the owner of an address", read_opts, 1, 1},
 	{"release", "ADDRESS", "release an address, regardless of its owner", release_opts, 1, 1},
 	{"check", NULL, "verify that journal, pools and network namespaces agree", check_opts, 0,
 	 0},
@@ -284,7 +284,7 @@ static int print(const struct json *v, struct err *e)
 static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
-	auto_buf struct buf ask, body = {0};
+	auto_buf struct buf request_body, body = {0};
 	struct http1_call c = {
 		.socket = t->o->socket,
 		.request = {.method = "POST", .target = "/v1/unirail/pools"},
@@ -293,14 +293,14 @@ static int pool_of_agent(struct pool_tool *t, const struct report_call *call, st
 	};
 	int r;
 
-	buf_init(&ask, HTTP1_BODY_MAX);
+	buf_init(&request_body, HTTP1_BODY_MAX);
 	if (t->o->repair)
 		return err_set(e, -ENOTSUP,
 			       "a running agent's journal cannot be repaired: stop the agent and "
 			       "run this command on its node with --state-dir");
-	put_call(t, call, &ask);
+	put_call(t, call, &request_body);
 	c.request.type = "application/json";
-	c.request.body = buf_span(&ask);
+	c.request.body = buf_span(&request_body);
 	r = http1_call(&c, &body, e);
 	if (r < 0)
 		return err_wrap(e, r, "query the agent (is 'unirail agent' running on this node?)");

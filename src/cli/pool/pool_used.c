@@ -165,7 +165,7 @@ static int list_addresses(struct pool_found *f, int fd, const char *path, struct
 	return r;
 }
 
-static void look_into(struct spaces *x, const char *path)
+static void inspect_netns(struct spaces *x, const char *path)
 {
 	struct err e = ERR_INIT;
 	auto_fd int fd = -1;
@@ -181,8 +181,8 @@ static void look_into(struct spaces *x, const char *path)
 		buf_printf(x->said, "addresses in '%s' cannot be read: %s\n", path, e.text);
 }
 
-static void look_into_folder(struct spaces *x, const struct root *r, const char *dir,
-			     const char *rest)
+static void inspect_netns_dir(struct spaces *x, const struct root *r, const char *dir,
+			      const char *rest)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -193,7 +193,7 @@ static void look_into_folder(struct spaces *x, const struct root *r, const char 
 		auto_free char *path = xasprintf("%s/%s%s", dir, names[i], rest);
 
 		if (!*rest || (names[i][0] >= '0' && names[i][0] <= '9'))
-			look_into(x, path);
+			inspect_netns(x, path);
 	}
 	str_list_free(names, n);
 }
@@ -210,9 +210,9 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
 		close(own);
-		look_into_folder(&x, r, "/run/netns", "");
-		look_into_folder(&x, r, "/run/docker/netns", "");
-		look_into_folder(&x, r, "/proc", "/ns/net");
+		inspect_netns_dir(&x, r, "/run/netns", "");
+		inspect_netns_dir(&x, r, "/run/docker/netns", "");
+		inspect_netns_dir(&x, r, "/proc", "/ns/net");
 	}
 	free(x.v);
 	buf_printf(said, "%zu addresses found in libcni's cache and %zu network namespaces\n", f->n,

@@ -99,7 +99,7 @@ static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t
  * Sends a byte after the WRITEs: when it arrives on a reliable connection, all data written before
  * it have arrived. A message over TCP would not prove that.
  */
-static int tell_written(struct verify_client *c, struct err *e)
+static int send_marker(struct verify_client *c, struct err *e)
 {
 	struct verbs_done done[VERBS_POLL_MAX];
 	int r = verbs_post(c->side.qp, VERBS_SEND, 0, verify_ping_at(&c->side), 1, 0, e);
@@ -134,7 +134,7 @@ static int check_round(struct verify_client *c, struct err *e)
 	if (r == 0)
 		r = pump(c, c->side.depth, 0, &n, e);
 	if (r == 0 && c->side.op == VERBS_WRITE)
-		r = tell_written(c, e);
+		r = send_marker(c, e);
 	if (r == 0 && c->side.op == VERBS_READ)
 		r = verify_compare(mem, len, seed, e);
 	else if (r == 0)
@@ -169,7 +169,7 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 {
 	if (c->side.op == VERBS_SEND)
 		return verify_step(c, "sent", 0, n, e);
-	return c->side.op == VERBS_WRITE ? tell_written(c, e) : 0;
+	return c->side.op == VERBS_WRITE ? send_marker(c, e) : 0;
 }
 
 /* Skips the peer's check, which always reads all slots, if fewer messages than slots were sent. */
@@ -216,7 +216,7 @@ static int bandwidth(struct verify_client *c, struct err *e)
 
 /* --- a complete test --- */
 
-static void note_near(struct verify_result *r, const struct verify_rail *rail)
+static void record_near(struct verify_result *r, const struct verify_rail *rail)
 {
 	str_copy(r->ifname, sizeof(r->ifname), rail->ifname);
 	str_copy(r->device, sizeof(r->device), rail->dev->name);
@@ -227,7 +227,7 @@ static void note_near(struct verify_result *r, const struct verify_rail *rail)
 	r->ethernet = rail->port->ethernet;
 }
 
-static void note_far(struct verify_result *r, const struct verify_msg *m)
+static void record_far(struct verify_result *r, const struct verify_msg *m)
 {
 	str_copy(r->peer_ifname, sizeof(r->peer_ifname), m->ifname);
 	str_copy(r->peer_device, sizeof(r->peer_device), m->device);
@@ -250,7 +250,7 @@ static int open_side(struct verify_client *c, const struct verify_facts *f,
 		r = verify_pick(f, &local, &t->choice, rail, e);
 	if (r < 0)
 		return r;
-	note_near(c->r, rail);
+	record_near(c->r, rail);
 	return verify_side_open(&c->side, rail, t->op, t->size, verify_depth_for(t->size), e);
 }
 
@@ -265,13 +265,13 @@ static int join(struct verify_client *c, const struct verify_rail *rail, struct 
 	int r;
 
 	str_copy(m.op, sizeof(m.op), verify_op_name(c->side.op));
-	verify_side_tell(&c->side, rail, &m);
+	verify_side_describe(&c->side, rail, &m);
 	r = verify_put(&c->conn, &m, e);
 	if (r == 0)
 		r = verify_expect(&c->conn, VERIFY_READY, &m, e);
 	if (r < 0)
 		return r;
-	note_far(c->r, &m);
+	record_far(c->r, &m);
 	r = verify_side_connect(&c->side, &m, e);
 	c->r->mtu = verbs_qp_mtu(c->side.qp);
 	return r;
@@ -296,7 +296,7 @@ static int finish(struct verify_client *c, struct err *e)
 }
 
 /* Reports the failure to the peer, which waits for the next message. */
-static void tell_failure(struct verify_client *c, int code, const struct err *e)
+static void report_failure(struct verify_client *c, int code, const struct err *e)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL};
 
@@ -339,7 +339,7 @@ int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	ret->size = t->size;
 	r = whole(&c, f, to, &mine);
 	if (r < 0)
-		tell_failure(&c, r, &mine);
+		report_failure(&c, r, &mine);
 	verify_side_close(&c.side);
 	verify_conn_close(&c.conn);
 	ret->err = mine;

@@ -506,7 +506,7 @@ int verify_put(struct verify_conn *c, const struct verify_msg *m, struct err *e)
 	return 0;
 }
 
-static int gone(struct err *e)
+static int peer_closed(struct err *e)
 {
 	return err_set(e, -EPIPE, "the peer has closed the connection");
 }
@@ -528,7 +528,7 @@ static int fill(struct verify_conn *c, int64_t until, struct err *e)
 	if (n < 0 && errno != EAGAIN && errno != ECONNRESET)
 		return err_sys(e, -errno, "receive from the peer");
 	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		return gone(e);
+		return peer_closed(e);
 	c->n += n > 0 ? (size_t)n : 0;
 	return 0;
 }

@@ -87,8 +87,8 @@ void verify_side_close(struct verify_side *s)
 	s->dev = NULL;
 }
 
-void verify_side_tell(const struct verify_side *s, const struct verify_rail *rail,
-		      struct verify_msg *m)
+void verify_side_describe(const struct verify_side *s, const struct verify_rail *rail,
+			  struct verify_msg *m)
 {
 	struct verbs_end end;
 

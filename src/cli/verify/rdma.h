@@ -39,8 +39,8 @@ int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum
 void verify_side_close(struct verify_side *s);
 #define auto_verify_side __attribute__((cleanup(verify_side_close)))
 /* Writes the queue pair's address and the rail into a hello or ready message. */
-void verify_side_tell(const struct verify_side *s, const struct verify_rail *rail,
-		      struct verify_msg *m);
+void verify_side_describe(const struct verify_side *s, const struct verify_rail *rail,
+			  struct verify_msg *m);
 int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e);
 
 /* Returns the number of messages in flight: 64, fewer if they are large. */

@@ -169,8 +169,8 @@ static int run_step(struct server *s, const struct verify_msg *m, struct err *e)
 
 /* --- a test --- */
 
-static void note(struct verify_result *r, const struct verify_rail *rail,
-		 const struct verify_msg *hello)
+static void record_rails(struct verify_result *r, const struct verify_rail *rail,
+			 const struct verify_msg *hello)
 {
 	str_copy(r->ifname, sizeof(r->ifname), rail->ifname);
 	str_copy(r->device, sizeof(r->device), rail->dev->name);
@@ -220,8 +220,8 @@ static int open_side(struct server *s, const struct verify_msg *hello, struct ve
 		return r;
 	s->result.op = op;
 	s->result.mtu = verbs_qp_mtu(s->side.qp);
-	note(&s->result, &rail, hello);
-	verify_side_tell(&s->side, &rail, ready);
+	record_rails(&s->result, &rail, hello);
+	verify_side_describe(&s->side, &rail, ready);
 	return 0;
 }
 
@@ -254,7 +254,7 @@ static int serve_test(struct server *s, const struct verify_msg *hello, struct e
 
 /* --- rails --- */
 
-static int tell_rails(struct server *s, struct err *e)
+static int send_rails(struct server *s, struct err *e)
 {
 	auto_verify_facts struct verify_facts f = {0};
 	auto_free struct verify_rail *v = NULL;
@@ -283,7 +283,7 @@ static int serve_client(struct server *s, bool *tested, struct err *e)
 	if (r < 0)
 		return r;
 	if (m.verb == VERIFY_RAILS)
-		return tell_rails(s, e);
+		return send_rails(s, e);
 	if (m.verb != VERIFY_HELLO)
 		return err_set(e, -EPROTO, "the peer sent '%s', expected 'hello'",
 			       verify_verb_name(m.verb));

@@ -232,7 +232,8 @@ void verify_match(const struct verify_rail *near, size_t n, const struct verify_
 	}
 }
 
-static int ask_far(const struct verify_place *to, struct verify_far **ret, size_t *n, struct err *e)
+static int query_far(const struct verify_place *to, struct verify_far **ret, size_t *n,
+		     struct err *e)
 {
 	auto_verify_conn struct verify_conn c = VERIFY_CONN_INIT;
 	auto_free struct verify_far *list = NULL;
@@ -309,7 +310,7 @@ static int verify_run_all(const struct verify_facts *f, const struct verify_plac
 					"no interface with an address in this network namespace "
 					"has an RDMA device; see 'unirail rdma list'");
 	}
-	r = ask_far(to, &far, &n_far, e);
+	r = query_far(to, &far, &n_far, e);
 	if (r < 0)
 		return r;
 	match = xcalloc(n_near, sizeof(*match));
