@@ -49,7 +49,7 @@ static enum complete_kind kind_of(const char *metavar)
 {
 	if (!metavar)
 		return COMPLETE_NOTHING;
-	if (strstr(metavar, "DIR") || strstr(metavar, "FOLDER"))
+	if (strstr(metavar, "DIR"))
 		return COMPLETE_DIR;
 	if (strstr(metavar, "FILE") || strstr(metavar, "PATH"))
 		return COMPLETE_FILE;
@@ -240,14 +240,14 @@ static void completion_bash_place(const struct complete_place *p, struct buf *b)
 	options(p, b);
 	buf_str(b, "'\n");
 	if (p->files || p->dirs)
-		buf_printf(b, "\t\tkind='%s'\n", p->dirs ? "folder" : "file");
+		buf_printf(b, "\t\tkind='%s'\n", p->dirs ? "directory" : "file");
 	buf_str(b, "\t\t;;\n");
 }
 
 /* One row of `case "$path $prev"`, for each option that takes a value. */
 static void value(const struct complete_place *p, const struct opt *o, struct buf *b)
 {
-	static const char kinds[][8] = {"none", "choice", "file", "folder"};
+	static const char kinds[][10] = {"none", "choice", "file", "directory"};
 	enum complete_kind k = complete_value(o);
 
 	if (o->type == OPT_FLAG)
@@ -293,14 +293,13 @@ static void complete_bash(const struct complete *c, struct buf *b)
 	for (size_t i = 0; i < c->n; i++)
 		for (const struct opt *o = c->places[i].opts; o && o->name; o++)
 			value(&c->places[i], o, b);
-	buf_str(b,
-		"\t*)\n\t\t[[ $cur == -* ]] && words=$opts kind=choice\n\t\t;;\n\tesac\n"
-		"\tCOMPREPLY=()\n\tcase \"$kind\" in\n\tnone) ;;\n"
-		"\tfile | folder)\n\t\tcompopt -o filenames 2>/dev/null\n"
-		"\t\tmapfile -t COMPREPLY < <(compgen -A \"${kind/folder/directory}\" -- \"$cur\")\n"
-		"\t\t;;\n"
-		"\t*) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\") ;;\n"
-		"\tesac\n}\ncomplete -F _unirail unirail\n");
+	buf_str(b, "\t*)\n\t\t[[ $cur == -* ]] && words=$opts kind=choice\n\t\t;;\n\tesac\n"
+		   "\tCOMPREPLY=()\n\tcase \"$kind\" in\n\tnone) ;;\n"
+		   "\tfile | directory)\n\t\tcompopt -o filenames 2>/dev/null\n"
+		   "\t\tmapfile -t COMPREPLY < <(compgen -A \"$kind\" -- \"$cur\")\n"
+		   "\t\t;;\n"
+		   "\t*) mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\") ;;\n"
+		   "\tesac\n}\ncomplete -F _unirail unirail\n");
 }
 
 static void start(const struct complete_place *p, struct buf *b)
@@ -415,7 +414,7 @@ static void completion_zsh_place(const struct complete_place *p, struct buf *b)
 	}
 	buf_str(b, " '--help:print help' )\n");
 	if (p->files || p->dirs)
-		buf_printf(b, "\t\tkind=%s\n", p->dirs ? "folder" : "file");
+		buf_printf(b, "\t\tkind=%s\n", p->dirs ? "directory" : "file");
 	buf_str(b, "\t\t;;\n");
 }
 
@@ -464,7 +463,7 @@ static void complete_zsh(const struct complete *c, struct buf *b)
 		for (const struct opt *o = c->places[i].opts; o && o->name; o++)
 			completion_zsh_value(&c->places[i], o, b);
 	buf_str(b, "\tesac\n\tif [[ $cur == -* ]]; then\n\t\t_describe -o option opts_\n"
-		   "\telif [[ $kind == folder ]]; then\n\t\t_files -/\n"
+		   "\telif [[ $kind == directory ]]; then\n\t\t_files -/\n"
 		   "\telif [[ $kind == file ]]; then\n\t\t_files\n"
 		   "\telif (( ${#words_} )); then\n\t\t_describe word words_\n\tfi\n}\n"
 		   "if [[ ${funcstack[1]} == _unirail ]]; then\n\t_unirail \"$@\"\n"
