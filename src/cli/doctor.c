@@ -466,7 +466,7 @@ int doctor_main(int argc, char **argv)
 
 static const char *level_name(enum finding_level l)
 {
-	return l == FINDING_PROBLEM ? "problem" : l == FINDING_NOTE ? "note" : "skipped";
+	return l == FINDING_PROBLEM ? "problem" : l == FINDING_REMARK ? "note" : "skipped";
 }
 
 static void count_functions(const struct host_facts *f, size_t *pfs, size_t *vfs)
@@ -516,7 +516,7 @@ static void doctor_show_findings(const struct findings *l, struct buf *b)
 		buf_printf(b, "%-7s  %s: %s: %s\n", level_name(l->v[i].level), l->v[i].where,
 			   l->v[i].what, l->v[i].remedy);
 	buf_printf(b, "%zu problems, %zu notes\n", findings_count(l, FINDING_PROBLEM),
-		   findings_count(l, FINDING_NOTE));
+		   findings_count(l, FINDING_REMARK));
 }
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out)
@@ -534,10 +534,10 @@ void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE
 		fputs("no RDMA", out);
 	fprintf(out, "; PFs: %zu, VFs: %zu; links: %zu\n", pfs, vfs, f->n_links);
 	put_level(l, FINDING_PROBLEM, out);
-	put_level(l, FINDING_NOTE, out);
+	put_level(l, FINDING_REMARK, out);
 	put_level(l, FINDING_SKIPPED, out);
 	fprintf(out, "%zu checks: %zu problems, %zu notes", count_checks(),
-		findings_count(l, FINDING_PROBLEM), findings_count(l, FINDING_NOTE));
+		findings_count(l, FINDING_PROBLEM), findings_count(l, FINDING_REMARK));
 	if (skipped)
 		fprintf(out, ", %zu skipped", skipped);
 	fputc('\n', out);

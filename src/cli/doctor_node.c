@@ -152,7 +152,7 @@ static void check_resources(struct doctor *d, const struct json *status)
 		    num_u64(span_of(json_string(v)), 0, INT64_MAX, &all) < 0)
 			continue;
 		if (!all)
-			doctor_find(d, FINDING_NOTE, key,
+			doctor_find(d, FINDING_REMARK, key,
 				    "the agent removes a resource that it served when device-sweep "
 				    "expires; 'unirail device plan' on the node shows the "
 				    "resources that its devices have",
@@ -179,7 +179,7 @@ static void check_events(struct doctor *d, const struct json *events, int64_t no
 		    (kube_time_parse(text_of(v, "lastTimestamp"), &at) == 0 &&
 		     now_ms - at > HOUR_MS))
 			continue;
-		doctor_find(d, FINDING_NOTE, text_of(v, "reason"),
+		doctor_find(d, FINDING_REMARK, text_of(v, "reason"),
 			    "'kubectl describe node' shows all events", "%s",
 			    text_of(v, "message"));
 	}

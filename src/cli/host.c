@@ -200,9 +200,9 @@ static void show_blocked(const struct call *c)
 			fprintf(stderr, "unirail host: %s %s: %s: blocked: %s\n", s->kind,
 				s->subject, s->want ? s->want : "", s->blocked);
 	}
-	for (size_t i = 0; i < c->plan.n_notes; i++)
-		fprintf(stderr, "unirail host: note: %s %s: %s\n", c->plan.notes[i].kind,
-			c->plan.notes[i].subject, c->plan.notes[i].text);
+	for (size_t i = 0; i < c->plan.n_remarks; i++)
+		fprintf(stderr, "unirail host: note: %s %s: %s\n", c->plan.remarks[i].kind,
+			c->plan.remarks[i].subject, c->plan.remarks[i].text);
 }
 
 static int run_apply(struct call *c, struct err *e)
@@ -289,7 +289,7 @@ static void remark_unwanted(struct call *c, bool open)
 	struct err e = ERR_INIT;
 
 	if (!open && host_journal_open(&c->journal, &c->h.root, c->o.state_dir, false, &e) < 0) {
-		host_plan_note(&c->plan, "journal", "host", "%s", e.text);
+		host_plan_remark(&c->plan, "journal", "host", "%s", e.text);
 		return;
 	}
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);

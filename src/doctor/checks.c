@@ -34,7 +34,7 @@ static void doctor_rdma_mode(struct doctor *d);
 
 static void doctor_rdma_verbs(struct doctor *d);
 
-static void doctor_stray_links(struct doctor *d);
+static void doctor_orphan_links(struct doctor *d);
 
 static void doctor_vf_drivers(struct doctor *d);
 
@@ -99,7 +99,7 @@ const struct doctor_check doctor_checks[] = {
 	 "pools exist if a CNI configuration uses them; pools, journal and pods "
 	 "agree",
 	 doctor_pools},
-	{"stray-links", "no interface of a pod is left on the host", doctor_stray_links},
+	{"stray-links", "no interface of a pod is left on the host", doctor_orphan_links},
 	{0},
 };
 
@@ -495,7 +495,7 @@ static void doctor_rdma_kernel(struct doctor *d)
 			continue;
 		snprintf(remedy, sizeof(remedy), "'modprobe %s', and check 'dmesg' for '%s'",
 			 module, p->bdf);
-		doctor_find(d, p->class >> 8 == 0x0207 ? FINDING_PROBLEM : FINDING_NOTE, p->bdf,
+		doctor_find(d, p->class >> 8 == 0x0207 ? FINDING_PROBLEM : FINDING_REMARK, p->bdf,
 			    remedy, "the NIC (driver '%s') has no RDMA device%s", p->driver,
 			    f->has_rdma ? "" : ": the kernel's RDMA is not loaded");
 	}
@@ -512,7 +512,7 @@ static void doctor_rdma_verbs(struct doctor *d)
 				    "support it",
 				    "libibverbs cannot use it: %s", f->rdma[i].reason);
 	if (f->n_rdma && !file_exists(f->root, "/dev/infiniband/rdma_cm"))
-		doctor_find(d, FINDING_NOTE, "/dev/infiniband/rdma_cm", "'modprobe rdma_ucm'",
+		doctor_find(d, FINDING_REMARK, "/dev/infiniband/rdma_cm", "'modprobe rdma_ucm'",
 			    "it is missing: programs that connect by librdmacm do not work");
 }
 
@@ -596,7 +596,7 @@ static void doctor_rail_mtu(struct doctor *d)
 			 "'unirail host addr %s --mtu 9000', and the same on switch and peers; "
 			 "'unirail verify' tests the path to a peer",
 			 l->name);
-		doctor_find(d, FINDING_NOTE, l->name, remedy,
+		doctor_find(d, FINDING_REMARK, l->name, remedy,
 			    "MTU %u is less than the %d that RDMA packets of 4096 bytes need",
 			    l->mtu, FULL_MTU);
 	}
@@ -622,7 +622,7 @@ static void compare_rails(struct doctor *d, const struct link *a, const struct l
 			    !same_subnet(&x->net, &y->net))
 				continue;
 			doctor_find(
-				d, FINDING_NOTE, a->name,
+				d, FINDING_REMARK, a->name,
 				"use a separate subnet for each rail, or route by source address "
 				"and set arp_ignore=1, arp_announce=2",
 				"%s is in the same subnet as '%s': one of them answers ARP for both",
@@ -649,7 +649,7 @@ static void doctor_rail_subnets(struct doctor *d)
 
 enum { FOUND_MAX = 1 << 20, LOCK_MS = 5000 };
 
-static void tell_lines(struct doctor *d, struct span text)
+static void add_findings(struct doctor *d, struct span text)
 {
 	struct span line;
 
@@ -666,7 +666,7 @@ static void cannot_open(struct doctor *d, int r, const struct err *e)
 		doctor_find(d, FINDING_PROBLEM, d->state_dir, "'unirail pool check --repair'", "%s",
 			    e->text);
 	else
-		doctor_find(d, FINDING_NOTE, d->state_dir, "run it again", "%s", e->text);
+		doctor_find(d, FINDING_REMARK, d->state_dir, "run it again", "%s", e->text);
 }
 
 /* Checks the pools' files without opening the store, which would create its directory. */
@@ -722,11 +722,11 @@ static void doctor_pools(struct doctor *d)
 		r = ipam_check(store, &found, &e);
 	if (r < 0 && !doctor_skip(d, d->state_dir, r))
 		cannot_open(d, r, &e);
-	tell_lines(d, buf_span(&found));
+	add_findings(d, buf_span(&found));
 	ipam_close(store);
 }
 
-static void doctor_stray_links(struct doctor *d)
+static void doctor_orphan_links(struct doctor *d)
 {
 	for (size_t i = 0; i < d->f->n_links; i++) {
 		const struct link *l = &d->f->links[i];
@@ -883,7 +883,7 @@ static const struct cni_config_file *find(const struct cni_config_files *l,
 }
 
 /* Returns whether the file of the configuration's first plugin is a link to unirail. */
-static bool calls_ours(const struct doctor *d, const struct cni_config_file *f)
+static bool calls_unirail(const struct doctor *d, const struct cni_config_file *f)
 {
 	const struct json *conf = f->doc ? json_root(f->doc) : NULL,
 			  *list = json_get_go(conf, "plugins");
@@ -933,7 +933,7 @@ static void doctor_cni_first(struct doctor *d)
 	if (!generated)
 		generated = find(&files, CNI_CONFIG_WRITTEN);
 	if (!first || first->kind == CNI_CONFIG_GENERATED || first->kind == CNI_CONFIG_WRITTEN ||
-	    calls_ours(d, first))
+	    calls_unirail(d, first))
 		return;
 	if (generated) {
 		other_is_first(d, first, generated->name);
@@ -943,7 +943,7 @@ static void doctor_cni_first(struct doctor *d)
 		doctor_find(d, FINDING_PROBLEM, where, "install Cilium with cni.exclusive=false",
 			    "Cilium has renamed unirail's CNI configuration: pods get no rails");
 	} else if (file_exists(d->f->root, link)) {
-		doctor_find(d, FINDING_NOTE, d->cni_conf,
+		doctor_find(d, FINDING_REMARK, d->cni_conf,
 			    "'unirail install --cni-conf-dir' beside an agent, or a configuration "
 			    "written by hand",
 			    "no CNI configuration calls unirail-cni, '%s' is used: pods get no "

@@ -11,7 +11,7 @@
 #include "doctor/facts.h"
 
 enum finding_level {
-	FINDING_NOTE,	 /* works, but not optimally; or cannot be verified from this host */
+	FINDING_REMARK,	 /* works, but not optimally; or cannot be verified from this host */
 	FINDING_PROBLEM, /* RDMA or pods will not work */
 	FINDING_SKIPPED, /* not checked, because the permission to read the state is missing */
 };

@@ -30,7 +30,7 @@ static void report_group(struct doctor *d, const struct group *g)
 	auto_free char *more = g->n > 1 ? xasprintf(", and %zu more settings differ", g->n - 1)
 					: xstrdup("");
 
-	doctor_find(d, s->effect == HOST_NOW ? FINDING_PROBLEM : FINDING_NOTE, where, remedy,
+	doctor_find(d, s->effect == HOST_NOW ? FINDING_PROBLEM : FINDING_REMARK, where, remedy,
 		    "differs from " HOST_CONF ": %s, expected %s%s", s->now ? s->now : "nothing",
 		    s->want ? s->want : "nothing", more);
 	if (!g->blocked)
@@ -70,9 +70,9 @@ static void report_plan(struct doctor *d, const struct host_plan *p)
 	}
 	if (g.n)
 		report_group(d, &g);
-	for (size_t i = 0; i < p->n_notes; i++)
-		doctor_find(d, FINDING_NOTE, p->notes[i].subject, "see 'unirail host plan'",
-			    "%s: %s", p->notes[i].kind, p->notes[i].text);
+	for (size_t i = 0; i < p->n_remarks; i++)
+		doctor_find(d, FINDING_REMARK, p->remarks[i].subject, "see 'unirail host plan'",
+			    "%s: %s", p->remarks[i].kind, p->remarks[i].text);
 }
 
 /* Facts that a test has composed have no root directory, so nothing can be planned. */

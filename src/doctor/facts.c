@@ -67,27 +67,27 @@ static void talk_end(struct talk *t)
 
 /* --- netlink requests --- */
 
-static int ask_links(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_links(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	return link_list(w, &f->links, &f->n_links, e);
 }
 
-static int ask_addrs(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_addrs(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	return addr_list(w, 0, 0, &f->addrs, &f->n_addrs, e);
 }
 
-static int ask_routes(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_routes(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	return route_list(w, 0, 0, &f->routes, &f->n_routes, e);
 }
 
-static int ask_rules(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_rules(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	return rule_list(w, 0, &f->rules, &f->n_rules, e);
 }
 
-static int ask_rdma(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_rdma(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	int r = rdma_nl_list(w, &f->rdma, &f->n_rdma, e);
 
@@ -95,7 +95,7 @@ static int ask_rdma(struct nl_wire *w, struct host_facts *f, struct err *e)
 	return r;
 }
 
-static int ask_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
+static int read_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	int r = rdma_nl_netns_mode(w, &f->mode, e);
 
@@ -106,12 +106,12 @@ static int ask_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
 static const struct {
 	const char *name;
 	enum nl_proto proto;
-	int (*ask)(struct nl_wire *w, struct host_facts *f, struct err *e);
+	int (*read)(struct nl_wire *w, struct host_facts *f, struct err *e);
 	bool may_lack;
 } talks[] = {
-	{"links", NL_ROUTE, ask_links, false},	 {"addresses", NL_ROUTE, ask_addrs, false},
-	{"routes", NL_ROUTE, ask_routes, false}, {"rules", NL_ROUTE, ask_rules, false},
-	{"rdma", NL_RDMA, ask_rdma, true},	 {"mode", NL_RDMA, ask_mode, true},
+	{"links", NL_ROUTE, read_links, false},	  {"addresses", NL_ROUTE, read_addrs, false},
+	{"routes", NL_ROUTE, read_routes, false}, {"rules", NL_ROUTE, read_rules, false},
+	{"rdma", NL_RDMA, read_rdma, true},	  {"mode", NL_RDMA, read_mode, true},
 };
 
 static int talk_all(struct host_facts *f, const struct host_source *s, struct err *e)
@@ -121,7 +121,7 @@ static int talk_all(struct host_facts *f, const struct host_source *s, struct er
 		int r = talk_begin(&t, s, talks[i].name, talks[i].proto, e);
 
 		if (r == 0)
-			r = talks[i].ask(t.w, f, e);
+			r = talks[i].read(t.w, f, e);
 		talk_end(&t);
 		if (r < 0 && !(talks[i].may_lack && r == -EPROTONOSUPPORT))
 			return err_wrap(e, r, "read %s of the host", talks[i].name);
@@ -159,7 +159,7 @@ static void record_dcb(const struct host_source *s)
 
 /* --- libibverbs --- */
 
-static void ask_verbs(struct host_facts *f)
+static void read_verbs(struct host_facts *f)
 {
 	rdma_verbs_fill(f->rdma, f->n_rdma);
 	for (size_t i = 0; i < f->n_rdma; i++)
@@ -198,7 +198,7 @@ static void replay_verbs(struct host_facts *f)
 
 /* --- namespaces of pods --- */
 
-static int ask_pod(const char *name, struct link **ret, size_t *n)
+static int read_pod(const char *name, struct link **ret, size_t *n)
 {
 	auto_free char *path = xasprintf("/run/netns/%s", name);
 	auto_nl struct nl_wire *w = NULL;
@@ -249,7 +249,7 @@ int host_pod_links(const struct host_facts *f, const char *name, struct link **r
 {
 	*ret = NULL;
 	*n = 0;
-	return f->live ? ask_pod(name, ret, n) : replay_pod(f, name, ret, n);
+	return f->live ? read_pod(name, ret, n) : replay_pod(f, name, ret, n);
 }
 
 /* A namespace without functions has no file. */
@@ -267,7 +267,7 @@ static void record_pods(const struct host_facts *f, struct buf *tree)
 		size_t count = 0;
 
 		buf_init(&b, VERBS_MAX);
-		if (ask_pod(names[i], &links, &count) < 0)
+		if (read_pod(names[i], &links, &count) < 0)
 			continue;
 		for (size_t k = 0; k < count; k++)
 			if (links[k].device[0] && host_pci(f, links[k].device))
@@ -302,7 +302,7 @@ int host_facts_read(struct host_facts *f, const struct host_source *s, struct er
 	for (size_t i = 0; i < f->n_rdma; i++)
 		rdma_sysfs_fill(f->root, &f->rdma[i]);
 	if (f->live) {
-		ask_verbs(f);
+		read_verbs(f);
 	} else {
 		replay_verbs(f);
 		read_node(f);

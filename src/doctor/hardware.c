@@ -57,7 +57,7 @@ static void check_bridges(struct doctor *d, const struct pci_path *path, bool *s
 			continue;
 		if (r == 1 && acs.control & PCI_ACS_REDIRECTS) {
 			doctor_find(
-				d, FINDING_NOTE, f->pci[i].bdf, "'unirail host acs'",
+				d, FINDING_REMARK, f->pci[i].bdf, "'unirail host acs'",
 				"ACS (control 0x%04x) sends traffic between the NIC and the GPU below "
 				"this port through the root complex",
 				acs.control);
@@ -98,7 +98,7 @@ void doctor_pci_read(struct doctor *d)
 		    pci_devctl_read(f->root, f->pci[i].bdf, &ctl, NULL) <= 0 ||
 		    ctl.max_read >= MAX_READ_WANTED)
 			continue;
-		doctor_find(d, FINDING_NOTE, f->pci[i].bdf,
+		doctor_find(d, FINDING_REMARK, f->pci[i].bdf,
 			    "'unirail host pci --max-read-request 4096'",
 			    "MaxReadReq is %u bytes: reads of 4096 need fewer requests",
 			    ctl.max_read);
@@ -252,7 +252,7 @@ void doctor_rdma_umad(struct doctor *d)
 		if (strcmp(f->rdma[i].ports[0].link_layer, "InfiniBand") != 0 ||
 		    file_exists(f->root, "/dev/infiniband/umad0"))
 			continue;
-		doctor_find(d, FINDING_NOTE, "/dev/infiniband/umad0", "'unirail host modules'",
+		doctor_find(d, FINDING_REMARK, "/dev/infiniband/umad0", "'unirail host modules'",
 			    "it is missing (module ib_umad): opensm, ibstat and other tools of "
 			    "InfiniBand do not work");
 		doctor_fix(d, "modules --load ib_umad,rdma_ucm");
@@ -296,7 +296,7 @@ void doctor_rail_rp_filter(struct doctor *d)
 		snprintf(remedy, sizeof(remedy),
 			 "'unirail host sysctl net.ipv4.conf.%s.rp_filter=2'", l->name);
 		doctor_find(
-			d, FINDING_NOTE, l->name, remedy,
+			d, FINDING_REMARK, l->name, remedy,
 			"rp_filter is strict: packets that come in on another rail than the route "
 			"back are dropped");
 		doctor_fix(d, "sysctl net.ipv4.conf.%s.rp_filter=2", l->name);
@@ -318,7 +318,7 @@ void doctor_rail_managed(struct doctor *d)
 		    !strstr(b.p, "managed=true"))
 			continue;
 		doctor_find(
-			d, FINDING_NOTE, l->name, "'unirail host nm-ignore'",
+			d, FINDING_REMARK, l->name, "'unirail host nm-ignore'",
 			"NetworkManager manages this rail and may remove its addresses, rules and "
 			"routes");
 		doctor_fix(d, "nm-ignore --interfaces veth*,%s", l->name);

@@ -32,7 +32,7 @@ static void check_pf(struct doctor *d, const struct kubelet_devices *l, const st
 		out += v == NULL;
 	}
 	if (in && out)
-		doctor_find(d, FINDING_NOTE, pf->bdf,
+		doctor_find(d, FINDING_REMARK, pf->bdf,
 			    "'unirail device plan' shows the resources that fit; check the "
 			    "selectors and restart the device plugin",
 			    "%zu of its %zu VFs are in no resource, %zu are in '%s'", out, in + out,
@@ -104,7 +104,7 @@ static void stale(struct doctor *d, const char *resource, const char *amount)
 		   node_name(d));
 	put_pointer(&b, resource);
 	buf_str(&b, "\"}]', or install the plugin again");
-	doctor_find(d, strcmp(amount, "0") ? FINDING_PROBLEM : FINDING_NOTE, resource, b.p,
+	doctor_find(d, strcmp(amount, "0") ? FINDING_PROBLEM : FINDING_REMARK, resource, b.p,
 		    "the Node object has %s of this resource, but no device plugin of this node "
 		    "serves it",
 		    amount);
@@ -172,7 +172,7 @@ void doctor_node_address(struct doctor *d)
 {
 	static const struct {
 		const char *key, *cni, *setting;
-	} notes[] = {
+	} annotations[] = {
 		{"projectcalico.org/IPv4Address", "Calico",
 		 "IP_AUTODETECTION_METHOD=interface=..."},
 		{"projectcalico.org/IPv6Address", "Calico",
@@ -182,8 +182,8 @@ void doctor_node_address(struct doctor *d)
 	};
 	const struct json *all = node_of(d, "metadata", "annotations");
 
-	for (size_t i = 0; i < ARRAY_LEN(notes); i++) {
-		const char *text = json_string(json_get(all, notes[i].key));
+	for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+		const char *text = json_string(json_get(all, annotations[i].key));
 		struct span s = span_of(text ? text : ""), word;
 		const struct link *l;
 		struct ipaddr ip;
@@ -196,10 +196,10 @@ void doctor_node_address(struct doctor *d)
 		if (!l)
 			continue;
 		snprintf(remedy, sizeof(remedy), "set %s of %s to the node's own interface",
-			 notes[i].setting, notes[i].cni);
+			 annotations[i].setting, annotations[i].cni);
 		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
 			    "%s uses this rail's address %s as the node's: pod traffic takes the "
 			    "rail, and stops with it",
-			    notes[i].cni, text);
+			    annotations[i].cni, text);
 	}
 }

@@ -86,7 +86,7 @@ static void compare_ports(struct doctor *d, const struct port *v, size_t n)
 		if (is_ib != (ib * 2 < n))
 			continue;
 		doctor_find(
-			d, FINDING_NOTE, v[i].dev->name,
+			d, FINDING_REMARK, v[i].dev->name,
 			"'unirail host link-type q' shows each port; set the types with --gpu and "
 			"--other",
 			"it runs %s, %zu of the %zu ports of NICs of its model run %s", v[i].layer,
@@ -143,7 +143,7 @@ static void compare_firmware(struct doctor *d, const struct port *v, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (*v[i].dev->fw && strcmp(v[i].dev->fw, most) != 0)
 			doctor_find(
-				d, FINDING_NOTE, v[i].dev->name,
+				d, FINDING_REMARK, v[i].dev->name,
 				"install one version on all NICs of a model ('mstflint' or "
 				"'mlxfwmanager'), then reset them or switch the node off and on",
 				"its firmware is %s, %zu of the %zu NICs of its model run %s",
@@ -232,7 +232,7 @@ void doctor_mtu_pod(struct doctor *d, const char *pod, const struct link *v, siz
 			 "set mtu in its network, or 'unirail host vf %s --mtu %u' for new pods; "
 			 "'unirail verify' tests the path to a peer",
 			 pf->name, pf->mtu);
-		doctor_find(d, v[i].mtu > pf->mtu ? FINDING_PROBLEM : FINDING_NOTE, where, remedy,
+		doctor_find(d, v[i].mtu > pf->mtu ? FINDING_PROBLEM : FINDING_REMARK, where, remedy,
 			    "MTU %u of this VF is not the %u of its PF '%s'", v[i].mtu, pf->mtu,
 			    pf->name);
 	}
@@ -316,7 +316,7 @@ void doctor_rail_networkd(struct doctor *d)
 		if (!file_has(r, path, "ADMIN_STATE=configured"))
 			continue;
 		doctor_find(
-			d, FINDING_NOTE, l->name,
+			d, FINDING_REMARK, l->name,
 			"set ManageForeignRoutingPolicyRules=no and ManageForeignRoutes=no in "
 			"[Network] of /etc/systemd/networkd.conf; 'unirail host watch' restores "
 			"what it removes",

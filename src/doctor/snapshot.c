@@ -155,14 +155,14 @@ static void walk(struct snapshot *s, const char *at, const char *rest, enum snap
 /* --- devices that links point to --- */
 
 /* "/sys/class/net" and "../../devices/x" -> "/sys/devices/x" */
-static char *join(const char *folder, const char *target)
+static char *join(const char *dir, const char *target)
 {
 	char path[PATH_MAX];
 	char *end;
 
 	if (target[0] == '/')
 		return xstrdup(target);
-	str_copy(path, sizeof(path), folder);
+	str_copy(path, sizeof(path), dir);
 	while (!strncmp(target, "../", 3)) {
 		target += 3;
 		end = strrchr(path, '/');
@@ -174,12 +174,12 @@ static char *join(const char *folder, const char *target)
 
 static void take_device(struct snapshot *s, const struct snap_devices *d, const char *name)
 {
-	auto_free char *link = xasprintf("%s/%s", d->folder, name), *device = NULL;
+	auto_free char *link = xasprintf("%s/%s", d->dir, name), *device = NULL;
 	char target[PATH_MAX];
 
 	if (link_read(s->root, link, target, sizeof(target), NULL) < 0)
 		return;
-	device = join(d->folder, target);
+	device = join(d->dir, target);
 	if (d->wanted && !d->wanted(s->root, device))
 		return;
 	tree_put_link(s->out, link, target);
@@ -195,10 +195,10 @@ static void take_devices(struct snapshot *s, const struct snap_devices *d)
 	char **names = NULL;
 	size_t n = 0;
 
-	if (dir_list(s->root, d->folder, &names, &n, NULL) < 0)
+	if (dir_list(s->root, d->dir, &names, &n, NULL) < 0)
 		return;
 	if (!n)
-		tree_put_dir(s->out, d->folder);
+		tree_put_dir(s->out, d->dir);
 	for (size_t i = 0; i < n; i++)
 		take_device(s, d, names[i]);
 	str_list_free(names, n);
@@ -333,7 +333,7 @@ static const struct snap_rule snap_rules[] = {
 void snapshot_take(struct snapshot *s)
 {
 	take_processes(s);
-	for (const struct snap_devices *d = snap_devices; d->folder; d++)
+	for (const struct snap_devices *d = snap_devices; d->dir; d++)
 		take_devices(s, d);
 	for (const struct snap_rule *r = snap_rules; r->glob; r++)
 		walk(s, "", r->glob, r->how);

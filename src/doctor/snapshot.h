@@ -47,7 +47,7 @@ struct snap_rule {
  * directory.
  */
 struct snap_devices {
-	const char *folder;
+	const char *dir;
 	const struct snap_rule *rules;
 	/* returns whether to include a device; NULL: all devices; `device` is the device's
 	 * directory */

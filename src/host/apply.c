@@ -99,9 +99,9 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 		    k->flags & HOST_BARE || is_wanted(c, rec) || is_removal(rec) ||
 		    is_noted(j, i - 1))
 			continue;
-		host_plan_note(p, k->name, rec->subject,
-			       "no longer wanted; undo with 'unirail host undo %s'%s", k->name,
-			       w->n ? ", then 'unirail host apply'" : "");
+		host_plan_remark(p, k->name, rec->subject,
+				 "no longer wanted; undo with 'unirail host undo %s'%s", k->name,
+				 w->n ? ", then 'unirail host apply'" : "");
 	}
 }
 
@@ -448,5 +448,5 @@ int host_undo(struct host *h, struct host_journal *j, const struct host_select *
 			*e = one;
 		first = first ? first : r;
 	}
-	return first < 0 ? first : host_journal_tidy(j, e);
+	return first < 0 ? first : host_journal_clean_up(j, e);
 }

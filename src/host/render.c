@@ -29,9 +29,9 @@ void host_render_plan(const struct host_plan *p, struct buf *b)
 {
 	for (size_t i = 0; i < p->n; i++)
 		text_step(&p->v[i], b);
-	for (size_t i = 0; i < p->n_notes; i++)
-		buf_printf(b, "note: %s %s: %s\n", p->notes[i].kind, p->notes[i].subject,
-			   p->notes[i].text);
+	for (size_t i = 0; i < p->n_remarks; i++)
+		buf_printf(b, "note: %s %s: %s\n", p->remarks[i].kind, p->remarks[i].subject,
+			   p->remarks[i].text);
 }
 
 static void json_step(const struct host_step *s, struct json_out *o)
@@ -68,11 +68,11 @@ void host_render_plan_json(const struct host_plan *p, struct buf *b)
 	jo_end_arr(&o);
 	jo_key(&o, "notes");
 	jo_arr(&o);
-	for (size_t i = 0; i < p->n_notes; i++) {
+	for (size_t i = 0; i < p->n_remarks; i++) {
 		jo_obj(&o);
-		jo_kstr(&o, "kind", p->notes[i].kind);
-		jo_kstr(&o, "subject", p->notes[i].subject);
-		jo_kstr(&o, "text", p->notes[i].text);
+		jo_kstr(&o, "kind", p->remarks[i].kind);
+		jo_kstr(&o, "subject", p->remarks[i].subject);
+		jo_kstr(&o, "text", p->remarks[i].text);
 		jo_end_obj(&o);
 	}
 	jo_end_arr(&o);

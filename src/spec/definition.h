@@ -15,7 +15,7 @@
  * other definition is treated as written by a tenant, and refused when it has, at any depth:
  *
  *	type		multus*, unirail*, ifacer: they act on the node itself; a name with '/'; at the node: a plugin that
- *			is neither built in nor a file that only root can change, in a folder that only root can change
+ *			is neither built in nor a file that only root can change, in a directory that only root can change
  *	ipam.type	a plugin that makes interfaces
  *	keys		that name folders, files, sockets, credentials or the node (table in definition.c), unless the
  *			value is the plugin's default

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc looks at.
+# tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc reads.
 
 GROWTH_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/growth/*.c))
 # What the fuzzer of netconf reads and judges configurations by.

@@ -8,7 +8,7 @@
  *
  *	device          its name
  *	hwaddr          its MAC address
- *	kernelpath      its folder below /sys/devices/
+ *	kernelpath      its directory below /sys/devices/
  *	pciBusID        its PCI address
  *	runtimeConfig.deviceID  a PCI address or an auxiliary device; stands in for pciBusID
  *	ipam, dns       as everywhere; without ipam.type the device is only set up

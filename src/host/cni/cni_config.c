@@ -99,7 +99,7 @@ static int load(const struct root *r, const char *path, struct json_doc **ret, s
 	return n < 0 ? n : json_parse(ret, buf_span(&b), CONF_MAX, e);
 }
 
-static bool is_folder(const struct root *r, const char *path)
+static bool is_dir(const struct root *r, const char *path)
 {
 	struct stat st;
 
@@ -131,7 +131,7 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 	struct err e = ERR_INIT;
 	enum cni_config_kind kind;
 
-	if (is_folder(r, path))
+	if (is_dir(r, path))
 		return;
 	if (load(r, path, &doc, &e) < 0) {
 		/* The file was removed after the directory was listed; the watch reports this
@@ -471,11 +471,11 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 {
 	const struct cni_config_file *first = first_of(files), *generated = find(files, name, 0),
 				     *written = find(files, NULL, CNI_CONFIG_WRITTEN);
-	bool is_ours = generated && generated->kind == CNI_CONFIG_GENERATED;
+	bool is_generated = generated && generated->kind == CNI_CONFIG_GENERATED;
 	bool behind = first && strcmp(first->name, name) <= 0;
 	struct wrapped w = find_network(files);
 
-	*ret = (struct cni_config_plan){.remove = is_ours};
+	*ret = (struct cni_config_plan){.remove = is_generated};
 	buf_init(&ret->text, TEXT_MAX);
 	if (written) {
 		ret->written = first != written;
@@ -492,7 +492,7 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 	else
 		take_state(ret, CNI_CONFIG_IS_FIRST, w.file);
 	if ((!w.file && !w.name) || (behind && first->kind == CNI_CONFIG_MULTUS) ||
-	    (generated && !is_ours))
+	    (generated && !is_generated))
 		return;
 	write_text(&ret->text, &w, dir, socket, generated);
 	if (ret->text.over) {
@@ -536,7 +536,7 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 			name);
 	else
 		buf_printf(b,
-			   ", not '%s': pods get no rails; remove that file, or give ours a name "
+			   ", not '%s': pods get no rails; remove that file, or give '%s' a name "
 			   "that sorts before it (setting cni-conf-name)",
-			   name);
+			   name, name);
 }

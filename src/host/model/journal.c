@@ -293,7 +293,7 @@ int host_journal_mark(struct host_journal *j, size_t index, enum host_record_sta
 	return r;
 }
 
-int host_journal_tidy(struct host_journal *j, struct err *e)
+int host_journal_clean_up(struct host_journal *j, struct err *e)
 {
 	for (size_t i = 0; i < j->n; i++)
 		if (host_record_is_active(&j->v[i]))

@@ -70,6 +70,6 @@ int host_journal_intent(struct host_journal *j, const struct host_step *s, size_
 int host_journal_mark(struct host_journal *j, size_t index, enum host_record_state state,
 		      struct err *e);
 /* Empties the file if no record is active. */
-int host_journal_tidy(struct host_journal *j, struct err *e);
+int host_journal_clean_up(struct host_journal *j, struct err *e);
 
 #endif

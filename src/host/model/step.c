@@ -131,12 +131,12 @@ void host_plan_done(struct host_plan *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		step_done(&p->v[i]);
-	for (size_t i = 0; i < p->n_notes; i++) {
-		free(p->notes[i].subject);
-		free(p->notes[i].text);
+	for (size_t i = 0; i < p->n_remarks; i++) {
+		free(p->remarks[i].subject);
+		free(p->remarks[i].text);
 	}
 	free(p->v);
-	free(p->notes);
+	free(p->remarks);
 	*p = (struct host_plan){0};
 }
 
@@ -179,14 +179,14 @@ void host_step_blocked(struct host_step *s, const char *fmt, ...)
 	va_end(ap);
 }
 
-void host_plan_note(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
-		    ...)
+void host_plan_remark(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
+		      ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	VEC_PUSH(p->notes, p->n_notes) =
-		(struct host_note){kind, xstrdup(subject), format(fmt, ap)};
+	VEC_PUSH(p->remarks, p->n_remarks) =
+		(struct host_remark){kind, xstrdup(subject), format(fmt, ap)};
 	va_end(ap);
 }
 

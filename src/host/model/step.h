@@ -83,7 +83,7 @@ struct host_step {
 };
 
 /* Information in addition to the steps: "initramfs contains ib_core: run 'update-initramfs -u'". */
-struct host_note {
+struct host_remark {
 	const char *kind;
 	char *subject, *text;
 };
@@ -91,8 +91,8 @@ struct host_note {
 struct host_plan {
 	struct host_step *v;
 	size_t n;
-	struct host_note *notes;
-	size_t n_notes;
+	struct host_remark *remarks;
+	size_t n_remarks;
 };
 
 void host_plan_done(struct host_plan *p);
@@ -106,8 +106,8 @@ void host_step_command(struct host_step *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void host_step_blocked(struct host_step *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void host_plan_note(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
-		    ...) __attribute__((format(printf, 4, 5)));
+void host_plan_remark(struct host_plan *p, const char *kind, const char *subject, const char *fmt,
+		      ...) __attribute__((format(printf, 4, 5)));
 
 /* Content and mode of a file as observed; text NULL: the file does not exist. */
 struct host_file {

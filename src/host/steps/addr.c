@@ -671,7 +671,7 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 		lost += is_lost_at_boot((const struct host_addr_want *)w->v[i], &f->v[i]);
 	}
 	if (r >= 0 && lost && p->n > before)
-		host_plan_note(
+		host_plan_remark(
 			p, "addr", "host",
 			"neither netplan, NetworkManager nor systemd-networkd is there to set "
 			"it at the next boot: 'unirail host persist' does");

@@ -443,10 +443,10 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 				: "DHCP needs netplan, NetworkManager or systemd-networkd; "
 				  "none of them is on this host");
 	if (changed)
-		host_plan_note(p, "addr", a->dev, "DHCP starts with '%s'",
-			       by == HOST_OWNER_NETPLAN ? "netplan apply"
-			       : by == HOST_OWNER_NM	? "nmcli connection reload"
-							: "networkctl reload");
+		host_plan_remark(p, "addr", a->dev, "DHCP starts with '%s'",
+				 by == HOST_OWNER_NETPLAN ? "netplan apply"
+				 : by == HOST_OWNER_NM	  ? "nmcli connection reload"
+							  : "networkctl reload");
 	return 0;
 }
 

@@ -257,7 +257,7 @@ static void decide_port(const struct card *c, int port, int want, struct host_pl
 		return;
 	if (c->stored[port] == want) {
 		if (c->running[port] != want)
-			host_plan_note(
+			host_plan_remark(
 				p, "link-type", c->nic.pci.bdf,
 				"LINK_TYPE_P%d is set to %s and %s is in use: reset the firmware "
 				"('mlxfwreset -d %s reset') or switch the node off and on",
@@ -304,9 +304,9 @@ static void decide_card(const struct card *c, int want, struct host_plan *p)
 		return;
 	}
 	if (!c->stored[0] && !is)
-		host_plan_note(p, "link-type", c->nic.pci.bdf,
-			       "this card has only one link type: %s",
-			       c->nic.infiniband ? "InfiniBand" : "Ethernet");
+		host_plan_remark(p, "link-type", c->nic.pci.bdf,
+				 "this card has only one link type: %s",
+				 c->nic.infiniband ? "InfiniBand" : "Ethernet");
 	for (int i = 0; i < PORTS; i++)
 		decide_port(c, i, want, p);
 }
@@ -329,7 +329,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		}
 	}
 	if (w->n && !f->n)
-		host_plan_note(p, "link-type", "host", "this host has no NIC of NVIDIA");
+		host_plan_remark(p, "link-type", "host", "this host has no NIC of NVIDIA");
 	return 0;
 }
 

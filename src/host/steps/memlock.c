@@ -293,11 +293,12 @@ static int plan_spec(const struct host_file *file, uint64_t limit, struct host_p
 	return 0;
 }
 
-static void note_restart(struct host_plan *p, const char *runtime)
+static void remark_restart(struct host_plan *p, const char *runtime)
 {
-	host_plan_note(p, "memlock", runtime,
-		       "for new containers after 'systemctl daemon-reload && systemctl restart %s'",
-		       runtime);
+	host_plan_remark(
+		p, "memlock", runtime,
+		"for new containers after 'systemctl daemon-reload && systemctl restart %s'",
+		runtime);
 }
 
 static int decide(const struct host_wants *w, const void *found, struct host_plan *p, struct err *e)
@@ -326,14 +327,14 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 	for (size_t i = 0; i < f->n_specs && r >= 0; i++)
 		r = plan_spec(&f->specs[i], n, p, e);
 	if (p->n > before)
-		note_restart(p, "containerd");
+		remark_restart(p, "containerd");
 	before = p->n;
 	if (f->crio)
 		host_plan_file(p, "memlock", "crio", &f->conf, conf, 0644);
 	if (p->n > before)
-		note_restart(p, "crio");
+		remark_restart(p, "crio");
 	if (r >= 0 && f->n_old)
-		host_plan_note(
+		host_plan_remark(
 			p, "memlock", "host",
 			"%zu processes of pods have a lower limit until their pods are recreated: %s%s",
 			f->n_old, f->old, f->n_old > NAMES_MAX ? ", ..." : "");

@@ -527,23 +527,24 @@ static int gpudirect_decide(const struct host_wants *w, const void *found, struc
 	if (!w->n || !f->n)
 		return 0;
 	if (!f->nvidia)
-		host_plan_note(p, "gpudirect", "host",
-			       "NVIDIA's GPU driver is not loaded: GPUs cannot be RDMA targets");
+		host_plan_remark(p, "gpudirect", "host",
+				 "NVIDIA's GPU driver is not loaded: GPUs cannot be RDMA targets");
 	else if (!f->peermem && !has_dmabuf(f))
-		host_plan_note(
+		host_plan_remark(
 			p, "gpudirect", "host",
 			"neither nvidia_peermem nor dma-buf (open GPU driver, Linux 5.12): RDMA "
 			"goes through host memory; 'unirail host modules load=nvidia_peermem'");
 	if (f->iommu_translates)
-		host_plan_note(p, "gpudirect", "host",
-			       "the IOMMU translates addresses, which sends peer-to-peer traffic "
-			       "through the root complex: boot with iommu=pt");
+		host_plan_remark(p, "gpudirect", "host",
+				 "the IOMMU translates addresses, which sends peer-to-peer traffic "
+				 "through the root complex: boot with iommu=pt");
 	for (size_t i = 0; i < f->n; i++)
 		if (f->v[i].bar1 && f->v[i].bar1 <= UINT64_C(256) << 20)
-			host_plan_note(p, "gpudirect", f->v[i].bdf,
-				       "BAR1 is %llu MiB: RDMA can reach no more of the GPU's "
-				       "memory; enable large BARs (Above 4G Decoding) in the BIOS",
-				       (unsigned long long)(f->v[i].bar1 >> 20));
+			host_plan_remark(
+				p, "gpudirect", f->v[i].bdf,
+				"BAR1 is %llu MiB: RDMA can reach no more of the GPU's "
+				"memory; enable large BARs (Above 4G Decoding) in the BIOS",
+				(unsigned long long)(f->v[i].bar1 >> 20));
 	return 0;
 }
 

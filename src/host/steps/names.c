@@ -123,7 +123,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 			continue;
 		s->effect = now && strcmp(now, one->key) == 0 ? HOST_NOW : HOST_REBOOT;
 		if (first && s->effect == HOST_REBOOT)
-			host_plan_note(
+			host_plan_remark(
 				p, "names", one->value,
 				"the initramfs may contain link files: rebuild it before the next boot");
 		first = false;

@@ -76,7 +76,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		buf_printf(&b, "%sinterface-name:%.*s", first ? "" : ";", (int)one.n, one.p);
 	buf_char(&b, '\n');
 	if (host_plan_file(p, "nm-ignore", "host", &f->file, b.p, 0644))
-		host_plan_note(
+		host_plan_remark(
 			p, "nm-ignore", "host",
 			"NetworkManager reads it at its next start, or now with 'nmcli general reload conf'");
 	return 0;

@@ -153,9 +153,9 @@ static int acs_decide(const struct host_wants *w, const void *found, struct host
 		if (f->v[i].acs.control && (all || f->v[i].on_path))
 			acs_step(&f->v[i], p);
 	if (p->n > before && f->vfio)
-		host_plan_note(p, "acs", "host",
-			       "functions bound to vfio-pci are less isolated from each other "
-			       "without ACS");
+		host_plan_remark(p, "acs", "host",
+				 "functions bound to vfio-pci are less isolated from each other "
+				 "without ACS");
 	return 0;
 }
 

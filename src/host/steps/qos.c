@@ -712,7 +712,7 @@ static void ecn(const struct work *k)
 	snprintf(name, sizeof(name), "ECN roce_rp of priority %u:", k->c.prio);
 	number_file(k, &k->p->rp[k->c.prio], name, 1);
 	if (!k->p->np[k->c.prio].path[0] && k->p->has_dcb)
-		host_plan_note(
+		host_plan_remark(
 			k->plan, "qos", host_nic_name(&k->p->nic),
 			"ECN of priority %u cannot be read here: it needs NVIDIA's driver or "
 			"/dev/fwctl (Linux 6.15, mlx5_fwctl)",
@@ -753,7 +753,7 @@ static void peer(const struct work *k)
 	if (d->has_peer_pfc && d->peer_pfc.enabled != mask) {
 		auto_free char *announced = prios(d->peer_pfc.enabled);
 
-		host_plan_note(
+		host_plan_remark(
 			k->plan, "qos", k->p->nic.netdev,
 			"the switch announces PFC on priority %s, this host uses %u: set the "
 			"switch port alike",
@@ -776,8 +776,8 @@ static void decide_port(const struct work *k)
 	} else if (pf) {
 		trust_file(k);
 		if (k->p->no_dcb[0])
-			host_plan_note(k->plan, "qos", host_nic_name(&k->p->nic), "%s",
-				       k->p->no_dcb);
+			host_plan_remark(k->plan, "qos", host_nic_name(&k->p->nic), "%s",
+					 k->p->no_dcb);
 	}
 	if (pf) {
 		ecn(k);
@@ -797,16 +797,16 @@ static void decide_host(const struct qos_found *f, const struct qos_want *w, str
 	if (f->tcp_ecn && f->n && strcmp(f->tcp_ecn, "1") != 0)
 		host_plan_attr(p, "qos", "host", TCP_ECN, f->tcp_ecn, "1");
 	if (f->rival && f->n)
-		host_plan_note(
+		host_plan_remark(
 			p, "qos", "host",
 			"'%s' runs and may overwrite these settings: stop it, or configure it "
 			"alike",
 			f->rival);
 	if (inbox && !has_storage(w))
-		host_plan_note(p, "qos", "host",
-			       "with this driver each program chooses its traffic class: set "
-			       "NCCL_IB_TC=%u in the pods",
-			       class_for(w, &(struct host_nic){.gpu = true}).dscp << 2);
+		host_plan_remark(p, "qos", "host",
+				 "with this driver each program chooses its traffic class: set "
+				 "NCCL_IB_TC=%u in the pods",
+				 class_for(w, &(struct host_nic){.gpu = true}).dscp << 2);
 }
 
 static int decide(const struct host_wants *w, const void *found, struct host_plan *p, struct err *e)
@@ -828,7 +828,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 		decide_host(f, one, p);
 	}
 	if (w->n && !f->n)
-		host_plan_note(p, "qos", "host", "this host has no NIC with RoCE");
+		host_plan_remark(p, "qos", "host", "this host has no NIC with RoCE");
 	return 0;
 }
 

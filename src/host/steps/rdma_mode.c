@@ -146,9 +146,9 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 			 "options ib_core netns_mode=%d\n",
 			 strcmp(mode, "shared") == 0);
 	if (host_plan_file(p, "rdma-mode", "host", &f->file, text, 0644) && f->initramfs)
-		host_plan_note(p, "rdma-mode", "host",
-			       "if the initramfs contains ib_core, run '%s' before the next boot",
-			       f->initramfs);
+		host_plan_remark(p, "rdma-mode", "host",
+				 "if the initramfs contains ib_core, run '%s' before the next boot",
+				 f->initramfs);
 	if (f->known && strcmp(f->mode, mode) != 0)
 		plan_now(f, mode, p);
 	return 0;

@@ -674,13 +674,13 @@ static int check_pf(const struct vf_want *w, const struct pf *p, struct err *e)
 	return 0;
 }
 
-static void note_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
-		      struct host_plan *plan)
+static void remark_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
+			struct host_plan *plan)
 {
 	const struct vf *vf = &p->vfs[i];
 
 	if (w->rdma && i < p->n && vf->netdev[0] && !vf->rdma[0])
-		host_plan_note(
+		host_plan_remark(
 			plan, "vf", vf->bdf,
 			"VF %u of '%s' has no RDMA device: load the driver's RDMA module "
 			"('unirail host modules'), or enable RDMA of the function ('devlink dev "
@@ -764,7 +764,7 @@ static int decide_pf(const struct vf_found *f, const struct host_wants *all, siz
 	for (uint32_t i = range->first; i < w->number && i <= range->last; i++) {
 		vf_step(f, w, p, i, recreated || i >= p->n ? NULL : &p->vfs[i], plan);
 		if (!recreated)
-			note_rdma(w, p, i, plan);
+			remark_rdma(w, p, i, plan);
 	}
 	return 0;
 }

@@ -457,7 +457,7 @@ static void test_findings_are_printed_by_severity(void **state)
 	(void)state;
 	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/proc/sys/kernel/osrelease", "6.12");
-	struct finding v[] = {{"rail-mtu", FINDING_NOTE, (char[]){"ens1"}, (char[]){"small"},
+	struct finding v[] = {{"rail-mtu", FINDING_REMARK, (char[]){"ens1"}, (char[]){"small"},
 			       (char[]){"enlarge"}, NULL},
 			      {"pools", FINDING_PROBLEM, (char[]){"p"}, (char[]){"bad"},
 			       (char[]){"mend"}, NULL}};
@@ -498,7 +498,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	doctor_lab_run_all(&l);
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d");
 	assert_non_null(f);
-	assert_int_equal(f->level, FINDING_NOTE);
+	assert_int_equal(f->level, FINDING_REMARK);
 	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", ours);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));

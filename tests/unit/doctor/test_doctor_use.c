@@ -122,7 +122,7 @@ static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
 	doctor_lab_first_is(&l, "'net1' of /run/netns/p", "MTU 1500 of this VF is not the 2044",
 			    "'unirail host vf ibs1 --mtu 2044'");
-	assert_int_equal(l.found.v[0].level, FINDING_NOTE);
+	assert_int_equal(l.found.v[0].level, FINDING_REMARK);
 	pod.mtu = 2044;
 	d = doctor_lab_doctor(&l);
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);

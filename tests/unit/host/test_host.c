@@ -263,7 +263,7 @@ static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
 	assert_string_equal(p.v[1].command, "rdma system set netns exclusive");
 	assert_string_equal(host_op_get(&p.v[1].undo, "mode"), "shared");
 	assert_non_null(strstr(p.v[1].blocked, "2 other network namespaces exist (pid 7 (pause))"));
-	assert_int_equal(p.n_notes, 1);
+	assert_int_equal(p.n_remarks, 1);
 	host_file_done(&f.file);
 	free(f.users);
 }
@@ -487,7 +487,7 @@ static void test_truncated_last_line_of_the_journal_is_dropped(void **state)
 	host_journal_close(&j);
 	assert_int_equal(host_journal_open(&j, &lab.root, STATE, true, &e), 0);
 	assert_false(host_record_is_active(&j.v[0]));
-	assert_int_equal(host_journal_tidy(&j, &e), 0);
+	assert_int_equal(host_journal_clean_up(&j, &e), 0);
 	host_journal_close(&j);
 	put_journal(&lab, bad);
 	assert_int_equal(host_journal_open(&j, &lab.root, STATE, true, &e), -EBADMSG);

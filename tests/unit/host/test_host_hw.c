@@ -97,9 +97,9 @@ static void print(const struct host_plan *p, struct buf *b)
 		if (s->blocked)
 			buf_printf(b, "\tblocked: %s\n", s->blocked);
 	}
-	for (size_t i = 0; i < p->n_notes; i++)
-		buf_printf(b, "note %s %s: %s\n", p->notes[i].kind, p->notes[i].subject,
-			   p->notes[i].text);
+	for (size_t i = 0; i < p->n_remarks; i++)
+		buf_printf(b, "note %s %s: %s\n", p->remarks[i].kind, p->remarks[i].subject,
+			   p->remarks[i].text);
 }
 
 static const struct {

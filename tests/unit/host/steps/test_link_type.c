@@ -149,8 +149,8 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	 */
 	assert_int_equal(plan(&h, "roce", &again), 0);
 	assert_int_equal(again.n, 0);
-	assert_int_equal(again.n_notes, 2);
-	assert_non_null(strstr(again.notes[0].text, "IB(1) is in use: reset the firmware"));
+	assert_int_equal(again.n_remarks, 2);
+	assert_non_null(strstr(again.remarks[0].text, "IB(1) is in use: reset the firmware"));
 	assert_int_equal(undo(&h, &o), 0);
 	assert_int_equal(o.done, 2);
 	assert_int_equal(card.stored[1], 0xa5a5a505);
