@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import agents  # noqa: E402
 import cluster as clusters  # noqa: E402
 import policies  # noqa: E402
-from report import pytest_runtest_logstart, pytest_runtest_makereport  # noqa: E402,F401
+from report import pytest_make_parametrize_id, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: E402,F401
 
 
 def pytest_sessionstart(session):

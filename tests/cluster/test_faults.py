@@ -127,7 +127,7 @@ def test_requests_recover_after_missing_responses(mine, nodes, server, agent):
 
 
 @pytest.mark.parametrize("act", [faulty.refused(410, "Expired"), faulty.half_event, faulty.garbage],
-                         ids=["410", "half", "garbage"])
+                         ids=["status-410", "truncated", "malformed"])
 def test_watches_that_end_early_are_continued(mine, nodes, server, agent, act):
     """Each watch ends twice right after its start, while pods and pools change: no change is missed."""
     seen = collections.Counter()

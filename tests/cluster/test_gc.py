@@ -32,7 +32,7 @@ def nodes(mine):
 
 @pytest.fixture
 def leader(mine, closing, tmp_path, request):
-    ns = mine.namespace(request.node.name.replace("_", "-")[:60])
+    ns = mine.namespace(request.node.name.replace("_", "-")[:60].rstrip("-"))
 
     def make(name="c", *more):
         return closing(Controller(tmp_path / name, mine.admin_config(), ns, name)).start(*GRACE, *LEASE, *more)
@@ -492,7 +492,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 
 
-def test_controller_started_after_a_restore_waits_for_an_agents_report(mine, nodes, leader, agent):
+def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, leader, agent):
     """None of its watches spans the restore; an agent reports it, and until then the controller changes nothing."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")

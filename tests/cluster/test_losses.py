@@ -109,7 +109,7 @@ def damage_middle(text):
 
 
 @pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
-                         ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "gone"])
+                         ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "no-journal"])
 def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, rails, request):
     """Addresses of pods, in the node's blocks and in peers' blocks, are not allocated again; they are free when the pods end."""
     case = request.node.callspec.id

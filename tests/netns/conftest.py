@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import lab as labs  # noqa: E402
-from report import pytest_runtest_logstart, pytest_runtest_makereport  # noqa: E402,F401
+from report import pytest_make_parametrize_id, pytest_runtest_logstart, pytest_runtest_makereport  # noqa: E402,F401
 
 
 def pytest_sessionstart(session):

@@ -6,7 +6,9 @@ to which lines are added. The report of a test that fails has the last lines of 
 began. ended(log) is called before the file or its folder is deleted."""
 import glob
 import http.client
+import json
 import pathlib
+import re
 import time
 
 import pytest
@@ -82,6 +84,17 @@ def ended(log):
 
 
 # --- hooks of pytest: a conftest imports them ---
+
+
+def pytest_make_parametrize_id(val, argname):
+    """A parameter without an id is named by its value."""
+    if isinstance(val, bool):
+        return argname if val else f"no {argname}"
+    if val is None:
+        return f"no {argname}"
+    if isinstance(val, (dict, list, tuple)):
+        return re.sub(r"[^\w.:/=,-]+", " ", json.dumps(val, default=str)).strip()[:60] or f"empty {argname}"
+    return None
 
 
 def pytest_runtest_logstart():

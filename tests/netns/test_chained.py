@@ -98,7 +98,7 @@ def test_check_finds_damaged_rules_of_sbr(lab):
 
 
 @pytest.mark.parametrize("last", [{"type": "sbr", "gateways": ["x"]}, {"type": "nosuch"}, {"type": "false"}],
-                         ids=["ours", "missing", "executed"])
+                         ids=["in process", "missing", "executed"])
 def test_failure_reverts_all_plugins(lab, tmp_path, last):
     """A plugin after all coordinators fails: the changes of tuning and sbr to a device of the node are reverted with
     the rest."""

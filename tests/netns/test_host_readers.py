@@ -40,7 +40,7 @@ READERS = {
 
 @pytest.fixture(scope="session")
 def readers():
-    return run([HERE / "readers"], 900).stdout.strip()
+    return run([HERE / "readers"], timeout=900).stdout.strip()
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_address_comes_by_dhcp(host, readers, tmp_path, name):
             with Reader(host, name, readers, tmp_path) as reader:
                 try:
                     wait(lambda: "172.16.1.77/24" in ip(host.ns, "addr", "show", "ens1") and prepared(host, reader),
-                         f"the address by {name}", 60)
+                         f"{name} configures the address", 60)
                 except AssertionError:
                     pytest.fail(f"{host.call('plan').stdout}\n{reader.output()}\n{ip(host.ns, 'addr')}")
         finally:

@@ -448,7 +448,7 @@ def test_pod_of_unirail_deleted_by_multus(lab, agent):
     assert leases(lab) == []
 
 
-@pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "head"])
+@pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "HEAD"])
 def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
     """DEL on a node that was migrated with running pods, while no agent answers."""
     pod = lab.pod()

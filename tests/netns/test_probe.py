@@ -155,7 +155,7 @@ def test_probe_changes_no_neighbour_cache(lab, sniff):
     assert ("172.16.1.11", "172.16.1.1") in [a[:2] for a in candidate]
 
 
-@pytest.mark.parametrize("detect", [{}, DETECT], ids=["plain", "detecting"])
+@pytest.mark.parametrize("detect", [{}, DETECT], ids=["without detection", "with detection"])
 def test_only_own_addresses_are_announced(make_lab, sniff, detect):
     """The original announces every NIC's addresses on each NIC."""
     lab = make_lab(v6=True)

@@ -185,7 +185,7 @@ def test_deleted_token_secret_is_created_again(cluster, replica, ns):
     wait(lambda: create(cluster, pool(3))[0] == 201, "the pool is admitted")
 
 
-@pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
+@pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one-address", "local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", ["silent", "record", "hello"])
 def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, sources):
     """2,000 connections that send no request, before and after the TLS handshake."""
@@ -206,7 +206,7 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
-@pytest.mark.parametrize("sources", [["127.0.0.1"], MANY], ids=["own", "many"])
+@pytest.mark.parametrize("sources", [["127.0.0.1"], MANY], ids=["local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", ["head", "heads", "upload"])
 def test_reviews_are_answered_beside_slow_requests_over_tls(cluster, replica, ns, kind, sources):
     """500 connections with a complete TLS handshake send a head byte by byte, a head of 16 KiB without its end, or, with

@@ -81,7 +81,7 @@ def beside(daemon, kind, sources, port, n, path):
     assert after[0] < RESIDENT_MAX and after[1] <= before[1] + 400, (before, after)
 
 
-@pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one", "own", "many"])
+@pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one-address", "local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_probes_are_answered_beside_a_crowd(agent, kind, sources):
     """2,000 hostile connections of each kind: from one address, from the kubelet's address, from 200 addresses."""
