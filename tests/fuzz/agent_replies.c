@@ -48,24 +48,25 @@ struct scene {
 	struct cni_attachment valid;
 	struct cni_ipam_call calls[RAILS];
 	const struct cni_ipam_call *list[RAILS];
-	struct spiderpool_conf conf;
-	struct cni_args args;
 	struct cni_result out[RAILS];
 	struct cni_ipam_flags flags[RAILS];
-	bool fresh[RAILS];
-	struct socket_rail rails[RAILS];
+	struct rail_request rails[RAILS];
+	const struct rail_request *requests[RAILS];
 };
 
 static void make_rail(struct scene *s, size_t i, const char *ifname)
 {
-	s->calls[i] = (struct cni_ipam_call){.call = &s->call, .name = "rails", .ifname = ifname};
+	s->calls[i] = (struct cni_ipam_call){.call = &s->call,
+					     .name = "rails",
+					     .ifname = ifname,
+					     .out = &s->out[i],
+					     .flags = &s->flags[i]};
 	s->list[i] = &s->calls[i];
-	s->rails[i] = (struct socket_rail){.call = s->list[i],
-					   .conf = &s->conf,
-					   .args = &s->args,
-					   .out = &s->out[i],
-					   .flags = &s->flags[i],
-					   .is_new = &s->fresh[i]};
+	s->rails[i] = (struct rail_request){.call = s->list[i],
+					    .conf = {.socket = "/sock"},
+					    .request.args = {.pod_name = "a",
+							     .pod_namespace = "default"}};
+	s->requests[i] = &s->rails[i];
 }
 
 static void make(struct scene *s)
@@ -80,8 +81,6 @@ static void make(struct scene *s)
 				    .valid = &s->valid,
 				    .n_valid = 1};
 	s->valid = (struct cni_attachment){.container_id = "c2", .ifname = "net1"};
-	s->conf = (struct spiderpool_conf){.socket = "/sock"};
-	s->args = (struct cni_args){.pod_name = "a", .pod_namespace = "default"};
 	make_rail(s, 0, "net1");
 	make_rail(s, 1, "net2");
 }
@@ -89,7 +88,7 @@ static void make(struct scene *s)
 /* A rail with an answer has addresses; one whose request failed has none. */
 static int ask_add(struct scene *s, struct err *e)
 {
-	int r = spiderpool_socket_add(s->rails, RAILS, e);
+	int r = spiderpool_socket_add(s->requests, RAILS, e);
 
 	for (size_t i = 0; i < RAILS; i++) {
 		must(r < 0 || s->out[i].n_ips > 0);

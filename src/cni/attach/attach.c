@@ -166,99 +166,66 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 
 /* Requests the addresses of all attachments in one call. */
 
-/* The IPAM's arrays are indexed by call, a->rails by attachment. */
-struct asked {
-	struct cni_ipam_call *calls;
-	size_t *rails; /* calls[i] is for a->rails[rails[i]] */
-	size_t n;
-};
-
-static void asked_done(struct asked *s)
+/* The calls of the attachments that have an IPAM; free(*ret). */
+static size_t ipam_calls(struct attach *a, struct cni_ipam_call **ret)
 {
-	free(s->calls);
-	free(s->rails);
-}
-
-static void request_all(const struct attach *a, struct asked *ret)
-{
+	struct cni_ipam_call *calls = xcalloc(a->n_rails + 1, sizeof(*calls));
 	size_t n = 0;
 
-	ret->calls = xcalloc(a->n_rails, sizeof(*ret->calls));
-	ret->rails = xcalloc(a->n_rails, sizeof(*ret->rails));
-	for (size_t i = 0; i < a->n_rails; i++) {
-		if (!rail_has_ipam(&a->rails[i]))
-			continue;
-		ret->calls[n] = a->rails[i].ipam;
-		ret->rails[n++] = i;
-	}
-	ret->n = n;
+	for (size_t i = 0; i < a->n_rails; i++)
+		if (rail_has_ipam(&a->rails[i]))
+			calls[n++] = a->rails[i].ipam;
+	*ret = calls;
+	return n;
 }
 
 static int undo_ipam(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
-	__attribute__((cleanup(asked_done))) struct asked s = {0};
+	auto_free struct cni_ipam_call *calls = NULL;
+	size_t n = ipam_calls(a, &calls);
 
-	request_all(a, &s);
-	return cni_ipam_del(s.calls, s.n, e);
+	return cni_ipam_del(calls, n, e);
 }
 
-static int take_addresses(struct rail *rail, struct cni_result *got,
-			  const struct cni_ipam_flags *flags, struct err *e)
+static int check_addresses(const struct rail *rail, struct err *e)
 {
-	cni_result_done(&rail->got);
-	rail->got = *got;
-	*got = (struct cni_result){0};
-	rail->flags = *flags;
-	if (!rail->got.n_ips) {
-		err_kind(e, ERR_CONF, -ENODATA, "IPAM plugin returned missing IP config");
-		return rail_err(rail, -ENODATA, e);
-	}
-	return 0;
-}
-
-static int take_all(struct attach *a, const struct asked *s, struct cni_result *got,
-		    const struct cni_ipam_flags *flags, struct err *e)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < s->n; i++) {
-		if (r >= 0)
-			r = take_addresses(&a->rails[s->rails[i]], &got[i], &flags[i], e);
-		cni_result_done(&got[i]);
-	}
-	return r;
-}
-
-static int request(struct attach *a, const struct asked *s, bool again, struct err *e)
-{
-	auto_free struct cni_ipam_flags *flags = xcalloc(s->n, sizeof(*flags));
-	auto_free struct cni_result *got = xcalloc(s->n, sizeof(*got));
-	int r = cni_ipam_add(s->calls, s->n, got, flags, e);
-
-	if (r < 0)
-		return r;
-	if (!again)
-		undo_push(&a->undo, "give back addresses", undo_ipam, &a, sizeof(a));
-	return take_all(a, s, got, flags, e);
+	if (!rail_has_ipam(rail) || rail->got.n_ips)
+		return 0;
+	err_kind(e, ERR_CONF, -ENODATA, "IPAM plugin returned missing IP config");
+	return rail_err(rail, -ENODATA, e);
 }
 
 static int attach_ipam(struct attach *a, struct err *e)
 {
-	__attribute__((cleanup(asked_done))) struct asked s = {0};
+	auto_free struct cni_ipam_call *calls = NULL;
+	size_t n;
+	int r;
 
-	for (size_t i = 0; i < a->n_rails; i++)
-		if (a->rails[i].given)
-			cni_result_copy(&a->rails[i].got, a->rails[i].given);
-	request_all(a, &s);
-	return s.n ? request(a, &s, false, e) : 0;
+	for (size_t i = 0; i < a->n_rails; i++) {
+		struct rail *rail = &a->rails[i];
+
+		if (rail->given && !rail_has_ipam(rail))
+			cni_result_copy(&rail->got, rail->given);
+		rail->ipam.out = &rail->got;
+		rail->ipam.flags = &rail->flags;
+	}
+	n = ipam_calls(a, &calls);
+	r = n ? cni_ipam_add(calls, n, e) : 0;
+	if (r >= 0 && n)
+		undo_push(&a->undo, "give back addresses", undo_ipam, &a, sizeof(a));
+	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
+		r = check_addresses(&a->rails[i], e);
+	return r;
 }
 
-int attach_detect_again(struct attach *a, size_t rail, struct err *e)
+int attach_detect_again(struct rail *rail, struct err *e)
 {
-	struct asked s = {&a->rails[rail].ipam, &rail, 1};
+	int r;
 
-	return request(a, &s, true, e);
+	cni_result_done(&rail->got);
+	r = cni_ipam_add(&rail->ipam, 1, e);
+	return r < 0 ? r : check_addresses(rail, e);
 }
 
 /* STATUS: whether the node has the devices and link types that an attachment needs. */

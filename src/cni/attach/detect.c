@@ -172,7 +172,7 @@ static int detect_rails_again(struct attach *a, const struct round *round, bool 
 			continue;
 		if (last)
 			return in_conflict(a, i, p, e);
-		r = attach_detect_again(a, i, e);
+		r = attach_detect_again(&a->rails[i], e);
 		if (r < 0)
 			return no_other(a, i, p, r, e);
 	}

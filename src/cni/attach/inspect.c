@@ -12,7 +12,7 @@
 
 bool rail_has_ipam(const struct rail *rail)
 {
-	return rail->ipam.conf && *cni_ipam_type(rail->ipam.conf);
+	return rail->ipam.conf && *rail->ipam.type;
 }
 
 bool rail_has_addresses(const struct rail *rail)
@@ -219,8 +219,7 @@ static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 	size_t n;
 	int r;
 
-	if (!uplink(rail) || !rail_has_ipam(rail) ||
-	    strcmp(cni_ipam_type(rail->ipam.conf), "spiderpool") != 0)
+	if (!uplink(rail) || !rail_has_ipam(rail) || strcmp(rail->ipam.type, "spiderpool") != 0)
 		return 0;
 	if (rail->conf.in_container) {
 		r = addr_list(a->pod, 0, rail->master.index, &list, &n, e);

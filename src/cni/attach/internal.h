@@ -7,7 +7,7 @@
 #include "cni/attach/attach.h"
 
 /* Calls the IPAM again for one attachment whose conflicting addresses were removed. */
-int attach_detect_again(struct attach *a, size_t rail, struct err *e);
+int attach_detect_again(struct rail *rail, struct err *e);
 /* Commits the batch. On failure e is wrapped with the label of the first attachment whose
  * message failed; owner[i] is the index of the rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,

@@ -66,10 +66,8 @@ enum { CONF_MAX = 8 << 20 };
 static int exec_verb(const struct cni_ipam_call *c, const char *command, struct cni_result *out,
 		     struct err *e)
 {
-	struct cni_delegate d = {.type = cni_ipam_type(c->conf),
-				 .command = command,
-				 .call = c->call,
-				 .ifname = c->ifname};
+	struct cni_delegate d = {
+		.type = c->type, .command = command, .call = c->call, .ifname = c->ifname};
 	auto_buf struct buf b;
 
 	buf_init(&b, CONF_MAX);
@@ -108,18 +106,6 @@ static int exec_status(const struct cni_ipam_call *c, struct err *e)
 
 /* --- IPAM plugins in this process --- */
 
-static int sp_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
-{
-	struct cni_ipam_flags unused, *flags = &unused;
-
-	return spiderpool_add(&c, 1, &out, &flags, NULL, e);
-}
-
-static int sp_del(const struct cni_ipam_call *c, struct err *e)
-{
-	return spiderpool_del(&c, 1, e);
-}
-
 static int nothing(const struct cni_ipam_call *c, struct err *e)
 {
 	(void)c;
@@ -127,8 +113,9 @@ static int nothing(const struct cni_ipam_call *c, struct err *e)
 	return 0;
 }
 
+/* ADD and DEL of spiderpool are for several attachments at once. */
 static const struct ipam_type types[] = {
-	{"spiderpool", sp_add, sp_del, spiderpool_check, spiderpool_gc, spiderpool_status},
+	{"spiderpool", NULL, NULL, spiderpool_check, spiderpool_gc, spiderpool_status},
 	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,
 	 host_local_status},
 	{"static", static_add, nothing, static_check, nothing, static_status},
@@ -148,7 +135,7 @@ static int refuse(const struct cni_ipam_call *c, struct err *e)
 		e, ERR_CONF, -ELOOP,
 		"network '%s': conf.ipam.type is '%s', which makes interfaces, expected an IPAM "
 		"plugin such as 'spiderpool' or 'host-local'",
-		c->name, cni_ipam_type(c->conf));
+		c->name, c->type);
 }
 
 static int refuse_add(const struct cni_ipam_call *c, struct cni_result *out, struct err *e)
@@ -159,22 +146,26 @@ static int refuse_add(const struct cni_ipam_call *c, struct cni_result *out, str
 
 static const struct ipam_type refused = {"", refuse_add, nothing, refuse, nothing, refuse};
 
+static const struct ipam_type *built_in(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if (strcmp(types[i].name, type) == 0)
+			return &types[i];
+	return NULL;
+}
+
 static const struct ipam_type *type_of(const struct cni_ipam_call *c)
 {
-	const char *name = cni_ipam_type(c->conf);
+	const struct ipam_type *t = built_in(c->type);
 
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
-		if (strcmp(types[i].name, name) == 0)
-			return &types[i];
-	return definition_is_interface_plugin(name) ? &refused : &executed;
+	if (t)
+		return t;
+	return definition_is_interface_plugin(c->type) ? &refused : &executed;
 }
 
 bool cni_ipam_is_built_in(const char *type)
 {
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
-		if (strcmp(types[i].name, type) == 0)
-			return true;
-	return false;
+	return built_in(type) != NULL;
 }
 
 static bool is_spiderpool(const struct cni_ipam_call *c)
@@ -182,53 +173,18 @@ static bool is_spiderpool(const struct cni_ipam_call *c)
 	return type_of(c) == &types[0];
 }
 
-/* The attachments of a call whose IPAM is spiderpool, with their results and flags. */
-struct group {
-	const struct cni_ipam_call **calls;
-	struct cni_result **out;
-	struct cni_ipam_flags **flags;
-	bool *is_new;
-	size_t n;
-};
-
-static void group_init(struct group *g, const struct cni_ipam_call *calls, size_t n,
-		       struct cni_result *out, struct cni_ipam_flags *flags)
+/* The calls whose IPAM is spiderpool; free(*ret). */
+static size_t spiderpools(const struct cni_ipam_call *calls, size_t n,
+			  const struct cni_ipam_call ***ret)
 {
-	g->calls = xcalloc(n + 1, sizeof(*g->calls));
-	g->out = xcalloc(n + 1, sizeof(*g->out));
-	g->flags = xcalloc(n + 1, sizeof(*g->flags));
-	g->is_new = xcalloc(n + 1, sizeof(*g->is_new));
-	g->n = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (!is_spiderpool(&calls[i]))
-			continue;
-		g->out[g->n] = out ? &out[i] : NULL;
-		g->flags[g->n] = flags ? &flags[i] : NULL;
-		g->calls[g->n++] = &calls[i];
-	}
-}
+	const struct cni_ipam_call **v = xcalloc(n + 1, sizeof(*v));
+	size_t count = 0;
 
-static void group_done(struct group *g)
-{
-	free(g->calls);
-	free(g->out);
-	free(g->flags);
-	free(g->is_new);
-}
-#define auto_group __attribute__((cleanup(group_done)))
-
-/* Releases new addresses only: those of an earlier ADD of the same attachment are in use. */
-static void group_undo(const struct group *g)
-{
-	auto_free const struct cni_ipam_call **new = xcalloc(g->n + 1, sizeof(*new));
-	struct err e = ERR_INIT;
-	size_t n = 0;
-
-	for (size_t i = 0; i < g->n; i++)
-		if (g->is_new[i])
-			new[n++] = g->calls[i];
-	if (n > 0 && spiderpool_del(new, n, &e) < 0)
-		log_warn("give back addresses", LOG_S("error", e.text));
+	for (size_t i = 0; i < n; i++)
+		if (is_spiderpool(&calls[i]))
+			v[count++] = &calls[i];
+	*ret = v;
+	return count;
 }
 
 static void others_undo(const struct cni_ipam_call *calls, size_t n)
@@ -247,33 +203,31 @@ static int no_type(const struct cni_ipam_call *c, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, "network '%s': conf.ipam.type is missing", c->name);
 }
 
-int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result *out,
-		 struct cni_ipam_flags *flags, struct err *e)
+int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct err *e)
 {
-	auto_group struct group g;
-	size_t i;
+	auto_free const struct cni_ipam_call **pooled = NULL;
+	size_t n_pooled, i;
 	int r = 0;
 
-	group_init(&g, calls, n, out, flags);
-	for (i = 0; i < n && r == 0; i++) {
-		out[i] = (struct cni_result){0};
-		flags[i] = (struct cni_ipam_flags){0};
-		if (!*cni_ipam_type(calls[i].conf))
-			r = no_type(&calls[i], e);
+	for (i = 0; i < n; i++) {
+		*calls[i].flags = (struct cni_ipam_flags){0};
+		if (!*calls[i].type)
+			return no_type(&calls[i], e);
 	}
-	if (r == 0 && g.n > 0)
-		r = spiderpool_add(g.calls, g.n, g.out, g.flags, g.is_new, e);
+	n_pooled = spiderpools(calls, n, &pooled);
+	if (n_pooled > 0)
+		r = spiderpool_add(pooled, n_pooled, e);
 	if (r < 0)
 		return r;
 	for (i = 0; i < n && r >= 0; i++)
 		if (!is_spiderpool(&calls[i]))
-			r = type_of(&calls[i])->add(&calls[i], &out[i], e);
+			r = type_of(&calls[i])->add(&calls[i], calls[i].out, e);
 	if (r >= 0)
 		return 0;
 	others_undo(calls, i - 1); /* the call that failed has released its addresses itself */
-	group_undo(&g);
+	spiderpool_undo(pooled, n_pooled);
 	for (i = 0; i < n; i++)
-		cni_result_done(&out[i]);
+		cni_result_done(calls[i].out);
 	return r;
 }
 
@@ -303,7 +257,7 @@ static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e
 
 	for (size_t i = n; i-- > 0;) {
 		struct err reason = ERR_INIT;
-		int r = is_spiderpool(&calls[i]) || !*cni_ipam_type(calls[i].conf)
+		int r = is_spiderpool(&calls[i]) || !*calls[i].type
 				? 0
 				: type_of(&calls[i])->del(&calls[i], &reason);
 
@@ -318,13 +272,13 @@ static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e
 
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e)
 {
-	auto_group struct group g;
+	auto_free const struct cni_ipam_call **pooled = NULL;
+	size_t n_pooled = spiderpools(calls, n, &pooled);
 	struct err reason = ERR_INIT;
 	int others = del_others(calls, n, &reason), r = 0;
 
-	group_init(&g, calls, n, NULL, NULL);
-	if (g.n > 0)
-		r = spiderpool_del(g.calls, g.n, e);
+	if (n_pooled > 0)
+		r = spiderpool_del(pooled, n_pooled, e);
 	if (r >= 0 && others < 0) {
 		if (e)
 			*e = reason;

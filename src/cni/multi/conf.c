@@ -469,13 +469,16 @@ struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i)
 {
 	const struct multi_net *net = &x->nets[i];
 	const struct json *conf = net->main.conf;
+	const char *type;
 
 	if (json_kind(json_get_go(conf, "ipam")) == JSON_NULL)
 		conf = x->defaults;
+	type = cni_ipam_type(conf);
 	return (struct cni_ipam_call){
 		.call = multi_call(x, i),
 		.doc = x->call->doc,
-		.conf = conf && *cni_ipam_type(conf) ? conf : NULL,
+		.conf = *type ? conf : NULL,
+		.type = type,
 		.name = net->name,
 		.ifname = net->ifname,
 		.version = net->call.version,

@@ -95,6 +95,7 @@ void cni_put_valid(struct json_out *o, const struct cni_attachment *v, size_t n)
 /* --- IPAM: in process for built-in types, otherwise `<type>` is executed from CNI_PATH --- */
 
 struct cni_ipam_flags {
+	bool is_new; /* the attachment got an address that it did not have before */
 	bool conflict_detection, gateway_detection;   /* enabled by the IPAM */
 	int tries, interval_ms, total_ms, carrier_ms; /* 0: default of struct probe_limits */
 };
@@ -104,6 +105,7 @@ struct cni_ipam_call {
 	const struct cni_call *call; /* environment; its conf is not used */
 	struct json_doc *doc;
 	const struct json *conf;
+	const char *type;   /* conf.ipam.type; "": none */
 	const char *name;   /* network name */
 	const char *nad;    /* "team/rail0", the network's definition; NULL: none */
 	bool own_args;	    /* CNI_ARGS apply to this attachment only */
@@ -112,13 +114,15 @@ struct cni_ipam_call {
 	const char *master;	  /* for matchMasterSubnet; NULL: none */
 	const struct ipnet *nets; /* the master's networks */
 	size_t n_nets;
+	/* the answer of an ADD; *out is empty before */
+	struct cni_result *out;
+	struct cni_ipam_flags *flags;
 };
 
 const char *cni_ipam_type(const struct json *conf); /* "" if absent */
 /* Allocates for all attachments at once; those of the same store share one lock and one journal
- * write. On failure nothing is left allocated. flags[i] and out[i] belong to calls[i]. */
-int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct cni_result *out,
-		 struct cni_ipam_flags *flags, struct err *e);
+ * write. On failure nothing is left allocated, and the results are empty. */
+int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* Releases the network's addresses of attachments that are not in calls[i].call->valid. */

@@ -10,6 +10,7 @@ struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c)
 		.call = c,
 		.doc = c->doc,
 		.conf = c->conf,
+		.type = cni_ipam_type(c->conf),
 		.name = c->name,
 		.ifname = c->ifname,
 		.version = c->version,

@@ -40,7 +40,7 @@ static int request(const char *socket, int restart_ms, const struct cni_ipam_cal
 
 /* --- ADD --- */
 
-static void put_addresses(struct json_out *o, const struct socket_rail *v)
+static void put_addresses(struct json_out *o, const struct rail_request *v)
 {
 	jo_key(o, "addresses");
 	jo_arr(o);
@@ -59,34 +59,34 @@ static void put_master(struct json_out *o, const struct cni_ipam_call *call)
 	jo_end_arr(o);
 }
 
-static void put_rail(struct json_out *o, const struct socket_rail *v)
+static void put_rail(struct json_out *o, const struct rail_request *v)
 {
 	jo_obj(o);
 	jo_kstr(o, "ifName", v->call->ifname);
 	jo_kstr(o, "network", v->call->name);
 	if (v->call->nad)
 		jo_kstr(o, "nad", v->call->nad);
-	agent_put_pools(o, v->conf);
-	if (v->conf->match_subnet)
+	agent_put_pools(o, &v->conf);
+	if (v->conf.match_subnet)
 		put_master(o, v->call);
-	jo_kbool(o, "sticky", v->conf->sticky);
+	jo_kbool(o, "sticky", v->conf.sticky);
 	if (v->n_want)
 		put_addresses(o, v);
 	jo_end_obj(o);
 }
 
-static void put_plan(struct buf *b, const struct socket_rail *v, size_t n, bool dry_run)
+static void put_plan(struct buf *b, const struct rail_request *const *v, size_t n, bool dry_run)
 {
 	struct json_out o;
 
 	jo_init(&o, b, 0);
 	jo_obj(&o);
-	agent_put_pod(&o, v->call, v->args);
+	agent_put_pod(&o, v[0]->call, &v[0]->request.args);
 	jo_kbool(&o, "dryRun", dry_run);
 	jo_key(&o, "rails");
 	jo_arr(&o);
 	for (size_t i = 0; i < n; i++)
-		put_rail(&o, &v[i]);
+		put_rail(&o, v[i]);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 }
@@ -105,40 +105,40 @@ static const struct json *rail_of(const struct json *rails, const char *ifname)
 	return NULL;
 }
 
-static int take_rails(const struct agent_reply *reply, const struct socket_rail *v, size_t n,
-		      struct err *e)
+static int take_rails(const struct agent_reply *reply, const struct rail_request *const *v,
+		      size_t n, struct err *e)
 {
 	const struct json *rails = json_get(reply->doc ? json_root(reply->doc) : NULL, "rails");
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		const struct json *rail = rail_of(rails, v[i].call->ifname);
+		const struct json *rail = rail_of(rails, v[i]->call->ifname);
 
-		r = rail ? agent_take_rail(reply, rail, &v[i], e)
+		r = rail ? agent_take_rail(reply, rail, v[i], e)
 			 : err_set(e, -EPROTO,
 				   "spiderpool IP allocation error: the answer of '%s' has no rail "
 				   "%s",
-				   v[i].conf->socket, v[i].call->ifname);
+				   v[i]->conf.socket, v[i]->call->ifname);
 	}
 	return r;
 }
 
-static int plan(const struct socket_rail *v, size_t n, bool dry_run, struct agent_reply *reply,
-		bool *is_unirail, struct err *e)
+static int plan(const struct rail_request *const *v, size_t n, bool dry_run,
+		struct agent_reply *reply, bool *is_unirail, struct err *e)
 {
 	auto_buf struct buf b;
 	int r;
 
 	buf_init(&b, REQUEST_MAX);
 	put_plan(&b, v, n, dry_run);
-	r = request(v->conf->socket, v->call->nad && !dry_run ? RESTART_MS : 0, v->call,
+	r = request(v[0]->conf.socket, v[0]->call->nad && !dry_run ? RESTART_MS : 0, v[0]->call,
 		    UNIRAIL_API "pods/plan", &b, reply, is_unirail, e);
 	if (r == 0 && *is_unirail && reply->status != 200)
 		r = agent_failure(reply, "spiderpool IP allocation error", e);
 	return r;
 }
 
-int spiderpool_socket_add(const struct socket_rail *v, size_t n, struct err *e)
+int spiderpool_socket_add(const struct rail_request *const *v, size_t n, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	bool is_unirail;
@@ -149,13 +149,13 @@ int spiderpool_socket_add(const struct socket_rail *v, size_t n, struct err *e)
 	return r;
 }
 
-int spiderpool_socket_try(const struct socket_rail *v, struct err *e)
+int spiderpool_socket_try(const struct rail_request *v, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	bool is_unirail;
-	int r = plan(v, 1, true, &reply, &is_unirail, e);
+	int r = plan(&v, 1, true, &reply, &is_unirail, e);
 
-	return r < 0 || is_unirail ? r : agent_healthy(v->conf->socket, v->call, e);
+	return r < 0 || is_unirail ? r : agent_healthy(v->conf.socket, v->call, e);
 }
 
 /* --- DEL, CHECK, GC, STATUS --- */
@@ -453,9 +453,9 @@ static const struct json_field reply_fields[] = {
 	{0}};
 static const struct json_table reply_table = {reply_fields, JSON_GO, 0};
 
-static void fill_flags(const struct socket_rail *rail, const struct reply *p)
+static void fill_flags(const struct rail_request *rail, const struct reply *p)
 {
-	const struct spiderpool_conf *c = rail->conf;
+	const struct spiderpool_conf *c = &rail->conf;
 	const struct reply_ip *ips = p->ips.v;
 	bool conflict = p->conflict, gateway = p->gateway_detection;
 
@@ -463,7 +463,8 @@ static void fill_flags(const struct socket_rail *rail, const struct reply *p)
 		conflict |= ips[i].conflict;
 		gateway |= ips[i].gateway_detection;
 	}
-	*rail->flags = (struct cni_ipam_flags){
+	*rail->call->flags = (struct cni_ipam_flags){
+		.is_new = !p->has_is_new || p->is_new,
 		.conflict_detection = c->has_conflict ? c->conflict : conflict,
 		.gateway_detection = c->has_gateway ? c->gateway : gateway,
 		.tries = (int)c->tries,
@@ -474,7 +475,7 @@ static void fill_flags(const struct socket_rail *rail, const struct reply *p)
 }
 
 /* The reply lists all interfaces of the pod that the agent knows; this one is among them. */
-static size_t fill_result(const struct socket_rail *rail, const struct reply *p)
+static size_t fill_result(const struct rail_request *rail, const struct reply *p)
 {
 	const struct reply_ip *ips = p->ips.v;
 	const struct reply_route *routes = p->routes.v;
@@ -485,20 +486,20 @@ static size_t fill_result(const struct socket_rail *rail, const struct reply *p)
 
 		if (strcmp(ips[i].nic, rail->call->ifname) != 0)
 			continue;
-		cni_result_ip(rail->out, &ip);
+		cni_result_ip(rail->call->out, &ip);
 		found++;
 	}
 	for (size_t i = 0; i < p->routes.n; i++) {
 		struct cni_route rt = {.dst = routes[i].dst, .gw = routes[i].gw};
 
 		if (strcmp(routes[i].ifname, rail->call->ifname) == 0)
-			cni_result_route(rail->out, &rt);
+			cni_result_route(rail->call->out, &rt);
 	}
 	return found;
 }
 
 int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
-		    const struct socket_rail *rail, struct err *e)
+		    const struct rail_request *rail, struct err *e)
 {
 	struct reply p = {0};
 	int r = json_kind(obj) == JSON_OBJECT
@@ -506,13 +507,12 @@ int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 			: json_wants(obj, "answer", "an object", e);
 
 	if (r == 0)
-		r = cni_result_read_dns(reply->doc, p.dns, "answer.dns", rail->out, e);
+		r = cni_result_read_dns(reply->doc, p.dns, "answer.dns", rail->call->out, e);
 	if (r < 0) {
 		if (e)
 			e->kind = ERR_OTHER;
 		return err_wrap(e, r, "spiderpool IP allocation error");
 	}
-	*rail->is_new = p.has_is_new ? p.is_new : true;
 	fill_flags(rail, &p);
 	if (fill_result(rail, &p) == 0)
 		return err_set(
@@ -534,9 +534,9 @@ void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
 {
 	put_text(o, "containerID", call->call->container_id);
 	put_text(o, "netNamespace", call->call->netns);
-	put_text(o, "podName", args ? args->pod_name : NULL);
-	put_text(o, "podNamespace", args ? args->pod_namespace : NULL);
-	put_text(o, "podUID", args ? args->pod_uid : NULL);
+	put_text(o, "podName", args->pod_name);
+	put_text(o, "podNamespace", args->pod_namespace);
+	put_text(o, "podUID", args->pod_uid);
 }
 
 static void put_list(struct json_out *o, const char *key, const struct json_strs *l)

@@ -17,21 +17,19 @@
 
 #include "cni/ipam/spiderpool/spiderpool.h"
 
-/* One rail: its request and its answer. */
-struct socket_rail {
+/* The request of one attachment: what its netconf and CNI_ARGS ask for. */
+struct rail_request {
 	const struct cni_ipam_call *call;
-	const struct spiderpool_conf *conf;
-	const struct cni_args *args;
-	const struct ipaddr *want;
+	struct spiderpool_conf conf;
+	struct ipam_request request;
+	struct ipaddr *want;
 	size_t n_want;
-	struct cni_result *out;
-	struct cni_ipam_flags *flags;
-	bool *is_new;
+	bool done; /* the store or server has answered for this attachment */
 };
 
-/* Rails of one pod and one socket; all or nothing. */
-int spiderpool_socket_add(const struct socket_rail *v, size_t n, struct err *e);
-int spiderpool_socket_try(const struct socket_rail *v, struct err *e);
+/* Rails of one pod and one socket. A failure may leave addresses: spiderpool_undo(). */
+int spiderpool_socket_add(const struct rail_request *const *v, size_t n, struct err *e);
+int spiderpool_socket_try(const struct rail_request *v, struct err *e);
 enum { SPIDERPOOL_SOCKET_MS = 100 * 1000 }; /* as long as Spiderpool's plugin waits */
 /* Releases the addresses of one container. */
 int spiderpool_socket_del(const char *socket, int limit_ms,

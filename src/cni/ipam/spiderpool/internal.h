@@ -6,16 +6,6 @@
 
 #include "cni/ipam/spiderpool/agent_client.h"
 
-/* State of one attachment during a call. */
-struct rail_request {
-	const struct cni_ipam_call *call;
-	struct spiderpool_conf conf;
-	struct ipam_request request;
-	struct ipaddr *want;
-	size_t n_want;
-	bool done; /* the store or server has answered for this attachment */
-};
-
 bool spiderpool_has_server(const struct spiderpool_conf *c);
 int spiderpool_open(const struct cni_ipam_call *call, const struct spiderpool_conf *c,
 		    struct ipam **ret, struct err *e);

@@ -35,7 +35,7 @@ static int failure(const struct agent_reply *r, const char *what, const char *ca
 	return agent_failure(r, desc, e);
 }
 
-static int add_one(const struct socket_rail *v, struct err *e)
+static int add_one(const struct rail_request *v, struct err *e)
 {
 	auto_agent_reply struct agent_reply reply = AGENT_REPLY_INIT;
 	auto_buf struct buf b;
@@ -45,11 +45,11 @@ static int add_one(const struct socket_rail *v, struct err *e)
 	buf_init(&b, REQUEST_MAX);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
-	agent_put_pools(&o, v->conf);
+	agent_put_pools(&o, &v->conf);
 	jo_kstr(&o, "ifName", v->call->ifname);
-	agent_put_pod(&o, v->call, v->args);
+	agent_put_pod(&o, v->call, &v->request.args);
 	jo_end_obj(&o);
-	r = agent_call(v->conf->socket, &v->call->call->root, "POST", "/v1/ipam/ip", &b, &reply, e);
+	r = agent_call(v->conf.socket, &v->call->call->root, "POST", "/v1/ipam/ip", &b, &reply, e);
 	if (r < 0)
 		return r;
 	if (reply.status != 200)
@@ -59,49 +59,34 @@ static int add_one(const struct socket_rail *v, struct err *e)
 }
 
 /* Options that the API cannot express are refused or logged. */
-static int sayable(const struct socket_rail *v, struct err *e)
+static int sayable(const struct rail_request *v, struct err *e)
 {
 	if (v->n_want)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
 				"%s asks for %s: the agent at '%s' cannot be asked for a certain "
 				"address",
 				v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
-				v->conf->socket);
-	if (v->conf->sticky)
+				v->conf.socket);
+	if (v->conf.sticky)
 		log_warn(
 			"ignoring sticky: Spiderpool's agent retains addresses of StatefulSets only",
 			LOG_S("ifname", v->call->ifname));
 	return 0;
 }
 
-static void give_back(const struct socket_rail *v, size_t n)
+int agent_add(const struct rail_request *const *v, size_t n, struct err *e)
 {
-	auto_free const struct cni_ipam_call **calls = xcalloc(n + 1, sizeof(*calls));
-	struct err e = ERR_INIT;
-
-	for (size_t i = 0; i < n; i++) {
-		calls[i] = v[i].call;
-		cni_result_done(v[i].out);
-	}
-	if (n > 0 && agent_del(v->conf->socket, calls, n, &e) < 0)
-		log_warn("give back addresses", LOG_S("error", e.text));
-}
-
-int agent_add(const struct socket_rail *v, size_t n, struct err *e)
-{
-	size_t i;
 	int r = 0;
 
-	for (i = 0; i < n && r == 0; i++)
-		r = sayable(&v[i], e);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = sayable(v[i], e);
 	if (r == 0)
-		r = agent_healthy(v->conf->socket, v->call, e);
-	if (r < 0)
-		return r;
-	for (i = 0; i < n && r == 0; i++)
-		r = add_one(&v[i], e);
-	if (r < 0)
-		give_back(v, i);
+		r = agent_healthy(v[0]->conf.socket, v[0]->call, e);
+	for (size_t i = 0; i < n && r == 0; i++) {
+		/* Even if the answer is an error or is lost. */
+		v[i]->call->flags->is_new = true;
+		r = add_one(v[i], e);
+	}
 	return r;
 }
 

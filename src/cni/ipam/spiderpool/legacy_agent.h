@@ -32,16 +32,16 @@ int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
 
 /* Adds "ips" and "routes" of an answer, those of one interface, to a result and its flags. */
 int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
-		    const struct socket_rail *rail, struct err *e);
+		    const struct rail_request *rail, struct err *e);
 
-/* Fields that both APIs have. args may be NULL. */
+/* Fields that both APIs have. */
 void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
 		   const struct cni_args *args);
 void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c);
 
 /* Requests to Spiderpool's own agent. */
 int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct err *e);
-int agent_add(const struct socket_rail *v, size_t n, struct err *e);
+int agent_add(const struct rail_request *const *v, size_t n, struct err *e);
 int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n,
 	      struct err *e);
 int agent_conflict(const char *socket, const struct cni_ipam_call *call, const struct ipaddr *a,

@@ -14,9 +14,6 @@ enum { DEL_MS = 10 * 1000 };
 struct asking {
 	struct rail_request *v;
 	size_t n;
-	struct cni_result **out;
-	struct cni_ipam_flags **flags;
-	bool *is_new;
 };
 
 static void asking_done(struct asking *a)
@@ -185,7 +182,7 @@ static void fill_result(const struct ip_allocation *g, struct cni_result *out)
 /* Handles the attachments of one server; `first` is the first of them. */
 static int add_server(struct asking *a, size_t first, struct err *e)
 {
-	auto_free struct socket_rail *rails = xcalloc(a->n, sizeof(*rails));
+	auto_free const struct rail_request **rails = xcalloc(a->n, sizeof(*rails));
 	size_t n = 0;
 
 	for (size_t i = first; i < a->n; i++) {
@@ -194,14 +191,7 @@ static int add_server(struct asking *a, size_t first, struct err *e)
 		if (r->done || !same_store(&r->conf, &a->v[first].conf))
 			continue;
 		r->done = true;
-		rails[n++] = (struct socket_rail){.call = r->call,
-						  .conf = &r->conf,
-						  .args = &r->request.args,
-						  .want = r->want,
-						  .n_want = r->n_want,
-						  .out = a->out[i],
-						  .flags = a->flags[i],
-						  .is_new = &a->is_new[i]};
+		rails[n++] = r;
 	}
 	return spiderpool_socket_add(rails, n, e);
 }
@@ -229,41 +219,44 @@ static int add_store(struct asking *a, size_t first, struct err *e)
 		return r;
 	for (size_t i = 0; i < n; i++) {
 		a->v[rails[i]].done = true;
-		fill_flags(&a->v[rails[i]], ipam_pools(store), a->flags[rails[i]]);
+		fill_flags(&a->v[rails[i]], ipam_pools(store), a->v[rails[i]].call->flags);
 	}
 	for (size_t i = 0; i < n_g; i++) {
-		fill_result(&g[i], a->out[rails[g[i].request]]);
-		a->is_new[rails[g[i].request]] |= !g[i].was_there;
+		const struct cni_ipam_call *call = a->v[rails[g[i].request]].call;
+
+		fill_result(&g[i], call->out);
+		call->flags->is_new |= !g[i].was_there;
 	}
 	ip_allocations_free(g, n_g);
 	return 0;
 }
 
-static void release_new(const struct asking *a)
+void spiderpool_undo(const struct cni_ipam_call *const *calls, size_t n)
 {
-	for (size_t i = 0; i < a->n; i++) {
-		const struct cni_ipam_call *call = a->v[i].call;
-		struct err e = ERR_INIT;
+	auto_free const struct cni_ipam_call **new = xcalloc(n + 1, sizeof(*new));
+	struct err e = ERR_INIT;
+	size_t n_new = 0;
 
-		if (a->is_new[i] && spiderpool_del(&call, 1, &e) < 0)
-			log_warn("give back address", LOG_S("ifname", call->ifname),
-				 LOG_S("error", e.text));
-		cni_result_done(a->out[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (calls[i]->flags->is_new)
+			new[n_new++] = calls[i];
+		cni_result_done(calls[i]->out);
 	}
+	if (n_new > 0 && spiderpool_del(new, n_new, &e) < 0)
+		log_warn("give back addresses", LOG_S("error", e.text));
 }
 
-int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
-		   struct cni_ipam_flags **flags, bool *is_new, struct err *e)
+int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct err *e)
 {
-	auto_free bool *own = xcalloc(n + 1, sizeof(*own));
-	__attribute__((cleanup(asking_done))) struct asking a = {
-		.n = n, .out = out, .flags = flags, .is_new = is_new ? is_new : own};
+	__attribute__((cleanup(asking_done))) struct asking a = {.n = n};
 	int r = 0;
 
 	a.v = xcalloc(n + 1, sizeof(*a.v));
 	/* All checks precede the first allocation. */
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		buf_init(&a.v[i].request.keep, 0);
+		*calls[i]->flags = (struct cni_ipam_flags){0};
+	}
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = read_rail(&a.v[i], calls[i], n, e);
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -271,7 +264,7 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cn
 			r = spiderpool_has_server(&a.v[i].conf) ? add_server(&a, i, e)
 								: add_store(&a, i, e);
 	if (r < 0)
-		release_new(&a);
+		spiderpool_undo(calls, n);
 	return r;
 }
 

@@ -16,9 +16,7 @@ enum { ROUNDS = 3 };
 struct probing {
 	const struct cni_ipam_call *call;
 	int netns;
-	const struct cni_ipam_flags *flags;
 	struct link link;
-	struct cni_result *out;
 	struct ipaddr *conflict_free; /* probed, no conflict found */
 	size_t n_conflict_free;
 };
@@ -56,8 +54,8 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	struct probe *v = NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->out->n_ips; i++) {
-		const struct cni_ip *ip = &p->out->ips[i];
+	for (size_t i = 0; i < p->call->out->n_ips; i++) {
+		const struct cni_ip *ip = &p->call->out->ips[i];
 
 		if (is_conflict_free(p, &ip->address.ip))
 			continue;
@@ -68,8 +66,8 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 			.arptype = p->link.arptype,
 			.ip = ip->address.ip,
 			.gateway = ip->gateway,
-			.want_conflict = p->flags->conflict_detection,
-			.want_gateway = p->flags->gateway_detection && ip->gateway.family,
+			.want_conflict = p->call->flags->conflict_detection,
+			.want_gateway = p->call->flags->gateway_detection && ip->gateway.family,
 		};
 	}
 	*ret = v;
@@ -123,10 +121,13 @@ static int give_up(const struct probing *p, const struct probe *v, size_t n, boo
 
 static int probe_again(struct probing *p, struct err *e)
 {
-	struct cni_ipam_flags unused, *flags = &unused;
+	bool was_new = p->call->flags->is_new;
+	int r;
 
-	cni_result_done(p->out);
-	return spiderpool_add(&p->call, 1, &p->out, &flags, NULL, e);
+	cni_result_done(p->call->out);
+	r = spiderpool_add(&p->call, 1, e);
+	p->call->flags->is_new |= was_new;
+	return r;
 }
 
 /* Returns 0: complete; 1: new addresses must be requested. */
@@ -151,7 +152,7 @@ static int one_round(struct probing *p, struct probe_rounds *rounds, struct err 
 
 static int detect(struct probing *p, struct err *e)
 {
-	const struct cni_ipam_flags *f = p->flags;
+	const struct cni_ipam_flags *f = p->call->flags;
 	struct probe_rounds rounds = {.limits = PROBE_LIMITS_INIT, .left = ROUNDS};
 	struct probe_limits *l = &rounds.limits;
 	int r = 1;
@@ -169,19 +170,18 @@ static int detect(struct probing *p, struct err *e)
  * on each link. */
 static void announce(const struct probing *p)
 {
-	auto_free struct announce *v = xcalloc(p->out->n_ips + 1, sizeof(*v));
+	auto_free struct announce *v = xcalloc(p->call->out->n_ips + 1, sizeof(*v));
 
-	for (size_t i = 0; i < p->out->n_ips; i++)
+	for (size_t i = 0; i < p->call->out->n_ips; i++)
 		v[i] = (struct announce){p->call->ifname, p->link.index, p->link.mac,
-					 p->link.arptype, p->out->ips[i].address.ip};
-	announce_all(p->netns, v, p->out->n_ips);
+					 p->link.arptype, p->call->out->ips[i].address.ip};
+	announce_all(p->netns, v, p->call->out->n_ips);
 }
 
-int spiderpool_probe(const struct cni_ipam_call *call, int netns,
-		     const struct cni_ipam_flags *flags, struct cni_result *out, struct err *e)
+int spiderpool_probe(const struct cni_ipam_call *call, int netns, struct err *e)
 {
-	struct probing p = {.call = call, .netns = netns, .flags = flags, .out = out};
-	bool asked = flags->conflict_detection || flags->gateway_detection;
+	struct probing p = {.call = call, .netns = netns};
+	bool asked = call->flags->conflict_detection || call->flags->gateway_detection;
 	struct err reason = ERR_INIT;
 	int r = prepare(&p, asked, asked ? e : &reason);
 

@@ -107,31 +107,15 @@ static int spiderpool_master(const struct cni_call *c, const char **master, stru
 
 /* --- verbs --- */
 
-static int release(const struct cni_ipam_call *call)
+static int allocate(const struct cni_ipam_call *call, int netns, struct err *e)
 {
-	struct err e = ERR_INIT;
-	int r = spiderpool_del(&call, 1, &e);
-
-	if (r < 0)
-		log_warn("give back address", LOG_S("error", e.text));
-	return r;
-}
-
-static int allocate(const struct cni_ipam_call *call, int netns, struct cni_result *out,
-		    struct err *e)
-{
-	struct cni_ipam_flags flags, *flags_of = &flags;
-	bool is_new = false;
-	int r = spiderpool_add(&call, 1, &out, &flags_of, &is_new, e);
+	int r = spiderpool_add(&call, 1, e);
 
 	if (r < 0)
 		return r;
-	r = spiderpool_probe(call, netns, &flags, out, e);
-	if (r < 0) {
-		cni_result_done(out);
-		if (is_new)
-			release(call);
-	}
+	r = spiderpool_probe(call, netns, e);
+	if (r < 0)
+		spiderpool_undo(&call, 1);
 	return r;
 }
 
@@ -139,6 +123,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	struct cni_ipam_call call = cni_ipam_call_of(c);
 	auto_free struct ipnet *nets = NULL;
+	struct cni_ipam_flags flags;
 	struct spiderpool_conf conf;
 	char name[LINK_NAME_MAX];
 	auto_fd int netns = -1;
@@ -146,6 +131,8 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 
 	if (r < 0)
 		return r;
+	call.out = out;
+	call.flags = &flags;
 	open_log(&call);
 	r = netns_open(c->netns, &netns, e);
 	if (r < 0)
@@ -154,7 +141,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 		r = spiderpool_master(c, &call.master, &nets, &call.n_nets, name, e);
 		call.nets = nets;
 	}
-	return r < 0 ? r : allocate(&call, netns, out, e);
+	return r < 0 ? r : allocate(&call, netns, e);
 }
 
 static int del(struct cni_call *c, struct err *e)
@@ -304,14 +291,13 @@ int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 	struct cni_call probe_call = *call->call;
 	struct cni_ipam_call asked = *call;
 	struct rail_request rail = {.call = &asked};
-	struct socket_rail at_server = {.call = &asked, .conf = &rail.conf};
 	int r = spiderpool_conf_read(call, &rail.conf, e);
 
 	probe_call.container_id = asked.ifname = "status";
 	asked.call = &probe_call;
 	rail.conf.match_subnet = rail.conf.sticky = false;
 	if (r == 0)
-		r = spiderpool_has_server(&rail.conf) ? spiderpool_socket_try(&at_server, e)
+		r = spiderpool_has_server(&rail.conf) ? spiderpool_socket_try(&rail, e)
 						      : try_store(&rail, e);
 	if (r < 0 && e)
 		e->kind = ERR_UNAVAILABLE;

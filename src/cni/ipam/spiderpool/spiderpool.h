@@ -58,12 +58,13 @@ void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_c
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 
 /*
- * In process, for rails of one pod; the calls may name different stores. ADD fills out[i] and
- * flags[i]; fresh[i] (may be NULL): rail i got a new address. A failure leaves
+ * In process, for rails of one pod; the calls may name different stores. A failed ADD leaves
  * nothing new allocated.
  */
-int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct cni_result **out,
-		   struct cni_ipam_flags **flags, bool *is_new, struct err *e);
+int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
+/* Empties the results of an ADD and releases its new addresses; those of an earlier ADD of the
+ * same attachment are in use. */
+void spiderpool_undo(const struct cni_ipam_call *const *calls, size_t n);
 int spiderpool_del(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 int spiderpool_check(const struct cni_ipam_call *call, struct err *e);
 int spiderpool_gc(const struct cni_ipam_call *call, struct err *e);
@@ -72,8 +73,7 @@ int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a
 			const struct mac *other, struct err *e);
 
 /* Probes and announces on CNI_IFNAME in the pod's namespace; requests another address after a
- * conflict. *out is replaced then. */
-int spiderpool_probe(const struct cni_ipam_call *call, int netns,
-		     const struct cni_ipam_flags *flags, struct cni_result *out, struct err *e);
+ * conflict: *call->out is replaced then. */
+int spiderpool_probe(const struct cni_ipam_call *call, int netns, struct err *e);
 
 #endif

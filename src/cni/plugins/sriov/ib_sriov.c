@@ -365,7 +365,7 @@ static int write_record(const struct attach *a, const struct rail *rail, struct 
 	const struct ib_netconf n = {
 		.c = &rail->conf.ib_sriov,
 		.version = cni_version_str(a->call->version),
-		.ipam_type = rail->ipam.conf ? cni_ipam_type(rail->ipam.conf) : "",
+		.ipam_type = rail->ipam.conf ? rail->ipam.type : "",
 		.sets_guid = rail->conf.ib_sriov.want.set & VF_ATTR_GUID,
 		.host_guid = rec->dpdk ? UINT64_MAX : ib_guid_of_link(&rec->mac),
 	};

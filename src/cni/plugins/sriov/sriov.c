@@ -309,12 +309,11 @@ static int undo_all(void *arg, struct err *e)
 
 static int write_files(const struct attach *a, const struct rail *rail, struct err *e)
 {
-	const struct cni_ipam_call *ipam = &rail->ipam;
 	const struct sriov_netconf n = {
 		.c = &rail->conf.sriov,
 		.conf = a->n_rails == 1 && !rail->label ? a->call->conf : NULL,
 		.version = cni_version_str(a->call->version),
-		.ipam_type = ipam->conf ? cni_ipam_type(ipam->conf) : "",
+		.ipam_type = rail->ipam.conf ? rail->ipam.type : "",
 	};
 	struct vf_record *rec = &rail->vf->record;
 	auto_buf struct buf text;

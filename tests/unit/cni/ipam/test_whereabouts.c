@@ -1023,7 +1023,7 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 			       .root = w->root};
 	struct cni_ipam_call c[2] = {
 		{.call = &pod, .name = "n", .ifname = "net3", .version = CNI_1_0_0}};
-	struct cni_result r[2];
+	struct cni_result r[2] = {0};
 	struct cni_ipam_flags flags[2];
 
 	assert_int_equal(json_parse(&d,
@@ -1033,9 +1033,14 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 			 0);
 	c[0].doc = d;
 	c[0].conf = json_root(d);
+	c[0].type = cni_ipam_type(c[0].conf);
+	c[0].out = &r[0];
+	c[0].flags = &flags[0];
 	c[1] = c[0];
 	c[1].ifname = "net4";
-	if (cni_ipam_add(c, 2, r, flags, &e) < 0)
+	c[1].out = &r[1];
+	c[1].flags = &flags[1];
+	if (cni_ipam_add(c, 2, &e) < 0)
 		fail_msg("%s", e.text);
 	for (size_t i = 0; i < 2; i++) {
 		char text[IP_TEXT_MAX];

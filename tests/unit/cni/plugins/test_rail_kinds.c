@@ -131,6 +131,7 @@ static struct rail ipvlan_rail(const char *text)
 		.kind = &ipvlan_kind, .ifname = "net1", .conf = conf(&ipvlan_kind, text)};
 
 	rail.ipam.conf = json_root(doc);
+	rail.ipam.type = cni_ipam_type(rail.ipam.conf);
 	return rail;
 }
 

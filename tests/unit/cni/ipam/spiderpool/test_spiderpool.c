@@ -418,9 +418,12 @@ static void pod_add(struct pod *p, size_t i, const char *conf)
 	p->calls[i] = (struct cni_ipam_call){.call = &p->call,
 					     .doc = p->docs[i],
 					     .conf = json_root(p->docs[i]),
+					     .type = cni_ipam_type(json_root(p->docs[i])),
 					     .name = "rails",
 					     .ifname = p->names[i],
-					     .version = CNI_1_1_0};
+					     .version = CNI_1_1_0,
+					     .out = &p->out[i],
+					     .flags = &p->flags[i]};
 }
 
 static struct pod pod(void)
@@ -453,7 +456,7 @@ static void test_eight_rails_are_one_change(void **state)
 	(void)state;
 	for (size_t i = 0; i < RAILS; i++)
 		pod_add(&p, i, "{" IPAM(RAIL0) "}");
-	if (cni_ipam_add(p.calls, RAILS, p.out, p.flags, &e) < 0)
+	if (cni_ipam_add(p.calls, RAILS, &e) < 0)
 		fail_msg("%s", e.text);
 	for (size_t i = 0; i < RAILS; i++) {
 		snprintf(want, sizeof(want), "10.0.0.%zu/24", 10 + i);
@@ -486,7 +489,7 @@ static void test_failure_of_one_ipam_type_releases_all(void **state)
 	pod_add(&p, 2,
 		"{\"ipam\":{\"type\":\"host-local\",\"dataDir\":\"/hl\",\"subnet\":\"10.6.0.0/24\"}}");
 	pod_add(&p, 3, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
-	if (cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0)
+	if (cni_ipam_add(p.calls, 3, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_int_equal(p.out[1].n_ips, 1);
 	assert_int_equal(records("used"), 1);
@@ -496,7 +499,7 @@ static void test_failure_of_one_ipam_type_releases_all(void **state)
 	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
 	assert_int_equal(records("used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
-	assert_true(cni_ipam_add(p.calls, 4, p.out, p.flags, &e) < 0);
+	assert_true(cni_ipam_add(p.calls, 4, &e) < 0);
 	assert_has(e.text, "failed to find plugin \"no-such-ipam\"");
 	assert_int_equal(records("used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.3"));
@@ -514,9 +517,9 @@ static void test_failed_repetition_retains_the_address(void **state)
 	(void)state;
 	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
 	pod_add(&p, 1, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
-	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
 	cni_result_done(&p.out[0]);
-	assert_true(cni_ipam_add(p.calls, 2, p.out, p.flags, &e) < 0);
+	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
 	assert_int_equal(records("used"), 1);
 	pod_done(&p);
 }
@@ -533,7 +536,7 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 		"{\"ipam\":{\"type\":\"spiderpool\",\"pool_dir\":\"/pools2\",\"state_dir\":\"/s2\","
 		"\"default_ipv4_ippool\":[\"x\"]}}");
 	pod_add(&p, 2, "{" IPAM(RAIL0) "}");
-	assert_int_equal(cni_ipam_add(p.calls, 3, p.out, p.flags, &e), 0);
+	assert_int_equal(cni_ipam_add(p.calls, 3, &e), 0);
 	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.10");
 	il_assert_ip(&p.out[1].ips[0].address.ip, "10.8.0.1");
 	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
@@ -545,7 +548,7 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 	 */
 	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
-	assert_true(cni_ipam_add(p.calls, 3, p.out, p.flags, &e) < 0);
+	assert_true(cni_ipam_add(p.calls, 3, &e) < 0);
 	assert_int_equal(records("used"), 0);
 	pod_done(&p);
 }
@@ -559,7 +562,7 @@ static void test_args_address_for_several_rails_is_refused(void **state)
 	p.call.args_text = "IP=10.0.0.12";
 	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
 	pod_add(&p, 1, "{" IPAM(RAIL0) "}");
-	assert_true(cni_ipam_add(p.calls, 2, p.out, p.flags, &e) < 0);
+	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
 	assert_int_equal(e.kind, ERR_ENV);
 	assert_has(e.text, "CNI_ARGS asks for address 10.0.0.12 on 2 rails");
 	pod_done(&p);
@@ -576,13 +579,13 @@ static void test_reported_conflict_gets_another_address(void **state)
 		"{" IPAM(RAIL0
 			 ",\"default_ipv6_ippool\":[\"six\"],"
 			 "\"enable_gateway_detection\":true,\"detect\":{\"total_ms\":700}") "}");
-	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
 	assert_true(p.flags[0].gateway_detection);
 	assert_false(p.flags[0].conflict_detection);
 	assert_int_equal(p.flags[0].total_ms, 700);
 	assert_int_equal(cni_ipam_conflict(p.calls, &p.out[0].ips[0].address.ip, &other, &e), 0);
 	cni_result_done(&p.out[0]);
-	assert_int_equal(cni_ipam_add(p.calls, 1, p.out, p.flags, &e), 0);
+	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
 	assert_int_equal(p.out[0].n_ips, 2);
 	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.11");
 	/* this address was not in conflict */

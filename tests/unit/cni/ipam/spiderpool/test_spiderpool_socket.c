@@ -198,9 +198,8 @@ struct many {
 	struct json_doc *doc[3];
 	struct cni_ipam_call rails[3];
 	const struct cni_ipam_call *list[3];
-	struct cni_result out[3], *outs[3];
-	struct cni_ipam_flags flags[3], *flag[3];
-	bool fresh[3];
+	struct cni_result out[3];
+	struct cni_ipam_flags flags[3];
 };
 
 static void many_init(struct many *m, const char *const conf[3])
@@ -218,12 +217,13 @@ static void many_init(struct many *m, const char *const conf[3])
 		m->rails[i] = (struct cni_ipam_call){.call = &m->call,
 						     .doc = m->doc[i],
 						     .conf = json_root(m->doc[i]),
+						     .type = "spiderpool",
 						     .name = "net",
 						     .ifname = names[i],
-						     .version = CNI_1_0_0};
+						     .version = CNI_1_0_0,
+						     .out = &m->out[i],
+						     .flags = &m->flags[i]};
 		m->list[i] = &m->rails[i];
-		m->outs[i] = &m->out[i];
-		m->flag[i] = &m->flags[i];
 	}
 }
 
@@ -237,7 +237,7 @@ static void many_done(struct many *m)
 
 static int many_add(struct many *m, struct err *e)
 {
-	return spiderpool_add(m->list, 3, m->outs, m->flag, m->fresh, e);
+	return spiderpool_add(m->list, 3, e);
 }
 
 static void test_all_rails_are_one_request_to_the_agent(void **state)
@@ -261,13 +261,13 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.0.1.11");
 	assert_int_equal(m.out[0].n_routes, 2);
 	assert_int_equal(m.out[1].n_routes, 0);
-	assert_true(m.fresh[0] && m.fresh[1] && m.fresh[2]);
+	assert_true(m.flags[0].is_new && m.flags[1].is_new && m.flags[2].is_new);
 	assert_true(m.flags[0].conflict_detection && !m.flags[1].conflict_detection);
 	assert_int_equal(m.flags[1].tries, 3);
 	many_done(&m);
 	many_init(&m, conf);
 	assert_int_equal(many_add(&m, &e), 0);
-	assert_false(m.fresh[0] || m.fresh[1] || m.fresh[2]);
+	assert_false(m.flags[0].is_new || m.flags[1].is_new || m.flags[2].is_new);
 	/* Another owner has the address, so another address is allocated. */
 	assert_int_equal(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
 	assert_int_equal(records("quarantined"), 1);
