@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The work queue, with an API server that answers when the test says so. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "kube/listwatch.h"
+#include "kube/workqueue.h"
+
+/* --- the API server --- */
+
+static const struct kube_kind kind = {"", "v1", "pods", "pod", true};
+
+struct kube_call {
+	struct kube *k;
+	char *name;
+	kube_done_fn fn;
+	void *arg;
+	struct kube_call *next;
+};
+
+struct kube {
+	struct loop *l;
+	struct kube_call *calls; /* the last one sent is the first */
+	size_t n_calls, most_calls, cancelled;
+};
+
+struct loop *kube_loop(const struct kube *k)
+{
+	return k->l;
+}
+
+struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
+			    void *arg)
+{
+	struct kube_call *c = xcalloc(1, sizeof(*c));
+
+	*c = (struct kube_call){k, xstrdup(r->on.name), fn, arg, k->calls};
+	k->calls = c;
+	if (++k->n_calls > k->most_calls)
+		k->most_calls = k->n_calls;
+	return c;
+}
+
+static void call_free(struct kube_call *c)
+{
+	struct kube_call **p = &c->k->calls;
+
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	c->k->n_calls--;
+	free(c->name);
+	free(c);
+}
+
+void kube_cancel(struct kube_call *c)
+{
+	if (!c)
+		return;
+	c->k->cancelled++;
+	call_free(c);
+}
+
+/* Lists and watches belong to kube/client.c, which this program does not link: it has none. */
+
+struct kube_list *kube_list(struct kube *k, const struct kube_kind *of, const struct kube_select *s,
+			    int page, const struct kube_list_ops *ops, void *arg)
+{
+	(void)k, (void)of, (void)s, (void)page, (void)ops, (void)arg;
+	abort();
+}
+
+struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *of,
+				  const struct kube_select *s, const char *version,
+				  const struct kube_list_ops *ops, void *arg)
+{
+	(void)k, (void)of, (void)s, (void)version, (void)ops, (void)arg;
+	abort();
+}
+
+struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *of,
+			      const struct kube_select *s, const char *version,
+			      const struct kube_watch_ops *ops, void *arg)
+{
+	(void)k, (void)of, (void)s, (void)version, (void)ops, (void)arg;
+	abort();
+}
+
+void kube_list_cancel(struct kube_list *l)
+{
+	assert_null(l);
+}
+
+void kube_watch_cancel(struct kube_watch *w)
+{
+	assert_null(w);
+}
+
+/* --- the reconciler --- */
+
+struct job {
+	struct work w;
+	char *own;	/* freed by drop() */
+	int64_t due_ms; /* when it has to be reconciled; 0: at any time */
+};
+
+struct lab {
+	struct kube k;
+	struct workqueue *q;
+	char trail[512]; /* "a b!": a was reconciled, the request of b was answered */
+	bool sends, removes_itself, frees_queue;
+	size_t reconciled, logged;
+};
+
+static void note(struct lab *t, const char *name, const char *what)
+{
+	if (strlen(t->trail) + strlen(name) + 3 < sizeof(t->trail))
+		sprintf(t->trail + strlen(t->trail), "%s%s%s", *t->trail ? " " : "", name, what);
+}
+
+static void reconcile(void *arg, void *item)
+{
+	struct lab *t = arg;
+	struct job *j = item;
+	const struct kube_request r = {.verb = KUBE_DELETE,
+				       .on = {.kind = &kind, .ns = j->w.ns, .name = j->w.name}};
+
+	note(t, j->w.name, "");
+	t->reconciled++;
+	if (j->due_ms)
+		assert_int_equal(loop_now_ms(t->k.l), j->due_ms);
+	if (!j->own)
+		j->own = xstrdup(j->w.name);
+	if (t->removes_itself)
+		workqueue_remove(&j->w);
+	else if (t->sends)
+		workqueue_send(&j->w, &r);
+}
+
+static void done(void *arg, void *item, int status, const struct json *object, const struct err *e)
+{
+	struct lab *t = arg;
+	struct job *j = item;
+
+	(void)status, (void)object;
+	note(t, j->w.name, "!");
+	if (e)
+		t->logged += workqueue_retry(&j->w, e->text);
+	else
+		workqueue_forget(&j->w);
+	if (t->removes_itself)
+		workqueue_remove(&j->w);
+	if (t->frees_queue)
+		workqueue_free(take(t->q));
+}
+
+static void drop(void *item)
+{
+	free(((struct job *)item)->own);
+}
+
+enum { AT_ONCE = 3, RETRY_MS = 1000, RETRY_MOST_MS = 8000 };
+
+static int setup(void **state)
+{
+	struct lab *t = xcalloc(1, sizeof(*t));
+
+	*state = t;
+	assert_int_equal(loop_new(&t->k.l, NULL), 0);
+	loop_set_now(t->k.l, 0);
+	t->q = workqueue_new(&(struct workqueue_conf){.kube = &t->k,
+						      .in_flight_max = AT_ONCE,
+						      .retry_ms = RETRY_MS,
+						      .retry_most_ms = RETRY_MOST_MS,
+						      .size = sizeof(struct job),
+						      .reconcile = reconcile,
+						      .done = done,
+						      .drop = drop,
+						      .arg = t});
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct lab *t = *state;
+
+	workqueue_free(t->q);
+	assert_int_equal(t->k.n_calls, 0);
+	loop_free(t->k.l);
+	free(t);
+	return 0;
+}
+
+static struct work *item(struct lab *t, const char *name)
+{
+	return workqueue_get(t->q, "ns", name);
+}
+
+/* Adds an item per letter. */
+static void add(struct lab *t, const char *names)
+{
+	for (; *names; names++)
+		workqueue_add(item(t, (char[]){*names, '\0'}));
+}
+
+static void answer(struct lab *t, const char *name, const char *error)
+{
+	struct kube_call *c = t->k.calls;
+	struct err e = ERR_INIT;
+	kube_done_fn fn;
+	void *arg;
+
+	while (c && strcmp(c->name, name) != 0)
+		c = c->next;
+	assert_non_null(c);
+	fn = c->fn;
+	arg = c->arg;
+	call_free(c);
+	if (error)
+		err_set(&e, -EACCES, "%s", error);
+	fn(arg, error ? 403 : 200, NULL, error ? &e : NULL);
+}
+
+static void stop(void *arg)
+{
+	loop_stop(arg, 0);
+}
+
+static void pass(struct lab *t, int64_t ms)
+{
+	(void)loop_add_timer(t->k.l, ms, stop, t->k.l);
+	(void)loop_run(t->k.l);
+}
+
+/* --- tests --- */
+
+static void test_items_are_reconciled_once_in_the_order_of_their_addition(void **state)
+{
+	struct lab *t = *state;
+
+	add(t, "cabacb");
+	pass(t, 0);
+	assert_string_equal(t->trail, "c a b");
+	assert_int_equal(workqueue_count(t->q), 3);
+	assert_ptr_equal(workqueue_find(t->q, "ns", "a"), item(t, "a"));
+	assert_null(workqueue_find(t->q, "other", "a"));
+	assert_null(workqueue_find(t->q, "ns", "d"));
+	assert_string_equal(((struct work *)workqueue_first(t->q))->name, "c");
+	assert_string_equal(((struct work *)workqueue_next(workqueue_first(t->q)))->name, "a");
+	workqueue_add(NULL);
+	pass(t, 100);
+	assert_int_equal(t->reconciled, 3);
+}
+
+static void test_requests_in_flight_are_bounded(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "abcde");
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b c");
+	answer(t, "b", NULL);
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b c b! d");
+	answer(t, "a", NULL);
+	answer(t, "c", NULL);
+	answer(t, "d", NULL);
+	pass(t, 100);
+	answer(t, "e", NULL);
+	assert_string_equal(t->trail, "a b c b! d a! c! d! e e!");
+	assert_int_equal(t->k.most_calls, AT_ONCE);
+}
+
+static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "a");
+	pass(t, 0);
+	add(t, "aab");
+	workqueue_add_after(item(t, "a"), 5);
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b");
+	answer(t, "a", NULL);
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b a! a");
+	answer(t, "a", NULL);
+	answer(t, "b", NULL);
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b a! a a! b!");
+}
+
+static void test_delayed_items_keep_the_earlier_time(void **state)
+{
+	struct lab *t = *state;
+
+	workqueue_add_after(item(t, "a"), 50);
+	workqueue_add_after(item(t, "b"), 40);
+	workqueue_add_after(item(t, "a"), 30);
+	workqueue_add_after(item(t, "b"), 60);
+	pass(t, 29);
+	assert_string_equal(t->trail, "");
+	pass(t, 1);
+	assert_string_equal(t->trail, "a");
+	/* A reconcile in the meantime cancels the delay. */
+	add(t, "b");
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b");
+}
+
+static void test_many_delayed_items_become_due_in_the_order_of_their_times(void **state)
+{
+	struct lab *t = *state;
+	size_t removed = 0;
+	char name[16];
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct job *j;
+
+		snprintf(name, sizeof(name), "%u", i);
+		j = workqueue_get(t->q, "ns", name);
+		j->due_ms = 1 + i * 7919 % 1009;
+		workqueue_add_after(&j->w, 5000 + i);
+		workqueue_add_after(&j->w, j->due_ms);
+	}
+	for (unsigned int i = 0; i < 1000; i += 3, removed++) {
+		snprintf(name, sizeof(name), "%u", i);
+		workqueue_remove(item(t, name));
+	}
+	pass(t, 10000); /* reconcile() compares the time */
+	assert_int_equal(t->reconciled, 1000 - removed);
+}
+
+static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(void **state)
+{
+	struct lab *t = *state;
+	int64_t last = 0;
+
+	t->sends = true;
+	add(t, "a");
+	pass(t, 0);
+	for (int i = 0; i < 8; i++) {
+		int64_t sent = loop_now_ms(t->k.l), wait = RETRY_MS << i;
+
+		if (wait > RETRY_MOST_MS)
+			wait = RETRY_MOST_MS;
+		answer(t, "a", "refused");
+		while (!t->k.n_calls)
+			pass(t, 1);
+		last = loop_now_ms(t->k.l) - sent;
+		assert_in_range(last, wait / 2, wait * 3 / 2 + 1);
+	}
+	assert_int_equal(t->logged, 1);
+	answer(t, "a", "refused otherwise");
+	assert_int_equal(t->logged, 2);
+	pass(t, 2 * RETRY_MOST_MS);
+	answer(t, "a", NULL);
+	add(t, "a");
+	pass(t, 0);
+	answer(t, "a", "refused otherwise");
+	assert_int_equal(t->logged, 3);
+	pass(t, RETRY_MS * 3 / 2 + 1);
+	assert_int_equal(t->k.n_calls, 1);
+}
+
+/* An item with an error does not delay the others. */
+static void test_other_items_do_not_wait_for_a_backoff(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "a");
+	pass(t, 0);
+	answer(t, "a", "refused");
+	add(t, "b");
+	pass(t, 0);
+	answer(t, "b", NULL);
+	assert_string_equal(t->trail, "a a! b b!");
+}
+
+static void test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop(void **state)
+{
+	struct lab *t = *state;
+	char name[16];
+
+	for (int i = 0; i < 3 * WORKQUEUE_BATCH; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		workqueue_add(item(t, name));
+	}
+	pass(t, 0);
+	assert_int_equal(t->reconciled, WORKQUEUE_BATCH);
+	pass(t, 100);
+	assert_int_equal(t->reconciled, 3 * WORKQUEUE_BATCH);
+}
+
+/* A removed item's request is cancelled, and the next item takes its place. */
+static void test_removed_items_are_not_answered(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "abcd");
+	pass(t, 0);
+	workqueue_remove(item(t, "b"));
+	assert_int_equal(t->k.cancelled, 1);
+	pass(t, 0);
+	assert_string_equal(t->trail, "a b c d");
+	assert_int_equal(workqueue_count(t->q), 3);
+	answer(t, "a", NULL);
+	workqueue_add_after(item(t, "a"), 10);
+	workqueue_remove(item(t, "a"));
+	add(t, "e");
+	workqueue_remove(item(t, "e"));
+	pass(t, 100);
+	assert_string_equal(t->trail, "a b c d a!");
+}
+
+static void test_callbacks_remove_their_own_item(void **state)
+{
+	struct lab *t = *state;
+
+	t->removes_itself = true;
+	add(t, "ab");
+	pass(t, 0);
+	assert_string_equal(t->trail, "a b");
+	assert_int_equal(workqueue_count(t->q), 0);
+	t->removes_itself = false;
+	t->sends = true;
+	add(t, "c");
+	pass(t, 0);
+	add(t, "c");
+	t->removes_itself = true;
+	answer(t, "c", "refused");
+	pass(t, 10 * RETRY_MS);
+	assert_string_equal(t->trail, "a b c c!");
+	assert_int_equal(workqueue_count(t->q), 0);
+}
+
+/* The replica loses the leadership while requests are in flight and items wait. */
+static void test_freed_queue_has_no_callback(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "abcde");
+	pass(t, 0);
+	workqueue_add_after(item(t, "f"), 10);
+	workqueue_free(take(t->q));
+	assert_int_equal(t->k.cancelled, AT_ONCE);
+	assert_int_equal(t->k.n_calls, 0);
+	pass(t, 1000);
+	assert_string_equal(t->trail, "a b c");
+}
+
+static void test_queue_is_freed_by_an_answer(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = t->frees_queue = true;
+	add(t, "abcde");
+	pass(t, 0);
+	add(t, "a");
+	answer(t, "a", "refused");
+	assert_int_equal(t->k.cancelled, AT_ONCE - 1);
+	pass(t, 10 * RETRY_MS);
+	assert_string_equal(t->trail, "a b c a!");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_items_are_reconciled_once_in_the_order_of_their_addition),
+		TEST(test_requests_in_flight_are_bounded),
+		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
+		TEST(test_delayed_items_keep_the_earlier_time),
+		TEST(test_many_delayed_items_become_due_in_the_order_of_their_times),
+		TEST(test_failed_item_is_retried_with_a_growing_delay_and_logged_once),
+		TEST(test_other_items_do_not_wait_for_a_backoff),
+		TEST(test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop),
+		TEST(test_removed_items_are_not_answered),
+		TEST(test_callbacks_remove_their_own_item),
+		TEST(test_freed_queue_has_no_callback),
+		TEST(test_queue_is_freed_by_an_answer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
