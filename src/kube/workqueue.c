@@ -136,10 +136,9 @@ void workqueue_add_after(struct work *w, int64_t ms)
 	schedule(w->q);
 }
 
-bool workqueue_retry(struct work *w, const char *error)
+void workqueue_retry(struct work *w)
 {
 	workqueue_add_after(w, backoff_next(&w->backoff));
-	return log_once(&w->logged, error);
 }
 
 void workqueue_forget(struct work *w)
@@ -165,6 +164,10 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 
 void workqueue_send(struct work *w, const struct kube_request *r)
 {
+	if (w->queued) {
+		dequeue(w);
+		w->again = true;
+	}
 	w->q->in_flight++;
 	w->call = kube_send(w->q->c.kube, r, on_done, w);
 }

@@ -14,15 +14,17 @@
  *	{
  *		struct job *j = item;
  *		...
- *		workqueue_send(&j->w, &request);	// at most one; none: nothing is to be done
+ *		workqueue_send(&j->w, &request);	// at most one; or nothing is to be done
  *	}
  *	static void done(void *arg, void *item, int status, const struct json *object,
  *			 const struct err *e)		// conf.done: its answer
  *	{
  *		if (!e)
  *			workqueue_forget(&j->w);
- *		else if (workqueue_retry(&j->w, e->text))
- *			log_error(...);			// once until the error changes
+ *		else
+ *			workqueue_retry(&j->w);
+ *		if (e && log_once(&j->w.logged, e->text))
+ *			log_error(...);
  *	}
  *
  * An item has at most one request in flight, and all items together conf.in_flight_max. An item that
@@ -62,7 +64,7 @@ struct workqueue_conf {
 struct work {
 	char *ns, *name; /* ns "": cluster-scoped */
 	struct backoff backoff;
-	struct log_once logged;
+	struct log_once logged; /* the reconciler's; workqueue_forget() clears it */
 	struct kube_call *call; /* in flight; NULL: none */
 	/* the rest belongs to workqueue.c */
 	struct workqueue *q;
@@ -93,15 +95,12 @@ void workqueue_add(struct work *w);
  * cancels it.
  */
 void workqueue_add_after(struct work *w, int64_t ms);
-/*
- * Reconciles the item when its backoff expires. Returns whether `error` is to be logged: it is not
- * the one of the last call.
- */
-bool workqueue_retry(struct work *w, const char *error);
+/* Reconciles the item when its backoff expires. */
+void workqueue_retry(struct work *w);
 /* Resets the backoff and the logged error. */
 void workqueue_forget(struct work *w);
 
-/* Sends the item's request, which must be its only one. */
+/* Sends the request of an item that has none in flight. For reconcile() and done(). */
 void workqueue_send(struct work *w, const struct kube_request *r);
 
 #endif

@@ -4,10 +4,10 @@
 
 /* Shared by the files of this directory. */
 
-#include "base/backoff.h"
 #include "controller/nad/nads.h"
 #include "controller/nad/nads_index.h"
 #include "controller/nad/render.h"
+#include "kube/workqueue.h"
 
 /* Internals of render.c. */
 
@@ -42,34 +42,25 @@ enum nads_step { STEP_NONE, STEP_CREATE, STEP_PATCH, STEP_REMOVE, STEP_STATUS };
 
 /* State of one SpiderMultusConfig. */
 struct nads_job {
+	struct work w;
 	struct nads *n;
-	char *ns, *name;
-	char *nad; /* name of the wanted NAD, as in nads.wants; NULL: not processed yet */
-	struct kube_call *call;
-	enum nads_step step;
-	char *about; /* the NAD that the request in flight is about */
-	bool due, wrong;
-	bool queued;			 /* in the queue that begins at nads.first */
-	struct nads_job *before, *after; /* neighbours in the queue */
-	bool failed;			 /* the status reports a failed write */
-	bool no_status;			 /* the last status write returned 404 */
-	char *logged;			 /* last error logged; NULL: none */
-	struct backoff backoff;
-	struct loop_timer *again;
+	char *nad;	     /* name of the wanted NAD, as in nads.wants; NULL: not processed yet */
+	enum nads_step step; /* of the last request */
+	char *about;	     /* the NAD that the last request is about */
+	bool wrong;	     /* it has no correct NAD */
+	bool failed;	     /* the status reports a failed write */
+	bool no_status;	     /* the last status write returned 404 */
 };
 
 struct nads {
 	struct nads_conf c;
 	struct loop *loop;
-	struct nads_index jobs;	 /* all SpiderMultusConfigs by namespace, "", name */
+	struct workqueue *queue; /* a struct nads_job for each SpiderMultusConfig */
 	struct nads_index wants; /* processed SpiderMultusConfigs by namespace, name of the NAD,
 	                          * name */
 	struct nads_index
 		owned; /* existing NADs by namespace, uid of the SpiderMultusConfig, name of the NAD
 		        */
-	struct nads_job *first, *last;
-	size_t in_flight;
-	struct loop_timer *pump;
 	int64_t no_status_until;
 	struct nads_counts counts;
 };

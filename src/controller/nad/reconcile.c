@@ -16,8 +16,7 @@
 
 /* Queue of the SpiderMultusConfigs to process. */
 
-/* BATCH_MAX: jobs per turn of the loop. */
-enum { AT_ONCE = 8, BATCH_MAX = 64, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
+enum { AT_ONCE = 8, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 
 /* --- jobs --- */
 
@@ -44,47 +43,6 @@ static bool nads_index_is(const struct nads_index *x, size_t at, const char *ns,
 	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
 }
 
-static struct nads_job *find(const struct nads *n, const char *ns, const char *name)
-{
-	size_t at = nads_index_at(&n->jobs, ns, "", name);
-
-	return nads_index_is(&n->jobs, at, ns, "") && strcmp(n->jobs.v[at]->name, name) == 0
-		       ? n->jobs.v[at]->job
-		       : NULL;
-}
-
-static void unqueue(struct nads_job *j)
-{
-	if (!j->queued)
-		return;
-	*(j->before ? &j->before->after : &j->n->first) = j->after;
-	*(j->after ? &j->after->before : &j->n->last) = j->before;
-	j->before = j->after = NULL;
-	j->queued = false;
-}
-
-static void queue(struct nads_job *j)
-{
-	if (j->queued)
-		return;
-	j->queued = true;
-	j->before = j->n->last;
-	*(j->before ? &j->before->after : &j->n->first) = j;
-	j->n->last = j;
-}
-
-static void drop(struct nads_job *j)
-{
-	kube_cancel(j->call);
-	loop_del_timer(j->again);
-	free(j->ns);
-	free(j->name);
-	free(j->nad);
-	free(j->about);
-	free(j->logged);
-	free(j);
-}
-
 static void nads_index_remove(struct nads_index *x, const char *ns, const char *what,
 			      const char *name)
 {
@@ -95,12 +53,6 @@ static void nads_index_remove(struct nads_index *x, const char *ns, const char *
 	free(x->v[at]);
 	x->n--;
 	memmove(&x->v[at], &x->v[at + 1], (x->n - at) * sizeof(struct nads_key *));
-}
-
-static void forget_want(struct nads_job *j)
-{
-	if (j->nad)
-		nads_index_remove(&j->n->wants, j->ns, j->nad, j->name);
 }
 
 static const char *place(char **at, const char *s)
@@ -143,6 +95,12 @@ static struct nads_key *nads_index_add(struct nads_index *x, const char *ns, con
 	return x->v[at];
 }
 
+static void forget_want(struct nads_job *j)
+{
+	if (j->nad)
+		nads_index_remove(&j->n->wants, j->w.ns, j->nad, j->w.name);
+}
+
 /* Sets the name of the NAD that the job wants. */
 static void nads_want(struct nads_job *j, const char *nad)
 {
@@ -151,17 +109,7 @@ static void nads_want(struct nads_job *j, const char *nad)
 	forget_want(j);
 	free(j->nad);
 	j->nad = xstrdup(nad);
-	nads_index_add(&j->n->wants, j->ns, nad, j->name, j);
-}
-
-static void remove_job(struct nads *n, struct nads_job *j)
-{
-	if (j->call)
-		n->in_flight--;
-	unqueue(j);
-	forget_want(j);
-	nads_index_remove(&n->jobs, j->ns, "", j->name);
-	drop(j);
+	nads_index_add(&j->n->wants, j->w.ns, nad, j->w.name, j);
 }
 
 static bool is_known(const struct nads *n)
@@ -170,80 +118,23 @@ static bool is_known(const struct nads *n)
 	       kube_cache_synced(n->c.cache, CLUSTER_CACHE_NADS);
 }
 
-static void nads_inspect(struct nads_job *j);
-
-static void nads_pump_schedule(struct nads *n);
-
-static void pump(void *arg)
+static void drop(void *item)
 {
-	struct nads *n = arg;
+	struct nads_job *j = item;
 
-	n->pump = NULL;
-	for (int batches = 0; n->first && n->in_flight < AT_ONCE && is_known(n); batches++) {
-		struct nads_job *j = n->first;
-
-		if (batches == BATCH_MAX) {
-			nads_pump_schedule(n);
-			return;
-		}
-		unqueue(j);
-		if (!j->call)
-			nads_inspect(j);
-	}
-}
-
-/* Processes the queue in the next turn of the loop. */
-static void nads_pump_schedule(struct nads *n)
-{
-	if (!n->pump)
-		n->pump = loop_add_timer(n->loop, 0, pump, n);
-}
-
-static void mark(struct nads_job *j)
-{
-	j->due = true;
-	queue(j);
-	nads_pump_schedule(j->n);
-}
-
-/* The job's request was answered: queues it again if it changed meanwhile. */
-static void nads_answered(struct nads_job *j)
-{
-	if (j->due)
-		queue(j);
-	nads_pump_schedule(j->n);
-}
-
-static void on_again(void *arg)
-{
-	struct nads_job *j = arg;
-
-	j->again = NULL;
-	mark(j);
-}
-
-/* Processes the job again after `ms`. */
-static void nads_again(struct nads_job *j, int64_t ms)
-{
-	loop_del_timer(j->again);
-	j->again = loop_add_timer(j->n->loop, ms, on_again, j);
+	forget_want(j);
+	free(j->nad);
+	free(j->about);
 }
 
 /* --- changes in the cluster --- */
 
 static void add(struct nads *n, const struct kube_object *o)
 {
-	struct nads_job *j = find(n, o->ns, o->name);
+	struct nads_job *j = workqueue_get(n->queue, o->ns, o->name);
 
-	if (!j) {
-		j = xcalloc(1, sizeof(*j));
-		*j = (struct nads_job){.n = n,
-				       .ns = xstrdup(o->ns),
-				       .name = xstrdup(o->name),
-				       .backoff = {AGAIN_MS, AGAIN_MOST_MS, 0}};
-		nads_index_add(&n->jobs, o->ns, "", o->name, j);
-	}
-	mark(j);
+	j->n = n;
+	workqueue_add(&j->w);
 }
 
 static void add_all(struct nads *n)
@@ -254,10 +145,7 @@ static void add_all(struct nads *n)
 
 static void mark_name(struct nads *n, const char *ns, const char *name)
 {
-	struct nads_job *j = find(n, ns, name);
-
-	if (j)
-		mark(j);
+	workqueue_add(workqueue_find(n->queue, ns, name));
 }
 
 void nads_check(struct nads *n, const char *ns, const char *name)
@@ -270,7 +158,7 @@ static void mark_wants(struct nads *n, const char *ns, const char *nad)
 {
 	for (size_t i = nads_index_at(&n->wants, ns, nad, ""); nads_index_is(&n->wants, i, ns, nad);
 	     i++)
-		mark(n->wants.v[i]->job);
+		workqueue_add(&n->wants.v[i]->job->w);
 }
 
 /* A SpiderMultusConfig was deleted: processes those that wait for the name of its NAD. */
@@ -284,14 +172,14 @@ static void leave(struct nads *n, const struct kube_object *was)
 static void on_smc(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	struct nads *n = arg;
-	struct nads_job *j;
+	struct work *w;
 
 	if (is) {
 		add(n, is);
 	} else if (was) {
-		j = find(n, was->ns, was->name);
-		if (j)
-			remove_job(n, j);
+		w = workqueue_find(n->queue, was->ns, was->name);
+		if (w)
+			workqueue_remove(w);
 		leave(n, was);
 	} else {
 		add_all(n);
@@ -332,53 +220,6 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 	mark_wants(n, o->ns, o->name);
 }
 
-/* --- creation and destruction --- */
-
-struct nads *nads_new(const struct nads_conf *c)
-{
-	struct nads *n = xcalloc(1, sizeof(*n));
-
-	n->c = *c;
-	n->loop = kube_loop(c->kube);
-	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_smc, n);
-	kube_cache_on(c->cache, CLUSTER_CACHE_NADS, on_nad, n);
-	for (size_t i = 0; i < kube_cache_count(c->cache, CLUSTER_CACHE_NADS); i++)
-		know(n, kube_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
-	add_all(n);
-	return n;
-}
-
-static void nads_index_done(struct nads_index *x)
-{
-	for (size_t i = 0; i < x->n; i++)
-		free(x->v[i]);
-	free(x->v);
-	*x = (struct nads_index){0};
-}
-
-void nads_free(struct nads *n)
-{
-	if (!n)
-		return;
-	kube_cache_off(n->c.cache, n);
-	loop_del_timer(n->pump);
-	for (size_t i = 0; i < n->jobs.n; i++)
-		drop(n->jobs.v[i]->job);
-	nads_index_done(&n->jobs);
-	nads_index_done(&n->wants);
-	nads_index_done(&n->owned);
-	free(n);
-}
-
-struct nads_counts nads_counts(const struct nads *n)
-{
-	struct nads_counts c = n->counts;
-
-	for (size_t i = 0; i < n->jobs.n; i++)
-		c.wrong += n->jobs.v[i]->job->wrong;
-	return c;
-}
-
 /* Processing of one SpiderMultusConfig, one request at a time, and reporting. */
 
 /*
@@ -392,13 +233,13 @@ enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 static void report(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
 	const struct kube_object *o =
-		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->w.ns, j->w.name);
 
 	if (o)
 		kube_events_add(j->n->c.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
 								     .kind = "SpiderMultusConfig",
-								     .ns = j->ns,
-								     .name = j->name,
+								     .ns = j->w.ns,
+								     .name = j->w.name,
 								     .uid = o->uid,
 								     .warning = warning,
 								     .reason = reason,
@@ -408,19 +249,11 @@ static void report(const struct nads_job *j, bool warning, const char *reason, c
 /* Reports each error once until it changes. */
 static void report_error(struct nads_job *j, const char *reason, const char *message)
 {
-	if (j->logged && strcmp(j->logged, message) == 0)
+	if (!log_once(&j->w.logged, message))
 		return;
-	free(j->logged);
-	j->logged = xstrdup(message);
 	log_limited(LOG_ERROR, 2, "cannot write the network of a SpiderMultusConfig",
-		    LOG_S("namespace", j->ns), LOG_S("name", j->name), LOG_S("error", message));
+		    LOG_S("namespace", j->w.ns), LOG_S("name", j->w.name), LOG_S("error", message));
 	report(j, true, reason, message);
-}
-
-static void content(struct nads_job *j)
-{
-	free(j->logged);
-	j->logged = NULL;
 }
 
 static const struct done {
@@ -435,9 +268,9 @@ static void report_done(const struct nads_job *j, enum nads_step step)
 {
 	const struct done *d = &done[step];
 	auto_free char *message =
-		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->ns, j->about, d->message);
+		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->w.ns, j->about, d->message);
 
-	log_info(message, LOG_S("for", j->name));
+	log_info(message, LOG_S("for", j->w.name));
 	report(j, false, d->reason, message);
 }
 
@@ -461,7 +294,7 @@ static void no_status(struct nads *n, const struct err *e)
 static void report_failed(struct nads_job *j, const char *message)
 {
 	const struct kube_object *o =
-		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->w.ns, j->w.name);
 	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
 
 	j->wrong = true;
@@ -482,7 +315,7 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
 		j->no_status = status == 404 && step == STEP_STATUS;
 		j->failed &= step != STEP_STATUS;
-		nads_again(j, kube_jitter(SCHEDULE_MS, 2 * SCHEDULE_MS));
+		workqueue_add_after(&j->w, kube_jitter(SCHEDULE_MS, 2 * SCHEDULE_MS));
 		return;
 	}
 	j->n->counts.failed++;
@@ -491,7 +324,7 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 		return;
 	}
 	report_error(j, "NADFailed", e->text);
-	nads_again(j, backoff_next(&j->backoff));
+	workqueue_retry(&j->w);
 	if (step != STEP_STATUS)
 		report_failed(j, e->text);
 }
@@ -503,28 +336,21 @@ static void on_written(struct nads_job *j, enum nads_step step)
 	j->no_status &= step != STEP_STATUS;
 	if (step != STEP_STATUS) {
 		j->failed = false;
-		backoff_reset(&j->backoff);
 		report_done(j, step);
+		workqueue_add_after(&j->w, 2 * SCHEDULE_MS); /* normally the watch is faster */
 	}
-	/* normally the watch is faster */
-	if (!j->again)
-		nads_again(j, 2 * SCHEDULE_MS);
 }
 
-static void on_done(void *arg, int status, const struct json *object, const struct err *e)
+static void on_done(void *arg, void *item, int status, const struct json *object,
+		    const struct err *e)
 {
-	struct nads_job *j = arg;
-	enum nads_step step = j->step;
+	struct nads_job *j = item;
 
-	(void)object;
-	j->call = NULL;
-	j->step = STEP_NONE;
-	j->n->in_flight--;
+	(void)arg, (void)object;
 	if (e)
-		on_failed(j, step, status, e);
+		on_failed(j, j->step, status, e);
 	else
-		on_written(j, step);
-	nads_answered(j);
+		on_written(j, j->step);
 }
 
 static void send(struct nads_job *j, enum nads_step step, const struct kube_request *r)
@@ -532,8 +358,7 @@ static void send(struct nads_job *j, enum nads_step step, const struct kube_requ
 	j->step = step;
 	free(j->about);
 	j->about = xstrdup(r->on.name);
-	j->n->in_flight++;
-	j->call = kube_send(j->n->c.kube, r, on_done, j);
+	workqueue_send(&j->w, r);
 }
 
 static void send_body(struct nads_job *j, enum nads_step step, enum kube_verb verb,
@@ -548,7 +373,7 @@ static void send_body(struct nads_job *j, enum nads_step step, enum kube_verb ve
 
 static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s)
 {
-	const struct kube_ref on = {&kube_multusconfigs, j->ns, j->name, "status"};
+	const struct kube_ref on = {&kube_multusconfigs, j->w.ns, j->w.name, "status"};
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
@@ -574,10 +399,10 @@ static const struct kube_object *orphan(const struct nads_job *j, const char *sm
 {
 	const struct nads_index *x = &j->n->owned;
 
-	for (size_t i = nads_index_at(x, j->ns, smc_uid, ""); nads_index_is(x, i, j->ns, smc_uid);
-	     i++) {
+	for (size_t i = nads_index_at(x, j->w.ns, smc_uid, "");
+	     nads_index_is(x, i, j->w.ns, smc_uid); i++) {
 		const struct kube_object *o =
-			kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, x->v[i]->name);
+			kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->w.ns, x->v[i]->name);
 
 		if (o && strcmp(o->name, nad) != 0 && !cluster_cache_object(o)->deleting)
 			return o;
@@ -601,16 +426,16 @@ static const char *other_owner(const struct nads_job *j, const struct json *nad)
 	const char *uid = NULL, *owner = nad_owner(nad, &uid);
 	const struct kube_object *o;
 
-	if (!owner || strcmp(owner, j->name) == 0)
+	if (!owner || strcmp(owner, j->w.name) == 0)
 		return NULL;
-	o = kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, owner);
+	o = kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->w.ns, owner);
 	return o && strcmp(o->uid, uid) == 0 ? owner : NULL;
 }
 
 static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad *n,
 		    const struct kube_object *there)
 {
-	const struct kube_ref on = {&kube_nads, j->ns, n->name, NULL};
+	const struct kube_ref on = {&kube_nads, j->w.ns, n->name, NULL};
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
@@ -628,7 +453,7 @@ static bool put_nad(struct nads_job *j, const struct json *smc, const struct nad
 static void reconcile_one(struct nads_job *j, const struct kube_object *o, const struct nad *n)
 {
 	const struct kube_object *there =
-		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->ns, n->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_NADS, j->w.ns, n->name);
 	const char *other = there ? other_owner(j, cluster_cache_json(there)) : NULL;
 	const struct nad_state ready = {n->name, true, "Written", ""};
 	auto_free char *message = NULL;
@@ -637,7 +462,7 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 		message = xasprintf(
 			"NetworkAttachmentDefinition '%s/%s' is too large (%zu bytes): delete it, "
 			"then it is created again",
-			j->ns, n->name, cluster_cache_object(there)->large);
+			j->w.ns, n->name, cluster_cache_object(there)->large);
 		is_wrong(j, cluster_cache_json(o), "NADTooLarge", message);
 		return;
 	}
@@ -645,21 +470,21 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 		message = xasprintf(
 			"NetworkAttachmentDefinition '%s/%s' is being deleted: it is created again "
 			"afterwards",
-			j->ns, n->name);
+			j->w.ns, n->name);
 		is_wrong(j, cluster_cache_json(o), "Terminating", message);
 		return;
 	}
 	if (other) {
 		message = xasprintf("NetworkAttachmentDefinition '%s/%s' belongs to "
 				    "SpiderMultusConfig '%s': choose another name (annotation %s)",
-				    j->ns, n->name, other, ANNOTATION_NAD_NAME);
+				    j->w.ns, n->name, other, ANNOTATION_NAD_NAME);
 		is_wrong(j, cluster_cache_json(o), "NameTaken", message);
 		return;
 	}
 	j->wrong = false;
 	if (put_nad(j, cluster_cache_json(o), n, there))
 		return;
-	content(j);
+	workqueue_forget(&j->w);
 	there = orphan(j, o->uid, n->name);
 	if (there)
 		remove_nad(j, there);
@@ -686,7 +511,7 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 {
 	const struct nads_conf *c = &j->n->c;
 	const struct kube_object *there =
-		kube_cache_get(c->cache, CLUSTER_CACHE_NADS, j->ns, n->name);
+		kube_cache_get(c->cache, CLUSTER_CACHE_NADS, j->w.ns, n->name);
 	const struct json *meta = there ? json_get(cluster_cache_json(there), "metadata") : NULL;
 	const char *is =
 		json_string(json_get(json_get(meta, "annotations"), ANNOTATION_MISSING_RESOURCE));
@@ -697,15 +522,15 @@ static void add_missing(const struct nads_job *j, const struct kube_object *smc,
 }
 
 /* Carries out the next step of the job; at most one request. */
-static void nads_inspect(struct nads_job *j)
+static void reconcile(void *arg, void *item)
 {
+	struct nads_job *j = item;
 	const struct kube_object *o =
-		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->ns, j->name);
+		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->w.ns, j->w.name);
 	struct err e = ERR_INIT;
 	struct nad n;
 
-	j->due = false;
-	if (!o || cluster_cache_object(o)->deleting)
+	if (!is_known(arg) || !o || cluster_cache_object(o)->deleting)
 		return;
 	nads_want(j, nad_name(cluster_cache_json(o)));
 	if (cluster_cache_object(o)->large) {
@@ -719,4 +544,57 @@ static void nads_inspect(struct nads_job *j)
 	add_missing(j, o, &n);
 	reconcile_one(j, o, &n);
 	nad_done(&n);
+}
+
+/* --- creation and destruction --- */
+
+struct nads *nads_new(const struct nads_conf *c)
+{
+	struct nads *n = xcalloc(1, sizeof(*n));
+
+	n->c = *c;
+	n->loop = kube_loop(c->kube);
+	n->queue = workqueue_new(&(struct workqueue_conf){.kube = c->kube,
+							  .in_flight_max = AT_ONCE,
+							  .retry_ms = AGAIN_MS,
+							  .retry_most_ms = AGAIN_MOST_MS,
+							  .size = sizeof(struct nads_job),
+							  .reconcile = reconcile,
+							  .done = on_done,
+							  .drop = drop,
+							  .arg = n});
+	kube_cache_on(c->cache, CLUSTER_CACHE_MULTUSCONFIGS, on_smc, n);
+	kube_cache_on(c->cache, CLUSTER_CACHE_NADS, on_nad, n);
+	for (size_t i = 0; i < kube_cache_count(c->cache, CLUSTER_CACHE_NADS); i++)
+		know(n, kube_cache_at(c->cache, CLUSTER_CACHE_NADS, i));
+	add_all(n);
+	return n;
+}
+
+static void nads_index_done(struct nads_index *x)
+{
+	for (size_t i = 0; i < x->n; i++)
+		free(x->v[i]);
+	free(x->v);
+	*x = (struct nads_index){0};
+}
+
+void nads_free(struct nads *n)
+{
+	if (!n)
+		return;
+	kube_cache_off(n->c.cache, n);
+	nads_index_done(&n->wants);
+	workqueue_free(n->queue);
+	nads_index_done(&n->owned);
+	free(n);
+}
+
+struct nads_counts nads_counts(const struct nads *n)
+{
+	struct nads_counts c = n->counts;
+
+	for (const struct nads_job *j = workqueue_first(n->queue); j; j = workqueue_next(&j->w))
+		c.wrong += j->wrong;
+	return c;
 }

@@ -117,7 +117,7 @@ struct lab {
 	struct kube k;
 	struct workqueue *q;
 	char trail[512]; /* "a b!": a was reconciled, the request of b was answered */
-	bool sends, removes_itself, frees_queue;
+	bool sends, sends_again, removes_itself, frees_queue;
 	size_t reconciled, logged;
 };
 
@@ -127,12 +127,18 @@ static void note(struct lab *t, const char *name, const char *what)
 		sprintf(t->trail + strlen(t->trail), "%s%s%s", *t->trail ? " " : "", name, what);
 }
 
+static void send(struct job *j)
+{
+	const struct kube_request r = {.verb = KUBE_DELETE,
+				       .on = {.kind = &kind, .ns = j->w.ns, .name = j->w.name}};
+
+	workqueue_send(&j->w, &r);
+}
+
 static void reconcile(void *arg, void *item)
 {
 	struct lab *t = arg;
 	struct job *j = item;
-	const struct kube_request r = {.verb = KUBE_DELETE,
-				       .on = {.kind = &kind, .ns = j->w.ns, .name = j->w.name}};
 
 	note(t, j->w.name, "");
 	t->reconciled++;
@@ -143,7 +149,7 @@ static void reconcile(void *arg, void *item)
 	if (t->removes_itself)
 		workqueue_remove(&j->w);
 	else if (t->sends)
-		workqueue_send(&j->w, &r);
+		send(j);
 }
 
 static void done(void *arg, void *item, int status, const struct json *object, const struct err *e)
@@ -153,10 +159,16 @@ static void done(void *arg, void *item, int status, const struct json *object, c
 
 	(void)status, (void)object;
 	note(t, j->w.name, "!");
-	if (e)
-		t->logged += workqueue_retry(&j->w, e->text);
-	else
+	if (e) {
+		workqueue_retry(&j->w);
+		t->logged += log_once(&j->w.logged, e->text);
+	} else {
 		workqueue_forget(&j->w);
+	}
+	if (t->sends_again) {
+		t->sends_again = false;
+		send(j);
+	}
 	if (t->removes_itself)
 		workqueue_remove(&j->w);
 	if (t->frees_queue)
@@ -299,6 +311,26 @@ static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwa
 	answer(t, "b", NULL);
 	pass(t, 100);
 	assert_string_equal(t->trail, "a b a! a a! b!");
+}
+
+/* done() sends a second request, for example for the status: the reconcile waits for its answer. */
+static void test_item_is_reconciled_after_the_second_request_of_its_answer(void **state)
+{
+	struct lab *t = *state;
+
+	t->sends = true;
+	add(t, "a");
+	pass(t, 0);
+	add(t, "a");
+	t->sends_again = true;
+	answer(t, "a", "refused");
+	pass(t, 100);
+	assert_string_equal(t->trail, "a a!");
+	assert_int_equal(t->k.n_calls, 1);
+	answer(t, "a", NULL);
+	pass(t, 0);
+	assert_string_equal(t->trail, "a a! a! a");
+	assert_int_equal(t->k.n_calls, 1);
 }
 
 static void test_delayed_items_keep_the_earlier_time(void **state)
@@ -485,6 +517,7 @@ int main(void)
 		TEST(test_items_are_reconciled_once_in_the_order_of_their_addition),
 		TEST(test_requests_in_flight_are_bounded),
 		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
+		TEST(test_item_is_reconciled_after_the_second_request_of_its_answer),
 		TEST(test_delayed_items_keep_the_earlier_time),
 		TEST(test_many_delayed_items_become_due_in_the_order_of_their_times),
 		TEST(test_failed_item_is_retried_with_a_growing_delay_and_logged_once),
