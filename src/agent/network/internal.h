@@ -5,18 +5,17 @@
 /* Shared by the files of this directory. */
 
 #include "agent/network/network.h"
+#include "kube/workqueue.h"
 
 struct nets_request;
-struct nets_patch;
 
 struct nets {
 	struct nets_conf conf;
 	struct nets_request *requests;
 	struct child *child; /* queries the kubelet; at most one at a time */
 	uint64_t seq;
-	struct nets_patch *patches; /* list of pending patches, the oldest first */
-	size_t n_patches, n_running;
-	struct loop_alarm scan; /* next scan for status files that were not reported */
+	struct workqueue *patches; /* pods whose annotation is to be written */
+	struct loop_alarm scan;	   /* next scan for status files that were not reported */
 };
 
 void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const char *reason,

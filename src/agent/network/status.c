@@ -17,35 +17,19 @@
 enum { FIRST_MS = 500, LONGEST_MS = 30 * 1000, TIMEOUT_MS = 20 * 1000 };
 
 struct nets_patch {
+	struct work w; /* of the pod */
 	struct nets *nets;
-	char *container_id, *ns, *name, *uid, *annotation;
+	char *container_id, *uid, *annotation;
 	int64_t until;
-	int wait_ms;
-	struct kube_call *call;	  /* in flight */
-	struct loop_timer *timer; /* timer of the next attempt */
-	struct nets_patch *next;
 };
 
-static void start_some(struct nets *n);
-
-static void patch_free(struct nets_patch *p)
+static void free_members(void *item)
 {
-	struct nets *n = p->nets;
-	struct nets_patch **at = &n->patches;
+	struct nets_patch *p = item;
 
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	n->n_patches--;
-	n->n_running -= p->call != NULL;
-	kube_cancel(p->call);
-	loop_del_timer(p->timer);
 	free(p->container_id);
-	free(p->ns);
-	free(p->name);
 	free(p->uid);
 	free(p->annotation);
-	free(p);
 }
 
 static void status_recovery_forget(const struct nets *n, const char *container_id);
@@ -54,12 +38,12 @@ static void status_recovery_forget(const struct nets *n, const char *container_i
 static void settle(struct nets_patch *p)
 {
 	status_recovery_forget(p->nets, p->container_id);
-	patch_free(p);
+	workqueue_remove(&p->w);
 }
 
 static bool nets_status_has(const struct nets *n, const char *container_id)
 {
-	for (const struct nets_patch *p = n->patches; p; p = p->next)
+	for (const struct nets_patch *p = workqueue_first(n->patches); p; p = workqueue_next(&p->w))
 		if (strcmp(p->container_id, container_id) == 0)
 			return true;
 	return false;
@@ -67,16 +51,15 @@ static bool nets_status_has(const struct nets *n, const char *container_id)
 
 void nets_status_free(struct nets *n)
 {
-	if (n->n_patches)
+	if (workqueue_count(n->patches))
 		log_warn("pending network-status of pods will be written after the restart",
-			 LOG_I("pods", (int64_t)n->n_patches));
-	while (n->patches)
-		patch_free(n->patches);
+			 LOG_I("pods", (int64_t)workqueue_count(n->patches)));
+	workqueue_free(n->patches);
 }
 
 static void say(const struct nets_patch *p, const char *what, const char *cause)
 {
-	log_limited(LOG_WARN, 2, what, LOG_S("namespace", p->ns), LOG_S("pod", p->name),
+	log_limited(LOG_WARN, 2, what, LOG_S("namespace", p->w.ns), LOG_S("pod", p->w.name),
 		    LOG_S("error", cause));
 }
 
@@ -90,7 +73,7 @@ static void drop(struct nets_patch *p, const char *cause)
 static void put_off(struct nets_patch *p, const char *cause)
 {
 	say(p, "deferred a pod's network-status", cause);
-	patch_free(p);
+	workqueue_remove(&p->w);
 }
 
 /* Returns whether the pod of that UID was deleted: the watch shows another pod of this name, or
@@ -98,32 +81,23 @@ static void put_off(struct nets_patch *p, const char *cause)
 static bool is_deleted(const struct nets_patch *p)
 {
 	struct cluster *c = p->nets->conf.cluster;
-	const struct pod_facts *pod = cluster_pod(c, p->ns, p->name);
+	const struct pod_facts *pod = cluster_pod(c, p->w.ns, p->w.name);
 
 	if (pod)
 		return *p->uid && strcmp(pod->uid, p->uid) != 0;
 	return kube_cache_error(cluster_objects(c), CLUSTER_PODS, NULL) == 0;
 }
 
-static void on_again(void *arg)
-{
-	struct nets_patch *p = arg;
-
-	p->timer = NULL;
-	start_some(p->nets);
-}
-
 static void again(struct nets_patch *p, const struct err *e)
 {
-	struct loop *l = p->nets->conf.loop;
+	int64_t wait = backoff_next(&p->w.backoff);
 
-	if (loop_now_ms(l) + p->wait_ms > p->until) {
+	if (loop_now_ms(p->nets->conf.loop) + wait > p->until) {
 		put_off(p, e->text);
 		return;
 	}
-	log_debug("retrying network-status", LOG_S("pod", p->name), LOG_S("error", e->text));
-	p->timer = loop_add_timer(l, p->wait_ms, on_again, p);
-	p->wait_ms = p->wait_ms * 2 < LONGEST_MS ? p->wait_ms * 2 : LONGEST_MS;
+	log_debug("retrying network-status", LOG_S("pod", p->w.name), LOG_S("error", e->text));
+	workqueue_add_after(&p->w, wait);
 }
 
 /* Returns whether the error is temporary. The patch is idempotent, so it is repeated if its outcome
@@ -136,28 +110,25 @@ static bool is_passing(int status, const struct err *e)
 	       e->code == -ECONNRESET;
 }
 
-static void on_patched(void *arg, int status, const struct json *object, const struct err *e)
+static void on_patched(void *arg, void *item, int status, const struct json *object,
+		       const struct err *e)
 {
-	struct nets_patch *p = arg;
-	struct nets *n = p->nets;
+	struct nets_patch *p = item;
 
-	(void)object;
-	p->call = NULL;
-	n->n_running--;
+	(void)arg, (void)object;
 	if (!e)
 		settle(p);
 	else if (is_passing(status, e))
 		again(p, e);
 	else
 		drop(p, status == 404 || is_deleted(p) ? "the pod was deleted" : e->text);
-	start_some(n);
 }
 
 static void send_patch(struct nets_patch *p)
 {
 	struct kube_request r = {
 		.verb = KUBE_MERGE_PATCH,
-		.on = {.kind = &kube_pods, .ns = p->ns, .name = p->name, .sub = "status"},
+		.on = {.kind = &kube_pods, .ns = p->w.ns, .name = p->w.name, .sub = "status"},
 		.timeout_ms = TIMEOUT_MS,
 	};
 	auto_buf struct buf b;
@@ -177,58 +148,39 @@ static void send_patch(struct nets_patch *p)
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	r.body = buf_span(&b);
-	p->call = kube_send(p->nets->conf.kube, &r, on_patched, p);
-	p->nets->n_running++;
+	workqueue_send(&p->w, &r);
 }
 
-static void start_some(struct nets *n)
+static void reconcile(void *arg, void *item)
 {
-	struct nets_patch *p = n->patches, *next;
+	struct nets_patch *p = item;
 
-	for (; p && n->n_running < NETS_STATUS_AT_ONCE; p = next) {
-		next = p->next;
-		if (p->call || p->timer)
-			continue;
-		if (is_deleted(p))
-			drop(p, "the pod was deleted");
-		else
-			send_patch(p);
-	}
+	(void)arg;
+	if (is_deleted(p))
+		drop(p, "the pod was deleted");
+	else
+		send_patch(p);
 }
 
 /* --- a new status --- */
 
-static struct nets_patch *find(struct nets *n, const struct nets_status *s)
-{
-	for (struct nets_patch *p = n->patches; p; p = p->next)
-		if (strcmp(p->ns, s->ns) == 0 && strcmp(p->name, s->name) == 0)
-			return p;
-	return NULL;
-}
-
 static void add(struct nets *n, const struct nets_status *s, const char *uid)
 {
-	struct nets_patch *p = xcalloc(1, sizeof(*p)), **end = &n->patches, *former;
+	struct nets_patch *p = workqueue_find(n->patches, s->ns, s->name);
 
-	while ((former = find(n, s))) {
-		if (strcmp(former->container_id, s->container_id) != 0)
-			status_recovery_forget(n, former->container_id);
-		patch_free(former);
-	}
-	if (n->n_patches >= NETS_STATUS_WAITING)
-		put_off(n->patches, "too many are pending");
-	while (*end)
-		end = &(*end)->next;
-	*p = (struct nets_patch){.nets = n,
-				 .container_id = xstrdup(s->container_id),
-				 .ns = xstrdup(s->ns),
-				 .name = xstrdup(s->name),
-				 .uid = xstrdup(uid),
-				 .annotation = xstrdup(s->annotation),
-				 .until = loop_now_ms(n->conf.loop) + NETS_STATUS_MS,
-				 .wait_ms = FIRST_MS};
-	*end = p;
-	n->n_patches++;
+	if (p && strcmp(p->container_id, s->container_id) != 0)
+		status_recovery_forget(n, p->container_id);
+	if (p)
+		workqueue_remove(&p->w);
+	if (workqueue_count(n->patches) >= NETS_STATUS_WAITING)
+		put_off(workqueue_first(n->patches), "too many are pending");
+	p = workqueue_get(n->patches, s->ns, s->name);
+	p->nets = n;
+	p->container_id = xstrdup(s->container_id);
+	p->uid = xstrdup(uid);
+	p->annotation = xstrdup(s->annotation);
+	p->until = loop_now_ms(n->conf.loop) + NETS_STATUS_MS;
+	workqueue_add(&p->w);
 }
 
 /* Returns the UID of the pod at the API server, which for a static pod differs from the UID at the
@@ -249,7 +201,6 @@ void nets_notify(struct nets *n, const struct nets_status *s)
 	add(n, s, uid);
 	if (s->message && *s->message)
 		nets_event(n, &pod, false, "AddedInterface", s->message);
-	start_some(n);
 }
 
 /* Recovery of statuses that were not reported to an agent, or that an agent did not finish
@@ -349,7 +300,7 @@ static void on_rescan(void *arg)
 	loop_alarm_set(&n->scan, known ? EVERY_MS : UNTIL_KNOWN_MS);
 	if (!known || dir_list(n->conf.root, dir, &names, &count, NULL) < 0)
 		return;
-	for (size_t i = 0; i < count && n->n_patches < NETS_STATUS_WAITING; i++)
+	for (size_t i = 0; i < count && workqueue_count(n->patches) < NETS_STATUS_WAITING; i++)
 		if (is_name(names[i]) && !nets_status_has(n, names[i]))
 			take_up(n, names[i]);
 	str_list_free(names, count);
@@ -364,6 +315,15 @@ void status_recovery_start(struct nets *n)
 		log_warn("pending network-status of pods would be lost in a crash: cannot create "
 			 "their directory",
 			 LOG_S("error", e.text));
+	n->patches = workqueue_new(&(struct workqueue_conf){.kube = n->conf.kube,
+							    .in_flight_max = NETS_STATUS_AT_ONCE,
+							    .retry_ms = FIRST_MS,
+							    .retry_most_ms = LONGEST_MS,
+							    .size = sizeof(struct nets_patch),
+							    .reconcile = reconcile,
+							    .done = on_patched,
+							    .drop = free_members,
+							    .arg = n});
 	n->scan = LOOP_ALARM(n->conf.loop, on_rescan, n);
 	loop_alarm_set(&n->scan, UNTIL_KNOWN_MS);
 }
