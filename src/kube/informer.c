@@ -160,10 +160,8 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 	if (retry_after > 0)
 		ms += retry_after * 1000;
 	not_watching(i);
-	if (e && strncmp(i->logged, e->text, INFORMER_ERROR_MAX - 1)) {
-		str_copy(i->logged, sizeof(i->logged), e->text);
+	if (e && log_once(&i->logged, e->text))
 		say(i, e, ms);
-	}
 	later(i, next, ms);
 }
 
@@ -360,12 +358,12 @@ static void start_probe(struct kube_informer *i)
 static void on_opened(void *arg)
 {
 	struct kube_informer *i = arg;
+	bool failed = log_once_clear(&i->logged);
 
-	if (i->logged[0] && i->c.sync_error)
+	if (failed && i->c.sync_error)
 		i->c.sync_error(i->c.arg, NULL);
-	else if (i->logged[0])
+	else if (failed)
 		log_info("kube: watching again", LOG_S("kind", i->c.kind->plural));
-	i->logged[0] = '\0';
 	i->behind_from = 0;
 }
 

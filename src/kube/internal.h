@@ -5,6 +5,7 @@
 /* Shared by the files of this directory. */
 
 #include "base/backoff.h"
+#include "base/log.h"
 #include "kube/auth.h"
 #include "kube/cache.h"
 #include "kube/client.h"
@@ -61,8 +62,6 @@ enum { KUBE_EVENTS_SEEN = 256, KUBE_EVENTS_WAITING = 64 };
 
 /* State of informer.c. */
 
-enum { INFORMER_ERROR_MAX = 256 };
-
 enum next { NEXT_LIST, NEXT_PROBE, NEXT_WATCH };
 
 struct kube_informer {
@@ -80,7 +79,7 @@ struct kube_informer {
 	enum next next;
 	struct backoff backoff;
 	int64_t watch_from, behind_from; /* loop time in ms; behind_from 0: watching */
-	char logged[INFORMER_ERROR_MAX]; /* last failure that was logged */
+	struct log_once logged;		 /* last failure that was logged */
 	/* kube_informer_read_again(): the object that is being read */
 	struct loop_alarm again_timer;
 	struct kube_call *again;

@@ -21,8 +21,8 @@ struct adoption {
 	/* loop time in ms. since: time at which the first unadopted block was seen; 0: there is
 	 * none */
 	int64_t since, rescanned;
-	char *logged;	    /* the last logged list of pods without a trace */
-	char *logged_cache; /* the last logged error of the CNI result cache */
+	struct log_once logged;	      /* the last logged list of pods without a trace */
+	struct log_once logged_cache; /* the last logged error of the CNI result cache */
 	bool logged_no_cache;
 };
 
@@ -440,10 +440,8 @@ static void account_done(struct account *x)
 
 static void say_missing(struct adoption *f, const char *pods)
 {
-	if (f->logged && strcmp(f->logged, pods) == 0)
+	if (!log_once(&f->logged, pods))
 		return;
-	free(f->logged);
-	f->logged = xstrdup(pods);
 	log_warn("blocks of a lost log stay unused: the addresses of these pods are unknown (no "
 		 "network-status or SpiderEndpoint), reported by two pods, or unconfirmed; delete "
 		 "the pods, or wait until they end",
@@ -452,10 +450,8 @@ static void say_missing(struct adoption *f, const char *pods)
 
 static void say_cache(struct adoption *f, const char *error)
 {
-	if (f->logged_cache && strcmp(f->logged_cache, error) == 0)
+	if (!log_once(&f->logged_cache, error))
 		return;
-	free(f->logged_cache);
-	f->logged_cache = xstrdup(error);
 	log_warn("blocks of a lost log stay unused: the addresses of this node's pods are unknown "
 		 "because the CNI result cache cannot be read; remove the file if its container "
 		 "does not exist",
@@ -550,7 +546,5 @@ void adopt_free(struct adoption *f)
 	if (!f)
 		return;
 	loop_alarm_cancel(&f->timer);
-	free(f->logged);
-	free(f->logged_cache);
 	free(f);
 }

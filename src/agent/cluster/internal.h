@@ -5,6 +5,7 @@
 /* Shared by the files of this directory. */
 
 #include "agent/cluster/cluster.h"
+#include "base/log.h"
 #include "kube/spent.h"
 #include "spec/pod.h"
 
@@ -23,7 +24,7 @@ struct cluster {
 	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */
 	char *node_uid;
 	struct labels node_labels; /* read from pools.json */
-	char *complaint;	   /* last logged errors of pools */
+	struct log_once complaint; /* last logged errors of pools */
 };
 
 /* --- objects in the informers --- */

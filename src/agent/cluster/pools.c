@@ -19,21 +19,14 @@ enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 static void report_error(struct cluster *c)
 {
 	const struct pool_set *s = &c->pools;
-	struct buf b;
+	auto_buf struct buf b;
 
 	buf_init(&b, COMPLAINT_MAX);
 	for (size_t i = 0; i < s->n_out; i++)
 		buf_printf(&b, "%s%s: %s", i ? "; " : "", s->out[i].name, s->out[i].cause);
-	buf_str(&b, "");
-	if (strcmp(b.p ? b.p : "", c->complaint) == 0) {
-		buf_done(&b);
-		return;
-	}
-	free(c->complaint);
-	c->complaint = buf_take(&b);
-	if (*c->complaint)
-		log_error("ignoring invalid pools", LOG_S("error", c->complaint));
-	else
+	if (s->n_out && log_once(&c->complaint, b.p))
+		log_error("ignoring invalid pools", LOG_S("error", b.p));
+	else if (!s->n_out && log_once_clear(&c->complaint))
 		log_info("all pools are valid");
 }
 
@@ -216,7 +209,6 @@ void cluster_pools_changed(struct cluster *c)
 
 void cluster_pools_open(struct cluster *c)
 {
-	c->complaint = xstrdup("");
 	c->pools_path = xasprintf("%s/pools.json", c->conf.state_dir);
 	file_sweep_old(c->conf.root, c->conf.state_dir);
 	read_file(c);
@@ -235,7 +227,6 @@ void cluster_pools_close(struct cluster *c)
 		pool_set_done(&c->pools);
 	free(c->pools_text);
 	free(c->pools_path);
-	free(c->complaint);
 }
 
 struct pool_set *cluster_pools(struct cluster *c)

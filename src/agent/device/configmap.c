@@ -38,7 +38,7 @@ struct configmap {
 	struct documents unwritten;
 	struct loop_alarm retry;
 	bool exists;
-	char *reported; /* last reported error; NULL: none since the last valid version */
+	struct log_once reported; /* last reported error since the last valid version */
 };
 
 struct device_configmaps {
@@ -121,10 +121,8 @@ static void report(struct configmap *c, const char *text)
 	const struct device_configmaps_conf *conf = &c->all->conf;
 	auto_free char *line = NULL;
 
-	if (c->reported && !strcmp(c->reported, text))
+	if (!log_once(&c->reported, text))
 		return;
-	free(c->reported);
-	c->reported = xstrdup(text);
 	line = xasprintf("%s; %s", text,
 			 file_exists(conf->root, c->dir) ? "the version read before stays in force"
 							 : "no version of it has been read");
@@ -138,10 +136,8 @@ static void report_mended(struct configmap *c)
 	const struct device_configmaps_conf *conf = &c->all->conf;
 	auto_free char *line = NULL;
 
-	if (!c->reported)
+	if (!log_once_clear(&c->reported))
 		return;
-	free(c->reported);
-	c->reported = NULL;
 	line = xasprintf("ConfigMap '%s/%s' is valid and in force", c->ns, c->name);
 	if (conf->event)
 		conf->event(conf->arg, false, line);
@@ -461,7 +457,6 @@ void device_configmaps_free(struct device_configmaps *m)
 		free(m->v[i].ns);
 		free(m->v[i].name);
 		free(m->v[i].dir);
-		free(m->v[i].reported);
 	}
 	free(m);
 }

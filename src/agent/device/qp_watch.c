@@ -54,7 +54,7 @@ struct qp_watch {
 	struct child *child;
 	size_t *due; /* indexes in v of the containers that `child` inspects */
 	size_t n_due;
-	char *reported; /* last logged error */
+	struct log_once reported; /* last logged error */
 };
 
 /* --- list of containers --- */
@@ -277,10 +277,8 @@ static void report(const struct qp_watch *w, const struct rdma_container *h, boo
 
 static void warn(struct qp_watch *w, const char *text)
 {
-	if (w->reported && strcmp(w->reported, text) == 0)
+	if (!log_once(&w->reported, text))
 		return;
-	free(w->reported);
-	w->reported = xstrdup(text);
 	log_warn("cannot inspect queue pairs of containers", LOG_S("error", text));
 }
 
@@ -514,6 +512,5 @@ void qp_watch_free(struct qp_watch *w)
 	free(w->due);
 	free(w->ns);
 	free(w->pod);
-	free(w->reported);
 	free(w);
 }

@@ -38,9 +38,9 @@ struct device_sweep {
 	size_t n;
 	struct loop_alarm timer;
 	struct kube_call *call;
-	int64_t read_ms;  /* loop time of the last read of the Node */
-	int64_t retry_ms; /* loop time before which nothing is sent, after a refusal */
-	char *reported;	  /* last logged error */
+	int64_t read_ms;	  /* loop time of the last read of the Node */
+	int64_t retry_ms;	  /* loop time before which nothing is sent, after a refusal */
+	struct log_once reported; /* last logged error */
 };
 
 /* --- list of resources --- */
@@ -296,10 +296,8 @@ static void failed(struct device_sweep *s, const char *what, const struct err *e
 
 	if (e->code == -EPERM)
 		s->retry_ms = loop_now_ms(kube_loop(s->conf.kube)) + SLOW_MS;
-	if (s->reported && !strcmp(s->reported, text))
+	if (!log_once(&s->reported, text))
 		return;
-	free(s->reported);
-	s->reported = xstrdup(text);
 	log_warn(text);
 	if (s->conf.event && e->code == -EPERM)
 		s->conf.event(s->conf.arg, true, text);
@@ -392,7 +390,6 @@ void device_sweep_free(struct device_sweep *s)
 	for (size_t i = 0; i < s->n; i++)
 		free(s->v[i].name);
 	free(s->v);
-	free(s->reported);
 	free(s->path);
 	free(s);
 }

@@ -54,7 +54,7 @@ struct retained {
 	/* name whose lookup is in flight; NULL: none */
 	char *ns, *name;
 	struct owner_lookup q;
-	char *logged; /* last logged error */
+	struct log_once logged; /* last logged error */
 };
 
 static void next(struct retained *k);
@@ -151,10 +151,8 @@ static void over(struct retained *k)
 /* Logs each error once. Nothing is released while the error persists. */
 static void say(struct retained *k, const struct err *e)
 {
-	if (k->logged && strcmp(k->logged, e->text) == 0)
+	if (!log_once(&k->logged, e->text))
 		return;
-	free(k->logged);
-	k->logged = xstrdup(e->text);
 	log_warn("cannot check owner of retained addresses, keeping them",
 		 LOG_S("namespace", k->ns), LOG_S("name", k->name), LOG_S("error", e->text));
 }
@@ -318,7 +316,6 @@ void retained_free(struct retained *k)
 	free(k->v);
 	free(k->ns);
 	free(k->name);
-	free(k->logged);
 	migration_place_done(&k->q.place);
 	free(k);
 }

@@ -111,10 +111,8 @@ static void answer(struct liveness_question *q, enum liveness_answer r)
 /* Logs an error once until it changes. */
 static void say(struct liveness *a, const struct err *e)
 {
-	if (a->logged && strcmp(a->logged, e->text) == 0)
+	if (!log_once(&a->logged, e->text))
 		return;
-	free(a->logged);
-	a->logged = xstrdup(e->text);
 	log_warn("cannot confirm a deletion, assuming the object still exists",
 		 LOG_S("error", e->text));
 }
@@ -335,7 +333,6 @@ void liveness_free(struct liveness *a)
 	for (size_t i = 0; i < a->n; i++)
 		question_free(a->v[i]);
 	free(a->v);
-	free(a->logged);
 	loop_alarm_cancel(&a->timer);
 	free(a);
 }

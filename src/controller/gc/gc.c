@@ -100,10 +100,8 @@ static void report(const struct cluster_gc_request *f)
 static void say_failure(struct cluster_gc *g, const struct err *e)
 {
 	g->stats.failures++;
-	if (g->logged && strcmp(g->logged, e->text) == 0)
+	if (!log_once(&g->logged, e->text))
 		return;
-	free(g->logged);
-	g->logged = xstrdup(e->text);
 	log_warn("cleanup failed, will retry", LOG_S("error", e->text));
 }
 
@@ -242,7 +240,6 @@ void cluster_gc_free(struct cluster_gc *g)
 	cluster_gc_nodes_done(g);
 	free(g->retained);
 	free(g->findings);
-	free(g->logged);
 	free(g);
 }
 

@@ -4,6 +4,7 @@
 
 /* Shared by the files of this directory. */
 
+#include "base/log.h"
 #include "controller/gc/confirm.h"
 #include "controller/gc/gc.h"
 #include "controller/gc/pool_status.h"
@@ -37,7 +38,7 @@ struct liveness {
 	size_t next; /* index of the next entry to send, round-robin */
 	size_t under_way;
 	struct loop_alarm timer;
-	char *logged;
+	struct log_once logged;
 };
 
 /* pool_status.c and pool_status_write.c only. */
@@ -62,7 +63,7 @@ struct pool_status_pool {
 	struct kube_call *call;
 	int64_t pace_ms; /* delay of the next write after the one in flight */
 	unsigned int failures;
-	char *logged;
+	struct log_once logged;
 	char *got, *got_version; /* status.allocatedIPs written by Spiderpool, and the version it
 	                          * was read in */
 	char **freed;		 /* event messages to send when the call in flight succeeds */
@@ -146,7 +147,7 @@ struct cluster_gc {
 	int64_t passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */
 	size_t n_findings;
-	char *logged;
+	struct log_once logged;
 };
 
 int64_t cluster_gc_now(const struct cluster_gc *g);

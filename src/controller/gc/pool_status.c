@@ -42,7 +42,6 @@ static void pool_free(struct pool_status_pool *p)
 	free(p->base);
 	free(p->got);
 	free(p->got_version);
-	free(p->logged);
 	free(p);
 }
 
@@ -87,10 +86,8 @@ static void take_pools(struct pool_status *c)
 
 void pool_status_logged(struct pool_status_pool *p, const struct err *e)
 {
-	if (p->logged && strcmp(p->logged, e->text) == 0)
+	if (!log_once(&p->logged, e->text))
 		return;
-	free(p->logged);
-	p->logged = xstrdup(e->text);
 	log_warn("failed to update a pool's status, will retry", LOG_S("pool", p->name),
 		 LOG_S("error", e->text));
 }

@@ -51,7 +51,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	if (!e) {
 		c->stats.writes++;
 		p->failures = 0;
-		free(take(p->logged));
+		log_once_clear(&p->logged);
 	} else {
 		free(take(p->base));
 		c->stats.conflicts += status == 409;

@@ -8,6 +8,7 @@
  * apps.c (applications), write.c (writes of pools), status.c (writes of subnets).
  */
 
+#include "base/log.h"
 #include "base/loop.h"
 #include "controller/subnet/plan.h"
 #include "controller/subnet/subnets.h"
@@ -49,9 +50,9 @@ struct subnets_pool_error {
 	bool clear;    /* the last read found no block with an address of `checked` */
 	struct ip_set checked;
 	struct ip_set used;
-	int64_t used_at; /* 0: unknown */
-	bool orphan;	 /* the last read found no owner */
-	char *logged;	 /* last error logged */
+	int64_t used_at;	/* 0: unknown */
+	bool orphan;		/* the last read found no owner */
+	struct log_once logged; /* last error logged */
 };
 
 struct subnets {

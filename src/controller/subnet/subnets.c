@@ -255,7 +255,6 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 static void pool_error_free(struct subnets_pool_error *n)
 {
 	free(n->pool);
-	free(n->logged);
 	ip_set_done(&n->used);
 	ip_set_done(&n->checked);
 	free(n);
@@ -379,10 +378,8 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 {
 	struct subnets_pool_error *n = subnets_error_log(s, pool);
 
-	if (n->logged && !strcmp(n->logged, cause->text))
+	if (!log_once(&n->logged, cause->text))
 		return;
-	free(n->logged);
-	n->logged = xstrdup(cause->text);
 	log_warn("cannot reconcile a pool of a subnet", LOG_S("pool", pool),
 		 LOG_S("application", app ? app->name : ""), LOG_S("namespace", app ? app->ns : ""),
 		 LOG_S("error", cause->text));
