@@ -273,7 +273,7 @@ static void test_items_are_reconciled_once_in_the_order_of_their_addition(void *
 	assert_int_equal(t->reconciled, 3);
 }
 
-static void test_requests_in_flight_are_bounded(void **state)
+static void test_number_of_requests_in_flight_is_bounded(void **state)
 {
 	struct lab *t = *state;
 
@@ -479,7 +479,7 @@ static void test_callbacks_remove_their_own_item(void **state)
 	assert_int_equal(workqueue_count(t->q), 0);
 }
 
-/* The replica loses the leadership while requests are in flight and items wait. */
+/* The replica loses the leadership while the server handles requests and items wait. */
 static void test_freed_queue_has_no_callback(void **state)
 {
 	struct lab *t = *state;
@@ -515,7 +515,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_items_are_reconciled_once_in_the_order_of_their_addition),
-		TEST(test_requests_in_flight_are_bounded),
+		TEST(test_number_of_requests_in_flight_is_bounded),
 		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
 		TEST(test_item_is_reconciled_after_the_second_request_of_its_answer),
 		TEST(test_delayed_items_keep_the_earlier_time),
