@@ -382,9 +382,7 @@ static int status_of_own(struct adding *a, struct err *e)
 	int r = make_call(a, e);
 
 	if (r >= 0)
-		r = multi_read(&a->own, &x, e);
-	if (r >= 0)
-		r = multi_read_plugins(&x, e);
+		r = multi_read_all(&a->own, &x, e);
 	return r < 0 ? r : multi_status(&x, e);
 }
 
@@ -560,11 +558,6 @@ int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_n
 
 /* Writers of a plugin's object of a pod's network, with the keys that are added. */
 
-static const char *pod_plugin_if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 static bool is(const char *key, const char *word)
 {
 	return strcasecmp(key, word) == 0;
@@ -631,9 +624,9 @@ static bool names_device(const struct json *plugin)
 	const struct json *runtime = json_get_go(plugin, "runtimeConfig");
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (pod_plugin_if_set(json_string(json_get_go(plugin, keys[i]))))
+		if (if_set(json_string(json_get_go(plugin, keys[i]))))
 			return true;
-	return pod_plugin_if_set(json_string(json_get_go(runtime, "deviceID"))) != NULL;
+	return if_set(json_string(json_get_go(runtime, "deviceID"))) != NULL;
 }
 
 /*
@@ -642,9 +635,9 @@ static bool names_device(const struct json *plugin)
  */
 static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
 {
-	if (pod_plugin_if_set(net->device))
+	if (if_set(net->device))
 		return net->device;
-	return names_device(plugin) ? NULL : pod_plugin_if_set(net->requested);
+	return names_device(plugin) ? NULL : if_set(net->requested);
 }
 
 /* Writes the requests of the pod; false: there are none. With o NULL it writes nothing. */
@@ -671,11 +664,11 @@ static bool put_asked(const struct pod_putting *t, const struct json *plugin, co
 			pod_put_strs(o, &net->ips);
 		return true;
 	}
-	if (pod_plugin_if_set(text) && o)
+	if (if_set(text) && o)
 		jo_str(o, text);
 	else if (json_kind(v) != JSON_NULL && o)
 		jo_val(o, v, false);
-	return pod_plugin_if_set(text) || json_kind(v) != JSON_NULL;
+	return if_set(text) || json_kind(v) != JSON_NULL;
 }
 
 /* Only capabilities that the plugin declares, and only if any remain. */
@@ -782,7 +775,7 @@ static int check_plugin(const struct pod_putting *t, const struct json *plugin, 
 
 	if (json_kind(plugin) != JSON_OBJECT)
 		return json_wants(plugin, "a plugin", "an object", e);
-	if (!pod_plugin_if_set(type))
+	if (!if_set(type))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"LoadDelegateNetConfList: a plugin delegate must have the 'type' "
 				"field");
@@ -805,7 +798,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 
 	if (r < 0)
 		return r;
-	if (pod_plugin_if_set(t->net->device)) {
+	if (if_set(t->net->device)) {
 		but[n++] = "deviceID";
 		but[n++] = "pciBusID";
 	}
@@ -818,7 +811,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 		put_coordinator(t, plugin);
 	else
 		put_rest(t, plugin, but);
-	if (pod_plugin_if_set(t->net->device)) {
+	if (if_set(t->net->device)) {
 		jo_kstr(t->o, "deviceID", t->net->device);
 		jo_kstr(t->o, "pciBusID", t->net->device);
 	}

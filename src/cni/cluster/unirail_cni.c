@@ -12,9 +12,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 
 	if (pod_conf_names_pod(c->conf))
 		return pod_add(c, false, out, e);
-	r = multi_read(c, &x, e);
-	if (r >= 0)
-		r = multi_read_plugins(&x, e);
+	r = multi_read_all(c, &x, e);
 	return r < 0 ? r : multi_add(&x, out, e);
 }
 
@@ -38,9 +36,7 @@ static int check(struct cni_call *c, struct err *e)
 
 	if (pod_conf_names_pod(c->conf))
 		return pod_check(c, false, e);
-	r = multi_read(c, &x, e);
-	if (r >= 0)
-		r = multi_read_plugins(&x, e);
+	r = multi_read_all(c, &x, e);
 	return r < 0 ? r : multi_check(&x, e);
 }
 
@@ -65,9 +61,7 @@ static int status(struct cni_call *c, struct err *e)
 
 	if (pod_conf_names_pod(c->conf))
 		return pod_status(c, false, e);
-	r = multi_read(c, &x, e);
-	if (r >= 0)
-		r = multi_read_plugins(&x, e);
+	r = multi_read_all(c, &x, e);
 	return r < 0 ? r : multi_status(&x, e);
 }
 

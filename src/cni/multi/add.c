@@ -69,43 +69,16 @@ static int run_plugin(struct multi *x, struct attach *a, size_t i, const struct 
 	return p->meta ? run_meta(x, a, i, p, e) : execute(x, a, i, p, e);
 }
 
-static int run_ahead(struct multi *x, struct attach *a, struct err *e)
+static int run_plugins(struct multi *x, struct attach *a, enum multi_place place, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < x->n_nets; i++)
-		for (size_t k = 0; r >= 0 && k < x->nets[i].n_ahead; k++)
-			r = run_plugin(x, a, i, &x->nets[i].ahead[k], e);
-	return r;
-}
+	for (size_t i = 0; i < x->n_nets; i++) {
+		const struct multi_list list = multi_plugins_at(&x->nets[i], place);
 
-static int run_mains(struct multi *x, struct attach *a, struct err *e)
-{
-	int r = 0;
-
-	for (size_t i = 0; r >= 0 && i < x->n_nets; i++)
-		if (!x->nets[i].kind)
-			r = run_plugin(x, a, i, &x->nets[i].main, e);
-	return r;
-}
-
-static int run_before(struct multi *x, struct attach *a, struct err *e)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < x->n_nets; i++)
-		for (size_t k = 0; r >= 0 && k < x->nets[i].n_before; k++)
-			r = run_plugin(x, a, i, &x->nets[i].before[k], e);
-	return r;
-}
-
-static int run_after(struct multi *x, struct attach *a, struct err *e)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < x->n_nets; i++)
-		for (size_t k = 0; r >= 0 && k < x->nets[i].n_after; k++)
-			r = run_plugin(x, a, i, &x->nets[i].after[k], e);
+		for (size_t k = 0; r >= 0 && k < list.n; k++)
+			r = run_plugin(x, a, i, &list.v[k], e);
+	}
 	return r;
 }
 
@@ -182,23 +155,23 @@ static int add_all(struct multi *x, struct attach *a, struct err *e)
 	if (r >= 0)
 		r = multi_keep(x, &a->undo, e);
 	if (r >= 0)
-		r = run_ahead(x, a, e);
+		r = run_plugins(x, a, MULTI_AHEAD, e);
 	if (r >= 0)
 		r = attach_facts(a, e);
 	if (r >= 0)
-		r = run_mains(x, a, e);
+		r = run_plugins(x, a, MULTI_MAIN, e);
 	if (r >= 0)
 		r = attach_make(a, e);
 	if (r >= 0)
 		r = take_results(x, a, e);
 	if (r >= 0)
-		r = run_before(x, a, e);
+		r = run_plugins(x, a, MULTI_BEFORE, e);
 	if (r >= 0)
 		r = coordinator_run(a, x->nics, x->n_nets, e);
 	if (r < 0)
 		return r;
 	take_macs(x, a);
-	r = run_after(x, a, e);
+	r = run_plugins(x, a, MULTI_AFTER, e);
 	if (r >= 0)
 		r = multi_default_routes(x, a, e);
 	return r < 0 ? r : multi_keep_results(x, e);

@@ -172,6 +172,13 @@ static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 	return r < 0 ? r : multi_check_gateways(x, e);
 }
 
+int multi_read_all(struct cni_call *c, struct multi *ret, struct err *e)
+{
+	int r = multi_read(c, ret, e);
+
+	return r < 0 ? r : multi_read_plugins(ret, e);
+}
+
 int multi_read(struct cni_call *c, struct multi *ret, struct err *e)
 {
 	struct multi x = {.call = c};
@@ -603,25 +610,26 @@ struct chained_call multi_chained_call(const struct multi *x, const struct attac
 	return m;
 }
 
-static int each(const struct multi_plugin *list, size_t n, size_t net, multi_plugin_fn fn,
-		void *arg, struct err *e)
+struct multi_list multi_plugins_at(const struct multi_net *net, enum multi_place place)
 {
-	int r = 0;
-
-	for (size_t i = 0; r >= 0 && i < n; i++)
-		r = fn(arg, net, &list[i], e);
-	return r;
+	switch (place) {
+	case MULTI_AHEAD: return (struct multi_list){net->ahead, net->n_ahead};
+	case MULTI_MAIN: return (struct multi_list){&net->main, net->kind ? 0 : 1};
+	case MULTI_BEFORE: return (struct multi_list){net->before, net->n_before};
+	default: return (struct multi_list){net->after, net->n_after};
+	}
 }
 
 int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, void *arg,
 		      struct err *e)
 {
-	const struct multi_net *n = &x->nets[net];
-	int r = each(n->ahead, n->n_ahead, net, fn, arg, e);
+	int r = 0;
 
-	if (r >= 0 && !n->kind)
-		r = fn(arg, net, &n->main, e);
-	if (r >= 0)
-		r = each(n->before, n->n_before, net, fn, arg, e);
-	return r < 0 ? r : each(n->after, n->n_after, net, fn, arg, e);
+	for (enum multi_place place = MULTI_AHEAD; place < MULTI_PLACES; place++) {
+		const struct multi_list list = multi_plugins_at(&x->nets[net], place);
+
+		for (size_t i = 0; r >= 0 && i < list.n; i++)
+			r = fn(arg, net, &list.v[i], e);
+	}
+	return r;
 }

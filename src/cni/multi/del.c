@@ -53,30 +53,26 @@ static void run_plugin(struct deleting *d, size_t i, const struct multi_plugin *
 	keep_first_error(d, del_plugin(d, i, p, &prev, &reason), &reason);
 }
 
+static void run_plugins(struct deleting *d, size_t i, enum multi_place place)
+{
+	const struct multi_list list = multi_plugins_at(&d->x->nets[i], place);
+
+	for (size_t k = list.n; k-- > 0;)
+		run_plugin(d, i, &list.v[k]);
+}
+
 static void run_chained(struct deleting *d)
 {
 	for (size_t i = d->x->n_nets; i-- > 0;) {
-		const struct multi_net *net = &d->x->nets[i];
-
-		for (size_t k = net->n_after; k-- > 0;)
-			run_plugin(d, i, &net->after[k]);
-		for (size_t k = net->n_before; k-- > 0;)
-			run_plugin(d, i, &net->before[k]);
+		run_plugins(d, i, MULTI_AFTER);
+		run_plugins(d, i, MULTI_BEFORE);
 	}
 }
 
-static void run_mains(struct deleting *d)
+static void run_place(struct deleting *d, enum multi_place place)
 {
 	for (size_t i = d->x->n_nets; i-- > 0;)
-		if (!d->x->nets[i].kind)
-			run_plugin(d, i, &d->x->nets[i].main);
-}
-
-static void run_ahead(struct deleting *d)
-{
-	for (size_t i = d->x->n_nets; i-- > 0;)
-		for (size_t k = d->x->nets[i].n_ahead; k-- > 0;)
-			run_plugin(d, i, &d->x->nets[i].ahead[k]);
+		run_plugins(d, i, place);
 }
 
 static void know_prev_ips(struct deleting *d, size_t net)
@@ -173,19 +169,28 @@ static void coordinators(struct deleting *d)
 	}
 }
 
+static size_t ipam_calls(const struct multi *x, struct cni_ipam_call **ret)
+{
+	struct cni_ipam_call *calls = xcalloc(x->n_nets, sizeof(*calls));
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->n_nets; i++) {
+		if (!x->nets[i].kind)
+			continue;
+		calls[n] = multi_ipam_call(x, i);
+		n += calls[n].conf != NULL;
+	}
+	*ret = calls;
+	return n;
+}
+
 /* After the links are deleted: no other pod may get the addresses while they are in use. */
 static void free_addresses(struct deleting *d)
 {
-	auto_free struct cni_ipam_call *calls = xcalloc(d->x->n_nets, sizeof(*calls));
+	auto_free struct cni_ipam_call *calls = NULL;
+	size_t n = ipam_calls(d->x, &calls);
 	struct err reason = ERR_INIT;
-	size_t n = 0;
 
-	for (size_t i = 0; i < d->x->n_nets; i++) {
-		if (!d->x->nets[i].kind)
-			continue;
-		calls[n] = multi_ipam_call(d->x, i);
-		n += calls[n].conf != NULL;
-	}
 	if (n)
 		keep_first_error(d, cni_ipam_del(calls, n, &reason), &reason);
 }
@@ -217,8 +222,8 @@ int multi_del(struct multi *x, struct err *e)
 	delete_links(&d);
 	coordinators(&d);
 	free_addresses(&d);
-	run_mains(&d);
-	run_ahead(&d);
+	run_place(&d, MULTI_MAIN);
+	run_place(&d, MULTI_AHEAD);
 	attach_close(&d.a);
 	free(d.ips);
 	if (!d.first.code)
@@ -229,21 +234,6 @@ int multi_del(struct multi *x, struct err *e)
 }
 
 /* CHECK, GC and STATUS of all networks of a pod. */
-
-static size_t ipam_calls(const struct multi *x, struct cni_ipam_call **ret)
-{
-	struct cni_ipam_call *calls = xcalloc(x->n_nets, sizeof(*calls));
-	size_t n = 0;
-
-	for (size_t i = 0; i < x->n_nets; i++) {
-		if (!x->nets[i].kind)
-			continue;
-		calls[n] = multi_ipam_call(x, i);
-		n += calls[n].conf != NULL;
-	}
-	*ret = calls;
-	return n;
-}
 
 static int check_ipam(const struct multi *x, struct err *e)
 {

@@ -14,6 +14,20 @@ struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct
 struct chained_call multi_chained_call(const struct multi *x, const struct attach *a, size_t i,
 				       const struct multi_plugin *p, bool has_prev);
 
+/* When a plugin runs in an ADD; a DEL runs them in reverse. */
+enum multi_place {
+	MULTI_AHEAD,  /* before the plugin that creates the interface */
+	MULTI_MAIN,   /* that plugin, if it is not a link driver */
+	MULTI_BEFORE, /* before the coordinator */
+	MULTI_AFTER,
+	MULTI_PLACES,
+};
+struct multi_list {
+	const struct multi_plugin *v;
+	size_t n;
+};
+struct multi_list multi_plugins_at(const struct multi_net *net, enum multi_place place);
+
 /* Calls fn for the plugins of a network that are neither link driver nor coordinator, in the
  * order of an ADD. A negative return of fn ends the iteration. */
 typedef int (*multi_plugin_fn)(void *arg, size_t net, const struct multi_plugin *p, struct err *e);

@@ -118,6 +118,7 @@ extern const struct json_table multi_table; /* its netconf */
 int multi_read(struct cni_call *c, struct multi *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
 int multi_read_plugins(struct multi *x, struct err *e);
+int multi_read_all(struct cni_call *c, struct multi *ret, struct err *e); /* both */
 /* DEL and GC: fills x->rails only, from what is readable. */
 void multi_read_rails(struct multi *x);
 void multi_done(struct multi *x);
