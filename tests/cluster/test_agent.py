@@ -26,9 +26,9 @@ def mine():
 def test_agent_waits_for_missing_definitions(mine, nodes, agent):
     """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
     one = agent(ready=False)
-    said = one.wait_logged("install their CRDs")
-    assert len(said) == 1 and "deploy/crds" in said[0]["msg"], said
-    assert "spiderippools.spiderpool.spidernet.io" in said[0]["kinds"], said
+    logged_lines = one.wait_logged("install their CRDs")
+    assert len(logged_lines) == 1 and "deploy/crds" in logged_lines[0]["msg"], logged_lines
+    assert "spiderippools.spiderpool.spidernet.io" in logged_lines[0]["kinds"], logged_lines
     assert one.get(one.health, "/healthz") == (200, "ok\n")
     status, text = one.get(one.health, "/readyz")
     assert status == 503 and "spiderippools" in text, text

@@ -221,8 +221,8 @@ def test_documented_steps_install_use_and_uninstall(bare_cluster):
          "both pods succeed",
          120)
     for p in w.pods("default", "app=rails"):
-        said = w.kubectl("logs", p["metadata"]["name"])
-        assert "inet 172.16.1." in said and "inet 172.16.2." in said and "inet 10.244.1." in said, said
+        output = w.kubectl("logs", p["metadata"]["name"])
+        assert "inet 172.16.1." in output and "inet 172.16.2." in output and "inet 10.244.1." in output, output
     header = w.kubectl("get", "spideripblocks").splitlines()[0]
     assert header.split().count("NODE") == 1
     after = node_files(w)

@@ -230,8 +230,8 @@ def test_daemons_on_a_fenced_node_do_not_delay_the_release(mine, nodes, leader, 
     one.kill()
     fence(mine, "daemon-n1")
     ready(mine, "daemon-n1", False)
-    said = c.wait_logged("a pod is still bound to it", 60)
-    assert [(x["node"], x["pod"]) for x in said] == [("daemon-n1", "t/daemon-rails")]
+    logged_lines = c.wait_logged("a pod is still bound to it", 60)
+    assert [(x["node"], x["pod"]) for x in logged_lines] == [("daemon-n1", "t/daemon-rails")]
     assert blocks(nodes, "daemon-1")
     nodes.remove_pod(rails)
     wait(lambda: not blocks(nodes, "daemon-1"), "no block of pool daemon-1 is left", 60)
@@ -335,8 +335,8 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     block(mine, "many-1-0", "many-1", "172.29.5.0/28", "many-n1", uid, {f"172.29.5.{i}": "?" for i in range(14)})
     block(mine, "many-1-1", "many-1", "172.29.5.16/28", "many-n1", "another-uid")
     c = leader().leads()
-    said = c.wait_logged("without a known owner", 30)
-    assert (said[0]["node"], said[0]["addresses"]) == ("many-n2", 14)
+    logged_lines = c.wait_logged("without a known owner", 30)
+    assert (logged_lines[0]["node"], logged_lines[0]["addresses"]) == ("many-n2", 14)
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "14 addresses without a known owner")
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
     fence(mine, "many-n2")  # treated like Ready

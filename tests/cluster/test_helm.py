@@ -47,8 +47,8 @@ def controller(cluster, closing, folder):
 
 
 def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path):
-    said = run(cluster, "install", "unirail", CHART, "--create-namespace")
-    assert "rollout status daemonset/unirail-agent" in said and "Notes on the values" not in said
+    output = run(cluster, "install", "unirail", CHART, "--create-namespace")
+    assert "rollout status daemonset/unirail-agent" in output and "Notes on the values" not in output
     c = controller(cluster, closing, tmp_path / "c")
     wait(lambda: data(cluster, "unirail-controller-certs") and data(cluster, "unirail-controller-ca"),
          "the Secrets of the webhooks have data")
@@ -61,8 +61,8 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     props = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gateway"
     gateway = definition(cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["gateway"]
     cluster.ok("PATCH", path, [{"op": "remove", "path": props}], type="application/json-patch+json")
-    said = run(cluster, "upgrade", "unirail", CHART, "--set", "spiderpoolController.replicas=1,sriov.install=true")
-    assert "sriov.install has no effect" in said
+    output = run(cluster, "upgrade", "unirail", CHART, "--set", "spiderpoolController.replicas=1,sriov.install=true")
+    assert "sriov.install has no effect" in output
     assert {n: data(cluster, f"unirail-controller-{n}") for n in before} == before
     assert cluster.ok("GET", hooks)["webhooks"]
     spec = definition(cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -80,8 +80,8 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     assert cluster.request("GET", hooks)[0] == 404
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")["spec"]["subnet"] == "10.1.0.0/24"
     # A release with the same name adopts its definitions.
-    said = run(cluster, "install", "unirail", CHART)
-    assert "is unchanged" not in said
+    output = run(cluster, "install", "unirail", CHART)
+    assert "is unchanged" not in output
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")
 
 
@@ -91,9 +91,9 @@ def test_definitions_of_another_owner_are_reported(cluster):
         p = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), "create", "-f", DEPLOY / file],
                            capture_output=True, text=True)
         assert p.returncode == 0, p.stderr
-    said = run(cluster, "install", "unirail", CHART, "--create-namespace")
+    output = run(cluster, "install", "unirail", CHART, "--create-namespace")
     assert ("definition spiderippools.spiderpool.spidernet.io is unchanged, since it was created without Helm; to upgrade it with "
-            "this release: helm upgrade --take-ownership --set crds.keepExisting=false") in said
+            "this release: helm upgrade --take-ownership --set crds.keepExisting=false") in output
     assert "annotations" not in definition(cluster)["metadata"] or "meta.helm.sh/release-name" not in definition(
         cluster)["metadata"]["annotations"]
     run(cluster, "upgrade", "unirail", CHART, "--take-ownership", "--set", "crds.keepExisting=false")
@@ -110,9 +110,9 @@ def test_installed_spiderpool_is_reported(cluster):
         "metadata": {"name": "spiderpool-agent"}, "spec": {
             "selector": {"matchLabels": {"a": "b"}}, "template": {
                 "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
-    said = run(cluster, "install", "unirail", CHART, "--create-namespace")
-    assert "WARNING: DaemonSet spiderpool/spiderpool-agent exists." in said
-    assert "kubectl -n spiderpool delete daemonset spiderpool-agent" in said
+    output = run(cluster, "install", "unirail", CHART, "--create-namespace")
+    assert "WARNING: DaemonSet spiderpool/spiderpool-agent exists." in output
+    assert "kubectl -n spiderpool delete daemonset spiderpool-agent" in output
 
 
 def test_provided_certificate_is_in_its_secret(cluster):

@@ -209,8 +209,8 @@ def test_pods_of_a_job_get_their_rails(whole, ns):
                 {"name": "c", "image": "registry.local/busybox:1", "command": ["ip", "-o", "addr"]}]}}}})
     wait(lambda: [p["status"]["phase"] for p in whole.pods(ns)] == ["Succeeded"] * 3, "all three pods succeed", 60)
     for p in whole.pods(ns):
-        said = whole.kubectl("logs", "-n", ns, p["metadata"]["name"])
-        assert "net1" in said and "inet 172.16.1." in said and "inet 172.16.2." in said
+        output = whole.kubectl("logs", "-n", ns, p["metadata"]["name"])
+        assert "net1" in output and "inet 172.16.1." in output and "inet 172.16.2." in output
 
     def given_back():
         return all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 0 for r in RAILS)

@@ -75,8 +75,8 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
-    said = one.wait_logged("no network-status or SpiderEndpoint")
-    assert f"t/{name}" in said[0]["pods"] and pods[0]["metadata"]["name"] not in said[0]["pods"], said
+    logged_lines = one.wait_logged("no network-status or SpiderEndpoint")
+    assert f"t/{name}" in logged_lines[0]["pods"] and pods[0]["metadata"]["name"] not in logged_lines[0]["pods"], logged_lines
     assert not one.logged("adopted")
     new_pod = nodes.pod("t", "n1")
     got = addresses(one.plan(new_pod, *rails[:2])[1])
@@ -225,9 +225,9 @@ def test_sandbox_recreated_before_the_journal_was_truncated_keeps_its_address(mi
     assert one.logged("journal damaged and renamed")
     one.ready(60)
     for file in (broken, unknown):
-        said = wait(lambda: [x for x in one.logged("CNI result cache cannot be read") if str(file) in x["error"]],
+        logged_lines = wait(lambda: [x for x in one.logged("CNI result cache cannot be read") if str(file) in x["error"]],
                     f"the agent reports that {file} cannot be read", 60)
-        assert len(said) == 1 and not one.logged("adopting blocks of a lost log"), said
+        assert len(logged_lines) == 1 and not one.logged("adopting blocks of a lost log"), logged_lines
         new_pod = nodes.pod("t", node)
         assert one.plan(new_pod, name)[0] == 500
         nodes.remove_pod(new_pod)  # the pod has no record, so its blocks stay frozen as well
@@ -319,8 +319,8 @@ def test_missing_permissions_are_reported(mine, nodes, agent, rails, tmp_path):
               "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]
     token = mine.account("t", f"a{uuid.uuid4().hex[:6]}", rules)
     one = agent(kubeconfig=mine.kubeconfig(tmp_path / "conf", {"token": token}))
-    said = one.wait_logged("may not read pods")
-    assert len(said) == 1 and "'list' and 'watch'" in said[0]["msg"], said
+    logged_lines = one.wait_logged("may not read pods")
+    assert len(logged_lines) == 1 and "'list' and 'watch'" in logged_lines[0]["msg"], logged_lines
     status, answer = one.plan(nodes.pod("t", "n1"), "rail1")
     assert status == 500 and 'cannot get resource "pods"' in answer["message"], answer
 

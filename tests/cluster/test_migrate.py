@@ -107,8 +107,8 @@ def test_obstacles_of_a_migration_are_reported(cluster, originals):
     cluster.ok("PATCH", crd, {"metadata": {"annotations": {"meta.helm.sh/release-name": "other", "meta.helm.sh/release-namespace": "x",
                                                            "helm.sh/resource-policy": None}}},
                type="application/merge-patch+json")
-    said = migrate(cluster, "plan", status=3)
-    assert "belongs to release 'other' in namespace 'x'" in said and "helm.sh/resource-policy=keep" in said
+    output = migrate(cluster, "plan", status=3)
+    assert "belongs to release 'other' in namespace 'x'" in output and "helm.sh/resource-policy=keep" in output
 
 
 def test_cluster_without_the_originals_is_refused(cluster):
@@ -151,11 +151,11 @@ def test_migration_is_executed_and_undone(cluster, originals):
     before = originals.state()
     uid = {p["metadata"]["name"]: p["metadata"]["uid"] for p in originals.pods.values()}
     assert "There is nothing to do." in migrate(cluster, "undo")
-    said = migrate(cluster, "apply", "--dry-run", status=3)
-    assert "1. configmap 'unirail/unirail-migration'" in said and originals.state() == before
+    output = migrate(cluster, "apply", "--dry-run", status=3)
+    assert "1. configmap 'unirail/unirail-migration'" in output and originals.state() == before
     # One node first: Spiderpool's agents end on both, Multus and the device plugin on this one.
-    said = migrate(cluster, "apply", "--node", "n2")
-    assert "node 'n2'" in said and "node 'n1'" not in said
+    output = migrate(cluster, "apply", "--node", "n2")
+    assert "node 'n2'" in output and "node 'n1'" not in output
     assert labels(cluster) == {"n1": None, "n2": "yes"}
     running(cluster, "unirail-agent", 1)
     running(cluster, "kube-multus-ds", 1)
@@ -178,8 +178,8 @@ def test_migration_is_executed_and_undone(cluster, originals):
     status, answer2 = agent.add(originals.pods["n1"], "net1", defaultIPv4IPPool=["rail1"])
     assert status == 200 and addresses(answer2) == ["172.16.1.10"], answer2
     # After undo the new pod's address is stored where Spiderpool reads it.
-    said = migrate(cluster, "undo")
-    assert "unirail's definition SpiderIPBlock with its blocks" in said
+    output = migrate(cluster, "undo")
+    assert "unirail's definition SpiderIPBlock with its blocks" in output
     ip = addresses(answer)[0]
     assert records(cluster) == {**OF_SPIDERPOOL, ip: "t/new"}
     running(cluster, "unirail-agent", 0)
@@ -249,8 +249,8 @@ def test_missing_image_stops_the_migration(cluster, originals):
     """The controller does not start: no node is touched, and undo needs no image."""
     before = originals.state()
     originals.kubelets.images = False
-    said = migrate(cluster, "apply", "--wait", "3s", status=1)
-    assert "unirail in namespace 'unirail': unirail's controller: timeout after 3 s (--wait): no pod of 'unirail/unirail-controller'" in said
+    output = migrate(cluster, "apply", "--wait", "3s", status=1)
+    assert "unirail in namespace 'unirail': unirail's controller: timeout after 3 s (--wait): no pod of 'unirail/unirail-controller'" in output
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
     wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
@@ -284,9 +284,9 @@ def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_pat
     net_d.mkdir()
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     originals.kubelets.more["n2"] = "--cni-conf-name", "0-unirail.conflist", "--cni-conf-dir", net_d
-    said = migrate(cluster, "apply", "--wait", "6s", status=1)
-    assert "node 'n2': unirail's agent: timeout after 6 s (--wait): no pod of 'unirail/unirail-agent' on n2 is ready: " in said
-    assert f"the container runtime uses '{net_d}/0-aa.conf', not '0-unirail.conflist': pods get no rails" in said
+    output = migrate(cluster, "apply", "--wait", "6s", status=1)
+    assert "node 'n2': unirail's agent: timeout after 6 s (--wait): no pod of 'unirail/unirail-agent' on n2 is ready: " in output
+    assert f"the container runtime uses '{net_d}/0-aa.conf', not '0-unirail.conflist': pods get no rails" in output
     assert labels(cluster) == {"n1": "yes", "n2": "yes"}
     running(cluster, "unirail-agent", 1)
     (net_d / "0-aa.conf").unlink()
@@ -301,9 +301,9 @@ def test_commands_of_the_readme_succeed(cluster, originals):
     assert [c.split()[2] for c in commands] == ["plan", "values", "apply", "apply", "undo"]
     for command in commands:
         arguments = command.split(" >")[0].split()[1:]
-        said = migrate(cluster, *arguments[1:], status=3 if arguments[1] == "plan" else 0)
+        output = migrate(cluster, *arguments[1:], status=3 if arguments[1] == "plan" else 0)
         if " >" in command:
-            assert json.loads(said[:said.rindex("}") + 1])["ipam"]
+            assert json.loads(output[:output.rindex("}") + 1])["ipam"]
         if arguments[1:] == ["apply"]:
             migrated(cluster, originals)
     running(cluster, "spiderpool-agent", 2)

@@ -205,10 +205,10 @@ def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster,
     two.kill()
     took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
     assert got not in had and 4 < took < 20
-    said, = one.logged("the pod's former address was not available in time")
+    line, = one.logged("the pod's former address was not available in time")
     # Between two reads of the block no other state is available.
-    assert said["ip"] == far[1] and any(contains in said["where"] for contains in (
-        "it was requested from node 'count-n2', which has not responded", "its block is being read")), said
+    assert line["ip"] == far[1] and any(contains in line["where"] for contains in (
+        "it was requested from node 'count-n2', which has not responded", "its block is being read")), line
 
 
 def test_old_records_of_a_disconnected_node_stay(cluster, ns, nodes, leader):

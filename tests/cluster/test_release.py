@@ -36,11 +36,11 @@ class Release:
         return self.helm(verb, "unirail", self.bundles[version] / "deploy/chart", *VALUES)
 
     def install(self, version):
-        said = self.helm("install", "unirail", self.bundles[version] / "deploy/chart", *VALUES, "--create-namespace")
+        output = self.helm("install", "unirail", self.bundles[version] / "deploy/chart", *VALUES, "--create-namespace")
         service = self.whole.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
         self.whole.net.address(service["spec"]["clusterIP"])  # no kube-proxy runs here
         self.runs(version)
-        return said
+        return output
 
     def runs(self, version):
         """Agent and controller of this version are ready, and no others exist."""
@@ -128,8 +128,8 @@ def sandbox_failures(whole, ns):
 
 def test_helm_test_of_a_release_succeeds(release):
     """doctor runs on the node. verify is off: this kernel has no RDMA device."""
-    said = release.helm("test", "unirail", "--logs")
-    assert "Phase:          Succeeded" in said, said
+    output = release.helm("test", "unirail", "--logs")
+    assert "Phase:          Succeeded" in output, output
 
 
 def test_release_is_installed_upgraded_and_removed_while_pods_change(release, rails):  # noqa: F811
@@ -167,8 +167,8 @@ def test_release_is_installed_upgraded_and_removed_while_pods_change(release, ra
     wait(lambda: sandbox_failures(w, ns), "an event on a failed sandbox", 120)  # the plugin waits 30 s for an agent that restarts
     assert w.cluster.ok("GET", f"{SPIDER}/spiderippools/{RAILS[0]}")["spec"]["subnet"] == "172.16.1.0/24"
     # Installed again, with its data.
-    said = release.install("1.2.4")
-    assert "is unchanged" not in said
+    output = release.install("1.2.4")
+    assert "is unchanged" not in output
     late = up(w, ns, "late", 1)
     job_runs()
     have_rails(w, job + late)

@@ -17,8 +17,8 @@ def test_settings_are_read_again(nodes, agent, rails):
     one.wait_logged("settings read")
     conf.write_text("[agent]\nrest = soon\n")
     one.process.send_signal(signal.SIGHUP)
-    said = one.wait_logged("settings file rejected")
-    assert "agent.conf:2: rest is 'soon'" in said[0]["error"]
+    logged_lines = one.wait_logged("settings file rejected")
+    assert "agent.conf:2: rest is 'soon'" in logged_lines[0]["error"]
     conf.write_text("[agent]\nreserve = 9\n[coordinator]\nmode = underlay\n")
     one.wait_logged("takes effect after a restart only", 20)  # without a signal
     assert one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})["mode"] == "underlay"
@@ -83,10 +83,10 @@ def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, 
     server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name" else {})}
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
-    said = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "a warning or an error in the agent's log")
+    logged_lines = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "a warning or an error in the agent's log")
     wait(lambda: "not synced from the API server yet" in one.get(one.health, "/readyz")[1],
          "the agent's readiness reports that it is not synced")
-    assert len(said) == 1 and contains.format(**files) in said[0]["error"], said
+    assert len(logged_lines) == 1 and contains.format(**files) in logged_lines[0]["error"], logged_lines
     assert token not in one.log.read_text()
     if what != "name":
         files["token"].write_text(token)

@@ -355,8 +355,8 @@ def test_definition_of_another_version_is_reported(cluster, replica):
     try:
         c = registered(cluster, start(replica()).leads())
         c.wait_logged("does not serve some kinds: install their CRDs")
-        said = [x["kinds"] for x in c.logged("does not serve some kinds: install their CRDs")]
-        assert said == [name]
+        logged_lines = [x["kinds"] for x in c.logged("does not serve some kinds: install their CRDs")]
+        assert logged_lines == [name]
         assert create(cluster, pool("known", "10.22.0.0/24"))[0] == 201
     finally:
         drop(cluster, "known")

@@ -180,9 +180,9 @@ class Whole:
     def describe(self, ns):
         """Pods of the namespace, their last warnings, and the end of an agent's log."""
         events = self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/events")["items"]
-        said = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events if e["type"] == "Warning"]
+        warnings = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events if e["type"] == "Warning"]
         pods = [(p["metadata"]["name"], p["status"].get("phase")) for p in self.pods(ns)]
-        return [*pods, *said[-12:], self.kubectl("logs", "-n", "unirail", "--tail=15", "daemonset/unirail-agent", check=False)]
+        return [*pods, *warnings[-12:], self.kubectl("logs", "-n", "unirail", "--tail=15", "daemonset/unirail-agent", check=False)]
 
     def exec(self, pod, *args, check=True):
         meta = pod["metadata"]

@@ -113,8 +113,8 @@ def test_check_names_each_removed_part(lab, chain, at_once):
         if name == "interface":
             ip(a.pod.ns, "link", "set", "eth0", "down")
         do(a.pod.ns)
-        said = a.call("CHECK")
-        assert said and word in said and "\n" not in said, (name, said)
+        answer = a.call("CHECK")
+        assert answer and word in answer and "\n" not in answer, (name, answer)
         if name == "interface":
             ip(a.pod.ns, "link", "set", "gone", "name", "eth0")
         a.delete()
@@ -202,6 +202,6 @@ def test_status_names_what_is_missing(lab, what, at_once):
         c = lab.cni("STATUS", conf, broken.pod, ifname="eth0")
         if c.status:
             break
-    said = c.json["msg"] + " " + c.json.get("details", "")
-    assert c.status == 1 and c.json["code"] == code and all(w in said for w in contains), c
-    assert not at_once or "rail 'eth0' (net)" in said or "conf.networks[0]" in said, said
+    answer = c.json["msg"] + " " + c.json.get("details", "")
+    assert c.status == 1 and c.json["code"] == code and all(w in answer for w in contains), c
+    assert not at_once or "rail 'eth0' (net)" in answer or "conf.networks[0]" in answer, answer

@@ -30,14 +30,14 @@ def leftovers():
 def test_faults_of_a_recorded_host_are_found():
     tree = str(HOSTS / "vm_ailing.tree")
     p = doctor("--root", tree, "-o", "json")
-    said = json.loads(p.stdout)
-    assert p.returncode == 1 and p.stderr == "" and not said["ok"]
-    assert (said["kernel"], said["rdmaMode"], said["rdmaDevices"], said["pfs"], said["vfs"]) == (
+    outcome = json.loads(p.stdout)
+    assert p.returncode == 1 and p.stderr == "" and not outcome["ok"]
+    assert (outcome["kernel"], outcome["rdmaMode"], outcome["rdmaDevices"], outcome["pfs"], outcome["vfs"]) == (
         "6.12.95+deb12-amd64", "shared", 3, 2, 2)
-    assert {f["check"] for f in said["findings"]} >= {"rdma-ports", "vf-pfs", "pools", "stray-links"}
+    assert {f["check"] for f in outcome["findings"]} >= {"rdma-ports", "vf-pfs", "pools", "stray-links"}
     text = doctor("--root", tree)
     assert text.returncode == 1
-    for f in said["findings"]:
+    for f in outcome["findings"]:
         assert f"{f['level']:7}  {f['where']}: {f['what']}: {f['remedy']}\n" in text.stdout
     assert leftovers() == []
 

@@ -412,12 +412,12 @@ def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
     before = state(lab.node), pod.state()
     for n in range(1, 40):
-        said = lab.cni("ADD", c, pod, plugins=injected(lab, tmp_path, f"{call}:error=EIO", n))
-        if said.status == 0:
+        call_result = lab.cni("ADD", c, pod, plugins=injected(lab, tmp_path, f"{call}:error=EIO", n))
+        if call_result.status == 0:
             break
-        assert "EIO" in said.json["msg"] and files(lab) == [], (n, said)
+        assert "EIO" in call_result.json["msg"] and files(lab) == [], (n, call_result)
         restored(lab)
-        assert (state(lab.node), pod.state()) == before, (n, said)
+        assert (state(lab.node), pod.state()) == before, (n, call_result)
     assert 3 < n < 39
 
 
@@ -737,8 +737,8 @@ def test_addresses_of_the_device_are_not_the_nodes(lab):
     assert has_address(lab.node, "rail0", "172.16.1.2/24")
     c, pod = lab.rails(rails(lab)), lab.pod()
     lab.add(c, pod, ifname="eth0")
-    said = json.dumps(routes(pod.ns, "main"))
-    assert "172.16.0.2 " in said and "172.16.2.2 " in said and "172.16.1.2 " not in said
+    table = json.dumps(routes(pod.ns, "main"))
+    assert "172.16.0.2 " in table and "172.16.2.2 " in table and "172.16.1.2 " not in table
     assert [r[1] for r in rules(pod.ns) if r[1] != "all"]
     assert not [a for a in addresses(pod.ns) if a["address"] == "172.16.1.2/24"]
     assert len(ip_json(pod.ns, "link", "show")) == 5

@@ -697,8 +697,8 @@ def test_server_writes_its_pid_and_drops_privileges(server):
 def test_sandbox_can_be_switched_off(server):
     server.start("--sandbox", "off")
     assert "Seccomp:\t0\n" in open(f"/proc/{server.process.pid}/status").read()
-    said = [line for line in map(json.loads, server.log.read_text().splitlines()) if line["msg"] == "no sandbox"]
-    assert [line["reason"] for line in said] == ["sandbox = off"]
+    lines = [line for line in map(json.loads, server.log.read_text().splitlines()) if line["msg"] == "no sandbox"]
+    assert [line["reason"] for line in lines] == ["sandbox = off"]
     assert server.stop() == 0
     r = run([BINARY, "ipam", "serve", *server.options()], env={"UNIRAIL_SANDBOX": "maybe"}, check=False)
     assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', expected one of on|off|log" in r.stderr, r

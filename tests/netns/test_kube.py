@@ -68,8 +68,8 @@ def get(path, timeout="20s", env=None):
 
 
 def failed(path, text, **kw):
-    code, said = get(path, **kw)
-    assert code == 1 and text in said, said
+    code, answer = get(path, **kw)
+    assert code == 1 and text in answer, answer
 
 
 # --- TLS ---
@@ -78,8 +78,8 @@ def failed(path, text, **kw):
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
 def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, kind):
     s = serve(pki.leaf(f"{kind}", kind=kind), [GOOD], tls=version)
-    code, said = get(config(tmp_path, pki, s.port))
-    assert code == 0 and "v1.99.0" in said, said
+    code, answer = get(config(tmp_path, pki, s.port))
+    assert code == 0 and "v1.99.0" in answer, answer
     assert s.versions == [version.name.replace("_", ".")]
 
 
@@ -88,8 +88,8 @@ def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, 
 def test_session_is_resumed_after_a_broken_connection(pki, serve, tmp_path, version, certificate):
     user = f"{{client-certificate: '{pki.client[0]}', client-key: '{pki.client[1]}'}}" if certificate else "token: t0ps3cret"
     s = serve(pki.server, [h2.close, h2.close, GOOD], tls=version, client_ca=pki.ca if certificate else None)
-    code, said = get(config(tmp_path, pki, s.port, user=user))
-    assert code == 0 and "v1.99.0" in said, said
+    code, answer = get(config(tmp_path, pki, s.port, user=user))
+    assert code == 0 and "v1.99.0" in answer, answer
     assert s.reused == [False, True, True]
 
 
@@ -218,8 +218,8 @@ def test_refusals_of_the_server_are_reported(pki, serve, tmp_path):
 @pytest.mark.parametrize("bad", [h2.reset(2), h2.reset(REFUSED_STREAM), h2.close, h2.goaway(0)])
 def test_broken_response_is_retried(pki, serve, tmp_path, bad):
     s = serve(pki.server, [bad, bad, GOOD])
-    code, said = get(config(tmp_path, pki, s.port))
-    assert code == 0, said
+    code, answer = get(config(tmp_path, pki, s.port))
+    assert code == 0, answer
     assert s.requests == 3
 
 

@@ -47,9 +47,9 @@ def lint(tmp_path, *texts, status=None):
         files[-1].write_text(text)
     p = subprocess.run([BINARY, "lint", "-o", "json", *map(str, files)], capture_output=True, text=True, timeout=60)
     assert p.stderr == "", p.stderr
-    said = json.loads(p.stdout)
-    assert p.returncode == (0 if said["ok"] else 1)
-    return said["findings"]
+    outcome = json.loads(p.stdout)
+    assert p.returncode == (0 if outcome["ok"] else 1)
+    return outcome["findings"]
 
 
 def errors(found):

@@ -94,7 +94,7 @@ def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
     them."""
     pod = lab.pod()
     address = lambda a, **more: {**({"version": "4"} if version < "1.0.0" else {}), "address": a, **more}
-    said = {
+    printed = {
         "rail0": says(version, [iface("hostend0"), iface("net1", pod)], [address("10.7.0.2/24", gateway="10.7.0.1")],
                       [{"dst": "10.8.0.0/16"}, {"dst": "10.9.0.0/16", "gw": "10.7.0.3"}], dns={"nameservers": ["10.7.0.53"]}),
         "rail1": says(version, [iface("renamed1", pod), iface("hostend1")],
@@ -104,12 +104,12 @@ def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
     }
     agent.networks(("kube-system/podnet", None, podnet(lab)),
                    *((f"team/{n}", f"net{i + 1}", {"cniVersion": version, "name": n, "type": "link", "says": s})
-                     for i, (n, s) in enumerate(said.items())))
+                     for i, (n, s) in enumerate(printed.items())))
     c = conf(lab, agent, type, clusterNetwork="podnet")
     result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     lab.delete({**c, "prevResult": result}, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
-    for i, (name, what) in enumerate(said.items()):
+    for i, (name, what) in enumerate(printed.items()):
         want = {k: v for k, v in what.items() if v}
         for command in ("CHECK", "DEL"):
             prev = recorder.seen(command, name, f"net{i + 1}")["conf"]["prevResult"]
@@ -160,25 +160,25 @@ def test_netconf_without_version_has_that_of_its_first_delegate(lab, agent, reco
     family."""
     pod = lab.pod()
     address = lambda a: {**({"version": "4"} if prints < "1.0.0" else {}), "address": a, "interface": 0}
-    said = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \
+    printed = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \
         says(delegate, [iface("eth0", pod)], [address("10.7.0.2/24"), address("10.7.0.3/24")])
-    first = {"name": "first", "type": "link", "says": said, **({"cniVersion": delegate} if delegate else {})}
+    first = {"name": "first", "type": "link", "says": printed, **({"cniVersion": delegate} if delegate else {})}
     c = conf(lab, agent, delegates=[first])
     del c["cniVersion"]
     del c["agent"]
     result = lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert result["cniVersion"] == prints
-    assert {k: v for k, v in result.items() if v} == {k: v for k, v in said.items() if v}
+    assert {k: v for k, v in result.items() if v} == {k: v for k, v in printed.items() if v}
     assert lab.add({**c, "cniVersion": "1.0.0"}, lab.pod("b"), ifname="eth0", CNI_PATH=str(recorder.bin))["cniVersion"] == "1.0.0"
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
 
 
 def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder):
     pod = lab.pod()
-    said = {"ip4": {"ip": "10.7.0.2/24", "gateway": "10.7.0.1"}, "dns": {}}
+    printed = {"ip4": {"ip": "10.7.0.2/24", "gateway": "10.7.0.1"}, "dns": {}}
     agent.networks(("kube-system/podnet", None, podnet(lab)),
-                   ("team/rail0", "net1", {"name": "rail0", "plugins": [{"type": "link", "says": said}, {"type": "chained"}]}),
-                   ("team/rail1", "net2", {"type": "link", "says": said}))
+                   ("team/rail0", "net1", {"name": "rail0", "plugins": [{"type": "link", "says": printed}, {"type": "chained"}]}),
+                   ("team/rail1", "net2", {"type": "link", "says": printed}))
     c = conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert Multus(lab, lab.tmp / "multus").prev(pod, "rail0", "net1", "0.1.0") is None
@@ -189,7 +189,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
         for where in (("rail0", "net1", "link"), ("rail0", "net1", "chained"), ("rail1", "net2", "link")):
             seen = recorder.seen(command, *where)["conf"]
             assert "cniVersion" not in seen and ("prevResult" in seen) == (command == "ADD" and where[2] == "chained")
-    assert recorder.seen("ADD", "rail0", "net1", "chained")["conf"]["prevResult"] == {"cniVersion": "0.1.0", **said}
+    assert recorder.seen("ADD", "rail0", "net1", "chained")["conf"]["prevResult"] == {"cniVersion": "0.1.0", **printed}
     check_removed(lab, pod)
 
 
@@ -250,10 +250,10 @@ def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
     assert call.status == 0 and call.out == "" and "EISDIR" not in call.err and call.err == "", call
     assert leases(lab) == sorted(held)
     seen, = [recorder.dir / n for n in recorder.called("GC")]
-    said = json.loads(seen.read_text())["conf"]
-    assert said["cniVersion"] == "1.1.0" and said["name"] == "rail0" and said["type"] == "chained"
-    attached = {(a["containerID"], a["ifname"]) for a in said["cni.dev/valid-attachments"]}
-    assert attached == {(running.id, "eth0"), (running.id, "net7")} and said["cni.dev/attachments"] == said["cni.dev/valid-attachments"]
+    printed = json.loads(seen.read_text())["conf"]
+    assert printed["cniVersion"] == "1.1.0" and printed["name"] == "rail0" and printed["type"] == "chained"
+    attached = {(a["containerID"], a["ifname"]) for a in printed["cni.dev/valid-attachments"]}
+    assert attached == {(running.id, "eth0"), (running.id, "net7")} and printed["cni.dev/attachments"] == printed["cni.dev/valid-attachments"]
     lab.delete(c, running, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert leases(lab) == []
 

@@ -71,7 +71,7 @@ def test_rdma_output_equals_that_of_iproute2():
 
 
 def test_arguments_of_iproute2_are_accepted(tmp_path):
-    for arguments, said in {
+    for arguments, contains in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",
             ("statistic", "qp", "bind"): "statistic: unknown operand 'bind', expected 'show', 'mode', 'link' or a filter "
@@ -88,7 +88,7 @@ def test_arguments_of_iproute2_are_accepted(tmp_path):
             ("resource",): "unknown command 'resource': expected dev, link, system, statistic, list or mode",
             ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
             ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():
-        assert failed(*arguments) == (2, f"unirail rdma: {said}\n")
+        assert failed(*arguments) == (2, f"unirail rdma: {contains}\n")
     # A link named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
     link = tmp_path / "rdma"
     link.symlink_to(UNIRAIL)

@@ -92,9 +92,9 @@ def test_missing_server_is_reported():
 def test_missing_device_is_reported_as_json():
     with server() as (_, port):
         p = client(f"127.0.0.1:{port}", "-o", "json")
-    said = json.loads(p.stdout)
+    outcome = json.loads(p.stdout)
     assert p.returncode == 1 and p.stderr == ""
-    assert not said["ok"] and "RDMA" in said["rails"][0]["error"]
+    assert not outcome["ok"] and "RDMA" in outcome["rails"][0]["error"]
 
 
 @pytest.mark.parametrize("args, says", [

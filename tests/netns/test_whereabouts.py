@@ -54,17 +54,17 @@ def held(lab):
     found = {}
     for journal in (lab.state_dir / "whereabouts").glob("*/journal"):
         for line in journal.read_text().splitlines()[1:]:
-            said = {}
+            last = {}
             for word in line.split():
                 key, _, value = word.partition("=")
                 if word in ("grant", "free"):
-                    said = {"word": word}
-                elif key == "ip" and said["word"] == "grant":
-                    found[journal.parent.name, value] = said["id"]
+                    last = {"word": word}
+                elif key == "ip" and last["word"] == "grant":
+                    found[journal.parent.name, value] = last["id"]
                 elif key == "ip":
                     found.pop((journal.parent.name, value), None)
                 else:
-                    said[key] = value
+                    last[key] = value
     return found
 
 

@@ -56,8 +56,8 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     one.start("--gc-grace", "1s")
 
     # Only an annotation records the victim's addresses, as for the thief: neither is trusted, and no address is allocated.
-    said = one.wait_logged("reported by two pods", 60)
-    assert name_of(thief) in said[0]["pods"] and name_of(victim) in said[0]["pods"] and mine_ip[0] in said[0]["pods"], said
+    lines = one.wait_logged("reported by two pods", 60)
+    assert name_of(thief) in lines[0]["pods"] and name_of(victim) in lines[0]["pods"] and mine_ip[0] in lines[0]["pods"], lines
     assert not one.logged("adopting blocks of a lost log")
     nodes.remove_pod(thief)
     one.wait_logged("adopting blocks of a lost log", 60)

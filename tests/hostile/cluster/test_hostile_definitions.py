@@ -49,16 +49,16 @@ def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, vol
     assert link_names(box.ns) == ["lo"] and w.cache_entries() == [] and not (volume / "seen").exists()
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
 
-    said = lambda: [n.get("trusted", False) for n in w.request_networks(pod)[1]["networks"]]
-    assert said() == [True, False]  # the definition of kube-system, and the tenant's
+    trusted = lambda: [n.get("trusted", False) for n in w.request_networks(pod)[1]["networks"]]
+    assert trusted() == [True, False]  # the definition of kube-system, and the tenant's
     trust(w.mine, w.team, "yes")  # not the word
     trust(w.mine, w.team, "true")
-    wait(lambda: said() == [True, True], "both definitions are trusted")
+    wait(lambda: trusted() == [True, True], "both definitions are trusted")
     lab_.cni("ADD", w.conf(), box, ifname="eth0", args=w.args(pod))
     assert (volume / "seen").read_text() == "0\n"
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
     trust(w.mine, w.team, None)
-    wait(lambda: said() == [True, False], "the definition of the other namespace is not trusted")
+    wait(lambda: trusted() == [True, False], "the definition of the other namespace is not trusted")
 
 
 def test_trust_is_decided_by_the_definitions_namespace(node_with_agent, volume):  # noqa: F811

@@ -160,7 +160,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
             return was == seen
 
         wait(unchanged, "no SpiderMultusConfig changes", 60, 3)
-        before, said = versions(), c.log.read_text().count("ignoring an object: it is too large")
+        before, log_lines = versions(), c.log.read_text().count("ignoring an object: it is too large")
         proxy.cut()
         cluster.config_map(ns, "later")
         cluster.stop_apiserver()
@@ -170,7 +170,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
         wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, "NetworkAttachmentDefinition after is created", 60)
         assert versions() == before
-        assert c.log.read_text().count("ignoring an object: it is too large") == said
+        assert c.log.read_text().count("ignoring an object: it is too large") == log_lines
 
         cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)
