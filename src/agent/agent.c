@@ -117,7 +117,7 @@ static int listen_on(struct agent *a, struct err *e)
 }
 
 /* Moves a damaged journal aside and starts with an empty one, as after the loss of the journal: the
- * blocks stay unused until the inventory of the node's pods is complete. `why` describes the
+ * blocks stay unused until the inventory of the node's pods is complete. `cause` describes the
  * damage. */
 static int recreate_state(struct agent *a, const struct ipam_paths *paths, const struct err *cause,
 			  struct err *e)

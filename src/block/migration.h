@@ -93,7 +93,7 @@ void migration_clear_patch(struct buf *b);
 /* --- where the pod is now --- */
 
 enum migration_step {
-	MIGRATION_HERE, /* this node may use the address: the caller adds it to `had` */
+	MIGRATION_HERE, /* this node may use the address */
 	/* no pool of the request has the address, or another pod uses it: the pod gets another
 	 * address */
 	MIGRATION_NEVER,

@@ -31,7 +31,7 @@ int rdma_move_find(const struct root *r, const char *device, char name[static RD
  * is not loaded. */
 bool rdma_move_name(const struct root *r, const char *device, char name[static RDMA_NAME_MAX]);
 
-/* Checks that the host's RDMA mode is the one that `who` ("conf.rdmaIsolation", "the rdma
+/* Checks that the host's RDMA mode is the one that `setting` ("conf.rdmaIsolation", "the rdma
  * plugin") needs; the error contains the remedy. */
 int rdma_move_mode(enum rdma_netns_mode wants, const char *setting, struct err *e);
 int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, const char *setting,

@@ -332,7 +332,7 @@ static const char *absolute(const char *path)
 	return path && *path == '/' ? path : NULL;
 }
 
-/* Reads what a release needs from a netconf that keys_read() refused. */
+/* Reads what a release needs from a netconf that whereabouts_keys_read() refused. */
 static void whereabouts_keys_salvage(const struct cni_ipam_call *call, struct whereabouts_conf *c)
 {
 	const struct json *ipam = json_get_go(call->conf, "ipam");

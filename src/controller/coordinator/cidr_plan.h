@@ -42,7 +42,7 @@ enum cidr_state {
 	CIDR_UNKNOWN, /* not requested, or no response yet */
 	CIDR_KNOWN,   /* also when there are no objects */
 	CIDR_ABSENT,  /* kind not installed */
-	CIDR_FAILED,  /* forbidden, or no response for long: see `why` */
+	CIDR_FAILED,  /* forbidden, or no response for long: see `cause` */
 };
 
 struct cidr_known {

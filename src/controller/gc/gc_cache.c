@@ -184,7 +184,7 @@ static void read_finalizers(const struct json *list, struct gc_cache_endpoint *r
 			buf_add(&b, json_string(v), strlen(json_string(v)) + 1);
 	buf_char(&b, '\0');
 	if (ret->finalizer)
-		ret->peers = buf_take(&b);
+		ret->other_finalizers = buf_take(&b);
 	buf_done(&b);
 }
 
@@ -200,7 +200,7 @@ void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint 
 void gc_cache_endpoint_done(struct gc_cache_endpoint *p)
 {
 	free(p->all);
-	free(p->peers);
+	free(p->other_finalizers);
 }
 
 static int read_endpoint(void *value, const struct json *object, struct err *e)

@@ -50,10 +50,9 @@ struct gc_cache_endpoint {
 	bool owned; /* has a pod as owner; otherwise its addresses are retained for the pod's name
 	             */
 	bool deleting;
-	bool finalizer; /* has Spiderpool's finalizer; `others` are the remaining ones, each
-	                 * NUL-terminated, "" at the end */
-	char *peers;
-	int64_t since; /* for the caller's use; reset to 0 when the object changes */
+	bool finalizer;		/* has Spiderpool's finalizer */
+	char *other_finalizers; /* each NUL-terminated, "" at the end */
+	int64_t since;		/* for the caller's use; reset to 0 when the object changes */
 	void *all;
 };
 

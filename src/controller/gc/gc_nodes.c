@@ -241,7 +241,7 @@ static void take_off(struct cluster_gc *g, const struct kube_object *o)
 	jo_kstr(&j, "resourceVersion", o->version);
 	jo_key(&j, "finalizers");
 	jo_arr(&j);
-	for (const char *f = gc_cache_endpoint(o)->peers; *f; f += strlen(f) + 1)
+	for (const char *f = gc_cache_endpoint(o)->other_finalizers; *f; f += strlen(f) + 1)
 		jo_str(&j, f);
 	jo_end_arr(&j);
 	jo_end_obj(&j);

@@ -31,7 +31,7 @@ struct unserved_conf { /* borrowed */
 };
 
 struct unserved *unserved_new(const struct unserved_conf *c);
-void unserved_free(struct unserved *u); /* call before gc_cache_free(); accepts NULL */
+void unserved_free(struct unserved *u); /* call before kube_cache_free(); accepts NULL */
 /* A node changed; arguments as in gc_cache_conf.changed. */
 void unserved_node(struct unserved *u, const struct kube_object *was, const struct kube_object *is);
 void unserved_metrics(const struct unserved *u, struct buf *b);

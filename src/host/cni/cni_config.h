@@ -48,7 +48,7 @@ enum cni_config_kind {
 struct cni_config_file {
 	char *name;
 	enum cni_config_kind kind;
-	struct json_doc *doc; /* parsed file; NULL: the file cannot be read, see `why` */
+	struct json_doc *doc; /* parsed file; NULL: the file cannot be read, see `reason` */
 	char *reason;	      /* error */
 };
 

@@ -123,10 +123,10 @@ void host_file_done(struct host_file *f);
 struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
 				 const struct host_file *found, const char *text,
 				 unsigned int mode);
-/* Like host_step_file(), for a symbolic link; found and target may be NULL: no link. */
+/* Like host_plan_file(), for a symbolic link; found and target may be NULL: no link. */
 struct host_step *host_plan_link(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *target);
-/* Like host_step_file(), for a file of /sys or /proc; found must not be NULL. */
+/* Like host_plan_file(), for a file of /sys or /proc; found must not be NULL. */
 struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *value);
 

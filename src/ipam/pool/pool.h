@@ -131,7 +131,7 @@ struct pool_set {
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e);
 void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
-/* Both searches take O(log n) in a set from pools_load() or pool_kube_set(). */
+/* Both searches take O(log n) in a set from pool_set_load() or pool_kube_set(). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
 /* Returns the reason why the pool of that name is left out of the set; NULL: no such pool is left
  * out. */

@@ -145,7 +145,7 @@ static void test_endpoint_fields_for_gc_are_read(void **state)
 	assert_string_equal(x.v[1].pool, "b");
 	assert_int_equal(x.v[1].ip.family, 6);
 	assert_string_equal(x.v[2].pool, "c");
-	assert_memory_equal(x.peers, "a.b/c\0d\0", 9);
+	assert_memory_equal(x.other_finalizers, "a.b/c\0d\0", 9);
 	gc_cache_endpoint_done(&x);
 }
 
