@@ -26,7 +26,7 @@ enum {
 struct defaults {
 	struct defaults_conf c;
 	size_t step;  /* of steps[] */
-	bool unknown; /* the network's name is unknown, and this was logged */
+	bool unknown; /* true: the network's name is unknown, which was logged */
 	struct kube_call *call;
 	struct loop_alarm again;
 	struct backoff backoff;
@@ -71,7 +71,7 @@ static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 	cidr_list_done(&hijack);
 }
 
-/* A DNS subdomain, as object names must be. */
+/* Converts a name to a DNS subdomain, which an object's name must be. */
 static bool is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -80,7 +80,7 @@ static bool is_name(const char *s)
 	       !strchr(".-", s[n - 1]);
 }
 
-/* False: the network's name is not valid as an object's name. */
+/* Makes the object's name from the network's; returns false if no valid name results. */
 static bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network)
 {
 	bool calico = strcmp(network, CALICO_NETWORK) == 0;
@@ -160,7 +160,7 @@ static bool make_coordinator(struct defaults *d)
 	return true;
 }
 
-/* Under either name, created by any program. */
+/* Finds the object under either name, whatever program created it. */
 static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
@@ -176,7 +176,8 @@ static bool make_network(struct defaults *d)
 	auto_buf struct buf b;
 
 	buf_init(&b, BODY_MAX);
-	/* The last step, so that the others do not wait for the agent to publish the name. */
+	/* This is the last step, so that the other objects do not wait until the agent publishes
+	 * the name. */
 	if (d->c.network && cidr_network(d->c.root, &d->c.cni, &network, &e) < 0) {
 		if (!d->unknown)
 			log_warn("cannot create the SpiderMultusConfig of the cluster's network "
@@ -203,7 +204,8 @@ static bool is_between(char c)
 	return c && (strchr(",\"'[]", c) || isspace((unsigned char)c));
 }
 
-/* "10.6.0.2-10.6.0.9,10.6.0.20", or as Helm writes a list: ["10.6.0.2-10.6.0.9","10.6.0.20"] */
+/* Parses "10.6.0.2-10.6.0.9,10.6.0.20", or a list as Helm writes it:
+ * ["10.6.0.2-10.6.0.9","10.6.0.20"]. */
 static void put_ranges(struct json_out *o, const char *text)
 {
 	jo_key(o, "ips");
@@ -305,7 +307,7 @@ static void go_on(void *arg)
 							CLUSTER_CACHE_MULTUSCONFIGS,
 							CLUSTER_CACHE_NADS, CLUSTER_CACHE_SUBNETS,
 							CLUSTER_CACHE_POOLS};
-	/* Each returns true if a request is in flight or a timer runs. */
+	/* The steps, each of which returns true if a request is in flight or a timer runs. */
 	static bool (*const steps[])(struct defaults * d) = {
 		make_coordinator, make_subnet4, make_pool4, make_subnet6, make_pool6, make_network};
 

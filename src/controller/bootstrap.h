@@ -22,7 +22,7 @@
 
 struct defaults;
 
-/* Borrowed; NULL: not set. */
+/* Settings of a default pool; borrowed; NULL: not set. */
 struct defaults_pool {
 	const char *subnet, *name; /* subnet: name of the SpiderSubnet; name: of the pool, NULL:
 	                            * create neither */
@@ -34,13 +34,13 @@ struct defaults_conf {
 	struct kube *kube;
 	const struct root *root;
 	struct kube_cache *cache;
-	const char *ns;			  /* namespace of the controller */
-	struct cidr_cni cni;		  /* of this node */
-	bool coordinator, network;	  /* which objects to create */
-	const char *name;		  /* of the SpiderCoordinator */
-	const char *mode, *type, *hijack; /* its spec; hijack: CIDRs separated by commas, NULL: none
-	                                   */
-	struct defaults_pool pools[2];	  /* IPv4, IPv6 */
+	const char *ns;		   /* namespace of the controller */
+	struct cidr_cni cni;	   /* CNI of this node */
+	bool coordinator, network; /* which objects to create */
+	const char *name;	   /* name of the SpiderCoordinator */
+	/* spec of the SpiderCoordinator; hijack: CIDRs separated by commas, NULL: none */
+	const char *mode, *type, *hijack;
+	struct defaults_pool pools[2]; /* IPv4, IPv6 */
 };
 
 struct defaults *defaults_new(const struct defaults_conf *c);

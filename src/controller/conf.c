@@ -17,7 +17,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 
 #define YEARS_MS ((int64_t)HOUR_MS * 24 * 365 * 100)
 
-/* server/settings.h has what the columns are. */
+/* server/settings.h describes the columns. */
 #define KEYS(X)                                                                                                            \
 	X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONTROLLER_CONF,                           \
 	  "UNIRAIL_CONFIG", 0)                                                                                             \
@@ -222,7 +222,8 @@ const struct settings controller_settings = {
 	.own = offsetof(struct controller_conf, own),
 };
 
-/* Durations that do not fit together would cause two leaders, or none. */
+/* Checks the durations of the leader election; an invalid combination would cause two leaders, or
+ * none. */
 static int check_lease(const struct controller_conf *c, struct err *e)
 {
 	if (c->retry_ms < c->renew_ms && c->renew_ms < c->lease_ms)
@@ -233,7 +234,7 @@ static int check_lease(const struct controller_conf *c, struct err *e)
 			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
 }
 
-/* Incomplete certificate settings, or a URL that the API server does not accept. */
+/* Refuses incomplete certificate settings, and a URL that the API server does not accept. */
 static int check_webhooks(const struct controller_conf *c, struct err *e)
 {
 	if (!c->webhook_cert != !c->webhook_key)

@@ -16,7 +16,7 @@ struct controller_conf {
 	const char *metrics, *log_level, *log_format, *sandbox, *pid_file;
 	int64_t health_port, metrics_port;
 	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
-	const char *multus; /* NADs of SpiderMultusConfigs */
+	const char *multus; /* whether to write the NADs of SpiderMultusConfigs */
 	const char *coordinator, *coordinator_name, *cni_dir, *network_file, *cilium; /* CIDRs */
 	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack;      /* default
 	                                                                               * objects */
@@ -30,16 +30,17 @@ struct controller_conf {
 	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
 	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
 	const char *ipv4, *ipv6, *keep_used;
-	const char *subnet; /* automatic pools of SpiderSubnets */
+	const char *subnet; /* whether to create automatic pools of SpiderSubnets */
 	int64_t subnet_more, subnet_rest_ms;
 	struct settings_own own;
 };
 
-/* For --help, completion, the man page. */
+/* Options for --help, completion and the man page. */
 extern const struct opt controller_opts[];
 extern const struct settings controller_settings;
 
-/* As settings_read(). *ret is unchanged on failure. Name and namespace are never NULL. */
+/* Reads the settings like settings_read(). *ret is unchanged on failure. Name and namespace are
+ * never NULL. */
 int controller_conf_read(struct controller_conf *ret, const struct root *root,
 			 const struct settings_env *env, int argc, char **argv, struct err *e);
 void controller_conf_done(struct controller_conf *c);

@@ -41,14 +41,15 @@ struct controller {
 	struct kube_conf kube_conf;
 	struct kube *kube;
 	struct cluster_cache *cache;
-	struct webhooks *webhooks;     /* NULL: disabled */
-	struct nads *nads;	       /* while this replica is the leader; NULL: disabled */
-	struct addresses *addresses;   /* while this replica is the leader */
-	struct uninjected *uninjected; /* the same; NULL: no webhooks */
+	struct webhooks *webhooks;   /* NULL: disabled */
+	struct nads *nads;	     /* exists while this replica is the leader; NULL: disabled */
+	struct addresses *addresses; /* exists while this replica is the leader */
+	/* exists while this replica is the leader; NULL: no webhooks */
+	struct uninjected *uninjected;
 	struct kube_events *events;
 	struct kube_lease *lease;
 	uint64_t gained; /* how often this replica became leader */
-	bool ready;	 /* last result of /readyz */
+	bool ready;	 /* last answer to /readyz */
 	bool registered; /* the webhooks were registered when this replica first became ready */
 	bool drains;	 /* the Lease was released, or will not be requested any more */
 	/* running parts, one for each row of the tables in controller.c; NULL: not running */
@@ -348,8 +349,8 @@ int controller_main(int argc, char **argv)
 
 /* The parts of the controller: start, stop, readiness, metrics. */
 
-/* One that a setting switches off starts as NULL without an error; all but `start` and `stop` may be
- * NULL. */
+/* `start` of a part that a setting disables returns NULL without an error. All members except
+ * `start` and `stop` may be NULL. */
 struct part {
 	int (*start)(struct controller *c, void **ret, struct err *e);
 	void (*stop)(void *part);
@@ -360,7 +361,7 @@ struct part {
 
 /* --- networks --- */
 
-/* start_addresses() has run by then. */
+/* start_addresses() runs before this part. */
 static char *missing_resource(void *arg, const struct kube_object *smc, const char *is)
 {
 	const struct controller *c = arg;
@@ -661,7 +662,7 @@ static void controller_part_from(struct controller *c)
 	parts_stop(every, ARRAY_LEN(every) - 1, c->every);
 }
 
-/* Parts of the leader open nothing that could fail. */
+/* Cannot fail, because parts of the leader open no files or sockets. */
 static void controller_lead(struct controller *c)
 {
 	parts_start(c, leads, c->leads, NULL);
@@ -681,7 +682,7 @@ static void notify_settings(struct controller *c, const struct part *p, void **a
 			p->settings(*at, c);
 }
 
-/* The settings have changed. */
+/* Applies changed settings. */
 static void controller_notify_settings(struct controller *c)
 {
 	notify_settings(c, every, c->every);

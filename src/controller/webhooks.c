@@ -28,12 +28,15 @@
 enum {
 	CONNS_MAX = 2000,
 	FD_RESERVE = 64 + PORTS_FDS_MAX,
-	BODIES_MAX = 48 << 20, /* of all reviews together */
-	BODY_RATE = 64 << 10,  /* bytes per second: slower, and the API server would time out before
-	                        * the end */
-	FIRST_MS = 30 * 1000,  /* a handshake waits for its turn; slow clients are evicted first */
-	IDLE_MS = 150 * 1000,  /* longer than the API server keeps an idle connection (90 s) */
-	DRAIN_MS = 12 * 1000,  /* longer than the API server waits for a reply */
+	BODIES_MAX = 48 << 20, /* bytes of all reviews together */
+	/* bytes per second; at a lower rate the API server would time out before the end of the
+	 * body */
+	BODY_RATE = 64 << 10,
+	/* time until the first request, long because a handshake waits for others; slow clients are
+	 * evicted earlier if connections run out */
+	FIRST_MS = 30 * 1000,
+	IDLE_MS = 150 * 1000, /* longer than the API server keeps an idle connection (90 s) */
+	DRAIN_MS = 12 * 1000, /* longer than the API server waits for a reply */
 	NAMES_MAX = 24,
 	CLIENT_CA_MAX = 256 << 10,
 };
@@ -52,7 +55,7 @@ struct webhooks {
 	struct tokens *tokens;
 	struct tokenless *bare;
 	char *client_ca;	/* PEM; NULL: none */
-	char *names[NAMES_MAX]; /* names in the certificate */
+	char *names[NAMES_MAX]; /* names of the controller in the certificate */
 	size_t n_names;
 	struct inject_scope scope;
 	char *exclude;
@@ -60,7 +63,7 @@ struct webhooks {
 	bool leads;
 	struct registration *registration;
 	struct match_condition *match_condition;
-	uint64_t healed; /* reverts by earlier registrations */
+	uint64_t healed; /* number of reverts by registrations that have ended */
 	struct loop_timer *linger;
 	void (*drained)(void *arg);
 	void *drained_arg;
@@ -206,7 +209,7 @@ static bool accept_path(void *arg, struct span *path)
 	return tokens_accept(w->tokens, path) || tokenless_accept(w->bare, *path);
 }
 
-/* The certificate or the token has changed. */
+/* Called when the certificate or the token has changed. */
 static void on_certs(void *arg)
 {
 	struct webhooks *w = arg;
@@ -377,7 +380,7 @@ void webhooks_free(struct webhooks *w)
 		return;
 	webhooks_lead(w, false);
 	loop_del_timer(w->linger);
-	/* Denies the waiting reviews of both. */
+	/* Denies the waiting reviews of both handlers. */
 	inject_webhook_free(w->inject);
 	admit_webhook_free(w->admit);
 	reviews_free(w->reviews);

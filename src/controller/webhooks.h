@@ -18,7 +18,7 @@ struct webhooks_conf {
 	struct kube_cache *cache;
 	const struct root *root;
 	/*
-	 * Borrowed; settings that require a restart until the end, the others until
+	 * Settings, borrowed: those that require a restart until the end, the others until
 	 * webhooks_settings().
 	 */
 	const struct controller_conf *conf;
@@ -41,8 +41,8 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
 bool webhooks_inject(const struct webhooks *w, const char *ns);
 const char *webhooks_namespace(const struct webhooks *w);
 /*
- * On the leader: whether the API server has the configurations; class ERR_AGAIN: not yet. 0 on
- * other replicas.
+ * Returns, on the leader, whether the API server has the configurations; class ERR_AGAIN: not yet.
+ * Returns 0 on other replicas.
  */
 int webhooks_registered(const struct webhooks *w, struct err *e);
 int webhooks_ready(struct webhooks *w, struct err *e);

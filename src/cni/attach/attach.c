@@ -98,8 +98,8 @@ int attach_make(struct attach *a, struct err *e)
 	return r;
 }
 
-/* The netlink socket may be the cause of the failure (an incomplete dump, a lost reply), so open
- * new ones. */
+/* Opens new netlink sockets, because the present ones may be the cause of the failure (an
+ * incomplete dump, a lost reply). */
 void attach_rollback(struct attach *a)
 {
 	if (!a->undo.n)
@@ -228,7 +228,7 @@ int attach_detect_again(struct rail *rail, struct err *e)
 	return r < 0 ? r : check_addresses(rail, e);
 }
 
-/* STATUS: whether the node has the devices and link types that an attachment needs. */
+/* STATUS: checks that the node has the devices and link types that an attachment needs. */
 
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e)
 {
@@ -248,7 +248,7 @@ static int status_made(struct nl_wire *w, const struct root *root, struct rail *
 {
 	int r = attach_kind_known(w, rail->kind, e);
 
-	/* A master inside the pod cannot be checked here. */
+	/* A master in the pod's namespace cannot be checked, because STATUS has no pod. */
 	if (r < 0 || rail->conf.in_container)
 		return r;
 	r = attach_master(w, &rail->conf, &rail->master, e);

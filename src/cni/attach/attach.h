@@ -29,19 +29,20 @@
 struct coordinator_plan;
 
 struct rail {
-	/* configuration; all borrowed */
+	/* configuration of the attachment; all members are borrowed */
 	const struct link_driver *kind;
 	const char *label; /* "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
 	const char *ifname;
 	struct rail_conf conf;
-	/* its doc, conf, name, ifname, version are set; conf NULL: no IPAM */
+	/* call of the IPAM, whose doc, conf, name, ifname and version are set; conf NULL: no IPAM
+	 * */
 	struct cni_ipam_call ipam;
 	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
 	/* discovered */
 	struct link master;	   /* parent device, or the moved device before the move */
 	bool no_link;		   /* bound to a userspace driver: only addresses are allocated */
-	const struct link *uplink; /* the IPAM needs the networks of this link; NULL: master */
+	const struct link *uplink; /* link whose networks the IPAM needs; NULL: the master */
 	struct ipnet *nets;	   /* networks of the uplink, if the IPAM needs them */
 	size_t n_nets;
 	struct vf_rail *vf; /* cni/device/vf_rail.h; NULL: not a VF */
@@ -81,7 +82,8 @@ struct attach {
 };
 
 /* Opens the pod's network namespace and the netlink sockets. deleted_ok (DEL): if the namespace is
- * not given or does not exist, a->netns is -1 and only the node's socket is open. 0 or -errno. */
+ * not given or does not exist, a->netns is -1 and only the node's socket is open. Returns 0 or
+ * -errno. */
 int attach_open(struct attach *a, const struct cni_call *c, bool deleted_ok, struct err *e);
 /* Frees everything, including the members of the rails; the array a->rails belongs to the
  * caller. */
@@ -94,7 +96,7 @@ void attach_close(struct attach *a);
 
 /* Runs all steps for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
-/* The steps after attach_facts(). attach_facts() itself changes nothing. */
+/* Runs the steps after attach_facts(), which changes nothing. */
 int attach_make(struct attach *a, struct err *e);
 /* Sends gratuitous ARP and unsolicited NA for the addresses of each attachment that had conflict
  * detection; best effort. */
@@ -129,8 +131,8 @@ int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure --- */
-/* Requested interface names must differ from each other and from those in the pod: "... file
- * exists". */
+/* Checks that the requested interface names differ from each other and from the names in the pod;
+ * error "... file exists". */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
 /* Checks the discovered devices: a moved device serves one attachment only, and a device has one
@@ -139,8 +141,8 @@ int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
 /* Returns whether a link in the pod has or will have this name. Link names and alternative names
  * share one namespace in the kernel, so a moved device must not bring such an alternative name. */
 bool attach_name_taken(const struct attach *a, const char *name);
-/* The routes of a result for a link; a missing gateway is taken from the addresses. Returns the
- * number of routes; the caller frees *ret. */
+/* Sets *ret to the routes of a result for a link and returns their number; a missing gateway is
+ * taken from the addresses. The caller frees *ret. */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
 /* Returns whether one message can delete the links by IFLA_GROUP: at least two links of the pod are
  * in the group, and all of these are among `names`. */
@@ -153,7 +155,7 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
  * kind and ifname of each rail, and conf if it could be read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);
-/* Reads a netconf for DEL and GC. An invalid netconf is logged, and rail->conf stays empty. */
+/* Reads a netconf for DEL and GC. Logs an invalid netconf and leaves rail->conf empty. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
@@ -174,12 +176,13 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 /* Looks up the master, then runs attach_check(). */
 int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
 		      struct err *e);
-/* Pure. Connected routes and the result's routes must exist in some table: sbr and the
- * coordinator move them out of main. */
+/* Pure. Checks that the connected routes and the result's routes exist in any table, because sbr
+ * and the coordinator move them out of the main table. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
 /* Returns whether a route of a result belongs to interface `iface`. Routes name no interface: if
- * only one interface has addresses it owns all routes, otherwise the gateway decides. */
+ * only one interface has addresses, all routes belong to it; otherwise a route belongs to the
+ * interface whose subnet has its gateway. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- STATUS and GC --- */

@@ -73,7 +73,8 @@ static bool leads_to(const struct route *rt, int index, const struct ipaddr *gw)
 	return false;
 }
 
-/* Accepts a route in any table, because sbr and the coordinator move routes out of main. */
+/* Accepts a route in any table, because sbr and the coordinator move routes out of the main table.
+ * */
 static bool has_route(const struct attach_seen *s, int index, const struct ipnet *dst,
 		      const struct ipaddr *gw)
 {

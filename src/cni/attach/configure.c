@@ -27,7 +27,8 @@ static bool has_family(const struct rail *rail, int family)
 }
 
 /*
- * The original plugins' sysctls. They also write keep_addr_on_down of lo, before that of the link.
+ * Writes the sysctls that the original plugins write. They also write keep_addr_on_down of lo,
+ * before that of the link.
  */
 static int sysctls_v6(const struct rail *rail, const struct root *root, struct err *e)
 {
@@ -58,7 +59,8 @@ static void try_sysctl(const struct root *root, int ip, const char *ifname, cons
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
 {
-	/* Set before the link is up, since the kernel probes the link-local address first. */
+	/* This sysctl is set before the link is up, since the kernel probes the link-local address
+	 * first. */
 	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
 		try_sysctl(root, 6, rail->ifname, "optimistic_dad");
 	if (rail->kind->flags & RAIL_PROXY_ARP)
@@ -146,7 +148,8 @@ static void put_addresses(const struct rail *rail, struct nl_batch *b)
 	const struct link_change up = {.set = LINK_SET_UP};
 	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = rail->conf.mtu};
 
-	/* In a message of its own before "up", so that the kernel announces the addresses. */
+	/* Sets arp_notify in a separate message before the link is set up, so that the kernel
+	 * announces the addresses. */
 	if (rail->no_link)
 		return;
 	if (rail->conf.mtu && (rail->kind->flags & RAIL_LATE_MTU))
@@ -173,7 +176,8 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 	free(list);
 }
 
-/* Returns 1: detection complete; 0: still tentative; -EADDRINUSE: another host has the address. */
+/* Returns 1 if detection is complete, 0 if addresses are still tentative, -EADDRINUSE if another
+ * host has an address. */
 static int dad_done(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
 {
 	char text[IP_TEXT_MAX];

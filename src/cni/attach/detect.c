@@ -26,7 +26,7 @@ static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
 
 struct round {
 	struct probe *p;
-	size_t *owner; /* index of the attachment of each probe */
+	size_t *owner; /* index of each probe's attachment */
 	size_t n;
 };
 
@@ -82,7 +82,8 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* probe_describe() begins with the interface. Remove that prefix if the label will be added. */
+/* Removes the interface's name, with which the text of probe_describe() begins, if the label will
+ * be added. */
 static void describe_conflict(const struct rail *rail, const struct probe *p, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -95,7 +96,7 @@ static void describe_conflict(const struct rail *rail, const struct probe *p, st
 		 reason.text + skip);
 }
 
-/* Returns 1: no conflict; 0: at least one conflict; negative: error. */
+/* Returns 1 if there is no conflict, 0 if there is at least one; negative: an error. */
 static int judge(struct attach *a, const struct round *round, struct err *e)
 {
 	int well = 1;
@@ -150,7 +151,7 @@ static int in_conflict(const struct attach *a, size_t rail, const struct probe *
 	return rail_err(&a->rails[rail], -EADDRINUSE, e);
 }
 
-/* The IPAM has no other address: report the conflict first, then the IPAM's error. */
+/* If the IPAM has no other address, the error has the conflict first, then the IPAM's error. */
 static int no_other(const struct attach *a, size_t rail, const struct probe *p, int code,
 		    struct err *e)
 {
@@ -179,7 +180,7 @@ static int detect_rails_again(struct attach *a, const struct round *round, bool 
 	return r;
 }
 
-/* Returns 1: nothing left to probe; 0: some attachments have new addresses. */
+/* Returns 1 if nothing is left to probe, 0 if some attachments have new addresses. */
 static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *e)
 {
 	__attribute__((cleanup(round_done))) struct round round = {0};
@@ -195,8 +196,8 @@ static int one_round(struct attach *a, struct probe_rounds *rounds, struct err *
 		r = judge(a, &round, e);
 	if (r != 0)
 		return r < 0 ? r : 1;
-	/* Report the conflict after the last round as well: the next pod must not get the same
-	 * address. */
+	/* Reports the conflict after the last round as well, so that the next pod does not get the
+	 * same address. */
 	r = give_up_addresses(a, &round, e);
 	return r < 0 ? r : detect_rails_again(a, &round, !probe_round_left(rounds), e);
 }

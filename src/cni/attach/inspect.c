@@ -104,7 +104,7 @@ static int route_link(const struct route *rt)
 	return rt->n_hops ? rt->hops[0].index : rt->index;
 }
 
-/* The device of the first default route of the main table. */
+/* Finds the device of the first default route in the main table. */
 static int attach_default_master(struct nl_wire *w, struct link *ret, struct err *e)
 {
 	struct route *list;

@@ -251,8 +251,8 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
-/* Returns the driver in use with the next `order` after `after` (NULL: the first one); NULL: none
- * is left. */
+/* Returns the driver in use that follows `after` in the order of the drivers (NULL: the first one);
+ * NULL: none is left. */
 static const struct link_driver *next_kind(const struct attach *a, const struct link_driver *after)
 {
 	const struct link_driver *next = NULL;
@@ -355,7 +355,8 @@ static int attach_delete(struct attach *a, const char *const *names, size_t n, s
 	if (r < 0)
 		return r;
 	group = attach_group_is_of_pod(a->pod_links, a->n_pod_links, names, n);
-	/* One message for the group costs one unregistration instead of one per link. */
+	/* Deletes the links by one message for their group, which costs the kernel one
+	 * unregistration instead of one per link. */
 	if (group)
 		link_del_group(b, LINK_GROUP);
 	for (size_t i = 0; i < a->n_pod_links; i++) {
@@ -369,7 +370,8 @@ static int attach_delete(struct attach *a, const char *const *names, size_t n, s
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* Reads the configuration of moved devices. Created links are deleted by name and need none. */
+/* Reads the configuration of moved devices. Created links are deleted by name, without their
+ * configuration. */
 void attach_read_conf(struct rail *rail, const struct rail_source *s)
 {
 	struct err reason = ERR_INIT;

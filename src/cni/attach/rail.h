@@ -50,8 +50,8 @@ struct rail_source {
 };
 
 enum link_driver_flags {
-	RAIL_READS_ARGS = 1 << 0,     /* CNI_ARGS must be valid */
-	RAIL_QUERIES_KERNEL = 1 << 1, /* check kernel support before any change */
+	RAIL_READS_ARGS = 1 << 0,     /* the driver reads CNI_ARGS, so they must be valid */
+	RAIL_QUERIES_KERNEL = 1 << 1, /* kernel support is checked before any change */
 	RAIL_OPTIMISTIC_DAD = 1 << 2, /* optimistic IPv6 duplicate address detection */
 	RAIL_PROXY_ARP = 1 << 3,      /* set proxy_arp in the pod */
 	RAIL_LATE_MTU = 1 << 4, /* the kernel ignores an MTU in the message that creates the link */
@@ -81,38 +81,40 @@ struct link_driver {
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
 	/* Created links: sets the driver's own attributes. NULL: the driver moves a device. */
 	void (*spec)(const struct rail_conf *c, const struct link *master, struct link_spec *s);
-	/* Returns whether two configurations on one master conflict (one link per VLAN). NULL:
-	 * never. */
+	/* Returns whether two configurations on one master conflict (one link per VLAN). NULL: they
+	 * never conflict. */
 	bool (*same_link)(const struct rail_conf *a, const struct rail_conf *b);
 	/* CHECK: compares the driver's own attributes. */
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
 	/* A hint for the error when create or move failed with `code`; NULL: no hint. */
 	const char *(*hint)(int code);
-	/* Single plugin in a chain: takes over the prevResult. NULL: not used. */
+	/* Called for a single plugin in a chain: takes over the prevResult. NULL: prevResult is not
+	 * used. */
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
-	/* Single plugin: called first, sets the log target. NULL: stderr. */
+	/* Called first for a single plugin: sets the target of the log. NULL: stderr. */
 	void (*start)(const struct cni_call *c);
 
 	/* --- moved devices; all NULL for created links --- */
-	/* Before devices are inspected, once for all attachments of the driver: locks their devices
-	 * against other processes and restores devices of deleted pods. NULL: not needed. */
+	/* Called before devices are inspected, once for all attachments of the driver: locks their
+	 * devices against other processes and restores devices of deleted pods. NULL: not needed.
+	 * */
 	int (*claim)(struct attach *a, struct err *e);
 	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
 	int (*inspect)(struct attach *a, struct rail *rail, struct err *e);
-	/* Once for all attachments of the driver, after the IPAM call: writes the records that must
-	 * be on disk before the devices change, then configures the devices on the node. Pushes its
-	 * reverse onto a->undo. */
+	/* Called once for all attachments of the driver, after the IPAM call: writes the records
+	 * that must be on disk before the devices change, then configures the devices on the node.
+	 * Pushes its reverse onto a->undo. */
 	int (*prepare)(struct attach *a, struct err *e);
 	/* Adds the messages that move the device, to a batch of the node's netlink socket. */
 	void (*put)(const struct attach *a, const struct rail *rail, struct nl_batch *b);
-	/* Once for all attachments of the driver: configures the devices in the pod. */
+	/* Called once for all attachments of the driver: configures the devices in the pod. */
 	int (*settle)(struct attach *a, struct err *e);
 	/* Restores the device from any intermediate state. NULL: the reverse that `prepare` pushed
 	 * restores the device. */
 	int (*undo)(struct attach *a, const struct rail *rail, struct err *e);
 	/*
-	 * DEL. Restores as much as possible, even without namespace, device or valid configuration.
+	 * DEL: restores as much as possible, even without namespace, device or valid configuration.
 	 */
 	int (*del)(struct attach *a, const struct rail *rail, struct err *e);
 	/* Cleanup on the node for GC and for DEL without namespace; a->pod is NULL. Also for
@@ -121,7 +123,8 @@ struct link_driver {
 	/* CHECK and STATUS: sets rail->no_link from the node's files; fails if an ADD cannot
 	 * succeed. */
 	int (*status)(const struct root *root, struct rail *rail, struct err *e);
-	/* CHECK: attributes outside the link itself (of a VF). NULL: none. */
+	/* CHECK: compares attributes that the link itself does not have (those of a VF). NULL:
+	 * there are none. */
 	int (*verify)(struct attach *a, const struct rail *rail, struct err *e);
 };
 
@@ -134,7 +137,7 @@ static inline bool link_driver_moves(const struct link_driver *k)
 }
 
 /* --- shared by the drivers (link_conf.c) --- */
-/* The field tables of ipam and dns; of master, mtu and linkInContainer. */
+/* Field tables: of ipam and dns; of master, mtu and linkInContainer. */
 extern const struct json_table rail_common_table, rail_made_table;
 /* Reads the driver's own fields, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
@@ -143,7 +146,7 @@ int rail_read_own(const struct rail_source *s, const struct json_table *t, void 
 int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 /* Reads ipam, dns, master, mtu and linkInContainer. */
 int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct err *e);
-/* `invalid MTU %d, must be [0, master MTU(%d)]` */
+/* Checks the MTU; error `invalid MTU %d, must be [0, master MTU(%d)]`. */
 int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct err *e);
 /* Converts conf.dns for a result. */
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
@@ -155,7 +158,7 @@ int single_check(struct cni_call *c, struct err *e);
 int single_gc(struct cni_call *c, struct err *e);
 int single_status(struct cni_call *c, struct err *e);
 
-/* The further arguments are the tables of its keys. */
+/* Defines the applet of a plugin. The arguments after the driver are the tables of its keys. */
 #define RAIL_PLUGIN(which, plugin_name, ...)                                                       \
 	{                                                                                          \
 		.name = plugin_name, .about = "CNI " plugin_name " plugin unirail",                \

@@ -173,7 +173,7 @@ static bool moved_device(struct finder *f, struct wanted *w)
 	return true;
 }
 
-/* IPv4 before IPv6, as NCCL prefers. */
+/* Prefers IPv4 to IPv6, as NCCL does. */
 static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 {
 	ret->family = 0;
@@ -195,8 +195,8 @@ static bool is_shared(struct err *e)
 	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA on this rail", e) >= 0;
 }
 
-/* Only a warning, because no netconf key shows whether the pod needs RDMA. After a moved NIC the
- * chain may contain the plugin rdma. */
+/* Logs only a warning, because no netconf key shows whether the pod needs RDMA, and after a moved
+ * NIC the chain may contain the plugin rdma. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *reason)
 {
 	bool moved = link_driver_moves(rail->kind);
@@ -247,7 +247,7 @@ static void take_gid(struct wanted *w, const struct gid *g)
 	w->found = true;
 }
 
-/* Looks up the GIDs that are still missing; returns the number of those not found. */
+/* Looks up the GIDs that are still missing; returns the number of GIDs that were not found. */
 static size_t inspect(struct wanted *list, size_t n)
 {
 	size_t missing = 0;
@@ -439,7 +439,7 @@ void rails_write(const struct attach *a)
 		report_error(dir, &reason);
 		return;
 	}
-	/* An unreadable file is replaced. */
+	/* Replaces an unreadable file. */
 	(void)load(r, dir, &l, NULL);
 	for (size_t i = 0; i < mine.n; i++)
 		rails_put(&l, &mine.v[i]);

@@ -9,9 +9,9 @@
  *
  *	"rdma": {"device": "mlx5_0", "port": 1, "gidIndex": 5, "gid": "::ffff:172.16.1.20"}
  *
- * and is written to files that a pod can mount (see below). On InfiniBand the index is 0.
- * An attachment without an RDMA device has neither; on a node without RDMA the lookup costs one
- * access().
+ * and is written to files that a pod can mount (see below). On InfiniBand the index is 0. An
+ * attachment without an RDMA device has neither the member nor the files; on a node without RDMA
+ * the lookup costs one access().
  */
 
 #include "cni/attach/attach.h"
@@ -70,7 +70,7 @@ void rails_print_json(const struct rails_list *l, struct buf *b);
 void rails_print_env(const struct rails_list *l, struct buf *b);
 /* Returns whether an entry before v[i] has the same device and port. */
 bool rails_is_repeated(const struct rails_list *l, size_t i);
-/* -EINVAL: malformed, or written by a later version. */
+/* Parses rails.json. -EINVAL: malformed, or written by a later version. */
 int rails_parse(struct span text, struct rails_list *ret, struct err *e);
 /* Adds an interface's entry; replaces an existing one. */
 void rails_put(struct rails_list *l, const struct rails_entry *e);

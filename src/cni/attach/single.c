@@ -6,8 +6,8 @@
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/ipam_call.h"
 
-/* CNI_ARGS is validated for drivers with RAIL_READS_ARGS only; otherwise a DEL could fail because
- * of them and leave state behind. */
+/* CNI_ARGS are validated only for drivers with RAIL_READS_ARGS, so that invalid ones do not make
+ * the DEL of another driver fail and leave state behind. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
 	const struct link_driver *k = c->plugin->kind;
@@ -70,8 +70,8 @@ int single_add(struct cni_call *c, struct cni_result *out, struct err *e)
 	return 0;
 }
 
-/* Delete the link before releasing its address: no other pod may get the address while the link
- * uses it. */
+/* Deletes the link before its address is released, so that no other pod gets the address while the
+ * link uses it. */
 int single_del(struct cni_call *c, struct err *e)
 {
 	struct rail rail = rail_of(c);

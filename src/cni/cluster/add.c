@@ -32,26 +32,28 @@
 enum {
 	DOC_MAX = 16 << 20,
 	STATUS_MAX = 256 << 10,
-	MESSAGE_MAX = 1000, /* an event has 1024 */
+	/* maximum length of an event's message; the API server's limit is 1024 */
+	MESSAGE_MAX = 1000,
 	READY_MS = 45 * 1000,
 	POLL_MS = 100,
 };
 
-/* Part of the agent's warning (agent/network/plan.c). */
+/* Text by which a warning of the agent (agent/network/plan.c) is recognized. */
 #define NET_NO_DEVICE " has no device of resource "
 
 struct adding {
-	struct cni_call *call; /* as it came */
+	struct cni_call *call; /* the call as the runtime made it */
 	bool multus;
 	struct pod_conf conf;
 	struct json_doc *answer;
-	struct cni_call own;	  /* with the document that was made */
-	enum cni_version printed; /* the first network's */
+	struct cni_call own; /* the call with the document that this file writes */
+	/* version of the printed result, which is that of the first network */
+	enum cni_version printed;
 };
 
 /* --- the document --- */
 
-/* Keys of the netconf that are copied beside the networks. */
+/* Keys of the netconf that are copied in addition to the networks. */
 static bool is_cached(const char *key)
 {
 	static const char *const keys[] = {"defaults", "coordinator", "timeoutMs", "runtimeConfig",
@@ -95,7 +97,7 @@ static struct pod_nets nets_of(const struct adding *a)
 	};
 }
 
-/* A network of the netconf itself. */
+/* Writes a network that the netconf itself contains. */
 static int put_own(const struct adding *a, struct json_out *o, size_t i, struct err *e)
 {
 	const struct pod_nets p = nets_of(a);
@@ -162,7 +164,7 @@ static int put_networks(const struct adding *a, struct json_out *o, struct err *
 	const struct json *v;
 	int r = 0;
 
-	/* The network that replaces the first one precedes the others. */
+	/* Writes the network that replaces the first one before the others. */
 	if (first && (v = json_walk_next(&w, NULL)))
 		r = put_answered(a, o, v, k++, 0, e);
 	for (size_t i = first; r >= 0 && i < own; i++)
@@ -273,8 +275,8 @@ static void report(const struct adding *a, const struct multi *x)
 		json_free(docs[i]);
 }
 
-/* Also after a failure: GC must find what the rollback could not undo. The cache entry exists
- * already. */
+/* Records the networks also after a failure, so that GC finds what the rollback could not undo. The
+ * cache entry exists already. */
 static void record_networks(const struct adding *a)
 {
 	const char *state_dir = json_string(json_get(answer_of(a), "stateDir"));
@@ -320,8 +322,8 @@ static bool has_version(const struct cni_call *c)
 	return text && *text;
 }
 
-/* Without its device a plugin fails with an error about a missing deviceID: add the agent's
- * reason. */
+/* Adds the agent's reason to the error, because a plugin without its device only reports a missing
+ * deviceID. */
 static void add_reasons(const struct adding *a, struct err *e)
 {
 	struct json_walk w = json_walk_start(json_get(answer_of(a), "warnings"));
@@ -488,7 +490,7 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 	jo_kstr(t->o, "nad", net->nad ? net->nad : name ? name : net->name ? net->name : "");
 	if (if_set(net->ifname))
 		jo_kstr(t->o, "ifname", net->ifname);
-	/* "": without one, not the netconf's. */
+	/* The version "" means that the plugin gets none, not that it gets the netconf's. */
 	jo_kstr(t->o, "cniVersion", version ? version : "");
 	if (pod_net_device(net))
 		jo_kstr(t->o, "deviceID", pod_net_device(net));
@@ -631,7 +633,8 @@ static bool names_device(const struct json *plugin)
 
 /*
  * Returns the device for runtimeConfig: the allocated one, otherwise the one that the pod's
- * annotation requested. A tenant chose the latter, so it never overrides the definition's author.
+ * annotation requested. A tenant chose the requested device, so it never overrides a device in the
+ * definition.
  */
 static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
 {
@@ -640,7 +643,8 @@ static const char *runtime_device(const struct pod_net *net, const struct json *
 	return names_device(plugin) ? NULL : if_set(net->requested);
 }
 
-/* Writes the requests of the pod; false: there are none. With o NULL it writes nothing. */
+/* Writes the requests of the pod and returns whether there are any. If o is NULL, only returns
+ * whether there are any. */
 static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
 		      struct json_out *o)
 {
@@ -671,7 +675,8 @@ static bool put_asked(const struct pod_putting *t, const struct json *plugin, co
 	return if_set(text) || json_kind(v) != JSON_NULL;
 }
 
-/* Only capabilities that the plugin declares, and only if any remain. */
+/* Writes runtimeConfig for the capabilities that the plugin declares; writes nothing if none
+ * remains. */
 static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 {
 	const struct json *caps = json_get(plugin, "capabilities"), *v;
@@ -717,7 +722,7 @@ static bool is_empty(const struct json *v)
 
 static void put_settings(const struct pod_putting *t, const struct json *plugin)
 {
-	/* Elements of an array have no key. */
+	/* An element of an array is written without a key. */
 	const struct json *settings = t->p->coordinator;
 	struct json_walk w = json_walk_start(json_kind(settings) == JSON_OBJECT ? settings : NULL);
 	const struct json *v;
@@ -824,7 +829,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 	return 0;
 }
 
-/* Checks a tenant's definition on the node: which plugins exist to execute. */
+/* Checks a tenant's definition on the node: which plugins that it names may be executed. */
 
 /* Returns whether root owns the path and only root can write it. */
 static bool only_root_writes(const char *path)

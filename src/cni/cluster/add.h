@@ -37,12 +37,13 @@ struct pod_net {
 	const struct json *ports, *bandwidth, *args;
 };
 
-/* Input that all networks of a pod share. */
+/* Inputs that all networks of a pod share. */
 struct pod_nets {
 	const struct cni_call *call;
-	const char *conf_dir;		/* configuration files of networks without `config` */
-	const char *bin_dir;		/* searched before CNI_PATH */
-	const char *agent, *state_dir;	/* for spiderpool; NULL: not added */
+	const char *conf_dir; /* configuration files of networks without `config` */
+	const char *bin_dir;  /* directory that is searched for plugins before CNI_PATH */
+	/* socket and directory that spiderpool gets; NULL: not added */
+	const char *agent, *state_dir;
 	const struct json *coordinator; /* coordinator settings; NULL: none */
 	const struct json *runtime;	/* runtimeConfig of the call; NULL: none */
 };
@@ -50,7 +51,7 @@ struct pod_nets {
 /* Reads element `v` of the agent's reply; `place` is its path in errors. */
 int pod_net_read(struct json_doc *d, const struct json *v, const char *place, struct pod_net *ret,
 		 struct err *e);
-/* "network 'team/rail0'", for messages. */
+/* Writes "network 'team/rail0'", for messages. */
 const char *pod_net_label(const struct pod_net *net);
 
 /*

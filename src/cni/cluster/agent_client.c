@@ -13,12 +13,14 @@
 
 #define UNIRAIL_API "/v1/unirail/"
 
-/* As long as it may look for a pod that its watch has not shown, and ask the kubelet. */
+/* Time limit of a request: the time that the agent may need to read a pod that its watch has not
+ * delivered, and to query the kubelet. */
 enum {
 	REQUEST_MS = 30 * 1000,
 	RELEASE_MS = 10 * 1000,
 	REPORT_MS = 1000,
-	/* An update of the agent's DaemonSet ends the old agent before it starts the new one. */
+	/* Wait for an agent that restarts, since an update of its DaemonSet ends the old agent
+	 * before it starts the new one. */
 	RESTART_MS = 30 * 1000,
 	BODY_MAX = 4 << 20,
 	PATH_BYTES = 160
@@ -55,7 +57,7 @@ static int unavailable(const struct pod_conf *conf, int r, struct err *e)
 	return r;
 }
 
-/* The status, with the agent's answer. */
+/* Returns the HTTP status and sets the agent's answer. */
 static int request(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
 		   int restart_ms, const char *method, const char *path, const struct buf *body,
 		   struct agent_reply *ret, struct err *e)
@@ -179,7 +181,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 
 /* --- the others --- */
 
-/* No fsync: after a power loss no container is left to report. */
+/* Not synced, because after a power loss no container is left to report. */
 static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)
 {
 	auto_free char *path = NULL;

@@ -98,8 +98,8 @@ static int check_paths(const struct pod_conf *c, struct err *e)
 }
 
 /*
- * The node's path, of one in the container of Multus' daemon, whose manifests mount the node's at
- * these.
+ * Converts a path in the container of Multus' daemon to the path on the node, by the mounts in the
+ * manifests of Multus.
  */
 static void leave_container(const char **path, const char *chroot)
 {
@@ -129,8 +129,9 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 {
 	struct pod_conf *c = &raw->conf;
 	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
+	/* multus-shim needs an agent: Multus' daemon has credentials of its own */
 	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network) &&
-		     !shim; /* the daemon has credentials of its own */
+		     !shim;
 
 	c->agent = if_set(c->agent);
 	if (multus && !c->agent && !alone)
@@ -150,7 +151,7 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 		c->networks = NULL;
 	else
 		c->delegates = NULL;
-	/* As in Multus: clusterNetwork replaces the delegates. */
+	/* As in Multus, clusterNetwork replaces the delegates. */
 	if (c->cluster_network || c->cluster_path)
 		c->delegates = c->networks = NULL;
 }

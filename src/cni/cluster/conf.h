@@ -41,7 +41,7 @@
 struct pod_conf {
 	const char *agent;	     /* NULL: works without agent */
 	const char *cluster_network; /* name of a definition; NULL: none */
-	const char *cluster_path;    /* a path instead of a name */
+	const char *cluster_path;    /* path of the cluster's network, instead of a name */
 	struct json_strs default_networks, system_namespaces;
 	bool has_system, isolation;
 	const char *global_namespaces, *multus_namespace;
@@ -54,7 +54,7 @@ extern const struct json_table pod_conf_table; /* its netconf */
 bool pod_conf_names_pod(const struct json *conf);
 /* Parses the netconf. Error class ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
-/* For DEL: logs what cannot be parsed and uses its default. */
+/* Reads the netconf for DEL: logs each value that cannot be parsed and uses its default. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
 /* Returns the number of networks in the netconf itself. */
 size_t pod_conf_own(const struct pod_conf *c);

@@ -50,8 +50,8 @@ int multus_cache_del(struct multus_cache_entry *entry, struct err *e)
 }
 
 /*
- * No cache entry: nothing was attached, or it is deleted already. If the entry was removed by hand,
- * addresses may still be allocated; release them here, since nothing else would.
+ * Without a cache entry nothing was attached, or everything is already deleted. If the entry was
+ * removed by hand, addresses may still be allocated, so this releases them.
  */
 static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 {
@@ -90,7 +90,7 @@ static bool is_half(const char *name, const char *middle)
 	return *name == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0 && strstr(name, middle);
 }
 
-/* Removes temporary files of a killed ADD. No other process writes those of this container now. */
+/* Removes temporary files of a killed ADD. No other process writes files of this container now. */
 static void sweep(const struct cni_call *c, const char *dir, const char *middle)
 {
 	char **names = NULL;
@@ -147,7 +147,7 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 		return r;
 	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
 	if (kind == MULTUS_CACHE_OTHER)
-		return 0; /* Multus would not search either */
+		return 0; /* as in Multus, which does not search either */
 	if (kind == MULTUS_CACHE_NONE)
 		return err_kind(
 			e, ERR_OTHER, -ENOENT,
@@ -235,7 +235,7 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 
 /* --- prevResult --- */
 
-/* NULL: no result is recorded, or it is unreadable. */
+/* Reads a recorded result; NULL: there is none, or it is unreadable. */
 static struct cni_result *result_of(const struct network *net)
 {
 	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;
@@ -257,7 +257,7 @@ static struct cni_result *result_of(const struct network *net)
 	return ret;
 }
 
-/* Without recorded results the runtime's prevResult is used, as far as it covers the networks. */
+/* Without recorded results the runtime's prevResult is used, for the networks that it contains. */
 static void take_results(const struct multus *m, struct multus_cache_entry *n)
 {
 	n->results = xcalloc(m->n_nets, sizeof(*n->results));

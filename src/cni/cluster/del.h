@@ -16,22 +16,23 @@ enum multus_cache_kind {
 };
 
 struct multus_cache_entry {
-	struct cni_call call; /* with the document and the runtime's prevResult */
+	/* the call with the document of the entry and the runtime's prevResult */
+	struct cni_call call;
 	struct cni_result *
 		*results; /* result of each network, in the document's order; NULL: unknown */
 	size_t n_results;
-	bool has_results; /* of at least one network */
+	bool has_results; /* a result of at least one network is recorded */
 };
 
-/* Reads the entry for call `c`, whose prevResult is used where no result is recorded. */
+/* Reads the entry for call `c`, whose prevResult is used for networks without a recorded result. */
 enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
 					 const char *bin_dir, struct multus_cache_entry *ret);
 /* Sets the recorded results as prevResult of x's networks, which were read from n->call. */
 struct multi;
 /* DEL of all recorded networks. */
 int multus_cache_del(struct multus_cache_entry *n, struct err *e);
-/* Writes a recorded network as a network of unirail-cni's configuration; unless `attached`,
- * without the keys of this one attachment. */
+/* Writes a recorded network as a network of unirail-cni's configuration. Keys that concern only
+ * this attachment are written only if `attached` is set. */
 struct network;
 struct json_out;
 int multus_cache_put_network(struct json_out *o, const struct network *net, bool attached,

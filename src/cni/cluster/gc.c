@@ -20,19 +20,19 @@ enum { DOC_MAX = 16 << 20 };
 
 /* A network whose GC is called. */
 struct known {
-	char *key;  /* its definition and name */
-	char *text; /* as one of unirail-cni's configuration */
+	char *key;  /* key of the network: its definition and name */
+	char *text; /* the network as in unirail-cni's configuration */
 };
 
 struct collecting {
 	const struct cni_call *call;
 	struct pod_conf conf;
-	struct known **nets; /* of records and of the netconf, in their order */
+	struct known **nets; /* networks of the records and of the netconf, in this order */
 	size_t n_nets;
-	void *by_key; /* the same, a tree (tsearch) */
+	void *by_key; /* the same networks as a tree (tsearch), by key */
 	struct network_record *records;
 	size_t n_records;
-	char **noted; /* names in the records, sorted */
+	char **noted; /* file names of the records, sorted */
 	size_t n_noted;
 	/* The attachments that the runtime lists as valid, sorted by container. */
 	const struct cni_attachment **lives;
@@ -100,7 +100,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct known *)a)->key, ((const struct known *)b)->key);
 }
 
-/* NULL: none. `key` is taken over. */
+/* Returns the network with a key, NULL: none; frees `key`. */
 static struct known *find_known(const struct collecting *g, char *key)
 {
 	auto_free char *keep_key = key;
@@ -115,7 +115,7 @@ static char *key_of(const char *nad, const char *name)
 	return xasprintf("%s %s", nad ? nad : "", name ? name : "");
 }
 
-/* `text` is taken over. */
+/* Adds a network; takes ownership of `text`. */
 static void add_known(struct collecting *g, const char *nad, const char *name, char *text)
 {
 	struct known *one;
@@ -179,7 +179,8 @@ static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 
 /* --- containers --- */
 
-/* The first that the runtime named stays first. */
+/* Sorts the attachments of a container but leaves its first one, which the runtime names first, in
+ * front. */
 static int by_container(const void *a, const void *b)
 {
 	const struct cni_attachment *x = *(const struct cni_attachment *const *)a;
@@ -243,7 +244,7 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 	return *g->call->ifname ? g->call->ifname : "eth0";
 }
 
-/* Entries of another netconf, and Multus' own, are not deleted: their containers count as valid. */
+/* Does not delete entries of another netconf or of Multus: their containers count as valid. */
 static void inspect_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
@@ -263,7 +264,7 @@ static void inspect_at(struct collecting *g, const char *id)
 				return;
 		}
 	}
-	/* An unreadable entry of a deleted container. */
+	/* Handles an unreadable entry of a deleted container. */
 	if (m.found && !m.n_delegates && !is_living(g, id))
 		return;
 	protect_all(g, &m);
@@ -290,7 +291,7 @@ static bool has_entry(const struct collecting *g, const char *id)
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
 }
 
-/* Each container once, even if the runtime lists several of its interfaces. */
+/* Lists each container once, even if the runtime lists several of its interfaces. */
 static void inspect_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
@@ -408,8 +409,8 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 
 	buf_init(&b, DOC_MAX);
 	r = put_recorded(g, rec, &b, &reason);
-	/* The GC calls for the entries included this network, unless its definition was changed
-	 * since. */
+	/* The GC calls for the cache entries included this network, unless its definition was
+	 * changed after the entries were written. */
 	if (noted) {
 		if (r >= 0 && strcmp(noted->text, b.p) != 0)
 			collect(g, b.p, rec->net.trusted);
@@ -422,8 +423,8 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	return false;
 }
 
-/* Returns whether no entry was added since they were read: a new pod may use the network of a
- * record. */
+/* Returns whether no cache entry was added after the entries were read: the pod of a new entry may
+ * use the network of a record. */
 static bool is_unchanged(void *arg)
 {
 	const struct collecting *g = arg;
@@ -450,8 +451,8 @@ static void gc_records(struct collecting *g)
 }
 
 /*
- * A live container without an entry may have an address of any network: then no network is
- * collected, since its addresses could be released.
+ * If a live container has no entry, no network is collected, since the container may have addresses
+ * of any network.
  */
 static void gc_networks(struct collecting *g)
 {

@@ -7,7 +7,7 @@
 #include "cni/cluster/add.h"
 #include "cni/cluster/conf.h"
 
-/* One network while it is written (add.c). */
+/* State of one network while add.c writes it. */
 
 struct pod_putting {
 	const struct pod_nets *p;
@@ -36,8 +36,8 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 int pod_del(struct cni_call *c, bool multus, struct err *e);
 int pod_check(struct cni_call *c, bool multus, struct err *e);
 int pod_gc(struct cni_call *c, bool multus, struct err *e);
-/* The netconf's own networks as a call of unirail-cni with a document of its own, freed with
- * json_free(ret->doc). */
+/* Makes a call of unirail-cni with the networks that the netconf itself contains. The caller frees
+ * its document with json_free(ret->doc). */
 int pod_own_networks(struct cni_call *c, bool multus, const struct pod_conf *conf,
 		     struct cni_call *ret, struct err *e);
 int pod_status(struct cni_call *c, bool multus, struct err *e);

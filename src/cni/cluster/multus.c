@@ -52,7 +52,7 @@ const struct cni_plugin cni_multus = {
 
 enum { DAEMON_CONF_MAX = 1 << 20 };
 
-/* Also returns 0 if the file does not exist. */
+/* Reads the daemon's file. Returns 0 if the file does not exist. */
 static int read_daemon(struct cni_call *c, struct json_doc **doc, struct err *e)
 {
 	auto_buf struct buf text;
@@ -74,7 +74,7 @@ static int read_daemon(struct cni_call *c, struct json_doc **doc, struct err *e)
 	return 0;
 }
 
-/* For verbs that must not fail because of an invalid file. */
+/* Reads the daemon's file for verbs that must not fail because of an invalid file. */
 static void read_if_readable(struct cni_call *c, struct json_doc **doc)
 {
 	struct err reason = ERR_INIT;

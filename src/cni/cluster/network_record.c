@@ -46,7 +46,7 @@ static int check_dir(int fd, const char *path, struct err *e)
 		       path);
 }
 
-/* -ENOENT: the directory does not exist. */
+/* Opens the directory of the records; -ENOENT: it does not exist. */
 static int open_dir(const struct root *r, const char *path, struct err *e)
 {
 	auto_fd int fd = file_open(r, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, e);
@@ -71,7 +71,7 @@ static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
 			 isalnum((unsigned char)s[i]) || s[i] == '-' || s[i] == '.' ? s[i] : '-');
 }
 
-/* "team_rail0-" and its digest. A namespace has no '_'. */
+/* Writes the name of a record's file: "team_rail0-" and the digest. A namespace contains no '_'. */
 static char *name_of(const struct pod_net *net, struct span content)
 {
 	const char *nad = net->nad ? net->nad : "", *slash = strchr(nad, '/');
@@ -131,7 +131,8 @@ static void put_record(const struct cni_call *c, const char *state_dir, const st
 	jo_end_obj(&o);
 }
 
-/* One that a full disk or a power loss cut off is written again. */
+/* Returns whether the record exists with this content. A record that a full disk or a power loss
+ * truncated is written again. */
 static bool exists(int dir, const char *name, size_t size)
 {
 	struct stat st;
@@ -163,11 +164,12 @@ static int check_room(const struct root *r, const char *dir_path, const char *na
 				 NETWORK_RECORDS_MAX);
 }
 
-/* No fsync: the digest shows whether the content is whole. */
+/* Not synced, because the digest shows whether the content is complete. */
 static int write_file(int dir, const char *dir_path, const char *name, struct span content,
 		      struct err *e)
 {
-	static const char temp[] = ".new.tmp"; /* the folder is locked */
+	/* one name suffices, because the directory is locked */
+	static const char temp[] = ".new.tmp";
 	auto_fd int fd = -1;
 	int r;
 
@@ -208,7 +210,7 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 	int r;
 
 	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
-	/* A file that the netconf names: GC finds it there. */
+	/* Not recorded, because the netconf names the file, so GC reads it from the netconf. */
 	if (net->path && *net->path)
 		return;
 	put_record(c, state_dir, net, &b);
@@ -260,7 +262,7 @@ static int read_content(int dir, const char *name, struct buf *into, struct err 
 	return fd_read_all(fd, NETWORK_RECORD_BYTES_MAX, into, e);
 }
 
-/* 1: it is one of another netconf. */
+/* Reads a record. Returns 1 if it is a record of another netconf. */
 static int parse(const struct cni_call *c, struct span content, struct network_record *ret,
 		 struct err *e)
 {

@@ -90,7 +90,7 @@ static void put_part(struct json_out *o, const struct json *device, const char *
 	jo_end_obj(o);
 }
 
-/* Known keys in the type's order; other keys of the file are not reported. */
+/* Writes the known keys, in the order of the Go type; other keys of the file are not reported. */
 static void put_device(struct json_out *o, const struct json *device)
 {
 	static const char *const pci[] = {"pci-address",    "vhost-net",	  "rdma-device",
@@ -159,7 +159,7 @@ static void put_entry(const struct entry *t, struct buf *b)
 	jo_end_obj(&o);
 }
 
-/* The interface of the first address that has a gateway; -1: none. */
+/* Returns the interface of the first address that has a gateway; -1: none has one. */
 static int gateway_iface(const struct cni_result *r)
 {
 	for (size_t i = 0; i < r->n_ips; i++)

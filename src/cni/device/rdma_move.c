@@ -159,7 +159,7 @@ static void pause_ms(int ms)
 static int rdma_users(struct nl_wire *w, const struct root *r, uint32_t index,
 		      struct rdma_user **ret, size_t *n, struct err *e);
 
-/* Still EBUSY at the limit: name the users. */
+/* If the result is still EBUSY at the time limit, the error names the users. */
 static int held(struct nl_wire *w, const struct root *r, uint32_t index, const char *name,
 		int limit_ms, struct err *e)
 {
@@ -280,7 +280,8 @@ bool rdma_restore_is(const struct rdma_state *s)
 	return rdma_move_is_in(-1, s->in_pod, NULL) > 0;
 }
 
-/* The kernel tears down a namespace asynchronously. true: the device is on the node. */
+/* Waits for the device, because the kernel deletes a namespace asynchronously; returns whether the
+ * device is on the node. */
 static bool wait_restored(const struct rdma_state *s)
 {
 	const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
@@ -353,7 +354,7 @@ static uint32_t *count_of(const struct rdma_user *h, size_t i)
 	return (uint32_t *)((char *)h + counted[i].offset);
 }
 
-/* ib_core has a QP 1 on each port, which does not prevent a move. */
+/* Skips the QP 1 that ib_core has on each port, which does not prevent a move. */
 static bool is_core(const struct rdma_res *res)
 {
 	return strcmp(res->owner, "ib_core") == 0;

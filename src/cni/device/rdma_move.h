@@ -21,14 +21,14 @@ enum { RDMA_MOVE_LIMIT_MS = 2000 };
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
- * The only RDMA device of a PCI function or auxiliary device. -ENODEV: none, -EEXIST: several, both
- * of class ERR_UNAVAILABLE. -EBUSY, class ERR_AGAIN: in another namespace; the pod that has it, or
- * had it, is being deleted.
+ * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: it has none, -EEXIST:
+ * it has several, both of class ERR_UNAVAILABLE. -EBUSY, class ERR_AGAIN: the device is in another
+ * namespace, because a pod that has or had it is being deleted.
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);
-/* The name of the function's RDMA device in any namespace; false: it has none, or module ib_uverbs
- * is not loaded. */
+/* Finds the name of the function's RDMA device in any namespace; returns false if it has none, or
+ * if module ib_uverbs is not loaded. */
 bool rdma_move_name(const struct root *r, const char *device, char name[static RDMA_NAME_MAX]);
 
 /* Checks that the host's RDMA mode is the one that `setting` ("conf.rdmaIsolation", "the rdma
@@ -45,25 +45,27 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
  */
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);
-/* Moves a device from the namespace pod_fd to the caller's and names it host_name. -ENODEV: it is
- * not there. If the name is taken meanwhile, this is logged and the device keeps the pod's name. */
+/* Moves a device from the namespace pod_fd to the caller's and names it host_name. -ENODEV: the
+ * device is not in the pod. If another device has taken the name, logs this, and the device keeps
+ * the pod's name. */
 int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const char *host_name,
 		      struct err *e);
 /* Renames a device of the caller's namespace to the name it had before a pod changed it. */
 int rdma_move_rename(const char *name, const char *host_name, struct err *e);
-/* 1: the namespace has a device of this name, 0: it has not. Without RDMA support: 0. */
+/* Returns 1 if the namespace has a device of this name, otherwise 0, also on a kernel without RDMA.
+ * */
 int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 
 /* --- users of a device --- */
 
 struct rdma_user {
 	uint32_t pid;	/* 0: the kernel, or a process of another PID namespace */
-	char owner[32]; /* the kernel module; "" a process */
-	char comm[32];	/* of the process; "" it has exited */
+	char owner[32]; /* the kernel module that uses the device; "": a process uses it */
+	char comm[32];	/* name of the process; "": it has exited */
 	uint32_t qps, cqs, mrs, contexts;
 };
 
-/* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" without users. Pure. */
+/* "ib_write_bw (pid 4711: 1 QP, 2 CQs), module rpcrdma (1 QP)"; "" if there are no users. Pure. */
 void rdma_users_describe(const struct rdma_user *list, size_t n, struct buf *b);
 
 #endif

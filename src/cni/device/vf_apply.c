@@ -37,7 +37,7 @@ static bool is_zero(const struct mac *mac)
 struct work {
 	struct vf_job job;
 	unsigned int attrs[VF_ATTRS_MAX];
-	size_t first, n; /* messages of the job in the batch */
+	size_t first, n; /* position and number of the job's messages in the batch */
 };
 
 static void put_all(struct work *list, size_t n, struct nl_batch *b)
@@ -62,7 +62,7 @@ static bool take_instead(struct work *w, unsigned int attr)
 	return true;
 }
 
-/* first: e already describes the error of this message. */
+/* `first`: e already describes the error of this message. */
 static int fatal(const struct work *w, unsigned int attr, int code, bool first, struct err *e)
 {
 	if (!first || !e)
@@ -79,7 +79,7 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 	return code;
 }
 
-/* Returns 0: all messages succeeded; 1: some must be retried. */
+/* Returns 0 if all messages succeeded, 1 if some must be retried. */
 static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *bad, struct err *e)
 {
 	bool first = true, again = false;
@@ -203,8 +203,8 @@ static int set_mac(struct nl_wire *w, const struct link *l, const struct mac *ma
 	return nl_batch_commit(w, b, e);
 }
 
-/* A VF whose MAC was just set on its PF learns it when it is reset, which going up and down does
- * (igbvf). A failure to set the link up is ignored. */
+/* Sets the VF's link up and down, which resets the VF: some drivers (igbvf) read the MAC that was
+ * set on the PF only then. Ignores a failure to set the link up. */
 static void reset(struct nl_wire *w, const struct link *l)
 {
 	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
@@ -263,7 +263,7 @@ const char *vf_attr_name(unsigned int attr)
 	return names[i];
 }
 
-/* A driver that reports no VLAN: treated as VLAN 0, which has one protocol. */
+/* A VF whose driver reports no VLAN counts as one with VLAN 0, which has only one protocol. */
 static struct vf_vlan vlan_of(const struct vf_info *v)
 {
 	struct vf_vlan vlan = v->vlans[0];
@@ -320,8 +320,8 @@ struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info 
 		back.set &= ~(unsigned int)VF_ATTR_TRUST | asked;
 	}
 	back.set = vf_plan_missing(&back, now);
-	/* An attribute that was reported before the ADD and is not reported now: only a changed one
-	 * must be restored. */
+	/* An attribute that was reported before the ADD and is not reported now is restored only if
+	 * the ADD changed it. */
 	if (now->spoofchk < 0)
 		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | asked;
 	if (now->trust < 0)

@@ -13,7 +13,7 @@
 struct vf_job {
 	struct vf_ref ref;
 	struct vf_attrs want;
-	/* set if the driver refuses to clear the administrative MAC; len 0: nothing */
+	/* MAC to set if the driver refuses to clear the administrative MAC; len 0: none */
 	struct mac instead;
 };
 

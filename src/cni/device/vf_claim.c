@@ -179,7 +179,7 @@ bool vf_record_of(const struct root *root, const struct vf_store *store, const c
 
 struct others {
 	const char *bdf;
-	const char *file; /* file of the attachment itself, to skip */
+	const char *file; /* file of this attachment, which is skipped */
 	bool found;
 };
 
@@ -257,8 +257,8 @@ static bool is_representor(const struct root *r, const char *name)
 	       (strstr(port, "vf") || strstr(port, "sf"));
 }
 
-/* The original takes the first. An unreadable directory is an error: if it counted as empty, a VF
- * would retain the attributes of a pod. */
+/* Takes the first netdev, like the original. An unreadable directory is an error: if it counted as
+ * empty, a VF would retain the attributes of a pod. */
 static int find_pf(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;
@@ -332,7 +332,7 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	if (code < 0)
 		return code;
 	p.dpdk = !*p.netdev && pci_driver_is_dpdk(p.pci.driver);
-	/* -ENODEV: /sys belongs to another namespace than the netlink socket. */
+	/* Ignores -ENODEV: /sys belongs to another network namespace than the netlink socket. */
 	if (w && *p.pf.name)
 		code = link_get(w, p.pf.name, &p.pf, e);
 	if (code < 0 && code != -ENODEV)

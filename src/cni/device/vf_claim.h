@@ -19,8 +19,8 @@
 
 enum { VF_LOCK_MS = 60000 };
 
-/* Locks all VFs; fds[i] belongs to bdfs[i], on failure none is held. -EEXIST (ERR_CONF): the
- * same address twice, nothing is locked. -EWOULDBLOCK (ERR_AGAIN): timeout, "time out while
+/* Locks all VFs; fds[i] belongs to bdfs[i], on failure none is held. -EEXIST (ERR_CONF): the list
+ * has an address twice; nothing is locked. -EWOULDBLOCK (ERR_AGAIN): timeout, "time out while
  * waiting to acquire exclusive lock on [...]". */
 int vf_lock(const struct root *root, const char *const *bdfs, size_t n, int *fds, struct err *e);
 
@@ -28,12 +28,12 @@ int vf_lock(const struct root *root, const char *const *bdfs, size_t n, int *fds
 int vf_owner_read(const struct root *root, const char *bdf, char **netns, struct err *e);
 int vf_owner_write(const struct root *root, const char *bdf, const char *netns, struct err *e);
 int vf_owner_remove(const struct root *root, const char *bdf,
-		    struct err *e); /* absent is success */
-/* Returns whether a namespace can still be opened; if this is unknown, true. */
+		    struct err *e); /* removes the allocation file; a missing file is success */
+/* Returns whether a namespace can still be opened; true if this cannot be determined. */
 bool vf_owner_lives(const char *netns);
 
-/* Finds the record of a VF in `store`, or in any store (NULL): preferably the one for `netns`,
- * else any of this VF. false: none. */
+/* Finds the record of a VF in `store`, or in any store (NULL): preferably the one for `netns`, else
+ * any record of this VF. Returns false if there is none. */
 bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
 		  const char *netns, struct vf_record *ret);
 /* Returns whether another attachment owns the VF, of this pod or another one. */
@@ -42,7 +42,8 @@ bool vf_record_is_others(const struct root *root, const char *bdf, const char *c
 /* Returns the namespace of the live pod that owns the VF, by allocation file or record; the caller
  * frees it. NULL: no owner known. */
 char *vf_owner(const struct root *root, const char *bdf);
-/* "pci address %s is already allocated: pod 'team/p' ... has it"; -EBUSY, kind ERR_AGAIN. */
+/* Sets the error "pci address %s is already allocated: pod 'team/p' ... has it", kind ERR_AGAIN;
+ * returns -EBUSY. */
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e);
 
 #endif

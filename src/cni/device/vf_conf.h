@@ -7,13 +7,14 @@
 #include "cni/device/vf_record.h"
 #include "wire/json/json.h"
 
-const char *vf_conf_given(const char *s); /* NULL if absent or empty */
-/* "auto" 0, "enable" 1, "disable" 2, the kernel's values; error class ERR_CONF. */
+const char *vf_conf_given(const char *s); /* returns s, or NULL if it is absent or empty */
+/* Parses a link state to the kernel's value: "auto" 0, "enable" 1, "disable" 2; error class
+ * ERR_CONF. */
 int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e);
 
-/* Writes nothing if s is absent. */
+/* Writes a member with the string s, or nothing if s is absent. */
 void vf_record_put_text(struct json_out *o, const char *key, const char *s);
-/* {inner: s}, or {}. */
+/* Writes the object {inner: s}, or {} if s is absent. */
 void vf_record_put_inner(struct json_out *o, const char *key, const char *inner, const char *s);
 /* Sets the record's device, name and PF; key: the file's key of the name. -EINVAL: invalid
  * record. */

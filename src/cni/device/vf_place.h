@@ -14,19 +14,19 @@ struct vf_place {
 	struct pci_dev pci; /* the VF; physfn is the PF's address */
 	uint32_t number;
 	bool dpdk;		    /* bound to a userspace driver: no netdev */
-	char netdev[LINK_NAME_MAX]; /* in the node's namespace; "": none there */
+	char netdev[LINK_NAME_MAX]; /* netdev in the node's namespace; "": none */
 	struct link pf;		    /* the PF's netdev; index 0: none, the PF is bound to vfio */
 };
 
 /*
  * Reads the VF of this PCI address. -ENODEV (class ERR_UNAVAILABLE): no such function, or no longer
- * a VF of its PF; -EINVAL (ERR_CONF): not a PCI address, or not a VF. A PF without a netdev is no
- * error: p->pf.index is 0. w: the node's socket; NULL: only the PF's name is set.
+ * a VF of its PF; -EINVAL (ERR_CONF): not a PCI address, or not a VF. A PF without a netdev is not
+ * an error; p->pf.index is then 0. w: the node's socket; NULL: only the PF's name is set.
  */
 int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, struct vf_place *ret,
 		  struct err *e);
-/* Returns whether this error of vf_place_read() means that the VF does not exist (any more), as
- * opposed to an error of the lookup. */
+/* Returns whether this error of vf_place_read() means that the VF does not exist, as opposed to an
+ * error of the lookup. */
 bool vf_place_is_removed(int code);
 /* Sets "PF network device not found ..." with the probable reason and returns -ENODEV, for
  * callers that need the PF. */

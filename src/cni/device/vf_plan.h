@@ -9,15 +9,15 @@
 
 #include "cni/device/vf_record.h"
 
-/* In the order in which they are set, as in the original. */
+/* Attributes, in the order in which they are set, which is that of the original. */
 enum vf_attr {
-	VF_ATTR_VLAN = 1 << 0, /* id, QoS and protocol */
+	VF_ATTR_VLAN = 1 << 0, /* VLAN id, QoS and protocol */
 	VF_ATTR_MAC = 1 << 1,  /* administrative MAC */
 	VF_ATTR_RATE = 1 << 2, /* both limits */
 	VF_ATTR_SPOOFCHK = 1 << 3,
 	VF_ATTR_TRUST = 1 << 4,
 	VF_ATTR_LINK_STATE = 1 << 5,
-	VF_ATTR_GUID = 1 << 6, /* node and port */
+	VF_ATTR_GUID = 1 << 6, /* node GUID and port GUID */
 	VF_ATTR_ALL = (1 << 7) - 1,
 };
 
@@ -29,13 +29,13 @@ struct vf_attrs {
 /* Returns the netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
 const char *vf_attr_name(unsigned int attr);
 
-/* Attributes of `want` that differ from `now`. A switch that the driver does not report always
- * differs. */
+/* Computes the attributes of `want` that differ from `now`. A switch that the driver does not
+ * report always differs. */
 unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *now);
 /*
- * What restores a VF: all attributes that differ from `was`. A switch that the driver did not
- * report then is not changed unless it is in `asked` (VF_ATTR_*: set for the pod); it is set to the
- * kernel's default. A MAC of length 0 in `was` is unknown and not changed.
+ * Computes what restores a VF: all attributes that differ from `was`. A switch that the driver did
+ * not report then is not changed unless it is in `asked` (VF_ATTR_*: set for the pod); it is set to
+ * the kernel's default. A MAC of length 0 in `was` is unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int asked);

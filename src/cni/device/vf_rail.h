@@ -12,8 +12,9 @@ struct vf_rail {
 	/* ib-sriov: lock of all VFs of the node; -1: not held, or held by another attachment */
 	int node_lock;
 	struct vf_place place;
-	struct vf_info now;	 /* as the PF reports; now.mac.len 0: no PF netdev */
-	struct vf_record record; /* state before the ADD; record.file NULL: not on disk */
+	struct vf_info now; /* as the PF reports; now.mac.len 0: no PF netdev */
+	/* state before the ADD; record.file NULL: the record is not on disk */
+	struct vf_record record;
 };
 
 struct attach;
@@ -27,7 +28,8 @@ void vf_rail_free(struct vf_rail *v); /* releases the lock */
 int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e);
 /* Fills rail->vf->record from the discovered state: the VF's new owner, the VF and its netdev.
- * asked: VF_ATTR_* set for the pod. The alternative names are already in it. */
+ * asked: VF_ATTR_* set for the pod. The caller has already stored the alternative names in the
+ * record. */
 void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned int asked);
 
 #endif

@@ -107,7 +107,8 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	put_guids(o, &r->was);
 	put_str(o, "pod", r->pod);
 	put_str(o, "rdma", r->rdma);
-	/* A Go boolean cannot express that the driver does not report the attribute. */
+	/* Written in addition, because a Go boolean cannot express that the driver does not report
+	 * the attribute. */
 	jo_kint(o, "spoofchk", r->was.spoofchk);
 	jo_kint(o, "trust", r->was.trust);
 	jo_kbool(o, "up", r->up);
@@ -121,7 +122,7 @@ static char *dup(const char *s)
 
 static int take_guid(const char *text, const char *key, uint64_t *ret, struct err *e)
 {
-	/* A GUID of all zeros was never set. */
+	/* A GUID of all zeros means that no GUID was set. */
 	if (strcmp(text, "00:00:00:00:00:00:00:00") == 0)
 		*ret = 0;
 	else if (vf_guid_parse(span_of(text), ret) < 0)
@@ -209,7 +210,7 @@ static int load(const struct root *root, const struct vf_store *s, const char *f
 	if (code < 0) {
 		vf_record_done(&r);
 		err_default_kind(e, ERR_DECODE);
-		/* Only an absent file is ENOENT. */
+		/* Returns -ENOENT only if the file is missing. */
 		return err_wrap(e, code == -ENOENT ? -EINVAL : code, "read '%s'", path);
 	}
 	free(r.file);
@@ -226,7 +227,7 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 
 	if (code < 0)
 		return code;
-	/* A record of the original plugin does not contain it. */
+	/* A record of the original plugin does not contain this member. */
 	if (!ret->container)
 		ret->container = xstrdup(container);
 	if (!ret->ifname)
@@ -295,7 +296,7 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 		auto_vf_record struct vf_record r = {0};
 		struct err reason = ERR_INIT;
 
-		/* pci/, and temporary files of killed processes */
+		/* skips the directory pci/, and temporary files of killed processes */
 		if (names[i][0] == '.' || strcmp(names[i], "pci") == 0)
 			continue;
 		if (load(root, s, names[i], &r, &reason) >= 0)

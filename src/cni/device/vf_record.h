@@ -29,11 +29,11 @@ struct vf_record {
 	struct mac pod_mac;	  /* the requested MAC; len 0: none */
 	unsigned int asked;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */
 
-	/* state before the ADD */
+	/* state of the VF before the ADD */
 	struct vf_info was;	  /* was.vf is the VF number; MAC length 0: unknown */
-	char name[LINK_NAME_MAX]; /* the netdev's; "": none (DPDK) */
+	char name[LINK_NAME_MAX]; /* name of the netdev; "": none (DPDK) */
 	struct mac mac;		  /* effective MAC */
-	uint32_t link_mtu;	  /* 0: not known */
+	uint32_t link_mtu;	  /* MTU of the netdev; 0: not known */
 
 	/* only in records written by unirail */
 	bool by_unirail;
@@ -46,7 +46,7 @@ struct vf_record {
 	char **altnames;
 	size_t n_altnames;
 	bool up, dpdk;
-	char rdma[PCI_NAME_MAX]; /* the VF's RDMA device; "" none, or none was moved */
+	char rdma[PCI_NAME_MAX]; /* the VF's RDMA device; "": it has none, or it was not moved */
 };
 
 void vf_record_done(struct vf_record *r);
@@ -54,7 +54,8 @@ void vf_record_done(struct vf_record *r);
 
 /* --- the part under "unirail" --- */
 void vf_record_put(struct json_out *o, const struct vf_record *r);
-/* v absent: a record of the original plugin, unchanged. GUIDs are stored in r->was. */
+/* Reads the member "unirail"; without it, in a record of the original plugin, r is unchanged. GUIDs
+ * are stored in r->was. */
 int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r, struct err *e);
 
 /* --- files --- */
@@ -64,7 +65,8 @@ struct vf_store {
 	int (*parse)(struct span text, struct vf_record *ret, struct err *e);
 };
 
-/* -ENOENT: no record. Any other failure: the record exists but is unreadable. */
+/* Reads a record. -ENOENT: there is none; any other failure: the record exists but is unreadable.
+ * */
 int vf_record_load(const struct root *root, const struct vf_store *s, const char *container,
 		   const char *ifname, struct vf_record *ret, struct err *e);
 /* Writes `text`, in the format that the store's parse() reads; file mode 0600, directory 0700,
@@ -74,7 +76,7 @@ int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_
 		   struct span text, struct err *e);
 /* GC: removes temporary files of killed processes. */
 void vf_record_sweep(const struct root *root, const struct vf_store *s);
-/* An absent file is success. */
+/* Removes the record; a missing file is success. */
 int vf_record_remove(const struct root *root, const struct vf_store *s, const char *file,
 		     struct err *e);
 /* Calls fn for each readable record. A negative return ends the iteration and is returned; the
@@ -84,14 +86,14 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 		   struct err *e);
 /* "<container>-<ifname>"; the caller frees it. */
 char *vf_record_file(const char *container, const char *ifname);
-/* The kernel's boot id; "" if /proc does not provide it. */
+/* Reads the kernel's boot id; "" if /proc does not provide it. */
 void vf_record_boot(const struct root *root, char ret[static 40]);
-/* The inode number of the function's sysfs entry, which differs when the function is recreated;
- * "" without an entry. */
+/* Reads the inode number of the function's sysfs entry, which changes when the function is
+ * recreated; "" if there is no entry. */
 void vf_record_instance(const struct root *root, const char *bdf, char ret[static 24]);
 
-/* Returns whether the function was recreated since, by a reboot or a change of the number of VFs:
- * the recorded state is obsolete. */
+/* Returns whether the function was recreated after the record was written, by a reboot or a change
+ * of the number of VFs. The recorded state is then obsolete. */
 bool vf_record_is_past(const struct root *root, const struct vf_record *r);
 
 #endif

@@ -117,7 +117,7 @@ int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 	return code < 0 ? code : 0;
 }
 
-/* The kernel tears down namespaces asynchronously. */
+/* Waits for the netdev, because the kernel deletes namespaces asynchronously. */
 static int find_in_time(const struct vf_restore_state *h, const struct vf_record *r,
 			struct vf_found *ret, struct err *e)
 {
@@ -230,8 +230,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 			 LOG_S("vf", r->device), LOG_S("why", reason.text));
 		return 0;
 	}
-	/* The VF chooses its own MAC again only after the PF has cleared it. With any result, the
-	 * netdev is moved to the node. */
+	/* The VF chooses its own MAC again only after the PF has cleared it. The netdev is moved to
+	 * the node whether this succeeds or fails. */
 	attrs = vf_restore_attrs(h, &p, r, &reason);
 	code = bring_netdev(h, r, &p, flags & VF_RESTORE_UP, e);
 	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &reason, e);
@@ -239,7 +239,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 
 /* A VF's netdev while it is moved back to the node. */
 
-/* A netdev on the host under the pod's name could not be found by a later restore. */
+/* Returns an error, since a later restore could not find a netdev that is on the host under the
+ * pod's name. */
 static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
 			const char *name, struct err *e)
 {
@@ -309,7 +310,7 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 	return 0;
 }
 
-/* One message: the kernel moves the link, then names it. */
+/* One message suffices: the kernel moves the link, then renames it. */
 static int move_to_host(const struct vf_restore_state *h, const struct vf_record *r,
 			const struct vf_found *f, struct err *e)
 {
@@ -371,8 +372,8 @@ static int finish(const struct vf_restore_state *h, const struct vf_record *r, s
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* A driver that allows the VF only the MAC that the PF has set (igbvf) may refuse the MAC that it
- * had before. The VF must not keep the pod's MAC. */
+/* Some drivers (igbvf) allow the VF only the MAC that the PF has set, and may refuse the former
+ * MAC. Then the VF gets another one, because it must not keep the pod's MAC. */
 static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -469,8 +470,8 @@ static struct mac guess_mac(const struct link *l, const struct mac *pods)
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
 }
 
-/* If the netdev is not on the node: the name before its move, otherwise the name that systemd would
- * choose. */
+/* If the netdev is not on the node, returns the name that it had before its move, otherwise the
+ * name that systemd would choose. */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

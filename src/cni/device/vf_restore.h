@@ -19,7 +19,7 @@ enum vf_where { VF_NOWHERE, VF_IN_POD, VF_ON_NODE };
 struct vf_found {
 	enum vf_where where;
 	struct link link;
-	bool leftover; /* on the node, but not (completely) restored */
+	bool leftover; /* the netdev is on the node, but not completely restored */
 };
 
 struct vf_restore_state {
@@ -37,22 +37,22 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 		      const struct vf_found *f, struct err *e);
 
 enum {
-	VF_RESTORE_UP = 1 << 0,	    /* set the netdev up if it was up before */
-	VF_RESTORE_STRICT = 1 << 1, /* attributes that cannot be restored are an error */
+	VF_RESTORE_UP = 1 << 0,	    /* the netdev is set up if it was up before */
+	VF_RESTORE_STRICT = 1 << 1, /* an attribute that cannot be restored is an error */
 };
 
 /*
- * Restores everything. 1: incomplete, to be repeated before the VF is used again: the netdev is
- * neither in the pod nor on the node, since something holds the dead pod's namespace open; or the
- * driver refuses attributes now (ixgbe and igb need a carrier for rates), which must not block the
- * pod's deletion. A function that does not exist any more or was recreated is success. A condition
- * that may pass within seconds is an error of class ERR_AGAIN.
+ * Restores everything. Returns 1 if the restore is incomplete and must be repeated before the VF is
+ * used again: the netdev is neither in the pod nor on the node, since something holds the dead
+ * pod's namespace open; or the driver refuses attributes now (ixgbe and igb need a carrier for
+ * rates), which must not block the pod's deletion. A function that does not exist any more or was
+ * recreated is success. A condition that may pass within seconds is an error of class ERR_AGAIN.
  */
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* Steps that ib-sriov shares: the meaning of a failed attribute for the caller, and restoring
- * alternative names (names that another device has by now are lost). */
+/* Steps that ib-sriov uses as well: one decides what a failed attribute means for the caller, one
+ * restores alternative names, except those that another device has by now. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,

@@ -119,8 +119,8 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 		r.asked |= VF_ATTR_SPOOFCHK;
 	if (sriov_record_raw.trust && *sriov_record_raw.trust)
 		r.asked |= VF_ATTR_TRUST;
-	/* The original does not record that a VF was bound to a DPDK driver: a VF without a netdev
-	 * was. */
+	/* The original does not record that a VF was bound to a DPDK driver, so a VF without a
+	 * netdev counts as one. */
 	r.dpdk = !*r.name;
 	code = vf_record_take(d, sriov_record_raw.own, &r, e);
 	if (code < 0)
@@ -180,7 +180,7 @@ static const struct json_field ib_record_fields[] = {
 static const struct json_table ib_record_table = {ib_record_fields, JSON_GO,
 						  sizeof(struct ib_record_raw)};
 
-/* State that the original restores: GUIDs, and the link state auto. */
+/* Sets the state that the original restores: GUIDs, and the link state auto. */
 static int take_legacy(const struct ib_record_raw *ib_record_raw, struct vf_record *r,
 		       struct err *e)
 {

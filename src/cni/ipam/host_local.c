@@ -186,7 +186,7 @@ static int check_prev(const struct cni_ipam_call *call, const struct host_local_
 	const struct hostlocal_owner owner = owner_of(call);
 	char ip[IP_TEXT_MAX];
 
-	const struct hostlocal_record *found = NULL; /* the first address of these */
+	const struct hostlocal_record *found = NULL; /* record of the first address found */
 
 	for (size_t i = 0; i < call->call->prev.n_ips; i++) {
 		const struct hostlocal_record *rec =
@@ -406,7 +406,7 @@ static int add_set(const struct cni_ipam_call *call, const struct json *v, const
 /* Limit of range sets, since each is compared with the requested addresses and those of the pod. */
 enum { SETS_MAX = 256 };
 
-/* [[{range}, ...], ...] */
+/* Reads the sets of ranges: [[{range}, ...], ...]. */
 static int add_sets(const struct cni_ipam_call *call, const struct json *v, const char *place,
 		    struct host_local_conf *c, struct err *e)
 {

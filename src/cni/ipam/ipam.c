@@ -127,7 +127,8 @@ static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, ex
 /* --- refused IPAM types --- */
 
 /*
- * Such a plugin would execute its own ipam.type, without end. It cannot have allocated an address.
+ * Refuses such a plugin, which would execute its own ipam.type without end, so it cannot have
+ * allocated an address.
  */
 static int refuse(const struct cni_ipam_call *c, struct err *e)
 {

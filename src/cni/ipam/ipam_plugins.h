@@ -10,12 +10,12 @@
 
 #include "cni/protocol/cni.h"
 
-/* Returns whether an ipam.type is handled within this process. */
+/* Returns whether an ipam.type is one of these plugins, which run in this process. */
 bool cni_ipam_is_built_in(const char *type);
 
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
-/* Needs only the store, so invalid ranges do not prevent the release. With a prevResult only the
- * files of its addresses are read. */
+/* DEL: needs only the store, so invalid ranges do not prevent the release. With a prevResult only
+ * the files of its addresses are read. */
 int host_local_del(const struct cni_ipam_call *call, struct err *e);
 int host_local_check(const struct cni_ipam_call *call, struct err *e);
 /* Releases the addresses of attachments that are not in call->call->valid. */
@@ -24,11 +24,11 @@ int host_local_status(const struct cni_ipam_call *call, struct err *e);
 
 int static_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 int static_check(const struct cni_ipam_call *call, struct err *e);
-/* validates the configuration */
+/* STATUS: validates the configuration */
 int static_status(const struct cni_ipam_call *call, struct err *e);
 
 int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
-/* Needs only the store; the configuration may be invalid. */
+/* DEL: needs only the store; the rest of the configuration may be invalid. */
 int whereabouts_del(const struct cni_ipam_call *call, struct err *e);
 int whereabouts_check(const struct cni_ipam_call *call, struct err *e);
 int whereabouts_gc(const struct cni_ipam_call *call, struct err *e);

@@ -9,9 +9,7 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-/*
- * ignored: Go writes the parsed form of "address" as "Address", which is a field of its own there.
- */
+/* the key "Address" is ignored: Go writes the parsed form of "address" under this name */
 struct address {
 	const char *text;
 	const struct json *ignored;
@@ -54,7 +52,7 @@ static int add_text(struct cni_result *r, struct span text, const struct ipaddr 
 	return 0;
 }
 
-/* CNI_ARGS IP: a list of addresses, after those of the configuration. */
+/* Appends the addresses in CNI_ARGS IP to those of the configuration. */
 static int add_args_ip(struct cni_result *r, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), item;
@@ -70,7 +68,7 @@ static int add_args_ip(struct cni_result *r, const char *list, struct err *e)
 	return 0;
 }
 
-/* CNI_ARGS GATEWAY: becomes the gateway of each address of CNI_ARGS whose network contains it. */
+/* Makes CNI_ARGS GATEWAY the gateway of each address of CNI_ARGS whose network contains it. */
 static int set_args_gateway(struct cni_result *r, size_t first, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), item;
@@ -87,7 +85,7 @@ static int set_args_gateway(struct cni_result *r, size_t first, const char *list
 	return 0;
 }
 
-/* runtimeConfig.ips or args.cni.ips: replace all other addresses. */
+/* Replaces all other addresses by runtimeConfig.ips or args.cni.ips. */
 static int replace(struct cni_result *r, const struct json_strs *ips, struct err *e)
 {
 	if (ips->n)
@@ -100,7 +98,8 @@ static int replace(struct cni_result *r, const struct json_strs *ips, struct err
 	return 0;
 }
 
-/* Checked last, as in the original: an address that is replaced may be invalid. */
+/* The addresses are checked last, as in the original, since an address that is replaced may be
+ * invalid. */
 static int add_conf(struct cni_result *r, const struct conf *c, struct err *e)
 {
 	const struct address *v = c->addresses.v;

@@ -105,8 +105,7 @@ static int open_all(const struct cni_ipam_call *call, const struct whereabouts_c
 	return whereabouts_open_all(w, &call->call->root, c->keys.state_dir, c->network_name, e);
 }
 
-/* The pod's name is the owner's, as it is in the cluster: without it a pod's address could not be
- * found again. */
+/* Requires the pod's name, which identifies the owner as in the cluster's store. */
 static int take_all(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
 		    struct ipnet *got, struct err *e)
 {
@@ -160,7 +159,8 @@ int whereabouts_add(const struct cni_ipam_call *call, struct cni_result *out, st
 }
 
 /*
- * An address in the cluster's store can only be released there; the DEL must succeed nevertheless.
+ * Warns only, because an address in the cluster's store cannot be released here, and the DEL must
+ * succeed nevertheless.
  */
 static void warn_cluster(const struct whereabouts_conf *c)
 {
@@ -254,7 +254,7 @@ int whereabouts_gc(const struct cni_ipam_call *call, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* STATUS: whether the ADD of any pod could succeed. */
+/* STATUS: checks that the ADD of a pod could succeed. */
 int whereabouts_status(const struct cni_ipam_call *call, struct err *e)
 {
 	auto_whereabouts struct whereabouts w = WHEREABOUTS_INIT;

@@ -45,13 +45,13 @@
 #include "ipam/whereabouts/whereabouts.h"
 
 extern const struct json_table whereabouts_table; /* its netconf */
-/* The keys as written: netconf and flat file merged. Strings may be NULL. */
+/* The keys as the user wrote them: netconf and flat file merged. Strings may be NULL. */
 struct whereabouts_keys {
 	const char *type, *gateway, *network_name, *node_slice_size, *path, *log_file, *log_level,
 		*state_dir, *kubeconfig;
 	struct whereabouts_text range;
 	struct json_strs exclude;
-	struct json_list more;	    /* struct whereabouts_more: ipRanges */
+	struct json_list more;	    /* elements are struct whereabouts_more: the key ipRanges */
 	struct json_list addresses; /* struct whereabouts_static */
 	const struct json *routes, *dns;
 	bool has_overlapping, overlapping;
@@ -71,14 +71,15 @@ struct whereabouts_conf {
 	struct whereabouts_keys keys;
 	struct json_doc *flat; /* NULL: no flat file was found */
 	const char *flat_path;
-	char *kubeconfig_in;	  /* NULL: the netconf; else a path in quotes */
+	/* file that has the kubeconfig, as a path in quotes; NULL: the netconf has it */
+	char *kubeconfig_in;
 	const char *network_name; /* never NULL */
 	bool overlapping;
 	struct whereabouts_range *ranges;
 	size_t n_ranges;
 	struct cni_args args;
 	struct buf args_text;
-	struct cni_result fixed; /* `addresses`, routes and dns of every result */
+	struct cni_result fixed; /* addresses, routes and dns that every result has */
 	struct ipaddr gateway;	 /* family 0: none */
 };
 
@@ -86,9 +87,9 @@ struct whereabouts_conf {
  * for them. */
 int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_conf *ret,
 			  struct err *e);
-/* For DEL: state_dir, network_name and kubeconfig; what cannot be read is logged. */
+/* Reads state_dir, network_name and kubeconfig, for DEL; logs values that cannot be read. */
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret);
-/* Refuses the cluster's store. */
+/* Refuses a configuration that requests the cluster's store. */
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e);
 /* Reads log_file and log_level only; the default replaces an invalid level or invalid keys. *ret
  * borrows from *c. */

@@ -103,7 +103,7 @@ static int add_static(struct whereabouts_conf *c, const struct whereabouts_stati
 	return 0;
 }
 
-/* CNI_ARGS IP: further addresses; blanks around the commas are allowed. */
+/* Appends the addresses in CNI_ARGS IP; blanks around the commas are allowed. */
 static int add_args_ip(struct whereabouts_conf *c, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), item;
@@ -185,7 +185,8 @@ static void replace_texts(char ***to, size_t *n_to, char ***from, size_t *n_from
 	*n_from = 0;
 }
 
-/* The netconf's dns over the flat file's, which merge() put there, key by key. */
+/* Overrides the dns of the flat file, which merge() has stored, with that of the netconf, key by
+ * key. */
 static int whereabouts_keys_dns(const struct cni_ipam_call *call, struct whereabouts_conf *c,
 				struct err *e)
 {
@@ -390,7 +391,7 @@ void whereabouts_conf_done(struct whereabouts_conf *c)
 	*c = (struct whereabouts_conf){.network_name = ""};
 }
 
-/* whereabouts' keys as written: the netconf, and the flat file that fills its gaps. */
+/* Reads whereabouts' keys from the netconf, and missing ones from the flat file. */
 
 enum { FLAT_MAX = 1 << 20 };
 
@@ -419,13 +420,13 @@ static const struct json_table more_table = {more_fields, JSON_GO, sizeof(struct
 static const struct json_field static_fields[] = {
 	STATIC("address", address, JSON_DOC(NULL, "address with prefix length")),
 	STATIC("gateway", gateway, JSON_DOC(NULL, "gateway of the address")),
-	/* Go writes this key beside "address" */
+	/* ignored: Go writes this key in addition to "address" */
 	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
 	{0}};
 static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};
 
-/* A sub-object fills the one struct, hence offset 0. */
+/* The offset is 0, because a sub-object fills the same struct. */
 static const struct json_field cluster_fields[] = {
 	KEY("kubeconfig", J_STR, kubeconfig,
 	    JSON_DOC(NULL, "the cluster's store, which is refused: the store is this node's")),
@@ -474,7 +475,7 @@ static int check_path(const char *key, const char *path, struct err *e)
 			key, path);
 }
 
-/* The netconf's keys as written. */
+/* Reads the keys of the netconf as the user wrote them. */
 static int whereabouts_keys_read(const struct cni_ipam_call *call, struct whereabouts_conf *c,
 				 struct err *e)
 {
@@ -493,7 +494,7 @@ static int whereabouts_keys_read(const struct cni_ipam_call *call, struct wherea
 
 /* --- the flat file --- */
 
-/* Returns 1: read; 0: the file does not exist. */
+/* Returns 1 if the file was read, 0 if it does not exist. */
 static int try_flat(const struct root *root, const char *path, struct whereabouts_conf *c,
 		    struct err *e)
 {
@@ -576,7 +577,7 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 }
 
 /* Sets the keys that the netconf does not have from the flat file. Keys of "dns" are merged one by
- * one: here the flat file's are read, later the netconf's replace them. */
+ * one: this reads those of the flat file, which those of the netconf replace later. */
 static int merge(struct whereabouts_conf *c, struct err *e)
 {
 	struct whereabouts_keys flat = {0};

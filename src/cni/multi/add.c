@@ -48,12 +48,13 @@ static int execute(struct multi *x, struct attach *a, size_t i, const struct mul
 {
 	struct cni_result *now = &x->nets[i].result, next = {0};
 	const struct undo_chain u = {x, i, *p};
-	/* A plugin that follows another gets prevResult, even if it is empty. */
+	/* A plugin that runs after another one gets prevResult, even if it is empty. */
 	bool has_prev = p != &x->nets[i].main || now->n_ifaces || now->n_ips;
 	struct chain_call c = multi_chain_call(x, i, p, has_prev ? now : NULL);
 	int r;
 
-	/* Pushed before the call: a plugin that fails may have done a part of its work. */
+	/* The undo is pushed before the call, because a plugin that fails may have made some of its
+	 * changes. */
 	undo_push(&a->undo, p->type, undo_chain, &u, sizeof(u));
 	r = chain_add(&c, &next, e);
 	if (r < 0)
@@ -136,7 +137,7 @@ static int find_plugin(void *arg, size_t net, const struct multi_plugin *p, stru
 	return r < 0 ? err_wrap(e, r, "%s", x->nets[net].label) : 0;
 }
 
-/* Report plugins that are not installed before any change. */
+/* Reports plugins that are not installed, before any change. */
 static int find_plugins(struct multi *x, struct err *e)
 {
 	int r = 0;
@@ -258,7 +259,8 @@ void multi_merge(const struct cni_result *from, struct cni_result *into)
 	for (size_t i = 0; i < from->n_ips; i++) {
 		struct cni_ip ip = from->ips[i];
 
-		/* An invalid index must not become another network's interface. */
+		/* Omits an invalid index, which could otherwise refer to another network's
+		 * interface. */
 		ip.iface = ip.iface >= 0 && (size_t)ip.iface < from->n_ifaces ? ip.iface + first
 									      : -1;
 		cni_result_ip(into, &ip);
@@ -305,7 +307,7 @@ static void owners(const struct multi *x, const struct cni_result *all, size_t *
 
 struct reach {
 	bool all;	     /* no other interface has addresses */
-	struct ip_set to[2]; /* networks connected to the interfaces: IPv4, IPv6 */
+	struct ip_set to[2]; /* networks connected to the interface, for IPv4 and IPv6 */
 };
 
 static void reach_ips(const struct cni_result *all, const size_t *owner, size_t net,
@@ -494,7 +496,7 @@ static int apply(struct attach *a, const struct route *rt, bool add, struct err 
 	const struct change c = {a, *rt, !add};
 	int r = commit(a, rt, add, e);
 
-	/* Multipath routes are not restored: no plugin creates one for a pod. */
+	/* Multipath routes are not restored, because no plugin creates one for a pod. */
 	if (r >= 0 && !rt->n_hops)
 		undo_push(&a->undo, "a default route", undo_change, &c, sizeof(c));
 	return r;
@@ -538,7 +540,7 @@ static int add_own(const struct multi_net *net, struct attach *a, struct err *e)
 
 /* --- the result --- */
 
-/* Change the result accordingly: CHECK and Multus' cache compare with it. */
+/* Changes the result in the same way, because CHECK and Multus' cache compare with it. */
 static void edit_result(const struct multi *x, struct multi_net *net)
 {
 	struct cni_result *r = &net->result;
@@ -555,7 +557,7 @@ static void edit_result(const struct multi *x, struct multi_net *net)
 							.gw = net->gateways[k]});
 }
 
-/* Last step of ADD: default routes according to `defaultRoute`, see multi.h. */
+/* Sets the default routes according to `defaultRoute` (see multi.h), as the last step of ADD. */
 static int multi_default_routes(struct multi *x, struct attach *a, struct err *e)
 {
 	int r;

@@ -46,8 +46,8 @@ static bool is_one_of(const char *key, const char *const *list)
 
 /* Keys that a conflist sets for all its plugins; all other keys belong to the plugin's object. */
 static const char *const lists[] = {"cniVersion", "name", "type", NULL};
-/* These keys are not copied if the plugin's object is that of the network; deviceID belongs to
- * both. */
+/* If the plugin's object is that of the network, these keys belong to the network and are not
+ * copied; deviceID belongs to both. */
 static const char *const networks[] = {"cniVersion", "name",	"type",		"ifname",
 				       "nad",	     "cniArgs", "defaultRoute", NULL};
 
@@ -218,7 +218,8 @@ int multi_keep_results(const struct multi *x, struct err *e)
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
-/* Removes temporary files that a killed ADD left: those of this container, and old ones. */
+/* Removes temporary files that a killed ADD left: those of this container, and those that are old.
+ * */
 static void sweep(const struct multi *x)
 {
 	auto_free char *own = scratch_path(x), *results = xasprintf("%s/results", x->keep_dir);

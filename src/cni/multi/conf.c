@@ -125,7 +125,7 @@ static int want_absolute(const char *path, const char *place, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, "%s is '%s', expected an absolute path", place, path);
 }
 
-/* As in Multus: binDir precedes CNI_PATH, and plugins get the extended CNI_PATH. */
+/* As in Multus, plugins get a CNI_PATH that begins with binDir. */
 static void add_bin_dir(struct multi *x, const char *dir)
 {
 	struct cni_call *c = x->call;
@@ -224,7 +224,7 @@ static int bad(struct err *e, const char *place, const char *what)
 	return err_kind(e, ERR_CONF, -EINVAL, "%s %s", place, what);
 }
 
-/* libcni's pattern; host-local uses the name as a directory name. */
+/* Checks the name by libcni's pattern, because host-local uses it as the name of a directory. */
 static bool name_ok(const char *s)
 {
 	const char *const alnum = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -362,7 +362,8 @@ static const char *if_set(const char *s)
 	return s && *s ? s : NULL;
 }
 
-/* The environment of the network's plugins: the pod's, and what this network alone requests. */
+/* Makes the environment of the network's plugins: that of the pod, with the values that only this
+ * network requests. */
 static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 		     const struct raw_net *raw, const char *place, struct err *e)
 {
@@ -441,7 +442,7 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	return r < 0 ? r : check_unique(x, place, e);
 }
 
-/* The call for each network's plugins, and the attachments and NICs from their objects. */
+/* Makes the call for each network's plugins, and the attachments and NICs from their objects. */
 
 enum { ARGS_MAX = 1 << 16 };
 

@@ -108,8 +108,8 @@ static bool has_coordinator(const struct deleting *d)
 	return false;
 }
 
-/* Before the links are deleted: without the pod's addresses a second DEL could not identify its
- * rules. */
+/* Done before the links are deleted, because a repeated DEL could not identify the rules without
+ * the pod's addresses. */
 static void delete_rules(struct deleting *d)
 {
 	struct err reason = ERR_INIT;
@@ -119,7 +119,7 @@ static void delete_rules(struct deleting *d)
 				 &reason);
 }
 
-/* veth0 is deleted together with the attachments, in the same message. */
+/* Deletes veth0 by the message that deletes the attachments. */
 static void delete_links(struct deleting *d)
 {
 	static const char *const veth = COORD_VETH;
@@ -243,8 +243,8 @@ static int check_ipam(const struct multi *x, struct err *e)
 	return n ? cni_ipam_check(calls, n, e) : 0;
 }
 
-/* Links and addresses, then the coordinator, then routes: the coordinator checks the tables of its
- * routes itself. */
+/* Checks links and addresses, then the coordinator, then routes. The coordinator checks the tables
+ * of its routes itself. */
 static int check_rails(const struct multi *x, struct attach *a, struct err *e)
 {
 	struct attach_seen seen = {0};
@@ -330,8 +330,8 @@ int multi_check(struct multi *x, struct err *e)
 
 /* --- GC --- */
 
-/* The runtime lists one attachment per pod, that of this plugin; each network has its own
- * interface. */
+/* Converts the runtime's list, which has one attachment per pod, to a list for one network, which
+ * has another interface. */
 static struct cni_attachment *valid_of(const struct multi *x, size_t i)
 {
 	const struct cni_call *c = x->call;
@@ -417,7 +417,7 @@ static int gc_veths(const struct multi *x, struct err *e)
 	return n ? coordinator_gc(nets, n, x->call, e) : 0;
 }
 
-/* Collects all networks, continues after a failure, and returns the first one. */
+/* Runs GC of all networks, continues after a failure, and returns the first one. */
 int multi_gc(struct multi *x, struct err *e)
 {
 	int first = gc_veths(x, e);

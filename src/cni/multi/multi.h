@@ -77,14 +77,15 @@ struct multi_net {
 	const char *nad;	  /* name of the definition, "team/rail0"; NULL: none */
 	const char *device;	  /* allocated device; NULL: none */
 	struct cni_call call;	  /* the call that its plugins get */
-	char *args;		  /* call.args_text, if owned */
+	char *args;		  /* call.args_text, if this struct owns it */
 	const char *own_cni_args; /* appended to CNI_ARGS; NULL: nothing */
 	bool own_args;
 	bool flat;     /* main.conf is the network's object, not an element of `plugins` */
 	bool own_prev; /* call.prev is the network's own result instead of the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
-	bool named;			/* the interface name is configured, not from CNI_IFNAME */
+	/* the configuration has the interface name; false: it is from CNI_IFNAME */
+	bool named;
 	struct multi_plugin main;	/* the plugin that creates the interface */
 	const struct link_driver *kind; /* link driver; NULL: not built in */
 	const struct json *co;		/* coordinator's object; NULL: none */
@@ -114,7 +115,7 @@ struct multi {
 };
 
 extern const struct json_table multi_table; /* its netconf */
-/* Reads the networks of the netconf and their plugins. 0 or -errno. */
+/* Reads the networks of the netconf and their plugins. Returns 0 or -errno. */
 int multi_read(struct cni_call *c, struct multi *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
 int multi_read_plugins(struct multi *x, struct err *e);
@@ -126,18 +127,19 @@ void multi_done(struct multi *x);
 
 /* Returns the call that the plugins of network i get. */
 const struct cni_call *multi_call(const struct multi *x, size_t i);
-/* Pure. At most one default route per family: the kernel would balance between several. */
+/* Pure. Removes default routes so that each family has at most one, because the kernel would
+ * distribute traffic over several. */
 int multi_check_gateways(const struct multi *x, struct err *e);
 /* Returns the IPAM call of a built-in network; conf NULL: no IPAM. */
 struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i);
-/* Pure. CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
+/* Pure. Returns CNI_ARGS without MAC, IP and GATEWAY; the caller frees it. */
 char *multi_later_args(const char *text);
 
 /* --- results (pure) --- */
 /* Appends a network's result to the merged one. */
 void multi_merge(const struct cni_result *from, struct cni_result *into);
-/* A network's part of the merged result. An interface in the pod belongs to the network with its
- * name; host-side interfaces listed before it belong to the same network. */
+/* Extracts a network's part of the merged result. An interface in the pod belongs to the network
+ * with its name; host-side interfaces listed before it belong to the same network. */
 void multi_slice(const struct multi *x, const struct cni_result *all, size_t net,
 		 struct cni_result *ret);
 
@@ -148,7 +150,7 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
  */
 void multi_set_prev(struct multi *x, size_t net, struct cni_result *prev);
 /* Writes the network's recorded result, or else its part of the merged one, into *ret, which must
- * be empty. false: the network has no result. */
+ * be empty. Returns false if the network has no result. */
 bool multi_prev(const struct multi *x, size_t net, struct cni_result *ret);
 
 /* --- the CNI verbs (add.c, del.c) --- */

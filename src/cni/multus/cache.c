@@ -166,7 +166,7 @@ static const struct json *own(const struct json *v)
 	return version == OWN_VERSION ? v : NULL;
 }
 
-/* Decodes base64; NULL: not base64, or empty. */
+/* Decodes base64; returns NULL if the text is not base64, or is empty. */
 static char *decode(const char *text, size_t *len)
 {
 	char *bytes = NULL;

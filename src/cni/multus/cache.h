@@ -30,8 +30,9 @@
 
 /* A delegate of a scratch file; it owns its strings. */
 struct multus_delegate {
-	char *name;	 /* "team/rail0", or the network's own name; "" */
-	char *ifname;	 /* requested; NULL: named by its position, net<i> */
+	char *name; /* "team/rail0", or the name in the network's configuration; may be "" */
+	/* requested interface name; NULL: the name is net<i>, by the delegate's position */
+	char *ifname;
 	char *device_id; /* NULL: none */
 	char *conf;	 /* configuration of a plugin or a list; NULL: cannot be read */
 	size_t conf_len;

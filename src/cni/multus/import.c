@@ -15,15 +15,16 @@
 
 /* State of the DEL of one network. */
 struct deletion {
-	struct cni_call call; /* the environment of the network; doc is the network's conf */
+	/* the environment of the network; its doc is the network's configuration */
+	struct cni_call call;
 	const char *network;
 	struct cni_result prev;
 	bool has_prev;
 	const struct json *runtime;
 };
 
-/* The plugins that run in this process. unirail-cni as a delegate runs as a process of its own,
- * which finds in Multus' file that it is a delegate. */
+/* Returns whether a plugin runs in this process. unirail-cni as a delegate runs as a process of its
+ * own, which finds in Multus' file that it is a delegate. */
 static const struct cni_plugin *builtin(const char *type)
 {
 	static const struct cni_plugin *const plugins[] = {
@@ -379,7 +380,7 @@ static void multus_find_cache(struct multus *m)
 		f->name = xstrdup(names[i]);
 		f->path = xasprintf("%s/%s", dir, names[i]);
 		read_cache_file(m, f);
-		/* The file is of another container, whose id contains this container's id. */
+		/* Skips a file of another container, whose id contains this container's id. */
 		f->taken = f->cached.container_id &&
 			   strcmp(f->cached.container_id, m->call->container_id) != 0;
 	}

@@ -22,10 +22,11 @@
 
 extern const struct json_table multus_import_table; /* conf.multusCniDir */
 int multus_del(const struct cni_call *c, struct err *e);
-/* As multus_del(), with Multus' state in `dir`. */
+/* Like multus_del(), with Multus' state in `dir`. */
 int multus_del_in(const struct cni_call *c, const char *dir, struct err *e);
 
-/* Returns whether the container has a scratch file that is not this network's own entry. */
+/* Returns whether the container has a scratch file (Multus' record of its delegates) that this
+ * network did not write. */
 bool multus_has(const struct cni_call *c, const char *dir);
 /* Removes this network's own entry of the container; it does not touch other entries. */
 void multus_forget(const struct cni_call *c, const char *dir);

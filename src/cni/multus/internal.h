@@ -39,10 +39,10 @@ struct multus {
 	struct network *nets;
 	size_t n_nets;
 	struct err first; /* the first failure */
-	bool forgotten;	  /* a network without a cache file could not be deleted */
+	bool forgotten;	  /* the DEL of a network without a cache file has failed */
 };
 
-/* m->call and m->dir are inputs. */
+/* Finds the networks of a pod. m->call and m->dir are inputs. */
 void multus_find(struct multus *m);
 /* Returns whether this call's network wrote the scratch file, for a pod that it attached itself. */
 bool multus_is_own(const struct multus *m);

@@ -19,7 +19,8 @@
 #include "cni/attach/attach.h"
 
 struct chained_call {
-	/* environment: container id, netns, CNI_ARGS, root, list of valid attachments for GC */
+	/* the environment of the call: container id, netns, CNI_ARGS, root, list of valid
+	 * attachments for GC */
 	const struct cni_call *call;
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
@@ -62,7 +63,7 @@ struct cni_meta {
 	int (*status)(const struct chained_call *m, struct err *e);
 };
 
-/* In the namespaces that `a` has open, for its call. */
+/* Makes the call of a plugin in the namespaces that `a` has opened. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
 /* Returns the value of m->runtime or the conf for a capability; NULL: none. */
@@ -78,7 +79,8 @@ int chained_run_status(struct cni_call *c, struct err *e);
 extern const struct cni_meta chained_tuning, chained_sbr, chained_loopback, chained_ifacer,
 	chained_rdma;
 
-/* Further arguments: the tables of its keys. */
+/* Defines the applet of a chained plugin. The arguments after the plugin are the tables of its
+ * keys. */
 #define META_PLUGIN(word, ...)                                                                     \
 	{                                                                                          \
 		.name = #word, .about = "CNI " #word " plugin unirail", .prints_prev = true,       \

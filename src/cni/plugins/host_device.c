@@ -135,7 +135,7 @@ static int find(struct nl_wire *w, const struct host_device_conf *c,
 	size_t n;
 	int r;
 
-	/* The kernel knows alternative names, too. */
+	/* The kernel also finds a link by an alternative name. */
 	if (c->device) {
 		r = link_get(w, c->device, ret, e);
 		err_default_kind(e, r == -ENODEV ? ERR_UNAVAILABLE : ERR_OTHER);
@@ -188,7 +188,7 @@ static int inspect(struct attach *a, struct rail *rail, struct err *e)
 	return 0;
 }
 
-/* One message: the kernel moves the link, which sets it down, then names it. */
+/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
 static void put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change c = {
@@ -216,7 +216,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 	return 0;
 }
 
-/* A device that is currently in a pod does not fail STATUS. */
+/* STATUS succeeds if the device is currently in a pod. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	auto_host_device struct host_device_files f = {0};
@@ -246,7 +246,7 @@ const struct link_driver host_device_kind = {
 const struct cni_plugin cni_host_device =
 	RAIL_PLUGIN(host_device_kind, "host-device", &table, &rail_common_table);
 
-/* Which device of the node a configuration means, by sysfs and by the node's links. */
+/* Finds the device of the node that a configuration names, by sysfs and by the node's links. */
 
 #define PCI "/sys/bus/pci/devices"
 #define AUX "/sys/bus/auxiliary/devices"
@@ -294,8 +294,8 @@ static int place_of_path(const struct root *root, const char *path, char *ret, s
 	return 0;
 }
 
-/* /sys/... of the device; "" when `device` or `hwaddr` say which it is. -ENODEV when it is not
- * there. ret has PATH_MAX. */
+/* Finds the device's path in /sys; "" if the configuration names the device by `device` or
+ * `hwaddr`. -ENODEV: the device does not exist. ret has PATH_MAX bytes. */
 static int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
 			     size_t size, struct err *e)
 {
@@ -347,7 +347,7 @@ static int list_net(const struct root *root, const char *place, struct host_devi
 	return dir_list(root, path, &f->names, &f->n, NULL);
 }
 
-/* A virtio NIC's links are below its one child, virtio<n>. */
+/* The links of a virtio NIC are in the directory of its only child, virtio<n>. */
 static int list_virtio(const struct root *root, const char *place, struct host_device_files *f)
 {
 	char path[PATH_MAX], **names;
@@ -375,7 +375,7 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 		return r;
 	if (*place) {
 		f.dpdk = is_dpdk(root, place);
-		/* No directory: the device is in a pod, or has no driver. */
+		/* Without this directory the device is in a pod, or has no driver. */
 		if (list_net(root, place, &f) < 0)
 			(void)list_virtio(root, place, &f);
 	}
@@ -389,7 +389,7 @@ void host_device_files_done(struct host_device_files *f)
 	*f = (struct host_device_files){0};
 }
 
-/* A VLAN interface has the MAC of its device, and so do the ports of a bond. */
+/* Skips VLAN interfaces and ports of a bond, which have the MAC of another link. */
 static const struct link *by_mac(const struct mac *mac, const struct link *links, size_t n)
 {
 	const struct link *first = NULL;

@@ -33,13 +33,13 @@
 
 struct host_device_conf {
 	const char *device, *kernelpath, *pci,
-		*id; /* NULL: not given; id: runtimeConfig.deviceID */
+		*id; /* values of the keys; NULL: not given; id is runtimeConfig.deviceID */
 	struct mac hwaddr;
 };
 
 /* State read from the files of the node. */
 struct host_device_files {
-	char **names; /* links that sysfs lists where the configuration points, sorted */
+	char **names; /* names of the links that sysfs lists for the configured device, sorted */
 	size_t n;
 	bool dpdk;
 };

@@ -16,14 +16,15 @@
 
 /* --- alternative names that were renamed because of a conflict --- */
 
-/* "<name on the node>.altname.<alternative name>": a conflicting name is as short as a link's
- * name. */
+/* Length of "<name on the node>.altname.<alternative name>"; a conflicting alternative name is at
+ * most as long as a link's name. */
 static bool aside_name(const char *host_netns, const char *altname, char ret[static ALTNAME_MAX])
 {
 	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", host_netns, altname) < ALTNAME_MAX;
 }
 
-/* The new name is added first: a program that is killed in between leaves both names. */
+/* Adds the new name before it removes the old one, so that a process that is killed in between
+ * leaves both names. */
 void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b)
 {
 	char aside[ALTNAME_MAX];
@@ -147,8 +148,8 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Refuses to move the device while its name is taken: under the pod's name on the node, no later
- * DEL would find it. */
+/* Refuses to move the device while another link has its name, because no later DEL would find the
+ * device under the pod's name on the node. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -178,8 +179,8 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 
 static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
-/* The pod's namespace was deleted first, and the kernel returned the device to the node; or a program that was
- * killed left alternative names renamed, on the way into the pod or back. */
+/* The pod's namespace was deleted first, and the kernel returned the device to the node; or a
+ * process that was killed during the move, in either direction, left alternative names renamed. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
@@ -189,7 +190,7 @@ int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 	size_t n;
 	int r;
 
-	/* A missing device cannot be restored. */
+	/* Succeeds if the device does not exist, because it cannot be restored. */
 	if (host_device_read(&a->call->root, c, &f, NULL) < 0)
 		return 0;
 	r = link_list(a->host, &links, &n, e);
@@ -220,8 +221,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!l)
 		return host_device_gc(a, rail, e);
 	if (!host_device_is_moved(l)) {
-		/* The original fails here, and so does every DEL after an ADD that found the name
-		 * taken. */
+		/* Does nothing here. The original fails, and so does every DEL after an ADD that
+		 * failed because the name was taken. */
 		log_warn("skipping a link without alias: it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;
@@ -289,7 +290,7 @@ static const struct json_table table = {fields, 0, sizeof(struct raw)};
 struct record {
 	struct json_doc *doc;
 	struct raw raw;
-	bool read; /* the file was read: a failure is in its content */
+	bool read; /* the file was read, so an error concerns its content */
 };
 
 static void record_done(struct record *r)
@@ -334,7 +335,7 @@ static void forget(const struct root *root, const char *path)
 		log_warn("the record of a device stays", LOG_S("error", reason.text));
 }
 
-/* Another device may have taken the name. */
+/* Not an error: another device may have taken the name. */
 static bool is_same(const struct raw *r, const struct link *l)
 {
 	struct mac mac = {0};
@@ -488,7 +489,8 @@ int host_device_prepare(struct attach *a, struct err *e)
 
 /* --- restored to the node --- */
 
-/* The link's own attributes; a driver may want it down for its address. */
+/* Restores the link's attributes. The link is down meanwhile, because some drivers change the MAC
+ * only then. */
 static int restore_link(struct attach *a, const struct raw *r, const struct link *l, struct err *e)
 {
 	struct link_change c = {.mtu = (uint32_t)r->mtu, .alias = r->alias ? r->alias : ""};
@@ -527,13 +529,14 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
-/* Errors that no later attempt changes must not prevent the deletion of a pod. */
+/* Only logs an error that a retry would not remove, because it must not prevent the deletion of a
+ * pod. */
 static bool is_final(int r)
 {
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
 }
 
-/* Returns 1: restored; 0: the device is not on the node. */
+/* Returns 1 if the device was restored, 0 if it is not on the node. */
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
@@ -568,8 +571,8 @@ static bool is_past(const struct root *root, const struct raw *r)
 }
 
 /* Restores a device that is back on the node from this container's record, then deletes the record.
- * It stays while the device is
- * not on the node, and when it fails; what no later try would change is logged only. */
+ * The record stays while the device is not on the node, and after a failure. An error that a retry
+ * would not remove is only logged. */
 static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
@@ -618,7 +621,7 @@ static void collect(void *arg, const char *path, const struct record *r)
 		forget(&c->call->root, path);
 }
 
-/* GC: the same by the records of attachments of the network that are not valid. */
+/* GC: restores devices by the records of the network's attachments that are not valid. */
 static void host_device_restore_lost(struct attach *a, const struct rail *rail)
 {
 	struct collecting c = {a, a->call, rail->ipam.name};

@@ -61,7 +61,7 @@ void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b
 
 struct made {
 	struct nl_wire *w;
-	int index; /* 0: by name */
+	int index; /* index of the link; 0: the link is identified by its name */
 	char name[LINK_NAME_MAX];
 	bool was_up;
 };
@@ -92,7 +92,7 @@ static int undo_up(void *arg, struct err *e)
 	return nl_batch_commit(m->w, b, e);
 }
 
-/* A port that leaves the bond is left down. A port that could not be enslaved is set up. */
+/* A port that leaves the bond stays down. A port that could not be enslaved is set up again. */
 static int undo_port(void *arg, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -116,10 +116,11 @@ static int commit(const struct chained_call *m, struct nl_batch *b, struct err *
 {
 	int r = nl_batch_len(b) ? nl_batch_commit(m->host, b, e) : 0;
 
-	/* Another program created the link after this process listed the links. */
+	/* Not an error: another program created the link after this process listed the links. */
 	if (r == -EEXIST)
 		err_default_kind(e, ERR_AGAIN);
-	/* "option not supported in mode", "invalid option value" */
+	/* Returns whether the error means "option not supported in mode" or "invalid option value".
+	 * */
 	if (r == -EACCES || r == -EINVAL)
 		err_default_kind(e, ERR_CONF);
 	return r;
@@ -148,8 +149,8 @@ static int make_bond(const struct chained_call *m, const struct ifacer_plan *p, 
 }
 
 /*
- * Only a port whose link is up can be the active one, and that may take a while: then the driver's
- * choice stands. (The original asks for it when the bond is made, which is always refused.)
+ * Sets the active port. The driver refuses a port whose link is not up yet; then its own choice
+ * stays. (The original sets it when it makes the bond, which the driver always refuses.)
  */
 static void choose_active(const struct chained_call *m, const struct ifacer_plan *p, int bond)
 {
@@ -172,7 +173,8 @@ static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, in
 		r = make_bond(m, p, index, u, e);
 	if (r < 0)
 		return r;
-	/* Pushed before the batch: some ports may be enslaved and others refused. */
+	/* The undo is pushed before the batch, because some ports may be enslaved and others
+	 * refused. */
 	if (p->bond_index && p->sets_bond_up)
 		push(u, "set the bond down", undo_up,
 		     made_of(m->host, *index, p->bond_name, false));
@@ -196,7 +198,7 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	r = commit(m, b, e);
 	if (p->sets_parent_up)
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
-	/* The link's message is the last one. */
+	/* The message of the link itself is the last one. */
 	if (nl_batch_len(b) && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
 		push(u, "take the VLAN interface back", p->makes_vlan ? undo_link : undo_up,
 		     made_of(m->host, p->vlan_index, p->vlan_name, false));
@@ -259,7 +261,7 @@ static bool wants_any(const struct ifacer_conf *c)
 	return ifacer_wants_bond(c) || ifacer_wants_vlan(c);
 }
 
-/* prevResult goes through: the original prints an empty result instead. */
+/* Prints prevResult unchanged; the original prints an empty result. */
 static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	struct ifacer_conf c;
@@ -267,7 +269,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 	if (r < 0)
 		return r;
-	/* Reported before links are created for a result that cannot be printed. */
+	/* Reports a result that cannot be printed before any link is created. */
 	if (m->version < CNI_0_3_0 && !prev->n_ips)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -448,7 +450,7 @@ static int check_members(const struct ifacer_conf *c, const struct link *bond,
 	return 0;
 }
 
-/* A bond made by others is used as it is; differences are logged, and CHECK fails for them. */
+/* Uses a bond of another program unchanged; logs differences, for which CHECK fails. */
 static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 			  const struct link *links, size_t n)
 {
@@ -483,7 +485,7 @@ static int plan_bond(const struct ifacer_conf *c, const struct link *links, size
 
 /* --- the VLAN interface --- */
 
-/* An id names one network on a node: the original's rule. */
+/* Refuses an id that another network of the node uses, as the original does. */
 static int check_unique(const struct ifacer_plan *p, const struct link *links, size_t n,
 			struct err *e)
 {

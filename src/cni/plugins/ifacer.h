@@ -32,7 +32,7 @@ struct ifacer_conf {
 	uint16_t vlan; /* 0: none */
 	bool has_bond;
 	const char *bond_name;
-	struct link_bond bond;	     /* mode and options */
+	struct link_bond bond;	     /* mode and options of the bond */
 	char primary[LINK_NAME_MAX]; /* "": not set */
 	char active_slave[LINK_NAME_MAX];
 };
@@ -49,10 +49,10 @@ struct ifacer_plan {
 	int bond_index; /* 0: must be created */
 	const char *bond_name;
 	struct link_bond bond;
-	struct ifacer_port *ports; /* to be enslaved; owned */
+	struct ifacer_port *ports; /* ports to be enslaved; owned */
 	size_t n_ports;
 	int active_slave; /* 0: the driver chooses */
-	/* the VLAN interface */
+	/* name of the VLAN interface */
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];
 	uint16_t vlan;
@@ -70,18 +70,18 @@ bool ifacer_wants_bond(const struct ifacer_conf *c);
 bool ifacer_wants_vlan(const struct ifacer_conf *c);
 /* Parses "k=v;k=v" into c. */
 int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e);
-/* What is missing on a node with these links; ifacer_plan_done() frees it. */
+/* Plans what a node with these links lacks; ifacer_plan_done() frees the plan. */
 int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
 		struct ifacer_plan *ret, struct err *e);
 void ifacer_plan_done(struct ifacer_plan *p);
 /* Returns whether the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
-/* The ports into the bond of this index, and the bond up. */
+/* Adds the messages that enslave the ports to the bond of this index and set the bond up. */
 void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
-/* Which port is the active one; the driver may refuse while links come up. */
+/* Adds the message that selects the active port; the driver may refuse it while links come up. */
 void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);
-/* The VLAN interface on the parent of this index, up. */
+/* Adds the message that creates the VLAN interface on the parent of this index and sets it up. */
 void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b);
 
 #endif

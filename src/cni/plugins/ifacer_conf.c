@@ -190,7 +190,9 @@ static const struct option {
 	const char *name;
 	enum link_bond_option option;
 	uint32_t min, max;
-	bool zero_counts; /* else 0 is the driver's default, and not sent: some modes refuse it */
+	/* the value 0 is sent; false: 0 is the driver's default and not sent, because some modes
+	 * refuse it */
+	bool zero_counts;
 	const char *names[NAMES_MAX];
 } options[] = {
 	{"ad_actor_sys_prio", LINK_BOND_AD_ACTOR_SYS_PRIO, 1, UINT16_MAX, true, {0}},
@@ -216,7 +218,8 @@ static const struct option {
 	{"num_grat_arp", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
 	{"num_unsol_na", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
 	{"packets_per_slave", LINK_BOND_PACKETS_PER_SLAVE, 0, UINT16_MAX, true, {0}},
-	/* Milliseconds, as the name says; the original sets the number of notifications. */
+	/* Value in milliseconds, as the option's name says; the original sets the number of
+	 * notifications instead. */
 	{"peer_notif_delay", LINK_BOND_PEER_NOTIF_DELAY, 0, 300000, false, {0}},
 	{"primary_reselect",
 	 LINK_BOND_PRIMARY_RESELECT,
@@ -273,7 +276,7 @@ static int set_name(const char *name, const char *value, char ret[static LINK_NA
 	return 0;
 }
 
-/* ["10.0.0.1","10.0.0.2"], or the driver's 10.0.0.1,10.0.0.2 */
+/* Parses a list ["10.0.0.1","10.0.0.2"], or in the driver's form 10.0.0.1,10.0.0.2. */
 static int set_targets(const char *value, struct ifacer_conf *c, struct err *e)
 {
 	struct span rest = span_trim(span_of(value)), one;
@@ -339,7 +342,7 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
 		span_cut(&item, '=', &key);
 		name = span_dup(span_trim(key));
 		value = span_dup(span_trim(item));
-		/* As the original does, but it may be the first one as well. */
+		/* Like the original, but the option may also be the first one. */
 		if (!item.p || strchr(value, '='))
 			log_warn("bond option is not key=value and left out",
 				 LOG_S("option", name));

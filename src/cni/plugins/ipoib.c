@@ -47,7 +47,7 @@ static bool pkey_number(const struct json *v, int64_t *ret)
 	return true;
 }
 
-/* 0x8000 alone is no partition, and the kernel refuses it. */
+/* Refuses 0x8000, which is not a partition and which the kernel refuses. */
 static int read_pkey(const struct json *v, uint16_t *ret, struct err *e)
 {
 	const char *text = json_string(v);
@@ -122,7 +122,7 @@ static void spec(const struct rail_conf *c, const struct link *master, struct li
 	s->ipoib_umcast = true;
 }
 
-/* The mode can be changed by the link's owner; the partition cannot. */
+/* Does not compare the mode, which the link's owner can change; the partition is fixed. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (strcmp(l->kind, "ipoib") != 0)
@@ -146,8 +146,8 @@ bool ipoib_is_leftover(const struct link *l)
 	return strcmp(l->kind, "ipoib") == 0 && l->group == LINK_GROUP && l->parent;
 }
 
-/* On the node no program makes links of unirail's group: they all came out of deleted
- * namespaces. */
+/* Deletes all links of unirail's group on the node: no program creates such links there, so all are
+ * from deleted namespaces. */
 static int gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

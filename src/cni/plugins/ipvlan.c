@@ -20,7 +20,7 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-/* In the order of the kernel's IPVLAN_MODE_*. */
+/* Names of the modes in the order of the kernel's IPVLAN_MODE_*. */
 static const char *const modes[] = {"l2", "l3", "l3s"};
 enum { N_MODES = sizeof(modes) / sizeof(modes[0]) };
 

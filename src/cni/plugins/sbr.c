@@ -95,8 +95,8 @@ static int collect(const struct chained_call *m, struct sbr_facts *f, struct err
 }
 
 /*
- * Two at once in one pod would choose the same table. The namespace itself is locked, as the
- * original does, by a descriptor of its own: the lock ends with it.
+ * Locks the pod's namespace, as the original does, because two processes at once in one pod would
+ * choose the same table. The lock ends when its descriptor is closed.
  */
 static int lock(const struct chained_call *m, int *fd, struct err *e)
 {
@@ -124,7 +124,7 @@ static void emit(struct nl_batch *b, const struct sbr_step *s)
 	}
 }
 
-/* A copy of a step, with its own next hops, for the undo list. */
+/* Copies a step, with its next hops, for the undo list. */
 struct done {
 	struct nl_wire *w;
 	struct sbr_step step;
@@ -147,7 +147,8 @@ static int undo_step(void *arg, struct err *e)
 		else
 			route_del(b, &d->step.route);
 		break;
-	/* Not EXCL: for IPv6, fe80::/64 of another link would stand in its way. */
+	/* NLM_F_EXCL is not set, because the IPv6 route fe80::/64 of another link would make the
+	 * request fail. */
 	case SBR_ROUTE_DEL: route_add(b, &d->step.route, ROUTE_CREATE); break;
 	}
 	return nl_batch_commit(d->w, b, e);
@@ -197,7 +198,7 @@ static int apply(const struct chained_call *m, const struct sbr_step *steps, siz
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* Push the reverse also after a failure, because only the reply may be lost. Undo
+		/* Pushes the reverse also after a failure, because only the reply may be lost. Undo
 		 * of a step that had no effect is harmless. */
 		if (one != -EEXIST)
 			push_done(m, &steps[i], u);
@@ -243,14 +244,14 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 		return r;
 	sbr_plan(&c, &f, ips, n, &plan);
 	r = apply(m, plan.steps, plan.n_adds, u, e);
-	/* Added last: until all routes exist, the main table is used. */
+	/* The rules are added last, so that the main table is used until all routes exist. */
 	if (r >= 0)
 		r = apply(m, plan.steps + plan.n_adds, plan.n - plan.n_adds, u, e);
 	free(plan.steps);
 	return r;
 }
 
-/* Addresses in prevResult and addresses of the link: either may be missing. */
+/* Collects the addresses in prevResult and those of the link; either may be missing. */
 static size_t known_ips(const struct chained_call *m, const struct cni_result *prev,
 			struct ipaddr **ret)
 {
@@ -288,7 +289,7 @@ static int delete_rules(const struct chained_call *m, const struct sbr_conf *c,
 	return n_owned ? nl_batch_commit(m->pod, b, e) : 0;
 }
 
-/* The kernel deletes the routes with the link. */
+/* Routes are not deleted, because the kernel deletes them with the link. */
 static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free struct ipaddr *ips = NULL;
@@ -297,7 +298,7 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 
 	if (!m->pod)
 		return 0;
-	/* If the configuration has no readable table, the rules of all tables are deleted. */
+	/* Deletes the rules of all tables if the configuration has no readable table. */
 	sbr_conf_read(m->doc, m->conf, &c, NULL);
 	n = known_ips(m, prev, &ips);
 	return n ? delete_rules(m, &c, ips, n, e) : 0;
@@ -412,7 +413,7 @@ static bool has_gateway(const struct route *r)
 	return r->gw.family;
 }
 
-/* Routes without source and gateway are valid for every interface. */
+/* A route without source and gateway is valid for every interface. */
 static bool is_for(const struct route *r, const struct ipnet *net)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
@@ -435,7 +436,8 @@ static struct ipaddr gateway_of(const struct sbr_conf *c, const struct cni_ip *i
 	return gw->family ? *gw : ip->gateway;
 }
 
-/* The interface's default route would replace that of a gateway of the configuration. */
+/* Skips the interface's default route, which would replace that of a gateway in the configuration.
+ * */
 static bool gives_way(const struct sbr_conf *c, const struct route *r)
 {
 	return ipnet_is_default(&r->dst) && given(c, r->family)->family;
@@ -499,7 +501,8 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		.index = f->index,
 		.table = TABLE_MAIN,
 		/*
-		 * What the kernel takes for IPv6 without one; said, so that undo names this route.
+		 * Sets the metric that the kernel gives an IPv6 route without one, so that undo
+		 * identifies this route.
 		 */
 		.priority = ip->address.ip.family == 6 ? IPV6_PRIORITY : 0,
 		.scope = SCOPE_LINK,
@@ -510,7 +513,8 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		s->old = *old;
 }
 
-/* By way of a gateway first: taken back in the other order, the gateways' subnets come first. */
+/* Deletes routes through a gateway first. Undo, in reverse order, then adds the subnets of the
+ * gateways first. */
 static void plan_leave(const struct sbr_conf *c, const struct sbr_facts *f, bool gateways,
 		       struct sbr_plan *p)
 {
@@ -577,7 +581,8 @@ size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n
 	for (size_t i = 0; i < n_rules; i++) {
 		bool from = false;
 
-		/* A rule with more conditions is not of sbr, and could not be named exactly. */
+		/* Skips a rule with more conditions, which sbr has not added and which could not be
+		 * described exactly. */
 		if (rules[i].more || rules[i].invert || (c->table && rules[i].table != c->table))
 			continue;
 		for (size_t k = 0; k < n; k++)
@@ -630,8 +635,8 @@ static int check_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	return 0;
 }
 
-/* One of the tables of the address must match what ADD wrote; the coordinator may have added rules
- * too. */
+/* Checks that one of the tables of the address has the routes that ADD wrote; other rules may be
+ * those of the coordinator. */
 static int check_ip(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ip,
 		    struct err *e)
 {

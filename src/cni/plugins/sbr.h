@@ -43,8 +43,8 @@ enum sbr_do {
 struct sbr_step {
 	enum sbr_do what;
 	struct rule rule;
-	struct route route; /* hops borrowed from the facts */
-	bool has_old;	    /* SBR_ROUTE_PUT: what stood there */
+	struct route route; /* route of the step; its hops are borrowed from the facts */
+	bool has_old;	    /* SBR_ROUTE_PUT: the route that it replaces is in `old` */
 	struct route old;
 };
 
@@ -60,7 +60,7 @@ int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *
 /* Sets *ret to the addresses in prevResult that belong to the interface or to no interface, and
  * returns their number; the caller frees *ret. */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
-/* Computes the steps of ADD; free(ret->steps). */
+/* Computes the steps of ADD; the caller frees ret->steps. */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
 /* Fills ret, which has room for all, with the rules that DEL removes: those whose source is one of

@@ -12,7 +12,7 @@ struct chain_call {
 	const char *type;
 	const char *network, *ifname;
 	const struct cni_result *prev;	    /* NULL: none */
-	const struct json *runtime;	    /* offered by the runtime; may be NULL */
+	const struct json *runtime;	    /* runtimeConfig of the runtime; may be NULL */
 	const struct cni_attachment *valid; /* GC */
 	size_t n_valid;
 	const char *label; /* prefix of errors; NULL: none */
@@ -23,7 +23,7 @@ struct chain_call {
 int chain_conf(const struct chain_call *c, bool gc, struct buf *b, struct err *e);
 
 int chain_add(const struct chain_call *c, struct cni_result *out, struct err *e);
-/* DEL, CHECK, GC, STATUS */
+/* Runs one of the verbs DEL, CHECK, GC, STATUS. */
 int chain_run(const struct chain_call *c, const char *command, struct err *e);
 
 #endif

@@ -121,7 +121,7 @@ static int add(const struct cni_plugin *p, struct cni_call *c, struct buf *out, 
 	else
 		n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version,
 				     out, e);
-	/* The caller sees a failure, so a partial success must be undone. */
+	/* Undoes a partial success, because the caller sees a failure. */
 	if (n < 0 && p->del)
 		p->del(c, NULL);
 	return n;
@@ -188,7 +188,8 @@ static int answer(const struct cni_plugin *p, struct cni_call *c, const struct i
 	return r < 0 ? r : dispatch(p, c, out, e);
 }
 
-/* If the result cannot be delivered, the caller sees a failed ADD: undo it. */
+/* Undoes the ADD if its result cannot be written to stdout, because the caller then sees a failed
+ * ADD. */
 static int deliver(const struct cni_plugin *p, struct cni_call *c, int to, struct buf *out)
 {
 	struct err e = ERR_INIT;
@@ -227,7 +228,7 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 		return print_about(p);
 	r = root_open(&c.root, cni_env_get(env, "UNIRAIL_ROOT"), &e);
 	if (r == 0) {
-		c.root.strict = true; /* netconfs name folders */
+		c.root.strict = true; /* strict, because netconfs name directories */
 		r = cni_env_read(&c, env, &e);
 		if (r == 0)
 			r = answer(p, &c, in, &text, out, &e);
@@ -519,7 +520,7 @@ static int no_number(const char *name, struct span part, struct err *e)
 			name, b.p, b.p);
 }
 
-/* libcni's ParseVersion: one to three numbers. */
+/* Parses a version like libcni's ParseVersion: one to three numbers. */
 static int parse_numbers(const char *text, int64_t ret[static 3], struct err *e)
 {
 	static const char names[][8] = {"major", "minor", "micro"};
@@ -670,7 +671,7 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 	if (!v)
 		return 0;
 	c->has_valid = true;
-	if (json_kind(v) == JSON_NULL) /* Go's empty list */
+	if (json_kind(v) == JSON_NULL) /* null is Go's empty list */
 		return 0;
 	if (json_kind(v) == JSON_ARRAY && json_len(v) > CNI_VALID_MAX)
 		return err_kind(e, ERR_CONF, -E2BIG,

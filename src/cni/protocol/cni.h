@@ -22,9 +22,10 @@ struct cni_attachment {
 };
 
 struct cni_call {
-	const struct cni_plugin *plugin;			      /* the called plugin */
-	const char *command;					      /* "ADD" ... */
-	const char *container_id, *netns, *ifname, *args_text, *path; /* "" when absent */
+	const struct cni_plugin *plugin; /* the called plugin */
+	const char *command;		 /* "ADD" ... */
+	/* values of the variables; "": absent */
+	const char *container_id, *netns, *ifname, *args_text, *path;
 	bool netns_override;
 	struct root root;	/* file system root: "/" or UNIRAIL_ROOT (tests) */
 	struct span stdin_text; /* the whole netconf, for delegates */
@@ -57,7 +58,7 @@ bool cni_file_is_stale(const struct cni_call *c, const char *name);
 struct cni_plugin {
 	const char *name;
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
-	unsigned int versions; /* bit mask 1 << enum cni_version; 0: all */
+	unsigned int versions; /* supported versions as bits 1 << enum cni_version; 0: all */
 	bool prints_prev;
 	bool relays;	  /* prints another plugin's result: cni_result_relay() */
 	const void *kind; /* for plugins that share functions: the driver's table */
@@ -77,11 +78,12 @@ extern const struct json_table *const cni_keys[];
 /* Runs the protocol with this process' environment, stdin and stdout; returns the exit status. */
 int cni_run(const struct cni_plugin *p);
 /*
- * As cni_run(), with given input and a buffer for stdout (tests, fuzzers): env has "K=V" strings.
+ * Like cni_run(), with given input and a buffer for stdout (for tests and fuzzers): env has "K=V"
+ * strings.
  */
 int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, struct buf *out);
 
-/* As types.LoadArgs: error class ERR_ENV on failure, with the original's texts. */
+/* Parses CNI_ARGS like types.LoadArgs. Errors are of class ERR_ENV, with the original's texts. */
 int cni_args_parse(const char *text, struct cni_args *ret, struct buf *keep, struct err *e);
 /* Maps an error to its CNI code; the only such table. */
 int cni_code(const struct err *e);
@@ -119,7 +121,7 @@ struct cni_ipam_call {
 	struct cni_ipam_flags *flags;
 };
 
-const char *cni_ipam_type(const struct json *conf); /* "" if absent */
+const char *cni_ipam_type(const struct json *conf); /* returns ipam.type; "": absent */
 /* Allocates for all attachments at once; those of the same store share one lock and one journal
  * write. On failure nothing is left allocated, and the results are empty. */
 int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct err *e);
@@ -129,7 +131,8 @@ int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* Succeeds if an ADD could succeed now. */
 int cni_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
-/* After a detected conflict: quarantines the address (stores that support it) and releases it. */
+/* Called after a detected conflict: quarantines the address (stores that support it) and releases
+ * it. */
 int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 		      const struct mac *other, struct err *e);
 

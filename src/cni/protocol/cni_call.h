@@ -17,7 +17,7 @@ enum { CNI_INPUT_MAX = 4 << 20, CNI_VALID_MAX = 16 << 10 };
 enum { CNI_DEPTH_MAX = 8 };
 int64_t cni_env_depth(char *const env[]);
 
-/* Returns the first value of a variable in a "K=V" list, as getenv(). "" if absent. */
+/* Returns the first value of a variable in a "K=V" list, like getenv(); "" if it is absent. */
 const char *cni_env_get(char *const env[], const char *name);
 /* Returns whether the name matches [a-zA-Z0-9][a-zA-Z0-9_.-]*: container ids and network names. */
 bool cni_name_ok(const char *name);

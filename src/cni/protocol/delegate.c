@@ -112,7 +112,7 @@ static void status_text(int status, char *ret, size_t size)
 		snprintf(ret, size, "exit status %d", WEXITSTATUS(status));
 }
 
-/* The plugin failed without an error object. */
+/* Makes the error of a plugin that failed without an error object. */
 static int fail_mute(const struct buf *err, int status, struct err *e)
 {
 	auto_buf struct buf quoted;
@@ -261,7 +261,7 @@ static int input_file(struct span in, int *ret, struct err *e)
 	return 0;
 }
 
-/* Default signal handling for the program, whatever the daemon has set. */
+/* Restores the default handling of signals, which the daemon may have changed, for the program. */
 static void set_signals(posix_spawnattr_t *attr)
 {
 	sigset_t set;
@@ -379,7 +379,7 @@ static int delegate_exec(const char *path, char *const env[], struct span in, st
 	return wait_for(pid, status, e);
 }
 
-/* The keys that libcni adds, overriding those of the plugin's object. */
+/* Writes the keys that libcni adds, which override those of the plugin's object. */
 static bool is_cni_variable(const char *key)
 {
 	static const char *const keys[] = {"cniVersion",
@@ -479,7 +479,7 @@ static int wrap(const struct chain_call *c, int code, struct err *e)
 	return c->label ? err_wrap(e, code, "%s", c->label) : code;
 }
 
-/* Prevents endless recursion: the plugin would execute its own ipam.type. */
+/* Refuses a plugin that would execute its own ipam.type, which would be an endless recursion. */
 static int check_ipam(const struct chain_call *c, struct err *e)
 {
 	const char *type = cni_ipam_type(c->plugin);

@@ -19,7 +19,7 @@ struct cni_delegate {
 	const char *command;	     /* "ADD" ... */
 	const struct cni_call *call; /* supplies container id, namespace, CNI_ARGS, CNI_PATH */
 	const char *ifname;	     /* NULL: the value of the call */
-	struct span conf;	     /* all of stdin */
+	struct span conf;	     /* the configuration, which is the whole input on stdin */
 };
 
 /* Finds the plugin: the first regular file (after symbolic links) of that name in cni_path. */

@@ -58,7 +58,7 @@ void cni_result_done(struct cni_result *r)
 	errno = saved;
 }
 
-/* Maps an empty string to NULL: absent and empty are printed alike. */
+/* Maps an empty string to NULL, because an empty member is printed like an absent one. */
 static char *text_or_null(const char *s)
 {
 	return s && *s ? xstrdup(s) : NULL;
@@ -315,7 +315,8 @@ static const struct cni_ip *first_of(const struct cni_result *r, uint8_t family)
 	return NULL;
 }
 
-/* 0.2.0 has one address per family, which contains the routes of that family. */
+/* Writes a result of version 0.2.0, which has one address per family, with the routes of that
+ * family. */
 static void put_family(struct json_out *o, const char *key, const struct cni_result *r,
 		       uint8_t family)
 {

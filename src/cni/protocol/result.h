@@ -79,7 +79,7 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
 int cni_result_pod_iface(const struct cni_result *r, const char *ifname);
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);
-/* *dst is overwritten and must be empty. */
+/* Copies a result to *dst, which must be empty. */
 void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 
 /* Prints as the originals do, indented by 4, without final newline. -EINVAL "cannot convert: no

@@ -15,8 +15,8 @@
 
 /* The handlers of each kind, and the answer. */
 
-/* WARNINGS_MAX: a list of 10,000 entries may have the same mistake 10,000 times. A review has a limit as well
- * (controller/webhook/review.h). */
+/* WARNINGS_MAX limits the warnings, because a list of 10,000 entries may have the same mistake
+ * 10,000 times. A review has a limit as well (controller/webhook/review.h). */
 enum { OBJECT_MAX = 8 << 20, WARNING_MAX = 256, WARNINGS_MAX = 32 };
 
 static const struct kind {
@@ -46,7 +46,7 @@ bool admit_knows(const char *kind)
 
 /* --- answers --- */
 
-/* "spec.ips[0]: text"; a text without a field is about the spec. */
+/* Writes "spec.ips[0]: text"; a text without a field is about the spec. */
 static void split(struct admit_answer *r, const char *text)
 {
 	const char *colon = strstr(text, ": ");
@@ -150,7 +150,7 @@ static void write_patch(struct admit_answer *r, const struct json *was,
 	jo_init(&o, &text, 0);
 	json_tree_write(object, &o);
 	if (text.over || json_parse(&doc, buf_span(&text), OBJECT_MAX, NULL) < 0)
-		return; /* unchanged: admit_check() reports the error */
+		return; /* the object stays unchanged, and admit_check() reports the error */
 	kube_patch_init(&p);
 	if (kube_patch_diff(&p, was, json_root(doc))) {
 		kube_patch_end(&p);
@@ -237,7 +237,8 @@ static bool is_untouched(const struct admit *a)
 						admit_meta(a->request->old, "annotations"));
 }
 
-/* `was`: the list before the update. A list that already exceeds the limit may keep its length. */
+/* Limits a list. `was`: the list before the update. A list that already exceeds the limit may keep
+ * its length. */
 static int check_number(struct admit *a, const char *place, const struct json *v,
 			const struct json *was, size_t max)
 {
@@ -287,7 +288,7 @@ static int check_sizes(struct admit *a)
 	return r;
 }
 
-/* An automatic pool: its labels name the application. */
+/* Returns whether the pool is an automatic one, whose labels name its application. */
 static bool is_made(const struct json *pool)
 {
 	static const char *const keys[] = {LABEL_OWNER_SUBNET, LABEL_OWNER_API,
@@ -559,8 +560,8 @@ bool admit_is_contended(const struct admit_request *q)
 }
 
 /*
- * What an agent's account may change in pools: as in deploy/policies/agent.yaml, for API servers
- * without such policies.
+ * What an agent's account may change in pools, for API servers without the policies of
+ * deploy/policies/agent.yaml.
  */
 
 #define ACCOUNT "system:serviceaccount:"

@@ -61,11 +61,11 @@ struct admit_request {
 	enum admit_operation operation;
 	const char *ns, *name; /* name "": generateName */
 	const struct json *object,
-		*old;	  /* NULL: absent (object of a deletion, old of a creation) */
-	const char *user; /* requesting user; may be NULL */
+		*old;	  /* NULL: absent (a deletion has no object, a creation has no old one) */
+	const char *user; /* user who sends the request; may be NULL */
 };
 
-/* Who uses the name of a NetworkAttachmentDefinition. */
+/* Owner of a NetworkAttachmentDefinition's name. */
 enum admit_nad {
 	ADMIT_NAD_NONE,	 /* unused, or used by the requesting SpiderMultusConfig */
 	ADMIT_NAD_FREE,	 /* exists and has no SpiderMultusConfig as owner */
@@ -87,15 +87,15 @@ struct admit_cache {
 	 */
 	bool (*trusts)(void *arg, const char *ns);
 	/*
-	 * Who uses the name, ignoring SpiderMultusConfig ns/name; sets *owner for ADMIT_NAD_TAKEN.
-	 * May be NULL.
+	 * Returns the owner of the name, ignoring SpiderMultusConfig ns/name; sets *owner for
+	 * ADMIT_NAD_TAKEN. May be NULL.
 	 */
 	enum admit_nad (*nad)(void *arg, const char *ns, const char *nad, const char *name,
 			      const char **owner);
 	void *arg;
 };
 
-/* Same order as in controller/webhook/review.h. */
+/* Operations, in the same order as in controller/webhook/review.h. */
 enum admit_fault { ADMIT_INVALID, ADMIT_REQUIRED, ADMIT_FORBIDDEN, ADMIT_NOT_SUPPORTED };
 
 struct admit_answer {
@@ -109,7 +109,7 @@ struct admit_answer {
 };
 
 bool admit_knows(const char *kind);
-/* *ret is overwritten; free it with admit_answer_done(). */
+/* Decides on a request. *ret is overwritten; the caller frees it with admit_answer_done(). */
 void admit_default(const struct admit_cache *w, const struct admit_request *q,
 		   struct admit_answer *ret);
 void admit_check(const struct admit_cache *w, const struct admit_request *q,
@@ -124,7 +124,7 @@ struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_
  * it did not have before.
  */
 bool admit_is_contended(const struct admit_request *q);
-/* Value of the CIDR labels: "10-6-0-0-16" for "10.6.0.0/16". The caller frees it. */
+/* Returns the value of a CIDR label: "10-6-0-0-16" for "10.6.0.0/16". The caller frees it. */
 char *admit_cidr_label(const char *subnet);
 
 #endif

@@ -9,7 +9,7 @@
 #include "kube/kinds.h"
 #include "spec/annotations.h"
 
-/* As in Spiderpool: replaces at most as many of each character as a valid CIDR has. */
+/* Replaces at most as many of each character as a valid CIDR has, as in Spiderpool. */
 char *admit_cidr_label(const char *subnet)
 {
 	int dots = 3, colons = 7, slashes = 1;
@@ -130,8 +130,8 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 }
 
 /*
- * "172.16.11.0/16", while all addresses are in 172.16.11.0/24: the prefix length is probably a
- * mistake.
+ * Warns about a subnet such as "172.16.11.0/16" whose addresses are all in 172.16.11.0/24: the
+ * prefix length is probably a mistake.
  */
 static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
 			   const char *network)
@@ -152,7 +152,7 @@ static void warn_host_bits(struct admit *a, const struct ipnet *written, const c
 	admit_answer_done(&ignored);
 }
 
-/* *ret: the subnet's network. False: spec.subnet is missing or invalid. */
+/* Sets *ret to the subnet's network; returns false if spec.subnet is missing or invalid. */
 static bool fill_subnet(struct admit *a, struct json_tree *spec, struct ipnet *ret)
 {
 	struct json_tree *v = json_tree_member(spec, "subnet");
@@ -177,8 +177,8 @@ static void fill_version(struct json_tree *spec, uint8_t family)
 }
 
 /*
- * Stores "4" as the number 4, which every client of this API expects. A text that is no IP version
- * stays; the schema rejects it.
+ * Stores "4" as the number 4, which every client of this API expects. A text that is not an IP
+ * version stays, and the schema rejects it.
  */
 static void number_version(struct admit *a, struct json_tree *spec)
 {

@@ -10,7 +10,7 @@
 #include "ipam/pool/pool.h"
 #include "wire/json/tree.h"
 
-/* admit.c and the files by kind. */
+/* Shared by admit.c and the files for each kind. */
 
 struct admit {
 	const struct admit_cache *cache;
@@ -30,36 +30,39 @@ void admit_warn(struct admit *a, const char *fmt, ...) __attribute__((format(pri
 
 const struct json *admit_meta(const struct json *object, const char *key);
 const struct json *admit_annotation(const struct json *object,
-				    const char *key); /* value of an annotation
-                                                                            */
-const char *admit_text(const struct json *v);	      /* "": not a string */
-bool admit_is_going(const struct json *object);	      /* has a deletionTimestamp */
+				    const char *key); /* returns the value of an annotation */
+/* returns the string of a value; "": it is not a string */
+const char *admit_text(const struct json *v);
+/* returns whether the object has a deletionTimestamp */
+bool admit_is_going(const struct json *object);
 /* Returns whether an update leaves the spec unchanged, apart from defaults. */
 bool admit_spec_stays(const struct admit *a);
 
 /* --- objects with ranges --- */
 
 /*
- * Validates a spec by the common rules (ipam/pool/pool_spec.h). -EINVAL: invalid, denied unless a
- * is NULL.
+ * Validates a spec by the common rules (ipam/pool/pool_spec.h). -EINVAL: the spec is invalid, and
+ * is denied unless a is NULL.
  */
 int admit_pool_of(struct admit *a, const char *name, const struct json *spec, struct pool *ret);
-/* The valid objects of the list, without the object itself; kind: that of the list. */
+/* Makes the set of the valid objects of a list, without the object itself. kind: kind of the
+ * objects in the list. */
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
 /*
  * Guesses the intended subnet: a network narrower than the pool's, at an octet boundary (IPv6: 16
- * bits), at most /24 (/64), that contains all addresses and the gateway. false: there is none.
+ * bits), at most /24 (/64), that contains all addresses and the gateway. Returns false if there is
+ * none.
  */
 bool admit_narrower(const struct pool *p, struct ipnet *ret);
 /*
- * "; did you mean 172.16.11.0/24?" for two overlapping subnets, if the narrower network of one does
- * not overlap with the other; otherwise "".
+ * Writes "; did you mean 172.16.11.0/24?" for two overlapping subnets if the probable narrower
+ * network of one does not overlap with the other; otherwise "".
  */
 void admit_overlap_hint(const struct pool *p, const struct pool *other, struct buf *ret);
 int admit_check_family(struct admit *a, uint8_t family);
 int admit_check_fixed(struct admit *a); /* denies changes of ipVersion and subnet */
-/* "[10.6.0.1-10.6.0.9 10.6.0.20]", as Go prints a list. */
+/* Writes a set as Go prints a list: "[10.6.0.1-10.6.0.9 10.6.0.20]". */
 void admit_ranges(const struct ip_set *s, struct buf *ret);
 void admit_set_copy(const struct ip_set *s, struct ip_set *ret);
 void admit_set_common(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
@@ -79,7 +82,7 @@ int admit_check_subnet(struct admit *a);
 int admit_check_reserved(struct admit *a);
 int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
-/* place: "spec" or "spec.coordinator". */
+/* Checks a coordinator. place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
 /* Returns the member of spec for a cniType; NULL: unknown type. */
 const char *admit_block_of(const char *type);
@@ -94,7 +97,7 @@ struct range_locks {
 	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* ring buffer */
 	size_t next_removed;
 	struct claim *first;
-	/* removal of the claims of deleted objects */
+	/* timer of the removal of deleted objects' claims */
 	struct kube_call *clean_up;
 	struct loop_timer *cleanup_timer;
 };

@@ -26,7 +26,8 @@ static const struct json *annotation(const struct admit *a, const char *key)
 
 /* --- the NetworkAttachmentDefinition's name --- */
 
-/* RFC 1123 subdomain: lower case, '-' and '.', a letter or digit at both ends of each part. */
+/* Returns whether the name is an RFC 1123 subdomain: lower case, '-' and '.', with a letter or
+ * digit at both ends of each part. */
 static bool is_dns_name(const char *s)
 {
 	size_t n = strlen(s);
@@ -40,7 +41,7 @@ static bool is_dns_name(const char *s)
 	return true;
 }
 
-/* A new name would leave the NAD of the old name behind. */
+/* Refuses a change of the name, which would leave the NAD of the old name behind. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
@@ -56,8 +57,8 @@ static int check_renamed(struct admit *a)
 }
 
 /*
- * Checks only a name that is new to the object, so that two objects that already share a name can
- * still be updated.
+ * Checks the name only if the update sets it, so that two objects that already have the same name
+ * can still be updated.
  */
 static int check_taken(struct admit *a, const char *nad)
 {
@@ -385,7 +386,7 @@ enum {
 	FULL_MEMBER = 0x8000
 };
 
-/* One block being checked. */
+/* The block that is being checked. */
 struct block {
 	struct admit *a;
 	const char *type, *name;
@@ -509,7 +510,7 @@ static int check_masters(const struct block *b)
 	return check_bond(b, json_len(list));
 }
 
-/* macvlan, ipvlan, vlan */
+/* block of macvlan, ipvlan or vlan */
 static int check_on_master(const struct block *b)
 {
 	int64_t mtu;
@@ -550,7 +551,7 @@ static int check_sriov(const struct block *b)
 		r = check_int(b, "maxTxRateMbps", 0, INT32_MAX, &most);
 	if (r < 0)
 		return r;
-	/* 0: no limit */
+	/* highest value; 0: no limit */
 	if (most > 0 && least > most)
 		return admit_refuse(b->a, ADMIT_INVALID,
 				    "spec.sriov.minTxRateMbps: %" PRId64

@@ -44,12 +44,13 @@ static bool has_masters(const char *block)
 /* --- alternative spellings --- */
 
 struct move {
-	const struct json *from;   /* object with the spelling, as sent */
+	const struct json *from;   /* object with the alternative spelling, as in the request */
 	struct json_tree *at, *to; /* the same object in the tree, and the object that has the
 	                            * proper field */
 	const char *key, *to_key;
-	const char *from_place, *to_place;    /* paths of the objects, "spec.sriov" */
-	const struct json *old_from, *old_to; /* both before this update; NULL: creation */
+	const char *from_place, *to_place; /* paths of the objects, "spec.sriov" */
+	/* both objects before this update; NULL: the request is a creation */
+	const struct json *old_from, *old_to;
 };
 
 static bool says_nothing(const struct json_tree *v)
@@ -93,12 +94,12 @@ static void take_as(struct admit *a, const struct move *m)
 
 /* Input for the spellings of one block. */
 struct spellings {
-	const struct json *spec, *old; /* as sent, and before this update */
+	const struct json *spec, *old; /* spec of the request, and spec before this update */
 	struct json_tree *tree;	       /* of spec */
 	const char *block;
 };
 
-/* spec.ippools applies to the block. */
+/* Applies spec.ippools to the block. */
 static void take_pools(struct admit *a, const struct spellings *s)
 {
 	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};
@@ -114,7 +115,7 @@ static void take_pools(struct admit *a, const struct spellings *s)
 					  json_get(json_get(s->old, s->block), "ippools")});
 }
 
-/* `matchMasterSubnet` of the spec or of the block applies to the pools of the block. */
+/* Applies `matchMasterSubnet` of the spec or of the block to the pools of the block. */
 static void take_match(struct admit *a, const struct spellings *s)
 {
 	auto_free char *place = xasprintf("spec.%s", s->block);
@@ -147,7 +148,7 @@ static void take_resource(struct admit *a, const struct spellings *s)
 		admit_warn(a, "spec.rdmaResourceName has no effect for spec.%s", s->block);
 }
 
-/* `enableRdma`: a field of Spiderpool up to 0.9. */
+/* Handles `enableRdma`, a field of Spiderpool up to 0.9. */
 static void take_rdma(struct admit *a, const struct spellings *s)
 {
 	struct json_tree *b = json_tree_member(s->tree, s->block);
@@ -196,7 +197,8 @@ static void take_spellings(struct admit *a, struct json_tree *spec, const char *
 
 /* --- defaults --- */
 
-/* Default of a key in some blocks: `n` or `text`, by `kind`; an object or array is empty. */
+/* Default of a key in some blocks: `n` or `text`, depending on `kind`; the default of an object or
+ * array is an empty one. */
 struct fill {
 	const char *blocks, *key;
 	enum json_kind kind;
@@ -206,8 +208,8 @@ struct fill {
 
 /*
  * Defaults of Spiderpool's webhook, and of the CRD for clusters whose CRD has none. Defaults that
- * are empty strings are left out: API servers up to 1.20 (at least) take them for null, and to
- * every reader an absent field means the same.
+ * are empty strings are left out: API servers up to at least 1.20 read them as null, and every
+ * reader treats an absent field in the same way.
  */
 static const struct fill fills[] = {
 	{"macvlan ipvlan", "vlanID", JSON_NUMBER, 0, NULL},

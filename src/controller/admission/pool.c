@@ -16,7 +16,7 @@
 	"total IP addresses of an IPPool are jointly determined by 'spec.ips' and "                \
 	"'spec.excludeIPs'"
 
-/* The addresses that this update adds. */
+/* Computes the addresses that this update adds. */
 static void added_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
 {
 	struct admit_answer ignored = {0};
@@ -169,7 +169,7 @@ struct use {
 	const struct ip_set *deleted;
 	char address[IP_TEXT_MAX];
 	char *pod;
-	int64_t n; /* number of records */
+	int64_t n; /* number of records of addresses in use */
 };
 
 static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const char *uid)
@@ -283,7 +283,7 @@ static void say_unused(struct admit *a, const struct pool *p)
 
 /* --- name --- */
 
-/* Blocks are named after the pool. */
+/* Limits the name of a pool, because names of blocks contain it. */
 static int check_name(struct admit *a, const struct pool *p)
 {
 	char name[BLOCK_NAME_MAX + 1];
@@ -592,7 +592,7 @@ static int check_reserved_ranges(struct admit *a, const struct json *spec, uint8
 	return r;
 }
 
-/* Without ipVersion the first address is invalid, or there is no address. */
+/* If ipVersion is still missing, the first address is invalid, or there is no address. */
 static int check_versionless(struct admit *a, const struct json *spec)
 {
 	const struct json *first = json_at(json_get(spec, "ips"), 0);

@@ -14,7 +14,8 @@
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
 
-/* One decision per request: read, compare, write, and retry when another writer was faster. */
+/* Decides on one request: reads the ConfigMap, compares, writes, and retries if another writer was
+ * faster. */
 
 enum { AGAIN_MIN_MS = 10, AGAIN_MAX_MS = 60, CHECK_RETRY_MS = 100 };
 
@@ -22,7 +23,7 @@ struct claim {
 	struct range_locks *c;
 	struct range_locks_request q;
 	struct range_locks_list list;
-	size_t at; /* the entry being checked */
+	size_t at; /* index of the entry that is being checked */
 	char *version;
 	int64_t until_ms, patience_ms; /* times of the loop's clock */
 	struct kube_call *call;
@@ -470,8 +471,8 @@ void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static
 }
 
 /*
- * The first and the last address of a list of ranges. False: the list is empty, or a range is
- * invalid.
+ * Sets the first and the last address of a list of ranges; returns false if the list is empty or a
+ * range is invalid.
  */
 static bool bounds_of(const struct json *ips, struct ip_range *ret)
 {
@@ -597,8 +598,8 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 
 /*
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
- * deletions within a moment. If that fails, the claims expire. Each replica tries; the second one
- * finds nothing to remove.
+ * deletions within a moment. If that fails, the claims expire. Each replica sends these requests;
+ * only the first one finds claims to remove.
  */
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };

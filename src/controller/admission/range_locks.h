@@ -32,7 +32,7 @@
 
 #define CLAIMS_NAME "unirail-claims"
 
-/* RUN_OUT: the API server's request timeout of 60 s, and clock differences. */
+/* RUN_OUT: the API server's request timeout of 60 s, and a tolerance for clock differences. */
 enum {
 	CLAIMS_RUN_OUT_MS = 75 * 1000,
 	CLAIMS_RETAINED_MS = 600 * 1000,
@@ -43,7 +43,8 @@ enum {
 	 * limited to 1 MiB.
 	 */
 	CLAIMS_MANY = 500,
-	CLAIMS_MAX = 1000, /* within RUN_OUT: further requests are denied */
+	/* maximum number of claims within RUN_OUT; further requests are denied */
+	CLAIMS_MAX = 1000,
 	CLAIMS_LONG = 256 << 10,
 };
 
@@ -52,7 +53,7 @@ struct range_locks;
 struct range_locks *range_locks_new(struct kube *k, const char *ns); /* ns is borrowed */
 /* Waiting requests fail with an error. Call before kube_free(). Accepts NULL. */
 void range_locks_free(struct range_locks *c);
-/* The watch has shown the deletion of the object. */
+/* The caller reports that the watch has shown the deletion of the object. */
 void range_locks_removed(struct range_locks *c, const char *uid);
 
 struct range_locks_request {
@@ -65,8 +66,8 @@ struct range_locks_request {
 	 */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
 	/*
-	 * The object as it is in the cache, which judge(NULL) has just compared; NULL: it is not in
-	 * the cache. The callback may be NULL.
+	 * Returns the object as it is in the cache, which judge(NULL) has just compared; NULL: it
+	 * is not in the cache. The callback may be NULL.
 	 */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
@@ -77,7 +78,7 @@ struct range_locks_request {
 	void *arg;
 };
 
-/* Everything is borrowed until done(). */
+/* Starts a decision. Everything in the request is borrowed until done(). */
 void range_locks_take(struct range_locks *c, const struct range_locks_request *q);
 
 /* --- internals, visible for tests --- */

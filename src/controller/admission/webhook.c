@@ -14,7 +14,7 @@ enum { UNAVAILABLE = 503 };
 struct admit_webhook {
 	struct admit_webhook_conf conf;
 	struct range_locks *claims;
-	const struct json **list; /* pools, then subnets; built for each decision */
+	const struct json **list; /* list of pools, then of subnets, built for each decision */
 };
 
 /* A review that waits for its claim. */
@@ -94,7 +94,8 @@ static bool trusts(void *arg, const char *ns)
 	const struct kube_object *o =
 		kube_cache_get(h->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
-	/* Not trusted while the namespace is not in the cache: its annotation may be "false". */
+	/* A namespace is not trusted while it is not in the cache, because its annotation may be
+	 * "false". */
 	return o &&
 	       definition_trusted(ns,
 				  json_string(json_get(meta(cluster_cache_json(o), "annotations"),

@@ -14,7 +14,7 @@
 
 enum { CLUSTER_CACHE_TEXT_MAX = 4 << 20 };
 
-/* Kinds that can be written with rights in one namespace only. */
+/* Returns whether objects of the kind can be written with permissions in one namespace only. */
 static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 {
 	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
@@ -56,7 +56,7 @@ static bool has_room(void *arg, int kind, const struct kube_object *o)
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o);
 
-/* Returns the charge of a deleted or replaced object: another one may have room now. */
+/* Releases the memory charged for a deleted or replaced object; another one may have room now. */
 static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
 				     const struct kube_object *o)
 {
@@ -123,7 +123,7 @@ void cluster_cache_free(struct cluster_cache *w)
 }
 
 /*
- * HEARS_MS: an agent's hold (30 s) and the time until the agent is connected again. KEEPS_MS:
+ * HEARS_MS: an agent's freeze (30 s) and the time until the agent is connected again. KEEPS_MS:
  * nothing is freed for so long. SAME_MS: reports within this time are about the same restore.
  */
 enum { HEARS_MS = 45 * 1000, KEEPS_MS = 600 * 1000, SAME_MS = 120 * 1000 };
@@ -428,7 +428,7 @@ static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind
 		v->large = v->bytes;
 		buf_init(&b, CLUSTER_CACHE_TEXT_MAX);
 		cluster_cache_trim_large(kind, v->json, &b);
-		keep(v, &b, NULL); /* cannot fail: part of an object that was parsed before */
+		keep(v, &b, NULL); /* cannot fail: v was parsed before */
 	}
 	if (v->large)
 		say_large(kind, o);

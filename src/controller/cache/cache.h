@@ -69,7 +69,7 @@ struct cluster_cache {
 	/* --- of cache.c --- */
 	struct kube *kube;
 	struct kube_spent spent; /* memory used by objects that tenants write */
-	/* times of the loop's clock; 0: never */
+	/* times by the loop's clock; 0: never */
 	int64_t etcd_restored, listens_until;
 };
 
@@ -97,7 +97,7 @@ enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);
  * Reports a restore detected at real_ms (ms since 1970). Ignored when it is older than ten minutes.
  */
 void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
-/* A restore may have happened undetected: cluster_cache_hold() returns CLUSTER_CACHE_HEARS for the next ms. */
+/* Called when a restore may have happened undetected: cluster_cache_hold() returns CLUSTER_CACHE_HEARS for the next `ms`. */
 void cluster_cache_listen(struct cluster_cache *w, int64_t ms);
 
 static inline const struct cluster_cache_object *cluster_cache_object(const struct kube_object *o)
@@ -114,7 +114,7 @@ static inline const struct json *cluster_cache_json(const struct kube_object *o)
 
 /* Writes the cached part of an object as JSON text. */
 void cluster_cache_trim(enum cluster_cache_kind kind, const struct json *object, struct buf *b);
-/* The same for a large object. */
+/* Writes the cached part of a large object. */
 void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *object,
 			      struct buf *b);
 /* Fills cluster_cache_object from an object. The caller frees it with json_free(v->doc). */

@@ -254,7 +254,7 @@ static bool is_conf(const char *name)
 	return dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".conflist") == 0);
 }
 
-/* Returns whether the plugin delegates to other networks. */
+/* Returns whether a plugin delegates to other networks, like Multus. */
 static bool is_meta(const struct json *conf)
 {
 	static const char *const metas[] = {"multus", "multus-shim", "unirail-cni"};
@@ -268,7 +268,7 @@ static bool is_meta(const struct json *conf)
 	return false;
 }
 
-/* By the network's name: Calico, Cilium, flannel (old and new), kind. */
+/* Finds the CNI by the name of its network: Calico, Cilium, flannel (old and new), kind. */
 static enum cidr_type by_name(const char *name)
 {
 	static const struct {
@@ -286,8 +286,8 @@ static enum cidr_type by_name(const char *name)
 	return CIDR_NONE;
 }
 
-/* Reads the network name of one CNI configuration. 1: *ret is set, NULL if it has no name; 0: the
- * configuration is invalid, or of a program that delegates to other networks. */
+/* Reads the network name of one CNI configuration. Returns 1 and sets *ret (NULL: it has no name);
+ * 0 if the configuration is invalid, or that of a program that delegates to other networks. */
 static int read_name(const struct root *root, const char *path, char **ret)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -444,7 +444,7 @@ static void on_synced(void *arg)
 	v->s->changed(v->s->arg);
 }
 
-/* A kind that is not installed is no error: it has no objects. */
+/* A kind that is not installed is not an error; it has no objects. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	struct source *v = arg;
@@ -497,7 +497,8 @@ void cidr_sources_want(struct cidr_sources *s, unsigned int wants)
 
 /* --- state of the sources --- */
 
-/* Oldest first; objects of the same age stay in the order of their names. */
+/* Sorts objects by age, the oldest first; those of the same age stay in the order of their names.
+ * */
 static void sort(const struct cidr_facts **list, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -509,7 +510,7 @@ static void sort(const struct cidr_facts **list, size_t n)
 		}
 }
 
-/* Of many: they are joined, each of them once. */
+/* Joins the CIDRs of several objects, each CIDR once. */
 static void append(struct cidr_list *l, const struct cidr_list *from)
 {
 	for (size_t i = 0; i < from->n; i++)

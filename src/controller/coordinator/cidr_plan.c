@@ -27,14 +27,14 @@ static void not_ready(struct planner *a, const char *what, const char *cause)
 		 cause ? cause : "");
 }
 
-/* What is wrong with the pods' part is said first. */
+/* An error of the pods' part precedes one of the services' part. */
 static void annotation(struct planner *a, const char *what)
 {
 	if (!a->p->reason[0])
 		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
 }
 
-/* The first source with content; false: one is not known yet. */
+/* Finds the first source with content; returns false if the state of one is not known yet. */
 static bool first_of(struct planner *a, const enum cidr_source *list, size_t n, bool services,
 		     struct cidr_list *ret)
 {

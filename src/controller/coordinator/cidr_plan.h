@@ -48,7 +48,7 @@ enum cidr_state {
 struct cidr_known {
 	enum cidr_state state;
 	const char *cause;
-	struct cidr_facts facts; /* of all its objects, oldest first */
+	struct cidr_facts facts; /* facts of all its objects, the oldest first */
 	size_t objects;
 };
 
@@ -62,7 +62,7 @@ struct cidr_plan {
 	struct cidr_list pods, services;
 };
 
-/* type: of the object; cni: what `auto` means on this node. */
+/* type: podCIDRType of the object; cni: the type that `auto` means on this node. */
 void cidr_plan(enum cidr_type type, enum cidr_type cni,
 	       const struct cidr_known known[static CIDR_SOURCES], struct cidr_plan *ret);
 void cidr_plan_done(struct cidr_plan *p);

@@ -4,7 +4,7 @@
 
 /*
  * Reads the cluster's pod and service CIDRs from objects. Pure, JSON in, CIDRs out. Values that are
- * no CIDR are skipped.
+ * not CIDRs are skipped.
  */
 
 #include "base/file.h"
@@ -32,38 +32,40 @@ struct cidr_facts {
 };
 void cidr_facts_done(struct cidr_facts *f);
 
-/* ConfigMap kube-system/kubeadm-config: podSubnet and serviceSubnet of ClusterConfiguration. */
+/* Reads ConfigMap kube-system/kubeadm-config: podSubnet and serviceSubnet of ClusterConfiguration.
+ * */
 void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f);
-/* A pod of kube-controller-manager: --cluster-cidr and --service-cluster-ip-range. */
+/* Reads a pod of kube-controller-manager: --cluster-cidr and --service-cluster-ip-range. */
 void cidr_of_manager(const struct json *object, struct cidr_facts *f);
 void cidr_of_service_cidr(const struct json *object, struct cidr_facts *f);
-/* spec.podCIDRs, from which kubenet, flannel and others allocate pod addresses. */
+/* Reads spec.podCIDRs of a node, from which kubenet, flannel and others allocate pod addresses. */
 void cidr_of_node(const struct json *object, struct cidr_facts *f);
 /*
- * Calico's IPPool, also a disabled one, since its pods keep running; but not one that is being
+ * Reads Calico's IPPool, also a disabled one, whose pods keep running, but not one that is being
  * deleted.
  */
 void cidr_of_calico(const struct json *object, struct cidr_facts *f);
-/* ConfigMap cilium-config: the ipam mode, and the CIDRs of mode cluster-pool. */
+/* Reads ConfigMap cilium-config: the ipam mode, and the CIDRs of mode cluster-pool. */
 void cidr_of_cilium(const struct json *object, struct cidr_facts *f);
 void cidr_of_cilium_pool(const struct json *object, struct cidr_facts *f);
 
 /* CIDR_UNREADABLE: the CNI of this node cannot be detected; it has no text form. */
 enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE, CIDR_UNREADABLE };
 
-/* -EINVAL: unknown type. */
+/* Parses a type; -EINVAL: it is unknown. */
 int cidr_type_parse(const char *text, enum cidr_type *ret);
 
-/* Where the CNI of this node is configured; borrowed. */
+/* Location of the configuration of this node's CNI; borrowed. */
 struct cidr_cni {
 	const char *dir;       /* directory of CNI configurations */
 	const char *published; /* file written by the agent (agent/cluster/network.h), used if the
 		            * directory may not be read */
 };
 /*
- * Name of the first network in the CNI directory that is not Multus or unirail, which delegate to
- * it. Returns 0 with *ret, which the caller frees; NULL: there is none. -EACCES: its configuration
- * or the directory is readable by root only, and the agent has not published the name.
+ * Reads the name of the first network in the CNI directory that is not that of Multus or unirail,
+ * which delegate to others. Returns 0 and sets *ret, which the caller frees; NULL: there is none.
+ * -EACCES: its configuration or the directory is readable by root only, and the agent has not
+ * published the name.
  */
 int cidr_network(const struct root *root, const struct cidr_cni *cni, char **ret, struct err *e);
 /* Returns the type that `auto` means, from that name; CIDR_UNREADABLE with e. */

@@ -11,8 +11,9 @@
 #include "kube/kinds.h"
 
 /*
- * RESCAN_MS: groups changes. PROBE_MS: the node's CNI may change. UNREADABLE_MS: how long to wait for
- * the agent of a new node, with a probe each UNREADABLE_PROBE_MS.
+ * RESCAN_MS: delay that groups changes. PROBE_MS: interval of checks of the node's CNI, which may
+ * change. UNREADABLE_MS: time to wait for the agent of a new node, with a check each
+ * UNREADABLE_PROBE_MS.
  */
 enum {
 	BODY_MAX = 256 << 10,
@@ -52,7 +53,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		schedule_in(c, SCHEDULE_MS);
 		return;
 	}
-	/* Another writer was faster: the watch delivers the change. */
+	/* Not an error: another writer was faster, and the watch delivers its change. */
 	if (status == 409 || status == 404) {
 		schedule_in(c, SCHEDULE_MS);
 		return;
@@ -123,7 +124,7 @@ static const char *phase_name(const struct cidr_plan *p)
 
 static bool is_logged(const struct json *status, const struct cidr_plan *p)
 {
-	/* A source that may not be read now was read before: the status stays. */
+	/* The status stays, because a source that cannot be read now was read before. */
 	if (p->unread && same_text(json_get(status, "phase"), "Synced"))
 		return true;
 	return same_text(json_get(status, "phase"), phase_name(p)) &&

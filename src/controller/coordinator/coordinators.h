@@ -24,13 +24,13 @@ struct coordinators_conf {
 	const struct root *root;
 	struct kube_cache *cache;
 	struct kube_events *events;
-	struct cidr_cni cni; /* of this node */
+	struct cidr_cni cni; /* CNI of this node */
 	const char *cilium;  /* "kube-system/cilium-config" */
 };
 
 struct coordinators *coordinators_new(const struct coordinators_conf *c);
 void coordinators_free(struct coordinators *c); /* accepts NULL */
-/* Number of statuses written, and of failed writes. */
+/* Returns the number of statuses written, and of failed writes. */
 void coordinators_counts(const struct coordinators *c, uint64_t *written, uint64_t *failed);
 
 #endif

@@ -32,7 +32,7 @@ struct addresses_conf {
 
 struct addresses *addresses_new(const struct addresses_conf *c);
 void addresses_free(struct addresses *a); /* accepts NULL */
-/* As unserved_annotation() (controller/gc/unserved.h). */
+/* Like unserved_annotation() (controller/gc/unserved.h). */
 char *addresses_missing(const struct addresses *a, const struct kube_object *smc, const char *is);
 const struct kube_cache *addresses_cache(const struct addresses *a);
 /*

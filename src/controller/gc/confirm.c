@@ -35,8 +35,8 @@ static void question_free(struct liveness_question *q)
 }
 
 /*
- * Sorted by name first, so that the entries about one name are requested together and are valid at
- * the same time.
+ * Compares entries by name first, so that the entries for one name are requested together and are
+ * valid at the same time.
  */
 static int compare(const struct liveness_question *q, enum liveness_about about, const char *ns,
 		   const char *name, const char *uid)
@@ -131,7 +131,7 @@ static enum liveness_answer liveness_judge_node(const struct json *object)
 	return n.fenced && !n.ready ? LIVENESS_DELETED : LIVENESS_THERE;
 }
 
-/* object NULL: it does not exist. */
+/* object NULL: the object does not exist. */
 static enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
 					       const struct json *object)
 {
@@ -157,7 +157,7 @@ static int64_t number(const struct json *v, int64_t otherwise)
 	return json_int(v, &n) == 0 ? n : otherwise;
 }
 
-/* Records the result of the current step of an LIVENESS_NAME entry. */
+/* Records the result of the current step of a LIVENESS_NAME entry. */
 static void liveness_learn(struct liveness_question *q, const struct json *object)
 {
 	const struct json *spec = json_get(object, "spec");
@@ -186,7 +186,8 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 {
 	struct liveness_question *q = arg;
 	struct liveness *a = q->a;
-	/* 404 also when the object's kind is not installed: the object does not exist then. */
+	/* The status is 404 also if the object's kind is not installed; the object then does not
+	 * exist. */
 	const struct json *v = e ? NULL : object;
 
 	(void)status;
@@ -252,8 +253,8 @@ static void on_timer(void *arg)
 
 	forget_old(a);
 	/*
-	 * Round-robin: starting at the front each time would let the first answers expire before
-	 * the last entries had a turn.
+	 * Sends in round-robin order. If each search began at the first entry, the first answers
+	 * would expire before the last entries were requested.
 	 */
 	for (size_t i = 0, n = a->n; i < n && a->under_way < UNDER_WAY_MAX; i++) {
 		struct liveness_question *q = a->v[a->next++ % n];
@@ -339,7 +340,8 @@ void liveness_free(struct liveness *a)
 
 /* Interpretation of the objects: is a pod or node gone, and which objects decide about a name. */
 
-/* The object to GET in the current step of an LIVENESS_NAME entry; false: the step is skipped. */
+/* Sets the object to GET in the current step of a LIVENESS_NAME entry; returns false if the step is
+ * skipped. */
 static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
 			     char set[static 254])
 {

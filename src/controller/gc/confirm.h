@@ -18,7 +18,7 @@ struct liveness;
 struct liveness_conf {
 	struct kube *kube;
 	struct identity_conf identity;
-	int64_t again_ms; /* validity of the answer LIVENESS_THERE, in ms */
+	int64_t again_ms; /* time in ms for which the answer LIVENESS_THERE is valid */
 	void (*answered)(void *arg);
 	void *arg;
 };
@@ -33,19 +33,20 @@ enum liveness_answer {
 };
 
 /*
- * LIVENESS_DELETED: no pod with that UID runs any more: no pod of the name exists, another pod has the
- * name, or the pod has finished. uid "": any UID.
+ * Confirms that no pod with that UID runs any more (LIVENESS_DELETED): no pod of the name exists,
+ * another pod has the name, or the pod has finished. uid "": any UID.
  */
 enum liveness_answer liveness_pod(struct liveness *a, const char *ns, const char *name,
 				  const char *uid);
 /*
- * LIVENESS_DELETED: the Node object does not exist, or the node is fenced (taint
- * node.kubernetes.io/out-of-service) and not Ready.
+ * Confirms that a node is gone (LIVENESS_DELETED): the Node object does not exist, or the node is
+ * fenced (taint node.kubernetes.io/out-of-service) and not Ready.
  */
 enum liveness_answer liveness_node(struct liveness *a, const char *name);
-/* LIVENESS_DELETED: no future pod can use the addresses retained for this name, see identity_is_over(). */
+/* Confirms that no future pod can use the addresses retained for this name (LIVENESS_DELETED), see
+ * identity_is_over(). */
 enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name);
-/* Time in ms since the pod was first confirmed gone; 0 if it is not. */
+/* Returns the time in ms since the pod was first confirmed gone; 0: it is not. */
 int64_t liveness_pod_deleted_ms(const struct liveness *a, const char *ns, const char *name,
 				const char *uid);
 

@@ -21,7 +21,7 @@ int64_t cluster_gc_now(const struct cluster_gc *g)
 	return loop_now_ms(kube_loop(g->conf.kube));
 }
 
-/* Never postpones a pass that is scheduled already. */
+/* Schedules a pass; does not postpone one that is already scheduled. */
 static void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 {
 	int64_t rest = g->passed + PASS_MS - cluster_gc_now(g);
@@ -51,7 +51,7 @@ static bool is_about(const struct cluster_gc_request *f, enum gc_cache_kind kind
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
 }
 
-/* Removes flights that are completed and whose effect is visible or overdue. */
+/* Removes requests that are completed and whose effect the watch shows, or should show by now. */
 static void sweep(struct cluster_gc *g)
 {
 	size_t retained = 0;
@@ -106,8 +106,8 @@ static void say_failure(struct cluster_gc *g, const struct err *e)
 }
 
 /*
- * 404, 409, 422: the object is gone or has changed. Nothing was done, and the next pass decides
- * again.
+ * Status 404, 409 or 422: the object was deleted or has changed. The request had no effect, and the
+ * next pass decides again.
  */
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -145,7 +145,8 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_
 	return f;
 }
 
-/* Records a node that is cut off, or since when none is. A fenced node does not count as cut off. */
+/* Records a node that is not Ready, or the time since which all are Ready. A fenced node does not
+ * count as not Ready. */
 static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
@@ -257,7 +258,7 @@ enum { LOGGED_MAX = 10 };
 
 struct held {
 	struct ipaddr ip;
-	const struct kube_object *o; /* endpoint that has the address */
+	const struct kube_object *o; /* SpiderEndpoint that has the address */
 };
 
 struct scan {
@@ -322,8 +323,8 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Returns whether the previous scan found it as well. A single finding may be a change in progress.
- * */
+/* Returns whether the previous scan had the same finding, because a single finding may be a change
+ * in progress. */
 static bool is_again(struct scan *s, char what, const struct held *h)
 {
 	const struct cluster_gc *g = s->g;
@@ -371,7 +372,7 @@ static bool is_covered(const struct scan *s, const struct held *h)
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
 
-/* An address retained for a name is not reported: no pod uses it. */
+/* Does not report an address that is retained for a name, because no pod uses it. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod =
@@ -399,7 +400,8 @@ static void find_leftovers(struct scan *s)
 }
 
 /*
- * The node that is cut off may have the unknown addresses, so their entries stay until it is Ready.
+ * A node that is not Ready may have the addresses of unknown owner, so their entries stay until it
+ * is Ready.
  */
 static void count_unknown(const struct scan *s)
 {
@@ -415,7 +417,7 @@ static void count_unknown(const struct scan *s)
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
 }
 
-/* A full scan. */
+/* Makes a full scan. */
 static void cluster_gc_scan(struct cluster_gc *g)
 {
 	struct scan s = {.g = g};

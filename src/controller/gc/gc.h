@@ -52,7 +52,7 @@ struct cluster_gc_conf {
 	struct kube_cache *gc_cache;
 	struct liveness *requests;
 	struct kube_events *events;
-	int64_t grace_ms, interval_ms; /* interval of full scans */
+	int64_t grace_ms, interval_ms; /* grace period, and interval of full scans */
 };
 
 struct cluster_gc *cluster_gc_new(const struct cluster_gc_conf *c);
@@ -64,13 +64,13 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 void cluster_gc_answered(struct cluster_gc *g);
 
 struct cluster_gc_stats {
-	uint64_t addresses;  /* of deleted endpoints */
+	uint64_t addresses;  /* number of addresses of deleted endpoints */
 	uint64_t blocks;     /* released */
-	uint64_t entries;    /* removed from blocks */
+	uint64_t entries;    /* number of entries removed from blocks */
 	uint64_t endpoints;  /* deleted */
 	uint64_t finalizers; /* removed */
 	uint64_t failures, scans;
-	size_t nodes_deleted, doubles, leftovers, unknown; /* of the last pass or scan */
+	size_t nodes_deleted, doubles, leftovers, unknown; /* numbers of the last pass or scan */
 };
 struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g);
 

@@ -10,8 +10,8 @@
 #include "kube/kinds.h"
 
 /*
- * A node renews its blocks as soon as its agent runs. With the default grace period this waits ten
- * minutes.
+ * Number of grace periods to wait: ten minutes with the default. A node renews its blocks as soon
+ * as its agent runs.
  */
 enum { RECREATED_GRACES = 10 };
 
@@ -103,7 +103,8 @@ static void watch_lost(struct cluster_gc *g, struct gc_cache_block *b)
 	}
 }
 
-/* Requests and entries of peers change a block all the time: unchanged parts keep their times. */
+/* Copies the times of unchanged parts, because requests and entries of peers change a block all the
+ * time. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
@@ -190,8 +191,8 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
 }
 
 /*
- * Returns whether a block may have to be released or has a retained entry. Normally none, and
- * collecting retained addresses is skipped.
+ * Returns whether a block may have to be released or has a retained entry. Normally no block has,
+ * and retained addresses need not be collected.
  */
 static bool may_need_retained(const struct cluster_gc *g)
 {

@@ -169,7 +169,7 @@ static void read_current(const struct json *current, struct gc_cache_endpoint *r
 	free(d.v);
 }
 
-/* Finalizers other than Spiderpool's, needed to write the list without it. */
+/* Reads the finalizers other than Spiderpool's, for a write of the list without Spiderpool's. */
 static void read_finalizers(const struct json *list, struct gc_cache_endpoint *ret)
 {
 	struct json_walk w = json_walk_start(list);

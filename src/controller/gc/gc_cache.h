@@ -43,7 +43,7 @@ struct gc_cache_ip {
 };
 
 struct gc_cache_endpoint {
-	const char *uid, *node;	     /* of the pod */
+	const char *uid, *node;	     /* UID and node of the pod */
 	const struct gc_cache_ip *v; /* status.current.ips */
 	size_t n;
 	bool by_unirail; /* last written by an agent of unirail, not by Spiderpool */
@@ -58,8 +58,9 @@ struct gc_cache_endpoint {
 
 struct gc_cache_block {
 	struct block_object o;
-	int64_t etcd_restored; /* when its agent detected an etcd restore, in ms since 1970; 0: never */
-	int64_t since;	       /* for the caller's use, as above */
+	/* time at which its agent detected an etcd restore, in ms since 1970; 0: never */
+	int64_t etcd_restored;
+	int64_t since; /* for the caller's use; reset to 0 when the object changes */
 };
 
 /* kind: enum gc_cache_kind; was, is: see kube_cache_fn. */

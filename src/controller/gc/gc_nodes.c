@@ -200,7 +200,8 @@ static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 	return pod && !gc_cache_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
 }
 
-/* How long the pod has to be gone before the controller deletes the endpoint, in ms. */
+/* Returns the time in ms for which the pod must be gone before the controller deletes the endpoint.
+ * */
 static int64_t patience(const struct cluster_gc *g, const struct gc_cache_endpoint *x)
 {
 	if (!x->by_unirail || x->deleting || cluster_gc_node_is_deleted(g, x->node))
@@ -270,8 +271,8 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 
 	f->count = &g->stats.endpoints;
 	/*
-	 * Addresses of Spiderpool are counted when their records are removed, addresses of a live
-	 * node by its agent.
+	 * Counts only addresses of deleted nodes: the agent counts those of its node, and those of
+	 * Spiderpool are counted when their records are removed.
 	 */
 	f->addresses = x->by_unirail && cluster_gc_node_is_deleted(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");

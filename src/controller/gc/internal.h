@@ -10,7 +10,7 @@
 #include "controller/gc/pool_status.h"
 #include "controller/gc/pool_status_write.h"
 
-/* confirm.c: entries and their requests. */
+/* Used by confirm.c: entries and their requests. */
 
 enum liveness_about { LIVENESS_POD, LIVENESS_NODE, LIVENESS_NAME };
 enum liveness_step { LIVENESS_STEP_SET, LIVENESS_STEP_VMI, LIVENESS_STEP_VM, LIVENESS_STEP_END };
@@ -21,9 +21,9 @@ struct liveness_question {
 	char *ns, *name, *uid;
 	enum liveness_answer answer;
 	bool requested;	       /* waiting for its request to be sent or answered */
-	int64_t until;	       /* the answer expires */
-	int64_t wanted;	       /* last use by a caller */
-	int64_t deleted_since; /* 0: not gone */
+	int64_t until;	       /* time at which the answer expires */
+	int64_t wanted;	       /* time of the last use by a caller */
+	int64_t deleted_since; /* time since which the object is gone; 0: it is not gone */
 	struct kube_call *call;
 	/* LIVENESS_NAME only */
 	enum liveness_step step;
@@ -41,7 +41,7 @@ struct liveness {
 	struct log_once logged;
 };
 
-/* pool_status.c and pool_status_write.c only. */
+/* Used only by pool_status.c and pool_status_write.c. */
 
 /*
  * All annotations of an object together are limited to 256 KiB; some of it is left to other
@@ -53,12 +53,13 @@ struct pool_status_pool {
 	struct pool_status *c;
 	char *name;
 	bool dirty;
-	bool adopted;	 /* has adopted (Spiderpool's) records: checked again and again */
+	bool adopted;	 /* the pool has records of Spiderpool, which are checked repeatedly */
 	bool checked;	 /* total and allocated are valid */
-	bool due;	 /* part of the current pass */
+	bool due;	 /* the pool is part of the current pass */
 	int64_t next_ms; /* earliest time of the next write */
-	char *base;	 /* version that the last write was based on and the watch still shows; or
-	                  * NULL */
+	/* version on which the last write was based, while the watch still shows it; otherwise NULL
+	 * */
+	char *base;
 	int64_t base_until;
 	struct kube_call *call;
 	int64_t pace_ms; /* delay of the next write after the one in flight */
@@ -69,7 +70,7 @@ struct pool_status_pool {
 	char **freed;		 /* event messages to send when the call in flight succeeds */
 	size_t n_freed;
 	int64_t total, allocated;
-	struct records own; /* during a pass: from its endpoints */
+	struct records own; /* records from the pool's endpoints, during a pass */
 };
 
 struct pool_status {
@@ -87,14 +88,15 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e);
 
 void pool_status_freed(struct pool_status_pool *p, bool done);
 
-/* pool_status_write.c: accessors of pool objects, and the writes. A write is sent at once. */
+/* Functions of pool_status_write.c: accessors of pool objects, and the writes, which are sent at
+ * once. */
 const struct json *pool_status_meta(const struct json *object, const char *key);
-const char *
-pool_status_annotation(const struct json *object); /* adopted records; NULL: not adopted yet */
+/* Returns the adopted records; NULL: not adopted yet. */
+const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);
 bool pool_status_has_finalizer(const struct json *object);
 bool pool_status_wants_finalizer(const struct json *object);
-/* note NULL: leaves the annotation unchanged. */
+/* Writes the annotation and the finalizer; note NULL: leaves the annotation unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer);
 /* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
@@ -109,9 +111,10 @@ enum { GC_IN_FLIGHT_MAX = 8, GC_SCANS = 2 };
 struct cluster_gc_node {
 	char *name;
 	int64_t since;
-	const struct kube_object *pod; /* of the current pass: a pod that may have addresses on the
-	                                * node */
-	bool seen, sure;	       /* of the current pass; sure: confirmed gone */
+	/* pod that may have addresses on the node, in the current pass */
+	const struct kube_object *pod;
+	/* valid in the current pass; sure: the node is confirmed gone */
+	bool seen, sure;
 	bool logged;
 };
 
@@ -121,10 +124,11 @@ struct cluster_gc_request {
 	struct kube_call *call; /* NULL: completed */
 	enum gc_cache_kind kind;
 	char *ns, *name, *version;
-	int64_t until;	 /* expires then, even if the watch does not show the effect */
+	/* time at which the entry expires, even if the watch does not show the effect */
+	int64_t until;
 	uint64_t *count; /* statistic to increment on success */
 	uint64_t addresses;
-	char *reason, *message; /* of the event; NULL: none */
+	char *reason, *message; /* reason and message of the event; NULL: no event */
 	char *about;		/* pool that the event is about; NULL: the endpoint */
 };
 
@@ -135,10 +139,10 @@ struct cluster_gc {
 	size_t n_nodes;
 	struct cluster_gc_request **in_flight;
 	size_t n_in_flight;
-	struct ipaddr *retained; /* retained addresses, of the current pass */
+	struct ipaddr *retained; /* retained addresses in the current pass */
 	size_t n_retained;
 	const struct gc_cache_block *block; /* block being processed */
-	bool recreated;	     /* its node was recreated under the same name and has not
+	bool recreated; /* its node was recreated under the same name and has not
 	                                   * renewed the block */
 	const char *cut_off; /* of the current pass: a node that is not Ready; NULL:
 	                                   * all are Ready */
@@ -154,22 +158,22 @@ int64_t cluster_gc_now(const struct cluster_gc *g);
 
 void cluster_gc_nodes_check(struct cluster_gc *g);
 bool cluster_gc_node_is_deleted(const struct cluster_gc *g, const char *name);
-/* Not Ready and not fenced: its containers may still run. */
+/* Returns whether a node is not Ready and not fenced, so that its containers may still run. */
 bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name);
 void cluster_gc_nodes_done(struct cluster_gc *g);
 
-/* gc_blocks.c, gc_nodes.c: send the requests that are due. */
+/* Functions of gc_blocks.c and gc_nodes.c that send the requests that are due. */
 void cluster_gc_blocks_pass(struct cluster_gc *g);
-/* Carries the times of the block's unchanged parts over to the new version. */
+/* Copies the times of the block's unchanged parts to the new version. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is);
-size_t
-cluster_gc_unknown(const struct block_object *o); /* number of entries whose owner is unknown ("?")
-                                                    */
+/* Returns the number of entries whose owner is unknown ("?"). */
+size_t cluster_gc_unknown(const struct block_object *o);
 void cluster_gc_endpoints_pass(struct cluster_gc *g);
 
 /*
- * gc.c: cluster_gc_is_free(): whether a request about the object may be sent now. cluster_gc_begin() sends it;
- * the caller may fill in the returned flight until it returns to the loop.
+ * Functions of gc.c. cluster_gc_is_free() returns whether a request about the object may be sent
+ * now. cluster_gc_begin() sends it; the caller may set members of the returned request until it
+ * returns to the loop.
  */
 bool cluster_gc_is_free(const struct cluster_gc *g, enum gc_cache_kind kind,
 			const struct kube_object *o);

@@ -15,8 +15,8 @@
 /* Selects the pools that need work, and reads all endpoints once for them. */
 
 /*
- * HINTS: interfaces of a pod whose pool is remembered; the next endpoint mostly has the same pools
- * in the same order.
+ * HINTS: interfaces of a pod whose pool is remembered; most endpoints have the same pools in the
+ * same order as the previous one.
  */
 enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
@@ -25,7 +25,7 @@ int64_t pool_status_now(const struct pool_status *c)
 	return loop_now_ms(kube_loop(c->conf.kube));
 }
 
-/* Never postpones a pass that is scheduled already. */
+/* Schedules a pass; does not postpone one that is already scheduled. */
 void pool_status_schedule(struct pool_status *c, int64_t ms)
 {
 	loop_alarm_within(&c->timer, ms);
@@ -133,7 +133,7 @@ static void collect_one(struct pool_status *c, const struct kube_object *o,
 	}
 }
 
-/* Endpoints written by Spiderpool are skipped: their addresses are in the adopted records. */
+/* Skips endpoints that Spiderpool wrote, because their addresses are in the adopted records. */
 static void collect(struct pool_status *c)
 {
 	struct pool_status_pool *hints[HINTS] = {0};
@@ -224,7 +224,8 @@ void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 		mark(c, is);
 		pool_status_schedule(c, SCHEDULE_MS);
 	}
-	/* A recreated pod gets its record back; a deleted one may lose it. */
+	/* Keeps the record of a pod that was recreated; the record of a deleted pod may be removed.
+	 * */
 	if (kind == GC_CACHE_PODS && (!was || !is))
 		pool_status_answered(c);
 }
@@ -291,9 +292,9 @@ bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_stat
 	return true;
 }
 
-/* Adopted records: those whose pod is deleted are removed. */
+/* Removes adopted records whose pod is deleted. */
 
-/* Splits "namespace/name"; false if it names no pod. The caller frees *ns. */
+/* Splits "namespace/name"; returns false if the text does not name a pod. The caller frees *ns. */
 static bool name_of(const struct record *r, char **ns, const char **name)
 {
 	const char *slash = strchr(r->pod, '/');
@@ -305,7 +306,8 @@ static bool name_of(const struct record *r, char **ns, const char **name)
 	return true;
 }
 
-/* The pod's node is not Ready and not fenced: its containers may still run. */
+/* Returns whether the pod's node is not Ready and not fenced, so that its containers may still run.
+ * */
 static bool is_cut_off(const struct pool_status *c, const char *ns, const char *name)
 {
 	const struct kube_object *x = kube_cache_get(c->conf.gc_cache, GC_CACHE_ENDPOINTS, ns,
@@ -332,7 +334,7 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
-	/* All three run before the result is used, so that their requests are sent in parallel. */
+	/* Calls all three before it uses a result, so that their requests are sent in parallel. */
 	deleted = liveness_pod(c->conf.requests, ns, name, r->uid) == LIVENESS_DELETED;
 	name_deleted = liveness_name(c->conf.requests, ns, name) == LIVENESS_DELETED;
 	long_deleted = liveness_pod_deleted_ms(c->conf.requests, ns, name, r->uid) >=
@@ -340,7 +342,7 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 	return deleted && name_deleted && long_deleted;
 }
 
-/* The event is sent when the write has succeeded. */
+/* Stores the event, which is sent when the write has succeeded. */
 static void annotation(struct pool_status_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
@@ -391,12 +393,12 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 
 /* Decides which write a pool needs next: adopted records, status, or finalizer. */
 
-/* Delay after a failed read. */
+/* Delay after a read that failed. */
 enum { FAILED_MS = 2000 };
 
 /* --- adopted records --- */
 
-/* Records with strings of their own. */
+/* Records that own their strings. */
 struct old {
 	struct records r;
 	char **own;
@@ -443,7 +445,7 @@ static char *text_or_empty(struct records *r)
 	return xstrdup("{}");
 }
 
-/* Records of endpoints come first, so that they replace adopted records of the same address. */
+/* Adds the records of endpoints first, so that they replace adopted records of the same address. */
 static char *merge(struct pool_status_pool *p, const struct old *o)
 {
 	for (size_t i = 0; i < o->r.n; i++)
@@ -454,7 +456,7 @@ static char *merge(struct pool_status_pool *p, const struct old *o)
 	return records_text(&p->own, p->c->conf.records_max);
 }
 
-/* A pool whose adopted records are in the annotation. */
+/* Handles a pool whose adopted records are in the annotation. */
 static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k)
 {
 	const struct json *object = cluster_cache_json(k);
@@ -483,8 +485,8 @@ static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k
 /* --- a pool seen for the first time --- */
 
 /*
- * The records are too long for an annotation: they stay in the status, which has only them until
- * they are short enough.
+ * The records are too long for an annotation, so they stay in the status. Until they are short
+ * enough, the status has no other records.
  */
 static void act_on_many(struct pool_status_pool *p, const struct json *object, struct old *o)
 {

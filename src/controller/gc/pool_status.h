@@ -43,7 +43,7 @@ struct pool_status_conf {
 	struct liveness *requests;
 	struct kube_events *events;
 	size_t records_max; /* 0: status.allocatedIPs stays empty */
-	bool gc;	    /* remove adopted records whose pod is gone */
+	bool gc;	    /* true: adopted records whose pod is gone are removed */
 	int64_t grace_ms;
 };
 
@@ -57,10 +57,10 @@ void pool_status_answered(struct pool_status *c); /* for liveness_conf.answered 
 
 struct pool_status_stats {
 	uint64_t writes, conflicts, failures;
-	uint64_t freed; /* adopted records removed */
+	uint64_t freed; /* number of adopted records removed */
 };
 struct pool_status_stats pool_status_stats(const struct pool_status *c);
-/* Counts of the i-th pool as of its last pass; false: i is past the end. */
+/* Sets the counts of the i-th pool as of its last pass; returns false if there is no such pool. */
 struct pool_status_pool_stats {
 	const char *name;
 	bool known; /* the counts are valid */

@@ -74,7 +74,8 @@ static int64_t lasts(size_t len)
 	return ms > PACE_MOST_MS ? PACE_MOST_MS : ms;
 }
 
-/* A merge patch bound to `version`. sub is the subresource or NULL, body the complete patch. */
+/* Sends a merge patch bound to `version`. sub is the subresource or NULL, body the complete patch.
+ * */
 static void patch(struct pool_status_pool *p, const char *version, const char *sub,
 		  const char *body, int64_t pace_ms)
 {
@@ -145,7 +146,8 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	p->dirty = true;
-	/* Paced as well: every node watches pools and receives the annotation. */
+	/* Delays the next write of the annotation as well, because every node watches pools and
+	 * receives it. */
 	patch(p, version, NULL, b.p, annotation ? lasts(strlen(annotation)) : 0);
 }
 
@@ -162,7 +164,8 @@ bool pool_status_wants_finalizer(const struct json *object)
 
 /* --- the status --- */
 
-/* Counts the addresses of the spec. False if the spec is invalid: the written count stays then. */
+/* Counts the addresses of the spec. Returns false if the spec is invalid; the count in the status
+ * then stays. */
 static bool count_all(const struct json *object, int64_t *ret)
 {
 	struct pool_spec s = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
@@ -253,7 +256,7 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&((const struct record *)a)->ip, &((const struct record *)b)->ip);
 }
 
-/* Numbered, since qsort() may reorder equal elements. */
+/* The elements have numbers, because qsort() may reorder equal elements. */
 struct numbered {
 	struct record r;
 	size_t at;

@@ -17,8 +17,8 @@ bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key
 {
 	for (enum inject_key k = 0; k < INJECT_KEYS; k++) {
 		/*
-		 * The pod's own annotation takes precedence, even when empty: the pod then requests
-		 * no network.
+		 * The pod's own annotation takes precedence, even if it is empty, which means that
+		 * the pod requests no network.
 		 */
 		unsigned int from = own & INJECT_HAS(k) ? own : ns;
 
@@ -77,8 +77,9 @@ void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 	enum inject_key key;
 
 	/*
-	 * Only new pods: a pod gets its annotations when it is created, and older ones were checked
-	 * before. If namespaces are not listed yet, on_namespaces() checks the pod later.
+	 * Checks only new pods, because a pod gets its annotations when it is created, and older
+	 * pods were checked before. If namespaces are not listed yet, on_namespaces() checks the
+	 * pod later.
 	 */
 	if (is && !was && kube_cache_synced(u->conf.cache, CLUSTER_CACHE_NAMESPACES) &&
 	    is_one(u, is, &key))

@@ -35,15 +35,15 @@ struct uninjected *uninjected_new(const struct uninjected_conf *c);
 void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
 /* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
 void uninjected_set_cache(struct uninjected *u, const struct kube_cache *c);
-/* A pod changed; arguments as in gc_cache_conf.changed. */
+/* The caller reports that a pod changed; arguments as in gc_cache_conf.changed. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 		    const struct kube_object *is);
 void uninjected_metrics(const struct uninjected *u, struct buf *b);
 
 /*
- * Returns whether a pod without networks should have been given some: `own` and `ns` are
- * inject_requests() of the annotations of the pod and of its namespace. Sets *key to the annotation
- * that requests them.
+ * Returns whether a pod without networks should have got some: `own` and `ns` are inject_requests()
+ * of the annotations of the pod and of its namespace. Sets *key to the annotation that requests
+ * them.
  */
 bool uninjected_requests(unsigned int own, unsigned int ns, enum inject_key *key);
 

@@ -68,7 +68,7 @@ static struct unserved_network *known(const struct unserved_table *t,
 	return k && !strcmp(k->resource, n->resource) ? k : NULL;
 }
 
-/* Takes the former one's, which borrows nothing of the list. */
+/* Takes the suggestion of the former entry, which is not borrowed from the list. */
 static bool find_suggestion(struct unserved_network *n, struct unserved_network *k,
 			    const char *const *resources, size_t n_resources)
 {
@@ -138,7 +138,7 @@ char *unserved_table_annotation(const struct unserved_table *t, bool decided, co
 		return missing_resource_text(resource, k->suggestion);
 	if (!k && decided)
 		return NULL;
-	/* Of another resource: the SpiderMultusConfig has changed. */
+	/* The entry is about another resource, because the SpiderMultusConfig has changed. */
 	if (missing_resource_read(is, &m) && strcmp(m.resource, resource) == 0)
 		ret = xstrdup(is);
 	missing_resource_done(&m);
@@ -168,7 +168,7 @@ static struct unserved_network *list_networks(const struct kube_cache *c, size_t
 	return v;
 }
 
-/* Borrowed from the cache; sorted, each once. */
+/* Lists the resources, borrowed from the cache, sorted, without duplicates. */
 static const char **list_resources(const struct kube_cache *c, size_t *n)
 {
 	const char **v = NULL;
@@ -231,7 +231,7 @@ static void report(void *arg, const struct unserved_network *n, enum unserved_ev
 					     .message = text});
 }
 
-/* A leader before this one may have left annotations. */
+/* Checks all NADs, because a former leader may have left annotations. */
 static void changed_all(const struct unserved *u)
 {
 	for (size_t i = 0; i < kube_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++) {

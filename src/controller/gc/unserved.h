@@ -15,7 +15,8 @@
 #include "controller/gc/gc_cache.h"
 #include "kube/events.h"
 
-/* UNSERVED_SUGGESTIONS_MAX: networks for which one check searches a similar name. Tenants create networks. */
+/* UNSERVED_SUGGESTIONS_MAX: maximum number of networks for which one check searches a similar name,
+ * since tenants can create any number. */
 enum { UNSERVED_GRACE_MS = 30 * 1000, UNSERVED_SUGGESTIONS_MAX = 64 };
 
 struct unserved;
@@ -36,8 +37,8 @@ void unserved_free(struct unserved *u); /* call before kube_cache_free(); accept
 void unserved_node(struct unserved *u, const struct kube_object *was, const struct kube_object *is);
 void unserved_metrics(const struct unserved *u, struct buf *b);
 /*
- * Returns the annotation of this SpiderMultusConfig's NAD, free() it; NULL: none. `is`: the one
- * that it has, NULL: none. It stays while this leader has not decided yet.
+ * Returns the annotation that this SpiderMultusConfig's NAD should have, which the caller frees;
+ * NULL: none. `is`: its current annotation, which stays until this leader has decided; NULL: none.
  */
 char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is);
 
@@ -46,7 +47,7 @@ char *unserved_annotation(const struct unserved *u, const struct kube_object *sm
 struct unserved_network {
 	char *uid, *ns, *name, *resource;
 	char *suggestion; /* the most similar name of a resource that a node has; NULL: none */
-	int64_t since;	  /* since when no node has the resource */
+	int64_t since;	  /* time since which no node has the resource */
 	bool reported;
 };
 
@@ -55,20 +56,22 @@ struct unserved_table {
 	size_t n;
 };
 
-/* SUGGESTION: still missing, but the suggestion is another one. AVAILABLE: only of a network that was reported. */
+/* SUGGESTION: the resource is still missing, and the suggestion has changed. AVAILABLE: only for a
+ * network that was reported. */
 enum unserved_event { UNSERVED_MISSING, UNSERVED_SUGGESTION, UNSERVED_AVAILABLE };
 typedef void (*unserved_fn)(void *arg, const struct unserved_network *n, enum unserved_event ev);
 
 /*
- * nets: those with a resource, all fields but suggestion, since and reported; it is sorted, and what the table keeps of it is
- * taken. resources: what the nodes have, sorted bytewise, without duplicates. Returns when to decide again; -1: on a change
- * only.
+ * nets: the networks with a resource, with all fields except suggestion, since and reported; the
+ * function sorts the list and takes the strings that the table needs. resources: the resources of
+ * the nodes, sorted bytewise, without duplicates. Returns the time of the next decision; -1: only
+ * after a change.
  */
 int64_t unserved_update(struct unserved_table *t, struct unserved_network *nets, size_t n,
 			const char *const *resources, size_t n_resources, int64_t now_ms,
 			unserved_fn fn, void *arg);
 void unserved_table_done(struct unserved_table *t);
-/* unserved_annotation() from a table; decided: the table has been updated. */
+/* Computes unserved_annotation() from a table; decided: the table has been updated. */
 char *unserved_table_annotation(const struct unserved_table *t, bool decided, const char *uid,
 				const char *resource, const char *is);
 

@@ -61,7 +61,7 @@ struct each {
 	size_t next, at; /* at: index of the last container returned */
 };
 
-/* Containers that run as long as the pod: containers, then sidecars. */
+/* Iterates over the containers that run as long as the pod: containers, then sidecars. */
 static const struct json *next_container(struct each *i)
 {
 	const struct json *spec = json_get(i->pod, "spec"), *c;
@@ -92,8 +92,8 @@ static const struct json *quantity_of(const struct json *container, const char *
 	return limit ? limit : json_get(json_get(resources, "requests"), resource);
 }
 
-/* Returns whether a container requests the resource already; warns the user if it requests too few.
- * */
+/* Returns whether a container already requests the resource; warns the user if it requests too few
+ * devices. */
 static bool is_held(const struct inject_request *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};
@@ -112,7 +112,7 @@ static bool is_held(const struct inject_request *q, const struct need *need)
 		else if (num_u64(span_of(json_string(v)), 0, 1U << 20, &one) == 0)
 			sum += one;
 		else
-			clear = false; /* "2k", or a value that the API server will reject */
+			clear = false; /* "2k", or a value that the API server rejects */
 	}
 	if (held && clear && sum < need->count)
 		inject_warn(q,

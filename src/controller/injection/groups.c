@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The groups of all SpiderMultusConfigs by their values: a request finds its networks without a walk over all of them. */
+/* The groups of all SpiderMultusConfigs by their values: a request finds its networks without a
+ * search through all of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 enum { NAMES_MAX = 8, TEXT_MAX = 512 };
 
-/* One value of one network. */
+/* One value of a network's annotation. */
 struct entry {
 	struct span value;
 	const struct inject_net *net;
@@ -18,8 +19,9 @@ struct entry {
 struct groups {
 	struct inject_group *v; /* sorted by value */
 	size_t n;
-	const struct inject_net **members; /* those of a group in a row */
-	char *known;			   /* "; there are 'a' (8), 'b' (1) and 3 more" */
+	const struct inject_net **members; /* networks; those of a group are adjacent */
+	/* text for errors: "; there are 'a' (8), 'b' (1) and 3 more" */
+	char *known;
 };
 
 struct inject_index {
@@ -34,7 +36,8 @@ static int compare_values(struct span a, struct span b)
 	return r ? r : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Networks with the same definition are neighbours, in the order in which they were given. */
+/* Sorts networks so that those with the same definition are adjacent, in the order in which they
+ * were added. */
 static int by_value(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -63,7 +66,7 @@ static struct entry *entries_of(const struct inject_net *const *nets, size_t n, 
 	return v;
 }
 
-/* The entries from..to have one value. */
+/* Adds the group of the entries from..to, which have the same value. */
 static void add_group(struct groups *g, enum inject_key key, const struct entry *v, size_t from,
 		      size_t to, size_t *n_members)
 {

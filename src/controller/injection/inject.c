@@ -68,7 +68,8 @@ static const char *whose(const struct inject_choice *w)
 	return w->of_ns ? "the namespace's" : "the pod's";
 }
 
-/* The first key counts; a request that does not is reported when it is nearer to the pod. */
+/* The first key with a request is used. An unused request is reported if it is on the pod and the
+ * used one on the namespace. */
 static struct inject_choice request_of(const struct inject_request *q)
 {
 	struct inject_choice rdma = request_for(q, INJECT_RDMA),
@@ -160,8 +161,8 @@ static int refuse(const struct inject_net *n, enum inject_key key, const char *c
 
 int inject_check(const struct inject_net *n, enum inject_key key, struct err *e)
 {
-	bool ipoib = !strcmp(n->type, "ipoib"); /* uses its parent's device, not one of a device
-	                                         * plugin */
+	/* ipoib uses the device of its parent, not one of a device plugin */
+	bool ipoib = !strcmp(n->type, "ipoib");
 	auto_free char *cause = NULL;
 
 	if (!strcmp(n->type, "ovs") || !strcmp(n->type, "custom")) {
@@ -225,8 +226,8 @@ static int add_group(const struct inject_request *q, const struct inject_choice 
 }
 
 /*
- * The networks of the request, sorted, without duplicates. Fails if a group does not exist or a
- * network cannot be injected. The caller frees ret->v.
+ * Finds the networks of the request, sorted, without duplicates. Fails if a group does not exist or
+ * a network cannot be injected. The caller frees ret->v.
  */
 static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
 			 struct inject_nets *ret, struct err *e)
@@ -249,7 +250,12 @@ static int inject_choose(const struct inject_request *q, const struct inject_cho
 
 /* The pod's network annotation: replaces an existing one, as Spiderpool's webhook does. */
 
-enum { ANNOTATION_MAX = 512 << 10 /* the API server accepts half of that */, QUOTE_MAX = 200 };
+enum {
+	ANNOTATION_MAX =
+		512
+		<< 10 /* maximum length of an annotation; the API server accepts half of this length */,
+	QUOTE_MAX = 200
+};
 
 static const struct json *annotations_of(const struct json *pod)
 {
@@ -308,8 +314,8 @@ static void write_list(const struct json *annotations, const char *text, struct 
 }
 
 /*
- * Writes `nets` as the pod's network annotation. A different list is overwritten with a warning,
- * also an invalid one. Returns 1: an operation was written; 0: the list is the same.
+ * Writes `nets` as the pod's network annotation. Overwrites a different list, or an invalid one,
+ * with a warning. Returns 1 if an operation was written, 0 if the list is the same.
  */
 static int inject_list(const struct inject_request *q, const struct inject_choice *w,
 		       const struct inject_nets *nets, struct kube_patch *p)
@@ -334,7 +340,7 @@ static int inject_list(const struct inject_request *q, const struct inject_choic
 	return 1;
 }
 
-/* Where each type of network has its resource; other types cannot be injected. */
+/* Fields that have the resource of each type of network; other types cannot be injected. */
 static const struct kind {
 	const char *type, *block, *resource;
 	enum { BY_MASTER, BY_RESOURCE, BY_NAME } by;

@@ -50,7 +50,7 @@ struct inject_net {
 void inject_net_read(const struct json *smc, struct inject_net *ret);
 void inject_net_done(struct inject_net *n);
 
-/* The groups of all SpiderMultusConfigs. The networks are borrowed and stay as they are. */
+/* Makes the groups of all SpiderMultusConfigs. The networks are borrowed and not changed. */
 struct inject_index;
 struct inject_index *inject_index_new(const struct inject_net *const *nets, size_t n);
 void inject_index_free(struct inject_index *x); /* NULL is fine */
@@ -59,7 +59,7 @@ struct inject_request {
 	const struct json *pod;		   /* the pod to create; may have no name yet */
 	const char *ns;			   /* from the request: the object may have none */
 	const char *ns_group[INJECT_KEYS]; /* annotations of the namespace; NULL: absent */
-	const struct inject_index *index;  /* of all SpiderMultusConfigs */
+	const struct inject_index *index;  /* groups of all SpiderMultusConfigs */
 	bool ipc_lock; /* containers that get an RDMA device also get the capability IPC_LOCK */
 	void (*warn)(void *arg, const char *text); /* receives warnings for the user; may be NULL */
 	void *arg;
@@ -72,10 +72,10 @@ struct inject_request {
  */
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e);
 
-/* Returns whether these annotations (an object of strings) of a pod or namespace request anything.
- * */
+/* Returns whether annotations (an object of strings) of a pod or namespace request networks. */
 bool inject_is_requested(const struct json *annotations);
-/* The same as bits: INJECT_HAS(key): the annotation exists; INJECT_REQUESTS(key): it names a group. */
+/* Returns the requests of annotations as bits: INJECT_HAS(key): the annotation exists;
+ * INJECT_REQUESTS(key): it names a group. */
 unsigned int inject_requests(const struct json *annotations);
 #define INJECT_HAS(key)	     (1U << (2 * (key)))
 #define INJECT_REQUESTS(key) (2U << (2 * (key)))
@@ -93,7 +93,7 @@ struct inject_scope {
 bool inject_in_scope(const struct inject_scope *s, const char *ns);
 /*
  * Writes the scope as a webhook's namespaceSelector. A selector cannot express a name that ends in
- * '*': such namespaces are let through, and the caller checks them with inject_in_scope().
+ * '*': the selector includes such namespaces, and the caller checks them with inject_in_scope().
  */
 void inject_scope_write(const struct inject_scope *s, struct json_out *o);
 

@@ -11,7 +11,7 @@
 struct inject_choice {
 	enum inject_key key;
 	const char *value; /* borrowed; NULL: nothing requested */
-	bool of_ns;	   /* annotation of the namespace */
+	bool of_ns;	   /* the value is that of the namespace's annotation */
 };
 
 /* Networks of a request. */
@@ -20,17 +20,19 @@ struct inject_nets {
 	size_t n;
 };
 
-/* The networks whose annotation has the value. */
+/* The networks whose annotation has one value. */
 struct inject_group {
 	struct span value;
-	const struct inject_net **nets;	  /* one of each definition, unordered */
-	size_t n, configs;		  /* configs: with those of the same definition */
+	/* one network of each definition, in no particular order */
+	const struct inject_net **nets;
+	/* configs: number of networks, including those of the same definition */
+	size_t n, configs;
 	const struct inject_net *refused; /* the first that cannot be injected; NULL: none */
 };
-/* NULL: no network has it. */
+/* Finds the group of a value; NULL: no network has this value. */
 const struct inject_group *inject_group_of(const struct inject_index *x, enum inject_key key,
 					   struct span value);
-/* "; there are 'a' (8), 'b' (1) and 3 more" */
+/* Returns the existing groups, for errors: "; there are 'a' (8), 'b' (1) and 3 more". */
 const char *inject_known_groups(const struct inject_index *x, enum inject_key key);
 
 /* Returns whether a network with this annotation can be injected; e may be NULL. */

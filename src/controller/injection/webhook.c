@@ -27,7 +27,8 @@ struct inject_webhook {
 	struct inject_index *index;
 	size_t n;
 	bool stale;
-	int64_t grown_ms; /* when a network may have joined a group, loop's clock */
+	/* time at which a network may last have joined a group, by the loop's clock */
+	int64_t grown_ms;
 	struct waiting *waiting;
 };
 
@@ -117,7 +118,7 @@ static bool is_growing(const struct inject_webhook *h)
 	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_WRITTEN_MS;
 }
 
-/* Answers the review, unless waiting may change the result. */
+/* Answers the review, unless the result may change within a moment. */
 static bool answer(struct inject_webhook *h, struct review *q, bool last)
 {
 	struct err e = ERR_INIT;
@@ -168,7 +169,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 	(void)was;
 	(void)is;
-	h->stale = true; /* or a namespace has changed */
+	h->stale = true; /* set also after a change of a namespace */
 	for (struct waiting *w = h->waiting, *next; w; w = next) {
 		next = w->next;
 		if (answer(h, w->q, false))

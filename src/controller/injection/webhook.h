@@ -32,7 +32,7 @@ void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope
 			     bool ipc_lock);
 /* The handler; arg is the struct inject_webhook. */
 void inject_webhook_review(void *arg, struct review *q);
-/* Computes what the handler would, without effect, to measure the cost. */
+/* Computes the same as the handler, without effect, to measure the cost. */
 void inject_webhook_try(void *arg, const struct review *q);
 
 #endif

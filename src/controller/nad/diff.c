@@ -42,7 +42,8 @@ const char *nad_owner(const struct json *there, const char **uid)
 	return NULL;
 }
 
-/* Also true for an owner reference written by Spiderpool's controller. */
+/* Returns whether a reference names the owner; also true for one that Spiderpool's controller
+ * wrote. */
 static bool is_owned(const struct json *there, const struct json *smc)
 {
 	const char *uid = NULL, *name = nad_owner(there, &uid);
@@ -207,7 +208,7 @@ static bool says(const struct json *status, const struct nad_state *s, int64_t g
 	       strcmp(text(json_get(c, "message")), s->message) == 0;
 }
 
-/* lastTransitionTime of "Ready". */
+/* Returns lastTransitionTime of the condition "Ready". */
 static void put_since(struct json_out *o, const struct json *was, const struct nad_state *s,
 		      int64_t now_ms)
 {

@@ -14,7 +14,7 @@
 
 /* Writes the body of a create. */
 void nad_put(struct buf *b, const struct nad *n, const struct json *smc);
-/* Writes a merge patch bound to the version of `there`; false: no change is needed. */
+/* Writes a merge patch bound to the version of `there`; returns false if no change is needed. */
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc,
 	       const struct json *there);
 
@@ -28,12 +28,12 @@ struct nad_state {
 	const char *nad; /* name of the NAD */
 	bool ready;
 	const char *reason;  /* "Written", "Invalid", "NameTaken", "Terminating", "NADFailed" */
-	const char *message; /* "" when ready */
+	const char *message; /* message of the condition; "": ready */
 };
 
 /*
- * Writes a merge patch of the status bound to the object's version; false: the status is up to
- * date.
+ * Writes a merge patch of the status bound to the object's version; returns false if the status is
+ * up to date.
  */
 bool nad_status_patch(struct buf *b, const struct json *smc, const struct nad_state *s,
 		      int64_t now_ms);

@@ -11,7 +11,7 @@
 
 /* Internals of render.c. */
 
-/* Inputs of a rendering. */
+/* Inputs for the rendering of a NAD. */
 struct nad_request {
 	const struct json *spec, *block;
 	const char *type;

@@ -12,8 +12,9 @@
  * The result is reported by the condition "Ready" of the object's status and by events; the status
  * is written only when it changes. Failures are retried with a backoff of 1 s to one minute.
  *
- * A NAD whose device resource no node has gets the annotation of spec/missing_resource.h. Whether a node has it is
- * nads_conf.missing()'s decision, which is requested each time that a NAD is compared; nads_check() when the decision changes.
+ * A NAD whose device resource no node has gets the annotation of spec/missing_resource.h.
+ * nads_conf.missing() decides this each time that a NAD is compared; the caller calls nads_check()
+ * when the decision changes.
  */
 
 #include "controller/cache/cache.h"
@@ -26,8 +27,9 @@ struct nads_conf {
 	struct kube_cache *cache;
 	struct kube_events *events;
 	/*
-	 * The annotation that the SpiderMultusConfig's NAD should have: NULL: none; else free() it. `is`: the one that it has, NULL:
-	 * none. NULL: no NAD has one.
+	 * Returns the annotation that the SpiderMultusConfig's NAD should have, which the caller
+	 * frees; NULL: none. `is`: its current annotation; NULL: none. May be NULL: no NAD has an
+	 * annotation.
 	 */
 	char *(*missing)(void *arg, const struct kube_object *smc, const char *is);
 	void *arg;
@@ -35,7 +37,7 @@ struct nads_conf {
 
 struct nads *nads_new(const struct nads_conf *c);
 void nads_free(struct nads *n); /* accepts NULL */
-/* Compares the NAD of this SpiderMultusConfig again, soon. Accepts NULL. */
+/* Schedules a comparison of this SpiderMultusConfig's NAD. Accepts NULL. */
 void nads_check(struct nads *n, const char *ns, const char *name);
 
 struct nads_counts {

@@ -4,7 +4,7 @@
 
 /*
  * Sorted index with binary search: a tenant can create as many objects as the server accepts, and
- * none of them may cost a scan of all others. Keys are ordered by namespace, what and name,
+ * an operation on one must not scan all others. Keys are ordered by namespace, what and name,
  * bytewise; each is in an index once.
  */
 

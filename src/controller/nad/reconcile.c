@@ -36,8 +36,8 @@ static size_t nads_index_at(const struct nads_index *x, const char *ns, const ch
 	return LOWER_BOUND(i, x->n, compare(x->v[i], ns, what, name) < 0);
 }
 
-/* Returns whether the key at `at` exists and has this namespace and what; used to iterate over
- * them. */
+/* Returns whether the key at `at` exists and has this namespace and `what`; used to iterate over
+ * these keys. */
 static bool nads_index_is(const struct nads_index *x, size_t at, const char *ns, const char *what)
 {
 	return at < x->n && strcmp(x->v[at]->what, what) == 0 && strcmp(x->v[at]->ns, ns) == 0;
@@ -288,8 +288,8 @@ static void no_status(struct nads *n, const struct err *e)
 }
 
 /*
- * Reported once until a write succeeds: the watch delivers the status that was written, which
- * triggers the next attempt.
+ * Reports a failure once until a write succeeds. The watch delivers the status that was written,
+ * which triggers the next attempt.
  */
 static void report_failed(struct nads_job *j, const char *message)
 {

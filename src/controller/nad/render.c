@@ -48,7 +48,7 @@ static void put_type(struct json_out *o, const char *type, int64_t mtu)
 	jo_end_obj(o);
 }
 
-/* The user's plugins, formatted as Go's encoding/json would. */
+/* Writes the user's plugins in the format of Go's encoding/json. */
 static int put_chain(struct json_out *o, const struct json *list, struct err *e)
 {
 	struct json_walk w = json_walk_start(list);
@@ -118,7 +118,7 @@ static int put_list(struct buf *b, const struct json *smc, const struct nad_requ
 	return 0;
 }
 
-/* Any JSON is accepted unchanged; Multus validates it. */
+/* Accepts any JSON unchanged, because Multus validates it. */
 static int custom(const struct json *spec, char **ret, struct err *e)
 {
 	const char *text = nad_text(json_get(spec, "customCNI"), NULL);
@@ -243,7 +243,8 @@ static bool matches_master(const struct nad_request *q)
 	       nad_bool(json_get(q->spec, "matchMasterSubnet"), false);
 }
 
-/* Types whose IPAM configuration has the master: a PF, or the interface of the network. */
+/* Returns whether the IPAM configuration of the type has the master: a PF, or the interface of the
+ * network. */
 static bool knows_match(const char *type)
 {
 	return strcmp(type, "sriov") == 0 || strcmp(type, "macvlan") == 0 ||
@@ -306,7 +307,7 @@ static int check_masters(const struct nad_request *q, struct err *e)
 	return 0;
 }
 
-/* The interface that ifacer creates, or the master. */
+/* Writes the interface that ifacer creates, or the master. */
 static void put_master(struct json_out *o, const struct nad_request *q, int64_t vlan)
 {
 	const char *name = masters(q) == 1 ? nad_text(json_at(json_get(q->block, "master"), 0), "")
@@ -388,7 +389,7 @@ static int put_sriov(struct json_out *o, const struct nad_request *q, struct err
 	return 0;
 }
 
-/* A number where the CRD has a string is converted to its digits. */
+/* Converts a number to its digits, for a field that is a string in the CRD. */
 static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");
@@ -462,8 +463,7 @@ static int put_ovs(struct json_out *o, const struct nad_request *q, struct err *
 static const struct kind {
 	const char *type, *block;
 	int (*put)(struct json_out *o, const struct nad_request *q,
-		   struct err *e); /* writes the fields
-	                                                                         * before ipam */
+		   struct err *e); /* function that writes the fields before ipam */
 } kinds[] = {
 	{"macvlan", "macvlan", put_macvlan},
 	{"ipvlan", "ipvlan", put_macvlan},
@@ -506,7 +506,7 @@ static int nad_put_main(struct json_out *o, const struct nad_request *q, struct 
 
 /* The coordinator plugin, which the chain of every type except `custom` has. */
 
-/* Defaults of the CRD. */
+/* The CRD has these defaults. */
 enum { RULE_TABLE = 500 };
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
@@ -542,7 +542,7 @@ static void put_routes(struct json_out *o, const struct json *v)
 	jo_end_arr(o);
 }
 
-/* Spiderpool writes podRPFilter where podCIDRType is given, by mistake. */
+/* By mistake, Spiderpool writes podRPFilter if podCIDRType is given. */
 static void put_numbers(struct json_out *o, const struct json *c)
 {
 	int64_t filter = nad_int(json_get(c, "podRPFilter"), 0);

@@ -34,14 +34,14 @@ struct nad {
 };
 
 /*
- * smc is an object as returned by a GET. Returns 0, or -errno with an error that names the field:
- * "spec.macvlan.master is empty, expected ..."; *ret is unchanged then. The caller frees *ret with
- * nad_done().
+ * Renders the NAD. smc is an object as a GET returns it. Returns 0, or -errno with an error that
+ * names the field: "spec.macvlan.master is empty, expected ..."; *ret is unchanged then. The caller
+ * frees *ret with nad_done().
  */
 int nad_write(const struct json *smc, struct nad *ret, struct err *e);
 void nad_done(struct nad *n);
 
-/* Borrowed; "": the object has no name. */
+/* Returns the name of the NAD, borrowed; "": the object has no name. */
 const char *nad_name(const struct json *smc);
 
 #endif

@@ -12,7 +12,7 @@ struct match_condition {
 	struct kube_cache *cache;
 	void (*changed)(void *arg);
 	void *arg;
-	char **names; /* sorted; those in the condition */
+	char **names; /* namespaces in the condition, sorted */
 	size_t n;
 	char *condition;
 	struct loop_alarm timer;
@@ -96,9 +96,7 @@ static void on_namespace(void *arg, const struct kube_object *was, const struct 
 
 	if (o && unmatched == is_listed(q, o->name))
 		return;
-	/*
-	 * The initial list is taken at once; afterwards removals are immediate, additions delayed.
-	 */
+	/* Applies the initial list at once; later, removals are immediate and additions delayed. */
 	if (!o || !unmatched) {
 		take_all(q);
 		q->changed(q->arg);

@@ -26,8 +26,8 @@ struct match_condition *match_condition_new(struct loop *l, struct kube_cache *w
 					    void (*changed)(void *arg), void *arg);
 void match_condition_free(struct match_condition *q); /* accepts NULL */
 /*
- * NULL: no condition is possible (namespaces are not listed yet, or too many). Valid until
- * `changed`.
+ * Returns the condition, valid until `changed`; NULL: none is possible, because namespaces are not
+ * listed yet or are too many.
  */
 const char *match_condition_text(const struct match_condition *q);
 

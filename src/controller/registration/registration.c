@@ -31,10 +31,10 @@ struct side {
 	char *sent;	    /* last content requested; NULL: none yet */
 	char *version;	    /* resourceVersion of our last write: older ones are from before it */
 	char *stored;	    /* what the server stored for `sent`, if different; NULL: the same */
-	bool right;	    /* the content was correct at some time since `sent` */
+	bool right;	    /* the server has had the correct content since `sent` was requested */
 	bool no_conditions; /* the server drops or rejects matchConditions */
-	bool making;	    /* the call in flight is a create */
-	bool missing;	    /* does not exist, and the account may not create it */
+	bool making;	    /* the call in flight creates the object */
+	bool missing;	    /* the object does not exist, and the account may not create it */
 };
 
 struct registration {
@@ -98,7 +98,7 @@ static const struct json *list_of(const struct kube_object *o)
 	return json_root(((const struct there *)o->value)->doc);
 }
 
-/* caBundle of the first webhook; NULL: none. */
+/* Returns the caBundle of the first webhook; NULL: none. */
 static char *ca_there(const struct kube_object *o)
 {
 	const struct json *client = json_get(json_at(list_of(o), 0), "clientConfig");
@@ -154,7 +154,7 @@ static char *text_of(const struct json *v)
 	return buf_take(&b);
 }
 
-/* Returns whether `webhooks` is what the server stored for `want`. */
+/* Returns whether `webhooks` equals the content that the server stored for `want`. */
 static bool registration_is_stored(const struct side *s, const struct json *webhooks,
 				   const char *want)
 {
@@ -216,7 +216,7 @@ static void forget_version(struct side *s)
 	s->version = NULL;
 }
 
-/* After an etcd restore the version that we wrote never arrives. */
+/* After an etcd restore the watch never delivers the version that this process wrote. */
 static void on_etcd_restored(void *arg)
 {
 	forget_version(arg);
@@ -230,7 +230,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	(void)was;
 	if (!is)
 		forget_version(s);
-	/* Deferred: the informer stores the object only after this callback. */
+	/* Deferred, because the informer stores the object only after this callback. */
 	registration_schedule(s, 0);
 }
 
@@ -245,7 +245,7 @@ static void replace(const char **s, const char *text)
 	*s = text ? xstrdup(text) : NULL;
 }
 
-/* Strings that change while the controller runs are copied. */
+/* Copies the strings that change while the controller runs. */
 static void set_form(struct registration *h, const struct registration_form *f)
 {
 	struct registration_form was = h->conf.form;
@@ -391,7 +391,7 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 		   webhooks);
 }
 
-/* Whether the server stored the condition that it was sent. */
+/* Returns whether the server stored the condition that was sent. */
 static void learn(struct side *s, const struct json *object)
 {
 	struct json_walk w = json_walk_start(json_get(object, "webhooks"));
@@ -473,7 +473,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		log_info("webhooks registered", LOG_S("object", s->kind->name));
 		return;
 	}
-	/* Another writer was first; the watch delivers the result. */
+	/* Not an error: another writer was faster, and the watch delivers its result. */
 	if (e->code == -EEXIST || e->code == -ESTALE || e->code == -ENOENT)
 		return;
 	if (s->making && status == FORBIDDEN)
@@ -734,7 +734,7 @@ struct tokenless {
 	struct loop *loop;
 	struct kube_informer *informers[ARRAY_LEN(kinds)];
 	int64_t settle;
-	int64_t until; /* accepted until then; time of the loop */
+	int64_t until; /* loop time until which paths without a token are accepted */
 };
 
 /* --- registered paths --- */
@@ -756,7 +756,7 @@ static struct span path_of(const char *url)
 	return at ? (struct span){at, strcspn(at, "?#")} : (struct span){0};
 }
 
-/* Returns whether one of the `webhooks` (an array) has such a path. Pure. */
+/* Returns whether one of the `webhooks` (an array) has a path without a token. Pure. */
 static bool tokenless_found(const struct json *webhooks)
 {
 	struct json_walk w = json_walk_start(webhooks);

@@ -33,13 +33,14 @@
 
 enum { WEBHOOK_CREATE = 1, WEBHOOK_UPDATE = 2, WEBHOOK_DELETE = 4 };
 
-enum webhook_by { WEBHOOK_DEFAULT, WEBHOOK_CHECK, WEBHOOK_INJECT }; /* which hook answers */
+enum webhook_by { WEBHOOK_DEFAULT, WEBHOOK_CHECK, WEBHOOK_INJECT }; /* hook that answers */
 
 struct webhook {
 	const char *name, *path;
 	const char *group, *version, *kind, *resource;
 	unsigned int operations;
-	enum webhook_by by; /* WEBHOOK_CHECK: part of the validating configuration */
+	/* hook that answers; WEBHOOK_CHECK: the webhook is in the validating configuration */
+	enum webhook_by by;
 };
 
 extern const struct webhook registration_table[];
@@ -56,7 +57,7 @@ struct registration_form {
 	const struct inject_scope *scope;
 	bool pods;	       /* register the webhook for pods */
 	bool pods_fail_closed; /* reject pods while no replica replies */
-	/* The CEL condition for pods; NULL: none. */
+	/* Condition for pods in CEL; NULL: none. */
 	const char *condition;
 };
 
@@ -81,20 +82,20 @@ struct registration;
 
 struct registration *registration_new(const struct registration_conf *c);
 void registration_free(struct registration *h); /* accepts NULL */
-/* The form has changed: updates the configurations. */
+/* Updates the configurations after a change of the form. */
 void registration_update(struct registration *h, const struct registration_form *f);
-/* Returns whether the API server has both configurations with this CA. */
+/* Returns whether the API server has both configurations, with this CA in them. */
 bool registration_trusts(const struct registration *h, const char *ca);
-/* Returns whether it has them with this token. */
+/* Returns whether the API server has both configurations, with this token in them. */
 bool registration_has(const struct registration *h, const char *token);
-/* Returns whether it has both configurations, with webhooks in them. */
+/* Returns whether the API server has both configurations, with webhooks in them. */
 bool registration_complete(const struct registration *h);
 /*
- * "mutatingwebhookconfiguration": does not exist and the account may not create it; NULL: no such
- * problem.
+ * Returns a configuration that does not exist and that the account may not create, such as
+ * "mutatingwebhookconfiguration"; NULL: none.
  */
 const char *registration_missing(const struct registration *h);
-/* How many changes by others were reverted. */
+/* Returns the number of changes by other writers that were reverted. */
 uint64_t registration_healed(const struct registration *h);
 
 #endif

@@ -3,12 +3,12 @@
 #define UNIRAIL_CONTROLLER_REGISTRATION_TOKENLESS_H
 
 /*
- * Whether API servers still call the webhooks by paths without a token, as a controller before the
- * introduction of tokens registered them. Every replica watches both webhook configurations for
- * this: during a rolling upgrade new replicas serve before one of them becomes leader and registers
- * paths with a token. When each path in both configurations has a token, paths without one are
- * accepted for another `settle` seconds, since API servers learn of the change by a watch, and are
- * rejected afterwards.
+ * Determines whether API servers may still call the webhooks by paths without a token, which older
+ * controllers registered. Every replica watches both webhook configurations for this: during a
+ * rolling upgrade new replicas serve before one of them becomes leader and registers paths with a
+ * token. When each path in both configurations has a token, paths without one are accepted for
+ * another `settle` seconds, since API servers learn of the change by a watch, and are rejected
+ * afterwards.
  */
 
 #include "base/buf.h"
@@ -16,7 +16,7 @@
 
 struct tokenless;
 
-/* settle: in seconds. */
+/* settle: time in seconds for which paths without a token are accepted after the change. */
 struct tokenless *tokenless_new(struct kube *k, int64_t settle);
 void tokenless_free(struct tokenless *b); /* accepts NULL */
 /* Returns whether the path is one of our webhooks' without a token and is accepted now. */

@@ -13,7 +13,7 @@
 static const struct app_kind {
 	const struct kube_kind *kind;
 	const char *name;
-	bool alone; /* skip objects that have an owner */
+	bool alone; /* objects that have an owner are skipped */
 } kinds[SUBNETS_APP_KINDS] = {
 	{&kube_deployments, "Deployment", false},
 	{&kube_replicasets, "ReplicaSet", true},
@@ -23,7 +23,8 @@ static const struct app_kind {
 	{&kube_cronjobs, "CronJob", false},
 	{&kube_cronjobs_beta, "CronJob", false},
 };
-enum { CRONJOBS = 5, OLD_CRONJOBS = 6 }; /* of API servers before 1.21 */
+/* OLD_CRONJOBS: index of the CronJobs of API servers before 1.21 */
+enum { CRONJOBS = 5, OLD_CRONJOBS = 6 };
 
 static void drop(void *value)
 {
@@ -92,7 +93,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	return 0;
 }
 
-/* One decoder for each kind, since a decoder has no argument. */
+/* Each kind has a decoder of its own, because a decoder has no argument. */
 #define DECODER(i)                                                                                 \
 	static int decode_##i(void *value, const struct json *object, struct err *e)               \
 	{                                                                                          \

@@ -37,17 +37,19 @@ struct subnets_op {
 		SUBNETS_OWNER,	/* read of a pool's owner */
 	} kind;
 	char *name, *was; /* was: the version before the write; "": the object did not exist */
-	int64_t until;	  /* after the response: when the operation is over even if the watch does
-	                   * not show it */
+	/* time after the response at which the operation ends even if the watch does not show its
+	 * effect */
+	int64_t until;
 };
 
 /* State of a pool kept between passes. */
 struct subnets_pool_error {
 	char *pool;
-	int64_t since; /* start of the wait: the pool lacks its held addresses, or does not exist;
-	                * 0: not waiting */
-	bool seen;     /* it existed at some time since this replica became leader */
-	bool clear;    /* the last read found no block with an address of `checked` */
+	/* loop time since which the pool is without its held addresses, or does not exist; 0: not
+	 * waiting */
+	int64_t since;
+	bool seen;  /* it existed at some time since this replica became leader */
+	bool clear; /* the last read found no block with an address of `checked` */
 	struct ip_set checked;
 	struct ip_set used;
 	int64_t used_at;	/* 0: unknown */
@@ -119,7 +121,7 @@ struct subnets_turn {
 };
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s);
 void subnets_turn_done(struct subnets_turn *t);
-/* Applications that request pools of the subnet. */
+/* Lists the applications that request pools of the subnet. */
 const struct subnets_turn_request *
 subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n);
 
@@ -131,7 +133,7 @@ struct subnets_inputs {
 	const struct kube_object *subnet;
 	struct subnet_facts f; /* f.reserved is borrowed from the turn */
 	struct subnet_pool *pools;
-	const struct kube_object **objects; /* of pools, same order */
+	const struct kube_object **objects; /* objects of the pools, in the same order */
 	struct subnets_pool_key {
 		char *key;
 		size_t pool;
@@ -139,7 +141,7 @@ struct subnets_inputs {
 	size_t n_keys;
 	size_t n_pools;
 	struct subnet_want *wants;
-	struct subnets_target *targets; /* of wants, same order */
+	struct subnets_target *targets; /* targets of the requests, in the same order */
 	struct app_id *apps;
 	size_t n_wants, n_apps;
 	struct subnet_leftover *leftovers;
@@ -175,7 +177,7 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
 
-/* The application and interface that a pool is for. */
+/* The application and the interface for which a pool is reserved. */
 struct subnets_target {
 	const char *name, *ifname;
 	const struct app_id *app;
@@ -201,13 +203,15 @@ void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_
 /* --- objects --- */
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key);
-const char *subnets_label(const struct kube_object *o, const char *key); /* NULL: no such label */
-const char *subnets_spec(const struct kube_object *o, const char *key);	 /* "": no such field */
-/* spec.subnet as a network address, with host bits cleared. */
+/* returns a label; NULL: there is none */
+const char *subnets_label(const struct kube_object *o, const char *key);
+/* returns a field of the spec; "": there is none */
+const char *subnets_spec(const struct kube_object *o, const char *key);
+/* Reads spec.subnet as a network address, with host bits cleared. */
 const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX]);
 /*
- * The application of a pool, from the pool's labels; false: created by a user. The caller frees it
- * with app_id_done().
+ * Reads the application of a pool from the pool's labels; returns false if a user created the pool.
+ * The caller frees *ret with app_id_done().
  */
 bool subnets_pool_app(const struct kube_object *pool, struct app_id *ret);
 

@@ -18,7 +18,7 @@ static uint64_t number_or(const struct json *v, uint64_t otherwise)
 	return json_int(v, &n) == 0 && n >= 0 ? (uint64_t)n : otherwise;
 }
 
-/* Its completions, otherwise its parallelism; at least 1. */
+/* Returns the number of a Job's pods: its completions, otherwise its parallelism; at least 1. */
 static uint64_t job_size(const struct json *spec)
 {
 	const struct json *n = json_get(spec, "completions");
@@ -57,10 +57,10 @@ struct plan {
 	struct plan_leftover {
 		struct ipaddr ip;
 		const char *pool;
-		size_t slot; /* index in `taken`; equal for equal addresses */
-	} * leftovers;	     /* within open, sorted by pool */
+		size_t slot; /* index in `taken`, which equal addresses share */
+	} * leftovers;	     /* addresses in use within `open`, sorted by pool */
 	size_t n_leftovers;
-	bool *taken; /* assigned to the pool that they came from */
+	bool *taken; /* whether each address was assigned to the pool that it came from */
 };
 
 static int by_name(const void *a, const void *b)
@@ -148,7 +148,7 @@ static void collect_held(const struct subnet_entries *l, struct ip_set *ret)
 
 /* --- existing pools --- */
 
-/* A pool created by a user has the addresses of its spec. */
+/* Gives a pool that a user created the addresses of its spec. */
 static void take_own(struct plan *p, const struct subnet_pool *pool)
 {
 	struct subnet_entry *x = subnet_entry_find(p->l, pool->name);
@@ -238,7 +238,7 @@ static void collect_leftovers(struct plan *p, const struct subnet_leftover *v, s
 	qsort(p->leftovers, p->n_leftovers, sizeof(p->leftovers[0]), leftover_by_pool);
 }
 
-/* Collects the free addresses. False: not known yet. */
+/* Collects the free addresses; returns false if they are not known yet. */
 static bool know_open(struct plan *p)
 {
 	struct ip_set held = {.family = p->f->total.family};
@@ -321,7 +321,7 @@ static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 
 static void take_open(struct plan *p, struct ip_set *to, u128 n)
 {
-	/* A saturated count stays saturated. */
+	/* Leaves a saturated count unchanged. */
 	if (p->left < UINT64_MAX)
 		p->left -= n;
 	move_from(&p->open, &p->next, to, n);

@@ -42,8 +42,8 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b);
 void subnet_entry_done(struct subnet_entry *x);
 void subnet_entries_done(struct subnet_entries *l);
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool);
-u128 subnet_entries_count(const struct subnet_entries *l); /* number of addresses, held ones
-                                                            * included */
+/* returns the number of addresses, held ones included */
+u128 subnet_entries_count(const struct subnet_entries *l);
 
 /* --- plan --- */
 
@@ -71,21 +71,23 @@ struct subnet_facts {
 	size_t n_pools;
 	const struct subnet_want *wants;
 	size_t n_wants;
-	/* Addresses of the pool that pods use; NULL: not known yet, the call requests them. */
+	/* Returns the addresses of the pool that pods use; NULL: they are not known yet, and the
+	 * call requests them. */
 	const struct ip_set *(*used)(void *arg, const char *pool);
 	/*
-	 * All leftovers, which exist after an etcd restore or when a pool was deleted by force. A
-	 * growing pool gets its own first and never those of other pools. False: not known yet.
+	 * Lists all leftovers, which exist after an etcd restore or after a pool was deleted by
+	 * force; returns false if they are not known yet. A growing pool gets its own leftovers
+	 * first and never those of other pools.
 	 */
 	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
 	/* Returns whether the held addresses of an entry may be given to other pools now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
 	/*
-	 * For a pool that does not exist and is not requested: whether it will not be created any
-	 * more and its addresses may be given to other pools now.
+	 * For a pool that does not exist and is not requested: returns whether it will not be
+	 * created any more, so that other pools may get its addresses now.
 	 */
 	bool (*is_deleted)(void *arg, const struct subnet_entry *x);
-	/* The request cannot be satisfied; w is an element of `wants`. */
+	/* Called if a request cannot be satisfied; w is an element of `wants`. */
 	void (*failed)(void *arg, const struct subnet_want *w, const struct err *cause);
 	void *arg;
 };
@@ -103,11 +105,11 @@ uint64_t subnet_app_size(const char *kind, const struct json *object);
 /* Writes the set as an array of ranges. */
 struct json_out;
 void subnet_put_set(struct json_out *o, const struct ip_set *s);
-/* Intersection of a and b. */
+/* Computes the intersection of a and b. */
 void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 void subnet_set_copy(const struct ip_set *s, struct ip_set *ret);
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b);
-/* spec.ips without spec.excludeIPs. *ret is overwritten. */
+/* Reads spec.ips without spec.excludeIPs. *ret is overwritten. */
 int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e);
 
 #endif

@@ -82,7 +82,7 @@ static void add_keys(struct subnets_inputs *k, size_t pool)
 		add_key(k, pool, key_of_name(ns ? ns : "", name, ifname));
 }
 
-/* Equal keys are ordered by pool. */
+/* Orders equal keys by pool. */
 static int by_key(const void *a, const void *b)
 {
 	const struct subnets_pool_key *x = a, *y = b;
@@ -119,7 +119,7 @@ static void add_pool(struct subnets_inputs *k, const struct kube_object *o)
 	add_keys(k, at);
 }
 
-/* Pools of a CIDR, sorted by name. */
+/* Finds the pools of a CIDR, sorted by name. */
 static const struct subnets_turn_pool *subnets_turn_pools(const struct subnets_turn *t,
 							  const char *cidr, size_t *n)
 {
@@ -254,8 +254,8 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 }
 
 /*
- * A pool that an agent created for an application of another kind: its annotation has the number of
- * addresses.
+ * Handles a pool that an agent created for an application of another kind; its annotation has the
+ * number of addresses.
  */
 static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
@@ -348,7 +348,8 @@ static bool has_block(const struct json *list, const struct ip_set *of)
 	while ((v = json_walk_next(&w, NULL))) {
 		struct block_object o = {0};
 		struct ip_set in = {.family = of->family};
-		bool found = true; /* a block that cannot be parsed may contain any address */
+		/* true also for a block that cannot be parsed, which may contain any address */
+		bool found = true;
 
 		if (block_object_read(v, &o, NULL) == 0) {
 			block_addresses(of, &o.net, &in);
@@ -472,7 +473,7 @@ static size_t first_ip(const struct subnets_turn *t, const struct ipaddr *from)
 	return LOWER_BOUND(i, t->n_ips, ip_cmp(&t->ips[i].ip, from) < 0);
 }
 
-/* The addresses of pods within the set. The caller frees *ret. */
+/* Lists the addresses of pods within the set. The caller frees *ret. */
 static void subnets_turn_ips(struct subnets_turn *t, const struct ip_set *of,
 			     struct subnet_leftover **ret, size_t *n)
 {
@@ -595,7 +596,7 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 
 /* --- owners of other kinds --- */
 
-/* Returns whether the object does not exist. Unknown if the server does not serve its kind
+/* Returns whether the object does not exist. This is unknown if the server does not serve its kind
  * (ERR_UNAVAILABLE). */
 static bool is_absent(int status, const struct err *cause)
 {
@@ -714,7 +715,7 @@ static void collect_pools(struct subnets_turn *t)
 
 /* --- requests of applications --- */
 
-/* Keeps the order of requests for the same subnet and family. */
+/* Compares requests by subnet and family; otherwise keeps their order. */
 static int request_by_subnet(const void *a, const void *b)
 {
 	const struct subnets_turn_request *x = a, *y = b;

@@ -34,7 +34,7 @@ bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 	return true;
 }
 
-/* computed as a - (a - b) */
+/* the intersection is computed as a - (a - b) */
 void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
 {
 	struct ip_set rest;

@@ -75,7 +75,8 @@ static void make_pools(struct subnets_inputs *k)
 	}
 }
 
-/* The reason why the application no longer needs the pool; NULL: it does, or that is not known. */
+/* Returns the reason why the application no longer needs the pool; NULL: it needs the pool, or this
+ * is not known. */
 static const char *is_left(struct subnets_inputs *k, const struct kube_object *o)
 {
 	struct subnets_pool_error *n = subnets_error_log(k->s, o->name);
@@ -119,7 +120,8 @@ static void settle_pools(struct subnets_inputs *k)
 	}
 }
 
-/* After an etcd restore an application or an agent's report may be missing. */
+/* Deletes nothing after an etcd restore, because an application or an agent's report may be
+ * missing. */
 bool subnets_is_sure(const struct subnets *s)
 {
 	return cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_SURE;
@@ -387,13 +389,13 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, cause->text);
 }
 
-/* Objects in the watch, and requests about them: at most one at a time for each object. */
+/* Objects in the watch, and requests about them, of which each object has at most one at a time. */
 
 enum { SEEN_MS = 3000 };
 
 /* --- requests in flight --- */
 
-/* Key of the tree: kind and name. */
+/* Compares keys of the tree: kind and name. */
 static int by_kind_and_name(const void *a, const void *b)
 {
 	const struct subnets_op *x = a, *y = b;
@@ -416,7 +418,7 @@ static void op_free(struct subnets_op *op)
 	op_drop(op);
 }
 
-/* Version that the watch shows; "" if the object does not exist. */
+/* Returns the version that the watch shows; "" if the object does not exist. */
 static const char *version_now(const struct subnets *s, enum subnets_op_kind kind, const char *name)
 {
 	const struct kube_object *o = kube_cache_get(
@@ -452,7 +454,7 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 	bool writes = kind == SUBNETS_STATUS || kind == SUBNETS_POOL;
 
 	if (op)
-		op_free(op); /* completed: the caller checked subnets_busy() */
+		op_free(op); /* the operation has completed, since the caller checked subnets_busy() */
 	op = xcalloc(1, sizeof(*op));
 	*op = (struct subnets_op){.s = s,
 				  .kind = kind,
@@ -538,7 +540,7 @@ static char *label_dup(const struct kube_object *o, const char *key)
 	return xstrdup(text ? text : "");
 }
 
-/* A long name is shortened in the label; the annotation has all of it. */
+/* Shortens a long name in the label; the annotation has the whole name. */
 static char *app_name(const struct kube_object *pool)
 {
 	const char *whole =

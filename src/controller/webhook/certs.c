@@ -82,8 +82,8 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
 	/*
-	 * Uses it nevertheless: there is no better certificate, and the client may trust another
-	 * CA.
+	 * Uses the certificate nevertheless, because there is no better one, and the client may
+	 * trust another CA.
 	 */
 	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
 		is_failing(c, where, &e);
@@ -250,7 +250,7 @@ static bool same_text(struct span a, struct span b)
 	return a.n == b.n && (!a.n || !memcmp(a.p, b.p, a.n));
 }
 
-/* Returns the CA that signs: the first one. */
+/* Returns the CA that signs, which is the first one. */
 static struct span signer(const struct certs_set *s)
 {
 	struct span rest = span_of(s->ca), first = {0};
@@ -272,7 +272,7 @@ static bool can_sign(const struct certs_set *s)
 	return s->ca_key && signer_is_ca(s) && x509_fits(signer(s), span_of(s->ca_key), NULL) == 0;
 }
 
-/* When a certificate has to be renewed. */
+/* Returns the time at which a certificate has to be renewed. */
 static int64_t due(struct span cert)
 {
 	struct x509_facts f;
@@ -359,8 +359,8 @@ static char *certs_plan_copy(const char *s)
 }
 
 /*
- * notBefore: a little in the past, but not so far that the certificate would be due for renewal at
- * once.
+ * Computes notBefore: a little in the past, but not so far that the certificate would be due for
+ * renewal at once.
  */
 static int64_t from(int64_t now, int64_t life)
 {
@@ -373,7 +373,8 @@ static int make_ca(const struct certs_goal *w, int64_t now, struct certs_set *s,
 	auto_free char *name = NULL, *ca = NULL, *key = NULL;
 	int n;
 
-	/* A random part distinguishes the subjects of CAs that are trusted at the same time. */
+	/* Adds a random part to the subject, so that CAs that are trusted at the same time differ.
+	 * */
 	random_bytes(r, sizeof(r));
 	name = xasprintf("%.48s-ca-%02x%02x%02x%02x", w->name, r[0], r[1], r[2], r[3]);
 	n = x509_make(&(struct x509_request){.name = name,
@@ -477,7 +478,7 @@ static void put_ca(const struct certs_set *from, enum certs_step step, struct ce
 					    .ca_key = certs_plan_copy(from->ca_key)}};
 }
 
-/* Handles a Secret of an earlier version, with the CA's key beside the certificate. */
+/* Handles a Secret of an earlier version, which has the CA's key together with the certificate. */
 static void next_of_old(const struct certs_set *serving, const struct certs_set *ca,
 			struct certs_write *ret)
 {

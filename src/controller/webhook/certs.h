@@ -48,13 +48,14 @@ struct certs;
 struct certs *certs_new(const struct certs_conf *c);
 void certs_free(struct certs *c); /* accepts NULL */
 
-struct tls_conf *certs_tls(const struct certs *c); /* NULL: no certificate yet */
-const char *certs_ca(const struct certs *c);	   /* PEM; NULL: unknown */
-/* Error with the reason why there is no usable certificate; 0: there is one. */
+/* returns the TLS configuration; NULL: there is no certificate yet */
+struct tls_conf *certs_tls(const struct certs *c);
+const char *certs_ca(const struct certs *c); /* returns the CAs as PEM; NULL: unknown */
+/* Returns 0 if there is a usable certificate; otherwise an error with the reason. */
 int certs_sync_error(const struct certs *c, struct err *e);
-/* Expiry of the certificate in use, seconds since the epoch; 0: unknown. */
+/* Returns the expiry of the certificate in use, in seconds since the epoch; 0: unknown. */
 int64_t certs_end(const struct certs *c);
-/* Sets whether this replica is the leader and renews the certificate. */
+/* Sets whether this replica is the leader, which renews the certificate. */
 void certs_lead(struct certs *c, bool leads);
 
 #endif

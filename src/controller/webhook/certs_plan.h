@@ -26,12 +26,13 @@
 
 #include "base/err.h"
 
-/* As stored in the Secrets; PEM, owned; NULL: missing. */
+/* Content of the Secrets: texts in PEM, owned; NULL: missing. */
 struct certs_set {
 	char *ca;     /* all trusted CAs; the first one signs */
 	char *ca_key; /* key of the first CA */
 	char *cert, *key;
-	int64_t ca_since; /* when the first CA was added, seconds since the epoch; 0: long ago */
+	/* time at which the first CA was added, in seconds since the epoch; 0: long ago */
+	int64_t ca_since;
 };
 
 void certs_set_done(struct certs_set *s);
@@ -41,11 +42,12 @@ struct certs_goal {
 	const char *const *names; /* names of the controller that the API server connects to */
 	size_t n_names;
 	int64_t ca_life, life; /* seconds */
-	int64_t settle;	       /* seconds that a new CA is trusted before it signs the certificate
-	                        * in use */
+	/* seconds for which a new CA must be trusted before it signs the certificate in use */
+	int64_t settle;
 };
 
-/* Returns whether it can be served: 0 or -EINVAL, e names the key of the Secret and the remedy. */
+/* Checks whether the certificate can be served. -EINVAL: e names the key of the Secret and the
+ * remedy. */
 int certs_usable(const struct certs_set *s, struct err *e);
 /* Returns whether the API server accepts the certificate: 0 or -EKEYREJECTED with the reason. */
 int certs_believed(const struct certs_set *s, const char *name, struct err *e);
@@ -60,12 +62,12 @@ enum certs_step {
 	CERTS_TRUST,	  /* trust the CA of the CA's Secret besides the old ones */
 	CERTS_MOVE_KEY,	  /* move the key that an earlier version stored in the certificate's Secret
 	                 * to the CA's Secret */
-	CERTS_REMOVE_KEY, /* remove it from the certificate's Secret */
+	CERTS_REMOVE_KEY, /* remove that key from the certificate's Secret */
 };
 
 /*
- * The next step for `is` at `now`. *wake: when to call again, seconds since the epoch. `trusted`:
- * the API server is known to trust all of is->ca.
+ * Returns the next step for `is` at `now`. *wake: time of the next call, in seconds since the
+ * epoch. `trusted`: the API server is known to trust all of is->ca.
  */
 enum certs_step certs_step(const struct certs_set *is, const struct certs_goal *w, int64_t now,
 			   bool trusted, int64_t *wake);
@@ -75,12 +77,12 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 
 /*
  * Returns whether certs_next() may return a write. Decided without the CA's key, so that the CA's
- * Secret is read only if needed. *wake as above.
+ * Secret is read only if needed. *wake is set as by certs_next().
  */
 bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake);
 
-/* The next write. */
+/* The next write of a Secret. */
 struct certs_write {
 	enum certs_step step; /* CERTS_FINE: nothing to write */
 	bool to_ca; /* write ca and ca_key to the CA's Secret; otherwise all but ca_key to the

@@ -35,7 +35,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* Written by an earlier version, until it is moved. */
+				    /* Returns the CA's key that an earlier version wrote, until it
+				     * is moved. */
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
@@ -71,7 +72,7 @@ static void annotation_version(struct certs *c, const struct json *object)
 	c->version = version ? xstrdup(version) : NULL;
 }
 
-/* After an etcd restore the version that we wrote never arrives. */
+/* After an etcd restore the watch never delivers the version that this process wrote. */
 static void on_etcd_restored(void *arg)
 {
 	annotation_version(arg, NULL);
@@ -97,7 +98,8 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct err cause;
 
 	c->call = NULL;
-	/* Another replica was first: the watch, or the next read, delivers its content. */
+	/* Not an error: another replica was faster, and the watch, or the next read, delivers its
+	 * content. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
 		if (!e && !c->to_ca)
 			annotation_version(c, object);
@@ -159,8 +161,8 @@ static bool is_behind(const struct certs *c, const struct kube_object *o)
 }
 
 /*
- * A Secret that never existed is created by any replica. An existing one is renewed by the leader,
- * if it is unirail's own.
+ * Any replica creates a Secret that never existed. The leader renews an existing one if it is
+ * unirail's own.
  */
 static bool may_renew(const struct certs *c, const struct kube_object *o)
 {
@@ -320,8 +322,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 			certs_adopt(c, &s->set, where);
 	}
 	/*
-	 * Deferred: the informer stores the object only after this callback. Jitter, since all
-	 * replicas notice a deletion at the same time.
+	 * Deferred, because the informer stores the object only after this callback; by a random
+	 * time, because all replicas notice a deletion at the same time.
 	 */
 	if (kube_informer_synced(c->informer))
 		schedule_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));

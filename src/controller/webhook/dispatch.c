@@ -21,9 +21,8 @@ enum {
 	TRIAL_SIZE = 32 << 10,
 	ANSWER_MAX = 3 << 20,
 	MESSAGE_MAX = (REVIEW_CAUSES_MAX + 1) * REVIEW_TEXT_MAX * 3,
-	TURN_US =
-		20 * 1000, /* time for reviews until other callbacks of the loop run: Lease renewal,
-		            * probes */
+	/* time for reviews in us before other callbacks of the loop run (Lease renewal, probes) */
+	TURN_US = 20 * 1000,
 };
 
 struct pool_status {
@@ -51,7 +50,8 @@ struct reviews {
 	const struct review_route *routes;
 	struct pool_status *counts; /* one per route */
 	size_t n;
-	uint64_t wrong, strangers; /* requests that were no valid review; without token */
+	/* requests that were not a valid review; requests without token */
+	uint64_t wrong, strangers;
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
 	struct requested *requested;
@@ -62,7 +62,7 @@ struct reviews {
 	uint64_t costly;	     /* rejected by a trial */
 };
 
-/* A request that is tried in a child first. */
+/* A request that a child process decides first. */
 struct tried {
 	struct reviews *s;
 	const struct review_route *route;
@@ -102,7 +102,7 @@ static const struct review_route *route_of(const struct reviews *s, struct span 
 	return NULL;
 }
 
-/* "application/json", with or without parameters. */
+/* Returns whether the type is "application/json", with or without parameters. */
 static bool is_json(const struct http1_msg *m)
 {
 	struct span value, type;
@@ -338,7 +338,7 @@ void reviews_handle(void *arg, struct http_request *q)
 		say(q, 200, NULL, "ok");
 		return;
 	}
-	/* Checked again: the token may have expired while the body was received. */
+	/* Checks the token again, because it may have expired while the body was received. */
 	route = s->accept(s->arg, &path) ? route_of(s, path) : NULL;
 	if (!route)
 		not_wanted(s, q, NULL, 404, NULL, "no webhook has this path");

@@ -47,11 +47,12 @@ struct reviews;
  */
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);
-/* An http_check: 404 for requests without token. */
+/* The http_check of the server: 404 for requests without token. */
 int reviews_check(void *arg, const struct http1_msg *head);
-/* Call before http_server_free(); pending reviews must not be answered afterwards. Accepts NULL. */
+/* Frees the reviews. Call it before http_server_free(); pending reviews must not be answered
+ * afterwards. Accepts NULL. */
 void reviews_free(struct reviews *s);
-/* An http_handler; arg is a struct reviews. */
+/* The http_handler of the server; arg is a struct reviews. */
 void reviews_handle(void *arg, struct http_request *q);
 /* Appends unirail_controller_reviews_total and _seconds_total, by path. */
 void reviews_metrics(const struct reviews *s, struct buf *b);

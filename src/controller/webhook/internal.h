@@ -9,7 +9,7 @@
 #include "controller/webhook/review.h"
 #include "kube/informer.h"
 
-/* certs.c (certificate in use) and certs_secret.c (the Secrets). */
+/* Shared by certs.c (certificate in use) and certs_secret.c (the Secrets). */
 
 /* a kube_object.value */
 struct certs_secret {
@@ -45,7 +45,7 @@ void certs_secret_stop(struct certs *c);
 /* Carries out the next step, if one is due. */
 void certs_secret_check(void *arg); /* a struct certs */
 
-/* review.c and dispatch.c. */
+/* Shared by review.c and dispatch.c. */
 
 enum { REVIEW_TEXT_MAX = 2048 };
 

@@ -40,7 +40,7 @@ static char *one_line(const char *fmt, va_list ap, size_t max)
 	buf_init(&b, max * 4);
 	buf_vprintf(&b, fmt, ap);
 	if (b.len > max) {
-		/* do not cut a UTF-8 character */
+		/* not within a UTF-8 character */
 		for (b.len = max; b.len > 0 && ((unsigned char)b.p[b.len] & 0xc0) == 0x80;)
 			b.len--;
 		b.p[b.len] = '\0';
@@ -211,7 +211,7 @@ static int read_envelope(struct json_doc *d, struct envelope *v, struct err *e)
 			v->api);
 }
 
-/* null counts as absent: *v becomes NULL. */
+/* Treats null as absent: *v becomes NULL. */
 static int object_of(const struct json **v, const char *place, struct err *e)
 {
 	if (json_kind(*v) == JSON_NULL)
@@ -358,7 +358,7 @@ static const char *reason_of(int code)
 	return "";
 }
 
-/* "Invalid value: ..." */
+/* writes "Invalid value: ..." */
 static void put_cause(struct buf *b, const struct review_cause *c)
 {
 	buf_str(b, faults[c->fault].message);

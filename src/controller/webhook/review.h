@@ -27,12 +27,13 @@
 
 /* Borrowed; valid until the review is answered. */
 struct review {
-	const char *uid;		    /* of the request */
-	const char *group, *version, *kind; /* of the object as sent; group "": core */
+	const char *uid;		    /* UID of the request */
+	const char *group, *version, *kind; /* kind of the object as sent; group "": core */
 	const char *resource, *subresource; /* subresource "": the object itself */
-	const char *ns, *name;		    /* "": none, or not yet (generateName) */
-	const char *operation;		    /* "CREATE", "UPDATE", "DELETE", "CONNECT" */
-	const char *user;		    /* user of the request; may be "" */
+	/* namespace and name; "": there is none, or none yet (generateName) */
+	const char *ns, *name;
+	const char *operation; /* "CREATE", "UPDATE", "DELETE", "CONNECT" */
+	const char *user;      /* user of the request; may be "" */
 	bool dry_run;
 	const struct json *object, *old; /* NULL: absent (object of DELETE, old of CREATE) */
 };
@@ -110,7 +111,7 @@ void review_doc_done(struct review_doc *d);
 
 /* Writes the AdmissionReview with the answer to q. */
 void review_write(struct buf *b, const struct review *q, const struct review_answer *a);
-/* The reasons of a denial as text for users; "" if allowed. */
+/* Returns the reasons of a denial as text for users; "" if the request is allowed. */
 void review_messages(struct buf *b, const struct review *q, const struct review_answer *a);
 
 #endif

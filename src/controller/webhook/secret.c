@@ -58,7 +58,7 @@ char *secret_text(const struct json *object, const char *key)
 	const char *text = json_string(json_get(json_get(object, "data"), key));
 	char *ret = NULL;
 
-	/* An empty item was created by a manifest, to be filled in. */
+	/* Treats an empty item as missing: a manifest creates it empty. */
 	if (!text || !*text || base64_decode(span_of(text), &ret) < 0)
 		return NULL;
 	return ret;

@@ -20,21 +20,22 @@ struct json;
 
 struct secret_item {
 	const char *key;
-	const char *text; /* not encoded; NULL: the key stays unchanged */
+	const char *text; /* value, not encoded; NULL: the key stays unchanged */
 	bool remove;	  /* delete the key; patch only */
 };
 
 struct secret_write {
 	const char *ns, *name;
-	const char *type;	/* type of a created Secret; NULL: Opaque */
-	const char *version;	/* patch: resourceVersion it is bound to; NULL: create */
+	const char *type; /* type of a created Secret; NULL: Opaque */
+	/* resourceVersion to which the patch is bound; NULL: the Secret is created */
+	const char *version;
 	const char *since_name; /* name of an annotation with a time; NULL: none */
 	int64_t since;		/* seconds since the epoch */
 	const struct secret_item *items;
 	size_t n_items;
 };
 
-/* Strings are copied. `fn` is never called before the return. */
+/* Writes a Secret. Strings are copied. `fn` is never called before the return. */
 struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kube_done_fn fn,
 			       void *arg);
 
@@ -45,9 +46,9 @@ struct kube_call *secret_write(struct kube *k, const struct secret_write *w, kub
  */
 void secret_explain_missing(struct err *e, const char *kind, const char *ns, const char *name);
 
-/* Returns whether the Secret has the label above. */
+/* Returns whether the Secret has one of the labels above. */
 bool secret_is_managed(const struct json *object);
-/* Time of that annotation, seconds since the epoch; 0: missing or invalid. */
+/* Returns the time in that annotation, in seconds since the epoch; 0: missing or invalid. */
 int64_t secret_since(const struct json *object, const char *since_name);
 /*
  * Returns an item of `data`, decoded; the caller frees it with secret_text_free(). NULL: missing,

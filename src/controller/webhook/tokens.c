@@ -26,13 +26,15 @@ struct stored {
 struct tokens {
 	struct tokens_conf conf;
 	struct loop *loop;
-	struct tokens_set set;	  /* as stored now */
-	struct tokens_set old;	  /* previous content of the Secret */
-	int64_t old_until;	  /* time of the loop */
-	struct token current;	  /* "": none */
-	int64_t registered_since; /* seconds since the epoch; 0: the newest is not registered */
+	struct tokens_set set; /* set of tokens as stored now */
+	struct tokens_set old; /* previous content of the Secret */
+	int64_t old_until;     /* loop time until which `old` is accepted */
+	struct token current;  /* "": none */
+	/* time since which the newest token is registered, in seconds since the epoch; 0: it is not
+	 * registered */
+	int64_t registered_since;
 	bool leads;
-	struct err sync_error; /* code 0: none */
+	struct err sync_error; /* last error of the synchronization; code 0: none */
 	struct kube_informer *informer;
 	struct kube_call *call;
 	char *version; /* resourceVersion of our last write */
@@ -63,7 +65,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	r = text ? tokens_read(&s->set, span_of(text)) : -EINVAL;
 	secret_text_free(text);
 	if (r >= 0 || s->managed)
-		return 0; /* invalid tokens in our own Secret are replaced */
+		return 0; /* not an error: invalid tokens in unirail's own Secret are replaced */
 	return err_kind(e, ERR_CONF, -EINVAL,
 			"data.tokens: expected up to %d lines of %d characters 0-9a-f each",
 			TOKENS_MAX, TOKEN_LEN);
@@ -153,7 +155,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct tokens *t = arg;
 
 	t->call = NULL;
-	/* Another replica was first: the watch delivers its content. */
+	/* Not an error: another replica was faster, and the watch delivers its content. */
 	if (e && e->code != -EEXIST && e->code != -ESTALE) {
 		struct err cause = *e;
 
@@ -195,7 +197,7 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 
 /* --- steps --- */
 
-/* A newly created Secret; tokens registered before stay accepted. */
+/* Uses a newly created Secret; tokens registered before stay accepted. */
 static void create(struct tokens *t, const char *version)
 {
 	struct tokens_set s = {0};
@@ -244,8 +246,8 @@ static void scan(void *arg)
 		create(t, NULL);
 	else if (((const struct stored *)o->value)->managed &&
 		 !((const struct stored *)o->value)->set.n)
-		create(t, o->version); /* empty, as the manifest creates it or emptied to get a new
-		                        * token */
+		/* the Secret is empty: as the manifest creates it, or emptied to get a new token */
+		create(t, o->version);
 	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
 }
@@ -268,8 +270,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (!is)
 		annotation_version(t, NULL);
 	/*
-	 * Deferred: the informer stores the object only after this callback. Jitter, since all
-	 * replicas notice a deletion at the same time.
+	 * Deferred, because the informer stores the object only after this callback; by a random
+	 * time, because all replicas notice a deletion at the same time.
 	 */
 	if (kube_informer_synced(t->informer))
 		schedule_in(t, is && ((const struct stored *)is->value)->set.n

@@ -42,9 +42,9 @@ void tokens_free(struct tokens *t); /* accepts NULL */
 bool tokens_accept(const struct tokens *t, struct span *path);
 /* Returns the token to register; NULL: none yet. */
 const char *tokens_current(const struct tokens *t);
-/* Error with the reason why there is no token; 0: there is one. */
+/* Returns 0 if there is a token; otherwise an error with the reason. */
 int tokens_sync_error(const struct tokens *t, struct err *e);
-/* Sets whether this replica is the leader and rotates the tokens. */
+/* Sets whether this replica is the leader, which rotates the tokens. */
 void tokens_lead(struct tokens *t, bool leads);
 
 #endif

@@ -22,16 +22,17 @@
 enum { TOKEN_LEN = 64, TOKENS_MAX = 4 };
 
 struct token {
-	char text[TOKEN_LEN + 1]; /* lower-case hex, 256 bits */
+	char text[TOKEN_LEN + 1]; /* 256 bits in lower-case hex */
 };
 
 struct tokens_set {
 	struct token v[TOKENS_MAX];
 	size_t n;
-	int64_t since; /* creation of the newest, seconds since the epoch; 0: long ago */
+	/* time at which the newest token was created, in seconds since the epoch; 0: long ago */
+	int64_t since;
 };
 
-/* Parses one token per line. -EINVAL: an invalid token, none, or too many. */
+/* Parses one token per line. -EINVAL: a token is invalid, or there are none or too many. */
 int tokens_read(struct tokens_set *ret, struct span text);
 void tokens_write(const struct tokens_set *s, struct buf *ret);
 
@@ -40,13 +41,15 @@ const struct token *tokens_registered(const struct tokens_set *s, int64_t settle
 
 enum tokens_step { TOKENS_FINE, TOKENS_CREATE, TOKENS_PRUNE };
 
-/* `registered_since`: when the API server was first known to use the newest token; 0: not yet. */
+/* Returns the next step. `registered_since`: time at which the API server was first known to use
+ * the newest token; 0: not yet. */
 enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t settle,
 			     int64_t registered_since, int64_t now);
-/* Applies the step. */
+/* Applies the step to the set. */
 void tokens_take_step(struct tokens_set *s, enum tokens_step step, int64_t now);
 
-/* Returns whether the path begins with "/" and this token. Constant time, wherever they differ. */
+/* Returns whether the path begins with "/" and this token. Takes the same time wherever they
+ * differ. */
 bool token_matches(const struct token *t, struct span path);
 
 #endif

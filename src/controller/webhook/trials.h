@@ -17,14 +17,14 @@
 enum {
 	TRIAL_CPU_MS = 500,
 	TRIAL_MEMORY = 128 << 20,
-	TRIAL_MS = 8000, /* including the wait: the API server waits 10 s */
+	TRIAL_MS = 8000, /* time limit of a trial, including its wait; the API server waits 10 s */
 };
 
 struct trials;
 struct trial;
 
 struct trials *trials_new(struct loop *l);
-/* Cancels pending trials without calling their callbacks. Accepts NULL. */
+/* Frees the trials and cancels pending ones without calling their callbacks. Accepts NULL. */
 void trials_free(struct trials *t);
 
 /*

@@ -16,15 +16,16 @@
 #define UNIRAIL_API "/v1/unirail/"
 
 enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
-/* The agent has just answered with the networks, so without a socket it restarts. */
+/* Time to wait for an agent without a socket: it has just answered with the networks, so it is
+ * restarting. */
 enum { RESTART_MS = 30 * 1000 };
 
 static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 			     const struct root *root, const char *method, const char *path,
 			     const struct buf *body, struct agent_reply *ret, struct err *e);
 
-/* The server's answer to a route of unirail's own API; *is_unirail false: the server has no such
- * route. */
+/* Requests a route of unirail's own API. *is_unirail is set to false if the server does not have
+ * the route. */
 static int request(const char *socket, int restart_ms, const struct cni_ipam_call *call,
 		   const char *path, const struct buf *body, struct agent_reply *ret,
 		   bool *is_unirail, struct err *e)
@@ -197,7 +198,8 @@ int spiderpool_socket_del(const char *socket, int limit_ms,
 		r = agent_del(socket, calls, n, e);
 	else if (r == 0 && reply.status != 200)
 		r = agent_failure(&reply, "spiderpool IP release error", e);
-	/* After any error the addresses are still allocated, and the runtime must retry. */
+	/* Every error is of class ERR_AGAIN: the addresses are still allocated, so the runtime must
+	 * retry. */
 	if (r < 0 && e)
 		e->kind = ERR_AGAIN;
 	return r;
@@ -318,7 +320,7 @@ void agent_reply_done(struct agent_reply *r)
 	buf_done(&r->body);
 }
 
-/* Tests have a root of their own. */
+/* Prefixes the socket's path with the root, which is not "/" in tests. */
 static const char *under(const struct root *root, const char *socket, char path[static PATH_BYTES])
 {
 	if (root->host)
@@ -339,8 +341,8 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
 	return agent_call_within(SPIDERPOOL_SOCKET_MS, 0, socket, root, method, path, body, ret, e);
 }
 
-/* As agent_call(), with another time limit, for operations that are possible without the server, and
- * with a wait for a server that restarts. */
+/* Like agent_call(), with another time limit, for operations that are possible without the server,
+ * and with a wait for a server that restarts. */
 static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 			     const struct root *root, const char *method, const char *path,
 			     const struct buf *body, struct agent_reply *ret, struct err *e)

@@ -34,8 +34,8 @@ enum { SPIDERPOOL_SOCKET_MS = 100 * 1000 }; /* as long as Spiderpool's plugin wa
 /* Releases the addresses of one container. */
 int spiderpool_socket_del(const char *socket, int limit_ms,
 			  const struct cni_ipam_call *const *calls, size_t n, struct err *e);
-/* held: the addresses of one interface, freed by the caller; *known false: this server does not
- * report them. */
+/* Reads the addresses of one interface into *held, which the caller frees; sets *known to false if
+ * this server does not report them. */
 int spiderpool_socket_held(const char *socket, const struct cni_ipam_call *call,
 			   struct ipnet **held, size_t *n, bool *known, struct err *e);
 int spiderpool_socket_gc(const char *socket, const struct cni_ipam_call *call, struct err *e);

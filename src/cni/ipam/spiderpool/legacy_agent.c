@@ -92,7 +92,8 @@ int agent_add(const struct rail_request *const *v, size_t n, struct err *e)
 
 /* --- release --- */
 
-/* Without valid CNI_ARGS the agent cannot identify the pod; its GC releases the addresses. */
+/* Sends no request without valid CNI_ARGS, since the agent could not identify the pod; the agent's
+ * GC releases the addresses. */
 static int del_one(const char *socket, const struct cni_ipam_call *call, const char *path,
 		   bool whole, struct err *e)
 {

@@ -21,12 +21,13 @@ struct agent_reply {
 void agent_reply_done(struct agent_reply *r);
 #define auto_agent_reply __attribute__((cleanup(agent_reply_done)))
 
-/* *ret holds nothing yet. Negative: no answer, "unhealthy spiderpool-agent backend, ...". `body`
- * empty: none. 503 is such an error too, of kind ERR_AGAIN. */
+/* Sends a request. *ret must be empty before; `body` may be empty. Negative: the server did not
+ * answer, or with 503 (kind ERR_AGAIN); the error is "unhealthy spiderpool-agent backend, ...". */
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e);
 /*
- * The reason in an answer that is not 200, after `what`; the code of our servers' becomes e's kind.
+ * Sets the error of an answer that is not 200: `what`, then the reason in the answer. A CNI code
+ * from unirail's server becomes e's kind.
  */
 int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
 
@@ -39,7 +40,7 @@ void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
 		   const struct cni_args *args);
 void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c);
 
-/* Requests to Spiderpool's own agent. */
+/* Functions that send requests to Spiderpool's own agent. */
 int agent_healthy(const char *socket, const struct cni_ipam_call *call, struct err *e);
 int agent_add(const struct rail_request *const *v, size_t n, struct err *e);
 int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size_t n,

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "cni/ipam/spiderpool/internal.h"
 
-/* Time limit for a server that hangs, if its store is known. */
+/* Time limit for a server that does not answer, if its store is known. */
 enum { DEL_MS = 10 * 1000 };
 
 struct asking {

@@ -21,7 +21,7 @@ struct probing {
 	size_t n_conflict_free;
 };
 
-/* The calling plugin created the link, which is usually still down. */
+/* Sets the link up: the calling plugin created it and usually left it down. */
 static int prepare(struct probing *p, bool bring_up, struct err *e)
 {
 	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
@@ -74,7 +74,7 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	return n;
 }
 
-/* Returns 0: no conflict; 1: some addresses are in conflict. */
+/* Returns 0 if there is no conflict, 1 if some addresses are in conflict. */
 static int judge(struct probing *p, const struct probe *v, size_t n, struct err *e)
 {
 	int conflicts = 0;
@@ -130,7 +130,7 @@ static int probe_again(struct probing *p, struct err *e)
 	return r;
 }
 
-/* Returns 0: complete; 1: new addresses must be requested. */
+/* Returns 0 if all addresses were probed, 1 if new addresses must be requested. */
 static int one_round(struct probing *p, struct probe_rounds *rounds, struct err *e)
 {
 	auto_free struct probe *v = NULL;

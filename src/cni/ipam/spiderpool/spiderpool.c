@@ -28,7 +28,7 @@ static void open_log(const struct cni_ipam_call *call)
 	struct log_conf l;
 
 	if (spiderpool_conf_read(call, &conf, NULL) < 0 || spiderpool_conf_log(&conf, &l, NULL) < 0)
-		return; /* the verb reports the error */
+		return; /* not reported here, because the verb reports the error */
 	if (log_setup(&l, &e) < 0)
 		log_warn("log goes to stderr", LOG_S("error", e.text));
 	log_context("container_id", call->call->container_id);
@@ -37,7 +37,7 @@ static void open_log(const struct cni_ipam_call *call)
 
 /* --- the master, for match_master_subnet --- */
 
-/* The first network device of the PF that a VF belongs to. */
+/* Finds the first network device of the PF that a VF belongs to. */
 static int pf_of(const struct root *r, const char *vf, char name[static 16], struct err *e)
 {
 	char path[PATH_BYTES], **names = NULL;
@@ -80,8 +80,8 @@ static int addresses(const char *dev, struct ipnet **nets, size_t *n, struct err
 
 /*
  * Reads the addresses of the master, if the plugin runs as a process of its own and gets only the
- * netconf: those of the device conf.master, otherwise of the PF of the VF conf.deviceID.
- * free(*nets).
+ * netconf: those of the device conf.master, otherwise of the PF of the VF conf.deviceID. The caller
+ * frees *nets.
  */
 static int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets,
 			     size_t *n, char name[static 16], struct err *e)
@@ -199,7 +199,7 @@ static bool in_prev(const struct cni_result *prev, const struct ipnet *net)
 	return false;
 }
 
-/* The addresses of the interface; *known false: the server does not report them. */
+/* Reads the addresses of the interface; sets *known to false if the server does not report them. */
 static int held(const struct cni_ipam_call *call, const struct spiderpool_conf *conf,
 		struct ipnet **ret, size_t *n_ret, bool *known, struct err *e)
 {
@@ -271,7 +271,7 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	r = spiderpool_socket_gc(conf.socket, call, e);
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
-	/* As for DEL: the server did not answer, but its store is known. */
+	/* As in DEL, the store is used if the server does not answer and its store is known. */
 	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
@@ -285,7 +285,7 @@ static int try_store(const struct rail_request *rail, struct err *e)
 	return r < 0 ? r : ipam_try(store, &request, 1, e);
 }
 
-/* STATUS: whether the ADD of any pod could succeed. The master is unknown here. */
+/* STATUS: checks that the ADD of a pod could succeed. The master is unknown here. */
 int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 {
 	struct cni_call probe_call = *call->call;
@@ -386,7 +386,7 @@ static int check_dir(const char *key, const char *path, struct err *e)
 			key, path);
 }
 
-/* A number, or its digits as a string as the original's documentation has it. */
+/* Reads a number, or a string with its digits, which the original's documentation uses. */
 static int log_number(const char *key, const struct json *v, int64_t otherwise, int64_t *ret,
 		      struct err *e)
 {

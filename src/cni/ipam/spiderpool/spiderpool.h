@@ -53,7 +53,7 @@ struct spiderpool_conf {
 /* Reads and validates the whole configuration. */
 int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_conf *ret,
 			 struct err *e);
-/* For DEL: reads the location of the store. An invalid value is logged, and its default is used. */
+/* Reads the location of the store, for DEL. An invalid value is logged, and its default is used. */
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan carried out: sysctls in one visit to the pod, the pod's messages, the host's messages,
- * the reply marks. What was done is reversed by undo, newest first.
+ * Carries out a plan: sysctls in one switch to the pod's namespace, netlink messages of the pod,
+ * then of the host, and the rules that mark replies. Undo reverses the steps, newest first.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -61,8 +61,8 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		break;
 	case COORD_RULE_ADD:
-		/* The host's rule is shared by all pods; the pod's rule may exist for an earlier
-		 * NIC. */
+		/* A rule may exist: all pods share the rule on the host, and an earlier NIC may
+		 * have added the pod's rule. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
 		break;
 	case COORD_SYSCTL:
@@ -92,13 +92,14 @@ static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		return true;
 	case COORD_ROUTE_DEL:
-		/* Without NLM_F_EXCL: in IPv6, a route of another link with the same prefix would
-		 * make the request fail. */
+		/* NLM_F_EXCL is not set, because an IPv6 route of another link with the same prefix
+		 * would make the request fail. */
 		r = route_of(s);
 		route_add(b, &r, ROUTE_CREATE);
 		return true;
 	case COORD_RULE_ADD:
-		/* The rule on the node is shared by all pods: release_rules() deletes it. */
+		/* Has no reverse, because all pods share the rule on the node; release_rules()
+		 * deletes it. */
 		if (s->side == COORD_HOST)
 			return false;
 		rule_del(b, &s->rule);
@@ -141,7 +142,7 @@ static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, s
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* Push the reverse also after a failure, because only the reply may be lost. Undo
+		/* Pushes the reverse also after a failure, because only the reply may be lost. Undo
 		 * of a step that had no effect is harmless. */
 		of[i]->done = one != -EEXIST;
 		if (one < 0 && !failed)
@@ -154,7 +155,7 @@ static int set_sysctl(struct coordinator_step *s, const struct root *root, struc
 {
 	int r = sysctl_get(root, s->key, s->old_value, sizeof(s->old_value), NULL);
 
-	/* A kernel without IPv6 has no such key and needs none. */
+	/* A kernel without IPv6 does not have the sysctl and does not need it. */
 	if (r == -ENOENT || (r >= 0 && strcmp(s->old_value, s->value) == 0))
 		return 0;
 	r = sysctl_set(root, s->key, s->value, e);
@@ -192,7 +193,7 @@ static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic 
 		if (s->what != COORD_MARKS)
 			continue;
 		r = nl_open(&w, NL_NETFILTER, p->a->netns, e);
-		s->done = r >= 0; /* pushed before the reply is known, which may be lost */
+		s->done = r >= 0; /* set before the reply is known, which may be lost */
 		if (r >= 0)
 			r = nft_reply_marks_set(w, s->ifname, s->num, e);
 		if (r < 0)

@@ -24,7 +24,7 @@ struct reach {
 struct by_link {
 	struct ipaddr ip;
 	int index;
-	size_t at; /* in its list */
+	size_t at; /* position in the list */
 };
 
 struct check_index {
@@ -215,7 +215,7 @@ static bool has_host_neigh(const struct checking *k, const struct ipaddr *ip)
 
 int coordinator_check_host(const struct checking *k, struct err *e)
 {
-	unsigned int families = 0; /* families whose rule was found */
+	unsigned int families = 0; /* families (COORD_*) whose rule was found */
 	char ip[IP_TEXT_MAX];
 
 	for (size_t i = 0; i < k->n_ips; i++) {
@@ -310,7 +310,7 @@ static bool has_mark_rule(const struct checking *k, int family)
 static int check_replies(const struct checking *k, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
-	unsigned int families = 0; /* families whose rule was found */
+	unsigned int families = 0; /* families (COORD_*) whose rule was found */
 	int r;
 
 	if (!k->first)
@@ -379,8 +379,8 @@ static const struct neigh *neighbour(const struct checking *k, const struct ipad
 }
 
 /*
- * The node's addresses that the pod has in its state. The node may have got another one since, so
- * only those in the pod's state are compared.
+ * Lists the node's addresses for which the pod has state. Others are not compared, because the node
+ * may have got them after the ADD.
  */
 static bool pod_knows(const struct checking *k, const struct ipaddr *ip)
 {
@@ -472,8 +472,8 @@ static int check_table(const struct checking *k, const struct rule *r, const cha
 	return check_way_to_node(k, r->table, r->family, e);
 }
 
-/* A table of the coordinator always contains a route to the node; a table of sbr has only routes of
- * its own interface. */
+/* Returns whether the coordinator made the table: it then contains a route to the node. A table of
+ * sbr has only routes of its own interface. */
 static bool is_our_table(const struct checking *k, uint32_t table)
 {
 	for (size_t i = 0; i < k->f->n_routes; i++)
@@ -482,16 +482,16 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 	return table == COORD_FIRST_NIC_TABLE;
 }
 
-/* The result for one family, which applies to all its addresses. */
+/* Result for one family, which applies to all addresses of the family. */
 struct family_checked {
 	bool is_known, wanted;
-	bool has_table; /* `table` is set; unless `wanted`, unirail fills this table */
+	bool has_table; /* `table` is set; if `wanted` is not set, unirail fills this table */
 	uint32_t table;
 };
 
-/* 1: a rule for the address leads where ADD meant it to; 0: there is no rule at all. sbr behind the
- * coordinator adds rules of its own for the same address, with tables that are its own, too: a NIC
- * that needs no table of the coordinator may have those alone. */
+/* Returns 1 if a rule for the address leads to the table that ADD chose, 0 if there is no rule. If
+ * sbr runs after the coordinator, it adds rules and tables of its own for the same address, and a
+ * NIC that needs no table of the coordinator may have only those. */
 static int check_rules(const struct checking *k, const struct ipaddr *ip, struct family_checked *f,
 		       struct err *e)
 {
@@ -520,7 +520,7 @@ static int check_rules(const struct checking *k, const struct ipaddr *ip, struct
 	return ret;
 }
 
-/* The main table and that of the first NIC. */
+/* Checks the main table and the table of the first NIC. */
 static int check_first(const struct checking *k, int family, struct err *e)
 {
 	int r = check_way_to_node(k, TABLE_MAIN, family, e);

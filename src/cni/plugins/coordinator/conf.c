@@ -109,7 +109,8 @@ static int hex_byte(struct span s, uint8_t *ret)
 	return 0;
 }
 
-/* "0a:1b". The original's pattern meant to forbid multicast addresses and forbade others. */
+/* Parses a prefix such as "0a:1b". The original's pattern is meant to refuse multicast addresses,
+ * but refuses others. */
 static int read_mac_prefix(const char *text, struct coordinator_conf *c, struct err *e)
 {
 	if (!given(text))

@@ -14,7 +14,7 @@
 
 /* The coordinator plugin: one NIC of a chain. */
 
-/* prevResult with the MAC that podMACPrefix gave. */
+/* Makes the result: prevResult with the MAC from podMACPrefix. */
 static void patch_mac(const struct cni_call *c, const struct mac *mac, struct cni_result *out)
 {
 	char text[MAC_TEXT_MAX];
@@ -62,7 +62,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 	if (r < 0)
 		return r;
-	/* Disabled, no namespace is needed either. */
+	/* In mode disabled the pod's namespace is not needed. */
 	if (conf.mode != COORD_DISABLED)
 		r = run_one(c, &conf, out, e);
 	coordinator_conf_done(&conf);
@@ -75,7 +75,7 @@ static bool is_of(const struct cni_result *prev, const struct cni_ip *ip, const 
 	       strcmp(prev->ifaces[ip->iface].name, ifname) == 0;
 }
 
-/* Addresses that the pod still has, and those in prevResult; either may be missing. */
+/* Collects the addresses that the pod still has and those in prevResult; either may be missing. */
 static size_t known_ips(struct attach *a, struct ipaddr **ret)
 {
 	const struct cni_call *c = a->call;
@@ -96,7 +96,8 @@ static size_t known_ips(struct attach *a, struct ipaddr **ret)
 	return n;
 }
 
-/* A configuration that ADD would refuse must not prevent the deletion of a pod. */
+/* Uses defaults if ADD would refuse the configuration, because an invalid configuration must not
+ * prevent the deletion of a pod. */
 static void conf_for_del(struct cni_call *c, struct coordinator_conf *ret)
 {
 	struct err reason = ERR_INIT;
@@ -176,7 +177,7 @@ int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, s
 	return r;
 }
 
-/* A configuration that ADD would refuse fails STATUS as well. */
+/* STATUS fails for a configuration that ADD would refuse. */
 static int status(struct cni_call *c, struct err *e)
 {
 	auto_nl struct nl_wire *w = NULL;
@@ -251,8 +252,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* The messages after this one address the pair by its name, and would change a link of another
- * program. */
+/* Stops here on a failure, because the messages after this one refer to the pair by its name and
+ * could change a link of another program. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;
@@ -332,7 +333,7 @@ static int make_plan(struct coordinator_nic *nics, size_t n, struct coordinator_
 	return r;
 }
 
-/* Neighbours still have the former MAC in their tables. */
+/* Announces the addresses, because neighbours still have the former MAC in their tables. */
 static void announce_macs(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  const struct coordinator_facts *f)
 {

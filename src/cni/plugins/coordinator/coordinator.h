@@ -79,7 +79,7 @@ void coordinator_conf_done(struct coordinator_conf *c);
 
 /* Input of a plan. Lists are owned. */
 struct coordinator_lookup {
-	/* source address that the kernel of the node uses towards a pod address */
+	/* source address that the node's kernel uses for packets to an address of the pod */
 	struct ipaddr pod, src;
 };
 
@@ -103,7 +103,7 @@ struct coordinator_facts {
 	size_t n_host_ips;
 	struct coordinator_lookup *lookups;
 	size_t n_lookups;
-	struct route *host_routes; /* of the requested host tables */
+	struct route *host_routes; /* routes of the requested tables of the host */
 	size_t n_host_routes;
 	struct neigh *host_neighs;
 	size_t n_host_neighs;
@@ -117,8 +117,8 @@ void coordinator_facts_done(struct coordinator_facts *f);
 
 /* One call of the coordinator: one NIC. */
 struct coordinator_nic {
-	const struct coordinator_conf
-		*conf; /* NULL: no coordinator for this NIC, which only occupies its position */
+	/* NULL: this NIC has no coordinator and only occupies its position */
+	const struct coordinator_conf *conf;
 	const char *ifname;
 	const char *network;	       /* its name */
 	const char *label;	       /* prefix of errors; NULL: no prefix */
@@ -130,7 +130,7 @@ struct coordinator_nic {
 struct coordinator_stage {
 	enum coordinator_mode mode; /* COORD_UNDERLAY or COORD_OVERLAY */
 	bool first;		    /* the first NIC of the pod that the coordinator configures */
-	uint32_t table;		    /* of this NIC */
+	uint32_t table;		    /* routing table of this NIC */
 };
 
 enum coordinator_side { COORD_POD, COORD_HOST };
@@ -154,14 +154,14 @@ struct coordinator_step {
 	size_t nic; /* whose */
 	char ifname[LINK_NAME_MAX];
 	int index;
-	bool done; /* carried out by us: undo reverses it */
+	bool done; /* the step was carried out, so undo reverses it */
 	union {
 		struct { /* links, addresses, neighbours, marks */
 			struct mac mac, old_mac;
 			struct ipnet net;
 			uint32_t num, old_num;
 		};
-		struct route route; /* hops never set */
+		struct route route; /* its member `hops` is never set */
 		struct rule rule;
 		struct { /* COORD_SYSCTL */
 			char key[64], value[8], old_value[8];
@@ -182,7 +182,7 @@ void coordinator_plan_free(struct coordinator_plan *p);
 int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
 		      const char *ifname, struct coordinator_stage *ret, struct err *e);
 /* Returns whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
- * first; *at is which. */
+ * first; sets *at to its index. */
 bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
@@ -213,10 +213,9 @@ struct coordinator_gc_net {
 	const char *name;
 	uint32_t host_table;
 };
-/* Host ends of pairs that we made for one of the networks, whose pod is not among the valid
- * ones; then the node's rule for a table that has become empty. unirail's are marked by an
- * alias, "unirail
- * <network> <container id>"; no other link is touched. */
+/* GC: deletes the host ends of pairs that unirail made for one of the networks and whose pod is not
+ * valid, then the node's rule for a table that has become empty. unirail marks its links by an
+ * alias, "unirail <network> <container id>"; no other link is touched. */
 int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct cni_call *c,
 		   struct err *e);
 bool coordinator_is_leftover(const struct link *l, const char *network,

@@ -82,13 +82,13 @@ static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 	return 0;
 }
 
-/* Names are requested link by link: a node has few links with addresses, and many without. */
+/* Requests names link by link, because a node has few links with addresses, and many without. */
 struct known {
 	int index;
 	bool counts;
 };
 
-/* Returns 1, 0, or a negative error of the request. */
+/* Returns 1 if the link counts, 0 if not, or a negative error of the request. */
 static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
 {
 	struct link l;
@@ -98,7 +98,8 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	for (size_t i = 0; i < *n; i++)
 		if ((*list)[i].index == index)
 			return (*list)[i].counts;
-	/* -ENODEV: the link was deleted meanwhile, and its addresses with it: they do not count. */
+	/* -ENODEV: the link was deleted meanwhile, and its addresses with it: so they are ignored.
+	 * */
 	r = link_get_index(a->host, index, &l, e);
 	if (r < 0 && r != -ENODEV)
 		return r;
@@ -164,12 +165,12 @@ static int host_routes(struct attach *a, const struct coordinator_nic *nics, siz
 			return err_wrap(e, r, "host table %u", nics[i].conf->host_table);
 		for (size_t k = 0; k < count; k++)
 			VEC_PUSH(f->host_routes, f->n_host_routes) = list[k];
-		free(list); /* what the routes own went along */
+		free(list); /* the routes were moved, together with what they own */
 	}
 	return 0;
 }
 
-/* The host end of the pod's link to its node; a missing one is not an error here. */
+/* Finds the host end of the pod's link to its node; a missing one is not an error here. */
 static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  struct coordinator_facts *f, struct err *e)
 {
@@ -282,7 +283,8 @@ static int stage_underlay(const struct coordinator_conf *c, const struct coordin
 				"', and no coordinator has made it "
 				"for '%s'; please enable coordinator plugin in previous interface",
 				c->default_nic);
-	/* veth0, eth0 and net1 are three: net1 has table 101, as eth0 had. */
+	/* The count for the first later NIC is three (veth0, eth0, net1), which gives net1 the
+	 * table 101, as in the original. */
 	ret->table = ret->first ? COORD_FIRST_NIC_TABLE + 1 : count_links(f) + 98;
 	return 0;
 }

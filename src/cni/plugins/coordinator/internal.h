@@ -17,19 +17,20 @@ struct planning {
 	struct coordinator_stage stage;
 	const struct link *link; /* the NIC */
 	const struct link *exit; /* veth0 or eth0: the way to the node */
-	unsigned int families;	 /* of the NIC's addresses: COORD_V4, COORD_V6 */
+	unsigned int families;	 /* families of the NIC's addresses: COORD_V4, COORD_V6 */
 	struct ipaddr *ips;	 /* the NIC's addresses */
 	size_t n_ips;
-	struct ipaddr *host; /* the node's addresses, the one to go through first */
+	struct ipaddr *host; /* the node's addresses; the first is the gateway */
 	size_t n_host;
 	struct ipaddr src4; /* of eth0 */
 };
 
-/* Returns a link that is not hidden; NULL: no such link (yet). */
+/* Returns a link that is not hidden; NULL: the link does not exist, or does not exist yet. */
 const struct link *coordinator_link(const struct coordinator_facts *f, const char *name);
 bool coordinator_hidden(const struct coordinator_facts *f, int index);
 unsigned int coordinator_family_bit(const struct ipaddr *a);
-/* Usable addresses of a link, of the requested families. */
+/* Sets *ret to the usable addresses of a link in the requested families and returns their number.
+ * */
 size_t coordinator_link_ips(const struct coordinator_facts *f, int index, unsigned int families,
 			    struct ipaddr **ret);
 

@@ -12,9 +12,9 @@
 #include "cni/plugins/coordinator/internal.h"
 
 /*
- * One NIC's plan. The order of steps and what each does is the original's; where it ignores that
- * something exists already, the step is left out instead, so that undo never takes away what was
- * there before.
+ * Plans one NIC. The steps and their order are those of the original. Where the original ignores
+ * that a thing exists already, the step is omitted, so that undo does not remove what existed
+ * before.
  */
 
 static int find_nic(struct planning *pl, struct err *e)
@@ -89,7 +89,8 @@ static void find_src(struct planning *pl)
 	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
 	struct ipaddr *ips = NULL;
 
-	/* IPv4 only: the kernel loses IPv6 routes with a source (its bug 107071). */
+	/* Only for IPv4, because the kernel loses IPv6 routes with a source address (kernel bug
+	 * 107071). */
 	if (eth0 && coordinator_link_ips(pl->f, eth0->index, COORD_V4, &ips))
 		pl->src4 = ips[0];
 	free(ips);
@@ -300,8 +301,8 @@ static struct addresses own_ips(const struct planning *pl)
 	return l;
 }
 
-/* Addresses the node reaches through the pod's own link already: for them, the kernel would name
- * any source address. */
+/* Skips addresses that the node already reaches through the pod's link, because the kernel may
+ * report any source address for them. */
 static struct addresses reached_already(const struct planning *pl)
 {
 	struct addresses l = {.v = xcalloc(pl->f->n_host_routes + 1, sizeof(*l.v))};
@@ -339,7 +340,7 @@ static struct addresses of_pod(const struct planning *pl)
 	return l;
 }
 
-/* The node's addresses for this NIC, the one that serves as gateway first. */
+/* Lists the node's addresses for this NIC; the first is the gateway. */
 static void coordinator_host_ips(struct planning *pl)
 {
 	struct addresses pod = of_pod(pl), reached = reached_already(pl);
@@ -452,8 +453,8 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Entries of former pods for the NIC's addresses, by address. They are deleted one by one, in any
- * order. */
+/* Neighbour entries of former pods for the NIC's addresses, sorted by address. They are deleted one
+ * by one, in any order. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -556,7 +557,8 @@ static void reply_path(struct planning *pl)
 	}
 }
 
-/* Steps 13 and 15 to 17 of the original: neighbours, routes both ways, CIDRs, replies. */
+/* Steps 13 and 15 to 17 of the original: neighbours, routes in both directions, CIDRs, rules for
+ * replies. */
 static void coordinator_node_steps(struct planning *pl)
 {
 	neighbours(pl);
@@ -629,13 +631,14 @@ static const struct link *default_owner(const struct planning *pl)
 	return NULL;
 }
 
-/* Every link has its own fe80::/64. */
+/* Skips fe80::/64, which every link has. */
 static bool stays(const struct route *r)
 {
 	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);
 }
 
-/* What the original keeps of a route: metric, MTU, and of a default route the source are lost. */
+/* Copies the part of a route that the original keeps: metric, MTU, and the source of a default
+ * route are lost. */
 static struct route in_table(const struct planning *pl, const struct route *from)
 {
 	struct route r = {.dst = from->dst,
@@ -736,8 +739,9 @@ static void from_rules(struct planning *pl, const struct link *l, uint32_t table
 	free(ips);
 }
 
-/* Replies from eth0's address keep to eth0, whatever becomes of the main table. The kernel joins the IPv6
- * default routes of eth0 and of the new NIC into one multipath route, of which eth0's hop is copied. */
+/* Replies from eth0's address leave through eth0, whatever the main table contains later. The
+ * kernel joins the IPv6 default routes of eth0 and of the new NIC into one multipath route, of
+ * which eth0's hop is copied. */
 static void keep_first(struct planning *pl, const struct link *owner)
 {
 	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
@@ -761,8 +765,8 @@ static void keep_first(struct planning *pl, const struct link *owner)
 	}
 }
 
-/* The NIC in conf.podDefaultRouteNic; if it is a later NIC of the same call, its own plan handles
- * it. */
+/* Finds the NIC in conf.podDefaultRouteNic. If it is a later NIC of the same call, that NIC's plan
+ * handles the default route. */
 static int wanted_owner(const struct planning *pl, const struct link *owner,
 			const struct link **ret, struct err *e)
 {
@@ -781,7 +785,8 @@ static int wanted_owner(const struct planning *pl, const struct link *owner,
 	return 0;
 }
 
-/* Step 18 of the original: which NIC keeps the default route, and the other's move. */
+/* Step 18 of the original: decides which NIC keeps the default route, and moves the routes of the
+ * other. */
 static int coordinator_tune_routes(struct planning *pl, struct err *e)
 {
 	const struct link *owner, *wanted;
@@ -850,13 +855,13 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 
 /* --- index of existing routes: a configuration may name thousands --- */
 
-/* A route of a list, by the key of routes that exclude each other: the kernel returns EEXIST to
+/* Index entry of a route, by the key that no two routes have: the kernel returns EEXIST to
  * NLM_F_EXCL, regardless of their next hops. */
 struct known_route {
 	uint32_t table, metric;
 	struct ipnet dst;
 	size_t at;		  /* position in the list */
-	struct known_route *next; /* with the same key */
+	struct known_route *next; /* next route with the same key */
 };
 
 static int by_key(const void *a, const void *b)
@@ -909,7 +914,8 @@ void coordinator_known_routes_done(struct coordinator_known_routes *k)
 	tdestroy(k->tree, known_route_free);
 }
 
-/* The routes of a list that exclude r, or did: of those that were removed a hole is left. */
+/* Returns the routes of a list with the key of r; those that a plan has deleted are still in the
+ * index as deleted entries. */
 static const struct known_route *known_routes(struct planning *pl, enum coordinator_side side,
 					      const struct route *r)
 {

@@ -52,7 +52,8 @@ static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *
 	neigh_del(b, l->index, l->name, ip);
 }
 
-/* Rules `to <address> lookup <table>` of releases before the rule of preference 1000. */
+/* Finds the rules `to <address> lookup <table>` that older releases added, before there was a rule
+ * of preference 1000. */
 static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 		      const struct ipaddr *ips, size_t n)
 {
@@ -97,15 +98,16 @@ static bool is_mark(const struct rule *r)
 	return r->mark == COORD_MARK && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* The rule `from eth0's address lookup 100` exists because of the rules of other NICs. */
+/* Returns whether the rule `from <eth0's address> lookup 100` is still needed: the rules of other
+ * NICs require it. */
 static bool keeps_first(const struct rule *r)
 {
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* Which of the pod's rules go with these addresses: the addresses' own, the marks', and eth0's own
- * when no
- * other NIC has one. ret has room for all. Pure. */
+/* Fills ret, which has room for all, with the pod's rules to delete with these addresses: the rules
+ * from the addresses, the rule for marks, and the rule from eth0's address if no other NIC has a
+ * rule. Pure. */
 static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
 					  const struct ipaddr *ips, size_t n,
 					  const struct rule **ret)
@@ -123,7 +125,8 @@ static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rul
 	return k;
 }
 
-/* The pod may continue without this NIC, or its namespace may be used again. */
+/* Deletes the rules, because the pod may continue to run without this NIC, or its namespace may be
+ * used again. */
 int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -142,7 +145,8 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 		rule_del(b, deleted[i]);
 		marks |= is_mark(deleted[i]);
 	}
-	/* The marks are deleted first: while their rule exists, a repeated DEL finds them. */
+	/* Deletes the marks before their rule, because a repeated DEL finds the marks by the rule.
+	 * */
 	if (marks)
 		r = nl_open(&w, NL_NETFILTER, a->netns, e);
 	if (marks && r >= 0)
@@ -236,11 +240,11 @@ int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct
 }
 
 /*
- * The node's rule for the table of its pods' routes: it exists while a pod has a route in the
- * table. The original never deletes it. No lock protects it. An ADD adds its route first and then
- * the rule, without a check. The process that deletes the rule checks the table again afterwards,
- * and restores the rule if a route was added meanwhile. So in any order a table with a route has a
- * rule.
+ * Deletes the node's rule for the table of its pods' routes if no pod has a route in the table any
+ * more. The original never deletes this rule. No lock protects it. An ADD adds its route first and
+ * then the rule, without a check. The process that deletes the rule checks the table again
+ * afterwards, and restores the rule if a route was added meanwhile. So in any order a table with a
+ * route has a rule.
  */
 
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n)

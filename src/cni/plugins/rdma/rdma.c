@@ -82,7 +82,7 @@ struct undo_move {
 	char name[RDMA_NAME_MAX];
 };
 
-/* The reply to the move may be lost, so the pod is inspected. */
+/* Checks whether the device is in the pod, because the reply to the move may be lost. */
 static int undo_move(void *arg, struct err *e)
 {
 	const struct undo_move *u = arg;
@@ -91,7 +91,7 @@ static int undo_move(void *arg, struct err *e)
 	return r <= 0 ? r : rdma_move_restore(u->netns, u->root, u->name, u->name, e);
 }
 
-/* Written before the move, so that a DEL finds it after a crash. */
+/* The state file is written before the move, so that a DEL after a crash finds the device. */
 static int save(const struct chained_call *m, const struct rdma_state *s, struct undo *u,
 		struct err *e)
 {
@@ -163,7 +163,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 /* --- DEL --- */
 
-/* The RDMA device of the pod whose netdev is the attachment's. */
+/* Finds the RDMA device in the pod whose netdev is that of the attachment. */
 static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_MAX])
 {
 	auto_free struct rdma_dev *list = NULL;
@@ -179,8 +179,8 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 	return false;
 }
 
-/* Finds the device without a state file: from the configuration, prevResult and the pod. False: no
- * device was moved. */
+/* Finds the device without a state file: from the configuration, prevResult and the pod. Returns
+ * false if no device was moved. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -276,7 +276,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* The path in the state may now name another pod's namespace, so the device is checked. */
+/* Checks the device, because the path in the state file may now be that of another pod's namespace.
+ * */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -293,7 +294,7 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	return r < 0 ? r : file_remove(root, path, e);
 }
 
-/* Returns whether a valid attachment of any network has taken the device since. */
+/* Returns whether a valid attachment of any network has the device now. */
 static bool has_new_owner(const struct root *root, char *const *names, size_t n, const char *self,
 			  const struct rdma_state *s)
 {
@@ -348,7 +349,7 @@ const struct cni_meta chained_rdma = {
 };
 const struct cni_plugin cni_rdma = META_PLUGIN(rdma, &table);
 
-/* Which device a configuration of the rdma plugin means. */
+/* Finds the device that a configuration of the rdma plugin names. */
 
 int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e)
 {
@@ -382,7 +383,7 @@ static size_t match_vfs(struct nl_wire *host, const char *pf, const struct mac *
 	struct link l;
 	size_t n = 0, found = 0;
 
-	/* A PF whose driver reports nothing about its VFs does not match. */
+	/* A PF whose driver reports no attributes of its VFs does not match. */
 	if (link_get(host, pf, &l, NULL) < 0 || vf_list(host, l.index, pf, &list, &n, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
@@ -438,7 +439,7 @@ static int mac_mismatch(const char *mac, const struct buf *matches, size_t found
 		mac, buf_span(matches).p);
 }
 
-/* The VF that has this administrative MAC on its PF. */
+/* Finds the VF that has this administrative MAC on its PF. */
 static int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const char *mac,
 			      char ret[static PCI_NAME_MAX], struct err *e)
 {
@@ -454,7 +455,7 @@ static int rdma_device_by_mac(struct nl_wire *host, const struct root *r, const 
 	buf_init(&matches, 512);
 	if (code < 0)
 		return code;
-	/* All zero: every VF without an assigned MAC. */
+	/* Refuses a MAC of zeros, which every VF without an assigned MAC has. */
 	known = mac_parse(span_of(mac), &want) >= 0 && !mac_eq(&want, &none);
 	for (size_t i = 0; known && i < n; i++) {
 		size_t here = has_vfs(r, nics[i]) ? match_vfs(host, nics[i], &want, &vf, &matches)

@@ -38,27 +38,27 @@ struct rdma_state {
 	/* name of the device on the node (the original calls it sandbox) */
 	char host_name[RDMA_NAME_MAX];
 	char in_pod[RDMA_NAME_MAX]; /* name of the device in the pod */
-	/* attachment that owns the device; "" in a file of the original */
+	/* attachment that owns the device; "" in a file of the original plugin */
 	char network[128], container[256], ifname[16], netns[RDMA_NETNS_MAX];
 };
 
 void rdma_state_print(const struct rdma_state *s, struct buf *b);
-/* -EINVAL: not a state file. */
+/* Parses a state file; -EINVAL: the text is not one. */
 int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e);
 char *rdma_state_path(const char *network, const char *container, const char *ifname);
-/* -ENOENT (e set): no file; -EINVAL: its content is invalid. */
+/* Reads a state file. -ENOENT (e set): there is none; -EINVAL: its content is invalid. */
 int rdma_state_load(const struct root *r, const char *path, struct rdma_state *ret, struct err *e);
 int rdma_state_save(const struct root *r, const char *path, const struct rdma_state *s,
 		    struct err *e);
 /* GC: removes temporary files of killed processes. */
 void rdma_state_sweep(const struct root *r);
-/* e reports that the device is in another namespace: adds the owner, found in the state files
- * except `but`. Returns -EBUSY. */
+/* Adds to e, which reports that the device is in another namespace, the owner found in the state
+ * files except `but`. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Returns whether a file of this name belongs to an attachment of the network that is not valid any
- * more. An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; one
- * that does not look like that belongs to no container. Pure.
+ * more. An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; a
+ * file with another form of name belongs to no container. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -70,19 +70,19 @@ bool rdma_restore_is(const struct rdma_state *s);
 /* Opens the network namespace that the state file names, for an empty CNI_NETNS. Returns a
  * descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
-/* netns -1: the namespace does not exist. -EBUSY (ERR_AGAIN): the kernel has not returned the
- * device yet. */
+/* Moves the device back to the node. netns -1: the pod's namespace does not exist. -EBUSY
+ * (ERR_AGAIN): the kernel has not returned the device yet. */
 int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
 /* --- selection of the device: rdma.c --- */
 
 /* Reads the device from the configuration; "": not set. Kind ERR_CONF. */
 int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e);
-/* That, or what prevResult leads to. */
+/* Reads the device from the configuration, otherwise finds it by prevResult. */
 int rdma_device(const struct chained_call *m, const struct cni_result *prev,
 		char ret[static PCI_NAME_MAX], struct err *e);
-/* Returns the interface that identifies the device: the pod's of that name, or the only one. NULL:
- * none. Pure. */
+/* Returns the interface that identifies the device: the one in the pod with this name, otherwise
+ * the only one. NULL: none. Pure. */
 const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const char *ifname);
 
 #endif

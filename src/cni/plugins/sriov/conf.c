@@ -161,7 +161,7 @@ static int read_rate(const struct raw *raw, struct sriov_conf *c, struct err *e)
 	return 0;
 }
 
-/* As in the original, any value except "on" is off. */
+/* Any value except "on" means off, as in the original. */
 static int read_switch(const char *key, const char *text)
 {
 	if (strcmp(text, "on") == 0)
@@ -249,7 +249,7 @@ static int read_values(const struct rail_source *s, const struct raw *raw, struc
 	return r < 0 ? err_wrap(e, r, ORIG("LoadConf()")) : 0;
 }
 
-/* Even if the configuration is invalid elsewhere, *ret names the VF when `deviceID` can be read. */
+/* Reads the configuration. Even if it is invalid, *ret has the VF if `deviceID` can be read. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};
@@ -275,7 +275,7 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 	return 0;
 }
 
-/* The record of a VF as the original's cache file: its keys, its order. */
+/* Writes the record of a VF as the original's cache file, with its keys in its order. */
 
 /* --- writing: Go writes the keys of a map sorted, those of a struct as they are declared --- */
 

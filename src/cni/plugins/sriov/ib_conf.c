@@ -170,7 +170,7 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 	return r < 0 ? r : check_ib_kubernetes(c, e);
 }
 
-/* An invalid configuration may still name the VF. */
+/* Reads the VF even if the rest of the configuration is invalid. */
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};
@@ -271,7 +271,7 @@ int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *r
 	return 0;
 }
 
-/* The record of an InfiniBand VF as the original's cache file: its keys, sorted. */
+/* Writes the record of an InfiniBand VF as the original's cache file, with its keys sorted. */
 
 /* --- writing --- */
 

@@ -19,7 +19,7 @@
 
 /* ib-sriov: DEL, GC, and VFs of deleted pods. */
 
-/* The namespace that the record names, for callers without one. */
+/* Opens the namespace that the record names, for callers that have none. */
 static int open_netns(const struct vf_record *r)
 {
 	int fd = -1;
@@ -27,7 +27,7 @@ static int open_netns(const struct vf_record *r)
 	return r->netns && *r->netns && netns_open(r->netns, &fd, NULL) >= 0 ? fd : -1;
 }
 
-/* Returns 1: some attributes are not restored (ib_restore()), and the record stays. */
+/* Returns 1 if some attributes are not restored (ib_restore()); the record then stays. */
 static int release(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 		   struct err *e)
 {
@@ -49,7 +49,7 @@ static bool is_others(const struct attach *a, const struct rail *rail, const cha
 	       vf_record_is_others(&a->call->root, bdf, a->call->container_id, rail->ifname);
 }
 
-/* Without a record: the devices in the pod, with their current names. */
+/* Without a record, uses the devices in the pod with their current names. */
 static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 {
 	const char *id = rail->conf.ib_sriov.device_id;
@@ -61,7 +61,7 @@ static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 	l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
 	if (l && *l->device)
 		id = l->device;
-	/* Of host-device, or of a function that is not a VF: not handled here. */
+	/* Does not handle a device of host-device, or a function that is not a VF. */
 	if (!id || pci_read(&a->call->root, id, &d, NULL) < 0 || !*d.physfn ||
 	    (l && !ib_guid_of_link(&l->mac)) || is_others(a, rail, id))
 		return -ENOENT;
@@ -120,12 +120,12 @@ static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 		return drop_broken(a, rail, e);
 	if (code < 0 && code != -ENOENT)
 		return code;
-	/* CNI_NETNS is empty, but the record contains the namespace. */
+	/* Uses the namespace in the record, because CNI_NETNS is empty. */
 	if (a->netns < 0 && !*a->call->netns)
 		other = open_netns(&r);
 	code = release(a, a->netns < 0 ? other : a->netns, &r, 0, e);
-	/* The DEL succeeds, because retries would not help: GC, and the next pod that gets the VF,
-	 * find the record. */
+	/* The DEL succeeds, because a retry would fail as well; GC, and the next pod that gets the
+	 * VF, find the record. */
 	return code > 0 ? 0 : code;
 }
 
@@ -137,7 +137,7 @@ int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 
 	if (code < 0 && code != -ENOENT)
 		return code;
-	/* The process that had the lock may have changed the record. */
+	/* Reads the record again, because the process that had the lock may have changed it. */
 	code = lock_vf(a, rail, &r, &vf, &all, e);
 	return code < 0 ? code : del_locked(a, rail, e);
 }
@@ -194,8 +194,8 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* Restores only a VF of a deleted pod, or of this pod that is added again. Returns 1: a running pod
- * has the VF, and *netns (freed by the caller) is its namespace. */
+/* Restores only a VF of a deleted pod, or of this pod that is added again. Returns 1 if a running
+ * pod has the VF; *netns, which the caller frees, is then its namespace. */
 static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
 		     struct err *e)
 {
@@ -288,7 +288,7 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 			 LOG_S("why", reason.text));
 }
 
-/* The kernel deletes a namespace asynchronously. */
+/* Waits for the device, because the kernel deletes a namespace asynchronously. */
 static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what,
 			     char *name)
 {
@@ -303,7 +303,7 @@ static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_
 	return found;
 }
 
-/* "" is not */
+/* the name "" never exists */
 static bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
 {
 	struct link other;
@@ -311,7 +311,8 @@ static bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
 	return *name && link_get(host, name, &other, NULL) < 0;
 }
 
-/* -EBUSY, kind ERR_AGAIN: `what` is neither in the pod nor on the node. */
+/* Sets the error that `what` is neither in the pod nor on the node, kind ERR_AGAIN; returns -EBUSY.
+ * */
 static int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e)
 {
 	return err_kind(e, ERR_AGAIN, -EBUSY,
@@ -371,7 +372,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 	if (r->was.has_guid) {
 		want.to.node_guid = guid_to_restore(r->was.node_guid);
 		want.to.port_guid = guid_to_restore(r->was.port_guid);
-		/* A VF whose GUID was never set or changed keeps it. */
+		/* The GUID of a VF is not restored if it was never set or not changed. */
 		if (now->node_guid != r->was.node_guid || now->port_guid != r->was.port_guid)
 			want.set |= VF_ATTR_GUID;
 	}
@@ -505,8 +506,8 @@ int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned in
 	return bring_all(a, pod, r, &p, flags, e);
 }
 
-/* ib-sriov: the devices of a VF are moved back to the node, from the pod or from where the
- * kernel put them. */
+/* ib-sriov: moves the devices of a VF back to the node, from the pod or from the place to which the
+ * kernel returned them. */
 
 enum { RESTORE_WAIT_MS = 3000, PAUSE_MS = 25 };
 
@@ -531,7 +532,8 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-/* Moves it out of the pod (-1: deleted), or waits for it. -EBUSY (ERR_AGAIN): it was not found. */
+/* Moves the netdev out of the pod, or waits for it if the pod's namespace was deleted (-1). -EBUSY
+ * (ERR_AGAIN): it was not found. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {
@@ -579,7 +581,8 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 		return code;
 	c.netns_fd = host_netns;
 	/*
-	 * Its name may be taken on the node, and the one it has here as well: name it on the way.
+	 * The message that moves the netdev also renames it, because another link of the node may
+	 * have its former or its present name.
 	 */
 	if (ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;

@@ -40,7 +40,8 @@ static int check_id(const struct rail *rail, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, ORIG("deviceID is required (conf.deviceID)"));
 }
 
-/* Checks this plugin's own pods first: a deleted one may prevent the restore of sriov's record. */
+/* Checks the pods of this plugin first, because a deleted one may prevent the restore by a record
+ * of sriov. */
 static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = ib_restore_free_up(a, id_of(rail), rail->ifname, e);
@@ -113,7 +114,7 @@ static int verify(struct attach *a, const struct rail *rail, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* A whole PF for a virtual machine: no attribute is set, no device is moved. */
+/* Checks a whole PF for a virtual machine: no attribute is set and no device is moved. */
 static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
@@ -127,8 +128,8 @@ static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 	return 0;
 }
 
-/* Returns whether vfio-pci has the function. *vf: whether it is a VF; unchanged if the function
- * does not exist. */
+/* Returns whether vfio-pci has the function. Sets *vf to whether it is a VF; *vf is unchanged if
+ * the function does not exist. */
 static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 {
 	struct pci_dev d;
@@ -139,7 +140,7 @@ static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 	return strcmp(d.driver, "vfio-pci") == 0;
 }
 
-/* A VF that is currently in a pod does not fail STATUS. */
+/* STATUS succeeds if the VF is currently in a pod. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const struct ib_sriov_conf *c = &rail->conf.ib_sriov;
@@ -376,7 +377,8 @@ static int write_record(const struct attach *a, const struct rail *rail, struct 
 	if (text.over)
 		return err_kind(e, ERR_CONF, -E2BIG, "conf.args.cni is more than %d bytes",
 				VF_RECORD_MAX);
-	/* Set before saving: a failed save may have left the file, and undo needs its name. */
+	/* The name is set before the record is written, because a failed write may have left the
+	 * file, and undo needs its name. */
 	rec->file = vf_record_file(rec->container, rec->ifname);
 	return vf_record_save(&a->call->root, &ib_sriov_store, rec, buf_span(&text), e);
 }
@@ -474,7 +476,7 @@ static int ib_sriov_prepare(struct attach *a, struct err *e)
 	return r;
 }
 
-/* One message: the kernel moves the link, which sets it down, then names it. */
+/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
 static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct vf_record *rec = &rail->vf->record;
@@ -485,8 +487,8 @@ static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct
 		.alias = rec->name,
 	};
 
-	/* An alternative name occupies the name like a link's name; a recreated netdev has no
-	 * alternative names. */
+	/* Removes an alternative name that conflicts, because it occupies a name like that of a
+	 * link. A recreated netdev has no alternative names. */
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)

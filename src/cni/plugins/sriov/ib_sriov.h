@@ -44,12 +44,13 @@ struct ib_guid_pool {
 
 struct ib_sriov_conf {
 	const char *device_id, *pkey, *link_state; /* NULL: none */
-	const char *runtime_guid, *args_guid;	   /* as written; NULL: none */
+	const char *runtime_guid, *args_guid;	   /* GUIDs as the user wrote them; NULL: none */
 	const struct json *args_cni;
 	uint64_t guid; /* requested GUID; 0: none */
 	struct ib_guid_pool pool;
 	bool isolation, ib_kubernetes, vfio;
-	struct vf_attrs want; /* of the VF, through the PF; known once it was inspected */
+	/* attributes to set on the VF through the PF; known after the VF was inspected */
+	struct vf_attrs want;
 };
 
 struct rail_source;
@@ -66,14 +67,14 @@ extern const struct json_table ib_sriov_table; /* its netconf */
 bool ib_guid_valid(uint64_t guid);
 /* Returns the GUID in the last eight bytes of an IPoIB link's address; 0: not an IPoIB link. */
 uint64_t ib_guid_of_link(const struct mac *mac);
-/* "first-last"; kind ERR_CONF. */
+/* Parses a pool "first-last"; kind ERR_CONF. */
 int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e);
 /* Returns the n-th GUID of the pool; kind ERR_UNAVAILABLE: the pool is smaller. */
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
 /* Computes the GUID of a VF from its PF's GUID (text) and its number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);
-/* Which VF of the node it is, counting those that its HCAs could have, so that a VF's place does not
- * depend on how many there are now. */
+/* Returns the index of a VF on the node, counting all VFs that each HCA supports, so that it does
+ * not depend on how many VFs exist now. */
 int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e);
 
 /* ---- the record: ib_conf.c ---- */
@@ -81,7 +82,7 @@ int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *r
 struct ib_netconf {
 	const struct ib_sriov_conf *c;
 	const char *version, *ipam_type; /* "" none */
-	uint64_t host_guid;		 /* what an original is to restore */
+	uint64_t host_guid;		 /* GUID that the original plugin restores */
 	bool sets_guid;
 };
 void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b);
@@ -98,7 +99,8 @@ int ib_restore_lock(const struct root *root, int *fd, struct err *e);
  */
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
-/* Unbinds the driver and binds it again, then waits for netdev and RDMA device (if it had them). */
+/* Unbinds the driver and binds it again, then waits for netdev and RDMA device if the VF had them.
+ * */
 int ib_restore_rebind(const struct root *root, const char *bdf, const char *driver, bool has_netdev,
 		      bool has_rdma, struct err *e);
 

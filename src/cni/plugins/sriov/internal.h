@@ -17,9 +17,9 @@ static inline bool is_sriov(const struct rail *rail)
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 
 /*
- * Call with the VF's lock. Restores the VF, then removes its files. Returns 1: not completely
- * restored (vf_restore()), the files stay. pod NULL: uses the namespace in the record. flags:
- * VF_RESTORE_*.
+ * Call with the VF's lock. Restores the VF, then removes its files. Returns 1 if the VF is not
+ * completely restored (vf_restore()); the files then stay. pod NULL: the namespace in the record is
+ * used. flags: VF_RESTORE_*.
  */
 int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flags, struct err *e);
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e);

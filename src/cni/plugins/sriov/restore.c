@@ -12,7 +12,7 @@
 #include "cni/plugins/sriov/internal.h"
 #include "kern/sys/netns.h"
 
-/* The pod's, or that of which the record says that it was the pod's. */
+/* Opens the pod's namespace, or the one that the record names as the pod's. */
 struct way {
 	struct vf_restore_state restore;
 	struct nl_wire *own; /* opened here */
@@ -65,7 +65,7 @@ static int not_restored(const char *bdf, struct err *e)
 			bdf);
 }
 
-/* A copy for the namespace of a dead pod only: it is not read here. */
+/* A copy of the namespace's name, only for a pod that no longer runs; it is not read here. */
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
@@ -115,7 +115,7 @@ int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
 
 /* --- DEL --- */
 
-/* Returns whether the VF was moved to another pod since; then the record is outdated. */
+/* Returns whether the VF is in another pod now, so that the record is outdated. */
 static bool has_moved_on(const struct attach *a, const struct vf_record *r, const char *owner)
 {
 	const char *mine = r->netns ? r->netns : a->call->netns;
@@ -137,14 +137,15 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 	if (r->netns || !owner)
 		code = sriov_release(a, r, 0, e);
 	else {
-		/* A record of the original plugin: the network namespace is in its second file. */
+		/* Reads the namespace from the allocation file, because a record of the original
+		 * plugin does not have it. */
 		struct vf_record with = *r;
 
 		with.netns = owner;
 		code = sriov_release(a, &with, 0, e);
 	}
-	/* The DEL succeeds, because retries would not help: GC, and the next pod that gets the VF,
-	 * find the record. */
+	/* The DEL succeeds, because a retry would fail as well; GC, and the next pod that gets the
+	 * VF, find the record. */
 	return code > 0 ? 0 : code;
 }
 
@@ -174,7 +175,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	struct err reason = ERR_INIT;
 	int code;
 
-	/* After an ADD that was refused for that, for instance. */
+	/* This occurs, for instance, after an ADD that was refused because another pod has the VF.
+	 * */
 	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
 		return 0;
 	(void)vf_owner_read(root, bdf, &owner, NULL);
@@ -228,7 +230,7 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 	code = vf_lock(root, &bdf, 1, &lock, e);
 	if (code < 0)
 		return code;
-	/* The process that had the lock may have written a record. */
+	/* Reads the record again, because the process that had the lock may have written one. */
 	if (loaded == -ENOENT)
 		loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 					NULL);
@@ -280,7 +282,7 @@ static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
 
 	if (code < 0)
 		return code;
-	/* A DEL may have restored the VF in the meantime. */
+	/* Reads the record again, because a DEL may have restored the VF in the meantime. */
 	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
 }
 

@@ -227,8 +227,8 @@ static int any_vf(const struct root *root, struct err *e)
 			"the node has no VF (write a number to sriov_numvfs of its NICs)");
 }
 
-/* A VF that is in a pod now is no reason to call the node unfit; without deviceID, which a runtime
- * fills in for a pod, any VF will do. */
+/* STATUS succeeds if the VF is currently in a pod. Without deviceID, which a runtime adds for a
+ * pod, any VF suffices. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const char *id = rail->conf.sriov.device_id;
@@ -289,7 +289,8 @@ const struct cni_plugin cni_sriov =
 
 /* --- on the node --- */
 
-/* The links may be in either namespace, and the files incomplete: all of it is restored. */
+/* Restores everything, because the links may be in either namespace and the files may be
+ * incomplete. */
 static int undo_all(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
@@ -325,7 +326,8 @@ static int write_files(const struct attach *a, const struct rail *rail, struct e
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"error saving NetConf: more than %d bytes (dns, prevResult)",
 				VF_RECORD_MAX);
-	/* Set before saving: a failed save may have left the file, and undo needs its name. */
+	/* The name is set before the record is written, because a failed write may have left the
+	 * file, and undo needs its name. */
 	rec->file = vf_record_file(rec->container, rec->ifname);
 	r = vf_record_save(&a->call->root, &sriov_store, rec, buf_span(&text), e);
 	if (r >= 0)
@@ -355,7 +357,7 @@ static int configured(const struct rail *rail, int code, struct err *e)
 	return rail_err(rail, code, e);
 }
 
-/* Of a userspace driver's VF, the PF's word is all there is. */
+/* For a VF with a userspace driver, the attributes can only be read from the PF. */
 static void report_mac(struct rail *rail)
 {
 	const struct mac *admin = &rail->vf->now.mac;
@@ -404,7 +406,7 @@ static void drop_altnames(const struct attach *a, const struct rail *rail, struc
 			altname_del(b, rail->master.index, rail->master.name, rec->altnames[i]);
 }
 
-/* One message: the kernel moves the link, which sets it down, then names it. */
+/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
 static void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change c = {
@@ -432,7 +434,8 @@ static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * Set even if none was requested: a VF that was down may have taken its PF's value during the move.
+ * The MTU is set even if none was requested, because a VF that was down may have taken the value of
+ * its PF during the move.
  */
 static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 {

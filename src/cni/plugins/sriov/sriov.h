@@ -35,7 +35,7 @@ struct attach;
 extern const struct json_table sriov_table; /* its netconf */
 struct sriov_conf {
 	const char *device_id; /* NULL: none */
-	struct vf_attrs want;  /* of the VF, through the PF */
+	struct vf_attrs want;  /* attributes to set on the VF through the PF */
 	bool has_vlan, has_min, has_max;
 	const char *vlan_proto, *spoofchk, *trust, *link_state, *runtime_mac; /* NULL: none */
 	const char *log_level, *log_file;				      /* NULL: none */

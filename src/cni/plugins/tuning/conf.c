@@ -131,7 +131,7 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 }
 
 struct place_of_path {
-	const char *path; /* the sysctl's own */
+	const char *path; /* path of the sysctl */
 	size_t at;
 };
 
@@ -171,8 +171,8 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 			place, a, b);
 }
 
-/* `from`: where this object's own entries start. A later object's value stands instead of an
- * earlier one's. */
+/* `from`: index of the first entry of this object. A value of a later object replaces that of an
+ * earlier one. */
 static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
 		      const char *place, const char *key, const char *value, struct err *e)
 {

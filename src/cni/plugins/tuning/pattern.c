@@ -61,7 +61,7 @@ static void add_class(bool set[static ASCII], int (*has)(int c), bool negated)
 			set[c] = true;
 }
 
-/* \d \w \s and their opposites */
+/* Translates \d, \w, \s and their negations. */
 static bool perl_class(char c, bool set[static ASCII])
 {
 	switch (c) {
@@ -75,7 +75,8 @@ static bool perl_class(char c, bool set[static ASCII])
 	}
 }
 
-/* In an order in which no character is special: ] first, - last, ^ before it but not first. */
+/* Writes the characters in an order in which none is special: ] first, - last, and ^ just before
+ * the last. */
 static void put_set(struct pattern *t, const bool set[static ASCII], bool negated)
 {
 	bool others = negated || set[']'];
@@ -100,7 +101,7 @@ static void put_set(struct pattern *t, const bool set[static ASCII], bool negate
 	buf_char(t->out, ']');
 }
 
-/* One character of a bracket, its escape undone. */
+/* Reads one character of a bracket expression and removes its escape. */
 static int bracket_char(struct pattern *t, char *ret)
 {
 	char c = *t->p;
@@ -119,7 +120,7 @@ static int bracket_char(struct pattern *t, char *ret)
 	return 0;
 }
 
-/* Length of [:alpha:] at t->p; 0: no character class. */
+/* Returns the length of a character class such as [:alpha:] at t->p; 0: there is none. */
 static int named_class(struct pattern *t, bool set[static ASCII])
 {
 	const char *name, *end;

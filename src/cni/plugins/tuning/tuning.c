@@ -96,7 +96,7 @@ static char *tuning_backup_path(const struct chained_call *m, const char *dir)
 	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
 }
 
-/* Written before the first change, so that a DEL finds it after a crash. */
+/* The backup is written before the first change, so that a DEL after a crash finds it. */
 static int save_backup(const struct chained_call *m, const struct tuning_conf *c,
 		       const struct tuning_attrs *found, struct undo *u, struct err *e)
 {
@@ -114,7 +114,8 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 		keep = tuning_merge(&old.attrs, found);
 	else if (r != -ENOENT)
 		log_warn("writing the backup again", LOG_S("error", reason.text));
-	/* Pushed before the write: if the fsync of the directory fails, the file exists. */
+	/* The undo is pushed before the write, because the file may exist even if the write fails
+	 * at the fsync of the directory. */
 	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
 	return tuning_backup_save(old.root, path, &keep, e);
 }
@@ -156,7 +157,8 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	if (r < 0)
 		return r;
 	str_copy(old.name, sizeof(old.name), l->name);
-	/* Pushed before the batch: some changes may be made and others refused. */
+	/* The undo is pushed before the batch, because some changes may be made and others refused.
+	 * */
 	undo_push(u, "set the link's attributes back", undo_link, &old, sizeof(old));
 	r = apply(m->pod, l->index, l->name, &c->want, e);
 	if (r == -EINVAL || r == -EADDRNOTAVAIL)
@@ -212,7 +214,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 	return r;
 }
 
-/* True when nothing is left to restore. */
+/* Restores the link; returns whether nothing is left to restore. */
 static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 {
 	struct err reason = ERR_INIT;
@@ -229,7 +231,7 @@ static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 	return r >= 0;
 }
 
-/* No failure here prevents the deletion of a pod. */
+/* A failure here is only logged, so that it does not prevent the deletion of a pod. */
 static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
@@ -313,7 +315,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r;
 }
 
-/* No GC: a backup's name does not tell the network, whose list of attachments is all GC has. */
+/* GC does nothing, because the name of a backup does not contain the network, whose attachments GC
+ * lists. */
 const struct cni_meta chained_tuning = {
 	.type = "tuning",
 	.add = add,
@@ -323,7 +326,8 @@ const struct cni_meta chained_tuning = {
 };
 const struct cni_plugin cni_tuning = META_PLUGIN(tuning, &tuning_table, &tuning_top_table);
 
-/* Attributes of a link as plain values: what to change, what to keep, what differs. */
+/* Attributes of a link as plain values: those to change, those to store for DEL, those that differ.
+ * */
 
 bool tuning_touches(const struct tuning_attrs *a)
 {
@@ -442,7 +446,8 @@ int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct 
 	return 0;
 }
 
-/* What an interface was before, in a file for DEL; the original's bytes, both ways. */
+/* The backup of an interface's attributes, in a file for DEL, byte for byte in the original's
+ * format. */
 
 enum { BACKUP_MAX = 64 << 10, BACKUP_MODE = 0600, BACKUP_DIR_MODE = 0700 };
 
@@ -519,7 +524,7 @@ int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *
 	return 0;
 }
 
-/* -ENOENT (e set) when there is none, -EINVAL when it makes no sense. */
+/* Reads the backup. -ENOENT (e set): there is none; -EINVAL: its content is invalid. */
 static int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
 			      struct err *e)
 {

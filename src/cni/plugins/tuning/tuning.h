@@ -26,7 +26,7 @@
 #define TUNING_DATA_DIR	 "/run/cni/tuning"
 #define TUNING_ALLOWLIST "/etc/cni/tuning/allowlist.conf"
 
-/* Attributes of a link: wanted, found, or kept for DEL. */
+/* Attributes of a link: requested ones, current ones, or those stored for DEL. */
 struct tuning_attrs {
 	struct mac mac; /* len 0: not changed */
 	uint32_t mtu;	/* 0: not changed */
@@ -43,16 +43,17 @@ struct tuning_sysctl {
 
 struct tuning_conf {
 	const char *data_dir;
-	const char *mac_text; /* as written: results repeat it */
+	const char *mac_text; /* MAC as the user wrote it, which the result repeats */
 	struct tuning_attrs want;
 	struct tuning_sysctl *sysctls; /* in the order of writing; each path once */
 	size_t n_sysctls;
-	void *paths;	 /* where each path is in `sysctls`, a tree (tsearch) */
+	void *paths;	 /* index of `sysctls` by path, a tree (tsearch) */
 	struct buf keep; /* of CNI_ARGS */
 };
 
 extern const struct json_table tuning_table, tuning_top_table; /* its netconf */
-/* Kind ERR_CONF, the field named. m->ifname "" (STATUS) leaves IFNAME alone. */
+/* Parses the netconf. Kind ERR_CONF: the error names the field. If m->ifname is "" (STATUS), IFNAME
+ * is not replaced. */
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);
 #define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
@@ -60,9 +61,11 @@ void tuning_conf_done(struct tuning_conf *c);
 const char *tuning_data_dir(const struct chained_call *m);
 
 /* --- pure --- */
-/* "net.ipv4.conf.IFNAME.x" -> "net/ipv4/conf/net1/x"; NULL with *e set: not below net. */
+/* Converts "net.ipv4.conf.IFNAME.x" to "net/ipv4/conf/net1/x"; returns NULL and sets *e if the
+ * sysctl is not below net. */
 char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
-/* The kernel prints lists with tabs: blanks between words do not count. */
+/* Compares two values without regard to the kind of blanks between words, because the kernel prints
+ * lists with tabs. */
 bool tuning_same_value(const char *a, const char *b);
 
 bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
@@ -71,21 +74,24 @@ struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct l
 /* Returns all attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
 enum { TUNING_CHANGES = 5 };
-/* One change an attribute, so that an error names it; returns the number. */
+/* Splits the attributes into changes of one attribute each, so that an error names it; returns
+ * their number. */
 size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[static TUNING_CHANGES]);
 /* The backup file's content: prints it, and parses it; -EINVAL: the content is invalid. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
-/* Returns whether link and configuration agree: `Error: Tuning configured ...` */
+/* Returns whether link and configuration agree: error `Error: Tuning configured ...` */
 int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
 
-/* An allowlist's text (name: its path, for errors) against the sysctls. */
+/* Checks the sysctls against the text of an allowlist. name: path of the allowlist, for errors. */
 int tuning_allow(const struct tuning_conf *c, const char *name, struct span text, struct err *e);
-/* A Go regular expression as a POSIX extended one, for questions of match or no match only. */
+/* Translates a Go regular expression to a POSIX extended one, which is valid only for tests whether
+ * a text matches. */
 int tuning_pattern(const char *go, struct buf *posix, struct err *e);
 
 /* --- files --- */
-/* No allowlist allows everything; one that cannot be read is ERR_UNAVAILABLE. */
+/* Checks the sysctls against the host's allowlist. Without an allowlist all are allowed; one that
+ * cannot be read is an error of kind ERR_UNAVAILABLE. */
 int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
 
 #endif
