@@ -142,7 +142,7 @@ struct cluster_gc {
 	struct ipaddr *retained; /* retained addresses in the current pass */
 	size_t n_retained;
 	const struct gc_cache_block *block; /* block being processed */
-	bool recreated; /* its node was recreated under the same name and has not
+	bool recreated;	     /* its node was recreated under the same name and has not
 	                                   * renewed the block */
 	const char *cut_off; /* of the current pass: a node that is not Ready; NULL:
 	                                   * all are Ready */
