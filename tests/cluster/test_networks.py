@@ -119,7 +119,7 @@ class NodeWithAgent:
                 "podUID": meta["uid"], "ifName": "eth0", "own": 0, "clusterNetwork": "podnet", **more}
 
     def request_networks(self, pod, **more):
-        return self.agent.request_networks("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
+        return self.agent.request("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
 
     def networks(self, pod, n, **more):
         """Retries until the agent's watch has the objects that were just created."""
@@ -272,7 +272,7 @@ def test_status_is_written_when_the_server_is_back(node_with_agent):
                                                     "the other pod's network-status is written", 60))] == ["eth0", "rdma0"]
     w.nodes.remove_pod(other)
     wait(lambda: w.request_networks(other)[0] == 500, "the agent refuses the deleted pod")
-    w.agent.request_networks("POST", "/v1/unirail/pods/done", {
+    w.agent.request("POST", "/v1/unirail/pods/done", {
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
     w.agent.wait_logged("the pod was deleted")
@@ -427,11 +427,11 @@ def test_invalid_annotations_are_refused(node_with_agent):
             args=w.args(mixed).replace(mixed["metadata"]["uid"], "other"))
     missing = {"metadata": {"namespace": w.team, "name": "missing", "uid": "u"}}
     box = lab.pod("n")
-    lab.fail("ADD", w.conf(), box, ifname="eth0", contains=f"pod '{w.team}/nobody' does not exist", args=w.args(missing))
+    lab.fail("ADD", w.conf(), box, ifname="eth0", contains=f"pod '{w.team}/missing' does not exist", args=w.args(missing))
     assert w.agent.metrics() and link_names(box.ns) == ["lo"]
-    status, answer = w.agent.request_networks("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
+    status, answer = w.agent.request("POST", "/v1/unirail/pods/networks", {"podNamespace": "x", "podName": "y", "more": 1})
     assert status == 400 and "more" in answer["message"]
-    status, answer = w.agent.request_networks("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
+    status, answer = w.agent.request("POST", "/v1/unirail/pods/networks", {"podNamespace": "x"})
     assert status == 422 and "podName" in answer["message"]
 
 
@@ -462,7 +462,7 @@ def test_full_disk_fails_add_without_damage(node_with_agent):
             status, answer = w.agent.plan(pods[2], "rail0", container="fill")
             if status != 200:
                 break
-            w.agent.request_networks("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
+            w.agent.request("POST", "/v1/unirail/pods/release", {"containerID": "fill"})
         assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
         e = lab.fail("ADD", w.conf(), boxes[1], 5, ifname="eth0", contains=["No space left on device (ENOSPC)", "free space"], args=w.args(pods[1]))
         assert "\n" not in e["msg"].strip() and w.held(boxes[1].id) == []
