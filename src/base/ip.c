@@ -380,6 +380,27 @@ static void print6(const uint8_t b[static 16], char *buf)
 	}
 }
 
+/* Without printf(): an ADD prints hundreds of addresses. Returns the end of the text. */
+static char *print_byte(char *p, unsigned int v)
+{
+	if (v >= 100)
+		*p++ = (char)('0' + v / 100);
+	if (v >= 10)
+		*p++ = (char)('0' + v / 10 % 10);
+	*p++ = (char)('0' + v % 10);
+	*p = '\0';
+	return p;
+}
+
+static void print4(const uint8_t b[static 4], char *p)
+{
+	for (int i = 0; i < 4; i++) {
+		if (i > 0)
+			*p++ = '.';
+		p = print_byte(p, b[i]);
+	}
+}
+
 const char *ip_str(const struct ipaddr *a, char buf[static IP_TEXT_MAX])
 {
 	const uint8_t *b = a->b;
@@ -390,7 +411,7 @@ const char *ip_str(const struct ipaddr *a, char buf[static IP_TEXT_MAX])
 	else if (a->family == 6)
 		print6(a->b, buf);
 	if (a->family == 4 || b != a->b)
-		snprintf(buf, IP_TEXT_MAX, "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
+		print4(b, buf);
 	return buf;
 }
 
@@ -398,8 +419,10 @@ const char *ipnet_str(const struct ipnet *n, char buf[static IP_TEXT_MAX])
 {
 	size_t used = strlen(ip_str(&n->ip, buf));
 
-	if (n->ip.family)
-		snprintf(buf + used, IP_TEXT_MAX - used, "/%u", n->len);
+	if (n->ip.family) {
+		buf[used] = '/';
+		print_byte(buf + used + 1, n->len);
+	}
 	return buf;
 }
 

@@ -278,13 +278,14 @@ int json_read(struct json_doc *d, const struct json *obj, const struct json_tabl
 		return wants(place, obj, e, "an object");
 	while ((v = json_walk_next(&w, &key))) {
 		const struct json_field *f = field_of(t, key);
-		struct place at = place_key(place, f ? f->name : key);
+		struct place at;
 		int r;
 
 		if (!f && (t->flags & JSON_CLOSED) && key[0] != '~')
-			return unknown_key(t, at.s, key, e);
+			return unknown_key(t, place_key(place, key).s, key, e);
 		if (!f || json_kind(v) == JSON_NULL)
 			continue;
+		at = place_key(place, f->name);
 		r = read_field(d, f, v, into, at.s, e);
 		if (r < 0)
 			return r;
