@@ -7,6 +7,7 @@
 #include "base/ip.h"
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
+#include "spec/multusconfig.h"
 
 /* Index entry of a SpiderMultusConfig, found by the definition that the controller creates from it.
  * */
@@ -63,7 +64,7 @@ static void index_makers(struct lint_index *x, const struct objects *in)
 
 	x->makers = xcalloc(x->n_makers + 1, sizeof(*x->makers));
 	for (size_t i = 0; i < x->n_makers; i++)
-		x->makers[i] = (struct maker){all[i].ns, nad_name(all[i].v), &all[i]};
+		x->makers[i] = (struct maker){all[i].ns, multus_nad_name(all[i].v), &all[i]};
 	qsort(x->makers, x->n_makers, sizeof(*x->makers), by_nad);
 	x->n_nets = x->n_makers;
 	x->nets = xcalloc(x->n_nets + 1, sizeof(*x->nets));

@@ -12,6 +12,7 @@
 #include "controller/nad/render.h"
 #include "doctor/lint_internal.h"
 #include "spec/annotations.h"
+#include "spec/multusconfig.h"
 #include "spec/network_annotation.h"
 #include "spec/pool_annotation.h"
 
@@ -34,7 +35,7 @@ const struct object *lint_network_of(const struct lint *l, const char *ns, const
 	if (o)
 		return o;
 	o = objects_find(l->in, "SpiderMultusConfig", ns, name);
-	return o && !strcmp(nad_name(o->v), name) ? o : lint_maker_of(l, ns, name, NULL);
+	return o && !strcmp(multus_nad_name(o->v), name) ? o : lint_maker_of(l, ns, name, NULL);
 }
 
 void lint_missing_network(struct lint *l, const struct object *o, const char *field,

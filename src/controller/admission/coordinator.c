@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A SpiderCoordinator, and the same settings of one network. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/num.h"
 #include "controller/admission/internal.h"
+#include "spec/multusconfig.h"
 
-enum { IFNAME_MAX = 15, MTU_MIN = 68, MTU_MAX = 65535, RP_FILTER_MAX = 2 };
+enum { IFNAME_MAX = 15 };
 
 /* --- defaults --- */
 
@@ -19,10 +19,7 @@ void admit_default_coordinator(struct admit *a, struct json_tree *object)
 
 	(void)a;
 	admit_drop_finalizer(object);
-	if (json_tree_kind(json_tree_member(spec, "mode")) == JSON_NULL)
-		json_tree_put_text(spec, "mode", "auto");
-	if (json_tree_kind(json_tree_member(spec, "vethMTU")) == JSON_NULL)
-		json_tree_put_int(spec, "vethMTU", 1500);
+	coordinator_complete(spec);
 }
 
 /* --- checks --- */
@@ -33,38 +30,26 @@ struct reading {
 	const char *place;
 };
 
-static int check_word(const struct reading *r, const char *key, const char *const *message,
-		      const char *want)
+static int denied(struct admit *a, int r, const struct err *e)
 {
-	const char *text = json_string(json_get(r->spec, key));
-
-	if (!text)
-		return 0;
-	for (; *message; message++)
-		if (strcmp(*message, text) == 0)
-			return 0;
-	return admit_refuse(r->a, ADMIT_NOT_SUPPORTED, "%s.%s: '%.60s' is not known, expected %s",
-			    r->place, key, text, want);
+	if (r < 0)
+		return admit_refuse(a, r == -ENOTSUP ? ADMIT_NOT_SUPPORTED : ADMIT_INVALID, "%s",
+				    e->text);
+	return 0;
 }
 
-static int check_number(const struct reading *r, const char *key, int64_t min, int64_t max)
+int admit_check_choices(struct admit *a, const struct json *v, const char *block, const char *place)
 {
-	const struct json *v = json_get(r->spec, key);
-	int64_t n = 0;
+	struct err e = ERR_INIT;
 
-	if (json_kind(v) == JSON_NULL)
-		return 0;
-	if (json_int(v, &n) == 0 && n >= min && n <= max)
-		return 0;
-	if (min == INT64_MIN)
-		return admit_refuse(r->a, ADMIT_NOT_SUPPORTED,
-				    "%s.%s: is %" PRId64
-				    ", expected 0, 1 or 2, or a negative number "
-				    "to leave it unchanged",
-				    r->place, key, n);
-	return admit_refuse(r->a, ADMIT_INVALID,
-			    "%s.%s: is %" PRId64 ", expected %" PRId64 " to %" PRId64, r->place,
-			    key, n, min, max);
+	return denied(a, multus_check_choices(v, block, place, &e), &e);
+}
+
+int admit_check_numbers(struct admit *a, const struct json *v, const char *block, const char *place)
+{
+	struct err e = ERR_INIT;
+
+	return denied(a, multus_check_numbers(v, block, place, &e), &e);
 }
 
 static int check_nets(const struct reading *r)
@@ -147,26 +132,16 @@ static int check_texts(const struct reading *r)
 
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place)
 {
-	static const char *const modes[] = {"auto", "underlay", "overlay", "disabled", NULL};
-	static const char *const types[] = {"auto", "cluster", "calico", "cilium", "none", NULL};
 	const struct reading r = {a, spec, place};
-	int n = check_word(&r, "mode", modes, "auto, underlay, overlay or disabled");
+	int n = admit_check_choices(a, spec, "coordinator", place);
 
-	if (n == 0)
-		n = check_word(&r, "podCIDRType", types, "auto, cluster, calico, cilium or none");
 	if (n == 0)
 		n = check_nets(&r);
 	if (n == 0)
 		n = check_routes(&r);
 	if (n == 0)
 		n = check_texts(&r);
-	if (n == 0)
-		n = check_number(&r, "txQueueLen", 0, INT32_MAX);
-	if (n == 0)
-		n = check_number(&r, "podRPFilter", INT64_MIN, RP_FILTER_MAX);
-	if (n == 0)
-		n = check_number(&r, "hostRuleTable", 1, UINT32_MAX);
-	return n == 0 ? check_number(&r, "vethMTU", MTU_MIN, MTU_MAX) : n;
+	return n == 0 ? admit_check_numbers(a, spec, "coordinator", place) : n;
 }
 
 int admit_check_coordinator(struct admit *a)

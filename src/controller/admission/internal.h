@@ -84,8 +84,11 @@ int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
 /* Checks a coordinator. place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
-/* Returns the member of spec for a cniType; NULL: unknown type. */
-const char *admit_block_of(const char *type);
+/* multus_check_choices(), and multus_check_numbers(), with a denial. */
+int admit_check_choices(struct admit *a, const struct json *v, const char *block,
+			const char *place);
+int admit_check_numbers(struct admit *a, const struct json *v, const char *block,
+			const char *place);
 
 /* range_locks.c. */
 

@@ -11,6 +11,7 @@
 #include "controller/nad/render.h"
 #include "spec/annotations.h"
 #include "spec/definition.h"
+#include "spec/multusconfig.h"
 
 /* Validation of a SpiderMultusConfig. */
 
@@ -146,30 +147,16 @@ static size_t count_pools(const struct json *block)
 	return json_len(json_get(pools, "ipv4")) + json_len(json_get(pools, "ipv6"));
 }
 
-/* Returns the block's key of the resource that a container must request; NULL: none. */
-static const char *resource_key(const char *block)
-{
-	static const struct {
-		const char *block, *key;
-	} keys[] = {
-		{"macvlan", "rdmaResourceName"}, {"ipvlan", "rdmaResourceName"},
-		{"vlan", "rdmaResourceName"},	 {"sriov", "resourceName"},
-		{"ibsriov", "resourceName"},	 {"ipoib", "master"},
-	};
-
-	for (size_t i = 0; block && i < ARRAY_LEN(keys); i++)
-		if (strcmp(keys[i].block, block) == 0)
-			return keys[i].key;
-	return NULL;
-}
-
 static int check_injected(struct admit *a, const struct json *spec, const char *key, bool rdma)
 {
 	const char *type = admit_text(json_get(spec, "cniType"));
-	const char *block = admit_block_of(type), *resource = resource_key(block);
+	const struct multus_type *t = multus_type_of(type);
+	/* the key that names the resource, or the interface that shares its RDMA device */
+	const char *block = t ? t->block : NULL,
+		   *resource = t && t->resource ? t->resource : "master";
 	const struct json *b = block ? json_get(spec, block) : NULL;
 
-	if (!resource)
+	if (!t || !t->injectable)
 		return admit_refuse(
 			a, ADMIT_FORBIDDEN,
 			"metadata.annotations[%s]: cniType %s does not support RDMA resource or "
@@ -286,43 +273,46 @@ static int check_chain(struct admit *a, const struct json *spec)
 
 /* --- blocks --- */
 
+static int check_block_alone(struct admit *a, const struct json *spec, const char *type,
+			     const char *own, const char *key, const char *of)
+{
+	const struct json *v = json_get(spec, key);
+
+	if (strcmp(key, own) == 0 || json_kind(v) == JSON_NULL ||
+	    (strcmp(key, "customCNI") == 0 && !*admit_text(v)))
+		return 0;
+	return admit_refuse(a, ADMIT_FORBIDDEN,
+			    "spec.%s: the cniType %s only supports spec.%s, please remove "
+			    "other CNI configs (or is 'cniType: %s' missing?)",
+			    key, type, own, of);
+}
+
 static int check_blocks(struct admit *a, const struct json *spec, const char *type,
 			const char *block)
 {
-	static const char *const all[] = {"macvlan", "ipvlan", "vlan", "sriov",
-					  "ibsriov", "ipoib",  "ovs",  "customCNI"};
 	const char *own = block ? block : "customCNI";
+	int r = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		const struct json *v = json_get(spec, all[i]);
-
-		if (strcmp(all[i], own) == 0 || json_kind(v) == JSON_NULL)
-			continue;
-		if (strcmp(all[i], "customCNI") == 0 && !*admit_text(v))
-			continue;
-		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.%s: the cniType %s only supports spec.%s, please remove "
-				    "other CNI configs (or is 'cniType: %s' missing?)",
-				    all[i], type, own,
-				    strcmp(all[i], "ibsriov") == 0     ? "ib-sriov"
-				    : strcmp(all[i], "customCNI") == 0 ? "custom"
-								       : all[i]);
-	}
-	return 0;
+	for (size_t i = 0; i < MULTUS_TYPES && r == 0; i++)
+		r = check_block_alone(a, spec, type, own, multus_types[i].block,
+				      multus_types[i].type);
+	return r == 0 ? check_block_alone(a, spec, type, own, "customCNI", "custom") : r;
 }
 
 static int check_type(struct admit *a, const struct json *spec, const char *type, const char *block)
 {
-	static const char *const types[] = {"macvlan",	"ipvlan", "vlan", "sriov",
-					    "ib-sriov", "ipoib",  "ovs",  "custom"};
-	const char *near = opt_suggest(type, types, ARRAY_LEN(types));
+	const char *types[MULTUS_TYPES + 1] = {"custom"};
+	const char *near;
+
+	for (size_t i = 0; i < MULTUS_TYPES; i++)
+		types[i + 1] = multus_types[i].type;
+	near = opt_suggest(type, types, ARRAY_LEN(types));
 
 	if (!block && strcmp(type, "custom") != 0)
-		return admit_refuse(a, ADMIT_NOT_SUPPORTED,
-				    "spec.cniType: '%.60s' is not known%s%s%s: expected macvlan, "
-				    "ipvlan, vlan, sriov, ib-sriov, ipoib, ovs or custom",
-				    type, near ? "; did you mean '" : "", near ? near : "",
-				    near ? "'?" : "");
+		return admit_refuse(
+			a, ADMIT_NOT_SUPPORTED,
+			"spec.cniType: '%.60s' is not known%s%s%s: expected " MULTUS_TYPE_NAMES,
+			type, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 	if (block && json_kind(json_get(spec, block)) != JSON_OBJECT)
 		return admit_refuse(a, ADMIT_REQUIRED,
 				    "spec.%s: is missing: cniType %s requires it (no spec.%s "
@@ -353,7 +343,7 @@ int admit_check_network(struct admit *a)
 	if (a->request->operation == ADMIT_DELETE || admit_is_going(a->request->object))
 		return 0;
 	type = type ? type : "custom";
-	block = admit_block_of(type);
+	block = multus_type_of(type) ? multus_type_of(type)->block : NULL;
 	r = check_name(a);
 	if (r == 0)
 		r = check_version(a);
@@ -389,7 +379,7 @@ enum {
 /* The block that is being checked. */
 struct block {
 	struct admit *a;
-	const char *type, *name;
+	const char *type, *name, *place;
 	const struct json *v;
 };
 
@@ -398,45 +388,24 @@ static const struct json *get(const struct block *b, const char *key)
 	return json_get(b->v, key);
 }
 
-/* A missing value is 0. */
-static int check_int(const struct block *b, const char *key, int64_t min, int64_t max, int64_t *ret)
+static int check_choices(const struct block *b)
 {
-	*ret = 0;
-	if (json_kind(get(b, key)) == JSON_NULL)
-		return 0;
-	if (json_int(get(b, key), ret) < 0)
-		return admit_refuse(b->a, ADMIT_INVALID,
-				    "spec.%s.%s: is %s, expected a whole number", b->name, key,
-				    json_kind_name(get(b, key)));
-	if (*ret < min || *ret > max)
-		return admit_refuse(b->a, ADMIT_INVALID,
-				    "spec.%s.%s: is %" PRId64 ", expected %" PRId64 " to %" PRId64,
-				    b->name, key, *ret, min, max);
-	return 0;
+	return admit_check_choices(b->a, b->v, b->name, b->place);
 }
 
-static int check_vlan(const struct block *b, const char *key)
+static int check_numbers(const struct block *b)
 {
-	int64_t n = 0;
-
-	json_int(get(b, key), &n);
-	if (n < 0 || n > VLAN_MAX)
-		return admit_refuse(b->a, ADMIT_INVALID,
-				    "spec.%s.%s: invalid vlanId %" PRId64
-				    ", please make sure vlanId in range [0,4094]",
-				    b->name, key, n);
-	return check_int(b, key, 0, VLAN_MAX, &n);
+	return admit_check_numbers(b->a, b->v, b->name, b->place);
 }
 
 static int check_mode(const struct block *b)
 {
 	const char *mode = admit_text(get(b, "vlanMode"));
 	int64_t n = 0;
+	int r = check_choices(b);
 
-	if (*mode && strcmp(mode, "manual") != 0 && strcmp(mode, "auto") != 0)
-		return admit_refuse(
-			b->a, ADMIT_NOT_SUPPORTED,
-			"spec.vlan.vlanMode: '%.60s' is not known, expected manual or auto", mode);
+	if (r < 0)
+		return r;
 	if (strcmp(mode, "auto") == 0 && json_kind(get(b, "vlanID")) != JSON_NULL)
 		return admit_refuse(b->a, ADMIT_FORBIDDEN,
 				    "spec.vlan.vlanID: does not go with vlanMode auto, which "
@@ -513,14 +482,11 @@ static int check_masters(const struct block *b)
 /* block of macvlan, ipvlan or vlan */
 static int check_on_master(const struct block *b)
 {
-	int64_t mtu;
 	bool vlan = strcmp(b->name, "vlan") == 0;
 	int r = vlan ? check_mode(b) : 0;
 
 	if (r == 0)
-		r = check_vlan(b, "vlanID");
-	if (r == 0)
-		r = check_int(b, "mtu", 0, INT32_MAX, &mtu);
+		r = check_numbers(b);
 	if (r == 0 && vlan)
 		r = check_match(b);
 	return r == 0 ? check_masters(b) : r;
@@ -540,17 +506,13 @@ static int check_resource(const struct block *b)
 
 static int check_sriov(const struct block *b)
 {
-	int64_t mtu, least, most;
-	int r = check_vlan(b, "vlanID");
+	int64_t least = 0, most = 0;
+	int r = check_numbers(b);
 
-	if (r == 0)
-		r = check_int(b, "mtu", 0, INT32_MAX, &mtu);
-	if (r == 0)
-		r = check_int(b, "minTxRateMbps", 0, INT32_MAX, &least);
-	if (r == 0)
-		r = check_int(b, "maxTxRateMbps", 0, INT32_MAX, &most);
 	if (r < 0)
 		return r;
+	json_int(get(b, "minTxRateMbps"), &least);
+	json_int(get(b, "maxTxRateMbps"), &most);
 	/* highest value; 0: no limit */
 	if (most > 0 && least > most)
 		return admit_refuse(b->a, ADMIT_INVALID,
@@ -578,15 +540,10 @@ static int check_pkey(const struct block *b)
 
 static int check_ibsriov(const struct block *b)
 {
-	const char *state = admit_text(get(b, "linkState"));
 	int r = check_resource(b);
 
-	if (r == 0 && *state && strcmp(state, "auto") && strcmp(state, "enable") &&
-	    strcmp(state, "disable"))
-		return admit_refuse(b->a, ADMIT_NOT_SUPPORTED,
-				    "spec.ibsriov.linkState: '%.60s' is not known, expected auto, "
-				    "enable or disable",
-				    state);
+	if (r == 0)
+		r = check_choices(b);
 	return r == 0 ? check_pkey(b) : r;
 }
 
@@ -628,7 +585,7 @@ static int check_ovs(const struct block *b)
 {
 	struct json_walk w = json_walk_start(get(b, "trunk"));
 	const struct json *v;
-	int r = check_vlan(b, "vlan");
+	int r = check_numbers(b);
 
 	if (r == 0 && !*admit_text(get(b, "bridge")))
 		return admit_refuse(b->a, ADMIT_REQUIRED,
@@ -651,7 +608,8 @@ static int admit_check_block(struct admit *a, const char *type, const char *name
 		{"ibsriov", check_ibsriov},   {"ipoib", check_ipoib},
 		{"ovs", check_ovs},
 	};
-	const struct block b = {a, type, name, json_get(spec, name)};
+	auto_free char *place = xasprintf("spec.%s", name);
+	const struct block b = {a, type, name, place, json_get(spec, name)};
 
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++)
 		if (strcmp(checks[i].name, name) == 0)

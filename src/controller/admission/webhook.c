@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "spec/annotations.h"
 #include "spec/definition.h"
+#include "spec/multusconfig.h"
 
 enum { UNAVAILABLE = 503 };
 
@@ -37,13 +38,6 @@ static const char *text(const struct json *v)
 	return json_string(v) ? json_string(v) : "";
 }
 
-static const char *nad_name(const struct json *smc)
-{
-	const char *s = json_string(json_get(meta(smc, "annotations"), ANNOTATION_NAD_NAME));
-
-	return s ? s : text(meta(smc, "name"));
-}
-
 /* Returns the SpiderMultusConfig that owns an object; "": none. */
 static const char *owner_of(const struct json *object)
 {
@@ -64,7 +58,8 @@ static bool find_owner(const struct kube_cache *w, const char *ns, const char *n
 		const struct kube_object *o = kube_cache_at(w, CLUSTER_CACHE_MULTUSCONFIGS, i);
 
 		if (cluster_cache_object(o)->deleting || strcmp(o->ns, ns) != 0 ||
-		    strcmp(o->name, name) == 0 || strcmp(nad_name(cluster_cache_json(o)), nad) != 0)
+		    strcmp(o->name, name) == 0 ||
+		    strcmp(multus_nad_name(cluster_cache_json(o)), nad) != 0)
 			continue;
 		*owner = o->name;
 		return true;

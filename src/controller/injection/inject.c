@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
 #include "spec/annotations.h"
+#include "spec/multusconfig.h"
 
 enum { WARNING_MAX = 1024 };
 
@@ -340,33 +341,11 @@ static int inject_list(const struct inject_request *q, const struct inject_choic
 	return 1;
 }
 
-/* Fields that have the resource of each type of network; other types cannot be injected. */
-static const struct kind {
-	const char *type, *block, *resource;
-	enum { BY_MASTER, BY_RESOURCE, BY_NAME } by;
-	bool takes;
-} kinds[] = {
-	{"macvlan", "macvlan", "rdmaResourceName", BY_MASTER, false},
-	{"ipvlan", "ipvlan", "rdmaResourceName", BY_MASTER, false},
-	{"vlan", "vlan", "rdmaResourceName", BY_MASTER, false},
-	{"sriov", "sriov", "resourceName", BY_RESOURCE, true},
-	{"ib-sriov", "ibsriov", "resourceName", BY_NAME, true},
-	{"ipoib", "ipoib", NULL, BY_NAME, false},
-};
-
 static const char *const keys[INJECT_KEYS] = {ANNOTATION_INJECT_RDMA, ANNOTATION_INJECT_NETWORK};
 
 const char *inject_key_name(enum inject_key key)
 {
 	return keys[key];
-}
-
-static const struct kind *kind_of(const char *type)
-{
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (!strcmp(kinds[i].type, type))
-			return &kinds[i];
-	return NULL;
 }
 
 static char *dup_string(const struct json *v)
@@ -391,14 +370,15 @@ static char *master_of(const struct json *block)
 	return bond;
 }
 
-static char *rail_of(const struct kind *k, const struct json *block)
+/* The rail: the node's interface, or for VFs of Ethernet their resource; other networks have none. */
+static char *rail_of(const struct multus_type *t, const struct json *block)
 {
 	char *rail = NULL;
 
-	if (k && k->by == BY_MASTER)
+	if (t && t->masters)
 		rail = master_of(block);
-	else if (k && k->by == BY_RESOURCE)
-		rail = dup_string(json_get(block, k->resource));
+	else if (t && strcmp(t->type, "sriov") == 0)
+		rail = dup_string(json_get(block, t->resource));
 	return rail ? rail : xstrdup("");
 }
 
@@ -420,17 +400,18 @@ void inject_net_read(const struct json *smc, struct inject_net *ret)
 	const struct json *meta = json_get(smc, "metadata"), *spec = json_get(smc, "spec");
 	const struct json *annotations = json_get(meta, "annotations"), *block;
 	const char *type = json_string(json_get(spec, "cniType"));
-	const struct kind *k = kind_of(type ? type : "custom");
+	const struct multus_type *t = multus_type_of(type);
 
-	block = k ? json_get(spec, k->block) : NULL;
+	t = t && t->injectable ? t : NULL;
+	block = t ? json_get(spec, t->block) : NULL;
 	*ret = (struct inject_net){
 		.ns = or_empty(dup_string(json_get(meta, "namespace"))),
 		.name = or_empty(dup_string(json_get(meta, "name"))),
 		.nad = dup_string(json_get(annotations, ANNOTATION_NAD_NAME)),
 		.type = xstrdup(type ? type : "custom"),
-		.rail = rail_of(k, block),
-		.resource = k && k->resource ? dup_string(json_get(block, k->resource)) : NULL,
-		.takes = k && k->takes,
+		.rail = rail_of(t, block),
+		.resource = t && t->resource ? dup_string(json_get(block, t->resource)) : NULL,
+		.takes = t && t->devices,
 		.pools = has_pools(spec, block),
 	};
 	if (!ret->nad)

@@ -24,11 +24,6 @@ static inline int64_t nad_int(const struct json *v, int64_t fallback)
 	return json_int(v, &n) == 0 ? n : fallback;
 }
 
-static inline bool nad_bool(const struct json *v, bool fallback)
-{
-	return json_kind(v) == JSON_BOOL ? json_bool(v) : fallback;
-}
-
 static inline const char *nad_text(const struct json *v, const char *fallback)
 {
 	const char *s = json_string(v);

@@ -13,6 +13,7 @@
 #include "kube/kinds.h"
 #include "spec/annotations.h"
 #include "spec/missing_resource.h"
+#include "spec/multusconfig.h"
 
 /* Queue of the SpiderMultusConfigs to process. */
 
@@ -386,7 +387,8 @@ static void put_status(struct nads_job *j, const struct json *smc, const struct 
 static void is_wrong(struct nads_job *j, const struct json *smc, const char *reason,
 		     const char *message)
 {
-	const struct nad_state s = {.nad = nad_name(smc), .reason = reason, .message = message};
+	const struct nad_state s = {
+		.nad = multus_nad_name(smc), .reason = reason, .message = message};
 
 	j->wrong = true;
 	report_error(j, reason, message);
@@ -532,7 +534,7 @@ static void reconcile(void *arg, void *item)
 
 	if (!is_known(arg) || !o || cluster_cache_object(o)->deleting)
 		return;
-	nads_want(j, nad_name(cluster_cache_json(o)));
+	nads_want(j, multus_nad_name(cluster_cache_json(o)));
 	if (cluster_cache_object(o)->large) {
 		is_large(j, o);
 		return;

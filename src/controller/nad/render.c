@@ -9,20 +9,16 @@
 #include "base/alloc.h"
 #include "controller/nad/internal.h"
 #include "spec/annotations.h"
-#include "spec/missing_resource.h"
+#include "spec/multusconfig.h"
 
 #define OVS_RESOURCE "ovs-cni.network.kubevirt.io/"
+
+/* An object of the API server, with its defaults. */
+enum { SPEC_MAX = 4 << 20 };
 
 static const struct json *annotation(const struct json *smc, const char *key)
 {
 	return json_get(json_get(json_get(smc, "metadata"), "annotations"), key);
-}
-
-const char *nad_name(const struct json *smc)
-{
-	const struct json *own = json_get(json_get(smc, "metadata"), "name");
-
-	return nad_text(annotation(smc, ANNOTATION_NAD_NAME), nad_text(own, ""));
 }
 
 /* --- spec.config --- */
@@ -32,11 +28,9 @@ static bool is_type(const struct nad_request *q, const char *type)
 	return strcmp(q->type, type) == 0;
 }
 
-static bool isolates(const struct nad_request *q)
+static int64_t number(const struct nad_request *q, const char *key)
 {
-	const struct json *v = json_get(q->block, "rdmaIsolation");
-
-	return is_type(q, "sriov") && nad_bool(v ? v : json_get(q->block, "enableRdma"), false);
+	return nad_int(json_get(q->block, key), 0);
 }
 
 static void put_type(struct json_out *o, const char *type, int64_t mtu)
@@ -77,17 +71,17 @@ static int nad_put_main(struct json_out *o, const struct nad_request *q, struct 
 
 static int put_plugins(struct json_out *o, const struct nad_request *q, struct err *e)
 {
-	int64_t mtu = is_type(q, "sriov") ? nad_int(json_get(q->block, "mtu"), 0) : 0;
+	int64_t mtu = is_type(q, "sriov") ? number(q, "mtu") : 0;
 	int r = nad_put_main(o, q, e);
 
 	if (r < 0)
 		return r;
-	if (isolates(q))
+	if (is_type(q, "sriov") && json_bool(json_get(q->block, "rdmaIsolation")))
 		put_type(o, "rdma", 0);
 	r = put_chain(o, json_get(q->spec, "chainCNIJsonData"), e);
 	if (r < 0)
 		return r;
-	if (nad_bool(json_get(q->spec, "enableCoordinator"), true))
+	if (json_bool(json_get(q->spec, "enableCoordinator")))
 		nad_put_coordinator(o, json_get(q->spec, "coordinator"));
 	if (mtu)
 		put_type(o, "tuning", mtu);
@@ -103,7 +97,7 @@ static int put_list(struct buf *b, const struct json *smc, const struct nad_requ
 	jo_init(&o, b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "cniVersion", nad_text(annotation(smc, ANNOTATION_CNI_VERSION), "0.3.1"));
-	jo_kstr(&o, "name", nad_text(annotation(smc, ANNOTATION_CNI_NAME), nad_name(smc)));
+	jo_kstr(&o, "name", nad_text(annotation(smc, ANNOTATION_CNI_NAME), multus_nad_name(smc)));
 	jo_key(&o, "plugins");
 	jo_arr(&o);
 	r = put_plugins(&o, q, e);
@@ -131,26 +125,39 @@ static int custom(const struct json *spec, char **ret, struct err *e)
 	return 0;
 }
 
-static const char *nad_block(const char *type);
-
-static int request_from(const struct json *smc, struct nad_request *q, struct err *e)
+/* Completes a copy of the spec, which *doc owns. */
+static int complete(const struct json *smc, struct json_doc **doc, struct err *e)
 {
-	const char *block;
+	const struct multus_completion c = {.sent = json_get(smc, "spec")};
+	auto_tree struct json_tree *spec = json_kind(c.sent) == JSON_OBJECT
+						   ? json_tree_over(c.sent)
+						   : json_tree_new(JSON_OBJECT);
+	auto_buf struct buf b;
+	struct json_out o;
 
-	q->spec = json_get(smc, "spec");
-	q->type = nad_text(json_get(q->spec, "cniType"), "custom");
+	multus_complete(spec, &c);
+	buf_init(&b, SPEC_MAX);
+	jo_init(&o, &b, 0);
+	json_tree_write(spec, &o);
+	return json_parse(doc, buf_span(&b), SPEC_MAX, e);
+}
+
+static int request_from(const struct json *spec, struct nad_request *q, struct err *e)
+{
+	const struct multus_type *t;
+
+	q->spec = spec;
+	q->type = nad_text(json_get(spec, "cniType"), "");
 	if (is_type(q, "custom"))
 		return 0;
-	block = nad_block(q->type);
-	if (!block)
+	t = multus_type_of(q->type);
+	if (!t)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.cniType is '%.100s', expected macvlan, ipvlan, vlan, sriov, "
-				"ib-sriov, ipoib, ovs or custom",
-				q->type);
-	q->block = json_get(q->spec, block);
+				"spec.cniType is '%.100s', expected " MULTUS_TYPE_NAMES, q->type);
+	q->block = json_get(spec, t->block);
 	if (json_kind(q->block) != JSON_OBJECT)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"spec.%s is missing: it has the settings of cniType '%s'", block,
+				"spec.%s is missing: it has the settings of cniType '%s'", t->block,
 				q->type);
 	return 0;
 }
@@ -202,15 +209,18 @@ static void put_annotations(struct labels *l, const struct json *smc, const stru
 
 int nad_write(const struct json *smc, struct nad *ret, struct err *e)
 {
+	auto_json struct json_doc *doc = NULL;
 	struct nad_request q = {0};
 	struct nad n = {0};
-	int r = request_from(smc, &q, e);
+	int r = complete(smc, &doc, e);
 
+	if (r == 0)
+		r = request_from(json_root(doc), &q, e);
 	if (r == 0)
 		r = config_of(smc, &q, &n.config, e);
 	if (r < 0)
 		return r;
-	n.name = xstrdup(nad_name(smc));
+	n.name = xstrdup(multus_nad_name(smc));
 	put_annotations(&n.annotations, smc, &q);
 	*ret = n;
 	return 0;
@@ -228,29 +238,6 @@ void nad_done(struct nad *n)
 
 /* --- shared by several types --- */
 
-/* Also accepts the field one level up, where some manifests have it. */
-static const struct json *pools_of(const struct nad_request *q)
-{
-	const struct json *v = json_get(q->block, "ippools");
-
-	return v ? v : json_get(q->spec, "ippools");
-}
-
-static bool matches_master(const struct nad_request *q)
-{
-	return nad_bool(json_get(pools_of(q), "matchMasterSubnet"), false) ||
-	       nad_bool(json_get(q->block, "matchMasterSubnet"), false) ||
-	       nad_bool(json_get(q->spec, "matchMasterSubnet"), false);
-}
-
-/* Returns whether the IPAM configuration of the type has the master: a PF, or the interface of the
- * network. */
-static bool knows_match(const char *type)
-{
-	return strcmp(type, "sriov") == 0 || strcmp(type, "macvlan") == 0 ||
-	       strcmp(type, "ipvlan") == 0;
-}
-
 static void put_pools(struct json_out *o, const char *key, const struct json *names)
 {
 	if (json_len(names) == 0)
@@ -261,23 +248,18 @@ static void put_pools(struct json_out *o, const char *key, const struct json *na
 
 static void put_ipam(struct json_out *o, const struct nad_request *q)
 {
-	const struct json *pools = pools_of(q);
+	const struct json *pools = json_get(q->block, "ippools");
 
-	if (nad_bool(json_get(q->spec, "disableIPAM"), false))
+	if (json_bool(json_get(q->spec, "disableIPAM")))
 		return;
 	jo_key(o, "ipam");
 	jo_obj(o);
 	jo_kstr(o, "type", "spiderpool");
 	put_pools(o, "default_ipv4_ippool", json_get(pools, "ipv4"));
 	put_pools(o, "default_ipv6_ippool", json_get(pools, "ipv6"));
-	if (knows_match(q->type) && matches_master(q))
+	if (multus_type_of(q->type)->match && json_bool(json_get(pools, "matchMasterSubnet")))
 		jo_kbool(o, "match_master_subnet", true);
 	jo_end_obj(o);
-}
-
-static int64_t number(const struct nad_request *q, const char *key)
-{
-	return nad_int(json_get(q->block, key), 0);
 }
 
 /* --- masters --- */
@@ -361,7 +343,7 @@ static int put_macvlan(struct json_out *o, const struct nad_request *q, struct e
 /* The vlan plugin tags packets itself. */
 static int put_vlan(struct json_out *o, const struct nad_request *q, struct err *e)
 {
-	const char *mode = nad_text(json_get(q->block, "vlanMode"), "manual");
+	const char *mode = nad_text(json_get(q->block, "vlanMode"), "");
 	int r = check_masters(q, e);
 
 	if (r < 0)
@@ -402,10 +384,9 @@ static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct 
 	jo_obj(o);
 	jo_kstr(o, "type", "ib-sriov");
 	jo_kstr(o, "pkey", nad_text(pkey, digits));
-	jo_kstr(o, "link_state", nad_text(json_get(q->block, "linkState"), "enable"));
-	jo_kbool(o, "rdmaIsolation", nad_bool(json_get(q->block, "rdmaIsolation"), true));
-	jo_kbool(o, "ibKubernetesEnabled",
-		 nad_bool(json_get(q->block, "enableIbKubernetes"), false));
+	jo_kstr(o, "link_state", nad_text(json_get(q->block, "linkState"), ""));
+	jo_kbool(o, "rdmaIsolation", json_bool(json_get(q->block, "rdmaIsolation")));
+	jo_kbool(o, "ibKubernetesEnabled", json_bool(json_get(q->block, "enableIbKubernetes")));
 	return 0;
 }
 
@@ -460,54 +441,26 @@ static int put_ovs(struct json_out *o, const struct nad_request *q, struct err *
 	return 0;
 }
 
-static const struct kind {
-	const char *type, *block;
-	int (*put)(struct json_out *o, const struct nad_request *q,
-		   struct err *e); /* function that writes the fields before ipam */
-} kinds[] = {
-	{"macvlan", "macvlan", put_macvlan},
-	{"ipvlan", "ipvlan", put_macvlan},
-	{"vlan", "vlan", put_vlan},
-	{"sriov", "sriov", put_sriov},
-	{"ib-sriov", "ibsriov", put_ib_sriov},
-	{"ipoib", "ipoib", put_ipoib},
-	{"ovs", "ovs", put_ovs},
-};
-
-static const struct kind *kind_of(const char *type)
-{
-	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		if (strcmp(kinds[i].type, type) == 0)
-			return &kinds[i];
-	return NULL;
-}
-
-/* Key of a type's block in the spec: "ibsriov" for "ib-sriov"; NULL: unknown type. */
-static const char *nad_block(const char *type)
-{
-	const struct kind *k = kind_of(type);
-
-	return k ? k->block : NULL;
-}
-
-/* Writes [ifacer] and the main plugin. */
+/* Writes [ifacer] and the main plugin: the fields before ipam by type, in the order of
+ * multus_types. */
 static int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e)
 {
-	int r = kind_of(q->type)->put(o, q, e);
+	static int (*const puts[MULTUS_TYPES])(struct json_out *, const struct nad_request *,
+					       struct err *) = {
+		put_macvlan, put_macvlan, put_vlan, put_sriov, put_ib_sriov, put_ipoib, put_ovs,
+	};
+	int r = puts[multus_type_of(q->type) - multus_types](o, q, e);
 
 	if (r < 0)
 		return r;
 	put_ipam(o, q);
-	if (strcmp(q->type, "ovs") == 0)
+	if (is_type(q, "ovs"))
 		put_trunk(o, json_get(q->block, "trunk"));
 	jo_end_obj(o);
 	return 0;
 }
 
 /* The coordinator plugin, which the chain of every type except `custom` has. */
-
-/* The CRD has these defaults. */
-enum { RULE_TABLE = 500 };
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
 {
@@ -546,15 +499,14 @@ static void put_routes(struct json_out *o, const struct json *v)
 static void put_numbers(struct json_out *o, const struct json *c)
 {
 	int64_t filter = nad_int(json_get(c, "podRPFilter"), 0);
-	int64_t table = nad_int(json_get(c, "hostRuleTable"), RULE_TABLE);
+	int64_t table = nad_int(json_get(c, "hostRuleTable"), MULTUS_RULE_TABLE);
 
 	if (filter != 0 || nad_text(json_get(c, "podCIDRType"), NULL))
 		jo_kint(o, "podRPFilter", filter);
-	if (table != RULE_TABLE)
+	if (table != MULTUS_RULE_TABLE)
 		jo_kint(o, "hostRuleTable", table);
 }
 
-/* Writes the coordinator plugin from spec.coordinator (NULL: all defaults). */
 static void nad_put_coordinator(struct json_out *o, const struct json *c)
 {
 	int64_t mtu;
@@ -564,9 +516,9 @@ static void nad_put_coordinator(struct json_out *o, const struct json *c)
 	put_text(o, "vethLinkAddress", json_get(c, "vethLinkAddress"));
 	if (json_int(json_get(c, "vethMTU"), &mtu) == 0)
 		jo_kint(o, "vethMTU", mtu);
-	jo_kbool(o, "tunePodRoutes", nad_bool(json_get(c, "tunePodRoutes"), true));
+	jo_kbool(o, "tunePodRoutes", json_bool(json_get(c, "tunePodRoutes")));
 	put_text(o, "podMACPrefix", json_get(c, "podMACPrefix"));
-	jo_kstr(o, "mode", nad_text(json_get(c, "mode"), "auto"));
+	jo_kstr(o, "mode", nad_text(json_get(c, "mode"), ""));
 	jo_kstr(o, "type", "coordinator");
 	put_text(o, "podDefaultRouteNic", json_get(c, "podDefaultRouteNIC"));
 	put_numbers(o, c);

@@ -18,8 +18,8 @@
  * written always, they would override the SpiderCoordinator). disableIPAM with ippools does not
  * crash. Numbers in chainCNIJsonData keep all digits.
  *
- * Missing fields get the defaults of admission, and spellings that admission accepts are
- * understood: an object may be older than the webhook.
+ * The spec is completed as by admission (spec/multusconfig.h), since an object may be older than the
+ * webhook.
  */
 
 #include "spec/pod.h"
@@ -40,8 +40,5 @@ struct nad {
  */
 int nad_write(const struct json *smc, struct nad *ret, struct err *e);
 void nad_done(struct nad *n);
-
-/* Returns the name of the NAD, borrowed; "": the object has no name. */
-const char *nad_name(const struct json *smc);
 
 #endif

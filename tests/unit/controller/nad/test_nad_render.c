@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "controller/nad/render.h"
+#include "spec/multusconfig.h"
 #include "wire/yaml/yaml.h"
 
 enum { CASES_MAX = 1 << 20 };
@@ -109,7 +110,7 @@ static void test_valid_configurations_generate_a_nad(void **state)
 			assert_string_equal(n.config ? n.config : "(none)", config);
 		else
 			assert_null(n.config);
-		assert_string_equal(n.name, nad_name(json_root(doc)));
+		assert_string_equal(n.name, multus_nad_name(json_root(doc)));
 		check_notes(&n.annotations, json_get(row, "gives"));
 		nad_done(&n);
 	}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_SPEC_MULTUSCONFIG_H
+#define UNIRAIL_SPEC_MULTUSCONFIG_H
+
+/*
+ * The schema of a SpiderMultusConfig, and of a SpiderCoordinator, whose settings a network may have
+ * as spec.coordinator: the types of networks, and for each field its default, range and choices.
+ * deploy/crds has the same for the API server. Pure.
+ *
+ * Admission (controller/admission/) completes objects and validates them, the renderer of
+ * NetworkAttachmentDefinitions (controller/nad/) completes a copy, since an object may be older
+ * than the webhook, and injection (controller/injection/) reads the types.
+ */
+
+#include "wire/json/tree.h"
+
+/* A cniType with a block of settings in the spec; `custom` has none. */
+struct multus_type {
+	const char *type;     /* value of spec.cniType: "ib-sriov" */
+	const char *block;    /* key of its settings in the spec: "ibsriov" */
+	const char *resource; /* key in the block: the device plugin's resource; NULL: none */
+	bool masters;	      /* `master` is a list of the node's interfaces */
+	bool devices;	      /* each pod gets a device of `resource` */
+	bool match;	      /* ippools.matchMasterSubnet has an effect */
+	bool injectable;      /* the network can be injected into pods */
+};
+
+/* MULTUS_RULE_TABLE: default of spec.coordinator.hostRuleTable. */
+enum { MULTUS_TYPES = 7, MULTUS_RULE_TABLE = 500 };
+extern const struct multus_type multus_types[MULTUS_TYPES];
+#define MULTUS_TYPE_NAMES "macvlan, ipvlan, vlan, sriov, ib-sriov, ipoib, ovs or custom"
+
+const struct multus_type *multus_type_of(const char *type); /* NULL: custom, unknown, or NULL */
+
+/* Name of the object's NetworkAttachmentDefinition; borrowed; "": the object has no name. */
+const char *multus_nad_name(const struct json *smc);
+
+/* The inputs of a completion besides the spec. */
+struct multus_completion {
+	const struct json *sent; /* the spec before completion */
+	const struct json *old;	 /* before this update; NULL: creation */
+	/* Gets a text for the author of the object; NULL: no texts are wanted. */
+	void (*warn)(void *arg, const char *text);
+	void *arg;
+};
+
+/*
+ * Completes a spec, a tree of c->sent: values in alternative places or by other names are copied to
+ * their field (spec.ippools applies to the block of the cniType), absent fields get their defaults.
+ * Defaults that are empty strings are left out: API servers up to 1.20 (at least) take them for
+ * null, and to every reader an absent field means the same.
+ */
+void multus_complete(struct json_tree *spec, const struct multus_completion *c);
+/* The defaults of a SpiderCoordinator's spec. */
+void coordinator_complete(struct json_tree *spec);
+
+/*
+ * Validate the choices, and the numbers, of a block of the spec, or of "coordinator", by the table;
+ * place: path of the object for messages, "spec.vlan". -ENOTSUP: an unknown word, or a number that
+ * stands for none; -EINVAL: not a number in the range. The error begins with the field's path.
+ */
+int multus_check_choices(const struct json *v, const char *block, const char *place, struct err *e);
+int multus_check_numbers(const struct json *v, const char *block, const char *place, struct err *e);
+
+#endif

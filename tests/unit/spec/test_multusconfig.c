@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of SpiderMultusConfig's fields, compared with the definition in deploy/crds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "spec/multusconfig.h"
+#include "wire/yaml/yaml.h"
+
+enum { CRD_MAX = 1 << 20 };
+
+static struct json_doc *crd;
+
+static int setup(void **state)
+{
+	auto_fd int fd =
+		open(TEST_DATA "../deploy/crds/spidermultusconfigs.yaml", O_RDONLY | O_CLOEXEC);
+	struct err e = ERR_INIT;
+	auto_buf struct buf text;
+	auto_buf struct buf json;
+
+	(void)state;
+	buf_init(&text, CRD_MAX);
+	buf_init(&json, CRD_MAX);
+	if (fd_read_all(fd, CRD_MAX, &text, &e) < 0 ||
+	    yaml_to_json(buf_span(&text), &json, &e) < 0 ||
+	    json_parse(&crd, buf_span(&json), CRD_MAX, &e) < 0)
+		fail_msg("%s", e.text);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	json_free(crd);
+	return 0;
+}
+
+/* The properties of the spec. */
+static const struct json *spec_properties(void)
+{
+	const struct json *v = json_at(json_get(json_get(json_root(crd), "spec"), "versions"), 0);
+	static const char *const path[] = {"schema", "openAPIV3Schema", "properties", "spec",
+					   "properties"};
+
+	for (size_t i = 0; i < ARRAY_LEN(path); i++)
+		v = json_get(v, path[i]);
+	assert_non_null(v);
+	return v;
+}
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), CRD_MAX, NULL), 0);
+	return doc;
+}
+
+/* The spec with an empty block, completed. */
+static struct json_doc *completed(const char *type, const char *block)
+{
+	auto_free char *text = xasprintf("{\"cniType\":\"%s\",\"%s\":{}}", type, block);
+	auto_json struct json_doc *doc = parse(text);
+	const struct multus_completion c = {.sent = json_root(doc)};
+	auto_tree struct json_tree *tree = json_tree_of(c.sent);
+	auto_buf struct buf b;
+	struct json_out o;
+
+	multus_complete(tree, &c);
+	buf_init(&b, CRD_MAX);
+	jo_init(&o, &b, 0);
+	json_tree_write(tree, &o);
+	return parse(b.p);
+}
+
+static size_t check_defaults(const struct json *properties, const struct json *v)
+{
+	struct json_walk w = json_walk_start(properties);
+	const struct json *p;
+	const char *key;
+	size_t n = 0;
+
+	while ((p = json_walk_next(&w, &key))) {
+		if (!json_get(p, "default"))
+			continue;
+		print_message("  %s\n", key);
+		assert_true(json_same(json_get(p, "default"), json_get(v, key)));
+		n++;
+	}
+	return n;
+}
+
+static void test_defaults_are_those_of_the_definition(void **state)
+{
+	const struct json *properties = spec_properties();
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < MULTUS_TYPES; i++) {
+		const struct multus_type *t = &multus_types[i];
+		auto_json struct json_doc *doc = completed(t->type, t->block);
+		const struct json *root = json_root(doc), *block = json_get(properties, t->block);
+
+		print_message("%s\n", t->block);
+		n += check_defaults(json_get(block, "properties"), json_get(root, t->block));
+		n += check_defaults(json_get(json_get(properties, "coordinator"), "properties"),
+				    json_get(root, "coordinator"));
+	}
+	assert_true(n >= 40);
+}
+
+/* --- words and ranges --- */
+
+static int check(const char *block, const char *key, const char *value, bool words)
+{
+	auto_free char *text = xasprintf("{\"%s\":%s}", key, value);
+	auto_json struct json_doc *doc = parse(text);
+	struct err e = ERR_INIT;
+	int r = words ? multus_check_choices(json_root(doc), block, "spec.x", &e)
+		      : multus_check_numbers(json_root(doc), block, "spec.x", &e);
+
+	if (r < 0)
+		assert_true(strncmp(e.text, "spec.x.", 7) == 0);
+	return r;
+}
+
+static size_t check_enum(const char *block, const char *key, const struct json *words)
+{
+	struct json_walk w = json_walk_start(words);
+	const struct json *v;
+
+	if (!words)
+		return 0;
+	print_message("%s.%s\n", block, key);
+	while ((v = json_walk_next(&w, NULL))) {
+		auto_free char *quoted = xasprintf("\"%s\"", json_string(v));
+
+		assert_int_equal(check(block, key, quoted, true), 0);
+	}
+	assert_int_equal(check(block, key, "\"or\"", true), -ENOTSUP);
+	assert_int_equal(check(block, key, "\"auto,\"", true), -ENOTSUP);
+	return 1;
+}
+
+static size_t check_range(const char *block, const char *key, const struct json *property)
+{
+	int64_t max, min;
+
+	if (json_int(json_get(property, "maximum"), &max) < 0 ||
+	    json_int(json_get(property, "minimum"), &min) < 0)
+		return 0;
+	print_message("%s.%s\n", block, key);
+	for (int64_t i = -1; i <= 1; i++) {
+		auto_free char *low = xasprintf("%lld", (long long)(min + i));
+		auto_free char *high = xasprintf("%lld", (long long)(max - i));
+
+		assert_int_equal(check(block, key, low, false), i < 0 ? -EINVAL : 0);
+		assert_int_equal(check(block, key, high, false), i < 0 ? -EINVAL : 0);
+	}
+	assert_int_equal(check(block, key, "\"1\"", false), -EINVAL);
+	return 1;
+}
+
+static void test_words_and_ranges_are_those_of_the_definition(void **state)
+{
+	size_t words = 0, ranges = 0;
+
+	(void)state;
+	for (size_t i = 0; i <= MULTUS_TYPES; i++) {
+		const char *block = i < MULTUS_TYPES ? multus_types[i].block : "coordinator";
+		const struct json *all = json_get(json_get(spec_properties(), block), "properties");
+		struct json_walk w = json_walk_start(all);
+		const struct json *p;
+		const char *key;
+
+		while ((p = json_walk_next(&w, &key))) {
+			words += check_enum(block, key, json_get(p, "enum"));
+			ranges += check_range(block, key, p);
+		}
+	}
+	assert_int_equal(words, 4);
+	assert_int_equal(ranges, 4);
+}
+
+static void test_types_are_those_of_the_definition(void **state)
+{
+	struct json_walk w =
+		json_walk_start(json_get(json_get(spec_properties(), "cniType"), "enum"));
+	const struct json *v;
+	size_t n = 0;
+
+	(void)state;
+	for (; (v = json_walk_next(&w, NULL)); n++) {
+		const struct multus_type *t = multus_type_of(json_string(v));
+
+		assert_true(strstr(MULTUS_TYPE_NAMES, json_string(v)) != NULL);
+		if (strcmp(json_string(v), "custom") == 0)
+			assert_null(t);
+		else
+			assert_non_null(json_get(spec_properties(), t->block));
+	}
+	assert_int_equal(n, MULTUS_TYPES + 1);
+	assert_null(multus_type_of(NULL));
+	assert_null(multus_type_of("bridge"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults_are_those_of_the_definition),
+		cmocka_unit_test(test_words_and_ranges_are_those_of_the_definition),
+		cmocka_unit_test(test_types_are_those_of_the_definition),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
