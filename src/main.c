@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/nri/nri.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include "cli/demo/demo.h"
 #include "cli/host.h"
@@ -318,13 +319,6 @@ static int by_word(int argc, char **argv)
 	return a ? run(a, argc - 1, argv + 1) : unknown(argv[1]);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Returns whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
 static bool reader_has_closed(void)
 {
@@ -357,7 +351,7 @@ static bool is_nri_name(const char *name)
 
 int main(int argc, char **argv)
 {
-	const char *name = argc > 0 ? base_name(argv[0]) : "unirail";
+	const char *name = argc > 0 ? path_base(argv[0]) : "unirail";
 	const struct applet *a;
 
 	applets = table;

@@ -299,3 +299,10 @@ bool path_refused(const struct root *r, const char *path, char *ret, size_t size
 	snprintf(ret, size, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, w.name);
 	return true;
 }
+
+const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_BASE_PATH_H
 #define UNIRAIL_BASE_PATH_H
 
-/* Path resolution below a root; for file.c, path.c, doctor/tree.c and cli/install/swap.c. */
+/* Paths, and their resolution below a root. */
 
 #include "base/file.h"
 
@@ -31,6 +31,9 @@ int path_parent(const struct root *r, const char *path, char *base, int *dir);
 int path_sync_dir(int dir);
 /* ".BASE.xxxxxxxx.tmp", random */
 void path_temp_name(const char *base, char *ret);
+
+/* The last component: what follows the last slash. */
+const char *path_base(const char *path);
 
 enum { PATH_NAME_MAX = 256 }; /* NAME_MAX and its NUL */
 

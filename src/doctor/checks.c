@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
+#include "base/path.h"
 #include "host/cni/cni_config.h"
 #include "ipam/ipam.h"
 #include "wire/json/json.h"
@@ -888,7 +889,7 @@ static bool calls_unirail(const struct doctor *d, const struct cni_config_file *
 	const struct json *conf = f->doc ? json_root(f->doc) : NULL,
 			  *list = json_get_go(conf, "plugins");
 	const struct json *plugin = json_len(list) ? json_at(list, 0) : conf;
-	const char *type = json_string(json_get_go(plugin, "type")), *base;
+	const char *type = json_string(json_get_go(plugin, "type"));
 	char target[PATH_MAX];
 	auto_free char *path = NULL;
 
@@ -897,8 +898,7 @@ static bool calls_unirail(const struct doctor *d, const struct cni_config_file *
 	path = xasprintf("%s/%s", d->cni_bin, type);
 	if (link_read(d->f->root, path, target, sizeof(target), NULL) < 0)
 		return false;
-	base = strrchr(target, '/');
-	return strcmp(base ? base + 1 : target, "unirail") == 0;
+	return strcmp(path_base(target), "unirail") == 0;
 }
 
 static void other_is_first(struct doctor *d, const struct cni_config_file *first,

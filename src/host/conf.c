@@ -2,22 +2,17 @@
 #include "host/conf.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ini.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "host/kinds.h"
 
-enum {
-	CONF_MAX = 1 << 20,
-	SECTIONS_MAX = 4096,
-	PAIRS_MAX = 4096,
-	LINE_BYTES_MAX = 1000,
-	VARIABLE_MAX = 64
-};
+enum { CONF_MAX = 1 << 20, SECTIONS_MAX = 4096, PAIRS_MAX = 4096, VARIABLE_MAX = 64 };
 
 void host_conf_init(struct host_conf *c)
 {
@@ -144,21 +139,12 @@ static int unknown_key(const struct host_kind *k, const char *name, struct err *
 
 struct reading {
 	struct host_conf *c;
-	const char *name;
-	struct span rest;
 	const struct host_kind *kind; /* of the current section; NULL: none yet */
 	struct host_want *want;
 	size_t sections;
-	int line, r;
-	struct err *e;
 };
 
-static int wrong(struct reading *p)
-{
-	return p->r = err_wrap(p->e, p->r, "%s:%d", p->name, p->line);
-}
-
-static int unknown_section(struct reading *p, const char *section)
+static int unknown_section(const char *section, struct err *e)
 {
 	auto_free const char **names = NULL;
 	const char *near;
@@ -167,9 +153,8 @@ static int unknown_section(struct reading *p, const char *section)
 	for (const struct host_kind *const *k = host_kinds; *k; k++)
 		VEC_PUSH(names, n) = (*k)->section;
 	near = opt_suggest(section, names, n);
-	p->r = err_kind(p->e, ERR_CONF, -EINVAL, "section '%.100s' is unknown%s%s%s", section,
+	return err_kind(e, ERR_CONF, -EINVAL, "section '%.100s' is unknown%s%s%s", section,
 			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-	return wrong(p);
 }
 
 static const struct host_want *find_want(const struct host_wants *w, const char *name)
@@ -200,126 +185,77 @@ static bool is_from_file(const struct host_want *w, const char *file)
 	return strncmp(w->origin, file, n) == 0 && w->origin[n] == ':';
 }
 
-static int begin(struct reading *p, const struct host_kind *k, char *name)
+static int begin(struct reading *p, const struct host_kind *k, char *name, const struct ini_at *at,
+		 struct err *e)
 {
 	struct host_wants *w = host_conf_wants(p->c, k);
 	const struct host_want *same = NULL;
 
-	if (!!name != !!(k->flags & HOST_NAMED)) {
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
+	if (!!name != !!(k->flags & HOST_NAMED))
+		return err_kind(e, ERR_CONF, -EINVAL,
 				name ? "section '%s' has no name"
 				     : "section '%s' wants a name: '[%s NAME]'",
 				k->section, k->section);
-		return wrong(p);
-	}
 	same = find_want(w, name);
-	if (same && !is_from_file(same, p->name)) {
+	if (same && !is_from_file(same, at->file)) {
 		want_remove(w, same);
 		same = NULL;
 	}
-	if (same || ++p->sections > SECTIONS_MAX) {
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL, "section '%s%s%s' is already at %s",
+	if (same || ++p->sections > SECTIONS_MAX)
+		return err_kind(e, ERR_CONF, -EINVAL, "section '%s%s%s' is already at %s",
 				k->section, name ? " " : "", name ? name : "",
 				same ? same->origin : "");
-		return wrong(p);
-	}
 	p->kind = k;
 	p->want = want_new(w);
 	p->want->name = name;
-	p->want->origin = own(p->c, xasprintf("%s:%d", p->name, p->line));
+	p->want->origin = own(p->c, xasprintf("%s:%d", at->file, at->line));
 	return 0;
 }
 
 /* "[interface ens1]" */
-static void section_begin(struct reading *p, struct span line)
+static int on_section(void *arg, const struct ini_at *at, struct err *e)
 {
+	struct span name = span_of(at->section), type = name;
 	auto_free char *word = NULL;
-	struct span name, type;
+	struct reading *p = arg;
 
-	span_cut(&line, '[', &name);
-	span_cut(&line, ']', &name);
-	name = span_trim(name);
-	type = name;
-	type.n = strcspn(name.p, " \t]");
-	if (type.n > name.n)
-		type.n = name.n;
+	type.n = strcspn(at->section, " \t");
 	word = span_dup(type);
 	name = span_trim((struct span){name.p + type.n, name.n - type.n});
-	for (const struct host_kind *const *k = host_kinds; *k; k++) {
-		if (strcmp((*k)->section, word) == 0) {
-			begin(p, *k, name.n ? own(p->c, span_dup(name)) : NULL);
-			return;
-		}
-	}
-	unknown_section(p, word);
+	for (const struct host_kind *const *k = host_kinds; *k; k++)
+		if (strcmp((*k)->section, word) == 0)
+			return begin(p, *k, name.n ? own(p->c, span_dup(name)) : NULL, at, e);
+	return unknown_section(word, e);
 }
 
-/* The fgets of inih: counts lines and detects sections, whose names inih would truncate. */
-static char *next_line(char *into, int size, void *arg)
-{
-	struct reading *p = arg;
-	struct span line, trimmed;
-
-	if (p->r < 0 || p->rest.n == 0 || !span_cut(&p->rest, '\n', &line))
-		return NULL;
-	p->line++;
-	if (line.n > LINE_BYTES_MAX || line.n + 2 > (size_t)size || memchr(line.p, '\0', line.n)) {
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
-				"line is longer than %d bytes or has a NUL byte", LINE_BYTES_MAX);
-		wrong(p);
-		return NULL;
-	}
-	memcpy(into, line.p, line.n);
-	into[line.n] = '\n';
-	into[line.n + 1] = '\0';
-	trimmed = span_trim(line);
-	if (trimmed.n && trimmed.p[0] == '[') {
-		if (!memchr(trimmed.p, ']', trimmed.n)) {
-			p->r = err_kind(p->e, ERR_CONF, -EINVAL,
-					"a section wants a ']' at its end");
-			wrong(p);
-			return NULL;
-		}
-		section_begin(p, trimmed);
-		/* Not passed to inih, which does not need this line. */
-		strcpy(into, "\n");
-	}
-	return p->r < 0 ? NULL : into;
-}
-
-static int add_pair(struct reading *p, const char *name, const char *value)
+static int add_pair(struct reading *p, const struct ini_at *at, const char *name, const char *value,
+		    struct err *e)
 {
 	if (p->want->n_pairs == PAIRS_MAX)
-		return err_kind(p->e, ERR_CONF, -EINVAL, "more than %d lines in a section",
-				PAIRS_MAX);
+		return err_kind(e, ERR_CONF, -EINVAL, "more than %d lines in a section", PAIRS_MAX);
 	for (size_t i = 0; i < p->want->n_pairs; i++)
 		if (strcmp(p->want->pairs[i].key, name) == 0)
-			return err_kind(p->e, ERR_CONF, -EINVAL, "key '%s' is already on line %d",
+			return err_kind(e, ERR_CONF, -EINVAL, "key '%s' is already on line %d",
 					name, p->want->pairs[i].line);
 	VEC_PUSH(p->want->pairs, p->want->n_pairs) =
-		(struct host_pair){own(p->c, xstrdup(name)), own(p->c, xstrdup(value)), p->line};
+		(struct host_pair){own(p->c, xstrdup(name)), own(p->c, xstrdup(value)), at->line};
 	return 0;
 }
 
-static int handle(void *arg, const char *section, const char *name, const char *value)
+static int on_pair(void *arg, const struct ini_at *at, const char *name, const char *value,
+		   struct err *e)
 {
 	struct reading *p = arg;
 	const struct opt *o;
 
-	(void)section;
-	if (!p->kind) {
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL, "'%.100s' is before the first section",
-				name);
-	} else if ((o = find_key(p->kind, name))) {
-		p->r = put(o, p->want, own(p->c, xstrdup(value)), p->e);
-	} else if (p->kind->flags & HOST_PAIRS) {
-		p->r = add_pair(p, name, value);
-	} else {
-		p->r = unknown_key(p->kind, name, p->e);
-	}
-	if (p->r < 0)
-		wrong(p);
-	return p->r == 0;
+	if (!p->kind)
+		return err_kind(e, ERR_CONF, -EINVAL, "'%.100s' is before the first section", name);
+	o = find_key(p->kind, name);
+	if (o)
+		return put(o, p->want, own(p->c, xstrdup(value)), e);
+	if (p->kind->flags & HOST_PAIRS)
+		return add_pair(p, at, name, value, e);
+	return unknown_key(p->kind, name, e);
 }
 
 static int check(const struct host_kind *k, struct host_want *w, struct err *e)
@@ -335,31 +271,24 @@ static int check(const struct host_kind *k, struct host_want *w, struct err *e)
 
 int host_conf_parse(struct host_conf *c, const char *name, struct span text, struct err *e)
 {
-	struct err none = ERR_INIT;
-	struct reading p = {.c = c, .name = name, .rest = text, .e = e ? e : &none};
-	int bad = ini_parse_stream(next_line, &p, handle, &p);
+	static const struct ini_ops ops = {on_section, on_pair};
+	struct reading p = {.c = c};
+	int r = ini_read(text, name, &ops, &p, e);
 
-	if (p.r == 0 && bad > 0) {
-		p.line = bad;
-		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "neither 'key = value' nor a section nor a comment");
-		wrong(&p);
-	}
-	for (size_t i = 0; i < c->n && p.r == 0; i++)
-		for (size_t k = 0; k < c->wants[i].n && p.r == 0; k++)
-			p.r = check(c->wants[i].kind, c->wants[i].v[k], p.e);
-	return p.r;
+	for (size_t i = 0; i < c->n && r == 0; i++)
+		for (size_t k = 0; k < c->wants[i].n && r == 0; k++)
+			r = check(c->wants[i].kind, c->wants[i].v[k], e);
+	return r;
 }
 
 int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e)
 {
-	const char *slash = strrchr(path, '/');
 	auto_buf struct buf b;
 	int r;
 
 	buf_init(&b, CONF_MAX);
 	r = file_read(root, path, CONF_MAX, &b, e);
-	return r < 0 ? r : host_conf_parse(c, slash ? slash + 1 : path, buf_span(&b), e);
+	return r < 0 ? r : host_conf_parse(c, path_base(path), buf_span(&b), e);
 }
 
 /* --- the command line --- */

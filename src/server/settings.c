@@ -3,14 +3,15 @@
 #include "server/settings.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/ini.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/path.h"
 
 enum { CONF_MAX = 64 << 10 };
 
@@ -110,8 +111,6 @@ static int put(const struct settings *s, void *of, size_t i, const char *value, 
 struct reading {
 	const struct settings *s;
 	void *into;
-	struct err *e;
-	int r;
 };
 
 static int unknown_section(const struct settings *s, const char *section, struct err *e)
@@ -124,62 +123,36 @@ static int unknown_section(const struct settings *s, const char *section, struct
 static int unknown_key(const struct settings *s, const char *key, struct err *e)
 {
 	auto_free const char **names = xcalloc(s->n, sizeof(*names));
-	const char *near;
 
 	for (size_t i = 0; i < s->n; i++)
 		names[i] = s->opts[i].name;
-	near = opt_suggest(key, names, s->n);
-	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
-			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return ini_unknown_key(key, names, s->n, e);
 }
 
-/* Callback of inih: 0 stops. */
-static int handle(void *arg, const char *section, const char *name, const char *value)
+static int on_pair(void *arg, const struct ini_at *at, const char *key, const char *value,
+		   struct err *e)
 {
-	struct reading *p = arg;
+	const struct reading *p = arg;
 	const struct settings *s = p->s;
-	size_t i = row_of(s, name);
+	size_t i = row_of(s, key);
 
-	if (strcmp(section, s->section) != 0) {
-		if (!s->other || strcmp(section, s->other) != 0)
-			p->r = unknown_section(s, section, p->e);
-	} else if (i == s->n) {
-		p->r = unknown_key(s, name, p->e);
-	} else if (strcmp(s->opts[i].name, "config") == 0) {
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
-				"config is this file: name it by --config");
-	} else {
-		p->r = put(s, p->into, i, value, p->e);
-	}
-	return p->r == 0;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-static int parse(const struct settings *s, void *into, const char *path, const char *text,
-		 struct err *e)
-{
-	struct err none = ERR_INIT;
-	struct reading p = {.s = s, .into = into, .e = e ? e : &none};
-	int line = ini_parse_string(text, handle, &p);
-
-	if (line == 0)
-		return 0;
-	if (p.r == 0)
-		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "is not 'key = value', a section or a comment");
-	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
+	if (strcmp(at->section, s->section) != 0)
+		return s->other && strcmp(at->section, s->other) == 0
+			       ? 0
+			       : unknown_section(s, at->section, e);
+	if (i == s->n)
+		return unknown_key(s, key, e);
+	if (strcmp(s->opts[i].name, "config") == 0)
+		return err_kind(e, ERR_CONF, -EINVAL, "config is this file: name it by --config");
+	return put(s, p->into, i, value, e);
 }
 
 static int from_file(const struct settings *s, void *into, const struct root *root, bool must,
 		     struct err *e)
 {
+	static const struct ini_ops ops = {.pair = on_pair};
 	const char *path = text_at(s, into, row_of(s, "config"));
+	struct reading p = {s, into};
 	auto_buf struct buf b;
 	int r;
 
@@ -189,7 +162,7 @@ static int from_file(const struct settings *s, void *into, const struct root *ro
 		err_clear(e);
 		return 0;
 	}
-	return r < 0 ? r : parse(s, into, path, b.len ? b.p : "", e);
+	return r < 0 ? r : ini_read(buf_span(&b), path_base(path), &ops, &p, e);
 }
 
 /* --- the environment --- */

@@ -2,7 +2,6 @@
 #include "spec/coordinator_settings.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,11 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/ini.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/option.h"
+#include "base/path.h"
 
 enum { FILE_MAX = 64 << 10, LIST_MAX = 256 };
 
@@ -199,15 +200,13 @@ static const struct setting *find(const char *key)
 	return NULL;
 }
 
-static int unknown(struct reading *p, const char *key)
+static int unknown(const char *key, struct err *e)
 {
-	const char *names[ARRAY_LEN(table)], *near;
+	const char *names[ARRAY_LEN(table)];
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		names[i] = table[i].key;
-	near = opt_suggest(key, names, ARRAY_LEN(names));
-	return err_kind(p->e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
-			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return ini_unknown_key(key, names, ARRAY_LEN(names), e);
 }
 
 /* Sets the value of one key of the file; a list key appends. -ENOENT: no such key, e is
@@ -220,43 +219,19 @@ static int coordinator_settings_put(struct coordinator_settings *s, const char *
 	return p.at ? p.at->read(&p, (char *)s + p.at->offset, value) : -ENOENT;
 }
 
-/* Callback of inih: 0 stops the parser. */
-static int handle(void *arg, const char *section, const char *name, const char *value)
+static int on_pair(void *arg, const struct ini_at *at, const char *key, const char *value,
+		   struct err *e)
 {
-	struct reading *p = arg;
+	int r;
 
-	p->at = find(name);
-	if (strcmp(section, "agent") == 0) /* agent/conf.c's */
-		return 1;
-	if (strcmp(section, "coordinator") != 0)
-		p->r = err_kind(p->e, ERR_CONF, -EINVAL,
-				"section '%.100s' is not known, expected 'coordinator'", section);
-	else if (!p->at)
-		p->r = unknown(p, name);
-	else
-		p->r = p->at->read(p, (char *)p->s + p->at->offset, value);
-	return p->r == 0;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-static int parse(const char *path, const char *text, struct coordinator_settings *s, struct err *e)
-{
-	struct err none = ERR_INIT;
-	struct reading p = {.s = s, .e = e ? e : &none};
-	int line = ini_parse_string(text, handle, &p);
-
-	if (line == 0)
+	if (strcmp(at->section, "agent") == 0) /* agent/conf.c's */
 		return 0;
-	if (p.r == 0)
-		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "is not 'key = value', a section or a comment");
-	return err_wrap(p.e, p.r, "%s:%d", base_name(path), line);
+	if (strcmp(at->section, "coordinator") != 0)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"section '%.100s' is not known, expected 'coordinator'",
+				at->section);
+	r = coordinator_settings_put(arg, key, value, e);
+	return r == -ENOENT ? unknown(key, e) : r;
 }
 
 void coordinator_settings_init(struct coordinator_settings *s)
@@ -273,6 +248,7 @@ void coordinator_settings_init(struct coordinator_settings *s)
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e)
 {
+	static const struct ini_ops ops = {.pair = on_pair};
 	struct coordinator_settings s;
 	auto_buf struct buf b;
 	int n;
@@ -284,7 +260,7 @@ int coordinator_settings_read(const struct root *r, const char *path,
 		err_clear(e);
 		n = 0;
 	} else if (n >= 0) {
-		n = parse(path, b.len ? b.p : "", &s, e);
+		n = ini_read(buf_span(&b), path_base(path), &ops, &s, e);
 	}
 	if (n < 0) {
 		coordinator_settings_done(&s);

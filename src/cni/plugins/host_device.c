@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "cni/attach/attach.h"
 #include "cni/device/vf_claim.h"
 #include "kern/net/altname.h"
@@ -328,14 +329,12 @@ static bool is_userspace(const char *driver)
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];
-	const char *slash;
 
 	if (strncmp(place, PCI "/", sizeof(PCI)) != 0 ||
 	    snprintf(path, sizeof(path), "%s/driver", place) >= (int)sizeof(path) ||
 	    link_read(root, path, driver, sizeof(driver), NULL) < 0)
 		return false;
-	slash = strrchr(driver, '/');
-	return is_userspace(slash ? slash + 1 : driver);
+	return is_userspace(path_base(driver));
 }
 
 static int list_net(const struct root *root, const char *place, struct host_device_files *f)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "kern/rdma/rdma.h"
 
 enum {
@@ -52,13 +53,11 @@ static void read_line(const struct root *r, char *ret, size_t size, const char *
 static void read_base(const struct root *r, char *ret, size_t size, const char *path)
 {
 	char target[PATH_SIZE];
-	const char *slash;
 
 	*ret = '\0';
 	if (link_read(r, path, target, sizeof(target), NULL) < 0)
 		return;
-	slash = strrchr(target, '/');
-	if (!str_copy(ret, size, slash ? slash + 1 : target))
+	if (!str_copy(ret, size, path_base(target)))
 		*ret = '\0';
 }
 
@@ -536,8 +535,7 @@ static void read_vdpa(const struct reader *x, size_t n, const char *name)
 	if (!slash)
 		return;
 	*slash = '\0';
-	slash = strrchr(target, '/');
-	d = function_of(x->ret, n, slash ? slash + 1 : target);
+	d = function_of(x->ret, n, path_base(target));
 	if (!d)
 		return;
 	str_copy(d->vdpa, sizeof(d->vdpa), name);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/path.h"
 
 enum { TEXT_MAX = 4 << 20, ARGS_MAX = 64 << 10 };
 
@@ -292,13 +293,6 @@ static void attr_op(struct host_op *op, const char *path, const char *value)
 	host_op_add(op, "value", "%s", value);
 }
 
-static const char *last_word(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const char *subject,
 				 const char *path, const char *found, const char *value)
 {
@@ -310,8 +304,8 @@ struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const ch
 	word = host_shell_word(value);
 	to = host_shell_word(path);
 	s = host_plan_add(p, kind, subject);
-	s->now = xasprintf("%s %s", last_word(path), found);
-	s->want = xasprintf("%s %s", last_word(path), value);
+	s->now = xasprintf("%s %s", path_base(path), found);
+	s->want = xasprintf("%s %s", path_base(path), value);
 	host_step_command(s, "echo %s >%s", word, to);
 	attr_op(&s->act, path, value);
 	attr_op(&s->undo, path, found);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "kern/pci/internal.h"
 
 bool pci_bdf_ok(const char *s)
@@ -27,13 +28,6 @@ bool pci_driver_is_dpdk(const char *driver)
 {
 	return !strcmp(driver, "vfio-pci") || !strcmp(driver, "uio_pci_generic") ||
 	       !strcmp(driver, "igb_uio");
-}
-
-static const char *pci_base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 int pci_attr_path(const char *device, const char *attr, char path[static PCI_PATH_MAX],
@@ -104,7 +98,7 @@ static int pci_read_link(const struct root *r, const char *bdf, const char *attr
 			*e = reason;
 		return code;
 	}
-	if (str_copy(ret, size, pci_base_name(target)))
+	if (str_copy(ret, size, path_base(target)))
 		return 1;
 	ret[0] = '\0';
 	return 0;
@@ -396,7 +390,7 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 				children[what].name);
 	snprintf(path, sizeof(path), "/sys/class/%s/%s/device", children[what].class, name);
 	code = link_read(r, path, target, sizeof(target), NULL);
-	base = code < 0 ? "" : pci_base_name(target);
+	base = code < 0 ? "" : path_base(target);
 	/* the parent is neither a PCI nor an auxiliary device, such as "virtio0" or a USB function */
 	if (code < 0 || (!pci_bdf_ok(base) && !is_auxiliary(r, base)) ||
 	    !str_copy(ret, PCI_NAME_MAX, base))

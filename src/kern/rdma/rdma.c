@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/path.h"
 #include "kern/rdma/internal.h"
 
 enum { PATH_SIZE = 256 };
@@ -33,13 +34,6 @@ const char *rdma_port_phys_state_name(uint8_t state)
 	return name_of(names, ARRAY_LEN(names), state);
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Derives the provider's name from the kernel driver: "mlx5_core" -> "mlx5", "bnxt_en" ->
  * "bnxt_re". */
 static void driver_from_sysfs(const struct root *r, struct rdma_dev *d)
@@ -57,7 +51,7 @@ static void driver_from_sysfs(const struct root *r, struct rdma_dev *d)
 	core = strstr(target, "_core");
 	if (core && !core[strlen("_core")])
 		*core = '\0';
-	name = base_name(target);
+	name = path_base(target);
 	for (size_t i = 0; i < ARRAY_LEN(renamed); i++)
 		if (!strcmp(name, renamed[i].kernel))
 			name = renamed[i].provider;

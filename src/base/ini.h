@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_BASE_INI_H
+#define UNIRAIL_BASE_INI_H
+
+/*
+ * Reads files of `key = value` lines in sections, with comments from '#' or ';':
+ *
+ *	[pool rail0]
+ *	ips = 10.1.0.0/24
+ *
+ * inih splits the lines. Sections and positions are handled here, since inih truncates the names of
+ * sections and does not report sections without keys.
+ */
+
+#include "base/err.h"
+#include "base/num.h"
+
+enum { INI_LINE_MAX = 1020 };
+
+/* A position in the file. */
+struct ini_at {
+	const char *file; /* as given, for messages */
+	int line;
+	const char *section; /* the text in brackets, trimmed; "": before the first section */
+};
+
+/*
+ * Both return 0, or -errno with an error, which gets the prefix "FILE:LINE: ", or a positive number
+ * to stop without one.
+ */
+struct ini_ops {
+	int (*section)(void *arg, const struct ini_at *at, struct err *e); /* may be NULL */
+	int (*pair)(void *arg, const struct ini_at *at, const char *key, const char *value,
+		    struct err *e);
+};
+
+/*
+ * Calls ops for each section and each pair of the text, in order, until one does not return 0;
+ * returns its result. -EINVAL: a line is not `key = value`, a section or a comment, is longer than
+ * INI_LINE_MAX bytes, or has a NUL byte.
+ */
+int ini_read(struct span text, const char *file, const struct ini_ops *ops, void *arg,
+	     struct err *e);
+
+/* -EINVAL: "key 'mtuu' is not known here; did you mean 'mtu'?"; names: the known keys. */
+int ini_unknown_key(const char *key, const char *const *names, size_t n, struct err *e);
+
+#endif
