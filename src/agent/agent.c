@@ -56,7 +56,7 @@ static void apply(struct agent *a, struct agent_conf *c)
 	daemon_log(a->conf.log_level, a->conf.log_format, NULL);
 	node_pools = agent_node_pools_conf(a);
 	node_pools_settings(a->node_pools, &node_pools);
-	gc_settings(a->gc, !settings_yes(a->conf.gc), a->conf.gc_grace_ms);
+	gc_settings(a->gc, !a->conf.gc, a->conf.gc_grace_ms);
 	api = agent_api_conf(a);
 	retained_settings(a->retained, a->conf.gc_grace_ms, &api.identity);
 	ipam_api_settings(a->api, &api, &a->conf.coordinator);
@@ -172,7 +172,7 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
 	if (a->qp_watch)
 		confine_dir(c, "/proc", SANDBOX_READ);
-	if (settings_yes(a->conf.use_cdi))
+	if (a->conf.use_cdi)
 		confine_dir(c, DEVICE_SERVE_CDI_DIR, SANDBOX_WRITE);
 	if (a->limits && file_exists(&a->root, CGROUP_DIR))
 		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
@@ -349,10 +349,10 @@ static void on_found(void *arg, const char *pool)
 
 static struct pod_pools_conf pools_conf(const struct agent *a)
 {
-	return (struct pod_pools_conf){.no4 = !settings_yes(a->conf.ipv4),
-				       .no6 = !settings_yes(a->conf.ipv6),
-				       .subnets = settings_yes(a->conf.subnet),
-				       .auto_pools = settings_yes(a->conf.subnet)};
+	return (struct pod_pools_conf){.no4 = !a->conf.ipv4,
+				       .no6 = !a->conf.ipv6,
+				       .subnets = a->conf.subnet,
+				       .auto_pools = a->conf.subnet};
 }
 
 static void on_pod(void *arg, const struct pod_facts *was, const struct pod_facts *is)
@@ -537,7 +537,7 @@ static struct nri_policy agent_nri_policy(const struct agent_conf *c)
 {
 	return (struct nri_policy){
 		.memlock = c->memlock,
-		.environment = settings_yes(c->rdma_environment),
+		.environment = c->rdma_environment,
 		.nccl_net_ib = strcmp(c->nccl_net, "IB") == 0,
 		.primary = c->primary,
 	};
@@ -555,8 +555,8 @@ static struct node_pools_conf agent_node_pools_conf(struct agent *a)
 		.idle_ms = a->conf.idle_ms,
 		.rest_ms = a->conf.rest_ms,
 		.quarantine_ms = a->conf.quarantine_ms,
-		.conflict_detection = settings_yes(a->conf.conflict_detection),
-		.gateway_detection = settings_yes(a->conf.gateway_detection),
+		.conflict_detection = a->conf.conflict_detection,
+		.gateway_detection = a->conf.gateway_detection,
 		.changed = on_more,
 		.arg = a,
 	};
@@ -575,7 +575,7 @@ static struct ipam_api_conf agent_api_conf(struct agent *a)
 		.paths = {.state_dir = a->conf.state_dir,
 			  .hostlocal_dir = a->conf.hostlocal_dir,
 			  .node = a->conf.node},
-		.no_release_conflict_ips = !settings_yes(a->conf.release_conflict),
+		.no_release_conflict_ips = !a->conf.release_conflict,
 		.metrics = &a->metrics,
 		.cluster = a->cluster,
 		.node_pools = a->node_pools,
@@ -587,8 +587,7 @@ static struct ipam_api_conf agent_api_conf(struct agent *a)
 		.unconfined = a->unconfined,
 		.wait_ms = a->conf.wait_ms,
 		.pools = pools_conf(a),
-		.identity = {.statefulset = settings_yes(a->conf.statefulset),
-			     .kubevirt = settings_yes(a->conf.kubevirt)},
+		.identity = {.statefulset = a->conf.statefulset, .kubevirt = a->conf.kubevirt},
 		.callbacks = {.begin = on_begin, .batch = on_batch, .failed = on_failed, .arg = a},
 	};
 }
@@ -596,7 +595,7 @@ static struct ipam_api_conf agent_api_conf(struct agent *a)
 /* Parts are opened in this order; after a failure agent_teardown() closes those that are open. */
 static int agent_open_ports(struct agent *a, struct err *e)
 {
-	bool metrics = settings_yes(a->conf.metrics);
+	bool metrics = a->conf.metrics;
 
 	return ports_new(&a->ports,
 			 &(struct ports_conf){.loop = a->loop,
@@ -859,7 +858,7 @@ static int open_devices(struct agent *a, size_t n_sources, struct err *e)
 		.plan = !a->configmaps,
 		.node = a->conf.node,
 		.podres = PODRES_SOCKET,
-		.use_cdi = settings_yes(a->conf.use_cdi),
+		.use_cdi = a->conf.use_cdi,
 		.hook_path = agent_hook(&a->conf),
 		.hook_memlock = a->conf.rdma_memlock,
 		.plugins = {.dir = a->conf.device_plugin_dir,
@@ -878,7 +877,7 @@ static int serve_devices(struct agent *a, struct err *e)
 	size_t n = 0;
 	int r;
 
-	if (!settings_yes(a->conf.device_plugin))
+	if (!a->conf.device_plugin)
 		return 0;
 	r = open_configmaps(a, e);
 	if (r < 0)
@@ -918,7 +917,7 @@ static int agent_serve(struct agent *a, struct err *e)
 					 .root = &a->root,
 					 .cluster = a->cluster,
 					 .metrics = &a->metrics,
-					 .off = !settings_yes(a->conf.gc),
+					 .off = !a->conf.gc,
 					 .grace_ms = a->conf.gc_grace_ms,
 					 .touch = on_due,
 					 .arg = a});
@@ -969,7 +968,7 @@ static int agent_serve(struct agent *a, struct err *e)
 									.root = &a->root,
 									.cni_dir = a->conf.cni_dir,
 									.socket = a->conf.socket});
-	if (settings_yes(a->conf.nri))
+	if (a->conf.nri)
 		a->nri = nri_new(&(struct nri_conf){.loop = a->loop,
 						    .root = &a->root,
 						    .socket = a->conf.nri_socket,

@@ -60,35 +60,35 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  rest_ms, 0, 3600000, "60s", "UNIRAIL_REST", 1)                                                  \
 	X("quarantine", OPT_DUR, "TIME", "time for which an address in conflict is not allocated",        \
 	  quarantine_ms, 0, 30 * (int64_t)DAY_MS, "10m", "UNIRAIL_QUARANTINE", 1)                         \
-	X("conflict-detection", OPT_CHOICE, SETTINGS_YES_NO,                                              \
+	X("conflict-detection", OPT_BOOL, SETTINGS_YES_NO,                                                \
 	  "probe each address for conflicts before it is used", conflict_detection, 0, 0, "no",           \
 	  "UNIRAIL_CONFLICT_DETECTION", 1)                                                                \
-	X("gateway-detection", OPT_CHOICE, SETTINGS_YES_NO,                                               \
+	X("gateway-detection", OPT_BOOL, SETTINGS_YES_NO,                                                 \
 	  "probe whether the gateway of each address is reachable", gateway_detection, 0, 0, "no",        \
 	  "UNIRAIL_GATEWAY_DETECTION", 1)                                                                 \
-	X("release-conflict-ips", OPT_CHOICE, SETTINGS_YES_NO,                                            \
+	X("release-conflict-ips", OPT_BOOL, SETTINGS_YES_NO,                                              \
 	  "allow CNI plugins to release addresses that are in conflict", release_conflict, 0, 0,          \
 	  "yes", "SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS", 1)                                            \
-	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "allocate addresses of IPv4 pools", ipv4, 0,        \
+	X("enable-ipv4", OPT_BOOL, SETTINGS_YES_NO, "allocate addresses of IPv4 pools", ipv4, 0,          \
 	  0, "yes", "UNIRAIL_ENABLE_IPV4", 1)                                                             \
-	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "allocate addresses of IPv6 pools", ipv6, 0,        \
+	X("enable-ipv6", OPT_BOOL, SETTINGS_YES_NO, "allocate addresses of IPv6 pools", ipv6, 0,          \
 	  0, "yes", "UNIRAIL_ENABLE_IPV6", 1)                                                             \
-	X("enable-statefulset", OPT_CHOICE, SETTINGS_YES_NO,                                              \
+	X("enable-statefulset", OPT_BOOL, SETTINGS_YES_NO,                                                \
 	  "retain the addresses of StatefulSet pods", statefulset, 0, 0, "yes",                           \
 	  "UNIRAIL_ENABLE_STATEFULSET", 1)                                                                \
-	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO,                                       \
+	X("enable-kubevirt-static-ip", OPT_BOOL, SETTINGS_YES_NO,                                         \
 	  "retain the addresses of KubeVirt virtual machines", kubevirt, 0, 0, "yes",                     \
 	  "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 1)                                                         \
-	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                          \
+	X("subnet", OPT_BOOL, SETTINGS_YES_NO,                                                            \
 	  "create pools from SpiderSubnets for pods that request them", subnet, 0, 0, "yes",              \
 	  "UNIRAIL_SUBNET", 1)                                                                            \
-	X("gc", OPT_CHOICE, SETTINGS_YES_NO,                                                              \
+	X("gc", OPT_BOOL, SETTINGS_YES_NO,                                                                \
 	  "release addresses of deleted pods for which no CNI DEL arrived", gc, 0, 0, "yes",              \
 	  "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 1)                                                       \
 	X("gc-grace", OPT_DUR, "TIME",                                                                    \
 	  "time after the deletion of a pod before gc releases its addresses", gc_grace_ms, 1000,         \
 	  DAY_MS, "60s", "UNIRAIL_GC_GRACE", 1)                                                           \
-	X("device-plugin", OPT_CHOICE, SETTINGS_YES_NO,                                                   \
+	X("device-plugin", OPT_BOOL, SETTINGS_YES_NO,                                                     \
 	  "advertise RDMA devices and VFs to the kubelet", device_plugin, 0, 0, "yes",                    \
 	  "UNIRAIL_DEVICE_PLUGIN", 0)                                                                     \
 	X("device-config", OPT_STR, "PATH",                                                               \
@@ -107,7 +107,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep "           \
 	  "removes those that other programs served before, too",                                         \
 	  device_sweep_prefixes, 0, 0, "", "UNIRAIL_DEVICE_SWEEP_PREFIXES", 0)                            \
-	X("use-cdi", OPT_CHOICE, SETTINGS_YES_NO,                                                         \
+	X("use-cdi", OPT_BOOL, SETTINGS_YES_NO,                                                           \
 	  "name allocated devices by CDI instead of by their device nodes (Kubernetes 1.28 and "          \
 	  "later, and a container runtime with CDI)",                                                     \
 	  use_cdi, 0, 0, "no", "UNIRAIL_USE_CDI", 0)                                                      \
@@ -139,16 +139,15 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "directory in which the kubelet detects plugins; used instead of device-plugin-dir if "         \
 	  "it exists",                                                                                    \
 	  device_registry_dir, 0, 0, DEVICE_PLUGIN_REGISTRY, "UNIRAIL_DEVICE_REGISTRY_DIR", 0)            \
-	X("nri", OPT_CHOICE, SETTINGS_YES_NO,                                                             \
-	  "register as an NRI plugin of the container runtime", nri, 0, 0, "yes", "UNIRAIL_NRI",          \
-	  0)                                                                                              \
+	X("nri", OPT_BOOL, SETTINGS_YES_NO, "register as an NRI plugin of the container runtime",         \
+	  nri, 0, 0, "yes", "UNIRAIL_NRI", 0)                                                             \
 	X("nri-socket", OPT_STR, "PATH", "path of the container runtime's NRI socket", nri_socket,        \
 	  0, 0, NRI_SOCKET, "UNIRAIL_NRI_SOCKET", 0)                                                      \
 	X("rdma-memlock", OPT_STR, "BYTES",                                                               \
 	  "limit of locked memory of containers with RDMA devices, set through NRI or "                   \
 	  "memlock-hook: unlimited, a number of bytes, or no (do not change it)",                         \
 	  rdma_memlock, 0, 0, "unlimited", "UNIRAIL_RDMA_MEMLOCK", 1)                                     \
-	X("rdma-environment", OPT_CHOICE, SETTINGS_YES_NO,                                                \
+	X("rdma-environment", OPT_BOOL, SETTINGS_YES_NO,                                                  \
 	  "set the variables of NCCL, UCX, NVSHMEM and Gloo in containers with RDMA devices, "            \
 	  "through NRI",                                                                                  \
 	  rdma_environment, 0, 0, "yes", "UNIRAIL_RDMA_ENVIRONMENT", 1)                                   \
@@ -180,7 +179,7 @@ const struct settings agent_settings = {
 
 static int check_hook(const struct agent_conf *c, struct err *e)
 {
-	if (c->memlock_hook && *c->memlock_hook && !settings_yes(c->use_cdi))
+	if (c->memlock_hook && *c->memlock_hook && !c->use_cdi)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"memlock-hook requires use-cdi = yes: it is part of CDI "
 				"specifications");

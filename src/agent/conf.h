@@ -16,12 +16,15 @@ struct agent_conf {
 		*cni_cache_dir, *cni_dir, *cni_name;
 	const char *listen, *health_listen, *metrics_listen;
 	const char *log_level, *log_format, *sandbox, *pid_file;
-	const char *metrics, *gc, *conflict_detection, *gateway_detection, *release_conflict;
-	const char *ipv4, *ipv6, *statefulset, *kubevirt, *subnet;
-	const char *device_plugin, *device_config, *device_configmap, *device_sweep_prefixes,
-		*host_drift, *device_plugin_dir, *device_registry_dir;
-	const char *use_cdi, *memlock_hook;
-	const char *nri, *nri_socket, *rdma_memlock, *rdma_environment, *nccl_net, *primary;
+	bool metrics, gc, conflict_detection, gateway_detection, release_conflict;
+	bool ipv4, ipv6, statefulset, kubevirt, subnet;
+	const char *device_config, *device_configmap, *device_sweep_prefixes, *host_drift,
+		*device_plugin_dir, *device_registry_dir;
+	bool device_plugin;
+	const char *memlock_hook;
+	bool use_cdi;
+	const char *nri_socket, *rdma_memlock, *nccl_net, *primary;
+	bool nri, rdma_environment;
 	uint64_t memlock; /* value of rdma-memlock, see struct nri_policy */
 	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
 		quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects,

@@ -143,8 +143,12 @@ static int set_value(const struct opt *o, const char *value, void *into, struct 
 	case OPT_INT: return set_int(o, value, to, e);
 	case OPT_DUR: return set_duration(o, value, to, e);
 	case OPT_CHOICE:
+	case OPT_BOOL:
 		if (is_choice(o->arg, value)) {
-			*(const char **)to = value;
+			if (o->type == OPT_BOOL)
+				*(bool *)to = strcmp(value, "yes") == 0;
+			else
+				*(const char **)to = value;
 			return 0;
 		}
 		snprintf(what, sizeof(what), "one of %s", o->arg);

@@ -27,6 +27,7 @@ enum opt_type {
 	OPT_INT,    /* int64_t: min..max */
 	OPT_DUR,    /* int64_t: milliseconds, max in ms */
 	OPT_CHOICE, /* const char *: one of the choices in arg, "a|b|c" */
+	OPT_BOOL,   /* bool: "yes" or "no", which arg lists, "yes|no" */
 };
 
 struct opt_strs {

@@ -59,7 +59,7 @@ static enum complete_kind kind_of(const char *metavar)
 /* Kind of an option's value, from its type and the placeholder in its help (FILE, PATH, DIR). */
 static enum complete_kind complete_value(const struct opt *o)
 {
-	if (o->type == OPT_CHOICE)
+	if (o->type == OPT_CHOICE || o->type == OPT_BOOL)
 		return COMPLETE_CHOICE;
 	return o->type == OPT_STR || o->type == OPT_STRS ? kind_of(o->arg) : COMPLETE_NOTHING;
 }

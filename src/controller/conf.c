@@ -41,16 +41,16 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "time for which a new leader, after a minute without one, waits for the agents' "                                \
 	  "reports before it counts or releases anything",                                                                 \
 	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                                                   \
-	X("multus-config", OPT_CHOICE, SETTINGS_YES_NO,                                                                    \
+	X("multus-config", OPT_BOOL, SETTINGS_YES_NO,                                                                      \
 	  "maintain a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0,                              \
 	  "yes", "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                                              \
-	X("coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                                                      \
+	X("coordinator", OPT_BOOL, SETTINGS_YES_NO,                                                                        \
 	  "maintain the cluster's CIDRs in the SpiderCoordinator's status", coordinator, 0, 0,                             \
 	  "yes", "UNIRAIL_COORDINATOR SPIDERPOOL_COORDINATOR_ENABLED", 0)                                                  \
-	X("default-coordinator", OPT_CHOICE, SETTINGS_YES_NO,                                                              \
+	X("default-coordinator", OPT_BOOL, SETTINGS_YES_NO,                                                                \
 	  "create a SpiderCoordinator if none exists", make_coordinator, 0, 0, "yes",                                      \
 	  "UNIRAIL_DEFAULT_COORDINATOR", 0)                                                                                \
-	X("default-network", OPT_CHOICE, SETTINGS_YES_NO,                                                                  \
+	X("default-network", OPT_BOOL, SETTINGS_YES_NO,                                                                    \
 	  "create a SpiderMultusConfig of the cluster's default network", make_network, 0, 0,                              \
 	  "yes", "UNIRAIL_DEFAULT_NETWORK", 0)                                                                             \
 	X("coordinator-mode", OPT_CHOICE, "auto|underlay|overlay|disabled",                                                \
@@ -103,7 +103,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "UNIRAIL_CLUSTER_NETWORK_FILE", 0)                                                                               \
 	X("cilium-configmap", OPT_STR, "NS/NAME", "ConfigMap of Cilium's settings", cilium, 0, 0,                          \
 	  "kube-system/cilium-config", "SPIDERPOOL_CILIUM_CONFIGMAP_NAMESPACE_NAME", 0)                                    \
-	X("gc", OPT_CHOICE, SETTINGS_YES_NO,                                                                               \
+	X("gc", OPT_BOOL, SETTINGS_YES_NO,                                                                                 \
 	  "release the resources (addresses, blocks, records) of deleted pods and nodes", gc, 0,                           \
 	  0, "yes", "UNIRAIL_GC SPIDERPOOL_GC_IP_ENABLED", 0)                                                              \
 	X("gc-grace", OPT_DUR, "TIME",                                                                                     \
@@ -117,10 +117,10 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("max-allocated-ips", OPT_INT, "COUNT",                                                                           \
 	  "maximum number of records in a pool's status.allocatedIPs", records_max, 0, 100000,                             \
 	  "5000", "UNIRAIL_MAX_ALLOCATED_IPS SPIDERPOOL_IPPOOL_MAX_ALLOCATED_IPS", 0)                                      \
-	X("enable-statefulset", OPT_CHOICE, SETTINGS_YES_NO,                                                               \
+	X("enable-statefulset", OPT_BOOL, SETTINGS_YES_NO,                                                                 \
 	  "retain the addresses of StatefulSet pods; must equal the agents' setting", statefulset,                         \
 	  0, 0, "yes", "UNIRAIL_ENABLE_STATEFULSET", 0)                                                                    \
-	X("enable-kubevirt-static-ip", OPT_CHOICE, SETTINGS_YES_NO,                                                        \
+	X("enable-kubevirt-static-ip", OPT_BOOL, SETTINGS_YES_NO,                                                          \
 	  "retain the addresses of KubeVirt virtual machines", kubevirt, 0, 0, "yes",                                      \
 	  "UNIRAIL_ENABLE_KUBEVIRT_STATIC_IP", 0)                                                                          \
 	X("webhook-port", OPT_INT, "PORT", "TCP port of the webhooks (HTTPS); 0: no webhooks",                             \
@@ -171,7 +171,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("webhook-linger", OPT_DUR, "TIME",                                                                               \
 	  "time after SIGTERM for which the webhooks still answer", linger_ms, 0, HOUR_MS, "3s",                           \
 	  "UNIRAIL_WEBHOOK_LINGER", 0)                                                                                     \
-	X("inject", OPT_CHOICE, SETTINGS_YES_NO,                                                                           \
+	X("inject", OPT_BOOL, SETTINGS_YES_NO,                                                                             \
 	  "inject networks and resources into pods at creation", inject, 0, 0, "yes",                                      \
 	  "UNIRAIL_INJECT SPIDERPOOL_POD_RESOURCE_INJECT_ENABLED", 1)                                                      \
 	X("namespaces-include", OPT_STR, "NAMES",                                                                          \
@@ -183,17 +183,17 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("pod-failure-policy", OPT_CHOICE, "Ignore|Fail",                                                                 \
 	  "failurePolicy of the pod webhook, which applies while no controller answers",                                   \
 	  pod_failure, 0, 0, "Ignore", "UNIRAIL_POD_FAILURE_POLICY", 1)                                                    \
-	X("inject-ipc-lock", OPT_CHOICE, SETTINGS_YES_NO,                                                                  \
+	X("inject-ipc-lock", OPT_BOOL, SETTINGS_YES_NO,                                                                    \
 	  "add the capability IPC_LOCK to containers that get a device", ipc_lock, 0, 0, "no",                             \
 	  "UNIRAIL_INJECT_IPC_LOCK", 1)                                                                                    \
-	X("enable-ipv4", OPT_CHOICE, SETTINGS_YES_NO, "accept IPv4 pools", ipv4, 0, 0, "yes",                              \
+	X("enable-ipv4", OPT_BOOL, SETTINGS_YES_NO, "accept IPv4 pools", ipv4, 0, 0, "yes",                                \
 	  "UNIRAIL_ENABLE_IPV4", 1)                                                                                        \
-	X("enable-ipv6", OPT_CHOICE, SETTINGS_YES_NO, "accept IPv6 pools", ipv6, 0, 0, "yes",                              \
+	X("enable-ipv6", OPT_BOOL, SETTINGS_YES_NO, "accept IPv6 pools", ipv6, 0, 0, "yes",                                \
 	  "UNIRAIL_ENABLE_IPV6", 1)                                                                                        \
-	X("keep-used", OPT_CHOICE, SETTINGS_YES_NO,                                                                        \
+	X("keep-used", OPT_BOOL, SETTINGS_YES_NO,                                                                          \
 	  "refuse the deletion of pools and subnets in use", keep_used, 0, 0, "no",                                        \
 	  "UNIRAIL_KEEP_USED", 1)                                                                                          \
-	X("subnet", OPT_CHOICE, SETTINGS_YES_NO,                                                                           \
+	X("subnet", OPT_BOOL, SETTINGS_YES_NO,                                                                             \
 	  "create pools from SpiderSubnets for the applications that request one", subnet, 0, 0,                           \
 	  "yes", "UNIRAIL_SUBNET", 0)                                                                                      \
 	X("subnet-more", OPT_INT, "COUNT",                                                                                 \

@@ -13,24 +13,29 @@
 struct controller_conf {
 	const char *config, *name, *ns, *kubeconfig, *context;
 	const char *listen, *health_listen, *metrics_listen;
-	const char *metrics, *log_level, *log_format, *sandbox, *pid_file;
+	const char *log_level, *log_format, *sandbox, *pid_file;
+	bool metrics;
 	int64_t health_port, metrics_port;
 	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
-	const char *multus; /* whether to write the NADs of SpiderMultusConfigs */
-	const char *coordinator, *coordinator_name, *cni_dir, *network_file, *cilium; /* CIDRs */
-	const char *make_coordinator, *make_network, *mode, *cidr_type, *hijack;      /* default
-	                                                                               * objects */
+	bool multus; /* whether to write the NADs of SpiderMultusConfigs */
+	/* CIDRs */
+	const char *coordinator_name, *cni_dir, *network_file, *cilium;
+	bool coordinator;
+	/* default objects */
+	const char *mode, *cidr_type, *hijack;
+	bool make_coordinator, make_network;
 	struct defaults_pool default4, default6;
-	const char *gc, *statefulset, *kubevirt; /* controller/gc/address_gc.h */
+	bool gc, statefulset, kubevirt; /* controller/gc/address_gc.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
 	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms, token_life_ms;
 	const char *webhook_url, *webhook_service, *webhook_secret, *webhook_ca_secret,
 		*webhook_token, *webhook_names, *cluster_domain;
 	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
-	const char *inject, *include, *exclude, *pod_failure, *ipc_lock;
-	const char *ipv4, *ipv6, *keep_used;
-	const char *subnet; /* whether to create automatic pools of SpiderSubnets */
+	const char *include, *exclude, *pod_failure;
+	bool inject, ipc_lock;
+	bool ipv4, ipv6, keep_used;
+	bool subnet; /* whether to create automatic pools of SpiderSubnets */
 	int64_t subnet_more, subnet_rest_ms;
 	struct settings_own own;
 };

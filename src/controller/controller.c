@@ -217,7 +217,7 @@ static void on_scrape(void *arg)
 
 static int open_ports(struct controller *c, struct err *e)
 {
-	bool metrics = settings_yes(c->conf.metrics);
+	bool metrics = c->conf.metrics;
 
 	return ports_new(&c->ports,
 			 &(struct ports_conf){.loop = c->loop,
@@ -373,7 +373,7 @@ static int start_nads(struct controller *c, void **ret, struct err *e)
 {
 	(void)e;
 	c->nads = NULL;
-	if (settings_yes(controller_first(c)->multus))
+	if (controller_first(c)->multus)
 		c->nads = nads_new(&(struct nads_conf){.kube = c->kube,
 						       .cache = c->cache->objects,
 						       .events = c->events,
@@ -410,7 +410,7 @@ static int start_coordinators(struct controller *c, void **ret, struct err *e)
 	const struct controller_conf *f = controller_first(c);
 
 	(void)e;
-	if (settings_yes(f->coordinator))
+	if (f->coordinator)
 		*ret = coordinators_new(
 			&(struct coordinators_conf){.kube = c->kube,
 						    .root = &c->root,
@@ -450,8 +450,8 @@ static int start_defaults(struct controller *c, void **ret, struct err *e)
 		.cache = c->cache->objects,
 		.ns = f->ns,
 		.cni = {f->cni_dir, f->network_file},
-		.coordinator = settings_yes(f->make_coordinator),
-		.network = settings_yes(f->make_network),
+		.coordinator = f->make_coordinator,
+		.network = f->make_network,
 		.name = f->coordinator_name,
 		.mode = f->mode,
 		.type = f->cidr_type,
@@ -514,11 +514,11 @@ static int start_addresses(struct controller *c, void **ret, struct err *e)
 		.kube = c->kube,
 		.cache = c->cache,
 		.events = c->events,
-		.gc = settings_yes(f->gc),
+		.gc = f->gc,
 		.grace_ms = f->gc_grace_ms + f->gc_delay_ms,
 		.interval_ms = f->gc_interval_ms,
 		.records_max = (size_t)f->records_max,
-		.identity = {settings_yes(f->statefulset), settings_yes(f->kubevirt)},
+		.identity = {f->statefulset, f->kubevirt},
 		.uninjected = c->uninjected,
 		.missing_changed = missing_changed,
 		.arg = c,
@@ -596,7 +596,7 @@ static int start_subnets(struct controller *c, void **ret, struct err *e)
 	};
 
 	(void)e;
-	if (settings_yes(f->subnet))
+	if (f->subnet)
 		*ret = subnets_new(&s);
 	return 0;
 }

@@ -128,7 +128,7 @@ static struct registration_form form_of(const struct webhooks *w)
 		.token = tokens_current(w->tokens),
 		.ca = certs_ca(w->certs),
 		.scope = &w->scope,
-		.pods = settings_yes(c->inject),
+		.pods = c->inject,
 		.pods_fail_closed = !strcmp(c->pod_failure, "Fail"),
 		.condition = w->match_condition ? match_condition_text(w->match_condition) : NULL};
 }
@@ -296,9 +296,9 @@ static struct admit_webhook_conf admit_conf(const struct webhooks *w)
 	return (struct admit_webhook_conf){.kube = w->conf.kube,
 					   .cache = w->conf.cache,
 					   .ns = w->first.ns,
-					   .no_ipv4 = !settings_yes(c->ipv4),
-					   .no_ipv6 = !settings_yes(c->ipv6),
-					   .keep_used = settings_yes(c->keep_used)};
+					   .no_ipv4 = !c->ipv4,
+					   .no_ipv6 = !c->ipv6,
+					   .keep_used = c->keep_used};
 }
 
 static void start_hosts(struct webhooks *w)
@@ -310,7 +310,7 @@ static void start_hosts(struct webhooks *w)
 		&(struct inject_webhook_conf){.loop = w->loop,
 					      .cache = w->conf.cache,
 					      .scope = w->scope,
-					      .ipc_lock = settings_yes(w->conf.conf->ipc_lock)});
+					      .ipc_lock = w->conf.conf->ipc_lock});
 	w->routes = xcalloc(registration_count, sizeof(*w->routes));
 	for (size_t i = 0; i < registration_count; i++)
 		w->routes[i] = route_of(w, &registration_table[i]);
@@ -325,7 +325,7 @@ void webhooks_settings(struct webhooks *w, const struct controller_conf *conf)
 	read_scope(w);
 	admit = admit_conf(w);
 	admit_webhook_settings(w->admit, &admit);
-	inject_webhook_settings(w->inject, &w->scope, settings_yes(conf->ipc_lock));
+	inject_webhook_settings(w->inject, &w->scope, conf->ipc_lock);
 	register_again(w);
 }
 
@@ -419,7 +419,7 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg)
 
 bool webhooks_inject(const struct webhooks *w, const char *ns)
 {
-	return settings_yes(w->conf.conf->inject) && inject_in_scope(&w->scope, ns);
+	return w->conf.conf->inject && inject_in_scope(&w->scope, ns);
 }
 
 const char *webhooks_namespace(const struct webhooks *w)

@@ -58,16 +58,13 @@ static int wants(const struct opt *o, const char *value, struct err *e)
 			o->arg);
 }
 
-/* Also accepts "warning" and "TRUE", which occur in environments of Spiderpool's daemons. */
+/* Also accepts "warning", which occurs in environments of Spiderpool's daemons. */
 static const char *choice(const struct opt *o, const char *value)
 {
 	static const char *const levels[] = {"debug", "info", "warn", "error"};
 	struct span rest = span_of(o->arg), one;
 	enum log_level level;
-	int on;
 
-	if (strcmp(o->arg, SETTINGS_YES_NO) == 0)
-		return num_bool(span_of(value), &on) < 0 ? NULL : on ? "yes" : "no";
 	if (strcmp(o->name, "log-level") == 0)
 		return log_level_parse(value, &level) < 0 ? NULL
 		       : level >= LOG_ERROR		  ? "error"
@@ -84,6 +81,7 @@ static int put(const struct settings *s, void *of, size_t i, const char *value, 
 	void *place = place_of(s, of, i);
 	const char *word;
 	int64_t n;
+	int on;
 
 	switch (o->type) {
 	case OPT_INT:
@@ -95,6 +93,11 @@ static int put(const struct settings *s, void *of, size_t i, const char *value, 
 		if (num_duration_ms(span_of(value), o->max, &n) < 0 || n < o->min)
 			return wants(o, value, e);
 		*(int64_t *)place = n;
+		return 0;
+	case OPT_BOOL: /* also "TRUE" and "1", as in environments of Spiderpool's daemons */
+		if (num_bool(span_of(value), &on) < 0)
+			return wants(o, value, e);
+		*(bool *)place = on;
 		return 0;
 	case OPT_CHOICE:
 		word = choice(o, value);
@@ -254,11 +257,6 @@ void settings_done(const struct settings *s, void *of)
 	*own = (struct settings_own){0};
 }
 
-bool settings_yes(const char *yes_or_no)
-{
-	return strcmp(yes_or_no, "yes") == 0;
-}
-
 static bool is_same(const struct settings *s, const void *a, const void *b, size_t i)
 {
 	const struct opt *o = &s->opts[i];
@@ -267,6 +265,9 @@ static bool is_same(const struct settings *s, const void *a, const void *b, size
 	if (o->type == OPT_INT || o->type == OPT_DUR)
 		return *(const int64_t *)((const char *)a + o->offset) ==
 		       *(const int64_t *)((const char *)b + o->offset);
+	if (o->type == OPT_BOOL)
+		return *(const bool *)((const char *)a + o->offset) ==
+		       *(const bool *)((const char *)b + o->offset);
 	x = text_at(s, a, i);
 	y = text_at(s, b, i);
 	return strcmp(x ? x : "", y ? y : "") == 0;

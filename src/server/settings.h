@@ -17,7 +17,7 @@
  *
  *	#define KEYS(X)                                                                           \
  *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
- *		X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes", "", 0)
+ *		X("metrics", OPT_BOOL, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes", "", 0)
  *	#define AS_OPT(...) SETTINGS_OPT(struct my_conf, __VA_ARGS__)
  *	const struct opt my_opts[] = {KEYS(AS_OPT){0}};
  *	static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
@@ -95,7 +95,7 @@ struct settings {
 	  health_port, 0, 65535, health, "SPIDERPOOL_HEALTH_PORT", 0)                                                         \
 	X("metrics-port", OPT_INT, "PORT", "TCP port of /metrics; 0: disabled", metrics_port, 0,                              \
 	  65535, of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                                \
-	X("metrics", OPT_CHOICE, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",                                     \
+	X("metrics", OPT_BOOL, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",                                       \
 	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                                                     \
 	X("log-level", OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged",                                    \
 	  log_level, 0, 0, "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                               \
@@ -118,7 +118,6 @@ void settings_done(const struct settings *s, void *of);
 /* Copies a string into storage that lives as long as the settings. */
 const char *settings_own(const struct settings *s, void *of, const char *text);
 
-bool settings_yes(const char *yes_or_no);
 /* Returns the name of the first setting that differs and requires a restart; NULL: none. */
 const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
 

@@ -43,8 +43,8 @@ static void test_settings_have_documented_defaults(void **state)
 	assert_int_equal(c.wait_ms, 15000);
 	assert_null(c.node);
 	assert_null(c.listen);
-	assert_true(settings_yes(c.metrics));
-	assert_false(settings_yes(c.gateway_detection));
+	assert_true(c.metrics);
+	assert_false(c.gateway_detection);
 	assert_string_equal(c.coordinator.mode, "auto");
 	agent_conf_done(&c);
 }
@@ -72,7 +72,7 @@ static void test_flags_override_variables_and_variables_the_file(void **state)
 	assert_int_equal(c.rest_ms, 2000);
 	assert_int_equal(c.wait_ms, 15000);
 	assert_string_equal(c.log_level, "warn");
-	assert_false(settings_yes(c.metrics));
+	assert_false(c.metrics);
 	assert_int_equal(c.reserve, 9);
 	agent_conf_done(&c);
 	assert_int_equal(read_conf(&c, file, vars, flags, NULL), 0);

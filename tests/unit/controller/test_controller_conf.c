@@ -50,9 +50,9 @@ static void test_variables_of_spiderpools_controller_are_read(void **state)
 	assert_int_equal(c.renew_ms, 20000);
 	assert_int_equal(c.retry_ms, 4000);
 	assert_string_equal(c.coordinator_name, "other");
-	assert_true(settings_yes(c.coordinator));
-	assert_false(settings_yes(c.multus));
-	assert_false(settings_yes(c.gc));
+	assert_true(c.coordinator);
+	assert_false(c.multus);
+	assert_false(c.gc);
 	assert_int_equal(c.gc_grace_ms, 60000);
 	assert_int_equal(c.gc_delay_ms, 5000);
 	assert_int_equal(c.gc_interval_ms, 300000);
