@@ -11,6 +11,7 @@
 #include "agent/internal.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "device/allocated.h"
 #include "device/podres.h"
 #include "kern/sys/caps.h"
@@ -169,11 +170,11 @@ static void confine_devices(const struct agent *a, struct confine *c)
 	 * nvidia appears only when the driver is loaded. */
 	if (file_exists(&a->root, "/proc/driver"))
 		confine_dir(c, "/proc/driver", SANDBOX_READ);
-	confine_dir(c, DEVICE_SERVE_DEVINFO_DIR, SANDBOX_WRITE);
+	confine_dir(c, PATH_DEVINFO_DP, SANDBOX_WRITE);
 	if (a->qp_watch)
 		confine_dir(c, "/proc", SANDBOX_READ);
 	if (a->conf.use_cdi)
-		confine_dir(c, DEVICE_SERVE_CDI_DIR, SANDBOX_WRITE);
+		confine_dir(c, PATH_CDI, SANDBOX_WRITE);
 	if (a->limits && file_exists(&a->root, CGROUP_DIR))
 		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
 }
@@ -206,7 +207,7 @@ static void confine(struct agent *a)
 	confine_dir(&c, a->conf.cni_dir, a->cni ? SANDBOX_WRITE : SANDBOX_READ);
 	confine_dir(&c, cluster_network_dir(a->network), SANDBOX_WRITE);
 	/* the agent reads this file if the kubelet has no PodResources API */
-	confine_file(&c, KUBELET_CHECKPOINT, SANDBOX_READ);
+	confine_file(&c, PATH_KUBELET_CHECKPOINT, SANDBOX_READ);
 	if (a->listener.path)
 		confine_file(&c, a->listener.path, SANDBOX_REMOVE);
 	if (a->nri) {

@@ -9,6 +9,7 @@
 #include "agent/blocks/cni_cache.h"
 #include "agent/nri/nri.h"
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "device/plugin/plugin.h"
 #include "device/serve/serve.h"
 #include "host/cni/cni_config.h"
@@ -28,23 +29,23 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  ns, 0, 0, "", "POD_NAMESPACE SPIDERPOOL_POD_NAMESPACE", 0)                                      \
 	SETTINGS_KUBE(X)                                                                                  \
 	X("socket", OPT_STR, "PATH", "path of the socket that serves CNI plugins", socket, 0, 0,          \
-	  "/var/run/spidernet/spiderpool.sock", "UNIRAIL_SOCKET", 0)                                      \
+	  PATH_AGENT_SOCKET, "UNIRAIL_SOCKET", 0)                                                         \
 	X("state-dir", OPT_STR, "DIR",                                                                    \
 	  "directory of the journal, the block log and the cached pools", state_dir, 0, 0,                \
-	  IPAM_STATE_DIR, "UNIRAIL_STATE_DIR", 0)                                                         \
+	  PATH_IPAM_STATE, "UNIRAIL_STATE_DIR", 0)                                                        \
 	X("hostlocal-dir", OPT_STR, "DIR", "directory of host-local's allocations", hostlocal_dir,        \
-	  0, 0, IPAM_HOSTLOCAL_DIR, "UNIRAIL_HOSTLOCAL_DIR", 0)                                           \
+	  0, 0, PATH_HOST_LOCAL, "UNIRAIL_HOSTLOCAL_DIR", 0)                                              \
 	X("cni-cache-dir", OPT_STR, "DIR",                                                                \
 	  "directory whose CNI result caches (results, multus/results) are read after the "               \
 	  "journal was lost or damaged",                                                                  \
-	  cni_cache_dir, 0, 0, CNI_CACHE_DIR, "UNIRAIL_CNI_CACHE_DIR", 0)                                 \
+	  cni_cache_dir, 0, 0, PATH_CNI_CACHE, "UNIRAIL_CNI_CACHE_DIR", 0)                                \
 	X("cni-conf-name", OPT_STR, "NAME.conflist",                                                      \
 	  "file name of the CNI configuration that the agent generates; it must sort before all "         \
 	  "other files of cni-conf-dir; empty: generate none",                                            \
 	  cni_name, 0, 0, "", "UNIRAIL_CNI_CONF_NAME", 0)                                                 \
 	X("cni-conf-dir", OPT_STR, "DIR",                                                                 \
 	  "directory from which the container runtime reads CNI configurations", cni_dir, 0, 0,           \
-	  CNI_CONFIG_DIR, "UNIRAIL_CNI_CONF_DIR", 0)                                                      \
+	  PATH_CNI_CONF, "UNIRAIL_CNI_CONF_DIR", 0)                                                       \
 	X("max-connections", OPT_INT, "N",                                                                \
 	  "maximum number of concurrent connections to the socket", conns, 1, 4096, "256",                \
 	  "UNIRAIL_MAX_CONNECTIONS", 0)                                                                   \
@@ -94,7 +95,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	X("device-config", OPT_STR, "PATH",                                                               \
 	  "file or directory of resource configurations (configList, resourceList); without "             \
 	  "one, resources are named by rail",                                                             \
-	  device_config, 0, 0, DEVICE_SERVE_CONFIG_DIR, "UNIRAIL_DEVICE_CONFIG", 0)                       \
+	  device_config, 0, 0, PATH_RESOURCES, "UNIRAIL_DEVICE_CONFIG", 0)                                \
 	X("device-configmap", OPT_STR, "[NAMESPACE/]NAME[,...]",                                          \
 	  "ConfigMaps of the cluster with resource configurations: the key with the node's name, "        \
 	  "else config.json, else *.json; then no resources are named by rail",                           \
@@ -134,7 +135,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  host_drift, 0, 0, "/var/lib/unirail/host/drift.json", "UNIRAIL_HOST_DRIFT", 0)                  \
 	X("device-plugin-dir", OPT_STR, "DIR",                                                            \
 	  "directory of the kubelet's socket for device plugins", device_plugin_dir, 0, 0,                \
-	  DEVICE_PLUGIN_DIR, "UNIRAIL_DEVICE_PLUGIN_DIR", 0)                                              \
+	  PATH_DEVICE_PLUGINS, "UNIRAIL_DEVICE_PLUGIN_DIR", 0)                                            \
 	X("device-registry-dir", OPT_STR, "DIR",                                                          \
 	  "directory in which the kubelet detects plugins; used instead of device-plugin-dir if "         \
 	  "it exists",                                                                                    \

@@ -11,12 +11,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/paths.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
 #include "server/daemon.h"
 #include "server/listener.h"
-
-#define SOCKET "/var/run/spidernet/spiderpool.sock"
 
 /* FD_RESERVE: descriptors of the store, the log, the event loop, the listener, and connections that
  * are refused at once. */
@@ -29,15 +28,15 @@ struct serve_opts {
 };
 
 static const struct opt serve_opts[] = {
-	{"socket", 0, OPT_STR, "PATH", "path of the socket to listen on (" SOCKET ")",
+	{"socket", 0, OPT_STR, "PATH", "path of the socket to listen on (" PATH_AGENT_SOCKET ")",
 	 offsetof(struct serve_opts, socket), 0, 0},
-	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")",
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" PATH_POOLS ")",
 	 offsetof(struct serve_opts, pool_dir), 0, 0},
 	{"state-dir", 0, OPT_STR, "DIR",
-	 "directory of the journal and its lock (" IPAM_STATE_DIR ")",
+	 "directory of the journal and its lock (" PATH_IPAM_STATE ")",
 	 offsetof(struct serve_opts, state_dir), 0, 0},
 	{"hostlocal-dir", 0, OPT_STR, "DIR",
-	 "directory of host-local's allocations (" IPAM_HOSTLOCAL_DIR ")",
+	 "directory of host-local's allocations (" PATH_HOST_LOCAL ")",
 	 offsetof(struct serve_opts, hostlocal_dir), 0, 0},
 	{"node", 0, OPT_STR, "NAME", "this node's name (default: the host name)",
 	 offsetof(struct serve_opts, node), 0, 0},
@@ -146,7 +145,7 @@ static int listen_on(struct server *s, struct err *e)
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return listener_open(&s->listener, s->o->socket ? s->o->socket : SOCKET, e);
+	return listener_open(&s->listener, s->o->socket ? s->o->socket : PATH_AGENT_SOCKET, e);
 }
 
 /* Opens the store once at the start, so that an error in the store fails the start and not the ADD
@@ -167,9 +166,9 @@ static void confine(struct server *s)
 	char message[256];
 
 	confine_file(&c, o->config ? o->config : AGENT_CONF, SANDBOX_READ);
-	confine_dir(&c, o->pool_dir ? o->pool_dir : IPAM_POOL_DIR, SANDBOX_READ);
-	confine_dir(&c, o->state_dir ? o->state_dir : IPAM_STATE_DIR, SANDBOX_WRITE);
-	confine_dir(&c, o->hostlocal_dir ? o->hostlocal_dir : IPAM_HOSTLOCAL_DIR, SANDBOX_WRITE);
+	confine_dir(&c, o->pool_dir ? o->pool_dir : PATH_POOLS, SANDBOX_READ);
+	confine_dir(&c, o->state_dir ? o->state_dir : PATH_IPAM_STATE, SANDBOX_WRITE);
+	confine_dir(&c, o->hostlocal_dir ? o->hostlocal_dir : PATH_HOST_LOCAL, SANDBOX_WRITE);
 	if (s->listener.path)
 		confine_file(&c, s->listener.path, SANDBOX_REMOVE);
 	confine_file(&c, o->pid_file, SANDBOX_REMOVE);

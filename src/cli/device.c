@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "base/table.h"
 #include "cli/cli.h"
 #include "cni/device/vf_claim.h"
@@ -21,8 +22,6 @@
 
 enum { OUT_MAX = 64 << 20, CELL_MAX = 64 << 10 };
 
-#define AGENT_SOCKET "/var/run/spidernet/spiderpool.sock"
-
 struct device_opts {
 	const char *socket, *output, *root, *node, *prefix, *agent;
 	int64_t timeout_ms;
@@ -32,7 +31,7 @@ static const struct opt list_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
 	{"agent", 0, OPT_STR, "PATH",
-	 "path of the agent's socket, from which the health of devices is read (" AGENT_SOCKET
+	 "path of the agent's socket, from which the health of devices is read (" PATH_AGENT_SOCKET
 	 "; none with --root)",
 	 offsetof(struct device_opts, agent), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
@@ -195,7 +194,7 @@ static int read_config(const struct device_opts *o, const struct node_devices *n
 		       int n, struct resource_config *c, struct resource_messages *messages,
 		       struct err *e)
 {
-	static const char *const usual[] = {RESOURCE_CONFIG_DIR};
+	static const char *const usual[] = {PATH_RESOURCES};
 	const struct resource_defaults d = {NULL, o->prefix};
 	struct root root;
 	size_t count;
@@ -298,7 +297,11 @@ int device_main(int argc, char **argv)
 	else if (strcmp(name, "plan") == 0)
 		r = show_plan(&o, &e);
 	else
-		r = device_list(o.root, o.agent ? o.agent : o.root ? NULL : AGENT_SOCKET, json, &e);
+		r = device_list(o.root,
+				o.agent	 ? o.agent
+				: o.root ? NULL
+					 : PATH_AGENT_SOCKET,
+				json, &e);
 	if (r < 0) {
 		fprintf(stderr, "unirail device: %s\n", e.text);
 		return 1;

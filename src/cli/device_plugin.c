@@ -11,6 +11,7 @@
 
 #include "agent/nri/adjust.h"
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "cli/cli.h"
 #include "device/podres.h"
 #include "device/resource/allocate.h"
@@ -49,7 +50,7 @@ static const struct opt opts[] = {
 	 "a number of bytes (unlimited)",
 	 O(memlock), 0, 0},
 	{"plugins-dir", 0, OPT_STR, "DIR",
-	 "directory of the kubelet's socket (" DEVICE_PLUGIN_DIR ")", O(plugins_dir), 0, 0},
+	 "directory of the kubelet's socket (" PATH_DEVICE_PLUGINS ")", O(plugins_dir), 0, 0},
 	{"registry-dir", 0, OPT_STR, "DIR",
 	 "directory of plugins that the kubelet watches, used if it exists (" DEVICE_PLUGIN_REGISTRY
 	 "); '': none",
@@ -72,7 +73,7 @@ static const struct opt opts[] = {
 const struct cmd device_plugin_cmds[] = {
 	{NULL, "[CONFIG...]",
 	 "advertise RDMA devices and VFs to the kubelet; CONFIG: files, or directories of a mounted "
-	 "ConfigMap (" RESOURCE_CONFIG_DIR "); without any: resources named by rail",
+	 "ConfigMap (" PATH_RESOURCES "); without any: resources named by rail",
 	 opts, 0, -1},
 	{0},
 };
@@ -102,7 +103,7 @@ static const char *or_default(const char *value, const char *otherwise)
 /* --root does not apply to the kubelet's directories: they are always those of this host. */
 static int confine(const struct plugin_opts *o, const struct device_serve_conf *conf, struct err *e)
 {
-	const char *dirs[] = {or_default(o->plugins_dir, DEVICE_PLUGIN_DIR),
+	const char *dirs[] = {or_default(o->plugins_dir, PATH_DEVICE_PLUGINS),
 			      or_default(o->registry_dir, DEVICE_PLUGIN_REGISTRY)};
 	struct root host;
 	struct confine c = {.root = &host, .mode = SANDBOX_AGENT};
@@ -121,9 +122,9 @@ static int confine(const struct plugin_opts *o, const struct device_serve_conf *
 			confine_file(&c, conf->sources[i], SANDBOX_READ);
 		confine_dir(&c, "/sys", SANDBOX_READ);
 		confine_dir(&c, "/proc", SANDBOX_READ);
-		confine_dir(&c, RESOURCE_DEVINFO_DIR, SANDBOX_WRITE);
+		confine_dir(&c, PATH_DEVINFO_DP, SANDBOX_WRITE);
 		if (o->use_cdi)
-			confine_dir(&c, RESOURCE_CDI_DIR, SANDBOX_WRITE);
+			confine_dir(&c, PATH_CDI, SANDBOX_WRITE);
 	}
 	confine_enter(&c, o->sandbox, unconfined, sizeof(unconfined));
 	root_close(&host);
@@ -216,7 +217,7 @@ static int finish(const char *name, int r, const struct err *e)
 
 int device_plugin_main(int argc, char **argv)
 {
-	static const char *const usual[] = {RESOURCE_CONFIG_DIR};
+	static const char *const usual[] = {PATH_RESOURCES};
 	struct plugin_opts o = {.log_level = "info", .log_format = "logfmt", .sandbox = "on"};
 	struct device_serve_conf conf = {
 		.sources = usual, .n_sources = 1, .optional = true, .plan = true};

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/loop.h"
+#include "base/paths.h"
 #include "cli/cli.h"
 #include "cli/doctor_fix.h"
 #include "cli/doctor_node.h"
@@ -74,11 +75,11 @@ static const struct opt opts[] = {
 	{"context", 0, OPT_STR, "NAME", "with --node: context of the kubeconfig", AT(context)},
 	{"list", 'l', OPT_FLAG, NULL, "print the name of each check and what it verifies",
 	 AT(list)},
-	{"cni-bin", 0, OPT_STR, "DIR", "directory of CNI plugins (/opt/cni/bin)", AT(cni_bin)},
-	{"cni-conf", 0, OPT_STR, "DIR", "directory of CNI configurations (/etc/cni/net.d)",
+	{"cni-bin", 0, OPT_STR, "DIR", "directory of CNI plugins (" PATH_CNI_BIN ")", AT(cni_bin)},
+	{"cni-conf", 0, OPT_STR, "DIR", "directory of CNI configurations (" PATH_CNI_CONF ")",
 	 AT(cni_conf)},
-	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},
-	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")",
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" PATH_POOLS ")", AT(pool_dir)},
+	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" PATH_IPAM_STATE ")",
 	 AT(state_dir)},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0}};
@@ -445,10 +446,10 @@ static int run(const struct doctor_opts *o, struct err *e)
 int doctor_main(int argc, char **argv)
 {
 	struct doctor_opts o = {.output = "text",
-				.cni_bin = "/opt/cni/bin",
-				.cni_conf = "/etc/cni/net.d",
-				.pool_dir = IPAM_POOL_DIR,
-				.state_dir = IPAM_STATE_DIR,
+				.cni_bin = PATH_CNI_BIN,
+				.cni_conf = PATH_CNI_CONF,
+				.pool_dir = PATH_POOLS,
+				.state_dir = PATH_IPAM_STATE,
 				.ns = "default"};
 	struct err e = ERR_INIT;
 	int r = opt_parse(doctor_cmds, "unirail doctor", argc - 1, argv + 1, &o, &e);

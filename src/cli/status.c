@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "base/table.h"
 #include "cli/cli.h"
 #include "wire/http/http1.h"
 #include "wire/json/json.h"
-
-#define SOCKET "/var/run/spidernet/spiderpool.sock"
 
 enum { ANSWER_MAX = 4 << 20 };
 
@@ -21,7 +20,7 @@ struct status_opts {
 };
 
 static const struct opt status_opts[] = {
-	{"socket", 0, OPT_STR, "PATH", "path of the agent's socket (" SOCKET ")",
+	{"socket", 0, OPT_STR, "PATH", "path of the agent's socket (" PATH_AGENT_SOCKET ")",
 	 offsetof(struct status_opts, socket), 0, 0},
 	{"timeout", 0, OPT_DUR, "TIME", "maximum time to wait for the agent (5s)",
 	 offsetof(struct status_opts, timeout_ms), 1, 60 * 1000},
@@ -175,7 +174,8 @@ static int show(const struct status_opts *o, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 	auto_buf struct buf body = {0};
-	int r = query_agent(o->socket ? o->socket : SOCKET, o->timeout_ms, &body, &doc, e);
+	int r = query_agent(o->socket ? o->socket : PATH_AGENT_SOCKET, o->timeout_ms, &body, &doc,
+			    e);
 
 	if (r < 0)
 		return r;

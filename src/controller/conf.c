@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "controller/injection/inject.h"
 #include "server/confine.h"
 
@@ -96,7 +97,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  default6.gateway, 0, 0, "", "SPIDERPOOL_INIT_DEFAULT_IPV6_IPPOOL_GATEWAY", 0)                                    \
 	X("cni-config-dir", OPT_STR, "DIR",                                                                                \
 	  "directory of CNI configurations, from which podCIDRType auto detects the cluster's CNI",                        \
-	  cni_dir, 0, 0, "/etc/cni/net.d", "SPIDERPOOL_CNI_CONFIG_DIR", 0)                                                 \
+	  cni_dir, 0, 0, PATH_CNI_CONF, "SPIDERPOOL_CNI_CONFIG_DIR", 0)                                                    \
 	X("cluster-network-file", OPT_STR, "FILE",                                                                         \
 	  "file from which the name of the cluster's network is read if cni-config-dir is not readable",                   \
 	  network_file, 0, 0, "/var/run/spidernet/public/cluster-network",                                                 \

@@ -12,8 +12,6 @@
 #include "base/file.h"
 #include "device/podres_pb.h"
 
-#define KUBELET_CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-
 struct allocated_ids {
 	char *resource, **ids;
 	size_t n, taken;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "podres.pb.h"
 #include "wire/http/grpc.h"
 #include "wire/json/json.h"
@@ -406,7 +407,7 @@ int allocated_checkpoint(struct allocated *a, struct span text, const char *uid,
 
 static int read_checkpoint(struct kubelet *k, const struct root *root, struct err *e)
 {
-	int r = file_read(root, KUBELET_CHECKPOINT, CHECKPOINT_MAX, &k->checkpoint, e);
+	int r = file_read(root, PATH_KUBELET_CHECKPOINT, CHECKPOINT_MAX, &k->checkpoint, e);
 
 	if (r != -ENOENT)
 		return r < 0 ? r : 0;
@@ -440,7 +441,7 @@ int kubelet_devices(const struct kubelet *k, const char *ns, const char *name, c
 		allocated_podres(a, &k->list, ns, name);
 	else if (k->checkpoint.len)
 		r = allocated_checkpoint(a, buf_span(&k->checkpoint), uid, e);
-	return r < 0 ? err_wrap(e, r, "the kubelet's file '%s'", KUBELET_CHECKPOINT) : 0;
+	return r < 0 ? err_wrap(e, r, "the kubelet's file '%s'", PATH_KUBELET_CHECKPOINT) : 0;
 }
 
 void kubelet_done(struct kubelet *k)

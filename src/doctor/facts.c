@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/paths.h"
 #include "doctor/tree.h"
 #include "host/steps/nics.h"
 #include "kern/net/dcb.h"
@@ -258,7 +259,7 @@ static void record_pods(const struct host_facts *f, struct buf *tree)
 	char **names = NULL;
 	size_t n = 0;
 
-	if (geteuid() != 0 || dir_list(f->root, "/run/netns", &names, &n, NULL) < 0)
+	if (geteuid() != 0 || dir_list(f->root, PATH_NETNS, &names, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *path = xasprintf(HOST_PODS "/%s", names[i]);

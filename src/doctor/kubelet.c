@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-#define CHECKPOINT "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+#include "base/paths.h"
 
 enum { CHECKPOINT_MAX = 4 << 20 };
 
@@ -33,7 +32,7 @@ bool kubelet_devices_read(const struct root *r, struct kubelet_devices *l)
 
 	*l = (struct kubelet_devices){0};
 	buf_init(&b, CHECKPOINT_MAX);
-	if (file_read(r, CHECKPOINT, b.max, &b, NULL) < 0 ||
+	if (file_read(r, PATH_KUBELET_CHECKPOINT, b.max, &b, NULL) < 0 ||
 	    json_parse(&l->doc, buf_span(&b), b.max, NULL) < 0)
 		return false;
 	l->registered = json_get(json_get(json_root(l->doc), "Data"), "RegisteredDevices");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "doctor/checks.h"
 
 enum { WHERE_MAX = 160, ARP_ETHERNET = 1, ARP_INFINIBAND = 32, MTU_LIMIT = 65535 };
@@ -257,10 +258,10 @@ void doctor_mtu_pods(struct doctor *d)
 
 	for (size_t i = 0; i < d->f->n_pci; i++)
 		vfs |= d->f->pci[i].physfn[0] != '\0';
-	if (!vfs || dir_list(d->f->root, "/run/netns", &names, &n, NULL) < 0)
+	if (!vfs || dir_list(d->f->root, PATH_NETNS, &names, &n, NULL) < 0)
 		return;
 	if (n && !may_read)
-		doctor_skip(d, "/run/netns", -EPERM);
+		doctor_skip(d, PATH_NETNS, -EPERM);
 	for (size_t i = 0; i < n && may_read; i++)
 		check_namespace(d, names[i]);
 	str_list_free(names, n);

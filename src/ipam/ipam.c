@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "base/sorted.h"
 #include "ipam/store.h"
 
@@ -677,7 +678,7 @@ int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir,
 {
 	struct ipam_pools n = {0};
 
-	n.r = pool_set_load(r, dir ? dir : IPAM_POOL_DIR, &n.set, &n.cause);
+	n.r = pool_set_load(r, dir ? dir : PATH_POOLS, &n.set, &n.cause);
 	if (n.r < 0 && e)
 		*e = n.cause;
 	/* After a failure, the pools that an earlier call read stay in use. */

@@ -17,10 +17,6 @@
 #include "spec/pod.h"
 #include "ipam/pool/pool.h"
 
-#define IPAM_POOL_DIR	   "/etc/unirail/pools"
-#define IPAM_STATE_DIR	   "/var/lib/unirail/ipam"
-#define IPAM_HOSTLOCAL_DIR "/var/lib/cni/networks"
-
 struct ipam_paths {
 	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the default directories above */
 	const char *node; /* this node's name; NULL: gethostname() */

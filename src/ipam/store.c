@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/paths.h"
 #include "block/log.h"
 
 /* Sufficient for two hundred pods that start at once and wait for one another's fsync. */
@@ -50,9 +51,9 @@ static int store_lock(struct ipam *i, const struct root *r, const struct ipam_pa
 	i->root = r;
 	i->lock = -1;
 	i->j = (struct journal)JOURNAL_INIT;
-	i->pool_dir = path_or(p->pool_dir, IPAM_POOL_DIR);
-	i->state_dir = path_or(p->state_dir, IPAM_STATE_DIR);
-	i->hostlocal_dir = path_or(p->hostlocal_dir, IPAM_HOSTLOCAL_DIR);
+	i->pool_dir = path_or(p->pool_dir, PATH_POOLS);
+	i->state_dir = path_or(p->state_dir, PATH_IPAM_STATE);
+	i->hostlocal_dir = path_or(p->hostlocal_dir, PATH_HOST_LOCAL);
 	i->node = node_name(p->node);
 	i->now_ms = p->now_ms ? p->now_ms : now_real_ms;
 	lock = xasprintf("%s/lock", i->state_dir);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "spec/annotations.h"
 
 enum { CONFIG_MAX = 1 << 20, PLACE_BYTES = 256, SHOWN = 100 };
@@ -81,18 +82,16 @@ static const struct host_key {
 	{"multusConfigFile", false, {0}},
 	{"clusterNetwork", false, {0}},
 	/* every plugin with state on disk */
-	{"dataDir", false, {"/var/lib/cni/networks", "/run/cni/tuning"}},
+	{"dataDir", false, {PATH_HOST_LOCAL, PATH_TUNING}},
 	{"state_dir", false, {0}},
 	/* spiderpool */
 	{"server_state_dir", false, {0}},
 	{"pool_dir", false, {0}},
 	{"hostlocal_dir", false, {0}},
 	{"node_name", false, {0}},
-	{"ipam_unix_socket_path",
-	 false,
-	 {"/var/run/spidernet/spiderpool.sock", "/run/spidernet/spiderpool.sock"}},
+	{"ipam_unix_socket_path", false, {PATH_AGENT_SOCKET, "/run/spidernet/spiderpool.sock"}},
 	/* whereabouts, ovs; host-local; dhcp; flannel */
-	{"configuration_path", false, {"/etc/cni/net.d/whereabouts.d/whereabouts.conf", NULL}},
+	{"configuration_path", false, {PATH_WHEREABOUTS, NULL}},
 	{"resolvConf", false, {"/etc/resolv.conf", NULL}},
 	{"daemonSocketPath", false, {0}},
 	{"socket_file", false, {0}},

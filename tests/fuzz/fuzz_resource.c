@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "device/resource/allocate.h"
 #include "device/resource/explain.h"
 #include "device/resource/prefer.h"
@@ -109,9 +110,8 @@ static void check_answer(const struct resources *s, const struct resource *r, co
 		for (size_t k = 0; k < i; k++)
 			must(strcmp(a.nodes[i].host, a.nodes[k].host) != 0);
 	for (size_t i = 0; i < a.n_files; i++)
-		must(strncmp(a.files[i].path, RESOURCE_DEVINFO_DIR "/",
-			     sizeof(RESOURCE_DEVINFO_DIR)) == 0 &&
-		     !strchr(a.files[i].path + sizeof(RESOURCE_DEVINFO_DIR), '/'));
+		must(strncmp(a.files[i].path, PATH_DEVINFO_DP "/", sizeof(PATH_DEVINFO_DP)) == 0 &&
+		     !strchr(a.files[i].path + sizeof(PATH_DEVINFO_DP), '/'));
 	for (size_t i = 0; i < a.n_envs; i++)
 		must(a.envs[i].key && a.envs[i].value);
 }

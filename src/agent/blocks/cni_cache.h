@@ -23,8 +23,6 @@
 #include "base/file.h"
 #include "base/ip.h"
 
-#define CNI_CACHE_DIR "/var/lib/cni"
-
 enum {
 	CNI_CACHE_FILE_MAX = 4 << 20, /* the limit of cni/multi/cache.c as well */
 	CNI_CACHE_TOTAL_MAX = 32 << 20,

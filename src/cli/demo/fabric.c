@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/paths.h"
 #include "cli/demo/demo.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
@@ -337,7 +338,7 @@ static int open_ns(struct demo *d, struct err *e)
 
 static int pin_ns(struct demo *d, struct err *e)
 {
-	int r = dir_make(&d->root, "/run/netns", 0755, e);
+	int r = dir_make(&d->root, PATH_NETNS, 0755, e);
 
 	if (r < 0)
 		return r;
@@ -346,9 +347,7 @@ static int pin_ns(struct demo *d, struct err *e)
 		snprintf(d->ns_path[i], sizeof(d->ns_path[i]), KEEP_NS "%s", demo_ns_name(i));
 		r = netns_pin(d->ns[i], d->ns_path[i], e);
 		if (r < 0)
-			return err_wrap(e, r,
-					"mount the namespace of %s in "
-					"/run/netns",
+			return err_wrap(e, r, "mount the namespace of %s in " PATH_NETNS,
 					demo_ns_name(i));
 	}
 	return 0;

@@ -13,12 +13,12 @@
 #include "base/alloc.h"
 #include "base/applet.h"
 #include "base/option.h"
+#include "base/paths.h"
 #include "cli/install/swap.h"
 #include "host/cni/cni_config.h"
 #include "wire/tls/digest.h"
 
-#define SELF   "/proc/self/exe"
-#define SOCKET "/var/run/spidernet/spiderpool.sock"
+#define SELF "/proc/self/exe"
 
 struct install_opts {
 	const char *dir, *links, *root, *output, *conf_dir, *conf_name, *socket;
@@ -28,7 +28,7 @@ struct install_opts {
 #define AT(field) offsetof(struct install_opts, field), 0, 0
 static const struct opt opts[] = {
 	{"cni-bin-dir", 0, OPT_STR, "DIR",
-	 "directory of CNI plugins, instead of the operand (/opt/cni/bin)", AT(dir)},
+	 "directory of CNI plugins, instead of the operand (" PATH_CNI_BIN ")", AT(dir)},
 	{"links", 0, OPT_STR, "LIST", "links to create, 'a,b' or 'all' (all)", AT(links)},
 	{"replace", 0, OPT_FLAG, NULL,
 	 "rename files that unirail did not install to NAME.before-unirail, and create the links "
@@ -39,14 +39,14 @@ static const struct opt opts[] = {
 	{"cni-conf-dir", 0, OPT_STR, "DIR",
 	 "generate the CNI configuration for the container runtime in this directory, which must "
 	 "have the same path in a container as on the node "
-	 "(" CNI_CONFIG_DIR "); without this option none is generated",
+	 "(" PATH_CNI_CONF "); without this option none is generated",
 	 AT(conf_dir)},
 	{"cni-conf-name", 0, OPT_STR, "NAME.conflist",
 	 "file name of the generated CNI configuration, which must sort before all other files of "
 	 "the directory; empty: do not generate it (UNIRAIL_CNI_CONF_NAME, or " CNI_CONFIG_NAME ")",
 	 AT(conf_name)},
 	{"socket", 0, OPT_STR, "PATH",
-	 "path of the agent's socket, for the generated CNI configuration (" SOCKET ")",
+	 "path of the agent's socket, for the generated CNI configuration (" PATH_AGENT_SOCKET ")",
 	 AT(socket)},
 	{"uninstall", 0, OPT_FLAG, NULL,
 	 "remove the installed files and links and restore the files that they replaced; with "
@@ -345,7 +345,7 @@ static int check_config(struct install_opts *o, struct err *e)
 	const char *name = getenv("UNIRAIL_CNI_CONF_NAME");
 
 	if (!o->socket)
-		o->socket = SOCKET;
+		o->socket = PATH_AGENT_SOCKET;
 	if (o->socket[0] != '/')
 		return err_set(e, -EINVAL, "socket '%s' is not an absolute path", o->socket);
 	if (o->conf_name && !o->conf_dir)
@@ -367,7 +367,7 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 			       "directory: use one of them",
 			       operand);
 	if (!o->dir)
-		o->dir = operand ? operand : "/opt/cni/bin";
+		o->dir = operand ? operand : PATH_CNI_BIN;
 	if (o->dir[0] != '/')
 		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->dir);
 	if (o->uninstall && (o->replace || o->keep || o->links))

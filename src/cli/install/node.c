@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "cli/install/install.h"
 #include "device/resource/allocate.h"
 #include "host/cni/cni_config.h"
@@ -87,10 +88,10 @@ static int remove_cdi(struct install_node *n, struct err *e)
 	int r = 0;
 
 	/* A missing directory is not an error: there is nothing to remove. */
-	if (dir_list(n->root, RESOURCE_CDI_DIR, &names, &count, NULL) < 0)
+	if (dir_list(n->root, PATH_CDI, &names, &count, NULL) < 0)
 		return 0;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		auto_free char *path = xasprintf(RESOURCE_CDI_DIR "/%s", names[i]);
+		auto_free char *path = xasprintf(PATH_CDI "/%s", names[i]);
 
 		r = remove_cdi_file(n, path, e);
 	}

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/paths.h"
 #include "cli/migrate/migrate.h"
 #include "wire/yaml/yaml.h"
 
@@ -237,10 +238,10 @@ static void add_directories(const struct migrate_workload *x, struct json_tree *
 		auto_free char *plain = span_dup((struct span){path, n});
 
 		if (n > 8 && strcmp(plain + n - 6, "/net.d") == 0 &&
-		    strcmp(plain, "/etc/cni/net.d") != 0)
+		    strcmp(plain, PATH_CNI_CONF) != 0)
 			put_text(t, "global.cniConfHostPath", plain);
 		if (n > 8 && strcmp(plain + n - 4, "/bin") == 0 && strstr(plain, "cni") &&
-		    strcmp(plain, "/opt/cni/bin") != 0)
+		    strcmp(plain, PATH_CNI_BIN) != 0)
 			put_text(t, "global.cniBinHostPath", plain);
 	}
 }

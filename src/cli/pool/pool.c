@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
+#include "base/paths.h"
 #include "cli/pool/pool_used.h"
 #include "wire/http/http1.h"
 
@@ -17,40 +18,40 @@
 enum { SAID_MAX = 1 << 20 };
 
 #define AT(field) offsetof(struct pool_opts, field), 0, 0
-#define COMMON                                                                                     \
-	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" IPAM_POOL_DIR ")", AT(pool_dir)},   \
-		{"state-dir",  0, OPT_STR, "DIR", "directory of the journal (" IPAM_STATE_DIR ")", \
-		 AT(state_dir)},                                                                   \
-		{"root",  0, OPT_STR, "DIR", "use this directory as the root of the file system",  \
-		 AT(root)},                                                                        \
-		{"kubeconfig",                                                                     \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "FILE",                                                                           \
-		 "kubeconfig of a cluster whose pools and blocks to show instead of this node's",  \
-		 AT(kubeconfig)},                                                                  \
-		{"context",                                                                        \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "NAME",                                                                           \
-		 "context of the kubeconfig to use instead of its current context",                \
-		 AT(context)},                                                                     \
-		{"socket",                                                                         \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "PATH",                                                                           \
-		 "socket of the agent whose part of the pools to show",                            \
-		 AT(socket)},                                                                      \
-		{"timeout",                                                                        \
-		 0,                                                                                \
-		 OPT_DUR,                                                                          \
-		 "TIME",                                                                           \
-		 "maximum time to wait for the agent or the API server (5s)",                      \
-		 offsetof(struct pool_opts, timeout_ms),                                           \
-		 1,                                                                                \
-		 60 * 1000},                                                                       \
-	{                                                                                          \
-		"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)                \
+#define COMMON                                                                                      \
+	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" PATH_POOLS ")", AT(pool_dir)},       \
+		{"state-dir",  0, OPT_STR, "DIR", "directory of the journal (" PATH_IPAM_STATE ")", \
+		 AT(state_dir)},                                                                    \
+		{"root",  0, OPT_STR, "DIR", "use this directory as the root of the file system",   \
+		 AT(root)},                                                                         \
+		{"kubeconfig",                                                                      \
+		 0,                                                                                 \
+		 OPT_STR,                                                                           \
+		 "FILE",                                                                            \
+		 "kubeconfig of a cluster whose pools and blocks to show instead of this node's",   \
+		 AT(kubeconfig)},                                                                   \
+		{"context",                                                                         \
+		 0,                                                                                 \
+		 OPT_STR,                                                                           \
+		 "NAME",                                                                            \
+		 "context of the kubeconfig to use instead of its current context",                 \
+		 AT(context)},                                                                      \
+		{"socket",                                                                          \
+		 0,                                                                                 \
+		 OPT_STR,                                                                           \
+		 "PATH",                                                                            \
+		 "socket of the agent whose part of the pools to show",                             \
+		 AT(socket)},                                                                       \
+		{"timeout",                                                                         \
+		 0,                                                                                 \
+		 OPT_DUR,                                                                           \
+		 "TIME",                                                                            \
+		 "maximum time to wait for the agent or the API server (5s)",                       \
+		 offsetof(struct pool_opts, timeout_ms),                                            \
+		 1,                                                                                 \
+		 60 * 1000},                                                                        \
+	{                                                                                           \
+		"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)                 \
 	}
 
 static const struct opt read_opts[] = {COMMON, {0}};
@@ -87,7 +88,7 @@ static char *empty_message(const struct pool_opts *o)
 			 "    gateway = 172.16.1.1\n"
 			 "    default = yes\n\n"
 			 "or a SpiderIPPool as JSON, rails.json.\n",
-			 o->pool_dir ? o->pool_dir : IPAM_POOL_DIR);
+			 o->pool_dir ? o->pool_dir : PATH_POOLS);
 }
 
 static int say_damage(const struct report *o, const struct err *reason)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "kern/net/addr.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
@@ -203,14 +204,14 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said
 	struct spaces x = {.f = f, .said = said};
 	int own;
 
-	read_cache(f, r, "/var/lib/cni/results", said);
+	read_cache(f, r, PATH_CNI_CACHE "/results", said);
 	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
-	read_cache(f, r, "/var/lib/cni/multus/results", said);
+	read_cache(f, r, PATH_MULTUS "/results", said);
 	/* A recorded root has no namespaces, only a running host. */
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
 		close(own);
-		inspect_netns_dir(&x, r, "/run/netns", "");
+		inspect_netns_dir(&x, r, PATH_NETNS, "");
 		inspect_netns_dir(&x, r, "/run/docker/netns", "");
 		inspect_netns_dir(&x, r, "/proc", "/ns/net");
 	}

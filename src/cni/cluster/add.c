@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/paths.h"
 #include "cni/cluster/agent_client.h"
 #include "cni/cluster/del.h"
 #include "cni/cluster/internal.h"
@@ -447,9 +448,8 @@ const char *pod_net_label(const struct pod_net *net)
 
 char *pod_net_devinfo(const char *name, const char *container_id, const char *ifname)
 {
-	char *path = xasprintf("/var/run/k8s.cni.cncf.io/devinfo/cni/%s-%s_%s", name, container_id,
-			       ifname);
-	char *at = path + strlen("/var/run/k8s.cni.cncf.io/devinfo/cni/");
+	char *path = xasprintf(PATH_DEVINFO_CNI "/%s-%s_%s", name, container_id, ifname);
+	char *at = path + strlen(PATH_DEVINFO_CNI "/");
 
 	while ((at = strchr(at, '/')))
 		*at = '-';

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 
 struct raw {
 	struct pod_conf conf;
@@ -20,7 +21,7 @@ struct raw {
 static const struct json_field fields[] = {
 	FIELD("agent", J_STR, conf.agent,
 	      JSON_OWN(
-		      "/var/run/spidernet/spiderpool.sock",
+		      PATH_AGENT_SOCKET,
 		      "socket of the node's agent; unirail-cni: without it the networks of the netconf are used")),
 	FIELD("clusterNetwork", J_STR, conf.cluster_network,
 	      JSON_DOC(NULL, "the pod's first network: a definition, a name in confDir or a path")),
@@ -41,12 +42,12 @@ static const struct json_field fields[] = {
 	      JSON_DOC("default",
 		       "namespaces, separated by commas, whose definitions every pod may use")),
 	FIELD("confDir", J_STR, conf.conf_dir,
-	      JSON_DOC("/etc/cni/multus/net.d",
+	      JSON_DOC(PATH_MULTUS_CONF,
 		       "directory of configurations for definitions without one")),
 	FIELD("cniDir", J_STR, conf.cni_dir,
-	      JSON_DOC("/var/lib/cni/multus",
+	      JSON_DOC(PATH_MULTUS,
 		       "directory in which attachments are recorded in Multus' format")),
-	FIELD("binDir", J_STR, conf.bin_dir, JSON_DOC("/opt/cni/bin", "directory of plugins")),
+	FIELD("binDir", J_STR, conf.bin_dir, JSON_DOC(PATH_CNI_BIN, "directory of plugins")),
 	FIELD("readinessindicatorfile", J_STR, conf.ready_file,
 	      JSON_DOC(NULL, "an ADD waits for this file, at most 45 s")),
 	FIELD("kubeconfig", J_STR, kubeconfig,
@@ -135,15 +136,15 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 
 	c->agent = if_set(c->agent);
 	if (multus && !c->agent && !alone)
-		c->agent = POD_AGENT;
+		c->agent = PATH_AGENT_SOCKET;
 	c->cluster_network = if_set(c->cluster_network);
 	if (c->cluster_network && strchr(c->cluster_network, '/')) {
 		c->cluster_path = c->cluster_network;
 		c->cluster_network = NULL;
 	}
-	set_default(&c->conf_dir, POD_CONF_DIR);
-	set_default(&c->cni_dir, POD_CNI_DIR);
-	set_default(&c->bin_dir, POD_BIN_DIR);
+	set_default(&c->conf_dir, PATH_MULTUS_CONF);
+	set_default(&c->cni_dir, PATH_MULTUS);
+	set_default(&c->bin_dir, PATH_CNI_BIN);
 	set_default(&c->multus_namespace, "kube-system");
 	set_default(&c->global_namespaces, "default");
 	c->ready_file = if_set(c->ready_file);

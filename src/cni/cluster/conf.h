@@ -6,7 +6,7 @@
  * The netconf of `multus`, and of `unirail-cni` when it names an agent: where a pod's networks come
  * from. Keys as in Multus, matched as Go's encoding/json does:
  *
- *	agent			socket of `unirail agent`; default (multus) POD_AGENT
+ *	agent			socket of `unirail agent`; default (multus) PATH_AGENT_SOCKET
  *	clusterNetwork		the pod's first network: a definition, the name of a network in
  *				confDir, or the path of a file or directory
  *	delegates		without clusterNetwork: the pod's first networks, configurations as
@@ -32,11 +32,6 @@
  */
 
 #include "cni/cluster/add.h"
-
-#define POD_AGENT    "/var/run/spidernet/spiderpool.sock"
-#define POD_CONF_DIR "/etc/cni/multus/net.d"
-#define POD_CNI_DIR  "/var/lib/cni/multus"
-#define POD_BIN_DIR  "/opt/cni/bin"
 
 struct pod_conf {
 	const char *agent;	     /* NULL: works without agent */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cni/cluster/agent_client.h"
 #include "cni/cluster/internal.h"
 #include "cni/multi/multi.h"
@@ -64,7 +65,7 @@ static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 	    pod_agent_release(c, conf, &reason) >= 0)
 		return;
 	err_clear(&reason);
-	if (!file_exists(&c->root, IPAM_STATE_DIR "/journal"))
+	if (!file_exists(&c->root, PATH_IPAM_STATE "/journal"))
 		return;
 	r = ipam_open(&store, &c->root, &paths, &reason);
 	if (r >= 0)
@@ -315,15 +316,13 @@ void multus_cache_done(struct multus_cache_entry *n)
 void pod_devinfo_copy(const struct root *r, const char *resource, const char *device,
 		      const char *to)
 {
-	auto_free char *from = xasprintf("/var/run/k8s.cni.cncf.io/devinfo/dp/%s-%s-device.json",
-					 resource, device);
+	auto_free char *from = xasprintf(PATH_DEVINFO_DP "/%s-%s-device.json", resource, device);
 	auto_free char *dir = xstrdup(to);
 	struct err reason = ERR_INIT;
 	auto_buf struct buf text;
 	int n;
 
-	for (char *at = from + strlen("/var/run/k8s.cni.cncf.io/devinfo/dp/");
-	     (at = strchr(at, '/'));)
+	for (char *at = from + strlen(PATH_DEVINFO_DP "/"); (at = strchr(at, '/'));)
 		*at = '-';
 	*strrchr(dir, '/') = '\0';
 	buf_init(&text, DEVINFO_MAX);

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "cni/device/vf_stores.h"
 #include "kern/sys/netns.h"
 
-#define PCI_DIR	 "/var/lib/cni/sriov/pci"
+#define PCI_DIR	 PATH_SRIOV "/pci"
 #define LOCK_DIR PCI_DIR "/vf_lock"
 
 enum { FILE_MODE = 0600, DIR_MODE = 0700 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "cni/device/vf_conf.h"
 #include "cni/device/vf_plan.h"
 
@@ -130,7 +131,7 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 	return 0;
 }
 
-const struct vf_store sriov_store = {"/var/lib/cni/sriov", parse};
+const struct vf_store sriov_store = {PATH_SRIOV, parse};
 
 /* --- ib-sriov --- */
 

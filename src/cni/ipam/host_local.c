@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/cni_call.h"
 #include "cni/protocol/ipam_call.h"
@@ -347,7 +348,7 @@ struct raw {
 
 static const struct json_field fields[] = {
 	{"dataDir", J_STR, .offset = offsetof(struct raw, data_dir),
-	 JSON_DOC("/var/lib/cni/networks", "directory of the allocations")},
+	 JSON_DOC(PATH_HOST_LOCAL, "directory of the allocations")},
 	{"resolvConf", J_STR, .offset = offsetof(struct raw, resolv_conf),
 	 JSON_DOC(NULL, "file in the form of resolv.conf for the result's dns")},
 	{"routes", J_VAL, .offset = offsetof(struct raw, routes),
@@ -372,7 +373,7 @@ static int read_raw(const struct cni_ipam_call *call, const struct json *ipam, s
 	if (r < 0)
 		return r;
 	c->routes = raw->routes;
-	c->data_dir = raw->data_dir && *raw->data_dir ? raw->data_dir : IPAM_HOSTLOCAL_DIR;
+	c->data_dir = raw->data_dir && *raw->data_dir ? raw->data_dir : PATH_HOST_LOCAL;
 	c->resolv_conf = raw->resolv_conf && *raw->resolv_conf ? raw->resolv_conf : NULL;
 	return check_path("dataDir", c->data_dir, e);
 }

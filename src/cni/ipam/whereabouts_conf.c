@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "cni/ipam/whereabouts.h"
 #include "cni/protocol/ipam_call.h"
 
@@ -460,8 +461,7 @@ static const struct json_field fields[] = {
 		     "file with further keys, below /etc/cni/net.d or /etc/kubernetes/cni/net.d")),
 	KEY("log_file", J_STR, log_file, JSON_DOC(NULL, "file of the log")),
 	KEY("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, verbose, error or panic")),
-	KEY("state_dir", J_STR, state_dir,
-	    JSON_OWN("/var/lib/unirail/ipam", "directory of the store")),
+	KEY("state_dir", J_STR, state_dir, JSON_OWN(PATH_IPAM_STATE, "directory of the store")),
 	{"kubernetes", J_OBJ, .sub = &cluster_table,
 	 JSON_DOC(NULL, "access to the cluster, which is refused")},
 	{0}};
@@ -524,7 +524,7 @@ static int find_flat(const struct root *root, struct whereabouts_conf *c, struct
 	const char *const paths[] = {
 		c->keys.path,
 		"/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
-		"/etc/cni/net.d/whereabouts.d/whereabouts.conf",
+		PATH_WHEREABOUTS,
 		"/host/etc/cni/net.d/whereabouts.d/whereabouts.conf",
 	};
 	int r = 0;

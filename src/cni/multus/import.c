@@ -7,11 +7,10 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cni/multus/internal.h"
 #include "cni/protocol/chain.h"
 #include "cni/protocol/cni_call.h"
-
-#define DEVINFO_DIR "/var/run/k8s.cni.cncf.io/devinfo/cni"
 
 /* State of the DEL of one network. */
 struct deletion {
@@ -204,7 +203,7 @@ static void remove_device_file(const struct multus *m, const struct network *net
 		return;
 	for (char *at = name; (at = strchr(at, '/'));)
 		*at = '-';
-	path = xasprintf("%s/%s-%s_%s", DEVINFO_DIR, name, m->call->container_id, net->ifname);
+	path = xasprintf("%s/%s-%s_%s", PATH_DEVINFO_CNI, name, m->call->container_id, net->ifname);
 	remove_file(m, path);
 }
 
@@ -231,7 +230,7 @@ static const struct json_field fields[] = {
 	{.name = "multusCniDir",
 	 .type = J_STR,
 	 JSON_OWN(
-		 "/var/lib/cni/multus",
+		 PATH_MULTUS,
 		 "without cniDir: directory of Multus, whose attachments a DEL also deletes; empty: none")},
 	{0},
 };
@@ -242,7 +241,7 @@ static const char *cni_dir(const struct cni_call *c)
 {
 	const struct json *own = json_get_go(c->conf, "cniDir");
 	const struct json *v = own ? own : json_get_go(c->conf, fields[0].name);
-	const char *dir = v ? json_string(v) : "/var/lib/cni/multus";
+	const char *dir = v ? json_string(v) : PATH_MULTUS;
 
 	if (dir && *dir == '/')
 		return dir;

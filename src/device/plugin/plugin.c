@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "base/random.h"
 #include "device/plugin/internal.h"
 #include "device/plugin/message.h"
@@ -578,7 +579,7 @@ int device_plugins_new(struct device_plugins **ret, struct loop *l,
 	*s = (struct device_plugins){
 		.loop = l,
 		.check = LOOP_ALARM(l, on_check, s),
-		.dir = {.path = xstrdup(c->dir ? c->dir : DEVICE_PLUGIN_DIR), .wd = -1},
+		.dir = {.path = xstrdup(c->dir ? c->dir : PATH_DEVICE_PLUGINS), .wd = -1},
 		.registry = {.path = *registry ? xstrdup(registry) : NULL, .wd = -1},
 		.register_ms = c->register_ms ? c->register_ms : REGISTER_MS,
 		.inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC),

@@ -29,7 +29,6 @@
 #include "base/err.h"
 #include "base/loop.h"
 
-#define DEVICE_PLUGIN_DIR      "/var/lib/kubelet/device-plugins"
 #define DEVICE_PLUGIN_REGISTRY "/var/lib/kubelet/plugins_registry"
 #define DEVICE_PLUGIN_VERSION  "v1beta1"
 
@@ -134,7 +133,7 @@ struct device_plugins;
 struct device_plugin;
 
 struct device_plugins_conf {
-	const char *dir;      /* directory that contains kubelet.sock; NULL: DEVICE_PLUGIN_DIR */
+	const char *dir;      /* directory that contains kubelet.sock; NULL: PATH_DEVICE_PLUGINS */
 	const char *registry; /* NULL: DEVICE_PLUGIN_REGISTRY; "": never used */
 	/* timeout of Register; 0: 15 s, since the kubelet first connects to the plugin */
 	int register_ms;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "wire/json/tree.h"
 
 #define DEV_INFINIBAND "/dev/infiniband/"
@@ -301,7 +302,7 @@ char *resource_devinfo_path(const struct resource_conf *c, const char *id)
 {
 	auto_free char *name = flat(xasprintf("%s-%s-device.json", c->full, id));
 
-	return xasprintf(RESOURCE_DEVINFO_DIR "/%s", name);
+	return xasprintf(PATH_DEVINFO_DP "/%s", name);
 }
 
 /* --- CDI --- */
@@ -326,7 +327,7 @@ char *resource_cdi_path(const struct resource_conf *c)
 		name = xasprintf("nvidia.com_%s", c->name);
 	else
 		name = xasprintf("nvidia.com_%s_%s", c->prefix, c->name);
-	return xasprintf(RESOURCE_CDI_DIR "/%s.yaml", flat(name));
+	return xasprintf(PATH_CDI "/%s.yaml", flat(name));
 }
 
 /* Returns the CDI name of a device. It contains the resource, because two resources may share an HCA, and CDI refuses a
@@ -611,7 +612,7 @@ static int write_file(const struct root *root, const struct answer_file *f, stru
 
 int answer_files_write(const struct root *root, const struct answer *a, struct err *e)
 {
-	int first = a->n_files ? dir_make(root, RESOURCE_DEVINFO_DIR, 0755, e) : 0;
+	int first = a->n_files ? dir_make(root, PATH_DEVINFO_DP, 0755, e) : 0;
 
 	for (size_t i = 0; i < a->n_files && first >= 0; i++) {
 		int r = write_file(root, &a->files[i], e);

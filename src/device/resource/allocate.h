@@ -11,9 +11,6 @@
 
 #include "device/resource/resource.h"
 
-#define RESOURCE_DEVINFO_DIR "/var/run/k8s.cni.cncf.io/devinfo/dp"
-#define RESOURCE_CDI_DIR     "/var/run/cdi"
-
 struct answer_pair {
 	char *key, *value;
 };
@@ -67,7 +64,7 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 			  const struct resource_hook *hook, struct buf *b);
 
 /*
- * Returns whether resource_cdi_write() wrote the text of a file in RESOURCE_CDI_DIR. Files of the originals have the
+ * Returns whether resource_cdi_write() wrote the text of a file in PATH_CDI. Files of the originals have the
  * same names and kinds, but another style of YAML.
  */
 bool resource_cdi_is_own(struct span text);

@@ -11,7 +11,6 @@
 #include "device/resource/config.h"
 
 /* Default path of the agent and the commands. */
-#define RESOURCE_CONFIG_DIR "/etc/unirail/resources"
 
 /*
  * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be read adds a message

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "device/resource/allocate.h"
 #include "device/resource/plan.h"
 #include "device/resource/prefer.h"
@@ -351,7 +352,7 @@ static void write_cdi(struct served *v, const struct resource *r)
 	 * change */
 	is_written = file_read(c->root, path, CDI_MAX, &old, NULL) >= 0 && old.len == b.len &&
 		     memcmp(old.p, b.p, b.len) == 0;
-	if (!is_written && (dir_make(c->root, RESOURCE_CDI_DIR, 0755, &e) < 0 ||
+	if (!is_written && (dir_make(c->root, PATH_CDI, 0755, &e) < 0 ||
 			    file_replace(c->root, path, buf_span(&b), 0644, &e) < 0))
 		log_error("cannot write a CDI specification", LOG_S("resource", v->name),
 			  LOG_S("error", e.text));

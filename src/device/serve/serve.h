@@ -18,11 +18,6 @@
 #include "base/loop.h"
 #include "device/plugin/plugin.h"
 
-/* RESOURCE_CONFIG_DIR, RESOURCE_DEVINFO_DIR and RESOURCE_CDI_DIR of device/resource. */
-#define DEVICE_SERVE_CONFIG_DIR	 "/etc/unirail/resources"
-#define DEVICE_SERVE_DEVINFO_DIR "/var/run/k8s.cni.cncf.io/devinfo/dp"
-#define DEVICE_SERVE_CDI_DIR	 "/var/run/cdi"
-
 struct device_serve;
 
 struct device_serve_conf {

@@ -30,7 +30,6 @@
 #include "base/file.h"
 #include "wire/json/json.h"
 
-#define CNI_CONFIG_DIR	"/etc/cni/net.d"
 #define CNI_CONFIG_NAME "0-unirail.conflist" /* sorts before Multus' 00-multus.conf */
 #define CNI_CONFIG_MARK "unirail.io/generated"
 

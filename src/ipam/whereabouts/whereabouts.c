@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "ipam/store.h"
 #include "ipam/whereabouts/whereabouts.h"
 
@@ -427,7 +428,7 @@ static int open_lock(struct whereabouts *w, const struct root *r, const char *st
 	int n;
 
 	if (!state_dir || !*state_dir)
-		state_dir = IPAM_STATE_DIR;
+		state_dir = PATH_IPAM_STATE;
 	*w = (struct whereabouts){.root = r, .lock = -1};
 	w->dir = xasprintf("%s/whereabouts", state_dir);
 	lock = xasprintf("%s/lock", w->dir);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/paths.h"
 #include "device/allocated.h"
 
 static void take_is(struct allocated *a, const char *resource, const char *id)
@@ -114,7 +115,7 @@ static void put_checkpoint(const struct root *r, const char *text)
 	struct err e = ERR_INIT;
 
 	if (dir_make(r, "/var/lib/kubelet/device-plugins", 0755, &e) < 0 ||
-	    file_replace(r, KUBELET_CHECKPOINT, span_of(text), 0600, &e) < 0)
+	    file_replace(r, PATH_KUBELET_CHECKPOINT, span_of(text), 0600, &e) < 0)
 		fail_msg("%s", e.text);
 }
 

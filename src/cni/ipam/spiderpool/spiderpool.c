@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/paths.h"
 #include "cni/ipam/spiderpool/internal.h"
 #include "cni/protocol/ipam_call.h"
 #include "kern/net/addr.h"
@@ -358,12 +359,10 @@ static const struct json_field fields[] = {
 		      "socket of the agent or of `unirail ipam serve`; without it the store of this node is used")),
 	FIELD("server_state_dir", J_STR, server_state,
 	      JSON_OWN(NULL, "the server's store, for a DEL while the server is not running")),
-	FIELD("pool_dir", J_STR, pool_dir,
-	      JSON_OWN("/etc/unirail/pools", "directory of the pools")),
-	FIELD("state_dir", J_STR, state_dir,
-	      JSON_OWN("/var/lib/unirail/ipam", "directory of the journal")),
+	FIELD("pool_dir", J_STR, pool_dir, JSON_OWN(PATH_POOLS, "directory of the pools")),
+	FIELD("state_dir", J_STR, state_dir, JSON_OWN(PATH_IPAM_STATE, "directory of the journal")),
 	FIELD("hostlocal_dir", J_STR, hostlocal_dir,
-	      JSON_OWN("/var/lib/cni/networks",
+	      JSON_OWN(PATH_HOST_LOCAL,
 		       "directory of host-local's allocations, whose addresses are not used")),
 	FIELD("node_name", J_STR, node,
 	      JSON_OWN("the host name", "this node's name, for pools of certain nodes")),

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cni/plugins/tuning/tuning.h"
 #include "cni/protocol/quote.h"
 
@@ -69,8 +70,7 @@ static const struct json_field top_fields[] = {
 	{.name = "dataDir",
 	 .type = J_STR,
 	 .offset = offsetof(struct raw, data_dir),
-	 JSON_DOC("/run/cni/tuning",
-		  "directory of the records from which DEL restores the interface")},
+	 JSON_DOC(PATH_TUNING, "directory of the records from which DEL restores the interface")},
 	{.name = "args",
 	 .type = J_VAL,
 	 .offset = offsetof(struct raw, args),
@@ -91,7 +91,7 @@ const char *tuning_data_dir(const struct chained_call *m)
 
 	if (json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", &reason) < 0)
 		log_warn("dataDir cannot be read", LOG_S("error", reason.text));
-	return given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
+	return given(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 }
 
 /* --- sysctls --- */
@@ -302,7 +302,7 @@ static int read_all(const struct chained_call *m, struct tuning_conf *c, struct 
 		r = json_read(m->doc, m->conf, &tuning_table, &raw, "conf", e);
 	if (r < 0)
 		return r;
-	c->data_dir = given(raw.data_dir) ? raw.data_dir : TUNING_DATA_DIR;
+	c->data_dir = given(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 	if (*c->data_dir != '/')
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.dataDir is '%s', expected an absolute path", c->data_dir);

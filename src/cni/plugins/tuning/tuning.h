@@ -23,7 +23,6 @@
 
 #include "cni/plugins/chained.h"
 
-#define TUNING_DATA_DIR	 "/run/cni/tuning"
 #define TUNING_ALLOWLIST "/etc/cni/tuning/allowlist.conf"
 
 /* Attributes of a link: requested ones, current ones, or those stored for DEL. */

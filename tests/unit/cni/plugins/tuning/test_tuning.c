@@ -7,6 +7,7 @@
 #include <regex.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "cni/plugins/tuning/tuning.h"
 #include "kern/sys/netns.h"
 #include "kern/sys/sysctl.h"
@@ -157,7 +158,7 @@ static void test_invalid_tuning_configuration_is_refused(void **state)
 		assert_int_equal(e.kind, ERR_CONF);
 	}
 	chained_set(&l, "{'dataDir':7}");
-	assert_string_equal(tuning_data_dir(&l.m), TUNING_DATA_DIR);
+	assert_string_equal(tuning_data_dir(&l.m), PATH_TUNING);
 	chained_set(&l, "{'datadir':'/x'}");
 	assert_string_equal(tuning_data_dir(&l.m), "/x");
 	chained_close(&l);
