@@ -312,11 +312,13 @@ enum { FD_RESERVE = 64 + PORTS_FDS_MAX };
 
 /* --- events of the cluster --- */
 
-static void on_pools(void *arg)
+static void on_pools(void *arg, bool addresses)
 {
 	struct agent *a = arg;
 
-	node_pools_pools_changed(a->node_pools);
+	node_pools_pools_changed(a->node_pools, addresses);
+	if (!addresses)
+		return;
 	/* the name "" retries requests that wait for a pool to be created */
 	if (a->api)
 		ipam_api_changed(a->api, "");

@@ -107,10 +107,11 @@ void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c)
 	report_pools(l);
 }
 
-void node_pools_pools_changed(struct node_pools *l)
+void node_pools_pools_changed(struct node_pools *l, bool addresses)
 {
 	report_pools(l);
-	l->conf.changed(l->conf.arg, NULL);
+	if (addresses)
+		l->conf.changed(l->conf.arg, NULL);
 }
 
 int node_pools_node_changed(struct node_pools *l, struct err *e)

@@ -38,7 +38,7 @@ void node_pools_free(struct node_pools *l);
 void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c);
 
 /* Call these from the callbacks of the cluster cache. */
-void node_pools_pools_changed(struct node_pools *l);
+void node_pools_pools_changed(struct node_pools *l, bool addresses);
 int node_pools_node_changed(struct node_pools *l, struct err *e);
 
 /* Returns 0 if pools and blocks are known; otherwise a negative code, kind ERR_AGAIN, and the

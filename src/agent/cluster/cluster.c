@@ -99,9 +99,14 @@ static void on_pod_changed(struct cluster *c, const struct kube_object *was,
 static void on_pool_changed(struct cluster *c, const struct kube_object *was,
 			    const struct kube_object *is)
 {
-	/* Compares the encoded lines, which contain all fields that are used. */
-	if (!was || !is || strcmp(*(char *const *)was->value, *(char *const *)is->value) != 0)
+	/* The encoded lines contain all fields that are used. */
+	const char *old = was ? *(char *const *)was->value : "";
+	const char *new = is ? *(char *const *)is->value : "";
+
+	if (!was || !is || !pool_kube_same_addresses(old, new))
 		cluster_pools_changed(c);
+	else if (strcmp(old, new) != 0)
+		cluster_block_size_changed(c);
 }
 
 static void on_changed(void *arg, int kind, const struct kube_object *was,

@@ -41,8 +41,9 @@ struct cluster_conf {
 	const char *state_dir; /* directory of pools.json */
 	/* was NULL: the pod was added; is NULL: the pod was deleted */
 	void (*pod_changed)(void *arg, const struct pod_facts *was, const struct pod_facts *is);
-	/* pools or reserved addresses have changed, see cluster_pools() */
-	void (*pools_changed)(void *arg);
+	/* Pools or reserved addresses have changed, see cluster_pools(). addresses false: only the
+	 * block sizes of pools, which nodes write when they need the first block of a pool. */
+	void (*pools_changed)(void *arg, bool addresses);
 	/* This node's UID became known, or changed because its Node was recreated. */
 	void (*node_changed)(void *arg, const char *uid);
 	/* etcd was restored: a watched kind got a lower resourceVersion. Called once per kind. */

@@ -20,6 +20,7 @@ struct cluster {
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
 	struct loop_timer *rebuild, *save;
+	bool addresses_changed;	       /* since the last rebuild */
 	char *pools_path, *pools_text; /* path and intended content of pools.json */
 	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */
 	char *node_uid;
@@ -47,6 +48,8 @@ void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
 /* Schedules a rebuild of the pool set for the next iteration of the event loop. */
 void cluster_pools_changed(struct cluster *c);
+/* The same if no address has changed (cluster_conf.pools_changed). */
+void cluster_block_size_changed(struct cluster *c);
 void cluster_save_schedule(struct cluster *c);
 
 void cluster_lookups_drop_all(struct cluster *c);

@@ -198,13 +198,20 @@ static void rebuild(void *arg)
 	replace(c, texts, n, false);
 	cluster_save_schedule(c);
 	if (c->conf.pools_changed)
-		c->conf.pools_changed(c->conf.arg);
+		c->conf.pools_changed(c->conf.arg, c->addresses_changed);
+	c->addresses_changed = false;
+}
+
+void cluster_block_size_changed(struct cluster *c)
+{
+	if (!c->rebuild)
+		c->rebuild = loop_add_timer(kube_loop(c->conf.kube), 0, rebuild, c);
 }
 
 void cluster_pools_changed(struct cluster *c)
 {
-	if (!c->rebuild)
-		c->rebuild = loop_add_timer(kube_loop(c->conf.kube), 0, rebuild, c);
+	c->addresses_changed = true;
+	cluster_block_size_changed(c);
 }
 
 void cluster_pools_open(struct cluster *c)

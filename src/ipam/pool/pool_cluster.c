@@ -491,3 +491,20 @@ int pool_kube_text(const struct json *object, const char *kind, char **ret, stru
 	*ret = buf_take(&b);
 	return 0;
 }
+
+/* Returns the line without the block size, which is in the metadata, before the spec. */
+static char *without_block_size(const char *line)
+{
+	static const char key[] = ",\"" ANNOTATION_BLOCK_PREFIX "\":\"";
+	const char *at = strstr(line, key), *spec = strstr(line, "\"spec\":");
+	const char *end = at && spec && at < spec ? strchr(at + sizeof(key) - 1, '"') : NULL;
+
+	return end ? xasprintf("%.*s%s", (int)(at - line), line, end + 1) : xstrdup(line);
+}
+
+bool pool_kube_same_addresses(const char *a, const char *b)
+{
+	auto_free char *x = without_block_size(a), *y = without_block_size(b);
+
+	return strcmp(x, y) == 0;
+}

@@ -32,6 +32,8 @@ enum { POOL_KUBE_TEXT_MAX = 4 << 20 };
 /* The line of an object; pass `kind`, since items of a list have none. Fails only if the object
  * has no name or is too long; other errors are found when the set is built. */
 int pool_kube_text(const struct json *object, const char *kind, char **ret, struct err *e);
+/* Whether two lines of a pool differ at most in the block size, on which no request depends. */
+bool pool_kube_same_addresses(const char *a, const char *b);
 
 /*
  * Builds the set from all lines, of pools and reserved addresses, in any order. agent_ns: namespace

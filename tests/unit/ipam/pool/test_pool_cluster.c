@@ -423,6 +423,31 @@ static void test_object_without_a_name_is_refused(void **state)
 	assert_string_equal(e.text, "a SpiderIPPool without metadata.name");
 }
 
+static bool same(const char *was, const char *is)
+{
+	auto_free char *a = line_of(was, "SpiderIPPool"), *b = line_of(is, "SpiderIPPool");
+
+	return pool_kube_same_addresses(a, b);
+}
+
+#define CUT(value)	 "\"annotations\":{\"unirail.io/block-prefix\":\"" value "\"}"
+#define POOL(meta, spec) "{\"metadata\":{\"name\":\"p\"" meta "},\"spec\":{" spec "}}"
+
+static void test_block_size_does_not_change_the_addresses_of_a_pool(void **state)
+{
+	static const char ips[] = POOL("", "\"ips\":[\"10.6.0.1\"]");
+
+	(void)state;
+	assert_true(same(ips, ips));
+	assert_true(same(ips, POOL("," CUT("28"), "\"ips\":[\"10.6.0.1\"]")));
+	assert_true(same(POOL("," CUT("26"), ""), POOL("," CUT("28"), "")));
+	assert_false(same(ips, POOL("," CUT("28"), "\"ips\":[\"10.6.0.2\"]")));
+	assert_false(same(POOL("," CUT("28") ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", ""),
+			  POOL("," CUT("28"), "")));
+	/* the key in the spec is a label */
+	assert_false(same(POOL("", "\"x\":\"\"," CUT("26")), POOL("", "\"x\":\"\"," CUT("28"))));
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 
 int main(void)
@@ -443,6 +468,7 @@ int main(void)
 		TEST(test_block_size_is_read_from_the_annotation),
 		TEST(test_pool_is_limited_to_the_nodes_blocks),
 		TEST(test_object_without_a_name_is_refused),
+		TEST(test_block_size_does_not_change_the_addresses_of_a_pool),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
