@@ -60,6 +60,10 @@ static void find_another(struct blocks *b, const struct block_object *was,
 static void put(struct blocks *b, struct block_object *o)
 {
 	const struct block_object *was = block_object_find(&b->t, o->name);
+	/* The response of this node's request about the block is reported when the log contains it;
+	 * then the watch delivers the same version. */
+	bool reported = blocks_is_under_way(b, o->name) ||
+			(was && strcmp(was->version, o->version) == 0);
 	auto_free char *pool = xstrdup(o->pool);
 
 	if (is_unadopted(b, o)) {
@@ -68,7 +72,8 @@ static void put(struct blocks *b, struct block_object *o)
 		find_another(b, was, o);
 	}
 	block_object_put(&b->t, o);
-	blocks_notify(b, pool);
+	if (!reported)
+		blocks_notify(b, pool);
 }
 
 static void on_rescan(void *arg);
