@@ -208,7 +208,7 @@ void api_status(struct api_call *c, struct ipam *store)
 	jo_kstr(&o, "why", e.text);
 	put_pools(&o, store);
 	put_blocks(&o, node_pools_blocks(a->conf.node_pools));
-	jo_kint(&o, "waiting", count_calls(a->pending) + count_calls(a->fetching));
+	jo_kint(&o, "waiting", count_calls(a->pending) + count_calls(a->resolving));
 	put_kinds(&o, cluster_objects(a->conf.cluster));
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);

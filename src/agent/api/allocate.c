@@ -27,7 +27,7 @@ static bool may_wait(const struct api_call *c)
 
 /* Returns the number of missing addresses, or an error. The request waits for the pod's former
  * address while enough time is left to allocate another one. */
-static int scan(struct api_call *c, struct ipam *store, const struct ip_request *requests, size_t n,
+static int scan(struct api_call *c, struct ipam *store, const struct ip_request *requests,
 		struct err *e)
 {
 	bool no_own = !may_wait(c) || (c->waited && now(c->api) >= c->own_until);
@@ -36,7 +36,8 @@ static int scan(struct api_call *c, struct ipam *store, const struct ip_request 
 
 	needs_done(&c->needs);
 	api_reserved(c, &before);
-	r = ipam_needs(store, requests, n, &before, api_is_exhausted, c->api, no_own, &c->needs, e);
+	r = ipam_needs(store, requests, c->requests.n, &before, api_is_exhausted, c->api, no_own,
+		       &c->needs, e);
 	needs_done(&before);
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (c->needs.names[i].own)
@@ -109,10 +110,10 @@ static void say_not_own(const struct api_call *c)
 }
 
 static int take_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		    size_t n, struct ip_allocation **ret, size_t *n_ret, struct err *e)
+		    struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
 	int64_t from = now_mono_us();
-	int r = ipam_allocate(store, requests, n, ret, n_ret, e);
+	int r = ipam_allocate(store, requests, c->requests.n, ret, n_ret, e);
 
 	count_times(c, from);
 	if (r == 0 && !has_own(c, *ret, *n_ret))
@@ -132,17 +133,28 @@ static int is_ready(const struct ipam_api *a, struct err *e)
 	return r;
 }
 
-static int allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		    size_t n, struct ip_allocation **ret, size_t *n_ret, struct err *e)
+static int wait_for_change(struct api_call *c)
 {
-	int r = scan(c, store, requests, n, e);
+	api_pending_add(c);
+	return API_PENDING;
+}
 
-	if (r > 0 && may_wait(c) && !is_refused(c)) {
-		api_pending_add(c);
-		return API_PENDING;
-	}
+/* The same without a demand for addresses: any change ends the wait. */
+static int wait_for_any(struct api_call *c)
+{
+	needs_done(&c->needs);
+	return wait_for_change(c);
+}
+
+static int allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		    struct ip_allocation **ret, size_t *n_ret, struct err *e)
+{
+	int r = scan(c, store, requests, e);
+
+	if (r > 0 && may_wait(c) && !is_refused(c))
+		return wait_for_change(c);
 	if (r >= 0)
-		r = take_now(c, store, requests, n, ret, n_ret, e);
+		r = take_now(c, store, requests, ret, n_ret, e);
 	if (r == -ENOSPC || r == -EADDRNOTAVAIL)
 		add_message(c, e);
 	return r;
@@ -150,81 +162,61 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ip_requ
 
 /* Waits until the retained addresses of the pod's name are imported from another node: API_PENDING,
  * or an error. */
-static int await_retained(struct api_call *c, struct ipam *store,
-			  const struct api_requests *requests, struct err *e)
+static int await_retained(struct api_call *c, struct ipam *store, const struct identity *owner,
+			  struct err *e)
 {
 	struct ipam_api *a = c->api;
-	struct identity owner;
 	int r;
 
-	identity_of(&c->pod, &a->conf.identity, &owner);
-	if (!a->conf.migration || c->pod_is_requested || !identity_is_sticky(&owner))
+	if (!a->conf.migration || c->pod_is_requested || !identity_is_sticky(owner))
 		return 0;
-	r = migration_wait(a->conf.migration, store, &owner, c->pod.uid, requests->v, requests->n,
-			   !may_wait(c), e);
-	if (r > 0) {
-		needs_done(&c->needs);
-		api_pending_add(c);
-		return API_PENDING;
-	}
-	return r;
+	r = migration_wait(a->conf.migration, store, owner, c->pod.uid, c->requests.v,
+			   c->requests.n, !may_wait(c), e);
+	return r > 0 ? wait_for_any(c) : r;
 }
 
-static void retained_imported(struct api_call *c)
-{
-	struct identity owner;
+static int api_requests_update(struct api_call *c, struct ipam *store, struct err *e);
 
-	identity_of(&c->pod, &c->api->conf.identity, &owner);
-	if (c->api->conf.migration && identity_is_sticky(&owner))
-		migration_imported(c->api->conf.migration, &owner);
-}
+static void api_requests_routes(struct api_call *c, struct ipam *store, struct ip_allocation *g,
+				size_t n);
 
-static void api_requests_done(struct api_requests *a);
-
-static int api_requests_make(struct api_call *c, struct ipam *store,
-			     const struct ip_request *requests, size_t n, bool whole,
-			     struct api_requests *ret, struct err *e);
-
-static void api_requests_routes(struct api_call *c, struct ipam *store,
-				const struct api_requests *a, struct ip_allocation *g, size_t n);
-
-int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		 size_t n, bool whole, struct ip_allocation **ret, size_t *n_ret, struct err *e)
+/* For a call whose pod is known. */
+static int allocate_for_pod(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
+			    size_t *n_ret, struct err *e)
 {
 	struct ipam_api *a = c->api;
-	struct api_requests requested;
+	struct identity owner;
+	int r = api_requests_update(c, store, e);
+
+	/* a pool is being created, or the watch has not delivered the namespace yet */
+	if (r == -EAGAIN && may_wait(c))
+		return wait_for_any(c);
+	identity_of(&c->pod, &a->conf.identity, &owner);
+	if (r == 0)
+		r = await_retained(c, store, &owner, e);
+	if (r == 0)
+		r = allocate(c, store, c->requests.v, ret, n_ret, e);
+	if (r != 0)
+		return r;
+	if (a->conf.migration && identity_is_sticky(&owner))
+		migration_imported(a->conf.migration, &owner);
+	api_requests_routes(c, store, *ret, *n_ret);
+	return 0;
+}
+
+int api_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret, size_t *n_ret,
+		 struct err *e)
+{
 	int r;
 
-	if (!a->conf.node_pools)
-		return take_now(c, store, requests, n, ret, n_ret, e);
-	r = is_ready(a, e);
-	if (r < 0 && may_wait(c)) {
-		needs_done(&c->needs);
-		api_pending_add(c);
-		return API_PENDING;
-	}
+	if (!c->api->conf.node_pools)
+		return take_now(c, store, c->requests.body, ret, n_ret, e);
+	r = is_ready(c->api, e);
 	if (r < 0)
-		return r;
+		return may_wait(c) ? wait_for_any(c) : r;
 	if (!c->has_pod)
-		return allocate(c, store, requests, n, ret, n_ret, e);
-	r = api_requests_make(c, store, requests, n, whole, &requested, e);
-	if (r == -EAGAIN && may_wait(c)) {
-		/* a pool is being created, or the watch has not delivered the namespace yet */
-		api_requests_done(&requested);
-		needs_done(&c->needs);
-		api_pending_add(c);
-		return API_PENDING;
-	}
-	if (r == 0)
-		r = await_retained(c, store, &requested, e);
-	if (r == 0)
-		r = allocate(c, store, requested.v, n, ret, n_ret, e);
-	if (r == 0) {
-		retained_imported(c);
-		api_requests_routes(c, store, &requested, *ret, *n_ret);
-	}
-	api_requests_done(&requested);
-	return r;
+		return allocate(c, store, c->requests.body, ret, n_ret, e);
+	return allocate_for_pod(c, store, ret, n_ret, e);
 }
 
 /* Requests with the values of the annotations of the pod and its namespace. */
@@ -327,11 +319,11 @@ static void make_pool(void *arg, const struct app_id *app, const char *subnet, c
 
 /* --- requests --- */
 
-static int request_pools(struct api_call *c, struct ipam *store, const struct api_requests *a,
-			 size_t n, bool whole, struct err *e)
+static int request_pools(struct api_call *c, struct err *e)
 {
-	auto_free struct pod_nic *nics = xcalloc(n, sizeof(*nics));
-	auto_free const char **names = xcalloc(n, sizeof(*names));
+	struct api_requests *q = &c->requests;
+	auto_free struct pod_nic *nics = xcalloc(q->n, sizeof(*nics));
+	auto_free const char **names = xcalloc(q->n, sizeof(*names));
 	const struct pod_pools_facts f = {
 		.autos = {.app = c->has_app ? &c->app : NULL,
 			  .find = find_made,
@@ -341,16 +333,16 @@ static int request_pools(struct api_call *c, struct ipam *store, const struct ap
 		.ns_annotations = ns_annotations(c),
 		.conf = c->api->conf.pools,
 		.names = names,
-		.n_names = whole ? n : 0,
+		.n_names = q->whole ? q->n : 0,
 	};
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ip_request *x = &a->v[i];
+	for (size_t i = 0; i < q->n; i++) {
+		const struct ip_request *x = &q->body[i];
 
 		names[i] = x->owner.ifname;
 		nics[i] = (struct pod_nic){
 			.ifname = x->owner.ifname,
-			.position = whole ? (int)i : position(store, &x->owner),
+			.position = q->whole ? (int)i : q->position,
 			.conf4 = x->pools4,
 			.conf6 = x->pools6,
 			.n_conf4 = x->n_pools4,
@@ -358,45 +350,59 @@ static int request_pools(struct api_call *c, struct ipam *store, const struct ap
 			.conf_clean = x->clean_gateway,
 		};
 	}
-	return pod_pools_request(&f, nics, n, a->requests, e);
+	return pod_pools_request(&f, nics, q->n, q->pools, e);
 }
 
-/* Makes the requests of a call whose pod is known. api_requests_done() must be called even on
- * failure. */
-static int api_requests_make(struct api_call *c, struct ipam *store,
-			     const struct ip_request *requests, size_t n, bool whole,
-			     struct api_requests *ret, struct err *e)
+static void requests_drop(struct api_requests *q)
 {
-	struct cluster *cluster = c->api->conf.cluster;
+	for (size_t i = 0; q->networks && i < q->n; i++) {
+		if (q->made)
+			pod_pool_request_done(&q->pools[i]);
+		free(q->networks[i]);
+	}
+	free(take(q->v));
+	free(take(q->pools));
+	free(take(q->places));
+	free(take(q->networks));
+	free(take(q->routes));
+	q->n_routes = 0;
+	free(take(q->ns_version));
+	q->made = false;
+}
+
+void api_requests_done(struct api_requests *q)
+{
+	requests_drop(q);
+	free(q->body);
+	free(q->want);
+	free(q->nets);
+}
+
+static int requests_make(struct api_call *c, struct err *e)
+{
+	struct api_requests *q = &c->requests;
 	struct identity owner;
 	int r;
 
-	*ret = (struct api_requests){.v = xcalloc(n, sizeof(*requests)),
-				     .requests = xcalloc(n, sizeof(struct pod_pool_request)),
-				     .places = xcalloc(n, sizeof(struct place_facts)),
-				     .networks = xcalloc(n, sizeof(char *)),
-				     .n = n};
-	memcpy(ret->v, requests, n * sizeof(*requests));
-	r = pod_routes_read(&c->pod, &ret->routes, &ret->n_routes, e);
+	q->v = xcalloc(q->n, sizeof(*q->v));
+	q->pools = xcalloc(q->n, sizeof(*q->pools));
+	q->places = xcalloc(q->n, sizeof(*q->places));
+	q->networks = xcalloc(q->n, sizeof(*q->networks));
+	r = pod_routes_read(&c->pod, &q->routes, &q->n_routes, e);
 	if (r == 0)
-		r = request_pools(c, store, ret, n, whole, e);
+		r = request_pools(c, e);
 	if (r < 0)
 		return r;
-	ret->requested = true;
+	q->made = true;
 	identity_of(&c->pod, &c->api->conf.identity, &owner);
-	for (size_t i = 0; i < n; i++) {
-		struct ip_request *a = &ret->v[i];
+	for (size_t i = 0; i < q->n; i++) {
+		struct ip_request *a = &q->v[i];
 
-		ret->networks[i] = network_of(c, a->owner.ifname);
-		ret->places[i] = (struct place_facts){
-			.node_labels = cluster_node_labels(cluster),
-			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),
-			.ns_annotations = ns_annotations(c),
-			.network = ret->networks[i],
-		};
-		pod_pool_request_put(&ret->requests[i], a);
+		*a = q->body[i];
+		q->networks[i] = network_of(c, a->owner.ifname);
+		pod_pool_request_put(&q->pools[i], a);
 		a->pod = &c->pod;
-		a->place = &ret->places[i];
+		a->place = &q->places[i];
 		a->owner.pod_name = owner.name;
 		a->owner.pod_uid = c->pod.uid;
 		a->sticky |= identity_is_sticky(&owner);
@@ -404,19 +410,36 @@ static int api_requests_make(struct api_call *c, struct ipam *store,
 	return 0;
 }
 
-static void api_requests_done(struct api_requests *a)
+/*
+ * Makes the requests of a call whose pod is known; keeps those of an earlier run if the namespace,
+ * the settings and the position of the interface are the same. Automatic pools depend on more than
+ * that: their requests are made at each run.
+ */
+static int api_requests_update(struct api_call *c, struct ipam *store, struct err *e)
 {
-	for (size_t i = 0; i < a->n; i++) {
-		if (a->requested)
-			pod_pool_request_done(&a->requests[i]);
-		free(a->networks[i]);
+	const struct cluster *cluster = c->api->conf.cluster;
+	const struct kube_object *ns =
+		kube_cache_get(cluster_objects(cluster), CLUSTER_NAMESPACES, "", c->pod.ns);
+	const char *version = ns ? ns->version : "";
+	struct api_requests *q = &c->requests;
+	int at = q->whole ? 0 : position(store, &q->body[0].owner), r = 0;
+
+	if (!q->made || c->has_app || q->settings != c->api->settings_made || q->position != at ||
+	    strcmp(q->ns_version, version) != 0) {
+		requests_drop(q);
+		q->ns_version = xstrdup(version);
+		q->settings = c->api->settings_made;
+		q->position = at;
+		r = requests_make(c, e);
 	}
-	free(a->v);
-	free(a->requests);
-	free(a->places);
-	free(a->networks);
-	free(a->routes);
-	*a = (struct api_requests){0};
+	for (size_t i = 0; i < q->n; i++) /* the labels are the cache's */
+		q->places[i] = (struct place_facts){
+			.node_labels = cluster_node_labels(cluster),
+			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),
+			.ns_annotations = ns_annotations(c),
+			.network = q->networks[i],
+		};
+	return r;
 }
 
 /* --- annotation ipam.spidernet.io/routes --- */
@@ -444,16 +467,17 @@ static size_t held_nets(struct ipam *store, const char *container, const struct 
 }
 
 /* Adds the routes of the pod's annotation to the allocations. */
-static void api_requests_routes(struct api_call *c, struct ipam *store,
-				const struct api_requests *a, struct ip_allocation *g, size_t n)
+static void api_requests_routes(struct api_call *c, struct ipam *store, struct ip_allocation *g,
+				size_t n)
 {
+	const struct api_requests *q = &c->requests;
 	auto_free struct ipnet *had = NULL;
 	size_t n_had, left;
 
-	if (a->n_routes == 0)
+	if (q->n_routes == 0)
 		return;
-	n_had = held_nets(store, a->v[0].owner.container_id, g, n, &had);
-	left = pod_routes_give(a->routes, a->n_routes, had, n_had, g, n);
+	n_had = held_nets(store, q->v[0].owner.container_id, g, n, &had);
+	left = pod_routes_give(q->routes, q->n_routes, had, n_had, g, n);
 	if (left > 0)
 		log_limited(LOG_INFO, 2, "routes of a pod have no interface yet",
 			    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
@@ -502,9 +526,16 @@ static void take_requested(struct api_call *c, const struct api_pod *requested,
 	c->has_pod = c->pod_is_requested = true;
 }
 
-static void unlink_fetching(struct api_call *c)
+static void resolve(struct api_call *c)
 {
-	struct api_call **p = &c->api->fetching;
+	c->state = API_RESOLVING;
+	c->next = c->api->resolving;
+	c->api->resolving = c;
+}
+
+static void resolved(struct api_call *c)
+{
+	struct api_call **p = &c->api->resolving;
 
 	while (*p != c)
 		p = &(*p)->next;
@@ -540,7 +571,7 @@ static void on_app(void *arg, const struct app_id *app, const struct err *cause)
 		return;
 	}
 	c->request = NULL;
-	unlink_fetching(c);
+	resolved(c);
 	if (cause) {
 		e = *cause;
 		err_wrap(&e, cause->code, "find the owner of pod '%s/%s'", c->pod.ns, c->pod.name);
@@ -563,8 +594,7 @@ static bool lookup_app(struct api_call *c)
 	c->request = cluster_lookup_app(c->api->conf.cluster, &c->pod, on_app, c);
 	if (!c->request)
 		return false;
-	c->next = c->api->fetching;
-	c->api->fetching = c;
+	resolve(c);
 	return true;
 }
 
@@ -577,7 +607,7 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *cause
 	int r = 0;
 
 	c->fetch = NULL;
-	unlink_fetching(c);
+	resolved(c);
 	c->route->pod(c, &requested);
 	if (m)
 		metrics_phase_time(m, METRICS_FACTS, now_mono_us() - c->begin_us);
@@ -631,8 +661,7 @@ bool api_collect(struct api_call *c)
 		answer_failure(c, &e);
 		return true;
 	}
-	c->next = c->api->fetching;
-	c->api->fetching = c;
+	resolve(c);
 	c->fetch = cluster_fetch_pod(cluster, requested.ns, requested.name, on_pod, c);
 	return true;
 }

@@ -63,6 +63,7 @@ void api_call_free(struct api_call *c)
 	pod_facts_done(&c->pod);
 	app_id_done(&c->app);
 	needs_done(&c->needs);
+	api_requests_done(&c->requests);
 	free(c);
 }
 
@@ -119,6 +120,7 @@ void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 	a->conf.pools = c->pools;
 	a->conf.identity = c->identity;
 	a->conf.no_release_conflict_ips = c->no_release_conflict_ips;
+	a->settings_made++;
 	coordinator_settings_done(&a->settings);
 	a->settings = *s;
 	*s = (struct coordinator_settings){0};
@@ -147,6 +149,7 @@ void api_enqueue(struct api_call *c)
 
 	while (*at && (*at)->seq < c->seq)
 		at = &(*at)->next;
+	c->state = API_ALLOCATING;
 	c->since = loop_now_ms(a->conf.loop);
 	c->queue_us -= now_mono_us();
 	c->next = *at;
@@ -241,7 +244,7 @@ static void run_one(struct api_call *c, struct ipam *store)
 		return;
 	}
 	c->route->run(c, store);
-	if (!c->pending)
+	if (c->state != API_WAITING)
 		api_call_free(c);
 }
 

@@ -57,8 +57,9 @@ struct ipam_api {
 
 	/* --- only on a node of a cluster --- */
 	uint64_t seq;
-	struct api_call *fetching; /* calls that wait for their pod */
-	struct api_call *pending;  /* calls that wait for addresses, in order of arrival */
+	unsigned int settings_made; /* changes with each change of `conf` */
+	struct api_call *resolving; /* calls in state API_RESOLVING */
+	struct api_call *pending;   /* calls in state API_WAITING, in order of arrival */
 	struct api_call *last_pending;
 	struct loop_timer *pending_timer, *report_timer;
 	char **changed; /* pools that may have more addresses since this iteration of the loop */
@@ -70,6 +71,41 @@ struct ipam_api {
 	struct api_exhausted *exhausted;
 	size_t n_exhausted;
 };
+
+/*
+ * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
+ * values of the pod's annotations in place of those of the network's configuration. Both are kept
+ * while the call waits, so that a change repeats only the selection of addresses; api_allocate()
+ * makes the second again if an object that it was made from has changed.
+ */
+struct api_requests {
+	size_t n;
+	struct ip_request *body;
+	struct ipaddr *want; /* of all elements of body */
+	struct ipnet *nets;
+	bool whole; /* these are all interfaces of the pod, in their order */
+
+	/* --- made from the pod and its namespace --- */
+	bool made;
+	struct ip_request *v;
+	struct pod_pool_request *pools;
+	struct place_facts *places;
+	char **networks;
+	struct pool_route *routes; /* from the pod's routes annotation */
+	size_t n_routes;
+	/* what it was made from, besides the pod: the namespace's version, the position of the
+	 * interface (not `whole`), ipam_api.settings_made */
+	char *ns_version;
+	int position;
+	unsigned int settings;
+};
+
+/*
+ * RESOLVING: the pod or its owner is read from the API server; then ALLOCATING: in the queue for
+ * the store, or at it. If addresses, pools or retained addresses are missing, the call is WAITING
+ * until they change, or a time expires, and is then ALLOCATING again.
+ */
+enum api_state { API_ALLOCATING, API_RESOLVING, API_WAITING };
 
 struct api_call {
 	struct ipam_api *api;
@@ -92,13 +128,17 @@ struct api_call {
 	struct app_id app; /* owner of the pod, if automatic pools are created for it */
 	bool has_app;
 	struct cluster_lookup *request;
+	enum api_state state;
 	/* late: calls that arrived later may be in the queue already */
-	bool pending, waited, late;
+	bool waited, late;
 	int64_t pending_us, deadline, stage; /* pending_us: monotonic; others: loop time, ms */
+	/* loop time of a retry after some, but not all, of the missing pools have changed */
+	int64_t partial_at;
 	/* loop time until which the request waits for the pod's former address */
 	int64_t own_until;
-	struct ipaddr own; /* the pod's former address; family 0: none */
-	struct needs needs;
+	struct ipaddr own;  /* the pod's former address; family 0: none */
+	struct needs needs; /* while the call waits, `missing` of a pool that has changed is 0 */
+	struct api_requests requests;
 };
 
 extern const struct api_route api_routes[]; /* ended by {0}; in router.c */
@@ -131,28 +171,13 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 /* --- addresses --- */
 
 /*
- * Allocates addresses by ipam_allocate(). On a node of a cluster, may return API_PENDING: the call
- * waits, and its run() is called again later. whole: the requests are all interfaces of the pod, in
- * their order.
+ * Allocates the addresses of c->requests, whose `body` the caller has set, by ipam_allocate(). On a
+ * node of a cluster, may return API_PENDING: the call waits, and its run() is called again later.
  */
 enum { API_PENDING = 1 };
-int api_allocate(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		 size_t n, bool whole, struct ip_allocation **ret, size_t *n_ret, struct err *e);
-
-/*
- * Requests with the values of the pod's annotations instead of those of the network's
- * configuration.
- */
-struct api_requests {
-	struct ip_request *v;
-	struct pod_pool_request *requests;
-	struct place_facts *places;
-	char **networks;
-	size_t n;
-	bool requested;
-	struct pool_route *routes; /* from the pod's routes annotation */
-	size_t n_routes;
-};
+int api_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret, size_t *n_ret,
+		 struct err *e);
+void api_requests_done(struct api_requests *q);
 /* Called before the call is queued. Returns true if the call waits for its pod, or was answered. */
 bool api_collect(struct api_call *c);
 /* Adds the call to the queue, in order of arrival. */

@@ -7,7 +7,12 @@
 #include "agent/api/internal.h"
 #include "base/alloc.h"
 
-enum { EXHAUSTED_MS = 10 * 1000, EXHAUSTED_MAX = 256 };
+/*
+ * PARTIAL_MS: a request is retried when all its missing pools have changed, because an earlier retry
+ * usually fails. But an address that is released on this node, or was reserved for another request,
+ * is not reported as a change: so it is also retried this long after one of the pools has changed.
+ */
+enum { EXHAUSTED_MS = 10 * 1000, EXHAUSTED_MAX = 256, PARTIAL_MS = 100 };
 
 static void retime(struct ipam_api *a);
 
@@ -126,7 +131,9 @@ static void on_pending_timer(void *arg);
 
 static int64_t next_of(const struct api_call *c)
 {
-	return c->stage < c->deadline ? c->stage : c->deadline;
+	int64_t ms = c->stage < c->deadline ? c->stage : c->deadline;
+
+	return c->partial_at < ms ? c->partial_at : ms;
 }
 
 static void set_timer(struct ipam_api *a, int64_t ms)
@@ -153,7 +160,9 @@ void api_pending_add(struct api_call *c)
 		c->own_until = now(a) + a->conf.wait_ms / 3;
 	}
 	c->stage = now(a) + a->conf.wait_ms / 3;
-	c->waited = c->pending = true;
+	c->partial_at = INT64_MAX;
+	c->waited = true;
+	c->state = API_WAITING;
 	while (*at && (*at)->seq < c->seq)
 		at = &(*at)->next;
 	c->next = *at;
@@ -176,7 +185,6 @@ static void pending_remove(struct ipam_api *a, struct api_call **at)
 				? NULL
 				: (struct api_call *)((char *)at - offsetof(struct api_call, next));
 	*at = c->next;
-	c->pending = false;
 	c->late = true;
 	api_enqueue(c);
 }
@@ -190,12 +198,12 @@ static void on_pending_timer(void *arg)
 	while (*at) {
 		struct api_call *c = *at;
 
-		if (c->stage > now(a) && c->deadline > now(a)) {
+		if (next_of(c) > now(a)) {
 			at = &c->next;
 			continue;
 		}
 		for (size_t i = 0; i < c->needs.n; i++)
-			if (c->needs.v[i].missing)
+			if (c->needs.v[i].missing && (c->stage <= now(a) || c->deadline <= now(a)))
 				set_exhausted(a, c->needs.v[i].pool);
 		pending_remove(a, at);
 	}
@@ -225,15 +233,26 @@ static bool has_changed(const struct ipam_api *a, const char *pool)
 	return bsearch(&pool, a->changed, a->n_changed, sizeof(*a->changed), by_text) != NULL;
 }
 
-static bool waits(const struct api_call *c)
+/* Applies the changed pools to the needs of a call. Returns whether to retry it now. */
+static bool apply_changed(struct api_call *c)
 {
+	bool any = false, all = true;
+
 	for (size_t i = 0; i < c->needs.n_names; i++)
 		if (has_changed(c->api, c->needs.names[i].pool))
 			return true;
-	for (size_t i = 0; i < c->needs.n; i++)
-		if (has_changed(c->api, c->needs.v[i].pool))
-			return true;
-	return c->needs.n == 0;
+	for (size_t i = 0; i < c->needs.n; i++) {
+		struct need *x = &c->needs.v[i];
+
+		if (has_changed(c->api, x->pool)) {
+			any = true;
+			x->missing = 0;
+		}
+		all &= !x->missing;
+	}
+	if (any && c->partial_at == INT64_MAX)
+		c->partial_at = now(c->api) + PARTIAL_MS;
+	return c->needs.n == 0 || (any && all);
 }
 
 static void retry(struct ipam_api *a, bool all)
@@ -241,7 +260,7 @@ static void retry(struct ipam_api *a, bool all)
 	struct api_call **at = &a->pending;
 
 	while (*at) {
-		if (all || waits(*at))
+		if (all || apply_changed(*at))
 			pending_remove(a, at);
 		else
 			at = &(*at)->next;
@@ -292,7 +311,7 @@ void ipam_api_drain(struct ipam_api *a)
 
 void api_pending_free(struct ipam_api *a)
 {
-	struct api_call *lists[] = {a->pending, a->fetching};
+	struct api_call *lists[] = {a->pending, a->resolving};
 
 	forget_changed(a);
 	loop_del_timer(a->pending_timer);

@@ -12,11 +12,6 @@ struct plan_rail {
 	const char *ifname, *network, *nad, *master;
 	struct json_strs pools4, pools6, addresses, nets;
 	bool clean_gateway, match_subnet, sticky;
-	/* parsed */
-	struct ipaddr *want;
-	size_t n_want;
-	struct ipnet *master_nets;
-	size_t n_master_nets;
 };
 
 #define RAIL(key, kind, member, ...)                                                               \
@@ -55,37 +50,6 @@ static int wrong_text(struct api_call *c, const char *field, const char *text)
 {
 	api_refuse(c, 422, 601, "%s in body: '%.100s' is not an address", field, text);
 	return -EINVAL;
-}
-
-static int parse_rail(struct api_call *c, struct plan_rail *r)
-{
-	struct ipnet net;
-
-	for (size_t i = 0; i < r->addresses.n; i++) {
-		if (ipnet_parse_loose(span_of(r->addresses.v[i]), &net) < 0)
-			return wrong_text(c, "rails.addresses", r->addresses.v[i]);
-		VEC_PUSH(r->want, r->n_want) = net.ip;
-	}
-	for (size_t i = 0; i < r->nets.n; i++) {
-		if (ipnet_parse(span_of(r->nets.v[i]), &net) < 0)
-			return wrong_text(c, "rails.masterAddresses", r->nets.v[i]);
-		VEC_PUSH(r->master_nets, r->n_master_nets) = net;
-	}
-	return 0;
-}
-
-static void rails_free(struct json_list *l)
-{
-	struct plan_rail *v = l->v;
-
-	for (size_t i = 0; i < l->n; i++) {
-		free(v[i].want);
-		free(v[i].master_nets);
-		/* The call may run again, so earlier results are removed. */
-		v[i].want = NULL;
-		v[i].master_nets = NULL;
-		v[i].n_want = v[i].n_master_nets = 0;
-	}
 }
 
 static int check_names(struct api_call *c, const struct plan_rail *v, size_t n)
@@ -144,14 +108,56 @@ static struct ip_request request_from(const struct api_call *c, const struct pla
 		.pools6 = r->pools6.v,
 		.n_pools6 = r->pools6.n,
 		.match_subnet = r->match_subnet,
-		.nets = r->master_nets,
-		.n_nets = r->n_master_nets,
+		.n_nets = r->nets.n,
 		.master = r->master,
 		.sticky = r->sticky,
 		.clean_gateway = r->clean_gateway,
-		.want = r->want,
-		.n_want = r->n_want,
+		.n_want = r->addresses.n,
 	};
+}
+
+static int read_addresses(struct api_call *c, const struct plan_rail *r, struct ipaddr *want,
+			  struct ipnet *nets)
+{
+	struct ipnet net;
+
+	for (size_t i = 0; i < r->addresses.n; i++, *want++ = net.ip)
+		if (ipnet_parse_loose(span_of(r->addresses.v[i]), &net) < 0)
+			return wrong_text(c, "rails.addresses", r->addresses.v[i]);
+	for (size_t i = 0; i < r->nets.n; i++)
+		if (ipnet_parse(span_of(r->nets.v[i]), nets++) < 0)
+			return wrong_text(c, "rails.masterAddresses", r->nets.v[i]);
+	return 0;
+}
+
+/* Negative: the call was answered. */
+static int read_requests(struct api_call *c)
+{
+	const struct api_plan_args *p = c->args;
+	const struct plan_rail *rails = p->rails.v;
+	struct api_requests *q = &c->requests;
+	size_t n_want = 0, n_nets = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < p->rails.n; i++) {
+		n_want += rails[i].addresses.n;
+		n_nets += rails[i].nets.n;
+	}
+	*q = (struct api_requests){.n = p->rails.n,
+				   .body = xcalloc(p->rails.n, sizeof(*q->body)),
+				   .want = xcalloc(n_want + 1, sizeof(*q->want)),
+				   .nets = xcalloc(n_nets + 1, sizeof(*q->nets)),
+				   .whole = true};
+	n_want = n_nets = 0;
+	for (size_t i = 0; i < q->n && r == 0; i++) {
+		q->body[i] = request_from(c, &rails[i]);
+		q->body[i].want = q->want + n_want;
+		q->body[i].nets = q->nets + n_nets;
+		r = read_addresses(c, &rails[i], q->want + n_want, q->nets + n_nets);
+		n_want += rails[i].addresses.n;
+		n_nets += rails[i].nets.n;
+	}
+	return r;
 }
 
 static bool is_new(const struct ip_allocation *g, size_t n, size_t request)
@@ -187,17 +193,12 @@ static void log_allocations(const struct api_plan_args *p, const struct ip_alloc
 static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct err *e)
 {
 	const struct api_plan_args *p = c->args;
-	auto_free struct ip_request *requests = xcalloc(p->rails.n, sizeof(*requests));
-	const struct plan_rail *rails = p->rails.v;
+	const struct api_requests *q = &c->requests;
 	struct ip_allocation *g = NULL;
 	struct json_out o;
 	size_t n = 0;
-	int r;
+	int r = p->dry_run ? ipam_try(store, q->body, q->n, e) : api_allocate(c, store, &g, &n, e);
 
-	for (size_t i = 0; i < p->rails.n; i++)
-		requests[i] = request_from(c, &rails[i]);
-	r = p->dry_run ? ipam_try(store, requests, p->rails.n, e)
-		       : api_allocate(c, store, requests, p->rails.n, true, &g, &n, e);
 	if (r != 0)
 		return r;
 	log_allocations(p, g, n);
@@ -205,8 +206,8 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 	jo_obj(&o);
 	jo_key(&o, "rails");
 	jo_arr(&o);
-	for (size_t i = 0; i < p->rails.n && !p->dry_run; i++)
-		api_put_rail(&o, rails[i].ifname, g, n, i, ipam_pools(store));
+	for (size_t i = 0; i < q->n && !p->dry_run; i++)
+		api_put_rail(&o, q->body[i].owner.ifname, g, n, i, ipam_pools(store));
 	jo_end_arr(&o);
 	jo_end_obj(&o);
 	ip_allocations_free(g, n);
@@ -215,19 +216,16 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 
 void api_plan(struct api_call *c, struct ipam *store)
 {
-	struct api_plan_args *p = c->args;
-	struct plan_rail *rails = p->rails.v;
+	const struct api_plan_args *p = c->args;
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
-	int parsed = 0, r = 0;
+	int r;
 
 	buf_init(&b, API_ANSWER_MAX);
-	for (size_t i = 0; i < p->rails.n && parsed == 0; i++)
-		parsed = parse_rail(c, &rails[i]);
-	if (parsed == 0)
-		r = plan(c, store, &b, &e);
-	rails_free(&p->rails);
-	if (parsed < 0 || r == API_PENDING)
+	if (!c->requests.n && read_requests(c) < 0)
+		return;
+	r = plan(c, store, &b, &e);
+	if (r == API_PENDING)
 		return;
 	if (r < 0) {
 		log_limited(LOG_WARN, 1, "no addresses allocated",

@@ -145,10 +145,13 @@ static int no_match(const struct api_pod_args *p, struct err *e)
 			"unirail's spiderpool plugin, which sends them");
 }
 
-void api_add(struct api_call *c, struct ipam *store)
+static void read_request(struct api_call *c)
 {
 	const struct api_pod_args *p = c->args;
-	struct ip_request request = {
+
+	c->requests.n = 1;
+	c->requests.body = xcalloc(1, sizeof(*c->requests.body));
+	c->requests.body[0] = (struct ip_request){
 		.owner = {.container_id = p->container_id,
 			  .ifname = p->ifname,
 			  .pod_namespace = p->pod_namespace,
@@ -161,6 +164,11 @@ void api_add(struct api_call *c, struct ipam *store)
 		.n_pools6 = p->pools6.n,
 		.clean_gateway = p->clean_gateway,
 	};
+}
+
+void api_add(struct api_call *c, struct ipam *store)
+{
+	const struct api_pod_args *p = c->args;
 	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
@@ -169,8 +177,10 @@ void api_add(struct api_call *c, struct ipam *store)
 	int r = no_match(p, &e);
 
 	buf_init(&b, API_ANSWER_MAX);
+	if (!c->requests.n)
+		read_request(c);
 	if (r == 0)
-		r = api_allocate(c, store, &request, 1, false, &g, &n, &e);
+		r = api_allocate(c, store, &g, &n, &e);
 	if (r == API_PENDING)
 		return;
 	if (r < 0) {

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request for eight rails on a node without blocks: how often it uses the store, and what makes it
+ * read its annotations again. This file replaces the API server, which creates each block a moment
+ * after the previous one, and has a route of its own, since there is no socket.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/api/internal.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "ipam_lab.h"
+#include "kube/kinds.h"
+#include "kube/listwatch.h"
+
+enum { RAILS = 8, ANSWER_MS = 5, TEXT_MAX = 16 << 10 };
+
+/* --- the API server --- */
+
+struct kube {
+	struct loop *loop;
+	int version;
+	int claims;	   /* blocks created */
+	int answer_ms;	   /* how long each further block takes */
+	int64_t answered;  /* loop time of the last answer */
+	const char *space; /* annotations of the namespace */
+	struct kube_watch *namespaces;
+};
+
+struct kube_list {
+	struct kube *k;
+	const struct kube_kind *kind;
+	const struct kube_list_ops *ops;
+	void *arg;
+	struct loop_timer *timer;
+};
+
+struct kube_watch {
+	const struct kube_watch_ops *ops;
+	void *arg;
+	struct loop_timer *timer;
+};
+
+struct kube_call {
+	struct kube *k;
+	kube_done_fn fn;
+	void *arg;
+	struct loop_timer *timer;
+	char *object;
+};
+
+struct loop *kube_loop(const struct kube *k)
+{
+	return k->loop;
+}
+
+static char *pool_text(int i)
+{
+	return xasprintf(
+		"{\"metadata\":{\"name\":\"rail%d\",\"uid\":\"r%d\",\"resourceVersion\":\"1\","
+		"\"annotations\":{\"unirail.io/block-prefix\":\"28\"}},\"spec\":{"
+		"\"ipVersion\":4,\"subnet\":\"10.0.%d.0/24\",\"ips\":[\"10.0.%d.1-"
+		"10.0.%d.200\"]}}",
+		i, i, i, i, i);
+}
+
+static char *space_text(const struct kube *k)
+{
+	return xasprintf("{\"metadata\":{\"name\":\"t\",\"uid\":\"t\",\"resourceVersion\":\"%d\","
+			 "\"annotations\":{%s}}}",
+			 k->version, k->space);
+}
+
+static struct json_doc *parse(const char *text)
+{
+	struct json_doc *doc = NULL;
+
+	assert_int_equal(json_parse(&doc, span_of(text), TEXT_MAX, NULL), 0);
+	return doc;
+}
+
+static void put_item(const struct kube_list *l, char *text)
+{
+	auto_free char *owned = text;
+	auto_json struct json_doc *doc = parse(owned);
+
+	assert_int_equal(l->ops->item(l->arg, json_root(doc), NULL), 0);
+}
+
+static void list_ends(void *arg)
+{
+	struct kube_list *l = arg;
+
+	if (l->kind == &kube_nodes)
+		put_item(l, xstrdup("{\"metadata\":{\"name\":\"n1\",\"uid\":\"node\","
+				    "\"resourceVersion\":\"1\"}}"));
+	if (l->kind == &kube_pods)
+		put_item(l, xstrdup("{\"metadata\":{\"namespace\":\"t\",\"name\":\"p\",\"uid\":"
+				    "\"u1\",\"resourceVersion\":\"1\"},\"spec\":{\"nodeName\":"
+				    "\"n1\",\"containers\":[]}}"));
+	if (l->kind == &kube_namespaces)
+		put_item(l, space_text(l->k));
+	for (int i = 0; l->kind == &kube_ippools && i < RAILS; i++)
+		put_item(l, pool_text(i));
+	l->ops->done(l->arg, "1", NULL);
+	free(l);
+}
+
+struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
+			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
+			    void *arg)
+{
+	struct kube_list *l = xcalloc(1, sizeof(*l));
+
+	(void)s, (void)page;
+	*l = (struct kube_list){k, kind, ops, arg, NULL};
+	l->timer = loop_add_timer(k->loop, 0, list_ends, l);
+	return l;
+}
+
+struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
+				  const struct kube_select *s, const char *version,
+				  const struct kube_list_ops *ops, void *arg)
+{
+	(void)version;
+	return kube_list(k, kind, s, 0, ops, arg);
+}
+
+void kube_list_cancel(struct kube_list *l)
+{
+	if (l)
+		loop_del_timer(l->timer);
+	free(l);
+}
+
+static void watch_opens(void *arg)
+{
+	struct kube_watch *w = arg;
+
+	w->timer = NULL;
+	w->ops->opened(w->arg);
+}
+
+struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
+			      const struct kube_select *s, const char *version,
+			      const struct kube_watch_ops *ops, void *arg)
+{
+	struct kube_watch *w = xcalloc(1, sizeof(*w));
+
+	(void)s, (void)version;
+	*w = (struct kube_watch){ops, arg, NULL};
+	w->timer = loop_add_timer(k->loop, 0, watch_opens, w);
+	if (kind == &kube_namespaces)
+		k->namespaces = w;
+	return w;
+}
+
+void kube_watch_cancel(struct kube_watch *w)
+{
+	if (w)
+		loop_del_timer(w->timer);
+	free(w);
+}
+
+static void call_ends(void *arg)
+{
+	struct kube_call *c = arg;
+	auto_json struct json_doc *doc = parse(c->object);
+
+	c->fn(c->arg, 201, json_root(doc), NULL);
+	free(c->object);
+	free(c);
+}
+
+/* Creates blocks, one after the other. */
+struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
+			    void *arg)
+{
+	static const char meta[] = "\"metadata\":{";
+	struct kube_call *c = xcalloc(1, sizeof(*c));
+	auto_free char *body = span_dup(r->body);
+	char *at = strstr(body, meta);
+	int64_t now = loop_now_ms(k->loop);
+
+	assert_int_equal(r->verb, KUBE_CREATE);
+	assert_ptr_equal(r->on.kind, &kube_ipblocks);
+	assert_non_null(at);
+	k->answered = (k->answered > now ? k->answered : now) + k->answer_ms;
+	*c = (struct kube_call){k, fn, arg, NULL, NULL};
+	c->object = xasprintf("%.*s%s\"uid\":\"b%d\",\"resourceVersion\":\"%d\",%s",
+			      (int)(at - body), body, meta, k->claims, 10 + k->claims,
+			      at + strlen(meta));
+	c->timer = loop_add_timer(k->loop, k->answered - now, call_ends, c);
+	k->claims++;
+	return c;
+}
+
+void kube_cancel(struct kube_call *c)
+{
+	if (!c)
+		return;
+	loop_del_timer(c->timer);
+	free(c->object);
+	free(c);
+}
+
+/* --- the agent --- */
+
+static struct {
+	struct ipam_lab ipam;
+	struct kube k;
+	struct cluster *cluster;
+	struct node_pools *pools;
+	struct ipam_api *api;
+	int turns, allocated;
+} lab;
+
+static void on_changed(void *arg, const char *pool)
+{
+	(void)arg;
+	if (lab.api)
+		ipam_api_changed(lab.api, pool);
+}
+
+static void on_pools(void *arg, bool addresses)
+{
+	(void)arg;
+	node_pools_pools_changed(lab.pools, addresses);
+}
+
+static void on_node(void *arg, const char *uid)
+{
+	(void)arg, (void)uid;
+	assert_int_equal(node_pools_node_changed(lab.pools, NULL), 0);
+}
+
+static void on_begin(void *arg, struct ipam *store)
+{
+	(void)arg, (void)store;
+	lab.turns++;
+}
+
+static void on_batch(void *arg, struct ipam *store)
+{
+	(void)arg;
+	node_pools_leases(lab.pools, ipam_leases(store));
+}
+
+static void stop(void *arg)
+{
+	loop_stop(arg, 0);
+}
+
+static void pass(int64_t ms)
+{
+	(void)loop_add_timer(lab.k.loop, ms, stop, lab.k.loop);
+	(void)loop_run(lab.k.loop);
+}
+
+static void open_api(void)
+{
+	lab.api = ipam_api_new(&(struct ipam_api_conf){
+		.loop = lab.k.loop,
+		.root = &lab.ipam.root,
+		.paths = lab.ipam.paths,
+		.cluster = lab.cluster,
+		.node_pools = lab.pools,
+		.wait_ms = 15000,
+		.callbacks = {.begin = on_begin, .batch = on_batch},
+	});
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&lab, 0, sizeof(lab));
+	log_threshold = LOG_NONE;
+	il_make(&lab.ipam);
+	assert_int_equal(loop_new(&lab.k.loop, NULL), 0);
+	loop_set_now(lab.k.loop, 1000000);
+	lab.k.answer_ms = ANSWER_MS;
+	lab.k.version = 1;
+	lab.k.space = "";
+	lab.cluster = cluster_new(&(struct cluster_conf){.kube = &lab.k,
+							 .root = &lab.ipam.root,
+							 .node = "n1",
+							 .ns = "default",
+							 .state_dir = lab.ipam.paths.state_dir,
+							 .pools_changed = on_pools,
+							 .node_changed = on_node});
+	assert_int_equal(
+		node_pools_new(&lab.pools,
+			       &(struct node_pools_conf){.kube = &lab.k,
+							 .cluster = lab.cluster,
+							 .root = &lab.ipam.root,
+							 .state_dir = lab.ipam.paths.state_dir,
+							 .node = "n1",
+							 .reserve = 4,
+							 .changed = on_changed},
+			       NULL),
+		0);
+	open_api();
+	pass(100);
+	ipam_api_touch(lab.api); /* reports the leases: there are none */
+	pass(100);
+	assert_int_equal(lab.k.claims, 0);
+	lab.turns = 0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ipam_api_free(lab.api);
+	node_pools_free(lab.pools);
+	cluster_free(lab.cluster);
+	loop_free(lab.k.loop);
+	il_drop(&lab.ipam);
+	return 0;
+}
+
+/* --- requests --- */
+
+static const char *const names[RAILS] = {"rail0", "rail1", "rail2", "rail3",
+					 "rail4", "rail5", "rail6", "rail7"};
+static const char *const ifnames[RAILS] = {"net1", "net2", "net3", "net4",
+					   "net5", "net6", "net7", "net8"};
+
+static void run(struct api_call *c, struct ipam *store)
+{
+	struct ip_allocation *g = NULL;
+	struct err e = ERR_INIT;
+	size_t n = 0;
+	int r = api_allocate(c, store, &g, &n, &e);
+
+	if (r == API_PENDING)
+		return;
+	lab.allocated = r < 0 ? r : (int)n;
+	ip_allocations_free(g, n);
+}
+
+static bool pod_of(const struct api_call *c, struct api_pod *ret)
+{
+	(void)c;
+	*ret = (struct api_pod){"t", "p", "u1"};
+	return true;
+}
+
+/* A request for n rails of the pod t/p; each names its pool, unless `pools` is false. */
+static void request(int n, bool pools)
+{
+	static const struct api_route route = {.path = "/plan", .run = run, .pod = pod_of};
+	struct api_call *c = xcalloc(1, sizeof(*c));
+
+	c->api = lab.api;
+	c->route = &route;
+	c->seq = ++lab.api->seq;
+	c->requests.n = (size_t)n;
+	c->requests.whole = true;
+	c->requests.body = xcalloc((size_t)n, sizeof(*c->requests.body));
+	for (int i = 0; i < n; i++)
+		c->requests.body[i] = (struct ip_request){
+			.owner = {.container_id = "c1",
+				  .ifname = ifnames[i],
+				  .pod_namespace = "t",
+				  .pod_name = "p",
+				  .pod_uid = "u1"},
+			.pools4 = &names[i],
+			.n_pools4 = pools,
+			.master = "eth1",
+		};
+	if (!api_collect(c))
+		api_enqueue(c);
+}
+
+/* One turn finds that addresses are missing, one takes them. Before: one after each answer. */
+static void test_request_of_eight_rails_uses_the_store_twice(void **state)
+{
+	(void)state;
+	request(RAILS, true);
+	pass(ANSWER_MS / 2);
+	assert_int_equal(lab.turns, 1);
+	assert_non_null(lab.api->pending);
+	assert_int_equal(lab.api->pending->state, API_WAITING);
+	pass(2000);
+	assert_int_equal(lab.allocated, RAILS);
+	assert_int_equal(lab.k.claims, RAILS);
+	assert_int_equal(lab.turns, 2);
+	assert_null(lab.api->pending);
+}
+
+/* An address that is released on this node is not reported: the request finds it all the same. */
+static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void **state)
+{
+	(void)state;
+	lab.k.answer_ms = 10000; /* no block is created meanwhile */
+	request(RAILS, true);
+	pass(50);
+	assert_int_equal(lab.turns, 1);
+	ipam_api_changed(lab.api, "rail3");
+	pass(50);
+	assert_int_equal(lab.turns, 1);
+	pass(100);
+	assert_int_equal(lab.turns, 2);
+	/* a pool that the request does not need */
+	ipam_api_changed(lab.api, "rail9");
+	pass(500);
+	assert_int_equal(lab.turns, 2);
+	assert_int_equal(lab.allocated, 0);
+}
+
+static void space_changes(const char *annotations)
+{
+	auto_free char *text = NULL;
+	auto_json struct json_doc *doc = NULL;
+
+	lab.k.space = annotations;
+	lab.k.version++;
+	text = space_text(&lab.k);
+	doc = parse(text);
+	lab.k.namespaces->ops->event(lab.k.namespaces->arg, KUBE_MODIFIED, json_root(doc));
+}
+
+/* The test marks a request that was made from the annotations. */
+static bool is_marked(void)
+{
+	return strcmp(lab.api->pending->requests.v[0].master, "mark") == 0;
+}
+
+static void mark(void)
+{
+	lab.api->pending->requests.v[0].master = "mark";
+}
+
+static void retry(void)
+{
+	int turns = lab.turns;
+
+	ipam_api_changed(lab.api, NULL);
+	pass(20);
+	assert_int_equal(lab.turns, turns + 1);
+	assert_non_null(lab.api->pending);
+}
+
+static void test_waiting_request_is_made_again_when_its_namespace_changes(void **state)
+{
+	(void)state;
+	lab.k.answer_ms = 10000;
+	space_changes("\"ipam.spidernet.io/default-ipv4-ippool\":\"[\\\"rail2\\\"]\"");
+	request(1, false);
+	pass(20);
+	assert_string_equal(lab.api->pending->needs.v[0].pool, "rail2");
+	mark();
+	retry();
+	assert_true(is_marked());
+	space_changes("\"ipam.spidernet.io/default-ipv4-ippool\":\"[\\\"rail5\\\"]\"");
+	retry();
+	assert_false(is_marked());
+	assert_string_equal(lab.api->pending->needs.v[0].pool, "rail5");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_request_of_eight_rails_uses_the_store_twice,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_request_is_retried_after_a_part_of_its_pools_has_changed, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_waiting_request_is_made_again_when_its_namespace_changes, setup,
+			teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
