@@ -341,13 +341,13 @@ static void on_node(void *arg, const char *uid)
 
 static void on_expected(void *arg, const char *pool)
 {
-	node_pools_expect(arg, pool, 1);
+	blocks_prefetch(arg, pool, 1);
 }
 
 /* The pool may already have addresses on this node. */
 static void on_found(void *arg, const char *pool)
 {
-	node_pools_expect(arg, pool, 0);
+	blocks_prefetch(arg, pool, 0);
 }
 
 static struct pod_pools_conf pools_conf(const struct agent *a)
@@ -364,7 +364,7 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 
 	if (a->endpoints)
 		endpoints_pod_changed(a->endpoints);
-	if (is && !was && a->node_pools)
+	if (is && !was && a->node_pools && node_pools_blocks(a->node_pools))
 		expect_pod(&(struct expect){.cluster = a->cluster,
 					    .node = a->conf.node,
 					    .conf = pools_conf(a),
@@ -372,7 +372,7 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 								      CLUSTER_PODS)
 							    ? on_expected
 							    : on_found,
-					    .arg = a->node_pools},
+					    .arg = node_pools_blocks(a->node_pools)},
 			   is);
 }
 
@@ -481,7 +481,8 @@ static void on_batch(void *arg, struct ipam *store)
 	endpoints_hold(a->endpoints, !is_whole(a));
 	retained_batch(a->retained, store);
 	migration_batch(a->migration, store, is_whole(a));
-	node_pools_leases(a->node_pools, ipam_leases(store));
+	if (node_pools_blocks(a->node_pools))
+		blocks_leases(node_pools_blocks(a->node_pools), ipam_leases(store));
 	endpoints_leases(a->endpoints, ipam_leases(store), ipam_pools(store));
 	if (a->scraped)
 		answer_scrape(a, store);

@@ -51,10 +51,14 @@ static int scan(struct api_call *c, struct ipam *store, const struct ip_request 
  */
 static bool is_refused(const struct api_call *c)
 {
-	for (size_t i = 0; i < c->needs.n_names; i++)
-		if (!c->needs.names[i].own &&
-		    node_pools_refused(c->api->conf.node_pools, &c->needs.names[i]))
+	struct blocks *b = node_pools_blocks(c->api->conf.node_pools);
+
+	for (size_t i = 0; i < c->needs.n_names; i++) {
+		const struct need_name *x = &c->needs.names[i];
+
+		if (!x->own && blocks_refused(b, x->pool, &x->ip))
 			return true;
+	}
 	return false;
 }
 

@@ -66,7 +66,7 @@ static void sum_before(const struct ipam_api *a, const struct api_call *end, str
 }
 
 /* Reports the pools whose demand has changed; both lists are sorted by name. */
-static void report_pools(struct ipam_api *a)
+static void report_pools(struct ipam_api *a, struct blocks *b)
 {
 	struct needs old = a->wanted;
 	size_t i = 0, k = 0;
@@ -80,9 +80,8 @@ static void report_pools(struct ipam_api *a)
 		uint32_t was = order <= 0 ? old.v[i].count : 0;
 		uint32_t is = order >= 0 ? a->wanted.v[k].count : 0;
 
-		if (was != is)
-			node_pools_want(a->conf.node_pools,
-					order <= 0 ? old.v[i].pool : a->wanted.v[k].pool, is);
+		if (b && was != is)
+			blocks_want(b, order <= 0 ? old.v[i].pool : a->wanted.v[k].pool, is);
 		i += order <= 0;
 		k += order >= 0;
 	}
@@ -90,7 +89,7 @@ static void report_pools(struct ipam_api *a)
 }
 
 /* Reports the explicitly requested addresses. Their strings belong to the calls. */
-static void report_names(struct ipam_api *a)
+static void report_names(struct ipam_api *a, struct blocks *b)
 {
 	auto_free struct need_name *v = NULL;
 	size_t n = 0;
@@ -98,18 +97,19 @@ static void report_names(struct ipam_api *a)
 	for (const struct api_call *c = a->pending; c; c = c->next)
 		for (size_t i = 0; i < c->needs.n_names; i++)
 			VEC_PUSH(v, n) = c->needs.names[i];
-	if (n || a->named)
-		node_pools_names(a->conf.node_pools, v, n);
+	if (b && (n || a->named))
+		blocks_names(b, v, n);
 	a->named = n > 0;
 }
 
 static void on_report(void *arg)
 {
 	struct ipam_api *a = arg;
+	struct blocks *b = node_pools_blocks(a->conf.node_pools);
 
 	a->report_timer = NULL;
-	report_names(a);
-	report_pools(a);
+	report_names(a, b);
+	report_pools(a, b);
 }
 
 /* Schedules one report for all calls of this iteration of the loop: many pods may begin or stop

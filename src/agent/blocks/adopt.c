@@ -473,7 +473,7 @@ static void adopt(struct adoption *f, struct ipam *store, const struct account *
 		 "log",
 		 LOG_I("blocks", (int64_t)blocks_unadopted_count(b)),
 		 LOG_I("addresses", (int64_t)x->n));
-	node_pools_leases(f->conf.node_pools, ipam_leases(store));
+	blocks_leases(b, ipam_leases(store));
 	blocks_inventory_complete(b);
 }
 

@@ -200,45 +200,15 @@ void node_pools_detach(struct node_pools *l, struct ipam_pools *p)
 	*p = (struct ipam_pools){0};
 }
 
-void node_pools_leases(struct node_pools *l, const struct lease_table *t)
-{
-	if (l->blocks)
-		blocks_leases(l->blocks, t);
-}
-
-void node_pools_want(struct node_pools *l, const char *pool, uint32_t count)
-{
-	if (l->blocks)
-		blocks_want(l->blocks, pool, count);
-}
-
-void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n)
-{
-	if (l->blocks)
-		blocks_names(l->blocks, v, n);
-}
-
-bool node_pools_refused(const struct node_pools *l, const struct need_name *x)
-{
-	return l->blocks && blocks_refused(l->blocks, x->pool, &x->ip);
-}
-
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w)
 {
 	auto_buf struct buf b;
 	char text[IP_TEXT_MAX];
 
 	buf_init(&b, 400);
-	if (l->blocks)
-		blocks_describe_name(l->blocks, a, &b);
+	blocks_describe_name(l->blocks, a, &b);
 	if (b.len)
 		buf_printf(w, " (%s: %s)", ip_str(a, text), b.p);
-}
-
-void node_pools_expect(struct node_pools *l, const char *pool, uint32_t count)
-{
-	if (l->blocks)
-		blocks_prefetch(l->blocks, pool, count);
 }
 
 void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w)
@@ -246,8 +216,7 @@ void node_pools_describe(const struct node_pools *l, const char *pool, struct bu
 	auto_buf struct buf b;
 
 	buf_init(&b, 400);
-	if (l->blocks)
-		blocks_describe(l->blocks, pool, &b);
+	blocks_describe(l->blocks, pool, &b);
 	if (b.len)
 		buf_printf(w, " (pool '%s': %s)", pool, b.p);
 }

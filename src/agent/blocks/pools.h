@@ -48,21 +48,14 @@ int node_pools_ready(const struct node_pools *l, struct err *e);
  * to node_pools_detach() after they are detached. */
 void node_pools_take(struct node_pools *l, struct ipam_pools *ret);
 void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
-/* Call it after each batch, and once before the first. */
-void node_pools_leases(struct node_pools *l, const struct lease_table *t);
-
-/* See blocks_want(). */
-void node_pools_want(struct node_pools *l, const char *pool, uint32_t count);
-/* See blocks_names() and blocks_refused(). */
-void node_pools_names(struct node_pools *l, const struct need_name *v, size_t n);
-bool node_pools_refused(const struct node_pools *l, const struct need_name *x);
+/* The node's blocks, for demand, leases and refusals (agent/blocks/blocks.h). NULL until this node's
+ * UID is known, and so until node_pools_ready() returns 0. */
+struct blocks *node_pools_blocks(struct node_pools *l);
+/* Both only after node_pools_ready() returned 0. */
 /* Describes in w, in brackets, where an explicitly requested address is. */
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
-void node_pools_expect(struct node_pools *l, const char *pool,
-		       uint32_t count); /* see blocks_prefetch() */
 /* Describes in w, in brackets, how addresses of the pool were searched for; writes nothing if they
  * were not. */
 void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w);
-struct blocks *node_pools_blocks(struct node_pools *l); /* NULL: not created yet */
 
 #endif

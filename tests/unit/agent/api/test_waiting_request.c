@@ -251,7 +251,7 @@ static void on_begin(void *arg, struct ipam *store)
 static void on_batch(void *arg, struct ipam *store)
 {
 	(void)arg;
-	node_pools_leases(lab.pools, ipam_leases(store));
+	blocks_leases(node_pools_blocks(lab.pools), ipam_leases(store));
 }
 
 static void stop(void *arg)
