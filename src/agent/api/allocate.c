@@ -113,8 +113,8 @@ static void say_not_own(const struct api_call *c)
 		    LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", cause.len ? cause.p : ""));
 }
 
-static int take_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
-		    struct ip_allocation **ret, size_t *n_ret, struct err *e)
+int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		     struct ip_allocation **ret, size_t *n_ret, struct err *e)
 {
 	int64_t from = now_mono_us();
 	int r = ipam_allocate(store, requests, c->requests.n, ret, n_ret, e);
@@ -158,7 +158,7 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ip_requ
 	if (r > 0 && may_wait(c) && !is_refused(c))
 		return wait_for_change(c);
 	if (r >= 0)
-		r = take_now(c, store, requests, ret, n_ret, e);
+		r = api_allocate_now(c, store, requests, ret, n_ret, e);
 	if (r == -ENOSPC || r == -EADDRNOTAVAIL)
 		add_message(c, e);
 	return r;
@@ -208,14 +208,11 @@ static int allocate_for_pod(struct api_call *c, struct ipam *store, struct ip_al
 	return 0;
 }
 
-int api_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret, size_t *n_ret,
-		 struct err *e)
+static int node_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
+			 size_t *n_ret, struct err *e)
 {
-	int r;
+	int r = is_ready(c->api, e);
 
-	if (!c->api->conf.node_pools)
-		return take_now(c, store, c->requests.body, ret, n_ret, e);
-	r = is_ready(c->api, e);
 	if (r < 0)
 		return may_wait(c) ? wait_for_any(c) : r;
 	if (!c->has_pod)
@@ -640,14 +637,14 @@ static bool is_known(const struct pod_facts *p, const struct api_pod *requested)
 	       (!*text(requested->uid) || strcmp(p->uid, requested->uid) == 0 || pod_is_static(p));
 }
 
-bool api_collect(struct api_call *c)
+static bool node_collect(struct api_call *c)
 {
 	struct cluster *cluster = c->api->conf.cluster;
 	const struct pod_facts *p;
 	struct err e = ERR_INIT;
 	struct api_pod requested;
 
-	if (!cluster || !c->route->pod || !c->route->pod(c, &requested))
+	if (!c->route->pod || !c->route->pod(c, &requested))
 		return false;
 	if (!*text(requested.ns) || !*text(requested.name)) {
 		err_kind(&e, ERR_ENV, -EINVAL,
@@ -669,3 +666,22 @@ bool api_collect(struct api_call *c)
 	c->fetch = cluster_fetch_pod(cluster, requested.ns, requested.name, on_pod, c);
 	return true;
 }
+
+static int node_ready(const struct ipam_api *a, struct err *e)
+{
+	return node_pools_ready(a->conf.node_pools, e);
+}
+
+static struct ipam_pools *node_attach(struct ipam_api *a, struct ipam_pools *p)
+{
+	node_pools_take(a->conf.node_pools, p);
+	return p;
+}
+
+static void node_detach(struct ipam_api *a, struct ipam_pools *p)
+{
+	node_pools_detach(a->conf.node_pools, p);
+}
+
+const struct api_backend api_node = {node_ready, node_attach, node_detach, node_collect,
+				     node_allocate};

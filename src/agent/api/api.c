@@ -27,6 +27,43 @@ enum {
 
 static void on_turn(void *arg);
 
+/* --- the backend of `unirail ipam serve` --- */
+
+static int files_ready(const struct ipam_api *a, struct err *e)
+{
+	if (a->pools.r < 0)
+		*e = a->pools.cause;
+	return a->pools.r;
+}
+
+static struct ipam_pools *files_attach(struct ipam_api *a, struct ipam_pools *p)
+{
+	(void)p;
+	return &a->pools;
+}
+
+static void files_detach(struct ipam_api *a, struct ipam_pools *p)
+{
+	(void)a, (void)p;
+}
+
+static bool files_collect(struct api_call *c)
+{
+	(void)c;
+	return false;
+}
+
+static int files_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
+			  size_t *n_ret, struct err *e)
+{
+	return api_allocate_now(c, store, c->requests.body, ret, n_ret, e);
+}
+
+static const struct api_backend api_files = {files_ready, files_attach, files_detach, files_collect,
+					     files_allocate};
+
+/* --- start and stop --- */
+
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 {
 	struct ipam_api *a = xcalloc(1, sizeof(*a));
@@ -36,6 +73,7 @@ struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 	if (!a->conf.settings)
 		a->conf.settings = AGENT_CONF;
 	a->end = &a->first;
+	a->backend = c->cluster ? &api_node : &api_files;
 	if (a->conf.node_pools)
 		coordinator_settings_init(&a->settings);
 	else
@@ -249,29 +287,28 @@ static void run_one(struct api_call *c, struct ipam *store)
 }
 
 /* Attaches the pools: those read from the directory, or this node's part of the cluster's pools. */
-static void attach_pools(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
+static struct ipam_pools *attach_pools(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
-	if (a->conf.node_pools)
-		node_pools_take(a->conf.node_pools, p);
-	ipam_attach_pools(store, a->conf.node_pools ? p : &a->pools);
+	p = a->backend->attach(a, p);
+	ipam_attach_pools(store, p);
 	if (a->conf.callbacks.begin)
 		a->conf.callbacks.begin(a->conf.callbacks.arg, store);
+	return p;
 }
 
 static void detach_pools(struct ipam_api *a, struct ipam *store, struct ipam_pools *p)
 {
 	if (a->conf.callbacks.batch)
 		a->conf.callbacks.batch(a->conf.callbacks.arg, store);
-	ipam_detach_pools(store, a->conf.node_pools ? p : &a->pools);
-	if (a->conf.node_pools)
-		node_pools_detach(a->conf.node_pools, p);
+	ipam_detach_pools(store, p);
+	a->backend->detach(a, p);
 }
 
 static void on_turn(void *arg)
 {
 	struct ipam_api *a = arg;
 	int64_t end = now_mono_ms() + TURN_MS, wait;
-	struct ipam_pools pools;
+	struct ipam_pools own, *pools;
 	struct err e = ERR_INIT;
 	struct ipam *store;
 	int r;
@@ -290,10 +327,10 @@ static void on_turn(void *arg)
 		return;
 	}
 	a->touched = false;
-	attach_pools(a, store, &pools);
+	pools = attach_pools(a, store, &own);
 	while (a->first && now_mono_ms() < end)
 		run_one(dequeue(a), store);
-	detach_pools(a, store, &pools);
+	detach_pools(a, store, pools);
 	ipam_close(store);
 	a->turn_end = loop_now_ms(a->conf.loop);
 	if (a->first)

@@ -44,8 +44,31 @@ struct api_exhausted {
 	int64_t until_ms;
 };
 
+/*
+ * Where pools and pods come from: the files of `unirail ipam serve` (api.c), or the cluster of which
+ * this is a node (allocate.c). ipam_api_new() selects one by ipam_api_conf.cluster.
+ */
+struct api_backend {
+	/* Returns 0 if pools are known; otherwise a negative code and the reason. */
+	int (*ready)(const struct ipam_api *a, struct err *e);
+	/* Returns the pools of a batch, which may be in *p; detach() ends their use. */
+	struct ipam_pools *(*attach)(struct ipam_api *a, struct ipam_pools *p);
+	void (*detach)(struct ipam_api *a, struct ipam_pools *p);
+	/* Called before a call is queued. Returns true if the call waits for its pod, or was
+	 * answered. */
+	bool (*collect)(struct api_call *c);
+	/* Allocates the addresses of c->requests, whose `body` the caller has set. API_PENDING: the
+	 * call waits, and its run() is called again later. */
+	int (*allocate)(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
+			size_t *n_ret, struct err *e);
+};
+extern const struct api_backend api_node;
+
+enum { API_PENDING = 1 };
+
 struct ipam_api {
 	struct ipam_api_conf conf;
+	const struct api_backend *backend;
 	struct ipam_pools pools;
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
@@ -75,7 +98,7 @@ struct ipam_api {
 /*
  * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
  * values of the pod's annotations in place of those of the network's configuration. Both are kept
- * while the call waits, so that a change repeats only the selection of addresses; api_allocate()
+ * while the call waits, so that a change repeats only the selection of addresses; allocate()
  * makes the second again if an object that it was made from has changed.
  */
 struct api_requests {
@@ -170,16 +193,10 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 
 /* --- addresses --- */
 
-/*
- * Allocates the addresses of c->requests, whose `body` the caller has set, by ipam_allocate(). On a
- * node of a cluster, may return API_PENDING: the call waits, and its run() is called again later.
- */
-enum { API_PENDING = 1 };
-int api_allocate(struct api_call *c, struct ipam *store, struct ip_allocation **ret, size_t *n_ret,
-		 struct err *e);
+/* Allocates by ipam_allocate() without waiting, and counts the time. */
+int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
+		     struct ip_allocation **ret, size_t *n_ret, struct err *e);
 void api_requests_done(struct api_requests *q);
-/* Called before the call is queued. Returns true if the call waits for its pod, or was answered. */
-bool api_collect(struct api_call *c);
 /* Adds the call to the queue, in order of arrival. */
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);

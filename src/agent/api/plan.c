@@ -197,7 +197,8 @@ static int plan(struct api_call *c, struct ipam *store, struct buf *b, struct er
 	struct ip_allocation *g = NULL;
 	struct json_out o;
 	size_t n = 0;
-	int r = p->dry_run ? ipam_try(store, q->body, q->n, e) : api_allocate(c, store, &g, &n, e);
+	int r = p->dry_run ? ipam_try(store, q->body, q->n, e)
+			   : c->api->backend->allocate(c, store, &g, &n, e);
 
 	if (r != 0)
 		return r;

@@ -78,7 +78,7 @@ void ipam_api_handle(void *arg, struct http_request *q)
 		api_call_free(c);
 	} else {
 		c->begin_us = now_mono_us();
-		if (!api_collect(c))
+		if (!c->api->backend->collect(c))
 			api_enqueue(c);
 	}
 }
@@ -211,13 +211,10 @@ int api_not_empty(struct api_call *c, const char *field, const char *value)
 
 static void api_ready(struct api_call *c)
 {
-	const struct ipam_pools *p = &c->api->pools;
 	struct err e = ERR_INIT;
 
-	if (c->api->conf.node_pools && node_pools_ready(c->api->conf.node_pools, &e) < 0)
+	if (c->api->backend->ready(c->api, &e) < 0)
 		api_fail_string(c, &e);
-	else if (p->r < 0)
-		api_fail_string(c, &p->cause);
 	else
 		api_ok(c);
 }

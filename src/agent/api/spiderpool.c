@@ -180,7 +180,7 @@ void api_add(struct api_call *c, struct ipam *store)
 	if (!c->requests.n)
 		read_request(c);
 	if (r == 0)
-		r = api_allocate(c, store, &g, &n, &e);
+		r = c->api->backend->allocate(c, store, &g, &n, &e);
 	if (r == API_PENDING)
 		return;
 	if (r < 0) {

@@ -339,7 +339,7 @@ static void run(struct api_call *c, struct ipam *store)
 	struct ip_allocation *g = NULL;
 	struct err e = ERR_INIT;
 	size_t n = 0;
-	int r = api_allocate(c, store, &g, &n, &e);
+	int r = c->api->backend->allocate(c, store, &g, &n, &e);
 
 	if (r == API_PENDING)
 		return;
@@ -377,7 +377,7 @@ static void request(int n, bool pools)
 			.n_pools4 = pools,
 			.master = "eth1",
 		};
-	if (!api_collect(c))
+	if (!c->api->backend->collect(c))
 		api_enqueue(c);
 }
 
