@@ -51,7 +51,8 @@ CNI(sbr)
 CNI(loopback)
 CNI(ifacer)
 
-/* A container runtime calls it with CNI_COMMAND in the environment, a person with arguments. */
+/* Returns whether a container runtime calls the plugin (CNI_COMMAND is in the environment) instead
+ * of a person with arguments. */
 static int run_rdma(int argc, char **argv)
 {
 	return getenv("CNI_COMMAND") || argc < 2 ? cni_run(&cni_rdma) : rdma_main(argc, argv);
@@ -275,7 +276,8 @@ static int print_help(const struct applet *a)
 
 static int run(const struct applet *a, int argc, char **argv)
 {
-	/* A container runtime calls by the environment: arguments are ignored then. */
+	/* Ignores the arguments if a container runtime calls, because it passes everything in the
+	 * environment. */
 	bool by_person = !(a->flags & APPLET_CNI) || !getenv("CNI_COMMAND");
 
 	if (by_person && is_word(argv[1], "--help", "-h"))
@@ -296,7 +298,7 @@ static int unknown(const char *name)
 	return 127;
 }
 
-/* unirail APPLET ... */
+/* Runs `unirail APPLET ...`. */
 static int by_word(int argc, char **argv)
 {
 	static char version[] = "version";
@@ -342,7 +344,8 @@ static int end(int status)
 	return 1;
 }
 
-/* "10-unirail": the name of a plugin that the container runtime starts. */
+/* Returns whether the name is that of an NRI plugin, which the container runtime starts:
+ * "10-unirail". */
 static bool is_nri_name(const char *name)
 {
 	return getenv(NRI_FD_VARIABLE) && isdigit((unsigned char)name[0]) &&
@@ -363,7 +366,7 @@ int main(int argc, char **argv)
 		a = applet_find("nri");
 	if (a)
 		return end(run(a, argc, argv));
-	/* The binary under any name that begins so, such as "unirail-1.2". */
+	/* Returns whether the name is that of the binary, or begins so, such as "unirail-1.2". */
 	if (strncmp(name, "unirail", strlen("unirail")) == 0)
 		return end(by_word(argc, argv));
 	return unknown(name);

@@ -238,7 +238,8 @@ static bool exec_is_due(const struct kube_auth *a)
 static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 			   child_done_fn done, void *arg, struct err *e);
 
-/* 1: the credential is valid, 0: the program is running, negative: the program failed recently. */
+/* Returns 1 if the credential is valid, 0 if the program is running; negative: the program failed
+ * recently. */
 static int refresh_exec(struct kube_auth *a, struct err *e)
 {
 	int r;
@@ -247,7 +248,7 @@ static int refresh_exec(struct kube_auth *a, struct err *e)
 		return 1;
 	if (a->child)
 		return 0;
-	/* A program that fails, or prints expired credentials, must not run in a tight loop. */
+	/* Limits how often a program runs that fails or prints expired credentials. */
 	if (a->exec_at && loop_now_ms(a->loop) - a->exec_at < EXEC_AGAIN_MS) {
 		if (a->exec_err.code) {
 			*e = a->exec_err;

@@ -23,8 +23,8 @@ struct kube_auth *kube_auth_new(struct loop *l, const struct root *root, const s
 				void (*changed)(void *arg), void *arg);
 void kube_auth_free(struct kube_auth *a);
 
-/* Call before a request. 1: the accessors below are valid; 0: wait for `changed`; negative: there
- * are no valid credentials, e has the reason. */
+/* Called before a request. Returns 1 if the functions below may be called, 0 if the caller must
+ * wait for `changed`; negative: there are no valid credentials, and e has the reason. */
 int kube_auth_refresh(struct kube_auth *a, struct err *e);
 const char *kube_auth_header(const struct kube_auth *a); /* "Bearer ..."; NULL: none */
 struct tls_conf *kube_auth_tls(const struct kube_auth *a);
@@ -32,7 +32,8 @@ struct tls_conf *kube_auth_tls(const struct kube_auth *a);
  * replaced. */
 unsigned int kube_auth_generation(const struct kube_auth *a);
 
-/* Reports that the server refused the credentials. True: retry after kube_auth_refresh(). */
+/* Reports that the server refused the credentials. Returns whether to retry after
+ * kube_auth_refresh(). */
 bool kube_auth_rejected(struct kube_auth *a);
 
 /* --- parts of auth.c, exposed for tests --- */

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-enum { NOT_INSTALLED_MS = 200 }; /* until the errors of all kinds have arrived */
+enum { NOT_INSTALLED_MS = 200 }; /* delay within which the errors of all kinds arrive */
 
 /* --- errors --- */
 

@@ -31,7 +31,7 @@
 
 struct kube_cache_kind {
 	const struct kube_kind *kind;
-	size_t size; /* this and the next three: see struct kube_informer_conf */
+	size_t size; /* this member and the next three are those of struct kube_informer_conf */
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
@@ -59,26 +59,28 @@ struct kube_cache_conf {
 struct kube_cache;
 
 struct kube_cache *kube_cache_new(const struct kube_cache_conf *conf);
-/* Not from its callbacks; before kube_free(). c may be NULL. */
+/* Frees the cache. Must not be called from its callbacks; call it before kube_free(). c may be
+ * NULL. */
 void kube_cache_free(struct kube_cache *c);
 
 enum { KUBE_CACHE_ALL = -1 }; /* in place of a kind, where stated */
 
 const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spiderippools" */
-/* Whether the kind (KUBE_CACHE_ALL: each kind) was listed once; false if its CRD is not installed. */
+/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed once; false if its CRD is not
+ * installed. */
 bool kube_cache_synced(const struct kube_cache *c, int kind);
-/* Milliseconds since the kind was last watched; 0 while it is watched. */
+/* Returns the milliseconds since the kind was last watched; 0 while it is watched. */
 int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);
-/* Whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
+/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
 bool kube_cache_current(const struct kube_cache *c, int kind);
-/* 0: the kind is synced, and its watch does not fail. Otherwise sets e to the reason, kind ERR_AGAIN;
- * the code is -ENOENT if the CRD is not installed. */
+/* Returns 0 if the kind is synced and its watch does not fail. Otherwise sets e to the reason, kind
+ * ERR_AGAIN; the code is -ENOENT if the CRD is not installed. */
 int kube_cache_error(const struct kube_cache *c, int kind, struct err *e);
 
 /* Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. */
 const struct kube_object *kube_cache_get(const struct kube_cache *c, int kind, const char *ns,
 					 const char *name); /* NULL: there is none */
-/* The value of the object; NULL: there is none. */
+/* Returns the value of the object; NULL: there is none. */
 const void *kube_cache_value(const struct kube_cache *c, int kind, const char *ns,
 			     const char *name);
 size_t kube_cache_count(const struct kube_cache *c, int kind);
@@ -95,7 +97,7 @@ void kube_cache_on(struct kube_cache *c, int kind, kube_cache_fn fn, void *arg);
 /* Removes every listener registered with this arg, for all kinds. */
 void kube_cache_off(struct kube_cache *c, const void *arg);
 
-/* kube_informer_read_again() of each kind that has `again`. */
+/* Calls kube_informer_read_again() for each kind that has `again`. */
 void kube_cache_read_again(struct kube_cache *c);
 
 #endif

@@ -31,7 +31,7 @@ struct kube_call {
 	unsigned int tries;
 	bool once;
 	bool rejected;		  /* a previous attempt was answered with 401 */
-	bool doomed;		  /* fail at once when there is no connection */
+	bool doomed;		  /* the call fails at once if there is no connection */
 	bool busy, ended;	  /* busy: a callback of this call runs */
 	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
 	struct kube_call *prev, *next;
@@ -223,7 +223,7 @@ static void kube_calls_no_connection(struct kube *k, const struct err *reason)
 		keep_error(c, reason);
 		c->doomed = k->set.impatient && c->state == CALL_WAITING;
 	}
-	/* A callback may add or cancel calls: restart the iteration after each. */
+	/* Restarts the iteration after each callback, because it may add or cancel calls. */
 	for (c = k->calls; c;) {
 		if (c->doomed) {
 			fail(c, reason);
@@ -258,8 +258,8 @@ static void on_closed(void *arg, const struct err *e)
 	kube_calls_no_connection(k, &reason);
 }
 
-/* Shorter than a request's timeout, so that the reason of a failed connection is known before it
- * expires. */
+/* The timeout of a connection is shorter than that of a request, so that the request's error can
+ * contain the reason. */
 static int connect_ms(const struct kube *k)
 {
 	int most = k->set.timeout_ms - k->set.timeout_ms / 8;
@@ -417,7 +417,7 @@ static void pause_call(struct kube_call *c, int64_t at_least_ms)
 	c->retry = loop_add_timer(c->k->loop, ms, on_retry, c);
 }
 
-/* The call's deadline has passed. */
+/* Called when the call's deadline has passed. */
 static void kube_call_late(void *arg)
 {
 	struct kube_call *c = arg;
@@ -448,7 +448,7 @@ static void on_head(void *arg, const struct h2_head *h)
 	c->ops->open(c->arg);
 	c->busy = false;
 	if (c->ended)
-		call_free(c); /* cancelled from within */
+		call_free(c); /* the callback has cancelled the call */
 }
 
 static void on_data(void *arg, struct span bytes)

@@ -24,8 +24,9 @@
 enum { KUBE_TIMEOUT_MS = 30000, KUBE_BODY_MAX = 4 << 20 };
 
 struct kube_settings {
-	int timeout_ms;	   /* of a request, including waits; 0: KUBE_TIMEOUT_MS */
-	bool impatient;	   /* fail requests at once when the server is unreachable: for CLI tools */
+	int timeout_ms; /* timeout of a request, including waits; 0: KUBE_TIMEOUT_MS */
+	/* true: requests fail at once if the server is unreachable (for CLI tools) */
+	bool impatient;
 	const char *agent; /* User-Agent; NULL: "unirail" */
 };
 
@@ -34,7 +35,7 @@ struct kube;
 /* Root and configuration are borrowed. Connects on the first request. */
 struct kube *kube_new(struct loop *l, const struct root *root, const struct kube_conf *c,
 		      const struct kube_settings *s);
-/* Drops open requests without a callback. Must not be called from a callback. NULL is fine. */
+/* Drops open requests without a callback. Must not be called from a callback. Accepts NULL. */
 void kube_free(struct kube *k);
 struct loop *kube_loop(const struct kube *k);
 
@@ -58,8 +59,8 @@ struct kube_request {
 	struct span body;		    /* JSON; copied */
 	const char *uid, *resource_version; /* KUBE_DELETE: preconditions; may be NULL */
 	int timeout_ms;			    /* 0: the client's default */
-	/* Do not retry a write that failed with 5xx, even with Retry-After: the server may have
-	 * carried it out, and would then refuse the retry. */
+	/* True: a write that failed with 5xx is not retried, even with Retry-After, because the
+	 * server may have carried it out and would then refuse the retry. */
 	bool once;
 };
 
@@ -72,6 +73,6 @@ struct kube_call;
 /* Starts a request. Strings are copied. `fn` is never called before kube_send() returns. */
 struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
 			    void *arg);
-void kube_cancel(struct kube_call *c); /* no callback follows; NULL is fine */
+void kube_cancel(struct kube_call *c); /* cancels the request without a callback; accepts NULL */
 
 #endif

@@ -325,7 +325,7 @@ static const struct json_field file_fields[] = {
 	{0}};
 static const struct json_table file_table = {file_fields, 0, 0};
 
-/* The element called `name`; the name is the first member of each. */
+/* Finds the element called `name`; the first member of each element is its name. */
 static void *find(const struct json_list *l, size_t size, const char *name)
 {
 	for (size_t i = 0; i < l->n; i++) {

@@ -31,7 +31,8 @@ struct kube_exec {
 	char *hint; /* installHint; may be NULL */
 };
 
-/* Of each pair (file, PEM text) at most one is set; files are re-read when they change. */
+/* Credentials. Of each pair (file, PEM text) at most one is set; files are re-read when they
+ * change. */
 struct kube_conf {
 	char *host;
 	uint16_t port;
@@ -55,8 +56,8 @@ struct kube_where {
 /* Errors have kind ERR_CONF and name file, line or field; *ret is then unchanged. */
 int kube_conf_load(struct kube_conf *ret, const struct kube_where *w, struct err *e);
 void kube_conf_done(struct kube_conf *c);
-/* The files that are re-read during use; `ret` is NULL-terminated, its strings are borrowed from
- * c. */
+/* Lists the files that are re-read during use; `ret` is NULL-terminated, its strings are borrowed
+ * from c. */
 enum { KUBE_CONF_FILES = 5 };
 void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF_FILES]);
 #define auto_kube_conf __attribute__((cleanup(kube_conf_done)))

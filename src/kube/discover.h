@@ -17,6 +17,6 @@ struct kube_discover;
 
 struct kube_discover *kube_discover(struct kube *k, const char *word, kube_discover_fn fn,
 				    void *arg);
-void kube_discover_free(struct kube_discover *d); /* NULL is fine */
+void kube_discover_free(struct kube_discover *d); /* accepts NULL */
 
 #endif

@@ -31,7 +31,7 @@ struct kube_events;
 
 /* component: "unirail-agent"; host: the node's name, may be NULL. Copied. */
 struct kube_events *kube_events_new(struct kube *k, const char *component, const char *host);
-void kube_events_free(struct kube_events *s); /* drops pending events; NULL is fine */
+void kube_events_free(struct kube_events *s); /* drops pending events; accepts NULL */
 void kube_events_add(struct kube_events *s, const struct kube_event *e);
 size_t kube_events_waiting(const struct kube_events *s);
 

@@ -93,7 +93,7 @@ struct kube_object *kube_store_put(struct kube_store *s, struct kube_object *o)
 		return old;
 	}
 	grow(s);
-	/* The server lists in this order, so an insertion mostly appends. */
+	/* Most insertions append, because the server lists objects in this order. */
 	memmove(&s->v[i + 1], &s->v[i], (s->n - i) * sizeof(*s->v));
 	s->v[i] = o;
 	s->n++;
@@ -167,7 +167,7 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 
 /* --- list --- */
 
-/* NULL is fine */
+/* accepts NULL */
 static void informer_object_free(struct kube_informer *i, struct kube_object *o)
 {
 	if (!o)
@@ -397,8 +397,8 @@ static void on_watch_end(void *arg, int status, int64_t retry_after, const struc
 			 "again",
 			 LOG_S("kind", i->c.kind->plural), LOG_S("version", i->version));
 		not_watching(i);
-		/* Keep i->version: the result of a list from the server's cache must not be
-		 * older. */
+		/* Keeps i->version, because a list from the server's cache must not return older
+		 * data. */
 		if (lasted < SHORT_MS)
 			after_failure(i, NEXT_LIST, -1, NULL);
 		else
@@ -467,7 +467,7 @@ static void on_read_again(void *arg, int status, const struct json *list, const 
 	read_again_from(i, kube_store_find(&i->store, ns, name, &at) ? at + 1 : at);
 }
 
-/* A list of one object: permission to list is enough. */
+/* Lists one object, for which the permission to list suffices. */
 static void read_again(struct kube_informer *i, const struct kube_object *o)
 {
 	auto_free char *field = xasprintf("metadata.name=%s", o->name);
@@ -495,7 +495,7 @@ static void on_again_timer(void *arg)
 	struct kube_informer *i = arg;
 
 	if (i->again)
-		read_again_after(i, AGAIN_MS); /* the previous walk has not ended */
+		read_again_after(i, AGAIN_MS); /* the previous reads have not ended */
 	else
 		read_again_from(i, 0);
 }

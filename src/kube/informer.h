@@ -39,18 +39,20 @@ struct kube_informer_conf {
 	const struct kube_kind *kind; /* borrowed */
 	struct kube_select select;    /* copied */
 	/*
-	 * Read from the server's cache instead of etcd: for large, filtered collections (the pods
-	 * of one node), where a consistent list by each of a thousand agents would read all pods of
-	 * the cluster from etcd. The result may lag, but is never older than the last version seen.
+	 * True: reads from the server's cache instead of etcd, for large, filtered collections (the
+	 * pods of one node), where a consistent list by each of a thousand agents would read all
+	 * pods of the cluster from etcd. The result may lag, but is never older than the last
+	 * version seen.
 	 */
 	bool cached;
 	/*
-	 * After a broken connection relist, whatever the server's version: a restored server may
-	 * already have passed our version, and a watch would resume from it without an error.
+	 * True: relists after a broken connection, whatever the server's version is: a restored
+	 * server may already have passed our version, and a watch would resume from it without an
+	 * error.
 	 */
 	bool verify_after_reconnect;
 	void (*relisted)(void *arg); /* a repeated list is complete; may be NULL */
-	size_t size;		     /* of the caller's struct */
+	size_t size;		     /* size of the caller's struct */
 	/* Decodes into *value, which is zeroed. 0: decoded; 1: ignore the object, as if it did not
 	 * exist; negative with e: invalid (`drop` is still called on the partly filled value). */
 	int (*decode)(void *value, const struct json *object, struct err *e);
@@ -73,7 +75,7 @@ struct kube_informer_conf {
 struct kube_informer;
 
 struct kube_informer *kube_informer_new(struct kube *k, const struct kube_informer_conf *c);
-/* Must not be called from its callbacks; call before kube_free(). NULL is fine. */
+/* Must not be called from its callbacks; call before kube_free(). Accepts NULL. */
 void kube_informer_free(struct kube_informer *i);
 
 /*
@@ -85,11 +87,11 @@ void kube_informer_free(struct kube_informer *i);
 void kube_informer_read_again(struct kube_informer *i);
 
 bool kube_informer_synced(const struct kube_informer *i);
-/* Milliseconds since it stopped watching; 0 while it watches. */
+/* Returns the milliseconds since the informer stopped watching; 0 while it watches. */
 int64_t kube_informer_behind_ms(const struct kube_informer *i);
 const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
 					    const char *name);
-/* Latest known version of the collection; NULL: none yet. */
+/* Returns the latest known version of the collection; NULL: none yet. */
 const char *kube_informer_version(const struct kube_informer *i);
 size_t kube_informer_count(const struct kube_informer *i);
 const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t at); /* in order */

@@ -30,7 +30,8 @@ struct kube {
 	const struct kube_conf *conf;
 	struct kube_settings set;
 	struct kube_auth *auth;
-	struct kube_conn *conn, *old; /* old: replaced connections that finish their requests */
+	/* old: list of replaced connections that finish their requests */
+	struct kube_conn *conn, *old;
 	struct kube_call *calls;
 	struct loop_alarm pump, again, cleanup;
 	struct backoff backoff;
@@ -44,7 +45,7 @@ struct kube_stream_ops {
 	/* Called with the body of a successful answer only. A negative result ends the request with
 	 * that error. */
 	int (*data)(void *arg, struct span bytes, struct err *e);
-	/* s is NULL unless the server refused. */
+	/* Called at the end of the request; s is NULL unless the server refused it. */
 	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);
 	/* Called instead of `end` when the call is cancelled; frees arg. */
 	void (*drop)(void *arg);
@@ -78,13 +79,14 @@ struct kube_informer {
 	struct loop_alarm timer;
 	enum next next;
 	struct backoff backoff;
-	int64_t watch_from, behind_from; /* loop time in ms; behind_from 0: watching */
-	struct log_once logged;		 /* last failure that was logged */
+	/* loop times in ms; behind_from 0: the informer is watching */
+	int64_t watch_from, behind_from;
+	struct log_once logged; /* last failure that was logged */
 	/* kube_informer_read_again(): the object that is being read */
 	struct loop_alarm again_timer;
 	struct kube_call *again;
 	char *again_ns, *again_name;
-	struct backoff again_backoff; /* the server refused to send it */
+	struct backoff again_backoff; /* backoff after the server refused to send the object */
 };
 
 /* State of cache.c. */

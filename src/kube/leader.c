@@ -21,7 +21,7 @@ struct kube_lease {
 	/* last state seen at the server */
 	char *holder, *version;
 	int64_t transitions, seen_at, silent_ms;
-	bool known;    /* `version` is current: a write may name it */
+	bool known;    /* `version` is the current one, so a write may use it */
 	bool creating; /* the write under way is a create */
 	/* state of this process */
 	bool held;
@@ -75,7 +75,7 @@ static void renewed(struct kube_lease *l)
 {
 	int64_t left = l->requested_at + l->c.renew_ms - loop_now_ms(l->loop);
 
-	/* The answer arrived after the renewal deadline. */
+	/* Returns whether the answer arrived after the renewal deadline. */
 	if (left <= 0 && !l->held)
 		return;
 	l->logged[0] = '\0';
@@ -183,8 +183,8 @@ static void on_written(void *arg, int status, const struct json *lease, const st
 		take_lease(l, lease);
 		renewed(l);
 	} else {
-		/* Another process wrote the Lease, or this write succeeded despite the error: read
-		 * it again. */
+		/* Reads the Lease again: another process wrote it, or this write succeeded despite
+		 * the error. */
 		l->known = false;
 		if (status == 403 && l->creating) {
 			struct err missing = ERR_INIT;

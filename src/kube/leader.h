@@ -22,7 +22,7 @@ struct kube_lease_conf {
 	const char *id;			  /* identity of this process, unique */
 	int lease_ms, renew_ms, retry_ms; /* 0: the defaults above */
 	void (*gained)(void *arg);
-	/* leadership lost; the process remains a candidate */
+	/* called when the process lost the leadership; it remains a candidate */
 	void (*lost)(void *arg, const struct err *reason);
 	void *arg;
 };
@@ -30,15 +30,15 @@ struct kube_lease_conf {
 struct kube_lease;
 
 struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *c);
-/* Does not release the lease on the server, which then blocks other processes until it expires:
- * call kube_lease_release() before. No callback. NULL is fine. */
+/* Frees the state without a callback. The lease on the server is not released and blocks other
+ * processes until it expires, so call kube_lease_release() before. Accepts NULL. */
 void kube_lease_free(struct kube_lease *l);
 
-/* Milliseconds between the last renewal (renewTime) and the moment this process last found the
- * lease expired or released. INT64_MAX: the Lease did not exist; 0: never found free. */
+/* Returns the milliseconds between the last renewal (renewTime) and the moment this process last
+ * found the lease expired or released. INT64_MAX: the Lease did not exist; 0: never found free. */
 int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
-/* identity of the leader as last read; "": none */
+/* returns the identity of the leader as last read; "": none */
 const char *kube_lease_holder(const struct kube_lease *l);
 /* Releases the lease, so that another process need not wait for its expiry. `done` is always
  * called, `lost` is not. Only kube_lease_free() may follow. */

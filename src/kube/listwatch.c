@@ -25,10 +25,11 @@ struct kube_list {
 	char *ns, *labels, *fields;
 	/* minimum version of a list from the server's cache; "": list from etcd, in pages */
 	char *since;
-	/* page: maximum number of objects in a page; pages: number of pages so far */
+	/* page: maximum number of objects in a page; pages: number of pages received */
 	int page, pages;
-	int count;	     /* objects to request in the current page */
-	size_t items, bytes; /* received of the current page so far */
+	int count; /* objects to request in the current page */
+	/* number of objects and bytes of the current page that were received */
+	size_t items, bytes;
 	const struct kube_list_ops *ops;
 	void *arg;
 	struct kube_call *call;

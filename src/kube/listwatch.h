@@ -27,9 +27,9 @@ struct kube_list_ops {
 	/* The object is valid during the call. A negative result ends the list with that error. */
 	int (*item)(void *arg, const struct json *object, struct err *e);
 	/*
-	 * End of the list: the resourceVersion to start a watch from, or e. The next list passes
-	 * the objects again that were passed before an error. Status 410 (e is -ESTALE): the list
-	 * took longer than the server keeps its state.
+	 * Called at the end of the list with the resourceVersion from which a watch starts, or with
+	 * e. The next list passes the objects again that were passed before an error. Status 410 (e
+	 * is -ESTALE): the list took longer than the server keeps its state.
 	 */
 	void (*done)(void *arg, const char *resource_version, const struct err *e);
 };
@@ -40,23 +40,24 @@ struct kube_list;
 struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
 			    void *arg);
-/* One page from the server's cache, not older than `version`; "0": any version. */
+/* Lists one page from the server's cache, not older than `version`; "0": any version. */
 struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
 				  const struct kube_select *s, const char *version,
 				  const struct kube_list_ops *ops, void *arg);
-void kube_list_cancel(struct kube_list *l); /* NULL is fine */
+void kube_list_cancel(struct kube_list *l); /* accepts NULL */
 
 /* --- watch --- */
 
 enum kube_change { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED, KUBE_BOOKMARK };
 
 struct kube_watch_ops {
-	void (*opened)(void *arg); /* the watch is established: no change is missed from now on */
+	/* called when the watch is established, so that no later change is missed */
+	void (*opened)(void *arg);
 	/* Valid during the call. A bookmark's object has a resourceVersion and nothing else. */
 	void (*event)(void *arg, enum kube_change change, const struct json *object);
 	/*
-	 * The watch has ended. e NULL: by the server's timeout. Status 410: the version is too old,
-	 * list again. retry_after: seconds to wait before the next request, or -1.
+	 * Called when the watch has ended. e NULL: by the server's timeout. Status 410: the version
+	 * is too old, list again. retry_after: seconds to wait before the next request, or -1.
 	 */
 	void (*end)(void *arg, int status, int64_t retry_after, const struct err *e);
 };
@@ -66,10 +67,10 @@ struct kube_watch;
 struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
 			      const struct kube_select *s, const char *version,
 			      const struct kube_watch_ops *ops, void *arg);
-void kube_watch_cancel(struct kube_watch *w); /* NULL is fine */
+void kube_watch_cancel(struct kube_watch *w); /* accepts NULL */
 
-/* Decodes one event. 1: a change; 0: an event of an unknown type; negative with *status: an ERROR
- * event, or not an event (status 0). */
+/* Decodes one event. Returns 1 for a change, 0 for an event of an unknown type; negative with
+ * *status: an ERROR event, or not an event (status 0). */
 int kube_watch_decode(const struct json *event, enum kube_change *change,
 		      const struct json **object, int *status, int64_t *retry_after, struct err *e);
 

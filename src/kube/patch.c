@@ -111,7 +111,7 @@ static void differ_member(struct diff *d, const char *key, const struct json *wa
 	d->n--;
 }
 
-/* Members of `is` first, then members that were removed. */
+/* Writes the members of `is` first, then those that were removed. */
 static void differ_members(struct diff *d, const struct json *was, const struct json *is)
 {
 	auto_json_index struct json_index before = json_index_of(was), now = json_index_of(is);

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 
 struct kube_kind {
-	const char *group, *version; /* group "": core */
+	const char *group, *version; /* group "": the core group */
 	const char *plural;	     /* "pods" */
 	const char *name;	     /* "pod", for messages */
 	bool namespaced;
@@ -28,7 +28,7 @@ enum { KUBE_PATH_MAX = 8 << 10 };
 void kube_path(struct buf *b, const struct kube_ref *r);
 /* Appends "?key=value" or "&key=value", escaped; nothing when value is NULL or "". */
 void kube_path_query(struct buf *b, const char *key, const char *value);
-/* "pod 'ns/name'", "pods of 'ns'", "pods" */
+/* Writes a reference for messages: "pod 'ns/name'", "pods of 'ns'", "pods". */
 void kube_ref_describe(struct buf *b, const struct kube_ref *r);
 
 #endif

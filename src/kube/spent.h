@@ -25,7 +25,7 @@ struct kube_spent {
 void kube_spent_less(struct kube_spent *s, const char *ns, size_t bytes);
 /* Returns whether kube_spent_more() would add the bytes. */
 bool kube_spent_fits(const struct kube_spent *s, const char *ns, size_t bytes);
-/* Adds the bytes of a new object. False: a quota would be exceeded, nothing is added. */
+/* Adds the bytes of a new object. Returns false and adds nothing if a quota would be exceeded. */
 bool kube_spent_more(struct kube_spent *s, const char *ns, size_t bytes);
 void kube_spent_done(struct kube_spent *s);
 

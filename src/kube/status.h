@@ -28,10 +28,10 @@ struct kube_status {
 	char reason[48];     /* such as "AlreadyExists"; "" when the body was not a Status */
 };
 
-/* Sets e and fills *ret. `body` may be anything. Returns e's code. */
+/* Sets e and fills *ret. `body` may be any text. Returns e's code. */
 int kube_status_err(int http, struct span body, const char *what, struct kube_status *ret,
 		    struct err *e);
-/* The same for the Status object of an ERROR event of a watch. */
+/* Like kube_status(), for the Status object of an ERROR event of a watch. */
 int kube_status_object(const struct json *status, const char *what, struct kube_status *ret,
 		       struct err *e);
 

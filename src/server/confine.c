@@ -26,7 +26,7 @@ static bool is_there(const char *path)
 	return stat(path, &st) == 0;
 }
 
-/* Replaces path by its parent directory; false: the parent is "/". */
+/* Replaces path by its parent directory; returns false if the parent is "/". */
 static bool go_up(char *path)
 {
 	char *slash = strrchr(path, '/');

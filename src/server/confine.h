@@ -21,7 +21,7 @@
 
 #define SETTINGS_ON_OFF_LOG "on|off|log"
 
-/* For the table of settings: member `sandbox`. */
+/* Values of the member `sandbox`, for the table of settings. */
 #define SETTINGS_SANDBOX(X)                                                                        \
 	X("sandbox", OPT_CHOICE, SETTINGS_ON_OFF_LOG,                                              \
 	  "refuse system calls and files that this mode does not need (seccomp, Landlock); log: "  \
@@ -37,7 +37,7 @@ struct confine {
 	const char *not_with; /* reason why the sandbox cannot be used, for the log; NULL: none */
 };
 
-/* A NULL path is ignored. */
+/* Adds a path; NULL is ignored. */
 void confine_dir(struct confine *c, const char *path, enum sandbox_right right);
 void confine_file(struct confine *c, const char *path, enum sandbox_right right);
 /* Allows what the connection to the API server needs. `files` (NULL-terminated) are re-read while

@@ -15,22 +15,22 @@
 struct daemon;
 
 struct daemon_ops {
-	void (*reload)(void *arg); /* on SIGHUP, and when the settings file changes */
-	/* SIGTERM, SIGINT: shut down, then call loop_stop(). A second signal stops the loop at
-	 * once. */
+	void (*reload)(void *arg); /* called on SIGHUP, and when the settings file changes */
+	/* Called on SIGTERM and SIGINT: shuts down, then calls loop_stop(). A second signal stops
+	 * the loop at once. */
 	void (*end)(void *arg);
 };
 
-/* Signals are delivered through the loop from here on; SIGPIPE is ignored. */
+/* Starts to deliver signals through the loop; SIGPIPE is ignored. */
 int daemon_new(struct daemon **ret, struct loop *l, const struct daemon_ops *ops, void *arg,
 	       struct err *e);
-/* Removes the pid file. NULL is fine. */
+/* Removes the pid file. Accepts NULL. */
 void daemon_free(struct daemon *d);
 
 /* Calls ops->reload when the file is replaced; checked every 5 s, since a file mounted from a
  * ConfigMap changes through a symbolic link above it. `path` is borrowed. */
 void daemon_watch(struct daemon *d, const char *path);
-/* path NULL: no pid file. `root` and `path` are borrowed. */
+/* Writes the pid file. path NULL: none. `root` and `path` are borrowed. */
 int daemon_pid_file(struct daemon *d, const struct root *root, const char *path, struct err *e);
 
 /* Applies the values of the settings log-level and log-format. */

@@ -13,11 +13,11 @@
 #include "server/http_server.h"
 #include "wire/http/http1.h"
 
-/* BACKLOG: room for the connections that an API server opens at the same time for the pods of one
- * job, beside those of unknown peers (http_limits.grace_ms). */
+/* BACKLOG: length of the queue, for the connections that an API server opens at the same time for
+ * the pods of one job, beside those of unknown peers (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
-/* A probe's or scrape's request arrives in one piece. */
+/* Limit of a request: the requests of probes and scrapes arrive in one piece. */
 enum { FIRST_MS = 5000 };
 
 /* HELD_MAX: memory of one port's connections, so that many clients cannot push the agent over its 4
@@ -87,7 +87,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', expected an IP address",
 				address);
 	fd = try_listen(&a, port);
-	/* The host has no IPv6: listen on IPv4. */
+	/* Listens on IPv4, because the host has no IPv6. */
 	if (fd == -EAFNOSUPPORT && !address) {
 		a = ip_from_num(4, 0);
 		fd = try_listen(&a, port);
@@ -116,7 +116,8 @@ static void answer_ready(struct ports *p, struct http_request *q)
 	if (p->conf.ready(p->conf.arg, &e) < 0) {
 		auto_free char *text = xasprintf("%s\n", e.text);
 
-		/* The text may name a pool, an object or a path. */
+		/* Answers without the reason, because the text may contain the name of a pool, an
+		 * object or a path. */
 		if (http_request_is_local(q))
 			answer(q, 503, span_of(text));
 		else
@@ -191,7 +192,7 @@ static int open_port(struct ports *p, const char *listen, int number, bool metri
 	fd = ports_listen(listen, number, "health-port, metrics-port", e);
 	if (fd < 0)
 		return fd;
-	/* Inherited by each connection. */
+	/* Set on the listening socket, from which each connection inherits it. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SOCKET_BUFFER}, sizeof(int));
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){SOCKET_BUFFER}, sizeof(int));
 	*v = (struct port){.p = p, .fd = fd, .has_metrics = metrics};

@@ -31,7 +31,7 @@ struct ports_conf {
 	const char *health_listen, *metrics_listen;
 	int health, metrics; /* 0: disabled */
 	int (*ready)(void *arg, struct err *e);
-	/* Answer with ports_metrics(), at once or later. */
+	/* Called for each scrape; answers with ports_metrics(), at once or later. */
 	void (*scrape)(void *arg);
 	void *arg;
 };
@@ -42,7 +42,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 
 /* Listens; requests are answered from the loop. */
 int ports_new(struct ports **ret, const struct ports_conf *c, struct err *e);
-void ports_free(struct ports *p); /* NULL is fine */
+void ports_free(struct ports *p); /* accepts NULL */
 /* Answers all pending scrapes. */
 void ports_metrics(struct ports *p, struct span text);
 

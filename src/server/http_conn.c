@@ -28,7 +28,8 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- time --- */
 
-/* Milliseconds until the next rate check of the current body. Negative: the timeout has expired. */
+/* Returns the milliseconds until the next rate check of the current body. Negative: the timeout has
+ * expired. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -37,7 +38,8 @@ static int64_t body_left(const struct http_request *c)
 	return l->body_rate && left > RATE_MS ? RATE_MS : left;
 }
 
-/* Rate since the last check: earlier fast progress does not compensate for a pause. */
+/* Uses the rate since the last check, so that earlier fast progress does not compensate for a
+ * pause. */
 static bool is_slow(struct http_request *c)
 {
 	size_t received = c->body - c->body_seen;
@@ -59,7 +61,8 @@ static void on_timer(void *arg)
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
-	/* Timers run before descriptors: if this loop was late, the bytes are there already. */
+	/* Reads before it decides: timers run before descriptors, so if the loop is late the bytes
+	 * may have arrived. */
 	if (mid_request && !c->late && has_input(c)) {
 		c->late = true;
 		conn_set_timer(c, LAST_CHANCE_MS);
@@ -132,8 +135,8 @@ static int rank_of(const struct http_request *c)
 			return -1;
 		if (c->known)
 			return RANK_IDLE;
-		/* Another connection from the same address that has had no answer yet may be the
-		 * kubelet. */
+		/* Does not mark the peer as known: another connection from the same address, which
+		 * has had no answer yet, may be the kubelet's. */
 		return c->began && http1_phase(c->codec) == HTTP1_NOTHING ? RANK_SERVED
 									  : RANK_STRANGER;
 	case CONN_HANDLING: return -1;
@@ -193,12 +196,12 @@ static void dispatch_review(struct http_request *c)
 	c->began = now_mono_us();
 	conn_rank(c);
 	conn_set_timer(c, -1);
-	/* Stop reading; the loop still reports that the peer has closed. */
+	/* Stops reading; the loop still reports that the peer has closed. */
 	conn_watch(c, 0);
 	c->s->handle(c->s->arg, c);
 }
 
-/* Counts the memory of all current bodies. False: over bodies_max. */
+/* Counts the memory of all current bodies. Returns false if it exceeds bodies_max. */
 static bool count_body(struct http_request *c, size_t n)
 {
 	struct http_server *s = c->s;
@@ -216,7 +219,7 @@ static void forget_body(struct http_request *c)
 	buf_trim(&c->out, 0);
 }
 
-/* The head is complete. True: the request was refused. */
+/* Called when the head is complete; returns whether the request was refused. */
 static bool check(struct http_request *c)
 {
 	struct http_server *s = c->s;
@@ -233,7 +236,7 @@ static bool check(struct http_request *c)
 	return true;
 }
 
-/* Parses received bytes. False: more are needed. */
+/* Parses received bytes; returns false if more are needed. */
 static bool parse(struct http_request *c)
 {
 	struct span in = {c->in.p + c->in_at, c->in.len - c->in_at};
@@ -274,7 +277,8 @@ static void send_handshake_error(struct http_request *c, const struct err *e)
 	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
 }
 
-/* 1: handshake complete, 0: waiting for the peer, -1: failed. */
+/* Continues the handshake. Returns 1 if it is complete, 0 if it waits for the peer, -1 if it
+ * failed. */
 static int conn_handshake(struct http_request *c)
 {
 	struct err e = ERR_INIT;
@@ -284,7 +288,7 @@ static int conn_handshake(struct http_request *c)
 		return 1;
 	if (r == -EAGAIN)
 		return 0;
-	/* A peer that only probes whether the port is open is not a failure. */
+	/* Does not count a peer that only probes whether the port is open as a failure. */
 	if (r == -ECONNRESET)
 		log_debug("TLS handshake", LOG_S("error", e.text));
 	else
@@ -326,7 +330,8 @@ static ssize_t read_some(struct http_request *c, char *p, size_t n)
 	return errno == EINTR ? -EAGAIN : -errno;
 }
 
-/* 1: bytes received, 0: none available, -1: closed or failed. */
+/* Reads bytes. Returns 1 if some were received, 0 if none are available, -1 if the connection is
+ * closed or failed. */
 static int conn_receive(struct http_request *c)
 {
 	struct http_server *s = c->s;
@@ -368,7 +373,8 @@ static ssize_t write_some(struct http_request *c, const char *p, size_t n)
 	return r < 0 ? -errno : r;
 }
 
-/* 1: all written, 0: the socket is full, -1: closed by the peer. */
+/* Writes the output. Returns 1 if all is written, 0 if the socket is full, -1 if the peer has
+ * closed. */
 static int conn_write_out(struct http_request *c)
 {
 	while (c->out_at < c->out.len) {
@@ -497,7 +503,7 @@ void conn_advance(struct http_request *c)
 	} else {
 		count_held(c);
 		conn_rank(c);
-		/* Give other connections a turn. */
+		/* Returns to the loop, so that other connections are served. */
 		if (steps == STEPS_MAX && !c->turn)
 			c->turn = loop_add_timer(c->s->loop, 0, on_turn, c);
 		http_server_trim(c->s);

@@ -136,7 +136,7 @@ const struct peer_key *peer_entry_key(const struct peer_entry *e)
 	return &e->peer->key;
 }
 
-/* Seeded, so that a peer cannot choose addresses that collide. */
+/* The hash has a random seed, so that a peer cannot choose addresses that collide. */
 static size_t place_of(const struct peers *p, const struct peer_key *k)
 {
 	uint64_t h = p->seed;
@@ -219,7 +219,7 @@ static void recount(struct peers *p, struct peer *one, int rank)
 		ring_append(&r->counts[n - 1], &one->by_count[rank]);
 	if (n > r->top)
 		r->top = n;
-	/* A count changes by one, so `top` falls by one at most. */
+	/* A count changes by one, so `top` decreases by at most one. */
 	if (r->top && r->counts[r->top - 1].next == &r->counts[r->top - 1])
 		r->top--;
 }

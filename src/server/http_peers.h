@@ -40,21 +40,24 @@ struct peer_entry {
 	struct peer *peer;
 	int rank; /* -1: may not be evicted */
 	bool waits;
-	struct peer_entry *prev, *next;		  /* of its rank and peer, oldest first */
-	struct peer_entry *all_prev, *all_next;	  /* of its rank, oldest first */
-	struct peer_entry *turn_prev, *turn_next; /* of its peer, in request order */
+	/* list of the entries with the same rank and peer, oldest first */
+	struct peer_entry *prev, *next;
+	/* list of the entries with the same rank, oldest first */
+	struct peer_entry *all_prev, *all_next;
+	/* list of the peer's entries that wait for a turn, in the order of their requests */
+	struct peer_entry *turn_prev, *turn_next;
 };
 
 struct peers;
 
 struct peers *peers_new(void);
-void peers_free(struct peers *p); /* all entries must have left before; NULL is fine */
+void peers_free(struct peers *p); /* all entries must have left before; accepts NULL */
 
 /* Returns the address of the connected socket's peer. */
 struct peer_key peer_key_of(int fd);
-/* "10.0.0.1", "fd00::/64", "-". */
+/* Writes a peer's address: "10.0.0.1", "fd00::/64", "-". */
 const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_MAX]);
-/* True for a loopback address or no address (a UNIX socket). */
+/* Returns true for a loopback address or no address (a UNIX socket). */
 bool peer_key_is_local(const struct peer_key *k);
 const struct peer_key *peer_entry_key(const struct peer_entry *e);
 

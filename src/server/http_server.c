@@ -152,8 +152,8 @@ static int64_t grace_now(const struct http_server *s)
 	socklen_t n = sizeof(info);
 	uint32_t waiting, most;
 
-	/* Of a listening socket these two fields are the queue and its limit; a UNIX socket has
-	 * none. */
+	/* For a listening socket these two fields are the length of the queue and its limit; a UNIX
+	 * socket does not have them. */
 	if (getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0)
 		return s->limits.grace_ms;
 	waiting = info.tcpi_unacked;
@@ -161,8 +161,8 @@ static int64_t grace_now(const struct http_server *s)
 	return waiting >= most ? 0 : s->limits.grace_ms * (int64_t)(most - waiting) / most;
 }
 
-/* Milliseconds until a connection may be evicted when all candidates are in their grace period. 0:
- * one can be evicted now, or there are no candidates. */
+/* Returns the milliseconds until a connection may be evicted if all candidates are in their grace
+ * period; 0: one can be evicted now, or there are no candidates. */
 static int64_t room_in(struct http_server *s)
 {
 	struct peer_entry *e;
@@ -235,7 +235,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	return c;
 }
 
-/* A connection that only gets the reason of its refusal. */
+/* A connection that only receives the reason of its refusal. */
 static void conn_open_refused(struct http_server *s, int fd, int status, const char *reason)
 {
 	struct http_request *c = conn_new(s, fd);
@@ -256,7 +256,7 @@ static void refuse(struct http_server *s, int fd, int status, const char *reason
 		conn_open_refused(s, fd, status, reason);
 }
 
-/* Takes ownership of the descriptor. */
+/* Adds a connection; takes ownership of its descriptor. */
 static void conn_open(struct http_server *s, int fd)
 {
 	struct http_request *c = conn_new(s, fd);
@@ -481,7 +481,7 @@ static void http_server_conn_closed(struct http_server *s)
 	}
 	if (!s->draining || s->n_conns > 0)
 		return;
-	/* Deferred: done() may free the connections over which the caller iterates. */
+	/* Deferred, because done() may free the connections over which the caller iterates. */
 	loop_del_timer(s->deadline);
 	s->deadline = loop_add_timer(s->loop, 0, on_drained, s);
 }
@@ -510,7 +510,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 	http_server_conn_closed(s);
 }
 
-/* What handlers call on a request, and refusals without a handler. */
+/* Functions that handlers call on a request, and refusals without a handler. */
 
 enum { ERROR_MAX = 8 << 10 };
 
@@ -596,7 +596,7 @@ void http_request_drop_msg(struct http_request *q)
 	q->msg = (struct http1_msg){0};
 }
 
-/* The loop may not have delivered the event yet. */
+/* Checks the socket, because the loop may not have delivered the event yet. */
 bool http_request_is_closed(const struct http_request *q)
 {
 	struct pollfd p = {q->fd, 0, 0};

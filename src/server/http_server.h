@@ -59,19 +59,22 @@ typedef void (*http_handler)(void *arg, struct http_request *q);
 
 struct http_limits {
 	int max_conns;
-	int first_ms;  /* to the first byte, and from first to last byte of a head */
-	int body_ms;   /* from the end of the head to the end of the body */
+	/* time limit for the first byte of a request, and for its head from the first byte to the
+	 * last */
+	int first_ms;
+	int body_ms;   /* time limit from the end of the head to the end of the body */
 	int body_rate; /* minimum bytes/s of a body, checked every 8 s; 0: none */
-	int idle_ms;   /* between two requests */
-	int send_ms;   /* until the peer has read an answer */
+	int idle_ms;   /* time limit between two requests */
+	int send_ms;   /* time limit until the peer has read an answer */
 	int grace_ms;  /* protects a new connection from eviction; not with TLS */
-	bool anyone;   /* do not check the peer's user id: for TCP */
-	bool secret;   /* do not log request targets */
+	bool anyone;   /* the peer's user id is not checked: for TCP */
+	bool secret;   /* request targets are not logged */
 	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
 	 * request before its answer are not read, and the connection closes after that answer. */
 	bool bare;
-	size_t body_max;   /* of one request; 0: HTTP1_BODY_MAX */
-	size_t bodies_max; /* of all requests being read or answered; 0: no limit */
+	size_t body_max; /* maximum body of one request; 0: HTTP1_BODY_MAX */
+	/* maximum sum of the bodies of all requests that are being read or answered; 0: no limit */
+	size_t bodies_max;
 	/* Bytes of memory for incomplete requests and unread answers, over all connections without
 	 * TLS. Above it, connections that hold more than a kilobyte are closed. 0: no limit. */
 	size_t held_max;
@@ -86,7 +89,8 @@ struct http_limits {
 int http_server_new(struct http_server **ret, struct loop *l, int fd,
 		    const struct http_limits *limits, http_handler handle, void *arg,
 		    struct err *e);
-/* Applies to new connections; existing ones continue unchanged. Takes a reference on `c`. */
+/* Sets the TLS configuration of new connections; existing ones continue unchanged. Takes a
+ * reference on `c`. */
 void http_server_use_tls(struct http_server *s, struct tls_conf *c);
 /* Closes all connections; requests that are still unanswered must not be answered afterwards. */
 void http_server_free(struct http_server *s);
@@ -116,20 +120,20 @@ void http_server_reject(struct http_server *s);
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 
-/* Valid until it is answered. */
+/* A request, valid until it is answered. */
 const struct http1_msg *http_request_msg(const struct http_request *q);
-/* True if the request came from a loopback address or a UNIX socket. */
+/* Returns true if the request came from a loopback address or a UNIX socket. */
 bool http_request_is_local(const struct http_request *q);
 /* Frees the message of a request that waits for its answer; it may not be read afterwards. */
 void http_request_drop_msg(struct http_request *q);
-/* True if the client has closed the connection. The request must still be answered. */
+/* Returns true if the client has closed the connection. The request must still be answered. */
 bool http_request_is_closed(const struct http_request *q);
-/* r->close and r->head are set here. The body is copied. */
+/* Answers the request. Sets r->close and r->head; copies the body. */
 void http_answer(struct http_request *q, const struct http1_response *r);
 
-/* {"code":N,"message":"..."}, go-openapi's errors. */
+/* Answers with {"code":N,"message":"..."}, the form of go-openapi's errors. */
 void http_answer_error(struct http_request *q, int status, int code, const char *message);
-/* The same for 405, with an Allow field. */
+/* Answers with 405 and an Allow field, otherwise like http_server_error(). */
 void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message);
 
 #endif

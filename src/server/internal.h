@@ -34,21 +34,21 @@ struct http_request {
 	struct loop_fd *watch;
 	struct loop_timer *timer, *turn;
 	struct http1 *codec;
-	struct buf in; /* read but not parsed: bytes after the current request */
+	struct buf in; /* bytes read but not parsed, which follow the current request */
 	size_t in_at;
 	struct buf out;
 	size_t out_at;
 	struct http1_msg msg;
-	bool close, head, running, answered, ended, refused; /* head: it is a HEAD */
+	bool close, head, running, answered, ended, refused; /* head: the request is a HEAD */
 	bool known, shook;	/* known: accepted by a check; shook: had its handshake turn */
 	bool late;		/* the timeout of this phase expired with bytes still unread */
 	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
 	size_t body;		/* length of the current request's body so far */
-	size_t body_seen;	/* the same, at the last rate check */
+	size_t body_seen;	/* length of the body at the last rate check */
 	size_t held;		/* memory of its buffers, included in the server's `held` */
 	int64_t began, body_since;
-	int64_t opened;		       /* time of the loop */
+	int64_t opened;		       /* loop time at which the connection was opened */
 	enum conn_state ranked;	       /* state that its rank is based on */
 	enum http1_phase ranked_phase; /* phase that its rank is based on */
 };
@@ -66,11 +66,12 @@ struct http_server {
 	struct loop_alarm pause;
 	struct loop_timer *deadline;
 	struct http_request *conns; /* newest first */
-	int n_conns, n_refused;	    /* of those: being refused */
+	int n_conns, n_refused;	    /* n_refused: number of those that are being refused */
 	int64_t grace_ms;	    /* limits.grace_ms, less while many connections wait */
 	size_t bodies;		    /* bytes of all bodies */
 	size_t held;		    /* bytes of all buffers */
-	bool walks;		    /* iterating: only the current one may be freed */
+	/* the server iterates over its connections, so only the current one may be freed */
+	bool walks;
 	struct tls_conf *tls;
 	bool sends_away, draining;
 	void (*done)(void *arg);
@@ -91,10 +92,10 @@ void conn_set_phase(struct http_request *c);
 void conn_set_timer(struct http_request *c, int64_t ms);
 /* Queues an error answer with the reason; the connection closes after it. */
 void conn_refuse(struct http_request *c, int status, const char *reason);
-/* The same, but the peer receives only the status. */
+/* Like conn_refuse(), but the peer receives only the status. */
 void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
-/* Milliseconds until a new connection without a request may be evicted; 0: now. */
+/* Returns the milliseconds until a new connection without a request may be evicted; 0: now. */
 int64_t conn_grace(const struct http_request *c);
 /* Queues the connection for a handshake turn. */
 void conn_wait(struct http_request *c);
@@ -105,8 +106,8 @@ void conn_reap(struct http_request *c);
 void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
-/* Closes connections whose incomplete body is longer than `body`, the longest first, until the total
- * is within bodies_max. False: it is not. */
+/* Closes connections whose incomplete body is longer than `body`, the longest first, until the
+ * total is within bodies_max. Returns whether it is. */
 bool http_server_shorten(struct http_server *s, size_t body);
 /* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);

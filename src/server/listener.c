@@ -53,7 +53,7 @@ static int take_lock(struct listener *l, const struct root *r, const char *path,
 	return n;
 }
 
-/* 1: a process accepts connections there, 0: none does, or -errno. */
+/* Returns 1 if a process accepts connections at the path, 0 if none does, or -errno. */
 static int is_alive(const struct sockaddr_un *a)
 {
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -151,7 +151,7 @@ static bool sock_is(int fd, int option, int want)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &n) == 0 && value == want;
 }
 
-/* LISTEN_PID says whether LISTEN_FDS is meant for this process; both are unset for our
+/* Reads LISTEN_FDS only if LISTEN_PID is this process, and removes both from the environment of
  * children. */
 static uint64_t passed(void)
 {
@@ -206,7 +206,7 @@ void listener_close(struct listener *l)
 {
 	listener_hide(l);
 	cleanup_fd(&l->fd);
-	/* Keep the lock file: a waiting server may have it open. */
+	/* Does not remove the lock file, because a waiting server may have it open. */
 	cleanup_fd(&l->lock);
 	free(l->path);
 	*l = (struct listener)LISTENER_INIT;

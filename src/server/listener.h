@@ -19,7 +19,7 @@ struct listener {
 	int fd, lock;
 	char *path;
 	dev_t dev;
-	ino_t ino; /* dev, ino: of the socket created here */
+	ino_t ino; /* dev, ino: those of the socket that this process created */
 	bool inherited;
 };
 #define LISTENER_INIT                                                                              \
@@ -28,12 +28,13 @@ struct listener {
 	}
 
 int listener_open(struct listener *l, const char *path, struct err *e);
-/* Uses the socket that systemd passed: 1, or 0 when it passed none, or -errno. */
+/* Uses the socket that systemd passed; returns 1, 0 if it passed none, or -errno. */
 int listener_inherit(struct listener *l, struct err *e);
 /* Removes the socket's path, unless it has been replaced: new clients cannot connect, clients
  * already connected can still be accepted. */
 void listener_hide(struct listener *l);
-/* The same, then closes the socket and releases the lock for the next server. */
+/* Removes the socket's path in the same way, closes the socket, and releases the lock for the next
+ * server. */
 void listener_close(struct listener *l);
 
 #endif

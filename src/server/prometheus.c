@@ -19,7 +19,7 @@ void sample_name(struct buf *b, const struct metric *m)
 	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
 }
 
-/* A label's value: backslash, quote and line feed are escaped. */
+/* Writes a label's value with backslash, quote and line feed escaped. */
 static void add_label(struct buf *b, const char *label, const char *value)
 {
 	buf_printf(b, "{%s=\"", label);

@@ -26,15 +26,15 @@ struct metric {
 		&metric_row;                                                                       \
 	}))
 
-/* The rows of this program, from first to before end. */
+/* metrics_first() returns the first row of this program, metrics_end() the end of the last. */
 const struct metric *metrics_first(void);
 const struct metric *metrics_end(void);
 
 /* Starts a metric with its type ("counter", "gauge", "histogram") and help; its values follow. */
 void sample_name(struct buf *b, const struct metric *m);
-/* label NULL: none. */
+/* Writes one value; label NULL: it has no label. */
 void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n);
-/* Both in one call, for a single value without a label. */
+/* Writes a metric with a single value without a label. */
 void sample_one(struct buf *b, const struct metric *m, int64_t n);
 #define sample_counter(b, name, n, help) sample_one(b, METRIC(name, "counter", help), (int64_t)(n))
 #define sample_gauge(b, name, n, help)	 sample_one(b, METRIC(name, "gauge", help), (int64_t)(n))

@@ -49,12 +49,12 @@ struct settings_row {
 
 struct settings {
 	const struct opt *opts;
-	const struct settings_row *rows; /* one for each option */
+	const struct settings_row *rows; /* rows of the table, one for each option */
 	size_t n;
-	const char *prog, *help; /* "unirail agent", its line of --help */
+	const char *prog, *help; /* name and line of --help of the daemon: "unirail agent" */
 	const char *section;	 /* "agent" */
 	const char *other;	 /* a section that another program reads; NULL: none */
-	size_t own;		 /* offset of struct settings_own */
+	size_t own;		 /* offset of the member struct settings_own */
 };
 
 #define SETTINGS_OPT(S, name, type, arg, help, member, min, max, fallback, env, live)              \
@@ -110,8 +110,8 @@ struct settings_env {
 	void *arg;
 };
 
-/* `into` must be zeroed; argv starts after the applet's words. Returns 0 or -errno; -ECANCELED:
- * --help was given and printed. Call settings_done() after a failure, too. */
+/* Reads the settings. `into` must be zeroed; argv starts after the applet's words. Returns 0 or
+ * -errno; -ECANCELED: --help was given and printed. Call settings_done() after a failure, too. */
 int settings_read(const struct settings *s, void *into, const struct root *root,
 		  const struct settings_env *env, int argc, char **argv, struct err *e);
 void settings_done(const struct settings *s, void *of);
@@ -121,8 +121,8 @@ const char *settings_own(const struct settings *s, void *of, const char *text);
 /* Returns the name of the first setting that differs and requires a restart; NULL: none. */
 const char *settings_needs_restart(const struct settings *s, const void *was, const void *is);
 
-/* For documentation and tests: the i-th key, its default as text ("" none) and variables; false: no
- * more keys. */
+/* Sets *ret to the i-th key, with its default as text ("": none) and its variables, for
+ * documentation and tests; returns false if there are no more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
 	const char *arg, *help; /* "TIME"; help ends with the default in parentheses */

@@ -25,14 +25,14 @@
 #define IPAM_SPIDERNET_IO	   "ipam.spidernet.io/"
 #define ANNOTATION_IPPOOL	   IPAM_SPIDERNET_IO "ippool"
 #define ANNOTATION_IPPOOLS	   IPAM_SPIDERNET_IO "ippools"
-#define ANNOTATION_DEFAULT_IPPOOL4 IPAM_SPIDERNET_IO "default-ipv4-ippool" /* of a Namespace */
+#define ANNOTATION_DEFAULT_IPPOOL4 IPAM_SPIDERNET_IO "default-ipv4-ippool" /* on a Namespace */
 #define ANNOTATION_DEFAULT_IPPOOL6 IPAM_SPIDERNET_IO "default-ipv6-ippool"
 #define ANNOTATION_ROUTES	   IPAM_SPIDERNET_IO "routes"
 #define ANNOTATION_DEFAULT_ROUTE   IPAM_SPIDERNET_IO "default-route-nic"
 #define ANNOTATION_SUBNET	   IPAM_SPIDERNET_IO "subnet"
 #define ANNOTATION_SUBNETS	   IPAM_SPIDERNET_IO "subnets"
 #define ANNOTATION_POOL_NUMBER	   IPAM_SPIDERNET_IO "ippool-ip-number"
-#define ANNOTATION_POOL_RECLAIM	   IPAM_SPIDERNET_IO "ippool-reclaim" /* a label of the pool, too */
+#define ANNOTATION_POOL_RECLAIM	   IPAM_SPIDERNET_IO "ippool-reclaim" /* also a label of the pool */
 
 /* Labels of pools and subnets. */
 #define LABEL_POOL_CIDR	  IPAM_SPIDERNET_IO "ippool-cidr"
@@ -51,34 +51,36 @@
 
 /* --- unirail's own --- */
 
-/* Of a SpiderIPPool: */
+/* Annotations of a SpiderIPPool: */
 #define ANNOTATION_ADOPTED	"unirail.io/adopted"	  /* ipam/pool/pool_cluster.h */
 #define ANNOTATION_BLOCK_PREFIX "unirail.io/block-prefix" /* ipam/pool/pool_cluster.h */
-/* Of a SpiderIPBlock, and of a SpiderEndpoint: block_label() of the owner's or writer's node. */
+/* Label of a SpiderIPBlock and of a SpiderEndpoint: block_label() of the owner's or writer's node.
+ * */
 #define LABEL_NODE "unirail.io/node"
-/* Of a SpiderIPBlock: block_label() of its pool. */
+/* Label of a SpiderIPBlock: block_label() of its pool. */
 #define LABEL_POOL "unirail.io/pool"
-/* Of a SpiderIPBlock: time at which the owner's agent detected that etcd was restored from a
- * backup. */
+/* Annotation of a SpiderIPBlock: time at which the owner's agent detected that etcd was restored
+ * from a backup. */
 #define ANNOTATION_RESTORED "unirail.io/set-back"
-/* Of a SpiderIPBlock: the resourceVersion that the writer of a patch had seen. */
+/* Annotation of a SpiderIPBlock: the resourceVersion that the writer of a patch had seen. */
 #define ANNOTATION_SEEN "unirail.io/seen"
-/* Of a SpiderEndpoint whose retained addresses migrate: "NODE UID", "... migration",
- * "... refused"; block_label() of the node that is asked for the addresses. */
+/* Annotation and label of a SpiderEndpoint whose retained addresses migrate: "NODE UID", "...
+ * migration", "... refused"; block_label() of the node that is asked for the addresses. */
 #define ANNOTATION_WANTED_BY "unirail.io/wanted-by"
 #define LABEL_WANTED_FROM    "unirail.io/wanted-from"
-/* Of a NetworkAttachmentDefinition: spec/missing_resource.h. */
+/* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */
 #define ANNOTATION_MISSING_RESOURCE "unirail.io/missing-resource"
-/* Of a Namespace: "true" or "false"; spec/definition.h. */
+/* Annotation of a Namespace: "true" or "false", see spec/definition.h. */
 #define ANNOTATION_TRUSTED "unirail.io/trusted-definitions"
-/* Of a pod: "IB" makes NCCL fail instead of using TCP when RDMA fails (NCCL_NET=IB). */
+/* Annotation of a pod: "IB" makes NCCL fail instead of using TCP when RDMA fails (NCCL_NET=IB). */
 #define ANNOTATION_NCCL_NET "unirail.io/nccl-net"
-/* Of a Secret: creation time of the newest token, or of the CA. */
+/* Annotations of a Secret: creation time of the newest token, or of the CA. */
 #define ANNOTATION_TOKEN_SINCE "unirail.io/token-since"
 #define ANNOTATION_CA_SINCE    "unirail.io/ca-since"
-/* Of a Secret in a release of Helm, which sets LABEL_MANAGED_BY to "Helm". */
+/* Label of a Secret in a release of Helm, which sets LABEL_MANAGED_BY to "Helm". */
 #define LABEL_CHART_MANAGED_BY "unirail.io/managed-by"
-/* Of a Node: "stopping", "yes"; and: deploy/uninstall removes unirail's files. */
+/* Labels of a Node: "stopping" or "yes"; and the one by which deploy/uninstall removes unirail's
+ * files. */
 #define LABEL_MIGRATED	"unirail.io/migrated"
 #define LABEL_UNINSTALL "unirail.io/uninstall"
 

@@ -59,7 +59,8 @@ static int take_mode(struct reading *p, void *to, const char *value)
 	return wants(p, value, "auto, underlay, overlay or disabled");
 }
 
-/* Two bytes such as "0a:1b" of a unicast MAC: the first byte is even. */
+/* Returns whether the text is two bytes of a unicast MAC such as "0a:1b": the first byte is even.
+ * */
 static int take_prefix(struct reading *p, void *to, const char *value)
 {
 	uint64_t a, b;
@@ -380,7 +381,7 @@ static int put(struct coordinator_settings *s, const char *key, const struct jso
 	r = value_text(v, place, &text, e);
 	if (r < 0)
 		return r;
-	/* All negative numbers have the same meaning. */
+	/* Writes -1 for every negative number, since all have the same meaning. */
 	if (strcmp(key, "podRPFilter") == 0 && text.len && *text.p == '-')
 		r = coordinator_settings_put(s, key, "-1", e);
 	else

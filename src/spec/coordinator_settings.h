@@ -37,7 +37,7 @@ struct text_list {
 struct coordinator_settings {
 	char *mode, *mac_prefix, *default_nic, *veth_address;
 	struct text_list overlay, service, hijack;
-	struct text_list route_dst, route_gw; /* of the same length */
+	struct text_list route_dst, route_gw; /* lists of the same length */
 	bool tune;
 	int64_t rule_table, rp_filter, queue_len, veth_mtu;
 };

@@ -20,7 +20,8 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* own_ns is also "default" if no setting sets it, and "default" is never trusted. */
+	/* Checked first, because own_ns is "default" if no setting sets it, and "default" is never
+	 * trusted. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -97,7 +98,7 @@ static const struct host_key {
 	{"socket_file", false, {0}},
 	{"server_socket", false, {0}},
 	{"subnetFile", false, {0}},
-	/* device-info specification: the plugin writes it */
+	/* key of the device-info specification: a path that the plugin writes */
 	{"CNIDeviceInfoFile", false, {0}},
 	{"logFile", true, {0}},
 	{"log_file", true, {0}},
@@ -176,11 +177,11 @@ static int check_installed(const struct walk *w, const char *type)
 	return r < 0 ? err_wrap(w->e, r, "%s is '%.*s'", w->place, SHOWN, type) : 0;
 }
 
-/* outer: the type of the enclosing plugin; NULL: none. */
+/* Checks an object. outer: type of the enclosing plugin; NULL: none. */
 static int check_type(const struct walk *w, const char *type, const char *outer, enum mode mode)
 {
 	if (!*type)
-		return 0; /* the parser reports a missing type */
+		return 0; /* not reported, because the parser reports a missing type */
 	if (mode != IS_OTHER && !name_ok(type))
 		return REFUSE(
 			w, "%s is '%.*s', expected a plugin's name: letters, digits, '_', '.', '-'",

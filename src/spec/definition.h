@@ -29,9 +29,9 @@
 #include "base/err.h"
 #include "wire/json/json.h"
 
-/* annotation: ANNOTATION_TRUSTED of the namespace, NULL: absent; then kube-system and own_ns
- * (unirail's namespace) are trusted,
- * but never "default". */
+/* Returns whether definitions in a namespace are trusted. annotation: ANNOTATION_TRUSTED of the
+ * namespace; NULL: absent, then kube-system and own_ns (unirail's namespace) are trusted, but never
+ * "default". */
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
 
 struct definition_rules {
@@ -42,8 +42,8 @@ struct definition_rules {
 	bool logs_pass; /* accept names of log files, which definition_drop_logs() removes */
 };
 
-/* config: a plugin or a list of plugins. -EPERM with kind ERR_CONF: "plugins[0].type is 'multus',
- * ...". */
+/* Checks a definition. config: a plugin or a list of plugins. -EPERM with kind ERR_CONF:
+ * "plugins[0].type is 'multus', ...". */
 int definition_check(const struct json *config, const struct definition_rules *r, struct err *e);
 
 /*

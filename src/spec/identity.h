@@ -26,7 +26,7 @@ enum identity_kind { IDENTITY_POD, IDENTITY_STATEFULSET, IDENTITY_MACHINE };
 /* Strings are borrowed from the pod's facts. */
 struct identity {
 	enum identity_kind kind; /* IDENTITY_POD: addresses are not retained */
-	const char *ns, *name;	 /* of the pod, or of the KubeVirt machine */
+	const char *ns, *name;	 /* namespace and name of the pod, or of the KubeVirt machine */
 	const char *pod;	 /* name of the pod */
 	/* The machine migrates between two pods that exist at the same time: this pod does not wait
 	 * for the retained addresses; it gets other addresses if the retained ones are in use. */
@@ -38,15 +38,17 @@ bool identity_is_sticky(const struct identity *i);
 
 /* --- release of retained addresses --- */
 
-/* Splits "web-0" into StatefulSet "web" and ordinal; false: not a StatefulSet pod's name. */
+/* Splits "web-0" into StatefulSet "web" and ordinal; returns false if the name is not that of a
+ * StatefulSet's pod. */
 bool identity_ordinal(const char *pod, char set[static 254], uint64_t *ordinal);
 
 /* State of possible owners at the API server; known false: not requested. */
-struct identity_set { /* the StatefulSet of identity_ordinal() */
+struct identity_set { /* state of the StatefulSet that identity_ordinal() finds */
 	bool known, exists;
 	int64_t start, replicas; /* spec.ordinals.start (0), spec.replicas (1) */
 };
-struct identity_machine { /* the VirtualMachineInstance and the VirtualMachine of this name */
+/* state of the VirtualMachineInstance and the VirtualMachine of this name */
+struct identity_machine {
 	bool known, vmi_exists, vmi_deleting, vm_exists, vm_deleting;
 };
 

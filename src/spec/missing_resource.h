@@ -28,8 +28,8 @@ struct missing_resource {
 char *missing_resource_text(const char *resource, const char *suggestion);
 /*
  * Reads the value, which may be written by any user with access to the object; NULL: no annotation.
- * False, with *ret empty, unless both names consist of letters, digits and "-_./" and are not
- * longer than MISSING_RESOURCE_NAME_MAX.
+ * Returns false, with *ret empty, unless both names consist of letters, digits and "-_./" and are
+ * not longer than MISSING_RESOURCE_NAME_MAX.
  */
 bool missing_resource_read(const char *text, struct missing_resource *ret);
 void missing_resource_done(struct missing_resource *m);

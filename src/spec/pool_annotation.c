@@ -32,7 +32,7 @@ struct pod_entry {
 struct pod_entries {
 	struct pod_entry *v;
 	size_t n;
-	bool each; /* v[0] applies to every interface */
+	bool each; /* the only entry v[0] applies to every interface */
 };
 
 void pod_pool_request_done(struct pod_pool_request *w)
@@ -137,7 +137,7 @@ static int read_names(const struct annotation *n, const struct json *v, const ch
 	return 0;
 }
 
-/* A list of names: ["p"]. */
+/* Reads a list of names: ["p"]. */
 static int pod_names_read(const struct annotation *n, char ***ret, size_t *count, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -491,7 +491,7 @@ static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *
 		f->pod->ns, f->pod->name, nic->ifname, w->from, w->no4 ? 4 : 6);
 }
 
-/* Checks the subnet annotations. 1: the pod uses pools created for its application. */
+/* Checks the subnet annotations; returns 1 if the pod uses pools created for its application. */
 static int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *e)
 {
 	const struct labels *l = &f->pod->annotations;
@@ -666,7 +666,7 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 
 /* --- annotation ipam.spidernet.io/routes: read, and assigned to the pod's interfaces --- */
 
-/* Some manifests use "to" and "via" instead. */
+/* Also reads "to" and "via", which some manifests use instead. */
 static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
 			  const char *other)
 {

@@ -30,7 +30,7 @@
 
 /* The cluster's settings. */
 struct pod_pools_conf {
-	bool no4, no6;	 /* enableIPv4, enableIPv6 are off: lists of that family are ignored */
+	bool no4, no6;	 /* enableIPv4 or enableIPv6 is off, so lists of that family are ignored */
 	bool subnets;	 /* enableSpiderSubnet: the annotations `subnet`, `subnets` are read */
 	bool auto_pools; /* pools are created from subnets automatically */
 };
@@ -78,9 +78,9 @@ struct pod_pools_facts {
 	size_t n_names;
 };
 
-/* The pools of one interface. Both lists empty: the default pools. */
+/* The pools that one interface requests. Both lists empty: the default pools. */
 struct pod_pool_request {
-	char **pools4, **pools6; /* each name once */
+	char **pools4, **pools6; /* pools of each family, without duplicates */
 	size_t n_pools4, n_pools6;
 	bool no4, no6, clean_gateway;
 	const char *from; /* source for messages: "annotation ipam.spidernet.io/ippools"; static */
@@ -111,8 +111,8 @@ int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *
 /*
  * Each route goes to the first interface of the pod in whose subnet its gateway is, behind that of
  * its pool and before the default route. `had`: addresses of the pod's interfaces that were there
- * before these allocations and so have such routes already. Returns how many have no interface
- * (yet).
+ * before these allocations and so have such routes already. Returns how many routes have no
+ * interface yet.
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
 		       struct ip_allocation *allocations, size_t n_allocations);

@@ -52,8 +52,9 @@ struct auto_pool_request {
 	bool reclaim;
 };
 
-/* Reads the annotations. 1: they request pools; 0: no such annotation; negative (kind ERR_CONF):
- * *ret is unchanged. `more`: default number of addresses in addition to the number of pods. */
+/* Reads the annotations. Returns 1 if they request pools, 0 if there is no such annotation;
+ * negative (kind ERR_CONF): *ret is unchanged. `more`: default number of addresses in addition to
+ * the number of pods. */
 int auto_pool_request_read(const struct labels *annotations, uint32_t more,
 			   struct auto_pool_request *ret, struct err *e);
 void auto_pool_request_done(struct auto_pool_request *w);
@@ -75,7 +76,8 @@ bool auto_pool_label_is(const char *label, const char *name);
 /* Returns the CIDR as a label value: the first three '.', the first seven ':' and the first '/'
  * become '-'. */
 char *auto_pool_cidr_label(const char *cidr);
-/* Key of a pool with these labels: "subnet/uid/interface"; NULL: not an automatic pool. */
+/* Returns the key of a pool with these labels: "subnet/uid/interface"; NULL: it is not an automatic
+ * pool. */
 char *auto_pool_key(const struct labels *l);
 char *auto_pool_key_of(const char *subnet, const char *uid, const char *ifname);
 /* Converts "apps_v1" to "apps/v1". */

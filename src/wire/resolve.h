@@ -9,13 +9,13 @@
 
 enum { RESOLVE_MAX = 8 };
 
-/* Result: n >= 1 addresses in the order to try, or n 0 and e. */
+/* Called with the result: n >= 1 addresses in the order in which to try them, or n 0 and e. */
 typedef void (*resolve_fn)(void *arg, const struct ipaddr *v, size_t n, const struct err *e);
 
 struct resolve;
 
 int resolve_start(struct resolve **ret, struct loop *l, const char *host, int timeout_ms,
 		  resolve_fn fn, void *arg, struct err *e);
-void resolve_cancel(struct resolve *r); /* no callback; NULL is fine */
+void resolve_cancel(struct resolve *r); /* cancels a request without a callback; accepts NULL */
 
 #endif

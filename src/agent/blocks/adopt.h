@@ -57,7 +57,7 @@ struct adopt_conf {
 };
 
 struct adoption *adopt_new(const struct adopt_conf *c);
-void adopt_free(struct adoption *f); /* NULL is fine */
+void adopt_free(struct adoption *f); /* accepts NULL */
 /* Call it while the store is open for a batch. */
 void adopt_batch(struct adoption *f, struct ipam *store);
 

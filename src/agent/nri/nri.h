@@ -45,7 +45,7 @@ struct nri_conf {
 struct nri;
 
 struct nri *nri_new(const struct nri_conf *c);
-void nri_free(struct nri *n); /* NULL is fine */
+void nri_free(struct nri *n); /* accepts NULL */
 void nri_settings(struct nri *n, const struct nri_policy *p);
 
 struct nri_counters {

@@ -53,7 +53,7 @@ void inject_net_done(struct inject_net *n);
 /* Makes the groups of all SpiderMultusConfigs. The networks are borrowed and not changed. */
 struct inject_index;
 struct inject_index *inject_index_new(const struct inject_net *const *nets, size_t n);
-void inject_index_free(struct inject_index *x); /* NULL is fine */
+void inject_index_free(struct inject_index *x); /* accepts NULL */
 
 struct inject_request {
 	const struct json *pod;		   /* the pod to create; may have no name yet */

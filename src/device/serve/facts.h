@@ -27,7 +27,7 @@ struct device_facts_conf {
 };
 
 struct device_facts *device_facts_new(const struct device_facts_conf *c);
-void device_facts_free(struct device_facts *f); /* NULL is fine */
+void device_facts_free(struct device_facts *f); /* accepts NULL */
 /*
  * Sets the known attributes of the devices and starts the child. Never blocks. before: the devices of the previous call; NULL at the
  * first call.

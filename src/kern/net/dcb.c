@@ -106,7 +106,8 @@ static void read_apps(const struct nlattr *table, void (*take)(struct dcb *, str
 	}
 }
 
-/* If a DSCP has two entries, drivers use the higher priority: dcb_ieee_getapp_dscp_prio_mask_map(). */
+/* Uses the higher priority if a DSCP has two entries, like drivers
+ * (dcb_ieee_getapp_dscp_prio_mask_map()). */
 static void take_app(struct dcb *d, struct dcb_entry app)
 {
 	if (app.selector == DCB_SEL_DSCP && app.protocol < DCB_DSCPS && app.priority < DCB_PRIOS &&
@@ -199,7 +200,7 @@ static int ignore(void *msg, void *arg)
 	return 0;
 }
 
-/* An IEEE_SET or IEEE_DEL request that attributes are added to. */
+/* Creates an IEEE_SET or IEEE_DEL request, to which the caller adds attributes. */
 struct change {
 	struct nl_msg *m;
 	struct nlattr *ieee;

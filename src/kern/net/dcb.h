@@ -40,7 +40,7 @@ struct dcb_pfc {
 	uint8_t enabled; /* one bit per priority */
 	uint8_t mbc;
 	uint16_t delay; /* mlx5: length of the cable in metres */
-	/* numbers of pause frames; ignored when set */
+	/* numbers of pause frames; the setter ignores them */
 	uint64_t sent[DCB_PRIOS], received[DCB_PRIOS];
 };
 
@@ -52,7 +52,7 @@ struct dcb_entry {
 struct dcb_buffers {
 	uint8_t prio_buffer[DCB_PRIOS];
 	uint32_t size[DCB_PRIOS]; /* bytes */
-	uint32_t total;		  /* ignored when set */
+	uint32_t total;		  /* total size; the setter ignores it */
 };
 
 struct dcb {
@@ -79,7 +79,7 @@ struct dcb {
  * by mlx5's rule above. */
 bool dcb_trusts_dscp(const struct dcb *d);
 
-/* -ENODEV: no such device; -EOPNOTSUPP (kind ERR_UNAVAILABLE): see above. */
+/* Reads the settings. -ENODEV: no such device; -EOPNOTSUPP (kind ERR_UNAVAILABLE): see above. */
 int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *e);
 
 int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc, struct err *e);
@@ -88,14 +88,14 @@ int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc
 int dcb_set_ets(struct nl_wire *w, const char *ifname, const struct dcb_ets *ets, struct err *e);
 int dcb_set_maxrate(struct nl_wire *w, const char *ifname, const uint64_t rate[DCB_PRIOS],
 		    struct err *e);
-/* Disables the driver's automatic configuration of buffers as well. */
+/* Sets the buffers; also disables the driver's automatic configuration of buffers. */
 int dcb_set_buffers(struct nl_wire *w, const char *ifname, const struct dcb_buffers *b,
 		    struct err *e);
 int dcb_add_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *v, size_t n,
 		 struct err *e);
 int dcb_del_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *v, size_t n,
 		 struct err *e);
-/* mode: bits of enum dcb_dcbx; 0: the firmware runs DCBX. */
+/* Sets the DCBX mode, bits of enum dcb_dcbx; 0: the firmware runs DCBX. */
 int dcb_set_dcbx(struct nl_wire *w, const char *ifname, uint8_t mode, struct err *e);
 
 #endif

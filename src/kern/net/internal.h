@@ -37,7 +37,7 @@ struct nft_marks {
 const struct nft_place *nft_places(enum nft_layout l);
 const char *nft_chain_name(const struct nft_place *p);
 
-/* type: NFT_MSG_*; flags: NLM_F_* */
+/* Creates a message. type: NFT_MSG_*; flags: NLM_F_*. */
 struct nl_msg *nft_table_msg(int type, int flags, uint8_t family);
 struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
 			    const struct nft_marks *marks);

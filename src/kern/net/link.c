@@ -356,7 +356,7 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 	return nl_batch_add(b, m, 0, "%s", what);
 }
 
-/* A new link, or one end of a veth. */
+/* Adds the attributes of a new link, or of one end of a veth. */
 struct end {
 	const char *name;
 	int netns_fd;
@@ -565,8 +565,8 @@ struct mac mac_random(void)
 {
 	struct mac m = {.len = 6};
 
-	/* getrandom() never returns fewer bytes for such a short buffer, and EINTR only at boot,
-	 * before the pool is ready */
+	/* getrandom() always fills such a short buffer, and returns EINTR only at boot, before the
+	 * kernel's pool is ready */
 	while (getrandom(m.b, m.len, 0) != m.len)
 		;
 	m.b[0] = (uint8_t)((m.b[0] & 0xfe) | 0x02);
@@ -676,7 +676,8 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 	r = nl_batch_commit(w, b, e);
 	if (r == -EOPNOTSUPP)
 		return 0;
-	/* errors of permission and of the wire say nothing about the kind */
+	/* an error of permission or of the wire does not show whether the kernel supports the kind
+	 * */
 	if (r == -EPERM || r == -ETIMEDOUT || r == -ENOBUFS)
 		return r;
 	err_clear(e);

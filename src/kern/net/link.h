@@ -55,7 +55,7 @@ bool link_is_promisc(const struct link *l);
 bool link_is_allmulti(const struct link *l);
 bool link_has_carrier(const struct link *l); /* IFF_LOWER_UP */
 
-/* -ENODEV: no such link; the error contains "Link not found". */
+/* Reads a link. -ENODEV: it does not exist; the error contains "Link not found". */
 int link_get(struct nl_wire *w, const char *name, struct link *ret, struct err *e);
 int link_get_index(struct nl_wire *w, int index, struct link *ret, struct err *e);
 /* Lists all links, sorted by index; the caller frees the list. */
@@ -117,8 +117,8 @@ struct link_spec {
 /* Returns the index of the message that creates the link; setting the peer of a veth up takes a second message. At
  * least one end of a veth must be in the wire's namespace if both are to be set up. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
-/* index 0: the link with this name */
-/* success as well if there is no such link */
+/* renames a link; index 0: the link with this name */
+/* deletes a link; a missing one is success as well */
 size_t link_del(struct nl_batch *b, int index, const char *name);
 /* success as well if there is no such link */
 size_t link_del_group(struct nl_batch *b, uint32_t group);

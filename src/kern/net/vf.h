@@ -23,21 +23,21 @@ struct vf_info {
 	uint32_t vf;
 	/* administrative address, as long as that of the PF; all zero: the VF chooses its own */
 	struct mac mac;
-	struct vf_vlan vlans[VF_VLANS_MAX]; /* present kernels report one */
+	struct vf_vlan vlans[VF_VLANS_MAX]; /* VLANs; current kernels report one */
 	size_t n_vlans;
 	uint32_t min_rate, max_rate; /* Mbit/s, 0: no limit */
 	int spoofchk, trust;	     /* 0 or 1; -1: not reported by the driver */
 	uint32_t link_state;	     /* VF_LINK_* */
 	bool has_guid;
-	/* integers: the first byte of the text is the most significant one */
+	/* GUIDs as integers, whose most significant byte is the first byte of the text */
 	uint64_t node_guid, port_guid;
 };
 
 /*
- * All VFs of a PF, by number; free() the list. -EOPNOTSUPP: the PF has VFs, but its driver reports
- * nothing about them. -EMSGSIZE: the list is incomplete, because it is one attribute of at most 64
- * KiB (about 250 VFs), which old kernels truncate silently. The size of the whole response is no
- * limit: the wire repeats the request with a larger buffer.
+ * Lists all VFs of a PF, sorted by number; the caller frees the list. -EOPNOTSUPP: the PF has VFs,
+ * but its driver reports nothing about them. -EMSGSIZE: the list is incomplete, because it is one
+ * attribute of at most 64 KiB (about 250 VFs), which old kernels truncate silently. The size of the
+ * whole response is no limit: the wire repeats the request with a larger buffer.
  */
 int vf_list(struct nl_wire *w, int pf_index, const char *pf, struct vf_info **ret, size_t *n,
 	    struct err *e);
@@ -60,7 +60,7 @@ size_t vf_set_rate(struct nl_batch *b, const struct vf_ref *v, uint32_t min, uin
 size_t vf_set_spoofchk(struct nl_batch *b, const struct vf_ref *v, bool on);
 size_t vf_set_trust(struct nl_batch *b, const struct vf_ref *v, bool on);
 size_t vf_set_link_state(struct nl_batch *b, const struct vf_ref *v, enum vf_link_state state);
-/* GUIDs of InfiniBand; the driver of the VF reads them when it is bound the next time. */
+/* Sets the InfiniBand GUIDs of a VF, which the VF's driver reads when it is bound the next time. */
 size_t vf_set_node_guid(struct nl_batch *b, const struct vf_ref *v, uint64_t guid);
 size_t vf_set_port_guid(struct nl_batch *b, const struct vf_ref *v, uint64_t guid);
 

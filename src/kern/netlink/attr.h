@@ -34,9 +34,10 @@ void nest_end(struct nl_msg *m, struct nlattr *start);
 uint8_t get_u8(const struct nlattr *a, uint8_t none);
 uint16_t get_u16(const struct nlattr *a, uint16_t none);
 uint32_t get_u32(const struct nlattr *a, uint32_t none);
-/* Truncates to size; "" if the attribute is missing. */
+/* Copies a string, truncated to `size`; "" if the attribute is missing. */
 void get_str(const struct nlattr *a, char *ret, size_t size);
-/* family 4 or 6. Returns false (and family 0) if the attribute is missing or has another length. */
+/* Reads an address of family 4 or 6. Returns false, and family 0, if the attribute is missing or
+ * has another length. */
 bool get_ip(const struct nlattr *a, uint8_t family, struct ipaddr *ret);
 void get_mac(const struct nlattr *a, struct mac *ret);
 

@@ -200,7 +200,7 @@ static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 	return err_wrap(e, reason.code, "send to the kernel by %s netlink", protos[w->proto].name);
 }
 
-/* One recvmsg. Ignores datagrams that the kernel did not send, like an interruption. */
+/* Makes one recvmsg(). Ignores datagrams that the kernel did not send, like an interruption. */
 static ssize_t receive(struct nl_wire *w, int *flags)
 {
 	struct sockaddr_nl from = {0};
@@ -257,9 +257,10 @@ static int receive_live(struct nl_wire *w, int timeout_ms, size_t *n)
 }
 
 /*
- * One datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (no datagram within timeout_ms),
- * -ENOBUFS (the kernel dropped responses), -EMSGSIZE (the datagram was longer than the buffer: the buffer has *n bytes
- * of it, and is larger for the next one), else a negative errno.
+ * Reads one datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (no datagram
+ * within timeout_ms), -ENOBUFS (the kernel dropped responses), -EMSGSIZE (the datagram was longer
+ * than the buffer: the buffer has *n bytes of it, and is larger for the next one), else a negative
+ * errno.
  */
 static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 {
@@ -312,7 +313,7 @@ static void on_data(struct request *q, struct nlmsghdr *h)
 static void on_message(struct request *q, struct nlmsghdr *h)
 {
 	if (h->nlmsg_seq != q->h->nlmsg_seq)
-		return; /* a late response to an earlier request */
+		return; /* ignores a late response to an earlier request */
 	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
 		q->again = true;
 	if (h->nlmsg_type == NLMSG_ERROR || h->nlmsg_type == NLMSG_DONE)
@@ -451,7 +452,7 @@ static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 	return 0;
 }
 
-/* Common messages of errno values, and their remedies. */
+/* Remedies for common errno values. */
 static const struct meaning {
 	int code;
 	enum err_kind kind;

@@ -31,7 +31,8 @@ struct nl_msg; /* libnl's */
 
 enum nl_proto { NL_ROUTE, NL_NETFILTER, NL_RDMA, NL_GENERIC };
 
-/* netns_fd -1: the caller's namespace. -EPROTONOSUPPORT: the kernel lacks the protocol. */
+/* Opens a wire. netns_fd -1: in the caller's namespace. -EPROTONOSUPPORT: the kernel does not have
+ * the protocol. */
 int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err *e);
 /* Replaces the socket of the wire, so that no response to an earlier request is left in it.
  * netns_fd: as in nl_open(). On failure the wire is unchanged. */

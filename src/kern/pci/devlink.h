@@ -25,7 +25,7 @@ struct devlink_port {
 	uint32_t index;
 	enum devlink_flavour flavour;
 	int netdev_index;
-	/* of the representor, or of the port itself; "": none in this namespace */
+	/* netdev of the representor, or of the port itself; "": none in this namespace */
 	char netdev[16], ibdev[64];
 	uint32_t number; /* physical port */
 	uint32_t controller;

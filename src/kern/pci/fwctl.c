@@ -219,7 +219,7 @@ static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int pr
 		return err_kind(e, ERR_CONF, -EINVAL, "priority %u: expected 0 to 7", prio);
 	set(in, 0, (uint32_t)cmd << 16);
 	set(in, 2, (uint32_t)prio << 4 | (uint32_t)which);
-	/* enable; tag_enable stays 0, so the ECN bits of the packets are used */
+	/* sets `enable`; tag_enable stays 0, so the ECN bits of the packets are used */
 	set(in, 3, on ? UINT32_C(1) << 31 : 0);
 	snprintf(what, sizeof(what), "%s ECN (%s) of priority %u of %s", query ? "read" : "set",
 		 which == FWCTL_CONG_RP ? "roce_rp" : "roce_np", prio, f->name);

@@ -49,7 +49,8 @@ bool pci_bdf_ok(const char *s);
  * "vfio-pci", "uio_pci_generic", "igb_uio". The function then has no netdev. */
 bool pci_driver_is_dpdk(const char *driver);
 
-/* -ENODEV: no such function. Attributes that it does not have are 0, "" or -1. */
+/* Reads a function. -ENODEV: it does not exist. Attributes that it does not have are 0, "" or -1.
+ * */
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e);
 /* Lists all functions, sorted by address, without those that are removed meanwhile. The caller
  * frees the list. */

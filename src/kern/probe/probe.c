@@ -14,7 +14,8 @@
 #include "kern/probe/packet.h"
 #include "kern/sys/netns.h"
 
-/* Waiting for the carrier; conflict test; requests to the gateway; .state is final. */
+/* Stages of a probe: waits for the carrier; tests for a conflict; sends requests to the gateway;
+ * .state is final. */
 enum stage { WAITING, PROBING, ASKING, DONE };
 
 struct job {
@@ -57,7 +58,7 @@ enum {
 	/* retry interval while a link refuses packets, or waits for its carrier */
 	RETRY_MS = 10,
 	LONG_MS = 1000,	   /* time without carrier after which the link is polled less often */
-	HEAR_AT_ONCE = 64, /* number of packets after which other rails continue */
+	HEAR_AT_ONCE = 64, /* number of packets that are read before other rails are served */
 };
 
 static bool probe_has_gateway(const struct probe *p)

@@ -36,7 +36,7 @@ static const char *const drivers[] = {
 	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
 };
 
-/* 0: the attribute is missing or short */
+/* Reads a number; 0: the attribute is missing or short. */
 uint64_t rdma_get_u64(const struct nlattr *a)
 {
 	uint64_t v = 0;
@@ -384,7 +384,7 @@ struct resource_counts {
 	size_t n;
 };
 
-/* name, value: attributes of an entry of the table */
+/* attributes of an entry of the table: name and value */
 static void read_counts(const struct nlattr *table, int name, int value, struct rdma_count **v,
 			size_t *n)
 {

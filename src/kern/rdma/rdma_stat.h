@@ -13,7 +13,7 @@
 struct rdma_stat {
 	uint32_t id;	/* number of the counter ("cntn"), or of the memory region ("mrn") */
 	uint32_t port;	/* 0: memory region */
-	uint32_t pid;	/* of the queue pairs, if they are counted by process; else 0 */
+	uint32_t pid;	/* process of the queue pairs, if they are counted by process; else 0 */
 	int qp_type;	/* IB_QPT_*, if queue pairs are counted by type; else -1 */
 	char owner[32]; /* kernel module that created the queue pairs; "": a process created them */
 	uint32_t *qps;	/* numbers of the queue pairs */

@@ -29,7 +29,7 @@ struct verbs_port {
 
 struct verbs_dev;
 
-/* -ENODEV: libibverbs does not list the device; -EACCES, -EPERM: e has the remedy. */
+/* Opens a device. -ENODEV: libibverbs does not list it; -EACCES, -EPERM: e has the remedy. */
 int verbs_open(struct verbs_dev **ret, const char *name, struct err *e);
 void verbs_close(struct verbs_dev *d);
 void verbs_cleanup(struct verbs_dev **d);

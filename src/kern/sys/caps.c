@@ -32,7 +32,7 @@ static int set(const struct __user_cap_data_struct v[static 2], struct err *e)
 	return 0;
 }
 
-/* Drops all up to the last capability that the kernel has: EINVAL. */
+/* Drops all capabilities up to the last one that the kernel has; the next one gives EINVAL. */
 static int drop_bounding(struct err *e)
 {
 	for (int cap = 0; cap < 64; cap++) {

@@ -99,7 +99,7 @@ void netns_leave(struct netns_visit *v)
 
 	if (v->origin < 0)
 		return;
-	/* everything that follows would happen in the wrong namespace */
+	/* aborts, because everything after this would be done in the wrong namespace */
 	if (setns(v->origin, CLONE_NEWNET) < 0) {
 		fprintf(stderr, "unirail: return from network namespace: %s\n", errno_text(errno));
 		abort();
@@ -136,7 +136,7 @@ int netns_pin(int fd, const char *path, struct err *e)
 
 int netns_unpin(const char *path, struct err *e)
 {
-	/* EINVAL: the path is not a mount point any more */
+	/* ignores EINVAL: the path is not a mount point any more */
 	if (umount2(path, MNT_DETACH) < 0 && errno != EINVAL && errno != ENOENT)
 		return fail(e, -errno, "unmount network namespace", path);
 	if (unlink(path) < 0 && errno != ENOENT)

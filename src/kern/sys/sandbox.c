@@ -85,7 +85,7 @@ struct call {
  * start (listen, bind of ports, capset) are missing, because the filter is installed after them.
  */
 static const struct call calls[] = {
-	/* event loop, connections */
+	/* calls of the event loop and of connections */
 	CALL(epoll_pwait, SAC),
 	CALL(read, SAC),
 	CALL(write, SAC),
@@ -124,7 +124,7 @@ static const struct call calls[] = {
 	CALL(munmap, SAC),
 	CALL(mremap, SAC),
 	CALL(madvise, SAC),
-	/* files; Landlock decides which ones */
+	/* calls on files; Landlock decides which files */
 	CALL(openat, SAC),
 	CALL(openat2, SAC),
 	CALL(fstat, SAC),
@@ -155,7 +155,7 @@ static const struct call calls[] = {
 	/* Verbs: for an HCA that was opened before the sandbox was installed (device/serve/port_events.h); Landlock
 	 * denies the opening of others. */
 	ONLY(ioctl, A, 1, FIONBIO, FIONREAD, TIOCGWINSZ, RDMA_VERBS_IOCTL),
-	/* the process itself */
+	/* calls about the process itself */
 	CALL(futex, SAC),
 	CALL(rt_sigaction, SAC),
 	CALL(rt_sigprocmask, SAC),
@@ -171,7 +171,7 @@ static const struct call calls[] = {
 	CALL(getcwd, SAC),
 	CALL(uname, SAC),
 	CALL(getrusage, SAC),
-	ONLY(prlimit64, SAC, 0, 0), /* only its own limits */
+	ONLY(prlimit64, SAC, 0, 0), /* allows only its own limits */
 	CALL(tkill, SAC),	    /* abort() */
 	CALL(tgkill, SAC),
 	CALL(exit, SAC),
@@ -187,7 +187,7 @@ static const struct call calls[] = {
 	CALL(kill, AC),
 	CALL(setitimer, C),
 	ONLY(prctl, AC, 0, PR_SET_PDEATHSIG, PR_SET_DUMPABLE),
-#ifdef SYS_open /* x86_64: musl uses these, on arm64 only the newer ones */
+#ifdef SYS_open /* musl uses these calls on x86_64; on arm64 only the newer ones exist */
 	CALL(open, SAC),
 	CALL(stat, SAC),
 	CALL(lstat, SAC),

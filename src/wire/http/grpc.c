@@ -294,7 +294,7 @@ bool grpc_is_done(const struct grpc *g)
 	       (!nghttp2_session_want_read(g->session) && !nghttp2_session_want_write(g->session));
 }
 
-/* The answer has no grpc-status: the error says what was received instead. */
+/* Sets the error for an answer without grpc-status, which describes what was received instead. */
 static int no_status(const struct grpc *g, struct err *e)
 {
 	if (!g->spoke_h2)
@@ -404,7 +404,7 @@ struct conn {
 	int fd;
 	int64_t deadline;
 	struct grpc *g;
-	struct span out; /* not written yet */
+	struct span out; /* output that is not written yet */
 };
 
 static int too_late(const struct conn *c, const char *what, struct err *e)
@@ -413,7 +413,7 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->socket, c->call->timeout_ms);
 }
 
-/* 1: ready, 0: the deadline has passed */
+/* Waits for the socket. Returns 1 if it is ready, 0 if the deadline has passed. */
 static int wait_for(const struct conn *c, short events)
 {
 	for (;;) {
@@ -434,7 +434,8 @@ static int no_answer(const struct grpc_call *c, int code, struct err *e)
 			errno_text(code), c->remedy ? ": " : "", c->remedy ? c->remedy : "");
 }
 
-/* wait: retry until the deadline while the server's queue of new connections is full. */
+/* Connects. wait: retries until the deadline while the server's queue of new connections is full.
+ * */
 static int open_socket(struct conn *c, bool wait, struct err *e)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -469,8 +470,8 @@ static int write_some(struct conn *c, struct err *e)
 		n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL);
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* The server has closed: the next read returns its answer or the end of the
-		 * connection. */
+		/* Not an error: the server has closed, and the next read returns its answer or the
+		 * end of the connection. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			n = (ssize_t)c->out.n;
 		if (n < 0 && errno != EINTR)
@@ -482,7 +483,7 @@ static int write_some(struct conn *c, struct err *e)
 	}
 }
 
-/* 1: the peer has closed. */
+/* Reads from the socket; returns 1 if the peer has closed. */
 static int read_some(struct conn *c, struct err *e)
 {
 	char in[READ_SIZE];
@@ -534,7 +535,7 @@ int grpc_unary(const struct grpc_call *call, struct buf *reply, struct err *e)
 	return r;
 }
 
-/* The same call on the loop. */
+/* A call on the loop. */
 
 struct grpc_async {
 	struct conn c;
@@ -567,7 +568,7 @@ static void finish(struct grpc_async *a, int r, struct err *e)
 	buf_init(&reply, 1);
 	if (!r)
 		r = grpc_finish(a->c.g, &reply, e);
-	/* The descriptor is closed first: `done` may start the same call again. */
+	/* Closes the descriptor before it calls `done`, which may start the same call again. */
 	loop_del_fd(a->watch);
 	a->watch = NULL;
 	loop_del_timer(a->timer);

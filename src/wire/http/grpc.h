@@ -34,16 +34,17 @@ struct grpc_call {
 int grpc_unary(const struct grpc_call *c, struct buf *reply, struct err *e);
 
 /*
- * The same on the loop: done() is called once, from the loop, with the borrowed reply and e NULL,
- * or with an empty reply and e. `c` and the data it points to are copied, except `remedy`. If the
- * call cannot be started (no such socket), the error is returned and done() is not called.
+ * Like grpc_unary(), but on the loop: done() is called once, from the loop, with the borrowed reply
+ * and e NULL, or with an empty reply and e. `c` and the data it points to are copied, except
+ * `remedy`. If the call cannot be started (no such socket), the error is returned and done() is not
+ * called.
  */
 struct loop;
 struct grpc_async;
 typedef void (*grpc_done_fn)(void *arg, struct span reply, const struct err *e);
 int grpc_start(struct loop *l, const struct grpc_call *c, grpc_done_fn done, void *arg,
 	       struct grpc_async **ret, struct err *e);
-/* Cancels the call; done() is not called. Must not be called after done(). NULL is fine. */
+/* Cancels the call; done() is not called. Must not be called after done(). Accepts NULL. */
 void grpc_cancel(struct grpc_async *a);
 
 /* --- the codec --- */
@@ -53,12 +54,13 @@ struct grpc;
 int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e);
 void grpc_cleanup(struct grpc **g);
 #define auto_grpc __attribute__((cleanup(grpc_cleanup)))
-/* The next bytes for the peer, valid until the next call; n 0: none for now. */
+/* Returns the next bytes for the peer, valid until the next call; n 0: there are none now. */
 int grpc_out(struct grpc *g, struct span *ret, struct err *e);
 int grpc_in(struct grpc *g, struct span bytes, struct err *e);
-bool grpc_is_done(const struct grpc *g); /* the call has ended, with an answer or an error */
-/* Call when the peer has closed the connection or grpc_is_done(): stores the message in *reply, or
- * returns the error. */
+/* returns whether the call has ended, with an answer or an error */
+bool grpc_is_done(const struct grpc *g);
+/* Call it when the peer has closed the connection, or when grpc_is_done() returns true: stores the
+ * message in *reply, or returns the error. */
 int grpc_finish(struct grpc *g, struct buf *reply, struct err *e);
 
 #endif

@@ -159,14 +159,15 @@ static int flush(struct conn *c, struct err *e)
 		c->idle_since = -1;
 	else if (c->idle_since < 0)
 		c->idle_since = loop_now_ms(c->s->loop);
-	/* A peer that does not read its answers is not read either: it cannot cause more output. */
+	/* Does not read from a peer that does not read its answers, so that it cannot cause more
+	 * output. */
 	r = loop_set_events(c->watch, is_full ? EPOLLOUT : EPOLLIN, e);
 	if (r == 0)
 		conn_arm(c);
 	return r;
 }
 
-/* False: the connection is closed. */
+/* Reads and writes; returns false if the connection is closed. */
 static bool conn_flush(struct conn *c)
 {
 	struct err e = ERR_INIT;
@@ -220,7 +221,7 @@ static void on_timer(void *arg)
 
 /* --- reading --- */
 
-/* 1: the peer has closed. */
+/* Reads from the socket; returns 1 if the peer has closed. */
 static int read_in(struct conn *c, struct err *e)
 {
 	char in[READ_SIZE];
@@ -255,7 +256,7 @@ static void on_bytes(void *arg, uint32_t events)
 	}
 	if (r < 0) {
 		log_warn("gRPC server: closing a client's connection", LOG_S("error", e.text));
-		write_out(c, &unsent); /* GOAWAY with the reason */
+		write_out(c, &unsent); /* writes GOAWAY with the reason */
 	}
 	conn_close(c);
 }

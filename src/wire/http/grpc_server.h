@@ -41,8 +41,10 @@
 enum {
 	GRPC_STREAMS_MAX = 64,	    /* concurrent calls of one connection */
 	GRPC_HEADERS_MAX = 8 << 10, /* bytes of a header list, as HTTP/2 counts them */
-	GRPC_REQUEST_MAX = 1 << 20, /* of a request message, unless the method sets its own limit */
-	GRPC_MESSAGE_MAX = 4 << 20, /* of an answer: default limit of grpc-go clients */
+	/* maximum size of a request message, unless the method sets its own limit */
+	GRPC_REQUEST_MAX = 1 << 20,
+	/* maximum size of an answer, which is the default limit of grpc-go clients */
+	GRPC_MESSAGE_MAX = 4 << 20,
 };
 
 enum grpc_status {
@@ -65,29 +67,31 @@ struct grpc_in;
 
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
-	size_t max;	  /* largest request message; 0: GRPC_REQUEST_MAX */
-	/* One whole request message, borrowed. Answer with grpc_in_reply() or grpc_in_fail(),
-	 * immediately or later; on a stream call grpc_in_send() any number of times. Must not free
-	 * the server. */
+	size_t max;	  /* maximum size of a request message; 0: GRPC_REQUEST_MAX */
+	/* Called with one whole request message, borrowed. It answers with grpc_in_reply() or
+	 * grpc_in_fail(), immediately or later; on a stream call grpc_in_send() any number of
+	 * times. Must not free the server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
-	/* The call ended before the method answered: cancelled, deadline passed, connection closed,
-	 * server freed. May be NULL for methods that always answer immediately. */
+	/* Called when the call ended before the method answered: cancelled, deadline passed,
+	 * connection closed, server freed. May be NULL for methods that always answer immediately.
+	 * */
 	void (*closed)(void *arg, struct grpc_in *c);
 };
 
-void grpc_in_set_data(struct grpc_in *c, void *data); /* pointer of the method's choice */
+void grpc_in_set_data(struct grpc_in *c, void *data); /* stores a pointer for the method */
 void *grpc_in_data(const struct grpc_in *c);
 
 /* Queues a copy of the message; it replaces a pending one. A message longer than GRPC_MESSAGE_MAX
  * ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid afterwards. */
 int grpc_in_send(struct grpc_in *c, struct span message);
-/* grpc_in_send() followed by grpc_in_end(). */
+/* Calls grpc_in_send(), then grpc_in_end(). */
 void grpc_in_reply(struct grpc_in *c, struct span message);
 /* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
  * invalid afterwards. */
 void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
-/* grpc_in_fail() with the status for e's kind and errno: ERR_CONF and ERR_DECODE INVALID_ARGUMENT,
- * -ENOENT NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE, else UNKNOWN. */
+/* Calls grpc_in_fail() with the status for e's kind and errno: ERR_CONF and ERR_DECODE
+ * INVALID_ARGUMENT, -ENOENT NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE,
+ * else UNKNOWN. */
 void grpc_in_fail_err(struct grpc_in *c, const struct err *e);
 
 /* --- on the loop --- */
@@ -97,7 +101,7 @@ struct grpc_server;
 struct grpc_limits {
 	int max_conns;
 	int first_ms, idle_ms, send_ms;
-	bool anyone; /* do not check the peer's user id */
+	bool anyone; /* the peer's user id is not checked */
 };
 #define GRPC_LIMITS_INIT                                                                           \
 	{                                                                                          \
@@ -110,7 +114,7 @@ struct grpc_limits {
 int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 		    const struct grpc_limits *limits, const struct grpc_method *methods, void *arg,
 		    struct err *e);
-/* Closes all connections; calls each open call's `closed`. NULL is fine. */
+/* Closes all connections; calls each open call's `closed`. Accepts NULL. */
 void grpc_server_free(struct grpc_server *s);
 
 /* --- the codec: one connection, no descriptor and no clock --- */
@@ -119,19 +123,19 @@ struct grpc_session;
 
 int grpc_session_new(struct grpc_session **ret, const struct grpc_method *methods, void *arg,
 		     int first_ms, struct err *e);
-/* Ends all calls (`closed`). NULL is fine. */
+/* Ends all calls (`closed`). Accepts NULL. */
 void grpc_session_free(struct grpc_session *s);
-/* Bytes from the peer at the time `now` (ms, monotonic). On an error write the remaining output of
- * grpc_session_out(), then close the connection. */
+/* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). On an error write
+ * the remaining output of grpc_session_out(), then close the connection. */
 int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
 /* The next bytes for the peer, valid until the next call of this function; n 0: none at present. */
 int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
-/* When grpc_session_expire() must be called next (0: now); -1: never. */
+/* Returns when grpc_session_expire() must be called next (0: now); -1: never. */
 int64_t grpc_session_deadline(const struct grpc_session *s);
 /* Ends the calls whose deadline has passed. */
 void grpc_session_expire(struct grpc_session *s, int64_t now);
 size_t grpc_session_calls(const struct grpc_session *s);
-/* True when neither side will send more: close the connection. */
+/* Returns true if neither side will send more, so that the connection is to be closed. */
 bool grpc_session_is_done(const struct grpc_session *s);
 /* Refuses new calls and sends GOAWAY; open calls finish. */
 void grpc_session_goaway(struct grpc_session *s);

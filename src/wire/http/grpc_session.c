@@ -26,10 +26,10 @@ enum {
 	IDLE_FRAMES_MAX = 2000,
 	IDLE_FRAMES_PER_S = 100,
 	IDLE_FRAMES_PER_CALL = 16,
-	/* Value of `deadline`: the peer has `first_ms` to read the answer, counted from the next
-	 * grpc_session_expire(). */
+	/* Value of `deadline` that means: the peer has `first_ms` to read the answer, counted from
+	 * the next grpc_session_expire(). */
 	TO_SEND = -2,
-	/* hours; a longer grpc-timeout counts as no deadline */
+	/* maximum of a grpc-timeout in hours; a longer one counts as no deadline */
 	TIMEOUT_MAX_H = 24 * 365,
 };
 
@@ -45,13 +45,13 @@ struct grpc_in {
 	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
 	int64_t timeout_ms; /* grpc-timeout; -1: none */
-	int64_t deadline;   /* monotonic; -1: none */
+	int64_t deadline;   /* deadline of the call, monotonic ms; -1: none */
 	uint8_t prefix[PREFIX];
 	size_t prefix_n, want;
 	struct buf request;
 	bool is_complete, is_called;
 	/* the answer */
-	bool is_ended; /* the method must not use the call any more */
+	bool is_ended; /* the call has ended, so the method must not use it */
 	bool has_head, has_next;
 	struct buf out, next;
 	size_t sent; /* of out */
@@ -636,7 +636,7 @@ static void run_calls(struct grpc_session *s)
 		c->is_called = true;
 		c->method->call(s->arg, c, buf_span(&request));
 		buf_done(&request);
-		c = s->calls; /* the method may have ended any call */
+		c = s->calls; /* starts again, because the method may have ended any call */
 	}
 }
 

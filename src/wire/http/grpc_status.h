@@ -9,7 +9,8 @@
 
 #define GRPC_TYPE "application/grpc"
 
-/* "application/grpc", alone or with "+proto", ";charset=..." after it. */
+/* Returns whether the type is "application/grpc", alone or followed by "+proto" or ";charset=...".
+ * */
 bool grpc_type_ok(const char *content_type);
 /* Percent-decodes; unprintable characters become blanks, the result is truncated to fit. */
 void grpc_message_decode(struct span s, char *ret, size_t size);

@@ -77,7 +77,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 	(void)flags, (void)user;
 	if (!s || s->has_head)
-		return 0; /* trailers are ignored */
+		return 0; /* ignores trailers */
 	if (is_field(name, name_n, ":status") && num_u64(v, 100, 999, &number) == 0) {
 		s->head = (struct h2_head){.status = (int)number, .retry_after = -1};
 	} else if (is_field(name, name_n, "retry-after") && num_u64(v, 0, 86400, &number) == 0) {
@@ -94,7 +94,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static void take_head(struct h2_stream *s)
 {
 	if (s->has_head || s->head.status < 200)
-		return; /* trailers or an interim answer */
+		return; /* ignores trailers and interim answers */
 	s->has_head = true;
 	if (s->fn)
 		s->fn->head(s->arg, &s->head);
@@ -171,7 +171,7 @@ static int start_session(struct h2 *h)
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
 	r = nghttp2_option_new(&option);
 	if (!r) {
-		/* Closed streams are never accessed. */
+		/* Not freed here, because closed streams are never accessed. */
 		nghttp2_option_set_no_closed_streams(option, 1);
 		r = nghttp2_session_client_new2(&h->session, cb, h, option);
 		nghttp2_option_del(option);

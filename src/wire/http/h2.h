@@ -31,7 +31,8 @@ struct h2_field {
 
 struct h2_request {
 	const char *method, *authority, *path;
-	const struct h2_field *fields; /* lower-case names; at most H2_FIELDS_MAX */
+	/* header fields with lower-case names; at most H2_FIELDS_MAX */
+	const struct h2_field *fields;
 	size_t n_fields;
 	struct span body; /* copied; empty: none */
 };
@@ -58,21 +59,24 @@ struct h2;
 struct h2_stream;
 
 int h2_new(struct h2 **ret, struct err *e);
-void h2_free(struct h2 *h); /* does not end the streams: see h2_fail(); NULL is fine */
+void h2_free(struct h2 *h); /* does not end the streams: see h2_fail(); accepts NULL */
 
 int h2_submit(struct h2 *h, const struct h2_request *r, const struct h2_handler *fn, void *arg,
 	      struct h2_stream **ret, struct err *e);
-void h2_cancel(struct h2_stream *s); /* no callback follows */
+void h2_cancel(struct h2_stream *s); /* cancels a request; its callbacks are not called */
 
-/* The next bytes for the peer, valid until the next call of h2_out or h2_in; n 0: none for now. */
+/* Returns the next bytes for the peer, valid until the next call of h2_out or h2_in; n 0: there are
+ * none now. */
 int h2_out(struct h2 *h, struct span *ret, struct err *e);
 int h2_in(struct h2 *h, struct span bytes, struct err *e);
 void h2_ping(struct h2 *h);
-/* Call when the connection has ended: ends every stream with the reason. */
+/* Ends every stream with the reason, after the connection has ended. */
 void h2_fail(struct h2 *h, const struct err *reason);
 
-bool h2_is_ready(const struct h2 *h);	 /* SETTINGS were received: the peer speaks HTTP/2 */
-bool h2_is_draining(const struct h2 *h); /* GOAWAY was received: no new requests */
+/* returns whether SETTINGS were received, so that the peer speaks HTTP/2 */
+bool h2_is_ready(const struct h2 *h);
+/* returns whether GOAWAY was received, so that no new request is accepted */
+bool h2_is_draining(const struct h2 *h);
 size_t h2_streams(const struct h2 *h);
 
 #endif

@@ -77,7 +77,7 @@ static int http1_refuse(int *status, int code, struct err *e, const char *fmt, .
 	return err_set(e, -EPROTO, "%s", text);
 }
 
-/* -EPROTO: a byte that is not allowed in a head. */
+/* Checks the bytes of a head; -EPROTO: one is not allowed. */
 static int http1_line_byte(struct http1_lines *l, char c)
 {
 	unsigned char u = (unsigned char)c;
@@ -126,7 +126,7 @@ static int bad_byte(struct http1 *h, char c, struct err *e)
 			    h->lines.n_lines + 1, (unsigned char)c);
 }
 
-/* 1: the head is complete. */
+/* Reads bytes of the head; returns 1 if it is complete. */
 static int head_in(struct http1 *h, struct span *in, struct err *e)
 {
 	int line = LINE_GOES_ON;
@@ -184,7 +184,7 @@ static int chunked_in(struct http1 *h, struct span *in, struct err *e)
 	return r < 0 ? r : h->chunks.state == CHUNK_DONE;
 }
 
-/* 1: the body is complete. */
+/* Reads bytes of the body; returns 1 if it is complete. */
 static int body_in(struct http1 *h, struct span *in, struct err *e)
 {
 	switch (h->parsed.framing) {
@@ -261,7 +261,7 @@ void http1_stop_at_heads(struct http1 *h)
 	h->stops = true;
 }
 
-/* True: the head is complete and must be returned now, before the body. */
+/* Returns whether the head is complete and must be returned now, before the body. */
 static bool stop_at_head(struct http1 *h, struct http1_msg *ret)
 {
 	if (!h->stops || h->stopped || h->state != ST_BODY)
@@ -342,7 +342,7 @@ bool http1_wants_continue(struct http1 *h)
 	return wants;
 }
 
-/* Transfer-Encoding: chunked, decoded. picohttpparser's own decoder accepts bare line feeds and any
+/* Decodes Transfer-Encoding: chunked. picohttpparser's own decoder accepts bare line feeds and any
  * bytes after a size; if a front end parses those differently, requests can be smuggled. */
 
 /* Chunk extensions and trailers are ignored up to this size and refused above it. */
@@ -486,7 +486,7 @@ static int http1_chunks_in(struct http1_chunks *c, struct span *in, struct buf *
 
 /* Parsing of a head: picohttpparser splits it, the functions below interpret and validate it. */
 
-/* RFC 9110, 5.6.2 */
+/* Returns whether the byte is allowed in a token (RFC 9110, 5.6.2). */
 static bool is_token_char(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -748,7 +748,7 @@ static const char *http1_reason(int status)
 	for (size_t i = 0; reasons[i].status; i++)
 		if (reasons[i].status == status)
 			return reasons[i].reason;
-	/* Spiderpool uses codes of its own (521, 522). */
+	/* The codes 521 and 522 are Spiderpool's own. */
 	return "Other";
 }
 

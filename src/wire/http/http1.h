@@ -33,8 +33,9 @@ struct http1_field {
 };
 
 struct http1_msg {
-	struct span method, target; /* of a request */
-	int status;		    /* of a response; interim responses (1xx) are not returned */
+	struct span method, target; /* method and target of a request */
+	/* status of a response; interim responses (1xx) are not returned */
+	int status;
 	struct span reason;
 	bool close; /* last message of the connection */
 	const struct http1_field *fields;
@@ -50,42 +51,42 @@ void http1_cleanup(struct http1 **h);
 #define auto_http1 __attribute__((cleanup(http1_cleanup)))
 
 /*
- * Consumes bytes from the front of *in. 1: *ret is a complete message, valid until the next call,
- * and *in has the bytes after it. 0: all bytes are consumed, more are needed. Negative: the peer
- * violates the rules above; every further call returns the same error.
+ * Consumes bytes from the front of *in. Returns 1 if *ret is a complete message, valid until the
+ * next call; *in then has the bytes after it. Returns 0 if all bytes are consumed and more are
+ * needed. Negative: the peer violates the rules above; every further call returns the same error.
  */
 int http1_in(struct http1 *h, struct span *in, struct http1_msg *ret, struct err *e);
 /*
- * From now on http1_in() returns HTTP1_HEAD once for each message as soon as its head is complete:
- * *ret is the message without its body, of which no byte has been consumed. The next call reads the
- * body.
+ * Makes http1_in() return HTTP1_HEAD once for each message as soon as its head is complete: *ret is
+ * the message without its body, of which no byte has been consumed. The next call reads the body.
  */
 enum { HTTP1_HEAD = 2 };
 void http1_stop_at_heads(struct http1 *h);
 /* Frees the memory of the message that http1_in() returned. */
 void http1_done(struct http1 *h);
-/* Call when the peer has closed. 1: this completes a response without a length; 0: between
- * messages; -EPROTO: in the middle of a message. */
+/* Call it when the peer has closed. Returns 1 if this completes a response without a length, 0
+ * between messages, -EPROTO in the middle of a message. */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 
-/* Progress of the next message. */
+/* Returns the progress of the next message. */
 enum http1_phase { HTTP1_NOTHING, HTTP1_IN_HEAD, HTTP1_IN_BODY };
 enum http1_phase http1_phase(const struct http1 *h);
-/* Bytes of memory used by the current, incomplete message. */
+/* Returns the bytes of memory that the current, incomplete message uses. */
 size_t http1_held(const struct http1 *h);
-/* After a failure of http1_in(): the HTTP status with which a server answers. */
+/* Returns the HTTP status with which a server answers after a failure of http1_in(). */
 int http1_refusal(const struct http1 *h);
-/* The client waits for "100 Continue" before it sends the body; true once a message. */
+/* Returns whether the client waits for "100 Continue" before it sends the body; true only once for
+ * each message. */
 bool http1_wants_continue(struct http1 *h);
 
-/* The first field of this name (in any case). */
+/* Finds the first field of this name, in any case. */
 bool http1_get(const struct http1_msg *m, const char *name, struct span *ret);
 
 /* Splits the target "/v1/x?a=b" or "http://host/v1/x?a=b" into path and query (without '?').
  * -EINVAL: any other form. */
 int http1_target(struct span target, struct span *path, struct span *query);
-/* The last value of a key of the query, unescaped. 1: found, 0: no such key, -EINVAL: an invalid
- * escape or a NUL, -ENAMETOOLONG. */
+/* Reads the last value of a key of the query, unescaped. Returns 1 if it is found, 0 if there is no
+ * such key. -EINVAL: an invalid escape or a NUL, -ENAMETOOLONG. */
 int http1_query(struct span query, const char *key, char *ret, size_t size);
 
 /* --- writing --- */
@@ -93,8 +94,8 @@ int http1_query(struct span query, const char *key, char *ret, size_t size);
 struct http1_response {
 	int status;
 	const char *type;  /* content type of the body; NULL: no Content-Type */
-	const char *allow; /* for 405; may be NULL */
-	int retry_after;   /* seconds, for 503; 0: none */
+	const char *allow; /* value of the field Allow, for 405; may be NULL */
+	int retry_after;   /* value of the field Retry-After in seconds, for 503; 0: none */
 	struct span body;
 	bool close;
 	bool head; /* answers a HEAD request: the body is left out */
@@ -109,7 +110,7 @@ struct http1_request {
 	struct span body;
 };
 
-/* With "Connection: close". */
+/* Writes a request with "Connection: close". */
 void http1_put_request(struct buf *b, const struct http1_request *r);
 
 /* --- a client on a UNIX socket --- */
@@ -119,7 +120,9 @@ struct http1_call {
 	struct http1_request request;
 	int timeout_ms; /* timeout of the whole exchange, including connecting */
 	size_t max;	/* largest body of an answer; 0: HTTP1_BODY_MAX */
-	int restart_ms; /* of it, time to wait while no process listens: a server that restarts */
+	/* part of timeout_ms for which to wait while no process listens, for a server that restarts
+	 * */
+	int restart_ms;
 };
 
 /*
@@ -129,7 +132,8 @@ struct http1_call {
  * HTTP or ends too early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
-/* Sends a request without waiting for its answer. 0: the server has received all of it. */
+/* Sends a request without waiting for its answer. Returns 0 if the server has received all of it.
+ * */
 int http1_send(const struct http1_call *c, struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ struct conn {
 	const struct http1_call *call;
 	int fd;
 	int64_t deadline, restart_end;
-	struct span out; /* not written yet */
+	struct span out; /* output that is not written yet */
 	struct http1 *h;
 	struct http1_msg reply;
 };
@@ -27,7 +27,7 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->timeout_ms);
 }
 
-/* 1: ready, 0: the deadline has passed */
+/* Waits for the socket. Returns 1 if it is ready, 0 if the deadline has passed. */
 static int wait_for(const struct conn *c, short events)
 {
 	for (;;) {
@@ -76,8 +76,8 @@ static int write_some(struct conn *c, struct err *e)
 
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* The server answered and closed before it read the whole request: read its
-		 * answer. */
+		/* Reads the answer of a server that answered and closed before it read the whole
+		 * request. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			n = (ssize_t)c->out.n;
 		if (n < 0 && errno != EINTR)
@@ -88,7 +88,7 @@ static int write_some(struct conn *c, struct err *e)
 	return 0;
 }
 
-/* 1: c->reply is complete. */
+/* Reads the answer; returns 1 if c->reply is complete. */
 static int read_some(struct conn *c, struct err *e)
 {
 	char in[READ_SIZE];

@@ -75,7 +75,7 @@ void https_free(struct https *c)
 
 /* --- writing --- */
 
-/* 1: everything is written, 0: the socket is full. */
+/* Writes the output. Returns 1 if everything is written, 0 if the socket is full. */
 static int write_out(struct https *c, struct err *e)
 {
 	while (c->out_at < c->out.len) {
@@ -87,7 +87,7 @@ static int write_out(struct https *c, struct err *e)
 			return (int)n;
 		c->out_at += (size_t)n;
 	}
-	/* Free the buffer, which may have grown for a large body. */
+	/* Frees the buffer, which may have grown for a large body. */
 	buf_done(&c->out);
 	buf_init(&c->out, OUT_MAX);
 	c->out_at = 0;
@@ -254,7 +254,8 @@ size_t https_streams(const struct https *c)
 
 /* Opening a connection: resolves the name and tries one address after another. */
 
-/* An address whose packets a firewall drops must not use up the time for the other addresses. */
+/* Limits the time for one address, so that an address whose packets a firewall drops does not use
+ * up the time for the others. */
 enum { ATTEMPT_MS = 5000 };
 
 static void next_address(struct https *c);
@@ -413,7 +414,7 @@ static void on_deadline(void *arg)
 	https_fail(c, &e);
 }
 
-/* Deferred: `closed` must not be called before https_open() returns. */
+/* Deferred, because `closed` must not be called before https_open() returns. */
 static void on_start(void *arg)
 {
 	struct https *c = arg;

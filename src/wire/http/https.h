@@ -35,14 +35,15 @@ struct https *https_open(struct loop *l, const struct https_conf *c, const struc
 			 void *arg);
 /* Frees the connection without calling `end` of open streams. Must not be called from a callback of
  * a stream. */
-void https_free(struct https *c); /* NULL is fine */
+void https_free(struct https *c); /* accepts NULL */
 
-/* As h2_submit; only between `ready` and `closed`. ":authority" is set here. */
+/* Like h2_submit(), with ":authority" set. May be called only between `ready` and `closed`. */
 int https_submit(struct https *c, struct h2_request *r, const struct h2_handler *fn, void *arg,
 		 struct h2_stream **ret, struct err *e);
 void https_cancel(struct https *c, struct h2_stream *s);
 
-bool https_takes_requests(const struct https *c); /* ready, and no GOAWAY was received */
+/* returns whether the connection is ready and no GOAWAY was received */
+bool https_takes_requests(const struct https *c);
 size_t https_streams(const struct https *c);
 
 #endif

@@ -11,7 +11,7 @@
 #include "wire/http/https.h"
 #include "wire/resolve.h"
 
-/* State of http1.c. */
+/* State of an HTTP/1.1 codec (http1.c). */
 
 enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };
 
@@ -24,7 +24,7 @@ struct http1_head {
 	bool expects;	 /* Expect: 100-continue */
 };
 
-/* Byte-wise check of a head or trailer for bytes that no line may contain. */
+/* State of the check of a head or trailer, byte by byte, for bytes that no line may contain. */
 struct http1_lines {
 	char last;
 	size_t column, n_lines;
@@ -47,12 +47,12 @@ struct http1_chunks {
 	enum http1_chunk_state state;
 	uint64_t left;
 	unsigned int digits;
-	size_t extra; /* bytes of extensions and trailer so far */
+	size_t extra; /* bytes bytes of chunk extensions and trailers so far */
 	struct http1_lines lines;
 	bool colon; /* the current line of the trailer has a colon */
 };
 
-/* State of https.c. */
+/* State of an HTTPS connection (https.c). */
 
 enum https_state {
 	HTTPS_RESOLVING,
@@ -76,7 +76,7 @@ struct https {
 	size_t n_addrs, next_addr;
 	struct loop_timer *deadline, *attempt;
 	int connect_ms;
-	struct err last; /* error of the previous address */
+	struct err last; /* error of the last address that was tried */
 	/* the connection */
 	int fd;
 	struct loop_fd *watch;

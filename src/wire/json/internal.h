@@ -8,9 +8,9 @@
 
 enum { JSON_DEPTH_MAX = 32 };
 
-/* Zeroed memory that lives as long as the document. */
+/* Allocates zeroed memory that lives as long as the document. */
 void *json_alloc(struct json_doc *d, size_t n, size_t size);
-/* Case-insensitive comparison as Go's foldName ('s' also matches U+017F, 'k' also U+212A). */
+/* Compares keys without case, like Go's foldName ('s' also matches U+017F, 'k' also U+212A). */
 bool json_key_folds(const char *key, const char *name);
 /* Writes a serialized value, preceded by comma and line break as needed. */
 void jo_text(struct json_out *o, const char *text);

@@ -60,7 +60,7 @@ static int fail_at(struct span text, size_t pos, struct err *e, const char *what
 	return fail_with(text, pos, -EINVAL, e, what);
 }
 
-/* Skips the string that starts at text.p[*i]; false at a NUL written as an escape. */
+/* Skips the string that starts at text.p[*i]; returns false if it contains an escaped NUL. */
 static bool skip_string(struct span text, size_t *i)
 {
 	for ((*i)++; *i < text.n && text.p[*i] != '"'; (*i)++) {
@@ -75,8 +75,8 @@ static bool skip_string(struct span text, size_t *i)
 
 /* A container that is open at the scanned position. */
 struct level {
-	struct span key; /* of the current member */
-	size_t index;	 /* of the current element */
+	struct span key; /* key of the current member */
+	size_t index;	 /* index of the current element */
 	bool is_list;
 };
 
@@ -90,8 +90,8 @@ static void put_place(struct buf *b, const struct level *v, int depth)
 				   (int)(v[i].key.n < 64 ? v[i].key.n : 64), v[i].key.p);
 }
 
-/* The path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the text must
- * be valid up to there. */
+/* Writes the path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the text
+ * must be valid up to there. */
 static void place_at(struct span text, size_t pos, struct buf *ret)
 {
 	struct level v[JSON_DEPTH_MAX + 1] = {0};
@@ -162,7 +162,7 @@ static int fail_read(struct span text, const yyjson_read_err *r, struct err *e)
 	switch (r->code) {
 	case YYJSON_READ_ERROR_MEMORY_ALLOCATION:
 		free(xmalloc(SIZE_MAX /
-			     2)); /* fails and exits with the message for exhausted memory */
+			     2)); /* fails, and exits with the message for exhausted memory */
 		return -ENOMEM;
 	case YYJSON_READ_ERROR_UNEXPECTED_END:
 		return fail_at(text, r->pos, e, "unexpected end of JSON input");
@@ -412,7 +412,7 @@ bool json_key_folds(const char *key, const char *name)
 	for (; *name; name++) {
 		char want = lower(*name);
 
-		/* The only non-ASCII characters that fold to ASCII letters (Unicode simple
+		/* Folds the only non-ASCII characters that fold to ASCII letters (Unicode simple
 		 * folding). */
 		if (want == 's' && strncmp(key, "\u017f", 2) == 0)
 			key += 2;
@@ -587,7 +587,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Levenshtein distance of a and b, ignoring case. */
+/* Returns the Levenshtein distance of a and b, ignoring case. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t row[KEY_MAX + 1], n = strlen(b);
@@ -736,7 +736,7 @@ static void add_string(struct buf *b, const char *s)
 		} else if (n == 1) {
 			add_ascii(b, *p);
 		} else if (n == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] & 0xfe) == 0xa8) {
-			/* line terminators of JavaScript */
+			/* U+2028 and U+2029, line terminators of JavaScript */
 			buf_printf(b, "\\u20%02x", p[2] - 0x80);
 		} else {
 			buf_add(b, p, n);

@@ -39,10 +39,13 @@ enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
 enum json_kind json_kind(const struct json *v); /* NULL v is JSON_NULL */
 const char *json_kind_name(const struct json *v);
 bool json_bool(const struct json *v);
-const char *json_string(const struct json *v);	  /* NUL-terminated, borrowed; NULL: not a string */
-int json_int(const struct json *v, int64_t *ret); /* integral numbers only; -EINVAL, -ERANGE */
-size_t json_len(const struct json *v);		  /* elements of array, pairs of object */
-const struct json *json_at(const struct json *v, size_t i); /* array element; O(i) */
+const char *json_string(const struct json *v); /* NUL-terminated, borrowed; NULL: not a string */
+/* reads an integer; -EINVAL: not an integer, -ERANGE */
+int json_int(const struct json *v, int64_t *ret);
+/* returns the number of elements of an array, or of pairs of an object */
+size_t json_len(const struct json *v);
+/* returns an element of an array; O(i) */
+const struct json *json_at(const struct json *v, size_t i);
 /* Returns the pair i of an object in document order; *key borrowed. */
 const struct json *json_pair(const struct json *v, size_t i, const char **key);
 
@@ -58,12 +61,13 @@ struct json_walk {
 	size_t left;
 	bool pairs;
 };
-/* a value that is neither array nor object has no elements */
+/* starts a walk; a value that is neither array nor object has no elements */
 struct json_walk json_walk_start(const struct json *v);
-/* NULL at the end; *key (may be a NULL pointer) is NULL in an array. */
+/* Returns the next value; NULL at the end. *key is NULL in an array; `key` may be NULL. */
 const struct json *json_walk_next(struct json_walk *w, const char **key);
 
-const struct json *json_get(const struct json *obj, const char *key);	 /* exact, last wins */
+/* returns the value of exactly this key; of duplicates the last one */
+const struct json *json_get(const struct json *obj, const char *key);
 const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
 
 /*
@@ -86,7 +90,8 @@ const struct json *json_index_get(const struct json_index *x, const char *key);
 void json_index_cleanup(struct json_index *x);
 #define auto_json_index __attribute__((cleanup(json_index_cleanup)))
 
-/* Equal when serialized, except for the order of keys; a NULL pointer equals null. */
+/* Returns whether two values are equal when serialized, except for the order of keys. A NULL
+ * pointer equals null. */
 bool json_same(const struct json *a, const struct json *b);
 
 /* --- reading by table --- */
@@ -99,7 +104,7 @@ bool json_same(const struct json *a, const struct json *b);
  */
 
 enum json_type {
-	J_STR,	/* const char *: borrowed from the document */
+	J_STR,	/* reads a const char *, borrowed from the document */
 	J_BOOL, /* bool */
 	J_INT,	/* int64_t, min..max (both 0: any) */
 	J_STRS, /* struct json_strs: array of strings */
@@ -135,7 +140,7 @@ struct json_field {
 	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
 
-/* The last members of a row: documentation of a key of users' configuration. */
+/* Sets the last members of a row: documentation of a key that users write in a configuration. */
 #define JSON_DOC(the_default, text) .fallback = (the_default), .help = (text)
 #define JSON_OWN(the_default, text) .own = true, JSON_DOC(the_default, text)
 
@@ -147,19 +152,19 @@ struct json_table {
 	size_t size; /* size of the element struct, for J_OBJS */
 };
 
-/* A list of tables, ended by NULL, as a constant. */
+/* Makes a constant list of tables, ended by NULL. */
 #define JSON_TABLES(...)                                                                           \
 	(const struct json_table *const[])                                                         \
 	{                                                                                          \
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-/* `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind ERR_CONF.
- * Not const, since allocated memory belongs to the document. */
+/* Reads an object. `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind
+ * ERR_CONF. Not const, since allocated memory belongs to the document. */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 
-/* The same for a value that is not an object, described by f (its name is not used). */
+/* Like json_read(), for a value that is not an object, which f describes (its name is not used). */
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
@@ -195,7 +200,7 @@ void jo_real(struct json_out *o, double v);
 /* Writes a parsed value; sorted: object keys in byte order, as Go writes a map. Numbers keep their
  * text's meaning (integers exact, reals as Go's float64). */
 void jo_val(struct json_out *o, const struct json *v, bool sorted);
-/* key and value in one call */
+/* Functions that write key and value in one call. */
 void jo_kstr(struct json_out *o, const char *key, const char *s);
 void jo_kint(struct json_out *o, const char *key, int64_t v);
 void jo_kbool(struct json_out *o, const char *key, bool v);

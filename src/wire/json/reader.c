@@ -18,7 +18,7 @@ static struct place place_key(const char *place, const char *key)
 {
 	struct place p;
 
-	/* A truncated path is accepted: its start still identifies the value. */
+	/* Accepts a truncated path, because its start still identifies the value. */
 	if (snprintf(p.s, sizeof(p.s), "%s%s%s", place, *place ? "." : "", key) < 0)
 		p.s[0] = '\0';
 	return p;
@@ -33,7 +33,7 @@ static struct place place_index(const char *place, size_t i)
 	return p;
 }
 
-/* The value as written in the document, truncated after 64 bytes. */
+/* Writes the value as it is in the document, truncated after 64 bytes. */
 static void describe(const struct json *v, char ret[static 80])
 {
 	enum { SHOWN = 64 };
@@ -165,7 +165,7 @@ static int read_mac(const struct json *v, struct mac *into, const char *place, s
 	return 0;
 }
 
-/* seen NULL: the field has no such value. */
+/* Sets the error of a value. seen NULL: the field has no value. */
 static int check_required(const struct json_table *t, const bool *seen, const char *place,
 			  struct err *e)
 {
@@ -176,7 +176,7 @@ static int check_required(const struct json_table *t, const bool *seen, const ch
 	return 0;
 }
 
-/* An element that is null is an object without keys, as in Go. */
+/* Treats an element that is null as an object without keys, as in Go. */
 static int read_list(struct json_doc *d, const struct json_field *f, const struct json *v,
 		     struct json_list *into, const char *place, struct err *e)
 {

@@ -31,7 +31,7 @@ static int bad(struct json_split *s, const char *what)
 			s->mode == JSON_SPLIT_LIST ? "list" : "stream", what);
 }
 
-/* Updates depth and string state; true when c is outside of strings. */
+/* Updates depth and string state; returns whether c is outside of strings. */
 static bool track(struct json_split *s, char c)
 {
 	if (s->in_string) {
@@ -59,7 +59,7 @@ static void begin_piece(struct json_split *s)
 
 /* --- JSON_SPLIT_STREAM --- */
 
-/* Processes one byte. 1: it ends an object. */
+/* Processes one byte; returns 1 if it ends an object. */
 static int stream_byte(struct json_split *s, char c)
 {
 	bool structure;
@@ -124,7 +124,7 @@ static void add_key(struct json_split *s, bool was_inside)
 		s->key_n = s->rest.len + 1 - s->key_at;
 }
 
-/* Processes one byte outside of the items. 2: it ends the list. */
+/* Processes one byte outside of the items. Returns 2 if it ends the list. */
 static int rest_byte(struct json_split *s, char c)
 {
 	bool inside = s->in_string, structure;

@@ -36,13 +36,13 @@ void json_split_init(struct json_split *s, enum json_split_mode mode, size_t max
 void json_split_done(struct json_split *s);
 
 /*
- * Consumes bytes of *in. 1: *ret is a piece, valid until the next call, and *in has the bytes after
- * it; *item is false for the list itself. 0: all bytes are consumed. -EBADMSG, -EFBIG, kind
- * ERR_DECODE: every further call returns the same error.
+ * Consumes bytes of *in. Returns 1 if *ret is a piece, valid until the next call; *in then has the
+ * bytes after it, and *item is false for the list itself. Returns 0 if all bytes are consumed.
+ * -EBADMSG, -EFBIG, kind ERR_DECODE: every further call returns the same error.
  */
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
 		  struct err *e);
-/* True if the text ended between two pieces (a stream), or with the list. */
+/* Returns whether the text ended between two pieces (a stream), or with the list. */
 bool json_split_is_whole(const struct json_split *s);
 
 #endif

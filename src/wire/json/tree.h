@@ -21,9 +21,9 @@ struct json_tree;
 
 struct json_tree *json_tree_of(const struct json *v);
 /*
- * The same over a document that must outlive the tree: nodes are created only for accessed
- * containers, all else is written from the document. For untrusted input, since a copied value
- * takes 100 bytes or more.
+ * Like json_tree_of(), but borrows from the document, which must outlive the tree: creates nodes
+ * only for accessed containers and writes everything else from the document. For untrusted input,
+ * since a copied value takes 100 bytes or more.
  */
 struct json_tree *json_tree_over(const struct json *v);
 struct json_tree *json_tree_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */
@@ -32,10 +32,11 @@ void json_tree_cleanup(struct json_tree **t);
 #define auto_tree __attribute__((cleanup(json_tree_cleanup)))
 
 enum json_kind json_tree_kind(const struct json_tree *t); /* NULL: JSON_NULL */
-const char *json_tree_text(const struct json_tree *t);	  /* NULL: not a string */
+/* returns the text of a string; NULL: not a string */
+const char *json_tree_text(const struct json_tree *t);
 bool json_tree_true(const struct json_tree *t);
 int json_tree_int(const struct json_tree *t, int64_t *ret);
-/* ignores the order of keys */
+/* returns whether two trees are equal, ignoring the order of keys */
 bool json_tree_same(const struct json_tree *t, const struct json *v);
 
 /* --- objects --- */
@@ -43,7 +44,7 @@ bool json_tree_same(const struct json_tree *t, const struct json *v);
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
 /* Returns the member as an object, created if absent or null; NULL: it has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
-/* t becomes the owner of v */
+/* adds v, which t owns from then on */
 void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v);
 void json_tree_put_text(struct json_tree *t, const char *key, const char *text);
 void json_tree_put_int(struct json_tree *t, const char *key, int64_t n);

@@ -14,7 +14,7 @@
 #include "wire/tls/tls.h"
 #include "wire/tls/x509.h"
 
-/* State of tls.c. */
+/* State of a TLS configuration (tls.c). */
 
 /* The session of a client's last connection. */
 struct tls_saved_session {
@@ -33,7 +33,7 @@ struct tls_conf {
 	mbedtls_pk_context key;
 	const char *alpn[2];
 	struct tls_saved_session saved;
-	mbedtls_ssl_ticket_context tickets; /* ticket keys of a server */
+	mbedtls_ssl_ticket_context tickets; /* keys that encrypt the tickets of a server */
 	const struct tls_check *at_hand;    /* connection that mbedTLS is currently processing */
 };
 
@@ -43,14 +43,15 @@ struct tls_check {
 	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
 	bool verified;	  /* a chain was verified; false for a resumed session */
-	int64_t end; /* when the first certificate of the chain expires, seconds since the epoch */
+	/* time at which the first certificate of the chain expires, in seconds since the epoch */
+	int64_t end;
 	mbedtls_x509_time from, to; /* validity of the expired or not yet valid certificate */
 	struct buf names;	    /* names in the peer's certificate, for the error */
 };
 
 void tls_check_init(struct tls_check *c, const char *name);
 void tls_check_done(struct tls_check *c);
-/* mbedTLS's verify callback; arg is a struct tls_check. */
+/* Verify callback of mbedTLS; arg is a struct tls_check. */
 int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags);
 /* Sets e from the findings. */
 int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);

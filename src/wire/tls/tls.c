@@ -39,7 +39,8 @@ static int give(void *arg, const unsigned char *p, size_t n)
 	while (r < 0 && errno == EINTR);
 	if (r >= 0)
 		return (int)r;
-	/* The peer has closed, usually after an alert with the reason: the next read returns it. */
+	/* Not an error here: the peer has closed, usually after an alert with the reason, which the
+	 * next read returns. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return (int)n;
 	t->starved = errno == EAGAIN;
@@ -77,7 +78,7 @@ static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 
 	if (!k->name || !check->name || strcmp(k->name, check->name))
 		return;
-	/* A session is tried once: if this connection fails, the next handshake is a full one. */
+	/* Tries a session only once: if this connection fails, the next handshake is a full one. */
 	if (time(NULL) < k->until && mbedtls_ssl_set_session(ssl, &k->session) == 0)
 		*until = k->until;
 	forget(k);
@@ -92,7 +93,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	t->events = EPOLLIN;
 	tls_check_init(&t->check, name);
 	mbedtls_ssl_init(&t->ssl);
-	/* Both calls fail only for lack of memory; the handshake then reports it. */
+	/* Ignores the results, because both calls fail only for lack of memory, which the handshake
+	 * then reports. */
 	t->broken = mbedtls_ssl_setup(&t->ssl, &c->ssl);
 	if (!t->broken)
 		t->broken = mbedtls_ssl_set_hostname(&t->ssl, t->check.ip.family ? NULL : name);
@@ -125,8 +127,8 @@ void tls_free(struct tls *t)
 static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 			     const struct tls_check *check, int64_t until);
 
-/* True: repeat the call immediately. mbedTLS also returns WANT_READ after a message without
- * application data (a session ticket), although it may have buffered more. */
+/* Returns whether to repeat the call immediately. mbedTLS also returns WANT_READ after a message
+ * without application data (a session ticket), although it may have buffered more. */
 static bool again(struct tls *t, int r)
 {
 	if (r == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
@@ -209,7 +211,8 @@ ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e)
 	t->conf->at_hand = NULL;
 	if (r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY)
 		return 0;
-	/* 0: the connection ended without close_notify; an attacker may have truncated it. */
+	/* Treats 0 as an error: the connection ended without close_notify, so an attacker may have
+	 * truncated it. */
 	return r <= 0 ? fail(t, r ? r : MBEDTLS_ERR_SSL_CONN_EOF, "read", e) : r;
 }
 
@@ -445,7 +448,7 @@ static void match_ip(struct tls_check *c, struct span raw, bool *found)
 	add_name(c, span_of(ip_str(&a, text)));
 }
 
-/* Collects the names of the certificate; true: the expected address is among them. */
+/* Collects the names of the certificate; returns whether the expected address is among them. */
 static bool match_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 {
 	bool found = false;

@@ -31,11 +31,11 @@
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
 struct tls_material {
-	/* PEM, one certificate or more; required for a client. Unreadable certificates are skipped
-	 * if at least one is readable. */
+	/* The CA as PEM, with one or more certificates; required for a client. Unreadable
+	 * certificates are skipped if at least one is readable. */
 	struct span ca;
 	struct span cert,
-		key;	  /* PEM, chain and private key; both or neither, required for a server */
+		key;	  /* chain and private key as PEM; both or neither; required for a server */
 	const char *alpn; /* application protocol (ALPN), such as "h2"; NULL: no ALPN */
 };
 
@@ -46,32 +46,33 @@ struct tls_conf;
 int tls_conf_new(struct tls_conf **ret, enum tls_side side, const struct tls_material *m,
 		 struct err *e);
 struct tls_conf *tls_conf_get(struct tls_conf *c);
-void tls_conf_put(struct tls_conf *c); /* NULL is fine */
+void tls_conf_put(struct tls_conf *c); /* accepts NULL */
 
 struct tls;
 
 /* `name`: the DNS name or IP address that a client expects in the server's certificate. The caller
  * remains the owner of the descriptor. */
 struct tls *tls_new(struct tls_conf *c, int fd, const char *name);
-void tls_free(struct tls *t); /* sends close_notify unless the socket is full; NULL is fine */
+void tls_free(struct tls *t); /* sends close_notify unless the socket is full; accepts NULL */
 
 /*
- * 0: done. -EAGAIN: wait for tls_events(). -EKEYREJECTED, kind ERR_UNAVAILABLE: a certificate was
- * rejected, and the text has the reason ("the server's certificate is for ..."). -EPROTO,
- * -ECONNRESET. -EPROTONOSUPPORT: the peer does not speak the protocol of `alpn`.
+ * Continues the handshake. Returns 0 when it is complete. -EAGAIN: wait for tls_events().
+ * -EKEYREJECTED, kind ERR_UNAVAILABLE: a certificate was rejected, and the text has the reason
+ * ("the server's certificate is for ..."). -EPROTO, -ECONNRESET. -EPROTONOSUPPORT: the peer does
+ * not speak the protocol of `alpn`.
  */
 int tls_handshake(struct tls *t, struct err *e);
 
-/* Returns the number of bytes, 0 when the peer has closed, or negative; read until -EAGAIN before
- * waiting again. */
+/* Returns the number of bytes, 0 if the peer has closed, or a negative code. The caller reads until
+ * -EAGAIN before it waits again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
 /* Returns the number of bytes written, possibly fewer than n. After -EAGAIN repeat the call with
  * the same bytes and n. */
 ssize_t tls_write(struct tls *t, const void *p, size_t n, struct err *e);
 
 uint32_t tls_events(const struct tls *t); /* EPOLLIN or EPOLLOUT, after -EAGAIN */
-/* True: this client connection resumed a session, whose first connection verified the server's
- * certificate. */
+/* Returns whether this client connection resumed a session, whose first connection verified the
+ * server's certificate. */
 bool tls_resumed(struct tls *t);
 const char *tls_version(const struct tls *t);
 

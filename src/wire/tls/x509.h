@@ -12,7 +12,7 @@
 
 struct x509_request {
 	const char *name; /* common name, [A-Za-z0-9._-] */
-	/* DNS names and IP addresses; of a CA: none */
+	/* DNS names and IP addresses of the certificate; none for a CA */
 	const char *const *names;
 	size_t n_names;
 	bool client;	  /* a client's certificate, not a server's */
@@ -26,7 +26,7 @@ struct x509_request {
  * name. */
 int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e);
 
-/* The first certificate of a PEM text. */
+/* Properties of the first certificate of a PEM text. */
 struct x509_facts {
 	int64_t from, to;
 	bool is_ca;
@@ -39,8 +39,8 @@ int x509_trusts(struct span ca, struct span chain, const char *name, struct err 
 /* Checks that the key belongs to the certificate. -EINVAL with the reason. */
 int x509_fits(struct span cert, struct span key, struct err *e);
 
-/* Returns the next certificate of a PEM text, its lines from BEGIN to END; false: no further
- * certificate. Text between certificates is ignored. */
+/* Returns the next certificate of a PEM text, its lines from BEGIN to END; returns false if there
+ * is no further certificate. Text between certificates is ignored. */
 bool x509_next(struct span *rest, struct span *cert);
 
 #endif

@@ -13,7 +13,7 @@
 enum {
 	FRAME_HEAD = 8,
 	MESSAGE_HEAD = 10,
-	/* Connection numbers in a frame header. */
+	/* Numbers of connections in the header of a frame. */
 	TO_PLUGIN = 1,
 	TO_RUNTIME = 2,
 	/* Types of a message. */
@@ -92,7 +92,7 @@ static void put_message(struct ttrpc *t, uint32_t connection, uint32_t stream, i
 	buf_add(&t->out, payload.p, payload.n);
 }
 
-/* nanopb's form of bytes; the caller frees it. */
+/* Converts bytes to nanopb's form; the caller frees them. */
 static pb_bytes_array_t *bytes_of(struct span s)
 {
 	pb_bytes_array_t *ret = xmalloc(PB_BYTES_ARRAY_T_ALLOCSIZE(s.n));

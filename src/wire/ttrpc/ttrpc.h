@@ -27,8 +27,8 @@ struct ttrpc_ops {
 	 * INVALID_ARGUMENT, any other INTERNAL) with the text of e. */
 	int (*request)(void *arg, const char *service, const char *method, struct span message,
 		       struct buf *reply, struct err *e);
-	/* The answer to ttrpc_call(): status 0 and the message, or another gRPC status and its
-	 * error text. */
+	/* Called with the answer to ttrpc_call(): status 0 and the message, or another gRPC status
+	 * and its error text. */
 	void (*response)(void *arg, uint32_t stream, int status, struct span message,
 			 const char *text);
 };
@@ -36,12 +36,12 @@ struct ttrpc_ops {
 struct ttrpc;
 
 struct ttrpc *ttrpc_new(const struct ttrpc_ops *ops, void *arg);
-void ttrpc_free(struct ttrpc *t); /* NULL is fine */
+void ttrpc_free(struct ttrpc *t); /* accepts NULL */
 /* Processes bytes from the peer, in portions of any size. Calls the ops, which may call
  * ttrpc_call(). */
 int ttrpc_in(struct ttrpc *t, struct span bytes, struct err *e);
-/* Bytes to send to the peer, valid until the next call; n 0: none. ttrpc_sent() removes the first
- * n. */
+/* Returns the bytes to send to the peer, valid until the next call; n 0: none. ttrpc_sent() removes
+ * the first n. */
 struct span ttrpc_out(const struct ttrpc *t);
 void ttrpc_sent(struct ttrpc *t, size_t n);
 /* Queues a request; returns its stream, for ttrpc_ops.response. */

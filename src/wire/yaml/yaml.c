@@ -29,7 +29,7 @@ struct yaml {
 struct yaml_keys {
 	struct yaml_key_at {
 		size_t from, n; /* position and length in the output */
-	} * v;			/* sorted by their bytes */
+	} * v;			/* keys, sorted bytewise */
 	size_t n;
 };
 
@@ -39,13 +39,13 @@ enum { YAML_TEXT_MAX = 1 << 20 };
 
 static int node(struct yaml *y, int indent, bool inline_only);
 
-/* ' ', '\t' */
+/* Returns whether the byte is a blank: ' ' or '\t'. */
 static bool yaml_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
-/* True for a blank, a line break and the end of the text. */
+/* Returns true for a blank, a line break and the end of the text. */
 static bool yaml_is_break(char c)
 {
 	return yaml_is_blank(c) || c == '\n' || c == '\0';
@@ -98,7 +98,8 @@ static bool yaml_at_end(const struct yaml *y)
 
 static int yaml_skip(struct yaml *y);
 
-/* The value of a key in column `indent`. A sequence may start in the same column as its key. */
+/* Reads the value of a key in column `indent`. A sequence may start in the same column as its key.
+ * */
 static int value(struct yaml *y, int indent)
 {
 	unsigned int line = y->line;
@@ -111,8 +112,8 @@ static int value(struct yaml *y, int indent)
 	return node(y, !yaml_at_end(y) && is_dash(y) ? indent - 1 : indent, false);
 }
 
-/* Moves to the next entry of a collection that starts in column `at`; 0: the collection ends
- * here. */
+/* Moves to the next entry of a collection that starts in column `at`; returns 0 if the collection
+ * ends here. */
 static int next_entry(struct yaml *y, int at)
 {
 	int r = yaml_skip(y);
@@ -265,9 +266,9 @@ static void yaml_newline(struct yaml *y)
 
 /*
  * At the end of a line inside a scalar: skips to the next line with content and adds the folded
- * line breaks (one becomes a blank, each further one a new line). False: the scalar ends here,
- * because the next line is indented too little, the text ends, or a comment follows a plain scalar;
- * y->p is unchanged.
+ * line breaks (one becomes a blank, each further one a new line). Returns false if the scalar ends
+ * here, because the next line is indented too little, the text ends, or a comment follows a plain
+ * scalar; y->p is unchanged.
  */
 static bool fold(struct yaml *y, int indent, bool plain)
 {
@@ -340,7 +341,7 @@ static int yaml_plain(struct yaml *y, int indent, bool key)
 	return 0;
 }
 
-/* A number in JSON syntax; with a leading '+' it is a string. */
+/* Returns whether the text is a number in JSON syntax; with a leading '+' it is a string. */
 static bool is_number(const char *s)
 {
 	size_t n;
@@ -414,8 +415,8 @@ static int scalar(struct yaml *y, int indent, char c)
 	return r < 0 ? r : yaml_end_of_line(y);
 }
 
-/* True at a ':' that ends a key. In a flow collection no blank is needed after a quoted key, as in
- * JSON. */
+/* Returns true at a ':' that ends a key. In a flow collection no blank is needed after a quoted
+ * key, as in JSON. */
 static bool is_colon(const struct yaml *y, bool quoted)
 {
 	char next = yaml_peek(y, 1);
@@ -424,7 +425,7 @@ static bool is_colon(const struct yaml *y, bool quoted)
 	       (yaml_is_break(next) || (y->flow && (quoted || strchr(",[]{}", next))));
 }
 
-/* True if a key begins here, which means that a colon in this line ends it. */
+/* Returns true if a key begins here, which means that a colon in this line ends it. */
 static bool yaml_is_key(const struct yaml *at)
 {
 	struct yaml y = *at;
@@ -493,7 +494,7 @@ static int node(struct yaml *y, int indent, bool inline_only)
 	return yaml_is_key(y) ? mapping(y) : scalar(y, indent, c);
 }
 
-/* "---" or "..." alone. */
+/* Returns whether the line consists of "---" or "..." only. */
 static bool is_marker(const struct yaml *y, const char *marker)
 {
 	return y->p == y->line_start && (size_t)(y->end - y->p) >= 3 && !memcmp(y->p, marker, 3) &&
@@ -655,7 +656,7 @@ static void join(struct yaml *y, const struct block *b, unsigned int breaks, boo
 static int yaml_block(struct yaml *y, int indent)
 {
 	struct block b;
-	unsigned int breaks = 0; /* since the last line with content */
+	unsigned int breaks = 0; /* number of line breaks since the last line with content */
 	bool first = true, deeper = false;
 	int r = block_header(y, indent, &b);
 
@@ -706,7 +707,7 @@ static int compare(const char *a, size_t n, const char *b, size_t m)
 	return r ? r : n < m ? -1 : n > m;
 }
 
-/* Inserts the key into the sorted list; false: it is a duplicate. */
+/* Inserts the key into the sorted list; returns false if it is a duplicate. */
 static bool is_new_key(struct yaml_keys *k, const char *out, size_t from, size_t n)
 {
 	size_t at = LOWER_BOUND(i, k->n, compare(out + k->v[i].from, k->v[i].n, out + from, n) < 0);
@@ -727,7 +728,7 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 		return yaml_fail(y, "merge keys are not supported: repeat the keys");
 	jo_key(&y->out, y->text.p);
 	n = y->out.b->len - from;
-	/* The first key of a mapping has no comma before it. */
+	/* Writes no comma before the first key of a mapping. */
 	if (y->out.b->p[from] == ',') {
 		from++;
 		n--;
@@ -864,7 +865,8 @@ static int escape(struct yaml *y)
 	return 0;
 }
 
-/* "\" at the line's end joins two lines without a blank; an empty line between them is a break. */
+/* A "\" at the end of a line joins it with the next one without a blank; an empty line between them
+ * is a line break. */
 static int joined_line(struct yaml *y)
 {
 	bool first = true;
