@@ -9,6 +9,7 @@ import pytest
 
 import h2_server as h2
 import lab as labs
+from report import follow, wait, wait_started
 
 KINDS = h2.answer(body={"groupVersion": "v1", "resources": [{"name": "things", "kind": "Thing", "namespaced": False}]})
 
@@ -42,7 +43,8 @@ OPEN = watched(end=False)
 
 class Watch:
     def __init__(self, tmp_path, pki, script, *more):
-        self.server = h2.Server(pki.server, [KINDS, *script])
+        self.tmp, self.server = tmp_path, h2.Server(pki.server, [KINDS, *script])
+        follow("kube get --watch", tmp_path / "err")
         path = tmp_path / "config"
         path.write_text(json.dumps({
             "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
@@ -64,16 +66,13 @@ class Watch:
         return self.err.read()
 
     def wait(self, *want, seconds=20):
-        end = time.monotonic() + seconds
-        while self.lines() != list(want):
-            assert self.p.poll() is None and time.monotonic() < end, (self.lines(), self.stderr())
-            time.sleep(0.02)
+        def printed():
+            assert self.lines() == list(want)
+            return True
+        wait_started(self.p, printed, f"the watch prints {want}", self.tmp / "err", seconds)
 
     def wait_requests(self, n, seconds=20):
-        end = time.monotonic() + seconds
-        while self.server.requests < n:
-            assert time.monotonic() < end, self.server.requests
-            time.sleep(0.02)
+        wait(lambda: self.server.requests >= n, f"{n} requests at the server", seconds)
 
 
 @pytest.fixture

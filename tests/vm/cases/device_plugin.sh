@@ -50,9 +50,9 @@ within() {
 	total=${took% *} write=${took#* }
 	# A write that has not returned yet is the driver's: all of the time counts.
 	[ "$write" != - ] || write=0
-	ours=$((total - write))
-	say "$1: $3 after $total ms: $write ms in the kernel's write, $ours ms from its end to the kubelet"
-	[ "$ours" -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; expected at most $limit more"
+	delay=$((total - write))
+	say "$1: $3 after $total ms: $write ms in the kernel's write, $delay ms from its end to the kubelet"
+	[ "$delay" -le "$limit" ] || fail "$1: $3 after $total ms, of which the kernel took $write; expected at most $limit more"
 }
 
 # all_are RESOURCE HEALTH

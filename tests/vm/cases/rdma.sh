@@ -41,19 +41,19 @@ counters() {
 # agree [NS]: in this namespace
 agree() {
 	in_ns=${1:+ip netns exec $1}
-	ours=$($in_ns unirail rdma list -o json)
+	listed=$($in_ns unirail rdma list -o json)
 	$in_ns unirail rdma list
 	theirs=$($in_ns rdma -j dev)
-	same "devices" "$(echo "$ours" | jq -c 'map([.name, .index, .nodeGuid]) | sort')" \
+	same "devices" "$(echo "$listed" | jq -c 'map([.name, .index, .nodeGuid]) | sort')" \
 		"$(echo "$theirs" | jq -c 'map([.ifname, .ifindex, .node_guid]) | sort')"
-	same "ports" "$(echo "$ours" | jq -c '[.[] | .name as $n | .ports[] | [$n, .port, .state, .netdev // ""]] | sort')" \
+	same "ports" "$(echo "$listed" | jq -c '[.[] | .name as $n | .ports[] | [$n, .port, .state, .netdev // ""]] | sort')" \
 		"$($in_ns rdma -j link | jq -c 'map([.ifname, .port, .state, .netdev // ""]) | sort')"
-	for dev in $(echo "$ours" | jq -r '.[] | select(.inVerbs) | .name'); do
+	for dev in $(echo "$listed" | jq -r '.[] | select(.inVerbs) | .name'); do
 		ibv=$($in_ns ibv_devinfo -d "$dev") || fail "ibv_devinfo does not know $dev"
 		guid=$(echo "$ibv" | sed -n 's/.*node_guid:[[:space:]]*//p')
-		same "GUID of $dev" "$(echo "$ours" | jq -r ".[] | select(.name == \"$dev\") | .nodeGuid")" "$guid"
+		same "GUID of $dev" "$(echo "$listed" | jq -r ".[] | select(.name == \"$dev\") | .nodeGuid")" "$guid"
 		state=$(echo "$ibv" | sed -n 's/.*state:[[:space:]]*PORT_\([A-Z]*\).*/\1/p')
-		same "state of $dev" "$(echo "$ours" | jq -r ".[] | select(.name == \"$dev\") | .ports[0].state")" "$state"
+		same "state of $dev" "$(echo "$listed" | jq -r ".[] | select(.name == \"$dev\") | .ports[0].state")" "$state"
 	done
 	# iproute2's `rdma` has no JSON output for this.
 	mode=$(rdma system | sed -n 's/.*netns \([a-z]*\).*/\1/p')
