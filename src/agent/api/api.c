@@ -74,6 +74,8 @@ struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 		a->conf.settings = AGENT_CONF;
 	a->end = &a->first;
 	a->backend = c->cluster ? &api_node : &api_files;
+	a->timer = LOOP_ALARM(a->conf.loop, on_turn, a);
+	api_pending_init(a);
 	if (a->conf.node_pools)
 		coordinator_settings_init(&a->settings);
 	else
@@ -116,7 +118,7 @@ void ipam_api_free(struct ipam_api *a)
 		api_call_free(c);
 	}
 	api_pending_free(a);
-	loop_del_timer(a->timer);
+	loop_alarm_cancel(&a->timer);
 	ipam_pools_done(&a->pools);
 	coordinator_settings_done(&a->settings);
 	free(a);
@@ -174,8 +176,8 @@ void ipam_api_reload(struct ipam_api *a)
 
 static void schedule(struct ipam_api *a, int64_t ms)
 {
-	if (!a->timer)
-		a->timer = loop_add_timer(a->conf.loop, ms, on_turn, a);
+	if (!loop_alarm_armed(&a->timer))
+		loop_alarm_set(&a->timer, ms);
 }
 
 /* Inserts the call in the order of arrival, usually at the end. A call that has waited for its pod
@@ -313,7 +315,6 @@ static void on_turn(void *arg)
 	struct ipam *store;
 	int r;
 
-	a->timer = NULL;
 	if (!a->first && !a->touched)
 		return;
 	wait = others_turn(a);

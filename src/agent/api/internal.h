@@ -72,7 +72,7 @@ struct ipam_api {
 	struct ipam_pools pools;
 	struct coordinator_settings settings;
 	struct api_call *first, **end; /* waiting for the store */
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	int64_t turn_end; /* loop time at which this process last closed the store */
 	/* loop time at which other processes last used the store, or could have */
 	int64_t gap_at;
@@ -84,11 +84,10 @@ struct ipam_api {
 	struct api_call *resolving; /* calls in state API_RESOLVING */
 	struct api_call *pending;   /* calls in state API_WAITING, in order of arrival */
 	struct api_call *last_pending;
-	struct loop_timer *pending_timer, *report_timer;
+	struct loop_alarm pending_timer, report_timer;
 	char **changed; /* pools that may have more addresses since this iteration of the loop */
 	size_t n_changed;
-	struct loop_timer *changed_timer;
-	int64_t pending_ms;  /* loop time at which pending_timer expires */
+	struct loop_alarm changed_timer;
 	struct needs wanted; /* demand as last reported to node_pools, by pool */
 	bool named;	     /* explicitly requested addresses were reported to node_pools */
 	struct api_exhausted *exhausted;
@@ -200,6 +199,7 @@ void api_requests_done(struct api_requests *q);
 /* Adds the call to the queue, in order of arrival. */
 void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
+void api_pending_init(struct ipam_api *a);
 void api_pending_free(struct ipam_api *a);
 /* Adds the call to the pending ones. It is retried when there are more addresses, or its time
  * expires. */

@@ -107,7 +107,6 @@ static void on_report(void *arg)
 	struct ipam_api *a = arg;
 	struct blocks *b = node_pools_blocks(a->conf.node_pools);
 
-	a->report_timer = NULL;
 	report_names(a, b);
 	report_pools(a, b);
 }
@@ -116,8 +115,7 @@ static void on_report(void *arg)
  * waiting together. */
 static void report_all(struct ipam_api *a)
 {
-	if (!a->report_timer)
-		a->report_timer = loop_add_timer(a->conf.loop, 0, on_report, a);
+	loop_alarm_within(&a->report_timer, 0);
 }
 
 void api_reserved(const struct api_call *c, struct needs *ret)
@@ -127,22 +125,11 @@ void api_reserved(const struct api_call *c, struct needs *ret)
 
 /* --- waiting --- */
 
-static void on_pending_timer(void *arg);
-
 static int64_t next_of(const struct api_call *c)
 {
 	int64_t ms = c->stage < c->deadline ? c->stage : c->deadline;
 
 	return c->partial_at < ms ? c->partial_at : ms;
-}
-
-static void set_timer(struct ipam_api *a, int64_t ms)
-{
-	int64_t wait = ms - now(a);
-
-	loop_del_timer(a->pending_timer);
-	a->pending_timer = loop_add_timer(a->conf.loop, wait > 0 ? wait : 0, on_pending_timer, a);
-	a->pending_ms = ms;
 }
 
 void api_pending_add(struct api_call *c)
@@ -170,8 +157,7 @@ void api_pending_add(struct api_call *c)
 	if (!c->next)
 		a->last_pending = c;
 	report_all(a);
-	if (!a->pending_timer || next_of(c) < a->pending_ms)
-		set_timer(a, next_of(c));
+	loop_alarm_within(&a->pending_timer, next_of(c) - now(a));
 }
 
 /* Moves a call from the pending ones back to the queue. */
@@ -194,7 +180,6 @@ static void on_pending_timer(void *arg)
 	struct ipam_api *a = arg;
 	struct api_call **at = &a->pending;
 
-	a->pending_timer = NULL;
 	while (*at) {
 		struct api_call *c = *at;
 
@@ -215,12 +200,11 @@ static void retime(struct ipam_api *a)
 {
 	int64_t next = INT64_MAX;
 
-	loop_del_timer(a->pending_timer);
-	a->pending_timer = NULL;
+	loop_alarm_cancel(&a->pending_timer);
 	for (const struct api_call *c = a->pending; c; c = c->next)
 		next = next_of(c) < next ? next_of(c) : next;
 	if (a->pending)
-		set_timer(a, next);
+		loop_alarm_set(&a->pending_timer, next - now(a));
 }
 
 static int by_text(const void *a, const void *b)
@@ -271,8 +255,7 @@ static void retry(struct ipam_api *a, bool all)
 
 static void forget_changed(struct ipam_api *a)
 {
-	loop_del_timer(a->changed_timer);
-	a->changed_timer = NULL;
+	loop_alarm_cancel(&a->changed_timer);
 	for (size_t i = 0; i < a->n_changed; i++)
 		free(a->changed[i]);
 	free(take(a->changed));
@@ -283,7 +266,6 @@ static void on_changed(void *arg)
 {
 	struct ipam_api *a = arg;
 
-	a->changed_timer = NULL;
 	qsort(a->changed, a->n_changed, sizeof(*a->changed), by_text);
 	retry(a, false);
 	forget_changed(a);
@@ -298,8 +280,7 @@ void ipam_api_changed(struct ipam_api *a, const char *pool)
 		retry(a, true);
 	} else if (a->pending) {
 		VEC_PUSH(a->changed, a->n_changed) = xstrdup(pool);
-		if (!a->changed_timer)
-			a->changed_timer = loop_add_timer(a->conf.loop, 0, on_changed, a);
+		loop_alarm_within(&a->changed_timer, 0);
 	}
 }
 
@@ -309,13 +290,20 @@ void ipam_api_drain(struct ipam_api *a)
 	ipam_api_changed(a, NULL);
 }
 
+void api_pending_init(struct ipam_api *a)
+{
+	a->pending_timer = LOOP_ALARM(a->conf.loop, on_pending_timer, a);
+	a->report_timer = LOOP_ALARM(a->conf.loop, on_report, a);
+	a->changed_timer = LOOP_ALARM(a->conf.loop, on_changed, a);
+}
+
 void api_pending_free(struct ipam_api *a)
 {
 	struct api_call *lists[] = {a->pending, a->resolving};
 
 	forget_changed(a);
-	loop_del_timer(a->pending_timer);
-	loop_del_timer(a->report_timer);
+	loop_alarm_cancel(&a->pending_timer);
+	loop_alarm_cancel(&a->report_timer);
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
 		while (lists[i]) {
 			struct api_call *c = lists[i];

@@ -19,7 +19,7 @@ struct cluster {
 	/* pools */
 	struct pool_set pools;
 	bool have_pools, pools_are_old;
-	struct loop_timer *rebuild, *save;
+	struct loop_alarm rebuild, save;
 	bool addresses_changed;	       /* since the last rebuild */
 	char *pools_path, *pools_text; /* path and intended content of pools.json */
 	/* UID of the Node object as last seen, also stored in pools.json; NULL: never seen */

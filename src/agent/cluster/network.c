@@ -13,7 +13,7 @@ enum { NAME_SIZE_MAX = 4096 };
 
 struct cluster_network {
 	struct cluster_network_conf conf;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	char *dir, *path;
 	struct err error; /* last logged error; code 0: none */
 };
@@ -64,7 +64,7 @@ static void on_time(void *arg)
 	struct err e = ERR_INIT;
 	int r = publish(n, &e);
 
-	n->timer = loop_add_timer(n->conf.loop, CLUSTER_NETWORK_EVERY_MS, on_time, n);
+	loop_alarm_set(&n->timer, CLUSTER_NETWORK_EVERY_MS);
 	if (r >= 0) {
 		err_clear(&n->error);
 		return;
@@ -81,6 +81,7 @@ struct cluster_network *cluster_network_new(const struct cluster_network_conf *c
 	const char *slash = strrchr(c->socket, '/');
 
 	n->conf = *c;
+	n->timer = LOOP_ALARM(c->loop, on_time, n);
 	n->dir = xasprintf("%.*s/public", slash ? (int)(slash - c->socket) : 1,
 			   slash ? c->socket : ".");
 	n->path = xasprintf("%s/cluster-network", n->dir);
@@ -92,7 +93,7 @@ void cluster_network_free(struct cluster_network *n)
 {
 	if (!n)
 		return;
-	loop_del_timer(n->timer);
+	loop_alarm_cancel(&n->timer);
 	free(n->dir);
 	free(n->path);
 	free(n);

@@ -109,7 +109,6 @@ static void save(void *arg)
 	auto_free char *text = is_known(c) ? file_text(c) : NULL;
 	struct err e = ERR_INIT;
 
-	c->save = NULL;
 	if (!text || (c->pools_text && strcmp(c->pools_text, text) == 0))
 		return;
 	if (file_replace(c->conf.root, c->pools_path, span_of(text), 0600, &e) < 0) {
@@ -124,8 +123,7 @@ static void save(void *arg)
 
 void cluster_save_schedule(struct cluster *c)
 {
-	if (!c->save)
-		c->save = loop_add_timer(kube_loop(c->conf.kube), SAVE_MS, save, c);
+	loop_alarm_within(&c->save, SAVE_MS);
 }
 
 static char *text_of(const struct json *v)
@@ -191,7 +189,6 @@ static void rebuild(void *arg)
 	struct cluster *c = arg;
 	size_t n = 0;
 
-	c->rebuild = NULL;
 	if (!is_known(c))
 		return;
 	collect_all(c, &texts, &n);
@@ -204,8 +201,7 @@ static void rebuild(void *arg)
 
 void cluster_block_size_changed(struct cluster *c)
 {
-	if (!c->rebuild)
-		c->rebuild = loop_add_timer(kube_loop(c->conf.kube), 0, rebuild, c);
+	loop_alarm_within(&c->rebuild, 0);
 }
 
 void cluster_pools_changed(struct cluster *c)
@@ -216,6 +212,8 @@ void cluster_pools_changed(struct cluster *c)
 
 void cluster_pools_open(struct cluster *c)
 {
+	c->rebuild = LOOP_ALARM(kube_loop(c->conf.kube), rebuild, c);
+	c->save = LOOP_ALARM(kube_loop(c->conf.kube), save, c);
 	c->pools_path = xasprintf("%s/pools.json", c->conf.state_dir);
 	file_sweep_old(c->conf.root, c->conf.state_dir);
 	read_file(c);
@@ -223,9 +221,9 @@ void cluster_pools_open(struct cluster *c)
 
 void cluster_pools_close(struct cluster *c)
 {
-	loop_del_timer(c->rebuild);
-	if (c->save) {
-		loop_del_timer(c->save);
+	loop_alarm_cancel(&c->rebuild);
+	if (loop_alarm_armed(&c->save)) {
+		loop_alarm_cancel(&c->save);
 		save(c);
 	}
 	free(c->node_uid);

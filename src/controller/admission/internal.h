@@ -102,7 +102,7 @@ struct range_locks {
 	struct claim *first;
 	/* timer of the removal of deleted objects' claims */
 	struct kube_call *clean_up;
-	struct loop_timer *cleanup_timer;
+	struct loop_alarm cleanup_timer;
 };
 
 #endif

@@ -27,7 +27,7 @@ struct claim {
 	char *version;
 	int64_t until_ms, patience_ms; /* times of the loop's clock */
 	struct kube_call *call;
-	struct loop_timer *timer;
+	struct loop_alarm timer;
 	struct claim *next;
 };
 
@@ -51,7 +51,7 @@ static void drop(struct claim *m)
 		p = &(*p)->next;
 	*p = m->next;
 	kube_cancel(m->call);
-	loop_del_timer(m->timer);
+	loop_alarm_cancel(&m->timer);
 	range_locks_list_done(&m->list);
 	free(m->version);
 	free(m);
@@ -102,7 +102,7 @@ static void send(struct claim *m, enum kube_verb verb, struct span body, kube_do
 
 static void again(struct claim *m, int after_ms)
 {
-	m->timer = loop_add_timer(kube_loop(m->c->k), after_ms, read_map, m);
+	loop_alarm_set(&m->timer, after_ms);
 }
 
 /* --- writing --- */
@@ -311,7 +311,6 @@ static void read_map(void *arg)
 {
 	struct claim *m = arg;
 
-	m->timer = NULL;
 	send(m, KUBE_GET, (struct span){0}, on_map);
 }
 
@@ -326,10 +325,13 @@ void range_locks_take(struct range_locks *c, const struct range_locks_request *q
 			    .q = *q,
 			    .until_ms = now + CLAIMS_TIME_MS,
 			    .patience_ms = now + CLAIMS_PATIENCE_MS,
+			    .timer = LOOP_ALARM(kube_loop(c->k), read_map, m),
 			    .next = c->first};
 	c->first = m;
 	read_map(m);
 }
+
+static void on_timer(void *arg);
 
 struct range_locks *range_locks_new(struct kube *k, const char *ns)
 {
@@ -337,13 +339,14 @@ struct range_locks *range_locks_new(struct kube *k, const char *ns)
 
 	c->k = k;
 	c->ns = ns;
+	c->cleanup_timer = LOOP_ALARM(kube_loop(k), on_timer, c);
 	return c;
 }
 
 static void range_locks_cleanup_stop(struct range_locks *c)
 {
 	kube_cancel(c->clean_up);
-	loop_del_timer(c->cleanup_timer);
+	loop_alarm_cancel(&c->cleanup_timer);
 }
 
 void range_locks_free(struct range_locks *c)
@@ -666,7 +669,6 @@ static void on_timer(void *arg)
 {
 	struct range_locks *c = arg;
 
-	c->cleanup_timer = NULL;
 	if (c->clean_up)
 		range_locks_removed(c, "");
 	else
@@ -679,8 +681,5 @@ void range_locks_removed(struct range_locks *c, const char *uid)
 		str_copy(c->deleted[c->next_removed], CLAIMS_UID_MAX, uid);
 		c->next_removed = (c->next_removed + 1) % CLAIMS_REMOVED_MAX;
 	}
-	if (!c->cleanup_timer)
-		c->cleanup_timer = loop_add_timer(kube_loop(c->k),
-						  kube_jitter(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS),
-						  on_timer, c);
+	loop_alarm_within(&c->cleanup_timer, kube_jitter(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS));
 }
