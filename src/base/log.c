@@ -413,7 +413,7 @@ enum {
 };
 
 struct subject {
-	struct log_place *place; /* NULL: the row is free */
+	struct log_place *place; /* place of the row; NULL: the row is free */
 	uint64_t hash;
 	int64_t start_ms;
 	unsigned int lines;

@@ -34,7 +34,7 @@ extern enum log_level log_threshold; /* the only global variable */
 struct log_conf {
 	enum log_level level;
 	enum log_format format;
-	const char *path;  /* NULL or "": stderr */
+	const char *path;  /* path of the log file; NULL or "": stderr */
 	int64_t max_bytes; /* 0: never rotated */
 	int max_files;
 };

@@ -13,7 +13,8 @@
 /* One option as given in argv. */
 struct given {
 	const struct opt *opt;
-	const char *value; /* NULL: not attached; the next word may be the value */
+	/* value of the option; NULL: not attached; the next word may be the value */
+	const char *value;
 	bool help;
 };
 

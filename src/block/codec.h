@@ -24,7 +24,7 @@ const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);
 int block_object_read(const struct json *v, struct block_object *ret, struct err *e);
 
 struct block_request {
-	const char *method; /* "POST" "PATCH" "DELETE" "GET" */
+	const char *method; /* HTTP method, "POST" "PATCH" "DELETE" "GET" */
 	const char *type;   /* content type of the body; NULL: no body */
 	struct buf path, body;
 };

@@ -113,7 +113,7 @@ struct migration_facts {
 	const struct migration_place *place;
 	const char *uid; /* UID of the pod that requests the address */
 	bool rescanned;	 /* the address's block was read, with the result in `block` */
-	const struct block_object *block; /* NULL: the object does not exist */
+	const struct block_object *block; /* object of the block; NULL: the object does not exist */
 };
 
 /* Returns the next step; fills op for READ and OP, block_op_done() frees it. */

@@ -184,7 +184,7 @@ void block_object_remove(struct block_table *t, const char *name);
 
 /* --- views (table.c) --- */
 
-/* NULL: the pool was never listed. */
+/* Finds the view of a pool; NULL: the pool was never listed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
 /* Marks the pool's view as stale, after a claim or borrowing failed. Creates the view if the pool
  * was never listed. */
@@ -256,8 +256,9 @@ bool block_entry_free_for(const struct block_entry *x, const char *node);
 /* Returns whether the object belongs to the claim: same UID, this node, this token. */
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o);
-/* As block_is_of(), and the object has this node's current UID. The controller releases the blocks
- * of deleted nodes, so a node that was recreated under the same name renews its blocks first. */
+/* Like block_is_of(), and the object has this node's current UID. The controller releases the
+ * blocks of deleted nodes, so a node that was recreated under the same name renews its blocks
+ * first. */
 bool block_agrees(const struct block_table *t, const struct block_claim *c,
 		  const struct block_object *o);
 bool block_is_released(const struct block_claim *c, const struct ipaddr *a);

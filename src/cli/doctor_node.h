@@ -11,7 +11,8 @@
 #include "doctor/checks.h"
 
 struct doctor_node_access {
-	const char *kubeconfig, *context; /* NULL: defaults of kube/config.h */
+	/* options of the command; NULL: defaults of kube/config.h */
+	const char *kubeconfig, *context;
 	const char *node;
 	int64_t timeout_ms;
 };

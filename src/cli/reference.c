@@ -156,7 +156,7 @@ static void ipam_settings(const struct reference_style *s, struct buf *b)
 {
 	s->section(b, "settings of unirail ipam serve");
 	s->paragraph(b, "Each is an option. SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS=false in the "
-			"environment prevents that addresses in conflict are released.");
+			"environment disables the release of addresses in conflict.");
 	for (const struct opt *o = ipam_cmds[0].opts; o->name; o++)
 		s->row(b, o->name, o->type == OPT_FLAG ? "" : o->arg, o->help);
 }

@@ -53,7 +53,7 @@ const char *unirail_version(void)
 	return UNIRAIL_VERSION;
 }
 
-/* "musl 1.2.5", "glibc 2.36" */
+/* Writes name and version of the libc: "musl 1.2.5", "glibc 2.36". */
 static void libc_name(char *ret, size_t size)
 {
 #ifdef __GLIBC__

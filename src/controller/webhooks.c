@@ -46,7 +46,7 @@ struct webhooks {
 	struct controller_conf first; /* settings that require a restart */
 	struct loop *loop;
 	int fd;
-	struct http_server *server; /* NULL: no certificate or no token yet */
+	struct http_server *server; /* HTTPS server; NULL: no certificate or no token yet */
 	struct reviews *reviews;
 	struct review_route *routes;
 	struct admit_webhook *admit;

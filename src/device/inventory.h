@@ -19,7 +19,7 @@ enum { INVENTORY_WORD_MAX = 64 };
 
 struct inventory_netdev {
 	char name[LINK_NAME_MAX], mac[MAC_TEXT_MAX];
-	char operstate[16]; /* "up", "down" ...; "": unknown */
+	char operstate[16]; /* operational state such as "up", "down" ...; "": unknown */
 	char alias[LINK_ALIAS_MAX];
 	uint32_t mtu;
 	bool up; /* the interface is set up, with or without carrier */
@@ -28,14 +28,15 @@ struct inventory_netdev {
 struct inventory_gid {
 	int index;
 	char gid[INVENTORY_WORD_MAX];  /* "fe80:0000:..." */
-	char type[INVENTORY_WORD_MAX]; /* "RoCE v2", "IB/RoCE v1"; "": unknown */
+	char type[INVENTORY_WORD_MAX]; /* type of the GID, "RoCE v2", "IB/RoCE v1"; "": unknown */
 	char netdev[LINK_NAME_MAX];
 };
 
 struct inventory_port {
 	uint32_t port;
 	char state[INVENTORY_WORD_MAX], link_layer[INVENTORY_WORD_MAX]; /* "ACTIVE", "Ethernet" */
-	char rate[INVENTORY_WORD_MAX];					/* "100 Gb/sec (4X EDR)" */
+	/* rate of the port such as "100 Gb/sec (4X EDR)" */
+	char rate[INVENTORY_WORD_MAX];
 	/* the used entries of the GID table */
 	struct inventory_gid *gids;
 	size_t n_gids;

@@ -19,8 +19,9 @@ enum lint_level { LINT_WARNING, LINT_ERROR };
 struct lint_finding {
 	enum lint_level level;
 	char *origin; /* "pools.yaml:12" */
-	char *object; /* "SpiderIPPool rail0", "Deployment team/train" */
-	char *field;  /* "spec.ips[0]"; "": the whole object */
+	/* object of the finding such as "SpiderIPPool rail0", "Deployment team/train" */
+	char *object;
+	char *field; /* field of the finding such as "spec.ips[0]"; "": the whole object */
 	char *text;
 };
 

@@ -14,7 +14,8 @@
 enum { OBJECTS_TEXT_MAX = 16 << 20, OBJECTS_MAX = 1 << 16 };
 
 struct object {
-	char *origin;	      /* "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
+	/* file and line such as "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
+	char *origin;
 	const struct json *v; /* borrowed from objects.docs */
 	const char *kind, *ns,
 		/* name and ns are never NULL; ns is that of the manifest, or the default of

@@ -26,7 +26,8 @@ void kube_auth_free(struct kube_auth *a);
 /* Called before a request. Returns 1 if the functions below may be called, 0 if the caller must
  * wait for `changed`; negative: there are no valid credentials, and e has the reason. */
 int kube_auth_refresh(struct kube_auth *a, struct err *e);
-const char *kube_auth_header(const struct kube_auth *a); /* "Bearer ..."; NULL: none */
+/* returns the Authorization header, "Bearer ..."; NULL: none */
+const char *kube_auth_header(const struct kube_auth *a);
 struct tls_conf *kube_auth_tls(const struct kube_auth *a);
 /* Incremented when the TLS configuration changes: connections of an older generation should be
  * replaced. */

@@ -55,10 +55,11 @@ struct kube_request {
 	struct kube_ref on; /* for KUBE_CREATE the name is only used in messages */
 	/* path used instead of `on`, such as "/version"; usually NULL */
 	const char *path;
-	const char *query;		    /* "?a=b" by kube_path_query; may be NULL */
+	/* query such as "?a=b" by kube_path_query; may be NULL */
+	const char *query;
 	struct span body;		    /* JSON; copied */
 	const char *uid, *resource_version; /* KUBE_DELETE: preconditions; may be NULL */
-	int timeout_ms;			    /* 0: the client's default */
+	int timeout_ms;			    /* timeout of the request; 0: the client's default */
 	/* True: a write that failed with 5xx is not retried, even with Retry-After, because the
 	 * server may have carried it out and would then refuse the retry. */
 	bool once;

@@ -26,7 +26,9 @@
 /* A program that prints an ExecCredential. */
 struct kube_exec {
 	char **argv; /* NULL-terminated; NULL: none */
-	char **env;  /* "NAME=value", added to this process's environment; NULL-terminated */
+	/* environment variables, "NAME=value", added to this process's environment; NULL-terminated
+	 * */
+	char **env;
 	char *api_version;
 	char *hint; /* installHint; may be NULL */
 };
@@ -43,8 +45,9 @@ struct kube_conf {
 	char *key_file, *key_pem;
 	char *token_file, *token;
 	struct kube_exec exec;
-	char *ns;   /* namespace of the context or service account; NULL: "default" */
-	char *from; /* "kubeconfig '/root/.kube/config'", for messages */
+	char *ns; /* namespace of the context or service account; NULL: "default" */
+	/* source of the configuration such as "kubeconfig '/root/.kube/config'", for messages */
+	char *from;
 };
 
 struct kube_where {

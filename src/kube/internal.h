@@ -55,7 +55,8 @@ struct kube_stream_ops {
  * is not retried. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
-const char *kube_call_describe(const struct kube_call *c); /* "kube: get pod 'x'" */
+/* returns a description such as "kube: get pod 'x'" */
+const char *kube_call_describe(const struct kube_call *c);
 
 /* Limits of events.c. */
 

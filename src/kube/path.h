@@ -19,7 +19,7 @@ struct kube_ref {
 	const struct kube_kind *kind;
 	const char *ns;	  /* NULL or "": all namespaces, or cluster-scoped */
 	const char *name; /* NULL: the collection */
-	const char *sub;  /* "status"; may be NULL */
+	const char *sub;  /* subresource such as "status"; may be NULL */
 };
 
 enum { KUBE_PATH_MAX = 8 << 10 };

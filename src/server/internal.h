@@ -29,7 +29,8 @@ struct http_request {
 	struct peer_entry entry;
 	int fd; /* -1: closed, but the handler has not answered yet */
 	enum conn_state state;
-	struct tls *tls; /* NULL: no TLS, or TLS is already shut down */
+	/* TLS state of the connection; NULL: no TLS, or TLS is already shut down */
+	struct tls *tls;
 	size_t tls_held; /* length that the next tls_write() must repeat */
 	struct loop_fd *watch;
 	struct loop_timer *timer, *turn;

@@ -30,7 +30,7 @@ struct network_request {
 };
 
 struct net_select {
-	struct json_doc *doc; /* NULL: the annotation has the list form */
+	struct json_doc *doc; /* parsed annotation; NULL: the annotation has the list form */
 	struct network_request *v;
 	size_t n;
 };

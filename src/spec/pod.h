@@ -50,7 +50,7 @@ bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
 	char *ns, *name, *uid;		   /* never NULL */
-	char *node;			   /* "": not scheduled yet */
+	char *node;			   /* node of the pod; "": not scheduled yet */
 	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
 	/* the owner reference with `controller` set; NULL: none */
 	char *owner_api, *owner_kind, *owner_name, *owner_uid;

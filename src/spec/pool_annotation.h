@@ -55,7 +55,7 @@ struct app_id;
  * ERR_AGAIN.
  */
 struct pod_auto {
-	const struct app_id *app; /* NULL: the pod has no owner */
+	const struct app_id *app; /* application that owns the pod; NULL: the pod has no owner */
 	/* Returns the name of the pool with the key of auto_pool_key_of(); NULL: no such pool. */
 	const char *(*find)(void *arg, const char *key, uint8_t family);
 	/* For applications that the controller does not watch: requests the pool with that

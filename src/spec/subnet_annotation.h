@@ -39,7 +39,7 @@ void app_id_labels(const struct app_id *a, struct labels *l);
 
 struct auto_nic {
 	char *ifname;
-	char *subnet4, *subnet6; /* NULL: no subnet of that family */
+	char *subnet4, *subnet6; /* names of the subnets; NULL: no subnet of that family */
 };
 
 struct auto_pool_request {

@@ -83,13 +83,16 @@ struct ipam_api_conf {
 	struct metrics *metrics; /* metrics to update; may be NULL */
 
 	/* --- only on a node of a cluster; otherwise 0 or NULL --- */
-	struct cluster *cluster; /* NULL: pools come from a directory, and pods are not read */
+	/* cluster cache; NULL: pools come from a directory, and pods are not read */
+	struct cluster *cluster;
 	struct node_pools *node_pools;
 	/* for GET status: parts of the sandbox that are not in force; "": all are in force */
 	const struct cni_watch *cni;
 	/* for GET status: parts of the sandbox that are not in force */
 	const char *unconfined;
-	struct migration *migration; /* NULL: retained addresses are not migrated between nodes */
+	/* migration of retained addresses; NULL: retained addresses are not migrated between nodes
+	 * */
+	struct migration *migration;
 	/* how long a request waits for its pod and for addresses, ms */
 	int64_t wait_ms;
 	struct pod_pools_conf pools;

@@ -11,7 +11,7 @@
 
 struct node_pools {
 	struct node_pools_conf conf;
-	struct blocks *blocks; /* NULL: this node's UID is unknown */
+	struct blocks *blocks; /* blocks of this node; NULL: this node's UID is unknown */
 	char *node_uid;
 };
 

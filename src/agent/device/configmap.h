@@ -25,7 +25,7 @@ struct device_configmaps;
 struct device_configmaps_conf {
 	struct kube *kube;
 	const struct root *root;
-	const char *names;     /* "[NAMESPACE/]NAME[,...]"; NULL or "": none */
+	const char *names;     /* names of ConfigMaps, "[NAMESPACE/]NAME[,...]"; NULL or "": none */
 	const char *ns;	       /* namespace of ConfigMaps that are named without one */
 	const char *node;      /* this node's name, which may be a key of the ConfigMaps */
 	const char *state_dir; /* the versions are in STATE_DIR/configmaps */

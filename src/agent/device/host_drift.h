@@ -33,7 +33,9 @@ struct host_drift_state {
 	bool known;
 	int64_t steps, blocked;
 	char message[HOST_DRIFT_MESSAGE_MAX]; /* message of the condition */
-	char reason[32]; /* "InSync", "StepsLeft", "RoundFailed", "NotWatched"; "": never reported */
+	/* reason of the condition, "InSync", "StepsLeft", "RoundFailed", "NotWatched"; "": never
+	 * reported */
+	char reason[32];
 };
 
 struct host_drift;

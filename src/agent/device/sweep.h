@@ -25,7 +25,8 @@ struct device_sweep_conf {
 	struct kube *kube;
 	const struct root *root;
 	const char *node, *state_dir;
-	const char *prefixes; /* "rdma,nvidia.com"; NULL or "": none */
+	/* prefixes of resources, such as "rdma,nvidia.com"; NULL or "": none */
+	const char *prefixes;
 	int64_t grace_ms;
 	/* Fills v with at most `max` names of resources that the agent serves, borrowed. Returns their number. */
 	size_t (*served)(void *arg, const char **v, size_t max);

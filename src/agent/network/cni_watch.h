@@ -29,7 +29,7 @@ struct cni_watch;
 struct cni_watch_conf {
 	struct loop *loop;
 	const struct root *root;
-	struct kube_events *events;		/* NULL: no events are written */
+	struct kube_events *events;		/* writer of events; NULL: no events are written */
 	const char *dir, *name, *socket, *node; /* borrowed */
 };
 

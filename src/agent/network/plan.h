@@ -54,7 +54,7 @@ struct net_choice {
 	/* ns NULL: name is a CNI configuration file, or a path if it contains '/' */
 	char *ns, *name;
 	char *ifname;		 /* NULL: CNI_IFNAME */
-	struct json_doc *config; /* NULL: the CNI configuration file `name` */
+	struct json_doc *config; /* configuration; NULL: the CNI configuration file `name` */
 	/* device: ID of the device allocated for this network; NULL: none */
 	char *resource, *device;
 	char *requested; /* deviceID of the annotation, if the pod may use it; NULL: none */

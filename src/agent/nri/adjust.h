@@ -55,7 +55,7 @@ struct nri_variable {
 struct nri_adjustment {
 	struct nri_variable *env;
 	size_t n_env;
-	uint64_t memlock; /* 0: the limit is not changed */
+	uint64_t memlock; /* memlock limit in bytes; 0: the limit is not changed */
 	/* The attachments have different GID indices, but NCCL uses one index for all devices. */
 	bool mixed_gid;
 };

@@ -103,7 +103,8 @@ struct demo {
 extern volatile sig_atomic_t demo_stop; /* signal that stops the demo; 0: none */
 
 void demo_problem(struct demo *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *demo_ns_name(enum demo_ns ns); /* "fabric", "node", "pod-1" ... */
+/* returns a name such as "fabric", "node", "pod-1" ... */
+const char *demo_ns_name(enum demo_ns ns);
 
 /* fabric.c */
 int demo_place_open(struct demo *d, struct err *e);

@@ -138,7 +138,7 @@ struct migrate_cluster {
 	size_t n_definitions;
 	const struct json **pools, **namespaces, **configs;
 	size_t n_pools, n_namespaces, n_configs;
-	const struct json *journal; /* NULL: no migration was begun */
+	const struct json *journal; /* journal of the migration; NULL: no migration was begun */
 	const char *agent_ns;	    /* namespace of a DaemonSet unirail-agent; NULL: none */
 	bool controller, controller_ready;
 };

@@ -31,7 +31,9 @@ struct coordinator_plan;
 struct rail {
 	/* configuration of the attachment; all members are borrowed */
 	const struct link_driver *kind;
-	const char *label; /* "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
+	/* label of the attachment such as "rail 'net3' (rail2)", prefix of errors; NULL: no prefix
+	 * */
+	const char *label;
 	const char *ifname;
 	struct rail_conf conf;
 	/* call of the IPAM, whose doc, conf, name, ifname and version are set; conf NULL: no IPAM

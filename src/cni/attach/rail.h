@@ -24,8 +24,8 @@ struct rail;
 
 /* A parsed netconf; all pointers are borrowed from the document. */
 struct rail_conf {
-	const char *master; /* NULL: the device of the default route */
-	uint32_t mtu;	    /* 0: the MTU of the master */
+	const char *master; /* name of the master; NULL: the device of the default route */
+	uint32_t mtu;	    /* requested MTU; 0: the MTU of the master */
 	struct mac mac;	    /* len 0: the kernel chooses it */
 	bool in_container;  /* the master is in the pod's namespace */
 	bool no_arp;	    /* no ARP or NDP on this link: no conflict detection, no announcement */

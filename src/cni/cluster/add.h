@@ -31,9 +31,10 @@ struct pod_net {
 	const char *ifname, *device, *resource, *mac, *guid;
 	const char *requested; /* device from the annotation, authorized by the agent */
 	struct json_strs ips, gateways;
-	const struct json *config; /* NULL: network `name` of conf_dir */
-	const char *path;	   /* a file or directory of configurations instead of these */
-	bool trusted; /* an administrator wrote the configuration (spec/definition.h) */
+	/* configuration of the network; NULL: network `name` of conf_dir */
+	const struct json *config;
+	const char *path; /* a file or directory of configurations instead of these */
+	bool trusted;	  /* an administrator wrote the configuration (spec/definition.h) */
 	const struct json *ports, *bandwidth, *args;
 };
 

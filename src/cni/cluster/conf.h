@@ -34,7 +34,7 @@
 #include "cni/cluster/add.h"
 
 struct pod_conf {
-	const char *agent;	     /* NULL: works without agent */
+	const char *agent;	     /* socket of the agent; NULL: works without agent */
 	const char *cluster_network; /* name of a definition; NULL: none */
 	const char *cluster_path;    /* path of the cluster's network, instead of a name */
 	struct json_strs default_networks, system_namespaces;

@@ -40,7 +40,7 @@ struct network_record {
 	char *file; /* file name in the directory */
 	struct json_doc *doc;
 	struct pod_net net;    /* borrowed from doc; `trusted` as at the ADD */
-	const char *state_dir; /* NULL: the agent named none */
+	const char *state_dir; /* state directory of the agent; NULL: the agent named none */
 };
 
 /* Records a network that the agent named, as pod_net_read() read it. Failures are logged and do

@@ -59,7 +59,8 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 /* --- users of a device --- */
 
 struct rdma_user {
-	uint32_t pid;	/* 0: the kernel, or a process of another PID namespace */
+	/* process that uses the device; 0: the kernel, or a process of another PID namespace */
+	uint32_t pid;
 	char owner[32]; /* the kernel module that uses the device; "": a process uses it */
 	char comm[32];	/* name of the process; "": it has exited */
 	uint32_t qps, cqs, mrs, contexts;

@@ -69,7 +69,7 @@ struct whereabouts_static {
 
 struct whereabouts_conf {
 	struct whereabouts_keys keys;
-	struct json_doc *flat; /* NULL: no flat file was found */
+	struct json_doc *flat; /* parsed flat file; NULL: no flat file was found */
 	const char *flat_path;
 	/* file that has the kubeconfig, as a path in quotes; NULL: the netconf has it */
 	char *kubeconfig_in;

@@ -72,7 +72,7 @@ struct multi_plugin {
 };
 
 struct multi_net {
-	char *label, *ifname; /* "rail 'net1' (rail0)", "net1" */
+	char *label, *ifname; /* label and interface name such as "rail 'net1' (rail0)", "net1" */
 	const char *name;
 	const char *nad;	  /* name of the definition, "team/rail0"; NULL: none */
 	const char *device;	  /* allocated device; NULL: none */

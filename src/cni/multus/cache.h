@@ -71,7 +71,7 @@ struct multus_entry {
 	const char *ifname;  /* NULL: CNI_IFNAME */
 	const char *device;  /* NULL: none */
 	const char *args;    /* NULL: none */
-	const char *version; /* "": none; NULL: the version in conf */
+	const char *version; /* version of the definition; "": none; NULL: the version in conf */
 	struct span conf;
 };
 int multus_delegates_put(struct json_out *o, const struct multus_entry *d, struct err *e);

@@ -46,12 +46,12 @@ struct ifacer_port {
 struct ifacer_plan {
 	/* the bond */
 	bool makes_bond, sets_bond_up;
-	int bond_index; /* 0: must be created */
+	int bond_index; /* ifindex of the bond; 0: must be created */
 	const char *bond_name;
 	struct link_bond bond;
 	struct ifacer_port *ports; /* ports to be enslaved; owned */
 	size_t n_ports;
-	int active_slave; /* 0: the driver chooses */
+	int active_slave; /* ifindex of the active port; 0: the driver chooses */
 	/* name of the VLAN interface */
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];

@@ -18,7 +18,7 @@ struct cni_delegate {
 	const char *type;	     /* the plugin's name */
 	const char *command;	     /* "ADD" ... */
 	const struct cni_call *call; /* supplies container id, namespace, CNI_ARGS, CNI_PATH */
-	const char *ifname;	     /* NULL: the value of the call */
+	const char *ifname;	     /* CNI_IFNAME of the plugin; NULL: the value of the call */
 	struct span conf;	     /* the configuration, which is the whole input on stdin */
 };
 

@@ -99,8 +99,9 @@ struct admit_cache {
 enum admit_fault { ADMIT_INVALID, ADMIT_REQUIRED, ADMIT_FORBIDDEN, ADMIT_NOT_SUPPORTED };
 
 struct admit_answer {
-	int code; /* 0: allowed; 422: `fault` of `field`; otherwise `text` is about the whole object
-	           */
+	/* HTTP code of the answer; 0: allowed; 422: `fault` of `field`; otherwise `text` is about
+	 * the whole object */
+	int code;
 	enum admit_fault fault;
 	char *field, *text;
 	char **warnings;

@@ -42,7 +42,7 @@ struct pool_status_conf {
 	struct kube_cache *gc_cache;
 	struct liveness *requests;
 	struct kube_events *events;
-	size_t records_max; /* 0: status.allocatedIPs stays empty */
+	size_t records_max; /* maximum number of records; 0: status.allocatedIPs stays empty */
 	bool gc;	    /* true: adopted records whose pod is gone are removed */
 	int64_t grace_ms;
 };

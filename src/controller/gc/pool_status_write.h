@@ -19,7 +19,7 @@ enum { RECORDS_MAX = 5000, RECORDS_TEXT_MAX = 1000 * 1000 };
 
 struct record {
 	struct ipaddr ip;
-	const char *ns; /* NULL: pod is "namespace/name" */
+	const char *ns; /* namespace of the pod; NULL: pod is "namespace/name" */
 	const char *pod, *uid;
 };
 

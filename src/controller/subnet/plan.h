@@ -49,7 +49,7 @@ u128 subnet_entries_count(const struct subnet_entries *l);
 
 struct subnet_pool {
 	const char *name;
-	const char *app; /* NULL: created by a user */
+	const char *app; /* application of the pool; NULL: created by a user */
 	struct ip_set ips;
 	bool deleting;
 };

@@ -188,7 +188,7 @@ static bool is_trusted(const struct certs *c, const struct certs_set *s)
 struct stored_ca {
 	struct certs_set set;
 	bool managed;
-	const char *version; /* NULL: the Secret does not exist */
+	const char *version; /* resourceVersion of the Secret; NULL: the Secret does not exist */
 };
 
 static void carry_out(struct certs *c, const struct certs_write *w, const struct stored_ca *ca,

@@ -32,8 +32,9 @@ struct review {
 	const char *resource, *subresource; /* subresource "": the object itself */
 	/* namespace and name; "": there is none, or none yet (generateName) */
 	const char *ns, *name;
-	const char *operation; /* "CREATE", "UPDATE", "DELETE", "CONNECT" */
-	const char *user;      /* user of the request; may be "" */
+	/* operation of the request, "CREATE", "UPDATE", "DELETE", "CONNECT" */
+	const char *operation;
+	const char *user; /* user of the request; may be "" */
 	bool dry_run;
 	const struct json *object, *old; /* NULL: absent (object of DELETE, old of CREATE) */
 };

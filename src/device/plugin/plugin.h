@@ -133,8 +133,9 @@ struct device_plugins;
 struct device_plugin;
 
 struct device_plugins_conf {
-	const char *dir;      /* directory that contains kubelet.sock; NULL: PATH_DEVICE_PLUGINS */
-	const char *registry; /* NULL: DEVICE_PLUGIN_REGISTRY; "": never used */
+	const char *dir; /* directory that contains kubelet.sock; NULL: PATH_DEVICE_PLUGINS */
+	/* directory plugins_registry; NULL: DEVICE_PLUGIN_REGISTRY; "": never used */
+	const char *registry;
 	/* timeout of Register; 0: 15 s, since the kubelet first connects to the plugin */
 	int register_ms;
 };

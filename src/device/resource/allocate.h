@@ -36,7 +36,8 @@ struct answer {
 	size_t n_files;
 };
 
-/* -ENOENT: the resource does not have one of the ids; -EINVAL: no id was requested. */
+/* Computes the response. -ENOENT: the resource does not have one of the ids; -EINVAL: no id was
+ * requested. */
 int resource_allocate(const struct resources *s, const struct resource *r, const char *const *ids,
 		      size_t n, bool use_cdi, struct answer *ret, struct err *e);
 void answer_done(struct answer *a);
@@ -54,7 +55,7 @@ char *resource_cdi_path(const struct resource_conf *c);
  * device of the resource starts. */
 struct resource_hook {
 	const char *path;    /* path of unirail on the host; NULL: no hook */
-	const char *memlock; /* "unlimited", or a number of bytes */
+	const char *memlock; /* memlock limit, "unlimited", or a number of bytes */
 };
 /*
  * Writes the CDI specification of all devices of a resource, as JSON (which is valid YAML). Returns the number of its

@@ -38,7 +38,7 @@ enum resource_level { MESSAGE_WARNING, MESSAGE_ERROR };
 struct resource_message {
 	enum resource_level level;
 	char *resource; /* "prefix/name"; NULL: the message concerns no single resource */
-	char *text;	/* "FILE: configList[2].rdmaHcaMax is ..." */
+	char *text;	/* message such as "FILE: configList[2].rdmaHcaMax is ..." */
 };
 
 struct resource_messages {
@@ -74,7 +74,7 @@ enum select_key {
 struct selector {
 	struct json_strs lists[SELECT_LISTS]; /* an empty list is no condition */
 	bool is_rdma, need_vhost_net;
-	const char *vdpa_type; /* "virtio", "vhost"; NULL: no condition */
+	const char *vdpa_type; /* type of the vDPA device, "virtio", "vhost"; NULL: no condition */
 };
 
 /* --- resources --- */

@@ -26,7 +26,8 @@ enum node_class {
 
 /* Kinds of character devices, in the order of rdmamap, which both originals use. */
 enum node_char_kind { NODE_UCM, NODE_ISSM, NODE_UMAD, NODE_UVERBS, NODE_CHAR_KINDS };
-const char *node_char_kind_name(enum node_char_kind kind); /* "ucm", "issm", "umad", "uverbs" */
+/* returns a name such as "ucm", "issm", "umad", "uverbs" */
+const char *node_char_kind_name(enum node_char_kind kind);
 
 /* A character device of an HCA: /dev/infiniband/NAME. */
 struct node_char {

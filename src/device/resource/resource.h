@@ -60,7 +60,7 @@ struct resource_id {
 	char id[RESOURCE_ID_MAX];
 	const char *unhealthy; /* the reason; NULL: healthy */
 	int numa[RESOURCE_NUMA_MAX];
-	size_t n_numa; /* 0: no topology is sent */
+	size_t n_numa; /* number of NUMA nodes; 0: no topology is sent */
 };
 
 /* Returns the number of ids of a resource: PCI addresses, or "0" to rdmaHcaMax - 1 (with perDevice for each HCA). */

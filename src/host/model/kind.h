@@ -94,8 +94,9 @@ struct host_options {
 
 /* Head of a kind's struct. Strings are owned by struct host_conf. */
 struct host_want {
-	const char *name;   /* the NAME of "[interface NAME]"; NULL: the section has no name */
-	const char *origin; /* "host.conf:12", "command line": for errors */
+	const char *name; /* the NAME of "[interface NAME]"; NULL: the section has no name */
+	/* location of the section such as "host.conf:12", "command line": for errors */
+	const char *origin;
 	struct host_pair *pairs;
 	size_t n_pairs;
 	struct host_options options; /* only while a command line is parsed */

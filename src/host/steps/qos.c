@@ -520,7 +520,7 @@ static void dscps(const struct work *k)
 	both(s, "del", add.len ? add.p : "", del.len ? del.p : "");
 }
 
-/* "5" or "3,5"; "none" */
+/* Lists the priorities in a mask: "5", "3,5" or "none". */
 static char *prios(uint8_t mask)
 {
 	auto_buf struct buf b;

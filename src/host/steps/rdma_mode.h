@@ -21,7 +21,7 @@ struct host_rdma_mode_found {
 	bool known;	       /* the kernel has the RDMA subsystem */
 	const char *mode;      /* "shared", "exclusive" */
 	size_t namespaces;     /* other network namespaces that have processes */
-	char *users;	       /* some of these processes */
+	char *users;	       /* names of some processes in these namespaces */
 	const char *initramfs; /* the command that rebuilds the initramfs; NULL: none is known */
 	struct host_file file;
 };

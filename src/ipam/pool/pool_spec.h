@@ -9,7 +9,7 @@
 #include "wire/json/json.h"
 
 struct pool_spec {
-	const char *where; /* "rails.json: 'rail0'", for messages */
+	const char *where; /* location of the object such as "rails.json: 'rail0'", for messages */
 	const struct json *spec;
 	/*
 	 * Namespace of networks without one. NULL: the object is in a directory; then unknown keys

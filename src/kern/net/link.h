@@ -89,7 +89,7 @@ struct link_spec {
 	int netns_fd;	  /* namespace in which the link is created; -1: the wire's namespace */
 	struct mac mac;	  /* len 0: the kernel chooses it */
 	uint32_t mtu;	  /* 0: inherited */
-	uint32_t txqlen;  /* 0: the kernel's default */
+	uint32_t txqlen;  /* length of the transmit queue; 0: the kernel's default */
 	uint32_t group;	  /* 0: default */
 	bool up;
 	uint32_t macvlan_mode, macvlan_bcqueuelen; /* bcqueuelen 0: not sent */
@@ -99,7 +99,7 @@ struct link_spec {
 	 * created; pkey 0: the P_Key of the parent. The kernel chooses the address. */
 	uint16_t ipoib_pkey, ipoib_mode;
 	bool ipoib_umcast;
-	const struct link_bond *bond; /* NULL: the kernel's defaults */
+	const struct link_bond *bond; /* options of a bond; NULL: the kernel's defaults */
 	/* ifindex of the bridge whose port the link becomes; 0: none */
 	int master;
 	/* veth */

@@ -318,7 +318,7 @@ static void put_dev(struct buf *b, const struct route *r, int index)
 		buf_printf(b, " dev %d", index);
 }
 
-/* "10.0.0.0/8 via 10.1.0.1 dev net1 table 100" */
+/* Describes a route: "10.0.0.0/8 via 10.1.0.1 dev net1 table 100" */
 static char *describe(const struct route *r)
 {
 	char text[IP_TEXT_MAX];

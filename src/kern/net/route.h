@@ -55,13 +55,14 @@ size_t route_del(struct nl_batch *b, const struct route *r);
 struct rule {
 	uint8_t family;	       /* 4, 6 */
 	struct ipnet src, dst; /* ip.family 0: any address */
-	uint32_t priority;     /* 0: the kernel chooses it */
+	uint32_t priority;     /* priority of the rule; 0: the kernel chooses it */
 	bool has_priority;
 	uint32_t table;
 	uint32_t mark, mask; /* mark 0: no condition */
 	char iif[16];
-	uint8_t protocol, action; /* 0: the kernel's default, which looks up the table */
-	bool invert;		  /* "not": matches packets that the conditions do not match */
+	/* protocol and action of the rule; 0: the kernel's default, which looks up the table */
+	uint8_t protocol, action;
+	bool invert; /* "not": matches packets that the conditions do not match */
 	/* set in lists: the rule has conditions that this struct does not contain (oif, ports, tos
 	 * ...) */
 	bool more;

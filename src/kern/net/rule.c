@@ -177,7 +177,7 @@ static struct nl_msg *message(int type, int flags, const struct rule *r)
 	return m;
 }
 
-/* "from 10.0.0.2/32 lookup 100 pref 1000" */
+/* Describes a rule: "from 10.0.0.2/32 lookup 100 pref 1000" */
 static char *describe(const struct rule *r)
 {
 	char text[IP_TEXT_MAX];

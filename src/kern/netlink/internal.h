@@ -56,7 +56,7 @@ struct nl_error {
 enum { NL_UNANSWERED = 1 }; /* result of an item until its ack arrives */
 
 struct nl_item {
-	struct nlmsghdr *h; /* NULL: the item was refused and is never sent */
+	struct nlmsghdr *h; /* message of the item; NULL: the item was refused and is never sent */
 	unsigned int flags;
 	uint32_t seq;
 	char *what;

@@ -40,7 +40,8 @@ int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e);
 void devlink_cleanup(struct devlink **d);
 #define auto_devlink __attribute__((cleanup(devlink_cleanup)))
 
-/* -EOPNOTSUPP: the device or its driver has no eswitch, so its mode is always legacy. */
+/* Reads the eswitch mode. -EOPNOTSUPP: the device or its driver has no eswitch, so its mode is
+ * always legacy. */
 int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e);
 /* Takes seconds with many VFs. Unbind the VFs first (mlx5: -EBUSY, kind ERR_AGAIN). */
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e);

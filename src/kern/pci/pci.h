@@ -22,7 +22,7 @@ struct pci_dev {
 	char bdf[PCI_BDF_MAX];
 	uint16_t vendor, device, subvendor, subdevice;
 	uint32_t class;		     /* 0x020000: Ethernet, 0x020700: InfiniBand */
-	char driver[PCI_DRIVER_MAX]; /* "": not bound to a driver */
+	char driver[PCI_DRIVER_MAX]; /* name of the driver; "": not bound to a driver */
 	char physfn[PCI_BDF_MAX];    /* the PF of a VF; "": not a VF */
 	/* the function can have VFs: it has the attribute sriov_totalvfs */
 	bool is_pf;

@@ -14,7 +14,8 @@
 enum { UEVENT_TEXT_MAX = 512 };
 
 struct uevent {
-	char action[16];	       /* "add", "remove", "bind", "move" ... */
+	/* action of the event such as "add", "remove", "bind", "move" ... */
+	char action[16];
 	char subsystem[32];	       /* "net", "infiniband", "pci" */
 	char devpath[UEVENT_TEXT_MAX]; /* path below /sys */
 	/* the variable INTERFACE or NAME, or the last part of devpath */

@@ -44,8 +44,8 @@ enum rdma_netns_mode { RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED };
 
 /* On a kernel without RDMA the list is empty and *supported is false. The caller frees the list. */
 int rdma_dev_list(struct rdma_dev **ret, size_t *n, bool *supported, struct err *e);
-/* -EPROTONOSUPPORT: a kernel without RDMA; -EOPNOTSUPP: a kernel before Linux 5.2, whose mode is
- * always shared. */
+/* Reads the RDMA mode. -EPROTONOSUPPORT: a kernel without RDMA; -EOPNOTSUPP: a kernel before Linux
+ * 5.2, whose mode is always shared. */
 int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e);
 
 const char *rdma_port_state_name(uint8_t state);      /* "ACTIVE", "DOWN" ... */

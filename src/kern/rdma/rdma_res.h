@@ -21,7 +21,7 @@ enum rdma_res_kind {
 
 struct rdma_res {
 	uint32_t id;   /* number of the QP ...; 0: not reported */
-	uint32_t port; /* 0: not bound to a port */
+	uint32_t port; /* number of the port; 0: not bound to a port */
 	/* 0: owned by the kernel, see .owner, or by a process of another PID namespace */
 	uint32_t pid;
 	uint8_t type, state; /* QP: IB_QPT_*, IB_QPS_*; CM_ID: RDMA_CM state */
@@ -36,7 +36,8 @@ struct rdma_count {
 /* Lists the device's totals: "qp", "cm_id", "cq", "mr", "pd", "ctx", "srq"; -ENODEV: no such device. */
 int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
 			struct err *e);
-/* -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux 5.15). */
+/* Lists the objects of one kind. -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux
+ * 5.15). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
 /*

@@ -18,7 +18,7 @@
 int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct err *e);
 const char *rdma_netns_mode_name(enum rdma_netns_mode mode); /* "exclusive", "shared" */
 
-/* -ENODEV: the wire's namespace has no device of this name. */
+/* Finds a device by its name. -ENODEV: the wire's namespace has no device of this name. */
 int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct err *e);
 
 /*

@@ -35,7 +35,7 @@ int rdma_nl_mr_stats(struct nl_wire *w, uint32_t index, struct rdma_stat **ret, 
 		     struct err *e);
 void rdma_stats_free(struct rdma_stat *v, size_t n);
 
-/* -EOPNOTSUPP: the kernel does not report the mode (before Linux 5.3). */
+/* Reads the mode. -EOPNOTSUPP: the kernel does not report the mode (before Linux 5.3). */
 int rdma_nl_qp_stat_mode(struct nl_wire *w, uint32_t index, uint32_t port, uint32_t *ret,
 			 struct err *e);
 

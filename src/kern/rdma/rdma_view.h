@@ -45,7 +45,8 @@ struct rdma_view_link {
 };
 
 struct rdma_view_system {
-	char netns[16]; /* "shared", "exclusive"; "": not sent (before Linux 5.2) */
+	/* RDMA mode of namespaces, "shared", "exclusive"; "": not sent (before Linux 5.2) */
+	char netns[16];
 	bool copy_on_fork;
 };
 

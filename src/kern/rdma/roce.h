@@ -45,7 +45,7 @@ bool roce_is_ofed(const struct root *r, const char *netdev);
  * retains them when its directory is removed. These functions remove the directory if they have created it.
  */
 struct roce_cm {
-	char mode[ROCE_CM_MODE_MAX]; /* "IB/RoCE v1", "RoCE v2" */
+	char mode[ROCE_CM_MODE_MAX]; /* default RoCE mode, "IB/RoCE v1", "RoCE v2" */
 	int tos;		     /* 0..255; -1: a kernel before 4.11 */
 };
 /* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded. `make`: create a missing

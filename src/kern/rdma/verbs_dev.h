@@ -45,6 +45,7 @@ int verbs_event_next(struct verbs_dev *d);
 int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, struct err *e);
 /* Lists the used entries of all ports; the caller frees the list. */
 int verbs_gids(struct verbs_dev *d, struct verbs_gid **ret, size_t *n, struct err *e);
-const char *verbs_gid_type_name(enum verbs_gid_type t); /* "IB", "RoCE v1", "RoCE v2" */
+/* returns a name, "IB", "RoCE v1", "RoCE v2" */
+const char *verbs_gid_type_name(enum verbs_gid_type t);
 
 #endif

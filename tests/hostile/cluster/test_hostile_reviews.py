@@ -349,7 +349,7 @@ def address(i):
 
 
 def cpu_time(pid):
-    """Of the process and of its children that have ended, in seconds."""
+    """CPU time of the process and of its children that have ended, in seconds."""
     fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
     return sum(int(n) for n in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 

@@ -12,7 +12,7 @@
 struct agent_reply {
 	int status;
 	struct buf body;
-	struct json_doc *doc; /* NULL: the body is not JSON */
+	struct json_doc *doc; /* parsed body; NULL: the body is not JSON */
 };
 #define AGENT_REPLY_INIT                                                                           \
 	{                                                                                          \

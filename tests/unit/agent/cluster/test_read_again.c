@@ -280,7 +280,7 @@ static void test_network_is_read_again_when_its_namespace_has_room(void **state)
 
 	pass(t, 60000);
 	assert_int_equal(t->k.n_asked, 0);
-	/* One that holds no room leaves none. */
+	/* The deletion of a network that uses no memory makes no room for another. */
 	remove_nad(t, 6);
 	pass(t, 60000);
 	assert_int_equal(t->k.n_asked, 0);
