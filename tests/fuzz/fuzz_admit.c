@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/patch_apply.h"
+#include "../lib/patch_apply.h"
 #include "base/log.h"
 #include "controller/admission/admit.h"
 #include "fuzz.h"
