@@ -3,9 +3,10 @@
 #define UNIRAIL_TESTS_PATCH_APPLY_H
 
 /*
- * Applies a JSON patch to an object as the API server does, for the unit test and the fuzzer of the
- * defaults that a webhook adds. Supports only what kube_patch_diff() writes: members of objects,
- * and the whole object.
+ * Applies a JSON patch to an object as the API server does: for the unit test and the fuzzer of the
+ * defaults that a webhook adds, and for a fake API server. Supports what kube_patch_diff() and
+ * block_request() write: add, replace, remove and test of members of objects, and of the whole
+ * object.
  */
 
 #include <stdlib.h>
@@ -49,6 +50,8 @@ static inline bool patch_apply_one(struct json_tree *root, const struct json *op
 		}
 		if (strcmp(what, "add") != 0 && !json_tree_member(at, key))
 			return false;
+		if (strcmp(what, "test") == 0)
+			return json_tree_same(json_tree_member(at, key), json_get(op, "value"));
 		if (strcmp(what, "remove") == 0)
 			json_tree_drop(at, key);
 		else

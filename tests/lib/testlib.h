@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef UNIRAIL_TESTS_TESTLIB_H
+#define UNIRAIL_TESTS_TESTLIB_H
+
+/*
+ * What every unit test uses: cmocka with the headers that it needs, comparisons that print the
+ * expressions with their values, and values made of text. A helper that cannot do its work fails the
+ * test; each test and each helper with a result owns this result, unless its comment says otherwise.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/ip.h"
+#include "base/loop.h"
+#include "wire/json/json.h"
+
+/*
+ * Fails the test unless two integers, enumerators, booleans or bit fields are equal. As with
+ * assert_int_equal(), both are converted to uintmax_t, so (size_t)-1 equals -1. A failure prints
+ * both expressions, their values, file and line. The _MSG variant also prints a text (printf
+ * format): which row of a table, which round of a loop. Each argument is evaluated once.
+ */
+#define ASSERT_EQ(a, b)		 t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), "%s", "")
+#define ASSERT_EQ_MSG(a, b, ...) t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), __VA_ARGS__)
+
+/* The same for strings; NULL equals only NULL. Long strings: the first difference is printed. */
+#define ASSERT_STR_EQ(a, b)	     t_assert_str_eq(a, b, T_AT(#a, #b), "%s", "")
+#define ASSERT_STR_EQ_MSG(a, b, ...) t_assert_str_eq(a, b, T_AT(#a, #b), __VA_ARGS__)
+
+/* Fails the test unless the text contains `part`. */
+#define ASSERT_HAS(text, part) t_assert_has(text, part, T_AT(#text, #part))
+
+/* Fails the test with the text of the error unless the call, which has &e, succeeds. */
+#define ASSERT_OK(call, e) t_assert_ok(call, e, T_AT(#call, ""))
+
+/*
+ * Runs the tests of an array and returns the exit status of the program. The group has the name of
+ * the module under test: base/buf. Fixtures of the whole group, or NULL.
+ */
+#define T_RUN(tests, setup, teardown)                                                              \
+	_cmocka_run_group_tests(t_module((char[64]){0}, __FILE__), tests,                          \
+				sizeof(tests) / sizeof((tests)[0]), setup, teardown)
+
+/* The address, the network (a bare address: /32 or /128), the MAC address that the text says. */
+struct ipaddr t_ip(const char *text);
+struct ipnet t_net(const char *text);
+struct mac t_mac(const char *text);
+
+/* The text with double quotes in place of single ones. The caller frees. */
+char *t_quoted(const char *text);
+/* The document of a JSON text; of one with single quotes in place of double ones. */
+struct json_doc *t_json(const char *text);
+struct json_doc *t_json_quoted(const char *text);
+/* Decodes pairs of hexadecimal digits; returns the number of bytes, at most `size`. */
+size_t t_hex(const char *hex, uint8_t *ret, size_t size);
+
+/* Closes the file after reading its whole content, of at most size - 1 bytes, as a string. */
+void t_slurp(FILE *f, char *into, size_t size);
+
+/* Runs the loop for so many milliseconds of its clock (loop_set_now()). */
+void t_loop_run(struct loop *l, int64_t ms);
+
+/* Creates an empty temporary directory, in memory if possible, and opens it as a root. */
+enum { T_DIR_MAX = 32 };
+void t_dir_make(char path[static T_DIR_MAX], struct root *root);
+void t_dir_remove(const char *path, struct root *root); /* with everything in it */
+
+/* cmocka's fixtures: *state is a struct t_dir of each test. */
+struct t_dir {
+	char path[T_DIR_MAX];
+	struct root root;
+};
+
+int t_dir_setup(void **state);
+int t_dir_teardown(void **state);
+
+/* cmocka's setup for tests of refusals, each of which is logged: switches the log off. */
+int t_log_off(void **state);
+
+/* The parts of the macros. */
+struct t_int {
+	uintmax_t v;
+	bool is_signed;
+};
+
+struct t_at {
+	const char *a, *b, *file;
+	int line;
+};
+
+/* A function: gcc 12 warns of {0} inside a compound literal. */
+static inline struct t_int t_int(uintmax_t v, bool is_signed)
+{
+	return (struct t_int){v, is_signed};
+}
+
+#define T_INT(x)   t_int((uintmax_t)(x), (__typeof__((x) + 0))-1 < (__typeof__((x) + 0))1)
+#define T_AT(a, b) ((struct t_at){a, b, __FILE__, __LINE__})
+
+void t_assert_eq(struct t_int a, struct t_int b, struct t_at at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void t_assert_str_eq(const char *a, const char *b, struct t_at at, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void t_assert_has(const char *text, const char *part, struct t_at at);
+void t_assert_ok(int r, const struct err *e, struct t_at at);
+const char *t_module(char *ret, const char *file);
+
+#endif
