@@ -560,7 +560,9 @@ bool kube_informer_synced(const struct kube_informer *i)
 
 int64_t kube_informer_behind_ms(const struct kube_informer *i)
 {
-	return i->behind_from ? loop_now_ms(kube_loop(i->k)) - i->behind_from : 0;
+	int64_t ms = i->behind_from ? loop_now_ms(kube_loop(i->k)) - i->behind_from : 0;
+
+	return i->behind_from && ms < 1 ? 1 : ms;
 }
 
 const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
