@@ -57,7 +57,7 @@ bool ipnet_contains(const struct ipnet *n, const struct ipaddr *a);
 bool ipnet_eq(const struct ipnet *a, const struct ipnet *b);
 bool ipnet_overlaps(const struct ipnet *a, const struct ipnet *b);
 bool ipnet_has_host_bits(const struct ipnet *n);
-struct ipnet ipnet_network(const struct ipnet *n); /* with host bits cleared */
+struct ipnet ipnet_network(const struct ipnet *n); /* returns the network with host bits cleared */
 struct ipaddr ipnet_first(const struct ipnet *n);
 struct ipaddr ipnet_last(const struct ipnet *n);
 /* returns the address with its full length: a/32 or a/128 */

@@ -9,7 +9,7 @@
 
 #define PATH_AGENT_SOCKET "/var/run/spidernet/spiderpool.sock" /* as Spiderpool's agent has it */
 #define PATH_POOLS	  "/etc/unirail/pools"
-#define PATH_IPAM_STATE	  "/var/lib/unirail/ipam"  /* journal and lock */
+#define PATH_IPAM_STATE	  "/var/lib/unirail/ipam"  /* directory of the journal and its lock */
 #define PATH_RESOURCES	  "/etc/unirail/resources" /* configurations of device plugins */
 
 /* --- of CNI and Multus --- */

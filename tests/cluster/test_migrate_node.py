@@ -121,7 +121,7 @@ def test_pods_of_multus_migrate_and_return(node):
          "the node has no state of the migrated containers", 60)
     new = [p for p in up(w, "t", "job", 3) if p["metadata"]["uid"] not in {o["metadata"]["uid"] for o in old}]
     assert len(new) == 2
-    # Back: Multus detaches pods of both, and attaches new ones.
+    # The way back: Multus detaches the pods that either program attached, and attaches new ones.
     node.migrate("undo")
     node.originals(1)
     assert "0-unirail.conflist" not in node.files(NET_D) and "00-multus.conf" in node.files(NET_D)

@@ -355,7 +355,7 @@ def attach(m, pod=None, conf=None, **kw):
 
 
 def test_pods_of_single_plugins_deleted_by_multus(m):
-    """Links to unirail in Multus' directory of plugins, then the originals again."""
+    """Replaces the plugins in Multus' directory by links to unirail, and restores the originals afterwards."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
     for path in [*REFERENCE.iterdir(), *m.candidate.iterdir()]:

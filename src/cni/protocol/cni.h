@@ -61,7 +61,7 @@ struct cni_plugin {
 	unsigned int versions; /* supported versions as bits 1 << enum cni_version; 0: all */
 	bool prints_prev;
 	bool relays;	  /* prints another plugin's result: cni_result_relay() */
-	const void *kind; /* for plugins that share functions: the driver's table */
+	const void *kind; /* table of the driver, for plugins that share functions */
 	/* Field tables of its netconf and of its object `ipam` (IPAM plugins), for `unirail help`;
 	 * NULL: none. */
 	const struct json_table *const *keys, *const *ipam_keys;

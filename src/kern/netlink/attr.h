@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_NETLINK_ATTR_H
 
 /*
- * Messages and attributes over libnl's, for the .c files of kern/ only.
+ * Functions for netlink messages and attributes on top of libnl's, only for the .c files of kern/.
  *
  * Writers cannot fail: callers limit the length of strings, and create the message with enough room
  * (a message without room aborts). Readers accept an attribute that is missing (NULL) or too short,

@@ -65,7 +65,7 @@ static struct json_doc *parse(const char *text)
 	return doc;
 }
 
-/* The spec with an empty block, completed. */
+/* Returns a spec with an empty block after the defaults were added. */
 static struct json_doc *completed(const char *type, const char *block)
 {
 	auto_free char *text = xasprintf("{\"cniType\":\"%s\",\"%s\":{}}", type, block);

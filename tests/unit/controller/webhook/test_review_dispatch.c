@@ -257,7 +257,7 @@ static void test_costly_review_is_parsed_in_a_child(void **state)
 	thing(good, 200, ANSWER "\"allowed\":true}}");
 }
 
-/* More such reviews than the limit of child processes; their clients disconnect. */
+/* Sends more costly reviews than the limit of child processes; their clients disconnect. */
 static void test_costly_reviews_do_not_block_others(void **state)
 {
 	auto_free char *spin = long_review("spin");
