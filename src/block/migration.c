@@ -342,22 +342,15 @@ void migration_place_done(struct migration_place *p)
 	*p = (struct migration_place){0};
 }
 
-static const char *text_of(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 static void add_ip(struct migration_place *p, const struct json *v, const char *ip_key,
 		   const char *pool_key)
 {
 	struct ipnet net;
 
-	if (ipnet_parse_loose(span_of(text_of(v, ip_key)), &net) < 0)
+	if (ipnet_parse_loose(span_of(json_get_text(v, ip_key)), &net) < 0)
 		return;
-	VEC_PUSH(p->v, p->n) = (struct migration_ip){xstrdup(text_of(v, "interface")),
-						     xstrdup(text_of(v, pool_key)), net.ip};
+	VEC_PUSH(p->v, p->n) = (struct migration_ip){xstrdup(json_get_text(v, "interface")),
+						     xstrdup(json_get_text(v, pool_key)), net.ip};
 }
 
 static void read_annotation(struct migration_place *p, const char *text)
@@ -383,10 +376,10 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 	if (json_kind(current) != JSON_OBJECT)
 		return err_kind(e, ERR_DECODE, -EINVAL,
 				"SpiderEndpoint '%s/%s': status.current is %s, expected an object",
-				text_of(meta, "namespace"), text_of(meta, "name"),
+				json_get_text(meta, "namespace"), json_get_text(meta, "name"),
 				json_kind_name(current));
-	p.node = xstrdup(text_of(current, "node"));
-	p.uid = xstrdup(text_of(current, "uid"));
+	p.node = xstrdup(json_get_text(current, "node"));
+	p.uid = xstrdup(json_get_text(current, "uid"));
 	while ((v = json_walk_next(&w, NULL))) {
 		add_ip(&p, v, "ipv4", "ipv4Pool");
 		add_ip(&p, v, "ipv6", "ipv6Pool");

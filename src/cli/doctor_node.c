@@ -110,31 +110,24 @@ int doctor_node_read(const struct doctor_node_access *a, struct json_doc **node,
 
 /* --- findings --- */
 
-static const char *text_of(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 static void check_conditions(struct doctor *d, const char *name, const struct json *status)
 {
 	struct json_walk w = json_walk_start(json_get(status, "conditions"));
 	const struct json *c;
 
 	while ((c = json_walk_next(&w, NULL))) {
-		const char *type = text_of(c, "type"), *is = text_of(c, "status");
+		const char *type = json_get_text(c, "type"), *is = json_get_text(c, "status");
 
 		if (!strcmp(type, "Ready") && strcmp(is, "True") != 0)
 			doctor_find(d, FINDING_PROBLEM, name, "see 'kubectl describe node'",
-				    "the node is not Ready: %s", text_of(c, "message"));
+				    "the node is not Ready: %s", json_get_text(c, "message"));
 		if (!strcmp(type, "HostDrift") && !strcmp(is, "True"))
 			doctor_find(
 				d, FINDING_PROBLEM, name,
 				"'unirail host plan' on the node shows the steps, 'unirail host "
 				"apply' carries them out",
-				"the host differs from host.conf (%s): %s", text_of(c, "reason"),
-				text_of(c, "message"));
+				"the host differs from host.conf (%s): %s",
+				json_get_text(c, "reason"), json_get_text(c, "message"));
 	}
 }
 
@@ -145,7 +138,7 @@ static void check_resources(struct doctor *d, const struct json *status)
 	const char *key;
 
 	while ((v = json_walk_next(&w, &key))) {
-		const char *free = text_of(json_get(status, "allocatable"), key);
+		const char *free = json_get_text(json_get(status, "allocatable"), key);
 		uint64_t all = 0, usable = 0;
 
 		if (!strchr(key, '/') || strstr(key, "kubernetes.io/") || !json_string(v) ||
@@ -171,24 +164,24 @@ static void check_events(struct doctor *d, const struct json *events, int64_t no
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		const char *component = text_of(json_get(v, "source"), "component");
+		const char *component = json_get_text(json_get(v, "source"), "component");
 		int64_t at = 0;
 
 		if (strncmp(component, "unirail", strlen("unirail")) != 0 ||
-		    strcmp(text_of(v, "type"), "Warning") != 0 ||
-		    (kube_time_parse(text_of(v, "lastTimestamp"), &at) == 0 &&
+		    strcmp(json_get_text(v, "type"), "Warning") != 0 ||
+		    (kube_time_parse(json_get_text(v, "lastTimestamp"), &at) == 0 &&
 		     now_ms - at > HOUR_MS))
 			continue;
-		doctor_find(d, FINDING_REMARK, text_of(v, "reason"),
+		doctor_find(d, FINDING_REMARK, json_get_text(v, "reason"),
 			    "'kubectl describe node' shows all events", "%s",
-			    text_of(v, "message"));
+			    json_get_text(v, "message"));
 	}
 }
 
 void doctor_node_report(struct doctor *d, const struct json *events, int64_t now_ms)
 {
 	const struct json *node = json_root(d->f->node), *status = json_get(node, "status");
-	const char *name = text_of(json_get(node, "metadata"), "name");
+	const char *name = json_get_text(json_get(node, "metadata"), "name");
 
 	d->out->check = "node";
 	check_conditions(d, name, status);

@@ -41,13 +41,6 @@ static int64_t number(const struct json *v, const char *key)
 	return json_int(json_get(v, key), &n) < 0 ? 0 : n;
 }
 
-static const char *text(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 /* --- printing --- */
 
 static void print_pools(const struct json *pools)
@@ -62,7 +55,7 @@ static void print_pools(const struct json *pools)
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
 		columns_add(&c, heads[i]);
 	while ((p = json_walk_next(&w, NULL))) {
-		columns_add(&c, text(p, "name"));
+		columns_add(&c, json_get_text(p, "name"));
 		columns_addf(&c, "%lld", (long long)number(p, "used"));
 		columns_addf(&c, "%lld", (long long)number(p, "free"));
 		columns_addf(&c, "%lld", (long long)number(p, "total"));
@@ -79,8 +72,8 @@ static void print_kinds(const struct json *kinds)
 	const struct json *k;
 
 	while ((k = json_walk_next(&w, NULL)))
-		if (*text(k, "why"))
-			printf("%s\n", text(k, "why"));
+		if (*json_get_text(k, "why"))
+			printf("%s\n", json_get_text(k, "why"));
 }
 
 /* If the node is not ready, its `why` already has this reason. */
@@ -89,10 +82,12 @@ static void print_cni(const struct json *v, bool ready)
 	if (json_kind(v) != JSON_OBJECT)
 		return;
 	if (json_bool(json_get(v, "used")))
-		printf("the container runtime uses CNI configuration %s%s%s\n", text(v, "file"),
-		       *text(v, "network") ? ", which wraps " : "", text(v, "network"));
-	if (*text(v, "why") && (ready || json_bool(json_get(v, "used"))))
-		printf("%s\n", text(v, "why"));
+		printf("the container runtime uses CNI configuration %s%s%s\n",
+		       json_get_text(v, "file"),
+		       *json_get_text(v, "network") ? ", which wraps " : "",
+		       json_get_text(v, "network"));
+	if (*json_get_text(v, "why") && (ready || json_bool(json_get(v, "used"))))
+		printf("%s\n", json_get_text(v, "why"));
 }
 
 static void print_missing(const struct json *list)
@@ -101,13 +96,15 @@ static void print_missing(const struct json *list)
 	const struct json *m;
 
 	while ((m = json_walk_next(&w, NULL))) {
-		const char *group = text(m, "group"), *suggestion = text(m, "suggestion");
+		const char *group = json_get_text(m, "group"),
+			   *suggestion = json_get_text(m, "suggestion");
 
 		printf("pods with network '%s/%s'%s%s%s stay Pending: no node has resource "
 		       "'%s'%s%s%s\n",
-		       text(m, "namespace"), text(m, "network"), *group ? " (group '" : "", group,
-		       *group ? "')" : "", text(m, "resource"),
-		       *suggestion ? "; did you mean '" : "", suggestion, *suggestion ? "'?" : "");
+		       json_get_text(m, "namespace"), json_get_text(m, "network"),
+		       *group ? " (group '" : "", group, *group ? "')" : "",
+		       json_get_text(m, "resource"), *suggestion ? "; did you mean '" : "",
+		       suggestion, *suggestion ? "'?" : "");
 	}
 }
 
@@ -116,8 +113,8 @@ static void print_text(const struct json *v)
 	const struct json *b = json_get(v, "blocks");
 	long long foreign = number(b, "foreign"), waiting = number(v, "waiting");
 
-	printf("node %s: %s%s\n", text(v, "node"),
-	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", text(v, "why"));
+	printf("node %s: %s%s\n", json_get_text(v, "node"),
+	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", json_get_text(v, "why"));
 	printf("%lld blocks owned by this node, %lld addresses borrowed from other nodes\n",
 	       (long long)number(b, "own"), (long long)number(b, "loans"));
 	if (foreign)
@@ -129,8 +126,8 @@ static void print_text(const struct json *v)
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	print_missing(json_get(v, "missing_resources"));
-	if (*text(v, "unconfined"))
-		printf("the agent's sandbox is incomplete: %s\n", text(v, "unconfined"));
+	if (*json_get_text(v, "unconfined"))
+		printf("the agent's sandbox is incomplete: %s\n", json_get_text(v, "unconfined"));
 	putchar('\n');
 	print_pools(json_get(v, "pools"));
 }

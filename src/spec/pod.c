@@ -142,13 +142,6 @@ int labels_read(const struct json *v, const char *place, bool (*keep)(const char
 	return 0;
 }
 
-static const char *word(const struct json *metadata, const char *key)
-{
-	const char *s = json_string(json_get(metadata, key));
-
-	return s ? s : "";
-}
-
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
 {
 	const struct json *v = json_get(metadata, "labels");
@@ -156,9 +149,9 @@ int labels_of(const struct json *metadata, struct labels *ret, struct err *e)
 	if (json_len(v) <= LABELS_MAX || json_kind(v) != JSON_OBJECT)
 		return labels_read(v, "metadata.labels", NULL, ret, e);
 	log_limited(LOG_WARN, 2, "an object has too many labels: ignoring all of them",
-		    LOG_S("namespace", word(metadata, "namespace")),
-		    LOG_S("name", word(metadata, "name")), LOG_I("labels", (int64_t)json_len(v)),
-		    LOG_I("allowed", LABELS_MAX));
+		    LOG_S("namespace", json_get_text(metadata, "namespace")),
+		    LOG_S("name", json_get_text(metadata, "name")),
+		    LOG_I("labels", (int64_t)json_len(v)), LOG_I("allowed", LABELS_MAX));
 	*ret = (struct labels){0};
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* --- errors --- */
@@ -244,11 +245,6 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 
 /* The fields stored of each kind of object. */
 
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
 /* --- pods --- */
 
 static int read_pod(void *value, const struct json *object, struct err *e)
@@ -279,7 +275,7 @@ static int read_ns(void *value, const struct json *object, struct err *e)
 	int r = labels_of(json_get(object, "metadata"), &n->labels, e);
 
 	return r < 0 ? r
-		     : labels_read(meta(object, "annotations"), "metadata.annotations",
+		     : labels_read(kube_meta(object, "annotations"), "metadata.annotations",
 				   pod_annotation_counts, &n->annotations, e);
 }
 
@@ -365,8 +361,9 @@ static int read_nad(void *value, const struct json *object, struct err *e)
 
 	(void)e;
 	n->config = config && *config ? xstrdup(config) : NULL;
-	n->resource = text_or_null(json_get(meta(object, "annotations"), ANNOTATION_RESOURCE_NAME));
-	read_missing(n, meta(object, "annotations"));
+	n->resource =
+		text_or_null(json_get(kube_meta(object, "annotations"), ANNOTATION_RESOURCE_NAME));
+	read_missing(n, kube_meta(object, "annotations"));
 	if (nad_bytes(n) > CONFIG_MAX)
 		leave_out(n);
 	return 0;

@@ -65,13 +65,6 @@ static struct cluster_lookup *begin(struct cluster *c, const struct app_id *app)
 
 /* --- the owner of a pod --- */
 
-static const char *text(const struct json *o, const char *key)
-{
-	const char *s = json_string(json_get(o, key));
-
-	return s ? s : "";
-}
-
 static const struct json *controller_of(const struct json *object)
 {
 	struct json_walk w =
@@ -93,10 +86,10 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	(void)status;
 	a->call = NULL;
 	if (o) {
-		top.api = (char *)text(o, "apiVersion");
-		top.kind = (char *)text(o, "kind");
-		top.name = (char *)text(o, "name");
-		top.uid = (char *)text(o, "uid");
+		top.api = (char *)json_get_text(o, "apiVersion");
+		top.kind = (char *)json_get_text(o, "kind");
+		top.name = (char *)json_get_text(o, "name");
+		top.uid = (char *)json_get_text(o, "uid");
 	}
 	a->fn(a->arg, cause ? NULL : o ? &top : &a->app, cause);
 	request_free(a);
@@ -185,7 +178,7 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 	struct json_out o;
 
 	/* spec.subnet may have host bits */
-	if (ipnet_parse_loose(span_of(text(spec, "subnet")), &net) == 0) {
+	if (ipnet_parse_loose(span_of(json_get_text(spec, "subnet")), &net) == 0) {
 		net = ipnet_network(&net);
 		ipnet_str(&net, cidr);
 	}
@@ -205,8 +198,8 @@ static void put_pool(const struct cluster_lookup *a, const struct json *subnet, 
 	jo_obj(&o);
 	jo_kint(&o, "ipVersion", a->family);
 	jo_kstr(&o, "subnet", cidr);
-	if (*text(spec, "gateway"))
-		jo_kstr(&o, "gateway", text(spec, "gateway"));
+	if (*json_get_text(spec, "gateway"))
+		jo_kstr(&o, "gateway", json_get_text(spec, "gateway"));
 	if (json_len(json_get(spec, "routes"))) {
 		jo_key(&o, "routes");
 		jo_val(&o, json_get(spec, "routes"), false);

@@ -23,13 +23,6 @@ struct host_drift {
 	bool has_published, refused;
 };
 
-static const char *text_of(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 int host_drift_read(struct span text, struct host_drift_state *ret)
 {
 	struct host_drift_state s = {.known = true};
@@ -46,21 +39,21 @@ int host_drift_read(struct span text, struct host_drift_state *ret)
 	    json_int(json_get(root, "blocked"), &s.blocked) < 0)
 		return -EINVAL;
 	buf_init(&b, HOST_DRIFT_MESSAGE_MAX - 1);
-	buf_str(&b, text_of(root, "error"));
+	buf_str(&b, json_get_text(root, "error"));
 	for (w = json_walk_start(json_get(root, "drift")); (step = json_walk_next(&w, NULL)); n++)
 		if (n < SHOWN)
 			buf_printf(&b, "%s%s %s: %.200s, expected %.200s", b.len ? "; " : "",
-				   text_of(step, "kind"), text_of(step, "subject"),
-				   text_of(step, "now"), text_of(step, "want"));
+				   json_get_text(step, "kind"), json_get_text(step, "subject"),
+				   json_get_text(step, "now"), json_get_text(step, "want"));
 	if (n > SHOWN)
 		buf_printf(&b, "; and %zu more", n - SHOWN);
 	if (!b.len)
 		buf_str(&b, "the host is as host.conf wants it");
 	str_copy(s.message, sizeof(s.message), b.p);
 	str_copy(s.reason, sizeof(s.reason),
-		 *text_of(root, "error") ? "RoundFailed"
-		 : s.steps		 ? "StepsLeft"
-					 : "InSync");
+		 *json_get_text(root, "error") ? "RoundFailed"
+		 : s.steps		       ? "StepsLeft"
+					       : "InSync");
 	buf_done(&b);
 	*ret = s;
 	return 0;
@@ -102,7 +95,7 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 	size_t at = 0;
 
 	while ((c = json_walk_next(&w, NULL)) &&
-	       strcmp(text_of(c, "type"), HOST_DRIFT_CONDITION) != 0)
+	       strcmp(json_get_text(c, "type"), HOST_DRIFT_CONDITION) != 0)
 		at++;
 	snprintf(place, sizeof(place), "%zu", at);
 	if (!*s->reason) {
@@ -112,8 +105,9 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 		kube_patch_add(patch, "remove", "status", "conditions", place, NULL);
 		return true;
 	}
-	if (c && !strcmp(text_of(c, "status"), status) &&
-	    !strcmp(text_of(c, "reason"), s->reason) && !strcmp(text_of(c, "message"), s->message))
+	if (c && !strcmp(json_get_text(c, "status"), status) &&
+	    !strcmp(json_get_text(c, "reason"), s->reason) &&
+	    !strcmp(json_get_text(c, "message"), s->message))
 		return false;
 	kube_time_text(now_ms, now);
 	if (c)
@@ -127,8 +121,9 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 	jo_kstr(o, "message", s->message);
 	jo_kstr(o, "lastHeartbeatTime", now);
 	jo_kstr(o, "lastTransitionTime",
-		c && !strcmp(text_of(c, "status"), status) ? text_of(c, "lastTransitionTime")
-							   : now);
+		c && !strcmp(json_get_text(c, "status"), status)
+			? json_get_text(c, "lastTransitionTime")
+			: now);
 	jo_end_obj(o);
 	return true;
 }

@@ -106,8 +106,8 @@ static void explain(struct pods *p, const struct json *pod)
 		while ((v = json_walk_next(&w, NULL)))
 			if ((waiting = migrate_at(v, "state", "waiting", NULL)))
 				snprintf(p->reason, sizeof(p->reason), ": container '%s': %s %s",
-					 migrate_text(v, "name"), migrate_text(waiting, "reason"),
-					 migrate_text(waiting, "message"));
+					 json_get_text(v, "name"), json_get_text(waiting, "reason"),
+					 json_get_text(waiting, "message"));
 	}
 }
 
@@ -115,7 +115,7 @@ static int count_pod(void *arg, const struct json *pod, struct err *e)
 {
 	const struct json *owner = json_at(migrate_at(pod, "metadata", "ownerReferences", NULL), 0);
 	struct json_walk w = json_walk_start(migrate_at(pod, "status", "conditions", NULL));
-	const char *name = migrate_text(owner, "name");
+	const char *name = json_get_text(owner, "name");
 	struct pods *p = arg;
 	size_t n = strlen(p->owner);
 	const struct json *v;
@@ -126,11 +126,11 @@ static int count_pod(void *arg, const struct json *pod, struct err *e)
 		    ? strncmp(name, p->owner, n) != 0 || name[n] != '-' || strchr(name + n + 1, '-')
 		    : strcmp(name, p->owner) != 0)
 		return 0;
-	if (p->node && strcmp(migrate_text(json_get(pod, "spec"), "nodeName"), p->node) != 0)
+	if (p->node && strcmp(json_get_text(json_get(pod, "spec"), "nodeName"), p->node) != 0)
 		return 0;
 	while ((v = json_walk_next(&w, NULL)))
-		ready |= strcmp(migrate_text(v, "type"), "Ready") == 0 &&
-			 strcmp(migrate_text(v, "status"), "True") == 0;
+		ready |= strcmp(json_get_text(v, "type"), "Ready") == 0 &&
+			 strcmp(json_get_text(v, "status"), "True") == 0;
 	ready &= !migrate_at(pod, "metadata", "deletionTimestamp", NULL);
 	p->n++;
 	p->ready += ready;
@@ -192,7 +192,7 @@ static void explain_node(const struct migrate_act *x, struct pods *p)
 		return;
 	w = json_walk_start(json_get(json_root(d), "items"));
 	while ((v = json_walk_next(&w, NULL)))
-		snprintf(p->reason, sizeof(p->reason), ": %s", migrate_text(v, "message"));
+		snprintf(p->reason, sizeof(p->reason), ": %s", json_get_text(v, "message"));
 }
 
 static int are_ready(const struct migrate_act *x, void *arg, struct err *e)
@@ -307,7 +307,7 @@ static int is_deleted(const struct migrate_act *x, const struct migrate_address 
 		*e = own;
 		return r;
 	}
-	return strcmp(migrate_text(json_get(json_root(d), "metadata"), "uid"), a->uid) != 0;
+	return strcmp(json_get_text(json_get(json_root(d), "metadata"), "uid"), a->uid) != 0;
 }
 
 static bool names_address(const struct json *endpoint, const struct migrate_address *a)
@@ -317,7 +317,7 @@ static bool names_address(const struct json *endpoint, const struct migrate_addr
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		struct span rest = span_of(migrate_text(v, a->ip.family == 4 ? "ipv4" : "ipv6"));
+		struct span rest = span_of(json_get_text(v, a->ip.family == 4 ? "ipv4" : "ipv6"));
 		struct ipaddr ip;
 		struct span text;
 
@@ -337,7 +337,7 @@ static int check_address(const struct migrate_act *x, const struct migrate_addre
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0 &&
-	    (strcmp(migrate_text(migrate_at(json_root(d), "status", "current", NULL), "uid"),
+	    (strcmp(json_get_text(migrate_at(json_root(d), "status", "current", NULL), "uid"),
 		    a->uid) != 0 ||
 	     names_address(json_root(d), a)))
 		return 0;
@@ -548,7 +548,7 @@ static int end_agents(const struct migrate_act *x, struct err *e)
 
 static int patch_pool(const struct migrate_act *x, const struct migrate_step *s, struct err *e)
 {
-	const char *name = migrate_text(json_get(x->c->pools[s->at], "metadata"), "name");
+	const char *name = json_get_text(json_get(x->c->pools[s->at], "metadata"), "name");
 
 	return patch(x, &kube_ippools, NULL, name, s->body, e);
 }

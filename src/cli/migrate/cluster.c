@@ -20,16 +20,9 @@ const struct json *migrate_at(const struct json *v, ...)
 	return v;
 }
 
-const char *migrate_text(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 static const char *meta(const struct json *v, const char *key)
 {
-	return migrate_text(json_get(v, "metadata"), key);
+	return json_get_text(json_get(v, "metadata"), key);
 }
 
 static const struct json *copy(struct migrate_cluster *c, const struct json *v)
@@ -62,7 +55,7 @@ static bool runs(const struct json *template, const char *program)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		const char *image = migrate_text(v, "image"), *slash = strrchr(image, '/');
+		const char *image = json_get_text(v, "image"), *slash = strrchr(image, '/');
 		size_t n = strlen(program);
 
 		image = slash ? slash + 1 : image;
@@ -74,8 +67,8 @@ static bool runs(const struct json *template, const char *program)
 
 static bool selects_never(const struct json *template)
 {
-	return strcmp(migrate_text(migrate_at(template, "spec", "nodeSelector", NULL),
-				   LABEL_MIGRATED),
+	return strcmp(json_get_text(migrate_at(template, "spec", "nodeSelector", NULL),
+				    LABEL_MIGRATED),
 		      "never") == 0;
 }
 
@@ -93,8 +86,8 @@ static bool is_excluded(const struct json *template)
 		bool has = false;
 
 		while ((v = json_walk_next(&w, NULL)))
-			has |= strcmp(migrate_text(v, "key"), LABEL_MIGRATED) == 0 &&
-			       strcmp(migrate_text(v, "operator"), "DoesNotExist") == 0;
+			has |= strcmp(json_get_text(v, "key"), LABEL_MIGRATED) == 0 &&
+			       strcmp(json_get_text(v, "operator"), "DoesNotExist") == 0;
 		all &= has;
 	}
 	return all;
@@ -149,7 +142,7 @@ static void add_workload(struct migrate_cluster *c, bool deployment, const struc
 	x->name = meta(x->v, "name");
 	if (owner && json_bool(json_get(owner, "controller"))) {
 		owner = json_at(migrate_at(x->v, "metadata", "ownerReferences", NULL), 0);
-		x->owner = migrate_text(owner, "kind");
+		x->owner = json_get_text(owner, "kind");
 	}
 	json_int(migrate_at(x->v, "spec", "replicas", NULL), &replicas);
 	x->replicas = replicas;
@@ -167,9 +160,9 @@ static bool condition(const struct json *object, const char *type, const struct 
 
 	*ret = NULL;
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(migrate_text(v, "type"), type) == 0) {
+		if (strcmp(json_get_text(v, "type"), type) == 0) {
 			*ret = v;
-			return strcmp(migrate_text(v, "status"), "True") == 0;
+			return strcmp(json_get_text(v, "status"), "True") == 0;
 		}
 	return false;
 }
@@ -181,11 +174,11 @@ static void add_node(struct migrate_cluster *c, const struct json *object)
 	const struct json *ready;
 
 	x->name = meta(v, "name");
-	x->label = migrate_text(labels, LABEL_MIGRATED);
-	x->files_label = *migrate_text(labels, LABEL_UNINSTALL);
-	x->windows = strcmp(migrate_text(labels, LABEL_OS), "windows") == 0;
+	x->label = json_get_text(labels, LABEL_MIGRATED);
+	x->files_label = *json_get_text(labels, LABEL_UNINSTALL);
+	x->windows = strcmp(json_get_text(labels, LABEL_OS), "windows") == 0;
 	x->ready = condition(v, "Ready", &ready);
-	x->reason = migrate_text(ready, "message");
+	x->reason = json_get_text(ready, "message");
 	/* The kubelet: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady ..." */
 	x->has_network = !strstr(x->reason, "NetworkReady=false") &&
 			 !strstr(x->reason, "NetworkPluginNotReady") &&
@@ -196,7 +189,7 @@ static void add_pod(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *owner =
 		json_at(migrate_at(object, "metadata", "ownerReferences", NULL), 0);
-	const char *kind = migrate_text(owner, "kind");
+	const char *kind = json_get_text(owner, "kind");
 	const struct json *condition_of;
 	struct migrate_pod *x;
 
@@ -205,8 +198,8 @@ static void add_pod(struct migrate_cluster *c, const struct json *object)
 		return;
 	x = &VEC_PUSH(c->pods, c->n_pods);
 	x->ns = keep(c, meta(object, "namespace"));
-	x->owner = keep(c, migrate_text(owner, "name"));
-	x->node = keep(c, migrate_text(json_get(object, "spec"), "nodeName"));
+	x->owner = keep(c, json_get_text(owner, "name"));
+	x->node = keep(c, json_get_text(json_get(object, "spec"), "nodeName"));
 	x->daemon = strcmp(kind, "DaemonSet") == 0;
 	x->unirail = x->daemon && strcmp(x->owner, "unirail-agent") == 0;
 	x->ready = condition(object, "Ready", &condition_of) &&
@@ -219,12 +212,12 @@ static void add_ip(struct migrate_cluster *c, const struct json *endpoint, const
 		   const char *key, const char *pool)
 {
 	const struct json *current = migrate_at(endpoint, "status", "current", NULL);
-	struct span rest = span_of(migrate_text(ip, key)), text;
-	struct migrate_address a = {.pool = migrate_text(ip, pool),
+	struct span rest = span_of(json_get_text(ip, key)), text;
+	struct migrate_address a = {.pool = json_get_text(ip, pool),
 				    .ns = meta(endpoint, "namespace"),
 				    .pod = meta(endpoint, "name"),
-				    .uid = migrate_text(current, "uid"),
-				    .node = migrate_text(current, "node")};
+				    .uid = json_get_text(current, "uid"),
+				    .node = json_get_text(current, "node")};
 
 	if (span_cut(&rest, '/', &text) && *a.pool && ip_parse(text, &a.ip) == 0)
 		VEC_PUSH(c->addresses, c->n_addresses) = a;
@@ -253,7 +246,7 @@ static void add_records(struct migrate_cluster *c, const char *pool, const char 
 	VEC_PUSH(c->docs, c->n_docs) = d;
 	w = json_walk_start(json_root(d));
 	while ((v = json_walk_next(&w, &key))) {
-		struct migrate_record r = {pool, migrate_text(v, "pod"), {0}, adopted};
+		struct migrate_record r = {pool, json_get_text(v, "pod"), {0}, adopted};
 
 		if (ip_parse(span_of(key), &r.ip) == 0)
 			VEC_PUSH(c->records, c->n_records) = r;
@@ -288,7 +281,7 @@ static void add_hooks(struct migrate_cluster *c, bool mutating, const struct jso
 	if (strcmp(meta(object, "name"), "unirail-controller") == 0)
 		return;
 	while ((v = json_walk_next(&w, NULL))) {
-		const char *name = migrate_text(v, "name");
+		const char *name = json_get_text(v, "name");
 		size_t len = strlen(name);
 
 		spiderpool |= len > sizeof(suffix) &&
@@ -329,13 +322,13 @@ static void add_network(struct migrate_cluster *c, const struct json *object)
 	if (v)
 		VEC_PUSH(c->networks, c->n_networks) =
 			(struct migrate_network){meta(v, "namespace"), meta(v, "name"),
-						 migrate_text(json_get(v, "spec"), "config")};
+						 json_get_text(json_get(v, "spec"), "config")};
 }
 
 /* Returns whether a definition is SpiderIPBlock or one that unirail shares with other programs. */
 static bool is_shared(const struct json *definition)
 {
-	const char *group = migrate_text(json_get(definition, "spec"), "group");
+	const char *group = json_get_text(json_get(definition, "spec"), "group");
 
 	return strcmp(group, SPIDERPOOL_GROUP) == 0 || strcmp(group, NAD_GROUP) == 0 ||
 	       strcmp(group, UNIRAIL_GROUP) == 0;
@@ -345,12 +338,12 @@ static bool is_shared(const struct json *definition)
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);
-	const char *release = migrate_text(annotations, ANNOTATION_HELM_RELEASE);
+	const char *release = json_get_text(annotations, ANNOTATION_HELM_RELEASE);
 
-	if (*release && strcmp(migrate_text(annotations, ANNOTATION_HELM_POLICY), "keep") != 0)
+	if (*release && strcmp(json_get_text(annotations, ANNOTATION_HELM_POLICY), "keep") != 0)
 		VEC_PUSH(c->definitions, c->n_definitions) = (struct migrate_definition){
 			keep(c, meta(object, "name")), keep(c, release),
-			keep(c, migrate_text(annotations, ANNOTATION_HELM_NAMESPACE))};
+			keep(c, json_get_text(annotations, ANNOTATION_HELM_NAMESPACE))};
 }
 
 static void add_namespace(struct migrate_cluster *c, const struct json *object)

@@ -157,8 +157,6 @@ char *migrate_address_key(const struct migrate_address *a);
 struct migrate_node *migrate_node_find(const struct migrate_cluster *c, const char *name);
 /* Returns the value at a path of keys; NULL ends the list. */
 const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel));
-/* returns the string of the key; "": absent */
-const char *migrate_text(const struct json *v, const char *key);
 
 /* --- values.c: Spiderpool's settings as values of the chart --- */
 

@@ -27,7 +27,7 @@ struct place {
 
 static void place_of(const struct json *v, struct place *p)
 {
-	const char *api = migrate_text(v, "apiVersion"), *kind = migrate_text(v, "kind");
+	const char *api = json_get_text(v, "apiVersion"), *kind = json_get_text(v, "kind");
 	const struct json *m = json_get(v, "metadata");
 	const char *slash = strchr(api, '/');
 	size_t n = strlen(kind);
@@ -41,8 +41,8 @@ static void place_of(const struct json *v, struct place *p)
 		 (int)(n && p->name[n - 1] == 'y' ? n - 1 : n), p->name);
 	p->kind = (struct kube_kind){p->group, slash ? slash + 1 : api, p->plural, p->name,
 				     json_get(m, "namespace") != NULL};
-	p->ref = (struct kube_ref){&p->kind, migrate_text(m, "namespace"), migrate_text(m, "name"),
-				   NULL};
+	p->ref = (struct kube_ref){&p->kind, json_get_text(m, "namespace"),
+				   json_get_text(m, "name"), NULL};
 }
 
 static int read_all(const struct json_tree *values, const char *ns, struct objects *ret,
@@ -161,16 +161,16 @@ static void use_agents(struct buf *text, const struct objects *l)
 			continue;
 		auto_free char *image =
 			xasprintf("image: %s\n",
-				  migrate_text(json_at(json_get(spec, "containers"), 0), "image"));
+				  json_get_text(json_at(json_get(spec, "containers"), 0), "image"));
 
 		replace(text, "image: unirail:latest\n", image);
 		while ((v = json_walk_next(&w, NULL))) {
-			const char *path = migrate_text(json_get(v, "hostPath"), "path");
+			const char *path = json_get_text(json_get(v, "hostPath"), "path");
 			auto_free char *line = xasprintf("          path: %s\n", path);
 
-			if (strcmp(migrate_text(v, "name"), "cni-bin") == 0)
+			if (strcmp(json_get_text(v, "name"), "cni-bin") == 0)
 				replace(text, "          path: /opt/cni/bin\n", line);
-			if (strcmp(migrate_text(v, "name"), "cni-conf") == 0) {
+			if (strcmp(json_get_text(v, "name"), "cni-conf") == 0) {
 				auto_free char *mount = xasprintf("mountPath: %s\n", path);
 				auto_free char *arg = xasprintf("--cni-conf-dir, %s,", path);
 

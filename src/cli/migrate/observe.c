@@ -141,7 +141,7 @@ static int add_configs(struct migrate_api *a, struct migrate_cluster *c, struct 
 		const struct json *v;
 
 		while (r == 0 && (v = json_walk_next(&w, NULL))) {
-			const char *name = migrate_text(json_get(v, "configMap"), "name");
+			const char *name = json_get_text(json_get(v, "configMap"), "name");
 
 			if (*name)
 				r = add_config(a, c, x->ns, name, e);

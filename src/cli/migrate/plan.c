@@ -106,9 +106,9 @@ static const struct json *saved(const struct migrate_cluster *c, const char *lis
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(migrate_text(v, "kind"), kind) == 0 &&
-		    strcmp(migrate_text(v, "namespace"), ns) == 0 &&
-		    strcmp(migrate_text(v, "name"), name) == 0)
+		if (strcmp(json_get_text(v, "kind"), kind) == 0 &&
+		    strcmp(json_get_text(v, "namespace"), ns) == 0 &&
+		    strcmp(json_get_text(v, "name"), name) == 0)
 			return v;
 	return NULL;
 }
@@ -207,7 +207,7 @@ static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 		const struct json *m = json_get(c->pools[i], "metadata");
 
 		if (migrate_at(m, "annotations", ANNOTATION_BLOCK_PREFIX, NULL))
-			jo_str(o, migrate_text(m, "name"));
+			jo_str(o, json_get_text(m, "name"));
 	}
 	jo_end_arr(o);
 }
@@ -262,7 +262,7 @@ static bool uses_ipam(const struct json *v, const char *type)
 	struct json_walk w = json_walk_start(v);
 	const struct json *x;
 
-	if (strcmp(migrate_text(json_get(v, "ipam"), "type"), type) == 0)
+	if (strcmp(json_get_text(json_get(v, "ipam"), "type"), type) == 0)
 		return true;
 	while ((x = json_walk_next(&w, NULL)))
 		if ((json_kind(x) == JSON_OBJECT || json_kind(x) == JSON_ARRAY) &&
@@ -276,7 +276,7 @@ static const char *trust_of(const struct migrate_cluster *c, const char *ns)
 	for (size_t i = 0; i < c->n_namespaces; i++) {
 		const struct json *m = json_get(c->namespaces[i], "metadata");
 
-		if (strcmp(migrate_text(m, "name"), ns) == 0)
+		if (strcmp(json_get_text(m, "name"), ns) == 0)
 			return json_string(migrate_at(m, "annotations", ANNOTATION_TRUSTED, NULL));
 	}
 	return NULL;
@@ -390,7 +390,7 @@ static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 
 		while ((v = json_walk_next(&w, NULL)))
 			if (x->role == ROLE_ADDRESSES &&
-			    strcmp(migrate_text(v, "name"), "multus-cni") == 0 &&
+			    strcmp(json_get_text(v, "name"), "multus-cni") == 0 &&
 			    migrate_at(v, "lifecycle", "preStop", NULL))
 				line(&p->problems,
 				     xasprintf(
@@ -632,7 +632,7 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
 		const struct json *annotations = migrate_at(x->v, "metadata", "annotations", NULL);
-		const char *release = migrate_text(annotations, ANNOTATION_HELM_RELEASE);
+		const char *release = json_get_text(annotations, ANNOTATION_HELM_RELEASE);
 
 		if (x->owner)
 			continue;
@@ -640,7 +640,7 @@ static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p
 			line(l,
 			     xasprintf("helm -n %s uninstall %s --no-hooks   # without --no-hooks "
 				       "Spiderpool deletes every pool and definition",
-				       migrate_text(annotations, ANNOTATION_HELM_NAMESPACE),
+				       json_get_text(annotations, ANNOTATION_HELM_NAMESPACE),
 				       release));
 		else if (!*release)
 			line(l,
@@ -747,7 +747,7 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 	for (size_t i = 0; i < c->n_pools; i++) {
 		const struct json *m = json_get(c->pools[i], "metadata");
 		const struct json *annotations = json_get(m, "annotations");
-		const char *name = migrate_text(m, "name");
+		const char *name = json_get_text(m, "name");
 		bool adopted = json_get(annotations, ANNOTATION_ADOPTED);
 		bool prefix = json_get(annotations, ANNOTATION_BLOCK_PREFIX) &&
 			      !in_list(journal_list(c, "pools"), name);

@@ -113,8 +113,8 @@ static const struct json *config_of(const struct migrate_cluster *c, const char 
 	for (size_t i = 0; i < c->n_configs; i++) {
 		const struct json *m = json_get(c->configs[i], "metadata");
 
-		if (strcmp(migrate_text(m, "namespace"), ns) == 0 &&
-		    strcmp(migrate_text(m, "name"), name) == 0)
+		if (strcmp(json_get_text(m, "namespace"), ns) == 0 &&
+		    strcmp(json_get_text(m, "name"), name) == 0)
 			return json_get(c->configs[i], "data");
 	}
 	return NULL;
@@ -148,7 +148,7 @@ static void add_settings(struct json_tree *t, const struct json *conf)
 
 static void remark_settings(const struct json *conf, struct buf *remarks)
 {
-	if (*migrate_text(json_get(conf, "iaasNetworkProvider"), "serverUrl"))
+	if (*json_get_text(json_get(conf, "iaasNetworkProvider"), "serverUrl"))
 		buf_str(remarks, "iaasNetworkProvider.serverUrl is set: unirail has no provider of "
 				 "cloud networks\n");
 	if (json_bool(json_get(conf, "tuneSysctlConfig")))
@@ -177,7 +177,7 @@ static void add_spiderpool(const struct migrate_cluster *c, struct json_tree *t,
 			buf_printf(remarks,
 				   "conf.yml of ConfigMap '%s' cannot be read, defaults apply: "
 				   "%s\n",
-				   migrate_text(json_get(c->configs[i], "metadata"), "name"),
+				   json_get_text(json_get(c->configs[i], "metadata"), "name"),
 				   e.text);
 			return;
 		}
@@ -217,8 +217,8 @@ static void add_variables(const struct migrate_workload *x, struct json_tree *t)
 		while ((v = json_walk_next(&w, NULL)))
 			for (size_t i = 0; i < ARRAY_LEN(variables); i++)
 				if (variables[i].role == x->role &&
-				    strcmp(variables[i].name, migrate_text(v, "name")) == 0)
-					add_variable(t, i, migrate_text(v, "value"));
+				    strcmp(variables[i].name, json_get_text(v, "name")) == 0)
+					add_variable(t, i, json_get_text(v, "value"));
 	}
 }
 
@@ -230,7 +230,7 @@ static void add_directories(const struct migrate_workload *x, struct json_tree *
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		const char *path = migrate_text(json_get(v, "hostPath"), "path");
+		const char *path = json_get_text(json_get(v, "hostPath"), "path");
 		size_t n = strlen(path);
 
 		while (n > 1 && path[n - 1] == '/')
@@ -257,7 +257,7 @@ static const char *plugin_config(const struct migrate_cluster *c, const struct m
 	const struct json *v, *file;
 
 	while ((v = json_walk_next(&w, NULL))) {
-		const char *name = migrate_text(json_get(v, "configMap"), "name");
+		const char *name = json_get_text(json_get(v, "configMap"), "name");
 		struct json_walk files = json_walk_start(config_of(c, x->ns, name));
 
 		if (*name && files.left == 1 && (file = json_walk_next(&files, NULL)) &&

@@ -250,13 +250,6 @@ static void put_call(const struct pool_tool *t, const struct report_call *c, str
 	jo_end_obj(&o);
 }
 
-static const char *text(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 static int refused(const char *socket, int status, const struct json *v, struct err *e)
 {
 	if (status == 404)
@@ -265,18 +258,19 @@ static int refused(const char *socket, int status, const struct json *v, struct 
 			       "command on the node with --state-dir, which reads the agent's "
 			       "journal",
 			       socket);
-	return err_set(e, -EPROTO, "'%s' responded %d: %s", socket, status, text(v, "message"));
+	return err_set(e, -EPROTO, "'%s' responded %d: %s", socket, status,
+		       json_get_text(v, "message"));
 }
 
 static int print(const struct json *v, struct err *e)
 {
 	int64_t status = 1;
 
-	fputs(text(v, "out"), stdout);
+	fputs(json_get_text(v, "out"), stdout);
 	fflush(stdout);
-	fputs(text(v, "aside"), stderr);
-	if (*text(v, "error"))
-		return err_set(e, -EIO, "%s", text(v, "error"));
+	fputs(json_get_text(v, "aside"), stderr);
+	if (*json_get_text(v, "error"))
+		return err_set(e, -EIO, "%s", json_get_text(v, "error"));
 	json_int(json_get(v, "status"), &status);
 	return (int)status;
 }

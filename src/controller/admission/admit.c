@@ -9,6 +9,7 @@
 #include "controller/admission/internal.h"
 #include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
+#include "kube/object.h"
 #include "kube/patch.h"
 #include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
@@ -116,24 +117,14 @@ void admit_answer_done(struct admit_answer *r)
 
 /* --- objects --- */
 
-const struct json *admit_meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
 const struct json *admit_annotation(const struct json *object, const char *key)
 {
-	return json_get(admit_meta(object, "annotations"), key);
-}
-
-const char *admit_text(const struct json *v)
-{
-	return json_string(v) ? json_string(v) : "";
+	return json_get(kube_meta(object, "annotations"), key);
 }
 
 bool admit_is_going(const struct json *object)
 {
-	return *admit_text(admit_meta(object, "deletionTimestamp")) != '\0';
+	return *json_text(kube_meta(object, "deletionTimestamp")) != '\0';
 }
 
 /* --- defaulting and validation --- */
@@ -233,8 +224,8 @@ bool admit_spec_stays(const struct admit *a)
 /* An update that changes neither spec nor annotations is not validated. */
 static bool is_untouched(const struct admit *a)
 {
-	return admit_spec_stays(a) && json_same(admit_meta(a->request->object, "annotations"),
-						admit_meta(a->request->old, "annotations"));
+	return admit_spec_stays(a) && json_same(kube_meta(a->request->object, "annotations"),
+						kube_meta(a->request->old, "annotations"));
 }
 
 /* Limits a list. `was`: the list before the update. A list that already exceeds the limit may keep
@@ -280,8 +271,8 @@ static int check_sizes(struct admit *a)
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(maps); i++) {
 		auto_free char *place = xasprintf("metadata.%s", maps[i]);
 
-		r = check_number(a, place, admit_meta(q->object, maps[i]),
-				 admit_meta(q->old, maps[i]), ADMIT_LABELS_MAX);
+		r = check_number(a, place, kube_meta(q->object, maps[i]),
+				 kube_meta(q->old, maps[i]), ADMIT_LABELS_MAX);
 	}
 	if (r == 0)
 		r = check_lists(a, "spec", json_get(q->object, "spec"), json_get(q->old, "spec"));
@@ -296,14 +287,14 @@ static bool is_made(const struct json *pool)
 					   LABEL_OWNER_NAME,   LABEL_OWNER_UID};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (!json_get(admit_meta(pool, "labels"), keys[i]))
+		if (!json_get(kube_meta(pool, "labels"), keys[i]))
 			return false;
 	return true;
 }
 
 static bool stays(const struct admit_request *q, const char *key)
 {
-	return json_same(admit_meta(q->object, key), admit_meta(q->old, key));
+	return json_same(kube_meta(q->object, key), kube_meta(q->old, key));
 }
 
 static bool may_change(const struct admit_request *q, const char *annotation)
@@ -315,8 +306,8 @@ static bool may_change(const struct admit_request *q, const char *annotation)
 
 static bool annotations_are_allowed(const struct admit_request *q)
 {
-	const struct json *is = admit_meta(q->object, "annotations");
-	const struct json *was = admit_meta(q->old, "annotations");
+	const struct json *is = kube_meta(q->object, "annotations");
+	const struct json *was = kube_meta(q->old, "annotations");
 	auto_json_index struct json_index before = json_index_of(was), after = json_index_of(is);
 	struct json_walk w = json_walk_start(is), old = json_walk_start(was);
 	const struct json *v, *x;
@@ -415,7 +406,7 @@ void admit_others(const struct admit *a, const struct json *const *list, size_t 
 
 	*ret = (struct pool_set){0};
 	for (size_t i = 0; i < n; i++) {
-		const char *name = admit_text(admit_meta(list[i], "name"));
+		const char *name = json_text(kube_meta(list[i], "name"));
 
 		if (!same_kind || strcmp(name, a->request->name) != 0)
 			judge(a->cache, name, json_get(list[i], "spec"), ret, NULL);
@@ -485,8 +476,8 @@ int admit_check_fixed(struct admit *a)
 {
 	const struct json *is = json_get(a->request->object, "spec");
 	const struct json *was = json_get(a->request->old, "spec");
-	const char *subnet = admit_text(json_get(is, "subnet"));
-	const char *old = admit_text(json_get(was, "subnet"));
+	const char *subnet = json_text(json_get(is, "subnet"));
+	const char *old = json_text(json_get(was, "subnet"));
 
 	if (*old && !same_net(subnet, old))
 		return admit_refuse(a, ADMIT_FORBIDDEN,

@@ -59,18 +59,18 @@ static int check_nets(const struct reading *r)
 	struct ipnet net;
 
 	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++)
-		if (ipnet_parse_loose(span_of(admit_text(v)), &net) < 0)
+		if (ipnet_parse_loose(span_of(json_text(v)), &net) < 0)
 			return admit_refuse(
 				r->a, ADMIT_INVALID,
 				"%s.hijackCIDR[%zu]: '%.60s' is not an address or a CIDR such as "
 				"10.6.0.0/16",
-				r->place, i, admit_text(v));
+				r->place, i, json_text(v));
 	return 0;
 }
 
 static int check_route(const struct reading *r, const struct json *v, size_t i)
 {
-	const char *dst = admit_text(json_get(v, "dst")), *gw = admit_text(json_get(v, "gw"));
+	const char *dst = json_text(json_get(v, "dst")), *gw = json_text(json_get(v, "gw"));
 	struct ipaddr via;
 	struct ipnet net;
 
@@ -104,9 +104,9 @@ static int check_routes(const struct reading *r)
 
 static int check_texts(const struct reading *r)
 {
-	const char *mac = admit_text(json_get(r->spec, "podMACPrefix"));
-	const char *address = admit_text(json_get(r->spec, "vethLinkAddress"));
-	const char *nic = admit_text(json_get(r->spec, "podDefaultRouteNIC"));
+	const char *mac = json_text(json_get(r->spec, "podMACPrefix"));
+	const char *address = json_text(json_get(r->spec, "vethLinkAddress"));
+	const char *nic = json_text(json_get(r->spec, "podDefaultRouteNIC"));
 	uint64_t first, second;
 	struct ipaddr ip;
 

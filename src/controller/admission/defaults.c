@@ -7,6 +7,7 @@
 #include "block/codec.h"
 #include "controller/admission/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* Replaces at most as many of each character as a valid CIDR has, as in Spiderpool. */
@@ -219,7 +220,7 @@ static bool is_of(const struct json *subnet, const struct ipnet *net)
 {
 	struct ipnet n;
 
-	if (ipnet_parse(span_of(admit_text(json_get(json_get(subnet, "spec"), "subnet"))), &n) < 0)
+	if (ipnet_parse(span_of(json_text(json_get(json_get(subnet, "spec"), "subnet"))), &n) < 0)
 		return false;
 	n = ipnet_network(&n);
 	return ipnet_eq(&n, net);
@@ -259,7 +260,7 @@ static void inherit(struct json_tree *object, const struct json *subnet)
 	const struct json *from = json_get(subnet, "spec");
 
 	if (json_tree_kind(json_tree_member(spec, "gateway")) == JSON_NULL &&
-	    *admit_text(json_get(from, "gateway")))
+	    *json_text(json_get(from, "gateway")))
 		json_tree_put_text(spec, "gateway", json_string(json_get(from, "gateway")));
 	if (json_tree_kind(json_tree_member(spec, "routes")) == JSON_NULL &&
 	    json_kind(json_get(from, "routes")) == JSON_ARRAY)
@@ -276,8 +277,8 @@ static void fill_owner(struct admit *a, struct json_tree *object, const struct i
 		if (!is_of(subnet, net) || admit_is_going(subnet))
 			continue;
 		inherit(object, subnet);
-		add_owner(object, admit_text(admit_meta(subnet, "name")),
-			  admit_text(admit_meta(subnet, "uid")));
+		add_owner(object, json_text(kube_meta(subnet, "name")),
+			  json_text(kube_meta(subnet, "uid")));
 		return;
 	}
 }

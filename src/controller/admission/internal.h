@@ -28,11 +28,8 @@ int admit_refuse(struct admit *a, enum admit_fault fault, const char *fmt, ...)
 int admit_forbid(struct admit *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void admit_warn(struct admit *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-const struct json *admit_meta(const struct json *object, const char *key);
 const struct json *admit_annotation(const struct json *object,
 				    const char *key); /* returns the value of an annotation */
-/* returns the string of a value; "": it is not a string */
-const char *admit_text(const struct json *v);
 /* returns whether the object has a deletionTimestamp */
 bool admit_is_going(const struct json *object);
 /* Returns whether an update leaves the spec unchanged, apart from defaults. */

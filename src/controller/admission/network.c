@@ -149,7 +149,7 @@ static size_t count_pools(const struct json *block)
 
 static int check_injected(struct admit *a, const struct json *spec, const char *key, bool rdma)
 {
-	const char *type = admit_text(json_get(spec, "cniType"));
+	const char *type = json_text(json_get(spec, "cniType"));
 	const struct multus_type *t = multus_type_of(type);
 	/* the key that names the resource, or the interface that shares its RDMA device */
 	const char *block = t ? t->block : NULL,
@@ -162,7 +162,7 @@ static int check_injected(struct admit *a, const struct json *spec, const char *
 			"metadata.annotations[%s]: cniType %s does not support RDMA resource or "
 			"network resource injected: remove the annotation",
 			key, type);
-	if (!*admit_text(json_get(b, resource))) {
+	if (!*json_text(json_get(b, resource))) {
 		if (!rdma)
 			return 0;
 		return admit_refuse(
@@ -211,7 +211,7 @@ static int admit_check_definition(struct admit *a, const struct json *config, co
 
 static int check_custom(struct admit *a, const struct json *spec)
 {
-	const char *text = admit_text(json_get(spec, "customCNI"));
+	const char *text = json_text(json_get(spec, "customCNI"));
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
 
@@ -243,7 +243,7 @@ static int check_chained(struct admit *a, const struct json *v, size_t i)
 		return admit_refuse(a, ADMIT_FORBIDDEN,
 				    "spec.chainCNIJsonData[%zu]: is not JSON: %s", i,
 				    json_string(v) ? e.text : json_kind_name(v));
-	if (!*admit_text(json_get(json_root(doc), "type")))
+	if (!*json_text(json_get(json_root(doc), "type")))
 		return admit_refuse(
 			a, ADMIT_FORBIDDEN,
 			"spec.chainCNIJsonData[%zu]: expected an object with the plugin's "
@@ -260,7 +260,7 @@ static int check_chain(struct admit *a, const struct json *spec)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++) {
-		sum += strlen(admit_text(v));
+		sum += strlen(json_text(v));
 		if (sum > NAD_CONFIG_MAX)
 			return admit_refuse(a, ADMIT_INVALID,
 					    "spec.chainCNIJsonData[%zu]: the list is longer than "
@@ -279,7 +279,7 @@ static int check_block_alone(struct admit *a, const struct json *spec, const cha
 	const struct json *v = json_get(spec, key);
 
 	if (strcmp(key, own) == 0 || json_kind(v) == JSON_NULL ||
-	    (strcmp(key, "customCNI") == 0 && !*admit_text(v)))
+	    (strcmp(key, "customCNI") == 0 && !*json_text(v)))
 		return 0;
 	return admit_refuse(a, ADMIT_FORBIDDEN,
 			    "spec.%s: the cniType %s only supports spec.%s, please remove "
@@ -400,7 +400,7 @@ static int check_numbers(const struct block *b)
 
 static int check_mode(const struct block *b)
 {
-	const char *mode = admit_text(get(b, "vlanMode"));
+	const char *mode = json_text(get(b, "vlanMode"));
 	int64_t n = 0;
 	int r = check_choices(b);
 
@@ -432,7 +432,7 @@ static int check_match(const struct block *b)
 static int check_bond(const struct block *b, size_t n_masters)
 {
 	const struct json *bond = get(b, "bond");
-	const char *name = admit_text(json_get(bond, "name"));
+	const char *name = json_text(json_get(bond, "name"));
 	int64_t mode = 0;
 
 	if (n_masters < 2) {
@@ -471,11 +471,11 @@ static int check_masters(const struct block *b)
 				    "interface, such as [eth0]",
 				    b->name);
 	for (size_t i = 0; (v = json_walk_next(&w, NULL)); i++)
-		if (!*admit_text(v) || strlen(admit_text(v)) > IFNAME_MAX ||
-		    strpbrk(admit_text(v), "/ \t"))
+		if (!*json_text(v) || strlen(json_text(v)) > IFNAME_MAX ||
+		    strpbrk(json_text(v), "/ \t"))
 			return admit_refuse(b->a, ADMIT_INVALID,
 					    "spec.%s.master[%zu]: '%.60s' is not an interface name",
-					    b->name, i, admit_text(v));
+					    b->name, i, json_text(v));
 	return check_bond(b, json_len(list));
 }
 
@@ -496,7 +496,7 @@ static int check_on_master(const struct block *b)
 
 static int check_resource(const struct block *b)
 {
-	if (*admit_text(get(b, "resourceName")))
+	if (*json_text(get(b, "resourceName")))
 		return 0;
 	return admit_refuse(b->a, ADMIT_REQUIRED,
 			    "spec.%s.resourceName: is empty: give the device plugin's resource, "
@@ -524,7 +524,7 @@ static int check_sriov(const struct block *b)
 
 static int check_pkey(const struct block *b)
 {
-	const char *text = admit_text(get(b, "pkey"));
+	const char *text = json_text(get(b, "pkey"));
 	uint64_t n = 0;
 	bool hex = strncmp(text, "0x", 2) == 0 || strncmp(text, "0X", 2) == 0;
 	int r = hex ? num_hex(span_of(text), PKEY_MAX, &n)
@@ -549,7 +549,7 @@ static int check_ibsriov(const struct block *b)
 
 static int check_ipoib(const struct block *b)
 {
-	if (*admit_text(get(b, "master")))
+	if (*json_text(get(b, "master")))
 		return 0;
 	return admit_refuse(b->a, ADMIT_REQUIRED,
 			    "spec.ipoib.master: is empty: give the node's interface, such as ib0");
@@ -587,7 +587,7 @@ static int check_ovs(const struct block *b)
 	const struct json *v;
 	int r = check_numbers(b);
 
-	if (r == 0 && !*admit_text(get(b, "bridge")))
+	if (r == 0 && !*json_text(get(b, "bridge")))
 		return admit_refuse(b->a, ADMIT_REQUIRED,
 				    "spec.ovs.bridge: is empty: give the bridge, such as br0");
 	for (size_t i = 0; r == 0 && (v = json_walk_next(&w, NULL)); i++)

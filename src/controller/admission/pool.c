@@ -8,6 +8,7 @@
 #include "block/block.h"
 #include "controller/admission/internal.h"
 #include "ipam/pool/pool_cluster.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* Validation of SpiderIPPool. */
@@ -99,7 +100,7 @@ static const struct json *auto_ips(const struct json *subnet, const char *pool,
 
 static bool is_auto(const struct json *object)
 {
-	return *admit_text(json_get(admit_meta(object, "labels"), LABEL_OWNER_NAME)) != '\0';
+	return *json_text(json_get(kube_meta(object, "labels"), LABEL_OWNER_NAME)) != '\0';
 }
 
 /*
@@ -124,7 +125,7 @@ static int check_auto(struct admit *a, const struct json *subnet)
 static int check_within(struct admit *a, const struct json *subnet, const struct pool *p,
 			const struct ip_set *added)
 {
-	const char *name = admit_text(admit_meta(subnet, "name"));
+	const char *name = json_text(kube_meta(subnet, "name"));
 	struct admit_answer ignored = {0};
 	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool whole = {0};
@@ -196,10 +197,9 @@ static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 	int r = 0;
 
 	json_int(json_get(status, "allocatedIPCount"), &count);
-	pool_records_read(admit_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
+	pool_records_read(json_text(json_get(status, "allocatedIPs")), find_use, &u, NULL);
 	listed = u.n;
-	pool_records_read(admit_text(admit_annotation(old, ANNOTATION_ADOPTED)), find_use, &u,
-			  NULL);
+	pool_records_read(json_text(admit_annotation(old, ANNOTATION_ADOPTED)), find_use, &u, NULL);
 	if (u.pod)
 		r = admit_refuse(
 			a, ADMIT_FORBIDDEN,
@@ -492,7 +492,7 @@ static int check_pools(struct admit *a, const struct pool *p)
 /* Returns the number of addresses in the subnet's pools. */
 static int64_t taken(const struct admit *a)
 {
-	const char *cidr = admit_text(json_get(json_get(a->request->old, "spec"), "subnet"));
+	const char *cidr = json_text(json_get(json_get(a->request->old, "spec"), "subnet"));
 	struct pool_set pools;
 	struct ipnet net;
 	u128 n = 0;
@@ -597,7 +597,7 @@ static int check_versionless(struct admit *a, const struct json *spec)
 {
 	const struct json *first = json_at(json_get(spec, "ips"), 0);
 
-	if (first && check_reserved_range(a, first, 0, strchr(admit_text(first), ':') ? 6 : 4) < 0)
+	if (first && check_reserved_range(a, first, 0, strchr(json_text(first), ':') ? 6 : 4) < 0)
 		return -EINVAL;
 	return admit_refuse(a, ADMIT_REQUIRED,
 			    "spec.ips: is empty: add addresses such as 10.6.0.1 or "

@@ -13,6 +13,7 @@
 #include "controller/admission/internal.h"
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 
 /* Decides on one request: reads the ConfigMap, compares, writes, and retries if another writer was
  * faster. */
@@ -367,11 +368,6 @@ void range_locks_free(struct range_locks *c)
 /* SPEC_MAX: larger than an object in etcd can be. */
 enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };
 
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
 /* Labels and annotations of other writers: a PUT without them would remove them. */
 static struct json_doc *read_metadata(const struct json *map)
 {
@@ -381,14 +377,14 @@ static struct json_doc *read_metadata(const struct json *map)
 	auto_buf struct buf text;
 
 	buf_init(&text, CLAIM_MAX);
-	if (!meta(map, keys[0]) && !meta(map, keys[1]))
+	if (!kube_meta(map, keys[0]) && !kube_meta(map, keys[1]))
 		return NULL;
 	jo_init(&o, &text, 0);
 	jo_obj(&o);
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (meta(map, keys[i])) {
+		if (kube_meta(map, keys[i])) {
 			jo_key(&o, keys[i]);
-			jo_val(&o, meta(map, keys[i]), false);
+			jo_val(&o, kube_meta(map, keys[i]), false);
 		}
 	jo_end_obj(&o);
 	return json_parse(&doc, buf_span(&text), CLAIM_MAX, NULL) < 0 ? NULL : doc;
@@ -410,7 +406,7 @@ void range_locks_read(const struct json *map, struct range_locks_list *ret)
 			continue;
 		if (json_int(json_get(json_root(doc), "at"), &at) < 0 || at > INT64_MAX / 1000 ||
 		    !json_string(json_get(json_root(doc), "kind")) ||
-		    !json_string(meta(json_root(doc), "name"))) {
+		    !json_string(kube_meta(json_root(doc), "name"))) {
 			json_free(doc);
 			continue;
 		}
@@ -533,8 +529,8 @@ static void put_own(struct json_out *map, const struct range_locks_request *q, i
 	jo_kstr(&o, "kind", q->kind);
 	jo_key(&o, "metadata");
 	jo_obj(&o);
-	jo_kstr(&o, "name", json_string(meta(q->object, "name")));
-	jo_kstr(&o, "uid", json_string(meta(q->object, "uid")) ?: "");
+	jo_kstr(&o, "name", json_string(kube_meta(q->object, "name")));
+	jo_kstr(&o, "uid", json_string(kube_meta(q->object, "uid")) ?: "");
 	jo_end_obj(&o);
 	jo_key(&o, "spec");
 	put_spec(&o, q->kind, spec);

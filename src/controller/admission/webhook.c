@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "spec/definition.h"
 #include "spec/multusconfig.h"
@@ -28,25 +29,15 @@ struct waiting {
 
 /* --- state of the cluster --- */
 
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
-static const char *text(const struct json *v)
-{
-	return json_string(v) ? json_string(v) : "";
-}
-
 /* Returns the SpiderMultusConfig that owns an object; "": none. */
 static const char *owner_of(const struct json *object)
 {
-	struct json_walk w = json_walk_start(meta(object, "ownerReferences"));
+	struct json_walk w = json_walk_start(kube_meta(object, "ownerReferences"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(text(json_get(v, "kind")), "SpiderMultusConfig") == 0)
-			return text(json_get(v, "name"));
+		if (strcmp(json_text(json_get(v, "kind")), "SpiderMultusConfig") == 0)
+			return json_text(json_get(v, "name"));
 	return "";
 }
 
@@ -91,11 +82,11 @@ static bool trusts(void *arg, const char *ns)
 
 	/* A namespace is not trusted while it is not in the cache, because its annotation may be
 	 * "false". */
-	return o &&
-	       definition_trusted(ns,
-				  json_string(json_get(meta(cluster_cache_json(o), "annotations"),
-						       ANNOTATION_TRUSTED)),
-				  h->conf.ns);
+	return o && definition_trusted(
+			    ns,
+			    json_string(json_get(kube_meta(cluster_cache_json(o), "annotations"),
+						 ANNOTATION_TRUSTED)),
+			    h->conf.ns);
 }
 
 static size_t add(struct admit_webhook *h, enum cluster_cache_kind kind, size_t at)

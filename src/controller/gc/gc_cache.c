@@ -10,24 +10,13 @@
 #include "block/codec.h"
 #include "controller/injection/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/time.h"
 #include "spec/annotations.h"
 
 #define FENCED "node.kubernetes.io/out-of-service"
 
 enum { RESOURCES_MAX = 64 << 10 };
-
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
-static const char *text_of(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
 
 /* --- nodes --- */
 
@@ -37,7 +26,7 @@ static bool has(const struct json *list, const char *key, const char *value)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(text_of(v, key), value) == 0)
+		if (strcmp(json_get_text(v, key), value) == 0)
 			return true;
 	return false;
 }
@@ -48,8 +37,8 @@ static bool is_ready(const struct json *conditions)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(text_of(v, "type"), "Ready") == 0)
-			return strcmp(text_of(v, "status"), "True") == 0;
+		if (strcmp(json_get_text(v, "type"), "Ready") == 0)
+			return strcmp(json_get_text(v, "status"), "True") == 0;
 	return false;
 }
 
@@ -98,17 +87,17 @@ static void drop_node(void *value)
 
 static int read_pod(void *value, const struct json *object, struct err *e)
 {
-	const char *phase = text_of(json_get(object, "status"), "phase");
+	const char *phase = json_get_text(json_get(object, "status"), "phase");
 	const struct json *spec = json_get(object, "spec");
 	struct gc_cache_pod *p = value;
 
 	(void)e;
 	p->finished = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
-	p->deleting = meta(object, "deletionTimestamp");
-	p->requests = (unsigned char)inject_requests(meta(object, "annotations"));
-	p->networks = *text_of(meta(object, "annotations"), ANNOTATION_NETWORKS);
+	p->deleting = kube_meta(object, "deletionTimestamp");
+	p->requests = (unsigned char)inject_requests(kube_meta(object, "annotations"));
+	p->networks = *json_get_text(kube_meta(object, "annotations"), ANNOTATION_NETWORKS);
 	p->host_network = json_bool(json_get(spec, "hostNetwork"));
-	p->node = xstrdup(text_of(spec, "nodeName"));
+	p->node = xstrdup(json_get_text(spec, "nodeName"));
 	return 0;
 }
 
@@ -146,7 +135,7 @@ static const char *place(char **at, const char *s)
 
 static void read_current(const struct json *current, struct gc_cache_endpoint *ret)
 {
-	const char *uid = text_of(current, "uid"), *node = text_of(current, "node");
+	const char *uid = json_get_text(current, "uid"), *node = json_get_text(current, "node");
 	struct json_walk w = json_walk_start(json_get(current, "ips"));
 	struct draft d = {0};
 	const struct json *v;
@@ -190,10 +179,10 @@ static void read_finalizers(const struct json *list, struct gc_cache_endpoint *r
 
 void gc_cache_read_endpoint(const struct json *object, struct gc_cache_endpoint *ret)
 {
-	ret->by_unirail = json_get(meta(object, "labels"), LABEL_NODE);
-	ret->owned = has(meta(object, "ownerReferences"), "kind", "Pod");
-	ret->deleting = meta(object, "deletionTimestamp");
-	read_finalizers(meta(object, "finalizers"), ret);
+	ret->by_unirail = json_get(kube_meta(object, "labels"), LABEL_NODE);
+	ret->owned = has(kube_meta(object, "ownerReferences"), "kind", "Pod");
+	ret->deleting = kube_meta(object, "deletionTimestamp");
+	read_finalizers(kube_meta(object, "finalizers"), ret);
 	read_current(json_get(json_get(object, "status"), "current"), ret);
 }
 
@@ -219,7 +208,8 @@ static void drop_endpoint(void *value)
 
 static int read_block(void *value, const struct json *object, struct err *e)
 {
-	const char *at = json_string(json_get(meta(object, "annotations"), ANNOTATION_RESTORED));
+	const char *at =
+		json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_RESTORED));
 	struct gc_cache_block *b = value;
 
 	if (!at || kube_time_parse(at, &b->etcd_restored) < 0)

@@ -90,7 +90,6 @@ void pool_status_freed(struct pool_status_pool *p, bool done);
 
 /* Functions of pool_status_write.c: accessors of pool objects, and the writes, which are sent at
  * once. */
-const struct json *pool_status_meta(const struct json *object, const char *key);
 /* Returns the adopted records; NULL: not adopted yet. */
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);

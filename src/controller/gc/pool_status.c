@@ -10,6 +10,7 @@
 #include "controller/gc/internal.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* Selects the pools that need work, and reads all endpoints once for them. */
@@ -518,7 +519,7 @@ static void on_got(void *arg, int status, const struct json *object, const struc
 {
 	struct pool_status_pool *p = arg;
 	const char *text = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
-	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
+	const char *version = json_string(kube_meta(object, "resourceVersion"));
 
 	(void)status;
 	p->call = NULL;

@@ -10,6 +10,7 @@
 #include "ipam/pool/pool_cluster.h"
 #include "ipam/pool/pool_spec.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
@@ -27,14 +28,9 @@ enum {
 	BODY_MAX = 8 << 20
 };
 
-const struct json *pool_status_meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
 const char *pool_status_annotation(const struct json *object)
 {
-	return json_string(json_get(pool_status_meta(object, "annotations"), ANNOTATION_ADOPTED));
+	return json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_ADOPTED));
 }
 
 /* --- the end of a write --- */
@@ -97,7 +93,7 @@ static void patch(struct pool_status_pool *p, const char *version, const char *s
 
 bool pool_status_has_finalizer(const struct json *object)
 {
-	struct json_walk w = json_walk_start(pool_status_meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(kube_meta(object, "finalizers"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
@@ -108,7 +104,7 @@ bool pool_status_has_finalizer(const struct json *object)
 
 static void put_finalizers(struct json_out *o, const struct json *object, bool wanted)
 {
-	struct json_walk w = json_walk_start(pool_status_meta(object, "finalizers"));
+	struct json_walk w = json_walk_start(kube_meta(object, "finalizers"));
 	const struct json *v;
 
 	jo_key(o, "finalizers");
@@ -125,7 +121,7 @@ static void put_finalizers(struct json_out *o, const struct json *object, bool w
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer)
 {
-	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
+	const char *version = json_string(kube_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -153,7 +149,7 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 
 bool pool_status_is_deleting(const struct json *object)
 {
-	return pool_status_meta(object, "deletionTimestamp");
+	return kube_meta(object, "deletionTimestamp");
 }
 
 /* The API server rejects a finalizer added to an object that is being deleted. */
@@ -201,7 +197,7 @@ static int64_t pace_of(size_t len)
 static void patch_status(struct pool_status_pool *p, const struct json *object, bool counted,
 			 const char *text)
 {
-	const char *version = json_string(pool_status_meta(object, "resourceVersion"));
+	const char *version = json_string(kube_meta(object, "resourceVersion"));
 	auto_buf struct buf b;
 	struct json_out o;
 

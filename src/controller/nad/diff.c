@@ -4,40 +4,29 @@
 #include <string.h>
 
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/time.h"
 
 #define OWNER_KIND "SpiderMultusConfig"
-
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
-static const char *text(const struct json *v)
-{
-	const char *s = json_string(v);
-
-	return s ? s : "";
-}
 
 /* --- the owner --- */
 
 static bool is_smc(const struct json *ref)
 {
-	return strcmp(text(json_get(ref, "kind")), OWNER_KIND) == 0 &&
+	return strcmp(json_text(json_get(ref, "kind")), OWNER_KIND) == 0 &&
 	       json_kind(json_get(ref, "controller")) == JSON_BOOL &&
 	       json_bool(json_get(ref, "controller"));
 }
 
 const char *nad_owner(const struct json *there, const char **uid)
 {
-	struct json_walk w = json_walk_start(meta(there, "ownerReferences"));
+	struct json_walk w = json_walk_start(kube_meta(there, "ownerReferences"));
 	const struct json *ref;
 
 	while ((ref = json_walk_next(&w, NULL)))
 		if (is_smc(ref)) {
-			*uid = text(json_get(ref, "uid"));
-			return text(json_get(ref, "name"));
+			*uid = json_text(json_get(ref, "uid"));
+			return json_text(json_get(ref, "name"));
 		}
 	return NULL;
 }
@@ -48,8 +37,8 @@ static bool is_owned(const struct json *there, const struct json *smc)
 {
 	const char *uid = NULL, *name = nad_owner(there, &uid);
 
-	return name && strcmp(uid, text(meta(smc, "uid"))) == 0 &&
-	       strcmp(name, text(meta(smc, "name"))) == 0;
+	return name && strcmp(uid, json_text(kube_meta(smc, "uid"))) == 0 &&
+	       strcmp(name, json_text(kube_meta(smc, "name"))) == 0;
 }
 
 static void put_owner(struct json_out *o, const struct json *smc)
@@ -59,8 +48,8 @@ static void put_owner(struct json_out *o, const struct json *smc)
 	jo_obj(o);
 	jo_kstr(o, "apiVersion", SPIDERPOOL_API);
 	jo_kstr(o, "kind", OWNER_KIND);
-	jo_kstr(o, "name", text(meta(smc, "name")));
-	jo_kstr(o, "uid", text(meta(smc, "uid")));
+	jo_kstr(o, "name", json_text(kube_meta(smc, "name")));
+	jo_kstr(o, "uid", json_text(kube_meta(smc, "uid")));
 	jo_kbool(o, "controller", true);
 	jo_kbool(o, "blockOwnerDeletion", true);
 	jo_end_obj(o);
@@ -86,7 +75,7 @@ void nad_put(struct buf *b, const struct nad *n, const struct json *smc)
 	jo_key(&o, "metadata");
 	jo_obj(&o);
 	jo_kstr(&o, "name", n->name);
-	jo_kstr(&o, "namespace", text(meta(smc, "namespace")));
+	jo_kstr(&o, "namespace", json_text(kube_meta(smc, "namespace")));
 	jo_key(&o, "annotations");
 	jo_obj(&o);
 	put_annotations(&o, &n->annotations);
@@ -139,7 +128,7 @@ static void patch_annotations(struct json_out *o, const struct labels *l, const 
 
 static bool same_config(const struct nad *n, const struct json *there)
 {
-	const char *is = text(json_get(json_get(there, "spec"), "config"));
+	const char *is = json_text(json_get(json_get(there, "spec"), "config"));
 
 	return strcmp(n->config ? n->config : "", is) == 0;
 }
@@ -150,12 +139,12 @@ static void begin_patch(struct json_out *o, struct buf *b, const struct json *ob
 	jo_obj(o);
 	jo_key(o, "metadata");
 	jo_obj(o);
-	jo_kstr(o, "resourceVersion", text(meta(object, "resourceVersion")));
+	jo_kstr(o, "resourceVersion", json_text(kube_meta(object, "resourceVersion")));
 }
 
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const struct json *there)
 {
-	const struct json *annotations = meta(there, "annotations");
+	const struct json *annotations = kube_meta(there, "annotations");
 	bool owned = is_owned(there, smc), noted = same_annotations(&n->annotations, annotations);
 	bool configured = same_config(n, there);
 	struct json_out o;
@@ -186,7 +175,7 @@ static const struct json *condition_of(const struct json *status)
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
-		if (strcmp(text(json_get(v, "type")), "Ready") == 0)
+		if (strcmp(json_text(json_get(v, "type")), "Ready") == 0)
 			return v;
 	return NULL;
 }
@@ -202,21 +191,21 @@ static bool says(const struct json *status, const struct nad_state *s, int64_t g
 	int64_t seen;
 
 	return c && json_int(json_get(c, "observedGeneration"), &seen) == 0 && seen == generation &&
-	       strcmp(text(json_get(status, "nad")), s->nad) == 0 &&
-	       strcmp(text(json_get(c, "status")), word(s)) == 0 &&
-	       strcmp(text(json_get(c, "reason")), s->reason) == 0 &&
-	       strcmp(text(json_get(c, "message")), s->message) == 0;
+	       strcmp(json_text(json_get(status, "nad")), s->nad) == 0 &&
+	       strcmp(json_text(json_get(c, "status")), word(s)) == 0 &&
+	       strcmp(json_text(json_get(c, "reason")), s->reason) == 0 &&
+	       strcmp(json_text(json_get(c, "message")), s->message) == 0;
 }
 
 /* Returns lastTransitionTime of the condition "Ready". */
 static void put_since(struct json_out *o, const struct json *was, const struct nad_state *s,
 		      int64_t now_ms)
 {
-	const char *since = text(json_get(was, "lastTransitionTime"));
+	const char *since = json_text(json_get(was, "lastTransitionTime"));
 	char now[KUBE_TIME_MAX];
 
 	kube_time_text(now_ms, now);
-	if (!*since || strcmp(text(json_get(was, "status")), word(s)) != 0)
+	if (!*since || strcmp(json_text(json_get(was, "status")), word(s)) != 0)
 		since = now;
 	jo_kstr(o, "lastTransitionTime", since);
 }
@@ -228,7 +217,7 @@ bool nad_status_patch(struct buf *b, const struct json *smc, const struct nad_st
 	int64_t generation = 0;
 	struct json_out o;
 
-	if (json_int(meta(smc, "generation"), &generation) < 0)
+	if (json_int(kube_meta(smc, "generation"), &generation) < 0)
 		generation = 0;
 	if (says(status, s, generation))
 		return false;

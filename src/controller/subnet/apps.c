@@ -56,11 +56,6 @@ static const struct json *template_of(const struct app_kind *k, const struct jso
 	return json_get(spec, "template");
 }
 
-static const char *text(const struct json *v)
-{
-	return json_string(v) ? json_string(v) : "";
-}
-
 static int decode_as(const struct app_kind *k, struct subnets_app *a, const struct json *object,
 		     struct err *e)
 {
@@ -86,9 +81,9 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	if (r < 0)
 		a->sync_error = xstrdup(cause.text);
 	a->id = (struct app_id){xasprintf("%s/%s", k->kind->group, k->kind->version),
-				xstrdup(k->name), xstrdup(text(json_get(meta, "namespace"))),
-				xstrdup(text(json_get(meta, "name"))),
-				xstrdup(text(json_get(meta, "uid")))};
+				xstrdup(k->name), xstrdup(json_text(json_get(meta, "namespace"))),
+				xstrdup(json_text(json_get(meta, "name"))),
+				xstrdup(json_text(json_get(meta, "uid")))};
 	a->size = subnet_app_size(k->name, object);
 	return 0;
 }

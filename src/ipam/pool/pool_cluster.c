@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "ipam/pool/pool.h"
 #include "ipam/pool/pool_spec.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
@@ -33,16 +34,6 @@ struct build {
 	struct ip_set taken4, taken6; /* addresses in records of pools that do not contain them */
 };
 
-static const struct json *meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
-
-static const char *text_of(const struct json *v)
-{
-	return json_string(v) ? json_string(v) : "";
-}
-
 static void put_out(struct pool_set *s, const char *name, const char *cause)
 {
 	VEC_PUSH(s->out, s->n_out) = (struct pool_out){xstrdup(name), xstrdup(cause)};
@@ -58,7 +49,7 @@ static void leave_out(struct member *m, const struct err *e)
 
 static int read_cut(struct member *m, const struct json *object, struct err *e)
 {
-	const struct json *v = meta(object, ANNOTATION_BLOCK_PREFIX);
+	const struct json *v = kube_meta(object, ANNOTATION_BLOCK_PREFIX);
 	struct pool *p = &m->pool;
 	uint64_t requested = 0;
 	int r;
@@ -131,19 +122,19 @@ static void read_member(struct build *b, struct member *m, const struct json *ob
 	struct err e = ERR_INIT;
 	int64_t generation = 0, count;
 
-	m->name = xstrdup(text_of(meta(object, "name")));
-	m->created = xstrdup(text_of(meta(object, "creationTimestamp")));
-	m->changed = json_int(meta(object, "generation"), &generation) < 0 || generation != 1;
+	m->name = xstrdup(json_text(kube_meta(object, "name")));
+	m->created = xstrdup(json_text(kube_meta(object, "creationTimestamp")));
+	m->changed = json_int(kube_meta(object, "generation"), &generation) < 0 || generation != 1;
 	read_spec(b, m, object);
 	if (read_records(m, object, &e) < 0)
 		leave_out(m, &e);
 	if (!m->built)
 		return;
 	m->pool.shared = true;
-	m->pool.terminating = *text_of(meta(object, "deletionTimestamp")) != '\0';
-	if (json_string(meta(object, "madeFor")))
-		m->pool.made_for = xstrdup(json_string(meta(object, "madeFor")));
-	if (json_int(meta(object, "madeCount"), &count) == 0)
+	m->pool.terminating = *json_text(kube_meta(object, "deletionTimestamp")) != '\0';
+	if (json_string(kube_meta(object, "madeFor")))
+		m->pool.made_for = xstrdup(json_string(kube_meta(object, "madeFor")));
+	if (json_int(kube_meta(object, "madeCount"), &count) == 0)
 		m->pool.made_count = (uint32_t)count;
 	if (read_cut(m, object, &e) < 0)
 		leave_out(m, &e);
@@ -276,13 +267,13 @@ static void add_member(struct build *b, struct member *m)
 
 static void reserve(struct build *b, const struct json *object)
 {
-	const char *name = text_of(meta(object, "name"));
+	const char *name = json_text(kube_meta(object, "name"));
 	auto_free char *where = xasprintf("SpiderReservedIP '%s'", name);
 	auto_free char *key = xasprintf("SpiderReservedIP/%s", name);
 	struct pool_spec o = {where, json_get(object, "spec"), b->agent_ns};
 	struct err e = ERR_INIT;
 
-	if (*text_of(meta(object, "deletionTimestamp")))
+	if (*json_text(kube_meta(object, "deletionTimestamp")))
 		return;
 	if (pool_spec_reserve(&o, b->set, &e) < 0)
 		put_out(b->set, key, e.text);
@@ -297,7 +288,7 @@ static void add_line(struct build *b, const char *line)
 		put_out(b->set, "?", e.text);
 		return;
 	}
-	if (strcmp(text_of(json_get(json_root(doc), "kind")), "SpiderReservedIP") == 0) {
+	if (strcmp(json_text(json_get(json_root(doc), "kind")), "SpiderReservedIP") == 0) {
 		reserve(b, json_root(doc));
 		return;
 	}
@@ -342,11 +333,6 @@ void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted)
 }
 
 /* Converts an object to the line of JSON that is stored. */
-
-static const struct json *pool_kube_line_meta(const struct json *object, const char *key)
-{
-	return json_get(json_get(object, "metadata"), key);
-}
 
 static void put_if_text(struct json_out *o, const char *key, const struct json *v)
 {
@@ -394,8 +380,8 @@ static void own_ips(const struct json *object, struct pool_set *ret)
  */
 static char *records_text(const struct json *object)
 {
-	const char *noted = json_string(
-		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_ADOPTED));
+	const char *noted =
+		json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_ADOPTED));
 	const char *status = json_string(json_get(json_get(object, "status"), "allocatedIPs"));
 	struct pool_set own = {0};
 	struct leftovers s = {0};
@@ -428,8 +414,7 @@ static char *made_for(const struct json *object)
 	struct labels l = {0};
 	char *key;
 
-	if (labels_read(pool_kube_line_meta(object, "labels"), "metadata.labels", NULL, &l, NULL) <
-	    0)
+	if (labels_read(kube_meta(object, "labels"), "metadata.labels", NULL, &l, NULL) < 0)
 		return NULL;
 	key = auto_pool_key(&l);
 	labels_done(&l);
@@ -440,19 +425,19 @@ static void put_metadata(struct json_out *o, const struct json *object)
 {
 	auto_free char *key = made_for(object);
 	const struct json *prefix =
-		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_BLOCK_PREFIX);
+		json_get(kube_meta(object, "annotations"), ANNOTATION_BLOCK_PREFIX);
 	const struct json *count =
-		json_get(pool_kube_line_meta(object, "annotations"), ANNOTATION_POOL_NUMBER);
+		json_get(kube_meta(object, "annotations"), ANNOTATION_POOL_NUMBER);
 	int64_t generation;
 	uint64_t n;
 
 	jo_key(o, "metadata");
 	jo_obj(o);
-	jo_kstr(o, "name", json_string(pool_kube_line_meta(object, "name")));
-	put_if_text(o, "uid", pool_kube_line_meta(object, "uid"));
-	put_if_text(o, "creationTimestamp", pool_kube_line_meta(object, "creationTimestamp"));
-	put_if_text(o, "deletionTimestamp", pool_kube_line_meta(object, "deletionTimestamp"));
-	if (json_int(pool_kube_line_meta(object, "generation"), &generation) == 0)
+	jo_kstr(o, "name", json_string(kube_meta(object, "name")));
+	put_if_text(o, "uid", kube_meta(object, "uid"));
+	put_if_text(o, "creationTimestamp", kube_meta(object, "creationTimestamp"));
+	put_if_text(o, "deletionTimestamp", kube_meta(object, "deletionTimestamp"));
+	if (json_int(kube_meta(object, "generation"), &generation) == 0)
 		jo_kint(o, "generation", generation);
 	put_if_text(o, ANNOTATION_BLOCK_PREFIX, prefix);
 	if (key)
@@ -465,7 +450,7 @@ static void put_metadata(struct json_out *o, const struct json *object)
 
 int pool_kube_text(const struct json *object, const char *kind, char **ret, struct err *e)
 {
-	const char *name = json_string(pool_kube_line_meta(object, "name"));
+	const char *name = json_string(kube_meta(object, "name"));
 	auto_free char *records = NULL;
 	struct json_out o;
 	struct buf b;

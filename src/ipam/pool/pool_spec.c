@@ -355,13 +355,6 @@ uint64_t pool_record_key(const char *text)
 	return xxh64(text, strlen(text));
 }
 
-static const char *text_of(const struct json *v, const char *key)
-{
-	const char *s = json_string(json_get(v, key));
-
-	return s ? s : "";
-}
-
 int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -385,7 +378,7 @@ int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err
 
 		if (ip_parse(span_of(key), &ip) < 0)
 			return err_kind(e, ERR_CONF, -EINVAL, "'%.60s' is not an address", key);
-		fn(arg, &ip, text_of(v, "pod"), text_of(v, "podUid"));
+		fn(arg, &ip, json_get_text(v, "pod"), json_get_text(v, "podUid"));
 	}
 	return 0;
 }

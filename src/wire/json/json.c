@@ -270,6 +270,18 @@ const char *json_string(const struct json *v)
 	return yyjson_get_str(val_of(v));
 }
 
+const char *json_text(const struct json *v)
+{
+	const char *s = json_string(v);
+
+	return s ? s : "";
+}
+
+const char *json_get_text(const struct json *v, const char *key)
+{
+	return json_text(json_get(v, key));
+}
+
 /* Returns the text of a number that fits neither 64 bits nor a double; NULL for any other value. */
 static const char *json_raw(const struct json *v)
 {

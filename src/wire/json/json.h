@@ -40,6 +40,10 @@ enum json_kind json_kind(const struct json *v); /* NULL v is JSON_NULL */
 const char *json_kind_name(const struct json *v);
 bool json_bool(const struct json *v);
 const char *json_string(const struct json *v); /* NUL-terminated, borrowed; NULL: not a string */
+/* returns the string of a value; "": not a string */
+const char *json_text(const struct json *v);
+/* returns the string of a member; "": not a string */
+const char *json_get_text(const struct json *v, const char *key);
 /* reads an integer; -EINVAL: not an integer, -ERANGE */
 int json_int(const struct json *v, int64_t *ret);
 /* returns the number of elements of an array, or of pairs of an object */
