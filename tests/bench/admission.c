@@ -22,18 +22,18 @@ static double cpu_s(void)
 
 static void judge(const struct review *q, struct review_answer *ret)
 {
-	const struct admit_cache world = {.agent_ns = "kube-system"};
-	const struct admit_request ask = {.kind = q->kind,
-					  .operation = ADMIT_CREATE,
-					  .ns = q->ns,
-					  .name = q->name,
-					  .object = q->object};
+	const struct admit_cache cache = {.agent_ns = "kube-system"};
+	const struct admit_request request = {.kind = q->kind,
+					      .operation = ADMIT_CREATE,
+					      .ns = q->ns,
+					      .name = q->name,
+					      .object = q->object};
 	struct admit_answer a;
 
-	admit_default(&world, &ask, &a);
+	admit_default(&cache, &request, &a);
 	review_patch(ret, buf_span(&a.patch));
 	admit_answer_done(&a);
-	admit_check(&world, &ask, &a);
+	admit_check(&cache, &request, &a);
 	if (a.code)
 		review_refuse(ret, a.code, "%s: %.60s", a.field ? a.field : "",
 			      a.text ? a.text : "");

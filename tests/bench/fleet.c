@@ -13,7 +13,7 @@
  *	stat		   state as a line of JSON
  *	times		   duration of each completed request, in microseconds
  *	forget		   drops the durations recorded so far
- *	words NODE POOL	   the error text for an exhausted pool
+ *	reason NODE POOL  the error text for an exhausted pool
  *	print		   "NODE ADDRESS" of every address that a pod has, then "."
  */
 #include "fleet.h"
@@ -137,7 +137,7 @@ static void put(struct json_out *o, const char *key, uint64_t v)
 	jo_kint(o, key, (int64_t)v);
 }
 
-static void put_asks(struct json_out *o)
+static void put_requests(struct json_out *o)
 {
 	struct rusage r;
 	uint64_t waiting = 0, pods = 0;
@@ -178,7 +178,7 @@ static void stat_line(void)
 	buf_init(&b, 4096);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
-	put_asks(&o);
+	put_requests(&o);
 	put(&o, "requests", s.requests);
 	put(&o, "refused", s.refused);
 	put(&o, "unanswered", s.unanswered);
@@ -195,7 +195,7 @@ static void stat_line(void)
 	put(&o, "under_way", s.under_way);
 	put(&o, "ready", ready);
 	put(&o, "foreign", foreign);
-	jo_kstr(&o, "trouble", fleet.trouble);
+	jo_kstr(&o, "error", fleet.error);
 	jo_end_obj(&o);
 	puts(b.p);
 	buf_done(&b);
@@ -210,7 +210,7 @@ static void times(void)
 }
 
 /* The error of one pod, as the runtime would report it. */
-static void words(const char *node, const char *pool)
+static void print_reason(const char *node, const char *pool)
 {
 	struct buf w;
 
@@ -244,8 +244,8 @@ static void command(char *line)
 		times();
 		return;
 	}
-	if (strcmp(w[0], "words") == 0) {
-		words(w[1], w[2]);
+	if (strcmp(w[0], "reason") == 0) {
+		print_reason(w[1], w[2]);
 		return;
 	}
 	if (strcmp(w[0], "print") == 0)

@@ -52,7 +52,7 @@ struct fleet {
 	size_t n_took;
 	uint64_t at_once;			   /* pods served without an API request */
 	uint64_t requests, refused, failed, rails; /* fleet_shared.c */
-	char trouble[512];			   /* the last error */
+	char error[512];			   /* the last error */
 };
 extern struct fleet fleet;
 

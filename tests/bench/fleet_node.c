@@ -41,28 +41,28 @@ static void cut_pools(struct fleet_node *n)
 
 static int allocate(struct fleet_node *n, struct fleet_pod *p, struct ipam *i, struct err *e)
 {
-	size_t rails = n->pools.set.n, n_grants;
-	auto_free struct ip_request *asks = xcalloc(rails, sizeof(*asks));
+	size_t rails = n->pools.set.n, n_allocations;
+	auto_free struct ip_request *requests = xcalloc(rails, sizeof(*requests));
 	auto_free char *id = xasprintf("%s-%llu", n->name, (unsigned long long)p->id);
 	auto_free const char **names = xcalloc(rails, sizeof(*names));
 	auto_free char(*ifnames)[24] = xcalloc(rails, sizeof(*ifnames));
-	struct ip_allocation *grants;
+	struct ip_allocation *allocations;
 	int r;
 
 	for (size_t k = 0; k < rails; k++) {
 		names[k] = n->pools.set.v[k].name;
 		snprintf(ifnames[k], sizeof(ifnames[k]), "net%zu", k + 1);
-		asks[k].owner = (struct ipam_owner){.container_id = id,
-						    .ifname = ifnames[k],
-						    .pod_namespace = "fleet",
-						    .pod_name = id,
-						    .pod_uid = id};
-		asks[k].pools4 = &names[k];
-		asks[k].n_pools4 = 1;
+		requests[k].owner = (struct ipam_owner){.container_id = id,
+							.ifname = ifnames[k],
+							.pod_namespace = "fleet",
+							.pod_name = id,
+							.pod_uid = id};
+		requests[k].pools4 = &names[k];
+		requests[k].n_pools4 = 1;
 	}
-	r = ipam_allocate(i, asks, rails, &grants, &n_grants, e);
+	r = ipam_allocate(i, requests, rails, &allocations, &n_allocations, e);
 	if (r >= 0)
-		ip_allocations_free(grants, n_grants);
+		ip_allocations_free(allocations, n_allocations);
 	return r;
 }
 
@@ -83,7 +83,7 @@ static bool try_pod(struct fleet_node *n, struct fleet_pod *p)
 		p->there = true;
 		fleet_took(p);
 	} else {
-		str_copy(fleet.trouble, sizeof(fleet.trouble), e.text);
+		str_copy(fleet.error, sizeof(fleet.error), e.text);
 	}
 	return r >= 0;
 }
@@ -120,7 +120,7 @@ static void on_changed(void *arg, const char *pool)
 		n->retry = loop_add_timer(fleet.loop, 0, on_retry, n);
 }
 
-static void tell_cut(struct pool *p, uint8_t prefix)
+static void set_cut(struct pool *p, uint8_t prefix)
 {
 	struct err e = ERR_INIT;
 
@@ -153,7 +153,7 @@ static void on_pool(void *arg, const struct kube_object *was, const struct kube_
 
 		if (strcmp(n->whole.set.v[k].name, is->name) != 0 || !*prefix)
 			continue;
-		tell_cut(&n->whole.set.v[k], *prefix);
+		set_cut(&n->whole.set.v[k], *prefix);
 		blocks_pools(n->blocks, &n->whole.set);
 	}
 }
@@ -197,7 +197,7 @@ static void share_up(struct fleet_node *n)
 	    blocks_new(&n->blocks, &c, &e) < 0)
 		fleet_die(n->name, &e);
 	for (size_t k = 0; k < n->whole.set.n && fleet.cut; k++)
-		tell_cut(&n->whole.set.v[k], 28);
+		set_cut(&n->whole.set.v[k], 28);
 	i = store_open(n);
 	blocks_pools(n->blocks, &n->whole.set);
 	blocks_leases(n->blocks, ipam_leases(i));

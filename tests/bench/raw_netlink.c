@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that the kernel asks for a pod of tests/bench/run: the links, addresses, neighbours, rules and routes of an
+ * The least that the kernel requires for a pod of tests/bench/run: the links, addresses, neighbours, rules and routes of an
  * ADD as one netlink batch for the node and one for the pod; of a DEL as one batch for the pod. A batch is one
  * sendmsg() and one loop that reads the acks. Indexes of new links are chosen here, so that nothing is read back, and
  * macvlans are created up (veths cannot be: the kernel wants both ends first).

@@ -144,7 +144,7 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     # One more pod gets no address, and an error that lists what was tried.
     f.command("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
-    wait(lambda: "blocks of the pool are claimed" in f.command("words", 0, "last"), "the last pod waits for a block of the pool")
+    wait(lambda: "blocks of the pool are claimed" in f.command("reason", 0, "last"), "the last pod waits for a block of the pool")
     # A pod of another node is deleted: its address is borrowed.
     f.command("del", 3, 1)
     f.wait_idle(90)

@@ -32,7 +32,7 @@ static void put_line(struct buf *b, char sign, const char *line)
 	buf_printf(b, "\t%c %.180s%s\n", sign, line, strlen(line) > 180 ? "..." : "");
 }
 
-bool text_differs(const struct buf *was, const struct buf *is, struct buf *words)
+bool text_differs(const struct buf *was, const struct buf *is, struct buf *text)
 {
 	size_t n = 0, m = 0, i = 0, j = 0;
 	char **a, **b;
@@ -45,8 +45,8 @@ bool text_differs(const struct buf *was, const struct buf *is, struct buf *words
 	while (i < n || j < m) {
 		int c = i == n ? 1 : j == m ? -1 : strcmp(a[i], b[j]);
 
-		if (c && words)
-			put_line(words, c < 0 ? '-' : '+', c < 0 ? a[i] : b[j]);
+		if (c && text)
+			put_line(text, c < 0 ? '-' : '+', c < 0 ? a[i] : b[j]);
 		found |= c != 0;
 		i += c <= 0;
 		j += c >= 0;

@@ -147,7 +147,7 @@ static int do_points(const struct options *o)
 				stage_close(&s);
 			open = (long)job.scene;
 			stage_open(&s, &l, &scenes[open], &shared->tallies[open]);
-			s.tell_unnamed = o->names;
+			s.report_unnamed = o->names;
 		}
 		job_do(&s, &job, &shared->counts[open]);
 		if (s.dirty)
@@ -241,7 +241,7 @@ static bool work_alone(const struct options *o, work_fn fn)
 
 /* --- reports --- */
 
-static void tell_counts(const struct options *o)
+static void report_counts(const struct options *o)
 {
 	for (size_t i = 0; scenes[i].name; i++) {
 		const long *n = shared->counts[i].calls;
@@ -257,15 +257,15 @@ static void tell_counts(const struct options *o)
 }
 
 /* True: no point failed. */
-static bool tell(const struct options *o, int64_t ms)
+static bool report(const struct options *o, int64_t ms)
 {
 	struct tally sum = {0};
 
 	for (size_t i = 0; scenes[i].name; i++)
 		if (is_chosen(o, &scenes[i]))
-			tell_tally(scenes[i].name, &shared->tallies[i], &sum);
+			report_tally(scenes[i].name, &shared->tallies[i], &sum);
 	if (!o->scene)
-		tell_tally("eight rails", &shared->tallies[EIGHT_RAILS], &sum);
+		report_tally("eight rails", &shared->tallies[EIGHT_RAILS], &sum);
 	printf("%ld points in %lld s, %ld failed; %ld error texts do not name the errno\n",
 	       sum.points, (long long)ms / 1000, sum.failed, sum.unnamed);
 	return sum.failed == 0;
@@ -287,7 +287,7 @@ static int do_one(const struct options *o)
 
 	lab_open(&l, o->binary, nics_of(o));
 	stage_open(&s, &l, sc, &shared->tallies[sc - scenes]);
-	s.tell_unnamed = true;
+	s.report_unnamed = true;
 	job_do_one(&s, one.verb, &one.shot);
 	printf("%s\n%.*s%.*s", one.shot.hit ? call_name(one.shot.nr) : "not reached",
 	       (int)s.o.out.len, s.o.out.p, (int)s.o.err.len, s.o.err.p);
@@ -306,29 +306,29 @@ static int do_one_of_rails(const struct options *o)
 	return DONE;
 }
 
-static int read_one(struct options *o, int n, char **words)
+static int read_one(struct options *o, int n, char **args)
 {
 	int64_t call;
 
-	if (n != 4 || num_i64(span_of(words[3]), 1, 1000000, &call) < 0)
+	if (n != 4 || num_i64(span_of(args[3]), 1, 1000000, &call) < 0)
 		return -EINVAL;
 	one.shot.n = call;
-	if (strcmp(words[0], "rails") == 0) {
+	if (strcmp(args[0], "rails") == 0) {
 		o->rails = true;
-		one.rails = rails_find(words[1], words[2]);
+		one.rails = rails_find(args[1], args[2]);
 		return one.rails < 0 ? -EINVAL : 0;
 	}
-	o->scene = words[0];
-	if (!scene_find(words[0]) || verb_parse(words[1], &one.verb) < 0)
+	o->scene = args[0];
+	if (!scene_find(args[0]) || verb_parse(args[1], &one.verb) < 0)
 		return -EINVAL;
-	return act_parse(words[2], &one.shot);
+	return act_parse(args[2], &one.shot);
 }
 
 static bool run_all(const struct options *o)
 {
 	if (!o->rails && !work_alone(o, count_calls))
 		return false;
-	tell_counts(o);
+	report_counts(o);
 	return o->list || work_all(o);
 }
 
@@ -354,6 +354,6 @@ int main(int argc, char **argv)
 	else
 		good = run_all(&o);
 	if (!o.list)
-		good &= tell(&o, now_mono_ms() - start_ms);
+		good &= report(&o, now_mono_ms() - start_ms);
 	return !good;
 }

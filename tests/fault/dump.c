@@ -77,7 +77,7 @@ struct kind {
 	size_t head;   /* bytes of the message's header, before its attributes */
 	uint64_t skip; /* attributes that change by themselves, by number (under 64) */
 	uint64_t lax;  /* the same, for a namespace whose settings are not compared */
-	const char *(*words)(const struct nlmsghdr *h, char *text, size_t size);
+	const char *(*describe)(const struct nlmsghdr *h, char *text, size_t size);
 	bool (*wanted)(const struct nlmsghdr *h);
 };
 
@@ -100,7 +100,7 @@ static const struct nlattr *attr(const struct nlmsghdr *h, size_t head, unsigned
 	return NULL;
 }
 
-static const char *ip_words(const struct nlattr *a, int len, const char *none, char *text)
+static const char *describe_ip(const struct nlattr *a, int len, const char *none, char *text)
 {
 	char ip[INET6_ADDRSTRLEN];
 
@@ -121,7 +121,7 @@ static unsigned int u32_of(const struct nlattr *a)
 	return v;
 }
 
-static const char *link_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_link(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct nlattr *a = attr(h, sizeof(struct ifinfomsg), IFLA_IFNAME);
 
@@ -129,51 +129,51 @@ static const char *link_words(const struct nlmsghdr *h, char *text, size_t size)
 	return text;
 }
 
-static const char *addr_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_addr(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct ifaddrmsg *m = NLMSG_DATA(h);
 	char ip[IP_TEXT_MAX];
 
 	snprintf(text, size, "%s dev %u",
-		 ip_words(attr(h, sizeof(*m), IFA_ADDRESS), m->ifa_prefixlen, "?", ip),
+		 describe_ip(attr(h, sizeof(*m), IFA_ADDRESS), m->ifa_prefixlen, "?", ip),
 		 m->ifa_index);
 	return text;
 }
 
-static const char *route_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_route(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct rtmsg *m = NLMSG_DATA(h);
 	char ip[IP_TEXT_MAX];
 
 	snprintf(text, size, "%s table %u dev %u",
-		 ip_words(attr(h, sizeof(*m), RTA_DST), m->rtm_dst_len, "default", ip),
+		 describe_ip(attr(h, sizeof(*m), RTA_DST), m->rtm_dst_len, "default", ip),
 		 u32_of(attr(h, sizeof(*m), RTA_TABLE)), u32_of(attr(h, sizeof(*m), RTA_OIF)));
 	return text;
 }
 
-static const char *rule_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_rule(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct fib_rule_hdr *m = NLMSG_DATA(h);
 	char ip[IP_TEXT_MAX];
 
 	snprintf(text, size, "%u from %s table %u", u32_of(attr(h, sizeof(*m), FRA_PRIORITY)),
-		 ip_words(attr(h, sizeof(*m), FRA_SRC), m->src_len, "all", ip),
+		 describe_ip(attr(h, sizeof(*m), FRA_SRC), m->src_len, "all", ip),
 		 u32_of(attr(h, sizeof(*m), FRA_TABLE)));
 	return text;
 }
 
-static const char *neigh_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_neigh(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct ndmsg *m = NLMSG_DATA(h);
 	char ip[IP_TEXT_MAX];
 
-	snprintf(text, size, "%s dev %d", ip_words(attr(h, sizeof(*m), NDA_DST), 0, "?", ip),
+	snprintf(text, size, "%s dev %d", describe_ip(attr(h, sizeof(*m), NDA_DST), 0, "?", ip),
 		 m->ndm_ifindex);
 	return text;
 }
 
 /* IPv6 multicast routes are added shortly after a link gets carrier. */
-static bool is_settled(const struct nlmsghdr *h)
+static bool is_stable(const struct nlmsghdr *h)
 {
 	return ((const struct rtmsg *)NLMSG_DATA(h))->rtm_type != RTN_MULTICAST;
 }
@@ -183,7 +183,7 @@ static bool is_permanent(const struct nlmsghdr *h)
 	return ((const struct ndmsg *)NLMSG_DATA(h))->ndm_state & NUD_PERMANENT;
 }
 
-static const char *table_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_table(const struct nlmsghdr *h, char *text, size_t size)
 {
 	/* the name of its table, for every object */
 	const struct nlattr *a = attr(h, sizeof(struct nfgenmsg), 1);
@@ -192,7 +192,7 @@ static const char *table_words(const struct nlmsghdr *h, char *text, size_t size
 	return text;
 }
 
-static const char *rdma_words(const struct nlmsghdr *h, char *text, size_t size)
+static const char *describe_rdma(const struct nlmsghdr *h, char *text, size_t size)
 {
 	const struct nlattr *a = attr(h, 0, RDMA_NLDEV_ATTR_DEV_NAME);
 
@@ -205,18 +205,18 @@ static const struct kind kinds[] = {
 	{"link", RTM_GETLINK, sizeof(struct ifinfomsg),
 	 BIT(IFLA_STATS) | BIT(IFLA_STATS64) | BIT(IFLA_CARRIER_CHANGES) |
 		 BIT(IFLA_CARRIER_UP_COUNT) | BIT(IFLA_CARRIER_DOWN_COUNT),
-	 BIT(IFLA_AF_SPEC) | BIT(IFLA_OPERSTATE), link_words, NULL},
-	{"addr", RTM_GETADDR, sizeof(struct ifaddrmsg), BIT(IFA_CACHEINFO), 0, addr_words, NULL},
-	{"route", RTM_GETROUTE, sizeof(struct rtmsg), BIT(RTA_CACHEINFO), 0, route_words,
-	 is_settled},
-	{"rule", RTM_GETRULE, sizeof(struct fib_rule_hdr), 0, 0, rule_words, NULL},
-	{"neigh", RTM_GETNEIGH, sizeof(struct ndmsg), BIT(NDA_CACHEINFO), 0, neigh_words,
+	 BIT(IFLA_AF_SPEC) | BIT(IFLA_OPERSTATE), describe_link, NULL},
+	{"addr", RTM_GETADDR, sizeof(struct ifaddrmsg), BIT(IFA_CACHEINFO), 0, describe_addr, NULL},
+	{"route", RTM_GETROUTE, sizeof(struct rtmsg), BIT(RTA_CACHEINFO), 0, describe_route,
+	 is_stable},
+	{"rule", RTM_GETRULE, sizeof(struct fib_rule_hdr), 0, 0, describe_rule, NULL},
+	{"neigh", RTM_GETNEIGH, sizeof(struct ndmsg), BIT(NDA_CACHEINFO), 0, describe_neigh,
 	 is_permanent},
 };
 static const struct kind nft_kinds[] = {
-	{"nft table", NFT(NFT_MSG_GETTABLE), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
-	{"nft chain", NFT(NFT_MSG_GETCHAIN), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
-	{"nft rule", NFT(NFT_MSG_GETRULE), sizeof(struct nfgenmsg), 0, 0, table_words, NULL},
+	{"nft table", NFT(NFT_MSG_GETTABLE), sizeof(struct nfgenmsg), 0, 0, describe_table, NULL},
+	{"nft chain", NFT(NFT_MSG_GETCHAIN), sizeof(struct nfgenmsg), 0, 0, describe_table, NULL},
+	{"nft rule", NFT(NFT_MSG_GETRULE), sizeof(struct nfgenmsg), 0, 0, describe_table, NULL},
 };
 
 /*
@@ -224,7 +224,7 @@ static const struct kind nft_kinds[] = {
  */
 static const struct kind rdma_kind = {"rdma", RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
 				      0,      ~BIT(RDMA_NLDEV_ATTR_DEV_NAME),
-				      0,      rdma_words,
+				      0,      describe_rdma,
 				      NULL};
 
 /* The IPv6 settings also contain counters and times. */
@@ -269,10 +269,10 @@ static void put_ipoib(const struct nlmsghdr *h, const char *label, struct buf *b
 	const struct ifinfomsg *m = NLMSG_DATA(h);
 	const struct nlattr *alias = attr(h, sizeof(*m), IFLA_IFALIAS),
 			    *mac = attr(h, sizeof(*m), IFLA_ADDRESS);
-	char words[128];
+	char describe[128];
 
 	buf_printf(b, "%s link %s up %d alias '%s' GUID ", label,
-		   link_words(h, words, sizeof(words)), !!(m->ifi_flags & IFF_UP),
+		   describe_link(h, describe, sizeof(describe)), !!(m->ifi_flags & IFF_UP),
 		   alias ? (const char *)alias + NLA_HDRLEN : "");
 	if (mac && mac->nla_len == NLA_HDRLEN + 20)
 		put_hex(b, (const char *)mac + NLA_HDRLEN + 12, 8);
@@ -284,9 +284,9 @@ static void put_thing(const struct kind *k, const struct nlmsghdr *h, uint64_t s
 {
 	const char *p = (const char *)NLMSG_DATA(h) + NLMSG_ALIGN(k->head);
 	const char *end = (const char *)h + h->nlmsg_len;
-	char words[128];
+	char describe[128];
 
-	buf_printf(b, "%s %s %s ", label, k->name, k->words(h, words, sizeof(words)));
+	buf_printf(b, "%s %s %s ", label, k->name, k->describe(h, describe, sizeof(describe)));
 	put_hex(b, NLMSG_DATA(h), k->head);
 	while (end - p >= (int)sizeof(struct nlattr)) {
 		const struct nlattr *a = (const struct nlattr *)(const void *)p;
@@ -305,7 +305,7 @@ static void put_thing(const struct kind *k, const struct nlmsghdr *h, uint64_t s
 	buf_char(b, '\n');
 }
 
-static void ask(int fd, const struct kind *k)
+static void request_dump(int fd, const struct kind *k)
 {
 	struct {
 		struct nlmsghdr h;
@@ -342,7 +342,7 @@ static void dump_kind(int fd, const struct kind *k, bool strict, const char *lab
 	uint64_t skip = k->skip | (strict ? 0 : k->lax);
 	ssize_t n;
 
-	ask(fd, k);
+	request_dump(fd, k);
 	do {
 		n = recv(fd, chunk, sizeof(chunk), 0);
 		if (n < 0)

@@ -48,9 +48,9 @@ void tree_dump(const struct tree *t, struct buf *b);
 /* --- differs.c --- */
 
 /* Lines that are in one text only, with the prefix "- " or "+ "; false: none. */
-bool text_differs(const struct buf *was, const struct buf *is, struct buf *words);
+bool text_differs(const struct buf *was, const struct buf *is, struct buf *text);
 
-typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *words);
+typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *text);
 
 /* --- lab.c: a node, its fabric and a pod --- */
 
@@ -58,7 +58,7 @@ enum { NICS_MAX = 9 };
 
 struct lab {
 	char dir[64]; /* the root that the binary sees */
-	int home;
+	int initial_ns;
 	struct ns node, fabric, pod, other;
 	size_t nics;
 	bool first; /* the node is the first namespace, unchanged */
@@ -77,7 +77,7 @@ void lab_reset(struct lab *l);
 void lab_clear(struct lab *l);
 void lab_dump(const struct lab *l, struct buf *b);
 /* state.c: dumps once the state no longer changes. */
-void lab_dump_settled(const struct lab *l, struct buf *b);
+void lab_dump_stable(const struct lab *l, struct buf *b);
 /* Waits until the state is `wanted`; carrier and IPv6 addresses change with a delay. `now` and
  * `diff`: the last state. */
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
@@ -147,7 +147,7 @@ void call_plugin(const struct lab *l, const struct step *st, enum verb v, const 
 		 const char *prev, struct shot *s, struct outcome *o);
 void call_command(const struct lab *l, char *const *argv, struct shot *s, struct outcome *o);
 
-/* --- tell.c: findings of all workers together --- */
+/* --- report.c: findings of all workers together --- */
 
 struct tally {
 	long points;
@@ -158,10 +158,10 @@ struct tally {
 };
 void count(long *n);
 /* Reports one line and counts the finding. */
-void tell_tally(const char *name, const struct tally *t, struct tally *sum);
+void report_tally(const char *name, const struct tally *t, struct tally *sum);
 /* In one write, since several workers report concurrently. `diff`, `o` and `again` may be NULL. */
-void tell_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
-		  const struct outcome *o, const char *again);
+void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
+		    const struct outcome *o, const char *again);
 
 /* --- stage.c: a scene on its lab --- */
 
@@ -174,9 +174,9 @@ struct stage {
 	struct buf now, step; /* scratch: current state; state before the current step */
 	char *results[STEPS_MAX];
 	struct outcome o;
-	bool tell_unnamed;
+	bool report_unnamed;
 	bool dirty;	/* leftovers: not usable for further points */
-	enum verb verb; /* for words */
+	enum verb verb; /* for messages */
 	const struct shot *shot;
 };
 void stage_open(struct stage *s, struct lab *l, const struct scene *sc, struct tally *t);

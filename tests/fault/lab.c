@@ -139,7 +139,7 @@ static void write_conf(const char *where, const char *key, const char *value)
 }
 
 /* The kernel adds link-local addresses and runs duplicate address detection at any time. */
-static void quiet_ipv6(int ns)
+static void disable_ipv6(int ns)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 
@@ -159,7 +159,7 @@ static void new_ns(const struct lab *l, struct ns *s, const char *name, bool str
 
 	MUST(netns_new(true, &fd, e));
 	MUST(netns_pin(fd, at, e));
-	quiet_ipv6(fd);
+	disable_ipv6(fd);
 	ns_open(s, fd, strict);
 }
 
@@ -192,7 +192,7 @@ static void make_nic(const struct lab *l, size_t nic, struct nl_wire *node, stru
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct ipnet ours = address(nic, 2), theirs = address(nic, 1);
+	struct ipnet near = address(nic, 2), far = address(nic, 1);
 	char name[LINK_NAME_MAX], peer[LINK_NAME_MAX + 3];
 
 	nic_name(nic, name);
@@ -205,8 +205,8 @@ static void make_nic(const struct lab *l, size_t nic, struct nl_wire *node, stru
 	s.up = s.peer_up = true;
 	link_add(b, &s);
 	MUST(nl_batch_commit(node, b, e));
-	give(node, name, &ours);
-	give(fabric, peer, &theirs);
+	give(node, name, &near);
+	give(fabric, peer, &far);
 }
 
 static void default_route(struct nl_wire *w)
@@ -260,7 +260,7 @@ void lab_open(struct lab *l, const char *binary, size_t nics)
 	make_root(l, binary);
 	MUST(netns_current(&fd, e));
 	if (!l->first)
-		quiet_ipv6(fd);
+		disable_ipv6(fd);
 	ns_open(&l->node, fd, true);
 	new_ns(l, &l->fabric, "fabric", false);
 	new_ns(l, &l->pod, "pod", false);

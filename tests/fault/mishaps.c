@@ -119,12 +119,12 @@ static void gateway_speaks(struct lab *l, int rail)
 	fabric_address(l, rail, 1, true);
 }
 
-static void somebody_has_it(struct lab *l, int rail)
+static void add_conflict(struct lab *l, int rail)
 {
 	fabric_address(l, rail, 10, true);
 }
 
-static void nobody_has_it(struct lab *l, int rail)
+static void remove_conflict(struct lab *l, int rail)
 {
 	fabric_address(l, rail, 10, false);
 }
@@ -160,21 +160,23 @@ static void another_gives_it_back(struct lab *l, int rail)
 }
 
 const struct mishap mishaps[] = {
-	{"mtu", .mtu = 9001, .words = {"MTU", "9001"}},
+	{"mtu", .mtu = 9001, .expected = {"MTU", "9001"}},
 	{"mtu-race", mtu_falls, mtu_rises, .race = true, .mtu = 9000,
-	 .words = {"create macvlan", "Invalid argument (EINVAL)"}, .instead = "invalid MTU 9000"},
-	{"name-taken", name_taken, name_free, .words = {"File exists (EEXIST)"}},
-	{"name-race", name_taken, name_free, .race = true, .words = {"File exists (EEXIST)"}},
-	{"link-goes", link_goes, NULL, .race = true, .words = {NULL}},
-	{"no-master", .master = "nic99", .words = {"nic99"}},
-	{"exhausted", another_takes_it, another_gives_it_back, .only = true, .words = {"used out"}},
+	 .expected = {"create macvlan", "Invalid argument (EINVAL)"},
+	 .instead = "invalid MTU 9000"},
+	{"name-taken", name_taken, name_free, .expected = {"File exists (EEXIST)"}},
+	{"name-race", name_taken, name_free, .race = true, .expected = {"File exists (EEXIST)"}},
+	{"link-goes", link_goes, NULL, .race = true, .expected = {NULL}},
+	{"no-master", .master = "nic99", .expected = {"nic99"}},
+	{"exhausted", another_takes_it, another_gives_it_back, .only = true,
+	 .expected = {"used out"}},
 	{"silent-gateway", gateway_falls_silent, gateway_speaks, .detect = true,
-	 .words = {"gateway", "unreachable"}},
-	{"conflict", somebody_has_it, nobody_has_it, .only = true, .detect = true,
-	 .words = {"conflict"}, .quarantines = true},
-	{"refused", .refuse = true, .words = {"Operation not supported (EOPNOTSUPP)"},
+	 .expected = {"gateway", "unreachable"}},
+	{"conflict", add_conflict, remove_conflict, .only = true, .detect = true,
+	 .expected = {"conflict"}, .quarantines = true},
+	{"refused", .refuse = true, .expected = {"Operation not supported (EOPNOTSUPP)"},
 	 .instead = "Invalid argument (EINVAL)"},
-	{"del-refused", .refuse_del = true, .words = {"Operation not supported (EOPNOTSUPP)"},
+	{"del-refused", .refuse_del = true, .expected = {"Operation not supported (EOPNOTSUPP)"},
 	 .instead = "Invalid argument (EINVAL)"},
 	{0},
 };

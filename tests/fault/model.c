@@ -19,7 +19,7 @@
 #include "base/option.h"
 #include "trace.h"
 
-enum { WORDS_MAX = 1 << 16 };
+enum { REPORT_MAX = 1 << 16 };
 
 struct options {
 	int64_t runs, first, workers;
@@ -48,7 +48,7 @@ static bool still_fails(const struct plan *p)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, REPORT_MAX);
 	return p->n > 0 && !plan_run(p, &b);
 }
 
@@ -94,13 +94,13 @@ static void shrink(struct plan *p)
 
 /* --- running --- */
 
-static void tell(const struct plan *whole, const struct buf *words)
+static void report(const struct plan *whole, const struct buf *text)
 {
 	struct plan p = *whole;
 	auto_buf struct buf b;
 
-	buf_init(&b, WORDS_MAX);
-	buf_printf(&b, "FAILED seed %llu: %s", (unsigned long long)p.seed, words->p);
+	buf_init(&b, REPORT_MAX);
+	buf_printf(&b, "FAILED seed %llu: %s", (unsigned long long)p.seed, text->p);
 	shrink(&p);
 	buf_printf(&b, "\tshrunk to %zu of %zu steps:\n", p.n, whole->n);
 	plan_print(&p, &b);
@@ -115,11 +115,11 @@ static void run_seed(uint64_t seed)
 	auto_buf struct buf b;
 	struct plan p;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, REPORT_MAX);
 	plan_make(&p, seed);
 	if (!plan_run(&p, &b)) {
 		__atomic_fetch_add(&shared->failed, 1, __ATOMIC_RELAXED);
-		tell(&p, &b);
+		report(&p, &b);
 	}
 	__atomic_fetch_add(&shared->done, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&shared->steps, (int64_t)p.n, __ATOMIC_RELAXED);
@@ -167,7 +167,7 @@ static void show(uint64_t seed)
 	auto_buf struct buf b;
 	struct plan p;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, REPORT_MAX);
 	plan_make(&p, seed);
 	plan_print(&p, &b);
 	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);

@@ -78,15 +78,15 @@ void plan_print(const struct plan *p, struct buf *b);
 
 /* --- the model (model_state.c) --- */
 
-enum state { M_FREE, M_USED, M_KEPT, M_QUARANTINED };
+enum state { M_FREE, M_USED, M_RETAINED, M_QUARANTINED };
 
 struct address {
 	struct ipaddr ip;
 	size_t pool, rail;
 	enum state state;
-	int owner; /* container; M_KEPT: index of the pod name */
+	int owner; /* container; M_RETAINED: index of the pod name */
 	int64_t at;
-	bool rests; /* M_FREE: released at `at` */
+	bool is_in_backoff; /* M_FREE: released at `at` */
 };
 
 struct pool_model {
@@ -123,7 +123,7 @@ void model_pools(const struct model *m, struct buf *b); /* as INI */
 /* One call of the store. */
 struct request {
 	enum op op;
-	int who;	/* container */
+	int container;	/* container */
 	uint32_t rails; /* OP_ADD; OP_DEL: 0 means all interfaces */
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
@@ -134,7 +134,7 @@ struct request {
 struct seen {
 	enum state state[ADDRS_MAX];
 	int owner[ADDRS_MAX];
-	bool rests[ADDRS_MAX];
+	bool is_in_backoff[ADDRS_MAX];
 };
 
 /* Carries the request out on the model. If several addresses are equally good, it uses the one in
@@ -142,9 +142,9 @@ struct seen {
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
 /* True if the store equals the model; otherwise the first difference is appended to b. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
-/* After a clock was set back: reuse delays and quarantine are copied from the store. */
+/* After a clock was set to an earlier time: reuse delays and quarantine are copied from the store. */
 void model_believe(struct model *m, const struct seen *s);
-bool model_rests(const struct model *m, const struct address *a);
+bool model_is_in_backoff(const struct model *m, const struct address *a);
 bool model_is_free(const struct model *m, const struct address *a);
 
 /* --- the store (model_store.c) --- */
@@ -165,9 +165,9 @@ struct answer {
 extern int64_t store_clock;
 /* A separate directory on a small disk. */
 void store_mount(void);
-void store_fresh(const struct model *m);
+void store_create(const struct model *m);
 void store_do(const struct model *m, const struct request *r, struct answer *ret);
-void store_look(const struct model *m, struct seen *ret, struct buf *wrong);
+void store_read(const struct model *m, struct seen *ret, struct buf *wrong);
 /* model_disk.c */
 void store_tear(uint32_t how);
 void store_litter(void);
@@ -177,7 +177,7 @@ void store_litter(void);
  */
 bool store_spoil(uint32_t how, char **was, size_t *n);
 void store_mend(const char *was, size_t n);
-/* 0, or the reason why the store cannot be opened. */
+/* 0, or the error of opening the store. */
 int store_opens(struct buf *reason);
 void store_fill(bool full);
 
@@ -200,7 +200,7 @@ struct running {
 };
 
 /* Reports the violation and returns false. */
-bool plan_fails(struct running *x, size_t step, const char *words);
+bool plan_fails(struct running *x, size_t step, const char *part);
 /* True: some order of the n concurrent calls explains all answers and the current state, which the
  * model takes over. */
 bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n);

@@ -4,9 +4,9 @@
 
 #include "base/alloc.h"
 
-bool plan_fails(struct running *x, size_t step, const char *words)
+bool plan_fails(struct running *x, size_t step, const char *part)
 {
-	buf_printf(x->b, "step %zu (%s): %s\n", step, op_names[x->plan->steps[step].op], words);
+	buf_printf(x->b, "step %zu (%s): %s\n", step, op_names[x->plan->steps[step].op], part);
 	return false;
 }
 
@@ -42,21 +42,21 @@ static bool may_be(const struct doing *d, enum done applied, bool accepted)
 }
 
 /* The addresses in the answer are those that the model allocated. */
-static bool same_grants(const struct model *m, const struct doing *d)
+static bool same_allocations(const struct model *m, const struct doing *d)
 {
 	size_t held = 0;
 
 	if (!d->a->done || d->a->code < 0 || (d->r.op != OP_ADD && d->r.op != OP_ADD_AGAIN))
 		return true;
 	for (size_t i = 0; i < m->n; i++)
-		held += m->a[i].state == M_USED && m->a[i].owner == d->r.who &&
+		held += m->a[i].state == M_USED && m->a[i].owner == d->r.container &&
 			d->r.rails & 1U << m->a[i].rail;
 	for (size_t k = 0; k < d->a->n; k++) {
 		size_t i = 0;
 
 		while (i < m->n && !ip_eq(&m->a[i].ip, &d->a->v[k].ip))
 			i++;
-		if (i == m->n || m->a[i].state != M_USED || m->a[i].owner != d->r.who ||
+		if (i == m->n || m->a[i].state != M_USED || m->a[i].owner != d->r.container ||
 		    m->a[i].rail != d->a->v[k].rail)
 			return false;
 	}
@@ -81,7 +81,7 @@ static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t l
 				continue;
 			if (how == NOT)
 				t = *m;
-			else if (!same_grants(&t, &d[i]))
+			else if (!same_allocations(&t, &d[i]))
 				continue;
 			if (explain(&t, d, n, left & ~(1U << i), s, reason)) {
 				*m = t;
@@ -109,7 +109,7 @@ static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 static void settle(struct running *x, struct doing *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct container *c = d[i].r.who >= 0 ? &x->m.c[d[i].r.who] : NULL;
+		struct container *c = d[i].r.container >= 0 ? &x->m.c[d[i].r.container] : NULL;
 
 		if (d[i].r.op == OP_ADD && c)
 			c->live = d[i].a->done && d[i].a->code >= 0;
@@ -124,8 +124,8 @@ static void put_answers(const struct doing *d, size_t n, struct buf *b)
 		char text[IP_TEXT_MAX];
 
 		buf_printf(b, "\t%s", op_names[d[i].r.op]);
-		if (d[i].r.who >= 0)
-			buf_printf(b, " of container %d", d[i].r.who);
+		if (d[i].r.container >= 0)
+			buf_printf(b, " of container %d", d[i].r.container);
 		if (!d[i].a->done)
 			buf_str(b, " crashed");
 		else if (d[i].a->code < 0)
@@ -143,7 +143,7 @@ bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n)
 
 	buf_init(&wrong, 4096);
 	buf_init(&reason, 4096);
-	store_look(&x->m, &s, &wrong);
+	store_read(&x->m, &s, &wrong);
 	if (wrong.len) {
 		put_answers(d, n, &wrong);
 		return plan_fails(x, step, wrong.p);

@@ -34,7 +34,7 @@ static bool once_in(uint64_t *s, uint32_t n)
 
 static void make_setup(struct setup *u, uint64_t *s)
 {
-	static const int64_t rests[] = {0, 5000, 60000, 600000};
+	static const int64_t delays[] = {0, 5000, 60000, 600000};
 
 	u->rails = 1 + below(s, RAILS_MAX);
 	u->wildcard = once_in(s, 3);
@@ -43,7 +43,7 @@ static void make_setup(struct setup *u, uint64_t *s)
 		u->sizes[i][0] = 1 + below(s, POOL_SIZE);
 		u->sizes[i][1] = once_in(s, 2) ? 0 : 1 + below(s, 3);
 		u->sizes[i][2] = once_in(s, 3) ? 1 + below(s, POOL_SIZE) : 0;
-		u->rest_ms[i] = rests[below(s, ARRAY_LEN(rests))];
+		u->rest_ms[i] = delays[below(s, ARRAY_LEN(delays))];
 	}
 }
 
@@ -72,7 +72,7 @@ bool op_is_call(enum op op)
 	return op <= OP_CHURN;
 }
 
-static void make_trouble(struct step *t, uint64_t *s)
+static void make_fault(struct step *t, uint64_t *s)
 {
 	switch (below(s, 6)) {
 	case 0: t->crash = 1 + (int)below(s, t->op == OP_CHURN ? 4000 : 60); break;
@@ -93,7 +93,7 @@ static void make_step(struct step *t, uint64_t *s)
 	t->ms = t->op == OP_CHURN ? 20 + below(s, 120) : make_ms(s);
 	if (!op_is_call(t->op))
 		return;
-	make_trouble(t, s);
+	make_fault(t, s);
 	if (once_in(s, 5))
 		t->with_next = 1 + (int)below(s, TOGETHER - 1);
 }

@@ -47,14 +47,14 @@ static bool is_stale(const struct model *m, const struct address *a)
 {
 	if (a->state == M_USED)
 		return !m->c[a->owner].live;
-	return a->state == M_KEPT || a->state == M_QUARANTINED;
+	return a->state == M_RETAINED || a->state == M_QUARANTINED;
 }
 
-static uint32_t rails_of(const struct running *x, uint32_t wish)
+static uint32_t rails_of(const struct running *x, uint32_t request)
 {
 	uint32_t all = (1U << x->plan->setup.rails) - 1;
 
-	return wish & all ? wish & all : all;
+	return request & all ? request & all : all;
 }
 
 /* Containers of one name do not run at the same time: the former container has ended. */
@@ -78,18 +78,18 @@ static bool make_request(struct running *x, const struct step *t, struct request
 {
 	struct model *m = &x->m;
 
-	*r = (struct request){.op = t->op, .who = -1, .rounds = t->ms};
+	*r = (struct request){.op = t->op, .container = -1, .rounds = t->ms};
 	switch (t->op) {
-	case OP_ADD: r->who = new_container(x, t); break;
+	case OP_ADD: r->container = new_container(x, t); break;
 	case OP_ADD_AGAIN:
-		r->who = pick_container(m, t->pick);
-		if (r->who >= 0 && !m->c[r->who].live)
+		r->container = pick_container(m, t->pick);
+		if (r->container >= 0 && !m->c[r->container].live)
 			return false;
 		break;
 	case OP_DEL:
-		r->who = pick_container(m, t->pick);
+		r->container = pick_container(m, t->pick);
 		r->rails = t->pick % 3 ? 0 : rails_of(x, t->rails);
-		return r->who >= 0;
+		return r->container >= 0;
 	case OP_GC:
 		for (size_t i = 0; i < m->n_c; i++)
 			r->valid[i] = m->c[i].live;
@@ -98,9 +98,9 @@ static bool make_request(struct running *x, const struct step *t, struct request
 	case OP_RELEASE_IP: r->addr = pick_address(m, t->pick, is_stale); return r->addr < m->n;
 	default: return true;
 	}
-	if (r->who >= 0)
-		r->rails = m->c[r->who].rails;
-	return r->who >= 0;
+	if (r->container >= 0)
+		r->rails = m->c[r->container].rails;
+	return r->container >= 0;
 }
 
 /* --- execution --- */
@@ -165,7 +165,7 @@ static bool carry_out(struct running *x, struct doing *d, size_t n)
 
 static void do_event(struct running *x, const struct step *t)
 {
-	int who;
+	int container;
 
 	switch (t->op) {
 	case OP_CLOCK:
@@ -174,9 +174,9 @@ static void do_event(struct running *x, const struct step *t)
 		store_clock = x->m.now;
 		break;
 	case OP_LOSE:
-		who = pick_container(&x->m, t->pick);
-		if (who >= 0)
-			x->m.c[who].live = false;
+		container = pick_container(&x->m, t->pick);
+		if (container >= 0)
+			x->m.c[container].live = false;
 		break;
 	case OP_TEAR: store_tear(t->pick); break;
 	case OP_LITTER: store_litter(); break;
@@ -299,7 +299,7 @@ bool plan_run(const struct plan *p, struct buf *b)
 		die("mmap: %s", errno_text(errno));
 	x.answers = answers;
 	model_init(&x.m, &p->setup);
-	store_fresh(&x.m);
+	store_create(&x.m);
 	for (size_t i = 0; i < p->n; i += used)
 		if (!run_steps(&x, i, &used))
 			return false;

@@ -80,22 +80,22 @@ void model_pools(const struct model *m, struct buf *b)
 
 /* --- state of an address --- */
 
-/* A time in the future was written before the clock was set back: the delay has ended. */
+/* A time in the future was written before the clock was set to an earlier time: the delay has ended. */
 static bool lasts(const struct model *m, int64_t at, int64_t period)
 {
 	return at <= m->now && m->now - at < period;
 }
 
-bool model_rests(const struct model *m, const struct address *a)
+bool model_is_in_backoff(const struct model *m, const struct address *a)
 {
-	return a->state == M_FREE && a->rests && lasts(m, a->at, m->pools[a->pool].rest_ms);
+	return a->state == M_FREE && a->is_in_backoff && lasts(m, a->at, m->pools[a->pool].rest_ms);
 }
 
 bool model_is_free(const struct model *m, const struct address *a)
 {
 	if (a->state == M_QUARANTINED)
 		return !lasts(m, a->at, m->quarantine_ms);
-	return a->state == M_FREE && !model_rests(m, a);
+	return a->state == M_FREE && !model_is_in_backoff(m, a);
 }
 
 static void give_back(struct model *m, struct address *a)
@@ -104,7 +104,7 @@ static void give_back(struct model *m, struct address *a)
 
 	*a = (struct address){a->ip, a->pool, a->rail, M_FREE, -1, m->now, true};
 	if (name < STICKY) {
-		a->state = M_KEPT;
+		a->state = M_RETAINED;
 		a->owner = name;
 	}
 }
@@ -114,13 +114,13 @@ static void give_back(struct model *m, struct address *a)
 struct adding {
 	struct model *m;
 	const struct seen *s;
-	int who;
+	int container;
 	bool picked[ADDRS_MAX];
 };
 
 static bool is_mine(const struct adding *x, size_t i)
 {
-	return x->s && x->s->state[i] == M_USED && x->s->owner[i] == x->who;
+	return x->s && x->s->state[i] == M_USED && x->s->owner[i] == x->container;
 }
 
 static void take_it(struct adding *x, size_t i)
@@ -128,7 +128,7 @@ static void take_it(struct adding *x, size_t i)
 	struct address *a = &x->m->a[i];
 
 	x->picked[i] = true;
-	*a = (struct address){a->ip, a->pool, a->rail, M_USED, x->who, x->m->now, false};
+	*a = (struct address){a->ip, a->pool, a->rail, M_USED, x->container, x->m->now, false};
 }
 
 static bool holds(const struct adding *x, size_t rail, uint8_t family)
@@ -138,23 +138,23 @@ static bool holds(const struct adding *x, size_t rail, uint8_t family)
 	for (size_t i = 0; i < x->m->n; i++) {
 		const struct address *a = &x->m->a[i];
 
-		any |= a->state == M_USED && a->owner == x->who && a->rail == rail &&
+		any |= a->state == M_USED && a->owner == x->container && a->rail == rail &&
 		       a->ip.family == family;
 	}
 	return any;
 }
 
 /* Retained for the pod's name, also by its former container. */
-static bool take_kept(struct adding *x, size_t rail, uint8_t family)
+static bool take_retained(struct adding *x, size_t rail, uint8_t family)
 {
-	int name = x->m->c[x->who].name;
+	int name = x->m->c[x->container].name;
 
 	for (size_t i = 0; name < STICKY && i < x->m->n; i++) {
 		const struct address *a = &x->m->a[i];
 
 		if (a->rail != rail || a->ip.family != family || x->picked[i])
 			continue;
-		if ((a->state == M_KEPT && a->owner == name) ||
+		if ((a->state == M_RETAINED && a->owner == name) ||
 		    (a->state == M_USED && x->m->c[a->owner].name == name)) {
 			take_it(x, i);
 			return true;
@@ -174,14 +174,14 @@ static bool take_lowest(struct adding *x, const struct pool_model *p)
 }
 
 /* The address released longest ago; among equals, the address that the store selected. */
-static bool take_rested(struct adding *x, const struct pool_model *p)
+static bool take_oldest(struct adding *x, const struct pool_model *p)
 {
 	size_t best = x->m->n;
 
 	for (size_t i = p->first; i < p->first + p->n; i++) {
 		const struct address *a = &x->m->a[i];
 
-		if (a->state != M_FREE || !a->rests || x->picked[i])
+		if (a->state != M_FREE || !a->is_in_backoff || x->picked[i])
 			continue;
 		if (best == x->m->n || a->at < x->m->a[best].at ||
 		    (a->at == x->m->a[best].at && is_mine(x, i)))
@@ -202,7 +202,7 @@ static bool take_new(struct adding *x, size_t rail, uint8_t family)
 		if (p->rail != rail || p->family != family)
 			continue;
 		any = true;
-		if (take_lowest(x, p) || take_rested(x, p))
+		if (take_lowest(x, p) || take_oldest(x, p))
 			return true;
 	}
 	return !any; /* a family without a pool is not requested */
@@ -211,11 +211,11 @@ static bool take_new(struct adding *x, size_t rail, uint8_t family)
 static bool add(struct model *m, const struct request *r, const struct seen *s)
 {
 	struct model t = *m;
-	struct adding x = {.m = &t, .s = s, .who = r->who};
+	struct adding x = {.m = &t, .s = s, .container = r->container};
 
 	for (size_t rail = 0; rail < RAILS_MAX; rail++)
 		for (uint8_t family = 4; family <= 6 && r->rails & 1U << rail; family += 2)
-			if (!holds(&x, rail, family) && !take_kept(&x, rail, family) &&
+			if (!holds(&x, rail, family) && !take_retained(&x, rail, family) &&
 			    !take_new(&x, rail, family))
 				return false;
 	*m = t;
@@ -227,7 +227,7 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 /* Only the last allocation or release of an address remains. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
 {
-	struct adding x = {.m = m, .s = s, .who = CHURN};
+	struct adding x = {.m = m, .s = s, .container = CHURN};
 
 	if (!holds(&x, 0, 4) && !take_new(&x, 0, 4))
 		return;
@@ -245,7 +245,7 @@ static bool is_asked_for(const struct request *r, const struct address *a)
 		return false;
 	if (r->op == OP_GC)
 		return !r->valid[a->owner];
-	return a->owner == r->who && (!r->rails || r->rails & 1U << a->rail);
+	return a->owner == r->container && (!r->rails || r->rails & 1U << a->rail);
 }
 
 bool model_do(struct model *m, const struct request *r, const struct seen *s)
@@ -281,12 +281,12 @@ static enum state shown(const struct model *m, const struct address *a)
 	return a->state == M_QUARANTINED && model_is_free(m, a) ? M_FREE : a->state;
 }
 
-static void put_state(struct buf *b, enum state state, int owner, bool rests)
+static void put_state(struct buf *b, enum state state, int owner, bool is_in_backoff)
 {
-	static const char *const words[] = {"free", "used by", "kept for", "in quarantine"};
+	static const char *const states[] = {"free", "used by", "kept for", "in quarantine"};
 
-	buf_str(b, rests ? "resting" : words[state]);
-	if (state == M_USED || state == M_KEPT)
+	buf_str(b, is_in_backoff ? "resting" : states[state]);
+	if (state == M_USED || state == M_RETAINED)
 		buf_printf(b, " %d", owner);
 }
 
@@ -297,16 +297,16 @@ bool model_matches(const struct model *m, const struct seen *s, struct buf *b)
 	for (size_t i = 0; i < m->n; i++) {
 		const struct address *a = &m->a[i];
 		enum state state = shown(m, a);
-		bool rests = model_rests(m, a);
+		bool is_in_backoff = model_is_in_backoff(m, a);
 
-		if (state == s->state[i] && rests == s->rests[i] &&
+		if (state == s->state[i] && is_in_backoff == s->is_in_backoff[i] &&
 		    (state == M_FREE || state == M_QUARANTINED || a->owner == s->owner[i]))
 			continue;
 		if (b) {
 			buf_printf(b, "%s is ", ip_str(&a->ip, text));
-			put_state(b, s->state[i], s->owner[i], s->rests[i]);
+			put_state(b, s->state[i], s->owner[i], s->is_in_backoff[i]);
 			buf_str(b, ", should be ");
-			put_state(b, state, a->owner, rests);
+			put_state(b, state, a->owner, is_in_backoff);
 		}
 		return false;
 	}
@@ -320,7 +320,7 @@ void model_believe(struct model *m, const struct seen *s)
 		struct address *a = &m->a[i];
 		bool idle = a->state == M_FREE || a->state == M_QUARANTINED;
 
-		if (idle && s->state[i] == M_FREE && !s->rests[i] && !model_is_free(m, a))
+		if (idle && s->state[i] == M_FREE && !s->is_in_backoff[i] && !model_is_free(m, a))
 			*a = (struct address){a->ip, a->pool, a->rail, M_FREE, -1, 0, false};
 	}
 }

@@ -61,7 +61,7 @@ static void empty_folder(const char *path)
 	str_list_free(names, n);
 }
 
-void store_fresh(const struct model *m)
+void store_create(const struct model *m)
 {
 	auto_buf struct buf b;
 	struct err e = ERR_INIT;
@@ -77,7 +77,7 @@ void store_fresh(const struct model *m)
 
 /* --- calls --- */
 
-struct words {
+struct texts {
 	char ifname[RAILS_MAX][8], own[RAILS_MAX][8], backup[RAILS_MAX][8], v6[RAILS_MAX][8];
 	char pod[8];
 	const char *pools4[RAILS_MAX][2], *pools6[RAILS_MAX][1];
@@ -91,7 +91,7 @@ static bool has_pool(const struct model *m, const char *name)
 	return false;
 }
 
-static void name_pools(const struct model *m, int rail, struct words *w, struct ip_request *a)
+static void name_pools(const struct model *m, int rail, struct texts *w, struct ip_request *a)
 {
 	snprintf(w->own[rail], sizeof(w->own[rail]), m->wildcard ? "r%d*" : "r%d", rail);
 	snprintf(w->backup[rail], sizeof(w->backup[rail]), "r%db", rail);
@@ -105,15 +105,15 @@ static void name_pools(const struct model *m, int rail, struct words *w, struct 
 	a->n_pools6 = has_pool(m, w->v6[rail]);
 }
 
-static size_t make_asks(const struct model *m, const struct request *r, struct words *w,
-			struct ip_request *asks, size_t *rails)
+static size_t make_requests(const struct model *m, const struct request *r, struct texts *w,
+			    struct ip_request *requests, size_t *rails)
 {
-	const struct container *c = &m->c[r->who];
+	const struct container *c = &m->c[r->container];
 	size_t n = 0;
 
 	snprintf(w->pod, sizeof(w->pod), "pod%d", c->name % NAMES);
 	for (int rail = 0; rail < RAILS_MAX; rail++) {
-		struct ip_request *a = &asks[n];
+		struct ip_request *a = &requests[n];
 
 		if (!(r->rails & 1U << rail))
 			continue;
@@ -133,14 +133,14 @@ static size_t make_asks(const struct model *m, const struct request *r, struct w
 static int do_add(struct ipam *i, const struct model *m, const struct request *r,
 		  struct answer *ret, struct err *e)
 {
-	struct ip_request asks[RAILS_MAX];
+	struct ip_request requests[RAILS_MAX];
 	struct ip_allocation *g = NULL;
-	size_t rails[RAILS_MAX], n_asks, n = 0;
-	struct words w;
+	size_t rails[RAILS_MAX], n_requests, n = 0;
+	struct texts w;
 	int code;
 
-	n_asks = make_asks(m, r, &w, asks, rails);
-	code = ipam_allocate(i, asks, n_asks, &g, &n, e);
+	n_requests = make_requests(m, r, &w, requests, rails);
+	code = ipam_allocate(i, requests, n_requests, &g, &n, e);
 	if (code < 0)
 		return code;
 	for (size_t k = 0; k < n && k < ARRAY_LEN(ret->v); k++) {
@@ -159,12 +159,12 @@ static int do_del(struct ipam *i, const struct model *m, const struct request *r
 	size_t n = 0;
 
 	if (!r->rails)
-		return ipam_release(i, m->c[r->who].id, NULL, e);
+		return ipam_release(i, m->c[r->container].id, NULL, e);
 	for (int rail = 0; rail < RAILS_MAX; rail++) {
 		if (!(r->rails & 1U << rail))
 			continue;
 		snprintf(names[rail], sizeof(names[rail]), "net%d", rail);
-		v[n++] = (struct ipam_valid){m->c[r->who].id, names[rail]};
+		v[n++] = (struct ipam_valid){m->c[r->container].id, names[rail]};
 	}
 	return ipam_release_many(i, v, n, e);
 }
@@ -260,21 +260,21 @@ static int owner_of(const struct model *m, const struct ipam_record *r)
 static void see(const struct model *m, const struct ipam_record *r, struct seen *ret,
 		struct buf *wrong)
 {
-	static const char *const words[] = {"resting", "used", "sticky", "quarantined"};
+	static const char *const texts[] = {"resting", "used", "sticky", "quarantined"};
 	char text[IP_TEXT_MAX];
 	size_t i = 0, k = 0;
 
 	while (i < m->n && !ip_eq(&m->a[i].ip, &r->ip))
 		i++;
-	while (k < ARRAY_LEN(words) && strcmp(words[k], r->state) != 0)
+	while (k < ARRAY_LEN(texts) && strcmp(texts[k], r->state) != 0)
 		k++;
-	if (i == m->n || k == ARRAY_LEN(words)) {
+	if (i == m->n || k == ARRAY_LEN(texts)) {
 		buf_printf(wrong, "a record of %s, %s", ip_str(&r->ip, text), r->state);
 		return;
 	}
 	ret->state[i] = (enum state)k;
-	ret->rests[i] = k == M_FREE;
-	ret->owner[i] = k == M_USED || k == M_KEPT ? owner_of(m, r) : -1;
+	ret->is_in_backoff[i] = k == M_FREE;
+	ret->owner[i] = k == M_USED || k == M_RETAINED ? owner_of(m, r) : -1;
 }
 
 /* Addresses without a record are free. */
@@ -288,14 +288,14 @@ static void check_counts(struct ipam *i, const struct model *m, const struct see
 		size_t n = 0, wanted = 0;
 
 		for (size_t j = p->first; j < p->first + p->n; j++)
-			wanted += s->state[j] == M_FREE && !s->rests[j];
+			wanted += s->state[j] == M_FREE && !s->is_in_backoff[j];
 		if (!pool || ipam_free_list(i, pool, POOL_SIZE, &list, &n, NULL) < 0 || n != wanted)
 			buf_printf(wrong, "pool %s has %zu free addresses, should have %zu",
 				   p->name, n, wanted);
 	}
 }
 
-void store_look(const struct model *m, struct seen *ret, struct buf *wrong)
+void store_read(const struct model *m, struct seen *ret, struct buf *wrong)
 {
 	auto_free struct ipam_record *v = NULL;
 	auto_ipam struct ipam *i = NULL;

@@ -47,7 +47,7 @@ static void judge_end(struct stage *s, enum end end)
 }
 
 /* Some failures are detected by their consequence, and reported as such. */
-static void judge_words(struct stage *s)
+static void judge_text(struct stage *s)
 {
 	auto_free char *text = error_text(&s->o);
 
@@ -74,7 +74,7 @@ static void judge(struct stage *s, enum end end, const struct buf *before)
 {
 	judge_end(s, end);
 	if (end == END_REFUSED)
-		judge_words(s);
+		judge_text(s);
 	if (before && takes_back(s, end))
 		stage_same(s, before, "failed and left something");
 	count(end == END_FINE	   ? &s->tally->survived

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
+enum { CONF_MAX = 1 << 16, STATE_MAX = 1 << 22, REPORT_MAX = 1 << 16 };
 
 /* --- the pod --- */
 
@@ -97,14 +97,14 @@ static void wrong(struct trial *t, const char *reason, const struct buf *diff)
 	auto_free char *again = xasprintf("--one rails %s %d %ld", t->m->name, t->rail, t->n);
 	auto_free char *where = xasprintf("eight rails, %s %d %ld", t->m->name, t->rail, t->n);
 
-	tell_failure(t->tally, where, reason, diff, &t->o, again);
+	report_failure(t->tally, where, reason, diff, &t->o, again);
 }
 
 static bool same(struct trial *t, const struct buf *wanted, const char *reason)
 {
 	auto_buf struct buf diff;
 
-	buf_init(&diff, WORDS_MAX);
+	buf_init(&diff, REPORT_MAX);
 	if (lab_becomes(t->l, wanted, text_differs, &t->now, &diff))
 		return true;
 	wrong(t, reason, &diff);
@@ -122,22 +122,22 @@ static bool names_rail(const struct trial *t, const char *text)
 	return t->m->refuse ? refused_named(&t->refusal, text) : strstr(text, ifname) != NULL;
 }
 
-static bool has_words(const struct mishap *m, const char *text)
+static bool has_expected(const struct mishap *m, const char *text)
 {
 	if (m->instead && strcasestr(text, m->instead))
 		return true;
-	for (size_t i = 0; i < ARRAY_LEN(m->words) && m->words[i]; i++)
-		if (!strcasestr(text, m->words[i]))
+	for (size_t i = 0; i < ARRAY_LEN(m->expected) && m->expected[i]; i++)
+		if (!strcasestr(text, m->expected[i]))
 			return false;
 	return true;
 }
 
 /* The error names the rail by its interface, and the step and reason by their texts. */
-static void check_words(struct trial *t)
+static void check_text(struct trial *t)
 {
 	auto_free char *text = error_text(&t->o);
 
-	if (!text || !names_rail(t, text) || !has_words(t->m, text))
+	if (!text || !names_rail(t, text) || !has_expected(t->m, text))
 		wrong(t, "the error does not name rail, step and reason", NULL);
 }
 
@@ -154,7 +154,7 @@ static void judge(struct trial *t)
 
 	count(&t->tally->points);
 	if (end == END_REFUSED) {
-		check_words(t);
+		check_text(t);
 		same(t, &t->after, "failed and left something");
 		count(&t->tally->undone);
 	} else if (end != END_FINE) {
@@ -242,7 +242,7 @@ static bool try_del(struct trial *t, const struct step *st)
 		same(t, &t->base, "DEL succeeded and left something");
 		count(&t->tally->survived);
 	} else {
-		check_words(t);
+		check_text(t);
 		count(&t->tally->cleaned);
 	}
 	detach(t, st, prev);
@@ -296,7 +296,7 @@ static void trial_init(struct trial *t, struct lab *l, struct tally *tally, long
 	outcome_init(&t->o);
 	make_pools(l, t->m, t->rail);
 	lab_keep(l);
-	lab_dump_settled(l, &t->base);
+	lab_dump_stable(l, &t->base);
 	buf_add(&t->after, t->base.p, t->base.len);
 	if (t->m->quarantines)
 		buf_printf(&t->after,

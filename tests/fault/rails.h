@@ -19,16 +19,16 @@ struct mishap {
 	const char *name;
 	void (*begin)(struct lab *l, int rail);
 	void (*end)(struct lab *l, int rail);
-	bool race;	      /* begin() runs between two messages of the ADD to the kernel */
-	bool refuse;	      /* one message after another is refused */
-	bool refuse_del;      /* the same for DEL */
-	bool detect;	      /* rails probe their gateways, and whether addresses are in use */
-	bool only;	      /* the pool of the failing rail has one address */
-	bool quarantines;     /* and this address is in quarantine afterwards, on purpose */
-	const char *master;   /* master of the failing rail, in place of its own */
-	uint32_t mtu;	      /* MTU of the failing rail */
-	const char *words[3]; /* expected texts in the error, beside the rail */
-	const char *instead;  /* expected in place of `words` */
+	bool race;		 /* begin() runs between two messages of the ADD to the kernel */
+	bool refuse;		 /* one message after another is refused */
+	bool refuse_del;	 /* the same for DEL */
+	bool detect;		 /* rails probe their gateways, and whether addresses are in use */
+	bool only;		 /* the pool of the failing rail has one address */
+	bool quarantines;	 /* and this address is in quarantine afterwards, on purpose */
+	const char *master;	 /* master of the failing rail, in place of its own */
+	uint32_t mtu;		 /* MTU of the failing rail */
+	const char *expected[3]; /* expected texts in the error, beside the rail */
+	const char *instead;	 /* in place of `expected` */
 };
 extern const struct mishap mishaps[]; /* ended by {0} */
 

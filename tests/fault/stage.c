@@ -111,7 +111,7 @@ static void set_scene(struct stage *s)
 	}
 	stage_forget_results(s);
 	lab_keep(s->l);
-	lab_dump_settled(s->l, &s->base);
+	lab_dump_stable(s->l, &s->base);
 }
 
 /* The obstacle must not be changed either. */
@@ -120,7 +120,7 @@ static void rehearse_failure(struct stage *s)
 	enum end end;
 
 	s->sc->arm(s->l);
-	lab_dump_settled(s->l, &s->step);
+	lab_dump_stable(s->l, &s->step);
 	attach_steps(s, &pod_here, NULL, &end);
 	must(s, end == END_REFUSED, "ADD does not fail as it should");
 	must(s, stage_same(s, &s->step, "left after ADD failed"), "ADD that fails");
@@ -132,7 +132,7 @@ static void rehearse_pair(struct stage *s)
 	enum end end;
 
 	must(s, stage_attach(s, &pod_here, NULL, &end), "ADD");
-	lab_dump_settled(s->l, &s->attached);
+	lab_dump_stable(s->l, &s->attached);
 	must(s, stage_each(s, V_CHECK, NULL, &end), "CHECK");
 	must(s, stage_detach(s, &pod_here, NULL, &end), "DEL");
 	must(s, stage_same(s, &s->base, "left after ADD and DEL"), "ADD and DEL");
@@ -143,7 +143,7 @@ static void rehearse(struct stage *s)
 	if (s->sc->argv) {
 		call_command(s->l, s->sc->argv, NULL, &s->o);
 		must(s, s->o.status == 0, "the command");
-		lab_dump_settled(s->l, &s->attached);
+		lab_dump_stable(s->l, &s->attached);
 	} else if (s->sc->arm) {
 		rehearse_failure(s);
 	} else {

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 
-enum { STATE_MAX = 1 << 22, WORDS_MAX = 1 << 16 };
-enum { POLL_MS = 20, SETTLE_MS = 3000, QUIET_MS = 60, QUIET_LIMIT_MS = 30000 };
+enum { STATE_MAX = 1 << 22, REPORT_MAX = 1 << 16 };
+enum { POLL_MS = 20, SETTLE_MS = 3000, STABLE_MS = 60, STABLE_LIMIT_MS = 30000 };
 
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
 		 struct buf *diff)
@@ -24,16 +24,16 @@ bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ
 	}
 }
 
-void lab_dump_settled(const struct lab *l, struct buf *b)
+void lab_dump_stable(const struct lab *l, struct buf *b)
 {
 	auto_buf struct buf last;
 
 	buf_init(&last, STATE_MAX);
 	lab_dump(l, b);
-	for (int waited = 0; waited < QUIET_LIMIT_MS; waited += QUIET_MS) {
+	for (int waited = 0; waited < STABLE_LIMIT_MS; waited += STABLE_MS) {
 		buf_reset(&last);
 		buf_add(&last, b->p, b->len);
-		usleep(QUIET_MS * 1000);
+		usleep(STABLE_MS * 1000);
 		lab_dump(l, b);
 		if (!text_differs(&last, b, NULL))
 			return;
@@ -58,7 +58,7 @@ static void put_kinds(const struct buf *state, struct buf *b)
 	}
 }
 
-static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf *words)
+static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf *text)
 {
 	auto_buf struct buf a, b;
 
@@ -66,7 +66,7 @@ static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf
 	buf_init(&b, STATE_MAX);
 	put_kinds(was, &a);
 	put_kinds(is, &b);
-	return text_differs(&a, &b, words);
+	return text_differs(&a, &b, text);
 }
 
 /*
@@ -88,7 +88,7 @@ static void keep_outside(const struct buf *state, struct buf *b)
 	}
 }
 
-static bool outside_differs(const struct buf *was, const struct buf *is, struct buf *words)
+static bool outside_differs(const struct buf *was, const struct buf *is, struct buf *text)
 {
 	auto_buf struct buf a, b;
 
@@ -96,14 +96,14 @@ static bool outside_differs(const struct buf *was, const struct buf *is, struct 
 	buf_init(&b, STATE_MAX);
 	keep_outside(was, &a);
 	keep_outside(is, &b);
-	return text_differs(&a, &b, words);
+	return text_differs(&a, &b, text);
 }
 
 static bool settles(struct stage *s, const struct buf *wanted, differ_fn differ, const char *reason)
 {
 	auto_buf struct buf diff;
 
-	buf_init(&diff, WORDS_MAX);
+	buf_init(&diff, REPORT_MAX);
 	if (lab_becomes(s->l, wanted, differ, &s->now, &diff))
 		return true;
 	stage_wrong(s, reason, &diff);

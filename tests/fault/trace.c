@@ -147,7 +147,7 @@ static int wait_child(pid_t pid, struct outcome *o)
 
 /* --- injection of the fault --- */
 
-static void note_call(pid_t pid, struct shot *s)
+static void record_call(pid_t pid, struct shot *s)
 {
 	struct __ptrace_syscall_info info = {0};
 
@@ -180,7 +180,7 @@ static bool at_entry(pid_t pid, struct shot *s)
 {
 	if (!is_due(pid, s))
 		return false;
-	note_call(pid, s);
+	record_call(pid, s);
 	if (s->act == ACT_CALL || s->act == ACT_EACH)
 		s->fn(s->arg);
 	else if (s->act == ACT_KILL)

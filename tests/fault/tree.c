@@ -174,7 +174,7 @@ struct held {
 	const char *word;
 };
 
-static void note(struct held **v, size_t *n, struct span ip, const char *word)
+static void add_held(struct held **v, size_t *n, struct span ip, const char *word)
 {
 	for (size_t i = 0; i < *n; i++)
 		if (span_eq(ip, (*v)[i].ip)) {
@@ -196,7 +196,7 @@ static void read_line(struct span line, struct held **v, size_t *n)
 			if (span_eq(word, states[i]))
 				state = states[i];
 		if (span_has_prefix(word, "ip="))
-			note(v, n, (struct span){word.p + 3, word.n - 3}, state);
+			add_held(v, n, (struct span){word.p + 3, word.n - 3}, state);
 	}
 }
 

@@ -86,7 +86,7 @@ static void make(struct scene *s)
 }
 
 /* A rail with an answer has addresses; one whose request failed has none. */
-static int ask_add(struct scene *s, struct err *e)
+static int request_add(struct scene *s, struct err *e)
 {
 	int r = spiderpool_socket_add(s->requests, RAILS, e);
 
@@ -101,7 +101,7 @@ static int ask_add(struct scene *s, struct err *e)
 	return r;
 }
 
-static int ask_held(struct scene *s, struct err *e)
+static int request_held(struct scene *s, struct err *e)
 {
 	auto_free struct ipnet *held = NULL;
 	bool known = true;
@@ -114,15 +114,15 @@ static int ask_held(struct scene *s, struct err *e)
 	return r;
 }
 
-static int ask(struct scene *s, uint8_t question, struct err *e)
+static int send_request(struct scene *s, uint8_t question, struct err *e)
 {
 	const struct ipaddr a = {.family = 4, .b = {10, 0, 0, 2}};
 
 	switch (question % QUESTIONS) {
-	case 0: return ask_add(s, e);
+	case 0: return request_add(s, e);
 	case 1: return spiderpool_socket_try(&s->rails[0], e);
 	case 2: return spiderpool_socket_del("/sock", 1000, s->list, RAILS, e);
-	case 3: return ask_held(s, e);
+	case 3: return request_held(s, e);
 	case 4: return spiderpool_socket_gc("/sock", s->list[0], e);
 	default: return spiderpool_socket_conflict("/sock", s->list[0], &a, NULL, e);
 	}
@@ -136,7 +136,7 @@ void agent_replies(struct feed f)
 
 	answers = f;
 	make(&s);
-	fuzz_refused(ask(&s, question, &e), &e);
+	fuzz_refused(send_request(&s, question, &e), &e);
 	for (size_t i = 0; i < RAILS; i++)
 		cni_result_done(&s.out[i]);
 }

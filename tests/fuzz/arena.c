@@ -39,7 +39,7 @@ static char *start, *top;
 static size_t n_live;
 static bool on;
 
-static bool is_ours(const void *p)
+static bool is_in_arena(const void *p)
 {
 	return start && (const char *)p >= start && (const char *)p < start + SIZE;
 }
@@ -96,7 +96,7 @@ void *__wrap_realloc(void *p, size_t n)
 
 	if (!p)
 		return __wrap_malloc(n);
-	if (!is_ours(p))
+	if (!is_in_arena(p))
 		return __real_realloc(p, n);
 	old = size_of(p);
 	new = __wrap_malloc(n);
@@ -109,7 +109,7 @@ void *__wrap_realloc(void *p, size_t n)
 
 void __wrap_free(void *p)
 {
-	if (is_ours(p))
+	if (is_in_arena(p))
 		drop(p);
 	else
 		__real_free(p);
@@ -117,7 +117,7 @@ void __wrap_free(void *p)
 
 size_t __wrap_malloc_usable_size(void *p)
 {
-	return is_ours(p) ? size_of(p) : __real_malloc_usable_size(p);
+	return is_in_arena(p) ? size_of(p) : __real_malloc_usable_size(p);
 }
 
 static void map(void)

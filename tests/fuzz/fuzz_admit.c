@@ -94,7 +94,7 @@ static char *line_of(const struct json *pool)
 }
 
 /* Records and block size are written by agents and not reviewed. */
-static bool has_notes(const struct json *pool)
+static bool has_annotations(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");
 }
@@ -111,8 +111,8 @@ static void check_usable(const struct json *pool, const struct json *other)
 		pool_kube_set(&lines[1], 1, "x", &alone);
 		other_is_good = alone.n == 1;
 	}
-	if (lines[0] && !has_notes(pool)) {
-		pool_kube_set(lines, other_is_good && !has_notes(other) ? 2 : 1, "x", &set);
+	if (lines[0] && !has_annotations(pool)) {
+		pool_kube_set(lines, other_is_good && !has_annotations(other) ? 2 : 1, "x", &set);
 		must(set.n_out == 0);
 	}
 	pool_set_done(&set);
@@ -121,7 +121,7 @@ static void check_usable(const struct json *pool, const struct json *other)
 	free((char *)lines[1]);
 }
 
-static void ask(const struct admit_cache *w, struct admit_request *q)
+static void review(const struct admit_cache *w, struct admit_request *q)
 {
 	struct json_doc *filled = NULL;
 	struct admit_answer a;
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.subnets = &v[3];
 	w.n_subnets = v[3] != NULL;
 	if ((q.object || q.operation == ADMIT_DELETE) && (q.old || q.operation == ADMIT_CREATE))
-		ask(&w, &q);
+		review(&w, &q);
 	for (size_t i = 0; i < ARRAY_LEN(docs); i++)
 		json_free(docs[i]);
 	return 0;

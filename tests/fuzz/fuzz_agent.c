@@ -2,7 +2,7 @@
 /*
  * The agent's API. First byte 'r': answers to the requests of a plugin (agent_replies.c).
  * Otherwise: requests to the agent, separated by NUL. A request is "METHOD TARGET" in one line,
- * optionally with the body's content type, then the body. All requests use one store, which is kept
+ * optionally with the body's content type, then the body. All requests use one store, which stays
  * in memory. This file replaces the agent's server (server/http_server.c) and checks that each
  * request gets exactly one answer and that the answer's body is JSON.
  */

@@ -15,7 +15,7 @@ static bool inside(const char *s, const struct buf *keep)
 	return !s || (s >= keep->p && s + strlen(s) <= keep->p + keep->len);
 }
 
-static void check_kept(const struct cni_args *a, const struct buf *keep)
+static void check_written(const struct cni_args *a, const struct buf *keep)
 {
 	must(inside(a->ip, keep) && inside(a->mac, keep) && inside(a->gateway, keep));
 	must(inside(a->pod_namespace, keep) && inside(a->pod_name, keep));
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(e.kind == ERR_ENV);
 		return 0;
 	}
-	check_kept(&a, &keep);
+	check_written(&a, &keep);
 	check_later(text, &a);
 	return 0;
 }

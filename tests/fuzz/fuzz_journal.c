@@ -4,7 +4,7 @@
  *
  *	r	the rest is the file
  *	s	the rest are lines without their checksums: they get right ones
- *	t	the same, and the file's last bytes are gone
+ *	t	the same, and the file's last bytes are missing
  *	d	the same, and one byte is another
  *
  * What was committed is there after reopening, and so is what was there before; what is refused can

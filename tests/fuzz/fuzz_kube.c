@@ -177,7 +177,7 @@ static int try_h2(struct feed f, struct err *e)
 	const struct h2_request q = {.method = "GET", .authority = "h", .path = "/api"};
 	size_t step = 1 + feed_byte(&f);
 	struct hears hears[2] = {{0}};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 	struct h2_stream *s;
 	struct h2 *h;
 	int r = 0;
@@ -195,14 +195,14 @@ static int try_h2(struct feed f, struct err *e)
 		if (r >= 0)
 			r = drain(h, e);
 	}
-	err_set(&why, -EPIPE, "the connection is gone");
-	h2_fail(h, &why);
+	err_set(&reason, -EPIPE, "the connection is gone");
+	h2_fail(h, &reason);
 	must(hears[0].ends == 1 && hears[1].ends == 1 && h2_streams(h) == 0);
 	h2_free(h);
 	return r;
 }
 
-/* --- words --- */
+/* --- texts --- */
 
 static int try_status(struct feed f, struct err *e)
 {

@@ -25,7 +25,7 @@ static const struct {
 	{"vlan", netconf_vlan},
 	{"host-device", netconf_host_device},
 	{"coordinator", netconf_coordinator},
-	{"unirail-cni", netconf_all_in_one},
+	{"unirail-cni", netconf_multi},
 	{"host-local", netconf_host_local},
 	{"static", netconf_static},
 	{"spiderpool", netconf_spiderpool},

@@ -85,7 +85,7 @@ struct span netlink_bytes(void)
 	return (struct span){(const char *)input.p, input.n};
 }
 
-static int ask_links(struct nl_wire *w, struct err *e)
+static int query_links(struct nl_wire *w, struct err *e)
 {
 	auto_free struct link *v = NULL;
 	size_t n = 0;
@@ -100,7 +100,7 @@ static int ask_links(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_link(struct nl_wire *w, struct err *e)
+static int query_link(struct nl_wire *w, struct err *e)
 {
 	struct link l;
 	int r = link_get(w, "net1", &l, e);
@@ -120,7 +120,7 @@ static bool ip_ok(const struct ipaddr *a)
 	return a->family == 0 || a->family == 4 || a->family == 6;
 }
 
-static int ask_addrs(struct nl_wire *w, struct err *e)
+static int query_addrs(struct nl_wire *w, struct err *e)
 {
 	auto_free struct addr *v = NULL;
 	size_t n = 0;
@@ -131,7 +131,7 @@ static int ask_addrs(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_neighs(struct nl_wire *w, struct err *e)
+static int query_neighs(struct nl_wire *w, struct err *e)
 {
 	auto_free struct neigh *v = NULL;
 	size_t n = 0;
@@ -142,7 +142,7 @@ static int ask_neighs(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_routes(struct nl_wire *w, struct err *e)
+static int query_routes(struct nl_wire *w, struct err *e)
 {
 	struct route *v = NULL;
 	size_t n = 0;
@@ -158,7 +158,7 @@ static int ask_routes(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_route(struct nl_wire *w, struct err *e)
+static int query_route(struct nl_wire *w, struct err *e)
 {
 	const struct ipaddr to = {.family = 4, .b = {192, 0, 2, 1}};
 	struct route rt = {0};
@@ -168,7 +168,7 @@ static int ask_route(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_rules(struct nl_wire *w, struct err *e)
+static int query_rules(struct nl_wire *w, struct err *e)
 {
 	auto_free struct rule *v = NULL;
 	size_t n = 0;
@@ -181,7 +181,7 @@ static int ask_rules(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_rdma(struct nl_wire *w, struct err *e)
+static int query_rdma(struct nl_wire *w, struct err *e)
 {
 	auto_free struct rdma_dev *v = NULL;
 	size_t n = 0;
@@ -201,7 +201,7 @@ static int ask_rdma(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_rdma_mode(struct nl_wire *w, struct err *e)
+static int query_rdma_mode(struct nl_wire *w, struct err *e)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
 	int r;
@@ -212,7 +212,7 @@ static int ask_rdma_mode(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_nft(struct nl_wire *w, struct err *e)
+static int query_nft(struct nl_wire *w, struct err *e)
 {
 	int r;
 
@@ -222,7 +222,7 @@ static int ask_nft(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-static int ask_packet_links(struct nl_wire *w, struct err *e)
+static int query_packet_links(struct nl_wire *w, struct err *e)
 {
 	auto_free struct packet_link *v = NULL;
 	size_t n = 0;
@@ -255,29 +255,26 @@ static int change(struct nl_wire *w, bool netfilter, struct err *e)
 	return r;
 }
 
-static int ask_change(struct nl_wire *w, struct err *e)
+static int query_change(struct nl_wire *w, struct err *e)
 {
 	return change(w, false, e);
 }
 
-static int ask_transaction(struct nl_wire *w, struct err *e)
+static int query_transaction(struct nl_wire *w, struct err *e)
 {
 	return change(w, true, e);
 }
 
 /* New queries are appended: the corpus refers to them by number. */
-static netlink_ask *const asks[] = {
-	ask_links,	   ask_link,
-	ask_addrs,	   ask_neighs,
-	ask_routes,	   ask_route,
-	ask_rules,	   ask_rdma,
-	ask_rdma_mode,	   ask_nft,
-	ask_packet_links,  ask_change,
-	ask_transaction,   netlink_vfs,
-	netlink_vf,	   netlink_devlink,
-	netlink_rdma_used, netlink_rdma_counters,
-	netlink_altnames,  netlink_rdma_event,
-	netlink_uevent,	   netlink_rdma_stats,
+static netlink_query *const queries[] = {
+	query_links,	    query_link,		query_addrs,
+	query_neighs,	    query_routes,	query_route,
+	query_rules,	    query_rdma,		query_rdma_mode,
+	query_nft,	    query_packet_links, query_change,
+	query_transaction,  netlink_vfs,	netlink_vf,
+	netlink_devlink,    netlink_rdma_used,	netlink_rdma_counters,
+	netlink_altnames,   netlink_rdma_event, netlink_uevent,
+	netlink_rdma_stats,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -287,8 +284,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t which;
 
 	input = (struct feed){data, size};
-	which = feed_byte(&input) % ARRAY_LEN(asks);
+	which = feed_byte(&input) % ARRAY_LEN(queries);
 	must(nl_open_replay(&w, "", &e) == 0);
-	fuzz_refused(asks[which](w, &e), &e);
+	fuzz_refused(queries[which](w, &e), &e);
 	return 0;
 }

@@ -32,7 +32,7 @@ struct scene {
 	char *asked, *first, *config;
 	struct span checkpoint;
 	struct json_doc *runtime, *settings;
-	uint8_t wishes;
+	uint8_t flags;
 };
 
 static bool find(void *arg, const char *ns, const char *name, struct net_nad *ret)
@@ -41,10 +41,10 @@ static bool find(void *arg, const char *ns, const char *name, struct net_nad *re
 
 	must(ns && name);
 	*ret = (struct net_nad){.config = s->config,
-				.resource = s->wishes & 1 ? "x/vf" : NULL,
-				.trusted = s->wishes & 16,
-				.distrusted = s->wishes & 32};
-	return !(s->wishes & 2) || strcmp(name, "none") != 0;
+				.resource = s->flags & 1 ? "x/vf" : NULL,
+				.trusted = s->flags & 16,
+				.distrusted = s->flags & 32};
+	return !(s->flags & 2) || strcmp(name, "none") != 0;
 }
 
 static void check_names(const struct net_plan *p)
@@ -64,12 +64,12 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 	const struct net_lookup lookup = {find, (void *)s};
 	const struct net_request w = {.ifname = "eth0",
 				      .pod_uid = "u",
-				      .own = s->wishes >> 6,
-				      .cluster_network = s->wishes & 4 ? "cluster" : NULL,
+				      .own = s->flags >> 6,
+				      .cluster_network = s->flags & 4 ? "cluster" : NULL,
 				      .multus_ns = "kube-system",
 				      .global_ns = "default,team",
 				      .system_ns = {(const char **)names, 1},
-				      .isolation = s->wishes & 8};
+				      .isolation = s->flags & 8};
 	struct pod_facts pod = {.ns = xstrdup("ns"),
 				.name = xstrdup("p"),
 				.uid = xstrdup("u"),
@@ -178,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	s.checkpoint = part(&f);
 	runtime = part(&f);
 	settings = part(&f);
-	s.wishes = feed_byte(&f);
+	s.flags = feed_byte(&f);
 	json_parse(&s.runtime, runtime, TEXT_MAX, NULL);
 	json_parse(&s.settings, settings, TEXT_MAX, NULL);
 	if (!fuzz_refused(choose(&s, &p, &e), &e)) {

@@ -212,7 +212,7 @@ static void check_picks(const struct scene *s, struct ip_request *a)
 	decision_done(&d);
 }
 
-static void ask(const struct scene *s)
+static void request_networks(const struct scene *s)
 {
 	static const char *const conf[] = {"rail*", "p"};
 	struct pod_pools_facts f = {.pod = &s->pod, .ns_annotations = &s->ns};
@@ -272,7 +272,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	check_identity(&s);
 	check_routes(&s);
-	ask(&s);
+	request_networks(&s);
 	scene_done(&s);
 	return 0;
 }

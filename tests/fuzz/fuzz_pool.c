@@ -15,7 +15,7 @@
 #include "fuzz.h"
 #include "ipam/select/select_pool.h"
 
-enum { NAMES_MAX = 8, ASKS = 3, LEASES_MAX = 64, NOW = 1000000 };
+enum { NAMES_MAX = 8, REQUESTS = 3, LEASES_MAX = 64, NOW = 1000000 };
 
 /* --- invariants of any set of pools --- */
 
@@ -76,10 +76,10 @@ struct scene {
 	struct pool_set set;
 	struct lease_table leases;
 	struct select_facts facts;
-	char *words;
+	char *text;
 	const char *names[NAMES_MAX];
 	size_t n_names;
-	struct ip_request asks[ASKS];
+	struct ip_request requests[REQUESTS];
 };
 
 static struct lease lease_of(char letter)
@@ -118,19 +118,19 @@ static void put_leases(struct scene *s, struct span letters)
 	}
 }
 
-static void make_asks(struct scene *s, struct span line, char family)
+static void make_requests(struct scene *s, struct span line, char family)
 {
-	static const char *const ifnames[ASKS] = {"net1", "net2", "net3"};
+	static const char *const ifnames[REQUESTS] = {"net1", "net2", "net3"};
 
-	s->words = text_of(line);
-	for (char *at = s->words; at && s->n_names < NAMES_MAX;) {
+	s->text = text_of(line);
+	for (char *at = s->text; at && s->n_names < NAMES_MAX;) {
 		s->names[s->n_names++] = at;
 		at = strchr(at, ',');
 		if (at)
 			*at++ = '\0';
 	}
-	for (size_t i = 0; i < ASKS; i++) {
-		struct ip_request *a = &s->asks[i];
+	for (size_t i = 0; i < REQUESTS; i++) {
+		struct ip_request *a = &s->requests[i];
 
 		a->owner = (struct ipam_owner){.container_id = "c1",
 					       .ifname = ifnames[i],
@@ -151,10 +151,10 @@ static void make_asks(struct scene *s, struct span line, char family)
 static bool held_by_other(const struct scene *s, const struct select_pick *p)
 {
 	const struct lease *l = lease_find(&s->leases, &p->address.ip);
-	const struct ipam_owner *who = &s->asks[p->request].owner;
+	const struct ipam_owner *owner = &s->requests[p->request].owner;
 
 	return l && (l->state == LEASE_USED || l->state == LEASE_ADOPTED) &&
-	       !lease_is(l, who->container_id, who->ifname);
+	       !lease_is(l, owner->container_id, owner->ifname);
 }
 
 static void check_picks(const struct scene *s, const struct decision *d)
@@ -162,7 +162,7 @@ static void check_picks(const struct scene *s, const struct decision *d)
 	for (size_t i = 0; i < d->n_picks; i++) {
 		const struct select_pick *p = &d->picks[i];
 
-		must(p->request < ASKS && !held_by_other(s, p));
+		must(p->request < REQUESTS && !held_by_other(s, p));
 		must(p->was_there || (p->pool && ip_set_has(&p->pool->usable, &p->address.ip)));
 		must(!p->pool || p->address.len == p->pool->subnet.len);
 		for (size_t k = 0; k < i; k++)
@@ -178,7 +178,7 @@ static void check_again(struct scene *s, const struct decision *first)
 
 	for (size_t i = 0; i < first->n_changes; i++)
 		lease_put(&s->leases, &first->changes[i]);
-	if (select_addresses(&s->facts, s->asks, ASKS, &d, &e) < 0)
+	if (select_addresses(&s->facts, s->requests, REQUESTS, &d, &e) < 0)
 		fuzz_fail(e.text, 0, "the same again is refused");
 	must(d.n_picks == first->n_picks);
 	for (size_t i = 0; i < d.n_picks; i++)
@@ -194,7 +194,7 @@ static void choose(struct scene *s)
 
 	s->facts = (struct select_facts){
 		.pools = &s->set, .leases = &s->leases, .node = "node1", .now_ms = NOW};
-	if (fuzz_refused(select_addresses(&s->facts, s->asks, ASKS, &d, &e), &e))
+	if (fuzz_refused(select_addresses(&s->facts, s->requests, REQUESTS, &d, &e), &e))
 		return;
 	check_picks(s, &d);
 	check_again(s, &d);
@@ -222,7 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	log_threshold = LOG_NONE;
 	files_put(json ? "/pools/a.json" : "/pools/a.conf", feed_rest(&f));
-	make_asks(&s, names, kind.n > 3 ? kind.p[kind.n - 1] : 0);
+	make_requests(&s, names, kind.n > 3 ? kind.p[kind.n - 1] : 0);
 	check_wildcard(&s);
 	if (!fuzz_refused(pool_set_load(fuzz_root(), "/pools", &s.set, &e), &e)) {
 		check_set(&s.set);
@@ -231,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	pool_set_done(&s.set);
 	lease_table_done(&s.leases);
-	free(s.words);
+	free(s.text);
 	files_clear();
 	return 0;
 }

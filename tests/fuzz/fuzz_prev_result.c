@@ -20,7 +20,7 @@ static void read_back(struct span text, enum cni_version v, struct cni_result *r
 }
 
 /* Version 1.1.0 keeps all fields. */
-static void check_all_kept(const struct cni_result *a, const struct cni_result *b)
+static void check_all_written(const struct cni_result *a, const struct cni_result *b)
 {
 	must(a->n_ifaces == b->n_ifaces && a->n_ips == b->n_ips && a->n_routes == b->n_routes);
 	must(a->dns.n_nameservers == b->dns.n_nameservers && a->dns.n_search == b->dns.n_search);
@@ -56,7 +56,7 @@ static void check_version(const struct cni_result *r, enum cni_version v)
 	must(cni_result_print(&back, v, &twice, &e) == 0);
 	must(once.len == twice.len && !memcmp(once.p, twice.p, once.len));
 	if (v == CNI_1_1_0)
-		check_all_kept(r, &back);
+		check_all_written(r, &back);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses, numbers and sets of addresses. A line that begins with '+' or '-' is a range to add to
- * or take from its family's set; any other is passed to all parsers of single words. A set is
+ * or take from its family's set; any other is passed to all parsers of single values. A set is
  * compared with a plain list of the changes.
  */
 #include <errno.h>
@@ -149,7 +149,7 @@ static void take_range(struct model models[static 2], bool add, struct span text
 		ip_set_subtract(&m->set, &r);
 }
 
-/* --- single words --- */
+/* --- single values --- */
 
 static void check_ip(struct span s)
 {

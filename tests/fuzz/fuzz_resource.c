@@ -17,7 +17,7 @@
 #include "device/resource/source.h"
 #include "fuzz.h"
 
-enum { OUT_MAX = 1 << 20, TRIED_IDS = 3, WORDS_MAX = 16 };
+enum { OUT_MAX = 1 << 20, TRIED_IDS = 3, ARGS_MAX = 16 };
 
 static struct node_char chars[] = {{NODE_UMAD, "umad0"},
 				   {NODE_UMAD, "umad1"},
@@ -190,10 +190,10 @@ static void try_flags(struct feed *f, enum resource_form form)
 {
 	struct resource_flags flags;
 	struct err e = ERR_INIT;
-	char *argv[WORDS_MAX];
+	char *argv[ARGS_MAX];
 	int argc = 0;
 
-	while (f->n && argc < WORDS_MAX)
+	while (f->n && argc < ARGS_MAX)
 		argv[argc++] = text_of(feed_line(f));
 	if (!fuzz_refused(resource_flags_parse(form, argc, argv, &flags, &e), &e))
 		must(flags.config_file);

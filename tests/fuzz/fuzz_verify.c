@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "cli/verify/verify_tcp.h"
 
-static void check_words(const struct verify_msg *m)
+static void check_text(const struct verify_msg *m)
 {
 	must(memchr(m->op, '\0', sizeof(m->op)) && memchr(m->device, '\0', sizeof(m->device)));
 	must(memchr(m->ifname, '\0', sizeof(m->ifname)) && memchr(m->step, '\0', sizeof(m->step)));
@@ -25,7 +25,7 @@ static void check_line(struct span line)
 	memset(&m, 0x55, sizeof(m));
 	if (fuzz_refused(verify_msg_parse(line, &m, &e), &e))
 		return;
-	check_words(&m);
+	check_text(&m);
 	/* A line with all fields and their names may be longer than the maximum, although each
 	 * parsed line is shorter. */
 	buf_init(&b, 4 * VERIFY_LINE_MAX);

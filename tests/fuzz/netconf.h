@@ -26,7 +26,7 @@ netconf_read netconf_tuning, netconf_sbr, netconf_ifacer;
 netconf_read netconf_coordinator;
 int netconf_plan(const struct coordinator_conf *c, struct err *e);
 
-/* netconf_aio.c */
-netconf_read netconf_all_in_one;
+/* netconf_multi.c */
+netconf_read netconf_multi;
 
 #endif

@@ -9,10 +9,10 @@
 #include "fuzz.h"
 #include "kern/netlink/nl.h"
 
-typedef int netlink_ask(struct nl_wire *w, struct err *e);
+typedef int netlink_query(struct nl_wire *w, struct err *e);
 
 /* netlink_devices.c */
-netlink_ask netlink_vfs, netlink_vf, netlink_devlink, netlink_rdma_used, netlink_rdma_counters,
+netlink_query netlink_vfs, netlink_vf, netlink_devlink, netlink_rdma_used, netlink_rdma_counters,
 	netlink_altnames, netlink_rdma_event, netlink_uevent, netlink_rdma_stats;
 
 /* The input after its first byte, for functions that parse other data than answers. */

@@ -352,7 +352,7 @@ uint64_t growth_api_pools_check(size_t n)
 }
 
 /* names: "p7"; "*": that one. */
-static uint64_t ask(size_t n, size_t n_names, bool wildcard)
+static uint64_t request_cost(size_t n, size_t n_names, bool wildcard)
 {
 	struct buf b;
 
@@ -373,17 +373,17 @@ static uint64_t ask(size_t n, size_t n_names, bool wildcard)
 
 uint64_t growth_api_default_pools(size_t n)
 {
-	return ask(n, 0, false);
+	return request_cost(n, 0, false);
 }
 
 uint64_t growth_api_named_pools(size_t n)
 {
-	return ask(n, n, false);
+	return request_cost(n, n, false);
 }
 
 uint64_t growth_api_wildcard(size_t n)
 {
-	return ask(n, 1, true);
+	return request_cost(n, 1, true);
 }
 
 /* A directory of pools as the agent loads it. */
@@ -484,7 +484,7 @@ uint64_t growth_api_pools_changed(size_t n)
 }
 
 /* Reservations of addresses that are requested by name, some of them repeatedly. */
-uint64_t growth_api_pins(size_t n)
+uint64_t growth_api_reserved(size_t n)
 {
 	uint64_t before = count_work;
 	struct blocks_reservation *v = NULL;

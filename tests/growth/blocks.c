@@ -75,7 +75,7 @@ uint64_t growth_blocks_mine(size_t n)
 	return before;
 }
 
-/* An object with n entries, which each event of the watch reports again; each is looked up. */
+/* An object with n entries, which each event of the watch reports again; each is searched for. */
 uint64_t growth_blocks_entries(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid};
@@ -102,23 +102,25 @@ uint64_t growth_blocks_entries(size_t n)
 	return before;
 }
 
-/* Released addresses of a claim, and addresses that requests name: each is looked up. */
+/* Released addresses of a claim, and addresses that requests name: each is searched for. */
 uint64_t growth_blocks_busy(size_t n)
 {
-	auto_free struct ipaddr *pins = xcalloc(n, sizeof(*pins));
+	auto_free struct ipaddr *reserved = xcalloc(n, sizeof(*reserved));
 	struct block_table t = {.node = node_name, .node_uid = node_uid};
 	char name[] = "p-0", uid[] = "x";
 	struct block_claim c = {
-		.name = name, .pool = pool_name, .uid = uid, .released = pins, .n_released = n};
+		.name = name, .pool = pool_name, .uid = uid, .released = reserved, .n_released = n};
 	struct lease_table leases = {0};
-	struct block_facts f = {.table = &t, .leases = &leases, .reserved = pins, .n_reserved = n};
+	struct block_facts f = {
+		.table = &t, .leases = &leases, .reserved = reserved, .n_reserved = n};
 	uint64_t before = count_work;
 
 	for (size_t i = 0; i < n; i++)
-		pins[i] = address(i);
+		reserved[i] = address(i);
 	block_claim_put(&t, &c);
 	for (size_t i = 0; i < n; i++)
-		if (!block_is_busy(&f, &pins[i]) || !block_is_released(&t.claims[0], &pins[i]))
+		if (!block_is_busy(&f, &reserved[i]) ||
+		    !block_is_released(&t.claims[0], &reserved[i]))
 			abort();
 	before = count_work - before;
 	t.node = t.node_uid = NULL;

@@ -21,7 +21,7 @@ struct pools {
 	struct subnet_entries entries;
 	struct subnet_pool *pools;
 	struct subnet_want *wants;
-	struct subnet_leftover *strays;
+	struct subnet_leftover *leftovers;
 	char (*names)[NAME_MAX_BYTES];
 	struct ip_set used;
 	size_t n;
@@ -33,12 +33,12 @@ static const struct ip_set *used(void *arg, const char *pool)
 	return &((struct pools *)arg)->used;
 }
 
-static bool strays(void *arg, const struct subnet_leftover **ret, size_t *n)
+static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
 	const struct pools *p = arg;
 
-	*ret = p->strays;
-	*n = p->strays ? p->n : 0;
+	*ret = p->leftovers;
+	*n = p->leftovers ? p->n : 0;
 	return true;
 }
 
@@ -77,7 +77,7 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 	p->f = (struct subnet_facts){.pools = p->pools,
 				     .wants = p->wants,
 				     .used = used,
-				     .leftovers = strays,
+				     .leftovers = leftovers,
 				     .may_release = yes,
 				     .is_deleted = yes,
 				     .failed = failed,
@@ -87,7 +87,7 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 }
 
 /* The pools in the status: the existing ones, or as many others. */
-static void pools_note(struct pools *p, const char *prefix, bool held)
+static void pools_record(struct pools *p, const char *prefix, bool held)
 {
 	auto_buf struct buf b;
 
@@ -110,11 +110,11 @@ static void pools_note(struct pools *p, const char *prefix, bool held)
 		abort();
 }
 
-static void pools_stray(struct pools *p)
+static void pools_leftover(struct pools *p)
 {
-	p->strays = xcalloc(p->n, sizeof(*p->strays));
+	p->leftovers = xcalloc(p->n, sizeof(*p->leftovers));
 	for (size_t i = 0; i < p->n; i++)
-		p->strays[i] = (struct subnet_leftover){range_of(i, 7, 7).first, p->names[i]};
+		p->leftovers[i] = (struct subnet_leftover){range_of(i, 7, 7).first, p->names[i]};
 }
 
 static uint64_t pools_plan(struct pools *p)
@@ -133,7 +133,7 @@ static uint64_t pools_plan(struct pools *p)
 	ip_set_done(&p->used);
 	free(p->pools);
 	free(p->wants);
-	free(p->strays);
+	free(p->leftovers);
 	free(p->names);
 	return before;
 }
@@ -144,7 +144,7 @@ static uint64_t pools_wanted(size_t n)
 
 	pools_init(&p, n, 4);
 	p.f.n_wants = n;
-	pools_stray(&p);
+	pools_leftover(&p);
 	return pools_plan(&p);
 }
 
@@ -163,8 +163,8 @@ static uint64_t pools_grow(size_t n)
 
 	pools_init(&p, n, 6);
 	p.f.n_pools = p.f.n_wants = n;
-	pools_note(&p, "p", false);
-	pools_stray(&p);
+	pools_record(&p, "p", false);
+	pools_leftover(&p);
 	return pools_plan(&p);
 }
 
@@ -174,7 +174,7 @@ static uint64_t pools_shrink(size_t n)
 
 	pools_init(&p, n, 2);
 	p.f.n_pools = p.f.n_wants = n;
-	pools_note(&p, "p", true);
+	pools_record(&p, "p", true);
 	return pools_plan(&p);
 }
 
@@ -190,12 +190,12 @@ static uint64_t pools_of_no_status(size_t n)
 	return pools_plan(&p);
 }
 
-static uint64_t pools_gone(size_t n)
+static uint64_t pools_deleted(size_t n)
 {
 	struct pools p;
 
 	pools_init(&p, n, 4);
-	pools_note(&p, "q", true);
+	pools_record(&p, "q", true);
 	return pools_plan(&p);
 }
 
@@ -251,7 +251,7 @@ const struct crowd crowds[] = {
 	{"pools of a subnet, growing", pools_grow},
 	{"pools of a subnet, shrinking", pools_shrink},
 	{"pools of a subnet whose status was lost", pools_of_no_status},
-	{"pools of a subnet, deleted", pools_gone},
+	{"pools of a subnet, deleted", pools_deleted},
 	{"addresses of an interface, requested again", growth_api_asked_again},
 	{"addresses of an interface, checked", growth_api_check},
 	{"interfaces of a container, checked", growth_api_check_interfaces},
@@ -267,7 +267,7 @@ const struct crowd crowds[] = {
 	{"pools by a wildcard", growth_api_wildcard},
 	{"pools of files", growth_api_pool_files},
 	{"calls that wait for pools", growth_api_waiting},
-	{"reservations of requested addresses", growth_api_pins},
+	{"reservations of requested addresses", growth_api_reserved},
 	{"pools of one subnet, built", growth_pools_apart},
 	{"pools of separate subnets, built", growth_pools_of_subnets},
 	{"pools that contain each other, built", growth_pools_one_in_another},

@@ -69,7 +69,7 @@ const char *subject_base(const char *kind);
 void growth_coordinator(const struct sample *s), growth_tuning(const struct sample *s),
 	growth_sbr(const struct sample *s), growth_ifacer(const struct sample *s),
 	growth_macvlan(const struct sample *s), growth_sriov(const struct sample *s),
-	growth_all_in_one(const struct sample *s), growth_host_local(const struct sample *s),
+	growth_multi(const struct sample *s), growth_host_local(const struct sample *s),
 	growth_whereabouts(const struct sample *s), growth_spiderpool(const struct sample *s),
 	growth_static(const struct sample *s);
 
@@ -82,7 +82,8 @@ uint64_t growth_api_asked_again(size_t n), growth_api_check(size_t n),
 	growth_api_gc_all(size_t n), growth_api_pools(size_t n), growth_api_pools_json(size_t n),
 	growth_api_pools_check(size_t n), growth_api_default_pools(size_t n),
 	growth_api_named_pools(size_t n), growth_api_wildcard(size_t n),
-	growth_api_pool_files(size_t n), growth_api_waiting(size_t n), growth_api_pins(size_t n);
+	growth_api_pool_files(size_t n), growth_api_waiting(size_t n),
+	growth_api_reserved(size_t n);
 
 /* An empty store, and a loop. */
 struct growth_lab {

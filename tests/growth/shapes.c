@@ -60,7 +60,7 @@ void shapes_of(const struct json *schema, struct shapes *ret)
 
 /* --- entries --- */
 
-enum { UP, DOWN, MIXED, WORDS, MIXED_WORDS, SAME, NETS, SIXES };
+enum { UP, DOWN, MIXED, TEXTS, MIXED_TEXTS, SAME, NETS, SIXES };
 
 const char *shape_variant(const struct shape *s, int variant)
 {
@@ -95,16 +95,16 @@ static void text_of(const char *name, int variant, size_t i, char ret[static 64]
 					   "address", "range",	     "exclude",
 					   NULL};
 	static const char *const gateways[] = {"gw", "via", NULL};
-	static const char *const words[] = {"key", "name", "pod", "node", NULL};
+	static const char *const texts[] = {"key", "name", "pod", "node", NULL};
 	size_t mixed = (i * SHUFFLE) % SHUFFLE_MOD;
 	size_t at = 256 + 2 * (variant == DOWN ? SHUFFLE_MOD - i : variant == MIXED ? mixed : i);
 	const char *end = is_one_of(name, nets) || variant == NETS ? "/32" : "";
 
 	if (is_one_of(name, gateways))
 		snprintf(ret, 64, "10.0.0.9");
-	else if (is_one_of(name, words) || variant == WORDS)
+	else if (is_one_of(name, texts) || variant == TEXTS)
 		snprintf(ret, 64, "w%06zu", i);
-	else if (variant == MIXED_WORDS)
+	else if (variant == MIXED_TEXTS)
 		snprintf(ret, 64, "w%06zu", mixed);
 	else if (variant == SAME)
 		snprintf(ret, 64, "10.0.1.1%s", end);
@@ -157,12 +157,12 @@ static struct json_tree *object_entry(const struct json *schema, int variant, si
 
 static struct json_tree *entry(const struct json *schema, const char *name, int variant, size_t i)
 {
-	const struct json *words = json_get(schema, "enum");
+	const struct json *texts = json_get(schema, "enum");
 	struct json_tree *t;
 	char text[64];
 
-	if (json_kind(words) == JSON_ARRAY && json_string(json_at(words, 0)))
-		return scalar(json_string(json_at(words, 0)));
+	if (json_kind(texts) == JSON_ARRAY && json_string(json_at(texts, 0)))
+		return scalar(json_string(json_at(texts, 0)));
 	if (is_type(schema, "object"))
 		return object_entry(schema, variant, i);
 	if (is_type(schema, "array")) {

@@ -176,7 +176,7 @@ static void run_diff(const struct sample *s)
 	kube_patch_done(&p);
 }
 
-static void run_world(const struct sample *s)
+static void run_cache(const struct sample *s)
 {
 	auto_buf struct buf b;
 
@@ -429,7 +429,7 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 static void run_net_plan(const struct sample *s)
 {
 	const struct net_lookup lookup = {find_nad, NULL};
-	const struct net_request wish = {
+	const struct net_request request = {
 		.ifname = "eth0", .pod_uid = "u", .multus_ns = "kube-system"};
 	struct pod_facts pod = {0};
 	auto_net_plan struct net_plan plan = {0};
@@ -439,7 +439,7 @@ static void run_net_plan(const struct sample *s)
 	buf_init(&b, TEXT_BYTES);
 	if (pod_facts_read(s->object, &pod, NULL) < 0)
 		return;
-	if (net_plan_make(&wish, &pod, &lookup, &plan, NULL) == 0) {
+	if (net_plan_make(&request, &pod, &lookup, &plan, NULL) == 0) {
 		jo_init(&o, &b, 0);
 		jo_obj(&o);
 		net_plan_put(&plan, &o);
@@ -452,7 +452,7 @@ static void run_net_plan(const struct sample *s)
 static void run_pod_pools(const struct sample *s)
 {
 	static const struct pod_nic nics[2] = {{.ifname = "eth0"}, {.ifname = "n1"}};
-	struct pod_pool_request wishes[2] = {0};
+	struct pod_pool_request pod_requests[2] = {0};
 	struct pool_route *routes = NULL;
 	struct pod_facts pod = {0};
 	struct pod_pools_facts f = {.pod = &pod, .ns_annotations = &pod.annotations};
@@ -463,9 +463,9 @@ static void run_pod_pools(const struct sample *s)
 	if (pod_routes_read(&pod, &routes, &n, NULL) == 0)
 		pod_routes_give(routes, n, NULL, 0, NULL, 0);
 	free(routes);
-	if (pod_pools_request(&f, nics, 2, wishes, NULL) >= 0)
+	if (pod_pools_request(&f, nics, 2, pod_requests, NULL) >= 0)
 		for (size_t i = 0; i < 2; i++)
-			pod_pool_request_done(&wishes[i]);
+			pod_pool_request_done(&pod_requests[i]);
 	pod_facts_done(&pod);
 }
 
@@ -516,7 +516,7 @@ const struct subject subjects[] = {
 	{"split", NULL, run_split, false},
 	{"YAML", NULL, run_yaml, false},
 	{"patch", NULL, run_diff, true},
-	{"controller's cache", NULL, run_world, false},
+	{"controller's cache", NULL, run_cache, false},
 	{"agent's cache", NULL, run_cluster, false},
 	{"admission, defaults", NULL, run_default, true},
 	{"admission", NULL, run_check, true},
@@ -540,7 +540,7 @@ const struct subject subjects[] = {
 	{"ifacer", "CNI", growth_ifacer, false},
 	{"macvlan", "CNI", growth_macvlan, false},
 	{"sriov", "CNI", growth_sriov, false},
-	{"unirail-cni", "CNI", growth_all_in_one, false},
+	{"unirail-cni", "CNI", growth_multi, false},
 	{"host-local", "CNI", growth_host_local, false},
 	{"whereabouts", "CNI", growth_whereabouts, false},
 	{"spiderpool", "CNI", growth_spiderpool, false},

@@ -42,7 +42,7 @@ def maxrate(*kbit):
 def main():
     one_tc = ets([0] * 8, [255] * 8, [0, 1, 2, 3, 4, 5, 6, 7])
     t = Talk("route", "DCB of an mlx5 port: read, then set as `unirail host qos` does")
-    t.ask(dcb(GET, IEEE_GET, REQUEST))
+    t.query(dcb(GET, IEEE_GET, REQUEST))
     t.answer(dcb(GET, IEEE_GET, 0, nest(13, one_tc, maxrate(*[0] * 8), pfc(0, sent=(0, 0, 0, 5, 0, 0, 0, 0)),
                                         apps([(1, 0, 0x8915)]), buffers([0] * 8, [163840, 98176] + [0] * 6),
                                         apps([(5, 3, 26), (5, 6, 48)], 6), attr(5, pfc(8)[4:])), u8(14, 9)))
@@ -54,17 +54,17 @@ def main():
                            (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, maxrate(10000000, *[0] * 7))), IEEE_SET),
                            (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, buffers([0, 0, 0, 1, 0, 0, 0, 0], [131072, 131072] + [0] * 6, 0))),
                             IEEE_SET)):
-        t.ask(request)
+        t.query(request)
         t.answer(dcb(SET, reply, 0, u8(13, 0)))
         t.answer(ack(request))
     for mode, refused in ((9, 0), (0, 1)):
         request = dcb(SET, SDCBX, REQUEST | ACK, u8(14, mode))
-        t.ask(request)
+        t.query(request)
         t.answer(dcb(SET, SDCBX, 0, u8(14, refused)))
         t.answer(ack(request))
-    t.ask(dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, pfc(8))))
+    t.query(dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, pfc(8))))
     t.answer(ack(dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, pfc(8))), -95))
-    t.ask(dcb(GET, IEEE_GET, REQUEST))
+    t.query(dcb(GET, IEEE_GET, REQUEST))
     t.answer(ack(dcb(GET, IEEE_GET, REQUEST), -95))
     t.write("dcb.nl")
 

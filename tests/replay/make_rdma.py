@@ -60,7 +60,7 @@ class Host:
     def __init__(self, what):
         self.lines = ["# protocol rdma", f"# {what}; composed by make_rdma.py, not recorded"]
 
-    def ask(self, data):
+    def query(self, data):
         self.lines.append("> " + data.hex())
 
     def answer(self, data):
@@ -70,22 +70,22 @@ class Host:
         (HERE / name).write_text("\n".join(self.lines) + "\n")
 
     def devices(self, devs, mode=True):
-        self.ask(message(GET, REQUEST | DUMP, b""))
+        self.query(message(GET, REQUEST | DUMP, b""))
         self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)
         for d in devs:
-            self.ask(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.query(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
             self.answer(message(PORT_GET, MULTI, self.port(d)))
             self.answer(DONE)
-            self.ask(message(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
+            self.query(message(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
             self.answer(message(GET_CHARDEV, 0, self.chardev(d)))
         if not mode:
             return
-        self.ask(message(SYS_GET, REQUEST, b""))
+        self.query(message(SYS_GET, REQUEST, b""))
         self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 1)))
 
     def objects(self, cmd, index, *answers):
-        self.ask(message(cmd, REQUEST | DUMP, u32(DEV_INDEX, index)))
+        self.query(message(cmd, REQUEST | DUMP, u32(DEV_INDEX, index)))
         for a in answers:
             self.answer(message(cmd, MULTI, u32(DEV_INDEX, index) + a))
         self.answer(DONE)
@@ -98,24 +98,24 @@ class Host:
 
     def contexts(self, index, *pids):
         if pids == (None,):  # before Linux 5.15
-            ask = message(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
-            self.ask(ask)
-            self.answer(struct.pack("<IHHIIi", 20 + len(ask), 2, 0, 0, 0, -95) + ask)
+            query = message(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
+            self.query(query)
+            self.answer(struct.pack("<IHHIIi", 20 + len(query), 2, 0, 0, 0, -95) + query)
         else:
             self.objects(CTX_GET, index, nest(CTX, *[nest(CTX_ENTRY, u32(CTXN, i), u32(PID, pid)) for i, pid in enumerate(pids)]))
 
     def views(self, devs):
         """What `unirail rdma dev`, `link`, `system` and `statistic` request."""
-        self.ask(message(GET, REQUEST | DUMP, b""))
+        self.query(message(GET, REQUEST | DUMP, b""))
         self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)
         for d in devs:
-            self.ask(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.query(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
             self.answer(message(PORT_GET, MULTI, self.port(d)))
             self.answer(DONE)
-        self.ask(message(SYS_GET, REQUEST, b""))
+        self.query(message(SYS_GET, REQUEST, b""))
         self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 0) + u8(COPY_ON_FORK, 1)))
-        self.ask(message(STAT_GET, REQUEST, u32(DEV_INDEX, 0) + u32(PORT_INDEX, 1)))
+        self.query(message(STAT_GET, REQUEST, u32(DEV_INDEX, 0) + u32(PORT_INDEX, 1)))
         counters = b"".join(attr(COUNTER, text(COUNTER_NAME, name) + u64(COUNTER_VALUE, value))
                             for name, value in (("out_of_sequence", 7), ("rx_write_requests", 1 << 40)))
         self.answer(message(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
@@ -124,7 +124,7 @@ class Host:
         """Counters of queue pairs or of memory regions; mode: what queue pairs are counted by."""
         place = u32(DEV_INDEX, index) + (u32(PORT_INDEX, port) if port else b"")
         more = u32(STAT_MODE, 2) if mode is not None else b""
-        self.ask(message(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))
+        self.query(message(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))
         flags = MULTI if mode is None else 0
         for a in answers if mode is None else [u32(PORT_INDEX, port) + mode]:
             self.answer(message(STAT_GET, flags, u32(DEV_INDEX, index) + text(DEV_NAME, f"mlx5_{index}") + a))

@@ -53,7 +53,7 @@ class Talk:
     def __init__(self, protocol, what):
         self.lines = [f"# protocol {protocol}", f"# {what}; composed by make_vf.py, not recorded"]
 
-    def ask(self, *messages):
+    def query(self, *messages):
         self.lines.append("> " + b"".join(messages).hex())
 
     def answer(self, *messages):
@@ -80,8 +80,8 @@ def eth_vf(i):
               nest(12, attr(1, struct.pack("<IIIHxx", i, 100 + i, 5, 0xa888))))
 
 
-def ask_vfs(t):
-    t.ask(message(GETLINK, REQUEST, ifinfo(PF, 0) + u32(29, 1 | 8)))
+def query_vfs(t):
+    t.query(message(GETLINK, REQUEST, ifinfo(PF, 0) + u32(29, 1 | 8)))
 
 
 def pf_link(number, *vfs, mac=bytes(6)):
@@ -90,22 +90,22 @@ def pf_link(number, *vfs, mac=bytes(6)):
 
 
 t = Talk("route", "80 VFs of an Ethernet PF, last first")
-ask_vfs(t)
+query_vfs(t)
 t.answer(pf_link(80, *[eth_vf(i) for i in reversed(range(80))]))
 t.write("vf_list.nl")
 
 t = Talk("route", "two VFs of an InfiniBand PF, asked for twice")
 for _ in range(2):
-    ask_vfs(t)
+    query_vfs(t)
     t.answer(pf_link(2, *[vf(i, attr(10, struct.pack("<IxxxxQ", i, 0x0c42a1030016051c)), attr(11, struct.pack("<IxxxxQ", i, 0x0c42a1030016051d)),
                              mac=bytes(20)) for i in range(2)], mac=bytes(range(20))))
 t.write("vf_ib.nl")
 
 t = Talk("route", "a list that was cut, three times, then a driver that tells nothing")
 for _ in range(3):
-    ask_vfs(t)
+    query_vfs(t)
     t.answer(pf_link(300, eth_vf(0), eth_vf(1)))
-ask_vfs(t)
+query_vfs(t)
 t.answer(pf_link(8))
 t.write("vf_cut.nl")
 
@@ -115,7 +115,7 @@ values = [nest(12, attr(1, struct.pack("<IIIHxx", 3, 103, 5, 0xa888))), attr(1, 
           attr(5, struct.pack("<II", 3, 2)), attr(10, struct.pack("<IxxxxQ", 3, 0x0c42a1030016051c)),
           attr(11, struct.pack("<IxxxxQ", 3, 0x0c42a1030016051d))]
 sets = [message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, v)), i) for i, v in enumerate(values)]
-t.ask(*sets)
+t.query(*sets)
 for i, s in enumerate(sets):
     t.answer(ack(s, -95 if i == 4 else 0))
 t.write("vf_set.nl")
@@ -137,13 +137,13 @@ def set_trust(seq, on):
 
 
 def sets_are(t, *pairs):
-    t.ask(*[m for m, _ in pairs])
+    t.query(*[m for m, _ in pairs])
     for m, code in pairs:
         t.answer(ack(m, code))
 
 
 def reads(t, mac, trust, vlan=0):
-    ask_vfs(t)
+    query_vfs(t)
     t.answer(pf_link(4, vf(3, attr(2, struct.pack("<III", 3, vlan, 0)), attr(9, struct.pack("<II", 3, trust)), mac=mac)))
 
 
@@ -178,12 +178,12 @@ t.write("vf_apply_busy.nl")
 t = Talk("route", "a rate that the driver does not take back without a carrier, twice; then it does")
 rate = message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, attr(6, struct.pack("<III", 0, 0, 0)))))
 for code in (-22, -22, 0):
-    t.ask(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "eth1")))
+    t.query(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "eth1")))
     t.answer(message(NEWLINK, 0, ifinfo(PF) + text(3, "eth1") + attr(1, FREE)))
     for limit in (100, 0)[:1 if code else 2]:
         if limit == 0:
             sets_are(t, (rate, code))
-        ask_vfs(t)
+        query_vfs(t)
         t.answer(pf_link(2, vf(0, attr(6, struct.pack("<III", 0, 0, limit)), mac=FREE), mac=FREE))
     if code:
         sets_are(t, (rate, code))
@@ -192,9 +192,9 @@ t.write("vf_home_rate.nl")
 t = Talk("route", "an IPoIB child with PKey 0x8005 is made and looked at")
 info = nest(18, text(1, "ipoib"), nest(2, u16(1, 0x8005), u16(2, 1), u16(3, 1)))
 make = message(NEWLINK, REQUEST | ACK | CREATE | EXCL, ifinfo(0, 0) + text(3, "net1") + u32(5, PF) + info)
-t.ask(make)
+t.query(make)
 t.answer(ack(make))
-t.ask(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "net1")))
+t.query(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "net1")))
 t.answer(message(NEWLINK, 0, ifinfo(9, 32) + text(3, "net1") + attr(1, bytes(range(20))) + u32(5, PF) + info))
 t.write("ipoib.nl")
 
@@ -208,13 +208,13 @@ def genl(kind, cmd, flags, *parts):
 
 HANDLE = text(1, "pci") + text(2, BDF)
 t = Talk("generic", "a ConnectX-6 in legacy mode goes to switchdev: busy once; then its ports")
-t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.query(genl(16, 3, REQUEST, text(2, "devlink")))
 t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1)))
-t.ask(genl(FAMILY, 29, REQUEST, HANDLE))
+t.query(genl(FAMILY, 29, REQUEST, HANDLE))
 t.answer(genl(FAMILY, 29, 0, HANDLE + u16(25, 0) + u8(26, 1)))
 change = genl(FAMILY, 30, REQUEST | ACK, HANDLE + u16(25, 1))
 for code in (-16, 0, -95):
-    t.ask(change)
+    t.query(change)
     t.answer(ack(change, code))
 
 
@@ -222,7 +222,7 @@ def port(dev, index, flavour, *more):
     return genl(FAMILY, 7, MULTI, text(1, "pci") + text(2, dev) + u32(3, index) + u16(4, 2) + u16(77, flavour) + b"".join(more))
 
 
-t.ask(genl(FAMILY, 5, REQUEST | DUMP))
+t.query(genl(FAMILY, 5, REQUEST | DUMP))
 t.answer(port(BDF, 65535, 0, u32(6, 4), text(7, "ens1f0np0"), text(8, "mlx5_0"), u32(78, 0)),
          port(BDF, 65537, 4, u32(6, 12), text(7, "ens1f0npf0vf2"), u16(127, 0), u16(128, 2), u32(150, 0), u8(149, 0)),
          port("0000:3b:00.1", 1, 0))
@@ -230,30 +230,30 @@ t.answer(DONE)
 t.write("devlink.nl")
 
 t = Talk("generic", "an ice function's DDP package, and enable_rdma of a VF that is in a pod and of a scalable function without it")
-t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.query(genl(16, 3, REQUEST, text(2, "devlink")))
 t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1)))
 info = b"".join(nest(101, text(103, name), text(104, value)) for name, value in
                 (("fw.mgmt", "6.2.9"), ("fw.app.name", "ICE OS Default Package"), ("fw.app", "1.3.30.0")))
 for _ in range(2):
-    t.ask(genl(FAMILY, 51, REQUEST, HANDLE))
+    t.query(genl(FAMILY, 51, REQUEST, HANDLE))
     t.answer(genl(FAMILY, 51, 0, HANDLE + text(98, "ice") + info + nest(102, text(103, "fw.app.name"), text(104, "stored"))))
 
 
 def enable_rdma(device, *values):
-    t.ask(genl(FAMILY, 38, REQUEST, device + text(81, "enable_rdma")))
+    t.query(genl(FAMILY, 38, REQUEST, device + text(81, "enable_rdma")))
     t.answer(genl(FAMILY, 38, 0, device + nest(80, text(81, "enable_rdma"), attr(82, b""), u8(83, 6), nest(84, *values))))
 
 
 enable_rdma(HANDLE, nest(85, attr(86, b""), u8(87, 1)), nest(85, u8(87, 0)))
 enable_rdma(text(1, "auxiliary") + text(2, "mlx5_core.sf.4"), nest(85, u8(87, 1)))
-ask = genl(FAMILY, 38, REQUEST, HANDLE + text(81, "none"))
-t.ask(ask)
-t.answer(ack(ask, -22))
+query = genl(FAMILY, 38, REQUEST, HANDLE + text(81, "none"))
+t.query(query)
+t.answer(ack(query, -22))
 t.write("devlink_info.nl")
 
 t = Talk("generic", "reporters of two mlx5 PFs: the firmware of the second is dead, a queue of the first is; fw cannot be recovered; "
          "then a kernel without them")
-t.ask(genl(16, 3, REQUEST, text(2, "devlink")))
+t.query(genl(16, 3, REQUEST, text(2, "devlink")))
 t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1) +
               nest(7, nest(1, text(1, "other"), u32(2, 9)), nest(2, text(1, "config"), u32(2, 6)))))
 
@@ -265,12 +265,12 @@ def reporter(cmd, flags, dev, port, name, state, can_recover=True):
     return genl(FAMILY, cmd, flags, head + attr(114, b"".join([text(115, name), u8(116, state), u64(117, state), u64(118, 0), *ends])))
 
 
-t.ask(genl(FAMILY, 52, REQUEST | DUMP))
+t.query(genl(FAMILY, 52, REQUEST | DUMP))
 t.answer(reporter(52, MULTI, BDF, None, "fw", 1, False), reporter(52, MULTI, BDF, None, "fw_fatal", 0),
          reporter(52, MULTI, "0000:3b:00.1", None, "fw_fatal", 1))
 t.answer(reporter(52, MULTI, BDF, 1, "tx", 1), reporter(52, MULTI, BDF, 1, "rx", 0), DONE)
 old = genl(FAMILY, 52, REQUEST | DUMP)
-t.ask(old)
+t.query(old)
 t.answer(ack(old, -95))
 t.write("devlink_health.nl")
 
@@ -284,12 +284,12 @@ def rdma(cmd, flags, *parts):
 
 
 def refuse(t, request, code=0):
-    t.ask(request)
+    t.query(request)
     t.answer(ack(request, code))
 
 
 def mode(t, value):
-    t.ask(rdma(SYS_GET, REQUEST))
+    t.query(rdma(SYS_GET, REQUEST))
     t.answer(rdma(SYS_GET, 0, u8(66, value)))
 
 
@@ -298,7 +298,7 @@ exclusive = rdma(SYS_SET, REQUEST | ACK, u8(66, 0))
 refuse(t, exclusive, -16)
 refuse(t, exclusive)
 for _ in range(2):
-    t.ask(rdma(GET, REQUEST | DUMP))
+    t.query(rdma(GET, REQUEST | DUMP))
     t.answer(rdma(GET, MULTI, u32(1, 0), text(2, "mlx5_0")), rdma(GET, MULTI, u32(1, 5), text(2, "mlx5_5")))
     t.answer(DONE)
 move = rdma(SET, REQUEST | ACK, u32(1, 5), u32(68, 33))
@@ -313,17 +313,17 @@ refuse(t, rdma(SET, REQUEST | ACK, u32(1, 5), text(2, "mlx5_0")), -17)
 t.write("rdma_set.nl")
 
 t = Talk("rdma", "summary, QPs, counters, a umad device")
-t.ask(rdma(RES_GET, REQUEST, u32(1, 5)))
+t.query(rdma(RES_GET, REQUEST, u32(1, 5)))
 t.answer(rdma(RES_GET, 0, u32(1, 5), text(2, "mlx5_5"), nest(15, nest(16, text(17, "qp"), u64(18, 3)), nest(16, text(17, "cm_id"), u64(18, 0)))))
-t.ask(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
+t.query(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
 t.answer(rdma(QP_GET, MULTI, u32(1, 5), text(2, "mlx5_5"),
               nest(19, nest(20, u32(3, 1), u32(21, 1), u8(26, 1), u8(27, 3), text(29, "ib_core")),
                    nest(20, u32(21, 4242), u8(26, 2), u8(27, 3), u32(28, 31337)))))
 t.answer(DONE)
-t.ask(rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 1)))
+t.query(rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 1)))
 t.answer(rdma(STAT_GET, 0, u32(1, 5), u32(3, 1), nest(80, nest(81, text(82, "out_of_sequence"), u64(83, 7)), nest(81, text(82, "rp_cnp_handled"), u64(83, 1 << 40)))))
 refuse(t, rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 2)), -22)
-t.ask(rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "umad"), u32(3, 1)))
+t.query(rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "umad"), u32(3, 1)))
 t.answer(rdma(CHARDEV, 0, text(70, "umad5"), u64(72, 231 << 8 | 5)))
 refuse(t, rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "issm"), u32(3, 1)), -2)
 t.write("rdma_res.nl")
@@ -331,7 +331,7 @@ t.write("rdma_res.nl")
 t = Talk("rdma", "a device that stays in use, asked who uses it; then one that is let go of")
 find = rdma(GET, REQUEST | DUMP)
 for tries in (3, 2):
-    t.ask(find)
+    t.query(find)
     t.answer(rdma(GET, MULTI, u32(1, 5), text(2, "mlx5_5")))
     t.answer(DONE)
     for i in range(tries):
@@ -339,13 +339,13 @@ for tries in (3, 2):
     if tries != 3:
         continue
     pid, core = u32(28, PID), text(29, "ib_core")
-    t.ask(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
+    t.query(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
     t.answer(rdma(QP_GET, MULTI, u32(1, 5), nest(19, nest(20, u32(21, 1), core), nest(20, u32(21, 77), pid), nest(20, u32(21, 78), pid))))
     t.answer(DONE)
-    t.ask(rdma(CQ_GET, REQUEST | DUMP, u32(1, 5)))
+    t.query(rdma(CQ_GET, REQUEST | DUMP, u32(1, 5)))
     t.answer(rdma(CQ_GET, MULTI, u32(1, 5), nest(35, nest(36, text(29, "rpcrdma")), nest(36, pid))))
     t.answer(DONE)
-    t.ask(rdma(MR_GET, REQUEST | DUMP, u32(1, 5)))
+    t.query(rdma(MR_GET, REQUEST | DUMP, u32(1, 5)))
     t.answer(DONE)
     refuse(t, rdma(CTX_GET, REQUEST | DUMP, u32(1, 5)), -95)
 t.write("rdma_held.nl")

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-enum { WORDS_MAX = 1 << 16 };
+enum { REPORT_MAX = 1 << 16 };
 
 void count(long *n)
 {
@@ -24,12 +24,12 @@ static void put_saying(struct buf *b, const char *what, const struct buf *said)
 			   said->p[said->len - 1] == '\n' ? "" : "\n");
 }
 
-void tell_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
-		  const struct outcome *o, const char *again)
+void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
+		    const struct outcome *o, const char *again)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, 2 * WORDS_MAX + 2 * OUTCOME_MAX);
+	buf_init(&b, 2 * REPORT_MAX + 2 * OUTCOME_MAX);
 	buf_printf(&b, "FAILED %s: %s\n", where, reason);
 	if (diff)
 		buf_add(&b, diff->p, diff->len);
@@ -46,7 +46,7 @@ void tell_failure(struct tally *t, const char *where, const char *reason, const 
 	count(&t->failed);
 }
 
-void tell_tally(const char *name, const struct tally *t, struct tally *sum)
+void report_tally(const char *name, const struct tally *t, struct tally *sum)
 {
 	printf("%-20s %6ld points: %6ld survived, %6ld undone, %6ld left to the next call, %ld "
 	       "failed\n",
@@ -77,18 +77,18 @@ void stage_wrong(struct stage *s, const char *reason, const struct buf *diff)
 					: NULL;
 	auto_buf struct buf where;
 
-	buf_init(&where, WORDS_MAX);
+	buf_init(&where, REPORT_MAX);
 	put_where(s, &where);
-	tell_failure(s->tally, where.p, reason, diff, &s->o, again);
+	report_failure(s->tally, where.p, reason, diff, &s->o, again);
 }
 
 void stage_unnamed(struct stage *s, const char *text)
 {
 	auto_buf struct buf b;
 
-	buf_init(&b, WORDS_MAX);
+	buf_init(&b, REPORT_MAX);
 	count(&s->tally->unnamed);
-	if (!s->tell_unnamed)
+	if (!s->report_unnamed)
 		return;
 	put_where(s, &b);
 	buf_printf(&b, " says only: %s\n", text);

@@ -86,7 +86,7 @@ static void check_slices(const struct multi *x)
 	cni_result_done(&all);
 }
 
-int netconf_all_in_one(struct cni_call *c, struct cni_result *out, struct err *e)
+int netconf_multi(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	auto_multi struct multi x = {0};
 	int r = multi_read(c, &x, e);
