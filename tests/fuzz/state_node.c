@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of the node: settings, the record of an installation, redacted snapshots, input of `unirail
- * verify`.
+ * Fuzzers for texts of the node: settings, the record of an installation, redacted snapshots, input
+ * of `unirail verify`.
  */
 #include <stdlib.h>
 #include <string.h>

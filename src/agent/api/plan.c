@@ -130,7 +130,7 @@ static int read_addresses(struct api_call *c, const struct plan_rail *r, struct 
 	return 0;
 }
 
-/* Negative: the call was answered. */
+/* Reads and checks the request; negative: the call was answered. */
 static int read_requests(struct api_call *c)
 {
 	const struct api_plan_args *p = c->args;

@@ -47,7 +47,7 @@ int msg_attrs(const struct nlmsghdr *h, size_t head_len, struct nlattr **tb, int
 /* Fills tb[0..max] with the attributes nested in a; a NULL: all are NULL. */
 void nested_attrs(const struct nlattr *a, struct nlattr **tb, int max);
 
-uint8_t family_of(int af); /* AF_INET -> 4, AF_INET6 -> 6, else 0 */
+uint8_t family_of(int af); /* converts AF_INET to 4, AF_INET6 to 6, any other family to 0 */
 uint8_t af_of(int family); /* the inverse; 0 -> AF_UNSPEC */
 
 #endif

@@ -583,8 +583,8 @@ static int to_rts(struct verbs_qp *q, const struct verbs_end *peer, struct err *
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
-		/* at least 0.54 s, seven times: a broken path is detected within seconds; with soft-RoCE 7 retries
-		 * never end */
+		/* six retries after at least 0.54 s each detect a broken path within seconds; with
+		 * soft-RoCE a count of 7 has no limit */
 		.timeout = 17,
 		.retry_cnt = 6,
 		.rnr_retry = 7, /* no limit: the time limit of the caller ends it */
