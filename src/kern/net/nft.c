@@ -23,6 +23,12 @@ static const char *nft_family_name(uint8_t family);
 
 static void add_table(struct nl_batch *b, uint8_t family)
 {
+	nl_batch_add(b, nft_table_msg(NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL, family), 0,
+		     "create nf_tables table '%s " NFT_TABLE "'", nft_family_name(family));
+}
+
+static void replace_table(struct nl_batch *b, uint8_t family)
+{
 	const char *name = nft_family_name(family);
 
 	/* Creates the table so that deleting it cannot fail, deletes it, and creates it again: one
@@ -54,17 +60,27 @@ static void add_chain(struct nl_batch *b, const struct nft_place *p, const struc
 			     family, chain);
 }
 
-int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
+static int set_marks(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m,
+		     void (*table)(struct nl_batch *b, uint8_t family), struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct nft_place *p = nft_places(l);
 
 	for (size_t i = 0; p[i].family; i++) {
 		if (i == 0 || p[i].family != p[i - 1].family)
-			add_table(b, p[i].family);
+			table(b, p[i].family);
 		add_chain(b, &p[i], m);
 	}
 	return nl_batch_commit(w, b, e);
+}
+
+/* A new pod has no such table, and a transaction that deletes one waits about 15 ms for the kernel's
+ * readers: at the latest when its socket is closed. */
+int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
+{
+	int r = set_marks(w, l, m, add_table, e);
+
+	return r == -EEXIST ? set_marks(w, l, m, replace_table, e) : r;
 }
 
 int nft_reply_marks_set(struct nl_wire *w, const char *iface, uint32_t mark, struct err *e)
