@@ -66,6 +66,7 @@ void attach_close(struct attach *a)
 		rail_done(&a->rails[i]);
 	free(a->pod_links);
 	free(a->host_addrs);
+	nl_cleanup(&a->marks);
 	nl_cleanup(&a->pod);
 	nl_cleanup(&a->host);
 	cleanup_fd(&a->netns);

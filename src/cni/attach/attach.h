@@ -70,7 +70,10 @@ struct attach {
 	const struct cni_call *call;
 	int netns; /* the pod's network namespace; -1: it no longer exists (DEL only) */
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
-	struct link *pod_links;	    /* links of the pod as last listed */
+	/* DEL: the pod's nf_tables; NULL: not opened. Closing it waits about 15 ms for the kernel to
+	 * free the deleted tables, but not if links were deleted since, which takes as long. */
+	struct nl_wire *marks;
+	struct link *pod_links; /* links of the pod as last listed */
 	size_t n_pod_links;
 	struct addr *host_addrs; /* addresses of the node; listed once, on demand */
 	size_t n_host_addrs;

@@ -132,7 +132,6 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_free struct rule *rules = NULL;
 	auto_free const struct rule **deleted = NULL;
-	auto_nl struct nl_wire *w = NULL;
 	size_t n_rules = 0, n_deleted;
 	bool marks = false;
 	int r = a->pod ? rule_list(a->pod, 0, &rules, &n_rules, e) : 0;
@@ -148,9 +147,9 @@ int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t 
 	/* Deletes the marks before their rule, because a repeated DEL finds the marks by the rule.
 	 * */
 	if (marks)
-		r = nl_open(&w, NL_NETFILTER, a->netns, e);
+		r = nl_open(&a->marks, NL_NETFILTER, a->netns, e);
 	if (marks && r >= 0)
-		r = nft_reply_marks_del(w, e);
+		r = nft_reply_marks_del(a->marks, e);
 	return r < 0 || !n_deleted ? r : nl_batch_commit(a->pod, b, e);
 }
 
