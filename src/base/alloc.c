@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,15 @@ void *xrealloc(void *p, size_t n)
 	if (!p)
 		out_of_memory(n);
 	return p;
+}
+
+void *xtsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+	void *node = tsearch(key, root, compare);
+
+	if (!node)
+		out_of_memory(sizeof(void *));
+	return node;
 }
 
 char *xstrdup(const char *s)

@@ -56,6 +56,8 @@ void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);
+/* Like tsearch(): adds the key, or finds an equal one. */
+void *xtsearch(const void *key, void **root, int (*compare)(const void *, const void *));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Grows a vector for one more element: VEC_PUSH(list, count) is an lvalue, zeroed. */

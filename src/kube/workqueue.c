@@ -202,8 +202,7 @@ void *workqueue_get(struct workqueue *q, const char *ns, const char *name)
 			   .backoff = {q->c.retry_ms, q->c.retry_most_ms, 0},
 			   .q = q,
 			   .older = q->newest};
-	if (!tsearch(w, &q->index, by_name))
-		abort(); /* out of memory ends the process, as everywhere */
+	xtsearch(w, &q->index, by_name);
 	*(q->newest ? &q->newest->newer : &q->oldest) = w;
 	q->newest = w;
 	q->n++;

@@ -39,8 +39,7 @@ struct blocks_pool *blocks_pool_get(struct blocks *b, const char *name)
 	p = xcalloc(1, sizeof(*p));
 	p->b = b;
 	p->name = xstrdup(name);
-	if (!tsearch(p, &b->pools_by_name, by_name))
-		abort(); /* handled like any other lack of memory */
+	xtsearch(p, &b->pools_by_name, by_name);
 	VEC_PUSH(b->pools, b->n_pools) = p;
 	return p;
 }

@@ -58,9 +58,7 @@ void cluster_uid_changed(struct cluster *c, const struct pod_facts *was, const s
 		tdelete(was, &c->uids, by_uid);
 	if (!is)
 		return;
-	node = tsearch(is, &c->uids, by_uid);
-	if (!node)
-		abort();
+	node = xtsearch(is, &c->uids, by_uid);
 	*node = is;
 }
 

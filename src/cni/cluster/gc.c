@@ -127,8 +127,7 @@ static void add_known(struct collecting *g, const char *nad, const char *name, c
 	one = xcalloc(1, sizeof(*one));
 	*one = (struct known){.key = key_of(nad, name), .text = text};
 	VEC_PUSH(g->nets, g->n_nets) = one;
-	if (!tsearch(one, &g->by_key, by_key))
-		abort(); /* as any other lack of memory */
+	xtsearch(one, &g->by_key, by_key);
 }
 
 static void take_noted(struct collecting *g, const struct multus *m)

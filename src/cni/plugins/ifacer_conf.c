@@ -97,9 +97,7 @@ static int check_name(const struct ifacer_conf *c, size_t i, void **seen, struct
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.interfaces[%zu] is '%s', which conf.bond.name is too", i,
 				name);
-	found = tsearch(name, seen, (int (*)(const void *, const void *))strcmp);
-	if (!found)
-		abort(); /* handled like any other lack of memory */
+	found = xtsearch(name, seen, (int (*)(const void *, const void *))strcmp);
 	if (*found != name)
 		return err_kind(e, ERR_CONF, -EINVAL, "conf.interfaces has '%s' twice", name);
 	return 0;

@@ -343,8 +343,7 @@ struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool
 		return n;
 	n = xcalloc(1, sizeof(*n));
 	n->pool = xstrdup(pool);
-	if (!tsearch(n, &s->pool_errors, by_pool))
-		abort(); /* out of memory ends the process, as everywhere */
+	xtsearch(n, &s->pool_errors, by_pool);
 	return n;
 }
 
@@ -460,8 +459,7 @@ struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, c
 				  .kind = kind,
 				  .name = xstrdup(name),
 				  .was = writes ? xstrdup(version_now(s, kind, name)) : NULL};
-	if (!tsearch(op, &s->ops, by_kind_and_name))
-		abort(); /* out of memory ends the process, as everywhere */
+	xtsearch(op, &s->ops, by_kind_and_name);
 	return op;
 }
 

@@ -888,9 +888,7 @@ static void known_route_add(void **tree, const struct route *r, size_t at)
 
 	*x = key_of(r);
 	x->at = at;
-	found = tsearch(x, tree, by_key);
-	if (!found)
-		abort(); /* handled like any other lack of memory */
+	found = xtsearch(x, tree, by_key);
 	for (last = *found; last->next; last = last->next)
 		;
 	if (last != x)

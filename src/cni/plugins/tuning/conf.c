@@ -155,8 +155,7 @@ static void put_sysctl(struct tuning_conf *c, const char *key, const char *value
 
 	*p = (struct place_of_path){path, c->n_sysctls};
 	VEC_PUSH(c->sysctls, c->n_sysctls) = (struct tuning_sysctl){key, value, path};
-	if (!tsearch(p, &c->paths, by_path))
-		abort(); /* handled like any other lack of memory */
+	xtsearch(p, &c->paths, by_path);
 }
 
 static int two_values(const char *place, const char *a, const char *b, struct err *e)
