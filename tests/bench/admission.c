@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CPU time of a hostile review in the controller: parsed, defaulted, validated, answered.
- * Prints, asserts nothing about time.
+ * The program prints figures and asserts nothing about time.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@
 
 struct fleet fleet;
 
-/* Work of "add" and "del": one pod of one node in each iteration of the loop. */
+/* Executes the commands "add" and "del": one pod of one node in each iteration of the loop. */
 static struct job {
 	bool del;
 	size_t node; /* SIZE_MAX: all */

@@ -20,7 +20,7 @@ struct fleet_pod {
 	bool there;
 };
 
-/* One-object-per-pool: progress of a pod's rails (fleet_shared.c). */
+/* Mode "shared", one object per pool: the progress of a pod's rails (fleet_shared.c). */
 struct fleet_shared;
 
 struct fleet_node {
@@ -28,7 +28,7 @@ struct fleet_node {
 	struct kube_conf conf; /* the fleet's, with this node's token */
 	struct kube *kube;
 	struct blocks *blocks;
-	struct kube_informer *watch; /* of the pools' block sizes; NULL: they are known */
+	struct kube_informer *watch; /* reads the pools' block sizes; NULL: they are known */
 	struct ipam_pools pools;     /* usable: addresses of this node */
 	struct ipam_pools whole;
 	struct fleet_pod *pods; /* in order of arrival */

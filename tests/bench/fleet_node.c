@@ -286,7 +286,7 @@ void fleet_node_del(struct fleet_node *n)
 		set_wants(n);
 }
 
-/* The allocations in its journal, which are those of its pods. */
+/* Lists the addresses that the node's journal has as allocated: those of its pods. */
 void fleet_node_print(struct fleet_node *n, FILE *out)
 {
 	struct ipam *i = store_open(n);

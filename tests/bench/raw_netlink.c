@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that the kernel requires for a pod of tests/bench/run: the links, addresses, neighbours, rules and routes of an
- * ADD as one netlink batch for the node and one for the pod; of a DEL as one batch for the pod. A batch is one
- * sendmsg() and one loop that reads the acks. Indexes of new links are chosen here, so that nothing is read back, and
- * macvlans are created up (veths cannot be: the kernel wants both ends first).
+ * The fewest requests that the kernel requires for a pod of tests/bench/run: an ADD is one netlink batch for the
+ * node and one for the pod, with links, addresses, neighbours, rules and routes; a DEL is one batch for the pod. A
+ * batch is one sendmsg() and one loop that reads the acks. This program chooses the indexes of new links, so that it
+ * reads nothing back, and creates macvlans in the state up (veths cannot be: the kernel requires both ends first).
  *
  *	raw_netlink add NETNS VETH NIC...	NETNS: path of the pod's namespace; VETH: the node's end of veth0
  *	raw_netlink del NETNS RAILS		RAILS: how many NICs the ADD had
@@ -268,7 +268,8 @@ static void rule(struct batch *b, int type, int flags, unsigned int table, unsig
 	attr_u32(b, FRA_TABLE, table);
 }
 
-/* By mark to table 100, and by each later NIC's address to a table of its own. */
+/* Rules: packets with the mark use table 100, packets from a later NIC's address use a table of
+ * that NIC. */
 static void rules(struct batch *b, int type, int flags, unsigned int n)
 {
 	rule(b, type, flags, POD_TABLE, 0);

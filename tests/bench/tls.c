@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU time of a TLS handshake on both sides, full and resumed. Prints, asserts nothing about
- * time.
+ * The CPU time of a TLS handshake on both sides, full and resumed. The program prints figures and
+ * asserts nothing about time.
  */
 #include <assert.h>
 #include <errno.h>

@@ -18,7 +18,8 @@ def helm_path():
 
 
 def helm(*args, ok=True, **kw):
-    """The output of a command that succeeds, or the message of one that fails; without the notes about links in the chart."""
+    """The output of a command that succeeds, or the error message of one that fails, without Helm's remarks about symbolic links in the
+    chart."""
     p = subprocess.run([helm_path(), *map(str, args)], capture_output=True, text=True, **kw)
     said = "".join(line for line in p.stderr.splitlines(True) if "found symbolic link" not in line)
     assert (p.returncode == 0) == ok, said
@@ -26,7 +27,7 @@ def helm(*args, ok=True, **kw):
 
 
 def documents(text):
-    """{(kind, namespace, name): the object}; no object is there twice."""
+    """{(kind, namespace, name): object}; fails if two objects have the same key."""
     found = {}
     for o in yaml.load_all(text, Loader=yaml.CSafeLoader):
         if o:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Helm chart: what it renders, what it refuses, what it says."""
+"""The Helm chart: the objects that it renders, the values that it refuses, and its NOTES.txt."""
 import configparser
 import json
 import re
@@ -83,7 +83,7 @@ def test_forty_values_files_are_tested():
 
 
 def expectations(path):
-    """(what, kind and name, text) of the comments at the start."""
+    """The expectations in the comments at the start of a values file: (has, not or note; kind and name; text)."""
     for line in path.read_text().splitlines():
         m = re.match(r"# (has|not) (\S+) (.*)$", line)
         if m:
@@ -105,12 +105,12 @@ def test_values_files_of_guides_render(path):
     for _, ns, name in rendered:
         if name in ("unirail-agent", "unirail-controller") and ("ConfigMap", ns, name) in rendered:
             (conf,) = [t for k, t in rendered["ConfigMap", ns, name]["data"].items() if k.endswith(".conf")]
-            configparser.ConfigParser().read_string(conf)  # a key twice is an error
+            configparser.ConfigParser().read_string(conf)  # the API server refuses an object that has a key twice
 
 
 @pytest.fixture(scope="session")
 def noted(tmp_path_factory):
-    """The chart with NOTES.txt in an object: without an API server Helm renders it nowhere."""
+    """The chart with NOTES.txt as the content of an object, since without an API server Helm does not print NOTES.txt."""
     chart = tmp_path_factory.mktemp("chart") / "unirail"
     shutil.copytree(CHART, chart)
     (chart / "templates/NOTES.txt").rename(chart / "notes")

@@ -20,7 +20,7 @@ def manifests(*args, status=0, **kw):
 
 
 def printed(*args):
-    """The objects, without the namespace, which two files create."""
+    """The objects without the Namespace object, which two of the files contain."""
     text = manifests("-n", "rails", *args)
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: rails\n---\n"
     assert namespace in text

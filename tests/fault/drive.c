@@ -127,9 +127,8 @@ static bool is_wanted(const struct options *o, long j, const struct job *job)
 	return o->quick ? job_is_quick(job) : j % o->every == 0;
 }
 
-/*
- * Runs until no job is left, or its lab is no longer usable: then the parent starts another worker.
- */
+/* A worker: runs jobs until none is left, or until its lab is no longer usable; the parent then
+ * starts another worker. */
 static int do_points(const struct options *o)
 {
 	struct stage s;
@@ -194,7 +193,7 @@ static void ring(int sig)
 
 static void begin_progress(void)
 {
-	struct sigaction sa = {.sa_handler = ring}; /* so that wait() returns then */
+	struct sigaction sa = {.sa_handler = ring}; /* the signal makes wait() return */
 	struct itimerval second = {{1, 0}, {1, 0}};
 
 	if (!isatty(STDERR_FILENO))

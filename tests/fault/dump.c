@@ -74,7 +74,7 @@ void ns_close(struct ns *s)
 struct kind {
 	const char *name;
 	uint16_t get;
-	size_t head;   /* bytes of the message's header, before its attributes */
+	size_t head;   /* size of the header that precedes the attributes in a message */
 	uint64_t skip; /* attributes that change by themselves, by number (under 64) */
 	uint64_t lax;  /* the same, for a namespace whose settings are not compared */
 	const char *(*describe)(const struct nlmsghdr *h, char *text, size_t size);
@@ -185,7 +185,7 @@ static bool is_permanent(const struct nlmsghdr *h)
 
 static const char *describe_table(const struct nlmsghdr *h, char *text, size_t size)
 {
-	/* the name of its table, for every object */
+	/* every object has the name of its table in this attribute */
 	const struct nlattr *a = attr(h, sizeof(struct nfgenmsg), 1);
 
 	snprintf(text, size, "%s", a ? (const char *)a + NLA_HDRLEN : "?");

@@ -14,7 +14,7 @@
 
 struct ns {
 	int fd;			    /* the namespace */
-	int route, netfilter, rdma; /* sockets in it; rdma -1: the kernel has none */
+	int route, netfilter, rdma; /* sockets in the namespace; rdma -1: no RDMA */
 	bool strict; /* the namespace of the node: settings of links are compared as well */
 };
 void ns_open(struct ns *s, int fd, bool strict);
@@ -47,7 +47,7 @@ void tree_dump(const struct tree *t, struct buf *b);
 
 /* --- differs.c --- */
 
-/* Lines that are in one text only, with the prefix "- " or "+ "; false: none. */
+/* Lists the lines that only one of the texts has, with the prefix "- " or "+ "; false: none. */
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *text);
 
 typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *text);
@@ -61,7 +61,7 @@ struct lab {
 	int initial_ns;
 	struct ns node, fabric, pod, other;
 	size_t nics;
-	bool first; /* the node is the first namespace, unchanged */
+	bool first; /* the node is the initial network namespace, unchanged */
 	bool vfs;   /* the node has a PF and a VF */
 	/* the node's state after its creation; its state at the beginning of each point */
 	struct tree empty, files;
@@ -88,9 +88,9 @@ struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l); /* where the node is the first namespace, the VFs exist already */
+void vf_borrow(struct lab *l); /* in the initial namespace VFs exist already */
 void vf_return(struct lab *l);
-/* One line for each VF: its attributes at the PF. */
+/* One line for each VF: the attributes that the PF has for it. */
 void vf_dump(const struct lab *l, struct buf *b);
 
 /* --- scenes.c --- */
@@ -115,11 +115,12 @@ struct scene {
 	bool no_gc;	     /* GC does not release what the pod has */
 	bool other;	     /* another pod is attached during the whole scene */
 	bool small;	     /* `--quick` kills at each call */
-	bool vf;	     /* only when it is named: it requires the guest of tests/vm */
-	bool first;	     /* the node is the first namespace */
+	bool vf;	     /* runs only when it is named: it requires the guest of tests/vm */
+	bool first;	     /* the node is the initial network namespace */
 	void (*prepare)(struct lab *l);	  /* creates files and other initial state */
 	void (*dismantle)(struct lab *l); /* removes initial state other than files */
-	/* Creates an obstacle, before ADD and after: ADD fails late and undoes everything. */
+	/* Creates an obstacle before ADD and removes it afterwards: ADD fails late and undoes
+	 * everything. */
 	void (*arm)(struct lab *l), (*disarm)(struct lab *l);
 };
 extern const struct scene scenes[]; /* ended by {0} */
@@ -175,7 +176,7 @@ struct stage {
 	char *results[STEPS_MAX];
 	struct outcome o;
 	bool report_unnamed;
-	bool dirty;	/* leftovers: not usable for further points */
+	bool dirty;	/* the stage has leftovers: not usable for further points */
 	enum verb verb; /* for messages */
 	const struct shot *shot;
 };
@@ -201,7 +202,7 @@ void stage_unnamed(struct stage *s, const char *text);
  * may be NULL. */
 void stage_pair(struct stage *s, struct shot *add, struct shot *del);
 void stage_gc(struct stage *s, struct shot *gc);
-/* ADD with a fault, and the container is deleted: GC only. */
+/* ADD with a fault, then the container is deleted without a DEL: only GC cleans up. */
 void stage_lost(struct stage *s, struct shot *add);
 void stage_command(struct stage *s, struct shot *shot);
 
@@ -214,7 +215,7 @@ void job_counts_take(struct job_counts *c, struct stage *s);
 
 struct job {
 	size_t scene;
-	enum verb verb; /* V_ADD: together with DEL */
+	enum verb verb; /* a job of V_ADD interrupts DEL as well */
 	size_t act;
 	struct shot shot;
 };

@@ -4,13 +4,14 @@
 
 #include "base/alloc.h"
 
-/* Runs differ a little: additional calls after the last counted one. */
+/* The number of calls differs a little between runs: so many calls after the last counted one are
+ * tested as well. */
 enum { SLACK = 2 };
 
 static const char *const acts[] = {"kill", "ENOBUFS", "EINTR", "ENOMEM", "EBUSY", "ENOSPC", "EIO"};
 enum { ACTS = ARRAY_LEN(acts), KILL = 0 };
 
-/* DEL is interrupted in the points of ADD. */
+/* The points of ADD also interrupt DEL. */
 static const enum verb verbs[] = {V_ADD, V_GC, V_LOST, V_COMMAND};
 
 void job_counts_take(struct job_counts *c, struct stage *s)
@@ -81,10 +82,8 @@ bool job_is_kill(const struct job *j)
 	return j->act == KILL;
 }
 
-/*
- * In small scenes each call is killed, and one in three fails, with one errno after another; in the
- * others one in SPARSE.
- */
+/* In small scenes the process is killed at each call, and every third call fails, with the errnos
+ * in turn; in other scenes at every SPARSE-th call. */
 bool job_is_quick(const struct job *j)
 {
 	enum { SPARSE = 16 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model: schedules from seeds, and the shortest form of one that fails. */
+/* model: generates schedules from seeds and runs them; reduces a schedule that fails to its
+ * shortest form. */
 #include "model.h"
 
 #include <errno.h>

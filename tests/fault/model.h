@@ -20,31 +20,31 @@
 
 enum {
 	RAILS_MAX = 3,
-	NAMES = 5,     /* of pods */
+	NAMES = 5,     /* names of pods */
 	STICKY = 2,    /* the first pods retain their addresses */
 	POOLS_MAX = 9, /* the rail's own pool, its backup pool, its IPv6 pool */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
 	CONTAINERS_MAX = 80,
 	STEPS_MAX_ = 24,
-	TOGETHER = 3, /* processes at a time */
+	TOGETHER = 3, /* maximum of concurrent processes */
 };
 
 /* --- the schedule (model_plan.c): all random choices --- */
 
 enum op {
-	OP_ADD,	       /* a new container of a pod */
-	OP_ADD_AGAIN,  /* the same request again */
-	OP_DEL,	       /* OP_DEL: a container, or one of its interfaces */
+	OP_ADD,	       /* ADD for a new container of a pod */
+	OP_ADD_AGAIN,  /* an earlier ADD request is repeated */
+	OP_DEL,	       /* DEL of a container, or of one of its interfaces */
 	OP_GC,	       /* GC of all containers that do not run */
-	OP_QUARANTINE, /* an address that a container has */
+	OP_QUARANTINE, /* quarantine of an address that a container has */
 	OP_RELEASE_IP, /* a release by an administrator */
 	OP_CHURN,      /* many ADDs and DELs: the journal is compacted */
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
 	OP_TEAR,   /* an incomplete line at the journal's end */
-	OP_LITTER, /* the leftovers of a compaction that was killed */
-	OP_CUT,	   /* the journal is truncated anywhere, or a byte is changed, and then restored */
+	OP_LITTER, /* files that a killed compaction left */
+	OP_CUT,	   /* the journal is truncated or one byte of it is changed; then it is restored */
 };
 extern const char *const op_names[];
 bool op_is_call(enum op op); /* a call of the store; other operations are events */
@@ -52,9 +52,9 @@ bool op_is_call(enum op op); /* a call of the store; other operations are events
 struct step {
 	enum op op;
 	uint32_t pick;	/* index of container, address or pod name */
-	uint32_t rails; /* bit mask; 0: one of them for OP_DEL */
+	uint32_t rails; /* bit mask of rails; 0: all */
 	int64_t ms;	/* OP_CLOCK; OP_CHURN: rounds */
-	int crash;	/* before the n-th system call; 0: no kill */
+	int crash;	/* the process is killed before this system call; 0: no kill */
 	int fail, err;	/* the n-th system call fails */
 	bool full;	/* the disk is full */
 	int with_next;	/* how many of the following steps run at the same time */
@@ -104,7 +104,7 @@ struct container {
 	char id[48];
 	int name;
 	uint32_t rails;
-	bool live; /* it runs and certainly has its addresses */
+	bool live; /* the container runs, and its ADD returned its addresses */
 };
 
 struct model {
@@ -189,7 +189,7 @@ struct doing {
 	struct request r;
 	struct answer *a; /* in memory shared with a child */
 	pid_t pid;
-	bool troubled; /* it may fail although addresses are free */
+	bool troubled; /* the step may fail although addresses are free */
 };
 
 struct running {

@@ -10,7 +10,7 @@ bool plan_fails(struct running *x, size_t step, const char *part)
 	return false;
 }
 
-/* HALF: a churn that allocated an address and did not release it. */
+/* HALF: OP_CHURN allocated an address and did not release it. */
 enum done { NOT, WHOLE, HALF };
 
 static bool do_so(struct model *m, const struct request *r, const struct seen *s, enum done how)
@@ -92,7 +92,7 @@ static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t l
 	return false;
 }
 
-/* The same where the journal may have lost reuse delays. */
+/* As explain(), for a journal that may have lost reuse delays. */
 static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 			      const struct seen *s)
 {

@@ -114,7 +114,7 @@ static void start(struct running *x, struct doing *d)
 	if (d->pid > 0)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close(STDERR_FILENO); /* "out of memory", where a call for it fails */
+	close(STDERR_FILENO); /* a failing allocation would print "out of memory" */
 	if (d->step->crash || d->step->fail) {
 		ptrace(PTRACE_TRACEME, 0, 0, 0);
 		raise(SIGSTOP);

@@ -144,7 +144,8 @@ static bool holds(const struct adding *x, size_t rail, uint8_t family)
 	return any;
 }
 
-/* Retained for the pod's name, also by its former container. */
+/* Takes an address that is retained for the pod's name, or that the pod's former container still
+ * has. */
 static bool take_retained(struct adding *x, size_t rail, uint8_t family)
 {
 	int name = x->m->c[x->container].name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store itself, on a separate small disk. */
+/* The store under test, on a separate small disk. */
 #include "model.h"
 
 #include <errno.h>

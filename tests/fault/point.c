@@ -15,8 +15,8 @@
 
 /* --- verdict --- */
 
-/* Nothing can be done without a thread pointer; and a process that cannot return to its network
- * namespace must stop (kern/sys/netns.h). */
+/* Whether ending the process is correct: without a thread pointer libc cannot start, and a process
+ * that cannot return to its network namespace must stop (kern/sys/netns.h). */
 static bool may_crash(const struct stage *s)
 {
 #ifdef SYS_arch_prctl
@@ -57,8 +57,8 @@ static void judge_text(struct stage *s)
 }
 
 /* Returns whether a failed call should have left `before`. An ADD without an answer is undone by
- * the plugin's DEL: in a chain that may be more or less than this ADD did. In a scene that fails
- * anyway, the failed call may belong to the undo. */
+ * the plugin's DEL, which in a chain may remove more or less than this ADD created. In a scene
+ * whose ADD always fails, the failed call may belong to the undo. */
 static bool takes_back(const struct stage *s, enum end end)
 {
 	if (s->sc->arm)
@@ -89,7 +89,8 @@ static bool begins(struct stage *s, enum verb v, const struct shot *shot)
 	return shot != NULL;
 }
 
-/* A fault that was not reached changes nothing. */
+/* If the run ended before the call at which the fault was due, it must behave as without a
+ * fault. */
 static bool reached(struct stage *s, enum end end)
 {
 	if (s->shot->hit)
@@ -118,7 +119,7 @@ static void clean_up(struct stage *s, const char *reason)
 	must_be_clean(s, reason);
 }
 
-/* True: the pod was attached nevertheless. */
+/* True: the pod was attached in spite of the fault. */
 static bool disturbed_add(struct stage *s, struct shot *shot)
 {
 	enum end end;
@@ -217,7 +218,8 @@ void stage_lost(struct stage *s, struct shot *add)
 
 /* --- commands --- */
 
-/* A temporary file that cannot be removed stays, until the next command sweeps the folder. */
+/* A temporary file that cannot be removed stays, until the next command removes old temporary files
+ * of the directory. */
 static bool is_removal(const struct shot *s)
 {
 #ifdef SYS_unlink

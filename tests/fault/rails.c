@@ -111,7 +111,7 @@ static bool same(struct trial *t, const struct buf *wanted, const char *reason)
 	return false;
 }
 
-/* A refused query may concern all rails: then the error names none. */
+/* If the refused message is a query, it may concern all rails: then the error names no rail. */
 static bool names_rail(const struct trial *t, const char *text)
 {
 	char ifname[LINK_NAME_MAX];
@@ -312,7 +312,8 @@ static void trial_done(struct trial *t)
 	outcome_done(&t->o);
 }
 
-/* Sends and messages are numbered consecutively; each rail has its own part of the messages. */
+/* Sends and messages have consecutive numbers, and each rail tests a different part of the
+ * messages. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;

@@ -21,14 +21,14 @@ struct mishap {
 	void (*end)(struct lab *l, int rail);
 	bool race;		 /* begin() runs between two messages of the ADD to the kernel */
 	bool refuse;		 /* one message after another is refused */
-	bool refuse_del;	 /* the same for DEL */
+	bool refuse_del;	 /* one message of DEL after another is refused */
 	bool detect;		 /* rails probe their gateways, and whether addresses are in use */
 	bool only;		 /* the pool of the failing rail has one address */
-	bool quarantines;	 /* and this address is in quarantine afterwards, on purpose */
+	bool quarantines;	 /* afterwards this address is in quarantine, as it should be */
 	const char *master;	 /* master of the failing rail, in place of its own */
 	uint32_t mtu;		 /* MTU of the failing rail */
 	const char *expected[3]; /* expected texts in the error, beside the rail */
-	const char *instead;	 /* in place of `expected` */
+	const char *instead;	 /* alternative to `expected` */
 };
 extern const struct mishap mishaps[]; /* ended by {0} */
 
@@ -42,7 +42,7 @@ struct refusal {
 	long seen;
 	bool hit;
 	bool changes;	  /* the message was not a query */
-	struct shot shot; /* copied to the input of the run */
+	struct shot shot; /* the run copies this to its input */
 };
 /* Never returns to the caller's namespaces. */
 void refusal_init(struct refusal *x, long n);

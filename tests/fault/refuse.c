@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One netlink message of a run is refused by the kernel: it is given a type that does not exist
- * just before it is sent, so that all others of its batch are carried out as they are.
+ * One netlink message of a run is refused by the kernel: just before the message is sent, its type
+ * is replaced by one that does not exist. The kernel executes the other messages of the batch
+ * unchanged.
  */
 #include "rails.h"
 
@@ -29,7 +30,7 @@ static void copy(pid_t pid, bool to_child, unsigned long at, void *p, size_t n)
 		die("the child's memory cannot be reached");
 }
 
-/* nf_tables: the messages between the batch's begin and end, all or none of which count. */
+/* nf_tables: the kernel executes all messages between a batch's begin and its end, or none. */
 static bool is_batch_begin(const struct nlmsghdr *h)
 {
 	return h->nlmsg_type == NFNL_MSG_BATCH_BEGIN &&

@@ -22,7 +22,8 @@ enum { COMES_MS = 30000 };
 	"{\"type\":\"spiderpool\",\"default_ipv4_ippool\":[\"" pool "\"]" more "}"
 #define WHEREABOUTS                                                                                \
 	"{\"type\":\"whereabouts\",\"range\":\"172.16.0.0/24\",\"gateway\":\"172.16.0.1\"}"
-/* The duration of a probe is its wait: short waits, many probes. */
+/* A probe takes as long as it waits for a reply, so these scenes use many probes with short
+ * waits. */
 #define DETECT                                                                                     \
 	",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":true,\"detect\":{"    \
 	"\"tries\":1,\"interval_ms\":10,\"total_ms\":2000}"
@@ -102,7 +103,7 @@ static void with_spare(struct lab *l)
 	with_pools(l);
 	s.name = "spare";
 	s.kind = "veth";
-	s.peer_name = "far"; /* down, as DEL leaves it */
+	s.peer_name = "far"; /* the link is down, as DEL leaves it */
 	link_add(b, &s);
 	if (nl_batch_commit(w, b, NULL) < 0)
 		die("the spare NIC cannot be made");
@@ -214,7 +215,7 @@ const struct scene scenes[] = {
 		   {"tuning", "net1", NAMED("n") TUNING},
 		   {"sbr", "net1", NAMED("n") "\"type\":\"sbr\"}"}},
 	 .lenient = true,
-	 .no_gc = true}, /* "nothing here keeps a pod from going", cni/plugins/tuning/tuning.c */
+	 .no_gc = true}, /* a DEL of tuning succeeds in any case: cni/plugins/tuning/tuning.c */
 	{.name = "unirail-cni",
 	 .steps = {{"unirail-cni", "eth0", RAILS("")}},
 	 .prepare = with_pools},

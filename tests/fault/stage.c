@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scene on its lab: its initial state, its attached state, its calls. */
+/* A scene in a lab: the state before it, the state with the pod attached, and the number of system
+ * calls. */
 #include "fault.h"
 
 #include <stdlib.h>
@@ -55,7 +56,7 @@ bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum 
 	return whole;
 }
 
-/* Backwards and, as in libcni, no further than a failing plugin. */
+/* Calls the plugins in reverse order and, as libcni does, stops at a plugin that fails. */
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end)
 {
 	*end = END_FINE;
@@ -114,7 +115,7 @@ static void set_scene(struct stage *s)
 	lab_dump_stable(s->l, &s->base);
 }
 
-/* The obstacle must not be changed either. */
+/* The operation must not change the obstacle either. */
 static void rehearse_failure(struct stage *s)
 {
 	enum end end;

@@ -70,8 +70,8 @@ static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf
 }
 
 /*
- * The runtime removes the namespace itself, so GC is compared outside of the namespace. On the
- * node's NICs only the promiscuous mode of the pod's macvlans is visible.
+ * The runtime deletes the pod's namespace, so after a GC only the state outside of the namespace is
+ * compared. On the node's NICs only the promiscuous mode of the pod's macvlans is visible.
  */
 static void keep_outside(const struct buf *state, struct buf *b)
 {

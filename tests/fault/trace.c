@@ -185,7 +185,7 @@ static bool at_entry(pid_t pid, struct shot *s)
 		s->fn(s->arg);
 	else if (s->act == ACT_KILL)
 		kill(pid, SIGKILL);
-	else if (s->nr != SYS_close) /* close() closes, whatever it returns */
+	else if (s->nr != SYS_close) /* close() closes the descriptor even if it returns an error */
 		set_call_number(pid, -1);
 	return s->act == ACT_CALL || s->act == ACT_KILL;
 }

@@ -23,7 +23,7 @@ enum act {
 struct shot {
 	enum act act;
 	int err;
-	long n;	      /* counted from 1 over all runs with this shot */
+	long n;	      /* number of the call, from 1, over all runs with this shot */
 	long only_nr; /* count calls of this number only; 0: all */
 	/*
 	 * Calls that allocate memory are not counted: in a child with its parent's heap their
@@ -62,7 +62,7 @@ struct command {
  * returns its last status.
  */
 int trace_child(pid_t pid, struct shot *s, struct outcome *o);
-/* Runs it in the caller's network namespace. An error of the driver itself ends the driver. */
+/* Runs the program in the caller's network namespace. An error of the driver ends the driver. */
 void run(const struct command *c, struct shot *s, struct outcome *o);
 const char *call_name(long nr);
 /* "kill", "EIO" ... */

@@ -18,7 +18,7 @@ enum { RAILS = 2, BODY_MAX = 4 << 20, QUESTIONS = 6 };
 
 static struct feed answers;
 
-/* Each request is JSON, after any earlier answer. */
+/* Whatever the earlier answers were, each request is JSON. */
 static void check_request(const struct http1_request *r)
 {
 	auto_json struct json_doc *d = NULL;
@@ -85,7 +85,7 @@ static void make(struct scene *s)
 	make_rail(s, 1, "net2");
 }
 
-/* A rail with an answer has addresses; one whose request failed has none. */
+/* A rail whose request succeeded has addresses; a rail whose request failed has none. */
 static int request_add(struct scene *s, struct err *e)
 {
 	int r = spiderpool_socket_add(s->requests, RAILS, e);

@@ -19,7 +19,7 @@
 /* Allocations longer than ONE_MAX, or past the end, go to the real allocator. */
 enum { SIZE = 64 << 20, ONE_MAX = 1 << 20, GAP = 16, FILL = 64, LIVE = 0x11fe, DEAD = 0xdead };
 
-/* In the gap before each piece. */
+/* The header in the gap before each allocation. */
 struct head {
 	size_t n, state;
 };

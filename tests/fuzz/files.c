@@ -270,7 +270,8 @@ int __wrap_file_replace(const struct root *r, const char *path, struct span data
 	return 0;
 }
 
-/* A descriptor of a file without a name; `base` has the whole path that commit gives it. */
+/* Returns a descriptor of a file without a name; `base` has the path that file_commit() gives the
+ * file. */
 int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, struct file_temp *t,
 			  struct err *e)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects that a cluster is given. Lines: the kind and the operation ("SpiderIPPool create"), the
- * object, what it was, another SpiderIPPool, a SpiderSubnet; each JSON or empty.
+ * Objects that are sent to admission. Lines: the kind and the operation ("SpiderIPPool create"); the
+ * object; the old object; another SpiderIPPool; a SpiderSubnet. Each line after the first is JSON
+ * or empty.
  *
  * A patch can be applied, and an object with defaults gets no further ones. An admitted pool is
  * usable by agents; if it is admitted beside another, both are.
@@ -142,7 +143,7 @@ static void review(const struct admit_cache *w, struct admit_request *q)
 	json_free(filled);
 }
 
-/* An existing SpiderSubnet was admitted. */
+/* Only a SpiderSubnet that admission accepts can exist. */
 static void keep_taken(struct json_doc **subnet)
 {
 	const struct admit_cache empty = {.agent_ns = "x"};

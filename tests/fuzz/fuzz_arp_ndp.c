@@ -32,7 +32,7 @@ static struct probe_ears ears(const struct ipaddr *ip, const struct ipaddr *gw)
 				   .nonce = {1, 2, 3, 4, 5, 6}};
 }
 
-/* Own packets and those without an address are not conflicts. */
+/* A packet from the probe's own MAC, or without a sender address, is not a conflict. */
 static void check_saw(enum probe_saw saw, const struct mac *other)
 {
 	must(saw == SAW_NOTHING || saw == SAW_CONFLICT || saw == SAW_GATEWAY);

@@ -81,8 +81,8 @@ static struct json_doc *read_back(const struct buf *text)
 	return d;
 }
 
-/* Byte for byte from the second time on: first -0e5 becomes the float -0, then -0 becomes the
- * integer 0. */
+/* Only the second output is reproduced byte for byte: -0e5 is written as the float -0, which is
+ * parsed and written as the integer 0. */
 static void writes_again_as(const struct json *v, int indent, bool sorted)
 {
 	auto_json struct json_doc *d = NULL, *again = NULL;

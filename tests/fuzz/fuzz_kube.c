@@ -38,8 +38,8 @@ static void again(const struct buf *text, struct buf *ret)
 		fuzz_fail(text->p, 0, e.text);
 }
 
-/* Byte for byte from the second time on: first invalid UTF-8 becomes an escape, then the escape
- * becomes a character. */
+/* Only the second output is reproduced byte for byte: invalid UTF-8 is written as an escape, which
+ * is parsed and written as a character. */
 static int try_yaml(struct feed f, struct err *e)
 {
 	auto_buf struct buf once, twice = {0}, thrice = {0};

@@ -60,7 +60,7 @@ static struct cni_plugin pick(struct span name)
 		if (span_eq(name, plugins[i].name))
 			which = i;
 	reads = plugins[which].read;
-	/* Without .about, which would go to stderr. */
+	/* The plugin has no .about, which would be printed to stderr. */
 	return (struct cni_plugin){.name = plugins[which].name,
 				   .add = add,
 				   .check = check,
@@ -76,8 +76,8 @@ static char *var(const char *name, struct span value)
 	return xasprintf("%s=%s", name, text);
 }
 
-/* No namespace is opened: with the override the protocol does not compare it with that of this
- * process. */
+/* CNI_NETNS_OVERRIDE is set, so that the protocol does not open the namespace to compare it with
+ * that of this process. */
 static void make_env(struct feed *f, struct span verb, char *env[static ENV])
 {
 	size_t n = 0;

@@ -233,7 +233,8 @@ static int query_packet_links(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-/* Changes: every message has an outcome, and the first that failed is the batch's. */
+/* A batch of changes: every message has an outcome, and the first error is the error of the
+ * batch. */
 static int change(struct nl_wire *w, bool netfilter, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -107,7 +107,7 @@ static void check_print(const struct ip_set *s)
 	ip_set_done(&again);
 }
 
-/* Compared with the set of the second half of its ranges. */
+/* Compares the set with one that has only the second half of its ranges. */
 static void check_meets(const struct model *m)
 {
 	struct ip_set half = {.family = m->set.family};

@@ -148,7 +148,7 @@ int netlink_altnames(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-/* A datagram is at an address that is aligned for a header. */
+/* The address of a datagram must be aligned for a netlink header. */
 int netlink_rdma_event(struct nl_wire *w, struct err *e)
 {
 	struct span in = netlink_bytes();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzers for texts of the node: settings, the record of an installation, redacted snapshots, input
- * of `unirail verify`.
+ * The kinds of fuzz_state.c that are files of a node or messages to it: the agent's settings, the
+ * record of an installation, redacted files of a snapshot, messages of the peer of `unirail
+ * verify`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ int state_install(struct feed f, struct err *e)
 	return r;
 }
 
-/* Redacting twice changes nothing more. */
+/* A second redaction changes nothing. */
 int state_redact(struct feed f, struct err *e)
 {
 	struct span text = state_part(&f);

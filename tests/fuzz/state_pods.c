@@ -34,7 +34,7 @@ static void check_networks(const struct multus *m)
 	}
 }
 
-/* As the agent reads the same file. */
+/* The agent reads the same file by another function. */
 static void put_cached(const char *name, struct span text)
 {
 	auto_free char *path = xasprintf(MULTUS "/results/%s", name);

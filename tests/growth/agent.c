@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's rounds over the journal and the pods of its node: a tenant may bind any number of
- * pods to one node, and may leave any number of pod names with retained addresses. */
+/* The agent's periodic passes over the journal and the pods of its node: a tenant may bind any
+ * number of pods to one node, and may leave any number of pod names with retained addresses. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's own API, on a store of its own: the bodies of its routes, and many addresses of a
- * container, leases of a node and pools. This file stands in for the agent's server
+ * The agent's API on a separate store: the bodies of its routes, and many addresses of a container,
+ * many leases of a node, and many pools. This file stands in for the agent's server
  * (server/http_server.c).
  */
 #include <fcntl.h>
@@ -171,7 +171,7 @@ void growth_api(const struct sample *s)
 	lab_stop();
 }
 
-/* --- many of them --- */
+/* --- many addresses of one container --- */
 
 static void put_plan(struct buf *b, size_t n)
 {
@@ -351,7 +351,7 @@ uint64_t growth_api_pools_check(size_t n)
 	return pools(n, "{\"command\":\"check\"}");
 }
 
-/* names: "p7"; "*": that one. */
+/* names: one pool ("p7") or all ("*"). */
 static uint64_t request_cost(size_t n, size_t n_names, bool wildcard)
 {
 	struct buf b;

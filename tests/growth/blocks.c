@@ -75,7 +75,8 @@ uint64_t growth_blocks_mine(size_t n)
 	return before;
 }
 
-/* An object with n entries, which each event of the watch reports again; each is searched for. */
+/* A block with n entries. Each event of the watch reports all of them again, and the node searches
+ * for each. */
 uint64_t growth_blocks_entries(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid};
@@ -102,7 +103,8 @@ uint64_t growth_blocks_entries(size_t n)
 	return before;
 }
 
-/* Released addresses of a claim, and addresses that requests name: each is searched for. */
+/* Released addresses of a claimed block, and addresses that requests name: the node searches for
+ * each. */
 uint64_t growth_blocks_busy(size_t n)
 {
 	auto_free struct ipaddr *reserved = xcalloc(n, sizeof(*reserved));

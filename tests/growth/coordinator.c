@@ -121,7 +121,7 @@ uint64_t growth_plan_default_routes(size_t n)
 	return plan(&f, n);
 }
 
-/* The owner of the default route is the last of n links, and the NIC has n default routes. */
+/* The link of the pod's default route is the last of n links, and the NIC has n default routes. */
 uint64_t growth_plan_links(size_t n)
 {
 	struct coordinator_facts f = {0};
@@ -144,7 +144,7 @@ uint64_t growth_plan_links(size_t n)
 	return plan(&f, n);
 }
 
-/* The node would use another of its addresses for each address of the pod. */
+/* For each address of the pod, the node has another source address. */
 uint64_t growth_plan_host_addresses(size_t n)
 {
 	struct coordinator_facts f = {0};
@@ -170,7 +170,7 @@ static void add_route(struct coordinator_facts *f, struct ipaddr a, int index, u
 							  .type = UNICAST};
 }
 
-/* n addresses, n addresses of the node, n CIDRs; all in the other order. */
+/* n addresses of the pod, n of the node, n CIDRs; in the state they are in reverse order. */
 static void configured_state(struct coordinator_facts *f, struct checking *k,
 			     struct coordinator_conf *c, struct rule *rules, struct neigh *neighs,
 			     size_t n)

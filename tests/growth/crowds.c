@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of many small objects together. A new reader of many is one function and one row here.
+ * The cost of many small objects together. To add code that reads many objects, add one function
+ * and one row here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 		       &(struct ip_range){range_of(0, 0, 0).first, range_of(2 * n, 0, 0).first});
 }
 
-/* The pools in the status: the existing ones, or as many others. */
+/* The pools that the subnet's status lists: the existing pools, or as many other ones. */
 static void pools_record(struct pools *p, const char *prefix, bool held)
 {
 	auto_buf struct buf b;

@@ -166,7 +166,8 @@ static bool reads(const struct subject *x, const char *kind)
 	return false;
 }
 
-/* A creation, an update to it, an update from it, and from the same in another order. */
+/* Measures a creation, an update that makes the object larger, one that makes it smaller, and one
+ * that changes only the order of its entries. */
 static void measure(const struct definition *d, const struct shape *const *s, const int *variants,
 		    size_t n_shapes, const char *what, const char *how)
 {
@@ -225,7 +226,7 @@ static void each(const struct definition *d)
 		}
 }
 
-/* Combinations of two lists within one object. */
+/* Each pair of lists within one object. */
 static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
 {
 	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');

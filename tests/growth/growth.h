@@ -27,7 +27,7 @@ extern uint64_t count_work;
 
 enum { PATH_MAX_BYTES = 256, VARIANTS = 8 };
 
-/* Something in an object that can have any size. */
+/* A list, map or string in an object, which can have any size. */
 struct shape {
 	char path[PATH_MAX_BYTES]; /* "spec.podAffinity.matchExpressions.[].values" */
 	enum { SHAPE_LIST, SHAPE_MAP, SHAPE_TEXT } what;
@@ -55,9 +55,9 @@ struct sample {
 
 struct subject {
 	const char *name;
-	const char *kinds; /* "Pod Node"; NULL: all that are the API server's (not "CNI", "Agent") */
+	const char *kinds; /* "Pod Node"; NULL: all kinds of the API server (not "CNI", "Agent") */
 	void (*run)(const struct sample *s);
-	bool compares; /* it reads `old` */
+	bool compares; /* the function reads `old` */
 };
 extern const struct subject subjects[];
 extern const size_t n_subjects;

@@ -45,7 +45,7 @@ static void add_reserved(struct lines *l, size_t n)
 	VEC_PUSH(l->v, l->n) = buf_take(&b);
 }
 
-/* Builds the set; `usable` of the pools are in it. */
+/* Builds the set, which contains the `usable` addresses of the pools. */
 static uint64_t build(struct lines *l, size_t usable)
 {
 	uint64_t before = count_work;

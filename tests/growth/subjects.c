@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readers of users' objects. A new reader of a kind is one function and one row here. */
+/* The readers of users' objects. To add code that reads objects of a kind, add one function and one
+ * row here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,7 +221,7 @@ static struct admit_request request_from(const struct sample *s, bool old)
 				      NULL};
 }
 
-/* Other objects of its kind are as large. */
+/* The other objects of the same kind are as large. */
 static struct admit_cache cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,
@@ -281,7 +282,7 @@ static void run_delete(const struct sample *s)
 
 /* --- pools --- */
 
-/* As in an agent: the pool, another pool, reserved addresses. */
+/* The set that an agent builds: this pool, another pool, and reserved addresses. */
 static void run_pools(const struct sample *s)
 {
 	char *lines[2] = {0};
@@ -347,7 +348,7 @@ static void run_nad(const struct sample *s)
 	nad_status_patch(&b, s->object, &state, 0);
 }
 
-/* Sets the type for which the object has settings, so that they are rendered. */
+/* Sets cniType to the type whose settings the object has, so that they are rendered. */
 static void run_nad_types(const struct sample *s)
 {
 	static const char *const types[][2] = {{"macvlan", "macvlan"},	{"ipvlan", "ipvlan"},

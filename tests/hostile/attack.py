@@ -15,7 +15,7 @@ import ssl
 import sys
 import time
 
-EVERY = 0.5  # seconds between two bytes of a connection
+EVERY = 0.5  # seconds between two bytes that a connection sends
 TEXTS = {
     "silent": (b"", b""),
     "head": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X-Slow: " + b"a" * 15000),
@@ -25,7 +25,7 @@ TEXTS = {
     "heads": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"a" * 900) for i in range(17)), b""),
     "byte": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b""),  # complete except for one byte
     "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
-    "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # none of the answers is read
+    "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # the client reads none of the answers
     "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that is never completed
     # 7 MiB are announced; the first 100 KiB arrive, so that each holds memory.
     "upload": (f"POST {os.environ.get('ATTACK_PATH')} HTTP/1.1\r\nHost: x\r\nContent-Length: {7 << 20}\r\n\r\n".encode()

@@ -91,7 +91,8 @@ class Host:
         self.answer(DONE)
 
     def qps(self, index, *owners):
-        """Two messages, as a list that is longer than one. An owner: a process, a kernel module, or a process that is not shown."""
+        """Two messages, as the kernel sends a list that does not fit into one. An object's owner is a process, a kernel module, or a
+        process that the kernel does not show."""
         v = [nest(QP_ENTRY, u32(LQPN, 16 + i), u8(RES_TYPE, 2), u8(RES_STATE, 3),
                   text(KERN_NAME, o) if isinstance(o, str) else u32(PID, o) if o else b"") for i, o in enumerate(owners)]
         self.objects(QP_GET, index, nest(QP, *v[:1]), nest(QP, *v[1:]))
@@ -121,7 +122,7 @@ class Host:
         self.answer(message(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
 
     def statistic(self, kind, index, port, *answers, mode=None):
-        """Counters of queue pairs or of memory regions; mode: what queue pairs are counted by."""
+        """Counters of queue pairs or of memory regions; mode: the criterion by which queue pairs are assigned to counters."""
         place = u32(DEV_INDEX, index) + (u32(PORT_INDEX, port) if port else b"")
         more = u32(STAT_MODE, 2) if mode is not None else b""
         self.query(message(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant writes another pod's addresses into the network-status of a pod, on a node that lost its disk.
 
-Before the fix: the journal recorded the addresses for the first pod in the list. If that was the thief's, they were released with it, and
-allocated to a third pod while the victim still had them. """
+Before the fix: the journal recorded the addresses for the first pod in the list. If that was the thief's pod, the addresses were released
+with it, and allocated to a third pod while the victim still had them. """
 import json
 import shutil
 
@@ -55,7 +55,7 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     annotate(mine, thief, *mine_ip, *other, "172.20.1.255", "10.1.1.1")
     one.start("--gc-grace", "1s")
 
-    # Only an annotation records the victim's addresses, as for the thief: neither is trusted, and no address is allocated.
+    # Only annotations record these addresses, for the victim and for the thief. The agent trusts neither, and allocates no address.
     lines = one.wait_logged("reported by two pods", 60)
     assert name_of(thief) in lines[0]["pods"] and name_of(victim) in lines[0]["pods"] and mine_ip[0] in lines[0]["pods"], lines
     assert not one.logged("adopting blocks of a lost log")

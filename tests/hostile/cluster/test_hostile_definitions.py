@@ -38,7 +38,7 @@ def volume(tmp_path):
 
 
 def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, volume):  # noqa: F811
-    """The node refuses it until an administrator trusts the namespace; then it works as before."""
+    """The node refuses the definition until an administrator trusts its namespace; then it works as before."""
     w, lab_ = node_with_agent, node_with_agent.lab
     w.nad(w.team, "evil", multus(volume))
     pod = w.pod("evil")

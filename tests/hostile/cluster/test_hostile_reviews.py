@@ -103,7 +103,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
 
 
 def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
-    """At the level debug, through rotations and errors of every request that carries a secret."""
+    """The log level is debug; meanwhile secrets are rotated, and every kind of request that carries a secret fails once."""
     account = cluster.account(ns, "all", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
     c = replica("c", "--token-life", "3s", "--ca-settle", "2s",
                 kubeconfig=cluster.kubeconfig(tmp_path / "conf", {"token": account})).leads()
@@ -336,7 +336,7 @@ def test_costly_reviews_delay_neither_lease_nor_probes(cluster, replica, ns):
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
-LARGE = {  # the seconds of CPU time that each cost before, and whether it is allowed
+LARGE = {  # object: (seconds of CPU time for its review before the fix, whether it is allowed, its change)
     "10,000 ips against 10,000 excludeIPs": (80, True, lambda o: o["spec"].update(
         ips=[address(i) for i in range(10000)], excludeIPs=[address(i) for i in reversed(range(10000))])),
     "40,000 labels": (17, False, lambda o: o["spec"].update(podAffinity={"matchLabels": {f"k{i}": "v" for i in range(40000)}})),
@@ -349,14 +349,14 @@ def address(i):
 
 
 def cpu_time(pid):
-    """CPU time of the process and of its children that have ended, in seconds."""
+    """Seconds of CPU time of the process, and of those of its children that have ended."""
     fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
     return sum(int(n) for n in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("what", LARGE)
 def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns, what):
-    """Each took the controller's only thread for as long as it lasted."""
+    """Before the fix such a review blocked the controller's only thread for all of its CPU time."""
     c = replica("c").leads()
     registered(cluster)
     path = f"/{tokens(cluster, ns)[0]}{PATH}"

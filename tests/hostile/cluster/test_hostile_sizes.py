@@ -13,7 +13,7 @@ from cluster import memory, wait
 from controllers import Controller
 
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
-COUNT, BYTES = 190, 1_300_000  # they took the controller past its 256 MiB at every start
+COUNT, BYTES = 190, 1_300_000  # with these definitions the controller exceeded its 256 MiB at every start
 # The maximum size of an object in etcd, with the managedFields that the API server adds for each label.
 LABELS = {f"{i:x}": "" for i in range(60000)}
 
@@ -132,11 +132,11 @@ def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
 
 
 def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_path, proxy):
-    """A skipped object keeps its condition through a new list, which does not read it again; when it is made smaller, it is read at once;
-    so is an object for which its namespace had no room, when there is room."""
+    """A skipped object keeps its condition through a new list, which does not read it again; when it is made smaller, it is read at
+    once. An object that exceeded the limit of its namespace is read once other objects of the namespace are deleted."""
     path, nads = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", NADS.format(ns)
     small = {"spec": {"cniType": "ipoib", "ipoib": {"master": "ib0"}, "customCNI": None}}
-    fills = [f"fill-{i}" for i in range(9)]  # 600 KiB each: a namespace has room for six
+    fills = [f"fill-{i}" for i in range(9)]  # 600 KiB each: the limit of a namespace is six of them
     cluster.through(proxy, tmp_path / "proxy.conf")
     try:
         cluster.ok("POST", path, smc("own", {"cniType": "custom", "customCNI": "x" * BYTES}))
@@ -176,7 +176,8 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)
         wait(lambda: reasons(cluster, path)["own"] == "Written", "SpiderMultusConfig own has the reason Written", 60)
 
-        # A deleted object leaves room for one of the others, which is read without a change: its config is not JSON.
+        # After a deletion one of the skipped objects is read, although it was not changed: its config is not JSON, as its condition then
+        # says.
         full = [name for name in skipped if name != "own"]
         before = versions()
         cluster.ok("DELETE", f"{path}/{next(x for x in fills if x not in full)}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thief with the controller's token cannot create objects in the controller's namespace.
 
-Before the fix: any Secret, ConfigMap and Lease there, since RBAC does not limit a create to a name: a Secret of type
-kubernetes.io/service-account-token is a token without an expiry of any account there, also for another controller to read.
+Before the fix it could create any Secret, ConfigMap and Lease there, since RBAC cannot limit a create to a name. A Secret of type
+kubernetes.io/service-account-token becomes a token that never expires, of any account of the namespace.
 """
 import pytest
 from audit import DEPLOY
@@ -59,7 +59,7 @@ def test_controller_token_reads_no_other_secret(deployed, path):
 @pytest.mark.parametrize("body", [{"metadata": {"annotations": {"kubernetes.io/service-account.name": "unirail-agent"}}},
                                   {"type": "kubernetes.io/service-account-token"}])
 def test_secret_of_the_controller_cannot_become_a_token(deployed, body):
-    """Neither by its annotation, since its type is immutable, nor by its type."""
+    """An annotation does not make the Secret a token, since its type is immutable; and a Secret of the token type cannot be created."""
     path = f"{CORE}/secrets/unirail-controller-token"
     deployed.request("PATCH", path, body, token=deployed.token("unirail", "unirail-controller"), type="application/merge-patch+json")
     secret = deployed.ok("GET", path)

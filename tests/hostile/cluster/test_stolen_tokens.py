@@ -264,14 +264,15 @@ def test_agent_token_writes_endpoints_of_its_node(emptied):
     emptied.allowed("n2", "PATCH", at, refusal)
     taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": None}},
              "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
-    emptied.allowed("n1", "PATCH", at, taken)  # the name's next pod; this remains (deploy/README)
+    emptied.allowed("n1", "PATCH", at, taken)  # the next pod of the same name; the policies permit this (deploy/README)
     emptied.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
     emptied.allowed("n1", "DELETE", at)
     emptied.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
 
 
 def test_agent_token_writes_two_annotations_of_pools(emptied):
-    """The block size, once, and the number of addresses that an application requests of its automatic pool."""
+    """An agent may write two annotations of a pool: the block size, once, and the number of addresses that an application requests of
+    its automatic pool."""
     emptied.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
     nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, if it has none"
@@ -360,7 +361,7 @@ def test_agents_work_under_the_policies(emptied, closing, tmp_path):
 def test_controller_works_under_the_policies(emptied, closing, tmp_path):
     """It writes, adopts and removes networks and reviews pools; the block size that an agent writes for an older pool passes policies and webhook."""
     cluster, smcs = emptied.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
-    emptied.nodes.pool("old", "172.16.7.0/24")  # before there are webhooks: nothing was filled in
+    emptied.nodes.pool("old", "172.16.7.0/24")  # created before webhooks exist, so no defaults were filled in
     c = closing(Controller(tmp_path / "c", emptied.config("controller", tmp_path / "c.conf"), "unirail"))
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
@@ -377,7 +378,7 @@ def test_controller_works_under_the_policies(emptied, closing, tmp_path):
     wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}", "NetworkAttachmentDefinition m is written")
     assert c.stop() == 0
     assert not c.logged("unirail allows"), c.log.read_text()[-3000:]
-    for kind in ("mutating", "validating"):  # they would refuse another name
+    for kind in ("mutating", "validating"):  # the policies would refuse another name
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
     c.webhook_port = 0
     c.start().leads()

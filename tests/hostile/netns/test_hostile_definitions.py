@@ -18,14 +18,14 @@ TENANT = {"trusted": False}
 
 @pytest.fixture
 def volume(tmp_path):
-    """A pod's volume as the node sees it: its containers write it as root."""
+    """A pod's volume as the node sees it. The pod's containers write to it as root."""
     folder = tmp_path / "pods" / "uid" / "volumes" / "empty-dir"
     folder.mkdir(parents=True)
     return folder
 
 
 def spy(path, seen):
-    """A CNI plugin that leaves its user's name."""
+    """A CNI plugin that writes the name of the user that executes it to a file."""
     path.write_text(f"#!/bin/sh\nid -u >{seen}\necho '{{\"cniVersion\":\"1.0.0\"}}'\n")
     path.chmod(0o755)
 
@@ -52,7 +52,7 @@ def network(lab, agent, definition, **keys):
 
 
 def refused(lab, agent, definition, *contains, **more):
-    """One line that names the definition; nothing is left of the pod's networks, and DEL has nothing to do."""
+    """ADD fails with one line that names the definition; nothing is left of the pod's networks, and DEL finds nothing to delete."""
     network(lab, agent, definition)
     pod, c = lab.pod(), conf(lab, agent, **more)
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'team/evil'", *contains])
@@ -196,7 +196,7 @@ def test_ipam_that_executes_its_caller_ends_with_an_error(lab):
 
 
 def test_common_untrusted_definitions_are_attached(lab, agent):
-    """Definitions that the agent does not mark as trusted, as all existing ones."""
+    """The agent does not mark these definitions as trusted, as it is for all definitions that existed before the mark."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},
                               {"type": "sbr"}, {"type": "coordinator", "mode": "auto"}]

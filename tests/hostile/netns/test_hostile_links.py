@@ -62,7 +62,7 @@ def test_data_dir_below_a_replaceable_link_is_refused(lab, disk, mode):
 
 
 def test_data_dir_below_the_administrators_link_is_used(lab, disk):
-    """For example to another disk."""
+    """For example, the administrator's link leads to another disk."""
     link(disk / "admin", "real", 0)
     pod, conf = lab.pod(), local(disk / "admin" / "networks")
     lab.add(conf, pod)

@@ -15,7 +15,7 @@ from hostile import MANY, ONE, get, crowd, held, honest
 from lab import BINARY
 from report import follow, wait, wait_started
 
-OWN_MEMORY_MAX = 2300  # KiB: limit of the agent's own memory with any clients; 4,000 with 1,700 of its binary's pages
+OWN_MEMORY_MAX = 2300  # KiB: limit of the agent's private memory, whatever clients do; with 1,700 KiB of mapped pages of the binary 4,000
 KINDS = ["silent", "head", "body", "idle", "unread"]
 
 
@@ -112,7 +112,7 @@ def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
                     f"certificate-authority: '{Pki(tmp_path / 'pki').ca}'}}}}]\n"
                     "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
                     "current-context: c\n")
-    log = open(tmp_path / "log", "w")  # the agent has it
+    log = open(tmp_path / "log", "w")  # the agent has the port
     follow("agent", tmp_path / "log")
     agent = subprocess.Popen(["unshare", "-n", "sh", "-c", ELSEWHERE + '"$@"', "sh", *map(str, [
         BINARY, "agent", "--kubeconfig", conf, "--config", tmp_path / "none.conf", "--health-port", 7777, "--metrics-port", 0,
