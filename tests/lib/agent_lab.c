@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +34,8 @@ int al_listen(const struct ipam_lab *l)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	unlink(a.sun_path);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(fd, 128), 0);
+	ASSERT_EQ(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(listen(fd, 128), 0);
 	return fd;
 }
 
@@ -151,7 +147,7 @@ void al_stop(pid_t pid)
 	int status;
 
 	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status)); /* killed by our SIGKILL: no earlier exit */
 }
 
@@ -163,7 +159,7 @@ int al_connect(const struct ipam_lab *l)
 	struct sockaddr_un a = address(l);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	return fd;
 }

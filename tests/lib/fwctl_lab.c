@@ -21,12 +21,12 @@ static int access_reg(struct fwctl_card *c, unsigned int scope, const void *in, 
 	uint32_t type = get(in, 5), head = get(in, 4), port = type >> 16 & 0xff;
 	bool read = (get(in, 1) & 0xffff) == 1;
 
-	assert_int_equal(n, 32);
-	assert_int_equal(get(in, 2), 0x9024);
-	assert_int_equal(type >> 24, 1);
-	assert_int_equal(type & 0xffff, 18);
-	assert_int_equal(head & 0x1ff, 4);
-	assert_int_equal(scope, read ? 1 : 0);
+	ASSERT_EQ(n, 32);
+	ASSERT_EQ(get(in, 2), 0x9024);
+	ASSERT_EQ(type >> 24, 1);
+	ASSERT_EQ(type & 0xffff, 18);
+	ASSERT_EQ(head & 0x1ff, 4);
+	ASSERT_EQ(scope, read ? 1 : 0);
 	if (!c->has_item || port > 2) {
 		set(out, 0, 0x03000000);
 		set(out, 1, 0xbad0cab1);
@@ -35,7 +35,7 @@ static int access_reg(struct fwctl_card *c, unsigned int scope, const void *in, 
 	if (!read) {
 		c->writes++;
 		/* a write must have the version that was read */
-		assert_int_equal(head >> 12 & 0xf, 3);
+		ASSERT_EQ(head >> 12 & 0xf, 3);
 		if (!c->forgets_write)
 			c->stored[port] = get(in, 7);
 		return 0;
@@ -52,7 +52,7 @@ static int cong(struct fwctl_card *c, unsigned int scope, const void *in, void *
 	bool *list = (get(in, 2) & 0xf) == 1 ? c->rp : c->np;
 	uint32_t prio = get(in, 2) >> 4;
 
-	assert_int_equal(scope, query ? 1 : 0);
+	ASSERT_EQ(scope, query ? 1 : 0);
 	assert_true(prio < 8);
 	if (query)
 		set(out, 3, list[prio] ? UINT32_C(1) << 31 : 0);

@@ -6,12 +6,7 @@
  * Firmware of an emulated mlx5 card behind the ioctl: it stores configuration items and checks
  * every command.
  */
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "kern/pci/fwctl.h"
 

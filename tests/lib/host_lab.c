@@ -15,7 +15,7 @@ static void parent_of(struct host_lab *h, const char *path)
 	auto_free char *dir = xstrdup(path);
 
 	*strrchr(dir, '/') = '\0';
-	assert_int_equal(dir_make(&h->root, dir, 0700, NULL), 0);
+	ASSERT_EQ(dir_make(&h->root, dir, 0700, NULL), 0);
 }
 
 void host_write(struct host_lab *h, const char *path, const char *text)
@@ -27,14 +27,14 @@ void host_write(struct host_lab *h, const char *path, const char *text)
 	snprintf(full, sizeof(full), "%s%s", h->dir, path);
 	fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	assert_true(fd >= 0);
-	assert_int_equal(dprintf(fd, "%s\n", text), (int)strlen(text) + 1);
+	ASSERT_EQ(dprintf(fd, "%s\n", text), (int)strlen(text) + 1);
 }
 
 void host_empty(struct host_lab *h)
 {
 	strcpy(h->dir, "/tmp/test_host.XXXXXX");
 	assert_non_null(mkdtemp(h->dir));
-	assert_int_equal(root_open(&h->root, h->dir, NULL), 0);
+	ASSERT_EQ(root_open(&h->root, h->dir, NULL), 0);
 }
 
 void host_unpack(struct host_lab *h, const char *tree)
@@ -50,7 +50,7 @@ void host_unpack(struct host_lab *h, const char *tree)
 	if (fd < 0)
 		fail_msg("%s is missing", path);
 	buf_init(&b, TREE_TEXT_MAX);
-	assert_int_equal(fd_read_all(fd, TREE_TEXT_MAX, &b, NULL), 0);
+	ASSERT_EQ(fd_read_all(fd, TREE_TEXT_MAX, &b, NULL), 0);
 	if (tree_unpack(&h->root, buf_span(&b), path, &e) < 0)
 		fail_msg("%s", e.text);
 }
@@ -61,10 +61,10 @@ void host_remove(struct host_lab *h)
 
 	root_close(&h->root);
 	snprintf(cmd, sizeof(cmd), "rm -r %s", h->dir);
-	assert_int_equal(system(cmd), 0);
+	ASSERT_EQ(system(cmd), 0);
 }
 
 void host_read(struct host_lab *h, const char *path, char *ret, size_t size)
 {
-	assert_int_equal(file_read_line(&h->root, path, ret, size, NULL), 0);
+	ASSERT_EQ(file_read_line(&h->root, path, ret, size, NULL), 0);
 }

@@ -3,12 +3,7 @@
 #define UNIRAIL_TEST_HOST_LAB_H
 
 /* The /sys of a host in tests/hosts/, unpacked in a temporary directory that serves as a root. */
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "base/file.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -31,8 +27,8 @@ void il_make(struct ipam_lab *l)
 	strcpy(l->dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-ipam.XXXXXX"
 						     : "/tmp/unirail-ipam.XXXXXX");
 	assert_non_null(mkdtemp(l->dir));
-	assert_int_equal(root_open(&l->root, l->dir, &e), 0);
-	assert_int_equal(dir_make(&l->root, "/pools", 0755, &e), 0);
+	ASSERT_EQ(root_open(&l->root, l->dir, &e), 0);
+	ASSERT_EQ(dir_make(&l->root, "/pools", 0755, &e), 0);
 	l->paths = (struct ipam_paths){.pool_dir = "/pools",
 				       .state_dir = "/state",
 				       .hostlocal_dir = "/hostlocal",
@@ -65,8 +61,8 @@ void il_write(const struct ipam_lab *l, const char *path, const char *text)
 	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
 	struct err e = ERR_INIT;
 
-	assert_int_equal(dir_make(&l->root, dir, 0755, &e), 0);
-	assert_int_equal(file_replace(&l->root, path, span_of(text), 0644, &e), 0);
+	ASSERT_EQ(dir_make(&l->root, dir, 0755, &e), 0);
+	ASSERT_EQ(file_replace(&l->root, path, span_of(text), 0644, &e), 0);
 }
 
 void il_pools(const struct ipam_lab *l, const char *ini)
@@ -98,7 +94,7 @@ struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifna
 	request.n_pools4 = pool != NULL;
 	if (ipam_allocate(i, &request, 1, &g, &n, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(n, 1);
+	ASSERT_EQ(n, 1);
 	ip = g[0].address.ip;
 	ip_allocations_free(g, n);
 	return ip;
@@ -115,27 +111,11 @@ int il_free(const struct ipam_lab *l, const char *id, const char *ifname)
 	return n;
 }
 
-struct ipaddr il_ip(const char *text)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(text), &a), 0);
-	return a;
-}
-
-struct ipnet il_net(const char *text)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse(span_of(text), &n), 0);
-	return n;
-}
-
 void il_assert_ip(const struct ipaddr *a, const char *text)
 {
 	char buf[IP_TEXT_MAX];
 
-	assert_string_equal(ip_str(a, buf), text);
+	ASSERT_STR_EQ(ip_str(a, buf), text);
 }
 
 char *il_read(const struct ipam_lab *l, const char *path, size_t *n)
@@ -148,12 +128,4 @@ char *il_read(const struct ipam_lab *l, const char *path, size_t *n)
 		fail_msg("%s", e.text);
 	*n = b.len;
 	return buf_take(&b);
-}
-
-void il_assert_has(const char *text, const char *part, const char *file, int line)
-{
-	if (strstr(text, part))
-		return;
-	print_error("'%s' is not in '%s'\n", part, text);
-	_fail(file, line);
 }

@@ -31,15 +31,10 @@ struct ipam *il_open(const struct ipam_lab *l);
 struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifname,
 		      const char *pool);
 int il_free(const struct ipam_lab *l, const char *id, const char *ifname);
-struct ipaddr il_ip(const char *text);
-struct ipnet il_net(const char *text);
 void il_assert_ip(const struct ipaddr *a, const char *text);
 /* The size of a file below the root, and its content. */
 char *il_read(const struct ipam_lab *l, const char *path, size_t *n);
 /* absolute path on the host; the caller frees */
 char *il_path(const struct ipam_lab *l, const char *path);
-
-#define assert_has(text, part) il_assert_has(text, part, __FILE__, __LINE__)
-void il_assert_has(const char *text, const char *part, const char *file, int line);
 
 #endif

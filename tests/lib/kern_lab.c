@@ -25,30 +25,6 @@ void kern_close(struct kern_lab *l)
 	close(l->ns);
 }
 
-struct ipaddr kern_ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
-struct ipnet kern_net(const char *s)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse(span_of(s), &n), 0);
-	return n;
-}
-
-struct mac kern_mac(const char *s)
-{
-	struct mac m;
-
-	assert_int_equal(mac_parse(span_of(s), &m), 0);
-	return m;
-}
-
 void kern_commit(struct kern_lab *l, struct nl_batch *b)
 {
 	OK(nl_batch_commit(l->w, b, &e));

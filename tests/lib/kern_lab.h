@@ -6,12 +6,7 @@
  * A new network namespace and a netlink socket in it, for tests that use the real kernel. They need
  * root: without it they fail, since a skipped test proves nothing.
  */
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "kern/net/uapi_link.h"
 
@@ -45,13 +40,9 @@ static struct err e __attribute__((unused));
                                                                                                    \
 		err_clear(&e);                                                                     \
 		kern_code = (call);                                                                \
-		assert_string_equal(e.text, words);                                                \
-		assert_int_equal(kern_code, with);                                                 \
+		ASSERT_STR_EQ(e.text, words);                                                      \
+		ASSERT_EQ(kern_code, with);                                                        \
 	} while (0)
-
-struct ipaddr kern_ip(const char *s);
-struct ipnet kern_net(const char *s);
-struct mac kern_mac(const char *s);
 
 /* Creates a veth pair in the lab's namespace, both ends up; returns the index of the first end. */
 int kern_veth(struct kern_lab *l, const char *name, const char *peer);

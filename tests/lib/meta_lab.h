@@ -79,10 +79,10 @@ static inline void chained_prev(struct cni_result *r, const struct chained_ip *i
 	*r = (struct cni_result){0};
 	cni_result_iface(r, "net1", "0a:58:00:00:00:01", "/ns");
 	for (size_t i = 0; i < n; i++) {
-		struct cni_ip ip = {.address = kern_net(ips[i].net)};
+		struct cni_ip ip = {.address = t_net(ips[i].net)};
 
 		if (ips[i].gw)
-			ip.gateway = kern_ip(ips[i].gw);
+			ip.gateway = t_ip(ips[i].gw);
 		cni_result_ip(r, &ip);
 	}
 }

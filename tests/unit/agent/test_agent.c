@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's listening socket, coordinator settings, pools and capabilities. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,9 +46,9 @@ static int bind_at(const char *path, bool listens)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	str_copy(a.sun_path, sizeof(a.sun_path), path);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	if (listens)
-		assert_int_equal(listen(fd, 1), 0);
+		ASSERT_EQ(listen(fd, 1), 0);
 	return fd;
 }
 
@@ -77,10 +73,10 @@ static void fails(const char *path, int code, const char *words)
 	struct listener l = LISTENER_INIT;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(listener_open(&l, path, &e), code);
-	assert_has(e.text, words);
-	assert_int_equal(l.fd, -1);
-	assert_int_equal(l.lock, -1);
+	ASSERT_EQ(listener_open(&l, path, &e), code);
+	ASSERT_HAS(e.text, words);
+	ASSERT_EQ(l.fd, -1);
+	ASSERT_EQ(l.lock, -1);
 }
 
 static void test_listener_creates_and_removes_its_socket(void **state)
@@ -90,10 +86,10 @@ static void test_listener_creates_and_removes_its_socket(void **state)
 	struct stat st;
 
 	(void)state;
-	assert_int_equal(listener_open(&l, path, NULL), 0);
-	assert_int_equal(lstat(path, &st), 0);
+	ASSERT_EQ(listener_open(&l, path, NULL), 0);
+	ASSERT_EQ(lstat(path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
-	assert_int_equal(st.st_mode & 07777, 0600);
+	ASSERT_EQ(st.st_mode & 07777, 0600);
 	assert_true(answers(path));
 	listener_close(&l);
 	assert_false(is_there(path));
@@ -106,14 +102,14 @@ static void test_second_server_is_refused_until_the_first_hides(void **state)
 	struct listener l;
 
 	(void)state;
-	assert_int_equal(listener_open(&l, path, NULL), 0);
+	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	assert_true(answers(path));
 	/* A server that shuts down lets the next server bind before it has exited. */
 	listener_hide(&l);
 	fails(path, -EWOULDBLOCK, "another server has '");
 	listener_close(&l);
-	assert_int_equal(listener_open(&l, path, NULL), 0);
+	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	listener_close(&l);
 }
 
@@ -129,7 +125,7 @@ static void test_other_files_at_the_socket_path(void **state)
 	assert_true(answers(path));
 	close(fd);
 	/* It died. */
-	assert_int_equal(listener_open(&l, path, NULL), 0);
+	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	assert_true(answers(path));
 	/* Another process replaced the socket: the server must not remove the new one. */
 	unlink(path);
@@ -182,7 +178,7 @@ static int in_child(int (*fn)(const char *path), const char *path)
 
 	if (pid == 0)
 		_exit(fn(path));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	return status;
 }
 
@@ -216,7 +212,7 @@ static void test_socket_inherited_from_systemd_is_used_and_stays(void **state)
 	auto_free char *path = il_path(&lab, "/sock");
 
 	(void)state;
-	assert_int_equal(in_child(inherits, path), 0);
+	ASSERT_EQ(in_child(inherits, path), 0);
 	assert_true(is_there(path));
 }
 
@@ -235,7 +231,7 @@ static void settings(const char *text, const char *json)
 		fail_msg("%s", e.text);
 	jo_init(&o, &b, 0);
 	coordinator_settings_json(&s, &o);
-	assert_string_equal(b.p, json);
+	ASSERT_STR_EQ(b.p, json);
 	coordinator_settings_done(&s);
 }
 
@@ -244,8 +240,8 @@ static void test_coordinator_settings_are_read_from_the_agent_file(void **state)
 	struct coordinator_settings s;
 
 	(void)state;
-	assert_int_equal(coordinator_settings_read(&lab.root, "/none", &s, NULL), 0);
-	assert_string_equal(s.mode, "auto");
+	ASSERT_EQ(coordinator_settings_read(&lab.root, "/none", &s, NULL), 0);
+	ASSERT_STR_EQ(s.mode, "auto");
 	coordinator_settings_done(&s);
 	settings("[coordinator]\nmode = overlay\noverlayPodCIDR = 10.244.0.0/16, fd00::/48\n"
 		 "SERVICECIDR = 10.96.0.0/12\nhijackCIDR = 169.254.0.1\nhijackCIDR = 1.2.3.0/24\n"
@@ -294,8 +290,8 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 
 		il_write(&lab, "/etc/agent.conf", bad[i].text);
 		assert_true(coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e) < 0);
-		assert_has(e.text, bad[i].words);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_HAS(e.text, bad[i].words);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 }
 
@@ -329,20 +325,20 @@ static void test_pools_stay_in_use_when_their_file_becomes_invalid(void **state)
 
 	(void)state;
 	il_pools(&lab, POOL("10.0.0.5-10.0.0.7"));
-	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
-	assert_int_equal(take_one(&p, "a", &e), 5);
+	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	ASSERT_EQ(take_one(&p, "a", &e), 5);
 	/*
 	 * A pool file is invalid, then the directory is unreadable: the pools that were read before
 	 * stay in use.
 	 */
 	il_pools(&lab, POOL("11.0.0.5"));
 	assert_true(ipam_pools_read(&p, &lab.root, "/pools", &e) < 0);
-	assert_has(e.text, "rails.conf:3");
-	assert_int_equal(take_one(&p, "b", &e), 6);
+	ASSERT_HAS(e.text, "rails.conf:3");
+	ASSERT_EQ(take_one(&p, "b", &e), 6);
 	il_pools(&lab, POOL("10.0.0.20"));
-	assert_int_equal(take_one(&p, "c", &e), 7);
-	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
-	assert_int_equal(take_one(&p, "d", &e), 20);
+	ASSERT_EQ(take_one(&p, "c", &e), 7);
+	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	ASSERT_EQ(take_one(&p, "d", &e), 20);
 	ipam_pools_done(&p);
 }
 
@@ -357,11 +353,11 @@ static void test_pool_file_invalid_at_start_fails_requests_until_corrected(void 
 	for (int i = 0; i < 2; i++) {
 		err_clear(&e);
 		assert_true(take_one(&p, "a", &e) < 0);
-		assert_has(e.text, "rails.conf:3");
+		ASSERT_HAS(e.text, "rails.conf:3");
 	}
 	il_pools(&lab, POOL("10.0.0.5"));
-	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
-	assert_int_equal(take_one(&p, "a", &e), 5);
+	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	ASSERT_EQ(take_one(&p, "a", &e), 5);
 	ipam_pools_done(&p);
 }
 
@@ -372,12 +368,12 @@ static void test_sticky_and_normal_leases_are_distinguished(void **state)
 
 	(void)state;
 	il_pools(&lab, POOL("10.0.0.5-10.0.0.7"));
-	assert_int_equal(ipam_pools_read(&p, &lab.root, "/pools", NULL), 0);
+	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", NULL), 0);
 	assert_true(take_one(&p, "s1", NULL) > 0 && take_one(&p, "x1", NULL) > 0);
 	i = il_open(&lab);
 	assert_true(ipam_holds_sticky(i, "s1"));
 	assert_false(ipam_holds_sticky(i, "x1"));
-	assert_string_equal(ipam_node(i), "node1");
+	ASSERT_STR_EQ(ipam_node(i), "node1");
 	ipam_close(i);
 	ipam_pools_done(&p);
 }
@@ -425,7 +421,7 @@ static void test_agent_drops_all_capabilities_but_dac_override(void **state)
 
 	(void)state;
 	il_write(&lab, "/x/file", "");
-	assert_int_equal(in_child(gives_up, path), 0);
+	ASSERT_EQ(in_child(gives_up, path), 0);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -446,5 +442,5 @@ int main(void)
 		TEST(test_agent_drops_all_capabilities_but_dac_override),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's settings: their sources, their errors, and their documentation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,19 +29,19 @@ static void test_settings_have_documented_defaults(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, NULL, NULL, NULL, NULL), 0);
-	assert_string_equal(c.socket, "/var/run/spidernet/spiderpool.sock");
-	assert_string_equal(c.state_dir, "/var/lib/unirail/ipam");
-	assert_int_equal(c.health_port, 5710);
-	assert_int_equal(c.metrics_port, 5711);
-	assert_int_equal(c.rest_ms, 60000);
-	assert_int_equal(c.quarantine_ms, 600000);
-	assert_int_equal(c.wait_ms, 15000);
+	ASSERT_EQ(read_conf(&c, NULL, NULL, NULL, NULL), 0);
+	ASSERT_STR_EQ(c.socket, "/var/run/spidernet/spiderpool.sock");
+	ASSERT_STR_EQ(c.state_dir, "/var/lib/unirail/ipam");
+	ASSERT_EQ(c.health_port, 5710);
+	ASSERT_EQ(c.metrics_port, 5711);
+	ASSERT_EQ(c.rest_ms, 60000);
+	ASSERT_EQ(c.quarantine_ms, 600000);
+	ASSERT_EQ(c.wait_ms, 15000);
 	assert_null(c.node);
 	assert_null(c.listen);
 	assert_true(c.metrics);
 	assert_false(c.gateway_detection);
-	assert_string_equal(c.coordinator.mode, "auto");
+	ASSERT_STR_EQ(c.coordinator.mode, "auto");
 	agent_conf_done(&c);
 }
 
@@ -63,23 +59,23 @@ static void test_flags_override_variables_and_variables_the_file(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, file, NULL, NULL, NULL), 0);
-	assert_string_equal(c.node, "f");
-	assert_string_equal(c.log_level, "debug");
+	ASSERT_EQ(read_conf(&c, file, NULL, NULL, NULL), 0);
+	ASSERT_STR_EQ(c.node, "f");
+	ASSERT_STR_EQ(c.log_level, "debug");
 	agent_conf_done(&c);
-	assert_int_equal(read_conf(&c, file, vars, NULL, NULL), 0);
-	assert_string_equal(c.node, "e");
-	assert_int_equal(c.rest_ms, 2000);
-	assert_int_equal(c.wait_ms, 15000);
-	assert_string_equal(c.log_level, "warn");
+	ASSERT_EQ(read_conf(&c, file, vars, NULL, NULL), 0);
+	ASSERT_STR_EQ(c.node, "e");
+	ASSERT_EQ(c.rest_ms, 2000);
+	ASSERT_EQ(c.wait_ms, 15000);
+	ASSERT_STR_EQ(c.log_level, "warn");
 	assert_false(c.metrics);
-	assert_int_equal(c.reserve, 9);
+	ASSERT_EQ(c.reserve, 9);
 	agent_conf_done(&c);
-	assert_int_equal(read_conf(&c, file, vars, flags, NULL), 0);
-	assert_string_equal(c.node, "g");
-	assert_string_equal(c.log_level, "error");
-	assert_int_equal(c.rest_ms, 2000);
-	assert_string_equal(c.coordinator.mode, "underlay");
+	ASSERT_EQ(read_conf(&c, file, vars, flags, NULL), 0);
+	ASSERT_STR_EQ(c.node, "g");
+	ASSERT_STR_EQ(c.log_level, "error");
+	ASSERT_EQ(c.rest_ms, 2000);
+	ASSERT_STR_EQ(c.coordinator.mode, "underlay");
 	agent_conf_done(&c);
 }
 
@@ -94,9 +90,9 @@ static void test_unirail_variables_override_spiderpools(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, NULL, both, NULL, NULL), 0);
-	assert_string_equal(c.log_level, "debug");
-	assert_string_equal(c.node, "n");
+	ASSERT_EQ(read_conf(&c, NULL, both, NULL, NULL), 0);
+	ASSERT_STR_EQ(c.log_level, "debug");
+	ASSERT_STR_EQ(c.node, "n");
 	agent_conf_done(&c);
 }
 
@@ -137,7 +133,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		struct agent_conf c;
 
 		assert_true(read_conf(&c, v[i].file, vars, flags, &e) < 0);
-		assert_string_equal(e.text, v[i].words);
+		ASSERT_STR_EQ_MSG(e.text, v[i].words, "v[%zu]", i);
 	}
 }
 
@@ -148,7 +144,7 @@ static void test_missing_file_is_an_error_only_if_named(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	assert_int_equal(agent_conf_read(&c, &settings_lab.root, NULL, 2, argv, &e), -ENOENT);
+	ASSERT_EQ(agent_conf_read(&c, &settings_lab.root, NULL, 2, argv, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "/etc/none.conf"));
 }
 
@@ -157,12 +153,12 @@ static void test_settings_that_require_a_restart(void **state)
 	struct agent_conf a, b;
 
 	(void)state;
-	assert_int_equal(read_conf(&a, "[agent]\nrest = 1s\n", NULL, NULL, NULL), 0);
-	assert_int_equal(read_conf(&b, "[agent]\nrest = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&a, "[agent]\nrest = 1s\n", NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&b, "[agent]\nrest = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
 	assert_null(settings_needs_restart(&agent_settings, &a, &b));
 	agent_conf_done(&b);
-	assert_int_equal(read_conf(&b, "[agent]\nsocket = /x\n", NULL, NULL, NULL), 0);
-	assert_string_equal(settings_needs_restart(&agent_settings, &a, &b), "socket");
+	ASSERT_EQ(read_conf(&b, "[agent]\nsocket = /x\n", NULL, NULL, NULL), 0);
+	ASSERT_STR_EQ(settings_needs_restart(&agent_settings, &a, &b), "socket");
 	agent_conf_done(&a);
 	agent_conf_done(&b);
 }
@@ -176,8 +172,8 @@ static void test_sample_file_has_every_key_with_its_default(void **state)
 	struct agent_conf c, d;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, sample, NULL, NULL, NULL), 0);
-	assert_int_equal(read_conf(&d, "", NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&c, sample, NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&d, "", NULL, NULL, NULL), 0);
 	assert_null(settings_needs_restart(&agent_settings, &c, &d));
 	agent_conf_done(&c);
 	agent_conf_done(&d);
@@ -210,5 +206,5 @@ int main(void)
 						settings_lab_make, settings_lab_drop),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

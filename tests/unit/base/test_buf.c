@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "base/alloc.h"
@@ -33,12 +30,12 @@ static void test_length_of_utf8_sequences(void **state)
 					      "\xff"};
 
 	(void)state;
-	assert_int_equal(utf8_len(span_of("a\xff")), 1);
-	assert_int_equal(utf8_len(span_of("\xc3\xa9")), 2);
-	assert_int_equal(utf8_len(span_of("\xef\xbf\xbd")), 3);
-	assert_int_equal(utf8_len(span_of("\xf4\x8f\xbf\xbf")), 4);
+	ASSERT_EQ(utf8_len(span_of("a\xff")), 1);
+	ASSERT_EQ(utf8_len(span_of("\xc3\xa9")), 2);
+	ASSERT_EQ(utf8_len(span_of("\xef\xbf\xbd")), 3);
+	ASSERT_EQ(utf8_len(span_of("\xf4\x8f\xbf\xbf")), 4);
 	for (size_t i = 0; i < ARRAY_LEN(invalid); i++)
-		assert_int_equal(utf8_len(span_of(invalid[i])), 0);
+		ASSERT_EQ_MSG(utf8_len(span_of(invalid[i])), 0, "invalid[%zu]", i);
 }
 
 static void test_spans_are_trimmed_compared_and_split(void **state)
@@ -55,7 +52,7 @@ static void test_spans_are_trimmed_compared_and_split(void **state)
 	assert_false(span_has_prefix(span_of("a"), "ab"));
 	assert_true(span_has_prefix(span_of(NULL), ""));
 	copy = span_dup(span_trim(s));
-	assert_string_equal(copy, "a b");
+	ASSERT_STR_EQ(copy, "a b");
 	free(copy);
 
 	rest = span_of("a,,b");
@@ -79,30 +76,30 @@ static void test_buffer_is_terminated_after_each_append(void **state)
 
 	(void)state;
 	buf_init(&b, 1 << 20);
-	assert_string_equal(b.p, "");
-	assert_string_equal(buf_span(&b).p, "");
+	ASSERT_STR_EQ(b.p, "");
+	ASSERT_STR_EQ(buf_span(&b).p, "");
 	buf_printf(&b, "%s", "");
-	assert_string_equal(b.p, "");
+	ASSERT_STR_EQ(b.p, "");
 	for (int i = 0; i < 1000; i++) {
 		buf_printf(&b, "%d,", i);
-		assert_int_equal(b.p[b.len], 0);
+		ASSERT_EQ(b.p[b.len], 0);
 	}
 	buf_str(&b, NULL);
 	buf_char(&b, 'x');
 	buf_add(&b, "\0y", 2);
-	assert_int_equal(b.len, 2890 + 1000 + 3);
+	ASSERT_EQ(b.len, 2890 + 1000 + 3);
 	assert_memory_equal(b.p + b.len - 5, "9,x\0y", 5);
 	assert_false(b.over);
 	taken = buf_take(&b);
 	assert_memory_equal(taken, "0,1,2,", 6);
 	free(taken);
-	assert_string_equal(b.p, "");
+	ASSERT_STR_EQ(b.p, "");
 	buf_str(&b, "again");
-	assert_string_equal(b.p, "again");
+	ASSERT_STR_EQ(b.p, "again");
 	buf_reset(&b);
-	assert_string_equal(b.p, "");
+	ASSERT_STR_EQ(b.p, "");
 	taken = buf_take(&b);
-	assert_string_equal(taken, "");
+	ASSERT_STR_EQ(taken, "");
 	free(taken);
 }
 
@@ -118,20 +115,20 @@ static void test_text_beyond_the_ceiling_is_rejected(void **state)
 	assert_false(b.over);
 	buf_char(&b, 'f');
 	assert_true(b.over);
-	assert_string_equal(b.p, "abcde");
+	ASSERT_STR_EQ(b.p, "abcde");
 	buf_reset(&b);
 	assert_false(b.over);
 	buf_printf(&b, "%s", "abcdefgh");
 	assert_true(b.over);
-	assert_string_equal(b.p, "abcde");
+	ASSERT_STR_EQ(b.p, "abcde");
 	/* Text is rejected after an overflow, even if it would fit. */
 	b.len = 3;
 	b.p[3] = '\0';
 	buf_char(&b, 'x');
 	buf_printf(&b, "y");
-	assert_string_equal(b.p, "abc");
+	ASSERT_STR_EQ(b.p, "abc");
 	buf_done(&b);
-	assert_string_equal(b.p, "");
+	ASSERT_STR_EQ(b.p, "");
 }
 
 static void test_printf_at_every_ceiling(void **state)
@@ -148,8 +145,8 @@ static void test_printf_at_every_ceiling(void **state)
 		for (size_t i = 0, n = 0; i < 30 && n < sizeof(want) - 8; i++)
 			n += (size_t)snprintf(want + n, 8, "<%zu>", i);
 		want[max < 110 ? max : 110] = '\0';
-		assert_string_equal(b.p, want);
-		assert_int_equal(b.over, max < 110);
+		ASSERT_STR_EQ(b.p, want);
+		ASSERT_EQ(b.over, max < 110);
 		buf_done(&b);
 	}
 }
@@ -167,14 +164,14 @@ static void test_vector_grows_with_zeroed_elements(void **state)
 	(void)state;
 	for (int i = 0; i < 1000; i++)
 		VEC_PUSH(v, n).a = i;
-	assert_int_equal(n, 1000);
+	ASSERT_EQ(n, 1000);
 	for (int i = 0; i < 1000; i++) {
-		assert_int_equal(v[i].a, i);
-		assert_int_equal(v[i].b, 0);
+		ASSERT_EQ(v[i].a, i);
+		ASSERT_EQ(v[i].b, 0);
 	}
 	free(v);
 	VEC_PUSH(list, n_list) = xstrdup("x");
-	assert_int_equal(n_list, 4);
+	ASSERT_EQ(n_list, 4);
 	assert_null(list[0]);
 	free(list[3]);
 	free(list);
@@ -187,12 +184,12 @@ static void test_copied_strings_must_fit(void **state)
 
 	(void)state;
 	assert_true(str_copy(small, sizeof(small), "abc"));
-	assert_string_equal(small, "abc");
+	ASSERT_STR_EQ(small, "abc");
 	assert_false(str_copy(small, sizeof(small), "abcd"));
-	assert_string_equal(small, "abc");
+	ASSERT_STR_EQ(small, "abc");
 	assert_false(str_copy(small, 0, "a"));
 	s = xasprintf("%s-%d", "a", 7);
-	assert_string_equal(s, "a-7");
+	ASSERT_STR_EQ(s, "a-7");
 	free(s);
 	free(xmalloc(0));
 	free(xcalloc(0, 8));
@@ -216,12 +213,12 @@ static void test_cleanup_attributes_preserve_errno(void **state)
 
 		(void)a, (void)none, (void)p, (void)null;
 		kept = take_fd(&b);
-		assert_int_equal(b, -1);
+		ASSERT_EQ(b, -1);
 		assert_null(q);
 		free(out);
 	}
-	assert_int_equal(errno, EXDEV);
-	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	ASSERT_EQ(errno, EXDEV);
+	ASSERT_EQ(fcntl(fd, F_GETFD), -1);
 	assert_int_not_equal(fcntl(kept, F_GETFD), -1);
 	close(kept);
 }
@@ -234,7 +231,7 @@ static void test_out_of_memory_exits_with_one_line(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(pipe(pipes), 0);
+	ASSERT_EQ(pipe(pipes), 0);
 	pid = fork();
 	if (pid == 0) {
 		struct rlimit small = {1 << 20, 1 << 20};
@@ -253,9 +250,9 @@ static void test_out_of_memory_exits_with_one_line(void **state)
 	assert_true(read(pipes[0], line, sizeof(line) - 1) > 0);
 	close(pipes[0]);
 	waitpid(pid, &status, 0);
-	assert_int_equal(WEXITSTATUS(status), 1);
+	ASSERT_EQ(WEXITSTATUS(status), 1);
 	assert_memory_equal(line, "unirail: out of memory", 22);
-	assert_int_equal(line[strlen(line) - 1], '\n');
+	ASSERT_EQ(line[strlen(line) - 1], '\n');
 }
 
 int main(void)
@@ -272,5 +269,5 @@ int main(void)
 		cmocka_unit_test(test_out_of_memory_exits_with_one_line),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

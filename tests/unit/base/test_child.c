@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes supervised by the loop, and names resolved in a child. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -67,8 +64,8 @@ static void on_released(void *arg)
 	struct unkillable *u = arg;
 
 	/* The loop continued, and the child still runs. */
-	assert_int_equal(u->seen.times, 1);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), 0);
+	ASSERT_EQ(u->seen.times, 1);
+	ASSERT_EQ(waitpid(-1, NULL, WNOHANG), 0);
 	if (u->is_cancelled) {
 		int64_t began = now_mono_ms();
 
@@ -97,15 +94,15 @@ static void run_unkillable(struct unkillable *u, bool is_cancelled)
 
 	*u = (struct unkillable){.is_cancelled = is_cancelled};
 	is_unkillable = true;
-	assert_int_equal(pipe(u->release), 0);
-	assert_int_equal(loop_new(&u->l, NULL), 0);
-	assert_int_equal(child_start(&u->c, u->l, &c, done_late, u, NULL), 0);
+	ASSERT_EQ(pipe(u->release), 0);
+	ASSERT_EQ(loop_new(&u->l, NULL), 0);
+	ASSERT_EQ(child_start(&u->c, u->l, &c, done_late, u, NULL), 0);
 	loop_run(u->l);
 	loop_free(u->l);
 	close(u->release[0]);
 	is_unkillable = false;
-	assert_int_equal(u->seen.times, 1);
-	assert_int_equal(u->seen.code, -ETIMEDOUT);
+	ASSERT_EQ(u->seen.times, 1);
+	ASSERT_EQ(u->seen.code, -ETIMEDOUT);
 }
 
 /* The timeout is reported in time, the loop continues, and the child is reaped when it ends. */
@@ -115,8 +112,8 @@ static void test_timeout_of_an_unkillable_child_is_reported_in_time(void **state
 
 	(void)state;
 	run_unkillable(&u, false);
-	assert_int_equal(u.ended, 1);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	ASSERT_EQ(u.ended, 1);
+	ASSERT_EQ(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 static void test_cancelled_unkillable_child_is_not_reported(void **state)
@@ -125,7 +122,7 @@ static void test_cancelled_unkillable_child_is_not_reported(void **state)
 
 	(void)state;
 	run_unkillable(&u, true);
-	assert_int_equal(u.ended, 0);
+	ASSERT_EQ(u.ended, 0);
 	assert_true(waitpid(-1, NULL, 0) > 0);
 }
 
@@ -135,15 +132,15 @@ static struct seen run(int (*fn)(void *), void *arg, int timeout_ms, size_t max)
 	struct child *c;
 	struct loop *l;
 
-	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(child_start(&c, l, &(struct child_conf){fn, arg, timeout_ms, max, NULL},
-				     done, &s, NULL),
-			 0);
+	ASSERT_EQ(loop_new(&l, NULL), 0);
+	ASSERT_EQ(child_start(&c, l, &(struct child_conf){fn, arg, timeout_ms, max, NULL}, done, &s,
+			      NULL),
+		  0);
 	loop_run(l);
 	loop_free(l);
-	assert_int_equal(s.times, 1);
+	ASSERT_EQ(s.times, 1);
 	/* No child is left to wait for. */
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	ASSERT_EQ(waitpid(-1, NULL, WNOHANG), -1);
 	return s;
 }
 
@@ -183,10 +180,10 @@ static void test_output_and_exit_status_of_a_child(void **state)
 	struct seen s = run(say, "hello", 10000, 100);
 
 	(void)state;
-	assert_string_equal(s.out, "hello");
-	assert_int_equal(s.status, 3);
-	assert_int_equal(s.code, 0);
-	assert_int_equal(run(read_input, NULL, 10000, 100).status, 0);
+	ASSERT_STR_EQ(s.out, "hello");
+	ASSERT_EQ(s.status, 3);
+	ASSERT_EQ(s.code, 0);
+	ASSERT_EQ(run(read_input, NULL, 10000, 100).status, 0);
 }
 
 static void test_timeout_signal_and_long_output_are_errors(void **state)
@@ -194,12 +191,12 @@ static void test_timeout_signal_and_long_output_are_errors(void **state)
 	struct seen s = run(sleep_long, NULL, 50, 100);
 
 	(void)state;
-	assert_int_equal(s.code, -ETIMEDOUT);
+	ASSERT_EQ(s.code, -ETIMEDOUT);
 	s = run(die, NULL, 10000, 100);
-	assert_int_equal(s.code, -EINTR);
-	assert_string_equal(s.error, "signal 15 ended it");
+	ASSERT_EQ(s.code, -EINTR);
+	ASSERT_STR_EQ(s.error, "signal 15 ended it");
 	s = run(say, "longer than that", 10000, 4);
-	assert_int_equal(s.code, -EFBIG);
+	ASSERT_EQ(s.code, -EFBIG);
 }
 
 static void test_cancelled_child_is_reaped_without_a_callback(void **state)
@@ -209,15 +206,14 @@ static void test_cancelled_child_is_reaped_without_a_callback(void **state)
 	struct loop *l;
 
 	(void)state;
-	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(child_start(&c, l,
-				     &(struct child_conf){sleep_long, NULL, 60000, 100, NULL}, done,
-				     &s, NULL),
-			 0);
+	ASSERT_EQ(loop_new(&l, NULL), 0);
+	ASSERT_EQ(child_start(&c, l, &(struct child_conf){sleep_long, NULL, 60000, 100, NULL}, done,
+			      &s, NULL),
+		  0);
 	child_cancel(c);
-	assert_int_equal(loop_run(l), 0);
-	assert_int_equal(s.times, 0);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	ASSERT_EQ(loop_run(l), 0);
+	ASSERT_EQ(s.times, 0);
+	ASSERT_EQ(waitpid(-1, NULL, WNOHANG), -1);
 	loop_free(l);
 }
 
@@ -245,8 +241,8 @@ static struct addresses look_up(const char *host)
 	struct resolve *r;
 	struct loop *l;
 
-	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(resolve_start(&r, l, host, 10000, resolved, &a, NULL), 0);
+	ASSERT_EQ(loop_new(&l, NULL), 0);
+	ASSERT_EQ(resolve_start(&r, l, host, 10000, resolved, &a, NULL), 0);
 	loop_run(l);
 	loop_free(l);
 	return a;
@@ -260,8 +256,8 @@ static void test_host_names_are_resolved_in_a_child(void **state)
 	assert_true(a.n >= 1);
 	assert_true(ip_is_loopback(&a.first));
 	a = look_up("no such name");
-	assert_int_equal(a.n, 0);
-	assert_int_equal(a.code, -EHOSTUNREACH);
+	ASSERT_EQ(a.n, 0);
+	ASSERT_EQ(a.code, -EHOSTUNREACH);
 	assert_memory_equal(a.error, "look up 'no such name': ", 24);
 }
 
@@ -276,5 +272,5 @@ int main(void)
 		cmocka_unit_test(test_host_names_are_resolved_in_a_child),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/err.h"
 
 static void test_errno_text_has_description_and_name(void **state)
 {
 	(void)state;
-	assert_string_equal(errno_text(ENOENT), "No such file or directory (ENOENT)");
-	assert_string_equal(errno_text(-ENOTRECOVERABLE),
-			    "State not recoverable (ENOTRECOVERABLE)");
-	assert_string_equal(errno_text(EOPNOTSUPP), "Operation not supported (EOPNOTSUPP)");
-	assert_string_equal(errno_text(EWOULDBLOCK), "Resource temporarily unavailable (EAGAIN)");
-	assert_string_equal(errno_text(-524), "Operation not supported (ENOTSUPP)");
-	assert_string_equal(errno_text(4711), "errno 4711");
-	assert_string_equal(errno_text(0), "errno 0");
-	assert_string_equal(errno_text(41), "errno 41"); /* an unused number in the kernel's list */
-	assert_string_equal(errno_text(INT32_MIN), "errno 2147483648");
+	ASSERT_STR_EQ(errno_text(ENOENT), "No such file or directory (ENOENT)");
+	ASSERT_STR_EQ(errno_text(-ENOTRECOVERABLE), "State not recoverable (ENOTRECOVERABLE)");
+	ASSERT_STR_EQ(errno_text(EOPNOTSUPP), "Operation not supported (EOPNOTSUPP)");
+	ASSERT_STR_EQ(errno_text(EWOULDBLOCK), "Resource temporarily unavailable (EAGAIN)");
+	ASSERT_STR_EQ(errno_text(-524), "Operation not supported (ENOTSUPP)");
+	ASSERT_STR_EQ(errno_text(4711), "errno 4711");
+	ASSERT_STR_EQ(errno_text(0), "errno 0");
+	ASSERT_STR_EQ(errno_text(41), "errno 41"); /* an unused number in the kernel's list */
+	ASSERT_STR_EQ(errno_text(INT32_MIN), "errno 2147483648");
 }
 
 static int innermost(struct err *e)
@@ -34,23 +30,22 @@ static void test_wrapped_error_has_outer_and_inner_text(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(err_wrap(&e, innermost(&e), "rail %d", 3), -EPERM);
-	assert_int_equal(err_wrap(&e, -EIO, "attach"), -EIO);
-	assert_string_equal(e.text,
-			    "attach: rail 3: open '/dev/x': Operation not permitted (EPERM)");
-	assert_int_equal(e.code, -EPERM);
-	assert_int_equal(e.kind, ERR_OTHER);
+	ASSERT_EQ(err_wrap(&e, innermost(&e), "rail %d", 3), -EPERM);
+	ASSERT_EQ(err_wrap(&e, -EIO, "attach"), -EIO);
+	ASSERT_STR_EQ(e.text, "attach: rail 3: open '/dev/x': Operation not permitted (EPERM)");
+	ASSERT_EQ(e.code, -EPERM);
+	ASSERT_EQ(e.kind, ERR_OTHER);
 	err_default_kind(&e, ERR_IO);
 	err_default_kind(&e, ERR_CONF);
 	err_wrap(&e, -EIO, "x");
-	assert_int_equal(e.kind, ERR_IO);
+	ASSERT_EQ(e.kind, ERR_IO);
 	err_details(&e, "see %s", "there");
-	assert_string_equal(e.details, "see there");
+	ASSERT_STR_EQ(e.details, "see there");
 	err_clear(&e);
-	assert_int_equal(e.code, 0);
-	assert_string_equal(e.text, "");
-	assert_string_equal(e.details, "");
-	assert_int_equal(e.kind, ERR_OTHER);
+	ASSERT_EQ(e.code, 0);
+	ASSERT_STR_EQ(e.text, "");
+	ASSERT_STR_EQ(e.details, "");
+	ASSERT_EQ(e.kind, ERR_OTHER);
 }
 
 static void test_wrapping_an_empty_error_names_the_errno(void **state)
@@ -58,18 +53,18 @@ static void test_wrapping_an_empty_error_names_the_errno(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(err_wrap(&e, -EINVAL, "address '%s'", "x"), -EINVAL);
-	assert_string_equal(e.text, "address 'x': Invalid argument (EINVAL)");
-	assert_int_equal(e.code, -EINVAL);
+	ASSERT_EQ(err_wrap(&e, -EINVAL, "address '%s'", "x"), -EINVAL);
+	ASSERT_STR_EQ(e.text, "address 'x': Invalid argument (EINVAL)");
+	ASSERT_EQ(e.code, -EINVAL);
 }
 
 static void test_functions_accept_null_errors(void **state)
 {
 	(void)state;
-	assert_int_equal(err_set(NULL, -EINVAL, "x"), -EINVAL);
-	assert_int_equal(err_kind(NULL, ERR_IO, EINVAL, "x"), -EINVAL);
-	assert_int_equal(err_sys(NULL, ENOENT, "x"), -ENOENT);
-	assert_int_equal(err_wrap(NULL, -EIO, "x"), -EIO);
+	ASSERT_EQ(err_set(NULL, -EINVAL, "x"), -EINVAL);
+	ASSERT_EQ(err_kind(NULL, ERR_IO, EINVAL, "x"), -EINVAL);
+	ASSERT_EQ(err_sys(NULL, ENOENT, "x"), -ENOENT);
+	ASSERT_EQ(err_wrap(NULL, -EIO, "x"), -EIO);
 	err_details(NULL, "x");
 	err_default_kind(NULL, ERR_IO);
 	err_clear(NULL);
@@ -84,10 +79,10 @@ static void test_set_clears_kind_and_details(void **state)
 	err_details(&e, "d");
 	/* The old text may be an argument of the new text. */
 	err_set(&e, -EIO, "again: %s", e.text);
-	assert_string_equal(e.text, "again: busy");
-	assert_int_equal(e.kind, ERR_OTHER);
-	assert_int_equal(e.code, -EIO);
-	assert_string_equal(e.details, "");
+	ASSERT_STR_EQ(e.text, "again: busy");
+	ASSERT_EQ(e.kind, ERR_OTHER);
+	ASSERT_EQ(e.code, -EIO);
+	ASSERT_STR_EQ(e.details, "");
 }
 
 static void test_long_error_texts_are_truncated_with_dots(void **state)
@@ -101,14 +96,14 @@ static void test_long_error_texts_are_truncated_with_dots(void **state)
 	big[sizeof(big) - 1] = '\0';
 	err_set(&e, -EIO, "%s", big);
 	n = strlen(e.text);
-	assert_int_equal(n, ERR_TEXT_MAX - 1);
-	assert_string_equal(e.text + n - 4, "a...");
+	ASSERT_EQ(n, ERR_TEXT_MAX - 1);
+	ASSERT_STR_EQ(e.text + n - 4, "a...");
 
 	/* The errno is retained after a long subject. */
 	err_sys(&e, -ENOENT, "%s", big);
 	n = strlen(e.text);
 	assert_true(n < ERR_TEXT_MAX);
-	assert_string_equal(e.text + n - 40, "a...: No such file or directory (ENOENT)");
+	ASSERT_STR_EQ(e.text + n - 40, "a...: No such file or directory (ENOENT)");
 
 	/* A long context leaves half of the space to the inner error. */
 	err_sys(&e, -EPERM, "open 'x'");
@@ -118,8 +113,8 @@ static void test_long_error_texts_are_truncated_with_dots(void **state)
 	/* Wrapping a full text retains the context and marks the truncation. */
 	err_set(&e, -EIO, "%s", big);
 	err_wrap(&e, -EIO, "outer");
-	assert_int_equal(strncmp(e.text, "outer: aaa", 10), 0);
-	assert_string_equal(e.text + strlen(e.text) - 4, "a...");
+	ASSERT_EQ(strncmp(e.text, "outer: aaa", 10), 0);
+	ASSERT_STR_EQ(e.text + strlen(e.text) - 4, "a...");
 }
 
 static void test_utf8_is_not_split(void **state)
@@ -139,11 +134,11 @@ static void test_utf8_is_not_split(void **state)
 		err_set(&e, -EIO, "%s", big);
 		dots = strstr(e.text, "...");
 		assert_non_null(dots);
-		assert_int_equal((dots - e.text - (long)shift) % 3, 0);
+		ASSERT_EQ((dots - e.text - (long)shift) % 3, 0);
 		err_details(&e, "%s", big);
 		dots = strstr(e.details, "...");
 		assert_non_null(dots);
-		assert_int_equal((dots - e.details - (long)shift) % 3, 0);
+		ASSERT_EQ((dots - e.details - (long)shift) % 3, 0);
 	}
 }
 
@@ -159,5 +154,5 @@ int main(void)
 		cmocka_unit_test(test_utf8_is_not_split),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

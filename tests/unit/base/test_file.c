@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,6 @@
 #include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/sweep.h"
@@ -74,7 +71,7 @@ static void expect(const struct root *r, const char *path, const char *text)
 	buf_init(&b, 1 << 20);
 	if (file_read(r, path, 1 << 20, &b, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 }
 
 static size_t count(const struct root *r, const char *path)
@@ -82,7 +79,7 @@ static size_t count(const struct root *r, const char *path)
 	char **names = NULL;
 	size_t n = 0;
 
-	assert_int_equal(dir_list(r, path, &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(r, path, &names, &n, NULL), 0);
 	str_list_free(names, n);
 	return n;
 }
@@ -100,14 +97,14 @@ static void test_open_of_a_fifo_fails_without_waiting(void **state)
 
 	buf_init(&b, 100);
 	snprintf(path, sizeof(path), "%s/fifo", p->dir);
-	assert_int_equal(mkfifo(path, 0666), 0);
+	ASSERT_EQ(mkfifo(path, 0666), 0);
 	alarm(10);
-	assert_int_equal(file_read(&p->in, "/fifo", 12, &b, &e), -EINVAL);
-	assert_string_equal(e.text, "file '/fifo' is a FIFO, expected a regular file");
-	assert_int_equal(file_read(&p->host, path, 12, &b, &e), -EINVAL);
+	ASSERT_EQ(file_read(&p->in, "/fifo", 12, &b, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "file '/fifo' is a FIFO, expected a regular file");
+	ASSERT_EQ(file_read(&p->host, path, 12, &b, &e), -EINVAL);
 	snprintf(text, sizeof(text), "file '%s' is a FIFO, expected a regular file", path);
-	assert_string_equal(e.text, text);
-	assert_int_equal(file_read(&p->host, "/dev/null", 12, &b, &e), 0);
+	ASSERT_STR_EQ(e.text, text);
+	ASSERT_EQ(file_read(&p->host, "/dev/null", 12, &b, &e), 0);
 	assert_true(file_read(&p->host, p->dir, 12, &b, &e) == -EISDIR);
 	alarm(0);
 }
@@ -117,8 +114,8 @@ static void put_link(const struct place *p, const char *name, const char *target
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
-	assert_int_equal(symlink(target, path), 0);
-	assert_int_equal(lchown(path, owner, owner), 0);
+	ASSERT_EQ(symlink(target, path), 0);
+	ASSERT_EQ(lchown(path, owner, owner), 0);
 }
 
 static int open_at(const struct root *r, const struct place *p, const char *name, int flags,
@@ -138,10 +135,10 @@ static void strict_tree(struct place *p)
 {
 	char path[160];
 
-	assert_int_equal(chmod(p->dir, 0755), 0);
+	ASSERT_EQ(chmod(p->dir, 0755), 0);
 	put(&p->in, "/file", "x");
-	assert_int_equal(dir_make(&p->in, "/real/deep", 0755, NULL), 0);
-	assert_int_equal(dir_make(&p->in, "/open", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&p->in, "/real/deep", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&p->in, "/open", 0755, NULL), 0);
 	put(&p->in, "/real/deep/file", "y");
 	put_link(p, "admin", "real", 0);
 	snprintf(path, sizeof(path), "%s/real/../real", p->dir);
@@ -172,58 +169,58 @@ static void strict_cases(struct place *p)
 	int fd = -1;
 
 	/* Regular paths, and symbolic links that root created. */
-	assert_int_equal(open_at(&r, p, "/file", O_RDWR, &e), 0);
-	assert_int_equal(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
-	assert_int_equal(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
-	assert_int_equal(open_at(&r, p, "/absolute/deep/file", O_RDONLY, &e), 0);
-	assert_int_equal(open_at(&r, p, "/chain/file", O_RDONLY, &e), 0);
-	assert_int_equal(open_at(&r, p, "/last", O_RDONLY, &e), 0);
-	assert_int_equal(open_at(&r, p, "/dangling", O_RDWR | O_CREAT, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/file", O_RDWR, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/real/deep/", O_PATH | O_DIRECTORY, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/admin/deep/file", O_RDONLY, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/absolute/deep/file", O_RDONLY, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/chain/file", O_RDONLY, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/last", O_RDONLY, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/dangling", O_RDWR | O_CREAT, &e), 0);
 	assert_true(is_there(p, "/real/new"));
-	assert_int_equal(open_at(&r, p, "/admin/none", O_RDONLY, &e), -ENOENT);
-	assert_int_equal(open_at(&r, p, "/admin/new/x", O_RDWR | O_CREAT, &e), -ENOTDIR);
-	assert_int_equal(open_at(&r, p, "/circle", O_RDONLY, &e), -ELOOP);
+	ASSERT_EQ(open_at(&r, p, "/admin/none", O_RDONLY, &e), -ENOENT);
+	ASSERT_EQ(open_at(&r, p, "/admin/new/x", O_RDWR | O_CREAT, &e), -ENOTDIR);
+	ASSERT_EQ(open_at(&r, p, "/circle", O_RDONLY, &e), -ELOOP);
 	assert_null(strstr(e.text, "symbolic link that others"));
-	assert_int_equal(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
-	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
+	ASSERT_EQ(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
 
 	/* A symbolic link that another user owns or can replace: the error names the link. */
 	snprintf(text, sizeof(text),
 		 "'%s/theirs' is a symbolic link that others than root can change", p->dir);
-	assert_int_equal(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
+	ASSERT_EQ(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
-	assert_int_equal(open_at(&r, p, "/to-theirs/file", O_RDONLY, &e), -ELOOP);
+	ASSERT_EQ(open_at(&r, p, "/to-theirs/file", O_RDONLY, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
-	assert_int_equal(open_at(&r, p, "/theirs", O_PATH | O_DIRECTORY, &e), -ELOOP);
-	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/theirs", O_PATH | O_DIRECTORY, &e), -ELOOP);
+	ASSERT_EQ(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
 	snprintf(path, sizeof(path), "%s/open", p->dir);
-	assert_int_equal(chmod(path, 0777), 0);
-	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
-	assert_int_equal(chmod(path, 01777), 0);
-	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
-	assert_int_equal(chmod(path, 0755), 0);
-	assert_int_equal(chown(path, 1000, 1000), 0);
-	assert_int_equal(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
+	ASSERT_EQ(chmod(path, 0777), 0);
+	ASSERT_EQ(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
+	ASSERT_EQ(chmod(path, 01777), 0);
+	ASSERT_EQ(open_at(&r, p, "/open/link/deep", O_PATH, &e), 0);
+	ASSERT_EQ(chmod(path, 0755), 0);
+	ASSERT_EQ(chown(path, 1000, 1000), 0);
+	ASSERT_EQ(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
 
 	/* Functions that create, replace, remove and lock files. */
 	snprintf(path, sizeof(path), "%s/theirs/new/folder", p->dir);
-	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
+	ASSERT_EQ(dir_make(&r, path, 0755, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
 	snprintf(path, sizeof(path), "%s/theirs/file", p->dir);
-	assert_int_equal(file_replace(&r, path, span_of("z"), 0600, &e), -ELOOP);
+	ASSERT_EQ(file_replace(&r, path, span_of("z"), 0600, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
-	assert_int_equal(file_remove(&r, path, &e), -ELOOP);
-	assert_int_equal(lock_take(&r, path, 0, &fd, &e), -ELOOP);
+	ASSERT_EQ(file_remove(&r, path, &e), -ELOOP);
+	ASSERT_EQ(lock_take(&r, path, 0, &fd, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
 	snprintf(path, sizeof(path), "%s/theirs", p->dir);
-	assert_int_equal(dir_make(&r, path, 0755, &e), -ELOOP);
+	ASSERT_EQ(dir_make(&r, path, 0755, &e), -ELOOP);
 	snprintf(path, sizeof(path), "%s/absolute/made/deep", p->dir);
-	assert_int_equal(dir_make(&r, path, 0755, &e), 0);
+	ASSERT_EQ(dir_make(&r, path, 0755, &e), 0);
 	assert_true(is_there(p, "/real/made/deep"));
 	assert_false(is_there(p, "/real/folder"));
 
 	/* A root that is not strict follows all links. */
-	assert_int_equal(open_at(&p->host, p, "/theirs/deep/file", O_RDONLY, &e), 0);
+	ASSERT_EQ(open_at(&p->host, p, "/theirs/deep/file", O_RDONLY, &e), 0);
 
 	/* Magic links and devices of the kernel are followed. */
 	for (size_t i = 0; i < 2; i++) {
@@ -251,10 +248,10 @@ static void refuse_openat2(int code)
 	};
 	const struct sock_fprog program = {ARRAY_LEN(filter), filter};
 
-	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-	assert_int_equal(syscall(SYS_openat2, 0, "/", NULL, 0), -1);
-	assert_int_equal(errno, code);
+	ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+	ASSERT_EQ(syscall(SYS_openat2, 0, "/", NULL, 0), -1);
+	ASSERT_EQ(errno, code);
 }
 
 static void without_openat2(struct place *p, int code)
@@ -275,9 +272,9 @@ static void without_openat2(struct place *p, int code)
 		strict_cases(p);
 		_exit(77);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 77);
+	ASSERT_EQ(WEXITSTATUS(status), 77);
 }
 
 static void test_links_of_other_users_are_refused_without_openat2(void **state)
@@ -304,17 +301,17 @@ static void test_fifo_in_place_of_a_file_is_refused(void **state)
 
 	snprintf(path, sizeof(path), "%s/fifo", p->dir);
 	snprintf(text, sizeof(text), "file '%s' is a FIFO, expected a regular file", path);
-	assert_int_equal(mkfifo(path, 0666), 0);
+	ASSERT_EQ(mkfifo(path, 0666), 0);
 	alarm(10);
-	assert_int_equal(open_at(&r, p, "/fifo", O_RDONLY, &e), -EINVAL);
-	assert_string_equal(e.text, text);
-	assert_int_equal(open_at(&r, p, "/fifo", O_RDWR | O_CREAT, &e), -EINVAL);
-	assert_int_equal(open_at(&r, p, "/fifo", O_WRONLY | O_APPEND, &e), -ENXIO);
-	assert_int_equal(lock_take(&r, path, 0, &fd, &e), -EINVAL);
+	ASSERT_EQ(open_at(&r, p, "/fifo", O_RDONLY, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, text);
+	ASSERT_EQ(open_at(&r, p, "/fifo", O_RDWR | O_CREAT, &e), -EINVAL);
+	ASSERT_EQ(open_at(&r, p, "/fifo", O_WRONLY | O_APPEND, &e), -ENXIO);
+	ASSERT_EQ(lock_take(&r, path, 0, &fd, &e), -EINVAL);
 	assert_non_null(strstr(e.text, text));
-	assert_int_equal(lock_take(&p->host, path, 0, &fd, &e), -EINVAL);
+	ASSERT_EQ(lock_take(&p->host, path, 0, &fd, &e), -EINVAL);
 	alarm(0);
-	assert_int_equal(open_at(&r, p, "/fifo", O_PATH, &e), 0);
+	ASSERT_EQ(open_at(&r, p, "/fifo", O_PATH, &e), 0);
 }
 
 static void test_file_is_read_up_to_its_limit(void **state)
@@ -327,29 +324,28 @@ static void test_file_is_read_up_to_its_limit(void **state)
 	put(&p->in, "/a", "first\nsecond\n");
 	expect(&p->in, "/a", "first\nsecond\n");
 	buf_init(&b, 100);
-	assert_int_equal(file_read(&p->in, "/a", 13, &b, &e), 0);
+	ASSERT_EQ(file_read(&p->in, "/a", 13, &b, &e), 0);
 	buf_reset(&b);
-	assert_int_equal(file_read(&p->in, "/a", 12, &b, &e), -EFBIG);
-	assert_string_equal(e.text, "file '/a': read: more than 12 bytes");
+	ASSERT_EQ(file_read(&p->in, "/a", 12, &b, &e), -EFBIG);
+	ASSERT_STR_EQ(e.text, "file '/a': read: more than 12 bytes");
 	buf_reset(&b);
-	assert_int_equal(file_read(&p->in, "/b", 12, &b, &e), -ENOENT);
-	assert_string_equal(e.text, "open '/b': No such file or directory (ENOENT)");
-	assert_int_equal(file_read(&p->in, "a", 12, &b, &e), -EINVAL);
-	assert_string_equal(e.text,
-			    "open 'a' (must be an absolute path): Invalid argument (EINVAL)");
-	assert_int_equal(file_read_line(&p->in, "/a", line, 6, &e), 0);
-	assert_string_equal(line, "first");
-	assert_int_equal(file_read_line(&p->in, "/a", line, 5, &e), -EFBIG);
+	ASSERT_EQ(file_read(&p->in, "/b", 12, &b, &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "open '/b': No such file or directory (ENOENT)");
+	ASSERT_EQ(file_read(&p->in, "a", 12, &b, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "open 'a' (must be an absolute path): Invalid argument (EINVAL)");
+	ASSERT_EQ(file_read_line(&p->in, "/a", line, 6, &e), 0);
+	ASSERT_STR_EQ(line, "first");
+	ASSERT_EQ(file_read_line(&p->in, "/a", line, 5, &e), -EFBIG);
 	put(&p->in, "/a", "x");
-	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
-	assert_string_equal(line, "x");
+	ASSERT_EQ(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
+	ASSERT_STR_EQ(line, "x");
 	put(&p->in, "/a", "");
-	assert_int_equal(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
-	assert_string_equal(line, "");
-	assert_int_equal(file_read_line(&p->in, "/", line, sizeof(line), &e), -EISDIR);
+	ASSERT_EQ(file_read_line(&p->in, "/a", line, sizeof(line), &e), 0);
+	ASSERT_STR_EQ(line, "");
+	ASSERT_EQ(file_read_line(&p->in, "/", line, sizeof(line), &e), -EISDIR);
 	/* A file without end. */
-	assert_int_equal(file_read(&p->host, "/dev/zero", 100, &b, &e), -EFBIG);
-	assert_int_equal(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
+	ASSERT_EQ(file_read(&p->host, "/dev/zero", 100, &b, &e), -EFBIG);
+	ASSERT_EQ(file_read_line(&p->host, "/dev/zero", line, sizeof(line), &e), -EFBIG);
 }
 
 static void test_attribute_is_written_to_existing_files_only(void **state)
@@ -357,14 +353,14 @@ static void test_attribute_is_written_to_existing_files_only(void **state)
 	struct place *p = *state;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(file_write_attr(&p->in, "/a", "1", &e), -ENOENT);
+	ASSERT_EQ(file_write_attr(&p->in, "/a", "1", &e), -ENOENT);
 	assert_false(file_exists(&p->in, "/a"));
 	put(&p->in, "/a", "longer");
 	assert_true(file_exists(&p->in, "/a"));
-	assert_int_equal(file_write_attr(&p->in, "/a", "1", &e), 0);
+	ASSERT_EQ(file_write_attr(&p->in, "/a", "1", &e), 0);
 	expect(&p->in, "/a", "1");
-	assert_int_equal(file_write_attr(&p->host, "/dev/full", "1\n", &e), -ENOSPC);
-	assert_string_equal(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
+	ASSERT_EQ(file_write_attr(&p->host, "/dev/full", "1\n", &e), -ENOSPC);
+	ASSERT_STR_EQ(e.text, "write '1' to '/dev/full': No space left on device (ENOSPC)");
 }
 
 /* No symbolic link in a recorded tree or in a container reaches a file outside of the root. */
@@ -378,21 +374,21 @@ static void test_links_do_not_leave_the_root(void **state)
 	buf_init(&b, 4096);
 	snprintf(outside, sizeof(outside), "%s.outside", p->dir);
 	put(&p->host, outside, "secret");
-	assert_int_equal(dir_make(&p->in, "/d/e", 0755, &e), 0);
+	ASSERT_EQ(dir_make(&p->in, "/d/e", 0755, &e), 0);
 	put(&p->in, "/d/e/f", "inside");
-	assert_int_equal(link_replace(&p->in, "/abs", "/d/e/f", &e), 0);
+	ASSERT_EQ(link_replace(&p->in, "/abs", "/d/e/f", &e), 0);
 	expect(&p->in, "/abs", "inside");
-	assert_int_equal(link_replace(&p->in, "/d/up", "../../../../d/e/f", &e), 0);
+	ASSERT_EQ(link_replace(&p->in, "/d/up", "../../../../d/e/f", &e), 0);
 	expect(&p->in, "/d/up", "inside");
-	assert_int_equal(link_replace(&p->in, "/out", outside, &e), 0);
-	assert_int_equal(file_read(&p->in, "/out", 99, &b, &e), -ENOENT);
-	assert_int_equal(link_replace(&p->in, "/dots", "/", &e), 0);
-	assert_int_equal(file_replace(&p->in, "/dots/d/../../new", span_of("n"), 0600, &e), 0);
+	ASSERT_EQ(link_replace(&p->in, "/out", outside, &e), 0);
+	ASSERT_EQ(file_read(&p->in, "/out", 99, &b, &e), -ENOENT);
+	ASSERT_EQ(link_replace(&p->in, "/dots", "/", &e), 0);
+	ASSERT_EQ(file_replace(&p->in, "/dots/d/../../new", span_of("n"), 0600, &e), 0);
 	expect(&p->in, "/new", "n");
-	assert_int_equal(link_read(&p->in, "/dots", target, sizeof(target), &e), 0);
-	assert_string_equal(target, "/");
-	assert_int_equal(link_read(&p->in, "/out", target, 5, &e), -ENAMETOOLONG);
-	assert_int_equal(link_read(&p->in, "/new", target, sizeof(target), &e), -EINVAL);
+	ASSERT_EQ(link_read(&p->in, "/dots", target, sizeof(target), &e), 0);
+	ASSERT_STR_EQ(target, "/");
+	ASSERT_EQ(link_read(&p->in, "/out", target, 5, &e), -ENAMETOOLONG);
+	ASSERT_EQ(link_read(&p->in, "/new", target, sizeof(target), &e), -EINVAL);
 	unlink(outside);
 }
 
@@ -405,24 +401,24 @@ static void test_file_is_replaced_atomically_with_its_mode(void **state)
 
 	umask(077);
 	put(&p->in, "/a", "one");
-	assert_int_equal(file_replace(&p->in, "/a", span_of("two"), 0640, &e), 0);
+	ASSERT_EQ(file_replace(&p->in, "/a", span_of("two"), 0640, &e), 0);
 	umask(022);
 	expect(&p->in, "/a", "two");
-	assert_int_equal(file_lstat(&p->in, "/a", &st, &e), 0);
-	assert_int_equal(st.st_mode & 07777, 0640);
-	assert_int_equal(count(&p->in, "/"), 1);
-	assert_int_equal(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
-	assert_int_equal(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
+	ASSERT_EQ(file_lstat(&p->in, "/a", &st, &e), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0640);
+	ASSERT_EQ(count(&p->in, "/"), 1);
+	ASSERT_EQ(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
+	ASSERT_EQ(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
 	/* The longest possible name works, although the temporary file has the same limit. */
 	memset(long_name + 1, 'n', 255);
-	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
+	ASSERT_EQ(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
 	long_name[256] = 'n';
-	assert_int_equal(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
-	assert_int_equal(count(&p->in, "/"), 2);
+	ASSERT_EQ(file_replace(&p->in, long_name, span_of("x"), 0600, &e), -ENAMETOOLONG);
+	ASSERT_EQ(count(&p->in, "/"), 2);
 	/* A directory with this name is not replaced, and no temporary file stays. */
-	assert_int_equal(dir_make(&p->in, "/dir", 0755, &e), 0);
-	assert_int_equal(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
-	assert_int_equal(count(&p->in, "/"), 3);
+	ASSERT_EQ(dir_make(&p->in, "/dir", 0755, &e), 0);
+	ASSERT_EQ(file_replace(&p->in, "/dir", span_of("x"), 0600, &e), -EISDIR);
+	ASSERT_EQ(count(&p->in, "/"), 3);
 }
 
 /*
@@ -443,22 +439,22 @@ static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 	getrlimit(RLIMIT_FSIZE, &before);
 	small.rlim_max = before.rlim_max;
 	setrlimit(RLIMIT_FSIZE, &small);
-	assert_int_equal(file_replace(&p->in, "/a", span_of(big), 0600, &e), -EFBIG);
+	ASSERT_EQ(file_replace(&p->in, "/a", span_of(big), 0600, &e), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &before);
-	assert_string_equal(e.text, "replace '/a': write: File too large (EFBIG)");
+	ASSERT_STR_EQ(e.text, "replace '/a': write: File too large (EFBIG)");
 	expect(&p->in, "/a", "old");
-	assert_int_equal(count(&p->in, "/"), 1);
+	ASSERT_EQ(count(&p->in, "/"), 1);
 
-	assert_int_equal(dir_make(&p->in, "/t", 0755, &e), 0);
+	ASSERT_EQ(dir_make(&p->in, "/t", 0755, &e), 0);
 	snprintf(path, sizeof(path), "%s/t", p->dir);
 	if (mount("tmpfs", path, "tmpfs", 0, "size=8k") < 0) {
 		assert_int_not_equal(geteuid(), 0);
 		return;
 	}
 	put(&p->in, "/t/a", "old");
-	assert_int_equal(file_replace(&p->in, "/t/a", span_of(big), 0600, &e), -ENOSPC);
+	ASSERT_EQ(file_replace(&p->in, "/t/a", span_of(big), 0600, &e), -ENOSPC);
 	expect(&p->in, "/t/a", "old");
-	assert_int_equal(count(&p->in, "/t"), 1);
+	ASSERT_EQ(count(&p->in, "/t"), 1);
 	umount(path);
 }
 
@@ -496,8 +492,8 @@ static void test_leftover_temporary_files_are_removed(void **state)
 		put(&p->in, "/.f.0123abcd.tmp", "");
 		put(&p->in, "/.f.4567abcd.tmp", "");
 		put(&p->in, "/old.tmp", "");
-		assert_int_equal(utimensat(AT_FDCWD, old, past, 0), 0);
-		assert_int_equal(utimensat(AT_FDCWD, other, past, 0), 0);
+		ASSERT_EQ(utimensat(AT_FDCWD, old, past, 0), 0);
+		ASSERT_EQ(utimensat(AT_FDCWD, other, past, 0), 0);
 		file_sweep_old(&p->in, "/");
 		assert_false(file_exists(&p->in, "/.f.0123abcd.tmp"));
 		assert_true(file_exists(&p->in, "/.f.4567abcd.tmp"));
@@ -513,28 +509,28 @@ static void test_directories_are_created_and_listed(void **state)
 	char **names = NULL;
 	size_t n = 0;
 
-	assert_int_equal(dir_make(&p->in, "/x//y/z/", 0755, &e), 0);
-	assert_int_equal(dir_make(&p->in, "/x/y", 0755, &e), 0);
-	assert_int_equal(dir_make(&p->in, "/", 0755, &e), 0);
+	ASSERT_EQ(dir_make(&p->in, "/x//y/z/", 0755, &e), 0);
+	ASSERT_EQ(dir_make(&p->in, "/x/y", 0755, &e), 0);
+	ASSERT_EQ(dir_make(&p->in, "/", 0755, &e), 0);
 	put(&p->in, "/x/f", "");
-	assert_int_equal(dir_make(&p->in, "/x/f", 0755, &e), -ENOTDIR);
-	assert_int_equal(dir_make(&p->in, "/x/f/g", 0755, &e), -ENOTDIR);
-	assert_string_equal(e.text, "create directory '/x/f': Not a directory (ENOTDIR)");
-	assert_int_equal(dir_make(&p->in, "x", 0755, &e), -EINVAL);
+	ASSERT_EQ(dir_make(&p->in, "/x/f", 0755, &e), -ENOTDIR);
+	ASSERT_EQ(dir_make(&p->in, "/x/f/g", 0755, &e), -ENOTDIR);
+	ASSERT_STR_EQ(e.text, "create directory '/x/f': Not a directory (ENOTDIR)");
+	ASSERT_EQ(dir_make(&p->in, "x", 0755, &e), -EINVAL);
 	put(&p->in, "/x/b", "");
 	put(&p->in, "/x/B", "");
-	assert_int_equal(dir_list(&p->in, "/x", &names, &n, &e), 0);
-	assert_int_equal(n, 4);
-	assert_string_equal(names[0], "B");
-	assert_string_equal(names[1], "b");
-	assert_string_equal(names[2], "f");
-	assert_string_equal(names[3], "y");
+	ASSERT_EQ(dir_list(&p->in, "/x", &names, &n, &e), 0);
+	ASSERT_EQ(n, 4);
+	ASSERT_STR_EQ(names[0], "B");
+	ASSERT_STR_EQ(names[1], "b");
+	ASSERT_STR_EQ(names[2], "f");
+	ASSERT_STR_EQ(names[3], "y");
 	str_list_free(names, n);
-	assert_int_equal(dir_list(&p->in, "/x/f", &names, &n, &e), -ENOTDIR);
-	assert_int_equal(file_remove(&p->in, "/x/f", &e), 0);
-	assert_int_equal(file_remove(&p->in, "/x/f", &e), 0);
-	assert_int_equal(file_remove(&p->in, "/none/f", &e), 0);
-	assert_int_equal(file_remove(&p->in, "/x", &e), -EISDIR);
+	ASSERT_EQ(dir_list(&p->in, "/x/f", &names, &n, &e), -ENOTDIR);
+	ASSERT_EQ(file_remove(&p->in, "/x/f", &e), 0);
+	ASSERT_EQ(file_remove(&p->in, "/x/f", &e), 0);
+	ASSERT_EQ(file_remove(&p->in, "/none/f", &e), 0);
+	ASSERT_EQ(file_remove(&p->in, "/x", &e), -EISDIR);
 }
 
 static void test_files_are_renamed_and_linked_atomically(void **state)
@@ -545,19 +541,19 @@ static void test_files_are_renamed_and_linked_atomically(void **state)
 
 	put(&p->in, "/a", "a");
 	put(&p->in, "/b", "b");
-	assert_int_equal(file_rename(&p->in, "/a", "/b", true, &e), -EEXIST);
+	ASSERT_EQ(file_rename(&p->in, "/a", "/b", true, &e), -EEXIST);
 	expect(&p->in, "/b", "b");
-	assert_int_equal(file_rename(&p->in, "/a", "/b", false, &e), 0);
+	ASSERT_EQ(file_rename(&p->in, "/a", "/b", false, &e), 0);
 	expect(&p->in, "/b", "a");
-	assert_int_equal(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
-	assert_string_equal(e.text, "rename '/a' to '/c': No such file or directory (ENOENT)");
-	assert_int_equal(file_rename(&p->in, "/b", "/c", true, &e), 0);
+	ASSERT_EQ(file_rename(&p->in, "/a", "/c", true, &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "rename '/a' to '/c': No such file or directory (ENOENT)");
+	ASSERT_EQ(file_rename(&p->in, "/b", "/c", true, &e), 0);
 	/* A symbolic link replaces an existing file atomically. */
-	assert_int_equal(link_replace(&p->in, "/c", "t1", &e), 0);
-	assert_int_equal(link_replace(&p->in, "/c", "t2", &e), 0);
-	assert_int_equal(link_read(&p->in, "/c", target, sizeof(target), &e), 0);
-	assert_string_equal(target, "t2");
-	assert_int_equal(count(&p->in, "/"), 1);
+	ASSERT_EQ(link_replace(&p->in, "/c", "t1", &e), 0);
+	ASSERT_EQ(link_replace(&p->in, "/c", "t2", &e), 0);
+	ASSERT_EQ(link_read(&p->in, "/c", target, sizeof(target), &e), 0);
+	ASSERT_STR_EQ(target, "t2");
+	ASSERT_EQ(count(&p->in, "/"), 1);
 }
 
 /* A program can be executed as soon as it has its name. */
@@ -571,14 +567,14 @@ static void test_temporary_program_is_executable_after_commit(void **state)
 
 	struct file_temp t = FILE_TEMP_INIT;
 
-	assert_int_equal(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
-	assert_int_equal(count(&p->in, "/"), 1);
+	ASSERT_EQ(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
+	ASSERT_EQ(count(&p->in, "/"), 1);
 	file_temp_abort(&t);
 	file_temp_abort(&t);
-	assert_int_equal(count(&p->in, "/"), 0);
-	assert_int_equal(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
-	assert_int_equal(fd_write_all(t.fd, "#!/bin/sh\nexit 7\n", 17, &e), 0);
-	assert_int_equal(file_temp_commit(&t, &e), 0);
+	ASSERT_EQ(count(&p->in, "/"), 0);
+	ASSERT_EQ(file_temp_open(&p->in, "/run", 0755, &t, &e), 0);
+	ASSERT_EQ(fd_write_all(t.fd, "#!/bin/sh\nexit 7\n", 17, &e), 0);
+	ASSERT_EQ(file_temp_commit(&t, &e), 0);
 	snprintf(path, sizeof(path), "%s/run", p->dir);
 	pid = fork();
 	if (pid == 0) {
@@ -586,7 +582,7 @@ static void test_temporary_program_is_executable_after_commit(void **state)
 		_exit(99);
 	}
 	waitpid(pid, &status, 0);
-	assert_int_equal(WEXITSTATUS(status), 7);
+	ASSERT_EQ(WEXITSTATUS(status), 7);
 }
 
 static void test_lock_excludes_others_until_its_timeout(void **state)
@@ -597,22 +593,22 @@ static void test_lock_excludes_others_until_its_timeout(void **state)
 	int64_t start;
 	struct stat st;
 
-	assert_int_equal(lock_is_held(&p->in, "/l"), -ENOENT);
-	assert_int_equal(lock_take(&p->in, "/l", 0, &fd, &e), 0);
-	assert_int_equal(lock_is_held(&p->in, "/l"), 1);
-	assert_int_equal(file_lstat(&p->in, "/l", &st, &e), 0);
-	assert_int_equal(st.st_mode & 07777, 0600);
+	ASSERT_EQ(lock_is_held(&p->in, "/l"), -ENOENT);
+	ASSERT_EQ(lock_take(&p->in, "/l", 0, &fd, &e), 0);
+	ASSERT_EQ(lock_is_held(&p->in, "/l"), 1);
+	ASSERT_EQ(file_lstat(&p->in, "/l", &st, &e), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0600);
 	start = now_mono_ms();
-	assert_int_equal(lock_take(&p->in, "/l", 60, &other, &e), -EWOULDBLOCK);
+	ASSERT_EQ(lock_take(&p->in, "/l", 60, &other, &e), -EWOULDBLOCK);
 	assert_in_range(now_mono_ms() - start, 60, 2000);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_string_equal(e.text, "lock '/l': another process held it for 60 ms");
-	assert_int_equal(other, -1);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_STR_EQ(e.text, "lock '/l': another process held it for 60 ms");
+	ASSERT_EQ(other, -1);
 	close(fd);
-	assert_int_equal(lock_is_held(&p->in, "/l"), 0);
-	assert_int_equal(lock_take(&p->in, "/l", 0, &other, &e), 0);
+	ASSERT_EQ(lock_is_held(&p->in, "/l"), 0);
+	ASSERT_EQ(lock_take(&p->in, "/l", 0, &other, &e), 0);
 	close(other);
-	assert_int_equal(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);
+	ASSERT_EQ(lock_take(&p->in, "/none/l", 0, &other, &e), -ENOENT);
 }
 
 /* The lock is on the file with this name, also if the file was removed while the process waited. */
@@ -622,7 +618,7 @@ static void test_lock_on_a_file_removed_meanwhile_is_taken_again(void **state)
 	int first, second = -1, third = -1, status;
 	pid_t pid;
 
-	assert_int_equal(lock_take(&p->in, "/l", 0, &first, NULL), 0);
+	ASSERT_EQ(lock_take(&p->in, "/l", 0, &first, NULL), 0);
 	pid = fork();
 	if (pid == 0) {
 		usleep(30000);
@@ -630,8 +626,8 @@ static void test_lock_on_a_file_removed_meanwhile_is_taken_again(void **state)
 		_exit(0); /* the copy of `first` is closed with the process */
 	}
 	close(first);
-	assert_int_equal(lock_take(&p->in, "/l", 5000, &second, NULL), 0);
-	assert_int_equal(lock_take(&p->in, "/l", 0, &third, NULL), -EWOULDBLOCK);
+	ASSERT_EQ(lock_take(&p->in, "/l", 5000, &second, NULL), 0);
+	ASSERT_EQ(lock_take(&p->in, "/l", 0, &third, NULL), -EWOULDBLOCK);
 	waitpid(pid, &status, 0);
 	close(second);
 }
@@ -643,18 +639,18 @@ static void test_lock_is_released_when_its_process_dies(void **state)
 	char c;
 	pid_t pid;
 
-	assert_int_equal(pipe(pipes), 0);
+	ASSERT_EQ(pipe(pipes), 0);
 	pid = fork();
 	if (pid == 0) {
 		if (lock_take(&p->in, "/l", 0, &fd, NULL) < 0 || write(pipes[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 	}
-	assert_int_equal(read(pipes[0], &c, 1), 1);
-	assert_int_equal(lock_take(&p->in, "/l", 0, &fd, NULL), -EWOULDBLOCK);
+	ASSERT_EQ(read(pipes[0], &c, 1), 1);
+	ASSERT_EQ(lock_take(&p->in, "/l", 0, &fd, NULL), -EWOULDBLOCK);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	assert_int_equal(lock_take(&p->in, "/l", -1, &fd, NULL), 0);
+	ASSERT_EQ(lock_take(&p->in, "/l", -1, &fd, NULL), 0);
 	close(fd);
 	close(pipes[0]);
 	close(pipes[1]);
@@ -666,14 +662,13 @@ static void test_missing_root_directory_is_an_error(void **state)
 	struct root r = {.fd = -1};
 
 	(void)state;
-	assert_int_equal(root_open(&r, "/no/such", &e), -ENOENT);
-	assert_string_equal(e.text,
-			    "open root directory '/no/such': No such file or directory (ENOENT)");
-	assert_int_equal(root_open(&r, "/", &e), 0);
+	ASSERT_EQ(root_open(&r, "/no/such", &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "open root directory '/no/such': No such file or directory (ENOENT)");
+	ASSERT_EQ(root_open(&r, "/", &e), 0);
 	assert_true(r.host);
 	assert_true(file_exists(&r, "/proc/self/exe"));
 	root_close(&r);
-	assert_int_equal(r.fd, -1);
+	ASSERT_EQ(r.fd, -1);
 }
 
 static void test_relative_path_becomes_absolute(void **state)
@@ -682,17 +677,17 @@ static void test_relative_path_becomes_absolute(void **state)
 	char *a = path_absolute("/etc/x"), *b = path_absolute("pools"), *c;
 
 	(void)state;
-	assert_string_equal(a, "/etc/x");
+	ASSERT_STR_EQ(a, "/etc/x");
 	assert_non_null(getcwd(cwd, sizeof(cwd)));
 	assert_memory_equal(b, cwd, strlen(cwd));
-	assert_string_equal(b + strlen(cwd), "/pools");
+	ASSERT_STR_EQ(b + strlen(cwd), "/pools");
 	assert_null(path_absolute(NULL));
 	free(a);
 	free(b);
-	assert_int_equal(chdir("/"), 0);
+	ASSERT_EQ(chdir("/"), 0);
 	c = path_absolute("pools");
-	assert_int_equal(chdir(cwd), 0);
-	assert_string_equal(c, "/pools");
+	ASSERT_EQ(chdir(cwd), 0);
+	ASSERT_STR_EQ(c, "/pools");
 	free(c);
 }
 
@@ -736,5 +731,5 @@ int main(void)
 		cmocka_unit_test(test_missing_root_directory_is_an_error),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

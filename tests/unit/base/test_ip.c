@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expected values are those of Go's net package (net.ParseIP, IP.String, ParseCIDR, ParseMAC). */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/ip.h"
@@ -42,7 +39,7 @@ static void test_addresses_are_parsed_and_printed_like_go(void **state)
 
 		if (ip_parse(span_of(same[i][0]), &a) < 0)
 			fail_msg("%s does not parse", same[i][0]);
-		assert_string_equal(ip_str(&a, text), same[i][1]);
+		ASSERT_STR_EQ_MSG(ip_str(&a, text), same[i][1], "same[%zu]", i);
 	}
 }
 
@@ -95,12 +92,12 @@ static void test_invalid_addresses_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		if (ip_parse(span_of(bad[i]), &a) != -EINVAL)
 			fail_msg("'%s' parses", bad[i]);
-	assert_int_equal(ip_parse((struct span){"1.2.3.4\0", 8}, &a), -EINVAL);
-	assert_int_equal(ip_parse((struct span){"::\0", 3}, &a), -EINVAL);
-	assert_int_equal(a.family, 9);
+	ASSERT_EQ(ip_parse((struct span){"1.2.3.4\0", 8}, &a), -EINVAL);
+	ASSERT_EQ(ip_parse((struct span){"::\0", 3}, &a), -EINVAL);
+	ASSERT_EQ(a.family, 9);
 	/* A span ends at its length, not at a NUL. */
-	assert_int_equal(ip_parse((struct span){"1.2.3.45", 7}, &a), 0);
-	assert_int_equal(a.b[3], 4);
+	ASSERT_EQ(ip_parse((struct span){"1.2.3.45", 7}, &a), 0);
+	ASSERT_EQ(a.b[3], 4);
 }
 
 static void test_mapped_ipv4_address_is_printed_dotted(void **state)
@@ -110,9 +107,9 @@ static void test_mapped_ipv4_address_is_printed_dotted(void **state)
 	char text[IP_TEXT_MAX];
 
 	(void)state;
-	assert_string_equal(ip_str(&a, text), "10.0.0.1");
-	assert_string_equal(ip_str(&none, text), "");
-	assert_string_equal(ipnet_str(&n, text), "");
+	ASSERT_STR_EQ(ip_str(&a, text), "10.0.0.1");
+	ASSERT_STR_EQ(ip_str(&none, text), "");
+	ASSERT_STR_EQ(ipnet_str(&n, text), "");
 }
 
 static void test_networks_are_parsed_and_printed_like_go(void **state)
@@ -143,21 +140,21 @@ static void test_networks_are_parsed_and_printed_like_go(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		assert_int_equal(ipnet_parse(span_of(good[i][0]), &n), 0);
-		assert_string_equal(ipnet_str(&n, text), good[i][1]);
+		ASSERT_EQ_MSG(ipnet_parse(span_of(good[i][0]), &n), 0, "good[%zu]", i);
+		ASSERT_STR_EQ_MSG(ipnet_str(&n, text), good[i][1], "good[%zu]", i);
 	}
 	n.len = 99;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		if (ipnet_parse(span_of(bad[i]), &n) != -EINVAL)
 			fail_msg("'%s' parses", bad[i]);
-	assert_int_equal(n.len, 99);
-	assert_int_equal(ipnet_parse_loose(span_of("10.0.0.1"), &n), 0);
-	assert_string_equal(ipnet_str(&n, text), "10.0.0.1/32");
-	assert_int_equal(ipnet_parse_loose(span_of("fd00::1"), &n), 0);
-	assert_string_equal(ipnet_str(&n, text), "fd00::1/128");
-	assert_int_equal(ipnet_parse_loose(span_of("fd00::1/64"), &n), 0);
-	assert_int_equal(n.len, 64);
-	assert_int_equal(ipnet_parse_loose(span_of("10.0.0.1/"), &n), -EINVAL);
+	ASSERT_EQ(n.len, 99);
+	ASSERT_EQ(ipnet_parse_loose(span_of("10.0.0.1"), &n), 0);
+	ASSERT_STR_EQ(ipnet_str(&n, text), "10.0.0.1/32");
+	ASSERT_EQ(ipnet_parse_loose(span_of("fd00::1"), &n), 0);
+	ASSERT_STR_EQ(ipnet_str(&n, text), "fd00::1/128");
+	ASSERT_EQ(ipnet_parse_loose(span_of("fd00::1/64"), &n), 0);
+	ASSERT_EQ(n.len, 64);
+	ASSERT_EQ(ipnet_parse_loose(span_of("10.0.0.1/"), &n), -EINVAL);
 }
 
 static void test_mac_addresses_are_parsed_like_go(void **state)
@@ -194,9 +191,9 @@ static void test_mac_addresses_are_parsed_like_go(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
 		if (mac_parse(span_of(good[i][0]), &m) < 0)
 			fail_msg("%s does not parse", good[i][0]);
-		assert_string_equal(mac_str(&m, text), good[i][1]);
+		ASSERT_STR_EQ_MSG(mac_str(&m, text), good[i][1], "good[%zu]", i);
 	}
-	assert_int_equal(m.len, 20);
+	ASSERT_EQ(m.len, 20);
 	other = m;
 	other.b[19]++;
 	assert_true(mac_eq(&m, &m));
@@ -205,9 +202,9 @@ static void test_mac_addresses_are_parsed_like_go(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		if (mac_parse(span_of(bad[i]), &m) != -EINVAL)
 			fail_msg("'%s' parses", bad[i]);
-	assert_int_equal(m.len, 99);
+	ASSERT_EQ(m.len, 99);
 	m = (struct mac){0};
-	assert_string_equal(mac_str(&m, text), "");
+	ASSERT_STR_EQ(mac_str(&m, text), "");
 }
 
 static struct ipaddr ip(const char *s)
@@ -243,8 +240,8 @@ static void test_special_addresses_are_recognized(void **state)
 	assert_false(ip_is_multicast(A("240.0.0.1")) || ip_is_multicast(A("fe80::1")));
 	assert_true(ip_is_loopback(A("127.9.9.9")) && ip_is_loopback(A("::1")));
 	assert_false(ip_is_loopback(A("128.0.0.1")) || ip_is_loopback(A("::2")));
-	assert_int_equal(ip_bits(A("1.2.3.4")), 32);
-	assert_int_equal(ip_size(A("::")), 16);
+	ASSERT_EQ(ip_bits(A("1.2.3.4")), 32);
+	ASSERT_EQ(ip_size(A("::")), 16);
 }
 
 static void test_addresses_are_ordered_by_family_and_number(void **state)
@@ -276,18 +273,15 @@ static void test_network_contains_or_overlaps(void **state)
 	assert_false(ipnet_eq(N("10.0.0.1/8"), N("10.0.0.0/8")));
 	assert_true(ipnet_has_host_bits(N("10.0.0.1/8")));
 	assert_false(ipnet_has_host_bits(N("10.0.0.0/8")) || ipnet_has_host_bits(N("::1/128")));
-	assert_string_equal(ipnet_str((struct ipnet[]){ipnet_network(N("10.1.2.3/12"))}, text),
-			    "10.0.0.0/12");
-	assert_string_equal(ip_str((struct ipaddr[]){ipnet_first(N("fd00::77/120"))}, text),
-			    "fd00::");
-	assert_string_equal(ip_str((struct ipaddr[]){ipnet_last(N("fd00::77/120"))}, text),
-			    "fd00::ff");
-	assert_string_equal(ip_str((struct ipaddr[]){ipnet_last(N("0.0.0.0/0"))}, text),
-			    "255.255.255.255");
-	assert_string_equal(ip_str((struct ipaddr[]){ipnet_last(N("::/0"))}, text),
-			    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
-	assert_string_equal(ipnet_str((struct ipnet[]){ipnet_host(A("fd00::1"))}, text),
-			    "fd00::1/128");
+	ASSERT_STR_EQ(ipnet_str((struct ipnet[]){ipnet_network(N("10.1.2.3/12"))}, text),
+		      "10.0.0.0/12");
+	ASSERT_STR_EQ(ip_str((struct ipaddr[]){ipnet_first(N("fd00::77/120"))}, text), "fd00::");
+	ASSERT_STR_EQ(ip_str((struct ipaddr[]){ipnet_last(N("fd00::77/120"))}, text), "fd00::ff");
+	ASSERT_STR_EQ(ip_str((struct ipaddr[]){ipnet_last(N("0.0.0.0/0"))}, text),
+		      "255.255.255.255");
+	ASSERT_STR_EQ(ip_str((struct ipaddr[]){ipnet_last(N("::/0"))}, text),
+		      "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+	ASSERT_STR_EQ(ipnet_str((struct ipnet[]){ipnet_host(A("fd00::1"))}, text), "fd00::1/128");
 	assert_true(ipnet_is_default(N("0.0.0.0/0")) && ipnet_is_default(N("::/0")));
 	assert_false(ipnet_is_default(N("0.0.0.0/1")) || ipnet_is_default(N("1.0.0.0/0")));
 	assert_false(ipnet_is_default(&(struct ipnet){0}));
@@ -300,15 +294,15 @@ static void test_addition_stops_at_the_last_address(void **state)
 
 	(void)state;
 	assert_true(ip_add(A("10.0.0.255"), 1, &a));
-	assert_string_equal(ip_str(&a, text), "10.0.1.0");
+	ASSERT_STR_EQ(ip_str(&a, text), "10.0.1.0");
 	assert_true(ip_add(A("fd00::ffff:ffff:ffff:ffff"), 1, &a));
-	assert_string_equal(ip_str(&a, text), "fd00:0:0:1::");
+	ASSERT_STR_EQ(ip_str(&a, text), "fd00:0:0:1::");
 	assert_false(ip_add(A("255.255.255.255"), 1, &a));
 	assert_false(ip_add(A("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), 1, &a));
-	assert_string_equal(ip_str(&a, text), "fd00:0:0:1::");
+	ASSERT_STR_EQ(ip_str(&a, text), "fd00:0:0:1::");
 	assert_true(ip_num(A("1.2.3.4")) == 0x01020304);
 	a = ip_from_num(6, (u128)0xfd00 << 112 | 9);
-	assert_string_equal(ip_str(&a, text), "fd00::9");
+	ASSERT_STR_EQ(ip_str(&a, text), "fd00::9");
 	assert_true(ip_num(&a) == ((u128)0xfd00 << 112 | 9));
 }
 
@@ -326,5 +320,5 @@ int main(void)
 		cmocka_unit_test(test_addition_stops_at_the_last_address),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

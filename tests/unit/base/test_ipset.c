@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +21,7 @@ static void subtract(struct ip_set *s, const char *text)
 {
 	struct ip_range r;
 
-	assert_int_equal(ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, NULL), 0);
+	ASSERT_EQ(ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, NULL), 0);
 	ip_set_subtract(s, &r);
 }
 
@@ -35,7 +31,7 @@ static void assert_set(const struct ip_set *s, const char *text)
 
 	buf_init(&b, 4096);
 	ip_set_str(s, &b);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 	buf_done(&b);
 }
 
@@ -71,9 +67,9 @@ static void test_invalid_ranges_are_refused_with_a_suggestion(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(ip_range_parse(span_of(bad[i].text), bad[i].family, &r, &e) < 0);
-		assert_int_equal(e.kind, ERR_CONF);
-		assert_has(e.text, bad[i].reason);
-		assert_has(e.text, bad[i].text);
+		ASSERT_EQ(e.kind, ERR_CONF);
+		ASSERT_HAS(e.text, bad[i].reason);
+		ASSERT_HAS(e.text, bad[i].text);
 	}
 }
 
@@ -121,7 +117,7 @@ static void test_subtraction_splits_ranges(void **state)
 static void test_ranges_of_2_to_the_64_addresses(void **state)
 {
 	struct ip_set s = {0};
-	struct ipaddr a, from = il_ip("fd00::8000:0:0:0");
+	struct ipaddr a, from = t_ip("fd00::8000:0:0:0");
 
 	(void)state;
 	add(&s, "fd00::-fd00::ffff:ffff:ffff:ffff");
@@ -135,7 +131,7 @@ static void test_ranges_of_2_to_the_64_addresses(void **state)
 	assert_true(ip_set_next(&s, &from, &a));
 	il_assert_ip(&a, "fd00::ffff:ffff:ffff:ffff");
 	add(&s, "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
-	assert_int_equal(s.n, 1);
+	ASSERT_EQ(s.n, 1);
 	assert_true(ip_set_count(&s) == UINT64_MAX);
 	subtract(&s, "::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
 	assert_true(ip_set_count(&s) == 1);
@@ -145,7 +141,7 @@ static void test_ranges_of_2_to_the_64_addresses(void **state)
 static void test_membership_overlap_and_next_address(void **state)
 {
 	struct ip_set a = {0}, b = {0};
-	struct ipaddr ip = il_ip("10.0.0.7"), both, v6 = il_ip("fd00::1");
+	struct ipaddr ip = t_ip("10.0.0.7"), both, v6 = t_ip("fd00::1");
 
 	(void)state;
 	add(&a, "10.0.0.1-10.0.0.5");
@@ -154,7 +150,7 @@ static void test_membership_overlap_and_next_address(void **state)
 	assert_false(ip_set_has(&a, &v6));
 	assert_true(ip_set_next(&a, &ip, &both));
 	il_assert_ip(&both, "10.0.0.9");
-	ip = il_ip("10.0.0.13");
+	ip = t_ip("10.0.0.13");
 	assert_false(ip_set_next(&a, &ip, &both));
 	add(&b, "10.0.0.6-10.0.0.8");
 	assert_false(ip_set_meets(&a, &b, &both));
@@ -191,7 +187,7 @@ static void assert_same(const struct ip_set *s, const bool *has, bool top)
 	for (unsigned int k = 0; k < 256; k++) {
 		struct ipaddr a = ip_from_num(4, (top ? 0xffffff00 : 0) + k);
 
-		assert_int_equal(ip_set_has(s, &a), has[k]);
+		ASSERT_EQ(ip_set_has(s, &a), has[k]);
 	}
 	for (size_t i = 1; i < s->n; i++)
 		assert_true(ip_num(&s->v[i - 1].last) + 1 < ip_num(&s->v[i].first));
@@ -214,7 +210,7 @@ static void test_difference_of_sets_equals_that_of_tables(void **state)
 			has[k] = has[k] && !out[k];
 		ip_set_minus(&s, &o);
 		assert_same(&s, has, top);
-		assert_int_equal(s.family, 4);
+		ASSERT_EQ(s.family, 4);
 		ip_set_done(&s);
 		ip_set_done(&o);
 	}
@@ -250,10 +246,10 @@ static void test_collected_ranges_equal_added_ones(void **state)
 		buf_init(&b, 1 << 20);
 		ip_set_str(&one, &a);
 		ip_set_str(&all, &b);
-		assert_string_equal(a.p ? a.p : "", b.p ? b.p : "");
+		ASSERT_STR_EQ(a.p ? a.p : "", b.p ? b.p : "");
 		buf_reset(&b);
 		ip_set_str(&half, &b);
-		assert_string_equal(a.p ? a.p : "", b.p ? b.p : "");
+		ASSERT_STR_EQ(a.p ? a.p : "", b.p ? b.p : "");
 		buf_done(&a);
 		buf_done(&b);
 		ip_set_done(&one);
@@ -294,8 +290,8 @@ static void test_overlapping_sets_are_partitioned(void **state)
 			bool found = false;
 
 			for (size_t i = 0; i < SETS; i++) {
-				assert_int_equal(ip_set_has(&sets[i], &a),
-						 !found && ip_set_has(&was[i], &a));
+				ASSERT_EQ(ip_set_has(&sets[i], &a),
+					  !found && ip_set_has(&was[i], &a));
 				found |= ip_set_has(&was[i], &a);
 			}
 		}
@@ -319,5 +315,5 @@ int main(void)
 		cmocka_unit_test(test_overlapping_sets_are_partitioned),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

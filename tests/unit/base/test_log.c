@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -69,12 +66,12 @@ static void expect(const char *want)
 
 	assert_non_null(text);
 	s += *s == '{' ? strlen("{\"ts\":\"") : strlen("ts=");
-	assert_int_equal(s[4], '-');
-	assert_int_equal(s[10], 'T');
-	assert_int_equal(s[19], '.');
-	assert_int_equal(s[23], 'Z');
-	assert_string_equal(s + 24 + (*text == '{' ? 2 : 1), want);
-	assert_int_equal(truncate(path, 0), 0);
+	ASSERT_EQ(s[4], '-');
+	ASSERT_EQ(s[10], 'T');
+	ASSERT_EQ(s[19], '.');
+	ASSERT_EQ(s[23], 'Z');
+	ASSERT_STR_EQ(s + 24 + (*text == '{' ? 2 : 1), want);
+	ASSERT_EQ(truncate(path, 0), 0);
 }
 
 static void test_logfmt_quotes_values_with_special_characters(void **state)
@@ -83,7 +80,7 @@ static void test_logfmt_quotes_values_with_special_characters(void **state)
 	open_log(LOG_LOGFMT, 0, 0);
 	errno = EXDEV;
 	log_info("attached", LOG_S("rail", "net1"), LOG_I("ms", -12), LOG_I("big", INT64_MIN));
-	assert_int_equal(errno, EXDEV);
+	ASSERT_EQ(errno, EXDEV);
 	expect("level=info msg=attached rail=net1 ms=-12 big=-9223372036854775808\n");
 	log_warn("two words", LOG_S("e", ""), LOG_S("q", "say \"x\""), LOG_S("eq", "a=b"),
 		 LOG_S("path", "C:\\x"), LOG_S("nl", "a\nb\tc\x01\x7f"),
@@ -154,11 +151,11 @@ static void test_lines_below_the_threshold_are_dropped(void **state)
 	expect("level=warn msg=yes\n");
 	log_threshold = LOG_NONE;
 	log_error("no");
-	assert_int_equal(log_level_parse("loud", &v), -EINVAL);
-	assert_int_equal(v, LOG_WARN);
+	ASSERT_EQ(log_level_parse("loud", &v), -EINVAL);
+	ASSERT_EQ(v, LOG_WARN);
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		assert_int_equal(log_level_parse(words[i], &v), 0);
-		assert_int_equal(v, levels[i]);
+		ASSERT_EQ_MSG(log_level_parse(words[i], &v), 0, "words[%zu]", i);
+		ASSERT_EQ_MSG(v, levels[i], "words[%zu]", i);
 	}
 }
 
@@ -184,7 +181,7 @@ static void test_long_lines_are_truncated_and_well_formed(void **state)
 			log_info("m", LOG_S("a", value), LOG_I("b", 7), LOG_S("c", value),
 				 LOG_I("d", 8));
 			text = content("");
-			assert_int_equal(truncate(path, 0), 0);
+			ASSERT_EQ(truncate(path, 0), 0);
 			assert_true(strlen(text) <= 4096);
 			assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 			if (json_parse(&d, span_of(text), 8192, &e) < 0)
@@ -199,7 +196,7 @@ static void test_long_lines_are_truncated_and_well_formed(void **state)
 		auto_free char *text = content("");
 
 		assert_null(strstr(text, "cut"));
-		assert_int_equal(truncate(path, 0), 0);
+		ASSERT_EQ(truncate(path, 0), 0);
 	}
 	open_log(LOG_LOGFMT, 0, 0);
 	for (size_t n = 3900; n < 4100; n++) {
@@ -211,8 +208,8 @@ static void test_long_lines_are_truncated_and_well_formed(void **state)
 		log_info("m", LOG_S("a", value), LOG_I("b", INT64_MIN), LOG_S("c", "x"),
 			 LOG_S("d", ""));
 		text = content("");
-		assert_int_equal(truncate(path, 0), 0);
-		assert_int_equal(text[strlen(text) - 1], '\n');
+		ASSERT_EQ(truncate(path, 0), 0);
+		ASSERT_EQ(text[strlen(text) - 1], '\n');
 		assert_true(strlen(text) <= 4096);
 		if (n > 4060)
 			assert_non_null(strstr(text, " cut=true\n"));
@@ -292,13 +289,12 @@ static void test_concurrent_writers_lose_no_line(void **state)
 		     line = strtok(NULL, "\n")) {
 			int w, i;
 
-			assert_int_equal(sscanf(line + 28, "level=info msg=line w=%d i=%d", &w, &i),
-					 2);
+			ASSERT_EQ(sscanf(line + 28, "level=info msg=line w=%d i=%d", &w, &i), 2);
 			seen[w]++;
 		}
 	}
 	for (int w = 0; w < WRITERS; w++)
-		assert_int_equal(seen[w], LINES);
+		ASSERT_EQ(seen[w], LINES);
 }
 
 static void test_invalid_log_files_are_refused(void **state)
@@ -308,12 +304,12 @@ static void test_invalid_log_files_are_refused(void **state)
 	char file[160];
 
 	(void)state;
-	assert_int_equal(log_setup(&c, &e), -EINVAL);
-	assert_string_equal(e.text, "log file 'relative.log': must be an absolute path");
+	ASSERT_EQ(log_setup(&c, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "log file 'relative.log': must be an absolute path");
 	open_log(LOG_LOGFMT, 0, 0);
 	snprintf(file, sizeof(file), "%s/x", path);
 	c.path = file;
-	assert_int_equal(log_setup(&c, &e), -ENOTDIR);
+	ASSERT_EQ(log_setup(&c, &e), -ENOTDIR);
 	/* The previous log file stays in use. */
 	log_info("still");
 	expect("level=info msg=still\n");
@@ -342,5 +338,5 @@ int main(void)
 						teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
+#include "testlib.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -51,7 +48,7 @@ static char *logged(void)
 
 	buf_init(&b, 64 << 20);
 	buf_init(&words, 64 << 20);
-	assert_int_equal(file_read(&host, path, 64 << 20, &b, NULL), 0);
+	ASSERT_EQ(file_read(&host, path, 64 << 20, &b, NULL), 0);
 	rest = buf_span(&b);
 	while (rest.n > 0) {
 		span_cut(&rest, '\n', &line);
@@ -60,7 +57,7 @@ static char *logged(void)
 		buf_char(&words, '\n');
 	}
 	buf_str(&words, "");
-	assert_int_equal(truncate(path, 0), 0);
+	ASSERT_EQ(truncate(path, 0), 0);
 	return buf_take(&words);
 }
 
@@ -68,7 +65,7 @@ static void expect(const char *want)
 {
 	auto_free char *text = logged();
 
-	assert_string_equal(text ? text : "", want);
+	ASSERT_STR_EQ(text ? text : "", want);
 }
 
 static size_t count_lines(const char *s)
@@ -96,9 +93,9 @@ static void test_flood_of_lines_becomes_a_few_lines_and_a_count(void **state)
 	expect("level=warn msg=refused peer=10.1.2.3 error=even\n"
 	       "level=warn msg=refused peer=10.1.2.3 error=odd\n"
 	       "level=warn msg=refused peer=10.1.2.3 error=even\n");
-	assert_int_equal(log_limit_flush(11000), 50000);
+	ASSERT_EQ(log_limit_flush(11000), 50000);
 	expect("");
-	assert_int_equal(log_limit_flush(61000), -1);
+	ASSERT_EQ(log_limit_flush(61000), -1);
 	expect("level=warn msg=refused peer=10.1.2.3 suppressed=99997 seconds=60 last=odd\n");
 	refuse_at(61001, "10.1.2.3", "again");
 	expect("level=warn msg=refused peer=10.1.2.3 error=again\n");
@@ -150,7 +147,7 @@ static void test_lines_of_many_subjects_are_limited(void **state)
 		suppressed += n ? strtoull(n + strlen("suppressed="), NULL, 10) : 0;
 		written += !n;
 	}
-	assert_int_equal(suppressed + written, 100000);
+	ASSERT_EQ(suppressed + written, 100000);
 	/* The next period is limited in the same way. */
 	refuse_at(700001, "fd00::1", "x");
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
@@ -175,7 +172,7 @@ static void test_evicted_subjects_lose_no_count(void **state)
 
 		sum += n ? strtoull(n + strlen("suppressed="), NULL, 10) : 1;
 	}
-	assert_int_equal(sum, 50000);
+	ASSERT_EQ(sum, 50000);
 }
 
 static void test_call_sites_are_limited_separately(void **state)
@@ -192,7 +189,7 @@ static void test_call_sites_are_limited_separately(void **state)
 	{
 		auto_free char *text = logged();
 
-		assert_int_equal(count_lines(text), 3);
+		ASSERT_EQ(count_lines(text), 3);
 		assert_non_null(
 			strstr(text, "level=warn msg=one peer=a suppressed=2 seconds=60\n"));
 		assert_non_null(strstr(
@@ -212,9 +209,9 @@ static void test_loop_writes_counts_at_the_end_of_a_period(void **state)
 	struct loop_fd *f;
 
 	(void)state;
-	assert_int_equal(loop_new(&l, NULL), 0);
-	assert_int_equal(pipe(p), 0);
-	assert_int_equal(loop_add_fd(l, p[0], 1, NULL, NULL, &f, NULL), 0);
+	ASSERT_EQ(loop_new(&l, NULL), 0);
+	ASSERT_EQ(pipe(p), 0);
+	ASSERT_EQ(loop_add_fd(l, p[0], 1, NULL, NULL, &f, NULL), 0);
 	for (int i = 0; i < 5; i++)
 		refuse_at(now - LOG_PERIOD_MS + 50, "p", "x");
 	loop_add_timer(l, 20000, (loop_timer_fn)abort, NULL);
@@ -276,7 +273,7 @@ static void test_long_texts_of_limited_lines_are_truncated(void **state)
 	free(logged());
 	log_limit_end();
 	text = logged();
-	assert_int_equal(count_lines(text), 1);
+	ASSERT_EQ(count_lines(text), 1);
 	assert_true(strlen(text) < 400);
 }
 
@@ -319,5 +316,5 @@ int main(void)
 		cmocka_unit_test(test_repeated_text_is_logged_once),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/loop.h"
 
@@ -49,8 +46,8 @@ static void test_timers_run_in_order_of_time(void **state)
 	loop_add_timer(l, 10, note, "A");
 	loop_add_timer(l, -5, note, "0");
 	loop_add_timer(l, INT64_MAX, note, "never before the others");
-	assert_int_equal(loop_run(l), 0);
-	assert_string_equal(trail, "0aAbcnever before the others");
+	ASSERT_EQ(loop_run(l), 0);
+	ASSERT_STR_EQ(trail, "0aAbcnever before the others");
 	assert_true(loop_now_ms(l) == INT64_MAX);
 }
 
@@ -59,8 +56,8 @@ static void test_time_jumps_to_the_next_timer(void **state)
 	(void)state;
 	loop_set_now(l, 0);
 	loop_add_timer(l, 3600 * 1000, note, "x");
-	assert_int_equal(loop_run(l), 0);
-	assert_int_equal(loop_now_ms(l), 3600 * 1000);
+	ASSERT_EQ(loop_run(l), 0);
+	ASSERT_EQ(loop_now_ms(l), 3600 * 1000);
 }
 
 static void deletes_others(void *arg)
@@ -83,7 +80,7 @@ static void test_timer_may_delete_other_timers(void **state)
 	timers[2] = loop_add_timer(l, 20, note, "x");
 	loop_add_timer(l, 12, note, "y");
 	loop_run(l);
-	assert_string_equal(trail, "dyn");
+	ASSERT_STR_EQ(trail, "dyn");
 }
 
 static int rounds;
@@ -110,14 +107,14 @@ static void test_immediate_timers_do_not_starve_fds(void **state)
 
 	(void)state;
 	rounds = 0;
-	assert_int_equal(pipe(pipes), 0);
-	assert_int_equal(write(pipes[1], "x", 1), 1);
+	ASSERT_EQ(pipe(pipes), 0);
+	ASSERT_EQ(write(pipes[1], "x", 1), 1);
 	loop_add_timer(l, 0, again, NULL);
-	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, readable, &seen, &watches[0], NULL), 0);
+	ASSERT_EQ(loop_add_fd(l, pipes[0], EPOLLIN, readable, &seen, &watches[0], NULL), 0);
 	loop_run(l);
-	assert_string_equal(trail, "r");
+	ASSERT_STR_EQ(trail, "r");
 	assert_in_range(seen, 0, 1);
-	assert_int_equal(rounds, 1000);
+	ASSERT_EQ(rounds, 1000);
 	close(pipes[0]);
 	close(pipes[1]);
 }
@@ -139,15 +136,15 @@ static void test_deleted_descriptor_gets_no_event(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(pipe(pipes[i]), 0);
-		assert_int_equal(write(pipes[i][1], "x", 1), 1);
-		assert_int_equal(loop_add_fd(l, pipes[i][0], EPOLLIN, deletes_all, NULL,
-					     &watches[i], NULL),
-				 0);
+		ASSERT_EQ(pipe(pipes[i]), 0);
+		ASSERT_EQ(write(pipes[i][1], "x", 1), 1);
+		ASSERT_EQ(loop_add_fd(l, pipes[i][0], EPOLLIN, deletes_all, NULL, &watches[i],
+				      NULL),
+			  0);
 	}
 	/* All three are ready in one batch; the first callback deletes the others. */
 	loop_run(l);
-	assert_string_equal(trail, "f");
+	ASSERT_STR_EQ(trail, "f");
 	for (int i = 0; i < 3; i++) {
 		close(pipes[i][0]);
 		close(pipes[i][1]);
@@ -169,14 +166,13 @@ static void test_requested_events_of_a_descriptor_change(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(pipe(pipes), 0);
-	assert_int_equal(write(pipes[1], "x", 1), 1);
-	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[0], &e), 0);
-	assert_int_equal(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[1], &e),
-			 -EEXIST);
+	ASSERT_EQ(pipe(pipes), 0);
+	ASSERT_EQ(write(pipes[1], "x", 1), 1);
+	ASSERT_EQ(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[0], &e), 0);
+	ASSERT_EQ(loop_add_fd(l, pipes[0], EPOLLIN, count_down, &left, &watches[1], &e), -EEXIST);
 	loop_add_timer(l, 30, (loop_timer_fn)loop_del_fd, watches[0]);
 	loop_run(l);
-	assert_int_equal(left, 1);
+	ASSERT_EQ(left, 1);
 	close(pipes[0]);
 	close(pipes[1]);
 }
@@ -194,12 +190,12 @@ static void test_stopped_loop_returns_its_code(void **state)
 	(void)state;
 	loop_add_timer(l, 1, stop, &seven);
 	loop_add_timer(l, 100000, note, "x");
-	assert_int_equal(loop_run(l), 7);
-	assert_string_equal(trail, "");
+	ASSERT_EQ(loop_run(l), 7);
+	ASSERT_STR_EQ(trail, "");
 	loop_stop(l, 3);
-	assert_int_equal(loop_run(l), 3);
+	ASSERT_EQ(loop_run(l), 3);
 	fd = open("/proc/self/exe", O_RDONLY);
-	assert_int_equal(loop_add_fd(l, fd, EPOLLIN, readable, NULL, &watches[0], &e), -EPERM);
+	ASSERT_EQ(loop_add_fd(l, fd, EPOLLIN, readable, NULL, &watches[0], &e), -EPERM);
 	close(fd);
 	/* the teardown of the test frees the remaining timer */
 }
@@ -212,7 +208,7 @@ static void test_timers_run_in_real_time(void **state)
 	loop_add_timer(l, 20, note, "b");
 	loop_add_timer(l, 5, note, "a");
 	loop_run(l);
-	assert_string_equal(trail, "ab");
+	ASSERT_STR_EQ(trail, "ab");
 	assert_in_range(now_mono_ms() - start, 20, 5000);
 	assert_true(now_real_ms() > 1600000000000);
 }
@@ -245,17 +241,17 @@ static void test_alarm_moves_earlier_and_never_later(void **state)
 	loop_alarm_within(&o.alarm, 200);
 	loop_alarm_within(&o.alarm, INT64_MAX);
 	loop_run(l);
-	assert_string_equal(trail, "100 ");
+	ASSERT_STR_EQ(trail, "100 ");
 	assert_false(loop_alarm_armed(&o.alarm));
 	loop_alarm_within(&o.alarm, 5);
 	loop_alarm_set(&o.alarm, 50);
 	loop_alarm_within(&o.alarm, 40);
 	loop_run(l);
-	assert_string_equal(trail, "100 140 ");
+	ASSERT_STR_EQ(trail, "100 140 ");
 	loop_alarm_set(&o.alarm, 30);
 	loop_alarm_within(&o.alarm, -1);
 	loop_run(l);
-	assert_string_equal(trail, "100 140 140 ");
+	ASSERT_STR_EQ(trail, "100 140 140 ");
 }
 
 static void test_alarm_is_armed_again_from_its_callback(void **state)
@@ -266,7 +262,7 @@ static void test_alarm_is_armed_again_from_its_callback(void **state)
 	loop_set_now(l, 0);
 	loop_alarm_within(&o.alarm, 0);
 	loop_run(l);
-	assert_string_equal(trail, "0 7 14 21 ");
+	ASSERT_STR_EQ(trail, "0 7 14 21 ");
 }
 
 static void test_cancelled_alarm_does_not_run(void **state)
@@ -281,10 +277,10 @@ static void test_cancelled_alarm_does_not_run(void **state)
 	loop_alarm_cancel(&o.alarm);
 	loop_alarm_cancel(&none.alarm);
 	loop_run(l);
-	assert_string_equal(trail, "");
+	ASSERT_STR_EQ(trail, "");
 	loop_alarm_within(&o.alarm, 10);
 	loop_run(l);
-	assert_string_equal(trail, "10 ");
+	ASSERT_STR_EQ(trail, "10 ");
 }
 
 static void frees_owner(void *arg)
@@ -307,7 +303,7 @@ static void test_callback_of_an_alarm_frees_its_owner(void **state)
 	o->alarm = LOOP_ALARM(l, frees_owner, o);
 	loop_alarm_set(&o->alarm, 3);
 	loop_run(l);
-	assert_string_equal(trail, "f");
+	ASSERT_STR_EQ(trail, "f");
 }
 
 int main(void)
@@ -335,5 +331,5 @@ int main(void)
 						teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

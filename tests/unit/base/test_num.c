@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "base/num.h"
 
@@ -13,21 +10,21 @@ static void test_unsigned_numbers_are_parsed_within_their_range(void **state)
 	uint64_t v = 77;
 
 	(void)state;
-	assert_int_equal(num_u64(span_of("18446744073709551615"), 0, UINT64_MAX, &v), 0);
+	ASSERT_EQ(num_u64(span_of("18446744073709551615"), 0, UINT64_MAX, &v), 0);
 	assert_true(v == UINT64_MAX);
 	v = 77;
-	assert_int_equal(num_u64(span_of("18446744073709551616"), 0, UINT64_MAX, &v), -ERANGE);
-	assert_int_equal(num_u64(span_of("99999999999999999999999x"), 0, UINT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_u64(span_of("11"), 0, 10, &v), -ERANGE);
-	assert_int_equal(num_u64(span_of("1"), 2, 10, &v), -ERANGE);
+	ASSERT_EQ(num_u64(span_of("18446744073709551616"), 0, UINT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(num_u64(span_of("99999999999999999999999x"), 0, UINT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_u64(span_of("11"), 0, 10, &v), -ERANGE);
+	ASSERT_EQ(num_u64(span_of("1"), 2, 10, &v), -ERANGE);
 	for (const char *const *bad = (const char *const[]){"", " 1", "1 ", "+1", "-1", "0x1",
 							    "1.0", "1e3", "a", NULL};
 	     *bad; bad++)
-		assert_int_equal(num_u64(span_of(*bad), 0, UINT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_u64((struct span){"1\0", 2}, 0, 9, &v), -EINVAL);
-	assert_int_equal(v, 77);
-	assert_int_equal(num_u64((struct span){"123", 2}, 0, 99, &v), 0);
-	assert_int_equal(v, 12);
+		ASSERT_EQ(num_u64(span_of(*bad), 0, UINT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_u64((struct span){"1\0", 2}, 0, 9, &v), -EINVAL);
+	ASSERT_EQ(v, 77);
+	ASSERT_EQ(num_u64((struct span){"123", 2}, 0, 99, &v), 0);
+	ASSERT_EQ(v, 12);
 }
 
 static void test_signed_numbers_are_parsed_within_their_range(void **state)
@@ -35,21 +32,19 @@ static void test_signed_numbers_are_parsed_within_their_range(void **state)
 	int64_t v = 77;
 
 	(void)state;
-	assert_int_equal(num_i64(span_of("-9223372036854775808"), INT64_MIN, INT64_MAX, &v), 0);
+	ASSERT_EQ(num_i64(span_of("-9223372036854775808"), INT64_MIN, INT64_MAX, &v), 0);
 	assert_true(v == INT64_MIN);
-	assert_int_equal(num_i64(span_of("9223372036854775807"), INT64_MIN, INT64_MAX, &v), 0);
+	ASSERT_EQ(num_i64(span_of("9223372036854775807"), INT64_MIN, INT64_MAX, &v), 0);
 	assert_true(v == INT64_MAX);
 	v = 77;
-	assert_int_equal(num_i64(span_of("9223372036854775808"), INT64_MIN, INT64_MAX, &v),
-			 -ERANGE);
-	assert_int_equal(num_i64(span_of("-9223372036854775809"), INT64_MIN, INT64_MAX, &v),
-			 -ERANGE);
-	assert_int_equal(num_i64(span_of("-"), INT64_MIN, INT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_i64(span_of("--1"), INT64_MIN, INT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_i64(span_of("-1"), 0, 5, &v), -ERANGE);
-	assert_int_equal(v, 77);
-	assert_int_equal(num_i64(span_of("-0"), 0, 5, &v), 0);
-	assert_int_equal(v, 0);
+	ASSERT_EQ(num_i64(span_of("9223372036854775808"), INT64_MIN, INT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(num_i64(span_of("-9223372036854775809"), INT64_MIN, INT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(num_i64(span_of("-"), INT64_MIN, INT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_i64(span_of("--1"), INT64_MIN, INT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_i64(span_of("-1"), 0, 5, &v), -ERANGE);
+	ASSERT_EQ(v, 77);
+	ASSERT_EQ(num_i64(span_of("-0"), 0, 5, &v), 0);
+	ASSERT_EQ(v, 0);
 }
 
 static void test_hex_numbers_are_parsed_within_their_range(void **state)
@@ -57,16 +52,16 @@ static void test_hex_numbers_are_parsed_within_their_range(void **state)
 	uint64_t v = 77;
 
 	(void)state;
-	assert_int_equal(num_hex(span_of("0x1aF"), UINT64_MAX, &v), 0);
-	assert_int_equal(v, 0x1af);
-	assert_int_equal(num_hex(span_of("ffffffffffffffff"), UINT64_MAX, &v), 0);
+	ASSERT_EQ(num_hex(span_of("0x1aF"), UINT64_MAX, &v), 0);
+	ASSERT_EQ(v, 0x1af);
+	ASSERT_EQ(num_hex(span_of("ffffffffffffffff"), UINT64_MAX, &v), 0);
 	assert_true(v == UINT64_MAX);
 	v = 77;
-	assert_int_equal(num_hex(span_of("10000000000000000"), UINT64_MAX, &v), -ERANGE);
-	assert_int_equal(num_hex(span_of("0x"), UINT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_hex(span_of("g"), UINT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_hex(span_of("100"), 0xff, &v), -ERANGE);
-	assert_int_equal(v, 77);
+	ASSERT_EQ(num_hex(span_of("10000000000000000"), UINT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(num_hex(span_of("0x"), UINT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_hex(span_of("g"), UINT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_hex(span_of("100"), 0xff, &v), -ERANGE);
+	ASSERT_EQ(v, 77);
 }
 
 static void test_durations_are_parsed(void **state)
@@ -81,17 +76,16 @@ static void test_durations_are_parsed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_int_equal(num_duration_ms(span_of(good[i].text), INT64_MAX, &v), 0);
-		assert_int_equal(v, good[i].ms);
+		ASSERT_EQ(num_duration_ms(span_of(good[i].text), INT64_MAX, &v), 0);
+		ASSERT_EQ(v, good[i].ms);
 	}
 	v = 77;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(num_duration_ms(span_of(bad[i]), INT64_MAX, &v), -EINVAL);
-	assert_int_equal(num_duration_ms(span_of("61s"), 60000, &v), -ERANGE);
-	assert_int_equal(num_duration_ms(span_of("9223372036854775807h"), INT64_MAX, &v), -ERANGE);
-	assert_int_equal(num_duration_ms(span_of("18446744073709551615ms"), INT64_MAX, &v),
-			 -ERANGE);
-	assert_int_equal(v, 77);
+		ASSERT_EQ(num_duration_ms(span_of(bad[i]), INT64_MAX, &v), -EINVAL);
+	ASSERT_EQ(num_duration_ms(span_of("61s"), 60000, &v), -ERANGE);
+	ASSERT_EQ(num_duration_ms(span_of("9223372036854775807h"), INT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(num_duration_ms(span_of("18446744073709551615ms"), INT64_MAX, &v), -ERANGE);
+	ASSERT_EQ(v, 77);
 }
 
 static void test_booleans_are_parsed(void **state)
@@ -102,21 +96,21 @@ static void test_booleans_are_parsed(void **state)
 	for (const char *const *s = (const char *const[]){"true", "Yes", "ON", "1", NULL}; *s;
 	     s++) {
 		v = 77;
-		assert_int_equal(num_bool(span_of(*s), &v), 0);
-		assert_int_equal(v, 1);
+		ASSERT_EQ(num_bool(span_of(*s), &v), 0);
+		ASSERT_EQ(v, 1);
 	}
 	for (const char *const *s = (const char *const[]){"false", "nO", "off", "0", NULL}; *s;
 	     s++) {
 		v = 77;
-		assert_int_equal(num_bool(span_of(*s), &v), 0);
-		assert_int_equal(v, 0);
+		ASSERT_EQ(num_bool(span_of(*s), &v), 0);
+		ASSERT_EQ(v, 0);
 	}
 	v = 77;
 	for (const char *const *s =
 		     (const char *const[]){"", "t", "tru", "truee", "2", "falsey", NULL};
 	     *s; s++)
-		assert_int_equal(num_bool(span_of(*s), &v), -EINVAL);
-	assert_int_equal(v, 77);
+		ASSERT_EQ(num_bool(span_of(*s), &v), -EINVAL);
+	ASSERT_EQ(v, 77);
 }
 
 int main(void)
@@ -129,5 +123,5 @@ int main(void)
 		cmocka_unit_test(test_booleans_are_parsed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/option.h"
@@ -52,38 +49,38 @@ static int parse(const struct cmd *c, const char *line)
 static void test_options_are_parsed_in_every_form(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&cmd, "--rails 3 --keep --output=json --wait 1500ms"), 6);
-	assert_int_equal(v.rails, 3);
+	ASSERT_EQ(parse(&cmd, "--rails 3 --keep --output=json --wait 1500ms"), 6);
+	ASSERT_EQ(v.rails, 3);
 	assert_true(v.keep);
-	assert_string_equal(v.output, "json");
-	assert_int_equal(v.wait, 1500);
-	assert_int_equal(parse(&cmd, "-n 3 -k -ojson -w 2"), 6);
-	assert_int_equal(v.rails, 3);
-	assert_string_equal(v.output, "json");
-	assert_int_equal(v.wait, 2000);
-	assert_int_equal(parse(&cmd, "--name=a=b --any -5"), 3);
-	assert_string_equal(v.name, "a=b");
-	assert_int_equal(v.any, -5);
-	assert_int_equal(parse(&cmd, "--name= -n 1 -n 2"), 5);
-	assert_string_equal(v.name, "");
-	assert_int_equal(v.rails, 2);
-	assert_int_equal(parse(&cmd, ""), 0);
+	ASSERT_STR_EQ(v.output, "json");
+	ASSERT_EQ(v.wait, 1500);
+	ASSERT_EQ(parse(&cmd, "-n 3 -k -ojson -w 2"), 6);
+	ASSERT_EQ(v.rails, 3);
+	ASSERT_STR_EQ(v.output, "json");
+	ASSERT_EQ(v.wait, 2000);
+	ASSERT_EQ(parse(&cmd, "--name=a=b --any -5"), 3);
+	ASSERT_STR_EQ(v.name, "a=b");
+	ASSERT_EQ(v.any, -5);
+	ASSERT_EQ(parse(&cmd, "--name= -n 1 -n 2"), 5);
+	ASSERT_STR_EQ(v.name, "");
+	ASSERT_EQ(v.rails, 2);
+	ASSERT_EQ(parse(&cmd, ""), 0);
 }
 
 static void test_operands_may_stand_between_options(void **state)
 {
 	(void)state;
-	assert_int_equal(parse(&cmd, "a -o json b -k"), 3);
-	assert_string_equal(words[3], "a");
-	assert_string_equal(words[4], "b");
+	ASSERT_EQ(parse(&cmd, "a -o json b -k"), 3);
+	ASSERT_STR_EQ(words[3], "a");
+	ASSERT_STR_EQ(words[4], "b");
 	assert_true(v.keep);
-	assert_int_equal(parse(&cmd, "-k -- --name -o"), 2);
-	assert_string_equal(words[2], "--name");
-	assert_string_equal(words[3], "-o");
-	assert_int_equal(parse(&cmd, "-"), 0);
-	assert_string_equal(words[0], "-");
-	assert_int_equal(parse(&cmd, "--name -- x"), 2);
-	assert_string_equal(v.name, "--");
+	ASSERT_EQ(parse(&cmd, "-k -- --name -o"), 2);
+	ASSERT_STR_EQ(words[2], "--name");
+	ASSERT_STR_EQ(words[3], "-o");
+	ASSERT_EQ(parse(&cmd, "-"), 0);
+	ASSERT_STR_EQ(words[0], "-");
+	ASSERT_EQ(parse(&cmd, "--name -- x"), 2);
+	ASSERT_STR_EQ(v.name, "--");
 }
 
 static void test_usage_errors_name_the_option(void **state)
@@ -119,8 +116,8 @@ static void test_usage_errors_name_the_option(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(parse(rows[i].c, rows[i].line), -EINVAL);
-		assert_string_equal(e.text, rows[i].text);
+		ASSERT_EQ_MSG(parse(rows[i].c, rows[i].line), -EINVAL, "rows[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, rows[i].text, "rows[%zu]", i);
 	}
 }
 
@@ -131,10 +128,10 @@ static void test_help_goes_to_stdout(void **state)
 	ssize_t n;
 
 	(void)state;
-	assert_int_equal(pipe(pipes), 0);
+	ASSERT_EQ(pipe(pipes), 0);
 	fflush(stdout);
 	dup2(pipes[1], STDOUT_FILENO);
-	assert_int_equal(parse(&cmd, "a -k --help --nonsense"), -ECANCELED);
+	ASSERT_EQ(parse(&cmd, "a -k --help --nonsense"), -ECANCELED);
 	fflush(stdout);
 	dup2(out, STDOUT_FILENO);
 	n = read(pipes[0], text, sizeof(text) - 1);
@@ -143,7 +140,7 @@ static void test_help_goes_to_stdout(void **state)
 	assert_non_null(strstr(text, "  -n, --rails N               number of rails\n"));
 	assert_non_null(strstr(text, "      --name NAME             a name\n"));
 	assert_non_null(strstr(text, "  -o, --output text|json      how\n"));
-	assert_int_equal(opt_exit("x", -ECANCELED, &e), 0);
+	ASSERT_EQ(opt_exit("x", -ECANCELED, &e), 0);
 	close(pipes[0]);
 	close(pipes[1]);
 	close(out);
@@ -179,26 +176,26 @@ static void test_command_is_selected_by_its_words(void **state)
 	int n;
 
 	(void)state;
-	assert_int_equal(pick("list", NULL, &name, &n), 0);
-	assert_string_equal(name, "list");
-	assert_int_equal(n, 1);
-	assert_int_equal(pick("qos", "set", &name, &n), 0);
-	assert_string_equal(name, "qos set");
-	assert_int_equal(n, 2);
-	assert_int_equal(pick("qos", "eth0", &name, &n), 0);
-	assert_string_equal(name, "qos");
-	assert_int_equal(n, 1);
-	assert_int_equal(pick("lsit", NULL, &name, &n), -EINVAL);
-	assert_string_equal(
+	ASSERT_EQ(pick("list", NULL, &name, &n), 0);
+	ASSERT_STR_EQ(name, "list");
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(pick("qos", "set", &name, &n), 0);
+	ASSERT_STR_EQ(name, "qos set");
+	ASSERT_EQ(n, 2);
+	ASSERT_EQ(pick("qos", "eth0", &name, &n), 0);
+	ASSERT_STR_EQ(name, "qos");
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(pick("lsit", NULL, &name, &n), -EINVAL);
+	ASSERT_STR_EQ(
 		e.text,
 		"unknown command 'lsit': expected list, qos or qos set; did you mean 'list'?");
-	assert_int_equal(pick("zzzz", NULL, &name, &n), -EINVAL);
-	assert_string_equal(e.text, "unknown command 'zzzz': expected list, qos or qos set");
-	assert_int_equal(pick(NULL, NULL, &name, &n), -EINVAL);
-	assert_string_equal(e.text, "no command given: expected list, qos or qos set");
-	assert_int_equal(cmd_pick("unirail version", single, 2, argv, &c, &n, &e), 0);
+	ASSERT_EQ(pick("zzzz", NULL, &name, &n), -EINVAL);
+	ASSERT_STR_EQ(e.text, "unknown command 'zzzz': expected list, qos or qos set");
+	ASSERT_EQ(pick(NULL, NULL, &name, &n), -EINVAL);
+	ASSERT_STR_EQ(e.text, "no command given: expected list, qos or qos set");
+	ASSERT_EQ(cmd_pick("unirail version", single, 2, argv, &c, &n, &e), 0);
 	assert_ptr_equal(c, single);
-	assert_int_equal(n, 0);
+	ASSERT_EQ(n, 0);
 }
 
 static void test_similar_words_are_suggested(void **state)
@@ -206,9 +203,9 @@ static void test_similar_words_are_suggested(void **state)
 	static const char *const list[] = {"macvlan", "ipvlan", "pool", "rdma", "man"};
 
 	(void)state;
-	assert_string_equal(opt_suggest("macvaln", list, 5), "macvlan");
-	assert_string_equal(opt_suggest("ipvlan2", list, 5), "ipvlan");
-	assert_string_equal(opt_suggest("rmda", list, 5), "rdma");
+	ASSERT_STR_EQ(opt_suggest("macvaln", list, 5), "macvlan");
+	ASSERT_STR_EQ(opt_suggest("ipvlan2", list, 5), "ipvlan");
+	ASSERT_STR_EQ(opt_suggest("rmda", list, 5), "rdma");
 	assert_null(opt_suggest("xyz", list, 5));
 	assert_null(opt_suggest("an-argument-much-longer-than-any-word-of-the-list", list, 5));
 }
@@ -222,12 +219,12 @@ static void test_help_text_is_wrapped(void **state)
 	opt_row(&b, "--a-very-long-option-name-indeed X",
 		"one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
 		"fifteen sixteen");
-	assert_string_equal(
-		b.p, "  --a-very-long-option-name-indeed X\n"
-		     "                              one two three four five six seven eight nine "
-		     "ten\n"
-		     "                              eleven twelve thirteen fourteen fifteen "
-		     "sixteen\n");
+	ASSERT_STR_EQ(b.p,
+		      "  --a-very-long-option-name-indeed X\n"
+		      "                              one two three four five six seven eight nine "
+		      "ten\n"
+		      "                              eleven twelve thirteen fourteen fifteen "
+		      "sixteen\n");
 }
 
 int main(void)
@@ -242,5 +239,5 @@ int main(void)
 		cmocka_unit_test(test_help_text_is_wrapped),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

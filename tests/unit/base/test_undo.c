@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/undo.h"
@@ -56,10 +53,10 @@ static void test_undo_runs_all_steps_backwards(void **state)
 	push(&u, 'b', -EBUSY);
 	undo_push(&u, "x", silent, NULL, 0);
 	push(&u, 'c', 0);
-	assert_int_equal(undo_run(&u), 2);
-	assert_string_equal(trail, "c-ba");
-	assert_int_equal(undo_run(&u), 0);
-	assert_string_equal(trail, "c-ba");
+	ASSERT_EQ(undo_run(&u), 2);
+	ASSERT_STR_EQ(trail, "c-ba");
+	ASSERT_EQ(undo_run(&u), 0);
+	ASSERT_STR_EQ(trail, "c-ba");
 }
 
 static void test_disarmed_undo_runs_nothing(void **state)
@@ -70,11 +67,11 @@ static void test_disarmed_undo_runs_nothing(void **state)
 	trail[0] = '\0';
 	push(&u, 'a', 0);
 	undo_disarm(&u);
-	assert_int_equal(undo_run(&u), 0);
-	assert_string_equal(trail, "");
+	ASSERT_EQ(undo_run(&u), 0);
+	ASSERT_STR_EQ(trail, "");
 	push(&u, 'b', 0);
-	assert_int_equal(undo_run(&u), 0);
-	assert_string_equal(trail, "b");
+	ASSERT_EQ(undo_run(&u), 0);
+	ASSERT_STR_EQ(trail, "b");
 }
 
 static struct undo growing;
@@ -93,8 +90,8 @@ static void test_undo_step_may_push_further_steps(void **state)
 	trail[0] = '\0';
 	push(&growing, 'a', 0);
 	undo_push(&growing, "more", pushes_more, NULL, 0);
-	assert_int_equal(undo_run(&growing), 0);
-	assert_string_equal(trail, "gfeda");
+	ASSERT_EQ(undo_run(&growing), 0);
+	ASSERT_STR_EQ(trail, "gfeda");
 }
 
 int main(void)
@@ -105,5 +102,5 @@ int main(void)
 		cmocka_unit_test(test_undo_step_may_push_further_steps),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How nodes that lack addresses acquire blocks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,22 +36,21 @@ static void make(struct lab *x)
 	*x = (struct lab){.owner = bl_by("n1")};
 	bl_clear();
 	il_make(&x->l);
-	assert_int_equal(dir_make(&x->l.root, "/state", 0700, NULL), 0);
-	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
-			 0);
+	ASSERT_EQ(dir_make(&x->l.root, "/state", 0700, NULL), 0);
+	ASSERT_EQ(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL), 0);
 	for (int k = 0; k < RAILS; k++) {
 		struct ip_range r;
 
 		snprintf(x->names[k], sizeof(x->names[k]), "rail%d", k);
 		snprintf(text, sizeof(text), "10.%d.0.16", k);
-		r.first = il_ip(text);
+		r.first = t_ip(text);
 		snprintf(text, sizeof(text), "10.%d.0.255", k);
-		r.last = il_ip(text);
+		r.last = t_ip(text);
 		x->usable[k] = (struct ip_set){.family = 4};
 		ip_set_add(&x->usable[k], &r);
 		snprintf(text, sizeof(text), "10.%d.0.0/24", k);
 		x->needs[k] = (struct block_need){.pool = x->names[k],
-						  .cut = {il_net(text), 28},
+						  .cut = {t_net(text), 28},
 						  .usable = &x->usable[k],
 						  .want = 1};
 	}
@@ -135,12 +130,12 @@ static const char *turn(struct lab *x)
 static void make_block(const char *node, const char *pool, unsigned int index, const char *net)
 {
 	const struct bl_owner owner = bl_by(node);
-	struct block_op op = {.kind = OP_CREATE, .net = il_net(net)};
+	struct block_op op = {.kind = OP_CREATE, .net = t_net(net)};
 
 	snprintf(op.pool, sizeof(op.pool), "%s", pool);
 	snprintf(op.name, sizeof(op.name), "%s-%x", pool, index);
 	snprintf(op.token, sizeof(op.token), "%s-%u", node, index);
-	assert_int_equal(bl_serve(&owner, &op), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&owner, &op), BLOCK_OK);
 }
 
 /* --- the same index for all rails --- */
@@ -154,13 +149,13 @@ static void test_all_rails_acquire_the_same_block_index(void **state)
 	(void)state;
 	make(&x);
 	/* One pool acquires a block at a random index. */
-	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
-	assert_int_equal(x.t.n_claims, 1);
+	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	ASSERT_EQ(x.t.n_claims, 1);
 	x.needs[0].want = 0;
 	/* The other pools acquire the block with the same index. */
 	snprintf(want, sizeof(want), "create rail1-%x create rail2-%x", at, at);
-	assert_string_equal(turn(&x), want);
-	assert_int_equal(x.t.n_claims, 3);
+	ASSERT_STR_EQ(turn(&x), want);
+	ASSERT_EQ(x.t.n_claims, 3);
 	drop(&x);
 }
 
@@ -172,18 +167,18 @@ static void test_index_claimed_by_a_peer_is_skipped(void **state)
 
 	(void)state;
 	make(&x);
-	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
 	x.needs[0].want = x.needs[2].want = 0;
 	snprintf(net, sizeof(net), "10.1.0.%u/28", at * 16);
 	make_block("n2", "rail1", at, net);
 	snprintf(want, sizeof(want), "create rail1-%x", at);
-	assert_string_equal(turn(&x), want);
-	assert_int_equal(x.t.n_claims, 1);
+	ASSERT_STR_EQ(turn(&x), want);
+	ASSERT_EQ(x.t.n_claims, 1);
 	/* The server reported that the block exists: it is not created again. */
-	assert_string_equal(turn(&x), "list rail1");
-	assert_int_equal(sscanf(turn(&x), "create rail1-%x", &peer), 1);
+	ASSERT_STR_EQ(turn(&x), "list rail1");
+	ASSERT_EQ(sscanf(turn(&x), "create rail1-%x", &peer), 1);
 	assert_int_not_equal(at, peer);
-	assert_int_equal(x.t.n_claims, 2);
+	ASSERT_EQ(x.t.n_claims, 2);
 	drop(&x);
 }
 
@@ -193,7 +188,7 @@ static void test_index_claimed_by_a_peer_is_skipped(void **state)
  */
 static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 {
-	struct ip_range gone = {il_ip("10.1.0.16"), il_ip("10.1.0.47")};
+	struct ip_range gone = {t_ip("10.1.0.16"), t_ip("10.1.0.47")};
 	char want[64];
 	unsigned int at;
 	struct lab x;
@@ -204,13 +199,13 @@ static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 	ip_set_subtract(&x.usable[1], &gone);
 	/* One of the first 13 of 15 blocks, which exist in the shorter pool as well. */
 	x.f.seed = 0;
-	assert_int_equal(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
 	x.needs[0].want = 0;
 	if (at + 2 <= 15)
 		snprintf(want, sizeof(want), "create rail1-%x", at + 2);
 	else
 		fail_msg("the seed picks %x", at);
-	assert_string_equal(turn(&x), want);
+	ASSERT_STR_EQ(turn(&x), want);
 	drop(&x);
 }
 
@@ -225,7 +220,7 @@ static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 	(void)state;
 	make(&x);
 	x.needs[0].under_way = x.needs[0].claiming = true;
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	for (unsigned int i = 1; i < 16; i++) {
 		char net[32];
 
@@ -244,7 +239,7 @@ static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 /* The node lists blocks after one claim was refused; in a large pool after two. */
 static void test_blocks_are_listed_after_refused_claims(void **state)
 {
-	struct ip_range more = {il_ip("10.0.1.0"), il_ip("10.0.31.255")};
+	struct ip_range more = {t_ip("10.0.1.0"), t_ip("10.0.31.255")};
 	struct lab x;
 
 	(void)state;
@@ -252,7 +247,7 @@ static void test_blocks_are_listed_after_refused_claims(void **state)
 		make(&x);
 		x.needs[1].want = x.needs[2].want = 0;
 		if (large) {
-			x.needs[0].cut.subnet = il_net("10.0.0.0/19");
+			x.needs[0].cut.subnet = t_net("10.0.0.0/19");
 			ip_set_add(&x.usable[0], &more);
 		}
 		for (unsigned int i = 1; i < 512; i++) {
@@ -264,8 +259,8 @@ static void test_blocks_are_listed_after_refused_claims(void **state)
 		assert_memory_equal(turn(&x), "create rail0-", 13);
 		if (large)
 			assert_memory_equal(turn(&x), "create rail0-", 13);
-		assert_string_equal(turn(&x), "list rail0");
-		assert_int_equal(x.t.n_claims, 0);
+		ASSERT_STR_EQ(turn(&x), "list rail0");
+		ASSERT_EQ(x.t.n_claims, 0);
 		drop(&x);
 	}
 }
@@ -295,7 +290,7 @@ static struct block_object *have_wish(struct lab *x, char name[static 32])
 	x->needs[0].want = 0;
 	snprintf(name, 32, "%s", x->t.claims[0].name);
 	snprintf(request.name, sizeof(request.name), "%s", name);
-	assert_int_equal(bl_serve(&n2, &request), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&n2, &request), BLOCK_OK);
 	return bl_find(name);
 }
 
@@ -327,24 +322,24 @@ static void test_expired_reservation_is_reclaimed(void **state)
 
 	(void)state;
 	o = have_wish(&x, name);
-	assert_string_equal(o->wanted[0].node, "n2@*");
+	ASSERT_STR_EQ(o->wanted[0].node, "n2@*");
 	watch(&x, name);
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(count_of(o, "@n2*"), 3);
-	assert_int_equal(o->n_wanted, 0);
-	assert_int_equal(block_spare(o), 13);
-	assert_int_equal(count_mine(&x), 13);
+	ASSERT_EQ(count_of(o, "@n2*"), 3);
+	ASSERT_EQ(o->n_wanted, 0);
+	ASSERT_EQ(block_spare(o), 13);
+	ASSERT_EQ(count_mine(&x), 13);
 	watch(&x, name);
 	x.f.now_ms += 5999;
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	/* The block is not used before the server confirms the claim. */
 	x.f.now_ms += 1;
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(count_mine(&x), 13 + i);
+		ASSERT_EQ(count_mine(&x), 13 + i);
 		assert_memory_equal(turn(&x), "uncede", 6);
 	}
-	assert_int_equal(o->n_released, 0);
-	assert_int_equal(count_mine(&x), 16);
+	ASSERT_EQ(o->n_released, 0);
+	ASSERT_EQ(count_mine(&x), 16);
 	drop(&x);
 }
 
@@ -364,7 +359,7 @@ static void test_reservation_borrowed_while_reclaimed(void **state)
 	watch(&x, name);
 	VEC_PUSH(fetch.ips, fetch.n_ips) = o->released[0].ip;
 	snprintf(fetch.name, sizeof(fetch.name), "%s", name);
-	assert_int_equal(bl_serve(&n2, &fetch), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&n2, &fetch), BLOCK_OK);
 	x.f.now_ms += 6000;
 	for (int i = 0; i < 8; i++)
 		turn(&x);
@@ -372,8 +367,8 @@ static void test_reservation_borrowed_while_reclaimed(void **state)
 	x.f.now_ms += 6000;
 	for (int i = 0; i < 8; i++)
 		turn(&x);
-	assert_int_equal(count_of(o, "n2/t-1"), 1);
-	assert_int_equal(count_mine(&x), 15);
+	ASSERT_EQ(count_of(o, "n2/t-1"), 1);
+	ASSERT_EQ(count_mine(&x), 15);
 	block_op_done(&fetch);
 	drop(&x);
 }
@@ -391,7 +386,7 @@ static void test_request_of_an_older_agent_gets_unreserved_addresses(void **stat
 	watch(&x, name);
 	x.f.now_ms += 60000;
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(count_of(o, "*"), 3);
+	ASSERT_EQ(count_of(o, "*"), 3);
 	drop(&x);
 }
 
@@ -408,18 +403,18 @@ static void test_request_is_refused_while_no_address_is_free(void **state)
 	x.needs[0].under_way = true;
 	x.needs[0].want = 1;
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(o->n_released, 0);
-	assert_int_equal(o->n_wanted, 0);
+	ASSERT_EQ(o->n_released, 0);
+	ASSERT_EQ(o->n_wanted, 0);
 	assert_true(o->reports);
-	assert_int_equal(block_spare(o), 0);
+	ASSERT_EQ(block_spare(o), 0);
 	watch(&x, name);
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	x.needs[0].want = 0;
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(block_spare(o), 16);
-	assert_int_equal(count_mine(&x), 16);
+	ASSERT_EQ(block_spare(o), 16);
+	ASSERT_EQ(count_mine(&x), 16);
 	watch(&x, name);
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	drop(&x);
 }
 
@@ -446,20 +441,20 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 		l.address.ip = ip_from_num(4, ip_num(&o->net.ip) + i);
 		lease_put(&x.leases, &l);
 	}
-	assert_string_equal(turn(&x), "");
-	assert_int_equal(block_spare(o), 13);
+	ASSERT_STR_EQ(turn(&x), "");
+	ASSERT_EQ(block_spare(o), 13);
 	str_copy(request.name, sizeof(request.name), name);
-	assert_int_equal(bl_serve(&n3, &request), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&n3, &request), BLOCK_OK);
 	watch(&x, name);
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(count_of(o, "@n3*"), 8);
-	assert_int_equal(block_room(o), 5);
-	assert_int_equal(block_spare(o), 0);
+	ASSERT_EQ(count_of(o, "@n3*"), 8);
+	ASSERT_EQ(block_room(o), 5);
+	ASSERT_EQ(block_spare(o), 0);
 	watch(&x, name);
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	/* Returned addresses are counted without a request. */
 	free(o->released[--o->n_released].to);
-	assert_int_equal(block_spare(o), 1);
+	ASSERT_EQ(block_spare(o), 1);
 	drop(&x);
 }
 
@@ -475,13 +470,13 @@ static void test_addresses_for_waiting_pods_are_not_released(void **state)
 	watch(&x, name);
 	x.needs[0].keep = 14;
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(count_of(o, "@n2*"), 2);
-	assert_int_equal(block_spare(o), 0);
+	ASSERT_EQ(count_of(o, "@n2*"), 2);
+	ASSERT_EQ(block_spare(o), 0);
 	watch(&x, name);
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	x.needs[0].keep = 4;
 	assert_memory_equal(turn(&x), "cede", 4);
-	assert_int_equal(block_spare(o), 10);
+	ASSERT_EQ(block_spare(o), 10);
 	drop(&x);
 }
 
@@ -511,7 +506,7 @@ static void make_full(struct lab *x)
 		;
 	/* Nodes that lack addresses at the same time send their requests one after the other. */
 	x->f.now_ms += 590;
-	assert_string_equal(turn(x), "list rail0");
+	ASSERT_STR_EQ(turn(x), "list rail0");
 }
 
 static void give(const char *to)
@@ -531,24 +526,24 @@ static void test_released_addresses_are_borrowed_after_the_request(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		make_full(&x);
-		assert_string_equal(turn(&x), "wish rail0-9");
-		assert_string_equal(bl_find("rail0-9")->wanted[0].node, "n1@*");
-		assert_int_equal(bl_find("rail0-9")->wanted[0].count, 2);
-		assert_string_equal(turn(&x), "");
+		ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+		ASSERT_STR_EQ(bl_find("rail0-9")->wanted[0].node, "n1@*");
+		ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
+		ASSERT_STR_EQ(turn(&x), "");
 		x.f.now_ms += 150;
-		assert_string_equal(turn(&x), "read rail0-9");
-		assert_string_equal(turn(&x), "");
+		ASSERT_STR_EQ(turn(&x), "read rail0-9");
+		ASSERT_STR_EQ(turn(&x), "");
 		give(given[i]);
 		x.f.now_ms += 300;
-		assert_string_equal(turn(&x), "read rail0-9");
-		assert_string_equal(turn(&x), "borrow rail0-9");
-		assert_int_equal(count_mine(&x), 2);
+		ASSERT_STR_EQ(turn(&x), "read rail0-9");
+		ASSERT_STR_EQ(turn(&x), "borrow rail0-9");
+		ASSERT_EQ(count_mine(&x), 2);
 		/* The borrowed addresses are stored on this node and are allocated to pods next. */
 		x.needs[0].want = 0;
 		x.needs[0].keep = 2;
-		assert_string_equal(turn(&x), "");
+		ASSERT_STR_EQ(turn(&x), "");
 		x.needs[0].keep = 0;
-		assert_string_equal(turn(&x), "return rail0-9");
+		ASSERT_STR_EQ(turn(&x), "return rail0-9");
 		drop(&x);
 	}
 }
@@ -561,19 +556,19 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		make_full(&x);
-		assert_string_equal(turn(&x), "wish rail0-9");
+		ASSERT_STR_EQ(turn(&x), "wish rail0-9");
 		give(given[i]);
 		x.f.now_ms += 150;
-		assert_string_equal(turn(&x), "read rail0-9");
+		ASSERT_STR_EQ(turn(&x), "read rail0-9");
 		x.f.now_ms += 299;
-		assert_string_equal(turn(&x), "");
+		ASSERT_STR_EQ(turn(&x), "");
 		/* After a refusal the node lists blocks and sends a request to another peer. */
 		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
 		x.f.now_ms += 1;
-		assert_string_equal(turn(&x), "read rail0-9");
-		assert_string_equal(turn(&x), "list rail0");
+		ASSERT_STR_EQ(turn(&x), "read rail0-9");
+		ASSERT_STR_EQ(turn(&x), "list rail0");
 		assert_memory_equal(turn(&x), "wish rail0-", 11);
-		assert_int_equal(bl_find("rail0-9")->n_wanted, 0);
+		ASSERT_EQ(bl_find("rail0-9")->n_wanted, 0);
 		drop(&x);
 	}
 }
@@ -599,7 +594,7 @@ static void test_every_peer_gets_a_request_eventually(void **state)
 
 	(void)state;
 	make_full(&x);
-	assert_int_equal(asked_after(&x, 2000), 15);
+	ASSERT_EQ(asked_after(&x, 2000), 15);
 	drop(&x);
 }
 
@@ -643,9 +638,9 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	say("rail0-c", 2);
 	x.needs[0].want = 6;
 	look_anew(&x);
-	assert_string_equal(turn(&x), "wish rail0-5 wish rail0-c");
-	assert_int_equal(bl_find("rail0-5")->wanted[0].count, 4);
-	assert_int_equal(bl_find("rail0-c")->wanted[0].count, 2);
+	ASSERT_STR_EQ(turn(&x), "wish rail0-5 wish rail0-c");
+	ASSERT_EQ(bl_find("rail0-5")->wanted[0].count, 4);
+	ASSERT_EQ(bl_find("rail0-c")->wanted[0].count, 2);
 	/* Addresses that other nodes have requested from a block count as allocated. */
 	refuse_all();
 	say_all(0);
@@ -655,7 +650,7 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	x.f.now_ms += 5000;
 	for (int i = 0; i < 100; i++)
 		turn(&x);
-	assert_int_equal(bl_find("rail0-3")->n_wanted, 1);
+	ASSERT_EQ(bl_find("rail0-3")->n_wanted, 1);
 	drop(&x);
 }
 
@@ -701,7 +696,7 @@ static void test_peers_without_free_addresses_get_requests_last(void **state)
 	(void)state;
 	make_full(&x);
 	say_all(0);
-	assert_int_equal(asked_after(&x, 6000), 15);
+	ASSERT_EQ(asked_after(&x, 6000), 15);
 	drop(&x);
 }
 
@@ -718,7 +713,7 @@ static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
 	watch(&x, name);
 	turn(&x);
 	x.needs[0].ahead = 4;
-	assert_string_equal(turn(&x), "");
+	ASSERT_STR_EQ(turn(&x), "");
 	drop(&x);
 }
 
@@ -745,5 +740,5 @@ int main(void)
 		cmocka_unit_test(test_no_reserve_is_acquired_while_peers_borrow),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

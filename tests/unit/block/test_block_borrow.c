@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses borrowed from blocks whose objects were restored to an earlier state. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,24 +27,23 @@ struct lab {
 static void borrow(struct lab *x, const char *ip)
 {
 	struct block_borrowed l = {
-		.block = (char *)"p-4", .pool = (char *)"p", .ip = il_ip(ip), .state = BORROW_HELD};
+		.block = (char *)"p-4", .pool = (char *)"p", .ip = t_ip(ip), .state = BORROW_HELD};
 
 	block_log_token(&x->log, l.token);
-	assert_int_equal(block_log_borrowed(&x->log, &x->t, &l, NULL), 0);
+	ASSERT_EQ(block_log_borrowed(&x->log, &x->t, &l, NULL), 0);
 }
 
 static void make(struct lab *x)
 {
-	const struct ip_range r = {il_ip("10.0.0.1"), il_ip("10.0.0.18")};
+	const struct ip_range r = {t_ip("10.0.0.1"), t_ip("10.0.0.18")};
 
 	*x = (struct lab){.usable = {.family = 4}};
 	il_make(&x->l);
-	assert_int_equal(dir_make(&x->l.root, "/state", 0700, NULL), 0);
-	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
-			 0);
+	ASSERT_EQ(dir_make(&x->l.root, "/state", 0700, NULL), 0);
+	ASSERT_EQ(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL), 0);
 	ip_set_add(&x->usable, &r);
 	x->need = (struct block_need){
-		.pool = "p", .cut = {il_net("10.0.0.0/27"), 30}, .usable = &x->usable};
+		.pool = "p", .cut = {t_net("10.0.0.0/27"), 30}, .usable = &x->usable};
 	x->f = (struct block_facts){.table = &x->t,
 				    .log = &x->log,
 				    .needs = &x->need,
@@ -72,7 +67,7 @@ static void drop(struct lab *x)
 static void put_pod(struct lab *x, const char *ip, enum lease_state state)
 {
 	struct lease l = LEASE_INIT;
-	struct ipaddr a = il_ip(ip);
+	struct ipaddr a = t_ip(ip);
 
 	l.address = ipnet_host(&a);
 	l.state = state;
@@ -92,7 +87,7 @@ static int request(struct lab *x)
 	assert_true(p.n < 2);
 	if (p.n) {
 		kind = (int)p.v[0].kind;
-		assert_int_equal(block_op_begin(&x->log, &x->t, &p.v[0], NULL), 0);
+		ASSERT_EQ(block_op_begin(&x->log, &x->t, &p.v[0], NULL), 0);
 		if (kind == OP_LIST)
 			block_view_put(&x->t, "p", &x->need.cut, bl_server.v, bl_server.n,
 				       x->f.now_ms);
@@ -102,9 +97,9 @@ static int request(struct lab *x)
 		if (kind != OP_FORGET && r == BLOCK_OK && there)
 			o = bl_copy(there);
 		if (kind != OP_FORGET)
-			assert_int_equal(block_op_end(&x->log, &x->t, &p.v[0], r,
-						      o.name ? &o : NULL, 0, NULL),
-					 0);
+			ASSERT_EQ(block_op_end(&x->log, &x->t, &p.v[0], r, o.name ? &o : NULL, 0,
+					       NULL),
+				  0);
 		block_object_done(&o);
 	}
 	block_plan_done(&p);
@@ -118,7 +113,7 @@ static void assert_set(struct ip_set *s, const char *want)
 	buf_init(&b, 200);
 	ip_set_str(s, &b);
 	ip_set_done(s);
-	assert_string_equal(b.len ? b.p : "", want);
+	ASSERT_STR_EQ(b.len ? b.p : "", want);
 }
 
 static void assert_mine(const struct lab *x, const char *want)
@@ -145,8 +140,7 @@ static void reopen(struct lab *x)
 
 	block_table_done(&x->t);
 	block_log_close(&x->log);
-	assert_int_equal(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL),
-			 0);
+	ASSERT_EQ(block_log_open(&x->log, &x->l.root, "/state/b.json", "n1", &x->t, NULL), 0);
 	block_object_put(&x->t, &o);
 	x->t.synced = true;
 }
@@ -162,24 +156,24 @@ static void test_deleted_block_is_recreated(void **state)
 	(void)state;
 	make(&x);
 	put_pod(&x, "10.0.0.17", LEASE_USED);
-	assert_int_equal(request(&x), OP_READ);
+	ASSERT_EQ(request(&x), OP_READ);
 	assert_mine(&x, "");
-	assert_int_equal(request(&x), OP_CREATE);
-	assert_string_equal(bl_find("p-4")->node, "n1");
-	assert_int_equal(bl_find("p-4")->n_released, 2); /* .16 and .18; .19 is not in the pool */
+	ASSERT_EQ(request(&x), OP_CREATE);
+	ASSERT_STR_EQ(bl_find("p-4")->node, "n1");
+	ASSERT_EQ(bl_find("p-4")->n_released, 2); /* .16 and .18; .19 is not in the pool */
 	assert_mine(&x, "10.0.0.17");
 	/* The address is now the node's own and its borrowed entry is deleted. */
-	assert_int_equal(request(&x), OP_FORGET);
-	assert_int_equal(x.t.n_borrowed, 0);
+	ASSERT_EQ(request(&x), OP_FORGET);
+	ASSERT_EQ(x.t.n_borrowed, 0);
 	assert_mine(&x, "10.0.0.17");
-	assert_int_equal(request(&x), -1);
+	ASSERT_EQ(request(&x), -1);
 	drop(&x);
 }
 
 /* The controller has removed the entry of an address that no pod has. */
 static void test_unreferenced_address_is_reclaimed(void **state)
 {
-	struct block_op clean = {.kind = OP_RETURN, .ip = il_ip("10.0.0.18"), .name = "p-4"};
+	struct block_op clean = {.kind = OP_RETURN, .ip = t_ip("10.0.0.18"), .name = "p-4"};
 	const struct bl_owner controller = bl_by("controller");
 	struct block_object o;
 	struct lab x;
@@ -191,12 +185,12 @@ static void test_unreferenced_address_is_reclaimed(void **state)
 		assert_true(request(&x) >= 0);
 	x.f.hold = false;
 	strcpy(clean.from, "?");
-	assert_int_equal(bl_serve(&controller, &clean), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&controller, &clean), BLOCK_OK);
 	o = bl_copy(bl_find("p-4"));
 	block_object_put(&x.t, &o);
 	block_object_done(&o);
 	assert_mine(&x, "10.0.0.17");
-	assert_int_equal(request(&x), OP_TOUCH);
+	ASSERT_EQ(request(&x), OP_TOUCH);
 	assert_mine(&x, "10.0.0.17-10.0.0.18");
 	drop(&x);
 }
@@ -208,9 +202,9 @@ static void test_deleted_block_without_local_pods_is_forgotten(void **state)
 
 	(void)state;
 	make(&x);
-	assert_int_equal(request(&x), OP_READ);
-	assert_int_equal(request(&x), OP_FORGET);
-	assert_int_equal(x.t.n_borrowed, 0);
+	ASSERT_EQ(request(&x), OP_READ);
+	ASSERT_EQ(request(&x), OP_FORGET);
+	ASSERT_EQ(x.t.n_borrowed, 0);
 	assert_null(bl_find("p-4"));
 	drop(&x);
 }
@@ -222,20 +216,20 @@ static void test_deleted_block_without_local_pods_is_forgotten(void **state)
 static void test_pods_are_asserted_in_a_block_created_by_another_node(void **state)
 {
 	struct block_op peer = {
-		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = il_net("10.0.0.16/30")};
+		.kind = OP_CREATE, .name = "p-4", .pool = "p", .net = t_net("10.0.0.16/30")};
 	const struct bl_owner n2 = bl_by("n2");
 	struct lab x;
 
 	(void)state;
 	make(&x);
 	put_pod(&x, "10.0.0.17", LEASE_USED);
-	assert_int_equal(request(&x), OP_READ);
-	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
-	assert_int_equal(request(&x), OP_CREATE);
-	assert_int_equal(request(&x), OP_READ);
-	assert_int_equal(request(&x), OP_ASSERT);
-	assert_string_equal(bl_find("p-4")->node, "n2");
-	assert_int_equal(bl_find("p-4")->n_released, 1);
+	ASSERT_EQ(request(&x), OP_READ);
+	ASSERT_EQ(bl_serve(&n2, &peer), BLOCK_OK);
+	ASSERT_EQ(request(&x), OP_CREATE);
+	ASSERT_EQ(request(&x), OP_READ);
+	ASSERT_EQ(request(&x), OP_ASSERT);
+	ASSERT_STR_EQ(bl_find("p-4")->node, "n2");
+	ASSERT_EQ(bl_find("p-4")->n_released, 1);
 	/*
 	 * The address stays with its pod, is not allocated to another pod even if one waits, and is
 	 * released after the pod.
@@ -246,9 +240,9 @@ static void test_pods_are_asserted_in_a_block_created_by_another_node(void **sta
 	put_pod(&x, "10.0.0.17", LEASE_FREE);
 	x.f.hold = false;
 	x.need.keep = 2;
-	assert_int_equal(request(&x), OP_RETURN);
-	assert_int_equal(bl_find("p-4")->n_released, 0);
-	assert_int_equal(x.t.n_borrowed, 0);
+	ASSERT_EQ(request(&x), OP_RETURN);
+	ASSERT_EQ(bl_find("p-4")->n_released, 0);
+	ASSERT_EQ(x.t.n_borrowed, 0);
 	drop(&x);
 }
 
@@ -265,22 +259,22 @@ static void test_assertion_without_answer_is_withdrawn(void **state)
 
 	(void)state;
 	make(&x);
-	VEC_PUSH(op.ips, op.n_ips) = il_ip("10.0.0.18");
-	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
-	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_UNKNOWN, NULL, 0, NULL), 0);
+	VEC_PUSH(op.ips, op.n_ips) = t_ip("10.0.0.18");
+	ASSERT_EQ(block_op_begin(&x.log, &x.t, &op, NULL), 0);
+	ASSERT_EQ(block_op_end(&x.log, &x.t, &op, BLOCK_UNKNOWN, NULL, 0, NULL), 0);
 	l = block_borrowed_find(&x.t, &op.ips[0]);
 	assert_non_null(l);
-	assert_int_equal(l->state, BORROW_REQUESTED);
-	assert_string_equal(l->token, op.token);
+	ASSERT_EQ(l->state, BORROW_REQUESTED);
+	ASSERT_STR_EQ(l->token, op.token);
 	/*
 	 * The assertion is sent again with another token, since the first request may still be
 	 * executed.
 	 */
 	back = (struct block_op){.kind = OP_ASSERT, .name = "p-4", .pool = "p"};
-	VEC_PUSH(back.ips, back.n_ips) = il_ip("10.0.0.18");
-	assert_int_equal(block_op_begin(&x.log, &x.t, &back, NULL), 0);
+	VEC_PUSH(back.ips, back.n_ips) = t_ip("10.0.0.18");
+	ASSERT_EQ(block_op_begin(&x.log, &x.t, &back, NULL), 0);
 	assert_string_not_equal(back.token, op.token);
-	assert_string_equal(block_borrowed_find(&x.t, &op.ips[0])->token, back.token);
+	ASSERT_STR_EQ(block_borrowed_find(&x.t, &op.ips[0])->token, back.token);
 	block_op_done(&op);
 	block_op_done(&back);
 	drop(&x);
@@ -294,7 +288,7 @@ static void test_outdated_borrowed_entry_causes_a_read(void **state)
 				 .pool = xstrdup("p"),
 				 .uid = xstrdup("u"),
 				 .version = xstrdup("1"),
-				 .net = il_net("10.0.0.16/30"),
+				 .net = t_net("10.0.0.16/30"),
 				 .node = xstrdup("n2"),
 				 .node_uid = xstrdup(""),
 				 .claim = xstrdup("c")};
@@ -304,8 +298,8 @@ static void test_outdated_borrowed_entry_causes_a_read(void **state)
 	make(&x);
 	block_object_put(&x.t, &o);
 	block_object_done(&o);
-	op.ip = il_ip("10.0.0.18");
-	assert_int_equal(block_op_end(&x.log, &x.t, &op, BLOCK_REFUSED, NULL, 0, NULL), 0);
+	op.ip = t_ip("10.0.0.18");
+	ASSERT_EQ(block_op_end(&x.log, &x.t, &op, BLOCK_REFUSED, NULL, 0, NULL), 0);
 	assert_null(block_object_find(&x.t, "p-4"));
 	drop(&x);
 }
@@ -317,30 +311,30 @@ static void test_outdated_borrowed_entry_causes_a_read(void **state)
 static void test_list_after_restore_finds_returned_addresses(void **state)
 {
 	struct block_op peer = {
-		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = il_net("10.0.0.0/30")};
+		.kind = OP_CREATE, .name = "p-0", .pool = "p", .net = t_net("10.0.0.0/30")};
 	const struct bl_owner n2 = bl_by("n2");
 	struct lab x;
 
 	(void)state;
 	make(&x);
-	assert_int_equal(request(&x), OP_READ);
-	assert_int_equal(request(&x), OP_FORGET);
-	VEC_PUSH(peer.ips, peer.n_ips) = il_ip("10.0.0.2");
+	ASSERT_EQ(request(&x), OP_READ);
+	ASSERT_EQ(request(&x), OP_FORGET);
+	VEC_PUSH(peer.ips, peer.n_ips) = t_ip("10.0.0.2");
 	snprintf(peer.to, sizeof(peer.to), "n1/%s-0", x.log.id);
-	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&n2, &peer), BLOCK_OK);
 	x.f.now_ms = 30;
 	x.f.rescan_ms = 40;
 	x.f.hold = false;
 	assert_false(block_has_rescanned(&x.f));
-	assert_int_equal(request(&x), -1);
+	ASSERT_EQ(request(&x), -1);
 	x.f.now_ms = 40;
-	assert_int_equal(request(&x), OP_LIST);
+	ASSERT_EQ(request(&x), OP_LIST);
 	assert_false(block_has_rescanned(&x.f));
-	assert_int_equal(request(&x), OP_RETURN);
+	ASSERT_EQ(request(&x), OP_RETURN);
 	assert_true(block_has_rescanned(&x.f));
 	/* A pod that has begun to use the address could not report it. */
-	assert_string_equal(bl_find("p-0")->released[0].to, "?");
-	assert_int_equal(request(&x), -1);
+	ASSERT_STR_EQ(bl_find("p-0")->released[0].to, "?");
+	ASSERT_EQ(request(&x), -1);
 	block_op_done(&peer);
 	drop(&x);
 }
@@ -351,16 +345,16 @@ static void lend_to_n3(struct lab *x)
 	struct block_op peer = {.kind = OP_CREATE,
 				.name = "p-4",
 				.pool = "p",
-				.net = il_net("10.0.0.16/30"),
+				.net = t_net("10.0.0.16/30"),
 				.to = "n3/c-0"};
 	const struct bl_owner n2 = bl_by("n2");
 
 	make(x);
 	put_pod(x, "10.0.0.17", LEASE_USED);
-	VEC_PUSH(peer.ips, peer.n_ips) = il_ip("10.0.0.17");
-	assert_int_equal(bl_serve(&n2, &peer), BLOCK_OK);
+	VEC_PUSH(peer.ips, peer.n_ips) = t_ip("10.0.0.17");
+	ASSERT_EQ(bl_serve(&n2, &peer), BLOCK_OK);
 	block_op_done(&peer);
-	assert_int_equal(request(x), OP_READ);
+	ASSERT_EQ(request(x), OP_READ);
 }
 
 /* The object dates from a time when another node owned it, and no other data was lost. */
@@ -371,13 +365,13 @@ static void test_address_of_another_node_before_the_restore(void **state)
 	(void)state;
 	lend_to_n3(&x);
 	x.f.observed_restore = true;
-	assert_int_equal(request(&x), OP_BORROW);
+	ASSERT_EQ(request(&x), OP_BORROW);
 	assert_true(block_entry_is_of(&bl_find("p-4")->released[0], "n1"));
 	assert_mine(&x, "10.0.0.17");
-	assert_int_equal(request(&x), -1);
+	ASSERT_EQ(request(&x), -1);
 	/* This does not cause repeated lists. */
 	x.f.now_ms = x.f.rescan_ms = 40;
-	assert_int_equal(request(&x), OP_LIST);
+	ASSERT_EQ(request(&x), OP_LIST);
 	assert_true(block_has_rescanned(&x.f));
 	drop(&x);
 }
@@ -388,19 +382,19 @@ static void test_address_of_another_node_before_the_restore(void **state)
  */
 static void test_address_that_another_node_may_have_allocated(void **state)
 {
-	struct block_op back = {.kind = OP_RETURN, .ip = il_ip("10.0.0.17"), .name = "p-4"};
+	struct block_op back = {.kind = OP_RETURN, .ip = t_ip("10.0.0.17"), .name = "p-4"};
 	const struct bl_owner n3 = bl_by("n3");
 	struct lab x;
 
 	(void)state;
 	lend_to_n3(&x);
-	assert_int_equal(request(&x), -1);
+	ASSERT_EQ(request(&x), -1);
 	strcpy(back.from, "n3/c-0");
 	strcpy(back.to, "?");
-	assert_int_equal(bl_serve(&n3, &back), BLOCK_OK);
+	ASSERT_EQ(bl_serve(&n3, &back), BLOCK_OK);
 	block_object_remove(&x.t, "p-4");
-	assert_int_equal(request(&x), OP_READ);
-	assert_int_equal(request(&x), OP_BORROW);
+	ASSERT_EQ(request(&x), OP_READ);
+	ASSERT_EQ(request(&x), OP_BORROW);
 	assert_mine(&x, "10.0.0.17");
 	drop(&x);
 }
@@ -419,5 +413,5 @@ int main(void)
 		cmocka_unit_test(test_address_that_another_node_may_have_allocated),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

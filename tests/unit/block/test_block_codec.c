@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +12,7 @@ static int read_text(const char *text, struct block_object *o, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
 	return block_object_read(json_root(d), o, e);
 }
 
@@ -27,7 +23,7 @@ static void test_block_object_is_decoded(void **state)
 	char net[IP_TEXT_MAX];
 
 	(void)state;
-	assert_int_equal(
+	ASSERT_EQ(
 		read_text(
 			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
@@ -35,16 +31,16 @@ static void test_block_object_is_decoded(void **state)
 			"\"wanted\":{\"n3\":4,\"n4\":-1}}}",
 			&o, &e),
 		0);
-	assert_string_equal(o.name, "p-1");
-	assert_string_equal(o.version, "7");
-	assert_string_equal(ipnet_str(&o.net, net), "10.0.0.16/28");
-	assert_int_equal(o.n_released, 2);
-	assert_string_equal(o.released[1].to, "n2/t");
-	assert_int_equal(o.n_wanted, 1);
-	assert_int_equal(o.wanted[0].count, 4);
+	ASSERT_STR_EQ(o.name, "p-1");
+	ASSERT_STR_EQ(o.version, "7");
+	ASSERT_STR_EQ(ipnet_str(&o.net, net), "10.0.0.16/28");
+	ASSERT_EQ(o.n_released, 2);
+	ASSERT_STR_EQ(o.released[1].to, "n2/t");
+	ASSERT_EQ(o.n_wanted, 1);
+	ASSERT_EQ(o.wanted[0].count, 4);
 	assert_false(o.reports);
-	assert_int_equal(block_room(&o), 14);
-	assert_int_equal(block_spare(&o), 14);
+	ASSERT_EQ(block_room(&o), 14);
+	ASSERT_EQ(block_spare(&o), 14);
 	block_object_done(&o);
 }
 
@@ -69,9 +65,9 @@ static void test_reported_busy_addresses_limit_free_capacity(void **state)
 			v[i].busy);
 		struct block_object o;
 
-		assert_int_equal(read_text(text, &o, NULL), 0);
-		assert_int_equal(o.reports, v[i].reports);
-		assert_int_equal(block_spare(&o), v[i].spare);
+		ASSERT_EQ_MSG(read_text(text, &o, NULL), 0, "v[%zu]", i);
+		ASSERT_EQ_MSG(o.reports, v[i].reports, "v[%zu]", i);
+		ASSERT_EQ_MSG(block_spare(&o), v[i].spare, "v[%zu]", i);
 		block_object_done(&o);
 	}
 }
@@ -99,8 +95,8 @@ static void test_invalid_block_object_is_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = ERR_INIT;
 
-		assert_int_equal(read_text(bad[i].text, &o, &e), -EINVAL);
-		assert_has(e.text, bad[i].says);
+		ASSERT_EQ_MSG(read_text(bad[i].text, &o, &e), -EINVAL, "bad[%zu]", i);
+		ASSERT_HAS(e.text, bad[i].says);
 	}
 }
 
@@ -109,10 +105,10 @@ static void test_node_name_becomes_a_label_of_at_most_63_characters(void **state
 	char text[BLOCK_LABEL_MAX], name[200];
 
 	(void)state;
-	assert_string_equal(block_label("node-1.example", text), "node-1.example");
+	ASSERT_STR_EQ(block_label("node-1.example", text), "node-1.example");
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	assert_int_equal(strlen(block_label(name, text)), 63);
+	ASSERT_EQ(strlen(block_label(name, text)), 63);
 	name[100] = 'x';
 	assert_string_not_equal(block_label(name, (char[BLOCK_LABEL_MAX]){0}), text);
 }
@@ -123,9 +119,9 @@ static void assert_request(const struct block_op *op, const char *method, const 
 	struct block_request q;
 
 	block_request(op, "n1", "nu", &q);
-	assert_string_equal(q.method, method);
-	assert_string_equal(q.path.p, path);
-	assert_string_equal(q.body.len ? q.body.p : "", body);
+	ASSERT_STR_EQ(q.method, method);
+	ASSERT_STR_EQ(q.path.p, path);
+	ASSERT_STR_EQ(q.body.len ? q.body.p : "", body);
 	block_request_done(&q);
 }
 
@@ -134,11 +130,11 @@ static struct block_op an_op(enum block_op_kind kind)
 	struct block_op op = {.kind = kind,
 			      .name = "p-1",
 			      .pool = "p",
-			      .net = il_net("10.0.0.16/28"),
+			      .net = t_net("10.0.0.16/28"),
 			      .uid = "u",
 			      .version = "7",
 			      .token = "c-1",
-			      .ip = il_ip("10.0.0.17")};
+			      .ip = t_ip("10.0.0.17")};
 
 	return op;
 }
@@ -149,7 +145,7 @@ static struct block_op an_op(enum block_op_kind kind)
 static void test_create_request_has_owner_and_entries(void **state)
 {
 	struct block_op op = an_op(OP_CREATE);
-	struct ipaddr ips[] = {il_ip("10.0.0.20")};
+	struct ipaddr ips[] = {t_ip("10.0.0.20")};
 
 	(void)state;
 	assert_request(
@@ -173,7 +169,7 @@ static void test_create_request_has_owner_and_entries(void **state)
 static void test_changes_of_owner_test_the_resource_version(void **state)
 {
 	struct block_op op = an_op(OP_DELETE);
-	struct ipaddr ips[] = {il_ip("10.0.0.20"), il_ip("10.0.0.21")};
+	struct ipaddr ips[] = {t_ip("10.0.0.20"), t_ip("10.0.0.21")};
 
 	(void)state;
 	assert_request(
@@ -233,7 +229,7 @@ static void test_changes_of_owner_test_the_resource_version(void **state)
 static void test_changes_of_entries_test_the_previous_value(void **state)
 {
 	struct block_op op = an_op(OP_BORROW);
-	struct ipaddr two[] = {il_ip("10.0.0.17"), il_ip("10.0.0.20")};
+	struct ipaddr two[] = {t_ip("10.0.0.17"), t_ip("10.0.0.20")};
 
 	(void)state;
 	op.ips = two;
@@ -257,7 +253,7 @@ static void test_changes_of_entries_test_the_previous_value(void **state)
 	assert_request(&op, "PATCH", ONE,
 		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@*\",\"value\":3}]");
 	op.count = 1;
-	assert_int_equal(ip_parse(span_of("fd00::5"), &op.ip), 0);
+	ASSERT_EQ(ip_parse(span_of("fd00::5"), &op.ip), 0);
 	assert_request(&op, "PATCH", ONE,
 		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@fd00::5\",\"value\":1}]");
 	op = an_op(OP_LIST);
@@ -267,16 +263,16 @@ static void test_changes_of_entries_test_the_previous_value(void **state)
 static void test_outcome_of_a_response(void **state)
 {
 	(void)state;
-	assert_int_equal(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
-	assert_int_equal(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
+	ASSERT_EQ(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
+	ASSERT_EQ(block_outcome_of(OP_CREATE, 409), BLOCK_REFUSED);
 	/* The request is not valid: the response does not report whether the object exists. */
-	assert_int_equal(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
-	assert_int_equal(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
-	assert_int_equal(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
+	ASSERT_EQ(block_outcome_of(OP_CREATE, 422), BLOCK_UNKNOWN);
+	ASSERT_EQ(block_outcome_of(OP_BORROW, 422), BLOCK_REFUSED);
+	ASSERT_EQ(block_outcome_of(OP_READ, 404), BLOCK_ABSENT);
 	/* The definition is not installed: the state of the block is unknown. */
-	assert_int_equal(block_outcome_of(OP_CREATE, 404), BLOCK_UNKNOWN);
-	assert_int_equal(block_outcome_of(OP_DELETE, 500), BLOCK_UNKNOWN);
-	assert_int_equal(block_outcome_of(OP_DELETE, 0), BLOCK_UNKNOWN);
+	ASSERT_EQ(block_outcome_of(OP_CREATE, 404), BLOCK_UNKNOWN);
+	ASSERT_EQ(block_outcome_of(OP_DELETE, 500), BLOCK_UNKNOWN);
+	ASSERT_EQ(block_outcome_of(OP_DELETE, 0), BLOCK_UNKNOWN);
 }
 
 int main(void)
@@ -292,5 +288,5 @@ int main(void)
 		cmocka_unit_test(test_outcome_of_a_response),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

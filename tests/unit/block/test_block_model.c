@@ -13,12 +13,8 @@
  * back (not if etcd is restored as well); after a restore every agent has asserted the addresses of
  * its pods before another stops waiting.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +116,7 @@ static void list_own(struct node *x)
 	x->seen = bl_server.n_events;
 	if (x->etcd_restored) {
 		x->hold_until = now + HOLD_MS;
-		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, true, NULL), 0);
+		ASSERT_EQ(block_log_etcd_restored(&x->log, &x->t, true, NULL), 0);
 	}
 	for (size_t i = 0; x->etcd_restored && i < x->t.n_views; i++)
 		block_view_stale(&x->t, x->t.views[i].pool);
@@ -333,7 +329,7 @@ static void work(struct node *x)
 	}
 	block_plan(&f, &p);
 	if (x->log.etcd_restored && !f.hold && block_has_rescanned(&f))
-		assert_int_equal(block_log_etcd_restored(&x->log, &x->t, false, NULL), 0);
+		ASSERT_EQ(block_log_etcd_restored(&x->log, &x->t, false, NULL), 0);
 	if (p.n)
 		request(x, &p.v[bl_roll((uint32_t)p.n)]);
 	block_plan_done(&p);
@@ -660,7 +656,7 @@ static void start(uint64_t s)
 	strcpy(dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-blocks.XXXXXX"
 						  : "/tmp/unirail-blocks.XXXXXX");
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(root_open(&root, dir, NULL), 0);
+	ASSERT_EQ(root_open(&root, dir, NULL), 0);
 	twin = s % 3 == 0;
 	backed_up = 200 + (int)(s % 4) * 100;
 	tracing = getenv("BLOCK_TRACE") != NULL;
@@ -917,5 +913,5 @@ int main(void)
 		cmocka_unit_test(test_no_address_is_allocated_twice_with_faults),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return T_RUN(tests, set_up, tear_down);
 }

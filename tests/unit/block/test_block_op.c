@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +12,7 @@
 static struct block_cut cut_of(const char *subnet, uint8_t requested, bool one_node)
 {
 	struct block_cut c;
-	struct ipnet n = il_net(subnet);
+	struct ipnet n = t_net(subnet);
 	struct err e = ERR_INIT;
 
 	if (block_cut_choose(&n, requested, one_node, &c, &e) < 0)
@@ -26,37 +22,37 @@ static struct block_cut cut_of(const char *subnet, uint8_t requested, bool one_n
 
 static void test_block_size_of_a_pool(void **state)
 {
-	struct ipnet n = il_net("10.0.0.0/24");
+	struct ipnet n = t_net("10.0.0.0/24");
 	struct block_cut c;
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(cut_of("10.0.0.0/16", 0, false).prefix, 28);
-	assert_int_equal(cut_of("10.0.0.0/30", 0, false).prefix, 30);
-	assert_int_equal(cut_of("10.0.0.64/27", 0, true).prefix, 27);
-	assert_int_equal(cut_of("10.0.0.0/8", 0, true).prefix, 16);
-	assert_int_equal(cut_of("fd00::/64", 0, false).prefix, 124);
-	assert_int_equal(cut_of("fd00::/64", 120, false).prefix, 120);
+	ASSERT_EQ(cut_of("10.0.0.0/16", 0, false).prefix, 28);
+	ASSERT_EQ(cut_of("10.0.0.0/30", 0, false).prefix, 30);
+	ASSERT_EQ(cut_of("10.0.0.64/27", 0, true).prefix, 27);
+	ASSERT_EQ(cut_of("10.0.0.0/8", 0, true).prefix, 16);
+	ASSERT_EQ(cut_of("fd00::/64", 0, false).prefix, 124);
+	ASSERT_EQ(cut_of("fd00::/64", 120, false).prefix, 120);
 	/* Host bits of a subnet do not move its blocks. */
 	c = cut_of("10.0.0.77/24", 0, false);
 	il_assert_ip(&c.subnet.ip, "10.0.0.0");
-	assert_int_equal(block_cut_choose(&n, 23, false, &c, &e), -ERANGE);
-	assert_has(e.text, "expected 24 to 32");
+	ASSERT_EQ(block_cut_choose(&n, 23, false, &c, &e), -ERANGE);
+	ASSERT_HAS(e.text, "expected 24 to 32");
 }
 
 static void test_block_index_of_an_address(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
-	struct ipaddr in = il_ip("10.0.0.47"), out = il_ip("10.0.1.1");
+	struct ipaddr in = t_ip("10.0.0.47"), out = t_ip("10.0.1.1");
 	struct ipnet net;
 	char text[IP_TEXT_MAX];
 	u128 index;
 
 	(void)state;
 	assert_true(block_index(&c, &in, &index));
-	assert_int_equal(index, 2);
+	ASSERT_EQ(index, 2);
 	net = block_net(&c, index);
-	assert_string_equal(ipnet_str(&net, text), "10.0.0.32/28");
+	ASSERT_STR_EQ(ipnet_str(&net, text), "10.0.0.32/28");
 	assert_false(block_index(&c, &out, &index));
 	assert_true(block_count(&c) == 16);
 }
@@ -67,12 +63,12 @@ static void test_block_name_has_pool_and_index(void **state)
 	u128 index;
 
 	(void)state;
-	assert_int_equal(block_name("rail0", 0x1f, name), 0);
-	assert_string_equal(name, "rail0-1f");
+	ASSERT_EQ(block_name("rail0", 0x1f, name), 0);
+	ASSERT_STR_EQ(name, "rail0-1f");
 	assert_true(block_name_parse(name, "rail0", &index));
-	assert_int_equal(index, 0x1f);
-	assert_int_equal(block_name("v6", ((u128)1 << 64) + 2, name), 0);
-	assert_string_equal(name, "v6-10000000000000002");
+	ASSERT_EQ(index, 0x1f);
+	ASSERT_EQ(block_name("v6", ((u128)1 << 64) + 2, name), 0);
+	ASSERT_STR_EQ(name, "v6-10000000000000002");
 	assert_true(block_name_parse(name, "v6", &index));
 	assert_true(index == ((u128)1 << 64) + 2);
 	/* "rail0-1-2" is a block of the pool "rail0-1", not of the pool "rail0". */
@@ -83,14 +79,14 @@ static void test_block_name_has_pool_and_index(void **state)
 	assert_false(block_name_parse("rail0-G", "rail0", &index));
 	memset(longest, 'p', 252);
 	longest[252] = '\0';
-	assert_int_equal(block_name(longest, 1, name), -ENAMETOOLONG);
+	ASSERT_EQ(block_name(longest, 1, name), -ENAMETOOLONG);
 }
 
 static void set_add(struct ip_set *s, const char *text)
 {
 	struct ip_range r;
 
-	assert_int_equal(ip_range_parse(span_of(text), 4, &r, NULL), 0);
+	ASSERT_EQ(ip_range_parse(span_of(text), 4, &r, NULL), 0);
 	ip_set_add(s, &r);
 }
 
@@ -105,14 +101,14 @@ static void test_free_block_is_picked_by_seed(void **state)
 	set_add(&s, "10.0.0.70");
 	set_add(&s, "10.0.0.255");
 	assert_true(block_next(&c, &s, &index));
-	assert_int_equal(index, 1);
+	ASSERT_EQ(index, 1);
 	index = 5;
 	assert_true(block_next(&c, &s, &index));
-	assert_int_equal(index, 15);
+	ASSERT_EQ(index, 15);
 	/* With any seed: the only free block, or none. */
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		assert_true(block_pick(&c, &s, taken, 2, seed, &index));
-		assert_int_equal(index, 15);
+		ASSERT_EQ(index, 15);
 		assert_false(block_pick(&c, &s, all, 3, seed, &index));
 	}
 	ip_set_done(&s);
@@ -121,7 +117,7 @@ static void test_free_block_is_picked_by_seed(void **state)
 static void test_block_has_the_pool_addresses_within_its_subnet(void **state)
 {
 	struct ip_set s = {0}, got = {0};
-	struct ipnet net = il_net("10.0.0.16/28");
+	struct ipnet net = t_net("10.0.0.16/28");
 	struct buf b;
 
 	(void)state;
@@ -131,7 +127,7 @@ static void test_block_has_the_pool_addresses_within_its_subnet(void **state)
 	block_addresses(&s, &net, &got);
 	buf_init(&b, 200);
 	ip_set_str(&got, &b);
-	assert_string_equal(b.p, "10.0.0.16-10.0.0.18, 10.0.0.20, 10.0.0.31");
+	ASSERT_STR_EQ(b.p, "10.0.0.16-10.0.0.18, 10.0.0.20, 10.0.0.31");
 	buf_done(&b);
 	ip_set_done(&got);
 	ip_set_done(&s);
@@ -160,12 +156,12 @@ static struct block_claim a_claim(void)
 {
 	static struct ipaddr released[1];
 
-	released[0] = il_ip("10.0.0.20");
+	released[0] = t_ip("10.0.0.20");
 	return (struct block_claim){.name = (char *)"p-1",
 				    .pool = (char *)"p",
 				    .uid = (char *)"u1",
 				    .token = "t-1",
-				    .net = il_net("10.0.0.16/28"),
+				    .net = t_net("10.0.0.16/28"),
 				    .released = released,
 				    .n_released = 1};
 }
@@ -176,7 +172,7 @@ static void make(struct lab *x)
 
 	*x = (struct lab){0};
 	il_make(&x->l);
-	assert_int_equal(dir_make(&x->l.root, "/state", 0700, &e), 0);
+	ASSERT_EQ(dir_make(&x->l.root, "/state", 0700, &e), 0);
 	if (open_log(x, "n1", &e) < 0)
 		fail_msg("%s", e.text);
 }
@@ -193,7 +189,7 @@ static void test_log_is_restored_after_reopen(void **state)
 	struct block_claim c = a_claim();
 	struct block_borrowed l = {.block = (char *)"p-7",
 				   .pool = (char *)"p",
-				   .ip = il_ip("10.0.0.115"),
+				   .ip = t_ip("10.0.0.115"),
 				   .token = "t-2",
 				   .state = BORROW_REQUESTED};
 	char id[BLOCK_ID_MAX], token[BLOCK_TOKEN_MAX], again[BLOCK_TOKEN_MAX];
@@ -203,24 +199,24 @@ static void test_log_is_restored_after_reopen(void **state)
 	block_log_token(&x.log, token);
 	assert_true(block_log_has_token(&x.log, token));
 	assert_false(block_log_has_token(&x.log, "0123456789abcdef-0"));
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	assert_int_equal(block_log_borrowed(&x.log, &x.t, &l, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_borrowed(&x.log, &x.t, &l, NULL), 0);
 	strcpy(id, x.log.id);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_string_equal(x.log.id, id);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
+	ASSERT_STR_EQ(x.log.id, id);
 	block_log_token(&x.log, again);
 	assert_string_not_equal(again, token);
-	assert_int_equal(x.t.n_claims, 1);
-	assert_string_equal(x.t.claims[0].uid, "u1");
-	assert_int_equal(x.t.claims[0].state, CLAIM_HELD);
+	ASSERT_EQ(x.t.n_claims, 1);
+	ASSERT_STR_EQ(x.t.claims[0].uid, "u1");
+	ASSERT_EQ(x.t.claims[0].state, CLAIM_HELD);
 	il_assert_ip(&x.t.claims[0].released[0], "10.0.0.20");
-	assert_int_equal(x.t.n_borrowed, 1);
-	assert_int_equal(x.t.borrowed[0].state, BORROW_REQUESTED);
+	ASSERT_EQ(x.t.n_borrowed, 1);
+	ASSERT_EQ(x.t.borrowed[0].state, BORROW_REQUESTED);
 	c = x.t.claims[0];
 	c.state = CLAIM_REMOVED;
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-	assert_int_equal(x.t.n_claims, 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(x.t.n_claims, 0);
 	drop(&x);
 }
 
@@ -232,15 +228,15 @@ static void test_log_of_another_node_or_version_is_refused(void **state)
 	(void)state;
 	make(&x);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n2", &e), -EXDEV);
-	assert_has(e.text, "the file belongs to node 'n1', this is 'n2'");
+	ASSERT_EQ(open_log(&x, "n2", &e), -EXDEV);
+	ASSERT_HAS(e.text, "the file belongs to node 'n1', this is 'n2'");
 	err_clear(&e);
 	il_write(&x.l, "/state/blocks.json", "{\"version\":2}");
-	assert_int_equal(open_log(&x, "n1", &e), -EPROTO);
+	ASSERT_EQ(open_log(&x, "n1", &e), -EPROTO);
 	err_clear(&e);
 	il_write(&x.l, "/state/blocks.json", "{\"version\":1,\"node\":");
-	assert_int_equal(open_log(&x, "n1", &e), -EBADMSG);
-	assert_has(e.text, "block log '/state/blocks.json'");
+	ASSERT_EQ(open_log(&x, "n1", &e), -EBADMSG);
+	ASSERT_HAS(e.text, "block log '/state/blocks.json'");
 	il_drop(&x.l);
 }
 
@@ -273,37 +269,37 @@ static void test_log_members_of_both_releases_are_read(void **state)
 
 		close_log(&x);
 		il_write(&x.l, "/state/blocks.json", logs[i]);
-		assert_int_equal(open_log(&x, "n1", NULL), 0);
+		ASSERT_EQ_MSG(open_log(&x, "n1", NULL), 0, "logs[%zu]", i);
 		assert_true(x.log.etcd_restored);
-		assert_int_equal(x.t.claims[0].n_released, 1);
+		ASSERT_EQ_MSG(x.t.claims[0].n_released, 1, "logs[%zu]", i);
 		il_assert_ip(&x.t.claims[0].released[0], "10.0.0.20");
-		assert_int_equal(x.t.n_borrowed, 1);
+		ASSERT_EQ_MSG(x.t.n_borrowed, 1, "logs[%zu]", i);
 		assert_true(x.t.borrowed[0].asserted);
-		assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+		ASSERT_EQ_MSG(block_log_claim(&x.log, &x.t, &c, NULL), 0, "logs[%zu]", i);
 		text = il_read(&x.l, "/state/blocks.json", &size);
 		for (size_t k = 0; k < ARRAY_LEN(written); k++)
-			assert_has(text, written[k]);
+			ASSERT_HAS(text, written[k]);
 	}
 	/* A file that mixes both spellings lacks a required member. */
 	close_log(&x);
 	il_write(&x.l, "/state/blocks.json", LOG_OF("restored", "ceded", "borrowed", "asserted"));
-	assert_int_equal(open_log(&x, "n1", &e), -EBADMSG);
-	assert_has(e.text, "released");
+	ASSERT_EQ(open_log(&x, "n1", &e), -EBADMSG);
+	ASSERT_HAS(e.text, "released");
 	il_drop(&x.l);
 }
 
 /* A directory in place of the file makes writes of the log fail. */
 static void fail_writes(struct lab *x)
 {
-	assert_int_equal(file_remove(&x->l.root, "/state/blocks.json", NULL), 0);
-	assert_int_equal(dir_make(&x->l.root, "/state/blocks.json", 0700, NULL), 0);
+	ASSERT_EQ(file_remove(&x->l.root, "/state/blocks.json", NULL), 0);
+	ASSERT_EQ(dir_make(&x->l.root, "/state/blocks.json", 0700, NULL), 0);
 }
 
 static void allow_writes(struct lab *x)
 {
 	auto_free char *path = il_path(&x->l, "/state/blocks.json");
 
-	assert_int_equal(rmdir(path), 0);
+	ASSERT_EQ(rmdir(path), 0);
 }
 
 /*
@@ -317,20 +313,20 @@ static void test_failed_log_write_applies_releases_only(void **state)
 
 	(void)state;
 	make(&x);
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	/* A directory in place of the file makes writes fail. */
-	assert_int_equal(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
-	assert_int_equal(dir_make(&x.l.root, "/state/blocks.json/full", 0700, NULL), 0);
+	ASSERT_EQ(file_remove(&x.l.root, "/state/blocks.json", NULL), 0);
+	ASSERT_EQ(dir_make(&x.l.root, "/state/blocks.json/full", 0700, NULL), 0);
 	c.n_released = 0;
 	assert_true(block_log_claim(&x.log, &x.t, &c, NULL) < 0);
-	assert_int_equal(x.t.claims[0].n_released, 1);
+	ASSERT_EQ(x.t.claims[0].n_released, 1);
 	c.name = (char *)"p-2";
 	assert_true(block_log_claim(&x.log, &x.t, &c, NULL) < 0);
 	assert_null(block_claim_find(&x.t, "p-2"));
 	leave = x.t.claims[0];
 	leave.state = CLAIM_LEAVING;
 	assert_true(block_log_claim(&x.log, &x.t, &leave, NULL) < 0);
-	assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
+	ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
 	drop(&x);
 }
 
@@ -342,37 +338,37 @@ static void test_batch_of_log_changes_is_written_once(void **state)
 	struct block_claim c = a_claim(), leave;
 	struct block_borrowed borrowed = {.block = (char *)"p-9",
 					  .pool = (char *)"p",
-					  .ip = il_ip("10.0.0.150"),
+					  .ip = t_ip("10.0.0.150"),
 					  .token = "t",
 					  .state = BORROW_HELD};
 
 	(void)state;
 	make(&x);
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	fail_writes(&x);
 	leave = x.t.claims[0];
 	leave.state = CLAIM_LEAVING;
 	c.name = (char *)"p-2";
 	for (int i = 0; i < 2; i++) {
 		block_log_batch(&x.log);
-		assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
-		assert_int_equal(block_log_borrowed(&x.log, &x.t, &borrowed, NULL), 0);
-		assert_int_equal(block_log_claim(&x.log, &x.t, &leave, NULL), 0);
+		ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+		ASSERT_EQ(block_log_borrowed(&x.log, &x.t, &borrowed, NULL), 0);
+		ASSERT_EQ(block_log_claim(&x.log, &x.t, &leave, NULL), 0);
 		if (i == 0) {
 			assert_true(block_log_commit(&x.log, &x.t, NULL) < 0);
 			assert_null(block_claim_find(&x.t, "p-2"));
 			assert_null(block_borrowed_find(&x.t, &borrowed.ip));
-			assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
+			ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
 			allow_writes(&x);
 		}
 		leave = x.t.claims[0];
 	}
-	assert_int_equal(block_log_commit(&x.log, &x.t, NULL), 0);
+	ASSERT_EQ(block_log_commit(&x.log, &x.t, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
 	assert_non_null(block_claim_find(&x.t, "p-2"));
 	assert_non_null(block_borrowed_find(&x.t, &borrowed.ip));
-	assert_int_equal(block_claim_find(&x.t, "p-1")->state, CLAIM_LEAVING);
+	ASSERT_EQ(block_claim_find(&x.t, "p-1")->state, CLAIM_LEAVING);
 	drop(&x);
 }
 
@@ -385,15 +381,15 @@ static void test_release_is_logged_before_the_request_is_sent(void **state)
 
 	(void)state;
 	make(&x);
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	fail_writes(&x);
 	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
 	assert_true(block_op_begin(&x.log, &x.t, &op, NULL) < 0);
 	allow_writes(&x);
-	assert_int_equal(block_op_begin(&x.log, &x.t, &op, NULL), 0);
+	ASSERT_EQ(block_op_begin(&x.log, &x.t, &op, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_int_equal(x.t.claims[0].state, CLAIM_LEAVING);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
 	drop(&x);
 }
 
@@ -413,23 +409,23 @@ static void test_log_retains_that_etcd_was_restored(void **state)
 	(void)state;
 	make(&x);
 	block_object_put(&x.t, &o);
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_int_equal(x.log.seen, 812);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(x.log.seen, 812);
 	assert_false(x.log.etcd_restored);
-	assert_int_equal(block_log_claim(&x.log, &x.t, &c, NULL), 0);
+	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
-	assert_int_equal(x.log.seen, 812);
-	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, true, NULL), 0);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(x.log.seen, 812);
+	ASSERT_EQ(block_log_etcd_restored(&x.log, &x.t, true, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
 	assert_true(x.log.etcd_restored);
-	assert_int_equal(x.log.seen, 0);
-	assert_int_equal(block_log_etcd_restored(&x.log, &x.t, false, NULL), 0);
+	ASSERT_EQ(x.log.seen, 0);
+	ASSERT_EQ(block_log_etcd_restored(&x.log, &x.t, false, NULL), 0);
 	close_log(&x);
-	assert_int_equal(open_log(&x, "n1", NULL), 0);
+	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
 	assert_false(x.log.etcd_restored);
 	drop(&x);
 }
@@ -451,7 +447,7 @@ static uint32_t next_random(uint32_t *seed)
 static void change(struct block_table *t, unsigned int what, unsigned int i, bool there)
 {
 	auto_free char *name = xasprintf("p%u-%x", i % 3, i), *ip = xasprintf("10.0.0.%u", i);
-	struct ipaddr released[] = {il_ip("10.0.9.3"), il_ip("10.0.9.1"), il_ip("10.0.9.2")};
+	struct ipaddr released[] = {t_ip("10.0.9.3"), t_ip("10.0.9.1"), t_ip("10.0.9.2")};
 	struct block_object o = {0};
 
 	if (what == 0) {
@@ -465,7 +461,7 @@ static void change(struct block_table *t, unsigned int what, unsigned int i, boo
 	} else if (what == 1) {
 		block_borrowed_put(t, &(struct block_borrowed){.block = name,
 							       .pool = "p",
-							       .ip = il_ip(ip),
+							       .ip = t_ip(ip),
 							       .state = there ? BORROW_HELD
 									      : BORROW_REMOVED});
 	} else if (there) {
@@ -485,28 +481,28 @@ static void change(struct block_table *t, unsigned int what, unsigned int i, boo
 
 static void check(const struct block_table *t, bool is_there[3][ELEMENTS])
 {
-	const struct ipaddr released = il_ip("10.0.9.1"), other = il_ip("10.0.9.4");
+	const struct ipaddr released = t_ip("10.0.9.1"), other = t_ip("10.0.9.4");
 	size_t n[3] = {0};
 
 	for (unsigned int i = 0; i < ELEMENTS; i++) {
 		auto_free char *name = xasprintf("p%u-%x", i % 3, i);
 		auto_free char *text = xasprintf("10.0.0.%u", i);
-		const struct ipaddr ip = il_ip(text);
+		const struct ipaddr ip = t_ip(text);
 		const struct block_claim *c = block_claim_find(t, name);
 		const struct block_object *o = block_object_find(t, name);
 
-		assert_int_equal(c != NULL, is_there[0][i]);
-		assert_int_equal(block_borrowed_find(t, &ip) != NULL, is_there[1][i]);
-		assert_int_equal(o != NULL, is_there[2][i]);
+		ASSERT_EQ(c != NULL, is_there[0][i]);
+		ASSERT_EQ(block_borrowed_find(t, &ip) != NULL, is_there[1][i]);
+		ASSERT_EQ(o != NULL, is_there[2][i]);
 		assert_true(!c ||
 			    (block_is_released(c, &released) && !block_is_released(c, &other)));
 		assert_true(!o || (block_entry_find(o, &released) && !block_entry_find(o, &other)));
 		for (size_t k = 0; k < ARRAY_LEN(n); k++)
 			n[k] += is_there[k][i];
 	}
-	assert_int_equal(t->n_claims, n[0]);
-	assert_int_equal(t->n_borrowed, n[1]);
-	assert_int_equal(t->n_objects, n[2]);
+	ASSERT_EQ(t->n_claims, n[0]);
+	ASSERT_EQ(t->n_borrowed, n[1]);
+	ASSERT_EQ(t->n_objects, n[2]);
 }
 
 static void test_table_finds_entries_after_random_changes(void **state)
@@ -546,5 +542,5 @@ int main(void)
 		cmocka_unit_test(test_table_finds_entries_after_random_changes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

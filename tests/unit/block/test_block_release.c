@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +32,8 @@ static struct block_object object_of(const char *node, const char *uid, const ch
 	auto_json struct json_doc *d = NULL;
 	struct block_object o;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
-	assert_int_equal(block_object_read(json_root(d), &o, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(block_object_read(json_root(d), &o, NULL), 0);
 	return o;
 }
 
@@ -51,7 +47,7 @@ static char *next(const char *node, const char *uid, const char *released, const
 	char *ret = xstrdup("");
 
 	if (retained) {
-		assert_int_equal(ip_parse(span_of(retained), &ip), 0);
+		ASSERT_EQ(ip_parse(span_of(retained), &ip), 0);
 		f.retained = &ip;
 		f.n_retained = 1;
 	}
@@ -142,5 +138,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_blocks_and_entries_of_deleted_nodes_are_released)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each step of a retained address that migrates with its pod's name to another node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +17,7 @@ static int read_place(const char *text, struct migration_place *ret, struct err 
 {
 	auto_json struct json_doc *doc = NULL;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
 	return migration_place_read(json_root(doc), ret, e);
 }
 
@@ -39,39 +35,37 @@ static void test_migration_request_is_read_from_the_endpoint(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(read_place(text, &p, &e), 0);
-	assert_string_equal(p.node, "n1");
-	assert_string_equal(p.uid, "u1");
-	assert_string_equal(p.from, "n1");
-	assert_string_equal(p.for_node, "n2");
-	assert_string_equal(p.for_uid, "u2");
+	ASSERT_EQ(read_place(text, &p, &e), 0);
+	ASSERT_STR_EQ(p.node, "n1");
+	ASSERT_STR_EQ(p.uid, "u1");
+	ASSERT_STR_EQ(p.from, "n1");
+	ASSERT_STR_EQ(p.for_node, "n2");
+	ASSERT_STR_EQ(p.for_uid, "u2");
 	assert_true(p.migration);
 	assert_false(p.refused);
-	assert_int_equal(p.n, 3);
-	assert_int_equal(migration_had(&p, "eth0", had, 4), 2);
+	ASSERT_EQ(p.n, 3);
+	ASSERT_EQ(migration_had(&p, "eth0", had, 4), 2);
 	il_assert_ip(&had[0], "10.0.0.5");
 	il_assert_ip(&had[1], "fd00::5");
-	assert_int_equal(migration_had(&p, "eth0", had, 1), 1);
-	assert_int_equal(migration_had(&p, "net2", had, 4), 0);
+	ASSERT_EQ(migration_had(&p, "eth0", had, 1), 1);
+	ASSERT_EQ(migration_had(&p, "net2", had, 4), 0);
 	migration_place_done(&p);
-	assert_int_equal(read_place("{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\"}}", &p,
-				    &e),
-			 -EINVAL);
-	assert_string_equal(e.text,
-			    "SpiderEndpoint 'a/web-0': status.current is null, expected an object");
+	ASSERT_EQ(read_place("{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\"}}", &p, &e),
+		  -EINVAL);
+	ASSERT_STR_EQ(e.text,
+		      "SpiderEndpoint 'a/web-0': status.current is null, expected an object");
 	/* An invalid annotation is not a request. */
-	assert_int_equal(
-		read_place("{\"metadata\":{\"annotations\":{\"unirail.io/wanted-by\":\"n2\"}},"
-			   "\"status\":{\"current\":{}}}",
-			   &p, &e),
-		0);
+	ASSERT_EQ(read_place("{\"metadata\":{\"annotations\":{\"unirail.io/wanted-by\":\"n2\"}},"
+			     "\"status\":{\"current\":{}}}",
+			     &p, &e),
+		  0);
 	assert_null(p.for_node);
 	migration_place_done(&p);
 }
 
 static void assert_patch(struct buf *b, const char *want)
 {
-	assert_string_equal(b->p, want);
+	ASSERT_STR_EQ(b->p, want);
 	buf_reset(b);
 }
 
@@ -88,7 +82,7 @@ static void test_migration_patches_of_the_endpoint(void **state)
 		"{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{"
 		"\"unirail.io/wanted-by\":\"n2 u2\"}}}");
 	migration_request_patch("n1", "n2", "u2", true, &b);
-	assert_has(b.p, "\"n2 u2 migration\"");
+	ASSERT_HAS(b.p, "\"n2 u2 migration\"");
 	buf_reset(&b);
 	migration_refuse_patch(&p, &b);
 	assert_patch(&b,
@@ -112,27 +106,27 @@ static void test_owner_exports_an_unused_retained_address(void **state)
 	l.pod_namespace = "a";
 	l.pod_name = "web-0";
 	l.state = LEASE_RETAINED;
-	assert_int_equal(migration_answer(&p, "a", "web-0", NULL), MIGRATION_EXPORT);
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
-	assert_int_equal(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
-	assert_int_equal(migration_answer(&p, "b", "web-0", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", NULL), MIGRATION_EXPORT);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+	ASSERT_EQ(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "b", "web-0", &l), MIGRATION_REFUSE);
 	l.state = LEASE_USED;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_LATER);
-	assert_int_equal(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_LATER);
+	ASSERT_EQ(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
 	/*
 	 * The former pod runs until the new pod has started, so the migration does not wait for its
 	 * end.
 	 */
 	p.migration = true;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
 	l.state = LEASE_RETAINED;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
 	l.state = LEASE_QUARANTINED;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
 	l.state = LEASE_ADOPTED;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);
 	l.state = LEASE_FREE;
-	assert_int_equal(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
+	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
 }
 
 static void test_migration_is_superseded_by_a_pod_on_its_node(void **state)
@@ -183,74 +177,74 @@ static void test_next_step_of_the_requesting_node(void **state)
 	buf_init(&b, 1000);
 	/* The address belongs to no pool. */
 	f.pool = NULL;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
 	f.pool = &pool;
 	f.ip = ip_from_num(4, 0x0b00000a);
-	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
 	f.ip = ip_from_num(4, 0x0a00000a);
 	/* The pool's block size is unknown. */
 	pool.cut_is_written = false;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	pool.cut_is_written = true;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_READ);
-	assert_int_equal(op.kind, OP_READ);
-	assert_string_equal(op.name, "p-1");
-	assert_string_equal(op.pool, "p");
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_READ);
+	ASSERT_EQ(op.kind, OP_READ);
+	ASSERT_STR_EQ(op.name, "p-1");
+	ASSERT_STR_EQ(op.pool, "p");
 	f.rescanned = true;
 	/* A block without an owner is claimed like any other block. */
-	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
-	assert_int_equal(op.kind, OP_CREATE);
-	assert_int_equal(op.net.len, 29);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
+	ASSERT_EQ(op.kind, OP_CREATE);
+	ASSERT_EQ(op.net.len, 29);
 	f.block = &o;
 	o.node = (char *)"";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
-	assert_int_equal(op.kind, OP_TAKE_OVER);
-	assert_string_equal(op.version, "7");
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
+	ASSERT_EQ(op.kind, OP_TAKE_OVER);
+	ASSERT_STR_EQ(op.version, "7");
 	/* Another node's. */
 	o.node = (char *)"n1";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_REQUEST);
 	place.for_node = (char *)"n2";
 	place.for_uid = (char *)"u2";
 	place.from = (char *)"n1";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	migration_describe(&f, &owner, &b);
-	assert_has(b.p, "10.0.0.10 of 'a/web-0' is retained on node 'n1' and not released yet");
+	ASSERT_HAS(b.p, "10.0.0.10 of 'a/web-0' is retained on node 'n1' and not released yet");
 	/* The request was sent for an earlier pod, or to a node that no longer has the address. */
 	place.for_uid = (char *)"u0";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_REQUEST);
 	place.for_uid = (char *)"u2";
 	entry = (struct block_entry){.ip = f.ip, .to = (char *)"n3/tok"};
 	o.released = &entry;
 	o.n_released = 1;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_REQUEST);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_REQUEST);
 	buf_reset(&b);
 	migration_describe(&f, &owner, &b);
-	assert_has(b.p, "is retained on node 'n3'");
+	ASSERT_HAS(b.p, "is retained on node 'n3'");
 	place.from = (char *)"n3";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	place.refused = true;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_NEVER);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
 	/* Given. */
 	entry.to = (char *)"@n2";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
-	assert_int_equal(op.kind, OP_BORROW);
-	assert_string_equal(op.from, "@n2");
-	assert_int_equal(op.n_ips, 1);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
+	ASSERT_EQ(op.kind, OP_BORROW);
+	ASSERT_STR_EQ(op.from, "@n2");
+	ASSERT_EQ(op.n_ips, 1);
 	block_op_done(&op);
 	/* Address migrated to another node, returned to this node, or unknown. */
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	entry.to = (char *)"?";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	o.node = (char *)"n2";
 	entry.to = (char *)"@n3";
-	assert_int_equal(migration_next(&f, &op), MIGRATION_OP);
-	assert_int_equal(op.kind, OP_RECLAIM);
-	assert_string_equal(op.from, "@n3");
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
+	ASSERT_EQ(op.kind, OP_RECLAIM);
+	ASSERT_STR_EQ(op.from, "@n3");
 	o.n_released = 0;
-	assert_int_equal(migration_next(&f, &op), MIGRATION_WAIT);
+	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	buf_done(&b);
 }
 
@@ -262,10 +256,9 @@ static void test_export_reserves_the_address_for_the_requesting_node(void **stat
 	(void)state;
 	op.ip = ip_from_num(4, 0x0a00000a);
 	block_request(&op, "n1", "uid", &q);
-	assert_string_equal(
-		q.body.p,
-		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"n1/t\"},"
-		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"@n2\"}]");
+	ASSERT_STR_EQ(q.body.p,
+		      "[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"n1/t\"},"
+		      "{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"@n2\"}]");
 	block_request_done(&q);
 }
 
@@ -300,7 +293,7 @@ static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
 			.ip = ip_from_num(4, 0x0a000002), .to = xstrdup(to[i])};
 		block_claim_put(&t, &c);
 		block_object_put(&t, &o);
-		assert_int_equal(migration_reclaim(&t, NULL, 0, &op), i == 1);
+		ASSERT_EQ_MSG(migration_reclaim(&t, NULL, 0, &op), i == 1, "to[%zu]", i);
 		t.node = t.node_uid = NULL;
 		block_table_done(&t);
 	}
@@ -337,5 +330,5 @@ int main(void)
 		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return T_RUN(tests, set_up, tear_down);
 }

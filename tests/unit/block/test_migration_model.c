@@ -5,12 +5,8 @@
  * At every step no two running containers have one address; at the end every name has an address,
  * and no address is lost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -526,7 +522,7 @@ static void start(uint64_t s)
 	strcpy(dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-handover.XXXXXX"
 						  : "/tmp/unirail-handover.XXXXXX");
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(root_open(&root, dir, NULL), 0);
+	ASSERT_EQ(root_open(&root, dir, NULL), 0);
 	for (int i = 0; i < NODES; i++) {
 		snprintf(nodes[i].name, sizeof(nodes[i].name), "node%d", i);
 		snprintf(nodes[i].path, sizeof(nodes[i].path), "/node%d.json", i);
@@ -694,7 +690,7 @@ static void test_names_retain_their_address_without_faults(void **state)
 	for (uint64_t s = 1; s <= 60; s++)
 		run(s, 0);
 	print_message("         retained %d times, changed %d times\n", n_retained, n_changed);
-	assert_int_equal(n_changed, 0);
+	ASSERT_EQ(n_changed, 0);
 	assert_true(n_retained > 500);
 }
 
@@ -738,5 +734,5 @@ int main(void)
 		cmocka_unit_test(test_no_address_is_used_twice_or_lost_with_faults),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return T_RUN(tests, set_up, tear_down);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How findings become commands that agree with the settings of host.conf. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 
@@ -20,15 +16,15 @@ static void become(const char *conf, const char *const *fixes, size_t n, const c
 	const struct findings found = {.v = v, .n = n};
 
 	host_conf_init(&c);
-	assert_int_equal(host_conf_parse(&c, "host.conf", span_of(conf), NULL), 0);
+	ASSERT_EQ(host_conf_parse(&c, "host.conf", span_of(conf), NULL), 0);
 	for (size_t i = 0; i < n; i++)
 		v[i].fix = (char *)fixes[i];
 	fix_collect(&found, &c, &l);
-	assert_int_equal(l.n, n_want);
+	ASSERT_EQ(l.n, n_want);
 	for (size_t i = 0; i < n_want; i++) {
 		auto_free char *text = fix_text(&l.v[i]);
 
-		assert_string_equal(text, want[i]);
+		ASSERT_STR_EQ(text, want[i]);
 	}
 }
 
@@ -85,5 +81,5 @@ int main(void)
 		cmocka_unit_test(test_kinds_of_drift_are_applied_together),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Help, man pages and completion agree, since one table generates all three. */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -45,16 +42,6 @@ static const struct applet table[] = {
 
 static char text[1 << 16], errors[4096];
 
-static void slurp(FILE *f, char *into, size_t size)
-{
-	size_t n;
-
-	rewind(f);
-	n = fread(into, 1, size - 1, f);
-	into[n] = '\0';
-	fclose(f);
-}
-
 /* Runs a tool's main and captures its output. */
 static int run(int (*fn)(int, char **), const char *const *args)
 {
@@ -76,8 +63,8 @@ static int run(int (*fn)(int, char **), const char *const *args)
 	dup2(err, 2);
 	close(out);
 	close(err);
-	slurp(o, text, sizeof(text));
-	slurp(e, errors, sizeof(errors));
+	t_slurp(o, text, sizeof(text));
+	t_slurp(e, errors, sizeof(errors));
 	return status;
 }
 
@@ -92,49 +79,48 @@ static void has(const char *what)
 static void test_help_lists_applets_commands_and_options(void **state)
 {
 	(void)state;
-	assert_int_equal(RUN(help_main), 0);
+	ASSERT_EQ(RUN(help_main), 0);
 	has("  plug                        a plugin\n");
 	has("  addr                        an IPAM plugin\n");
 	has("  things                      look at things\n");
 	assert_null(strstr(text, "secret"));
-	assert_int_equal(RUN(help_main, "things"), 0);
+	ASSERT_EQ(RUN(help_main, "things"), 0);
 	has("usage: unirail things COMMAND [OPTION...]\n");
 	has("  range add NAME              add a range\n");
 	has("\nFirst paragraph.\n\n'Second' one.\n");
-	assert_int_equal(RUN(help_main, "things", "list"), 0);
+	ASSERT_EQ(RUN(help_main, "things", "list"), 0);
 	has("usage: unirail things list [OPTION...] [NAME...]\n");
 	has("  -n, --count N               .starts with a dot\n");
-	assert_int_equal(RUN(help_main, "things", "range", "add"), 0);
+	ASSERT_EQ(RUN(help_main, "things", "range", "add"), 0);
 	has("usage: unirail things range add NAME\n");
-	assert_int_equal(RUN(help_main, "single"), 0);
+	ASSERT_EQ(RUN(help_main, "single"), 0);
 	has("usage: unirail single [OPTION...]\n");
-	assert_int_equal(RUN(help_main, "plug"), 0);
+	ASSERT_EQ(RUN(help_main, "plug"), 0);
 	has("usage: plug <NETCONF");
 	has("UNIRAIL_LOG");
-	assert_string_equal(errors, "");
+	ASSERT_STR_EQ(errors, "");
 }
 
 static void test_help_of_an_unknown_command_suggests_one(void **state)
 {
 	(void)state;
-	assert_int_equal(RUN(help_main, "thigns"), 2);
-	assert_string_equal(errors,
-			    "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
-	assert_string_equal(text, "");
-	assert_int_equal(RUN(help_main, "things", "lsit"), 2);
-	assert_string_equal(
+	ASSERT_EQ(RUN(help_main, "thigns"), 2);
+	ASSERT_STR_EQ(errors, "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
+	ASSERT_STR_EQ(text, "");
+	ASSERT_EQ(RUN(help_main, "things", "lsit"), 2);
+	ASSERT_STR_EQ(
 		errors,
 		"unirail help: unknown command 'lsit': expected list, range add or mode; did you mean 'list'?\n");
-	assert_int_equal(RUN(help_main, "things", "list", "more"), 2);
-	assert_string_equal(errors, "unirail help: unknown command 'things more'\n");
-	assert_int_equal(RUN(help_main, "single", "x"), 2);
-	assert_string_equal(errors, "unirail help: applet 'single' has no commands ('x')\n");
+	ASSERT_EQ(RUN(help_main, "things", "list", "more"), 2);
+	ASSERT_STR_EQ(errors, "unirail help: unknown command 'things more'\n");
+	ASSERT_EQ(RUN(help_main, "single", "x"), 2);
+	ASSERT_STR_EQ(errors, "unirail help: applet 'single' has no commands ('x')\n");
 }
 
 static void test_man_page_escapes_special_characters(void **state)
 {
 	(void)state;
-	assert_int_equal(RUN(man_main, "things"), 0);
+	ASSERT_EQ(RUN(man_main, "things"), 0);
 	has(".TH \"UNIRAIL-THINGS\" 1 \"\" \"unirail ");
 	has("unirail\\-things \\- look at things\n");
 	has("\nunirail things list [OPTION...] [NAME...]\n");
@@ -142,11 +128,11 @@ static void test_man_page_escapes_special_characters(void **state)
 	has("\\fB\\-n\\fR, \\fB\\-\\-count\\fR \\fIN\\fR\n\\&.starts with a dot\n");
 	has("a \\efolder, it\\(aqs \"here\": $x \\(gay\\(ga\n");
 	has(".PP\n\\(aqSecond\\(aq one.\n");
-	assert_int_equal(RUN(man_main), 0);
+	ASSERT_EQ(RUN(man_main), 0);
 	has(".BR unirail\\-plug (1)\n");
 	assert_null(strstr(text, "secret"));
-	assert_int_equal(RUN(man_main, "nothing"), 2);
-	assert_int_equal(RUN(man_main, "--all", "/tmp", "plug"), 2);
+	ASSERT_EQ(RUN(man_main, "nothing"), 2);
+	ASSERT_EQ(RUN(man_main, "--all", "/tmp", "plug"), 2);
 }
 
 static void test_man_pages_of_all_applets_are_written(void **state)
@@ -160,18 +146,18 @@ static void test_man_pages_of_all_applets_are_written(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	sub = xasprintf("%s/share/man1", dir);
-	assert_int_equal(RUN(man_main, "--all", sub), 0);
-	assert_string_equal(text, "");
-	assert_int_equal(root_open(&r, NULL, NULL), 0);
-	assert_int_equal(dir_list(&r, sub, &names, &n, NULL), 0);
-	assert_int_equal(n, 12);
-	assert_string_equal(names[0], "unirail-addr.1");
-	assert_string_equal(names[11], "unirail.1");
+	ASSERT_EQ(RUN(man_main, "--all", sub), 0);
+	ASSERT_STR_EQ(text, "");
+	ASSERT_EQ(root_open(&r, NULL, NULL), 0);
+	ASSERT_EQ(dir_list(&r, sub, &names, &n, NULL), 0);
+	ASSERT_EQ(n, 12);
+	ASSERT_STR_EQ(names[0], "unirail-addr.1");
+	ASSERT_STR_EQ(names[11], "unirail.1");
 	str_list_free(names, n);
 	root_close(&r);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(RUN(man_main, "--all", "/proc/none"), 1);
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(RUN(man_main, "--all", "/proc/none"), 1);
 	assert_memory_equal(errors, "unirail man: create directory '/proc/none': ", 44);
 }
 
@@ -195,9 +181,9 @@ static void offers(const char *line, const char *want)
 		_exit(127);
 	}
 	wait(&status);
-	assert_int_equal(status, 0);
+	ASSERT_EQ(status, 0);
 	fclose(in);
-	slurp(out, got, sizeof(got));
+	t_slurp(out, got, sizeof(got));
 	got[strcspn(got, "\n")] = '\0';
 	if (strcmp(got, want) != 0)
 		fail_msg("%s: offers '%s', expected '%s'", line, got, want);
@@ -206,7 +192,7 @@ static void offers(const char *line, const char *want)
 static void test_bash_completes_commands_options_and_values(void **state)
 {
 	(void)state;
-	assert_int_equal(RUN(completion_main, "bash"), 0);
+	ASSERT_EQ(RUN(completion_main, "bash"), 0);
 	offers("unirail ''", "plug addr things single help completion man");
 	offers("unirail th", "things");
 	offers("unirail things ''", "list range mode");
@@ -228,22 +214,21 @@ static void test_bash_completes_commands_options_and_values(void **state)
 static void test_zsh_and_fish_completions_are_quoted(void **state)
 {
 	(void)state;
-	assert_int_equal(RUN(completion_main, "zsh"), 0);
+	ASSERT_EQ(RUN(completion_main, "zsh"), 0);
 	has("\t'things list')\n");
 	has("'--dir:a \\folder, it'\\''s \"here\": $x `y`'");
 	has("\t'things list --output'|'things list -o')\n\t\tcompadd -- text json\n");
 	assert_null(strstr(text, "secret"));
-	assert_int_equal(RUN(completion_main, "fish"), 0);
+	ASSERT_EQ(RUN(completion_main, "fish"), 0);
 	has("complete -c unirail -n '__unirail_at \"things list\"' -s o -l output -x -a 'text json' "
 	    "-d \"how to print it\"\n");
 	has("-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
 	assert_null(strstr(text, "secret"));
-	assert_int_equal(RUN(completion_main, "csh"), 2);
-	assert_string_equal(
-		errors, "unirail completion: unknown shell 'csh': expected bash, zsh or fish\n");
-	assert_int_equal(RUN(completion_main), 2);
-	assert_string_equal(errors,
-			    "unirail completion: operand missing: expected bash|zsh|fish\n");
+	ASSERT_EQ(RUN(completion_main, "csh"), 2);
+	ASSERT_STR_EQ(errors,
+		      "unirail completion: unknown shell 'csh': expected bash, zsh or fish\n");
+	ASSERT_EQ(RUN(completion_main), 2);
+	ASSERT_STR_EQ(errors, "unirail completion: operand missing: expected bash|zsh|fish\n");
 }
 
 int main(void)
@@ -258,5 +243,5 @@ int main(void)
 	};
 
 	applets = table;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static char *section(const char *kind, const char *const *variables, const char 
 	    0)
 		fail_msg("%s %s: %s", kind, line, e.text);
 	w = host_conf_wants(&c, k);
-	assert_int_equal(w->n, given);
+	ASSERT_EQ(w->n, given);
 	return given ? host_dropin_text(k, w->v[0]) : NULL;
 }
 
@@ -76,7 +76,7 @@ static void is_section(const char *kind, const char *const *variables, const cha
 	auto_free char *text = section(kind, variables, line);
 	const char *body = text ? strchr(text, '\n') : NULL;
 
-	assert_string_equal(body ? body + 1 : "", wanted);
+	ASSERT_STR_EQ(body ? body + 1 : "", wanted);
 }
 
 static const char *const none[] = {NULL};
@@ -153,9 +153,9 @@ static void query_with_options(void **state)
 
 	(void)state;
 	assert_true(is_query("qos", "q", &o));
-	assert_string_equal(o.output, "text");
+	ASSERT_STR_EQ(o.output, "text");
 	assert_true(is_query("qos", "--root / query -o json", &o));
-	assert_string_equal(o.output, "json");
+	ASSERT_STR_EQ(o.output, "json");
 	assert_true(is_query("gpudirect", "q", &o));
 	assert_true(is_query("addr", "q", &o));
 	assert_false(is_query("qos", "q --nics mlx5_0", &o));
@@ -177,7 +177,7 @@ static void each_kind_is_shown_without_a_section(void **state)
 		struct host h;
 
 		host_unpack(&lab, trees[t]);
-		assert_int_equal(host_open(&h, lab.dir, &e), 0);
+		ASSERT_EQ_MSG(host_open(&h, lab.dir, &e), 0, "trees[%zu]", t);
 		for (const struct host_kind *const *k = host_kinds; *k; k++) {
 			const struct host_kind *only = *k;
 			const struct host_select one = {&only, 1};
@@ -203,5 +203,5 @@ int main(void)
 		cmocka_unit_test(each_kind_is_shown_without_a_section),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

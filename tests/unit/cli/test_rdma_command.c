@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +39,7 @@ static void test_rdma_devices_are_shown_as_text(void **state)
 	(void)state;
 	rdma_show_text(devs, ARRAY_LEN(devs), f);
 	fclose(f);
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		out,
 		"DEVICE  PORT  STATE   LINK      NETDEV  MTU   GIDS  DRIVER  FIRMWARE    VERBS\n"
 		"mlx5_0  1     ACTIVE  Ethernet  ens1    4096  6     mlx5    28.39.3560  yes\n"
@@ -64,19 +60,19 @@ static void test_rdma_devices_are_shown_as_json(void **state)
 	(void)state;
 	buf_init(&b, 1 << 16);
 	rdma_show_json(devs, ARRAY_LEN(devs), &b);
-	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
-	assert_int_equal(json_len(json_root(d)), 2);
+	ASSERT_EQ(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_len(json_root(d)), 2);
 	dev = json_at(json_root(d), 0);
-	assert_string_equal(json_string(json_get(dev, "nodeGuid")), "a088:c203:00e0:0001");
+	ASSERT_STR_EQ(json_string(json_get(dev, "nodeGuid")), "a088:c203:00e0:0001");
 	assert_true(json_bool(json_get(dev, "inVerbs")));
-	assert_string_equal(json_string(json_get(dev, "notUsableByVerbs")), "");
+	ASSERT_STR_EQ(json_string(json_get(dev, "notUsableByVerbs")), "");
 	dev = json_at(json_root(d), 1);
-	assert_string_equal(json_string(json_get(dev, "notUsableByVerbs")), "no reason");
-	assert_int_equal(json_len(json_get(dev, "ports")), 2);
+	ASSERT_STR_EQ(json_string(json_get(dev, "notUsableByVerbs")), "no reason");
+	ASSERT_EQ(json_len(json_get(dev, "ports")), 2);
 	port = json_at(json_get(dev, "ports"), 1);
-	assert_string_equal(json_string(json_get(port, "link")), "ib");
-	assert_int_equal(json_int(json_get(port, "lid"), &v), 0);
-	assert_int_equal(v, 9);
+	ASSERT_STR_EQ(json_string(json_get(port, "link")), "ib");
+	ASSERT_EQ(json_int(json_get(port, "lid"), &v), 0);
+	ASSERT_EQ(v, 9);
 }
 
 int main(void)
@@ -84,5 +80,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rdma_devices_are_shown_as_text),
 					   cmocka_unit_test(test_rdma_devices_are_shown_as_json)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

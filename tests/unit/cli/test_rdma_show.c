@@ -27,12 +27,12 @@ static struct view observe(void)
 	size_t n;
 
 	OK(rdma_nl_view_devs(w, &v.devs, &n, &e));
-	assert_int_equal(n, DEVICES);
+	ASSERT_EQ(n, DEVICES);
 	for (size_t i = 0; i < DEVICES; i++) {
 		size_t ports;
 
 		OK(rdma_nl_view_links(w, &v.devs[i], &v.links[i], &ports, &e));
-		assert_int_equal(ports, 1);
+		ASSERT_EQ(ports, 1);
 	}
 	OK(rdma_nl_view_system(w, &v.system, &e));
 	OK(rdma_nl_stats(w, 0, 1, &v.counters, &v.n_counters, &e));
@@ -69,7 +69,7 @@ static void prints(enum what what, struct rdma_format f, size_t from, size_t to,
 			break;
 		}
 	rdma_out_end(&o);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 	view_done(&v);
 }
 
@@ -166,13 +166,13 @@ static char *prints_statistic(struct rdma_format f)
 	buf_init(&b, 1 << 16);
 	rdma_out_begin(&o, &f, &b);
 	OK(rdma_nl_qp_stats(w, 0, 1, &list, &n, &e));
-	assert_int_equal(n, 3);
+	ASSERT_EQ(n, 3);
 	/* the kernel sends no name of a process: it comes from /proc */
 	for (size_t i = 0; i < n; i++)
 		rdma_out_qp_counters(&o, &d, &list[i], list[i].pid ? "rdma" : NULL);
 	rdma_stats_free(list, n);
 	OK(rdma_nl_qp_stats(w, 0, 2, &list, &n, &e));
-	assert_int_equal(n, 0);
+	ASSERT_EQ(n, 0);
 	rdma_stats_free(list, n);
 	for (uint32_t port = 1; port <= 2; port++) {
 		OK(rdma_nl_qp_stat_mode(w, 0, port, &mode, &e));
@@ -194,7 +194,7 @@ static void test_qp_and_mr_counters_are_printed_like_iproute2(void **state)
 	auto_free char *pretty = prints_statistic((struct rdma_format){.pretty = true});
 
 	(void)state;
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		text,
 		"link mlx5_0/1 cntn 4 qp-type RC pid 101 comm rdma rx_write_requests 1099511627776 "
 		"out_of_sequence 7 \n    LQPN: <178,179>\n"
@@ -206,7 +206,7 @@ static void test_qp_and_mr_counters_are_printed_like_iproute2(void **state)
 		"link mlx5_0/2 mode qp auto off \n"
 		"dev mlx5_0 mrn 3 rx_write_requests 1099511627776 out_of_sequence 7 \n"
 		"dev mlx5_0 mrn 4 \n");
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		json,
 		"[{\"ifindex\":0,\"ifname\":\"mlx5_0\",\"port\":1,\"cntn\":4,\"qp-type\":\"RC\","
 		"\"pid\":101,\"comm\":\"rdma\",\"rx_write_requests\":1099511627776,"
@@ -238,5 +238,5 @@ int main(void)
 		cmocka_unit_test(test_qp_and_mr_counters_are_printed_like_iproute2),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -50,8 +50,8 @@ static void test_ibdev2netdev_output(void **state)
 	buf_init(&b, 1 << 16);
 	make(&h);
 	views_ibdev2netdev(&h.root, &b);
-	assert_string_equal(b.p, "mlx5_0 port 1 ==> ens1f0np0 (Up)\n"
-				 "mlx5_1 port 1 ==> ens1f1np1 (Down)\n");
+	ASSERT_STR_EQ(b.p, "mlx5_0 port 1 ==> ens1f0np0 (Up)\n"
+			   "mlx5_1 port 1 ==> ens1f1np1 (Down)\n");
 	host_remove(&h);
 }
 
@@ -63,15 +63,15 @@ static void test_show_gids_output(void **state)
 	(void)state;
 	buf_init(&b, 1 << 16);
 	make(&h);
-	assert_int_equal(views_show_gids(&h.root, NULL, &b, &e), 0);
-	assert_string_equal(
+	ASSERT_EQ(views_show_gids(&h.root, NULL, &b, &e), 0);
+	ASSERT_STR_EQ(
 		b.p,
 		"DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV\n"
 		"---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---\n"
 		"mlx5_0\t1\t0\tfe80:0000:0000:0000:a288:c2ff:fee0:0001\t\t\tv1\tens1f0np0\n"
 		"mlx5_0\t1\t10\t0000:0000:0000:0000:0000:ffff:ac10:0114\t172.16.1.20  \tv2\tens1f0np0\n"
 		"n_gids_found=2\n");
-	assert_int_equal(views_show_gids(&h.root, "mlx5_9", &b, &e), -ENODEV);
+	ASSERT_EQ(views_show_gids(&h.root, "mlx5_9", &b, &e), -ENODEV);
 	host_remove(&h);
 }
 
@@ -83,27 +83,27 @@ static void test_ibstat_output(void **state)
 	(void)state;
 	buf_init(&b, 1 << 16);
 	make(&h);
-	assert_int_equal(views_ibstat(&h.root, "mlx5_0", 0, &b, &e), 0);
-	assert_string_equal(b.p, "CA 'mlx5_0'\n"
-				 "\tCA type: MT4129\n"
-				 "\tNumber of ports: 1\n"
-				 "\tFirmware version: 28.39.3560\n"
-				 "\tHardware version: 0\n"
-				 "\tNode GUID: 0xa088c20300e00001\n"
-				 "\tSystem image GUID: 0xa088c20300e00000\n"
-				 "\tPort 1:\n"
-				 "\t\tState: Active\n"
-				 "\t\tPhysical state: LinkUp\n"
-				 "\t\tRate: 400\n"
-				 "\t\tBase lid: 31\n"
-				 "\t\tLMC: 0\n"
-				 "\t\tSM lid: 1\n"
-				 "\t\tCapability mask: 0x00010000\n"
-				 "\t\tPort GUID: 0xa288c2fffee00001\n"
-				 "\t\tLink layer: Ethernet\n");
+	ASSERT_EQ(views_ibstat(&h.root, "mlx5_0", 0, &b, &e), 0);
+	ASSERT_STR_EQ(b.p, "CA 'mlx5_0'\n"
+			   "\tCA type: MT4129\n"
+			   "\tNumber of ports: 1\n"
+			   "\tFirmware version: 28.39.3560\n"
+			   "\tHardware version: 0\n"
+			   "\tNode GUID: 0xa088c20300e00001\n"
+			   "\tSystem image GUID: 0xa088c20300e00000\n"
+			   "\tPort 1:\n"
+			   "\t\tState: Active\n"
+			   "\t\tPhysical state: LinkUp\n"
+			   "\t\tRate: 400\n"
+			   "\t\tBase lid: 31\n"
+			   "\t\tLMC: 0\n"
+			   "\t\tSM lid: 1\n"
+			   "\t\tCapability mask: 0x00010000\n"
+			   "\t\tPort GUID: 0xa288c2fffee00001\n"
+			   "\t\tLink layer: Ethernet\n");
 	buf_reset(&b);
 	views_list(&h.root, &b);
-	assert_string_equal(b.p, "mlx5_0\nmlx5_1\n");
+	ASSERT_STR_EQ(b.p, "mlx5_0\nmlx5_1\n");
 	host_remove(&h);
 }
 
@@ -116,9 +116,9 @@ static void test_output_on_a_host_without_rdma(void **state)
 	buf_init(&b, 1 << 16);
 	host_empty(&h);
 	views_ibdev2netdev(&h.root, &b);
-	assert_int_equal(views_ibstat(&h.root, NULL, 0, &b, &e), 0);
-	assert_int_equal(b.len, 0);
-	assert_int_equal(views_show_gids(&h.root, NULL, &b, &e), 0);
+	ASSERT_EQ(views_ibstat(&h.root, NULL, 0, &b, &e), 0);
+	ASSERT_EQ(b.len, 0);
+	ASSERT_EQ(views_show_gids(&h.root, NULL, &b, &e), 0);
 	assert_non_null(strstr(b.p, "n_gids_found=0"));
 	host_remove(&h);
 }
@@ -132,5 +132,5 @@ int main(void)
 		cmocka_unit_test(test_output_on_a_host_without_rdma),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The controller's settings: their sources, their errors, and their documentation. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "base/alloc.h"
 #include "controller/conf.h"
@@ -41,22 +37,22 @@ static void test_variables_of_spiderpools_controller_are_read(void **state)
 	struct controller_conf c;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, "", vars, NULL), 0);
-	assert_string_equal(c.ns, "kube-system");
-	assert_string_equal(c.name, "spiderpool-controller-0");
-	assert_int_equal(c.health_port, 15720);
-	assert_int_equal(c.metrics_port, 5721);
-	assert_int_equal(c.lease_ms, 30000);
-	assert_int_equal(c.renew_ms, 20000);
-	assert_int_equal(c.retry_ms, 4000);
-	assert_string_equal(c.coordinator_name, "other");
+	ASSERT_EQ(read_conf(&c, "", vars, NULL), 0);
+	ASSERT_STR_EQ(c.ns, "kube-system");
+	ASSERT_STR_EQ(c.name, "spiderpool-controller-0");
+	ASSERT_EQ(c.health_port, 15720);
+	ASSERT_EQ(c.metrics_port, 5721);
+	ASSERT_EQ(c.lease_ms, 30000);
+	ASSERT_EQ(c.renew_ms, 20000);
+	ASSERT_EQ(c.retry_ms, 4000);
+	ASSERT_STR_EQ(c.coordinator_name, "other");
 	assert_true(c.coordinator);
 	assert_false(c.multus);
 	assert_false(c.gc);
-	assert_int_equal(c.gc_grace_ms, 60000);
-	assert_int_equal(c.gc_delay_ms, 5000);
-	assert_int_equal(c.gc_interval_ms, 300000);
-	assert_int_equal(c.records_max, 100);
+	ASSERT_EQ(c.gc_grace_ms, 60000);
+	ASSERT_EQ(c.gc_delay_ms, 5000);
+	ASSERT_EQ(c.gc_interval_ms, 300000);
+	ASSERT_EQ(c.records_max, 100);
 	controller_conf_done(&c);
 }
 
@@ -89,7 +85,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(read_conf(&c, v[i].file, NULL, &e) < 0);
-		assert_string_equal(e.text, v[i].words);
+		ASSERT_STR_EQ_MSG(e.text, v[i].words, "v[%zu]", i);
 	}
 }
 
@@ -99,12 +95,12 @@ static void test_namespace_patterns_are_read(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(read_conf(&c,
-				   "[controller]\nnamespaces-include = team-*,*\n"
-				   "namespaces-exclude = , kube-system ,a\n",
-				   NULL, &e),
-			 0);
-	assert_string_equal(c.include, "team-*,*");
+	ASSERT_EQ(read_conf(&c,
+			    "[controller]\nnamespaces-include = team-*,*\n"
+			    "namespaces-exclude = , kube-system ,a\n",
+			    NULL, &e),
+		  0);
+	ASSERT_STR_EQ(c.include, "team-*,*");
 	controller_conf_done(&c);
 }
 
@@ -115,8 +111,8 @@ static void test_sample_file_has_every_key_with_its_default(void **state)
 	struct controller_conf c, d;
 
 	(void)state;
-	assert_int_equal(read_conf(&c, sample, NULL, NULL), 0);
-	assert_int_equal(read_conf(&d, "", NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&c, sample, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&d, "", NULL, NULL), 0);
 	assert_null(settings_needs_restart(&controller_settings, &c, &d));
 	assert_non_null(c.name); /* the host's */
 	controller_conf_done(&c);
@@ -137,5 +133,5 @@ int main(void)
 						settings_lab_make, settings_lab_drop),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the pod's allocated devices each network of the pod gets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -96,15 +92,15 @@ static void test_devices_are_read_from_the_kubelet_checkpoint(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(allocated_checkpoint(&a, span_of(checkpoint), "u1", &e), 0);
+	ASSERT_EQ(allocated_checkpoint(&a, span_of(checkpoint), "u1", &e), 0);
 	take_is(&a, "x/vf", "b1");
 	take_is(&a, "x/vf", "b2");
 	take_is(&a, "x/vf", "b10");
 	take_is(&a, "x/vf", NULL);
 	take_is(&a, "y/gpu", "g0");
 	take_is(&a, "y/gpu", "g1");
-	assert_int_equal(allocated_checkpoint(&none, span_of(CHECKPOINT("null")), "u1", &e), 0);
-	assert_int_equal(none.n, 0);
+	ASSERT_EQ(allocated_checkpoint(&none, span_of(CHECKPOINT("null")), "u1", &e), 0);
+	ASSERT_EQ(none.n, 0);
 	assert_true(allocated_checkpoint(&none, span_of(CHECKPOINT("7")), "u1", &e) < 0);
 	assert_non_null(strstr(e.text, "PodDeviceEntries is 7, expected an array"));
 	assert_true(allocated_checkpoint(&none, span_of("{"), "u1", &e) < 0);
@@ -138,17 +134,17 @@ static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	rm = xasprintf("rm -rf '%s'", dir);
-	assert_int_equal(root_open(&root, dir, &e), 0);
-	assert_int_equal(ask(&root, "u1", &a, &e), 0);
-	assert_int_equal(a.n, 0);
+	ASSERT_EQ(root_open(&root, dir, &e), 0);
+	ASSERT_EQ(ask(&root, "u1", &a, &e), 0);
+	ASSERT_EQ(a.n, 0);
 	put_checkpoint(&root, checkpoint);
-	assert_int_equal(ask(&root, "u2", &a, &e), 0);
+	ASSERT_EQ(ask(&root, "u2", &a, &e), 0);
 	take_is(&a, "x/vf", "b3");
 	put_checkpoint(&root, "{\"Data\":");
 	assert_true(ask(&root, "u2", &a, &e) < 0);
 	assert_non_null(strstr(e.text, "kubelet_internal_checkpoint"));
 	root_close(&root);
-	assert_int_equal(system(rm), 0);
+	ASSERT_EQ(system(rm), 0);
 }
 
 static void test_printed_devices_are_parsed_again(void **state)
@@ -162,7 +158,7 @@ static void test_printed_devices_are_parsed_again(void **state)
 	add(&a, "x/vf", "vf 1");
 	add(&a, "y/gpu", "g");
 	allocated_print(&a, &text);
-	assert_string_equal(text.p, "x/vf\tvf 2\nx/vf\tvf 1\ny/gpu\tg\n");
+	ASSERT_STR_EQ(text.p, "x/vf\tvf 2\nx/vf\tvf 1\ny/gpu\tg\n");
 	allocated_parse(&b, buf_span(&text));
 	take_is(&b, "x/vf", "vf 1");
 	take_is(&b, "x/vf", "vf 2");
@@ -179,5 +175,5 @@ int main(void)
 		cmocka_unit_test(test_printed_devices_are_parsed_again),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -34,23 +34,23 @@ static void test_representors_are_listed_apart_from_their_pf(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_switchdev.tree");
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
-	assert_int_equal(inv.n, 5);
+	ASSERT_EQ(inv.n, 5);
 	f = function(&inv, "0000:81:00.0");
 	assert_true(f->pci.is_pf && f->vf == -1 && !f->has_eswitch);
-	assert_int_equal(f->n_netdevs, 1);
-	assert_string_equal(f->netdevs[0].name, "ens2f0np0");
-	assert_string_equal(f->netdevs[0].mac, "b8:ce:f6:a1:c3:b4");
+	ASSERT_EQ(f->n_netdevs, 1);
+	ASSERT_STR_EQ(f->netdevs[0].name, "ens2f0np0");
+	ASSERT_STR_EQ(f->netdevs[0].mac, "b8:ce:f6:a1:c3:b4");
 	assert_true(f->netdevs[0].mtu == 9000 && f->netdevs[0].up);
-	assert_string_equal(f->netdevs[0].operstate, "up");
+	ASSERT_STR_EQ(f->netdevs[0].operstate, "up");
 	f = function(&inv, "0000:81:00.3");
-	assert_int_equal(f->vf, 1);
-	assert_string_equal(f->representor, "ens2f0_1");
-	assert_string_equal(f->rdma[0].name, "mlx5_2");
+	ASSERT_EQ(f->vf, 1);
+	ASSERT_STR_EQ(f->representor, "ens2f0_1");
+	ASSERT_STR_EQ(f->rdma[0].name, "mlx5_2");
 	assert_false(inventory_is_away(f));
 	/* one VF with vfio-pci, and one in a pod */
 	f = function(&inv, "0000:81:00.4");
 	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_away(f));
-	assert_string_equal(f->representor, "ens2f0_2");
+	ASSERT_STR_EQ(f->representor, "ens2f0_2");
 	f = function(&inv, "0000:81:00.5");
 	assert_true(inventory_is_away(f));
 	host_remove(&h);
@@ -68,16 +68,16 @@ static void test_gids_are_listed_by_index(void **state)
 	host_unpack(&h, "mlx5_switchdev.tree");
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
 	p = &function(&inv, "0000:81:00.0")->rdma[0].ports[0];
-	assert_int_equal(p->port, 1);
-	assert_string_equal(p->state, "ACTIVE");
-	assert_string_equal(p->link_layer, "Ethernet");
-	assert_string_equal(p->rate, "100 Gb/sec (4X EDR)");
-	assert_int_equal(p->n_gids, ARRAY_LEN(indexes));
+	ASSERT_EQ(p->port, 1);
+	ASSERT_STR_EQ(p->state, "ACTIVE");
+	ASSERT_STR_EQ(p->link_layer, "Ethernet");
+	ASSERT_STR_EQ(p->rate, "100 Gb/sec (4X EDR)");
+	ASSERT_EQ(p->n_gids, ARRAY_LEN(indexes));
 	for (size_t i = 0; i < p->n_gids; i++)
-		assert_int_equal(p->gids[i].index, indexes[i]);
-	assert_string_equal(p->gids[3].gid, "0000:0000:0000:0000:0000:ffff:ac10:0102");
-	assert_string_equal(p->gids[3].type, "RoCE v2");
-	assert_string_equal(p->gids[3].netdev, "ens2f0np0");
+		ASSERT_EQ(p->gids[i].index, indexes[i]);
+	ASSERT_STR_EQ(p->gids[3].gid, "0000:0000:0000:0000:0000:ffff:ac10:0102");
+	ASSERT_STR_EQ(p->gids[3].type, "RoCE v2");
+	ASSERT_STR_EQ(p->gids[3].netdev, "ens2f0np0");
 	host_remove(&h);
 }
 
@@ -92,8 +92,8 @@ static void test_pf_bound_to_vfio_has_no_interfaces(void **state)
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
 	f = function(&inv, "0000:c1:00.0");
 	assert_true(f->pci.is_pf && !f->n_netdevs && !f->n_rdma && !inventory_is_away(f));
-	assert_int_equal(function(&inv, "0000:c1:00.3")->vf, 1);
-	assert_int_equal(function(&inv, "0000:c1:00.2")->n_rdma, 1);
+	ASSERT_EQ(function(&inv, "0000:c1:00.3")->vf, 1);
+	ASSERT_EQ(function(&inv, "0000:c1:00.2")->n_rdma, 1);
 	host_remove(&h);
 }
 
@@ -106,9 +106,9 @@ static void test_vfs_are_numbered_as_their_pf_does(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
-	assert_int_equal(inv.n, 14);
-	assert_int_equal(function(&inv, "0000:3d:00.4")->vf, 2);
-	assert_int_equal(function(&inv, "0000:3d:01.4")->vf, 10);
+	ASSERT_EQ(inv.n, 14);
+	ASSERT_EQ(function(&inv, "0000:3d:00.4")->vf, 2);
+	ASSERT_EQ(function(&inv, "0000:3d:01.4")->vf, 10);
 	host_remove(&h);
 }
 
@@ -120,7 +120,7 @@ static void test_host_without_pci_has_no_functions(void **state)
 	(void)state;
 	host_empty(&h);
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
-	assert_int_equal(inv.n, 0);
+	ASSERT_EQ(inv.n, 0);
 	host_remove(&h);
 }
 
@@ -210,7 +210,7 @@ static void test_health_is_read_from_the_agents_response(void **state)
 	(void)state;
 	f[1].pci.bdf[strlen(f[1].pci.bdf) - 1] = '3';
 	f[2].pci.bdf[strlen(f[2].pci.bdf) - 1] = '4';
-	assert_int_equal(json_parse(&doc, span_of(response), 4096, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(response), 4096, NULL), 0);
 	device_rows_health(rows, ARRAY_LEN(rows), json_root(doc));
 	device_show_text(rows, ARRAY_LEN(rows), out);
 	fclose(out);
@@ -237,7 +237,8 @@ static void test_response_without_resources_has_no_health(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(responses); i++) {
 		auto_json struct json_doc *doc = NULL;
 
-		assert_int_equal(json_parse(&doc, span_of(responses[i]), 4096, NULL), 0);
+		ASSERT_EQ_MSG(json_parse(&doc, span_of(responses[i]), 4096, NULL), 0,
+			      "responses[%zu]", i);
 		device_rows_health(&row, 1, json_root(doc));
 		assert_null(row.unhealthy);
 	}
@@ -257,5 +258,5 @@ int main(void)
 		cmocka_unit_test(test_response_without_resources_has_no_health),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

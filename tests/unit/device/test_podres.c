@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,27 +33,27 @@ static void test_pod_resources_are_decoded(void **state)
 	(void)state;
 	if (podres_decode((struct span){good, GOOD}, &l, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(l.n_pods, 1);
-	assert_string_equal(l.pods[0].name, "p");
-	assert_string_equal(l.pods[0].ns, "ns");
-	assert_int_equal(l.pods[0].n_containers, 1);
+	ASSERT_EQ(l.n_pods, 1);
+	ASSERT_STR_EQ(l.pods[0].name, "p");
+	ASSERT_STR_EQ(l.pods[0].ns, "ns");
+	ASSERT_EQ(l.pods[0].n_containers, 1);
 	c = &l.pods[0].containers[0];
-	assert_string_equal(c->name, "c");
-	assert_int_equal(c->n_devices, 3);
-	assert_string_equal(c->devices[1].resource, "z");
-	assert_int_equal(c->devices[1].n_nodes, 0);
+	ASSERT_STR_EQ(c->name, "c");
+	ASSERT_EQ(c->n_devices, 3);
+	ASSERT_STR_EQ(c->devices[1].resource, "z");
+	ASSERT_EQ(c->devices[1].n_nodes, 0);
 
 	podres_merge(c);
-	assert_int_equal(c->n_devices, 2);
-	assert_string_equal(c->devices[0].resource, "x/y");
-	assert_int_equal(c->devices[0].n_ids, 2);
-	assert_string_equal(c->devices[0].ids[0], "1");
-	assert_string_equal(c->devices[0].ids[1], "2");
-	assert_int_equal(c->devices[0].n_nodes, 2);
-	assert_int_equal(c->devices[0].nodes[0], 0);
-	assert_int_equal(c->devices[0].nodes[1], 1);
-	assert_string_equal(c->devices[1].resource, "z");
-	assert_int_equal(c->devices[1].n_ids, 0);
+	ASSERT_EQ(c->n_devices, 2);
+	ASSERT_STR_EQ(c->devices[0].resource, "x/y");
+	ASSERT_EQ(c->devices[0].n_ids, 2);
+	ASSERT_STR_EQ(c->devices[0].ids[0], "1");
+	ASSERT_STR_EQ(c->devices[0].ids[1], "2");
+	ASSERT_EQ(c->devices[0].n_nodes, 2);
+	ASSERT_EQ(c->devices[0].nodes[0], 0);
+	ASSERT_EQ(c->devices[0].nodes[1], 1);
+	ASSERT_STR_EQ(c->devices[1].resource, "z");
+	ASSERT_EQ(c->devices[1].n_ids, 0);
 }
 
 static void test_empty_pod_resources_are_decoded(void **state)
@@ -65,13 +61,13 @@ static void test_empty_pod_resources_are_decoded(void **state)
 	auto_podres struct podres_list l = {0};
 
 	(void)state;
-	assert_int_equal(podres_decode((struct span){NULL, 0}, &l, NULL), 0);
-	assert_int_equal(l.n_pods, 0);
+	ASSERT_EQ(podres_decode((struct span){NULL, 0}, &l, NULL), 0);
+	ASSERT_EQ(l.n_pods, 0);
 	/* A pod without fields: every string is empty, none is NULL. */
-	assert_int_equal(podres_decode((struct span){"\x0a\x00", 2}, &l, NULL), 0);
-	assert_int_equal(l.n_pods, 1);
-	assert_string_equal(l.pods[0].name, "");
-	assert_string_equal(l.pods[0].ns, "");
+	ASSERT_EQ(podres_decode((struct span){"\x0a\x00", 2}, &l, NULL), 0);
+	ASSERT_EQ(l.n_pods, 1);
+	ASSERT_STR_EQ(l.pods[0].name, "");
+	ASSERT_STR_EQ(l.pods[0].ns, "");
 }
 
 static void test_last_of_repeated_fields_is_used(void **state)
@@ -79,12 +75,12 @@ static void test_last_of_repeated_fields_is_used(void **state)
 	auto_podres struct podres_list l = {0};
 
 	(void)state;
-	assert_int_equal(podres_decode(span_of("\x0a\x07\x0a\x01"
-					       "a\x0a\x02"
-					       "bc"),
-				       &l, NULL),
-			 0);
-	assert_string_equal(l.pods[0].name, "bc");
+	ASSERT_EQ(podres_decode(span_of("\x0a\x07\x0a\x01"
+					"a\x0a\x02"
+					"bc"),
+				&l, NULL),
+		  0);
+	ASSERT_STR_EQ(l.pods[0].name, "bc");
 }
 
 static void test_malformed_pod_resources_are_refused(void **state)
@@ -109,14 +105,14 @@ static void test_malformed_pod_resources_are_refused(void **state)
 		char *cut = xmalloc(n);
 
 		memcpy(cut, good, n);
-		assert_int_equal(podres_decode((struct span){cut, n}, &l, NULL), -EBADMSG);
+		ASSERT_EQ(podres_decode((struct span){cut, n}, &l, NULL), -EBADMSG);
 		cleanup_free(&cut);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		if (podres_decode((struct span){bad[i].p, bad[i].n}, &l, &e) != -EBADMSG)
 			fail_msg("row %zu", i);
-	assert_int_equal(e.kind, ERR_DECODE);
-	assert_int_equal(l.n_pods, 77);
+	ASSERT_EQ(e.kind, ERR_DECODE);
+	ASSERT_EQ(l.n_pods, 77);
 }
 
 /* Arbitrary bytes: the result is an error or a list. */
@@ -149,5 +145,5 @@ int main(void)
 		cmocka_unit_test(test_pod_resources_with_changed_bytes_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

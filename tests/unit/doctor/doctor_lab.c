@@ -62,7 +62,7 @@ void doctor_lab_begin(struct doctor_lab *l, const char *tree)
 	l->f.root = &l->host.root;
 	l->f.mode = RDMA_NETNS_SHARED;
 	if (tree)
-		assert_int_equal(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
+		ASSERT_EQ(pci_list(l->f.root, &l->f.pci, &l->f.n_pci, NULL), 0);
 }
 
 void doctor_lab_begin_rails(struct doctor_lab *l, const char *tree)
@@ -157,7 +157,7 @@ void doctor_lab_first_is(const struct doctor_lab *l, const char *where, const ch
 			 const char *remedy)
 {
 	assert_true(l->found.n > 0);
-	assert_string_equal(l->found.v[0].where, where);
+	ASSERT_STR_EQ(l->found.v[0].where, where);
 	has_parts(&l->found.v[0], what, remedy);
 }
 
@@ -207,5 +207,5 @@ void doctor_lab_verify(const char *program)
 			fail_msg("check %s: no host on which it has a finding, and none after the "
 				 "host is mended",
 				 doctor_checks[n].name);
-	assert_int_equal(n, ARRAY_LEN(programs)); /* no row of a check that was removed */
+	ASSERT_EQ(n, ARRAY_LEN(programs)); /* no row of a check that was removed */
 }

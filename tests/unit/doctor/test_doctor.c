@@ -23,7 +23,7 @@ static void test_host_without_hardware_has_no_findings(void **state)
 	(void)state;
 	doctor_lab_begin(&l, NULL);
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -68,20 +68,20 @@ static void test_rails_without_address_or_with_small_mtu_are_found(void **state)
 	l.f.addrs = addrs;
 	l.f.n_addrs = 4;
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 1);
+	ASSERT_EQ(l.found.n, 1);
 	doctor_lab_finds(&l, "rail-mtu", "ens2", "MTU 1500 is less than the 4192", "mtu 9000");
-	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 0);
+	ASSERT_EQ(findings_count(&l.found, FINDING_PROBLEM), 0);
 
 	addrs[2].net.ip.b[2] = 1;
 	addrs[2].net.ip.b[3] = 2;
 	links[1].mtu = 4192;
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 1);
+	ASSERT_EQ(l.found.n, 1);
 	doctor_lab_finds(&l, "rail-subnets", "ens1", "in the same subnet as 'ens2'",
 			 "arp_ignore=1");
 	addrs[2].net.ip.b[2] = 2;
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -115,11 +115,11 @@ static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **stat
 	doctor_lab_finds(&l, "rdma-verbs", "mlx5_2", "libibverbs cannot use it: no provider", "");
 	doctor_lab_finds(&l, "rdma-verbs", "/dev/infiniband/rdma_cm", "missing",
 			 "modprobe rdma_ucm");
-	assert_int_equal(doctor_lab_count(&l, "rdma-verbs"), 2);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-verbs"), 2);
 	devs[2].reason[0] = '\0';
 	host_write(&l.host, "/dev/infiniband/rdma_cm", "");
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-verbs"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-verbs"), 0);
 	doctor_lab_end(&l);
 }
 
@@ -139,14 +139,14 @@ static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 		   "{\"plugins\": [{\"type\": \"unirail-cni\", \"networks\": [{\"plugins\": "
 		   "[{\"type\": \"macvlan\", \"runtime\": {\"type\": \"rdma\"}}]}]}]}");
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-mode"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "rdma-mode", conf, "rails of 'macvlan'",
 			 "'unirail host rdma-mode shared'");
 	host_write(&l.host, conf, "{\"plugins\": [{\"type\": \"sriov\"}, {\"type\": \"rdma\"}]}");
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-mode"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_SHARED;
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
@@ -193,11 +193,11 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' does not exist",
 			 "lspci");
 	doctor_lab_finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
-	assert_int_equal(l.found.n, 4);
+	ASSERT_EQ(l.found.n, 4);
 	memcpy(l.f.pci, pci, sizeof(*pci) * l.f.n_pci);
 	pf.flags = UP;
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -209,7 +209,7 @@ static void test_nics_without_rdma_are_no_findings(void **state)
 	(void)state;
 	doctor_lab_begin(&l, "qemu_igb.tree");
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
 	doctor_lab_end(&l);
 }
 
@@ -224,7 +224,7 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 	doctor_lab_begin(&l, "mlx5_roce.tree");
 	l.f.has_rdma = true;
 	snprintf(cmd, sizeof(cmd), move, l.host.dir, "infiniband", "away");
-	assert_int_equal(system(cmd), 0);
+	ASSERT_EQ(system(cmd), 0);
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not",
 			 "rebind its driver");
@@ -233,12 +233,12 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 	/* its RDMA device may be in a pod */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-kernel"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-kernel"), 0);
 	l.f.mode = RDMA_NETNS_SHARED;
 	snprintf(cmd, sizeof(cmd), move, l.host.dir, "away", "infiniband");
-	assert_int_equal(system(cmd), 0);
+	ASSERT_EQ(system(cmd), 0);
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "rdma-kernel") + doctor_lab_count(&l, "vf-rdma"), 0);
 	doctor_lab_end(&l);
 }
 
@@ -251,8 +251,8 @@ static void test_broken_links_and_cni_configurations_are_found(void **state)
 	(void)state;
 	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/macvlan", "unirail", NULL), 0);
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "gone", NULL), 0);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/macvlan", "unirail", NULL), 0);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "gone", NULL), 0);
 	host_write(&l.host, "/etc/cni/net.d/10-a.conflist",
 		   "{\"plugins\": [{\"type\": \"macvlan\", \"ipam\": {\"type\": \"static\"}}, "
 		   "{\"type\": \"static\"}]}");
@@ -266,12 +266,12 @@ static void test_broken_links_and_cni_configurations_are_found(void **state)
 			 "'static' is not in '/opt/cni/bin'", "unirail install");
 	doctor_lab_finds(&l, "cni-conf", "/etc/cni/net.d/30-c.conf", "",
 			 "correct or remove the file");
-	assert_int_equal(l.found.n, 3);
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "unirail", NULL), 0);
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/static", "unirail", NULL), 0);
+	ASSERT_EQ(l.found.n, 3);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/ipvlan", "unirail", NULL), 0);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/static", "unirail", NULL), 0);
 	file_remove(&l.host.root, "/etc/cni/net.d/30-c.conf", NULL);
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -290,13 +290,13 @@ static void test_invalid_pools_and_leftover_links_are_found(void **state)
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
 	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "'ip link del net1'");
-	assert_int_equal(l.found.n, 2);
+	ASSERT_EQ(l.found.n, 2);
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
 		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.1.1");
 	stray[0] = (struct link){.name = "ens1"};
 	doctor_lab_run_all(&l);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -316,7 +316,7 @@ static void test_missing_master_of_a_cni_configuration_is_found(void **state)
 			 "did you mean 'ens1'?");
 	host_write(&l.host, conf, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\"}]}");
 	doctor_lab_run_all(&l);
-	assert_int_equal(doctor_lab_count(&l, "cni-masters"), 0);
+	ASSERT_EQ(doctor_lab_count(&l, "cni-masters"), 0);
 	doctor_lab_end(&l);
 }
 
@@ -327,7 +327,7 @@ static size_t network(const struct root *r, struct pci_dev **ret)
 {
 	size_t n, k = 0;
 
-	assert_int_equal(pci_list(r, ret, &n, NULL), 0);
+	ASSERT_EQ(pci_list(r, ret, &n, NULL), 0);
 	for (size_t i = 0; i < n; i++)
 		if ((*ret)[i].class >> 16 == 0x02)
 			(*ret)[k++] = (*ret)[i];
@@ -339,7 +339,7 @@ static void same_functions(const struct root *a, const struct root *b)
 	auto_free struct pci_dev *x = NULL, *y = NULL;
 	size_t n = network(a, &x);
 
-	assert_int_equal(network(b, &y), n);
+	ASSERT_EQ(network(b, &y), n);
 	assert_true(n > 0);
 	assert_memory_equal(x, y, n * sizeof(*x));
 }
@@ -386,8 +386,8 @@ static void test_too_large_files_are_left_out_of_a_snapshot(void **state)
 	host_empty(&h);
 	host_write(&h, "/proc/modules", big);
 	snapshot_take(&s);
-	assert_string_equal(b.p, "# /proc/modules: left out: too large\n");
-	assert_int_equal(s.n_left, 1);
+	ASSERT_STR_EQ(b.p, "# /proc/modules: left out: too large\n");
+	ASSERT_EQ(s.n_left, 1);
 	host_remove(&h);
 }
 
@@ -407,8 +407,8 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 	if (host_facts_read(&l.f, &src, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_true(l.f.has_rdma);
-	assert_int_equal(l.f.n_rdma, 3);
-	assert_string_equal(l.f.rdma[0].driver, "rxe");
+	ASSERT_EQ(l.f.n_rdma, 3);
+	ASSERT_STR_EQ(l.f.rdma[0].driver, "rxe");
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "rdma-verbs", "fib0", "libibverbs does not list it",
 			 "unirail rdma list");
@@ -420,7 +420,7 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 	doctor_lab_finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
 	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "");
-	assert_int_equal(findings_count(&l.found, FINDING_PROBLEM), 12);
+	ASSERT_EQ(findings_count(&l.found, FINDING_PROBLEM), 12);
 	findings_done(&l.found);
 	host_facts_done(&l.f);
 	host_remove(&l.host);
@@ -435,7 +435,7 @@ static void test_damaged_recording_is_an_error(void **state)
 
 	(void)state;
 	doctor_lab_begin(&l, NULL);
-	assert_int_equal(host_facts_read(&l.f, &src, &e), -EPROTONOSUPPORT);
+	ASSERT_EQ(host_facts_read(&l.f, &src, &e), -EPROTONOSUPPORT);
 	assert_non_null(strstr(e.text, "links.nl"));
 	host_write(&l.host, "/unirail/netlink/links.nl", "# protocol route\n> 00");
 	assert_true(host_facts_read(&l.f, &src, &e) < 0);
@@ -465,15 +465,15 @@ static void test_findings_are_printed_by_severity(void **state)
 
 	doctor_show_text(&l.f, &found, f);
 	fclose(f);
-	assert_string_equal(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
-				 "problem  p: bad: mend\n"
-				 "note     ens1: small: enlarge\n"
-				 "37 checks: 1 problems, 1 notes\n");
+	ASSERT_STR_EQ(out, "kernel 6.12; no RDMA; PFs: 0, VFs: 0; links: 0\n"
+			   "problem  p: bad: mend\n"
+			   "note     ens1: small: enlarge\n"
+			   "37 checks: 1 problems, 1 notes\n");
 	buf_init(&b, 1 << 16);
 	doctor_show_json(&l.f, &found, &b);
-	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
 	assert_false(json_bool(json_get(json_root(d), "ok")));
-	assert_int_equal(json_len(json_get(json_root(d), "findings")), 2);
+	ASSERT_EQ(json_len(json_get(json_root(d), "findings")), 2);
 	doctor_lab_end(&l);
 }
 
@@ -491,14 +491,13 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
 	/* The plugin is installed, and no configuration uses it. */
-	assert_int_equal(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL),
-			 0);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL), 0);
 	doctor_lab_run_all(&l);
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d");
 	assert_non_null(f);
-	assert_int_equal(f->level, FINDING_REMARK);
+	ASSERT_EQ(f->level, FINDING_REMARK);
 	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", ours);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
@@ -506,7 +505,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	doctor_lab_run_all(&l);
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf");
 	assert_non_null(f);
-	assert_int_equal(f->level, FINDING_PROBLEM);
+	ASSERT_EQ(f->level, FINDING_PROBLEM);
 	assert_non_null(strstr(f->what, "not '0-unirail.conflist': pods get no rails"));
 	assert_non_null(strstr(f->remedy, "cni-conf-name"));
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", "{");
@@ -518,13 +517,13 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", multus);
 	doctor_lab_run_all(&l);
 	assert_non_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
-	assert_int_equal(link_replace(&l.host.root, "/opt/cni/bin/multus", "unirail", NULL), 0);
+	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/multus", "unirail", NULL), 0);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-net.conf"));
 	file_remove(&l.host.root, "/etc/cni/net.d/0-net.conf", NULL);
-	assert_int_equal(file_rename(&l.host.root, "/etc/cni/net.d/0-unirail.conflist",
-				     "/etc/cni/net.d/0-unirail.conflist.cilium_bak", true, NULL),
-			 0);
+	ASSERT_EQ(file_rename(&l.host.root, "/etc/cni/net.d/0-unirail.conflist",
+			      "/etc/cni/net.d/0-unirail.conflist.cilium_bak", true, NULL),
+		  0);
 	doctor_lab_run_all(&l);
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d/0-unirail.conflist.cilium_bak");
 	assert_non_null(f);
@@ -561,5 +560,5 @@ int main(void)
 		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

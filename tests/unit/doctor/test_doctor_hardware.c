@@ -19,17 +19,17 @@ static void test_pci_acs_and_read_request_faults_are_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, "hw_eight_ofed.tree");
-	assert_int_equal(doctor_lab_run(&l, doctor_pci_acs), 8);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_acs), 8);
 	doctor_lab_first_is(&l, "0000:12:04.0", "ACS (control 0x001d)", "'unirail host acs'");
 	for (size_t i = 0; i < 8; i++)
-		assert_int_equal(pci_acs_set(l.f.root, l.found.v[i].where, 0, NULL), 0);
-	assert_int_equal(doctor_lab_run(&l, doctor_pci_acs), 0);
-	assert_int_equal(doctor_lab_run(&l, doctor_pci_read), 8);
+		ASSERT_EQ(pci_acs_set(l.f.root, l.found.v[i].where, 0, NULL), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_acs), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_read), 8);
 	doctor_lab_first_is(&l, "0000:13:00.0", "MaxReadReq is 512",
 			    "'unirail host pci --max-read-request 4096'");
 	for (size_t i = 0; i < 8; i++)
-		assert_int_equal(pci_max_read_set(l.f.root, l.found.v[i].where, 4096, NULL), 0);
-	assert_int_equal(doctor_lab_run(&l, doctor_pci_read), 0);
+		ASSERT_EQ(pci_max_read_set(l.f.root, l.found.v[i].where, 4096, NULL), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_read), 0);
 	doctor_lab_end(&l);
 }
 
@@ -39,15 +39,15 @@ static void test_active_port_without_gid_is_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0); /* nothing recorded */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 0); /* nothing recorded */
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/gids/0",
 		   "0000:0000:0000:0000:0000:0000:0000:0000");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 1);
 	doctor_lab_first_is(&l, "mlx5_0 port 1", "GID table is empty", "'unirail host addr'");
 	host_write(&l.host, "/sys/class/infiniband/mlx5_0/ports/1/gids/3",
 		   "0000:0000:0000:0000:0000:ffff:ac10:0102");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 0);
 	doctor_lab_end(&l);
 }
 
@@ -57,18 +57,18 @@ static void test_duplicate_guids_and_macs_are_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 0);
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_guids), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_macs), 0);
 	l.rdma[1].node_guid = l.rdma[0].node_guid;
 	l.links[1].mac = l.links[0].mac;
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_guids), 1);
 	assert_non_null(strstr(l.found.v[0].what, "a088c20300000001"));
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_macs), 1);
 	doctor_lab_first_is(&l, "ens2", "that of 'ens1'", "'unirail host vf");
 	l.links[0].master = l.links[1].master = 9; /* a bond */
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_macs), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_macs), 0);
 	l.rdma[0].node_guid = l.rdma[1].node_guid = 0; /* GUIDs of VFs that were not configured */
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_guids), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_guids), 0);
 	doctor_lab_end(&l);
 }
 
@@ -78,13 +78,12 @@ static void test_infiniband_port_without_umad_device_is_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad),
-			 0); /* Ethernet needs no umad device */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_umad), 0); /* Ethernet needs no umad device */
 	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_umad), 1);
 	doctor_lab_first_is(&l, "/dev/infiniband/umad0", "ib_umad", "'unirail host modules'");
 	host_write(&l.host, "/dev/infiniband/umad0", "");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_umad), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_umad), 0);
 	doctor_lab_end(&l);
 }
 
@@ -97,17 +96,17 @@ static void test_strict_rp_filter_and_managed_rails_are_found(void **state)
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/all/rp_filter", "0");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens1/rp_filter", "2");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens2/rp_filter", "1");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_rp_filter), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_rp_filter), 1);
 	doctor_lab_first_is(&l, "ens2", "strict",
 			    "'unirail host sysctl net.ipv4.conf.ens2.rp_filter=2'");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens2/rp_filter", "2");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_rp_filter), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_rp_filter), 0);
 	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=true");
 	host_write(&l.host, "/run/NetworkManager/devices/3", "[device]\nmanaged=false");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_managed), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_managed), 1);
 	doctor_lab_first_is(&l, "ens1", "NetworkManager", "'unirail host nm-ignore'");
 	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=false");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_managed), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_managed), 0);
 	doctor_lab_end(&l);
 }
 
@@ -118,13 +117,13 @@ static void test_missing_gpu_peer_memory_module_is_found(void **state)
 	(void)state;
 	doctor_lab_begin_rails(&l,
 			       "hw_eight_ofed.tree"); /* its GPU driver is the open source one */
-	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_gpu_peermem), 0);
 	host_write(&l.host, "/proc/driver/nvidia/version",
 		   "NVRM version: NVIDIA UNIX x86_64 Kernel Module");
-	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_gpu_peermem), 1);
 	doctor_lab_first_is(&l, "nvidia_peermem", "not loaded", "'unirail host modules");
 	host_write(&l.host, "/sys/module/nvidia_peermem/refcnt", "0");
-	assert_int_equal(doctor_lab_run(&l, doctor_gpu_peermem), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_gpu_peermem), 0);
 	doctor_lab_end(&l);
 }
 
@@ -143,17 +142,17 @@ static void test_process_with_a_low_memlock_limit_is_found(void **state)
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80425fb");
 	host_write(&l.host, "/proc/4711/comm", "python3");
 	host_write(&l.host, "/proc/4711/fd/0", "");
-	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0); /* no RDMA */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0); /* no RDMA */
 	snprintf(path, sizeof(path), "%s/proc/4711/fd/7", l.host.dir);
-	assert_int_equal(symlink("/dev/infiniband/uverbs0", path), 0);
-	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 1);
+	ASSERT_EQ(symlink("/dev/infiniband/uverbs0", path), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 1);
 	doctor_lab_first_is(&l, "process 4711 (python3)", "may lock 8192 KiB",
 			    "'unirail host memlock'");
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80465fb");
-	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0); /* CAP_IPC_LOCK */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0); /* CAP_IPC_LOCK */
 	host_write(&l.host, "/proc/4711/status", "Name:\tpython3\nCapEff:\t00000000a80425fb");
 	host_write(&l.host, "/proc/4711/limits", LIMIT("unlimited"));
-	assert_int_equal(doctor_lab_run(&l, doctor_memlock), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_memlock), 0);
 	doctor_lab_end(&l);
 }
 
@@ -177,5 +176,5 @@ int main(void)
 		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

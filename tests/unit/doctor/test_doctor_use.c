@@ -18,7 +18,7 @@ static void set_node(struct doctor_lab *l, const char *text)
 {
 	json_free(l->f.node);
 	l->f.node = NULL;
-	assert_int_equal(json_parse(&l->f.node, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&l->f.node, span_of(text), 1 << 16, NULL), 0);
 }
 
 #define CONF "/etc/cni/net.d/10-net.conflist"
@@ -30,15 +30,15 @@ static void test_plugin_that_needs_another_link_type_is_found(void **state)
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\"}]}");
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 0);
 	l.links[0].arptype = 32;
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 1);
 	doctor_lab_first_is(&l, CONF, "'macvlan' needs Ethernet, but 'ens1' runs InfiniBand",
 			    "'unirail host link-type --nics ens1 --all roce'");
 	host_write(&l.host, CONF, "{\"plugins\":[{\"type\":\"ipoib\",\"master\":\"ens1\"}]}");
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 0);
 	l.links[0].arptype = 1;
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 1);
 	doctor_lab_first_is(&l, CONF, "'ipoib' needs InfiniBand", "--all infiniband");
 	doctor_lab_end(&l);
 }
@@ -58,9 +58,9 @@ static void test_nic_with_another_link_type_than_its_model_is_found(void **state
 
 	(void)state;
 	begin_three_nics(&l);
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 0);
 	strcpy(l.rdma[1].ports[0].link_layer, "InfiniBand");
-	assert_int_equal(doctor_lab_run(&l, doctor_link_type), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_link_type), 1);
 	doctor_lab_first_is(&l, "mlx5_1",
 			    "runs InfiniBand, 2 of the 3 ports of NICs of its model run Ethernet",
 			    "'unirail host link-type q'");
@@ -75,13 +75,13 @@ static void test_nic_with_another_firmware_than_its_model_is_found(void **state)
 	begin_three_nics(&l);
 	for (int i = 0; i < 3; i++)
 		strcpy(l.rdma[i].fw, "28.39.3560");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_firmware), 0);
 	strcpy(l.rdma[1].fw, "28.39.1002");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_firmware), 1);
 	doctor_lab_first_is(&l, "mlx5_1", "28.39.1002, 2 of the 3 NICs of its model run 28.39.3560",
 			    "install one version");
 	strcpy(l.rdma[1].fw, "28.39.3560");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_firmware), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_firmware), 0);
 	doctor_lab_end(&l);
 }
 
@@ -93,10 +93,10 @@ static void test_infiniband_port_without_subnet_manager_is_found(void **state)
 	doctor_lab_begin_rails(&l, NULL);
 	strcpy(l.rdma[0].ports[0].link_layer, "InfiniBand");
 	l.rdma[0].ports[0].lid = 4;
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_ports), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_ports), 1);
 	doctor_lab_first_is(&l, "mlx5_0 port 1", "the subnet manager's LID is 0", "opensm");
 	l.rdma[0].ports[0].sm_lid = 1;
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_ports), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_ports), 0);
 	doctor_lab_end(&l);
 }
 
@@ -110,23 +110,23 @@ static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state
 	doctor_lab_begin_rails(&l, "hw_infiniband.tree");
 	strcpy(l.links[0].name, "ibs1");
 	strcpy(l.links[1].name, "ibs1v0");
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_vfs), 0);
 	l.links[0].mtu = 2044;
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_vfs), 1);
 	doctor_lab_first_is(&l, "ibs1v0",
 			    "MTU 9000 of this VF is larger than the 2044 of its PF 'ibs1'",
 			    "'unirail host addr ibs1 --mtu 9000'");
 	l.links[1].mtu = 2044;
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_vfs), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_vfs), 0);
 	d = doctor_lab_doctor(&l);
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
 	doctor_lab_first_is(&l, "'net1' of /run/netns/p", "MTU 1500 of this VF is not the 2044",
 			    "'unirail host vf ibs1 --mtu 2044'");
-	assert_int_equal(l.found.v[0].level, FINDING_REMARK);
+	ASSERT_EQ(l.found.v[0].level, FINDING_REMARK);
 	pod.mtu = 2044;
 	d = doctor_lab_doctor(&l);
 	doctor_mtu_pod(&d, "/run/netns/p", &pod, 1);
-	assert_int_equal(l.found.n, 0);
+	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
 }
 
@@ -141,17 +141,17 @@ static void test_mtu_of_pods_is_checked_in_a_snapshot(void **state)
 	l.links[0].mtu = 2044;
 	host_write(&l.host, "/run/netns/other", "");
 	host_write(&l.host, "/run/netns/p", "");
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_pods), 0);
 	host_write(
 		&l.host, "/unirail/pods/p",
 		"net1 4092 0000:18:00.2\nnet2 2044 0000:18:00.3\nnet3\nnet4 x 0000:18:00.3\n\n 1 2\n");
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_pods), 1);
 	doctor_lab_first_is(&l, "'net1' of /run/netns/p",
 			    "MTU 4092 of this VF is not the 2044 of its PF",
 			    "'unirail host vf ibs1 --mtu 2044'");
-	assert_int_equal(l.found.v[0].level, FINDING_PROBLEM);
+	ASSERT_EQ(l.found.v[0].level, FINDING_PROBLEM);
 	host_write(&l.host, "/unirail/pods/p", "net1 2044 0000:18:00.2\n");
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_pods), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_pods), 0);
 	doctor_lab_end(&l);
 }
 
@@ -163,13 +163,13 @@ static void test_configured_mtu_above_the_masters_is_found(void **state)
 	doctor_lab_begin_rails(&l, NULL);
 	host_write(&l.host, CONF,
 		   "{\"plugins\":[{\"type\":\"macvlan\",\"master\":\"ens1\",\"mtu\":9000}]}");
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_conf), 0);
 	l.links[0].mtu = 1500;
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_conf), 1);
 	doctor_lab_first_is(&l, CONF, "sets MTU 9000, but its master 'ens1' has 1500",
 			    "'unirail host addr ens1 --mtu 9000'");
 	l.links[0].mtu = 9000;
-	assert_int_equal(doctor_lab_run(&l, doctor_mtu_conf), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_mtu_conf), 0);
 	doctor_lab_end(&l);
 }
 
@@ -185,15 +185,15 @@ static void test_port_without_a_roce_v2_gid_is_found(void **state)
 	host_write(&l.host, path, "4: ACTIVE");
 	snprintf(path, sizeof(path), "%s/gids/0", dir);
 	host_write(&l.host, path, "fe80:0000:0000:0000:0000:0000:0000:0001");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids),
-			 0); /* the type of the GID is not recorded */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids),
+		  0); /* the type of the GID is not recorded */
 	snprintf(path, sizeof(path), "%s/gid_attrs/types/0", dir);
 	host_write(&l.host, path, "IB/RoCE v1");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 1);
 	doctor_lab_first_is(&l, "mlx5_0 port 1", "none of its 1 GIDs is of RoCE v2",
 			    "'unirail host addr'");
 	host_write(&l.host, path, "RoCE v2");
-	assert_int_equal(doctor_lab_run(&l, doctor_rdma_gids), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 0);
 	doctor_lab_end(&l);
 }
 
@@ -203,14 +203,14 @@ static void test_networkd_that_removes_rules_is_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_networkd), 0);
 	host_write(&l.host, "/run/systemd/netif/links/3", "ADMIN_STATE=configured\n");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_networkd), 1);
 	doctor_lab_first_is(&l, "ens2", "removes rules and routes",
 			    "ManageForeignRoutingPolicyRules=no");
 	host_write(&l.host, "/etc/systemd/networkd.conf.d/unirail.conf",
 		   "[Network]\nManageForeignRoutingPolicyRules=no\n");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_networkd), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_networkd), 0);
 	doctor_lab_end(&l);
 }
 
@@ -224,18 +224,18 @@ static void test_rail_that_another_cni_uses_is_found(void **state)
 	strcpy(l.links[3].name, "flannel.1");
 	strcpy(l.links[3].kind, "vxlan");
 	l.links[3].parent = l.links[2].index;
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_foreign), 0);
 	l.links[3].parent = l.links[1].index;
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_foreign), 1);
 	doctor_lab_first_is(&l, "ens2", "tunnel 'flannel.1'", "--iface");
 	l.links[3].parent = 0;
 	strcpy(l.links[3].kind, "bridge");
 	strcpy(l.links[3].name, "br0");
 	l.links[0].master = l.links[3].index;
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_foreign), 1);
 	doctor_lab_first_is(&l, "ens1", "port of bridge 'br0'", "'ip link set ens1 nomaster'");
 	strcpy(l.links[3].kind, "bond");
-	assert_int_equal(doctor_lab_run(&l, doctor_rail_foreign), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_rail_foreign), 0);
 	doctor_lab_end(&l);
 }
 
@@ -248,15 +248,15 @@ static void test_drift_from_host_conf_is_found(void **state)
 	l.f.dir = l.host.dir;
 	host_write(&l.host, "/unirail/about", "made up");
 	host_write(&l.host, "/proc/sys/net/ipv4/ip_forward", "0");
-	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 0); /* no host.conf */
+	ASSERT_EQ(doctor_lab_run(&l, doctor_host_drift), 0); /* no host.conf */
 	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forward = 0\n");
 	host_write(&l.host, "/etc/sysctl.d/99-unirail.conf", "");
 	doctor_lab_run(&l, doctor_host_drift);
 	doctor_lab_first_is(&l, "sysctl host", "differs from /etc/unirail/host.conf",
 			    "'unirail host apply sysctl'");
-	assert_string_equal(l.found.v[0].fix, "apply sysctl");
+	ASSERT_STR_EQ(l.found.v[0].fix, "apply sysctl");
 	host_write(&l.host, "/etc/unirail/host.conf", "[sysctl]\nnet.ipv4.ip_forwarding 0\n");
-	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_host_drift), 1);
 	doctor_lab_first_is(&l, "/etc/unirail/host.conf", "host.conf:2", "'unirail host plan'");
 	doctor_lab_end(&l);
 }
@@ -273,10 +273,10 @@ static void test_drift_of_qos_is_found(void **state)
 	assert_true(doctor_lab_run(&l, doctor_host_drift) > 0);
 	for (size_t i = 0; i < l.found.n; i++)
 		if (!strcmp(l.found.v[i].where, "qos ens1np0"))
-			assert_string_equal(l.found.v[i].fix, "apply qos");
+			ASSERT_STR_EQ(l.found.v[i].fix, "apply qos");
 	doctor_lab_first_is(&l, "qos ens1np0", "differs from", "'unirail host apply qos'");
 	host_write(&l.host, "/etc/unirail/host.conf", "");
-	assert_int_equal(doctor_lab_run(&l, doctor_host_drift), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_host_drift), 0);
 	doctor_lab_end(&l);
 }
 
@@ -300,17 +300,17 @@ static void test_vf_missing_in_the_kubelets_resources_is_found(void **state)
 		if (!strcmp(l.f.pci[i].bdf, "0000:18:00.0"))
 			assert_true(l.f.pci[i].is_pf && l.f.pci[i].num_vfs == 2);
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\"]");
-	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 0);
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\"]");
-	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 1);
 	doctor_lab_first_is(&l, "0000:18:00.0", "1 of its 2 VFs are in no resource",
 			    "'unirail device plan'");
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\",\"0000:18:00.3\"]");
-	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 1);
 	doctor_lab_first_is(&l, "unirail.io/ib", "0000:18:00.3, which does not exist",
 			    "'unirail host vf");
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\"]");
-	assert_int_equal(doctor_lab_run(&l, doctor_vf_resources), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 0);
 	doctor_lab_end(&l);
 }
 
@@ -323,14 +323,14 @@ static void test_node_object_without_registered_resources_is_found(void **state)
 	registered(&l, "\"rdma/hca\":[\"0\"]");
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"cpu\":\"2\","
 		     "\"rdma/hca\":\"1\",\"attachable-volumes-csi.kubernetes.io/x\":\"9\"}}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_resources), 0);
 	registered(&l, "");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_resources), 1);
 	doctor_lab_first_is(&l, "rdma/hca", "has 1 of this resource, but no device plugin",
 			    "kubectl patch node n1 --subresource=status --type=json -p "
 			    "'[{\"op\":\"remove\",\"path\":\"/status/capacity/rdma~1hca\"}]'");
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\"},\"status\":{\"capacity\":{\"cpu\":\"2\"}}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_resources), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_resources), 0);
 	doctor_lab_end(&l);
 }
 
@@ -340,16 +340,16 @@ static void test_driver_pods_of_the_network_operator_are_found(void **state)
 
 	(void)state;
 	doctor_lab_begin_rails(&l, NULL);
-	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_drivers), 0);
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
 		     "\"network.nvidia.com/operator.mofed.wait\":\"true\"}},\"spec\":{\"taints\":["
 		     "{\"key\":\"gpu\",\"effect\":\"NoSchedule\"}]}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_drivers), 1);
 	doctor_lab_first_is(&l, "network.nvidia.com/operator.mofed.wait", "gpu:NoSchedule",
 			    "'kubectl label node n1 network.nvidia.com/operator.mofed.wait=false");
 	set_node(&l, "{\"metadata\":{\"name\":\"n1\",\"labels\":{"
 		     "\"network.nvidia.com/operator.mofed.wait\":\"false\"}}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_drivers), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_drivers), 0);
 	doctor_lab_end(&l);
 }
 
@@ -361,12 +361,12 @@ static void test_rail_used_as_the_nodes_address_is_found(void **state)
 	doctor_lab_begin_rails(&l, NULL);
 	set_node(&l, "{\"metadata\":{\"annotations\":{"
 		     "\"projectcalico.org/IPv4Address\":\"172.16.1.10/24\"}}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_address), 1);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_address), 1);
 	doctor_lab_first_is(&l, "ens1", "Calico uses this rail's address",
 			    "IP_AUTODETECTION_METHOD");
 	set_node(&l, "{\"metadata\":{\"annotations\":{"
 		     "\"projectcalico.org/IPv4Address\":\"10.0.0.10/24\"}}}");
-	assert_int_equal(doctor_lab_run(&l, doctor_node_address), 0);
+	ASSERT_EQ(doctor_lab_run(&l, doctor_node_address), 0);
 	doctor_lab_end(&l);
 }
 
@@ -392,9 +392,9 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 	host_write(&l.host, "/proc/4711/status", "CapEff:\t0");
 	host_write(&l.host, "/proc/4711/environ", "TOKEN=hunter2");
 	host_write(&l.host, "/proc/4712/comm", "other");
-	assert_int_equal(dir_make(l.f.root, fd, 0755, NULL), 0);
+	ASSERT_EQ(dir_make(l.f.root, fd, 0755, NULL), 0);
 	snprintf(path, sizeof(path), "%s%s/7", l.host.dir, fd);
-	assert_int_equal(symlink("/dev/infiniband/uverbs0", path), 0);
+	ASSERT_EQ(symlink("/dev/infiniband/uverbs0", path), 0);
 	host_write(&l.host, "/run/NetworkManager/devices/2", "[device]\nmanaged=true");
 	host_write(&l.host, "/run/systemd/netif/links/3", "ADMIN_STATE=configured");
 	host_write(&l.host, "/proc/sys/net/ipv4/conf/ens1/rp_filter", "1");
@@ -416,14 +416,15 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 	again.found = (struct findings){0};
 	again.f.rdma = again.rdma;
 	again.f.links = again.links;
-	assert_int_equal(pci_list(again.f.root, &again.f.pci, &again.f.n_pci, NULL), 0);
+	ASSERT_EQ(pci_list(again.f.root, &again.f.pci, &again.f.n_pci, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
 		size_t n = doctor_lab_run(&l, checks[i]);
 
 		assert_true(n > 0);
-		assert_int_equal(doctor_lab_run(&again, checks[i]), n);
+		ASSERT_EQ_MSG(doctor_lab_run(&again, checks[i]), n, "checks[%zu]", i);
 		for (size_t k = 0; k < n; k++)
-			assert_string_equal(again.found.v[k].what, l.found.v[k].what);
+			ASSERT_STR_EQ_MSG(again.found.v[k].what, l.found.v[k].what, "checks[%zu]",
+					  i);
 	}
 	doctor_lab_end(&again);
 	doctor_lab_end(&l);
@@ -459,5 +460,5 @@ int main(void)
 		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

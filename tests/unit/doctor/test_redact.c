@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,7 +17,7 @@ static void test_secrets_in_json_are_left_out(void **state)
 
 	(void)state;
 	buf_init(&b, 4096);
-	assert_int_equal(redact_json(span_of(text), &b), 0);
+	ASSERT_EQ(redact_json(span_of(text), &b), 0);
 	assert_null(strstr(b.p, "hunter2"));
 	assert_null(strstr(b.p, "eyJ"));
 	assert_null(strstr(b.p, "BEGIN"));
@@ -30,8 +26,8 @@ static void test_secrets_in_json_are_left_out(void **state)
 	assert_non_null(strstr(b.p, "\"use_auth\": true"));
 	assert_non_null(strstr(b.p, "7"));
 	buf_reset(&b);
-	assert_int_equal(redact_json(span_of("{\"token\": \"hunter2\""), &b), -EINVAL);
-	assert_int_equal(b.len, 0);
+	ASSERT_EQ(redact_json(span_of("{\"token\": \"hunter2\""), &b), -EINVAL);
+	ASSERT_EQ(b.len, 0);
 }
 
 static void test_secrets_in_configuration_files_are_left_out(void **state)
@@ -44,9 +40,9 @@ static void test_secrets_in_configuration_files_are_left_out(void **state)
 			     "client-key: hunter2\n-----BEGIN RSA PRIVATE KEY-----\nhunter2\n"
 			     "-----END RSA PRIVATE KEY-----\nend = 1\nwhat = Bearer hunter2"),
 		     &b);
-	assert_string_equal(b.p, "[pool a]\nsubnet = 172.16.1.0/24\nToken = (left out)\n"
-				 "client-key: (left out)\n(left out)\n(left out)\n(left out)\n"
-				 "end = 1\nwhat = (left out)");
+	ASSERT_STR_EQ(b.p, "[pool a]\nsubnet = 172.16.1.0/24\nToken = (left out)\n"
+			   "client-key: (left out)\n(left out)\n(left out)\n(left out)\n"
+			   "end = 1\nwhat = (left out)");
 }
 
 /* Files of netplan, systemd-networkd and NetworkManager. */
@@ -84,19 +80,18 @@ static void test_secrets_on_the_kernel_command_line_are_left_out(void **state)
 	buf_init(&b, 4096);
 	redact_cmdline(span_of("root=/dev/sda quiet join_token=hunter2 ib_core.netns_mode=0\n"),
 		       &b);
-	assert_string_equal(b.p,
-			    "root=/dev/sda quiet join_token=(left out) ib_core.netns_mode=0\n");
+	ASSERT_STR_EQ(b.p, "root=/dev/sda quiet join_token=(left out) ib_core.netns_mode=0\n");
 	buf_reset(&b);
 	redact_cmdline(span_of("inst.ks=http://u:hunter2@10.0.0.1/ks quiet\n"), &b);
-	assert_string_equal(b.p, "inst.ks=(left out) quiet\n");
+	ASSERT_STR_EQ(b.p, "inst.ks=(left out) quiet\n");
 	buf_reset(&b);
 	redact_cmdline(
 		span_of("netroot=iscsi:user:hunter2:rev:hunter2@10.0.0.1::3260::iqn.2026-01.io:a ip=dhcp "
 			"netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b root=iscsi:u:hunter2@h::::t\n"),
 		&b);
-	assert_string_equal(
-		b.p, "netroot=(left out) ip=dhcp netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b "
-		     "root=(left out)\n");
+	ASSERT_STR_EQ(b.p,
+		      "netroot=(left out) ip=dhcp netroot=iscsi:@10.0.0.1::3260::iqn.2026-01.io:b "
+		      "root=(left out)\n");
 	buf_reset(&b);
 	redact_cmdline(
 		span_of("rd.iscsi.password=\"hunter2 hunter2\" netroot=\"iscsi:u:hun ter2@h\" a=\"b c\" "
@@ -117,5 +112,5 @@ int main(void)
 		cmocka_unit_test(test_secrets_on_the_kernel_command_line_are_left_out),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -22,8 +22,8 @@ static void content_is(const struct host_lab *h, const char *path, const void *w
 	auto_buf struct buf b;
 
 	buf_init(&b, TREE_FILE_MAX);
-	assert_int_equal(file_read(&h->root, path, TREE_FILE_MAX, &b, NULL), 0);
-	assert_int_equal(b.len, n);
+	ASSERT_EQ(file_read(&h->root, path, TREE_FILE_MAX, &b, NULL), 0);
+	ASSERT_EQ(b.len, n);
 	assert_memory_equal(b.p ? b.p : "", wants, n);
 }
 
@@ -74,8 +74,8 @@ static void test_packed_files_are_unpacked_unchanged(void **state)
 		snprintf(path, sizeof(path), "/sys/a b\\c\n%zu/x", i);
 		content_is(&h, path, contents[i].p, contents[i].n);
 	}
-	assert_int_equal(link_read(&h.root, "/sys/link", path, sizeof(path), NULL), 0);
-	assert_string_equal(path, "../a b -> c\\d");
+	ASSERT_EQ(link_read(&h.root, "/sys/link", path, sizeof(path), NULL), 0);
+	ASSERT_STR_EQ(path, "../a b -> c\\d");
 	assert_true(file_exists(&h.root, "/sys/class/infiniband"));
 	host_remove(&h);
 }
@@ -87,28 +87,28 @@ static void test_tree_written_by_hand_is_unpacked(void **state)
 
 	(void)state;
 	host_empty(&h);
-	assert_int_equal(unpack(&h,
-				"# a host\n"
-				"\n"
-				"/a = 1\n"
-				"/b =\n"
-				"/c :\n"
-				"\tx\n"
-				"\t\n"
-				"\ty\n"
-				"/d/e -> ../a\n"
-				"/empty = \\c\n"
-				"/f/\n"
-				"/g = last",
-				NULL),
-			 0);
+	ASSERT_EQ(unpack(&h,
+			 "# a host\n"
+			 "\n"
+			 "/a = 1\n"
+			 "/b =\n"
+			 "/c :\n"
+			 "\tx\n"
+			 "\t\n"
+			 "\ty\n"
+			 "/d/e -> ../a\n"
+			 "/empty = \\c\n"
+			 "/f/\n"
+			 "/g = last",
+			 NULL),
+		  0);
 	content_is(&h, "/a", "1\n", 2);
 	content_is(&h, "/b", "\n", 1);
 	content_is(&h, "/c", "x\n\ny\n", 5);
 	content_is(&h, "/d/e", "1\n", 2);
 	content_is(&h, "/empty", "", 0);
 	content_is(&h, "/g", "last\n", 5);
-	assert_int_equal(unpack(&h, "/a = 2\n", NULL), 0);
+	ASSERT_EQ(unpack(&h, "/a = 2\n", NULL), 0);
 	content_is(&h, "/a", "2\n", 2);
 	host_remove(&h);
 }
@@ -188,5 +188,5 @@ int main(void)
 		cmocka_unit_test(test_tree_writes_only_below_its_root),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

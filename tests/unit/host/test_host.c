@@ -26,22 +26,6 @@ static struct err e;
 
 static void bad_conf(const char *text, const char *words);
 
-static struct ipnet net(const char *text)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse(span_of(text), &n), 0);
-	return n;
-}
-
-static struct ipaddr ip(const char *text)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(text), &a), 0);
-	return a;
-}
-
 /* The state of the kernel: ens1 (up, MTU 1500) and ens2 (up), without addresses. */
 static struct link links[] = {
 	{.index = 2, .name = "ens1", .mtu = 1500, .flags = 1},
@@ -83,7 +67,7 @@ static int decide(struct host_net *n, struct host_addr_want *w, size_t count, st
 
 	for (size_t i = 0; i < count; i++) {
 		v[i] = &w[i].head;
-		assert_int_equal(host_addr_check(&w[i], &e), 0);
+		ASSERT_EQ(host_addr_check(&w[i], &e), 0);
 	}
 	return host_addr_decide(&wants, &f, p, &e);
 }
@@ -96,30 +80,29 @@ static void test_plan_of_two_rails_has_addresses_routes_and_rules(void **state)
 	auto_host_plan struct host_plan p = {0};
 
 	(void)state;
-	assert_int_equal(decide(&n, w, 2, &p), 0);
-	assert_string_equal(commands(&p),
-			    "ip link set dev ens1 mtu 4200\n"
-			    "ip address add 172.16.1.10/24 dev ens1\n"
-			    "ip route add default via 172.16.1.1 dev ens1 table 151\n"
-			    "ip rule add from 172.16.1.10 lookup 151 priority 32765\n"
-			    "ip address add 172.16.2.10/24 dev ens2\n"
-			    "ip route add default via 172.16.2.1 dev ens2 table 152\n"
-			    "ip rule add from 172.16.2.10 lookup 152 priority 32764\n");
+	ASSERT_EQ(decide(&n, w, 2, &p), 0);
+	ASSERT_STR_EQ(commands(&p), "ip link set dev ens1 mtu 4200\n"
+				    "ip address add 172.16.1.10/24 dev ens1\n"
+				    "ip route add default via 172.16.1.1 dev ens1 table 151\n"
+				    "ip rule add from 172.16.1.10 lookup 151 priority 32765\n"
+				    "ip address add 172.16.2.10/24 dev ens2\n"
+				    "ip route add default via 172.16.2.1 dev ens2 table 152\n"
+				    "ip rule add from 172.16.2.10 lookup 152 priority 32764\n");
 	assert_true(p.v[0].interrupts);
-	assert_string_equal(host_op_get(&p.v[0].undo, "mtu"), "1500");
+	ASSERT_STR_EQ(host_op_get(&p.v[0].undo, "mtu"), "1500");
 }
 
 /* An earlier run has configured everything: the plan has no steps. */
 static void test_configured_host_has_no_steps(void **state)
 {
-	struct addr addrs[] = {{.index = 3, .net = net("172.16.2.10/24")}};
-	struct route routes[] = {{.dst = net("0.0.0.0/0"),
-				  .gw = ip("172.16.2.1"),
+	struct addr addrs[] = {{.index = 3, .net = t_net("172.16.2.10/24")}};
+	struct route routes[] = {{.dst = t_net("0.0.0.0/0"),
+				  .gw = t_ip("172.16.2.1"),
 				  .index = 3,
 				  .table = 155,
 				  .family = 4}};
 	struct rule rules[] = {{.family = 4,
-				.src = net("172.16.2.10/32"),
+				.src = t_net("172.16.2.10/32"),
 				.table = 155,
 				.priority = 1999,
 				.has_priority = true}};
@@ -128,21 +111,21 @@ static void test_configured_host_has_no_steps(void **state)
 	auto_host_plan struct host_plan p = {0};
 
 	(void)state;
-	assert_int_equal(decide(&n, &w, 1, &p), 0);
-	assert_string_equal(commands(&p), "");
+	ASSERT_EQ(decide(&n, &w, 1, &p), 0);
+	ASSERT_STR_EQ(commands(&p), "");
 }
 
 static void test_address_with_another_prefix_length_is_replaced(void **state)
 {
-	struct addr addrs[] = {{.index = 3, .net = net("172.16.2.10/16")}};
+	struct addr addrs[] = {{.index = 3, .net = t_net("172.16.2.10/16")}};
 	struct host_net n = {links, addrs, NULL, NULL, 2, 1, 0, 0};
 	struct host_addr_want w = wanted("ens2", "172.16.2.10/24", NULL);
 	auto_host_plan struct host_plan p = {0};
 
 	(void)state;
-	assert_int_equal(decide(&n, &w, 1, &p), 0);
-	assert_string_equal(commands(&p), "ip address del 172.16.2.10/16 dev ens2\n"
-					  "ip address add 172.16.2.10/24 dev ens2\n");
+	ASSERT_EQ(decide(&n, &w, 1, &p), 0);
+	ASSERT_STR_EQ(commands(&p), "ip address del 172.16.2.10/16 dev ens2\n"
+				    "ip address add 172.16.2.10/24 dev ens2\n");
 }
 
 static void refused(struct host_net *n, struct host_addr_want *w, size_t count, const char *words)
@@ -155,9 +138,9 @@ static void refused(struct host_net *n, struct host_addr_want *w, size_t count, 
 
 static void test_conflicting_addresses_and_routes_are_named(void **state)
 {
-	struct addr addrs[] = {{.index = 3, .net = net("172.16.1.10/24")}};
-	struct route routes[] = {{.dst = net("0.0.0.0/0"),
-				  .gw = ip("10.0.0.1"),
+	struct addr addrs[] = {{.index = 3, .net = t_net("172.16.1.10/24")}};
+	struct route routes[] = {{.dst = t_net("0.0.0.0/0"),
+				  .gw = t_ip("10.0.0.1"),
 				  .index = 3,
 				  .table = TABLE_MAIN,
 				  .priority = 10,
@@ -200,25 +183,25 @@ static void test_plan_of_a_bond_with_two_ports(void **state)
 
 	(void)state;
 	w.bond_ports = "ens1, ens2";
-	assert_int_equal(decide(&none, &w, 1, &p), 0);
-	assert_string_equal(commands(&p),
-			    "ip link add bond7 type bond mode 802.3ad miimon 100 xmit_hash_policy "
-			    "layer3+4\n"
-			    "ip link set ens1 down; ip link set ens1 master bond7\n"
-			    "ip link set ens2 down; ip link set ens2 master bond7\n"
-			    "ip link set dev bond7 mtu 4200\n"
-			    "ip link set dev bond7 up\n"
-			    "ip address add 172.16.1.10/24 dev bond7\n");
-	assert_string_equal(host_op_get(&p.v[1].undo, "up"), "yes");
+	ASSERT_EQ(decide(&none, &w, 1, &p), 0);
+	ASSERT_STR_EQ(commands(&p),
+		      "ip link add bond7 type bond mode 802.3ad miimon 100 xmit_hash_policy "
+		      "layer3+4\n"
+		      "ip link set ens1 down; ip link set ens1 master bond7\n"
+		      "ip link set ens2 down; ip link set ens2 master bond7\n"
+		      "ip link set dev bond7 mtu 4200\n"
+		      "ip link set dev bond7 up\n"
+		      "ip address add 172.16.1.10/24 dev bond7\n");
+	ASSERT_STR_EQ(host_op_get(&p.v[1].undo, "up"), "yes");
 	there[0].master = 9;
-	assert_int_equal(decide(&all, &w, 1, &q), 0);
-	assert_string_equal(commands(&q), "ip link set ens2 down; ip link set ens2 master bond7\n"
-					  "ip address add 172.16.1.10/24 dev bond7\n");
+	ASSERT_EQ(decide(&all, &w, 1, &q), 0);
+	ASSERT_STR_EQ(commands(&q), "ip link set ens2 down; ip link set ens2 master bond7\n"
+				    "ip address add 172.16.1.10/24 dev bond7\n");
 }
 
 static void test_invalid_bonds_are_refused(void **state)
 {
-	struct addr addrs[] = {{.index = 3, .net = net("172.16.9.9/24")}};
+	struct addr addrs[] = {{.index = 3, .net = t_net("172.16.9.9/24")}};
 	struct link there[] = {links[0], links[1], {.index = 9, .name = "br0", .kind = "bridge"}};
 	struct host_net n = {.links = links, .addrs = addrs, .n_links = 2, .n_addrs = 1};
 	struct host_net other = {.links = there, .n_links = 3};
@@ -256,14 +239,14 @@ static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
 	auto_host_plan struct host_plan p = {0};
 
 	(void)state;
-	assert_int_equal(host_rdma_mode.decide(&wants, &f, &p, &e), 0);
-	assert_int_equal(p.n, 2);
-	assert_string_equal(host_op_get(&p.v[0].act, "path"), HOST_RDMA_MODE_FILE);
+	ASSERT_EQ(host_rdma_mode.decide(&wants, &f, &p, &e), 0);
+	ASSERT_EQ(p.n, 2);
+	ASSERT_STR_EQ(host_op_get(&p.v[0].act, "path"), HOST_RDMA_MODE_FILE);
 	assert_null(host_op_get(&p.v[0].undo, "text"));
-	assert_string_equal(p.v[1].command, "rdma system set netns exclusive");
-	assert_string_equal(host_op_get(&p.v[1].undo, "mode"), "shared");
+	ASSERT_STR_EQ(p.v[1].command, "rdma system set netns exclusive");
+	ASSERT_STR_EQ(host_op_get(&p.v[1].undo, "mode"), "shared");
 	assert_non_null(strstr(p.v[1].blocked, "2 other network namespaces exist (pid 7 (pause))"));
-	assert_int_equal(p.n_remarks, 1);
+	ASSERT_EQ(p.n_remarks, 1);
 	host_file_done(&f.file);
 	free(f.users);
 }
@@ -434,22 +417,22 @@ static void test_journal_undoes_an_interrupted_apply(void **state)
 		char line[64];
 
 		host_empty(&lab);
-		assert_int_equal(host_open(&h, lab.dir, &e), 0);
+		ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 		assert_false(h.kernel);
 		host_write(&lab, "/etc/a", "old");
 		add_file_step(&p, "/etc/a", "old", "new");
 		add_file_step(&p, "/etc/b/c", NULL, "made");
-		assert_int_equal(host_journal_open(&j, &h.root, STATE, true, &e), 0);
-		assert_int_equal(host_apply(&h, &p, &j, &g, &o, &e), n < 2 ? -EINTR : 0);
-		assert_int_equal(o.done, n);
+		ASSERT_EQ(host_journal_open(&j, &h.root, STATE, true, &e), 0);
+		ASSERT_EQ(host_apply(&h, &p, &j, &g, &o, &e), n < 2 ? -EINTR : 0);
+		ASSERT_EQ(o.done, n);
 		host_journal_close(&j);
-		assert_int_equal(host_journal_open(&j, &h.root, STATE, true, &e), 0);
-		assert_int_equal(j.n, n);
-		assert_int_equal(host_undo(&h, &j, NULL, NULL, &o, &e), 0);
-		assert_int_equal(o.done, n);
-		assert_int_equal(j.n, 0);
+		ASSERT_EQ(host_journal_open(&j, &h.root, STATE, true, &e), 0);
+		ASSERT_EQ(j.n, n);
+		ASSERT_EQ(host_undo(&h, &j, NULL, NULL, &o, &e), 0);
+		ASSERT_EQ(o.done, n);
+		ASSERT_EQ(j.n, 0);
 		host_read(&lab, "/etc/a", line, sizeof(line));
-		assert_string_equal(line, "old");
+		ASSERT_STR_EQ(line, "old");
 		assert_false(file_exists(&h.root, "/etc/b/c"));
 		host_close(&h);
 		host_remove(&lab);
@@ -458,8 +441,8 @@ static void test_journal_undoes_an_interrupted_apply(void **state)
 
 static void put_journal(struct host_lab *lab, const char *text)
 {
-	assert_int_equal(dir_make(&lab->root, STATE, 0700, &e), 0);
-	assert_int_equal(file_replace(&lab->root, STATE "/journal", span_of(text), 0600, &e), 0);
+	ASSERT_EQ(dir_make(&lab->root, STATE, 0700, &e), 0);
+	ASSERT_EQ(file_replace(&lab->root, STATE "/journal", span_of(text), 0600, &e), 0);
 }
 
 /*
@@ -478,18 +461,18 @@ static void test_truncated_last_line_of_the_journal_is_dropped(void **state)
 	(void)state;
 	host_empty(&lab);
 	put_journal(&lab, cut);
-	assert_int_equal(host_journal_open(&j, &lab.root, STATE, true, &e), 0);
-	assert_int_equal(j.n, 1);
+	ASSERT_EQ(host_journal_open(&j, &lab.root, STATE, true, &e), 0);
+	ASSERT_EQ(j.n, 1);
 	assert_true(host_record_is_active(&j.v[0]));
-	assert_string_equal(host_op_get(&j.v[0].undo, "k"), "v");
-	assert_int_equal(host_journal_mark(&j, 0, HOST_RECORD_UNDONE, &e), 0);
+	ASSERT_STR_EQ(host_op_get(&j.v[0].undo, "k"), "v");
+	ASSERT_EQ(host_journal_mark(&j, 0, HOST_RECORD_UNDONE, &e), 0);
 	host_journal_close(&j);
-	assert_int_equal(host_journal_open(&j, &lab.root, STATE, true, &e), 0);
+	ASSERT_EQ(host_journal_open(&j, &lab.root, STATE, true, &e), 0);
 	assert_false(host_record_is_active(&j.v[0]));
-	assert_int_equal(host_journal_clean_up(&j, &e), 0);
+	ASSERT_EQ(host_journal_clean_up(&j, &e), 0);
 	host_journal_close(&j);
 	put_journal(&lab, bad);
-	assert_int_equal(host_journal_open(&j, &lab.root, STATE, true, &e), -EBADMSG);
+	ASSERT_EQ(host_journal_open(&j, &lab.root, STATE, true, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "line 1 is damaged"));
 	host_remove(&lab);
 }
@@ -519,7 +502,7 @@ static int apply_until(struct host_lab *lab, rlim_t max, const char *path)
 			_exit(2);
 		_exit(host_apply(&h, &p, &j, NULL, &o, &e) < 0 ? 1 : 0);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	return status;
 }
 
@@ -529,11 +512,11 @@ static void undo_all(struct host_lab *lab, size_t done)
 	struct host_outcome o;
 	struct host h;
 
-	assert_int_equal(host_open(&h, lab->dir, &e), 0);
-	assert_int_equal(host_journal_open(&j, &h.root, STATE, true, &e), 0);
-	assert_int_equal(host_undo(&h, &j, NULL, NULL, &o, &e), 0);
-	assert_int_equal(o.done, done);
-	assert_int_equal(j.n, 0);
+	ASSERT_EQ(host_open(&h, lab->dir, &e), 0);
+	ASSERT_EQ(host_journal_open(&j, &h.root, STATE, true, &e), 0);
+	ASSERT_EQ(host_undo(&h, &j, NULL, NULL, &o, &e), 0);
+	ASSERT_EQ(o.done, done);
+	ASSERT_EQ(j.n, 0);
 	host_close(&h);
 }
 
@@ -542,7 +525,7 @@ static rlim_t journal_size(struct host_lab *lab)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 16);
-	assert_int_equal(file_read(&lab->root, STATE "/journal", 1 << 16, &b, &e), 0);
+	ASSERT_EQ(file_read(&lab->root, STATE "/journal", 1 << 16, &b, &e), 0);
 	return b.len;
 }
 
@@ -566,12 +549,12 @@ static void test_undo_retains_files_that_a_failed_step_did_not_create(void **sta
 	undo_all(&lab, 0);
 	status = apply_until(&lab, intent, "/etc/d/x");
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
-	assert_int_equal(journal_size(&lab), intent);
-	assert_int_equal(file_remove(&lab.root, "/etc/d", &e), 0);
+	ASSERT_EQ(journal_size(&lab), intent);
+	ASSERT_EQ(file_remove(&lab.root, "/etc/d", &e), 0);
 	host_write(&lab, "/etc/d/x", "theirs");
 	undo_all(&lab, 0);
 	host_read(&lab, "/etc/d/x", line, sizeof(line));
-	assert_string_equal(line, "theirs");
+	ASSERT_STR_EQ(line, "theirs");
 	host_remove(&lab);
 }
 
@@ -609,8 +592,8 @@ static void test_mtu_set_by_another_program_is_not_in_effect(void **state)
 
 	(void)state;
 	host_plan_mtu(&p, "addr", &links[0], 4200);
-	assert_int_equal(host_addr.in_effect(&h, &p.v[0].act, &e), 0);
-	assert_int_equal(host_addr.in_effect(&h, &p.v[0].undo, &e), 1);
+	ASSERT_EQ(host_addr.in_effect(&h, &p.v[0].act, &e), 0);
+	ASSERT_EQ(host_addr.in_effect(&h, &p.v[0].undo, &e), 1);
 }
 
 int main(void)
@@ -632,5 +615,5 @@ int main(void)
 		cmocka_unit_test(test_mtu_set_by_another_program_is_not_in_effect),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ static void compare(const char *file, const struct host_plan *p)
 		return;
 	}
 	if (fd >= 0)
-		assert_int_equal(fd_read_all(fd, TEXT_MAX, &want, NULL), 0);
+		ASSERT_EQ(fd_read_all(fd, TEXT_MAX, &want, NULL), 0);
 	if (want.len != got.len || memcmp(want.p, got.p, got.len) != 0)
 		fail_msg("%s, expected:\n%s---\ngot:\n%s---", file, want.len ? want.p : "",
 			 got.len ? got.p : "");
@@ -149,7 +149,7 @@ static void steps_of(const char *name)
 	struct host h;
 
 	host_unpack(&lab, tree);
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	assert_true(h.recorded);
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++)
 		if ((!asked[i].only || !strcmp(asked[i].only, name)) &&
@@ -175,7 +175,7 @@ static void conf_steps_of(const char *name)
 
 	host_conf_init(&c);
 	host_unpack(&lab, tree);
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	assert_true(h.recorded);
 	if (host_dropin_read(&c, &h.root, HOST_CONF, true, &e) < 0 ||
 	    host_plan_make(&h, &c, NULL, &p, &e) < 0)
@@ -230,7 +230,7 @@ static size_t left(struct host *h, const char *kind, const char *const *keys)
 {
 	auto_host_plan struct host_plan p = {0};
 
-	assert_int_equal(plan(h, host_kind_find(kind), keys, &p), 0);
+	ASSERT_EQ(plan(h, host_kind_find(kind), keys, &p), 0);
 	return p.n;
 }
 
@@ -244,19 +244,19 @@ static void test_acs_and_pci_steps_are_executed_and_undone(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
-	assert_int_equal(plan(&h, host_kind_find("acs"), every, &acs), 0);
-	assert_int_equal(plan(&h, host_kind_find("pci"), keys, &pci), 0);
-	assert_int_equal(acs.n, 16);
-	assert_int_equal(pci.n, 8 + 9);
-	assert_int_equal(carry(&h, &acs, false), 0);
-	assert_int_equal(carry(&h, &pci, false), 0);
-	assert_int_equal(left(&h, "acs", every), 0);
-	assert_int_equal(left(&h, "pci", keys), 0);
-	assert_int_equal(carry(&h, &acs, true), 0);
-	assert_int_equal(carry(&h, &pci, true), 0);
-	assert_int_equal(left(&h, "acs", every), 16);
-	assert_int_equal(left(&h, "pci", keys), 17);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(plan(&h, host_kind_find("acs"), every, &acs), 0);
+	ASSERT_EQ(plan(&h, host_kind_find("pci"), keys, &pci), 0);
+	ASSERT_EQ(acs.n, 16);
+	ASSERT_EQ(pci.n, 8 + 9);
+	ASSERT_EQ(carry(&h, &acs, false), 0);
+	ASSERT_EQ(carry(&h, &pci, false), 0);
+	ASSERT_EQ(left(&h, "acs", every), 0);
+	ASSERT_EQ(left(&h, "pci", keys), 0);
+	ASSERT_EQ(carry(&h, &acs, true), 0);
+	ASSERT_EQ(carry(&h, &pci, true), 0);
+	ASSERT_EQ(left(&h, "acs", every), 16);
+	ASSERT_EQ(left(&h, "pci", keys), 17);
 	host_close(&h);
 	host_remove(&lab);
 }
@@ -269,7 +269,7 @@ static void refuses(struct host *h, const char *kind, const char *key, const cha
 	auto_host_plan struct host_plan p = {0};
 
 	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	if (!strstr(e.text, words))
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
@@ -281,7 +281,7 @@ static void refuses_both(struct host *h, const char *kind, const char *first, co
 	auto_host_plan struct host_plan p = {0};
 
 	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	if (!strstr(e.text, words))
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
@@ -293,7 +293,7 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	refuses(&h, "qos", "nics=ens1np0,ens2np1", "no RDMA NIC 'ens2np1'; did you mean 'ens");
 	refuses(&h, "qos", "cnp-priority=5", "are both 5");
 	refuses(&h, "qos", "dscp=26", "dscp is 26, expected 40 to 47");
@@ -333,14 +333,14 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
-	assert_int_equal(plan(&h, host_kind_find("qos"), keys, &p), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(plan(&h, host_kind_find("qos"), keys, &p), 0);
 	for (size_t i = 0; i < p.n; i++) {
 		assert_string_not_equal(p.v[i].subject, "ens8np0");
 		if (!strncmp(p.v[i].want, "PFC", 3))
-			assert_string_equal(p.v[i].want, "PFC on priority 3");
+			ASSERT_STR_EQ(p.v[i].want, "PFC on priority 3");
 	}
-	assert_int_equal(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
+	ASSERT_EQ(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
 	host_close(&h);
 	host_remove(&lab);
 }
@@ -358,22 +358,21 @@ static void test_vfs_of_pods_are_not_changed(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_infiniband.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
-	assert_int_equal(plan(&h, host_kind_find("vf"), more, &p), 0);
-	assert_int_equal(p.n, 5);
-	assert_string_equal(p.v[0].now, "2 VFs");
-	assert_string_equal(p.v[0].want, "4 VFs");
-	assert_string_equal(p.v[0].blocked,
-			    "VF '0000:18:00.2' is in the pod with UID '3c9f': delete it "
-			    "or drain the node first");
-	assert_int_equal(host_kind_find("vf")->act(&h, &p.v[0].act, &e), -EBUSY);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(plan(&h, host_kind_find("vf"), more, &p), 0);
+	ASSERT_EQ(p.n, 5);
+	ASSERT_STR_EQ(p.v[0].now, "2 VFs");
+	ASSERT_STR_EQ(p.v[0].want, "4 VFs");
+	ASSERT_STR_EQ(p.v[0].blocked, "VF '0000:18:00.2' is in the pod with UID '3c9f': delete it "
+				      "or drain the node first");
+	ASSERT_EQ(host_kind_find("vf")->act(&h, &p.v[0].act, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "is in the pod with UID '3c9f'"));
 	assert_string_not_equal(host_op_get(&p.v[1].act, "guid"), host_op_get(&p.v[2].act, "guid"));
-	assert_int_equal(plan(&h, host_kind_find("vf"), many, &p), -ERANGE);
+	ASSERT_EQ(plan(&h, host_kind_find("vf"), many, &p), -ERANGE);
 	assert_non_null(strstr(e.text, "'ibs1' can have 8"));
-	assert_int_equal(plan(&h, host_kind_find("vf"), none, &p), -ENODEV);
+	ASSERT_EQ(plan(&h, host_kind_find("vf"), none, &p), -ENODEV);
 	assert_non_null(strstr(e.text, "did you mean 'ibs1'?"));
-	assert_int_equal(plan(&h, host_kind_find("vf"), other, &p), -ENODEV);
+	ASSERT_EQ(plan(&h, host_kind_find("vf"), other, &p), -ENODEV);
 	assert_non_null(strstr(e.text, "no PF matches"));
 	host_close(&h);
 	host_remove(&lab);
@@ -388,14 +387,14 @@ static void test_number_of_vfs_is_set_and_undone(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
-	assert_int_equal(plan(&h, host_kind_find("vf"), keys, &p), 0);
-	assert_int_equal(p.n, 1);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(plan(&h, host_kind_find("vf"), keys, &p), 0);
+	ASSERT_EQ(p.n, 1);
 	assert_null(p.v[0].blocked);
-	assert_int_equal(carry(&h, &p, false), 0);
-	assert_int_equal(left(&h, "vf", keys), 0);
-	assert_int_equal(carry(&h, &p, true), 0);
-	assert_int_equal(left(&h, "vf", keys), 1);
+	ASSERT_EQ(carry(&h, &p, false), 0);
+	ASSERT_EQ(left(&h, "vf", keys), 0);
+	ASSERT_EQ(carry(&h, &p, true), 0);
+	ASSERT_EQ(left(&h, "vf", keys), 1);
 	host_close(&h);
 	host_remove(&lab);
 }
@@ -422,7 +421,7 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	want_begin(&a, k, low);
 	want_begin(&b, k, high);
 	want_begin(&c, k, other);
@@ -430,19 +429,19 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 		struct host_want *two[] = {a.w, b.w}, *odd[] = {a.w, c.w};
 		struct host_wants w = {.kind = k, .v = two, .n = 2};
 
-		assert_int_equal(k->check(a.w, &e), 0);
-		assert_int_equal(k->check(b.w, &e), 0);
-		assert_int_equal(k->observe(&h, &w, &found, &e), 0);
-		assert_int_equal(k->decide(&w, found, &p, &e), 0);
-		assert_int_equal(p.n, 4);
-		assert_string_equal(p.v[0].want, "4 VFs");
-		assert_string_equal(p.v[1].subject, "ens1np0 VF 0");
-		assert_string_equal(p.v[2].subject, "ens1np0 VF 1");
-		assert_string_equal(p.v[2].want, "driver vfio-pci");
-		assert_string_equal(p.v[3].subject, "ens1np0 VF 3");
-		assert_string_equal(p.v[3].want, "MTU 2000");
+		ASSERT_EQ(k->check(a.w, &e), 0);
+		ASSERT_EQ(k->check(b.w, &e), 0);
+		ASSERT_EQ(k->observe(&h, &w, &found, &e), 0);
+		ASSERT_EQ(k->decide(&w, found, &p, &e), 0);
+		ASSERT_EQ(p.n, 4);
+		ASSERT_STR_EQ(p.v[0].want, "4 VFs");
+		ASSERT_STR_EQ(p.v[1].subject, "ens1np0 VF 0");
+		ASSERT_STR_EQ(p.v[2].subject, "ens1np0 VF 1");
+		ASSERT_STR_EQ(p.v[2].want, "driver vfio-pci");
+		ASSERT_STR_EQ(p.v[3].subject, "ens1np0 VF 3");
+		ASSERT_STR_EQ(p.v[3].want, "MTU 2000");
 		w.v = odd;
-		assert_int_equal(k->decide(&w, found, &q, &e), -EINVAL);
+		ASSERT_EQ(k->decide(&w, found, &q, &e), -EINVAL);
 		assert_non_null(strstr(e.text, "want 4 and 3 VFs of 'ens1np0'"));
 	}
 	k->forget(found);
@@ -474,7 +473,7 @@ static void test_two_sections_about_one_pf_are_refused(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		auto_host_plan struct host_plan p = {0};
 		void *found = NULL;
@@ -488,16 +487,17 @@ static void test_two_sections_about_one_pf_are_refused(void **state)
 			struct host_want *two[] = {a.w, b.w};
 			struct host_wants w = {.kind = k, .v = two, .n = 2};
 
-			assert_int_equal(k->observe(&h, &w, &found, &e), 0);
-			assert_int_equal(k->decide(&w, found, &p, &e),
-					 pairs[i].refused ? -EEXIST : 0);
+			ASSERT_EQ_MSG(k->observe(&h, &w, &found, &e), 0, "pairs[%zu]", i);
+			ASSERT_EQ_MSG(k->decide(&w, found, &p, &e), pairs[i].refused ? -EEXIST : 0,
+				      "pairs[%zu]", i);
 		}
 		if (i == 0)
-			assert_string_equal(
+			ASSERT_STR_EQ_MSG(
 				e.text,
 				"host.conf:7: section '0000:13:00.0' selects PF 'ens1np0' "
 				"(0000:13:00.0), and so does section 'ens1np0' at host.conf:3: "
-				"remove one, or select different VFs (ens1np0#0-3)");
+				"remove one, or select different VFs (ens1np0#0-3)",
+				"pairs[%zu]", i);
 		k->forget(found);
 		free(a.w);
 		free(b.w);
@@ -532,28 +532,29 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 
 	(void)state;
 	host_unpack(&lab, "hw_eight_ofed.tree");
-	assert_int_equal(host_open(&h, lab.dir, &e), 0);
+	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_host_plan struct host_plan p = {0}, third = {0};
 		const struct host_kind *k = host_kind_find(cases[i].kind);
 
-		assert_int_equal(plan(&h, k, cases[i].keys, &p), 0);
+		ASSERT_EQ_MSG(plan(&h, k, cases[i].keys, &p), 0, "cases[%zu]", i);
 		assert_true(p.n > 0);
-		assert_int_equal(in_effect(&h, &p.v[0], true), 1);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 1, "cases[%zu]", i);
 		/*
 		 * With num-vfs 0 the step may be half done: the number is set to 0 before it is set
 		 * to another number.
 		 */
-		assert_int_equal(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"));
-		assert_int_equal(k->act(&h, &p.v[0].act, &e), 0);
-		assert_int_equal(in_effect(&h, &p.v[0], false), 1);
-		assert_int_equal(in_effect(&h, &p.v[0], true), 0);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"), "cases[%zu]",
+			      i);
+		ASSERT_EQ_MSG(k->act(&h, &p.v[0].act, &e), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), 1, "cases[%zu]", i);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 0, "cases[%zu]", i);
 		if (!cases[i].third)
 			continue;
-		assert_int_equal(plan(&h, k, cases[i].third, &third), 0);
-		assert_int_equal(k->act(&h, &third.v[0].act, &e), 0);
-		assert_int_equal(in_effect(&h, &p.v[0], false), 0);
-		assert_int_equal(in_effect(&h, &p.v[0], true), 0);
+		ASSERT_EQ_MSG(plan(&h, k, cases[i].third, &third), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(k->act(&h, &third.v[0].act, &e), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 0, "cases[%zu]", i);
 	}
 	host_close(&h);
 	host_remove(&lab);
@@ -582,5 +583,5 @@ int main(void)
 		cmocka_unit_test(test_value_set_by_another_program_is_not_in_effect),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

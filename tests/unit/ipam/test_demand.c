@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which pools a request needs addresses of, and how many of these are missing on this node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,13 +70,13 @@ static void test_local_addresses_are_not_missing(void **state)
 	char text[200];
 
 	(void)state;
-	assert_int_equal(need(a, 1, 3, NULL, NULL, text), 0);
-	assert_string_equal(text, "a=3/0");
-	assert_int_equal(need(a, 1, 4, NULL, NULL, text), 1);
-	assert_string_equal(text, "a=4/1");
+	ASSERT_EQ(need(a, 1, 3, NULL, NULL, text), 0);
+	ASSERT_STR_EQ(text, "a=3/0");
+	ASSERT_EQ(need(a, 1, 4, NULL, NULL, text), 1);
+	ASSERT_STR_EQ(text, "a=4/1");
 	il_take(&lab, "x", "eth0", "a");
-	assert_int_equal(need(a, 1, 3, NULL, NULL, text), 1);
-	assert_string_equal(text, "a=3/1");
+	ASSERT_EQ(need(a, 1, 3, NULL, NULL, text), 1);
+	ASSERT_STR_EQ(text, "a=3/1");
 }
 
 /* The request that reserved the address gets it. */
@@ -93,9 +89,9 @@ static void test_reserved_addresses_count_as_missing(void **state)
 	(void)state;
 	needs_add(&reserved, "a", 1);
 	needs_add(&reserved, "a", 1);
-	assert_int_equal(need(a, 1, 1, &reserved, NULL, text), 0);
-	assert_int_equal(need(a, 1, 2, &reserved, NULL, text), 1);
-	assert_string_equal(text, "a=2/1");
+	ASSERT_EQ(need(a, 1, 1, &reserved, NULL, text), 0);
+	ASSERT_EQ(need(a, 1, 2, &reserved, NULL, text), 1);
+	ASSERT_STR_EQ(text, "a=2/1");
 	needs_done(&reserved);
 }
 
@@ -109,14 +105,14 @@ static void test_backup_pool_is_used_after_the_first_is_exhausted(void **state)
 	char text[200];
 
 	(void)state;
-	assert_int_equal(need(list, 2, 1, NULL, NULL, text), 1);
-	assert_string_equal(text, "none=1/1");
-	assert_int_equal(need(list, 2, 1, NULL, "none", text), 0);
-	assert_string_equal(text, "b=1/0");
-	assert_int_equal(need(list, 2, 2, NULL, "none", text), 1);
-	assert_string_equal(text, "b=2/1");
-	assert_int_equal(need(list, 2, 2, NULL, "none b", text), 1);
-	assert_string_equal(text, "b=1/0 none=1/1");
+	ASSERT_EQ(need(list, 2, 1, NULL, NULL, text), 1);
+	ASSERT_STR_EQ(text, "none=1/1");
+	ASSERT_EQ(need(list, 2, 1, NULL, "none", text), 0);
+	ASSERT_STR_EQ(text, "b=1/0");
+	ASSERT_EQ(need(list, 2, 2, NULL, "none", text), 1);
+	ASSERT_STR_EQ(text, "b=2/1");
+	ASSERT_EQ(need(list, 2, 2, NULL, "none b", text), 1);
+	ASSERT_STR_EQ(text, "b=1/0 none=1/1");
 }
 
 static void test_repeated_request_needs_no_address(void **state)
@@ -126,10 +122,10 @@ static void test_repeated_request_needs_no_address(void **state)
 
 	(void)state;
 	il_take(&lab, "c", "net1", "b");
-	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
-	assert_string_equal(text, "");
-	assert_int_equal(need(b, 1, 2, NULL, NULL, text), 1);
-	assert_string_equal(text, "b=1/1");
+	ASSERT_EQ(need(b, 1, 1, NULL, NULL, text), 0);
+	ASSERT_STR_EQ(text, "");
+	ASSERT_EQ(need(b, 1, 2, NULL, NULL, text), 1);
+	ASSERT_STR_EQ(text, "b=1/1");
 }
 
 static void test_address_in_its_reuse_delay_counts_as_local(void **state)
@@ -139,8 +135,8 @@ static void test_address_in_its_reuse_delay_counts_as_local(void **state)
 
 	(void)state;
 	il_take(&lab, "x", "eth0", "b");
-	assert_int_equal(il_free(&lab, "x", "eth0"), 1);
-	assert_int_equal(need(b, 1, 1, NULL, NULL, text), 0);
+	ASSERT_EQ(il_free(&lab, "x", "eth0"), 1);
+	ASSERT_EQ(need(b, 1, 1, NULL, NULL, text), 0);
 }
 
 /*
@@ -150,7 +146,7 @@ static void test_address_in_its_reuse_delay_counts_as_local(void **state)
 static void test_former_address_of_the_pod_is_not_needed(void **state)
 {
 	static const char *const b[] = {"b"};
-	struct ipaddr had = il_ip("10.0.2.10");
+	struct ipaddr had = t_ip("10.0.2.10");
 	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"},
 			       .pools4 = b,
 			       .n_pools4 = 1,
@@ -161,10 +157,10 @@ static void test_former_address_of_the_pod_is_not_needed(void **state)
 
 	(void)state;
 	needs_add(&reserved, "b", 1);
-	assert_int_equal(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 0);
-	assert_int_equal(got.n, 0);
+	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 0);
+	ASSERT_EQ(got.n, 0);
 	a.n_had = 0;
-	assert_int_equal(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 1);
+	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 1);
 	needs_done(&reserved);
 	needs_done(&got);
 	ipam_close(i);
@@ -176,7 +172,7 @@ static void test_unknown_pool_is_an_error(void **state)
 	char text[200];
 
 	(void)state;
-	assert_int_equal(need(x, 1, 1, NULL, NULL, text), -ENOENT);
+	ASSERT_EQ(need(x, 1, 1, NULL, NULL, text), -ENOENT);
 }
 
 int main(void)
@@ -197,5 +193,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_pool_is_an_error, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
 #include <fcntl.h>
@@ -95,22 +91,22 @@ static void test_allocation_returns_address_pool_and_routes(void **state)
 	(void)state;
 	il_pools(&lab, POOL_10);
 	i = il_open(&lab);
-	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
-	assert_int_equal(n, 1);
+	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(n, 1);
 	il_assert_ip(&g[0].address.ip, "10.0.0.10");
-	assert_int_equal(g[0].address.len, 24);
+	ASSERT_EQ(g[0].address.len, 24);
 	il_assert_ip(&g[0].gateway, "10.0.0.1");
-	assert_string_equal(g[0].pool->name, "rail0");
-	assert_int_equal(g[0].n_routes, 2);
+	ASSERT_STR_EQ(g[0].pool->name, "rail0");
+	ASSERT_EQ(g[0].n_routes, 2);
 	il_assert_ip(&g[0].routes[0].gw, "10.0.0.2");
 	assert_true(ipnet_is_default(&g[0].routes[1].dst));
 	il_assert_ip(&g[0].routes[1].gw, "10.0.0.1");
 	assert_false(g[0].was_there);
 	ip_allocations_free(g, n);
 	a.clean_gateway = true;
-	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	assert_true(g[0].was_there);
-	assert_int_equal(g[0].n_routes, 1);
+	ASSERT_EQ(g[0].n_routes, 1);
 	il_assert_ip(&g[0].gateway, "10.0.0.1");
 	ip_allocations_free(g, n);
 	ipam_close(i);
@@ -124,12 +120,12 @@ static void test_repeated_request_gets_the_same_address(void **state)
 	assert_take("b", "net1", "10.0.0.11");
 	assert_take("a", "net1", "10.0.0.10");
 	assert_take("a", "net2", "10.0.0.12");
-	assert_int_equal(il_free(&lab, "a", "net1"), 1);
-	assert_int_equal(il_free(&lab, "a", "net1"), 0);
-	assert_int_equal(il_free(&lab, "nobody", NULL), 0);
+	ASSERT_EQ(il_free(&lab, "a", "net1"), 1);
+	ASSERT_EQ(il_free(&lab, "a", "net1"), 0);
+	ASSERT_EQ(il_free(&lab, "nobody", NULL), 0);
 	assert_take("a", "net2", "10.0.0.12");
 	assert_take("b", "net1", "10.0.0.11");
-	assert_int_equal(il_free(&lab, "a", NULL), 1);
+	ASSERT_EQ(il_free(&lab, "a", NULL), 1);
 }
 
 static void test_released_addresses_wait_for_the_reuse_delay(void **state)
@@ -138,10 +134,10 @@ static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&lab, "a", "net1");
-	assert_int_equal(records("resting"), 1);
+	ASSERT_EQ(records("resting"), 1);
 	assert_take("b", "net1", "10.0.0.11");
 	il_clock_ms += 60000;
-	assert_int_equal(records("resting"), 0);
+	ASSERT_EQ(records("resting"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -173,7 +169,7 @@ static void test_reuse_delay_ends_when_the_clock_is_set_back(void **state)
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&lab, "a", "net1");
 	il_clock_ms -= 365 * 86400000LL;
-	assert_int_equal(records("resting"), 0);
+	ASSERT_EQ(records("resting"), 0);
 	assert_take("b", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.10");
 }
@@ -181,7 +177,7 @@ static void test_reuse_delay_ends_when_the_clock_is_set_back(void **state)
 static void test_quarantined_address_is_not_allocated(void **state)
 {
 	struct mac other = {6, {0x0a, 0x58}};
-	struct ipaddr a = il_ip("10.0.0.10");
+	struct ipaddr a = t_ip("10.0.0.10");
 	struct err e = ERR_INIT;
 	struct ipam *i;
 
@@ -189,14 +185,14 @@ static void test_quarantined_address_is_not_allocated(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	i = il_open(&lab);
-	assert_int_equal(ipam_quarantine(i, &a, &other, &e), 0);
+	ASSERT_EQ(ipam_quarantine(i, &a, &other, &e), 0);
 	ipam_close(i);
-	assert_int_equal(records("quarantined"), 1);
+	ASSERT_EQ(records("quarantined"), 1);
 	assert_take("a", "net1", "10.0.0.11");
 	il_clock_ms += 599999;
 	assert_take("b", "net1", "10.0.0.12");
 	il_clock_ms += 1;
-	assert_int_equal(records("quarantined"), 0);
+	ASSERT_EQ(records("quarantined"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -231,18 +227,18 @@ static void test_sticky_address_is_retained_for_its_pod(void **state)
 	il_pools(&lab, POOL_10);
 	assert_sticky("c0", "web-0", "10.0.0.10");
 	assert_sticky("c1", "web-1", "10.0.0.11");
-	assert_int_equal(il_free(&lab, "c0", "net1"), 1);
-	assert_int_equal(records("sticky"), 1);
+	ASSERT_EQ(il_free(&lab, "c0", "net1"), 1);
+	ASSERT_EQ(records("sticky"), 1);
 	il_clock_ms += 3600000;
 	assert_take("other", "net1", "10.0.0.12");
 	assert_sticky("c0new", "web-0", "10.0.0.10");
 	/* A late DEL of the first container must not release the address. */
-	assert_int_equal(il_free(&lab, "c0", "net1"), 0);
+	ASSERT_EQ(il_free(&lab, "c0", "net1"), 0);
 	assert_sticky("c0new", "web-0", "10.0.0.10");
 	/* The ADD of the next container arrives before the DEL of this one. */
 	assert_sticky("c0third", "web-0", "10.0.0.10");
-	assert_int_equal(il_free(&lab, "c0new", "net1"), 0);
-	assert_int_equal(il_free(&lab, "c0third", "net1"), 1);
+	ASSERT_EQ(il_free(&lab, "c0new", "net1"), 0);
+	ASSERT_EQ(il_free(&lab, "c0third", "net1"), 1);
 }
 
 /* A release requires neither pools nor their directory. */
@@ -255,11 +251,11 @@ static void test_release_works_without_readable_pools(void **state)
 	assert_take("a", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.11");
 	il_pools(&lab, "rubbish");
-	assert_int_equal(il_free(&lab, "a", "net1"), 1);
-	assert_int_equal(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
-	assert_int_equal(il_free(&lab, "b", NULL), 1);
+	ASSERT_EQ(il_free(&lab, "a", "net1"), 1);
+	ASSERT_EQ(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
+	ASSERT_EQ(il_free(&lab, "b", NULL), 1);
 	il_pools(&lab, POOL_10);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_invalid_pools_fail_the_request(void **state)
@@ -269,11 +265,11 @@ static void test_invalid_pools_fail_the_request(void **state)
 
 	(void)state;
 	assert_true(allocate(&a, 1, &e) < 0);
-	assert_has(e.text, "no pool in '/pools': put a file there");
+	ASSERT_HAS(e.text, "no pool in '/pools': put a file there");
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.0.1\n");
 	assert_true(allocate(&a, 1, &e) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
-	assert_has(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
+	ASSERT_EQ(e.kind, ERR_CONF);
+	ASSERT_HAS(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
 }
 
 static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
@@ -289,12 +285,12 @@ static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 		a[i] = request("c", names[i]);
 	}
 	assert_true(allocate(a, 11, &e) < 0);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_has(e.text, "to NIC net10 from IPPools [rail0]: all IP addresses used out");
-	assert_int_equal(records("used"), 0);
-	assert_int_equal(allocate(a, 10, &e), 0);
-	assert_int_equal(records("used"), 10);
-	assert_int_equal(il_free(&lab, "c", NULL), 10);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_HAS(e.text, "to NIC net10 from IPPools [rail0]: all IP addresses used out");
+	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(allocate(a, 10, &e), 0);
+	ASSERT_EQ(records("used"), 10);
+	ASSERT_EQ(il_free(&lab, "c", NULL), 10);
 }
 
 /* 2^64 addresses, with host bits in the middle. */
@@ -318,10 +314,10 @@ static void test_ipv6_pool_of_2_to_the_64_addresses(void **state)
 	ip_allocations_free(g, n);
 	ipam_close(i);
 	i = il_open(&lab);
-	assert_int_equal(ipam_held(i, "c", "net1", &g, &n, &e), 0);
-	assert_int_equal(n, 1);
+	ASSERT_EQ(ipam_held(i, "c", "net1", &g, &n, &e), 0);
+	ASSERT_EQ(n, 1);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
-	assert_int_equal(g[0].address.len, 48);
+	ASSERT_EQ(g[0].address.len, 48);
 	ip_allocations_free(g, n);
 	ipam_close(i);
 }
@@ -338,12 +334,12 @@ static void test_gc_releases_attachments_that_are_not_valid(void **state)
 	il_pools(&lab, POOL_10);
 	for (int k = 0; k < 4; k++)
 		requests[k].owner.network = k < 3 ? "rails" : "other";
-	assert_int_equal(allocate(requests, 4, &e), 0);
+	ASSERT_EQ(allocate(requests, 4, &e), 0);
 	i = il_open(&lab);
-	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 1);
-	assert_int_equal(ipam_gc(i, "rails", valid, 2, &e), 0);
+	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 1);
+	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 0);
 	ipam_close(i);
-	assert_int_equal(records("used"), 3);
+	ASSERT_EQ(records("used"), 3);
 }
 
 /* --- host-local's directory --- */
@@ -352,7 +348,7 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 {
 	struct err e = ERR_INIT;
 	struct ipam *i;
-	struct ipaddr a = il_ip("10.0.0.11");
+	struct ipaddr a = t_ip("10.0.0.11");
 
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -361,29 +357,29 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	il_write(&lab, "/hostlocal/rails/last_reserved_ip.0", "10.0.0.11");
 	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
-	assert_int_equal(records("adopted"), 2);
+	ASSERT_EQ(records("adopted"), 2);
 	/* Released by container only: addresses of unirail's pools, not the pod's eth0. */
-	assert_int_equal(il_free(&lab, "old", NULL), 1);
+	ASSERT_EQ(il_free(&lab, "old", NULL), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
 	assert_true(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/lock"));
 	assert_take("next", "net1", "10.0.0.10");
 	/* A file of an old version has no interface. */
-	assert_int_equal(il_free(&lab, "older", "net7"), 1);
-	assert_int_equal(records("adopted"), 0);
+	ASSERT_EQ(il_free(&lab, "older", "net7"), 1);
+	ASSERT_EQ(records("adopted"), 0);
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
 	/*
 	 * The network's name and the interface identify the attachment, even if the pools have
 	 * changed.
 	 */
-	assert_int_equal(il_free(&lab, "old", "eth0"), 1);
+	ASSERT_EQ(il_free(&lab, "old", "eth0"), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
 	i = il_open(&lab);
-	assert_int_equal(ipam_release_ip(i, &a, &e), 0);
-	a = il_ip("10.244.0.9");
+	ASSERT_EQ(ipam_release_ip(i, &a, &e), 0);
+	a = t_ip("10.244.0.9");
 	il_write(&lab, "/hostlocal/cbr0/10.244.0.9", "x\r\neth0");
-	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
+	ASSERT_EQ(ipam_release_ip(i, &a, &e), -ENOENT);
 	ipam_close(i);
 }
 
@@ -399,11 +395,11 @@ static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 	il_write(&lab, "/hostlocal/rails/10.0.0.10", "");
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "gone\r\nnet1");
 	assert_take("new", "net1", "10.0.0.12");
-	assert_int_equal(il_free(&lab, "other", NULL), 0);
+	ASSERT_EQ(il_free(&lab, "other", NULL), 0);
 	i = il_open(&lab);
-	assert_int_equal(ipam_gc(i, "rails", &valid, 1, &e), 1);
+	ASSERT_EQ(ipam_gc(i, "rails", &valid, 1, &e), 1);
 	ipam_close(i);
-	assert_int_equal(records("adopted"), 1);
+	ASSERT_EQ(records("adopted"), 1);
 }
 
 static void test_adopted_address_is_retained_by_compaction(void **state)
@@ -416,21 +412,21 @@ static void test_adopted_address_is_retained_by_compaction(void **state)
 	il_write(&lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
 	assert_take("a", "net1", "10.0.0.11");
 	i = il_open(&lab);
-	assert_int_equal(ipam_load_pools(i, &e), 0);
-	assert_int_equal(store_adopt(i, &e), 0);
-	assert_int_equal(journal_compact(&i->j, il_clock_ms, 60000, 60000, &e), 0);
+	ASSERT_EQ(ipam_load_pools(i, &e), 0);
+	ASSERT_EQ(store_adopt(i, &e), 0);
+	ASSERT_EQ(journal_compact(&i->j, il_clock_ms, 60000, 60000, &e), 0);
 	ipam_close(i);
-	assert_int_equal(records("adopted"), 1);
-	assert_int_equal(records("used"), 1);
-	assert_int_equal(il_free(&lab, "old", "net1"), 1);
-	assert_int_equal(records("adopted"), 0);
+	ASSERT_EQ(records("adopted"), 1);
+	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_free(&lab, "old", "net1"), 1);
+	ASSERT_EQ(records("adopted"), 0);
 }
 
 /* --- commands for administrators --- */
 
 static void test_address_is_released_by_hand(void **state)
 {
-	struct ipaddr a = il_ip("10.0.0.10");
+	struct ipaddr a = t_ip("10.0.0.10");
 	struct err e = ERR_INIT;
 	struct ipam *i;
 
@@ -438,9 +434,9 @@ static void test_address_is_released_by_hand(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	i = il_open(&lab);
-	assert_int_equal(ipam_release_ip(i, &a, &e), 0);
-	assert_int_equal(ipam_release_ip(i, &a, &e), -ENOENT);
-	assert_has(e.text, "10.0.0.10 has no owner");
+	ASSERT_EQ(ipam_release_ip(i, &a, &e), 0);
+	ASSERT_EQ(ipam_release_ip(i, &a, &e), -ENOENT);
+	ASSERT_HAS(e.text, "10.0.0.10 has no owner");
 	ipam_close(i);
 	assert_take("b", "net1", "10.0.0.10"); /* no reuse delay after a manual release */
 }
@@ -456,9 +452,9 @@ static void test_free_addresses_are_listed(void **state)
 	il_pools(&lab, POOL_10 "[reserved]\nips=10.0.0.12\n");
 	assert_take("a", "net1", "10.0.0.10");
 	i = il_open(&lab);
-	assert_int_equal(ipam_load_pools(i, &e), 0);
-	assert_int_equal(ipam_free_list(i, &ipam_pools(i)->v[0], 2, &v, &n, &e), 0);
-	assert_int_equal(n, 2);
+	ASSERT_EQ(ipam_load_pools(i, &e), 0);
+	ASSERT_EQ(ipam_free_list(i, &ipam_pools(i)->v[0], 2, &v, &n, &e), 0);
+	ASSERT_EQ(n, 2);
 	il_assert_ip(&v[0], "10.0.0.11");
 	il_assert_ip(&v[1], "10.0.0.13");
 	free(v);
@@ -478,7 +474,7 @@ static void test_migrated_address_is_reserved(void **state)
 			       .pools4 = names,
 			       .n_pools4 = 1,
 			       .sticky = true};
-	struct ipnet ip = il_net("10.0.0.12/24"), used = il_net("10.0.0.10/24");
+	struct ipnet ip = t_net("10.0.0.12/24"), used = t_net("10.0.0.10/24");
 	struct err e = ERR_INIT;
 	struct ip_allocation *g;
 	struct ipam *i;
@@ -488,14 +484,14 @@ static void test_migrated_address_is_reserved(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("x", "net1", "10.0.0.10");
 	i = il_open(&lab);
-	assert_int_equal(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
-	assert_has(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it has another owner");
-	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
-	assert_int_equal(ipam_keep(i, &ip, &web, "rail0", &e), 0);
-	assert_int_equal(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
+	ASSERT_EQ(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
+	ASSERT_HAS(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it has another owner");
+	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
+	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
+	ASSERT_EQ(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
 	ipam_close(i);
 	i = il_open(&lab);
-	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
 	ip_allocations_free(g, n);
 	ipam_close(i);
@@ -508,7 +504,7 @@ static void test_attached_pools_replace_local_pools(void **state)
 		"{\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":\"p\"},\"spec\":{\"subnet\":"
 		"\"10.0.0.0/24\",\"ips\":[\"10.0.0.10-10.0.0.19\"],\"default\":true}}";
 	struct ip_request a = {.owner = {.container_id = "c", .ifname = "net1"}};
-	struct ip_range r = {il_ip("10.0.0.12"), il_ip("10.0.0.13")};
+	struct ip_range r = {t_ip("10.0.0.12"), t_ip("10.0.0.13")};
 	struct ip_set mine = {0}, adopted = {0};
 	struct ipam_pools pools = {0};
 	struct err e = ERR_INIT;
@@ -523,23 +519,23 @@ static void test_attached_pools_replace_local_pools(void **state)
 	i = il_open(&lab);
 	ipam_attach_pools(i, &pools);
 	assert_true(ipam_allocate(i, &a, 1, &g, &n, &e) < 0);
-	assert_has(e.text, "no valid SpiderIPPool: create one");
+	ASSERT_HAS(e.text, "no valid SpiderIPPool: create one");
 	ipam_detach_pools(i, &pools);
 	ipam_pools_done(&pools);
 	pool_kube_set(&line, 1, "ns", &pools.set);
 	ip_set_add(&mine, &r);
 	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
 	ipam_attach_pools(i, &pools);
-	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
 	ip_allocations_free(g, n);
-	assert_int_equal(ipam_check(i, &b, &e), 0);
+	ASSERT_EQ(ipam_check(i, &b, &e), 0);
 	/* The node has lost the block of the address. */
 	ipam_detach_pools(i, &pools);
 	pool_kube_cut(&pools.set.v[0], &mine, &adopted);
 	ipam_attach_pools(i, &pools);
-	assert_int_equal(ipam_check(i, &b, &e), 1);
-	assert_has(b.p, "10.0.0.12 (container c net1) is in no block of this node");
+	ASSERT_EQ(ipam_check(i, &b, &e), 1);
+	ASSERT_HAS(b.p, "10.0.0.12 (container c net1) is in no block of this node");
 	ipam_detach_pools(i, &pools);
 	ipam_pools_done(&pools);
 	ipam_close(i);
@@ -569,22 +565,22 @@ static void test_check_reports_inconsistent_allocations(void **state)
 	il_pools(&lab, POOL_10);
 	a[0].owner.netns = "/run/netns/gone";
 	a[1].owner.netns = "/pools";
-	assert_int_equal(allocate(a, 3, &e), 0);
-	assert_int_equal(check(&b), 1);
-	assert_has(b.p, "10.0.0.10 (container a net1) is allocated, but its network namespace "
+	ASSERT_EQ(allocate(a, 3, &e), 0);
+	ASSERT_EQ(check(&b), 1);
+	ASSERT_HAS(b.p, "10.0.0.10 (container a net1) is allocated, but its network namespace "
 			"'/run/netns/gone' does not exist");
-	assert_has(b.p, "'unirail pool release 10.0.0.10'");
+	ASSERT_HAS(b.p, "'unirail pool release 10.0.0.10'");
 	buf_done(&b);
 	il_free(&lab, "a", "net1");
-	assert_int_equal(check(&b), 0);
+	ASSERT_EQ(check(&b), 0);
 	buf_done(&b);
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.12-10.0.0.19\n"
 		       "[reserved]\nips=10.0.0.12\n");
 	il_write(&lab, "/hostlocal/rails/10.0.0.11", "other\r\nnet1");
-	assert_int_equal(check(&b), 3);
-	assert_has(b.p, "10.0.0.11 (container b net1) is no longer in a pool");
-	assert_has(b.p, "10.0.0.12 (container c net1) is reserved now");
-	assert_has(b.p, "10.0.0.11 is allocated to container b net1 and, according to "
+	ASSERT_EQ(check(&b), 3);
+	ASSERT_HAS(b.p, "10.0.0.11 (container b net1) is no longer in a pool");
+	ASSERT_HAS(b.p, "10.0.0.12 (container c net1) is reserved now");
+	ASSERT_HAS(b.p, "10.0.0.11 is allocated to container b net1 and, according to "
 			"'/hostlocal/rails/10.0.0.11'");
 	buf_done(&b);
 }
@@ -615,7 +611,7 @@ static int run_many(int n)
 {
 	int go[2], failed = 0, status;
 
-	assert_int_equal(pipe(go), 0);
+	ASSERT_EQ(pipe(go), 0);
 	for (int i = 0; i < n; i++) {
 		pid_t pid = fork();
 
@@ -643,18 +639,18 @@ static void test_concurrent_processes_get_distinct_addresses(void **state)
 
 	(void)state;
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.200\n");
-	assert_int_equal(run_many(MANY), 0);
+	ASSERT_EQ(run_many(MANY), 0);
 	i = il_open(&lab);
-	assert_int_equal(ipam_records(i, &v, &n, &e), 0);
-	assert_int_equal(n, MANY);
+	ASSERT_EQ(ipam_records(i, &v, &n, &e), 0);
+	ASSERT_EQ(n, MANY);
 	for (size_t k = 0; k < n; k++) {
-		assert_int_equal(v[k].ip.b[3], k + 1);
+		ASSERT_EQ(v[k].ip.b[3], k + 1);
 		for (size_t m = 0; m < k; m++)
 			assert_string_not_equal(v[k].container_id, v[m].container_id);
 	}
 	ipam_close(i);
 	assert_true(allocate(&a, 1, &e) < 0);
-	assert_has(e.text, "pool 'rail0' has 200 addresses: 200 in use (container pod-");
+	ASSERT_HAS(e.text, "pool 'rail0' has 200 addresses: 200 in use (container pod-");
 }
 
 /*
@@ -672,7 +668,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 		pid_t pid;
 
 		snprintf(id, sizeof(id), "pod-%d", i);
-		assert_int_equal(pipe(counted), 0);
+		ASSERT_EQ(pipe(counted), 0);
 		pid = fork();
 		if (pid == 0) {
 			for (int k = 0;; k++) {
@@ -684,7 +680,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 			}
 		}
 		close(counted[1]);
-		assert_int_equal(read(counted[0], &a, sizeof(a)), sizeof(a));
+		ASSERT_EQ(read(counted[0], &a, sizeof(a)), sizeof(a));
 		usleep((useconds_t)(i * 97 % 2000));
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
@@ -726,9 +722,9 @@ static void test_locked_store_fails_after_the_timeout(void **state)
 	(void)state;
 	i = il_open(&lab);
 	lab.paths.lock_ms = 20;
-	assert_int_equal(ipam_open(&other, &lab.root, &lab.paths, &e), -EWOULDBLOCK);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_has(e.text, "/state/lock");
+	ASSERT_EQ(ipam_open(&other, &lab.root, &lab.paths, &e), -EWOULDBLOCK);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_HAS(e.text, "/state/lock");
 	ipam_close(i);
 	i = il_open(&lab);
 	ipam_close(i);
@@ -744,12 +740,12 @@ static void test_damaged_journal_is_repaired(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	il_write(&lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
-	assert_int_equal(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
+	ASSERT_EQ(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
 	buf_init(&message, 4096);
-	assert_int_equal(ipam_repair(&lab.root, &lab.paths, NULL, 0, &message, &e), 0);
-	assert_has(message.p, "line 1 is damaged: reserved 10.0.0.15/24");
+	ASSERT_EQ(ipam_repair(&lab.root, &lab.paths, NULL, 0, &message, &e), 0);
+	ASSERT_HAS(message.p, "line 1 is damaged: reserved 10.0.0.15/24");
 	buf_done(&message);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	assert_take("b", "net1", "10.0.0.10");
 }
 
@@ -768,7 +764,7 @@ static void test_removed_journal_starts_empty_after_its_blocks(void **state)
 	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
 	a = il_take(&lab, "c1", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e), 0);
+	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e), 0);
 	assert_null(aside);
 	assert_false(file_exists(&lab.root, "/state/blocks.json"));
 	il_write(
@@ -791,30 +787,29 @@ static void test_removed_journal_starts_empty_after_its_blocks(void **state)
 			fail_msg("%s", e.text);
 		assert_non_null(aside);
 		again = il_read(&lab, aside, &n);
-		assert_string_equal(again, i ? "x\n" : text);
+		ASSERT_STR_EQ(again, i ? "x\n" : text);
 		free(take(again));
 		assert_false(file_exists(&lab.root, "/state/journal"));
 		assert_false(file_exists(&lab.root, "/state/journal.anchor"));
 	}
-	assert_int_equal(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	assert_in_range(n, RECREATED_RETAINED,
 			RECREATED_RETAINED + 3); /* one anchor, blocks.json, lock */
 	after = il_read(&lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));
-	assert_has(after, "\"claims\":[],\"loans\":[]");
-	assert_has(after, "\"nodeUID\":\"u\"");
-	assert_has(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
+	ASSERT_HAS(after, "\"claims\":[],\"loans\":[]");
+	ASSERT_HAS(after, "\"nodeUID\":\"u\"");
+	ASSERT_HAS(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
 	/* The new journal is empty and valid. */
 	a = il_take(&lab, "c2", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), 0);
+	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), 0);
 	assert_null(again);
 	/* If the blocks cannot be read, the journal is refused and stays in its place. */
 	il_write(&lab, "/state/blocks.json", "{");
 	il_write(&lab, "/state/journal", "x\n");
-	assert_int_equal(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e),
-			 -EBADMSG);
+	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), -EBADMSG);
 	assert_null(again);
 	assert_true(file_exists(&lab.root, "/state/journal"));
 }
@@ -850,5 +845,5 @@ int main(void)
 		CASE(test_damaged_journal_is_repaired),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * The cluster cache: state, errors and listeners by kind. The API server is replaced by functions of
  * this file: each kind has its list and its watch; the loop has the clock of a test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -62,14 +58,6 @@ struct loop *kube_loop(const struct kube *k)
 	return k->loop;
 }
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc = NULL;
-
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
-	return doc;
-}
-
 static void list_ends(void *arg)
 {
 	struct kube_list *l = arg;
@@ -78,9 +66,9 @@ static void list_ends(void *arg)
 	struct err e = ERR_INIT;
 
 	if (!refuse->code && object) {
-		auto_json struct json_doc *doc = parse(object);
+		auto_json struct json_doc *doc = t_json(object);
 
-		assert_int_equal(l->ops->item(l->arg, json_root(doc), &e), 0);
+		ASSERT_EQ(l->ops->item(l->arg, json_root(doc), &e), 0);
 	}
 	l->ops->done(l->arg, "10", refuse->code ? refuse : NULL);
 	free(l);
@@ -243,13 +231,13 @@ static void pass(struct lab *t, int64_t ms)
 static void expect(struct lab *t, const char *said)
 {
 	buf_str(&t->said, "");
-	assert_string_equal(t->said.p ? t->said.p : "", said);
+	ASSERT_STR_EQ(t->said.p ? t->said.p : "", said);
 	t->said.len = 0;
 }
 
 static void event(struct lab *t, int kind, enum kube_change change, const char *object)
 {
-	auto_json struct json_doc *doc = parse(object);
+	auto_json struct json_doc *doc = t_json(object);
 
 	t->k.w[kind]->ops->event(t->k.w[kind]->arg, change, json_root(doc));
 }
@@ -276,7 +264,7 @@ static int setup(void **state)
 
 	log_threshold = LOG_NONE;
 	buf_init(&t->said, SAID_MAX);
-	assert_int_equal(loop_new(&t->k.loop, NULL), 0);
+	ASSERT_EQ(loop_new(&t->k.loop, NULL), 0);
 	loop_set_now(t->k.loop, 1000000);
 	t->room = -1;
 	t->log = -1;
@@ -322,18 +310,18 @@ static void test_objects_are_read_by_kind(void **state)
 	t->k.objects[POOLS] = OBJECT("q1", "2", "b");
 	start(t);
 	assert_false(kube_cache_synced(t->c, PODS));
-	assert_int_equal(kube_cache_count(t->c, PODS), 0);
+	ASSERT_EQ(kube_cache_count(t->c, PODS), 0);
 	pass(t, 10);
-	assert_string_equal(t->k.fields[PODS], "spec.nodeName=n");
-	assert_string_equal(t->k.fields[POOLS], "");
+	ASSERT_STR_EQ(t->k.fields[PODS], "spec.nodeName=n");
+	ASSERT_STR_EQ(t->k.fields[POOLS], "");
 	assert_true(kube_cache_synced(t->c, KUBE_CACHE_ALL));
-	assert_int_equal(kube_cache_count(t->c, PODS), 1);
-	assert_string_equal(value_of(kube_cache_at(t->c, PODS, 0)), "a");
-	assert_string_equal(value_of(kube_cache_get(t->c, POOLS, "t", "q1")), "b");
-	assert_string_equal(*(char *const *)kube_cache_value(t->c, POOLS, "t", "q1"), "b");
+	ASSERT_EQ(kube_cache_count(t->c, PODS), 1);
+	ASSERT_STR_EQ(value_of(kube_cache_at(t->c, PODS, 0)), "a");
+	ASSERT_STR_EQ(value_of(kube_cache_get(t->c, POOLS, "t", "q1")), "b");
+	ASSERT_STR_EQ(*(char *const *)kube_cache_value(t->c, POOLS, "t", "q1"), "b");
 	assert_null(kube_cache_get(t->c, PODS, "t", "q1"));
 	assert_null(kube_cache_value(t->c, SUBNETS, "t", "q1"));
-	assert_string_equal(kube_cache_kind_name(t->c, POOLS), "spiderippools");
+	ASSERT_STR_EQ(kube_cache_kind_name(t->c, POOLS), "spiderippools");
 }
 
 static void test_owner_is_told_of_a_change_before_listeners_of_the_kind(void **state)
@@ -367,8 +355,8 @@ static void test_broken_watch_makes_its_kind_stale(void **state)
 	assert_true(kube_cache_current(t->c, KUBE_CACHE_ALL));
 	breaks(t, POOLS);
 	pass(t, 100);
-	assert_int_equal(kube_cache_stale_ms(t->c, PODS), 0);
-	assert_int_equal(kube_cache_stale_ms(t->c, POOLS), 100);
+	ASSERT_EQ(kube_cache_stale_ms(t->c, PODS), 0);
+	ASSERT_EQ(kube_cache_stale_ms(t->c, POOLS), 100);
 	assert_true(kube_cache_current(t->c, PODS));
 	assert_false(kube_cache_current(t->c, POOLS));
 	assert_false(kube_cache_current(t->c, KUBE_CACHE_ALL));
@@ -387,20 +375,20 @@ static void test_reason_of_an_unsynced_kind(void **state)
 
 	refuse(t, POOLS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
 	start(t);
-	assert_int_equal(kube_cache_error(t->c, PODS, &e), -EAGAIN);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_string_equal(e.text, "pods are not synced from the API server yet");
+	ASSERT_EQ(kube_cache_error(t->c, PODS, &e), -EAGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_STR_EQ(e.text, "pods are not synced from the API server yet");
 	pass(t, 10);
 	expect(t, "0 - -;error 1 yes;2 - -;");
-	assert_int_equal(kube_cache_error(t->c, PODS, &e), 0);
-	assert_int_equal(kube_cache_error(t->c, POOLS, &e), -ENOENT);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_string_equal(e.text, "spiderippools are not in sync: 404 Not Found");
+	ASSERT_EQ(kube_cache_error(t->c, PODS, &e), 0);
+	ASSERT_EQ(kube_cache_error(t->c, POOLS, &e), -ENOENT);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_STR_EQ(e.text, "spiderippools are not in sync: 404 Not Found");
 	assert_false(kube_cache_synced(t->c, KUBE_CACHE_ALL));
 	t->k.refuse[POOLS] = (struct err)ERR_INIT;
 	pass(t, 5000);
 	expect(t, "1 - -;error 1 no;");
-	assert_int_equal(kube_cache_error(t->c, POOLS, &e), 0);
+	ASSERT_EQ(kube_cache_error(t->c, POOLS, &e), 0);
 }
 
 /* The number of lines of the log that contain the words. */
@@ -423,29 +411,29 @@ static void test_error_is_logged_once_with_its_remedy(void **state)
 
 	t->log = memfd_create("log", 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", t->log);
-	assert_int_equal(log_setup(&(struct log_conf){.path = path}, NULL), 0);
+	ASSERT_EQ(log_setup(&(struct log_conf){.path = path}, NULL), 0);
 	refuse(t, PODS, ERR_OTHER, -EPERM, "403 Forbidden");
 	refuse(t, POOLS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
 	refuse(t, SUBNETS, ERR_UNAVAILABLE, -ENOENT, "404 Not Found");
 	start(t);
 	pass(t, 60000);
-	assert_int_equal(
-		lines_with(t, "the agent may not read pods: allow it to 'list' and 'watch' pods\""),
-		1);
+	ASSERT_EQ(lines_with(t,
+			     "the agent may not read pods: allow it to 'list' and 'watch' pods\""),
+		  1);
 	/* one line for both kinds */
-	assert_int_equal(lines_with(t, "does not serve some kinds"), 1);
-	assert_int_equal(lines_with(t, "spiderippools.spiderpool.spidernet.io, "
-				       "spidersubnets.spiderpool.spidernet.io"),
-			 1);
+	ASSERT_EQ(lines_with(t, "does not serve some kinds"), 1);
+	ASSERT_EQ(lines_with(t, "spiderippools.spiderpool.spidernet.io, "
+				"spidersubnets.spiderpool.spidernet.io"),
+		  1);
 	for (int k = 0; k < KINDS; k++)
 		t->k.refuse[k] = (struct err)ERR_INIT;
 	pass(t, 60000);
-	assert_int_equal(lines_with(t, "in sync again"), KINDS);
+	ASSERT_EQ(lines_with(t, "in sync again"), KINDS);
 	/* The client logs a server that is unavailable. */
 	refuse(t, PODS, ERR_AGAIN, -ECONNREFUSED, "connection refused");
 	breaks(t, PODS);
-	assert_int_equal(lines_with(t, "connection"), 0);
-	assert_int_equal(log_setup(&(struct log_conf){.level = LOG_NONE}, NULL), 0);
+	ASSERT_EQ(lines_with(t, "connection"), 0);
+	ASSERT_EQ(log_setup(&(struct log_conf){.level = LOG_NONE}, NULL), 0);
 }
 
 static void test_objects_are_read_again_for_kinds_that_ask(void **state)
@@ -460,11 +448,11 @@ static void test_objects_are_read_again_for_kinds_that_ask(void **state)
 	kube_cache_read_again(t->c);
 	pass(t, 2000);
 	expect(t, "again 1 q1;");
-	assert_int_equal(t->k.sent, 0);
+	ASSERT_EQ(t->k.sent, 0);
 	t->room = POOLS;
 	kube_cache_read_again(t->c);
 	pass(t, 2000);
-	assert_int_equal(t->k.sent, 1);
+	ASSERT_EQ(t->k.sent, 1);
 }
 
 int main(void)
@@ -483,5 +471,5 @@ int main(void)
 						setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

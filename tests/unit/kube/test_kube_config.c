@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kubeconfigs, service accounts, and credentials printed by exec plugins. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <errno.h>
 
@@ -39,8 +36,8 @@ static void refused(const char *text, const char *error)
 	struct err e = ERR_INIT;
 
 	assert_true(kube_conf_parse(&c, span_of(text), "/root/.kube", NULL, &e) < 0);
-	assert_string_equal(e.text, error);
-	assert_int_equal(c.port, 7);
+	ASSERT_STR_EQ(e.text, error);
+	ASSERT_EQ(c.port, 7);
 	assert_null(c.host);
 }
 
@@ -49,13 +46,13 @@ static void test_kubeconfig_with_a_token(void **state)
 	struct kube_conf c = parse(HEAD CLUSTER "users:\n- name: u\n  user:\n    token: abc.def\n");
 
 	(void)state;
-	assert_string_equal(c.host, "10.0.0.1");
-	assert_int_equal(c.port, 6443);
-	assert_string_equal(c.prefix, "");
-	assert_string_equal(c.ca_pem, "CA");
+	ASSERT_STR_EQ(c.host, "10.0.0.1");
+	ASSERT_EQ(c.port, 6443);
+	ASSERT_STR_EQ(c.prefix, "");
+	ASSERT_STR_EQ(c.ca_pem, "CA");
 	assert_null(c.ca_file);
-	assert_string_equal(c.token, "abc.def");
-	assert_string_equal(c.ns, "n1");
+	ASSERT_STR_EQ(c.token, "abc.def");
+	ASSERT_STR_EQ(c.ns, "n1");
 	kube_conf_done(&c);
 }
 
@@ -69,14 +66,14 @@ static void test_relative_files_are_resolved_from_the_kubeconfigs_directory(void
 		      " tokenFile: t}}]}");
 
 	(void)state;
-	assert_string_equal(c.host, "fd00::1");
-	assert_int_equal(c.port, 443);
-	assert_string_equal(c.prefix, "/k8s/c");
-	assert_string_equal(c.tls_name, "kubernetes");
-	assert_string_equal(c.ca_file, "/root/.kube/pki/ca.crt");
-	assert_string_equal(c.cert_file, "/a.crt");
-	assert_string_equal(c.key_file, "/root/.kube/../a.key");
-	assert_string_equal(c.token_file, "/root/.kube/t");
+	ASSERT_STR_EQ(c.host, "fd00::1");
+	ASSERT_EQ(c.port, 443);
+	ASSERT_STR_EQ(c.prefix, "/k8s/c");
+	ASSERT_STR_EQ(c.tls_name, "kubernetes");
+	ASSERT_STR_EQ(c.ca_file, "/root/.kube/pki/ca.crt");
+	ASSERT_STR_EQ(c.cert_file, "/a.crt");
+	ASSERT_STR_EQ(c.key_file, "/root/.kube/../a.key");
+	ASSERT_STR_EQ(c.token_file, "/root/.kube/t");
 	assert_null(c.ns);
 	kube_conf_done(&c);
 }
@@ -93,13 +90,13 @@ static void test_kubeconfig_with_an_exec_plugin(void **state)
 			     "      interactiveMode: IfAvailable\n");
 
 	(void)state;
-	assert_string_equal(c.exec.argv[0], "/root/.kube/bin/login");
-	assert_string_equal(c.exec.argv[1], "get-token");
-	assert_string_equal(c.exec.argv[2], "--cluster=c");
+	ASSERT_STR_EQ(c.exec.argv[0], "/root/.kube/bin/login");
+	ASSERT_STR_EQ(c.exec.argv[1], "get-token");
+	ASSERT_STR_EQ(c.exec.argv[2], "--cluster=c");
 	assert_null(c.exec.argv[3]);
-	assert_string_equal(c.exec.env[0], "A=b");
+	ASSERT_STR_EQ(c.exec.env[0], "A=b");
 	assert_null(c.exec.env[1]);
-	assert_string_equal(c.exec.hint, "Install login by following https://example.com/x");
+	ASSERT_STR_EQ(c.exec.hint, "Install login by following https://example.com/x");
 	kube_conf_done(&c);
 }
 
@@ -155,8 +152,8 @@ static void test_unknown_context_is_refused(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(kube_conf_parse(&c, span_of(HEAD CLUSTER), "/", "z", &e), -ENOENT);
-	assert_string_equal(e.text, "there is no context 'z'");
+	ASSERT_EQ(kube_conf_parse(&c, span_of(HEAD CLUSTER), "/", "z", &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "there is no context 'z'");
 }
 
 static void write_file(const char *dir, const char *name, const char *text)
@@ -183,33 +180,33 @@ static void test_search_order_of_configurations(void **state)
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	setenv("HOME", "/nobody", 1);
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(root_open(&root, dir, &e), 0);
-	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
+	ASSERT_EQ(root_open(&root, dir, &e), 0);
+	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "no API server is configured"));
-	assert_int_equal(dir_make(&root, KUBE_ACCOUNT_DIR, 0755, &e), 0);
+	ASSERT_EQ(dir_make(&root, KUBE_ACCOUNT_DIR, 0755, &e), 0);
 	write_file(dir, KUBE_ACCOUNT_DIR "/token", "abc");
 	write_file(dir, KUBE_ACCOUNT_DIR "/namespace", "unirail");
 	setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1", 1);
 	setenv("KUBERNETES_SERVICE_PORT", "443", 1);
-	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), 0);
-	assert_string_equal(c.host, "10.96.0.1");
-	assert_string_equal(c.token_file, KUBE_ACCOUNT_DIR "/token");
-	assert_string_equal(c.ns, "unirail");
+	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), 0);
+	ASSERT_STR_EQ(c.host, "10.96.0.1");
+	ASSERT_STR_EQ(c.token_file, KUBE_ACCOUNT_DIR "/token");
+	ASSERT_STR_EQ(c.ns, "unirail");
 	kube_conf_done(&c);
 	setenv("KUBERNETES_SERVICE_PORT", "x", 1);
-	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
+	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
 	setenv("KUBECONFIG", "/a:/b", 1);
-	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
-	assert_string_equal(e.text, "KUBECONFIG names several files: set it to one file");
+	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "KUBECONFIG names several files: set it to one file");
 	setenv("KUBECONFIG", "/a", 1);
-	assert_int_equal(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
+	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
 	assert_non_null(
 		strstr(e.text, "kubeconfig: '/a' does not exist: set --kubeconfig or KUBECONFIG"));
 	unsetenv("KUBECONFIG");
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	root_close(&root);
 	snprintf(command, sizeof(command), "rm -r %s", dir);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 }
 
 static void credential(const char *text, const char *error)
@@ -217,8 +214,8 @@ static void credential(const char *text, const char *error)
 	struct kube_credential c = {0};
 	struct err e = ERR_INIT;
 
-	assert_int_equal(kube_credential_parse(&c, span_of(text), &e), -EBADMSG);
-	assert_string_equal(e.text, error);
+	ASSERT_EQ(kube_credential_parse(&c, span_of(text), &e), -EBADMSG);
+	ASSERT_STR_EQ(e.text, error);
 	assert_null(c.token);
 }
 
@@ -227,13 +224,13 @@ static void test_exec_credentials_are_parsed(void **state)
 	struct kube_credential c;
 
 	(void)state;
-	assert_int_equal(kube_credential_parse(
-				 &c,
-				 span_of("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t\","
-					 "\"expirationTimestamp\":\"2026-11-21T14:00:00Z\"}}"),
-				 NULL),
-			 0);
-	assert_string_equal(c.token, "t");
+	ASSERT_EQ(kube_credential_parse(
+			  &c,
+			  span_of("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"t\","
+				  "\"expirationTimestamp\":\"2026-11-21T14:00:00Z\"}}"),
+			  NULL),
+		  0);
+	ASSERT_STR_EQ(c.token, "t");
 	assert_true(c.until_ms == 1795269600000);
 	kube_credential_done(&c);
 	credential("secret", "its output is not JSON");
@@ -253,17 +250,17 @@ static void test_rfc_3339_times_are_parsed(void **state)
 	int64_t ms;
 
 	(void)state;
-	assert_int_equal(kube_time_parse("1970-01-01T00:00:01Z", &ms), 0);
+	ASSERT_EQ(kube_time_parse("1970-01-01T00:00:01Z", &ms), 0);
 	assert_true(ms == 1000);
-	assert_int_equal(kube_time_parse("2026-11-21T15:30:00.123456+01:30", &ms), 0);
+	ASSERT_EQ(kube_time_parse("2026-11-21T15:30:00.123456+01:30", &ms), 0);
 	assert_true(ms == 1795269600123);
-	assert_int_equal(kube_time_parse("2026-11-21", &ms), -EINVAL);
-	assert_int_equal(kube_time_parse("2026-11-21T14:00:00", &ms), -EINVAL);
-	assert_int_equal(kube_time_parse("2026-11-21T14:00:00+1", &ms), -EINVAL);
+	ASSERT_EQ(kube_time_parse("2026-11-21", &ms), -EINVAL);
+	ASSERT_EQ(kube_time_parse("2026-11-21T14:00:00", &ms), -EINVAL);
+	ASSERT_EQ(kube_time_parse("2026-11-21T14:00:00+1", &ms), -EINVAL);
 	kube_time_text(1795269600123, text);
-	assert_string_equal(text, "2026-11-21T14:00:00Z");
+	ASSERT_STR_EQ(text, "2026-11-21T14:00:00Z");
 	kube_micro_time_text(1795269600023, text);
-	assert_string_equal(text, "2026-11-21T14:00:00.023000Z");
+	ASSERT_STR_EQ(text, "2026-11-21T14:00:00.023000Z");
 }
 
 int main(void)
@@ -280,5 +277,5 @@ int main(void)
 		cmocka_unit_test(test_rfc_3339_times_are_parsed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

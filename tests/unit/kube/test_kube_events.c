@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which Events are sent, and JSON patches. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "kube/events.h"
 #include "kube/patch.h"
@@ -35,14 +32,14 @@ static void test_repeated_event_is_counted(void **state)
 	struct kube_event_plan a = add(f, "a", "x", 0), b = add(f, "a", "x", 5), c;
 
 	(void)state;
-	assert_int_equal(a.fate, KUBE_EVENT_NEW);
-	assert_int_equal(b.fate, KUBE_EVENT_AGAIN);
-	assert_int_equal(a.slot, b.slot);
-	assert_int_equal(b.count, 2);
+	ASSERT_EQ(a.fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(b.fate, KUBE_EVENT_AGAIN);
+	ASSERT_EQ(a.slot, b.slot);
+	ASSERT_EQ(b.count, 2);
 	c = add(f, "b", "x", 5);
-	assert_int_equal(c.fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(c.fate, KUBE_EVENT_NEW);
 	assert_int_not_equal(c.slot, a.slot);
-	assert_int_equal(add(f, "a", "y", 5).fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(add(f, "a", "y", 5).fate, KUBE_EVENT_NEW);
 	kube_event_filter_free(f);
 }
 
@@ -56,10 +53,10 @@ static void test_similar_events_are_combined_after_ten(void **state)
 	for (int i = 0; i < 12; i++) {
 		snprintf(text, sizeof(text), "m%d", i);
 		p = add(f, "a", text, i);
-		assert_int_equal(p.combined, i >= 10);
-		assert_int_equal(p.fate, i > 10 ? KUBE_EVENT_AGAIN : KUBE_EVENT_NEW);
+		ASSERT_EQ(p.combined, i >= 10);
+		ASSERT_EQ(p.fate, i > 10 ? KUBE_EVENT_AGAIN : KUBE_EVENT_NEW);
 	}
-	assert_int_equal(p.count, 2);
+	ASSERT_EQ(p.count, 2);
 	/*
 	 * A message that was sent before continues its own Event; after ten minutes counting starts
 	 * again.
@@ -77,17 +74,17 @@ static void test_events_of_one_object_are_rate_limited(void **state)
 	(void)state;
 	for (int i = 0; i < 100; i++)
 		sent += add(f, "a", "x", i).fate != KUBE_EVENT_DROP;
-	assert_int_equal(sent, 25);
+	ASSERT_EQ(sent, 25);
 	/* Events about another object are not affected. */
-	assert_int_equal(add(f, "b", "x", 100).fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(add(f, "b", "x", 100).fate, KUBE_EVENT_NEW);
 	/* One Event in five minutes is sent; Events that were not sent are counted. */
-	assert_int_equal(add(f, "a", "x", 299999).fate, KUBE_EVENT_DROP);
-	assert_int_equal(add(f, "a", "x", 300000).fate, KUBE_EVENT_AGAIN);
-	assert_int_equal(add(f, "a", "x", 300001).fate, KUBE_EVENT_DROP);
-	assert_int_equal(add(f, "a", "x", 600000).count, 104);
+	ASSERT_EQ(add(f, "a", "x", 299999).fate, KUBE_EVENT_DROP);
+	ASSERT_EQ(add(f, "a", "x", 300000).fate, KUBE_EVENT_AGAIN);
+	ASSERT_EQ(add(f, "a", "x", 300001).fate, KUBE_EVENT_DROP);
+	ASSERT_EQ(add(f, "a", "x", 600000).count, 104);
 	/* A new Event that exceeds the rate is still new when the rate permits it. */
-	assert_int_equal(add(f, "a", "y", 600001).fate, KUBE_EVENT_DROP);
-	assert_int_equal(add(f, "a", "y", 900000).fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(add(f, "a", "y", 600001).fate, KUBE_EVENT_DROP);
+	ASSERT_EQ(add(f, "a", "y", 900000).fate, KUBE_EVENT_NEW);
 	kube_event_filter_free(f);
 }
 
@@ -99,10 +96,10 @@ static void test_oldest_event_is_evicted(void **state)
 	(void)state;
 	for (int i = 0; i < 300; i++) {
 		snprintf(name, sizeof(name), "p%d", i);
-		assert_int_equal(add(f, name, "x", i).fate, KUBE_EVENT_NEW);
+		ASSERT_EQ(add(f, name, "x", i).fate, KUBE_EVENT_NEW);
 	}
-	assert_int_equal(add(f, "p299", "x", 300).fate, KUBE_EVENT_AGAIN);
-	assert_int_equal(add(f, "p0", "x", 300).fate, KUBE_EVENT_NEW);
+	ASSERT_EQ(add(f, "p299", "x", 300).fate, KUBE_EVENT_AGAIN);
+	ASSERT_EQ(add(f, "p0", "x", 300).fate, KUBE_EVENT_NEW);
 	kube_event_filter_free(f);
 }
 
@@ -115,13 +112,13 @@ static void test_json_patch_is_written(void **state)
 	jo_str(kube_patch_add(&p, "test", "spec", "owner", NULL), "n1");
 	jo_int(kube_patch_add(&p, "add", "metadata", "annotations", "a/b~c", NULL), 3);
 	kube_patch_add(&p, "remove", "spec", "x", NULL);
-	assert_string_equal(kube_patch_end(&p).p,
-			    "[{\"op\":\"test\",\"path\":\"/spec/owner\",\"value\":\"n1\"},"
-			    "{\"op\":\"add\",\"path\":\"/metadata/annotations/a~1b~0c\","
-			    "\"value\":3},{\"op\":\"remove\",\"path\":\"/spec/x\"}]");
+	ASSERT_STR_EQ(kube_patch_end(&p).p,
+		      "[{\"op\":\"test\",\"path\":\"/spec/owner\",\"value\":\"n1\"},"
+		      "{\"op\":\"add\",\"path\":\"/metadata/annotations/a~1b~0c\","
+		      "\"value\":3},{\"op\":\"remove\",\"path\":\"/spec/x\"}]");
 	kube_patch_done(&p);
 	kube_patch_init(&p);
-	assert_string_equal(kube_patch_end(&p).p, "[]");
+	ASSERT_STR_EQ(kube_patch_end(&p).p, "[]");
 	kube_patch_done(&p);
 }
 
@@ -135,5 +132,5 @@ int main(void)
 		cmocka_unit_test(test_json_patch_is_written),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Error messages of refused requests, request paths, and retry delays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 
@@ -21,10 +18,9 @@ static void refusal(int http, const char *body, int code, const char *text)
 	struct kube_status s;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(kube_status_err(http, span_of(body), "kube: create ipblock 'x'", &s, &e),
-			 code);
-	assert_string_equal(e.text, text);
-	assert_int_equal(s.code, http);
+	ASSERT_EQ(kube_status_err(http, span_of(body), "kube: create ipblock 'x'", &s, &e), code);
+	ASSERT_STR_EQ(e.text, text);
+	ASSERT_EQ(s.code, http);
 }
 
 #define STATUS(code, reason, message)                                                              \
@@ -61,9 +57,9 @@ static void test_404_has_a_kind_that_tells_an_object_from_a_resource(void **stat
 	(void)state;
 	kube_status_err(404, span_of(STATUS(404, "NotFound", "ipblocks \\\"x\\\" not found")), "x",
 			&s, &e);
-	assert_int_equal(e.kind, ERR_OTHER);
+	ASSERT_EQ(e.kind, ERR_OTHER);
 	kube_status_err(404, span_of("404 page not found\n"), "x", &s, &e);
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 }
 
 static void test_retry_after_is_read_from_the_body(void **state)
@@ -76,10 +72,10 @@ static void test_retry_after_is_read_from_the_body(void **state)
 			span_of("{\"kind\":\"Status\",\"code\":429,\"details\":"
 				"{\"retryAfterSeconds\":7}}"),
 			"x", &s, &e);
-	assert_int_equal(s.retry_after, 7);
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(s.retry_after, 7);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	kube_status_err(429, span_of(""), "x", &s, &e);
-	assert_int_equal(s.retry_after, -1);
+	ASSERT_EQ(s.retry_after, -1);
 }
 
 static void path(struct kube_ref r, const char *want, const char *words)
@@ -88,10 +84,10 @@ static void path(struct kube_ref r, const char *want, const char *words)
 
 	buf_init(&b, KUBE_PATH_MAX);
 	kube_path(&b, &r);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 	buf_reset(&b);
 	kube_ref_describe(&b, &r);
-	assert_string_equal(b.p, words);
+	ASSERT_STR_EQ(b.p, words);
 	buf_done(&b);
 }
 
@@ -111,7 +107,7 @@ static void test_path_and_description_of_an_object(void **state)
 	kube_path_query(&b, "limit", "500");
 	kube_path_query(&b, "continue", "");
 	kube_path_query(&b, "fieldSelector", "spec.nodeName=n 1");
-	assert_string_equal(b.p, "?limit=500&fieldSelector=spec.nodeName%3Dn%201");
+	ASSERT_STR_EQ(b.p, "?limit=500&fieldSelector=spec.nodeName%3Dn%201");
 	buf_done(&b);
 }
 
@@ -138,7 +134,7 @@ static void test_jitter_covers_its_whole_range(void **state)
 	for (int i = 0; i < 1000; i++)
 		seen[kube_jitter(0, 3)] = true;
 	assert_true(seen[0] && seen[1] && seen[2] && seen[3]);
-	assert_int_equal(kube_jitter(5, 5), 5);
+	ASSERT_EQ(kube_jitter(5, 5), 5);
 }
 
 int main(void)
@@ -152,5 +148,5 @@ int main(void)
 		cmocka_unit_test(test_jitter_covers_its_whole_range),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of a watch, and the sorted store of objects. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 
@@ -22,7 +19,7 @@ static int decode(const char *text, enum kube_change *change, int *status, int64
 	struct json_doc *doc = NULL;
 	int r;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 4096, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 4096, NULL), 0);
 	r = kube_watch_decode(json_root(doc), change, &object, status, after, e);
 	json_free(doc);
 	return r;
@@ -43,12 +40,11 @@ static void test_watch_events_are_decoded(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
-		assert_int_equal(decode(texts[i], &change, &status, &after, &e), 1);
-		assert_int_equal(change, i);
+		ASSERT_EQ(decode(texts[i], &change, &status, &after, &e), 1);
+		ASSERT_EQ(change, i);
 	}
 	/* An event type of a later server is ignored. */
-	assert_int_equal(decode("{\"type\":\"NEW\",\"object\":{}}", &change, &status, &after, &e),
-			 0);
+	ASSERT_EQ(decode("{\"type\":\"NEW\",\"object\":{}}", &change, &status, &after, &e), 0);
 }
 
 static void test_error_events_become_errors(void **state)
@@ -59,22 +55,22 @@ static void test_error_events_become_errors(void **state)
 	int status;
 
 	(void)state;
-	assert_int_equal(decode("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
-				"\"reason\":\"Expired\",\"message\":\"too old resource version: 1 "
-				"(2)\"}}",
-				&change, &status, &after, &e),
-			 -ESTALE);
-	assert_int_equal(status, 410);
-	assert_string_equal(e.text, "ERROR: 410 Expired: too old resource version: 1 (2)");
-	assert_int_equal(decode("{\"type\":\"ERROR\",\"object\":{\"code\":429,\"details\":"
-				"{\"retryAfterSeconds\":3}}}",
-				&change, &status, &after, &e),
-			 -EAGAIN);
-	assert_int_equal(after, 3);
-	assert_int_equal(decode("{\"type\":\"ADDED\"}", &change, &status, &after, &e), -EBADMSG);
-	assert_int_equal(status, 0);
-	assert_int_equal(decode("{\"kind\":\"Status\"}", &change, &status, &after, &e), -EBADMSG);
-	assert_int_equal(decode("[]", &change, &status, &after, &e), -EBADMSG);
+	ASSERT_EQ(decode("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,"
+			 "\"reason\":\"Expired\",\"message\":\"too old resource version: 1 "
+			 "(2)\"}}",
+			 &change, &status, &after, &e),
+		  -ESTALE);
+	ASSERT_EQ(status, 410);
+	ASSERT_STR_EQ(e.text, "ERROR: 410 Expired: too old resource version: 1 (2)");
+	ASSERT_EQ(decode("{\"type\":\"ERROR\",\"object\":{\"code\":429,\"details\":"
+			 "{\"retryAfterSeconds\":3}}}",
+			 &change, &status, &after, &e),
+		  -EAGAIN);
+	ASSERT_EQ(after, 3);
+	ASSERT_EQ(decode("{\"type\":\"ADDED\"}", &change, &status, &after, &e), -EBADMSG);
+	ASSERT_EQ(status, 0);
+	ASSERT_EQ(decode("{\"kind\":\"Status\"}", &change, &status, &after, &e), -EBADMSG);
+	ASSERT_EQ(decode("[]", &change, &status, &after, &e), -EBADMSG);
 }
 
 static struct kube_object *object(const char *ns, const char *name, const char *version)
@@ -86,7 +82,7 @@ static struct kube_object *object(const char *ns, const char *name, const char *
 		 "{\"metadata\":{\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":\"u\","
 		 "\"resourceVersion\":\"%s\"}}",
 		 ns, name, version);
-	assert_int_equal(json_parse(&doc, span_of(text), 4096, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 4096, NULL), 0);
 	return kube_object_new(json_root(doc), 12);
 }
 
@@ -96,14 +92,14 @@ static void test_objects_are_allocated_with_aligned_values(void **state)
 	auto_json struct json_doc *doc = NULL;
 
 	(void)state;
-	assert_string_equal(o->ns, "ns");
-	assert_string_equal(o->name, "a");
-	assert_string_equal(o->uid, "u");
-	assert_string_equal(o->version, "7");
+	ASSERT_STR_EQ(o->ns, "ns");
+	ASSERT_STR_EQ(o->name, "a");
+	ASSERT_STR_EQ(o->uid, "u");
+	ASSERT_STR_EQ(o->version, "7");
 	assert_memory_equal(o->value, "\0\0\0\0\0\0\0\0\0\0\0\0", 12);
-	assert_int_equal((uintptr_t)o->value % 16, 0);
+	ASSERT_EQ((uintptr_t)o->value % 16, 0);
 	free(o);
-	assert_int_equal(json_parse(&doc, span_of("{\"metadata\":{\"name\":\"x\"}}"), 99, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of("{\"metadata\":{\"name\":\"x\"}}"), 99, NULL), 0);
 	assert_null(kube_object_new(json_root(doc), 0));
 }
 
@@ -119,14 +115,14 @@ static void test_objects_are_stored_in_order(void **state)
 	(void)state;
 	for (size_t i = 0; i < 6; i++)
 		assert_null(kube_store_put(&s, object(in[i][0], in[i][1], "1")));
-	assert_int_equal(s.n, 6);
+	ASSERT_EQ(s.n, 6);
 	for (size_t i = 0; i < 6; i++)
-		assert_string_equal(s.v[i]->name, out[i]);
+		ASSERT_STR_EQ(s.v[i]->name, out[i]);
 	o = kube_store_put(&s, object("a", "b", "2"));
-	assert_string_equal(o->version, "1");
+	ASSERT_STR_EQ(o->version, "1");
 	free(o);
-	assert_int_equal(s.n, 6);
-	assert_string_equal(kube_store_get(&s, "a", "b")->version, "2");
+	ASSERT_EQ(s.n, 6);
+	ASSERT_STR_EQ(kube_store_get(&s, "a", "b")->version, "2");
 	assert_null(kube_store_get(&s, "a", "c"));
 	assert_true(kube_store_find(&s, "a", "a", &at));
 	free(kube_store_take(&s, at));
@@ -148,7 +144,7 @@ static void test_1000_objects_are_stored_and_removed(void **state)
 	}
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "n%03d", i);
-		assert_string_equal(s.v[i]->name, name);
+		ASSERT_STR_EQ(s.v[i]->name, name);
 	}
 	while (s.n)
 		free(kube_store_take(&s, s.n - 1));
@@ -165,5 +161,5 @@ int main(void)
 		cmocka_unit_test(test_1000_objects_are_stored_and_removed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

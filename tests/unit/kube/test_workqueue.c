@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work queue, with an API server that answers when the test says so. */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -143,7 +140,7 @@ static void reconcile(void *arg, void *item)
 	note(t, j->w.name, "");
 	t->reconciled++;
 	if (j->due_ms)
-		assert_int_equal(loop_now_ms(t->k.l), j->due_ms);
+		ASSERT_EQ(loop_now_ms(t->k.l), j->due_ms);
 	if (!j->own)
 		j->own = xstrdup(j->w.name);
 	if (t->removes_itself)
@@ -187,7 +184,7 @@ static int setup(void **state)
 	struct lab *t = xcalloc(1, sizeof(*t));
 
 	*state = t;
-	assert_int_equal(loop_new(&t->k.l, NULL), 0);
+	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
 	loop_set_now(t->k.l, 0);
 	t->q = workqueue_new(&(struct workqueue_conf){.kube = &t->k,
 						      .in_flight_max = AT_ONCE,
@@ -206,7 +203,7 @@ static int teardown(void **state)
 	struct lab *t = *state;
 
 	workqueue_free(t->q);
-	assert_int_equal(t->k.n_calls, 0);
+	ASSERT_EQ(t->k.n_calls, 0);
 	loop_free(t->k.l);
 	free(t);
 	return 0;
@@ -261,16 +258,16 @@ static void test_items_are_reconciled_once_in_the_order_of_their_addition(void *
 
 	add(t, "cabacb");
 	pass(t, 0);
-	assert_string_equal(t->trail, "c a b");
-	assert_int_equal(workqueue_count(t->q), 3);
+	ASSERT_STR_EQ(t->trail, "c a b");
+	ASSERT_EQ(workqueue_count(t->q), 3);
 	assert_ptr_equal(workqueue_find(t->q, "ns", "a"), item(t, "a"));
 	assert_null(workqueue_find(t->q, "other", "a"));
 	assert_null(workqueue_find(t->q, "ns", "d"));
-	assert_string_equal(((struct work *)workqueue_first(t->q))->name, "c");
-	assert_string_equal(((struct work *)workqueue_next(workqueue_first(t->q)))->name, "a");
+	ASSERT_STR_EQ(((struct work *)workqueue_first(t->q))->name, "c");
+	ASSERT_STR_EQ(((struct work *)workqueue_next(workqueue_first(t->q)))->name, "a");
 	workqueue_add(NULL);
 	pass(t, 100);
-	assert_int_equal(t->reconciled, 3);
+	ASSERT_EQ(t->reconciled, 3);
 }
 
 static void test_number_of_requests_in_flight_is_bounded(void **state)
@@ -280,17 +277,17 @@ static void test_number_of_requests_in_flight_is_bounded(void **state)
 	t->sends = true;
 	add(t, "abcde");
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b c");
+	ASSERT_STR_EQ(t->trail, "a b c");
 	answer(t, "b", NULL);
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b c b! d");
+	ASSERT_STR_EQ(t->trail, "a b c b! d");
 	answer(t, "a", NULL);
 	answer(t, "c", NULL);
 	answer(t, "d", NULL);
 	pass(t, 100);
 	answer(t, "e", NULL);
-	assert_string_equal(t->trail, "a b c b! d a! c! d! e e!");
-	assert_int_equal(t->k.most_calls, AT_ONCE);
+	ASSERT_STR_EQ(t->trail, "a b c b! d a! c! d! e e!");
+	ASSERT_EQ(t->k.most_calls, AT_ONCE);
 }
 
 static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards(void **state)
@@ -303,14 +300,14 @@ static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwa
 	add(t, "aab");
 	workqueue_add_after(item(t, "a"), 5);
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b");
+	ASSERT_STR_EQ(t->trail, "a b");
 	answer(t, "a", NULL);
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b a! a");
+	ASSERT_STR_EQ(t->trail, "a b a! a");
 	answer(t, "a", NULL);
 	answer(t, "b", NULL);
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b a! a a! b!");
+	ASSERT_STR_EQ(t->trail, "a b a! a a! b!");
 }
 
 /* done() sends a second request, for example for the status: the reconcile waits for its answer. */
@@ -325,12 +322,12 @@ static void test_item_is_reconciled_after_the_second_request_of_its_answer(void 
 	t->sends_again = true;
 	answer(t, "a", "refused");
 	pass(t, 100);
-	assert_string_equal(t->trail, "a a!");
-	assert_int_equal(t->k.n_calls, 1);
+	ASSERT_STR_EQ(t->trail, "a a!");
+	ASSERT_EQ(t->k.n_calls, 1);
 	answer(t, "a", NULL);
 	pass(t, 0);
-	assert_string_equal(t->trail, "a a! a! a");
-	assert_int_equal(t->k.n_calls, 1);
+	ASSERT_STR_EQ(t->trail, "a a! a! a");
+	ASSERT_EQ(t->k.n_calls, 1);
 }
 
 static void test_delayed_items_keep_the_earlier_time(void **state)
@@ -342,13 +339,13 @@ static void test_delayed_items_keep_the_earlier_time(void **state)
 	workqueue_add_after(item(t, "a"), 30);
 	workqueue_add_after(item(t, "b"), 60);
 	pass(t, 29);
-	assert_string_equal(t->trail, "");
+	ASSERT_STR_EQ(t->trail, "");
 	pass(t, 1);
-	assert_string_equal(t->trail, "a");
+	ASSERT_STR_EQ(t->trail, "a");
 	/* A reconcile in the meantime cancels the delay. */
 	add(t, "b");
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b");
+	ASSERT_STR_EQ(t->trail, "a b");
 }
 
 static void test_many_delayed_items_become_due_in_the_order_of_their_times(void **state)
@@ -371,7 +368,7 @@ static void test_many_delayed_items_become_due_in_the_order_of_their_times(void 
 		workqueue_remove(item(t, name));
 	}
 	pass(t, 10000); /* reconcile() compares the time */
-	assert_int_equal(t->reconciled, 1000 - removed);
+	ASSERT_EQ(t->reconciled, 1000 - removed);
 }
 
 static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(void **state)
@@ -393,17 +390,17 @@ static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(voi
 		last = loop_now_ms(t->k.l) - sent;
 		assert_in_range(last, wait / 2, wait * 3 / 2 + 1);
 	}
-	assert_int_equal(t->logged, 1);
+	ASSERT_EQ(t->logged, 1);
 	answer(t, "a", "refused otherwise");
-	assert_int_equal(t->logged, 2);
+	ASSERT_EQ(t->logged, 2);
 	pass(t, 2 * RETRY_MOST_MS);
 	answer(t, "a", NULL);
 	add(t, "a");
 	pass(t, 0);
 	answer(t, "a", "refused otherwise");
-	assert_int_equal(t->logged, 3);
+	ASSERT_EQ(t->logged, 3);
 	pass(t, RETRY_MS * 3 / 2 + 1);
-	assert_int_equal(t->k.n_calls, 1);
+	ASSERT_EQ(t->k.n_calls, 1);
 }
 
 /* An item with an error does not delay the others. */
@@ -418,7 +415,7 @@ static void test_other_items_do_not_wait_for_a_backoff(void **state)
 	add(t, "b");
 	pass(t, 0);
 	answer(t, "b", NULL);
-	assert_string_equal(t->trail, "a a! b b!");
+	ASSERT_STR_EQ(t->trail, "a a! b b!");
 }
 
 static void test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop(void **state)
@@ -431,9 +428,9 @@ static void test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop(void *
 		workqueue_add(item(t, name));
 	}
 	pass(t, 0);
-	assert_int_equal(t->reconciled, WORKQUEUE_BATCH);
+	ASSERT_EQ(t->reconciled, WORKQUEUE_BATCH);
 	pass(t, 100);
-	assert_int_equal(t->reconciled, 3 * WORKQUEUE_BATCH);
+	ASSERT_EQ(t->reconciled, 3 * WORKQUEUE_BATCH);
 }
 
 /* A removed item's request is cancelled, and the next item takes its place. */
@@ -445,17 +442,17 @@ static void test_removed_items_are_not_answered(void **state)
 	add(t, "abcd");
 	pass(t, 0);
 	workqueue_remove(item(t, "b"));
-	assert_int_equal(t->k.cancelled, 1);
+	ASSERT_EQ(t->k.cancelled, 1);
 	pass(t, 0);
-	assert_string_equal(t->trail, "a b c d");
-	assert_int_equal(workqueue_count(t->q), 3);
+	ASSERT_STR_EQ(t->trail, "a b c d");
+	ASSERT_EQ(workqueue_count(t->q), 3);
 	answer(t, "a", NULL);
 	workqueue_add_after(item(t, "a"), 10);
 	workqueue_remove(item(t, "a"));
 	add(t, "e");
 	workqueue_remove(item(t, "e"));
 	pass(t, 100);
-	assert_string_equal(t->trail, "a b c d a!");
+	ASSERT_STR_EQ(t->trail, "a b c d a!");
 }
 
 static void test_callbacks_remove_their_own_item(void **state)
@@ -465,8 +462,8 @@ static void test_callbacks_remove_their_own_item(void **state)
 	t->removes_itself = true;
 	add(t, "ab");
 	pass(t, 0);
-	assert_string_equal(t->trail, "a b");
-	assert_int_equal(workqueue_count(t->q), 0);
+	ASSERT_STR_EQ(t->trail, "a b");
+	ASSERT_EQ(workqueue_count(t->q), 0);
 	t->removes_itself = false;
 	t->sends = true;
 	add(t, "c");
@@ -475,8 +472,8 @@ static void test_callbacks_remove_their_own_item(void **state)
 	t->removes_itself = true;
 	answer(t, "c", "refused");
 	pass(t, 10 * RETRY_MS);
-	assert_string_equal(t->trail, "a b c c!");
-	assert_int_equal(workqueue_count(t->q), 0);
+	ASSERT_STR_EQ(t->trail, "a b c c!");
+	ASSERT_EQ(workqueue_count(t->q), 0);
 }
 
 /* The replica loses the leadership while the server handles requests and items wait. */
@@ -489,10 +486,10 @@ static void test_freed_queue_has_no_callback(void **state)
 	pass(t, 0);
 	workqueue_add_after(item(t, "f"), 10);
 	workqueue_free(take(t->q));
-	assert_int_equal(t->k.cancelled, AT_ONCE);
-	assert_int_equal(t->k.n_calls, 0);
+	ASSERT_EQ(t->k.cancelled, AT_ONCE);
+	ASSERT_EQ(t->k.n_calls, 0);
 	pass(t, 1000);
-	assert_string_equal(t->trail, "a b c");
+	ASSERT_STR_EQ(t->trail, "a b c");
 }
 
 static void test_queue_is_freed_by_an_answer(void **state)
@@ -504,9 +501,9 @@ static void test_queue_is_freed_by_an_answer(void **state)
 	pass(t, 0);
 	add(t, "a");
 	answer(t, "a", "refused");
-	assert_int_equal(t->k.cancelled, AT_ONCE - 1);
+	ASSERT_EQ(t->k.cancelled, AT_ONCE - 1);
 	pass(t, 10 * RETRY_MS);
-	assert_string_equal(t->trail, "a b c a!");
+	ASSERT_STR_EQ(t->trail, "a b c a!");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -529,5 +526,5 @@ int main(void)
 		TEST(test_queue_is_freed_by_an_answer),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which connection is evicted, and which peer's request is served next. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +49,7 @@ static void test_peer_with_most_connections_loses_its_oldest(void **state)
 	peers_rank(p, &many[1], -1);
 	assert_ptr_equal(peers_victim(p, 0), &many[2]);
 	peers_leave(p, &many[2]);
-	assert_int_equal(peers_count(p, 0), 2);
+	ASSERT_EQ(peers_count(p, 0), 2);
 	assert_ptr_equal(peers_victim(p, 0), &few[0]);
 	peers_leave(p, &few[0]);
 	assert_ptr_equal(peers_victim(p, 0), &many[0]);
@@ -133,7 +129,7 @@ static void test_evicted_peer_equals_that_of_a_model(void **state)
 		victim = peers_victim(p, 2);
 		if (victim)
 			mine = n[(victim - e) % PEERS];
-		assert_int_equal(mine, most);
+		ASSERT_EQ(mine, most);
 	}
 	for (int i = 0; i < N; i++)
 		peers_leave(p, &e[i]);
@@ -147,9 +143,9 @@ static void test_peer_address_is_printed(void **state)
 	struct peer_key k = key(258), none = {0}, six = {.b = {0xfd, 0, 0, 1}};
 
 	(void)state;
-	assert_string_equal(peer_key_text(&k, text), "10.0.1.2");
-	assert_string_equal(peer_key_text(&six, text), "fd00:1::/64");
-	assert_string_equal(peer_key_text(&none, text), "-");
+	ASSERT_STR_EQ(peer_key_text(&k, text), "10.0.1.2");
+	ASSERT_STR_EQ(peer_key_text(&six, text), "fd00:1::/64");
+	ASSERT_STR_EQ(peer_key_text(&none, text), "-");
 }
 
 int main(void)
@@ -161,5 +157,5 @@ int main(void)
 		cmocka_unit_test(test_peer_address_is_printed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

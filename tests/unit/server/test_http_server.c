@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that are slow, hostile, too many, or broken off. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -75,14 +71,14 @@ static void says(int fd, const char *until, const char *part)
 {
 	auto_free char *got = al_read(fd, until);
 
-	assert_has(got, part);
+	ASSERT_HAS(got, part);
 }
 
 static void ends(int fd)
 {
 	auto_free char *got = al_read(fd, NULL);
 
-	assert_string_equal(got, "");
+	ASSERT_STR_EQ(got, "");
 	close(fd);
 }
 
@@ -151,9 +147,9 @@ static void test_1000_pipelined_requests_do_not_starve_others(void **state)
 	got = al_read(fd, NULL);
 	for (const char *p = got; (p = strstr(p, "HTTP/1.1 200 OK")); p++)
 		n++;
-	assert_int_equal(n, 1000);
-	assert_has(got, "GET /0 0\n");
-	assert_has(got, "GET /999 0\n");
+	ASSERT_EQ(n, 1000);
+	ASSERT_HAS(got, "GET /0 0\n");
+	ASSERT_HAS(got, "GET /999 0\n");
 	free(got);
 	close(fd);
 	buf_done(&b);
@@ -310,7 +306,7 @@ static void test_client_disconnects_at_any_byte(void **state)
 		int fd = al_connect(&lab);
 
 		if (n > 0)
-			assert_int_equal(send(fd, text, n, MSG_NOSIGNAL), n);
+			ASSERT_EQ(send(fd, text, n, MSG_NOSIGNAL), n);
 		if (n % 2)
 			still_well();
 		close(fd);
@@ -357,7 +353,7 @@ static int crowd_connect(void)
 
 	assert_true(fd >= 0);
 	if (connect(fd, (const struct sockaddr *)&crowd.at, sizeof(crowd.at)) < 0)
-		assert_int_equal(errno, EINPROGRESS);
+		ASSERT_EQ(errno, EINPROGRESS);
 	return fd;
 }
 
@@ -377,8 +373,7 @@ static void crowd_ask(void *arg)
 	(void)arg;
 	crowd.honest = crowd_connect();
 	crowd.asked = loop_now_ms(crowd.loop);
-	assert_int_equal(send(crowd.honest, text, sizeof(text) - 1, MSG_NOSIGNAL),
-			 sizeof(text) - 1);
+	ASSERT_EQ(send(crowd.honest, text, sizeof(text) - 1, MSG_NOSIGNAL), sizeof(text) - 1);
 }
 
 static void crowd_answer(void *arg, struct http_request *q)
@@ -411,12 +406,12 @@ static void test_a_crowd_that_connects_fast(void **state)
 	crowd = (struct crowd){.honest = -1};
 	crowd.at = (struct sockaddr_in){.sin_family = AF_INET,
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	assert_int_equal(bind(fd, (const struct sockaddr *)&crowd.at, n), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&crowd.at, &n), 0);
-	assert_int_equal(listen(fd, QUEUE), 0);
-	assert_int_equal(loop_new(&crowd.loop, NULL), 0);
+	ASSERT_EQ(bind(fd, (const struct sockaddr *)&crowd.at, n), 0);
+	ASSERT_EQ(getsockname(fd, (struct sockaddr *)&crowd.at, &n), 0);
+	ASSERT_EQ(listen(fd, QUEUE), 0);
+	ASSERT_EQ(loop_new(&crowd.loop, NULL), 0);
 	loop_set_now(crowd.loop, 1000);
-	assert_int_equal(http_server_new(&s, crowd.loop, fd, &limits, crowd_answer, NULL, NULL), 0);
+	ASSERT_EQ(http_server_new(&s, crowd.loop, fd, &limits, crowd_answer, NULL, NULL), 0);
 	loop_add_timer(crowd.loop, 0, crowd_more, NULL);
 	loop_add_timer(crowd.loop, CROWD_FOR_MS, crowd_ask, NULL);
 	loop_add_timer(crowd.loop, CROWD_FOR_MS + WAIT_MAX_MS, crowd_stop, NULL);
@@ -507,7 +502,7 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 	(void)state;
 	al_stop(server);
 	server = al_serve(&lab, &many, echo);
-	assert_int_equal(prlimit(server, RLIMIT_NOFILE, &few, NULL), 0);
+	ASSERT_EQ(prlimit(server, RLIMIT_NOFILE, &few, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = al_connect(&lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
@@ -550,8 +545,8 @@ static void test_another_user_is_forbidden(void **state)
 			      ? 0
 			      : 2);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
 	still_well();
 }
 
@@ -605,8 +600,8 @@ static void ends_well(pid_t pid)
 {
 	int status;
 
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(WEXITSTATUS(status), 7);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(WEXITSTATUS(status), 7);
 }
 
 static void test_drain_completes_pending_requests(void **state)
@@ -699,5 +694,5 @@ int main(void)
 		TEST(test_a_crowd_that_connects_fast),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * The HTTP server over TLS: slow and hostile clients, and clients connected while certificates
  * change.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -153,10 +149,10 @@ static int shake(struct client *c)
 	struct tls_conf *conf = NULL;
 	int r;
 
-	assert_int_equal(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
+	ASSERT_EQ(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
 	c->fd = al_connect(&lab);
 	/* The test's client blocks, unlike the client of tls.h. */
-	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
+	ASSERT_EQ(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
 	c->tls = tls_new(conf, c->fd, "localhost");
 	tls_conf_put(conf);
 	while ((r = tls_handshake(c->tls, NULL)) == -EAGAIN)
@@ -168,7 +164,7 @@ static struct client connected(void)
 {
 	struct client c;
 
-	assert_int_equal(shake(&c), 0);
+	ASSERT_EQ(shake(&c), 0);
 	return c;
 }
 
@@ -286,7 +282,7 @@ static void test_long_bodies_and_responses_over_tls(void **state)
 	put(&c, "GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 50);
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "Content-Length: 4000000\r\n"));
-	assert_int_equal(strlen(strstr(got, "\r\n\r\n") + 4), 4000000);
+	ASSERT_EQ(strlen(strstr(got, "\r\n\r\n") + 4), 4000000);
 	hang_up(&c);
 }
 
@@ -309,7 +305,7 @@ static void wait_until_read(const struct client *c)
 	int unread = 1;
 
 	for (int ms = 0; ms < WAIT_MS; ms++) {
-		assert_int_equal(ioctl(c->fd, SIOCOUTQ, &unread), 0);
+		ASSERT_EQ(ioctl(c->fd, SIOCOUTQ, &unread), 0);
 		if (unread == 0)
 			return;
 		usleep(1000);
@@ -365,7 +361,7 @@ static void test_longest_incomplete_body_gives_way(void **state)
 	hang_up(&other);
 	put(&one, "b", 1);
 	got = hear(&one, "\r\n\r\n");
-	assert_string_equal(got, "");
+	ASSERT_STR_EQ(got, "");
 	hang_up(&one);
 	still_well();
 }
@@ -444,8 +440,8 @@ static void test_request_refused_by_its_head_is_not_read(void **state)
 	(void)state;
 	put(&c, head, strlen(head));
 	got = hear(&c, NULL);
-	assert_string_equal(
-		got, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+	ASSERT_STR_EQ(got,
+		      "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 	hang_up(&c);
 	put(&once, one, strlen(one));
 	last = hear(&once, NULL);
@@ -505,7 +501,7 @@ static void test_new_connections_get_the_new_certificates(void **state)
 	if (shake(&other) == 0) {
 		put(&other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27);
 		got = hear(&other, NULL);
-		assert_string_equal(got, "");
+		ASSERT_STR_EQ(got, "");
 	}
 	hang_up(&other);
 	for (int i = 0; i < 10; i++)
@@ -531,5 +527,5 @@ int main(void)
 		cmocka_unit_test(test_new_connections_get_the_new_certificates),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return T_RUN(tests, setup, teardown);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the network definition of a tenant may contain. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,8 +42,8 @@ static void refused(const char *text, const char *word)
 		fail_msg("%s is not refused", text);
 	if (!strstr(e.text, word))
 		fail_msg("'%s' has no '%s'", e.text, word);
-	assert_int_equal(e.kind, ERR_CONF);
-	assert_int_equal(e.code, -EPERM);
+	ASSERT_EQ(e.kind, ERR_CONF);
+	ASSERT_EQ(e.code, -EPERM);
 }
 
 #define LIST(plugins) "{\"name\":\"n\",\"plugins\":[" plugins "]}"
@@ -166,8 +162,8 @@ static void logless(const char *text, const char *want)
 	auto_buf struct buf b;
 	struct json_out o;
 
-	assert_int_equal(json_parse(&d, span_of(text), MAX, NULL), 0);
-	assert_int_equal(definition_drop_logs(json_root(d), &without, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), MAX, NULL), 0);
+	ASSERT_EQ(definition_drop_logs(json_root(d), &without, NULL), 0);
 	if (!want) {
 		assert_null(without);
 		return;
@@ -175,7 +171,7 @@ static void logless(const char *text, const char *want)
 	buf_init(&b, MAX);
 	jo_init(&o, &b, 0);
 	jo_val(&o, json_root(without), false);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 }
 
 /* Refused in new definitions; in existing definitions the file is ignored. */
@@ -185,9 +181,9 @@ static void test_log_files_are_refused_in_new_definitions(void **state)
 		"whereabouts") ",\"range\":\"10.0.0.0/24\",\"log_file\":\"/tmp/whereabouts.log\"}}";
 
 	(void)state;
-	assert_int_equal(check(old, false), -EPERM);
+	ASSERT_EQ(check(old, false), -EPERM);
 	assert_non_null(strstr(e.text, "logFile is given, which names a file of the node"));
-	assert_int_equal(check(old, true), 0);
+	ASSERT_EQ(check(old, true), 0);
 	logless(old, "{\"type\":\"macvlan\",\"ipam\":{\"type\":\"whereabouts\",\"range\":"
 		     "\"10.0.0.0/24\"}}");
 	logless(LIST("{\"type\":\"sriov\",\"LOGFILE\":\"x\",\"vlan\":7}"),
@@ -238,5 +234,5 @@ int main(void)
 		cmocka_unit_test(test_host_path_at_maximum_depth_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

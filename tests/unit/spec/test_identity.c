@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -44,12 +40,12 @@ static void check(const struct who *w, const struct identity_conf *c, enum ident
 	if (w->job)
 		labels_put(&p.annotations, "kubevirt.io/migrationJobName", w->job);
 	identity_of(&p, c, &i);
-	assert_int_equal(i.kind, kind);
-	assert_string_equal(i.name, name);
-	assert_string_equal(i.pod, w->name);
-	assert_string_equal(i.ns, "a");
-	assert_int_equal(i.migrating, migrating);
-	assert_int_equal(identity_is_sticky(&i), kind != IDENTITY_POD);
+	ASSERT_EQ(i.kind, kind);
+	ASSERT_STR_EQ(i.name, name);
+	ASSERT_STR_EQ(i.pod, w->name);
+	ASSERT_STR_EQ(i.ns, "a");
+	ASSERT_EQ(i.migrating, migrating);
+	ASSERT_EQ(identity_is_sticky(&i), kind != IDENTITY_POD);
 	labels_done(&p.labels);
 	labels_done(&p.annotations);
 }
@@ -120,8 +116,8 @@ static void test_ordinal_of_a_statefulset_pod_is_parsed(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		assert_true(identity_ordinal(v[i].pod, set, &ordinal));
-		assert_string_equal(set, v[i].set);
-		assert_int_equal(ordinal, v[i].ordinal);
+		ASSERT_STR_EQ_MSG(set, v[i].set, "v[%zu]", i);
+		ASSERT_EQ_MSG(ordinal, v[i].ordinal, "v[%zu]", i);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_false(identity_ordinal(bad[i], set, &ordinal));
@@ -193,5 +189,5 @@ int main(void)
 		cmocka_unit_test(test_retained_addresses_end_with_their_owner),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

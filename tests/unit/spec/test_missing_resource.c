@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The annotation of networks whose device resource does not exist on any node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <string.h>
 
@@ -18,10 +14,10 @@ static void test_missing_resource_is_written_and_read(void **state)
 	struct missing_resource m;
 
 	(void)state;
-	assert_string_equal(both, "{\"resource\":\"x/a\",\"suggestion\":\"y/a\"}");
+	ASSERT_STR_EQ(both, "{\"resource\":\"x/a\",\"suggestion\":\"y/a\"}");
 	assert_true(missing_resource_read(both, &m));
-	assert_string_equal(m.resource, "x/a");
-	assert_string_equal(m.suggestion, "y/a");
+	ASSERT_STR_EQ(m.resource, "x/a");
+	ASSERT_STR_EQ(m.suggestion, "y/a");
 	missing_resource_done(&m);
 	assert_true(missing_resource_read(one, &m));
 	assert_null(m.suggestion);
@@ -81,7 +77,7 @@ static void test_similar_resource_name_is_suggested(void **state)
 		const char *s = missing_resource_suggest(cases[i].name, list, ARRAY_LEN(list));
 
 		if (cases[i].suggestion)
-			assert_string_equal(s ? s : "none", cases[i].suggestion);
+			ASSERT_STR_EQ_MSG(s ? s : "none", cases[i].suggestion, "cases[%zu]", i);
 		else
 			assert_null(s);
 	}
@@ -96,5 +92,5 @@ int main(void)
 		cmocka_unit_test(test_similar_resource_name_is_suggested),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of SpiderMultusConfig's fields, compared with the definition in deploy/crds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,19 +53,11 @@ static const struct json *spec_properties(void)
 	return v;
 }
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc = NULL;
-
-	assert_int_equal(json_parse(&doc, span_of(text), CRD_MAX, NULL), 0);
-	return doc;
-}
-
 /* Returns a spec with an empty block after the defaults were added. */
 static struct json_doc *completed(const char *type, const char *block)
 {
 	auto_free char *text = xasprintf("{\"cniType\":\"%s\",\"%s\":{}}", type, block);
-	auto_json struct json_doc *doc = parse(text);
+	auto_json struct json_doc *doc = t_json(text);
 	const struct multus_completion c = {.sent = json_root(doc)};
 	auto_tree struct json_tree *tree = json_tree_of(c.sent);
 	auto_buf struct buf b;
@@ -79,7 +67,7 @@ static struct json_doc *completed(const char *type, const char *block)
 	buf_init(&b, CRD_MAX);
 	jo_init(&o, &b, 0);
 	json_tree_write(tree, &o);
-	return parse(b.p);
+	return t_json(b.p);
 }
 
 static size_t check_defaults(const struct json *properties, const struct json *v)
@@ -123,7 +111,7 @@ static void test_defaults_are_those_of_the_definition(void **state)
 static int check(const char *block, const char *key, const char *value, bool words)
 {
 	auto_free char *text = xasprintf("{\"%s\":%s}", key, value);
-	auto_json struct json_doc *doc = parse(text);
+	auto_json struct json_doc *doc = t_json(text);
 	struct err e = ERR_INIT;
 	int r = words ? multus_check_choices(json_root(doc), block, "spec.x", &e)
 		      : multus_check_numbers(json_root(doc), block, "spec.x", &e);
@@ -144,10 +132,10 @@ static size_t check_enum(const char *block, const char *key, const struct json *
 	while ((v = json_walk_next(&w, NULL))) {
 		auto_free char *quoted = xasprintf("\"%s\"", json_string(v));
 
-		assert_int_equal(check(block, key, quoted, true), 0);
+		ASSERT_EQ(check(block, key, quoted, true), 0);
 	}
-	assert_int_equal(check(block, key, "\"or\"", true), -ENOTSUP);
-	assert_int_equal(check(block, key, "\"auto,\"", true), -ENOTSUP);
+	ASSERT_EQ(check(block, key, "\"or\"", true), -ENOTSUP);
+	ASSERT_EQ(check(block, key, "\"auto,\"", true), -ENOTSUP);
 	return 1;
 }
 
@@ -163,10 +151,10 @@ static size_t check_range(const char *block, const char *key, const struct json 
 		auto_free char *low = xasprintf("%lld", (long long)(min + i));
 		auto_free char *high = xasprintf("%lld", (long long)(max - i));
 
-		assert_int_equal(check(block, key, low, false), i < 0 ? -EINVAL : 0);
-		assert_int_equal(check(block, key, high, false), i < 0 ? -EINVAL : 0);
+		ASSERT_EQ(check(block, key, low, false), i < 0 ? -EINVAL : 0);
+		ASSERT_EQ(check(block, key, high, false), i < 0 ? -EINVAL : 0);
 	}
-	assert_int_equal(check(block, key, "\"1\"", false), -EINVAL);
+	ASSERT_EQ(check(block, key, "\"1\"", false), -EINVAL);
 	return 1;
 }
 
@@ -187,8 +175,8 @@ static void test_words_and_ranges_are_those_of_the_definition(void **state)
 			ranges += check_range(block, key, p);
 		}
 	}
-	assert_int_equal(words, 4);
-	assert_int_equal(ranges, 4);
+	ASSERT_EQ(words, 4);
+	ASSERT_EQ(ranges, 4);
 }
 
 static void test_types_are_those_of_the_definition(void **state)
@@ -208,7 +196,7 @@ static void test_types_are_those_of_the_definition(void **state)
 		else
 			assert_non_null(json_get(spec_properties(), t->block));
 	}
-	assert_int_equal(n, MULTUS_TYPES + 1);
+	ASSERT_EQ(n, MULTUS_TYPES + 1);
 	assert_null(multus_type_of(NULL));
 	assert_null(multus_type_of("bridge"));
 }
@@ -221,5 +209,5 @@ int main(void)
 		cmocka_unit_test(test_types_are_those_of_the_definition),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return T_RUN(tests, setup, teardown);
 }

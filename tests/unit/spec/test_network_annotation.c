@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The networks annotation of a pod in both formats, valid and invalid. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -178,8 +174,8 @@ static void test_invalid_network_annotations_are_refused(void **state)
 			fail_msg("'%s' was taken", bad[i].text);
 		if (!strstr(e.text, bad[i].word))
 			fail_msg("'%s': '%s' has no '%s'", bad[i].text, e.text, bad[i].word);
-		assert_int_equal(e.kind, ERR_CONF);
-		assert_int_equal(s.n, 77);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
+		ASSERT_EQ_MSG(s.n, 77, "bad[%zu]", i);
 	}
 }
 
@@ -193,14 +189,14 @@ static void test_number_of_networks_is_limited(void **state)
 	buf_init(&b, 1 << 20);
 	for (int i = 0; i < NET_SELECT_MAX; i++)
 		buf_printf(&b, "%sn%d", i ? "," : "", i);
-	assert_int_equal(net_select_parse(b.p, "pod", &s, &e), 0);
-	assert_int_equal(s.n, NET_SELECT_MAX);
+	ASSERT_EQ(net_select_parse(b.p, "pod", &s, &e), 0);
+	ASSERT_EQ(s.n, NET_SELECT_MAX);
 	net_select_done(&s);
 	buf_str(&b, ",last");
 	assert_true(net_select_parse(b.p, "pod", &s, &e) < 0);
 	assert_non_null(strstr(e.text, "more than 127 networks"));
-	assert_int_equal(net_select_parse(NULL, "pod", &s, &e), 0);
-	assert_int_equal(s.n, 0);
+	ASSERT_EQ(net_select_parse(NULL, "pod", &s, &e), 0);
+	ASSERT_EQ(s.n, 0);
 }
 
 int main(void)
@@ -211,5 +207,5 @@ int main(void)
 		cmocka_unit_test(test_number_of_networks_is_limited),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +14,7 @@ static int read_text(const char *text, struct pod_facts *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
 	return pod_facts_read(json_root(doc), ret, e);
 }
 
@@ -41,24 +37,24 @@ static void test_every_field_of_a_pod_is_read(void **state)
 	struct pod_facts p;
 
 	(void)state;
-	assert_int_equal(read_text(text, &p, NULL), 0);
-	assert_string_equal(p.ns, "train");
-	assert_string_equal(p.name, "job-0");
-	assert_string_equal(p.uid, "6f0f");
-	assert_string_equal(p.node, "n1");
-	assert_int_equal(p.labels.n, 3);
-	assert_string_equal(p.labels.v[0].key, "app");
-	assert_string_equal(p.labels.v[2].key, "tier");
-	assert_string_equal(labels_get(&p.labels, "tier"), "gpu");
-	assert_string_equal(labels_get(&p.labels, "app-x"), "");
+	ASSERT_EQ(read_text(text, &p, NULL), 0);
+	ASSERT_STR_EQ(p.ns, "train");
+	ASSERT_STR_EQ(p.name, "job-0");
+	ASSERT_STR_EQ(p.uid, "6f0f");
+	ASSERT_STR_EQ(p.node, "n1");
+	ASSERT_EQ(p.labels.n, 3);
+	ASSERT_STR_EQ(p.labels.v[0].key, "app");
+	ASSERT_STR_EQ(p.labels.v[2].key, "tier");
+	ASSERT_STR_EQ(labels_get(&p.labels, "tier"), "gpu");
+	ASSERT_STR_EQ(labels_get(&p.labels, "app-x"), "");
 	assert_null(labels_get(&p.labels, "ti"));
-	assert_int_equal(p.annotations.n, 7);
+	ASSERT_EQ(p.annotations.n, 7);
 	assert_null(labels_get(&p.annotations, "notkubevirt.io/name"));
-	assert_string_equal(labels_get(&p.annotations, "vm.kubevirt.io/name"), "vm1");
-	assert_string_equal(p.owner_api, "apps/v1");
-	assert_string_equal(p.owner_kind, "StatefulSet");
-	assert_string_equal(p.owner_name, "job");
-	assert_string_equal(p.owner_uid, "77");
+	ASSERT_STR_EQ(labels_get(&p.annotations, "vm.kubevirt.io/name"), "vm1");
+	ASSERT_STR_EQ(p.owner_api, "apps/v1");
+	ASSERT_STR_EQ(p.owner_kind, "StatefulSet");
+	ASSERT_STR_EQ(p.owner_name, "job");
+	ASSERT_STR_EQ(p.owner_uid, "77");
 	assert_true(p.host_network && p.finished && p.deleting);
 	pod_facts_done(&p);
 }
@@ -68,15 +64,14 @@ static void test_pod_without_optional_fields_is_read(void **state)
 	struct pod_facts p;
 
 	(void)state;
-	assert_int_equal(
-		read_text("{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\","
-			  "\"deletionTimestamp\":null,\"labels\":null},"
-			  "\"status\":{\"phase\":\"Running\"}}",
-			  &p, NULL),
-		0);
-	assert_string_equal(p.node, "");
+	ASSERT_EQ(read_text("{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\",\"uid\":\"c\","
+			    "\"deletionTimestamp\":null,\"labels\":null},"
+			    "\"status\":{\"phase\":\"Running\"}}",
+			    &p, NULL),
+		  0);
+	ASSERT_STR_EQ(p.node, "");
 	assert_null(p.owner_kind);
-	assert_int_equal(p.labels.n, 0);
+	ASSERT_EQ(p.labels.n, 0);
 	assert_false(p.host_network || p.finished || p.deleting);
 	pod_facts_done(&p);
 }
@@ -107,9 +102,9 @@ static void test_malformed_pods_are_refused(void **state)
 		struct pod_facts p = {0};
 		struct err e = ERR_INIT;
 
-		assert_int_equal(read_text(v[i].text, &p, &e), -EINVAL);
-		assert_string_equal(e.text, v[i].words);
-		assert_int_equal(e.kind, ERR_DECODE);
+		ASSERT_EQ(read_text(v[i].text, &p, &e), -EINVAL);
+		ASSERT_STR_EQ(e.text, v[i].words);
+		ASSERT_EQ(e.kind, ERR_DECODE);
 		assert_null(p.name);
 	}
 }
@@ -123,10 +118,10 @@ static void test_labels_are_put_and_found(void **state)
 	labels_put(&l, "a", "2");
 	labels_put(&l, "c", "3");
 	labels_put(&l, "b", "4");
-	assert_int_equal(l.n, 3);
-	assert_string_equal(labels_get(&l, "a"), "2");
-	assert_string_equal(labels_get(&l, "b"), "4");
-	assert_string_equal(labels_get(&l, "c"), "3");
+	ASSERT_EQ(l.n, 3);
+	ASSERT_STR_EQ(labels_get(&l, "a"), "2");
+	ASSERT_STR_EQ(labels_get(&l, "b"), "4");
+	ASSERT_STR_EQ(labels_get(&l, "c"), "3");
 	assert_null(labels_get(NULL, "a"));
 	labels_done(&l);
 	assert_null(labels_get(&l, "a"));
@@ -152,8 +147,8 @@ static void test_number_of_labels_is_limited(void **state)
 			buf_printf(&b, "%s\"k%04zu\":\"%zu\"", k ? "," : "", k * 7919 % counts[i],
 				   k);
 		buf_str(&b, "}}}");
-		assert_int_equal(read_text(b.p, &p, NULL), 0);
-		assert_int_equal(p.labels.n, counts[i] > LABELS_MAX ? 0 : counts[i]);
+		ASSERT_EQ_MSG(read_text(b.p, &p, NULL), 0, "counts[%zu]", i);
+		ASSERT_EQ_MSG(p.labels.n, counts[i] > LABELS_MAX ? 0 : counts[i], "counts[%zu]", i);
 		for (size_t k = 1; k < p.labels.n; k++)
 			assert_true(strcmp(p.labels.v[k - 1].key, p.labels.v[k].key) < 0);
 		pod_facts_done(&p);
@@ -169,9 +164,9 @@ static void test_last_of_equal_label_keys_is_used(void **state)
 	labels_collect(&l, "a", "2");
 	labels_collect(&l, "b", "3");
 	labels_merge(&l);
-	assert_int_equal(l.n, 2);
-	assert_string_equal(labels_get(&l, "a"), "2");
-	assert_string_equal(labels_get(&l, "b"), "3");
+	ASSERT_EQ(l.n, 2);
+	ASSERT_STR_EQ(labels_get(&l, "a"), "2");
+	ASSERT_STR_EQ(labels_get(&l, "b"), "3");
 	labels_done(&l);
 }
 
@@ -186,5 +181,5 @@ int main(void)
 		cmocka_unit_test(test_last_of_equal_label_keys_is_used),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Annotations, pool lists and a pod determine the pools of an interface in order, or an error. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,7 +143,7 @@ static int answer(const struct row *r, const struct pod_facts *pod, const struct
 		  struct buf *b, struct err *e)
 {
 	const char *conf4[8], *conf6[8];
-	struct ipnet master = il_net("10.0.1.200/24");
+	struct ipnet master = t_net("10.0.1.200/24");
 	struct pod_nic nic = {.ifname = r->ifname ? r->ifname : "net1",
 			      .position = r->at - 1,
 			      .conf4 = conf4,
@@ -494,32 +490,32 @@ static void test_all_rails_at_once(void **state)
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"],\"cleangateway\":true},"
 		   "{\"ipv4\":[\"rail0\"]}]");
-	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), 0);
+	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), 0);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(w[i].n_pools4, 1);
-		assert_string_equal(w[i].pools4[0], want[i]);
+		ASSERT_EQ(w[i].n_pools4, 1);
+		ASSERT_STR_EQ(w[i].pools4[0], want[i]);
 		/*
 		 * The value of each entry of the annotation is used, not the value of the
 		 * configuration.
 		 */
-		assert_int_equal(w[i].clean_gateway, i == 1);
+		ASSERT_EQ(w[i].clean_gateway, i == 1);
 		pod_pool_request_done(&w[i]);
 	}
 	/* One rail in a call of its own has the same result. */
-	assert_int_equal(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
-	assert_string_equal(w[0].pools4[0], "rail1");
+	ASSERT_EQ(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
+	ASSERT_STR_EQ(w[0].pools4[0], "rail1");
 	pod_pool_request_done(&w[0]);
 	/* One invalid entry refuses all rails. */
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
-	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
-	assert_has(e.text, "interface net3 is the pod's number 3");
+	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
+	ASSERT_HAS(e.text, "interface net3 is the pod's number 3");
 	/* Without the annotation the configuration's clean_gateway is used. */
 	labels_done(&pod.annotations);
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippool", "{\"ipv4\":[\"rail0\"]}");
-	assert_int_equal(pod_pools_request(&f, nics, 3, w, &e), 0);
+	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), 0);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(w[i].clean_gateway, i == 0);
+		ASSERT_EQ(w[i].clean_gateway, i == 0);
 		pod_pool_request_done(&w[i]);
 	}
 	pod_facts_done(&pod);
@@ -528,9 +524,9 @@ static void test_all_rails_at_once(void **state)
 static void test_position_of_an_interface(void **state)
 {
 	(void)state;
-	assert_int_equal(pod_nic_position(net123, 3, "net2"), 1);
-	assert_int_equal(pod_nic_position(net123, 3, "net9"), 3);
-	assert_int_equal(pod_nic_position(NULL, 0, "net2"), 0);
+	ASSERT_EQ(pod_nic_position(net123, 3, "net2"), 1);
+	ASSERT_EQ(pod_nic_position(net123, 3, "net9"), 3);
+	ASSERT_EQ(pod_nic_position(NULL, 0, "net2"), 0);
 }
 
 static void test_deleted_or_finished_pod_gets_no_address(void **state)
@@ -539,16 +535,15 @@ static void test_deleted_or_finished_pod_gets_no_address(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(pod_check_alive(&pod, &e), 0);
+	ASSERT_EQ(pod_check_alive(&pod, &e), 0);
 	pod.deleting = true;
-	assert_int_equal(pod_check_alive(&pod, &e), -ESHUTDOWN);
-	assert_string_equal(e.text,
-			    "dead Pod a/p, we cannot allocate IP addresees to it: it is being "
-			    "deleted");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(pod_check_alive(&pod, &e), -ESHUTDOWN);
+	ASSERT_STR_EQ(e.text, "dead Pod a/p, we cannot allocate IP addresees to it: it is being "
+			      "deleted");
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	pod = (struct pod_facts){.ns = pod.ns, .name = pod.name, .finished = true};
-	assert_int_equal(pod_check_alive(&pod, &e), -ESHUTDOWN);
-	assert_has(e.text, "it is finished");
+	ASSERT_EQ(pod_check_alive(&pod, &e), -ESHUTDOWN);
+	ASSERT_HAS(e.text, "it is finished");
 }
 
 /* --- routes --- */
@@ -590,10 +585,10 @@ static void test_routes_annotation_is_parsed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(same); i++) {
-		struct ipnet want = il_net("10.9.0.0/16");
+		struct ipnet want = t_net("10.9.0.0/16");
 
-		assert_int_equal(routes(same[i], &v, &n, NULL), 0);
-		assert_int_equal(n, 1);
+		ASSERT_EQ_MSG(routes(same[i], &v, &n, NULL), 0, "same[%zu]", i);
+		ASSERT_EQ_MSG(n, 1, "same[%zu]", i);
 		assert_true(ipnet_eq(&v[0].dst, &want));
 		il_assert_ip(&v[0].gw, "10.0.0.1");
 		free(v);
@@ -601,47 +596,44 @@ static void test_routes_annotation_is_parsed(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = ERR_INIT;
 
-		assert_int_equal(routes(bad[i].text, &v, &n, &e), -EINVAL);
-		assert_has(e.text, bad[i].words);
+		ASSERT_EQ_MSG(routes(bad[i].text, &v, &n, &e), -EINVAL, "bad[%zu]", i);
+		ASSERT_HAS(e.text, bad[i].words);
 	}
-	assert_int_equal(routes(NULL, &v, &n, NULL), 0);
-	assert_int_equal(n, 0);
+	ASSERT_EQ(routes(NULL, &v, &n, NULL), 0);
+	ASSERT_EQ(n, 0);
 	free(v);
 }
 
 static void add_default(struct ip_allocation *g, const char *gw)
 {
-	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){il_net("0.0.0.0/0"), il_ip(gw)};
+	VEC_PUSH(g->routes, g->n_routes) = (struct pool_route){t_net("0.0.0.0/0"), t_ip(gw)};
 }
 
 static void test_routes_are_added_to_the_interface_of_their_gateway(void **state)
 {
 	struct ip_allocation *g = xcalloc(3, sizeof(*g));
-	struct ipnet had[] = {il_net("10.0.5.9/24")};
+	struct ipnet had[] = {t_net("10.0.5.9/24")};
 	struct pool_route v[] = {
-		{il_net("10.9.0.0/16"), il_ip("10.0.1.1")},
-		{il_net("10.8.0.0/16"), il_ip("10.0.0.1")},
-		{il_net("fd09::/32"), il_ip("fd00::1")},
-		{il_net("10.7.0.0/16"), il_ip("10.99.0.1")},
-		{il_net("10.6.0.0/16"), il_ip("10.0.5.1")},
-		{il_net("10.9.0.0/16"), il_ip("10.0.1.2")},
+		{t_net("10.9.0.0/16"), t_ip("10.0.1.1")}, {t_net("10.8.0.0/16"), t_ip("10.0.0.1")},
+		{t_net("fd09::/32"), t_ip("fd00::1")},	  {t_net("10.7.0.0/16"), t_ip("10.99.0.1")},
+		{t_net("10.6.0.0/16"), t_ip("10.0.5.1")}, {t_net("10.9.0.0/16"), t_ip("10.0.1.2")},
 	};
-	struct ipnet eight = il_net("10.8.0.0/16");
+	struct ipnet eight = t_net("10.8.0.0/16");
 
 	(void)state;
-	g[0].address = il_net("10.0.0.10/24");
+	g[0].address = t_net("10.0.0.10/24");
 	add_default(&g[0], "10.0.0.1");
-	g[1].address = il_net("10.0.1.10/24");
+	g[1].address = t_net("10.0.1.10/24");
 	/* of two interfaces in the same subnet the first has the route */
-	g[2].address = il_net("10.0.1.11/24");
+	g[2].address = t_net("10.0.1.11/24");
 	/* One entry has no interface, one repeats an interface. */
-	assert_int_equal(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
-	assert_int_equal(g[0].n_routes, 2);
+	ASSERT_EQ(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
+	ASSERT_EQ(g[0].n_routes, 2);
 	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */
 	assert_true(ipnet_is_default(&g[0].routes[1].dst));
-	assert_int_equal(g[1].n_routes, 1);
+	ASSERT_EQ(g[1].n_routes, 1);
 	il_assert_ip(&g[1].routes[0].gw, "10.0.1.1");
-	assert_int_equal(g[2].n_routes, 0);
+	ASSERT_EQ(g[2].n_routes, 0);
 	ip_allocations_free(g, 3);
 }
 
@@ -661,7 +653,7 @@ static void test_invalid_default_pools_are_reported(void **state)
 	(void)state;
 	pool_kube_set(one, 1, "kube-system", &bad);
 	assert_true(select_addresses(&facts, &a, 1, &d, &e) < 0);
-	assert_has(e.text,
+	ASSERT_HAS(e.text,
 		   "set default: true in one of the 0 pools; 1 cannot be used: SpiderIPPool 'd': "
 		   "spec.ips[0]: '10.2.0.1' reaches outside");
 	pool_set_done(&bad);
@@ -713,7 +705,7 @@ static const char *find_made(void *arg, const char *key, uint8_t family)
 static void ask_made(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
 		     uint8_t family, uint32_t count, bool reclaim)
 {
-	assert_string_equal(app->uid, "u");
+	ASSERT_STR_EQ(app->uid, "u");
 	assert_true(reclaim);
 	buf_printf(&((struct maker *)arg)->asked, "%s %s %u %u;", subnet, ifname, family, count);
 }
@@ -741,14 +733,14 @@ static void one_made(const struct made *r)
 	if (pod_pools_request(&f, &nic, 1, &w, &e) < 0) {
 		if (*r->is != '!' || !strstr(e.text, r->is + 1))
 			fail_msg("%s: '%s'", r->value, e.text);
-		assert_int_equal(e.code == -EAGAIN, strstr(r->is, "no matching") != NULL);
+		ASSERT_EQ(e.code == -EAGAIN, strstr(r->is, "no matching") != NULL);
 	} else {
 		snprintf(is, sizeof(is), "%s %s", w.n_pools4 ? w.pools4[0] : "-",
 			 w.n_pools6 ? w.pools6[0] : "-");
-		assert_string_equal(is, r->is);
+		ASSERT_STR_EQ(is, r->is);
 		pod_pool_request_done(&w);
 	}
-	assert_string_equal(m.asked.len ? m.asked.p : "", r->asked);
+	ASSERT_STR_EQ(m.asked.len ? m.asked.p : "", r->asked);
 	buf_done(&m.asked);
 	pod_facts_done(&pod);
 }
@@ -777,5 +769,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_default_pools_are_reported),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return T_RUN(tests, setup, teardown);
 }

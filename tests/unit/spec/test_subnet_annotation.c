@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pools created for applications: requests in pod templates, and names and labels of the pools. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +86,7 @@ static void test_subnet_annotations_become_pool_requests(void **state)
 				   w.v[k].subnet6 ? w.v[k].subnet6 : "-");
 		buf_printf(&b, "%s%u %s", w.fixed ? "" : "+", w.number,
 			   w.reclaim ? "reclaim" : "stays");
-		assert_string_equal(b.p, good[i].is);
+		ASSERT_STR_EQ_MSG(b.p, good[i].is, "good[%zu]", i);
 		auto_pool_request_done(&w);
 	}
 }
@@ -108,9 +104,9 @@ static void test_invalid_subnet_annotations_are_refused(void **state)
 			fail_msg("'%s' was taken", bad[i].word);
 		if (!strstr(e.text, bad[i].word))
 			fail_msg("'%s' has no '%s'", e.text, bad[i].word);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
-	assert_int_equal(read_notes(NULL, NULL, "x", "y", &w, NULL), 0);
+	ASSERT_EQ(read_notes(NULL, NULL, "x", "y", &w, NULL), 0);
 }
 
 static struct app_id app(const char *api, const char *kind, const char *name, const char *uid)
@@ -127,37 +123,37 @@ static void test_pool_names_have_family_application_and_interface(void **state)
 
 	(void)state;
 	auto_pool_name(&a, "eth0", 4, name);
-	assert_string_equal(name, "auto4-web-eth0-abcde");
+	ASSERT_STR_EQ(name, "auto4-web-eth0-abcde");
 	auto_pool_name(&a, "Net_1", 6, name);
-	assert_string_equal(name, "auto6-web-net-1-abcde");
+	ASSERT_STR_EQ(name, "auto6-web-net-1-abcde");
 	memset(wide, 'x', sizeof(wide) - 1);
 	wide[sizeof(wide) - 1] = '\0';
 	a.name = wide;
 	auto_pool_name(&a, "net1", 4, name);
-	assert_int_equal(block_name(name, ~(u128)0, block),
-			 0); /* its block names have space for the longest index */
-	assert_int_equal(strlen(block), AUTO_POOL_NAME_MAX);
-	assert_string_equal(name + strlen(name) - 12, "x-net1-abcde");
+	ASSERT_EQ(block_name(name, ~(u128)0, block),
+		  0); /* its block names have space for the longest index */
+	ASSERT_EQ(strlen(block), AUTO_POOL_NAME_MAX);
+	ASSERT_STR_EQ(name + strlen(name) - 12, "x-net1-abcde");
 	a.name = (char *)"web";
 	a.uid = (char *)"12";
 	auto_pool_name(&a, "eth0", 4, name);
-	assert_string_equal(name, "auto4-web-eth0-12");
+	ASSERT_STR_EQ(name, "auto4-web-eth0-12");
 
 	text = app_id_text(&a);
-	assert_string_equal(text, "apps_v1_Deployment_t_web");
+	ASSERT_STR_EQ(text, "apps_v1_Deployment_t_web");
 	free(text);
 	a.api = (char *)"v1";
 	text = app_id_text(&a);
-	assert_string_equal(text, "v1_Deployment_t_web");
+	ASSERT_STR_EQ(text, "v1_Deployment_t_web");
 	free(text);
 	text = auto_pool_cidr_label("10.6.0.0/16");
-	assert_string_equal(text, "10-6-0-0-16");
+	ASSERT_STR_EQ(text, "10-6-0-0-16");
 	free(text);
 	text = auto_pool_cidr_label("fd00::/64");
-	assert_string_equal(text, "fd00---64");
+	ASSERT_STR_EQ(text, "fd00---64");
 	free(text);
 	text = auto_pool_api("apps.kruise.io_v1alpha1");
-	assert_string_equal(text, "apps.kruise.io/v1alpha1");
+	ASSERT_STR_EQ(text, "apps.kruise.io/v1alpha1");
 	free(text);
 }
 
@@ -172,18 +168,18 @@ static void test_pool_labels_identify_their_application(void **state)
 	assert_false(app_id_is_known(&b));
 	assert_false(app_id_same(&a, &b));
 	app_id_labels(&a, &l);
-	assert_int_equal(l.n, 5);
-	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-group"), "apps");
-	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
+	ASSERT_EQ(l.n, 5);
+	ASSERT_STR_EQ(labels_get(&l, "ipam.spidernet.io/app-api-group"), "apps");
+	ASSERT_STR_EQ(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
 	assert_null(auto_pool_key(&l));
 	app_id_labels(&b, &l);
-	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-group"), "");
-	assert_string_equal(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
+	ASSERT_STR_EQ(labels_get(&l, "ipam.spidernet.io/app-api-group"), "");
+	ASSERT_STR_EQ(labels_get(&l, "ipam.spidernet.io/app-api-version"), "v1");
 	labels_put(&l, LABEL_OWNER_SUBNET, "s");
 	labels_put(&l, LABEL_OWNER_UID, "u");
 	labels_put(&l, LABEL_INTERFACE, "eth0");
 	key = auto_pool_key(&l);
-	assert_string_equal(key, "s/u/eth0");
+	ASSERT_STR_EQ(key, "s/u/eth0");
 	free(key);
 	labels_done(&l);
 }
@@ -201,15 +197,15 @@ static void test_long_application_names_have_distinct_labels(void **state)
 
 	(void)state;
 	auto_pool_labels(&a, name, "10.6.0.0/16", "eth0", true, &l);
-	assert_int_equal(strlen(labels_get(&l, LABEL_OWNER_NAME)), 63);
-	assert_int_equal(strlen(labels_get(&l, LABEL_OWNER_SUBNET)), 63);
+	ASSERT_EQ(strlen(labels_get(&l, LABEL_OWNER_NAME)), 63);
+	ASSERT_EQ(strlen(labels_get(&l, LABEL_OWNER_SUBNET)), 63);
 	assert_true(auto_pool_label_is(labels_get(&l, LABEL_OWNER_NAME), name));
 	assert_false(auto_pool_label_is(labels_get(&l, LABEL_OWNER_NAME), other));
 	assert_false(auto_pool_label_is(NULL, name));
 	assert_true(auto_pool_label_is("web", "web"));
 	key = auto_pool_key(&l);
 	of = auto_pool_key_of(name, "u", "eth0");
-	assert_string_equal(key, of);
+	ASSERT_STR_EQ(key, of);
 	free(key);
 	free(of);
 	labels_done(&l);
@@ -225,5 +221,5 @@ int main(void)
 		cmocka_unit_test(test_long_application_names_have_distinct_labels),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

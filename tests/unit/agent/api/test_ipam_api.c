@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The paths of the API with their responses byte for byte, and their effect on the store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +64,7 @@ static size_t records(const char *state)
 	auto_free struct ipam_record *v = NULL;
 	size_t n = 0, count = 0;
 
-	assert_int_equal(ipam_records(i, &v, &n, NULL), 0);
+	ASSERT_EQ(ipam_records(i, &v, &n, NULL), 0);
 	for (size_t k = 0; k < n; k++)
 		count += strcmp(v[k].state, state) == 0;
 	return count;
@@ -102,12 +98,12 @@ static void test_spiderpool_add_and_del(void **state)
 	(void)state;
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "net1"), 200, "");
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 /* The original allocates the first interface's address to the second interface of a pod as well. */
@@ -118,10 +114,10 @@ static void test_second_interface_gets_an_address_of_its_own(void **state)
 	(void)state;
 	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
-	assert_has(answer, "\"10.0.0.11/24\"");
-	assert_int_equal(records("used"), 2);
+	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
+	ASSERT_EQ(records("used"), 2);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_requested_pools_and_flags_are_used(void **state)
@@ -159,16 +155,16 @@ static void test_failed_spiderpool_requests_return_a_json_string(void **state)
 	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
 			"{\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"nope\"],\"ifName\":\"n\","
 			"\"netNamespace\":\"\"," POD "}");
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "\r\n\r\n\"");
-	assert_has(answer, "nope");
-	assert_has(answer, "\"\n");
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "\r\n\r\n\"");
+	ASSERT_HAS(answer, "nope");
+	ASSERT_HAS(answer, "\"\n");
 	free(take(answer));
 	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
 			"{\"containerID\":\"c1\",\"matchMasterSubnet\":true,\"ifName\":\"n\","
 			"\"netNamespace\":\"\"," POD "}");
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "\"matchMasterSubnet: ");
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "\"matchMasterSubnet: ");
 }
 
 #define MISSING(field) "{\"code\":602,\"message\":\"" field " in body is required\"}"
@@ -213,7 +209,7 @@ static void test_missing_fields_are_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		expect(v[i].method, v[i].path, v[i].body, 422, v[i].answer);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_malformed_bodies_are_refused(void **state)
@@ -234,8 +230,8 @@ static void test_malformed_bodies_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *answer = al_ask(&lab, "POST", "/v1/ipam/ip", bad[i]);
 
-		assert_has(answer, "HTTP/1.1 400 Bad Request");
-		assert_has(answer,
+		ASSERT_HAS(answer, "HTTP/1.1 400 Bad Request");
+		ASSERT_HAS(answer,
 			   "{\"code\":400,\"message\":\"parsing ipam-add-args body from \\\"\\\" "
 			   "failed, because ");
 	}
@@ -252,8 +248,8 @@ static void test_unknown_paths_and_methods_are_refused(void **state)
 	al_expect(&lab, "GET", "/v1/ipam/healthy/", NULL, 404,
 		  "{\"code\":404,\"message\":\"path /v1/ipam/healthy/ was not found\"}");
 	answer = al_ask(&lab, "PUT", "/v1/ipam/ip", "{}");
-	assert_has(answer, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST,DELETE\r\n");
-	assert_has(answer,
+	ASSERT_HAS(answer, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST,DELETE\r\n");
+	ASSERT_HAS(answer,
 		   "{\"code\":405,\"message\":\"method PUT is not allowed, but [POST,DELETE] "
 		   "are\"}");
 	free(take(answer));
@@ -262,8 +258,8 @@ static void test_unknown_paths_and_methods_are_refused(void **state)
 		    "text/plain\r\nContent-Length: 2\r\n\r\n{}");
 	answer = al_read(fd, NULL);
 	close(fd);
-	assert_has(answer, "HTTP/1.1 415 ");
-	assert_has(answer,
+	ASSERT_HAS(answer, "HTTP/1.1 415 ");
+	ASSERT_HAS(answer,
 		   "{\"code\":415,\"message\":\"unsupported media type \\\"text/plain\\\", only "
 		   "[application/json] are allowed\"}");
 	al_expect(&lab, "OPTIONS", "*", NULL, 400,
@@ -342,16 +338,16 @@ static void test_conflicting_addresses_of_stateful_pods_are_not_released(void **
 		    "\"sticky\":true}]}"));
 	expect("DELETE", "ipam/ips", CONFLICT, 522,
 	       "\"forbid releasing IPs for stateful workload \"\n");
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	assert_int_equal(records("sticky"), 1);
+	ASSERT_EQ(records("sticky"), 1);
 	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
 	serve(no_conflict_ips);
 	expect("DELETE", "ipam/ips", CONFLICT, 521,
 	       "\"forbid releasing IPs for stateless workload\"\n");
 	serve(NULL);
 	expect("DELETE", "ipam/ips", CONFLICT, 200, "");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_invalid_pools_fail_add_but_not_release(void **state)
@@ -363,17 +359,17 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=11.0.0.1\n");
 	serve(NULL);
 	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "rails.conf:");
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "rails.conf:");
 	free(take(answer));
 	answer = al_ask(&lab, "GET", "/v1/runtime/readiness", NULL);
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "rails.conf:");
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "rails.conf:");
 	expect("GET", "runtime/liveness", NULL, 200, "");
 	/* A release requires no pools. */
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	il_pools(&lab, POOLS);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 /* --- paths of unirail --- */
@@ -411,9 +407,9 @@ static void test_pod_addresses_are_planned_checked_and_released(void **state)
 	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
 		    PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
-	assert_has(answer, "{\"ifName\":\"net2\"");
-	assert_has(strstr(answer, "{\"ifName\":\"net2\""), "{\"ifName\":\"net1\"");
-	assert_has(strstr(answer, "{\"ifName\":\"net1\""), "{\"ifName\":\"net0\"");
+	ASSERT_HAS(answer, "{\"ifName\":\"net2\"");
+	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net2\""), "{\"ifName\":\"net1\"");
+	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net1\""), "{\"ifName\":\"net0\"");
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c3\"}", 200, "{\"released\":3}");
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\",\"rails\":[\"net2\"]}", 200,
 	       "{\"released\":1}");
@@ -431,10 +427,10 @@ static void test_plan_allocates_all_rails_or_none(void **state)
 			PLAN("c1",
 			     RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL("net3", "a") "," RAIL(
 				     "net4", "a") "," RAIL("net5", "a")));
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "{\"code\":11,\"message\":");
-	assert_has(answer, "'a'");
-	assert_int_equal(records("used"), 0);
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "{\"code\":11,\"message\":");
+	ASSERT_HAS(answer, "'a'");
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_dry_run_of_a_plan_allocates_nothing(void **state)
@@ -445,11 +441,11 @@ static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 	expect("POST", "unirail/pods/plan",
 	       "{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[{\"ifName\":\"a\"}]}", 200,
 	       "{\"rails\":[]}");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
 			"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a",
 										   "none") "]}");
-	assert_has(answer, "{\"code\":7,");
+	ASSERT_HAS(answer, "{\"code\":7,");
 }
 
 static void test_plan_with_requested_addresses_and_master(void **state)
@@ -463,10 +459,10 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 			     "\"defaultIPv4IPPool\":[\"*\"],\"matchMasterSubnet\":true,"
 			     "\"master\":\"eth0\",\"masterAddresses\":[\"10.0.1.2/24\"],"
 			     "\"cleanGateway\":true,\"sticky\":true}"));
-	assert_has(answer, "\"address\":\"10.0.1.15/24\"");
+	ASSERT_HAS(answer, "\"address\":\"10.0.1.15/24\"");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"net\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
-	assert_int_equal(records("sticky"), 1);
+	ASSERT_EQ(records("sticky"), 1);
 }
 
 static void test_invalid_plans_are_refused(void **state)
@@ -494,10 +490,10 @@ static void test_invalid_plans_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
 
-		assert_has(answer, bad[i].words);
-		assert_int_equal(atoi(answer + 9), bad[i].status);
+		ASSERT_HAS(answer, bad[i].words);
+		ASSERT_EQ_MSG(atoi(answer + 9), bad[i].status, "bad[%zu]", i);
 	}
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_reported_conflicts_are_quarantined(void **state)
@@ -510,17 +506,17 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
 	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"},"
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
-	assert_int_equal(records("quarantined"), 1);
+	ASSERT_EQ(records("quarantined"), 1);
 	/* the path that plugins of this release and of earlier releases use */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
-	assert_has(answer, "\"10.0.0.11/24\"");
+	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
 }
 
 static void test_gc_of_a_network_releases_invalid_attachments(void **state)
@@ -537,12 +533,12 @@ static void test_gc_of_a_network_releases_invalid_attachments(void **state)
 	expect("POST", "unirail/networks/gc",
 	       "{\"network\":\"n0\",\"valid\":[{\"containerID\":\"c1\",\"ifName\":\"net1\"}]}", 200,
 	       "{\"released\":1}");
-	assert_int_equal(records("used"), 2);
+	ASSERT_EQ(records("used"), 2);
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n0\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n1\",\"valid\":null}", 422,
 	       MISSING("valid"));
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 }
 
 /* --- the store is locked --- */
@@ -561,7 +557,7 @@ static void test_request_waits_for_a_locked_store(void **state)
 	ipam_close(held);
 	answer = al_read(fd, NULL);
 	close(fd);
-	assert_has(answer, "10.0.0.10/24");
+	ASSERT_HAS(answer, "10.0.0.10/24");
 }
 
 static void test_disconnected_caller_gets_no_address(void **state)
@@ -585,8 +581,8 @@ static void test_disconnected_caller_gets_no_address(void **state)
 	/* A release is completed even if the client has disconnected. */
 	for (int i = 0; i < 100 && records("used") > 0; i++)
 		usleep(10000);
-	assert_int_equal(records("used"), 0);
-	assert_int_equal(records("resting"), 1);
+	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(records("resting"), 1);
 }
 
 static void test_damaged_journal_fails_requests(void **state)
@@ -597,11 +593,11 @@ static void test_damaged_journal_fails_requests(void **state)
 	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
-	assert_has(answer, "HTTP/1.1 500 ");
-	assert_has(answer, "{\"code\":5,\"message\":\"journal ");
+	ASSERT_HAS(answer, "HTTP/1.1 500 ");
+	ASSERT_HAS(answer, "{\"code\":5,\"message\":\"journal ");
 	free(take(answer));
 	answer = al_ask(&lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
-	assert_has(answer, "\r\n\r\n\"journal ");
+	ASSERT_HAS(answer, "\r\n\r\n\"journal ");
 	expect("GET", "ipam/healthy", NULL, 200, "");
 }
 
@@ -629,10 +625,10 @@ static void test_address_reported_twice_keeps_lowest_mac(void **state)
 		free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", plan));
 		expect("POST", "unirail/pods/done", body, 200, "{\"quarantined\":1}");
 		store = il_open(&lab);
-		assert_int_equal(ip_parse(span_of(ip), &a), 0);
+		ASSERT_EQ(ip_parse(span_of(ip), &a), 0);
 		l = lease_find(ipam_leases(store), &a);
 		assert_non_null(l);
-		assert_string_equal(l->other, "0a:00:00:00:00:01");
+		ASSERT_STR_EQ(l->other, "0a:00:00:00:00:01");
 	}
 }
 
@@ -665,5 +661,5 @@ int main(void)
 		TEST(test_damaged_journal_fails_requests),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics in the text format of Prometheus. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,10 +104,10 @@ static void test_each_metric_has_one_type_line(void **state)
 	while ((line = strstr(line, "# TYPE "))) {
 		auto_free char *one = span_dup((struct span){line, strcspn(line, "\n") + 1});
 
-		assert_int_equal(count(text, one), 1);
+		ASSERT_EQ(count(text, one), 1);
 		line++;
 	}
-	assert_int_equal(count(text, "# TYPE "), count(text, "# HELP "));
+	ASSERT_EQ(count(text, "# TYPE "), count(text, "# HELP "));
 	free(text);
 }
 
@@ -122,7 +118,7 @@ static void test_labels_are_escaped(void **state)
 	(void)state;
 	buf_init(&b, 256);
 	sample_value(&b, "x", "pool", "a\"b\\c\nd", -1);
-	assert_string_equal(b.p, "x{pool=\"a\\\"b\\\\c\\nd\"} -1\n");
+	ASSERT_STR_EQ(b.p, "x{pool=\"a\\\"b\\\\c\\nd\"} -1\n");
 	buf_done(&b);
 }
 
@@ -134,11 +130,11 @@ static void test_failure_after_waiting_is_counted_by_its_cause(void **state)
 	(void)state;
 	metrics_failure(&m, &full, true);
 	metrics_failure(&m, &other, true);
-	assert_int_equal(m.failed, 2);
-	assert_int_equal(m.used_out, 1);
-	assert_int_equal(m.retries, 1);
-	assert_int_equal(m.internal, 1);
-	assert_int_equal(m.no_pool, 0);
+	ASSERT_EQ(m.failed, 2);
+	ASSERT_EQ(m.used_out, 1);
+	ASSERT_EQ(m.retries, 1);
+	ASSERT_EQ(m.internal, 1);
+	ASSERT_EQ(m.no_pool, 0);
 }
 
 int main(void)
@@ -151,5 +147,5 @@ int main(void)
 		cmocka_unit_test(test_failure_after_waiting_is_counted_by_its_cause),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -4,11 +4,7 @@
  * read its annotations again. This file replaces the API server, which creates each block a moment
  * after the previous one, and has a route of its own, since there is no socket.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,20 +75,12 @@ static char *space_text(const struct kube *k)
 			 k->version, k->space);
 }
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc = NULL;
-
-	assert_int_equal(json_parse(&doc, span_of(text), TEXT_MAX, NULL), 0);
-	return doc;
-}
-
 static void put_item(const struct kube_list *l, char *text)
 {
 	auto_free char *owned = text;
-	auto_json struct json_doc *doc = parse(owned);
+	auto_json struct json_doc *doc = t_json(owned);
 
-	assert_int_equal(l->ops->item(l->arg, json_root(doc), NULL), 0);
+	ASSERT_EQ(l->ops->item(l->arg, json_root(doc), NULL), 0);
 }
 
 static void list_ends(void *arg)
@@ -173,7 +161,7 @@ void kube_watch_cancel(struct kube_watch *w)
 static void call_ends(void *arg)
 {
 	struct kube_call *c = arg;
-	auto_json struct json_doc *doc = parse(c->object);
+	auto_json struct json_doc *doc = t_json(c->object);
 
 	c->fn(c->arg, 201, json_root(doc), NULL);
 	free(c->object);
@@ -190,7 +178,7 @@ struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_d
 	char *at = strstr(body, meta);
 	int64_t now = loop_now_ms(k->loop);
 
-	assert_int_equal(r->verb, KUBE_CREATE);
+	ASSERT_EQ(r->verb, KUBE_CREATE);
 	assert_ptr_equal(r->on.kind, &kube_ipblocks);
 	assert_non_null(at);
 	k->answered = (k->answered > now ? k->answered : now) + k->answer_ms;
@@ -239,7 +227,7 @@ static void on_pools(void *arg, bool addresses)
 static void on_node(void *arg, const char *uid)
 {
 	(void)arg, (void)uid;
-	assert_int_equal(node_pools_node_changed(lab.pools, NULL), 0);
+	ASSERT_EQ(node_pools_node_changed(lab.pools, NULL), 0);
 }
 
 static void on_begin(void *arg, struct ipam *store)
@@ -284,7 +272,7 @@ static int setup(void **state)
 	memset(&lab, 0, sizeof(lab));
 	log_threshold = LOG_NONE;
 	il_make(&lab.ipam);
-	assert_int_equal(loop_new(&lab.k.loop, NULL), 0);
+	ASSERT_EQ(loop_new(&lab.k.loop, NULL), 0);
 	loop_set_now(lab.k.loop, 1000000);
 	lab.k.answer_ms = ANSWER_MS;
 	lab.k.version = 1;
@@ -296,22 +284,21 @@ static int setup(void **state)
 							 .state_dir = lab.ipam.paths.state_dir,
 							 .pools_changed = on_pools,
 							 .node_changed = on_node});
-	assert_int_equal(
-		node_pools_new(&lab.pools,
-			       &(struct node_pools_conf){.kube = &lab.k,
-							 .cluster = lab.cluster,
-							 .root = &lab.ipam.root,
-							 .state_dir = lab.ipam.paths.state_dir,
-							 .node = "n1",
-							 .reserve = 4,
-							 .changed = on_changed},
-			       NULL),
-		0);
+	ASSERT_EQ(node_pools_new(&lab.pools,
+				 &(struct node_pools_conf){.kube = &lab.k,
+							   .cluster = lab.cluster,
+							   .root = &lab.ipam.root,
+							   .state_dir = lab.ipam.paths.state_dir,
+							   .node = "n1",
+							   .reserve = 4,
+							   .changed = on_changed},
+				 NULL),
+		  0);
 	open_api();
 	pass(100);
 	ipam_api_touch(lab.api); /* reports the leases: there are none */
 	pass(100);
-	assert_int_equal(lab.k.claims, 0);
+	ASSERT_EQ(lab.k.claims, 0);
 	lab.turns = 0;
 	return 0;
 }
@@ -387,13 +374,13 @@ static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 	(void)state;
 	request(RAILS, true);
 	pass(ANSWER_MS / 2);
-	assert_int_equal(lab.turns, 1);
+	ASSERT_EQ(lab.turns, 1);
 	assert_non_null(lab.api->pending);
-	assert_int_equal(lab.api->pending->state, API_WAITING);
+	ASSERT_EQ(lab.api->pending->state, API_WAITING);
 	pass(2000);
-	assert_int_equal(lab.allocated, RAILS);
-	assert_int_equal(lab.k.claims, RAILS);
-	assert_int_equal(lab.turns, 2);
+	ASSERT_EQ(lab.allocated, RAILS);
+	ASSERT_EQ(lab.k.claims, RAILS);
+	ASSERT_EQ(lab.turns, 2);
 	assert_null(lab.api->pending);
 }
 
@@ -404,17 +391,17 @@ static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void *
 	lab.k.answer_ms = 10000; /* no block is created meanwhile */
 	request(RAILS, true);
 	pass(50);
-	assert_int_equal(lab.turns, 1);
+	ASSERT_EQ(lab.turns, 1);
 	ipam_api_changed(lab.api, "rail3");
 	pass(50);
-	assert_int_equal(lab.turns, 1);
+	ASSERT_EQ(lab.turns, 1);
 	pass(100);
-	assert_int_equal(lab.turns, 2);
+	ASSERT_EQ(lab.turns, 2);
 	/* a pool that the request does not need */
 	ipam_api_changed(lab.api, "rail9");
 	pass(500);
-	assert_int_equal(lab.turns, 2);
-	assert_int_equal(lab.allocated, 0);
+	ASSERT_EQ(lab.turns, 2);
+	ASSERT_EQ(lab.allocated, 0);
 }
 
 static void space_changes(const char *annotations)
@@ -425,7 +412,7 @@ static void space_changes(const char *annotations)
 	lab.k.space = annotations;
 	lab.k.version++;
 	text = space_text(&lab.k);
-	doc = parse(text);
+	doc = t_json(text);
 	lab.k.namespaces->ops->event(lab.k.namespaces->arg, KUBE_MODIFIED, json_root(doc));
 }
 
@@ -446,7 +433,7 @@ static void retry(void)
 
 	ipam_api_changed(lab.api, NULL);
 	pass(20);
-	assert_int_equal(lab.turns, turns + 1);
+	ASSERT_EQ(lab.turns, turns + 1);
 	assert_non_null(lab.api->pending);
 }
 
@@ -457,14 +444,14 @@ static void test_waiting_request_is_made_again_when_its_namespace_changes(void *
 	space_changes("\"ipam.spidernet.io/default-ipv4-ippool\":\"[\\\"rail2\\\"]\"");
 	request(1, false);
 	pass(20);
-	assert_string_equal(lab.api->pending->needs.v[0].pool, "rail2");
+	ASSERT_STR_EQ(lab.api->pending->needs.v[0].pool, "rail2");
 	mark();
 	retry();
 	assert_true(is_marked());
 	space_changes("\"ipam.spidernet.io/default-ipv4-ippool\":\"[\\\"rail5\\\"]\"");
 	retry();
 	assert_false(is_marked());
-	assert_string_equal(lab.api->pending->needs.v[0].pool, "rail5");
+	ASSERT_STR_EQ(lab.api->pending->needs.v[0].pool, "rail5");
 }
 
 int main(void)
@@ -480,5 +467,5 @@ int main(void)
 			teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

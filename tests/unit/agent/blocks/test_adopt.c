@@ -3,11 +3,7 @@
  * Addresses of running pods are recovered after the journal was lost, and each address is recorded
  * once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,7 @@
 static void expect(const struct adopt_traces *t, size_t i, const char *ip, const char *ifname)
 {
 	il_assert_ip(&t->v[i].ip, ip);
-	assert_string_equal(t->v[i].ifname, ifname);
+	ASSERT_STR_EQ(t->v[i].ifname, ifname);
 }
 
 static void test_addresses_are_read_from_network_status(void **state)
@@ -27,13 +23,12 @@ static void test_addresses_are_read_from_network_status(void **state)
 	struct adopt_traces t = {0};
 
 	(void)state;
-	assert_int_equal(
-		adopt_read_status("[{\"name\":\"k8s-pod-network\",\"ips\":[\"10.244.0.9\"],"
-				  "\"default\":true},{\"name\":\"t/rail0\",\"interface\":"
-				  "\"net1\",\"ips\":[\"172.16.1.9\",\"fd00::9\"]}]",
-				  &t, NULL),
-		0);
-	assert_int_equal(t.n, 3);
+	ASSERT_EQ(adopt_read_status("[{\"name\":\"k8s-pod-network\",\"ips\":[\"10.244.0.9\"],"
+				    "\"default\":true},{\"name\":\"t/rail0\",\"interface\":"
+				    "\"net1\",\"ips\":[\"172.16.1.9\",\"fd00::9\"]}]",
+				    &t, NULL),
+		  0);
+	ASSERT_EQ(t.n, 3);
 	expect(&t, 0, "10.244.0.9", "");
 	expect(&t, 1, "172.16.1.9", "net1");
 	expect(&t, 2, "fd00::9", "net1");
@@ -45,12 +40,12 @@ static void test_addresses_are_read_from_the_endpoint(void **state)
 	struct adopt_traces t = {0};
 
 	(void)state;
-	assert_int_equal(adopt_read_endpoint("{\"current\":{\"ips\":[{\"interface\":\"eth0\","
-					     "\"ipv4\":\"172.16.1.9/24\",\"ipv6\":\"fd00::9/64\"},"
-					     "{\"interface\":\"net1\"}]}}",
-					     &t, NULL),
-			 0);
-	assert_int_equal(t.n, 2);
+	ASSERT_EQ(adopt_read_endpoint("{\"current\":{\"ips\":[{\"interface\":\"eth0\","
+				      "\"ipv4\":\"172.16.1.9/24\",\"ipv6\":\"fd00::9/64\"},"
+				      "{\"interface\":\"net1\"}]}}",
+				      &t, NULL),
+		  0);
+	ASSERT_EQ(t.n, 2);
 	expect(&t, 0, "172.16.1.9", "eth0");
 	expect(&t, 1, "fd00::9", "eth0");
 	adopt_traces_done(&t);
@@ -76,7 +71,7 @@ static void test_unreadable_network_status_is_an_error(void **state)
 
 static struct adopt_claim claim(const char *ip, size_t pod, bool written)
 {
-	return (struct adopt_claim){.ip = il_net(ip).ip, .pod = pod, .written = written};
+	return (struct adopt_claim){.ip = t_net(ip).ip, .pod = pod, .written = written};
 }
 
 /* A user can write another pod's address into an annotation of its own pod. */
@@ -93,18 +88,18 @@ static void test_address_claimed_by_several_pods_goes_to_the_endpoint_owner(void
 	size_t at = 0;
 
 	(void)state;
-	assert_int_equal(adopt_resolve(v, 6, &clear, &at), 3);
+	ASSERT_EQ(adopt_resolve(v, 6, &clear, &at), 3);
 	assert_true(clear);
 	il_assert_ip(&v[0].ip, "10.0.0.10");
-	assert_int_equal(v[0].pod, 1);
-	assert_int_equal(v[1].pod, 2); /* the SpiderEndpoint of pod 2 has the address */
-	assert_int_equal(v[2].pod, 3);
-	assert_int_equal(adopt_resolve(two, 3, &clear, &at), 3);
+	ASSERT_EQ(v[0].pod, 1);
+	ASSERT_EQ(v[1].pod, 2); /* the SpiderEndpoint of pod 2 has the address */
+	ASSERT_EQ(v[2].pod, 3);
+	ASSERT_EQ(adopt_resolve(two, 3, &clear, &at), 3);
 	assert_false(clear);
-	assert_int_equal(at, 1);
-	assert_int_equal(two[at].pod, 4);
-	assert_int_equal(two[at + 1].pod, 5);
-	assert_int_equal(adopt_resolve(NULL, 0, &clear, &at), 0);
+	ASSERT_EQ(at, 1);
+	ASSERT_EQ(two[at].pod, 4);
+	ASSERT_EQ(two[at + 1].pod, 5);
+	ASSERT_EQ(adopt_resolve(NULL, 0, &clear, &at), 0);
 	assert_true(clear);
 }
 
@@ -130,14 +125,14 @@ static void test_cni_cache_takes_precedence_over_the_endpoint(void **state)
 	size_t at = 0;
 
 	(void)state;
-	assert_int_equal(adopt_resolve(v, 5, &clear, &at), 2);
+	ASSERT_EQ(adopt_resolve(v, 5, &clear, &at), 2);
 	assert_true(clear);
-	assert_int_equal(v[0].pod, 2);
-	assert_int_equal(v[1].pod, 1);
-	assert_int_equal(adopt_resolve(two, 3, &clear, &at), 2);
+	ASSERT_EQ(v[0].pod, 2);
+	ASSERT_EQ(v[1].pod, 1);
+	ASSERT_EQ(adopt_resolve(two, 3, &clear, &at), 2);
 	assert_false(clear);
-	assert_int_equal(two[at].pod, 4);
-	assert_int_equal(two[at + 1].pod, 5);
+	ASSERT_EQ(two[at].pod, 4);
+	ASSERT_EQ(two[at + 1].pod, 5);
 }
 
 /*
@@ -165,7 +160,7 @@ static void test_record_with_another_uid_counts_for_static_pods_only(void **stat
 
 		if (cases[i].source)
 			p.annotations = (struct labels){.v = &l, .n = 1};
-		assert_int_equal(adopt_is_record_of(&c, &p), cases[i].is_of);
+		ASSERT_EQ_MSG(adopt_is_record_of(&c, &p), cases[i].is_of, "cases[%zu]", i);
 	}
 }
 
@@ -182,14 +177,14 @@ static void test_200000_claims_are_resolved(void **state)
 	(void)state;
 	for (size_t i = 0; i < N; i++)
 		v[i] = claim(i % 2 ? "10.0.0.11/24" : "10.0.0.12/24", 7, false);
-	assert_int_equal(adopt_resolve(v, N, &clear, &at), 2);
+	ASSERT_EQ(adopt_resolve(v, N, &clear, &at), 2);
 	assert_true(clear);
 	free(v);
 }
 
 static struct ipam_known known(const char *net, const char *uid)
 {
-	return (struct ipam_known){.address = il_net(net),
+	return (struct ipam_known){.address = t_net(net),
 				   .owner = {.container_id = uid,
 					     .ifname = "net1",
 					     .pod_namespace = "t",
@@ -213,13 +208,13 @@ static void test_recovered_addresses_are_not_allocated_again(void **state)
 	il_assert_ip(&a, "10.0.0.10");
 	i = il_open(&lab);
 	/* .10 belongs to c1 already; .11 is recorded once */
-	assert_int_equal(ipam_know(i, v, 3, NULL), 1);
-	assert_int_equal(ipam_know(i, v, 3, NULL), 0);
+	ASSERT_EQ(ipam_know(i, v, 3, NULL), 1);
+	ASSERT_EQ(ipam_know(i, v, 3, NULL), 0);
 	ipam_close(i);
 	a = il_take(&lab, "c2", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.12");
-	assert_int_equal(il_free(&lab, "u2", NULL), 1);
-	assert_int_equal(il_free(&lab, "u1", NULL), 0);
+	ASSERT_EQ(il_free(&lab, "u2", NULL), 1);
+	ASSERT_EQ(il_free(&lab, "u1", NULL), 0);
 	il_drop(&lab);
 }
 
@@ -236,5 +231,5 @@ int main(void)
 		cmocka_unit_test(test_recovered_addresses_are_not_allocated_again),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses in the CNI result caches of a node, as libcni, Multus and unirail-cni write them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +26,7 @@ static int set_up(void **state)
 
 	strcpy(w->dir, "/tmp/test_cni_cache.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
-	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
 	*state = w;
 	return 0;
 }
@@ -41,7 +37,7 @@ static int tear_down(void **state)
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 	free(w);
 	return 0;
 }
@@ -51,8 +47,8 @@ static void put(struct cluster_cache *w, const char *folder, const char *name, c
 	auto_free char *dir = xasprintf("/cni/%s", folder);
 	auto_free char *path = xasprintf("%s/%s", dir, name);
 
-	assert_int_equal(dir_make(&w->root, dir, 0700, NULL), 0);
-	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+	ASSERT_EQ(dir_make(&w->root, dir, 0700, NULL), 0);
+	ASSERT_EQ(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
 /* A cache file written by unirail-cni's own code. */
@@ -64,12 +60,12 @@ static char *written(const char *pod, const char *conf, const char *result, cons
 
 	buf_init(&b, 1 << 16);
 	jo_init(&o, &b, 0);
-	assert_int_equal(libcni_cached_put(&o,
-					   &(struct libcni_entry){
-						   "c1", "rail", "net1", "/run/netns/x", args,
-						   span_of(conf), span_of(result), span_of(full)},
-					   NULL),
-			 0);
+	ASSERT_EQ(libcni_cached_put(&o,
+				    &(struct libcni_entry){"c1", "rail", "net1", "/run/netns/x",
+							   args, span_of(conf), span_of(result),
+							   span_of(full)},
+				    NULL),
+		  0);
 	return buf_take(&b);
 }
 
@@ -78,12 +74,12 @@ static void expect(const struct cni_cached *c, const char *pod, const char *ip, 
 	auto_free char *uid = xasprintf("u-%s", pod);
 	char text[IP_TEXT_MAX];
 
-	assert_string_equal(ip_str(&c->ip, text), ip);
-	assert_string_equal(c->ns, *pod ? "t" : "");
-	assert_string_equal(c->pod, pod);
-	assert_string_equal(c->uid, *pod ? uid : "");
-	assert_string_equal(c->ifname, *pod ? "net1" : "");
-	assert_int_equal(c->allocated, granted);
+	ASSERT_STR_EQ(ip_str(&c->ip, text), ip);
+	ASSERT_STR_EQ(c->ns, *pod ? "t" : "");
+	ASSERT_STR_EQ(c->pod, pod);
+	ASSERT_STR_EQ(c->uid, *pod ? uid : "");
+	ASSERT_STR_EQ(c->ifname, *pod ? "net1" : "");
+	ASSERT_EQ(c->allocated, granted);
 }
 
 #define SPIDERPOOL                                                                                 \
@@ -100,9 +96,9 @@ static void test_cache_files_of_unirail_cni_are_read(void **state)
 	auto_cni_cache struct cni_cache c = {0};
 
 	(void)state;
-	assert_int_equal(cni_cache_parse(&c, "f", span_of(text), NULL), 0);
-	assert_int_equal(cni_cache_parse(&c, "f", span_of(old), NULL), 0);
-	assert_int_equal(c.n, 4);
+	ASSERT_EQ(cni_cache_parse(&c, "f", span_of(text), NULL), 0);
+	ASSERT_EQ(cni_cache_parse(&c, "f", span_of(old), NULL), 0);
+	ASSERT_EQ(c.n, 4);
 	expect(&c.v[0], "a", "172.16.1.9", true);
 	expect(&c.v[1], "a", "fd00::9", true);
 	expect(&c.v[2], "b", "172.16.1.7", true);
@@ -139,7 +135,7 @@ static void test_only_addresses_of_spiderpool_ipam_count(void **state)
 		auto_free char *text = written("a", v[i].conf, RESULT, "");
 		auto_cni_cache struct cni_cache c = {0};
 
-		assert_int_equal(cni_cache_parse(&c, "f", span_of(text), NULL), 0);
+		ASSERT_EQ_MSG(cni_cache_parse(&c, "f", span_of(text), NULL), 0, "v[%zu]", i);
 		expect(&c.v[0], "a", "172.16.1.9", v[i].granted);
 	}
 }
@@ -154,14 +150,15 @@ static void test_cache_files_of_other_programs_are_read(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		assert_int_equal(cni_cache_parse(&c, "f", span_of(texts[i]), NULL), 0);
+		ASSERT_EQ_MSG(cni_cache_parse(&c, "f", span_of(texts[i]), NULL), 0, "texts[%zu]",
+			      i);
 		expect(&c.v[i], "", "10.0.0.3", false);
 	}
 	/* The result of a plugin without addresses. */
-	assert_int_equal(cni_cache_parse(&c, "f",
-					 span_of("{\"kind\":\"cniCacheV1\",\"result\":{}}"), NULL),
-			 0);
-	assert_int_equal(c.n, 2);
+	ASSERT_EQ(cni_cache_parse(&c, "f", span_of("{\"kind\":\"cniCacheV1\",\"result\":{}}"),
+				  NULL),
+		  0);
+	ASSERT_EQ(c.n, 2);
 }
 
 static void test_invalid_cache_files_are_errors(void **state)
@@ -184,7 +181,7 @@ static void test_invalid_cache_files_are_errors(void **state)
 		put(w, "results", "broken-c-net1", texts[i]);
 		assert_true(cni_cache_read(&c, &w->root, "/cni", &e) < 0);
 		assert_non_null(strstr(e.text, "/cni/results/broken-c-net1"));
-		assert_int_equal(c.n, 0);
+		ASSERT_EQ_MSG(c.n, 0, "texts[%zu]", i);
 	}
 }
 
@@ -196,23 +193,23 @@ static void test_libcni_and_multus_directories_are_read(void **state)
 		       *a = written("a", SPIDERPOOL, RESULT, "");
 	size_t at;
 
-	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
-	assert_int_equal(c.n, 0);
-	assert_int_equal(c.n_dirs, 0);
+	ASSERT_EQ(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
+	ASSERT_EQ(c.n, 0);
+	ASSERT_EQ(c.n_dirs, 0);
 	put(w, "results", "rail-c2-net1", b);
 	put(w, "results", ".rail-c2-net1.01234567.tmp", "{");
 	put(w, "multus/results", "rail-c1-net1", a);
 	put(w, "multus", "c1", "[");
-	assert_int_equal(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
-	assert_int_equal(c.n, 4);
-	assert_int_equal(c.n_dirs, 2);
+	ASSERT_EQ(cni_cache_read(&c, &w->root, "/cni", NULL), 0);
+	ASSERT_EQ(c.n, 4);
+	ASSERT_EQ(c.n_dirs, 2);
 	at = cni_cache_find(&c, "t", "b");
-	assert_int_equal(at, 2);
-	assert_string_equal(c.v[at].file, "/cni/results/rail-c2-net1");
-	assert_int_equal(cni_cache_find(&c, "t", "a"), 0);
-	assert_string_equal(c.v[0].file, "/cni/multus/results/rail-c1-net1");
-	assert_int_equal(cni_cache_find(&c, "t", "aa"), c.n);
-	assert_int_equal(cni_cache_find(&c, "u", "a"), c.n);
+	ASSERT_EQ(at, 2);
+	ASSERT_STR_EQ(c.v[at].file, "/cni/results/rail-c2-net1");
+	ASSERT_EQ(cni_cache_find(&c, "t", "a"), 0);
+	ASSERT_STR_EQ(c.v[0].file, "/cni/multus/results/rail-c1-net1");
+	ASSERT_EQ(cni_cache_find(&c, "t", "aa"), c.n);
+	ASSERT_EQ(cni_cache_find(&c, "u", "a"), c.n);
 }
 
 static void refused(struct cluster_cache *w, const char *words)
@@ -233,19 +230,19 @@ static void test_files_that_users_can_write_are_refused(void **state)
 	auto_free char *to = xasprintf("%s/elsewhere", w->dir);
 
 	put(w, "results", "rail-c1-net1", "{}");
-	assert_int_equal(chmod(file, 0666), 0);
+	ASSERT_EQ(chmod(file, 0666), 0);
 	refused(w, "/cni/results/rail-c1-net1");
-	assert_int_equal(unlink(file), 0);
-	assert_int_equal(mkfifo(file, 0600), 0);
+	ASSERT_EQ(unlink(file), 0);
+	ASSERT_EQ(mkfifo(file, 0600), 0);
 	refused(w, "/cni/results/rail-c1-net1");
-	assert_int_equal(unlink(file), 0);
-	assert_int_equal(symlink("/etc/hostname", file), 0);
+	ASSERT_EQ(unlink(file), 0);
+	ASSERT_EQ(symlink("/etc/hostname", file), 0);
 	refused(w, "/cni/results/rail-c1-net1");
-	assert_int_equal(unlink(file), 0);
-	assert_int_equal(chmod(dir, 0777), 0);
+	ASSERT_EQ(unlink(file), 0);
+	ASSERT_EQ(chmod(dir, 0777), 0);
 	refused(w, "directory '/cni/results' is writable by users other than root");
-	assert_int_equal(rename(dir, to), 0);
-	assert_int_equal(symlink("/elsewhere", dir), 0);
+	ASSERT_EQ(rename(dir, to), 0);
+	ASSERT_EQ(symlink("/elsewhere", dir), 0);
 	refused(w, "/cni/results");
 }
 
@@ -257,14 +254,14 @@ static void test_too_large_cache_files_are_refused(void **state)
 	auto_buf struct buf b;
 
 	put(w, "results", "big", "{}");
-	assert_int_equal(truncate(file, CNI_CACHE_FILE_MAX + 1), 0);
+	ASSERT_EQ(truncate(file, CNI_CACHE_FILE_MAX + 1), 0);
 	refused(w, "/cni/results/big");
 	buf_init(&b, CNI_CACHE_FILE_MAX);
 	buf_printf(&b, "{\"ips\":[");
 	for (int i = 0; i <= CNI_CACHE_ADDRESSES_MAX; i++)
 		buf_printf(&b, "%s{\"address\":\"10.0.0.1\"}", i ? "," : "");
 	buf_printf(&b, "]}");
-	assert_int_equal(file_replace(&w->root, "/cni/results/big", buf_span(&b), 0600, NULL), 0);
+	ASSERT_EQ(file_replace(&w->root, "/cni/results/big", buf_span(&b), 0600, NULL), 0);
 	refused(w, "more than 65536 addresses");
 }
 
@@ -282,5 +279,5 @@ int main(void)
 		CASE(test_too_large_cache_files_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent decodes objects of the API server. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,7 @@ static int take(enum cluster_kind kind, const char *text, void *value, struct er
 	int r;
 
 	log_threshold = LOG_NONE;
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
 	memset(value, 0, cluster_kinds[kind].size);
 	r = cluster_kinds[kind].decode(value, json_root(doc), e);
 	json_free(doc);
@@ -34,7 +30,7 @@ static char *answer_of(const char *object)
 	struct json_out o;
 	struct buf b;
 
-	assert_int_equal(take(CLUSTER_COORDINATORS, object, &s, NULL), 0);
+	ASSERT_EQ(take(CLUSTER_COORDINATORS, object, &s, NULL), 0);
 	buf_init(&b, 1 << 16);
 	jo_init(&o, &b, 0);
 	coordinator_settings_json(&s, &o);
@@ -62,7 +58,7 @@ static void test_spidercoordinator_is_decoded(void **state)
 		"\"10.96.0.0/12\"]}}");
 
 	(void)state;
-	assert_string_equal(text, want);
+	ASSERT_STR_EQ(text, want);
 	free(text);
 }
 
@@ -77,9 +73,9 @@ static void test_missing_coordinator_fields_have_defaults(void **state)
 			  "\"overlayPodCIDR\":[\"10.244.0.0/16\"]}}");
 
 	(void)state;
-	assert_string_equal(text, "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"auto\","
-				  "\"overlayPodCIDR\":[\"10.244.0.0/16\"],\"policyRoutes\":[],"
-				  "\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}");
+	ASSERT_STR_EQ(text, "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"auto\","
+			    "\"overlayPodCIDR\":[\"10.244.0.0/16\"],\"policyRoutes\":[],"
+			    "\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}");
 	free(text);
 }
 
@@ -105,7 +101,7 @@ static void test_invalid_coordinator_is_refused(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(take(CLUSTER_COORDINATORS, v[i].object, &s, &e) < 0);
-		assert_string_equal(e.text, v[i].words);
+		ASSERT_STR_EQ(e.text, v[i].words);
 	}
 }
 
@@ -116,15 +112,15 @@ static void test_network_attachment_definition_is_decoded(void **state)
 	struct cluster_nad n;
 
 	(void)state;
-	assert_int_equal(take(CLUSTER_NADS,
-			      "{\"metadata\":{\"annotations\":{\"k8s.v1.cni.cncf.io/resourceName\":"
-			      "\"rdma/hca\"}},\"spec\":{\"config\":\"{ not looked at here\"}}",
-			      &n, NULL),
-			 0);
-	assert_string_equal(n.config, "{ not looked at here");
-	assert_string_equal(n.resource, "rdma/hca");
+	ASSERT_EQ(take(CLUSTER_NADS,
+		       "{\"metadata\":{\"annotations\":{\"k8s.v1.cni.cncf.io/resourceName\":"
+		       "\"rdma/hca\"}},\"spec\":{\"config\":\"{ not looked at here\"}}",
+		       &n, NULL),
+		  0);
+	ASSERT_STR_EQ(n.config, "{ not looked at here");
+	ASSERT_STR_EQ(n.resource, "rdma/hca");
 	cluster_kinds[CLUSTER_NADS].drop(&n);
-	assert_int_equal(take(CLUSTER_NADS, "{\"metadata\":{}}", &n, NULL), 0);
+	ASSERT_EQ(take(CLUSTER_NADS, "{\"metadata\":{}}", &n, NULL), 0);
 	assert_null(n.config);
 	assert_null(n.resource);
 }
@@ -138,5 +134,5 @@ int main(void)
 		cmocka_unit_test(test_network_attachment_definition_is_decoded),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
  * Objects whose content was dropped for lack of room are read again when there is room. The API
  * server is replaced by functions of this file; the loop has the clock of a test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 
@@ -74,14 +71,6 @@ static char *nad_text(const struct kube *k, int i)
 			 i, i, k->version[i], pad);
 }
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc = NULL;
-
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 20, NULL), 0);
-	return doc;
-}
-
 static void list_ends(void *arg)
 {
 	struct kube_list *l = arg;
@@ -89,10 +78,10 @@ static void list_ends(void *arg)
 
 	for (int i = 0; i < NADS && l->kind == &kube_nads; i++) {
 		auto_free char *text = nad_text(l->k, i);
-		auto_json struct json_doc *doc = parse(text);
+		auto_json struct json_doc *doc = t_json(text);
 
 		if (!l->k->gone[i])
-			assert_int_equal(l->ops->item(l->arg, json_root(doc), &e), 0);
+			ASSERT_EQ(l->ops->item(l->arg, json_root(doc), &e), 0);
 	}
 	l->ops->done(l->arg, "10", NULL);
 	free(l);
@@ -167,7 +156,7 @@ static void call_ends(void *arg)
 		auto_free char *text = nad_text(c->k, c->nad);
 		auto_free char *list =
 			xasprintf("{\"items\":[%s]}", c->k->gone[c->nad] ? "" : text);
-		auto_json struct json_doc *doc = parse(list);
+		auto_json struct json_doc *doc = t_json(list);
 
 		c->fn(c->arg, 200, json_root(doc), NULL);
 	}
@@ -181,8 +170,8 @@ struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_d
 	const char *name = strstr(r->query, "metadata.name%3Dn");
 
 	assert_ptr_equal(r->on.kind, &kube_nads);
-	assert_int_equal(r->verb, KUBE_LIST);
-	assert_string_equal(r->on.ns, "t");
+	ASSERT_EQ(r->verb, KUBE_LIST);
+	ASSERT_STR_EQ(r->on.ns, "t");
 	assert_non_null(name);
 	*c = (struct kube_call){k, name[17] - '0', fn, arg, NULL};
 	c->timer = loop_add_timer(k->l, 0, call_ends, c);
@@ -225,7 +214,7 @@ static void remove_nad(struct lab *t, int i)
 
 	t->k.version[i] = 20 + i;
 	text = nad_text(&t->k, i);
-	doc = parse(text);
+	doc = t_json(text);
 	t->k.gone[i] = true;
 	t->k.nads->ops->event(t->k.nads->arg, KUBE_DELETED, json_root(doc));
 }
@@ -246,7 +235,7 @@ static int setup(void **state)
 
 	log_threshold = LOG_NONE;
 	il_make(&t->ipam);
-	assert_int_equal(loop_new(&t->k.l, NULL), 0);
+	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
 	loop_set_now(t->k.l, 1000000);
 	for (int i = 0; i < NADS; i++)
 		t->k.version[i] = i + 1;
@@ -256,9 +245,9 @@ static int setup(void **state)
 						  .ns = "default",
 						  .state_dir = t->ipam.paths.state_dir});
 	pass(t, 10);
-	assert_int_equal(kube_cache_count(cluster_objects(t->c), CLUSTER_NADS), NADS);
+	ASSERT_EQ(kube_cache_count(cluster_objects(t->c), CLUSTER_NADS), NADS);
 	for (int i = 0; i < NADS; i++)
-		assert_int_equal(is_left_out(t, i), i >= FIT);
+		ASSERT_EQ(is_left_out(t, i), i >= FIT);
 	*state = t;
 	return 0;
 }
@@ -279,24 +268,24 @@ static void test_network_is_read_again_when_its_namespace_has_room(void **state)
 	struct lab *t = *state;
 
 	pass(t, 60000);
-	assert_int_equal(t->k.n_asked, 0);
+	ASSERT_EQ(t->k.n_asked, 0);
 	/* The deletion of a network that uses no memory makes no room for another. */
 	remove_nad(t, 6);
 	pass(t, 60000);
-	assert_int_equal(t->k.n_asked, 0);
+	ASSERT_EQ(t->k.n_asked, 0);
 
 	remove_nad(t, 1);
 	pass(t, 1100);
-	assert_int_equal(t->k.n_asked, 1);
-	assert_int_equal(t->k.asked[0], 4);
+	ASSERT_EQ(t->k.n_asked, 1);
+	ASSERT_EQ(t->k.asked[0], 4);
 	assert_false(is_left_out(t, 4));
 	assert_true(is_left_out(t, 5));
 	pass(t, 60000);
-	assert_int_equal(t->k.n_asked, 1);
+	ASSERT_EQ(t->k.n_asked, 1);
 
 	remove_nad(t, 4);
 	pass(t, 1100);
-	assert_int_equal(t->k.n_asked, 2);
+	ASSERT_EQ(t->k.n_asked, 2);
 	assert_false(is_left_out(t, 5));
 }
 
@@ -309,15 +298,15 @@ static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **stat
 	t->k.version[4] = 30;
 	remove_nad(t, 0);
 	pass(t, 1100);
-	assert_int_equal(t->k.asked[0], 4);
+	ASSERT_EQ(t->k.asked[0], 4);
 	assert_true(is_left_out(t, 4));
 	/* The informer reads the next dropped object, which uses the released room. */
-	assert_int_equal(t->k.asked[1], 5);
-	assert_int_equal(t->k.n_asked, 2);
+	ASSERT_EQ(t->k.asked[1], 5);
+	ASSERT_EQ(t->k.n_asked, 2);
 	assert_false(is_left_out(t, 5));
 	remove_nad(t, 5);
 	text = nad_text(&t->k, 4);
-	doc = parse(text);
+	doc = t_json(text);
 	t->k.nads->ops->event(t->k.nads->arg, KUBE_MODIFIED, json_root(doc));
 	assert_false(is_left_out(t, 4));
 }
@@ -331,7 +320,7 @@ static void test_refused_requests_back_off(void **state)
 	t->k.refuse = 8;
 	remove_nad(t, 0);
 	pass(t, 600000);
-	assert_int_equal(t->k.n_asked, 9);
+	ASSERT_EQ(t->k.n_asked, 9);
 	for (int i = 1; i < 9; i++, wait = wait < 16000 ? wait * 2 : 30000)
 		assert_in_range(t->k.at[i] - t->k.at[i - 1], wait / 2, wait * 3 / 2 + 1);
 	assert_false(is_left_out(t, 4));
@@ -340,7 +329,7 @@ static void test_refused_requests_back_off(void **state)
 	t->k.n_asked = 0;
 	remove_nad(t, 4);
 	pass(t, 10000);
-	assert_int_equal(t->k.n_asked, 2);
+	ASSERT_EQ(t->k.n_asked, 2);
 	assert_in_range(t->k.at[1] - t->k.at[0], 500, 1501);
 	assert_false(is_left_out(t, 5));
 }
@@ -355,5 +344,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused_requests_back_off, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * ConfigMaps of device plugins: which key is read, which version stays in force, which errors are
  * reported.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +54,7 @@ static void begin(struct lab *l)
 	*l = (struct lab){0};
 	log_threshold = LOG_NONE;
 	il_make(&l->files);
-	assert_int_equal(open_maps(l, "rdma-devices", NULL), 0);
+	ASSERT_EQ(open_maps(l, "rdma-devices", NULL), 0);
 }
 
 static void end(struct lab *l)
@@ -77,7 +73,7 @@ static bool given(struct lab *l, const char *data)
 	auto_json struct json_doc *d = NULL;
 
 	if (text)
-		assert_int_equal(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
+		ASSERT_EQ(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
 	return device_configmaps_take(l->maps, 0, d ? json_root(d) : NULL);
 }
 
@@ -115,7 +111,7 @@ static void test_key_of_the_node_takes_precedence_over_the_default(void **state)
 	assert_file(&l, "y.json", "{\"resourceList\":[]}");
 	assert_file(&l, "z", NULL);
 	assert_false(given(&l, "\"x.json\":\"" SHARED "\",\"y.json\":\"" OTHER "\""));
-	assert_int_equal(l.reports, 0);
+	ASSERT_EQ(l.reports, 0);
 	end(&l);
 }
 
@@ -143,14 +139,14 @@ static void test_previous_version_stays_in_force_after_an_error(void **state)
 		assert_true(given(&l, "\"config.json\":\"" SHARED "\""));
 		for (int again = 0; again < 2; again++)
 			assert_false(given(&l, cases[i].data));
-		assert_int_equal(l.reports, 1);
+		ASSERT_EQ_MSG(l.reports, 1, "cases[%zu]", i);
 		assert_true(l.is_warning);
-		assert_has(l.reported, cases[i].reported);
-		assert_has(l.reported, "stays in force");
+		ASSERT_HAS(l.reported, cases[i].reported);
+		ASSERT_HAS(l.reported, "stays in force");
 		assert_file(&l, "config.json", PLAIN);
 		/* Valid again. */
 		assert_false(given(&l, "\"config.json\":\"" SHARED "\""));
-		assert_int_equal(l.reports, 2);
+		ASSERT_EQ_MSG(l.reports, 2, "cases[%zu]", i);
 		assert_false(l.is_warning);
 		end(&l);
 	}
@@ -163,7 +159,7 @@ static void test_configmap_that_was_never_valid_writes_no_file(void **state)
 	(void)state;
 	begin(&l);
 	assert_false(given(&l, NULL));
-	assert_has(l.reported, "does not exist; no version of it has been read");
+	ASSERT_HAS(l.reported, "does not exist; no version of it has been read");
 	assert_false(file_exists(&l.files.root, MAP_DIR));
 	end(&l);
 }
@@ -175,7 +171,7 @@ static void test_keys_that_are_not_file_names_are_refused(void **state)
 	(void)state;
 	begin(&l);
 	assert_false(given(&l, "\"../../x.json\":\"" SHARED "\",\"..x.json\":\"" SHARED "\""));
-	assert_has(l.reported, "has no key for this node");
+	ASSERT_HAS(l.reported, "has no key for this node");
 	end(&l);
 }
 
@@ -194,7 +190,7 @@ static void test_configmap_with_too_many_keys_is_refused(void **state)
 	for (int i = 0; i < 65; i++)
 		buf_printf(&b, "%s\"k%d.json\":\"" OTHER "\"", i ? "," : "", i);
 	assert_false(given(&l, b.p));
-	assert_has(l.reported, "has 65 keys '*.json', expected 64 at most");
+	ASSERT_HAS(l.reported, "has 65 keys '*.json', expected 64 at most");
 	assert_false(file_exists(&l.files.root, MAP_DIR));
 	end(&l);
 }
@@ -207,12 +203,12 @@ static void test_version_that_cannot_be_written_is_reported(void **state)
 	begin(&l);
 	il_write(&l.files, "/state/configmaps", "in the way");
 	assert_false(given(&l, "\"n1\":\"" SHARED "\""));
-	assert_int_equal(l.reports, 1);
+	ASSERT_EQ(l.reports, 1);
 	assert_false(device_configmaps_retry(l.maps, 0));
-	assert_int_equal(l.reports, 1);
-	assert_int_equal(file_remove(&l.files.root, "/state/configmaps", NULL), 0);
+	ASSERT_EQ(l.reports, 1);
+	ASSERT_EQ(file_remove(&l.files.root, "/state/configmaps", NULL), 0);
 	assert_true(device_configmaps_retry(l.maps, 0));
-	assert_int_equal(l.reports, 2);
+	ASSERT_EQ(l.reports, 2);
 	assert_false(l.is_warning);
 	assert_file(&l, "n1", PLAIN);
 	assert_false(device_configmaps_retry(l.maps, 0));
@@ -232,8 +228,8 @@ static void test_invalid_or_repeated_configmap_names_are_refused(void **state)
 		struct device_configmaps *first = l.maps;
 
 		err_clear(&e);
-		assert_int_equal(open_maps(&l, invalid[i], &e), -EINVAL);
-		assert_has(e.text, "expected [NAMESPACE/]NAME[,...]");
+		ASSERT_EQ_MSG(open_maps(&l, invalid[i], &e), -EINVAL, "invalid[%zu]", i);
+		ASSERT_HAS(e.text, "expected [NAMESPACE/]NAME[,...]");
 		assert_null(l.maps);
 		l.maps = first;
 	}
@@ -243,15 +239,15 @@ static void test_invalid_or_repeated_configmap_names_are_refused(void **state)
 	 * exists".
 	 */
 	err_clear(&e);
-	assert_int_equal(open_maps(&l, "x,kube-system/x", &e), -EINVAL);
-	assert_has(e.text, "ConfigMap 'kube-system/x' is named twice");
-	assert_int_equal(open_maps(&l, "", NULL), 0);
+	ASSERT_EQ(open_maps(&l, "x,kube-system/x", &e), -EINVAL);
+	ASSERT_HAS(e.text, "ConfigMap 'kube-system/x' is named twice");
+	ASSERT_EQ(open_maps(&l, "", NULL), 0);
 	assert_null(l.maps);
-	assert_int_equal(device_configmaps_count(l.maps), 0);
-	assert_int_equal(open_maps(&l, "a, ns/b.c", NULL), 0);
-	assert_int_equal(device_configmaps_count(l.maps), 2);
-	assert_string_equal(device_configmaps_dir(l.maps, 0), "/state/configmaps/kube-system/a");
-	assert_string_equal(device_configmaps_dir(l.maps, 1), "/state/configmaps/ns/b.c");
+	ASSERT_EQ(device_configmaps_count(l.maps), 0);
+	ASSERT_EQ(open_maps(&l, "a, ns/b.c", NULL), 0);
+	ASSERT_EQ(device_configmaps_count(l.maps), 2);
+	ASSERT_STR_EQ(device_configmaps_dir(l.maps, 0), "/state/configmaps/kube-system/a");
+	ASSERT_STR_EQ(device_configmaps_dir(l.maps, 1), "/state/configmaps/ns/b.c");
 	end(&l);
 }
 
@@ -267,5 +263,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_or_repeated_configmap_names_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

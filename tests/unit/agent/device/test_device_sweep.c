@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stale extended resources: which are removed from the Node, and which are recorded on disk. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +81,7 @@ static size_t plan(struct lab *l, const char *capacity, int64_t now_ms)
 	struct span s;
 	size_t n;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
 	kube_patch_init(&patch);
 	n = device_sweep_plan(l->sweep, json_root(d), now_ms, &patch);
 	s = kube_patch_end(&patch);
@@ -108,18 +104,18 @@ static void test_resource_no_longer_served_is_removed_after_the_grace(void **sta
 	(void)state;
 	begin(&l, NULL);
 	l.served[0] = "rdma/a";
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"cpu\":\"0\"", 0), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\",\"cpu\":\"0\"", 0), 0);
 	l.served[0] = NULL;
 	/* Removed after the grace period only, and not while the kubelet reports devices. */
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100), 0);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100 + GRACE_MS - 1), 0);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"8\"", 100 + GRACE_MS), 0);
-	assert_int_equal(plan(&l, "\"rdma/b\":\"0\",\"rdma/a\":\"0\"", 100 + GRACE_MS), 1);
-	assert_string_equal(l.patch, REMOVE_A);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100 + GRACE_MS - 1), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"8\"", 100 + GRACE_MS), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/b\":\"0\",\"rdma/a\":\"0\"", 100 + GRACE_MS), 1);
+	ASSERT_STR_EQ(l.patch, REMOVE_A);
 	device_sweep_done(l.sweep);
-	assert_has(l.events, "extended resource 'rdma/a' removed from the Node");
+	ASSERT_HAS(l.events, "extended resource 'rdma/a' removed from the Node");
 	/* After its removal the resource is served by another plugin. */
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 100 + 9 * GRACE_MS), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100 + 9 * GRACE_MS), 0);
 	end(&l);
 }
 
@@ -134,10 +130,10 @@ static void test_resource_served_again_is_not_removed(void **state)
 	l.served[0] = NULL;
 	plan(&l, "", 1);
 	l.served[0] = "rdma/a";
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 10 * GRACE_MS), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 10 * GRACE_MS), 0);
 	l.served[0] = "rdma/b";
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 11 * GRACE_MS), 0);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 12 * GRACE_MS), 1);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 11 * GRACE_MS), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 12 * GRACE_MS), 1);
 	end(&l);
 }
 
@@ -153,14 +149,14 @@ static void test_served_resources_are_recorded(void **state)
 	l.served[0] = l.served[1] = NULL;
 	device_sweep_free(l.sweep);
 	open_sweep(&l);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", GRACE_MS), 1);
-	assert_string_equal(l.patch, REMOVE_A);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", GRACE_MS), 1);
+	ASSERT_STR_EQ(l.patch, REMOVE_A);
 	device_sweep_done(l.sweep);
 	device_sweep_free(l.sweep);
 	/* The removed resource is deleted from the record. */
 	open_sweep(&l);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"rdma/b\":\"0\"", GRACE_MS), 1);
-	assert_has(l.patch, "rdma~1b");
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\",\"rdma/b\":\"0\"", GRACE_MS), 1);
+	ASSERT_HAS(l.patch, "rdma~1b");
 	end(&l);
 }
 
@@ -170,10 +166,9 @@ static void test_resources_with_configured_prefixes_are_removed(void **state)
 
 	(void)state;
 	begin(&l, "spidernet.io, rdma");
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"rdma.io/a\":\"0\",\"rdm/a\":\"0\"", 0), 0);
-	assert_int_equal(plan(&l, "\"rdma/a\":\"0\",\"rdma.io/a\":\"0\",\"rdm/a\":\"0\"", GRACE_MS),
-			 1);
-	assert_string_equal(l.patch, REMOVE_A);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\",\"rdma.io/a\":\"0\",\"rdm/a\":\"0\"", 0), 0);
+	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\",\"rdma.io/a\":\"0\",\"rdm/a\":\"0\"", GRACE_MS), 1);
+	ASSERT_STR_EQ(l.patch, REMOVE_A);
 	/* Resources of other programs are not recorded. */
 	assert_false(file_exists(&l.files.root, STATE));
 	end(&l);
@@ -236,7 +231,7 @@ static void test_damaged_record_is_treated_as_empty(void **state)
 		device_sweep_free(l.sweep);
 		il_write(&l.files, STATE, texts[i]);
 		open_sweep(&l);
-		assert_int_equal(plan(&l, "\"rdma/a\":\"0\"", 9 * GRACE_MS), 0);
+		ASSERT_EQ_MSG(plan(&l, "\"rdma/a\":\"0\"", 9 * GRACE_MS), 0, "texts[%zu]", i);
 		end(&l);
 	}
 }
@@ -252,5 +247,5 @@ int main(void)
 		cmocka_unit_test(test_node_is_read_rarely_and_finally_not_at_all),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static struct host_drift_state report_of(const struct host_plan *p, const struct
 
 	buf_init(&b, TEXT_MAX);
 	host_watch_report(p, failure, &b);
-	assert_int_equal(host_drift_read(buf_span(&b), &s), 0);
+	ASSERT_EQ(host_drift_read(buf_span(&b), &s), 0);
 	return s;
 }
 
@@ -43,20 +43,20 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 
 	(void)state;
 	assert_true(s.known);
-	assert_string_equal(s.reason, "InSync");
+	ASSERT_STR_EQ(s.reason, "InSync");
 	add(&p, "ens1", NULL);
 	s = report_of(&p, NULL); /* carried out */
-	assert_string_equal(s.reason, "InSync");
+	ASSERT_STR_EQ(s.reason, "InSync");
 	add(&p, "ens2", "a pod uses it");
 	s = report_of(&p, NULL);
-	assert_string_equal(s.reason, "StepsLeft");
-	assert_int_equal(s.steps, 1);
-	assert_int_equal(s.blocked, 1);
-	assert_string_equal(s.message, "qos ens2: pfc off, expected pfc on 5");
+	ASSERT_STR_EQ(s.reason, "StepsLeft");
+	ASSERT_EQ(s.steps, 1);
+	ASSERT_EQ(s.blocked, 1);
+	ASSERT_STR_EQ(s.message, "qos ens2: pfc off, expected pfc on 5");
 	err_set(&e, -EPERM, "changes need root");
 	s = report_of(&p, &e);
-	assert_string_equal(s.reason, "RoundFailed");
-	assert_int_equal(s.steps, 2);
+	ASSERT_STR_EQ(s.reason, "RoundFailed");
+	ASSERT_EQ(s.steps, 2);
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
 }
 
@@ -71,17 +71,17 @@ static void test_delay_between_rounds(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
 		delay = host_watch_delay(delay, INTERVAL_MS, false);
-		assert_int_equal(delay, wanted[i]);
+		ASSERT_EQ_MSG(delay, wanted[i], "wanted[%zu]", i);
 	}
-	assert_int_equal(host_watch_delay(delay, INTERVAL_MS, true), HOST_WATCH_DELAY_MIN_MS);
+	ASSERT_EQ(host_watch_delay(delay, INTERVAL_MS, true), HOST_WATCH_DELAY_MIN_MS);
 	/* The first event after a round waits for the rest of the delay, later ones for none. */
-	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 0), 1000);
-	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 400), 600);
-	assert_int_equal(host_watch_due(1000, INTERVAL_MS, 1000), 0);
-	assert_int_equal(host_watch_due(30000, INTERVAL_MS, 29999), 1);
+	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 0), 1000);
+	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 400), 600);
+	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 1000), 0);
+	ASSERT_EQ(host_watch_due(30000, INTERVAL_MS, 29999), 1);
 	/* An event does not postpone the round of a shorter interval. */
-	assert_int_equal(host_watch_due(1000, 1000, 900), 100);
-	assert_int_equal(host_watch_due(2000, 1000, 900), 100);
+	ASSERT_EQ(host_watch_due(1000, 1000, 900), 100);
+	ASSERT_EQ(host_watch_due(2000, 1000, 900), 100);
 }
 
 static void test_damaged_report_is_refused(void **state)
@@ -89,10 +89,9 @@ static void test_damaged_report_is_refused(void **state)
 	struct host_drift_state s = {.steps = 7};
 
 	(void)state;
-	assert_int_equal(host_drift_read(span_of("{\"steps\": 1"), &s), -EINVAL);
-	assert_int_equal(host_drift_read(span_of("{\"steps\": \"1\", \"blocked\": 0}"), &s),
-			 -EINVAL);
-	assert_int_equal(s.steps, 7);
+	ASSERT_EQ(host_drift_read(span_of("{\"steps\": 1"), &s), -EINVAL);
+	ASSERT_EQ(host_drift_read(span_of("{\"steps\": \"1\", \"blocked\": 0}"), &s), -EINVAL);
+	ASSERT_EQ(s.steps, 7);
 }
 
 /* The patch as text; "" if no patch is needed. */
@@ -102,7 +101,7 @@ static char *patch_of(const struct host_drift_state *s, const char *node)
 	struct kube_patch p;
 	char *text;
 
-	assert_int_equal(json_parse(&doc, span_of(node), TEXT_MAX, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(node), TEXT_MAX, NULL), 0);
 	kube_patch_init(&p);
 	text = host_drift_plan(s, json_root(doc), 0, &p) ? span_dup(kube_patch_end(&p))
 							 : xstrdup("");
@@ -123,13 +122,13 @@ static void test_condition_after_the_end_of_the_watch(void **state)
 	(void)state;
 	host_drift_stopped(&s);
 	assert_false(s.known);
-	assert_int_equal(s.steps + s.blocked, 0);
+	ASSERT_EQ(s.steps + s.blocked, 0);
 	text = patch_of(&s, CONDITION("True", "StepsLeft", "m"));
 	assert_non_null(strstr(text, "\"status\":\"Unknown\",\"reason\":\"NotWatched\""));
 	again = patch_of(&s, CONDITION("Unknown", "NotWatched",
 				       "'unirail host watch' has ended: nothing compares the host "
 				       "with host.conf"));
-	assert_string_equal(again, "");
+	ASSERT_STR_EQ(again, "");
 }
 
 static void test_node_condition_is_patched_when_the_report_changes(void **state)
@@ -144,7 +143,7 @@ static void test_node_condition_is_patched_when_the_report_changes(void **state)
 	(void)state;
 	assert_non_null(strstr(first, "\"op\":\"add\",\"path\":\"/status/conditions/-\""));
 	assert_non_null(strstr(first, "\"status\":\"True\""));
-	assert_string_equal(same, "");
+	ASSERT_STR_EQ(same, "");
 	assert_non_null(strstr(message, "\"op\":\"test\",\"path\":\"/status/conditions/1/type\","
 					"\"value\":\"HostDrift\""));
 	assert_non_null(strstr(message, "\"op\":\"replace\",\"path\":\"/status/conditions/1\""));
@@ -160,10 +159,9 @@ static void test_condition_of_an_earlier_agent_is_removed(void **state)
 	auto_free char *old = patch_of(&never, CONDITION("True", "StepsLeft", "m"));
 
 	(void)state;
-	assert_string_equal(none, "");
-	assert_string_equal(
-		old, "[{\"op\":\"test\",\"path\":\"/status/conditions/1/type\",\"value\":"
-		     "\"HostDrift\"},{\"op\":\"remove\",\"path\":\"/status/conditions/1\"}]");
+	ASSERT_STR_EQ(none, "");
+	ASSERT_STR_EQ(old, "[{\"op\":\"test\",\"path\":\"/status/conditions/1/type\",\"value\":"
+			   "\"HostDrift\"},{\"op\":\"remove\",\"path\":\"/status/conditions/1\"}]");
 }
 
 /* --- the agent's intervals --- */
@@ -210,9 +208,9 @@ static void test_report_is_read_every_ten_seconds(void **state)
 
 	(void)state;
 	host_empty(&a.host);
-	assert_int_equal(loop_new(&a.loop, &e), 0);
+	ASSERT_EQ(loop_new(&a.loop, &e), 0);
 	loop_set_now(a.loop, 0);
-	assert_int_equal(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
+	ASSERT_EQ(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
 	kube = kube_new(a.loop, &a.host.root, &conf, &(struct kube_settings){0});
 	a.drift = host_drift_new(&(struct host_drift_conf){.kube = kube,
 							   .root = &a.host.root,
@@ -222,9 +220,9 @@ static void test_report_is_read_every_ten_seconds(void **state)
 	loop_add_timer(a.loop, 1500, write_report, &a);
 	loop_add_timer(a.loop, 2000, look, &a);
 	loop_run(a.loop);
-	assert_int_equal(a.seen_ms, HOST_DRIFT_CHECK_MS);
-	assert_int_equal(HOST_DRIFT_CHECK_MS, 10000);
-	assert_string_equal(host_drift_state(a.drift)->reason, "StepsLeft");
+	ASSERT_EQ(a.seen_ms, HOST_DRIFT_CHECK_MS);
+	ASSERT_EQ(HOST_DRIFT_CHECK_MS, 10000);
+	ASSERT_STR_EQ(host_drift_state(a.drift)->reason, "StepsLeft");
 	host_drift_free(a.drift);
 	kube_free(kube);
 	kube_conf_done(&conf);
@@ -235,8 +233,8 @@ static void test_report_is_read_every_ten_seconds(void **state)
 static void test_condition_that_is_forbidden_is_retried_after_five_minutes(void **state)
 {
 	(void)state;
-	assert_int_equal(host_drift_retry_ms(-EPERM), 300000);
-	assert_int_equal(host_drift_retry_ms(-ECONNREFUSED), 10000);
+	ASSERT_EQ(host_drift_retry_ms(-EPERM), 300000);
+	ASSERT_EQ(host_drift_retry_ms(-ECONNREFUSED), 10000);
 }
 
 int main(void)
@@ -252,5 +250,5 @@ int main(void)
 		cmocka_unit_test(test_condition_that_is_forbidden_is_retried_after_five_minutes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

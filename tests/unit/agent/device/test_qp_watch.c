@@ -3,11 +3,7 @@
  * Containers without a queue pair: the state that RDMA netlink and /proc report for each, and when
  * a container is inspected.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,16 +82,16 @@ static void test_cause_is_named_for_each_container(void **state)
 	process(&l, 303, "/../../kubepods/pod" UID "3/" ID "3", "8388608", "00000000a80425fb");
 	process(&l, 404, "/kubepods/pod" UID "4/" ID "4", "65536", "00000000a80465fb");
 	inspect("rdma_users.nl", &l, v, ARRAY_LEN(v));
-	assert_int_equal(v[0].state, QP_PRESENT);
-	assert_int_equal(v[1].state, QP_PRESENT);
+	ASSERT_EQ(v[0].state, QP_PRESENT);
+	ASSERT_EQ(v[1].state, QP_PRESENT);
 	for (size_t i = 2; i < 6; i++)
-		assert_int_equal(v[i].state, QP_NONE);
-	assert_has(v[2].reason, "process 303 may lock 8192 KiB (RLIMIT_MEMLOCK)");
-	assert_has(v[3].reason, "it has opened an RDMA device but has created no queue pair");
-	assert_has(v[4].reason, "none of its processes has opened an RDMA device");
-	assert_has(v[5].reason, "no port of its RDMA devices is active (rxe1 is DOWN)");
-	assert_int_equal(v[6].state, QP_UNKNOWN);
-	assert_has(v[6].reason, "exclusive mode");
+		ASSERT_EQ(v[i].state, QP_NONE);
+	ASSERT_HAS(v[2].reason, "process 303 may lock 8192 KiB (RLIMIT_MEMLOCK)");
+	ASSERT_HAS(v[3].reason, "it has opened an RDMA device but has created no queue pair");
+	ASSERT_HAS(v[4].reason, "none of its processes has opened an RDMA device");
+	ASSERT_HAS(v[5].reason, "no port of its RDMA devices is active (rxe1 is DOWN)");
+	ASSERT_EQ(v[6].state, QP_UNKNOWN);
+	ASSERT_HAS(v[6].reason, "exclusive mode");
 	il_drop(&l);
 }
 
@@ -142,11 +138,11 @@ static void test_hidden_processes_are_counted_by_control_groups(void **state)
 			il_write(&l, path, cases[i].text);
 	}
 	inspect("rdma_users_hidden.nl", &l, v, ARRAY_LEN(v));
-	assert_int_equal(v[0].state, QP_PRESENT);
-	assert_int_equal(v[1].state, QP_NONE);
+	ASSERT_EQ(v[0].state, QP_PRESENT);
+	ASSERT_EQ(v[1].state, QP_NONE);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		assert_int_equal(v[2 + i].state, cases[i].state);
-		assert_has(v[2 + i].reason, cases[i].reason);
+		ASSERT_EQ_MSG(v[2 + i].state, cases[i].state, "cases[%zu]", i);
+		ASSERT_HAS(v[2 + i].reason, cases[i].reason);
 	}
 	il_drop(&l);
 }
@@ -159,8 +155,8 @@ static void test_queue_pairs_of_the_kernel_are_not_counted(void **state)
 	(void)state;
 	il_make(&l);
 	inspect("rdma_users_none.nl", &l, v, ARRAY_LEN(v));
-	assert_int_equal(v[0].state, QP_NONE);
-	assert_has(v[0].reason, "'unirail verify' in the container");
+	ASSERT_EQ(v[0].state, QP_NONE);
+	ASSERT_HAS(v[0].reason, "'unirail verify' in the container");
 	il_drop(&l);
 }
 
@@ -254,7 +250,7 @@ static void started(struct lab *l, int64_t now_ms, const char *pod, int at_s)
 	auto_json struct json_doc *doc = NULL;
 	const int64_t wall = 1795428000000 + now_ms - NOW;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 4096, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 4096, NULL), 0);
 	qp_watch_take_pod(l->w, "t", pod, json_root(doc), now_ms, wall);
 }
 
@@ -265,7 +261,7 @@ static size_t due(struct lab *l, int64_t now_ms, const char *first)
 
 	qp_watch_due(l->w, now_ms, &v, &n);
 	if (n && first)
-		assert_string_equal(v[0].id ? v[0].id : v[0].uid, first);
+		ASSERT_STR_EQ(v[0].id ? v[0].id : v[0].uid, first);
 	return n;
 }
 
@@ -280,29 +276,28 @@ static void test_container_gets_one_event_and_one_when_it_has_a_queue_pair(void 
 	list(&l, NOW, one, 1);
 	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS - 1, &ns, &pod));
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
-	assert_string_equal(ns, "t");
-	assert_string_equal(pod, "p");
+	ASSERT_STR_EQ(ns, "t");
+	ASSERT_STR_EQ(pod, "p");
 	/* Its image was pulled for 20 s. */
 	started(&l, NOW + AFTER_MS, "p", 20);
 	assert_false(qp_watch_next_pod(l.w, NOW + 2 * AFTER_MS, &ns, &pod));
-	assert_int_equal(due(&l, NOW + AFTER_MS + 19999, NULL), 0);
-	assert_int_equal(due(&l, NOW + AFTER_MS + 20000, "p"), 1);
+	ASSERT_EQ(due(&l, NOW + AFTER_MS + 19999, NULL), 0);
+	ASSERT_EQ(due(&l, NOW + AFTER_MS + 20000, "p"), 1);
 	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + AFTER_MS + 20000);
-	assert_string_equal(l.events,
-			    "!NoQueuePair t/p p: container 'a' has rdma/x, has run for 60 s "
-			    "and has no queue pair: why\n");
+	ASSERT_STR_EQ(l.events, "!NoQueuePair t/p p: container 'a' has rdma/x, has run for 60 s "
+				"and has no queue pair: why\n");
 	/* The container is inspected again, and reported once. */
 	l.events[0] = '\0';
 	for (int64_t t = NOW + 3 * AFTER_MS; t < NOW + 10 * AFTER_MS; t += AFTER_MS) {
 		list(&l, t, one, 1);
-		assert_int_equal(due(&l, t, "p"), 1);
+		ASSERT_EQ(due(&l, t, "p"), 1);
 		qp_watch_take(l.w, 0, QP_NONE, "why", t);
 	}
-	assert_string_equal(l.events, "");
-	assert_int_equal(due(&l, NOW + 20 * AFTER_MS, "p"), 1);
+	ASSERT_STR_EQ(l.events, "");
+	ASSERT_EQ(due(&l, NOW + 20 * AFTER_MS, "p"), 1);
 	qp_watch_take(l.w, 0, QP_PRESENT, "", NOW + 20 * AFTER_MS);
-	assert_string_equal(l.events, "QueuePairPresent t/p p: container 'a' uses RDMA now\n");
-	assert_int_equal(due(&l, NOW + 99 * AFTER_MS, NULL), 0);
+	ASSERT_STR_EQ(l.events, "QueuePairPresent t/p p: container 'a' uses RDMA now\n");
+	ASSERT_EQ(due(&l, NOW + 99 * AFTER_MS, NULL), 0);
 	qp_watch_free(l.w);
 }
 
@@ -315,10 +310,10 @@ static void test_containers_of_one_pod_are_distinguished(void **state)
 	lab_open(&l);
 	list(&l, NOW, v, 2);
 	started(&l, NOW + AFTER_MS, "p", 0);
-	assert_int_equal(due(&l, NOW + AFTER_MS, ID "a"), 2);
+	ASSERT_EQ(due(&l, NOW + AFTER_MS, ID "a"), 2);
 	qp_watch_take(l.w, 0, QP_PRESENT, "", NOW + AFTER_MS);
 	qp_watch_take(l.w, 1, QP_NONE, "why", NOW + AFTER_MS);
-	assert_has(l.events, "!NoQueuePair t/p p: container 'b'");
+	ASSERT_HAS(l.events, "!NoQueuePair t/p p: container 'b'");
 	assert_null(strstr(l.events, "'a'"));
 	qp_watch_free(l.w);
 }
@@ -336,21 +331,21 @@ static void test_unknown_state_causes_no_event(void **state)
 	lab_open(&l);
 	list(&l, NOW, v, ARRAY_LEN(v));
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
-	assert_string_equal(pod, "z");
+	ASSERT_STR_EQ(pod, "z");
 	/* The API server is unavailable; then another pod has the name. */
 	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + AFTER_MS, 0);
 	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	assert_true(qp_watch_next_pod(l.w, NOW + 3 * AFTER_MS, &ns, &pod));
 	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + 3 * AFTER_MS, 0);
 	started(&l, NOW + 5 * AFTER_MS, "z", 0);
-	assert_int_equal(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
+	ASSERT_EQ(due(&l, NOW + 5 * AFTER_MS, "z"), 1);
 	qp_watch_take(l.w, 0, QP_UNKNOWN, "exclusive mode", NOW + 5 * AFTER_MS);
-	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
+	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, "z"), 1);
 	/* The result is for a container that has ended. */
 	list(&l, NOW + 7 * AFTER_MS, v, 1);
-	assert_int_equal(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
+	ASSERT_EQ(due(&l, NOW + 7 * AFTER_MS, NULL), 0);
 	qp_watch_take(l.w, 0, QP_NONE, "why", NOW + 7 * AFTER_MS);
-	assert_string_equal(l.events, "");
+	ASSERT_STR_EQ(l.events, "");
 	qp_watch_free(l.w);
 }
 
@@ -365,5 +360,5 @@ int main(void)
 		cmocka_unit_test(test_unknown_state_causes_no_event),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * Limits of RDMA objects: which limits each pod has, and where they are written in recorded control
  * groups.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +33,7 @@ static void on_devices(void *arg, const char *resource, const char *id, rdma_lim
 static const char *on_uid(void *arg, const char *ns, const char *name)
 {
 	(void)arg;
-	assert_string_equal(ns, "t");
+	ASSERT_STR_EQ(ns, "t");
 	if (strcmp(name, "gone") == 0)
 		return "";
 	if (strcmp(name, "p1") == 0)
@@ -94,14 +90,14 @@ static void test_each_device_id_of_a_pod_adds_its_limit(void **state)
 	(void)state;
 	list_make(&l, pods, ARRAY_LEN(pods));
 	rdma_limits_decide(&c, &l, &v, &n);
-	assert_int_equal(n, 3);
-	assert_string_equal(v[0].pod, "new");
+	ASSERT_EQ(n, 3);
+	ASSERT_STR_EQ(v[0].pod, "new");
 	assert_null(v[0].uid);
-	assert_string_equal(v[1].device, "mlx5_0");
-	assert_int_equal(v[1].limit.handles, 20);
-	assert_string_equal(v[2].device, "mlx5_1");
-	assert_int_equal(v[2].limit.handles, 30);
-	assert_int_equal(v[2].limit.objects, CGROUP_RDMA_MAX);
+	ASSERT_STR_EQ(v[1].device, "mlx5_0");
+	ASSERT_EQ(v[1].limit.handles, 20);
+	ASSERT_STR_EQ(v[2].device, "mlx5_1");
+	ASSERT_EQ(v[2].limit.handles, 30);
+	ASSERT_EQ(v[2].limit.objects, CGROUP_RDMA_MAX);
 }
 
 static void test_sum_of_limits_does_not_exceed_the_kernels_maximum(void **state)
@@ -115,9 +111,9 @@ static void test_sum_of_limits_does_not_exceed_the_kernels_maximum(void **state)
 	(void)state;
 	list_make(&l, pods, 1);
 	rdma_limits_decide(&c, &l, &v, &n);
-	assert_int_equal(n, 1);
-	assert_int_equal(v[0].limit.handles, CGROUP_RDMA_MAX);
-	assert_int_equal(v[0].limit.objects, 3);
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(v[0].limit.handles, CGROUP_RDMA_MAX);
+	ASSERT_EQ(v[0].limit.objects, 3);
 }
 
 /* The content of the file afterwards; a recorded file has the last written text. */
@@ -126,7 +122,7 @@ static void has_limit(const struct ipam_lab *l, const char *path, const char *te
 	size_t n;
 	auto_free char *now = il_read(l, path, &n);
 
-	assert_int_equal(n, strlen(text));
+	ASSERT_EQ(n, strlen(text));
 	assert_memory_equal(now, text, n);
 }
 
@@ -173,7 +169,7 @@ static void test_limits_are_written_in_the_kubelets_control_group(void **state)
 		has_limit(&l, other, "mlx5_1 hca_handle=max hca_object=max\n");
 		/* A limit that is set already is not written again. */
 		il_write(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
-		assert_int_equal(rdma_limits_apply(&c, &list, &e), 0);
+		ASSERT_EQ_MSG(rdma_limits_apply(&c, &list, &e), 0, "trees[%zu]", i);
 		has_limit(&l, path, "mlx5_1 hca_handle=8 hca_object=2000 \n");
 		il_drop(&l);
 	}
@@ -193,20 +189,20 @@ static void test_failed_limits_name_the_file_and_the_remedy(void **state)
 	il_make(&l);
 	c = conf_of(&l.root, 1, 1);
 	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu io misc\n");
-	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
-	assert_int_equal(e.code, -EOPNOTSUPP);
-	assert_has(e.text, "/sys/fs/cgroup/cgroup.controllers' (v2): use a kernel with "
+	ASSERT_EQ(rdma_limits_apply(&c, &list, &e), 2);
+	ASSERT_EQ(e.code, -EOPNOTSUPP);
+	ASSERT_HAS(e.text, "/sys/fs/cgroup/cgroup.controllers' (v2): use a kernel with "
 			   "CONFIG_CGROUP_RDMA, without cgroup_disable=rdma");
 	il_write(&l, "/sys/fs/cgroup/rdma/cgroup.procs", "");
-	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
-	assert_has(e.text, "pod t/p1 has no control group below '/sys/fs/cgroup/rdma'");
+	ASSERT_EQ(rdma_limits_apply(&c, &list, &e), 2);
+	ASSERT_HAS(e.text, "pod t/p1 has no control group below '/sys/fs/cgroup/rdma'");
 	il_write(&l, file, "mlx5_0 hca_handle=max hca_object=max\n");
-	assert_int_equal(rdma_limits_apply(&c, &list, &e), 2);
-	assert_has(e.text, "pod t/p1: '/sys/fs/cgroup/rdma/kubepods/pod" UID
+	ASSERT_EQ(rdma_limits_apply(&c, &list, &e), 2);
+	ASSERT_HAS(e.text, "pod t/p1: '/sys/fs/cgroup/rdma/kubepods/pod" UID
 			   "1/rdma.max' has no RDMA device 'mlx5_1'");
 	/* One failure does not prevent the limits of other pods. */
 	il_write(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max", "mlx5_1 hca_handle=2\n");
-	assert_int_equal(rdma_limits_apply(&c, &list, &e), 1);
+	ASSERT_EQ(rdma_limits_apply(&c, &list, &e), 1);
 	has_limit(&l, "/sys/fs/cgroup/rdma/kubepods/pod" UID "2/rdma.max",
 		  "mlx5_1 hca_handle=1 hca_object=1");
 	il_drop(&l);
@@ -233,7 +229,7 @@ static void test_rdma_controller_is_enabled_for_the_group(void **state)
 
 		il_write(&l, file, "cpu");
 	}
-	assert_int_equal(rdma_limits_apply(&c, &list, NULL), 1);
+	ASSERT_EQ(rdma_limits_apply(&c, &list, NULL), 1);
 	for (size_t i = 0; i < ARRAY_LEN(above); i++) {
 		auto_free char *file =
 			xasprintf("/sys/fs/cgroup%s/cgroup.subtree_control", above[i]);
@@ -254,5 +250,5 @@ int main(void)
 		cmocka_unit_test(test_rdma_controller_is_enabled_for_the_group),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

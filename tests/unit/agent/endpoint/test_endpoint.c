@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SpiderEndpoint objects that follow from leases. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,23 +14,15 @@ static struct lease_table leases;
 static struct pool_set pools;
 static struct pool two[2];
 
-static struct ipnet net(const char *text)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse(span_of(text), &n), 0);
-	return n;
-}
-
 static int setup(void **state)
 {
 	static struct pool_route route;
 
 	(void)state;
-	route = (struct pool_route){net("10.9.0.0/16"), il_ip("10.6.0.254")};
+	route = (struct pool_route){t_net("10.9.0.0/16"), t_ip("10.6.0.254")};
 	two[0] = (struct pool){.name = (char *)"p4",
 			       .family = 4,
-			       .gateway = il_ip("10.6.0.1"),
+			       .gateway = t_ip("10.6.0.1"),
 			       .routes = &route,
 			       .n_routes = 1};
 	two[1] = (struct pool){.name = (char *)"p6", .family = 6};
@@ -54,7 +42,7 @@ static struct lease lease(const char *address, const char *pool, const char *pod
 {
 	struct lease l = LEASE_INIT;
 
-	l.address = net(address);
+	l.address = t_net(address);
 	l.pool = pool;
 	l.pod_namespace = "default";
 	l.pod_name = pod;
@@ -101,12 +89,12 @@ static void test_endpoint_lists_all_rails_of_a_pod(void **state)
 	put("fd00::2/64", "p6", "a", "u1", "eth0");
 	put("10.6.0.3/24", "p4", "b", "u2", "eth0");
 	endpoints_required(&leases, &pools, &w);
-	assert_int_equal(w.n, 2);
-	assert_string_equal(w.v[0].name, "a");
-	assert_string_equal(w.v[0].uid, "u1");
+	ASSERT_EQ(w.n, 2);
+	ASSERT_STR_EQ(w.v[0].name, "a");
+	ASSERT_STR_EQ(w.v[0].uid, "u1");
 	assert_false(w.v[0].sticky || w.v[0].retained);
 	text = endpoint_status(&w.v[0], &pod, "n1");
-	assert_string_equal(text, want);
+	ASSERT_STR_EQ(text, want);
 	free(text);
 	assert_non_null(endpoints_required_find(&w, "default", "b"));
 	assert_null(endpoints_required_find(&w, "default", "c"));
@@ -132,7 +120,7 @@ static void test_interfaces_of_an_endpoint_have_a_stable_order(void **state)
 	put("10.6.0.3/24", "p4", "a", "u1", "net10");
 	put("10.6.0.4/24", "p4", "a", "u1", "net2");
 	endpoints_required(&leases, &pools, &w);
-	assert_int_equal(w.n, 1);
+	ASSERT_EQ(w.n, 1);
 	at = w.v[0].ips;
 	for (size_t i = 0; want[i]; i++) {
 		auto_free char *text = xasprintf("\"interface\":\"%s\"", want[i]);
@@ -154,7 +142,7 @@ static void test_addresses_of_the_last_container_count(void **state)
 	late.at_ms = 2000;
 	lease_put(&leases, &late);
 	endpoints_required(&leases, &pools, &w);
-	assert_int_equal(w.n, 1);
+	ASSERT_EQ(w.n, 1);
 	assert_non_null(strstr(w.v[0].ips, "10.6.0.9"));
 	assert_null(strstr(w.v[0].ips, "10.6.0.2/"));
 	endpoints_required_done(&w);
@@ -178,8 +166,8 @@ static void test_leases_without_an_endpoint(void **state)
 	l.sticky = true;
 	lease_put(&leases, &l);
 	endpoints_required(&leases, &pools, &w);
-	assert_int_equal(w.n, 1);
-	assert_string_equal(w.v[0].name, "web-0");
+	ASSERT_EQ(w.n, 1);
+	ASSERT_STR_EQ(w.v[0].name, "web-0");
 	assert_true(w.v[0].retained && w.v[0].sticky);
 	endpoints_required_done(&w);
 }
@@ -214,7 +202,7 @@ static void test_owner_of_a_pod_is_its_top_controller(void **state)
 
 static const struct json *parse(struct json_doc **doc, const char *text)
 {
-	assert_int_equal(json_parse(doc, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(doc, span_of(text), 1 << 16, NULL), 0);
 	return json_root(*doc);
 }
 
@@ -230,7 +218,7 @@ static void test_endpoint_requests_have_owner_and_status(void **state)
 	char *text = endpoint_create_text(&p, &pod, "n1", "n1");
 
 	(void)state;
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		text,
 		"{\"apiVersion\":\"spiderpool.spidernet.io/v2beta1\",\"kind\":\"SpiderEndpoint\","
 		"\"metadata\":{\"name\":\"a\",\"labels\":{\"unirail.io/node\":\"n1\"},"
@@ -244,7 +232,7 @@ static void test_endpoint_requests_have_owner_and_status(void **state)
 	{
 		auto_free char *seen = endpoint_status_of(o);
 
-		assert_string_equal(seen, text);
+		ASSERT_STR_EQ(seen, text);
 	}
 	free(text);
 	json_free(doc);
@@ -256,8 +244,8 @@ static void test_endpoint_requests_have_owner_and_status(void **state)
 	text = endpoint_patch_text(&p, &pod, "n1", "n1");
 	o = json_get(parse(&doc, text), "metadata");
 	ref = json_get(o, "ownerReferences");
-	assert_int_equal(json_kind(ref), JSON_ARRAY);
-	assert_int_equal(json_len(ref), 0);
+	ASSERT_EQ(json_kind(ref), JSON_ARRAY);
+	ASSERT_EQ(json_len(ref), 0);
 	assert_non_null(strstr(text, "\"finalizers\":null"));
 	/* Requests for migration are removed, since this node owns the addresses now. */
 	assert_non_null(strstr(text, "\"unirail.io/wanted-from\":null"));
@@ -282,5 +270,5 @@ int main(void)
 						teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

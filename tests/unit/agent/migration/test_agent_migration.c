@@ -3,12 +3,8 @@
  * Pods that wait until the addresses retained for their name have moved from another node. No API
  * server is involved.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
@@ -43,23 +39,23 @@ static int setup(void **state)
 	log_threshold = LOG_NONE;
 	il_make(&lab);
 	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\n");
-	assert_int_equal(loop_new(&loop, &e), 0);
-	assert_int_equal(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
+	ASSERT_EQ(loop_new(&loop, &e), 0);
+	ASSERT_EQ(kube_conf_server(&conf, "https://127.0.0.1:1", &e), 0);
 	kube = kube_new(loop, &lab.root, &conf, &(struct kube_settings){0});
 	cluster = cluster_new(&(struct cluster_conf){.kube = kube,
 						     .root = &lab.root,
 						     .node = "n1",
 						     .ns = "default",
 						     .state_dir = lab.paths.state_dir});
-	assert_int_equal(node_pools_new(&node_pools,
-					&(struct node_pools_conf){.kube = kube,
-								  .cluster = cluster,
-								  .root = &lab.root,
-								  .state_dir = lab.paths.state_dir,
-								  .node = "n1",
-								  .changed = no_pool},
-					&e),
-			 0);
+	ASSERT_EQ(node_pools_new(&node_pools,
+				 &(struct node_pools_conf){.kube = kube,
+							   .cluster = cluster,
+							   .root = &lab.root,
+							   .state_dir = lab.paths.state_dir,
+							   .node = "n1",
+							   .changed = no_pool},
+				 &e),
+		  0);
 	migration = migration_new(&(struct migration_conf){.kube = kube,
 							   .cluster = cluster,
 							   .node_pools = node_pools,
@@ -116,7 +112,7 @@ static void take(struct ipam *store)
 	struct err e = ERR_INIT;
 	size_t n;
 
-	assert_int_equal(ipam_allocate(store, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(ipam_allocate(store, &a, 1, &g, &n, &e), 0);
 	ip_allocations_free(g, n);
 }
 
@@ -128,13 +124,13 @@ static void test_name_with_local_addresses_does_not_wait_for_migration(void **st
 
 	(void)state;
 	take(store);
-	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
-	assert_int_equal(ipam_release(store, "c1", NULL, &e), 1);
-	assert_int_equal(wait_for(store, &web, "net1", false, &e), 0);
+	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 0);
+	ASSERT_EQ(ipam_release(store, "c1", NULL, &e), 1);
+	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 0);
 	/* Still retained in the journal, but no longer owned by this node. */
 	p = (struct pool *)ipam_pools(store)->v;
 	ip_set_done(&p->usable);
-	assert_int_equal(wait_for(store, &web, "net1", false, &e), 1);
+	ASSERT_EQ(wait_for(store, &web, "net1", false, &e), 1);
 	ipam_close(store);
 }
 
@@ -145,23 +141,23 @@ static void test_pods_without_addresses_on_another_node(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
-	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_string_equal(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
-				    "read from the API server yet");
+	ASSERT_EQ(wait_for(store, &who, "net1", false, &e), 1);
+	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
+			      "read from the API server yet");
 	/*
 	 * The migration continues, also for the next pod with this name; a pod does not wait for it
 	 * forever.
 	 */
 	who.migrating = true;
-	assert_int_equal(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), -EAGAIN);
 	migration_imported(migration, &who);
-	assert_int_equal(wait_for(store, &who, "net1", false, &e), 1);
-	assert_int_equal(wait_for(store, &who, "net1", true, &e), 0);
+	ASSERT_EQ(wait_for(store, &who, "net1", false, &e), 1);
+	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), 0);
 	/* Nothing was migrated, so nothing is retained. */
 	migration_begin(migration, store);
-	assert_int_equal(ipam_leases(store)->n, 0);
+	ASSERT_EQ(ipam_leases(store)->n, 0);
 	ipam_close(store);
 }
 
@@ -175,5 +171,5 @@ int main(void)
 						teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which networks a pod gets, in which order, and with which interfaces and devices. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +99,7 @@ static void is(const struct given *g, const char *words)
 		buf_printf(&b, "%s%s%s%s%s%s%s", i ? " " : "", p.v[i].config ? "" : "!",
 			   p.v[i].ns ? p.v[i].ns : "", p.v[i].ns ? "/" : "", p.v[i].name,
 			   p.v[i].ifname ? "@" : "", p.v[i].ifname ? p.v[i].ifname : "");
-	assert_string_equal(b.p ? b.p : "", words);
+	ASSERT_STR_EQ(b.p ? b.p : "", words);
 }
 
 static void refused(const struct given *g, const char *word, bool lacks)
@@ -115,7 +111,7 @@ static void refused(const struct given *g, const char *word, bool lacks)
 		fail_msg("no '%s'", word);
 	if (!strstr(e.text, word) || !strstr(e.text, "pod '"))
 		fail_msg("'%s' has no '%s'", e.text, word);
-	assert_int_equal(p.lacks_nad, lacks);
+	ASSERT_EQ(p.lacks_nad, lacks);
 }
 
 #define IS(words, ...)	   is(&(struct given){__VA_ARGS__}, words)
@@ -154,19 +150,19 @@ static void test_definitions_of_administrators_are_trusted(void **state)
 	auto_net_plan struct net_plan p = {0};
 
 	(void)state;
-	assert_int_equal(make(&g, &p, NULL), 0);
-	assert_int_equal(p.n, ARRAY_LEN(want));
+	ASSERT_EQ(make(&g, &p, NULL), 0);
+	ASSERT_EQ(p.n, ARRAY_LEN(want));
 	for (size_t i = 0; i < p.n; i++) {
 		auto_buf struct buf b;
 		struct json_out o;
 
-		assert_int_equal(p.v[i].trusted, want[i]);
+		ASSERT_EQ(p.v[i].trusted, want[i]);
 		buf_init(&b, 4096);
 		jo_init(&o, &b, 0);
 		jo_obj(&o);
 		net_plan_put(&(struct net_plan){.v = &p.v[i], .n = 1}, &o);
 		jo_end_obj(&o);
-		assert_int_equal(strstr(b.p, "\"trusted\":true") != NULL, want[i]);
+		ASSERT_EQ(strstr(b.p, "\"trusted\":true") != NULL, want[i]);
 	}
 }
 
@@ -216,7 +212,7 @@ static void test_total_size_of_configurations_is_limited(void **state)
 	wide[sizeof(wide) - 2] = '}';
 	if (make(&five, &p, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(p.n, 5);
+	ASSERT_EQ(p.n, 5);
 	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
 }
 
@@ -258,22 +254,21 @@ static void test_devices_are_assigned_in_the_order_of_networks(void **state)
 	add(&a, "x/vf", "0000:3b:0a.0");
 	add(&a, "x/vf", "0000:3b:02.1");
 	allocated_sort(&a);
-	assert_int_equal(make(&(struct given){.own = 1,
-					      .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\"},"
-						      "{\"name\":\"vf\"},{\"name\":\"other\"}]"},
-			      &p, &e),
-			 0);
+	ASSERT_EQ(make(&(struct given){.own = 1,
+				       .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\"},"
+					       "{\"name\":\"vf\"},{\"name\":\"other\"}]"},
+		       &p, &e),
+		  0);
 	assert_true(net_plan_wants_devices(&p));
 	net_plan_devices(&p, &a);
-	assert_string_equal(p.v[0].device, "0000:3b:02.1");
+	ASSERT_STR_EQ(p.v[0].device, "0000:3b:02.1");
 	assert_null(p.v[1].device);
-	assert_string_equal(p.v[2].device, "0000:3b:0a.0");
+	ASSERT_STR_EQ(p.v[2].device, "0000:3b:0a.0");
 	assert_null(p.v[3].device);
-	assert_int_equal(p.n_warnings, 1);
-	assert_string_equal(
-		p.warnings[0],
-		"network 'pod/other': the pod has no device of resource 'x/other' left: its "
-		"containers have devices of 'x/vf' (2); add x/other to a container's limits");
+	ASSERT_EQ(p.n_warnings, 1);
+	ASSERT_STR_EQ(p.warnings[0],
+		      "network 'pod/other': the pod has no device of resource 'x/other' left: its "
+		      "containers have devices of 'x/vf' (2); add x/other to a container's limits");
 }
 
 /*
@@ -290,12 +285,12 @@ static void liveness_device(const char *net, const char *resource, const char *i
 
 	if (id)
 		add(&a, resource, id);
-	assert_int_equal(make(&(struct given){.own = 1, .nets = nets}, &p, &e), 0);
+	ASSERT_EQ(make(&(struct given){.own = 1, .nets = nets}, &p, &e), 0);
 	assert_true(net_plan_wants_devices(&p));
 	net_plan_devices(&p, &a);
-	assert_string_equal(p.v[0].device ? p.v[0].device : "", allocated);
-	assert_string_equal(p.v[0].requested ? p.v[0].requested : "", requested);
-	assert_int_equal(p.n_warnings > 0, warning != NULL);
+	ASSERT_STR_EQ(p.v[0].device ? p.v[0].device : "", allocated);
+	ASSERT_STR_EQ(p.v[0].requested ? p.v[0].requested : "", requested);
+	ASSERT_EQ(p.n_warnings > 0, warning != NULL);
 	if (warning && !strstr(p.warnings[0], warning))
 		fail_msg("'%s' has no '%s'", p.warnings[0], warning);
 }
@@ -331,19 +326,19 @@ static void test_named_device_is_accepted_when_none_is_left(void **state)
 
 	(void)state;
 	add(&a, "x/vf", "d0");
-	assert_int_equal(make(&(struct given){.own = 1,
-					      .nets = "[{\"name\":\"vf\"},{\"name\":\"vf\","
-						      "\"deviceID\":\"d0\"},{\"name\":\"vf\","
-						      "\"deviceID\":\"d1\"}]"},
-			      &p, &e),
-			 0);
+	ASSERT_EQ(make(&(struct given){.own = 1,
+				       .nets = "[{\"name\":\"vf\"},{\"name\":\"vf\","
+					       "\"deviceID\":\"d0\"},{\"name\":\"vf\","
+					       "\"deviceID\":\"d1\"}]"},
+		       &p, &e),
+		  0);
 	net_plan_devices(&p, &a);
-	assert_string_equal(p.v[0].device, "d0");
+	ASSERT_STR_EQ(p.v[0].device, "d0");
 	assert_null(p.v[1].device);
-	assert_string_equal(p.v[1].requested, "d0");
+	ASSERT_STR_EQ(p.v[1].requested, "d0");
 	assert_null(p.v[2].device);
 	assert_null(p.v[2].requested);
-	assert_int_equal(p.n_warnings, 2);
+	ASSERT_EQ(p.n_warnings, 2);
 }
 
 static void test_plan_is_printed_as_json(void **state)
@@ -357,28 +352,27 @@ static void test_plan_is_printed_as_json(void **state)
 	(void)state;
 	buf_init(&b, 4096);
 	add(&a, "x/vf", "d0");
-	assert_int_equal(
-		make(
-			&(struct given){
-				.cluster = "calico",
-				.nets = "[{\"name\":\"vf\",\"mac\":\"02:00:00:00:00:01\","
-					"\"ips\":[\"10.0.0.9\"],\"default-route\":[\"10.0.0.1\"],"
-					"\"cni-args\":{\"k\":1},\"bandwidth\":{\"ingressRate\":1}"
-					"}]"},
-			&p, &e),
-		0);
+	ASSERT_EQ(make(
+			  &(struct given){
+				  .cluster = "calico",
+				  .nets = "[{\"name\":\"vf\",\"mac\":\"02:00:00:00:00:01\","
+					  "\"ips\":[\"10.0.0.9\"],\"default-route\":[\"10.0.0.1\"],"
+					  "\"cni-args\":{\"k\":1},\"bandwidth\":{\"ingressRate\":1}"
+					  "}]"},
+			  &p, &e),
+		  0);
 	net_plan_devices(&p, &a);
 	jo_init(&o, &b, 0);
 	jo_obj(&o);
 	net_plan_put(&p, &o);
 	jo_end_obj(&o);
-	assert_string_equal(
-		b.p, "{\"networks\":[{\"name\":\"calico\"},{\"nad\":\"pod/vf\",\"name\":\"vf\","
-		     "\"ifname\":\"net1\",\"resource\":\"x/vf\",\"deviceID\":\"d0\","
-		     "\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\"],"
-		     "\"defaultRoute\":[\"10.0.0.1\"],\"bandwidth\":{\"ingressRate\":1},"
-		     "\"cniArgs\":{\"k\":1},\"config\":{\"type\":\"sriov\"}}],"
-		     "\"replacesFirst\":false,\"warnings\":[]}");
+	ASSERT_STR_EQ(b.p,
+		      "{\"networks\":[{\"name\":\"calico\"},{\"nad\":\"pod/vf\",\"name\":\"vf\","
+		      "\"ifname\":\"net1\",\"resource\":\"x/vf\",\"deviceID\":\"d0\","
+		      "\"mac\":\"02:00:00:00:00:01\",\"ips\":[\"10.0.0.9\"],"
+		      "\"defaultRoute\":[\"10.0.0.1\"],\"bandwidth\":{\"ingressRate\":1},"
+		      "\"cniArgs\":{\"k\":1},\"config\":{\"type\":\"sriov\"}}],"
+		      "\"replacesFirst\":false,\"warnings\":[]}");
 }
 
 int main(void)
@@ -397,5 +391,5 @@ int main(void)
 		cmocka_unit_test(test_plan_is_printed_as_json),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -69,7 +65,7 @@ static void test_container_with_rdma_gets_memlock_and_environment(void **state)
 	assert_false(a.mixed_gid);
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
 		assert_non_null(value(&a, want[i].name));
-		assert_string_equal(value(&a, want[i].name), want[i].value);
+		ASSERT_STR_EQ_MSG(value(&a, want[i].name), want[i].value, "want[%zu]", i);
 	}
 	assert_null(value(&a, "NCCL_NET"));
 }
@@ -84,7 +80,7 @@ static void test_container_without_verbs_is_not_adjusted(void **state)
 	(void)state;
 	nri_adjust(&c, &rails, &all, &a);
 	assert_true(a.memlock == 0);
-	assert_int_equal(a.n_env, 0);
+	ASSERT_EQ(a.n_env, 0);
 }
 
 static void test_environment_set_by_the_container_stays(void **state)
@@ -126,7 +122,7 @@ static void test_different_gid_indexes_set_no_variable(void **state)
 	assert_true(a.mixed_gid);
 	assert_null(value(&a, "NCCL_IB_GID_INDEX"));
 	assert_null(value(&a, "UCX_IB_GID_INDEX"));
-	assert_string_equal(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
+	ASSERT_STR_EQ(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
 }
 
 static void test_pod_annotation_overrides_the_setting(void **state)
@@ -140,17 +136,17 @@ static void test_pod_annotation_overrides_the_setting(void **state)
 	(void)state;
 	nri_adjust(&c, &rails, &none, &off);
 	assert_true(off.memlock == 0);
-	assert_int_equal(off.n_env, 0);
+	ASSERT_EQ(off.n_env, 0);
 	ib.nccl_net_ib = true;
 	nri_adjust(&c, &rails, &ib, &set);
-	assert_int_equal(set.n_env, 1);
-	assert_string_equal(value(&set, "NCCL_NET"), "IB");
+	ASSERT_EQ(set.n_env, 1);
+	ASSERT_STR_EQ(value(&set, "NCCL_NET"), "IB");
 	c.nccl_net = "IB";
 	nri_adjust(&c, &rails, &none, &asked);
-	assert_string_equal(value(&asked, "NCCL_NET"), "IB");
+	ASSERT_STR_EQ(value(&asked, "NCCL_NET"), "IB");
 	c.nccl_net = "Socket";
 	nri_adjust(&c, &rails, &none, &other);
-	assert_int_equal(other.n_env, 0);
+	ASSERT_EQ(other.n_env, 0);
 }
 
 /* Container "c" of pod "ns/p" (uid u, annotation unirail.io/nccl-net: IB). */
@@ -174,18 +170,18 @@ static void test_create_container_request_is_decoded(void **state)
 	if (nri_create_decode(&m, (struct span){create, sizeof(create) - 1}, &e) < 0)
 		fail_msg("%s", e.text);
 	c = nri_create_container(m);
-	assert_string_equal(nri_create_pod(m), "ns/p");
-	assert_string_equal(nri_create_pod_uid(m), "u");
-	assert_string_equal(nri_create_name(m), "c");
-	assert_int_equal(c->n_devices, 1);
-	assert_string_equal(c->devices[0], "/dev/infiniband/uverbs0");
-	assert_int_equal(c->n_env, 1);
-	assert_string_equal(c->env[0], "A=b");
-	assert_int_equal(c->n_rlimits, 1);
-	assert_string_equal(c->rlimits[0].type, "RLIMIT_CORE");
-	assert_int_equal(c->rlimits[0].hard, 7);
-	assert_int_equal(c->rlimits[0].soft, 3);
-	assert_string_equal(c->nccl_net, "IB");
+	ASSERT_STR_EQ(nri_create_pod(m), "ns/p");
+	ASSERT_STR_EQ(nri_create_pod_uid(m), "u");
+	ASSERT_STR_EQ(nri_create_name(m), "c");
+	ASSERT_EQ(c->n_devices, 1);
+	ASSERT_STR_EQ(c->devices[0], "/dev/infiniband/uverbs0");
+	ASSERT_EQ(c->n_env, 1);
+	ASSERT_STR_EQ(c->env[0], "A=b");
+	ASSERT_EQ(c->n_rlimits, 1);
+	ASSERT_STR_EQ(c->rlimits[0].type, "RLIMIT_CORE");
+	ASSERT_EQ(c->rlimits[0].hard, 7);
+	ASSERT_EQ(c->rlimits[0].soft, 3);
+	ASSERT_STR_EQ(c->nccl_net, "IB");
 }
 
 static void test_truncated_request_is_refused_or_decoded(void **state)
@@ -196,7 +192,7 @@ static void test_truncated_request_is_refused_or_decoded(void **state)
 		int r = nri_create_decode(&m, (struct span){create, n}, NULL);
 
 		assert_true(r == 0 || r == -EINVAL);
-		assert_int_equal(r == 0, m != NULL);
+		ASSERT_EQ(r == 0, m != NULL);
 	}
 }
 
@@ -215,9 +211,9 @@ static void test_adjustment_has_the_bytes_of_the_protocol(void **state)
 	(void)state;
 	buf_init(&b, 4096);
 	nri_put_adjustment(&b, &a);
-	assert_int_equal(b.len, sizeof(want));
+	ASSERT_EQ(b.len, sizeof(want));
 	assert_memory_equal(b.p, want, sizeof(want) - 1);
-	assert_int_equal((unsigned char)b.p[b.len - 1], 1);
+	ASSERT_EQ((unsigned char)b.p[b.len - 1], 1);
 }
 
 static void test_memlock_setting_is_parsed(void **state)
@@ -226,16 +222,16 @@ static void test_memlock_setting_is_parsed(void **state)
 	uint64_t n = 1;
 
 	(void)state;
-	assert_int_equal(nri_memlock_parse("no", &n, &e), 0);
+	ASSERT_EQ(nri_memlock_parse("no", &n, &e), 0);
 	assert_true(n == 0);
-	assert_int_equal(nri_memlock_parse("unlimited", &n, &e), 0);
+	ASSERT_EQ(nri_memlock_parse("unlimited", &n, &e), 0);
 	assert_true(n == NRI_UNLIMITED);
-	assert_int_equal(nri_memlock_parse("1048576", &n, &e), 0);
+	ASSERT_EQ(nri_memlock_parse("1048576", &n, &e), 0);
 	assert_true(n == 1048576);
-	assert_int_equal(nri_memlock_parse("yes", &n, &e), -EINVAL);
-	assert_string_equal(e.text, "rdma-memlock is 'yes', expected unlimited, no, or a number of "
-				    "bytes of at least 65536");
-	assert_int_equal(nri_memlock_parse("4096", &n, &e), -EINVAL);
+	ASSERT_EQ(nri_memlock_parse("yes", &n, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "rdma-memlock is 'yes', expected unlimited, no, or a number of "
+			      "bytes of at least 65536");
+	ASSERT_EQ(nri_memlock_parse("4096", &n, &e), -EINVAL);
 }
 
 int main(void)
@@ -252,5 +248,5 @@ int main(void)
 		cmocka_unit_test(test_memlock_setting_is_parsed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

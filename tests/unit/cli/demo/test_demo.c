@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The demo's comparison with the kernel: each kind of damage must be reported as a problem. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/table.h"
@@ -76,7 +72,7 @@ static int teardown(void **state)
 static void assert_problem(struct pod *p, const char *words)
 {
 	demo_facts_expect(&p->d, 0);
-	assert_int_equal(p->d.n_problems, 1);
+	ASSERT_EQ(p->d.n_problems, 1);
 	assert_non_null(strstr(p->d.problems[0], words));
 }
 
@@ -85,7 +81,7 @@ static void test_pod_without_faults_has_no_problem(void **state)
 	struct pod *p = *state;
 
 	demo_facts_expect(&p->d, 0);
-	assert_int_equal(p->d.n_problems, 0);
+	ASSERT_EQ(p->d.n_problems, 0);
 }
 
 static void test_missing_link_is_reported(void **state)
@@ -158,9 +154,9 @@ static void test_exclusive_plan_has_one_27_subnet_per_node(void **state)
 
 	p->d.opt.plan = "exclusive";
 	demo_plan(&p->d);
-	assert_int_equal(p->d.nics[0].node.len, 24);
-	assert_int_equal(p->d.nics[1].node.len, 27);
-	assert_string_equal(p->d.nics[1].pool, "rail0-*");
+	ASSERT_EQ(p->d.nics[0].node.len, 24);
+	ASSERT_EQ(p->d.nics[1].node.len, 27);
+	ASSERT_STR_EQ(p->d.nics[1].pool, "rail0-*");
 }
 
 static void test_rules_are_described_like_ip_rule(void **state)
@@ -169,10 +165,10 @@ static void test_rules_are_described_like_ip_rule(void **state)
 	char *words = demo_rule_describe(&r);
 
 	(void)state;
-	assert_string_equal(words, "from 10.0.0.2 lookup 101");
+	ASSERT_STR_EQ(words, "from 10.0.0.2 lookup 101");
 	free(words);
 	words = demo_rule_describe(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
-	assert_string_equal(words, "from all fwmark 0x1 lookup main");
+	ASSERT_STR_EQ(words, "from all fwmark 0x1 lookup main");
 	free(words);
 }
 
@@ -183,11 +179,11 @@ static void test_routes_are_described_like_ip_route(void **state)
 	struct route r = {.family = 4, .dst = {ip4(10, 0, 0, 0), 8}, .index = 11};
 	char *words = demo_route_describe(f, &p->routes[1]);
 
-	assert_string_equal(words, "default via 172.16.1.1 dev net1");
+	ASSERT_STR_EQ(words, "default via 172.16.1.1 dev net1");
 	free(words);
 	r.src = ip4(172, 16, 1, 10);
 	words = demo_route_describe(f, &r);
-	assert_string_equal(words, "10.0.0.0/8 dev net1 src 172.16.1.10");
+	ASSERT_STR_EQ(words, "10.0.0.0/8 dev net1 src 172.16.1.10");
 	free(words);
 }
 
@@ -205,7 +201,7 @@ static void test_column_has_the_width_of_its_widest_cell(void **state)
 	columns_add(&c, NULL);
 	columns_print(&c, f);
 	fclose(f);
-	assert_string_equal(text, "> A      B\n> 12345  -\n");
+	ASSERT_STR_EQ(text, "> A      B\n> 12345  -\n");
 }
 
 #define POD_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -228,5 +224,5 @@ int main(void)
 		cmocka_unit_test(test_column_has_the_width_of_its_widest_cell),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -2,13 +2,11 @@
 /*
  * The test program installs itself: run under the name "alpha" or "beta" it exits with status 42.
  */
+#include "testlib.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "cli/install/install.h"
@@ -55,16 +52,6 @@ static int teardown(void **state)
 	return system(command);
 }
 
-static void slurp(FILE *f, char *into, size_t size)
-{
-	size_t n;
-
-	rewind(f);
-	n = fread(into, 1, size - 1, f);
-	into[n] = '\0';
-	fclose(f);
-}
-
 /* Runs install_main and captures its output; args ended by NULL. */
 static int install(const char *const *args)
 {
@@ -85,8 +72,8 @@ static int install(const char *const *args)
 	dup2(saved_err, 2);
 	close(saved_out);
 	close(saved_err);
-	slurp(o, out_text, sizeof(out_text));
-	slurp(r, err_text, sizeof(err_text));
+	t_slurp(o, out_text, sizeof(out_text));
+	t_slurp(r, err_text, sizeof(err_text));
 	return status;
 }
 
@@ -102,7 +89,7 @@ static const char *in_bin(const char *name)
 
 static void put(const char *name, const char *text, mode_t mode)
 {
-	assert_int_equal(file_replace(&root, in_bin(name), span_of(text), mode, NULL), 0);
+	ASSERT_EQ(file_replace(&root, in_bin(name), span_of(text), mode, NULL), 0);
 }
 
 static bool there(const char *name)
@@ -117,8 +104,8 @@ static void expect(const char *name, const char *text)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 20);
-	assert_int_equal(file_read(&root, in_bin(name), 1 << 20, &b, NULL), 0);
-	assert_string_equal(b.p, text);
+	ASSERT_EQ(file_read(&root, in_bin(name), 1 << 20, &b, NULL), 0);
+	ASSERT_STR_EQ(b.p, text);
 }
 
 static size_t count(void)
@@ -126,7 +113,7 @@ static size_t count(void)
 	char **names = NULL;
 	size_t n = 0;
 
-	assert_int_equal(dir_list(&root, "/opt/cni/bin", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&root, "/opt/cni/bin", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	return n;
 }
@@ -154,27 +141,27 @@ static void test_first_installation_copies_and_links(void **state)
 	struct stat st;
 
 	(void)state;
-	assert_int_equal(INSTALL(), 0);
-	assert_string_equal(out_text, "copy     unirail\nlink     alpha -> unirail\n"
-				      "link     beta -> unirail\n");
-	assert_string_equal(err_text, "");
-	assert_int_equal(call("alpha"), OURS);
-	assert_int_equal(call("beta"), OURS);
-	assert_int_equal(link_read(&root, in_bin("alpha"), target, sizeof(target), NULL), 0);
-	assert_string_equal(target, "unirail");
-	assert_int_equal(file_lstat(&root, in_bin("unirail"), &st, NULL), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
-	assert_int_equal(count(), 4);
-	assert_int_equal(INSTALL("--uninstall"), 0);
-	assert_string_equal(out_text, "remove   beta\nremove   alpha\nremove   unirail\n");
-	assert_int_equal(count(), 0);
-	assert_int_equal(INSTALL("--uninstall"), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     alpha -> unirail\n"
+				"link     beta -> unirail\n");
+	ASSERT_STR_EQ(err_text, "");
+	ASSERT_EQ(call("alpha"), OURS);
+	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(link_read(&root, in_bin("alpha"), target, sizeof(target), NULL), 0);
+	ASSERT_STR_EQ(target, "unirail");
+	ASSERT_EQ(file_lstat(&root, in_bin("unirail"), &st, NULL), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0755);
+	ASSERT_EQ(count(), 4);
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
+	ASSERT_STR_EQ(out_text, "remove   beta\nremove   alpha\nremove   unirail\n");
+	ASSERT_EQ(count(), 0);
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
+	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
 }
 
 static void write_file(const char *path, const char *text)
 {
-	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
+	ASSERT_EQ(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
 /*
@@ -205,23 +192,23 @@ static void test_cni_configuration_is_written_and_removed(void **state)
 {
 	(void)state;
 	/* No network yet: install succeeds without writing a file. */
-	assert_int_equal(node("0-a.conflist", false, false), 0);
+	ASSERT_EQ(node("0-a.conflist", false, false), 0);
 	assert_non_null(strstr(err_text, "written as soon as there is one"));
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
-	assert_int_equal(node("0-a.conflist", false, true), 0);
-	assert_string_equal(out_text, "would write    /etc/cni/net.d/0-a.conflist\n");
+	ASSERT_EQ(node("0-a.conflist", false, true), 0);
+	ASSERT_STR_EQ(out_text, "would write    /etc/cni/net.d/0-a.conflist\n");
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
-	assert_int_equal(node("0-a.conflist", false, false), 0);
-	assert_string_equal(out_text, "write    /etc/cni/net.d/0-a.conflist\n");
-	assert_int_equal(node("0-a.conflist", false, false), 0);
-	assert_string_equal(out_text, "");
+	ASSERT_EQ(node("0-a.conflist", false, false), 0);
+	ASSERT_STR_EQ(out_text, "write    /etc/cni/net.d/0-a.conflist\n");
+	ASSERT_EQ(node("0-a.conflist", false, false), 0);
+	ASSERT_STR_EQ(out_text, "");
 	/* Another name: the file with the previous name is removed. */
-	assert_int_equal(node("00-a.conflist", false, false), 0);
+	ASSERT_EQ(node("00-a.conflist", false, false), 0);
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
-	assert_int_equal(node("00-a.conflist", true, false), 0);
-	assert_string_equal(out_text, "remove   /etc/cni/net.d/00-a.conflist\n");
+	ASSERT_EQ(node("00-a.conflist", true, false), 0);
+	ASSERT_STR_EQ(out_text, "remove   /etc/cni/net.d/00-a.conflist\n");
 	assert_false(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
@@ -244,18 +231,18 @@ static void test_cdi_specifications_are_removed(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(dir_make(&root, "/var/run/cdi", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&root, "/var/run/cdi", 0755, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		write_file(v[i].path, v[i].text);
-	assert_int_equal(node("", false, false), 0);
-	assert_int_equal(node("", true, true), 0);
+	ASSERT_EQ(node("", false, false), 0);
+	ASSERT_EQ(node("", true, true), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		assert_true(file_exists(&root, v[i].path));
-	assert_int_equal(node("", true, false), 0);
-	assert_string_equal(out_text, "remove   /var/run/cdi/nvidia.com_hca.yaml\n"
-				      "remove   /var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml\n");
+	ASSERT_EQ(node("", true, false), 0);
+	ASSERT_STR_EQ(out_text, "remove   /var/run/cdi/nvidia.com_hca.yaml\n"
+				"remove   /var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml\n");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
-		assert_int_equal(file_exists(&root, v[i].path), !v[i].is_own);
+		ASSERT_EQ_MSG(file_exists(&root, v[i].path), !v[i].is_own, "v[%zu]", i);
 }
 
 /* Files of other programs stay, and no symbolic link is followed. */
@@ -264,41 +251,41 @@ static void test_uninstall_removes_the_state_of_a_node(void **state)
 	struct install_node n = {.root = &root, .socket = "/var/run/spidernet/spiderpool.sock"};
 
 	(void)state;
-	assert_int_equal(dir_make(&root, "/etc/cni/net.d", 0755, NULL), 0);
-	assert_int_equal(dir_make(&root, "/var/lib/unirail/ipam/status", 0755, NULL), 0);
-	assert_int_equal(dir_make(&root, "/var/run/spidernet", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&root, "/etc/cni/net.d", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&root, "/var/lib/unirail/ipam/status", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&root, "/var/run/spidernet", 0755, NULL), 0);
 	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
 	write_file("/var/lib/unirail/ipam/journal", "x");
 	write_file("/var/lib/unirail/ipam/status/y", "x");
 	write_file("/var/run/spidernet/spiderpool.sock", "");
-	assert_int_equal(symlinkat("../../../etc/cni", root.fd, "var/lib/unirail/link"), 0);
+	ASSERT_EQ(symlinkat("../../../etc/cni", root.fd, "var/lib/unirail/link"), 0);
 	buf_init(&n.said, sizeof(out_text));
-	assert_int_equal(install_node_is_free(&n, NULL), 0);
-	assert_int_equal(install_node_purge(&n, NULL), 0);
-	assert_int_equal(install_node_purge(&n, NULL), 0);
+	ASSERT_EQ(install_node_is_free(&n, NULL), 0);
+	ASSERT_EQ(install_node_purge(&n, NULL), 0);
+	ASSERT_EQ(install_node_purge(&n, NULL), 0);
 	buf_done(&n.said);
 	assert_false(file_exists(&root, "/var/lib/unirail/ipam"));
 	assert_true(file_exists(&root, "/var/lib/unirail"));
 	assert_false(file_exists(&root, "/var/run/spidernet/spiderpool.sock"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 	/* Mistakes. */
-	assert_int_equal(INSTALL("--purge"), 2);
+	ASSERT_EQ(INSTALL("--purge"), 2);
 	assert_non_null(strstr(err_text, "--uninstall"));
-	assert_int_equal(INSTALL("--cni-conf-dir", "etc"), 2);
-	assert_int_equal(INSTALL("--cni-conf-name", "x.conflist"), 2);
-	assert_int_equal(INSTALL("--cni-conf-dir", "/x", "--cni-conf-name", "x.conf"), 2);
+	ASSERT_EQ(INSTALL("--cni-conf-dir", "etc"), 2);
+	ASSERT_EQ(INSTALL("--cni-conf-name", "x.conflist"), 2);
+	ASSERT_EQ(INSTALL("--cni-conf-dir", "/x", "--cni-conf-name", "x.conf"), 2);
 	assert_non_null(strstr(err_text, "NAME.conflist"));
-	assert_int_equal(INSTALL("--socket", "x"), 2);
+	ASSERT_EQ(INSTALL("--socket", "x"), 2);
 }
 
 static void test_invalid_option_creates_no_directory(void **state)
 {
 	(void)state;
-	assert_int_equal(unlinkat(root.fd, "opt/cni/bin", AT_REMOVEDIR), 0);
-	assert_int_equal(INSTALL("--links", "alhpa"), 1);
+	ASSERT_EQ(unlinkat(root.fd, "opt/cni/bin", AT_REMOVEDIR), 0);
+	ASSERT_EQ(INSTALL("--links", "alhpa"), 1);
 	assert_false(file_exists(&root, "/opt/cni/bin"));
-	assert_int_equal(INSTALL(), 0);
-	assert_int_equal(count(), 4);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_EQ(count(), 4);
 }
 
 static void test_second_installation_changes_nothing(void **state)
@@ -306,16 +293,16 @@ static void test_second_installation_changes_nothing(void **state)
 	struct stat before, after, record_before, record_after;
 
 	(void)state;
-	assert_int_equal(INSTALL(), 0);
-	assert_int_equal(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
-	assert_int_equal(file_lstat(&root, in_bin(INSTALL_RECORD), &record_before, NULL), 0);
-	assert_int_equal(INSTALL(), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	assert_int_equal(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
-	assert_int_equal(file_lstat(&root, in_bin(INSTALL_RECORD), &record_after, NULL), 0);
-	assert_int_equal(before.st_ino, after.st_ino);
-	assert_int_equal(record_before.st_ino, record_after.st_ino);
-	assert_int_equal(INSTALL("-o", "json"), 0);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
+	ASSERT_EQ(file_lstat(&root, in_bin(INSTALL_RECORD), &record_before, NULL), 0);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
+	ASSERT_EQ(file_lstat(&root, in_bin(INSTALL_RECORD), &record_after, NULL), 0);
+	ASSERT_EQ(before.st_ino, after.st_ino);
+	ASSERT_EQ(record_before.st_ino, record_after.st_ino);
+	ASSERT_EQ(INSTALL("-o", "json"), 0);
 	assert_non_null(strstr(out_text, "\"changed\": false"));
 }
 
@@ -324,19 +311,19 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	put("beta", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL(), 1);
-	assert_string_equal(
+	ASSERT_EQ(INSTALL(), 1);
+	ASSERT_STR_EQ(
 		err_text,
 		"unirail install: directory '/opt/cni/bin': not installed by unirail: 'alpha', 'beta'; "
 		"--replace renames each to NAME.before-unirail, --keep leaves them in place, --links "
 		"selects others\n");
-	assert_string_equal(out_text, "");
-	assert_int_equal(count(), 2);
+	ASSERT_STR_EQ(out_text, "");
+	ASSERT_EQ(count(), 2);
 	/* Other link names cause no conflict. */
-	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
-	assert_int_equal(INSTALL("--links", "beta"), 0);
-	assert_int_equal(call("alpha"), THEIRS);
-	assert_int_equal(call("beta"), OURS);
+	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
+	ASSERT_EQ(INSTALL("--links", "beta"), 0);
+	ASSERT_EQ(call("alpha"), THEIRS);
+	ASSERT_EQ(call("beta"), OURS);
 }
 
 /* Plugins of other programs stay on the node, and the rest is installed. */
@@ -344,25 +331,25 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--keep"), 0);
-	assert_string_equal(out_text, "copy     unirail\nlink     beta -> unirail\n");
-	assert_string_equal(
-		err_text, "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
-	assert_int_equal(call("alpha"), THEIRS);
-	assert_int_equal(call("beta"), OURS);
-	assert_int_equal(INSTALL("--keep"), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_EQ(INSTALL("--keep"), 0);
+	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     beta -> unirail\n");
+	ASSERT_STR_EQ(err_text,
+		      "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
+	ASSERT_EQ(call("alpha"), THEIRS);
+	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(INSTALL("--keep"), 0);
+	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
 	/* The file was not installed by unirail, so uninstall does not remove it. */
-	assert_int_equal(INSTALL("--uninstall"), 0);
-	assert_string_equal(err_text, "");
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
+	ASSERT_STR_EQ(err_text, "");
 	expect("alpha", THEIR_TEXT);
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(count(), 1);
 	/* But a file under the binary's own name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--keep"), 1);
+	ASSERT_EQ(INSTALL("--keep"), 1);
 	assert_non_null(strstr(err_text, "not installed by unirail: 'unirail'; --replace"));
-	assert_int_equal(INSTALL("--keep", "--replace"), 2);
-	assert_int_equal(INSTALL("--keep", "--uninstall"), 2);
+	ASSERT_EQ(INSTALL("--keep", "--replace"), 2);
+	ASSERT_EQ(INSTALL("--keep", "--uninstall"), 2);
 }
 
 static void test_replaced_files_are_restored_by_uninstall(void **state)
@@ -373,28 +360,27 @@ static void test_replaced_files_are_restored_by_uninstall(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0751);
 	put("other", THEIR_TEXT, 0755);
-	assert_int_equal(link_replace(&root, in_bin("beta"), "other", NULL), 0);
-	assert_int_equal(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
-	assert_int_equal(INSTALL("--replace"), 0);
-	assert_string_equal(out_text,
-			    "copy     unirail\n"
-			    "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
-			    "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
-	assert_int_equal(call("alpha"), OURS);
-	assert_int_equal(call("beta"), OURS);
-	assert_int_equal(call("alpha.before-unirail"), THEIRS);
-	assert_int_equal(INSTALL("--replace"), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	assert_int_equal(INSTALL("--uninstall"), 0);
-	assert_string_equal(out_text,
-			    "restore  beta from beta.before-unirail\n"
-			    "restore  alpha from alpha.before-unirail\nremove   unirail\n");
-	assert_int_equal(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
-	assert_int_equal(after.st_ino, before.st_ino);
-	assert_int_equal(after.st_mode, before.st_mode);
-	assert_int_equal(link_read(&root, in_bin("beta"), target, sizeof(target), NULL), 0);
-	assert_string_equal(target, "other");
-	assert_int_equal(count(), 3);
+	ASSERT_EQ(link_replace(&root, in_bin("beta"), "other", NULL), 0);
+	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
+	ASSERT_EQ(INSTALL("--replace"), 0);
+	ASSERT_STR_EQ(out_text,
+		      "copy     unirail\n"
+		      "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
+		      "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
+	ASSERT_EQ(call("alpha"), OURS);
+	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(call("alpha.before-unirail"), THEIRS);
+	ASSERT_EQ(INSTALL("--replace"), 0);
+	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
+	ASSERT_STR_EQ(out_text, "restore  beta from beta.before-unirail\n"
+				"restore  alpha from alpha.before-unirail\nremove   unirail\n");
+	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
+	ASSERT_EQ(after.st_ino, before.st_ino);
+	ASSERT_EQ(after.st_mode, before.st_mode);
+	ASSERT_EQ(link_read(&root, in_bin("beta"), target, sizeof(target), NULL), 0);
+	ASSERT_STR_EQ(target, "other");
+	ASSERT_EQ(count(), 3);
 }
 
 static void test_existing_backup_is_not_overwritten(void **state)
@@ -402,31 +388,31 @@ static void test_existing_backup_is_not_overwritten(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	put("alpha.before-unirail", "something else", 0644);
-	assert_int_equal(INSTALL("--replace"), 1);
-	assert_string_equal(
-		err_text, "unirail install: directory '/opt/cni/bin': another NAME.before-unirail "
-			  "already exists for 'alpha'; move it to another directory\n");
-	assert_int_equal(count(), 2);
+	ASSERT_EQ(INSTALL("--replace"), 1);
+	ASSERT_STR_EQ(err_text,
+		      "unirail install: directory '/opt/cni/bin': another NAME.before-unirail "
+		      "already exists for 'alpha'; move it to another directory\n");
+	ASSERT_EQ(count(), 2);
 	/* A backup with the same content does not conflict. */
 	put("alpha.before-unirail", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--replace", "--links", "alpha"), 0);
-	assert_string_equal(out_text, "copy     unirail\nlink     alpha -> unirail\n");
-	assert_int_equal(INSTALL("--uninstall"), 0);
+	ASSERT_EQ(INSTALL("--replace", "--links", "alpha"), 0);
+	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     alpha -> unirail\n");
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
 	expect("alpha", THEIR_TEXT);
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(count(), 1);
 }
 
 static void test_uninstall_leaves_and_names_changed_files(void **state)
 {
 	(void)state;
 	put("beta", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--replace"), 0);
+	ASSERT_EQ(INSTALL("--replace"), 0);
 	put("alpha", "theirs now", 0755);
 	put("beta.before-unirail", "changed", 0644);
 	put("unirail", "another binary", 0755);
-	assert_int_equal(INSTALL("--uninstall"), 1);
-	assert_string_equal(out_text, "remove   beta\n");
-	assert_string_equal(
+	ASSERT_EQ(INSTALL("--uninstall"), 1);
+	ASSERT_STR_EQ(out_text, "remove   beta\n");
+	ASSERT_STR_EQ(
 		err_text,
 		"unirail install: left '/opt/cni/bin/beta.before-unirail': backup was changed, not "
 		"restored\nunirail install: left '/opt/cni/bin/alpha': changed since it was "
@@ -435,50 +421,50 @@ static void test_uninstall_leaves_and_names_changed_files(void **state)
 	expect("alpha", "theirs now");
 	expect("beta.before-unirail", "changed");
 	expect("unirail", "another binary");
-	assert_int_equal(count(), 3);
+	ASSERT_EQ(count(), 3);
 }
 
 static void test_dry_run_changes_nothing(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--dry-run", "--replace", "-o", "json"), 0);
+	ASSERT_EQ(INSTALL("--dry-run", "--replace", "-o", "json"), 0);
 	assert_non_null(strstr(out_text, "\"dryRun\": true"));
 	assert_non_null(strstr(out_text, "\"do\": \"keep\""));
-	assert_int_equal(count(), 1);
-	assert_int_equal(INSTALL("--dry-run", "--cni-bin-dir", "/none/yet"), 0);
-	assert_string_equal(out_text, "would copy     unirail\nwould link     alpha -> unirail\n"
-				      "would link     beta -> unirail\n");
+	ASSERT_EQ(count(), 1);
+	ASSERT_EQ(INSTALL("--dry-run", "--cni-bin-dir", "/none/yet"), 0);
+	ASSERT_STR_EQ(out_text, "would copy     unirail\nwould link     alpha -> unirail\n"
+				"would link     beta -> unirail\n");
 	assert_false(file_exists(&root, "/none"));
-	assert_int_equal(INSTALL("/none/yet"), 0);
+	ASSERT_EQ(INSTALL("/none/yet"), 0);
 	assert_true(file_exists(&root, "/none/yet/beta"));
-	assert_int_equal(INSTALL("--uninstall", "--dry-run", "--cni-bin-dir", "/none/yet"), 0);
+	ASSERT_EQ(INSTALL("--uninstall", "--dry-run", "--cni-bin-dir", "/none/yet"), 0);
 	assert_true(file_exists(&root, "/none/yet/beta"));
-	assert_int_equal(INSTALL("--uninstall", "--cni-bin-dir", "/none/at/all"), 0);
+	ASSERT_EQ(INSTALL("--uninstall", "--cni-bin-dir", "/none/at/all"), 0);
 	assert_false(file_exists(&root, "/none/at"));
 }
 
 static void test_invalid_options_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(INSTALL("--links", "alhpa"), 1);
+	ASSERT_EQ(INSTALL("--links", "alhpa"), 1);
 	assert_non_null(strstr(err_text, "no link 'alhpa'; did you mean 'alpha'?"));
-	assert_int_equal(INSTALL("--links", "tool"), 1);
-	assert_int_equal(INSTALL("--cni-bin-dir", "here"), 2);
-	assert_int_equal(INSTALL("--uninstall", "--replace"), 2);
-	assert_int_equal(INSTALL("--uninstall", "--links=all"), 2);
-	assert_int_equal(INSTALL("now"), 2);
-	assert_string_equal(err_text, "unirail install: directory 'now' is not an absolute path\n");
-	assert_int_equal(INSTALL("--cni-bin-dir", "/a", "/b"), 2);
-	assert_int_equal(INSTALL("/a", "/b"), 2);
-	assert_int_equal(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
-	assert_int_equal(INSTALL("--replace"), 1);
+	ASSERT_EQ(INSTALL("--links", "tool"), 1);
+	ASSERT_EQ(INSTALL("--cni-bin-dir", "here"), 2);
+	ASSERT_EQ(INSTALL("--uninstall", "--replace"), 2);
+	ASSERT_EQ(INSTALL("--uninstall", "--links=all"), 2);
+	ASSERT_EQ(INSTALL("now"), 2);
+	ASSERT_STR_EQ(err_text, "unirail install: directory 'now' is not an absolute path\n");
+	ASSERT_EQ(INSTALL("--cni-bin-dir", "/a", "/b"), 2);
+	ASSERT_EQ(INSTALL("/a", "/b"), 2);
+	ASSERT_EQ(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
+	ASSERT_EQ(INSTALL("--replace"), 1);
 	assert_non_null(strstr(err_text, "'alpha': neither a file nor a link; move it"));
-	assert_int_equal(count(), 1);
-	assert_int_equal(INSTALL("--list"), 0);
-	assert_string_equal(out_text, "alpha\nbeta\n");
-	assert_int_equal(INSTALL("--list", "-o", "json"), 0);
-	assert_string_equal(out_text, "[\n    \"alpha\",\n    \"beta\"\n]\n");
+	ASSERT_EQ(count(), 1);
+	ASSERT_EQ(INSTALL("--list"), 0);
+	ASSERT_STR_EQ(out_text, "alpha\nbeta\n");
+	ASSERT_EQ(INSTALL("--list", "-o", "json"), 0);
+	ASSERT_STR_EQ(out_text, "[\n    \"alpha\",\n    \"beta\"\n]\n");
 }
 
 /*
@@ -508,15 +494,15 @@ static void test_invalid_installation_records_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		put(INSTALL_RECORD, bad[i], 0644);
-		assert_int_equal(INSTALL("--uninstall"), 1);
+		ASSERT_EQ_MSG(INSTALL("--uninstall"), 1, "bad[%zu]", i);
 		assert_non_null(strstr(err_text, "record of the installation "
 						 "'/opt/cni/bin/.unirail-install.json'"));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
 		snprintf(text, sizeof(text), "{\"version\": 1, \"sha256\": \"%064d%s", 0, tails[i]);
 		put(INSTALL_RECORD, text, 0644);
-		assert_int_equal(INSTALL(), 1);
-		assert_int_equal(count(), 1);
+		ASSERT_EQ_MSG(INSTALL(), 1, "tails[%zu]", i);
+		ASSERT_EQ_MSG(count(), 1, "tails[%zu]", i);
 	}
 }
 
@@ -527,23 +513,23 @@ static void test_killed_installation_is_completed_or_undone(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--replace"), 0);
+	ASSERT_EQ(INSTALL("--replace"), 0);
 	/* Killed when only the record and the backup existed. */
-	assert_int_equal(file_remove(&root, in_bin("unirail"), NULL), 0);
-	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
+	ASSERT_EQ(file_remove(&root, in_bin("unirail"), NULL), 0);
+	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--uninstall"), 0);
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
 	expect("alpha", THEIR_TEXT);
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(count(), 1);
 
-	assert_int_equal(INSTALL("--replace"), 0);
-	assert_int_equal(file_remove(&root, in_bin("beta"), NULL), 0);
-	assert_int_equal(INSTALL(), 0);
-	assert_string_equal(out_text, "link     beta -> unirail\n");
+	ASSERT_EQ(INSTALL("--replace"), 0);
+	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_STR_EQ(out_text, "link     beta -> unirail\n");
 	/* An uninstall that was killed after it had restored alpha. */
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--uninstall"), 0);
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(INSTALL("--uninstall"), 0);
+	ASSERT_EQ(count(), 1);
 }
 
 /* An upgrade, and an upgrade that was killed between record and binary. */
@@ -553,8 +539,8 @@ static void test_upgrade_replaces_the_binary(void **state)
 	struct root host;
 
 	(void)state;
-	assert_int_equal(root_open(&host, NULL, NULL), 0);
-	assert_int_equal(digest_sha256_file(&host, "/proc/self/exe", sha_new, NULL), 0);
+	ASSERT_EQ(root_open(&host, NULL, NULL), 0);
+	ASSERT_EQ(digest_sha256_file(&host, "/proc/self/exe", sha_new, NULL), 0);
 	root_close(&host);
 	digest_sha256(span_of(THEIR_TEXT), sha_old);
 
@@ -562,8 +548,8 @@ static void test_upgrade_replaces_the_binary(void **state)
 		 sha_old);
 	put(INSTALL_RECORD, text, 0644);
 	put("unirail", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL(), 0);
-	assert_int_equal(call("alpha"), OURS);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_EQ(call("alpha"), OURS);
 	assert_false(there("unirail.before-unirail"));
 
 	snprintf(text, sizeof(text),
@@ -571,16 +557,16 @@ static void test_upgrade_replaces_the_binary(void **state)
 		 sha_old);
 	put(INSTALL_RECORD, text, 0644);
 	put("unirail", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL(), 0);
-	assert_string_equal(out_text, "copy     unirail\n");
-	assert_int_equal(INSTALL(), 0);
-	assert_string_equal(out_text, "nothing to do in /opt/cni/bin\n");
-	assert_int_equal(call("alpha"), OURS);
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_STR_EQ(out_text, "copy     unirail\n");
+	ASSERT_EQ(INSTALL(), 0);
+	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_EQ(call("alpha"), OURS);
 
 	/* A binary from another source is stored as a backup, like any file. */
 	put("unirail", "somebody's", 0755);
-	assert_int_equal(INSTALL(), 1);
-	assert_int_equal(INSTALL("--replace"), 0);
+	ASSERT_EQ(INSTALL(), 1);
+	ASSERT_EQ(INSTALL("--replace"), 0);
 	expect("unirail.before-unirail", "somebody's");
 }
 
@@ -596,17 +582,17 @@ static void test_failed_installation_retains_the_old_state(void **state)
 		return;
 	}
 	put("alpha", THEIR_TEXT, 0755);
-	assert_int_equal(INSTALL("--replace"), 1);
+	ASSERT_EQ(INSTALL("--replace"), 1);
 	assert_non_null(
 		strstr(err_text, "copy to 'unirail': write: No space left on device (ENOSPC)"));
-	assert_int_equal(call("alpha"), THEIRS);
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(call("alpha"), THEIRS);
+	ASSERT_EQ(count(), 1);
 	/* On a read-only file system the old state stays as well. */
-	assert_int_equal(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
-	assert_int_equal(INSTALL("--replace"), 1);
+	ASSERT_EQ(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	ASSERT_EQ(INSTALL("--replace"), 1);
 	assert_non_null(strstr(err_text, "Read-only file system (EROFS)"));
 	snprintf(command, sizeof(command), "umount '%s'", bin);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 }
 
 /* A real program: the interpreter of a script would open its path a second time, later. */
@@ -616,9 +602,9 @@ static void put_false(void)
 	struct root host;
 
 	buf_init(&b, 1 << 22);
-	assert_int_equal(root_open(&host, NULL, NULL), 0);
-	assert_int_equal(file_read(&host, "/bin/false", 1 << 22, &b, NULL), 0);
-	assert_int_equal(file_replace(&root, in_bin("alpha"), buf_span(&b), 0755, NULL), 0);
+	ASSERT_EQ(root_open(&host, NULL, NULL), 0);
+	ASSERT_EQ(file_read(&host, "/bin/false", 1 << 22, &b, NULL), 0);
+	ASSERT_EQ(file_replace(&root, in_bin("alpha"), buf_span(&b), 0755, NULL), 0);
 	root_close(&host);
 }
 
@@ -629,7 +615,7 @@ static void test_calls_during_installation_run_old_or_new(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(pipe(pipes), 0);
+	ASSERT_EQ(pipe(pipes), 0);
 	put_false();
 	pid = fork();
 	if (pid == 0) {
@@ -646,12 +632,12 @@ static void test_calls_during_installation_run_old_or_new(void **state)
 	}
 	close(pipes[0]);
 	for (int i = 0; i < 25; i++) {
-		assert_int_equal(INSTALL("--replace"), 0);
-		assert_int_equal(INSTALL("--uninstall"), 0);
+		ASSERT_EQ(INSTALL("--replace"), 0);
+		ASSERT_EQ(INSTALL("--uninstall"), 0);
 	}
 	close(pipes[1]);
 	waitpid(pid, &status, 0);
-	assert_int_equal(WEXITSTATUS(status), 0);
+	ASSERT_EQ(WEXITSTATUS(status), 0);
 }
 
 /* --- the plan, on plain structs --- */
@@ -683,15 +669,15 @@ static void test_plan_names_all_conflicting_files(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(install_plan(&f, OTHERS_REFUSE, &p, &e), -EEXIST);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(install_plan(&f, OTHERS_REFUSE, &p, &e), -EEXIST);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	assert_non_null(strstr(e.text, "'a', 'b';"));
-	assert_int_equal(p.n, 0);
-	assert_int_equal(install_plan(&f, OTHERS_REPLACE, &p, &e), 0);
-	assert_int_equal(p.n, 5);
-	assert_int_equal(p.steps[0].what, DO_COPY);
-	assert_int_equal(p.steps[1].what, DO_KEEP);
-	assert_int_equal(p.steps[2].what, DO_LINK);
+	ASSERT_EQ(p.n, 0);
+	ASSERT_EQ(install_plan(&f, OTHERS_REPLACE, &p, &e), 0);
+	ASSERT_EQ(p.n, 5);
+	ASSERT_EQ(p.steps[0].what, DO_COPY);
+	ASSERT_EQ(p.steps[1].what, DO_KEEP);
+	ASSERT_EQ(p.steps[2].what, DO_LINK);
 	assert_ptr_equal(p.steps[2].name, &names[1]);
 	install_plan_done(&p);
 }
@@ -740,5 +726,5 @@ int main(int argc, char **argv)
 
 	if (slash && (!strcmp(slash, "/alpha") || !strcmp(slash, "/beta")))
 		_exit(OURS);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "cli/install/swap.h"
@@ -37,7 +34,7 @@ static int teardown(void **state)
 
 static void put(const char *path, const char *text)
 {
-	assert_int_equal(file_replace(&root, path, span_of(text), 0644, NULL), 0);
+	ASSERT_EQ(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
 static void expect(const char *path, const char *text)
@@ -45,8 +42,8 @@ static void expect(const char *path, const char *text)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 20);
-	assert_int_equal(file_read(&root, path, 1 << 20, &b, NULL), 0);
-	assert_string_equal(b.p, text);
+	ASSERT_EQ(file_read(&root, path, 1 << 20, &b, NULL), 0);
+	ASSERT_STR_EQ(b.p, text);
 }
 
 static size_t count(void)
@@ -54,7 +51,7 @@ static size_t count(void)
 	char **names = NULL;
 	size_t n = 0;
 
-	assert_int_equal(dir_list(&root, "/", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&root, "/", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	return n;
 }
@@ -83,26 +80,26 @@ static void test_every_kind_of_change_is_committed(void **state)
 	put("/linked", "file");
 	s = begin();
 	fd = file_open(&root, "/source", 0, 0, NULL);
-	assert_int_equal(swap_text(&s, "changed", span_of("new"), 0640, NULL), 0);
-	assert_int_equal(swap_copy(&s, "copied", fd, 0755, NULL), 0);
-	assert_int_equal(swap_link(&s, "linked", "changed", NULL), 0);
-	assert_int_equal(swap_same(&s, "second", "dropped", NULL), 0);
+	ASSERT_EQ(swap_text(&s, "changed", span_of("new"), 0640, NULL), 0);
+	ASSERT_EQ(swap_copy(&s, "copied", fd, 0755, NULL), 0);
+	ASSERT_EQ(swap_link(&s, "linked", "changed", NULL), 0);
+	ASSERT_EQ(swap_same(&s, "second", "dropped", NULL), 0);
 	swap_drop(&s, "dropped");
 	swap_drop(&s, "never-there");
 	close(fd);
 	expect("/changed", "old");
-	assert_int_equal(swap_commit(&s, NULL), 0);
+	ASSERT_EQ(swap_commit(&s, NULL), 0);
 	swap_close(&s);
 	expect("/changed", "new");
 	expect("/copied", "content");
-	assert_int_equal(link_read(&root, "/linked", target, sizeof(target), NULL), 0);
-	assert_string_equal(target, "changed");
+	ASSERT_EQ(link_read(&root, "/linked", target, sizeof(target), NULL), 0);
+	ASSERT_STR_EQ(target, "changed");
 	expect("/second", "old");
 	assert_false(file_exists(&root, "/dropped"));
-	assert_int_equal(file_lstat(&root, "/copied", &st, NULL), 0);
-	assert_int_equal(st.st_mode & 07777, 0755);
-	assert_int_equal(st.st_nlink, 1);
-	assert_int_equal(count(), 5);
+	ASSERT_EQ(file_lstat(&root, "/copied", &st, NULL), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0755);
+	ASSERT_EQ(st.st_nlink, 1);
+	ASSERT_EQ(count(), 5);
 }
 
 static void test_close_without_commit_changes_nothing(void **state)
@@ -112,13 +109,13 @@ static void test_close_without_commit_changes_nothing(void **state)
 	(void)state;
 	put("/a", "old");
 	s = begin();
-	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
-	assert_int_equal(swap_link(&s, "b", "a", NULL), 0);
+	ASSERT_EQ(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	ASSERT_EQ(swap_link(&s, "b", "a", NULL), 0);
 	swap_drop(&s, "a");
-	assert_int_equal(count(), 3);
+	ASSERT_EQ(count(), 3);
 	swap_close(&s);
 	expect("/a", "old");
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(count(), 1);
 }
 
 /* The third of four changes fails: the first two changes are undone. */
@@ -133,22 +130,22 @@ static void test_failed_commit_is_rolled_back(void **state)
 	put("/b", "old b");
 	put("/c", "old c");
 	s = begin();
-	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	ASSERT_EQ(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
 	swap_drop(&s, "b");
-	assert_int_equal(swap_text(&s, "fresh", span_of("new"), 0644, NULL), 0);
-	assert_int_equal(swap_text(&s, "c", span_of("lost"), 0644, NULL), 0);
-	assert_int_equal(swap_link(&s, "d", "a", NULL), 0);
+	ASSERT_EQ(swap_text(&s, "fresh", span_of("new"), 0644, NULL), 0);
+	ASSERT_EQ(swap_text(&s, "c", span_of("lost"), 0644, NULL), 0);
+	ASSERT_EQ(swap_link(&s, "d", "a", NULL), 0);
 	/* Another process removes the temporary file of c. */
 	snprintf(command, sizeof(command), "cd '%s' && rm \"$(grep -l lost .unirail-swap.*)\"",
 		 dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(swap_commit(&s, &e), -ENOENT);
-	assert_string_equal(e.text, "change 'c': No such file or directory (ENOENT)");
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(swap_commit(&s, &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "change 'c': No such file or directory (ENOENT)");
 	swap_close(&s);
 	expect("/a", "old a");
 	expect("/b", "old b");
 	expect("/c", "old c");
-	assert_int_equal(count(), 3);
+	ASSERT_EQ(count(), 3);
 }
 
 static void test_directory_in_place_of_a_file_changes_nothing(void **state)
@@ -158,16 +155,15 @@ static void test_directory_in_place_of_a_file_changes_nothing(void **state)
 
 	(void)state;
 	put("/a", "old");
-	assert_int_equal(dir_make(&root, "/d", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&root, "/d", 0755, NULL), 0);
 	s = begin();
-	assert_int_equal(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
-	assert_int_equal(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
-	assert_int_equal(swap_commit(&s, &e), -EPERM);
-	assert_string_equal(e.text,
-			    "keep 'd' while it is replaced: Operation not permitted (EPERM)");
+	ASSERT_EQ(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
+	ASSERT_EQ(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
+	ASSERT_EQ(swap_commit(&s, &e), -EPERM);
+	ASSERT_STR_EQ(e.text, "keep 'd' while it is replaced: Operation not permitted (EPERM)");
 	swap_close(&s);
 	expect("/a", "old");
-	assert_int_equal(count(), 2);
+	ASSERT_EQ(count(), 2);
 }
 
 static void test_leftover_temporary_files_are_removed(void **state)
@@ -179,7 +175,7 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	put("/.unirail-swap.other", "x");
 	put("/.unirail-install.json", "x");
 	s = begin();
-	assert_int_equal(count(), 2);
+	ASSERT_EQ(count(), 2);
 	swap_close(&s);
 }
 
@@ -190,11 +186,11 @@ static void test_errors_name_the_subject(void **state)
 
 	(void)state;
 	s = begin();
-	assert_int_equal(swap_same(&s, "b", "none", &e), -ENOENT);
-	assert_string_equal(e.text, "link 'b' to 'none': No such file or directory (ENOENT)");
+	ASSERT_EQ(swap_same(&s, "b", "none", &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "link 'b' to 'none': No such file or directory (ENOENT)");
 	swap_close(&s);
-	assert_int_equal(swap_open(&s, &root, "/none", &e), -ENOENT);
-	assert_string_equal(e.text, "open '/none': No such file or directory (ENOENT)");
+	ASSERT_EQ(swap_open(&s, &root, "/none", &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "open '/none': No such file or directory (ENOENT)");
 }
 
 /* A full disk is detected before the first change. */
@@ -210,19 +206,19 @@ static void test_full_disk_changes_nothing(void **state)
 		return;
 	}
 	root_close(&root);
-	assert_int_equal(root_open(&root, dir, NULL), 0);
+	ASSERT_EQ(root_open(&root, dir, NULL), 0);
 	memset(big, 'x', sizeof(big) - 1);
 	put("/a", "old");
 	s = begin();
-	assert_int_equal(swap_link(&s, "l", "a", NULL), 0);
-	assert_int_equal(swap_text(&s, "a", span_of(big), 0644, &e), -ENOSPC);
-	assert_string_equal(e.text, "file 'a': write: No space left on device (ENOSPC)");
+	ASSERT_EQ(swap_link(&s, "l", "a", NULL), 0);
+	ASSERT_EQ(swap_text(&s, "a", span_of(big), 0644, &e), -ENOSPC);
+	ASSERT_STR_EQ(e.text, "file 'a': write: No space left on device (ENOSPC)");
 	swap_close(&s);
 	expect("/a", "old");
-	assert_int_equal(count(), 1);
+	ASSERT_EQ(count(), 1);
 	root_close(&root);
-	assert_int_equal(umount2(dir, MNT_DETACH), 0);
-	assert_int_equal(root_open(&root, dir, NULL), 0);
+	ASSERT_EQ(umount2(dir, MNT_DETACH), 0);
+	ASSERT_EQ(root_open(&root, dir, NULL), 0);
 }
 
 int main(void)
@@ -241,5 +237,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_disk_changes_nothing, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/manifests: unpacking of embedded files, --set, and checks of values. */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "cli/manifests/embedded.h"
@@ -21,19 +18,17 @@ static void test_unpacking_checks_every_length(void **state)
 	static const unsigned char good[] = {2, 'a', 'b', 'c', 128 + 2, 3, 0, 0, 'd'};
 	char to[16];
 
-	assert_int_equal(embedded_unpack(good, sizeof(good), to, sizeof(to)), 10);
+	ASSERT_EQ(embedded_unpack(good, sizeof(good), to, sizeof(to)), 10);
 	assert_memory_equal(to, "abcabcabcd", 10);
 	/* Each prefix that ends within an element, and each output size that is too small. */
 	for (size_t n = 1; n < sizeof(good); n++)
 		if (n != 4 && n != 7)
-			assert_int_equal(embedded_unpack(good, n, to, sizeof(to)), -EBADMSG);
+			ASSERT_EQ(embedded_unpack(good, n, to, sizeof(to)), -EBADMSG);
 	for (size_t size = 0; size < 10; size++)
-		assert_int_equal(embedded_unpack(good, sizeof(good), to, size), -EBADMSG);
+		ASSERT_EQ(embedded_unpack(good, sizeof(good), to, size), -EBADMSG);
 	/* A copy from before the start of the output, and a copy with distance 0. */
-	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 2, 0}, 5, to, 16),
-			 -EBADMSG);
-	assert_int_equal(embedded_unpack((const unsigned char[]){0, 'a', 128, 0, 0}, 5, to, 16),
-			 -EBADMSG);
+	ASSERT_EQ(embedded_unpack((const unsigned char[]){0, 'a', 128, 2, 0}, 5, to, 16), -EBADMSG);
+	ASSERT_EQ(embedded_unpack((const unsigned char[]){0, 'a', 128, 0, 0}, 5, to, 16), -EBADMSG);
 }
 
 static void test_embedded_files_are_found_by_name(void **state)
@@ -67,9 +62,9 @@ static void set_is(const char *text, const char *want)
 	if (want && r < 0)
 		fail_msg("%s: %s", text, e.text);
 	if (want)
-		assert_string_equal(b.p, want);
+		ASSERT_STR_EQ(b.p, want);
 	else
-		assert_int_equal(r, -EINVAL);
+		ASSERT_EQ(r, -EINVAL);
 }
 
 static void test_set_option_is_parsed_like_helm(void **state)
@@ -118,13 +113,13 @@ static void check_is(const char *values, const char *message)
 	int r;
 
 	buf_init(&b, 1 << 16);
-	assert_int_equal(yaml_to_json(span_of(rules_text), &b, NULL), 0);
-	assert_int_equal(json_parse(&rules, buf_span(&b), 1 << 16, NULL), 0);
-	assert_int_equal(json_parse(&doc, span_of(values), 1 << 16, NULL), 0);
+	ASSERT_EQ(yaml_to_json(span_of(rules_text), &b, NULL), 0);
+	ASSERT_EQ(json_parse(&rules, buf_span(&b), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(values), 1 << 16, NULL), 0);
 	r = values_check(json_root(doc), json_get(json_root(rules), "rules"), &e);
 	if (message && !strstr(e.text, message))
 		fail_msg("%s: '%s'", values, e.text);
-	assert_int_equal(r, message ? -EINVAL : 0);
+	ASSERT_EQ(r, message ? -EINVAL : 0);
 }
 
 static void test_unknown_values_are_refused(void **state)
@@ -163,5 +158,5 @@ int main(void)
 		cmocka_unit_test(test_unknown_values_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

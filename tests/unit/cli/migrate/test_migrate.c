@@ -3,12 +3,8 @@
  * cli/migrate: state read from objects, the steps to unirail and back, and problems that prevent
  * them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +20,7 @@ static void add(struct migrate_cluster *c, const char *kind, const char *text)
 	struct err e = ERR_INIT;
 	int r = json_parse(&d, span_of(text), MIGRATE_TEXT_MAX, &e);
 
-	assert_string_equal(r < 0 ? e.text : "", "");
+	ASSERT_STR_EQ(r < 0 ? e.text : "", "");
 	migrate_add(c, kind, json_root(d));
 }
 
@@ -87,8 +83,8 @@ static void add_addresses(struct migrate_cluster *c)
 static void assert_steps(const struct migrate_plan *p, const enum migrate_do *want, size_t n)
 {
 	for (size_t i = 0; i < p->n && i < n; i++)
-		assert_int_equal(p->steps[i].what, want[i]);
-	assert_int_equal(p->n, n);
+		ASSERT_EQ(p->steps[i].what, want[i]);
+	ASSERT_EQ(p->n, n);
 }
 
 static const char *has(const struct migrate_lines *l, const char *words)
@@ -110,26 +106,24 @@ static void test_steps_are_planned_in_order(void **state)
 	add_spiderpool(&c);
 	add_addresses(&c);
 	migrate_resolve(&c);
-	assert_int_equal(c.n_workloads, 3);
-	assert_int_equal(c.workloads[2].pods, 1);
+	ASSERT_EQ(c.n_workloads, 3);
+	ASSERT_EQ(c.workloads[2].pods, 1);
 	migrate_plan(&c, NULL, 0, &p);
-	assert_int_equal(p.problems.n, 0);
-	assert_int_equal(p.warnings.n, 0);
+	ASSERT_EQ(p.problems.n, 0);
+	ASSERT_EQ(p.warnings.n, 0);
 	assert_steps(&p, want, ARRAY_LEN(want));
-	assert_string_equal(
-		p.steps[3].command,
-		"kubectl -n kube-system patch daemonset kube-multus-ds --type merge -p "
-		"'{\"spec\":{\"template\":{\"spec\":{\"affinity\":{\"nodeAffinity\":{"
-		"\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{"
-		"\"matchExpressions\":[{\"key\":\"unirail.io/migrated\",\"operator\":"
-		"\"DoesNotExist\"}]}]}}}}}}}'");
-	assert_string_equal(
-		p.steps[4].undo,
-		"kubectl -n spiderpool patch daemonset spiderpool-agent --type merge -p "
-		"'{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{"
-		"\"unirail.io/migrated\":null}}}}}'");
-	assert_string_equal(p.steps[6].subject, "node 'n1'");
-	assert_string_equal(p.steps[6].now, "2 pods of the originals, 1 addresses of pods");
+	ASSERT_STR_EQ(p.steps[3].command,
+		      "kubectl -n kube-system patch daemonset kube-multus-ds --type merge -p "
+		      "'{\"spec\":{\"template\":{\"spec\":{\"affinity\":{\"nodeAffinity\":{"
+		      "\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":[{"
+		      "\"matchExpressions\":[{\"key\":\"unirail.io/migrated\",\"operator\":"
+		      "\"DoesNotExist\"}]}]}}}}}}}'");
+	ASSERT_STR_EQ(p.steps[4].undo,
+		      "kubectl -n spiderpool patch daemonset spiderpool-agent --type merge -p "
+		      "'{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{"
+		      "\"unirail.io/migrated\":null}}}}}'");
+	ASSERT_STR_EQ(p.steps[6].subject, "node 'n1'");
+	ASSERT_STR_EQ(p.steps[6].now, "2 pods of the originals, 1 addresses of pods");
 	assert_non_null(has(&p.remains, "kubectl -n kube-system delete daemonset/kube-multus-ds"));
 	migrate_plan_done(&p);
 }
@@ -144,11 +138,11 @@ static void test_only_the_named_nodes_are_migrated(void **state)
 	add_spiderpool(&c);
 	migrate_resolve(&c);
 	migrate_plan(&c, only, 2, &p);
-	assert_int_equal(p.problems.n, 1);
-	assert_string_equal(p.problems.v[0],
-			    "the cluster has no node 'n9': 'kubectl get nodes' lists them");
-	assert_int_equal(p.n, 7);
-	assert_string_equal(p.steps[6].subject, "node 'n2'");
+	ASSERT_EQ(p.problems.n, 1);
+	ASSERT_STR_EQ(p.problems.v[0],
+		      "the cluster has no node 'n9': 'kubectl get nodes' lists them");
+	ASSERT_EQ(p.n, 7);
+	ASSERT_STR_EQ(p.steps[6].subject, "node 'n2'");
 	migrate_plan_done(&p);
 }
 
@@ -170,8 +164,8 @@ static void test_every_selector_term_excludes_migrated_nodes(void **state)
 		      "{\"matchFields\":[]}]}}}"));
 	migrate_resolve(&c);
 	migrate_plan(&c, NULL, 0, &p);
-	assert_int_equal(p.steps[1].what, DO_EXCLUDE);
-	assert_string_equal(
+	ASSERT_EQ(p.steps[1].what, DO_EXCLUDE);
+	ASSERT_STR_EQ(
 		p.steps[1].body,
 		"{\"spec\":{\"template\":{\"spec\":{\"affinity\":{\"podAffinity\":{},\"nodeAffinity\":{"
 		"\"requiredDuringSchedulingIgnoredDuringExecution\":{\"nodeSelectorTerms\":["
@@ -254,9 +248,9 @@ static void test_migrated_cluster_needs_no_steps(void **state)
 	add_addresses(&c);
 	migrate_resolve(&c);
 	migrate_plan(&c, NULL, 0, &p);
-	assert_int_equal(p.problems.n, 0);
-	assert_int_equal(p.n, 0);
-	assert_int_equal(p.remains.n, 6);
+	ASSERT_EQ(p.problems.n, 0);
+	ASSERT_EQ(p.n, 0);
+	ASSERT_EQ(p.remains.n, 6);
 	migrate_plan_done(&p);
 }
 
@@ -295,17 +289,16 @@ static void test_undo_is_planned_in_reverse_order(void **state)
 	migrate_plan_undo(&c, &p);
 	assert_steps(&p, want, ARRAY_LEN(want));
 	/* Only rail1 had its annotation before the migration. */
-	assert_string_equal(
-		p.steps[3].command,
-		"kubectl patch spiderippool rail2 --type merge -p '{\"metadata\":{"
-		"\"annotations\":{\"unirail.io/adopted\":null,\"unirail.io/block-prefix\":"
-		"null}}}'");
-	assert_string_equal(p.steps[7].body,
-			    "[{\"op\":\"remove\",\"path\":\"/spec/template/spec/affinity\"}]");
-	assert_string_equal(p.steps[8].body, "{\"spec\":{\"replicas\":2}}");
-	assert_string_equal(p.steps[9].body,
-			    "{\"webhooks\":[{\"name\":\"spiderippool.spiderpool.spidernet.io\"},"
-			    "{\"name\":\"x\"}]}");
+	ASSERT_STR_EQ(p.steps[3].command,
+		      "kubectl patch spiderippool rail2 --type merge -p '{\"metadata\":{"
+		      "\"annotations\":{\"unirail.io/adopted\":null,\"unirail.io/block-prefix\":"
+		      "null}}}'");
+	ASSERT_STR_EQ(p.steps[7].body,
+		      "[{\"op\":\"remove\",\"path\":\"/spec/template/spec/affinity\"}]");
+	ASSERT_STR_EQ(p.steps[8].body, "{\"spec\":{\"replicas\":2}}");
+	ASSERT_STR_EQ(p.steps[9].body,
+		      "{\"webhooks\":[{\"name\":\"spiderippool.spiderpool.spidernet.io\"},"
+		      "{\"name\":\"x\"}]}");
 	migrate_plan_done(&p);
 }
 
@@ -318,7 +311,7 @@ static void test_undo_without_a_journal_has_no_steps(void **state)
 	add_spiderpool(&c);
 	migrate_resolve(&c);
 	migrate_plan_undo(&c, &p);
-	assert_int_equal(p.n, 0);
+	ASSERT_EQ(p.n, 0);
 	migrate_plan_done(&p);
 }
 
@@ -389,7 +382,7 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 		migrate_resolve(&c);
 		migrate_plan(&c, NULL, 0, &p);
 		assert_non_null(has(cases[i].how == 1 ? &p.warnings : &p.problems, cases[i].words));
-		assert_int_equal(p.problems.n + p.warnings.n, 1);
+		ASSERT_EQ_MSG(p.problems.n + p.warnings.n, 1, "cases[%zu]", i);
 		migrate_plan_done(&p);
 	}
 }
@@ -408,8 +401,8 @@ static void test_started_node_is_completed(void **state)
 	add(&c, "Node", NODE("new", "\"unirail.io/migrated\":\"stopping\""));
 	migrate_resolve(&c);
 	migrate_plan(&c, NULL, 0, &p);
-	assert_int_equal(p.n, 1);
-	assert_string_equal(p.steps[0].subject, "node 'new'");
+	ASSERT_EQ(p.n, 1);
+	ASSERT_STR_EQ(p.steps[0].subject, "node 'new'");
 	migrate_plan_done(&p);
 }
 
@@ -440,7 +433,7 @@ static void test_undo_ignores_addresses_without_a_previous_record(void **state)
 	add(&c, "ConfigMap", text);
 	migrate_resolve(&c);
 	migrate_plan_undo(&c, &p);
-	assert_int_equal(p.steps[0].what, UNDO_OBJECTS);
+	ASSERT_EQ(p.steps[0].what, UNDO_OBJECTS);
 	migrate_plan_done(&p);
 }
 
@@ -468,7 +461,7 @@ static void test_quotes_are_escaped_in_commands(void **state)
 	    "{\"metadata\":{\"name\":\"spiderpool-controller\"}}");
 	migrate_resolve(&c);
 	migrate_plan_undo(&c, &p);
-	assert_int_equal(p.steps[0].what, UNDO_WEBHOOKS);
+	ASSERT_EQ(p.steps[0].what, UNDO_WEBHOOKS);
 	assert_non_null(strstr(p.steps[0].command, "\"x == '\\''y'\\''\""));
 	assert_non_null(strstr(p.steps[0].body, "\"x == 'y'\""));
 	migrate_plan_done(&p);
@@ -525,7 +518,7 @@ static void test_settings_of_originals_become_chart_values(void **state)
 	t = migrate_values(&c, &notes);
 	jo_init(&o, &b, 0);
 	json_tree_write(t, &o);
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		b.p,
 		"{\"ipam\":{\"enableIPv4\":true,\"enableIPv6\":false,\"enableStatefulSet\":false,"
 		"\"enableKubevirtStaticIP\":false,\"enableIPConflictDetection\":false,"
@@ -540,7 +533,7 @@ static void test_settings_of_originals_become_chart_values(void **state)
 	assert_non_null(
 		strstr(notes.p, "DaemonSet 'd/kube-sriov-device-plugin' mounts no ConfigMap"));
 	/* The result consists of values that the chart has. */
-	assert_int_equal(manifests_render(t, "unirail", &out, &notes, &e), 0);
+	ASSERT_EQ(manifests_render(t, "unirail", &out, &notes, &e), 0);
 	assert_non_null(strstr(out.p, "enable-ipv6 = no"));
 	assert_non_null(strstr(out.p, "path: /var/lib/rancher/k3s/agent/etc/cni/net.d\n"));
 }
@@ -563,5 +556,5 @@ int main(void)
 		cmocka_unit_test(test_settings_of_originals_become_chart_values),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,8 +96,8 @@ static void says(const char *words, int status, const char *out, const char *err
 {
 	auto_said struct said s = run(words);
 
-	assert_has(s.out, out);
-	assert_has(s.err, err);
+	ASSERT_HAS(s.out, out);
+	ASSERT_HAS(s.err, err);
 	if (s.status != status)
 		fail_msg("'%s' exits with %d: %s", words, s.status, s.err);
 }
@@ -121,7 +117,7 @@ static void take_for_pod(const char *id, const char *pod)
 	struct err e = ERR_INIT;
 	size_t n;
 
-	assert_int_equal(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
+	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	ip_allocations_free(g, n);
 }
 
@@ -146,14 +142,14 @@ static void test_list_shows_pools_with_their_counts(void **state)
 	if (json_parse(&doc, span_of(s.out), 1 << 20, &e) < 0)
 		fail_msg("%s", e.text);
 	pool = json_at(json_get(json_root(doc), "pools"), 0);
-	assert_string_equal(json_string(json_get(pool, "name")), "rail0");
-	assert_int_equal(json_int(json_get(pool, "used"), &n), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(json_int(json_get(pool, "reserved"), &n), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(json_int(json_get(pool, "free"), &n), 0);
-	assert_int_equal(n, 8);
-	assert_string_equal(json_string(json_get(pool, "gateway")), "10.0.0.1");
+	ASSERT_STR_EQ(json_string(json_get(pool, "name")), "rail0");
+	ASSERT_EQ(json_int(json_get(pool, "used"), &n), 0);
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(json_int(json_get(pool, "reserved"), &n), 0);
+	ASSERT_EQ(n, 1);
+	ASSERT_EQ(json_int(json_get(pool, "free"), &n), 0);
+	ASSERT_EQ(n, 8);
+	ASSERT_STR_EQ(json_string(json_get(pool, "gateway")), "10.0.0.1");
 }
 
 static void test_list_without_pools_explains_how_to_create_one(void **state)
@@ -161,7 +157,7 @@ static void test_list_without_pools_explains_how_to_create_one(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
+	ASSERT_EQ(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
 	says("list", 0, "no pool in '/pools'. Create a file there, such as rails.conf with", "");
 	says("list", 0, "[pool rail0]", "");
 	says("list -o json", 0, "\"pools\": []", "");
@@ -237,13 +233,13 @@ static char *snapshot(void)
 	struct buf b;
 
 	buf_init(&b, 1 << 20);
-	assert_int_equal(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *path = xasprintf("/state/%s", names[i]), *text = NULL;
 		struct stat st;
 		size_t len;
 
-		assert_int_equal(file_lstat(&lab.root, path, &st, NULL), 0);
+		ASSERT_EQ(file_lstat(&lab.root, path, &st, NULL), 0);
 		text = il_read(&lab, path, &len);
 		buf_printf(&b, "%s inode=%ju written=%jd.%09ld\n", names[i], (uintmax_t)st.st_ino,
 			   (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
@@ -368,5 +364,5 @@ int main(void)
 		CASE(test_usage_errors_exit_with_2),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * Which device belongs to an address, matching of rails and partner rails, the data pattern, and
  * number formats.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,14 +69,6 @@ static const struct verify_facts facts = {
 };
 static const struct verify_choice find_it = {NULL, 0, -1};
 
-static struct ipaddr ip(const char *text)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(text), &a), 0);
-	return a;
-}
-
 static void test_rails_of_a_pod_are_listed(void **state)
 {
 	auto_free struct verify_rail *v = NULL;
@@ -88,46 +76,46 @@ static void test_rails_of_a_pod_are_listed(void **state)
 
 	(void)state;
 	verify_rails(&facts, &v, &n);
-	assert_int_equal(n, 4);
-	assert_string_equal(v[0].ifname, "net1");
-	assert_string_equal(v[0].dev->name, "mlx5_0");
-	assert_int_equal(v[0].gid_index, 5);
-	assert_int_equal(v[0].mtu, 4096);
-	assert_string_equal(v[1].ifname, "net2");
-	assert_string_equal(v[1].dev->name, "mlx5_2");
-	assert_int_equal(v[1].gid_index, -1);
-	assert_int_equal(v[1].mtu, 2048);
+	ASSERT_EQ(n, 4);
+	ASSERT_STR_EQ(v[0].ifname, "net1");
+	ASSERT_STR_EQ(v[0].dev->name, "mlx5_0");
+	ASSERT_EQ(v[0].gid_index, 5);
+	ASSERT_EQ(v[0].mtu, 4096);
+	ASSERT_STR_EQ(v[1].ifname, "net2");
+	ASSERT_STR_EQ(v[1].dev->name, "mlx5_2");
+	ASSERT_EQ(v[1].gid_index, -1);
+	ASSERT_EQ(v[1].mtu, 2048);
 	/* ordered by number; IPv4 first; MTU limited by the interface */
-	assert_string_equal(v[2].ifname, "net10");
-	assert_int_equal(v[2].net.ip.family, 4);
-	assert_int_equal(v[2].gid_index, 0);
-	assert_int_equal(v[2].mtu, 1024);
-	assert_int_equal(v[3].gid_index, 1);
+	ASSERT_STR_EQ(v[2].ifname, "net10");
+	ASSERT_EQ(v[2].net.ip.family, 4);
+	ASSERT_EQ(v[2].gid_index, 0);
+	ASSERT_EQ(v[2].mtu, 1024);
+	ASSERT_EQ(v[3].gid_index, 1);
 }
 
 static void test_device_of_an_address_is_selected(void **state)
 {
 	const struct verify_choice forced = {"mlx5_0", 1, 1}, lid = {"mlx5_2", 0, -1};
-	struct ipaddr a = ip("172.16.1.10"), eth0 = ip("10.0.0.5");
+	struct ipaddr a = t_ip("172.16.1.10"), eth0 = t_ip("10.0.0.5");
 	struct verify_rail r;
 
 	(void)state;
-	assert_int_equal(verify_pick(&facts, &a, &find_it, &r, NULL), 0);
-	assert_int_equal(r.gid_index, 5);
-	assert_int_equal(verify_pick(&facts, &a, &forced, &r, NULL), 0);
-	assert_int_equal(r.gid_index, 1);
-	assert_int_equal(r.gid[15], 1);
+	ASSERT_EQ(verify_pick(&facts, &a, &find_it, &r, NULL), 0);
+	ASSERT_EQ(r.gid_index, 5);
+	ASSERT_EQ(verify_pick(&facts, &a, &forced, &r, NULL), 0);
+	ASSERT_EQ(r.gid_index, 1);
+	ASSERT_EQ(r.gid[15], 1);
 	/* InfiniBand needs neither an address nor a GID of its own. */
-	assert_int_equal(verify_pick(&facts, &eth0, &lid, &r, NULL), 0);
-	assert_int_equal(r.gid_index, -1);
-	assert_int_equal(r.gid[0], 0xfe);
-	assert_string_equal(r.ifname, "");
+	ASSERT_EQ(verify_pick(&facts, &eth0, &lid, &r, NULL), 0);
+	ASSERT_EQ(r.gid_index, -1);
+	ASSERT_EQ(r.gid[0], 0xfe);
+	ASSERT_STR_EQ(r.ifname, "");
 }
 
 static void pick_fails(const struct verify_facts *f, const char *local,
 		       const struct verify_choice *c, const char *says)
 {
-	struct ipaddr a = ip(local);
+	struct ipaddr a = t_ip(local);
 	struct verify_rail r;
 	struct err e = ERR_INIT;
 
@@ -194,12 +182,12 @@ static void test_rails_are_matched_by_subnet_then_name(void **state)
 
 	(void)state;
 	verify_match(near, 4, far, 4, ret);
-	assert_int_equal(ret[0], 1); /* the subnet has precedence over the name */
-	assert_int_equal(ret[1], 3); /* subnet and name have precedence over the name alone */
+	ASSERT_EQ(ret[0], 1); /* the subnet has precedence over the name */
+	ASSERT_EQ(ret[1], 3); /* subnet and name have precedence over the name alone */
 	verify_match(near, 4, far, 3, ret);
-	assert_int_equal(ret[1], 0); /* each node has other subnets: matched by name */
-	assert_int_equal(ret[2], -1);
-	assert_int_equal(ret[3], -1);
+	ASSERT_EQ(ret[1], 0); /* each node has other subnets: matched by name */
+	ASSERT_EQ(ret[2], -1);
+	ASSERT_EQ(ret[3], -1);
 }
 
 static void test_rdma_mtu_fits_into_the_interfaces_mtu(void **state)
@@ -210,7 +198,7 @@ static void test_rdma_mtu_fits_into_the_interfaces_mtu(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		assert_int_equal(verify_roce_mtu(all[i].link), all[i].rdma);
+		ASSERT_EQ_MSG(verify_roce_mtu(all[i].link), all[i].rdma, "all[%zu]", i);
 }
 
 /* Each wrong byte is detected, with its position. */
@@ -222,18 +210,18 @@ static void test_wrong_bytes_are_detected_with_their_position(void **state)
 
 	(void)state;
 	verify_fill(buf, sizeof(buf), 42);
-	assert_int_equal(verify_compare(buf, sizeof(buf), 42, NULL), 0);
+	ASSERT_EQ(verify_compare(buf, sizeof(buf), 42, NULL), 0);
 	for (size_t i = 0; i < sizeof(buf); i++) {
 		buf[i] ^= 0x10;
-		assert_int_equal(verify_compare(buf, sizeof(buf), 42, &e), -EBADMSG);
+		ASSERT_EQ(verify_compare(buf, sizeof(buf), 42, &e), -EBADMSG);
 		snprintf(says, sizeof(says), "1 of 1003 bytes, the first at %zu (", i);
 		assert_non_null(strstr(e.text, says));
 		buf[i] ^= 0x10;
 	}
-	assert_int_equal(verify_compare(buf, sizeof(buf), 43, NULL), -EBADMSG);
+	ASSERT_EQ(verify_compare(buf, sizeof(buf), 43, NULL), -EBADMSG);
 	/* a slot that received the bytes of another slot */
 	memmove(buf + 512, buf, 256);
-	assert_int_equal(verify_compare(buf, sizeof(buf), 42, NULL), -EBADMSG);
+	ASSERT_EQ(verify_compare(buf, sizeof(buf), 42, NULL), -EBADMSG);
 }
 
 static void test_host_and_port_are_parsed(void **state)
@@ -257,12 +245,12 @@ static void test_host_and_port_are_parsed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		assert_int_equal(verify_place_parse(good[i].text, &p, &e), 0);
-		assert_string_equal(p.host, good[i].host);
-		assert_int_equal(p.port, good[i].port);
+		ASSERT_EQ_MSG(verify_place_parse(good[i].text, &p, &e), 0, "good[%zu]", i);
+		ASSERT_STR_EQ_MSG(p.host, good[i].host, "good[%zu]", i);
+		ASSERT_EQ_MSG(p.port, good[i].port, "good[%zu]", i);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_int_equal(verify_place_parse(bad[i], &p, &e), -EINVAL);
+		ASSERT_EQ_MSG(verify_place_parse(bad[i], &p, &e), -EINVAL, "bad[%zu]", i);
 		assert_non_null(strstr(e.text, "expected HOST, HOST:PORT or [IPV6]:PORT"));
 	}
 }
@@ -272,17 +260,17 @@ static void test_rates_and_times_are_formatted(void **state)
 	char s[VERIFY_NUMBER_MAX];
 
 	(void)state;
-	assert_string_equal(verify_rate_str(0, s), "0.00 b/s");
-	assert_string_equal(verify_rate_str(12500000000, s), "100 Gb/s");
-	assert_string_equal(verify_rate_str(12157500000, s), "97.3 Gb/s");
-	assert_string_equal(verify_rate_str(154321, s), "1.23 Mb/s");
-	assert_string_equal(verify_time_str(830, s), "0.83 us");
-	assert_string_equal(verify_time_str(12345, s), "12.3 us");
-	assert_string_equal(verify_time_str(4300000, s), "4.30 ms");
-	assert_string_equal(verify_time_str(61000000000, s), "61.0 s");
-	assert_string_equal(verify_size_str(8, s), "8 bytes");
-	assert_string_equal(verify_size_str(65536, s), "64.0 KiB");
-	assert_string_equal(verify_size_str((uint64_t)3 << 30, s), "3.00 GiB");
+	ASSERT_STR_EQ(verify_rate_str(0, s), "0.00 b/s");
+	ASSERT_STR_EQ(verify_rate_str(12500000000, s), "100 Gb/s");
+	ASSERT_STR_EQ(verify_rate_str(12157500000, s), "97.3 Gb/s");
+	ASSERT_STR_EQ(verify_rate_str(154321, s), "1.23 Mb/s");
+	ASSERT_STR_EQ(verify_time_str(830, s), "0.83 us");
+	ASSERT_STR_EQ(verify_time_str(12345, s), "12.3 us");
+	ASSERT_STR_EQ(verify_time_str(4300000, s), "4.30 ms");
+	ASSERT_STR_EQ(verify_time_str(61000000000, s), "61.0 s");
+	ASSERT_STR_EQ(verify_size_str(8, s), "8 bytes");
+	ASSERT_STR_EQ(verify_size_str(65536, s), "64.0 KiB");
+	ASSERT_STR_EQ(verify_size_str((uint64_t)3 << 30, s), "3.00 GiB");
 }
 
 static const struct verify_result results[] = {
@@ -323,7 +311,7 @@ static void test_results_are_shown_as_text(void **state)
 	verify_show_one(&results[0], f);
 	verify_show_table(results, 2, f);
 	fclose(f);
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		out,
 		"172.16.1.10 (net1, mlx5_0 port 1, GID 5) and 172.16.1.11 (net1, mlx5_0 port 1, GID 3)\n"
 		"RoCE, RDMA MTU 4096\n"
@@ -354,17 +342,17 @@ static void test_results_are_shown_as_json(void **state)
 	(void)state;
 	buf_init(&b, 1 << 16);
 	verify_show_json(results, 2, &b);
-	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
 	assert_false(json_bool(json_get(json_root(d), "ok")));
 	rail = json_at(json_get(json_root(d), "rails"), 0);
 	assert_true(json_bool(json_get(rail, "ok")));
-	assert_int_equal(json_kind(json_get(rail, "error")), JSON_NULL);
-	assert_int_equal(json_int(json_get(json_get(rail, "here"), "gidIndex"), &v), 0);
-	assert_int_equal(v, 5);
-	assert_int_equal(json_int(json_get(rail, "bytesPerSecond"), &v), 0);
-	assert_int_equal(v, 12157500000);
+	ASSERT_EQ(json_kind(json_get(rail, "error")), JSON_NULL);
+	ASSERT_EQ(json_int(json_get(json_get(rail, "here"), "gidIndex"), &v), 0);
+	ASSERT_EQ(v, 5);
+	ASSERT_EQ(json_int(json_get(rail, "bytesPerSecond"), &v), 0);
+	ASSERT_EQ(v, 12157500000);
 	rail = json_at(json_get(json_root(d), "rails"), 1);
-	assert_string_equal(json_string(json_get(rail, "error")), "no answer");
+	ASSERT_STR_EQ(json_string(json_get(rail, "error")), "no answer");
 }
 
 int main(void)
@@ -383,5 +371,5 @@ int main(void)
 		cmocka_unit_test(test_results_are_shown_as_json),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

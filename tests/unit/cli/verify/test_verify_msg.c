@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -54,13 +50,13 @@ static void test_every_field_of_a_message_is_read_back(void **state)
 	(void)state;
 	memset(m.gid, 0, 10);
 	memcpy(m.gid + 10, "\xff\xff\xac\x10\x01\x0a", 6);
-	assert_int_equal(ip_parse(span_of("fd00::1"), &m.at), 0);
-	assert_int_equal(ipnet_parse(span_of("172.16.1.10/24"), &m.net), 0);
+	ASSERT_EQ(ip_parse(span_of("fd00::1"), &m.at), 0);
+	ASSERT_EQ(ipnet_parse(span_of("172.16.1.10/24"), &m.net), 0);
 	buf_init(&b, VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
 	assert_false(b.over);
-	assert_int_equal(b.p[b.len - 1], '\n');
-	assert_int_equal(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
+	ASSERT_EQ(b.p[b.len - 1], '\n');
+	ASSERT_EQ(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
 	assert_memory_equal(&back, &m, sizeof(m));
 }
 
@@ -79,8 +75,8 @@ static void test_longest_message_fits_into_a_line(void **state)
 	buf_init(&b, VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
 	assert_false(b.over);
-	assert_int_equal(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
-	assert_string_equal(back.text, m.text);
+	ASSERT_EQ(verify_msg_parse((struct span){b.p, b.len - 1}, &back, NULL), 0);
+	ASSERT_STR_EQ(back.text, m.text);
 }
 
 /* A text that contains a newline stays one line. */
@@ -92,7 +88,7 @@ static void test_text_with_a_newline_stays_one_line(void **state)
 	(void)state;
 	buf_init(&b, VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
-	assert_string_equal(b.p, "unirail-verify/1 fail text=a?b?[2J?\n");
+	ASSERT_STR_EQ(b.p, "unirail-verify/1 fail text=a?b?[2J?\n");
 }
 
 static void test_unknown_keys_are_ignored(void **state)
@@ -100,10 +96,10 @@ static void test_unknown_keys_are_ignored(void **state)
 	struct verify_msg m;
 
 	(void)state;
-	assert_int_equal(parse("unirail-verify/1 ready of_tomorrow=1 qpn=5", &m, NULL), 0);
-	assert_int_equal(m.verb, VERIFY_READY);
-	assert_int_equal(m.qpn, 5);
-	assert_int_equal(m.psn, 0);
+	ASSERT_EQ(parse("unirail-verify/1 ready of_tomorrow=1 qpn=5", &m, NULL), 0);
+	ASSERT_EQ(m.verb, VERIFY_READY);
+	ASSERT_EQ(m.qpn, 5);
+	ASSERT_EQ(m.psn, 0);
 }
 
 /* The last of repeated keys is used, without a rest of the previous value. */
@@ -113,10 +109,10 @@ static void test_last_of_repeated_keys_is_used(void **state)
 	auto_buf struct buf b;
 
 	(void)state;
-	assert_int_equal(parse("unirail-verify/1 hello op=write op=", &m, NULL), 0);
+	ASSERT_EQ(parse("unirail-verify/1 hello op=write op=", &m, NULL), 0);
 	buf_init(&b, VERIFY_LINE_MAX);
 	verify_msg_put(&m, &b);
-	assert_string_equal(b.p, "unirail-verify/1 hello\n");
+	ASSERT_STR_EQ(b.p, "unirail-verify/1 hello\n");
 }
 
 static void test_invalid_messages_are_refused(void **state)
@@ -154,10 +150,10 @@ static void test_invalid_messages_are_refused(void **state)
 		struct verify_msg m = {.qpn = 77};
 		struct err e = ERR_INIT;
 
-		assert_int_equal(parse(cases[i].line, &m, &e), cases[i].code);
+		ASSERT_EQ_MSG(parse(cases[i].line, &m, &e), cases[i].code, "cases[%zu]", i);
 		if (!strstr(e.text, cases[i].says))
 			fail_msg("'%s': '%s' has no '%s'", cases[i].line, e.text, cases[i].says);
-		assert_int_equal(m.qpn, 77);
+		ASSERT_EQ_MSG(m.qpn, 77, "cases[%zu]", i);
 	}
 }
 
@@ -170,7 +166,7 @@ static void test_too_long_message_is_refused(void **state)
 	(void)state;
 	memset(line, ' ', sizeof(line));
 	memcpy(line, "unirail-verify/1 bye", 20);
-	assert_int_equal(verify_msg_parse((struct span){line, sizeof(line)}, &m, &e), -EBADMSG);
+	ASSERT_EQ(verify_msg_parse((struct span){line, sizeof(line)}, &m, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "longer than"));
 }
 
@@ -186,5 +182,5 @@ int main(void)
 		cmocka_unit_test(test_too_long_message_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

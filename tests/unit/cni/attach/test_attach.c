@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions of attaching rails, on plain structs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +11,6 @@
 enum { NET1 = 4, NET2 = 5 };
 
 static struct err e;
-
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
-static struct ipnet net(const char *s)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
-	return n;
-}
 
 static void says(const char *word)
 {
@@ -55,28 +35,28 @@ static int names(const char *a, const char *b, const char *there)
 static void test_interface_names_in_use_or_invalid_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(names("net1", "net2", "eth0"), 0);
-	assert_int_equal(names("net1", "net2", "net2"), -EEXIST);
+	ASSERT_EQ(names("net1", "net2", "eth0"), 0);
+	ASSERT_EQ(names("net1", "net2", "net2"), -EEXIST);
 	says("rail 'b' (two): create macvlan 'net2' in the pod: File exists (EEXIST)");
-	assert_int_equal(names("net1", "net1", "eth0"), -EEXIST);
+	ASSERT_EQ(names("net1", "net1", "eth0"), -EEXIST);
 	says("another network");
-	assert_int_equal(names("net1", "a/b", "eth0"), -EINVAL);
+	ASSERT_EQ(names("net1", "a/b", "eth0"), -EINVAL);
 	says("'a/b' is not an interface name");
-	assert_int_equal(names("", "net2", "eth0"), -EINVAL);
-	assert_int_equal(names("lo", "net2", "eth0"), -EEXIST);
+	ASSERT_EQ(names("", "net2", "eth0"), -EINVAL);
+	ASSERT_EQ(names("lo", "net2", "eth0"), -EEXIST);
 }
 
 /* --- routes --- */
 
 static void test_routes_get_the_familys_gateway(void **state)
 {
-	struct cni_ip ips[] = {{net("172.16.1.20/24"), ip("172.16.1.1"), -1},
-			       {net("172.16.1.21/24"), ip("172.16.1.2"), -1},
-			       {net("fd00::20/64"), {0}, -1}};
+	struct cni_ip ips[] = {{t_net("172.16.1.20/24"), t_ip("172.16.1.1"), -1},
+			       {t_net("172.16.1.21/24"), t_ip("172.16.1.2"), -1},
+			       {t_net("fd00::20/64"), {0}, -1}};
 	struct cni_route routes[] = {
-		{.dst = net("0.0.0.0/0")},
-		{.dst = net("10.0.0.0/8"),
-		 .gw = ip("172.16.1.9"),
+		{.dst = t_net("0.0.0.0/0")},
+		{.dst = t_net("10.0.0.0/8"),
+		 .gw = t_ip("172.16.1.9"),
 		 .mtu = 1400,
 		 .advmss = 1300,
 		 .priority = 7,
@@ -84,14 +64,14 @@ static void test_routes_get_the_familys_gateway(void **state)
 		 .table = 42,
 		 .has_scope = true,
 		 .scope = SCOPE_LINK},
-		{.dst = net("::/0")},
+		{.dst = t_net("::/0")},
 	};
 	const struct cni_result got = {.ips = ips, .n_ips = 3, .routes = routes, .n_routes = 3};
 	struct route *list;
-	struct ipaddr first = ip("172.16.1.1"), own = ip("172.16.1.9");
+	struct ipaddr first = t_ip("172.16.1.1"), own = t_ip("172.16.1.9");
 
 	(void)state;
-	assert_int_equal(attach_routes(&got, NET1, &list), 3);
+	ASSERT_EQ(attach_routes(&got, NET1, &list), 3);
 	assert_true(ip_eq(&list[0].gw, &first) && list[0].index == NET1 && !list[0].table);
 	assert_true(ip_eq(&list[1].gw, &own) && list[1].table == 42 && list[1].priority == 7);
 	/* the originals parse these fields and ignore them */
@@ -142,30 +122,30 @@ static void fixture(struct fixture *f)
 				    .kind = "macvlan",
 				    .parent = 9,
 				    .macvlan_mode = MACVLAN_BRIDGE};
-	assert_int_equal(mac_parse(span_of("0a:00:00:00:00:01"), &f->links[0].mac), 0);
+	ASSERT_EQ(mac_parse(span_of("0a:00:00:00:00:01"), &f->links[0].mac), 0);
 	f->links[1] = (struct link){.index = NET2, .name = "net2", .kind = "macvlan"};
-	f->addrs[0] = (struct addr){.index = NET1, .net = net("172.16.1.20/24")};
-	f->addrs[1] = (struct addr){.index = NET2, .net = net("172.16.2.20/24")};
+	f->addrs[0] = (struct addr){.index = NET1, .net = t_net("172.16.1.20/24")};
+	f->addrs[1] = (struct addr){.index = NET2, .net = t_net("172.16.2.20/24")};
 	/*
 	 * the routes that the coordinator sets up: connected routes in main and 101, the default
 	 * route in 101 only
 	 */
 	f->routes[0] = (struct route){
-		.dst = net("172.16.1.0/24"), .index = NET1, .table = TABLE_MAIN, .family = 4};
-	f->routes[1] = (struct route){.dst = net("0.0.0.0/0"),
-				      .gw = ip("172.16.1.1"),
+		.dst = t_net("172.16.1.0/24"), .index = NET1, .table = TABLE_MAIN, .family = 4};
+	f->routes[1] = (struct route){.dst = t_net("0.0.0.0/0"),
+				      .gw = t_ip("172.16.1.1"),
 				      .index = NET1,
 				      .table = 101,
 				      .family = 4};
 	f->routes[2] = (struct route){
-		.dst = net("172.16.2.0/24"), .index = NET2, .table = TABLE_MAIN, .family = 4};
+		.dst = t_net("172.16.2.0/24"), .index = NET2, .table = TABLE_MAIN, .family = 4};
 	f->seen = (struct attach_seen){f->links, 2, f->addrs, 2, f->routes, 3};
 	f->ifaces[0] = (struct cni_iface){.name = (char *)"cni0"};
 	f->ifaces[1] = (struct cni_iface){.name = (char *)"net1",
 					  .mac = (char *)"0a:00:00:00:00:01",
 					  .sandbox = (char *)"/run/netns/p"};
-	f->ips[0] = (struct cni_ip){net("172.16.1.20/24"), ip("172.16.1.1"), 1};
-	f->result_routes[0] = (struct cni_route){.dst = net("0.0.0.0/0")};
+	f->ips[0] = (struct cni_ip){t_net("172.16.1.20/24"), t_ip("172.16.1.1"), 1};
+	f->result_routes[0] = (struct cni_route){.dst = t_net("0.0.0.0/0")};
 	f->prev = (struct cni_result){.ifaces = f->ifaces,
 				      .n_ifaces = 2,
 				      .ips = f->ips,
@@ -196,7 +176,7 @@ static void test_check_accepts_routes_moved_to_another_table(void **state)
 	if (check(&f, "/run/netns/p") < 0)
 		fail_msg("%s", e.text);
 	f.routes[0].table = 101; /* sbr also moves the connected route */
-	assert_int_equal(check(&f, "/run/netns/p"), 0);
+	ASSERT_EQ(check(&f, "/run/netns/p"), 0);
 }
 
 static void test_check_reports_each_difference_from_prev_result(void **state)
@@ -247,34 +227,35 @@ static void test_host_address_has_no_connected_route(void **state)
 
 	(void)state;
 	fixture(&f);
-	f.addrs[0].net = f.ips[0].address = net("172.16.1.20/32");
+	f.addrs[0].net = f.ips[0].address = t_net("172.16.1.20/32");
 	f.routes[0].index = NET2;
-	assert_int_equal(check(&f, "/run/netns/p"), 0);
+	ASSERT_EQ(check(&f, "/run/netns/p"), 0);
 }
 
 /* The kernel lists IPv6 default routes of several NICs as one route with several hops. */
 static void test_check_finds_a_route_among_multipath_hops(void **state)
 {
-	struct route_hop hops[] = {{NET2, ip("fd01::1"), 1}, {NET1, ip("fd00::1"), 1}};
+	struct route_hop hops[] = {{NET2, t_ip("fd01::1"), 1}, {NET1, t_ip("fd00::1"), 1}};
 	struct fixture f;
 
 	(void)state;
 	fixture(&f);
 	f.routes[1] = (struct route){
-		.dst = net("::/0"), .family = 6, .table = TABLE_MAIN, .hops = hops, .n_hops = 2};
-	f.result_routes[0] = (struct cni_route){.dst = net("::/0"), .gw = ip("fd00::1")};
-	assert_int_equal(check(&f, "/run/netns/p"), 0);
-	hops[1].gw = ip("fd00::2");
+		.dst = t_net("::/0"), .family = 6, .table = TABLE_MAIN, .hops = hops, .n_hops = 2};
+	f.result_routes[0] = (struct cni_route){.dst = t_net("::/0"), .gw = t_ip("fd00::1")};
+	ASSERT_EQ(check(&f, "/run/netns/p"), 0);
+	hops[1].gw = t_ip("fd00::2");
 	assert_true(check(&f, "/run/netns/p") < 0);
 }
 
 /* In a result of several networks, a route belongs to the network that contains its gateway. */
 static void test_route_belongs_to_the_network_of_its_gateway(void **state)
 {
-	struct cni_ip ips[] = {{net("172.16.1.20/24"), {0}, 0}, {net("172.16.2.20/24"), {0}, 1}};
+	struct cni_ip ips[] = {{t_net("172.16.1.20/24"), {0}, 0},
+			       {t_net("172.16.2.20/24"), {0}, 1}};
 	const struct cni_result prev = {.ips = ips, .n_ips = 2};
-	const struct cni_route first = {.dst = net("0.0.0.0/0"), .gw = ip("172.16.1.1")};
-	const struct cni_route nobodys = {.dst = net("0.0.0.0/0")};
+	const struct cni_route first = {.dst = t_net("0.0.0.0/0"), .gw = t_ip("172.16.1.1")};
+	const struct cni_route nobodys = {.dst = t_net("0.0.0.0/0")};
 	struct cni_result alone = prev;
 
 	(void)state;
@@ -298,5 +279,5 @@ int main(void)
 		cmocka_unit_test(test_route_belongs_to_the_network_of_its_gateway),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void open_hca(struct host_lab *h)
 
 static int find(struct host_lab *h, const char *address, const char *ndev, struct gid *g)
 {
-	const struct ipaddr a = kern_ip(address);
+	const struct ipaddr a = t_ip(address);
 
 	return gid_find(&h->root, "/sys", "mlx5_0", &a, ndev, g, &e);
 }
@@ -62,35 +62,35 @@ static void test_gid_of_an_address_is_found_on_the_device(void **state)
 
 	(void)state;
 	open_hca(&h);
-	assert_int_equal(find(&h, "172.16.1.20", "net1", &g), 1);
-	assert_int_equal(g.index, 4);
-	assert_int_equal(g.port, 1);
+	ASSERT_EQ(find(&h, "172.16.1.20", "net1", &g), 1);
+	ASSERT_EQ(g.index, 4);
+	ASSERT_EQ(g.port, 1);
 	assert_false(g.infiniband);
-	assert_string_equal(g.device, "mlx5_0");
-	assert_string_equal(gid_str(&g.address, text), "::ffff:172.16.1.20");
+	ASSERT_STR_EQ(g.device, "mlx5_0");
+	ASSERT_STR_EQ(gid_str(&g.address, text), "::ffff:172.16.1.20");
 	/* Indexes may have gaps; the table is read up to its 7 entries. */
-	assert_int_equal(find(&h, "fd00::20", "net1", &g), 0);
+	ASSERT_EQ(find(&h, "fd00::20", "net1", &g), 0);
 	put_gid(&h, 5, "fd00:0000:0000:0000:0000:0000:0000:0020", "RoCE v2", "net1");
-	assert_int_equal(find(&h, "fd00::20", "net1", &g), 1);
-	assert_int_equal(g.index, 5);
-	assert_string_equal(gid_str(&g.address, text), "fd00::20");
-	assert_int_equal(find(&h, "172.16.1.21", "net1", &g), 0);
-	assert_int_equal(find(&h, "172.16.1.20", "net3", &g), 0);
+	ASSERT_EQ(find(&h, "fd00::20", "net1", &g), 1);
+	ASSERT_EQ(g.index, 5);
+	ASSERT_STR_EQ(gid_str(&g.address, text), "fd00::20");
+	ASSERT_EQ(find(&h, "172.16.1.21", "net1", &g), 0);
+	ASSERT_EQ(find(&h, "172.16.1.20", "net3", &g), 0);
 	assert_true(gid_netdev(&h.root, "/sys", "mlx5_0", ndev));
-	assert_string_equal(ndev, "ens1f0np0");
+	ASSERT_STR_EQ(ndev, "ens1f0np0");
 	assert_false(gid_netdev(&h.root, "/sys", "mlx5_1", ndev));
 	host_remove(&h);
 }
 
 static void test_gid_of_a_missing_device_is_an_error(void **state)
 {
-	const struct ipaddr a = kern_ip("172.16.1.20");
+	const struct ipaddr a = t_ip("172.16.1.20");
 	struct host_lab h;
 	struct gid g;
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_int_equal(gid_find(&h.root, "/sys", "mlx5_99", &a, "net1", &g, &e), -ENOENT);
+	ASSERT_EQ(gid_find(&h.root, "/sys", "mlx5_99", &a, "net1", &g, &e), -ENOENT);
 	host_remove(&h);
 }
 
@@ -103,8 +103,8 @@ static void test_infiniband_port_has_gid_index_0(void **state)
 	host_unpack(&h, "mlx5_roce.tree");
 	host_write(&h, PORT "/link_layer", "InfiniBand");
 	put_gid(&h, 0, "fe80:0000:0000:0000:a088:c203:0010:0001", "IB/RoCE v1", "");
-	assert_int_equal(find(&h, "172.16.1.20", "net1", &g), 1);
-	assert_int_equal(g.index, 0);
+	ASSERT_EQ(find(&h, "172.16.1.20", "net1", &g), 1);
+	ASSERT_EQ(g.index, 0);
 	assert_true(g.infiniband);
 	host_remove(&h);
 }
@@ -140,7 +140,7 @@ static void expect_env(const struct rails_list *l, const char *want)
 
 	buf_init(&b, 4096);
 	rails_print_env(l, &b);
-	assert_string_equal(b.p ? b.p : "", want);
+	ASSERT_STR_EQ(b.p ? b.p : "", want);
 }
 
 static void test_environment_of_a_pod_has_devices_and_gid_indexes(void **state)
@@ -160,7 +160,7 @@ static void test_environment_of_a_pod_has_devices_and_gid_indexes(void **state)
 			     "UNIRAIL_GID_INDEX_net1=5\n"
 			     "UNIRAIL_RDMA_DEVICE_eth_5_x=mlx5_0:1\n"
 			     "UNIRAIL_GID_INDEX_eth_5_x=7\n");
-	assert_int_equal(differ.n, 2);
+	ASSERT_EQ(differ.n, 2);
 	expect_env(&none, "");
 }
 
@@ -173,22 +173,22 @@ static void test_rails_file_is_printed_and_parsed(void **state)
 	rails_drop(&l, "c1", "eth.5-x");
 	buf_init(&b, 4096);
 	rails_print_json(&l, &b);
-	assert_string_equal(buf_span(&b).p, "{\n"
-					    "    \"version\": 1,\n"
-					    "    \"rails\": [\n"
-					    "        {\n"
-					    "            \"ifname\": \"net1\",\n"
-					    "            \"device\": \"mlx5_0\",\n"
-					    "            \"port\": 1,\n"
-					    "            \"gidIndex\": 5,\n"
-					    "            \"gid\": \"::ffff:172.16.1.20\",\n"
-					    "            \"network\": \"rail0\",\n"
-					    "            \"containerID\": \"c1\"\n"
-					    "        }\n"
-					    "    ]\n"
-					    "}\n");
+	ASSERT_STR_EQ(buf_span(&b).p, "{\n"
+				      "    \"version\": 1,\n"
+				      "    \"rails\": [\n"
+				      "        {\n"
+				      "            \"ifname\": \"net1\",\n"
+				      "            \"device\": \"mlx5_0\",\n"
+				      "            \"port\": 1,\n"
+				      "            \"gidIndex\": 5,\n"
+				      "            \"gid\": \"::ffff:172.16.1.20\",\n"
+				      "            \"network\": \"rail0\",\n"
+				      "            \"containerID\": \"c1\"\n"
+				      "        }\n"
+				      "    ]\n"
+				      "}\n");
 	OK(rails_parse(buf_span(&b), &back, &e));
-	assert_int_equal(back.n, 1);
+	ASSERT_EQ(back.n, 1);
 	assert_memory_equal(back.v, l.v, sizeof(*l.v));
 }
 
@@ -205,7 +205,7 @@ static void test_invalid_rails_files_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		assert_int_equal(rails_parse(span_of(bad[i]), &l, &e), -EINVAL);
+		ASSERT_EQ_MSG(rails_parse(span_of(bad[i]), &l, &e), -EINVAL, "bad[%zu]", i);
 }
 
 /* A later sandbox of the pod has its own entries: DEL of the old sandbox does not remove them. */
@@ -217,12 +217,12 @@ static void test_del_removes_entries_of_its_container_only(void **state)
 	(void)state;
 	strcpy(newer.container, "c2");
 	rails_put(&l, &newer);
-	assert_int_equal(l.n, 2);
+	ASSERT_EQ(l.n, 2);
 	rails_drop(&l, "c1", "net1");
-	assert_int_equal(l.n, 2);
+	ASSERT_EQ(l.n, 2);
 	rails_drop(&l, "c1", NULL);
-	assert_int_equal(l.n, 1);
-	assert_string_equal(l.v[0].container, "c2");
+	ASSERT_EQ(l.n, 1);
+	ASSERT_STR_EQ(l.v[0].container, "c2");
 }
 
 /* --- files --- */
@@ -260,9 +260,9 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 	rails[1].rdma = entry("", "mlx5_1", 5).rdma;
 	rails_write(&a);
 	OK(file_lstat(&h.root, RAILS_DIR "/u1/rails.env", &st, &e));
-	assert_int_equal(st.st_mode & 07777, 0644);
+	ASSERT_EQ(st.st_mode & 07777, 0644);
 	OK(file_lstat(&h.root, RAILS_DIR "/u1", &st, &e));
-	assert_int_equal(st.st_mode & 07777, 0755);
+	ASSERT_EQ(st.st_mode & 07777, 0755);
 	rails_forget(&c, &net1, 1);
 	assert_true(exists(&h, "u1/rails.json"));
 	rails_forget(&c, &net2, 1);
@@ -310,15 +310,15 @@ static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
 	c.root = h.root;
 	file = xasprintf("%s" RAILS_DIR "/u1/rails.json", h.dir);
 	rails_write(&a);
-	assert_int_equal(unlink(file), 0);
-	assert_int_equal(mkfifo(file, 0666), 0);
+	ASSERT_EQ(unlink(file), 0);
+	ASSERT_EQ(mkfifo(file, 0666), 0);
 	alarm(20);
 	rails_gc(&c);
 	rails_write(&a); /* replaces it */
-	assert_int_equal(lstat(file, &st), 0);
+	ASSERT_EQ(lstat(file, &st), 0);
 	assert_true(S_ISREG(st.st_mode));
-	assert_int_equal(unlink(file), 0);
-	assert_int_equal(mkfifo(file, 0666), 0);
+	ASSERT_EQ(unlink(file), 0);
+	ASSERT_EQ(mkfifo(file, 0666), 0);
 	rails_forget(&c, &net1, 1);
 	alarm(0);
 	assert_false(exists(&h, "u1"));
@@ -349,9 +349,9 @@ static void test_rdma_fields_are_in_the_cni_result(void **state)
 	(void)state;
 	OK(json_parse(&d, span_of(text), 1 << 16, &e));
 	OK(cni_result_parse(d, json_root(d), CNI_1_0_0, &r, &e));
-	assert_string_equal(r.ifaces[0].rdma.device, "mlx5_0");
-	assert_int_equal(r.ifaces[0].rdma.gid_index, 5);
-	assert_string_equal(r.ifaces[1].rdma.device, "");
+	ASSERT_STR_EQ(r.ifaces[0].rdma.device, "mlx5_0");
+	ASSERT_EQ(r.ifaces[0].rdma.gid_index, 5);
+	ASSERT_STR_EQ(r.ifaces[1].rdma.device, "");
 	cni_result_copy(&copy, &r);
 	print(&copy, CNI_1_0_0,
 	      "            \"name\": \"net1\",\n"
@@ -384,5 +384,5 @@ int main(void)
 		cmocka_unit_test(test_rdma_fields_are_in_the_cni_result),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

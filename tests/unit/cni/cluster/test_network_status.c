@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network-status annotation, byte for byte. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <string.h>
 
@@ -26,7 +22,7 @@ static void add(struct given *g, const char *name, const char *version, const ch
 	struct err e = ERR_INIT;
 
 	*v = (struct net_status){.name = name, .is_default = g->n == 0};
-	assert_int_equal(cni_version_parse(version, &v->version), 0);
+	ASSERT_EQ(cni_version_parse(version, &v->version), 0);
 	if (json_parse(&g->docs[g->n], span_of(result), 1 << 16, &e) < 0 ||
 	    cni_result_parse(g->docs[g->n], json_root(g->docs[g->n]), v->version, &g->results[g->n],
 			     &e) < 0)
@@ -47,7 +43,7 @@ static void is(struct given *g, const char *text)
 
 	buf_init(&b, 1 << 16);
 	net_status_write(g->v, g->n, &b);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 	for (size_t i = 0; i < g->n; i++)
 		cni_result_done(&g->results[i]);
 	for (size_t i = 0; i < 4; i++)
@@ -219,8 +215,8 @@ static void test_event_message_lists_interfaces_and_addresses(void **state)
 	    NULL);
 	add(&g, "team/rail0", "1.0.0", "{\"interfaces\":[{\"name\":\"net1\"," NS "}]}", NULL);
 	network_status_describe(g.v, g.n, &b);
-	assert_string_equal(b.p, "Add eth0 [10.1.0.9/16 fd00::9/64] from podnet, net1 [] from "
-				 "team/rail0");
+	ASSERT_STR_EQ(b.p, "Add eth0 [10.1.0.9/16 fd00::9/64] from podnet, net1 [] from "
+			   "team/rail0");
 	for (size_t i = 0; i < g.n; i++) {
 		cni_result_done(&g.results[i]);
 		json_free(g.docs[i]);
@@ -237,5 +233,5 @@ int main(void)
 		cmocka_unit_test(test_event_message_lists_interfaces_and_addresses),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network that another program selected for the pod, converted to a network of unirail-cni. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +28,7 @@ static char *put(const char *element, size_t index, const char *common)
 	err_clear(&e);
 	buf_init(&b, MAX);
 	jo_init(&o, &b, 0);
-	assert_int_equal(json_parse(&c, span_of(common ? common : "{}"), MAX, &e), 0);
+	ASSERT_EQ(json_parse(&c, span_of(common ? common : "{}"), MAX, &e), 0);
 	p.agent = json_string(json_get(json_root(c), "agent"));
 	p.state_dir = json_string(json_get(json_root(c), "stateDir"));
 	p.coordinator = json_get(json_root(c), "coordinator");
@@ -52,7 +48,7 @@ static void is(const char *element, size_t index, const char *common, const char
 
 	if (!got)
 		fail_msg("%s", e.text);
-	assert_string_equal(got, text);
+	ASSERT_STR_EQ(got, text);
 }
 
 static void refused(const char *element, const char *word)
@@ -63,7 +59,7 @@ static void refused(const char *element, const char *word)
 		fail_msg("'%s' is not refused", element);
 	if (!strstr(e.text, word))
 		fail_msg("'%s' has no '%s'", e.text, word);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 #define NET(config) "{\"nad\":\"team/a\",\"name\":\"a\",\"ifname\":\"net1\",\"config\":" config
@@ -253,5 +249,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_networks_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static struct vf_info plain(void)
 {
 	struct vf_info v = {.vf = 2, .n_vlans = 1, .spoofchk = 1};
 
-	v.mac = kern_mac("02:00:00:00:00:03");
+	v.mac = t_mac("02:00:00:00:00:03");
 	v.vlans[0].proto = VF_VLAN_8021Q;
 	return v;
 }
@@ -96,13 +96,13 @@ static void test_each_attribute_is_set_and_restored(void **state)
 		struct vf_attrs want = {VF_ATTR_ALL, was}, back;
 
 		turns[i].change(&want.to);
-		assert_int_equal(vf_plan_missing(&want, &was), turns[i].attr);
-		assert_string_equal(vf_attr_name(turns[i].attr), turns[i].what);
+		ASSERT_EQ_MSG(vf_plan_missing(&want, &was), turns[i].attr, "turns[%zu]", i);
+		ASSERT_STR_EQ_MSG(vf_attr_name(turns[i].attr), turns[i].what, "turns[%zu]", i);
 		back = vf_plan_restore(&was, &want.to, 0);
-		assert_int_equal(back.set, turns[i].attr);
-		assert_int_equal(vf_plan_missing(&back, &was), 0);
+		ASSERT_EQ_MSG(back.set, turns[i].attr, "turns[%zu]", i);
+		ASSERT_EQ_MSG(vf_plan_missing(&back, &was), 0, "turns[%zu]", i);
 		want.set &= ~turns[i].attr;
-		assert_int_equal(vf_plan_missing(&want, &was), 0);
+		ASSERT_EQ_MSG(vf_plan_missing(&want, &was), 0, "turns[%zu]", i);
 	}
 }
 
@@ -114,8 +114,8 @@ static void test_equal_attributes_need_no_change(void **state)
 	/* some drivers report no VLAN at all, others VLAN 0 without a protocol */
 	now.n_vlans = 0;
 	now.vlans[0] = (struct vf_vlan){0};
-	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
-	assert_int_equal(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
+	ASSERT_EQ(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
+	ASSERT_EQ(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
 }
 
 /* spoofchk and trust of a driver that does not report them. */
@@ -126,18 +126,18 @@ static void test_unreported_switches_are_restored_if_set(void **state)
 
 	(void)state;
 	was.spoofchk = was.trust = now.spoofchk = now.trust = -1;
-	assert_int_equal(vf_plan_missing(&want, &now), VF_ATTR_TRUST);
-	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
+	ASSERT_EQ(vf_plan_missing(&want, &now), VF_ATTR_TRUST);
+	ASSERT_EQ(vf_plan_restore(&was, &now, 0).set, 0);
 	back = vf_plan_restore(&was, &now, VF_ATTR_TRUST | VF_ATTR_VLAN);
-	assert_int_equal(back.set, VF_ATTR_TRUST);
-	assert_int_equal(back.to.trust, 0);
+	ASSERT_EQ(back.set, VF_ATTR_TRUST);
+	ASSERT_EQ(back.to.trust, 0);
 	back = vf_plan_restore(&was, &now, VF_ATTR_SPOOFCHK);
-	assert_int_equal(back.set, VF_ATTR_SPOOFCHK);
-	assert_int_equal(back.to.spoofchk, 1);
+	ASSERT_EQ(back.set, VF_ATTR_SPOOFCHK);
+	ASSERT_EQ(back.to.spoofchk, 1);
 	/* reported when the VF was recorded, not reported now */
 	was = plain();
-	assert_int_equal(vf_plan_restore(&was, &now, 0).set, 0);
-	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
+	ASSERT_EQ(vf_plan_restore(&was, &now, 0).set, 0);
+	ASSERT_EQ(vf_plan_restore(&was, &now, VF_ATTR_TRUST).set, VF_ATTR_TRUST);
 }
 
 static void test_unreported_mac_is_not_restored(void **state)
@@ -147,13 +147,13 @@ static void test_unreported_mac_is_not_restored(void **state)
 	(void)state;
 	was.mac.len = 0;
 	was.node_guid = 3; /* and GUIDs that the driver does not report */
-	assert_int_equal(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
+	ASSERT_EQ(vf_plan_restore(&was, &now, VF_ATTR_ALL).set, 0);
 }
 
 static void test_unrecorded_attributes_are_derived_from_other_vfs(void **state)
 {
 	struct vf_info now = plain(), sibling = {.vf = 5, .spoofchk = 0, .trust = 1}, was;
-	struct mac perm = kern_mac("02:00:00:00:00:09"), none = {.len = 6};
+	struct mac perm = t_mac("02:00:00:00:00:09"), none = {.len = 6};
 
 	(void)state;
 	now.vlans[0].id = 7;
@@ -165,13 +165,12 @@ static void test_unrecorded_attributes_are_derived_from_other_vfs(void **state)
 	sibling.mac = none;
 	was = vf_plan_guess(&now, &sibling, &perm);
 	assert_true(was.vf == 2 && was.spoofchk == 0 && was.trust == 1 && mac_eq(&was.mac, &none));
-	sibling.mac = kern_mac("02:00:00:00:00:07");
+	sibling.mac = t_mac("02:00:00:00:00:07");
 	was = vf_plan_guess(&now, &sibling, &perm);
 	assert_true(mac_eq(&was.mac, &perm));
 	now.spoofchk = now.trust = -1;
 	was = vf_plan_guess(&now, &sibling, &perm);
-	assert_int_equal(vf_plan_restore(&was, &now, 0).set & (VF_ATTR_TRUST | VF_ATTR_SPOOFCHK),
-			 0);
+	ASSERT_EQ(vf_plan_restore(&was, &now, 0).set & (VF_ATTR_TRUST | VF_ATTR_SPOOFCHK), 0);
 }
 
 /* The messages are in the original's order, as tests/replay/make_vf.py composed them. */
@@ -185,16 +184,16 @@ static void test_attributes_are_set_in_the_order_of_the_original(void **state)
 
 	(void)state;
 	want.to.vlans[0] = (struct vf_vlan){103, 5, VF_VLAN_8021AD};
-	want.to.mac = kern_mac("02:00:00:00:00:03");
+	want.to.mac = t_mac("02:00:00:00:00:03");
 	want.to.min_rate = 100;
 	want.to.max_rate = 2000;
 	want.to.spoofchk = 1;
 	want.to.link_state = VF_LINK_DISABLE;
 	want.to.node_guid = 0x0c42a1030016051c;
 	want.to.port_guid = 0x0c42a1030016051d;
-	assert_int_equal(vf_plan_batch(&want, &ref, b, attrs), 8);
-	assert_int_equal(attrs[4], VF_ATTR_TRUST);
-	assert_int_equal(attrs[7], VF_ATTR_GUID);
+	ASSERT_EQ(vf_plan_batch(&want, &ref, b, attrs), 8);
+	ASSERT_EQ(attrs[4], VF_ATTR_TRUST);
+	ASSERT_EQ(attrs[7], VF_ATTR_GUID);
 	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
 	      "set VF 3 of 'ens1f0np0': trust off: Operation not supported (EOPNOTSUPP)");
 	OK(nl_replay_finished(w, &e));
@@ -210,11 +209,11 @@ static void test_location_of_a_vf_is_read(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e));
-	assert_string_equal(p.pci.bdf, "0000:01:10.0");
-	assert_string_equal(p.pci.physfn, "0000:01:00.0");
-	assert_string_equal(p.netdev, "eth2");
-	assert_string_equal(p.pf.name, "eth1");
-	assert_string_equal(vf_place_pf_name(&p), "eth1");
+	ASSERT_STR_EQ(p.pci.bdf, "0000:01:10.0");
+	ASSERT_STR_EQ(p.pci.physfn, "0000:01:00.0");
+	ASSERT_STR_EQ(p.netdev, "eth2");
+	ASSERT_STR_EQ(p.pf.name, "eth1");
+	ASSERT_STR_EQ(vf_place_pf_name(&p), "eth1");
 	assert_true(p.number == 0 && !p.dpdk && p.pf.index == 0);
 	/* the second VF has no driver */
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
@@ -231,13 +230,13 @@ static void test_functions_that_are_no_vf_are_refused(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	FAILS(vf_place_read(&h.root, NULL, "eth2", &p, &e), -EINVAL,
 	      "conf.deviceID is 'eth2', expected a VF's PCI address such as 0000:3b:00.2");
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:00.0", &p, &e), -EINVAL,
 	      "conf.deviceID '0000:01:00.0' is not a VF: its directory below /sys/bus/pci/devices has "
 	      "no physfn (it is a PF)");
 	FAILS(vf_place_read(&h.root, NULL, "0000:01:10.4", &p, &e), -ENODEV,
 	      "PCI device '0000:01:10.4' does not exist");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	host_remove(&h);
 }
 
@@ -246,7 +245,7 @@ static void link_to(struct host_lab *h, const char *path, const char *target)
 	char full[256];
 
 	snprintf(full, sizeof(full), "%s%s", h->dir, path);
-	assert_int_equal(symlink(target, full), 0);
+	ASSERT_EQ(symlink(target, full), 0);
 }
 
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
@@ -262,12 +261,11 @@ static void test_vf_with_a_userspace_driver(void **state)
 	link_to(&h, IGB "0000:01:10.2/driver", "../../../../bus/pci/drivers/vfio-pci");
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
 	assert_true(p.dpdk && !*p.netdev);
-	assert_string_equal(p.pf.name, "eth1");
-	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
-			 0);
+	ASSERT_STR_EQ(p.pf.name, "eth1");
+	ASSERT_EQ(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL), 0);
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.2", &p, &e));
 	assert_true(p.dpdk && !*p.pf.name);
-	assert_string_equal(vf_place_pf_name(&p), "0000:01:00.0");
+	ASSERT_STR_EQ(vf_place_pf_name(&p), "0000:01:00.0");
 	FAILS(vf_place_no_pf(&p, &e), -ENODEV,
 	      "PF network device not found: PF '0000:01:00.0' of VF '0000:01:10.2' has no netdev "
 	      "(is it bound to vfio-pci, or in another namespace?)");
@@ -290,7 +288,7 @@ static void test_representors_are_not_taken_for_the_pf(void **state)
 		"../../devices/pci0000:00/0000:00:02.0/0000:01:00.0/net/aaa");
 	host_write(&h, IGB "0000:01:00.0/net/eth1/phys_port_name", "p0");
 	OK(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e));
-	assert_string_equal(p.pf.name, "eth1");
+	ASSERT_STR_EQ(p.pf.name, "eth1");
 	host_remove(&h);
 }
 
@@ -302,9 +300,9 @@ static void test_unreadable_pf_is_an_error(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net", IGB "net", true, NULL), 0);
+	ASSERT_EQ(file_rename(&h.root, IGB "0000:01:00.0/net", IGB "net", true, NULL), 0);
 	link_to(&h, IGB "0000:01:00.0/net", "net");
-	assert_int_equal(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e), -ELOOP);
+	ASSERT_EQ(vf_place_read(&h.root, NULL, "0000:01:10.0", &p, &e), -ELOOP);
 	assert_false(vf_place_is_removed(-ELOOP));
 	host_remove(&h);
 }
@@ -318,8 +316,8 @@ static void test_location_of_vfs_on_recorded_hosts(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_switchdev.tree");
 	OK(vf_place_read(&h.root, NULL, "0000:81:00.3", &p, &e));
-	assert_string_equal(p.pf.name, "ens2f0np0");
-	assert_string_equal(p.netdev, "ens2f0v1");
+	ASSERT_STR_EQ(p.pf.name, "ens2f0np0");
+	ASSERT_STR_EQ(p.netdev, "ens2f0v1");
 	assert_true(p.number == 1 && !p.dpdk);
 	OK(vf_place_read(&h.root, NULL, "0000:81:00.4", &p, &e));
 	assert_true(p.number == 2 && p.dpdk);
@@ -334,7 +332,7 @@ static void test_location_of_vfs_on_recorded_hosts(void **state)
 	host_unpack(&h, "mlx5_ib_vfio.tree");
 	OK(vf_place_read(&h.root, NULL, "0000:19:00.2", &p, &e));
 	assert_true(p.number == 1 && p.dpdk);
-	assert_string_equal(p.pf.name, "ibs2");
+	ASSERT_STR_EQ(p.pf.name, "ibs2");
 	host_remove(&h);
 }
 
@@ -355,5 +353,5 @@ int main(void)
 		cmocka_unit_test(test_location_of_vfs_on_recorded_hosts),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

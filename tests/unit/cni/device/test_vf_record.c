@@ -37,14 +37,14 @@ static int parse(const char *text, struct vf_record *r)
 static void test_record_of_the_original_is_read(void **state)
 {
 	auto_vf_record struct vf_record r = {0};
-	struct mac admin = kern_mac("02:00:00:00:00:03"), mac = kern_mac("02:00:00:00:00:04");
+	struct mac admin = t_mac("02:00:00:00:00:03"), mac = t_mac("02:00:00:00:00:04");
 
 	(void)state;
 	OK(parse(theirs, &r));
-	assert_string_equal(r.device, "0000:3b:00.2");
-	assert_string_equal(r.name, "ens1f0v2");
-	assert_string_equal(r.pf, "ens1f0");
-	assert_string_equal(r.network, "rail0");
+	ASSERT_STR_EQ(r.device, "0000:3b:00.2");
+	ASSERT_STR_EQ(r.name, "ens1f0v2");
+	ASSERT_STR_EQ(r.pf, "ens1f0");
+	ASSERT_STR_EQ(r.network, "rail0");
 	assert_true(mac_eq(&r.was.mac, &admin) && mac_eq(&r.mac, &mac) && !r.pod_mac.len);
 	assert_true(r.was.vf == 2 && r.was.vlans[0].id == 103 && r.was.vlans[0].qos == 5 &&
 		    r.was.vlans[0].proto == VF_VLAN_8021AD);
@@ -52,7 +52,7 @@ static void test_record_of_the_original_is_read(void **state)
 		    r.was.link_state == VF_LINK_DISABLE && r.was.spoofchk == 1 && r.was.trust == 0);
 	assert_true(r.link_mtu == 9000 && r.mtu == 1500);
 	assert_false(r.by_unirail || r.dpdk || r.netns || r.boot);
-	assert_int_equal(r.asked, 0);
+	ASSERT_EQ(r.asked, 0);
 }
 
 /* A VF with DPDK has no netdev, and the original does not record that it uses DPDK. */
@@ -65,9 +65,9 @@ static void test_dpdk_record_of_the_original_is_read(void **state)
 		 "\"spoofchk\":\"off\"}",
 		 &r));
 	assert_true(r.dpdk);
-	assert_int_equal(r.asked, VF_ATTR_SPOOFCHK);
-	assert_int_equal(r.was.vlans[0].proto, VF_VLAN_8021Q);
-	assert_int_equal(r.was.mac.len, 0);
+	ASSERT_EQ(r.asked, VF_ATTR_SPOOFCHK);
+	ASSERT_EQ(r.was.vlans[0].proto, VF_VLAN_8021Q);
+	ASSERT_EQ(r.was.mac.len, 0);
 }
 
 static void test_invalid_records_are_refused(void **state)
@@ -103,14 +103,14 @@ static struct vf_record sample(void)
 		.network = xstrdup("rail0"),
 		.mtu = 1500,
 		.was = {.vf = 2,
-			.mac = kern_mac("02:00:00:00:00:03"),
+			.mac = t_mac("02:00:00:00:00:03"),
 			.vlans = {{103, 5, VF_VLAN_8021AD}},
 			.n_vlans = 1,
 			.min_rate = 100,
 			.max_rate = 2000,
 			.spoofchk = 1,
 			.link_state = VF_LINK_DISABLE},
-		.mac = kern_mac("02:00:00:00:00:04"),
+		.mac = t_mac("02:00:00:00:00:04"),
 		.link_mtu = 9000,
 	};
 
@@ -148,10 +148,10 @@ static void test_written_record_has_the_bytes_of_the_original(void **state)
 		"%.*s,\"unirail\":{\"altnames\":[],\"dpdk\":false,\"mtu\":9000,\"spoofchk\":1,\"trust\":0,"
 		"\"up\":false},%s",
 		(int)(strstr(theirs, ",\"vlan\":") - theirs), theirs, strstr(theirs, "\"vlan\":"));
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 	at = strstr(b.p, ",\"unirail\"");
 	memmove(at, strstr(at, ",\"vlan\""), strlen(strstr(at, ",\"vlan\"")) + 1);
-	assert_string_equal(b.p, theirs);
+	ASSERT_STR_EQ(b.p, theirs);
 }
 
 static void test_record_has_the_requested_attributes(void **state)
@@ -180,7 +180,7 @@ static void test_record_has_the_requested_attributes(void **state)
 	};
 
 	(void)state;
-	r.pod_mac = kern_mac("02:00:00:00:00:07");
+	r.pod_mac = t_mac("02:00:00:00:00:07");
 	print(&r, &c,
 	      "{\"capabilities\":{\"mac\":true},\"dns\":{\"domain\":\"x\"},"
 	      "\"prevResult\":{\"b\":1,\"a\":2}}",
@@ -190,7 +190,7 @@ static void test_record_has_the_requested_attributes(void **state)
 			fail_msg("%s is not in %s", parts[i], b.p);
 	vf_record_done(&r);
 	OK(parse(b.p, &r));
-	assert_int_equal(r.asked, VF_ATTR_SPOOFCHK | VF_ATTR_TRUST);
+	ASSERT_EQ(r.asked, VF_ATTR_SPOOFCHK | VF_ATTR_TRUST);
 }
 
 static void fill_own(struct vf_record *r)
@@ -222,20 +222,20 @@ static void test_written_record_is_read_back(void **state)
 	print(&r, &c, "{}", &b);
 	OK(parse(b.p, &got));
 	assert_true(got.by_unirail && got.up && !got.dpdk);
-	assert_string_equal(got.container, "c1");
-	assert_string_equal(got.ifname, "net1");
-	assert_string_equal(got.netns, "/run/netns/p");
-	assert_string_equal(got.pod, "team/p");
-	assert_string_equal(got.boot, "b-1");
-	assert_string_equal(got.instance, "18446744073709551615");
-	assert_string_equal(got.alias, "uplink <1>");
-	assert_int_equal(got.n_altnames, 2);
-	assert_string_equal(got.altnames[0], "enp59s0v2");
-	assert_string_equal(got.rdma, "mlx5_3");
+	ASSERT_STR_EQ(got.container, "c1");
+	ASSERT_STR_EQ(got.ifname, "net1");
+	ASSERT_STR_EQ(got.netns, "/run/netns/p");
+	ASSERT_STR_EQ(got.pod, "team/p");
+	ASSERT_STR_EQ(got.boot, "b-1");
+	ASSERT_STR_EQ(got.instance, "18446744073709551615");
+	ASSERT_STR_EQ(got.alias, "uplink <1>");
+	ASSERT_EQ(got.n_altnames, 2);
+	ASSERT_STR_EQ(got.altnames[0], "enp59s0v2");
+	ASSERT_STR_EQ(got.rdma, "mlx5_3");
 	assert_true(got.was.spoofchk == 1 && got.was.trust == -1);
 	assert_true(got.was.has_guid && got.was.node_guid == 0x0c42a1030016051c &&
 		    got.was.port_guid == 0);
-	assert_int_equal(vf_plan_missing(&(struct vf_attrs){VF_ATTR_ALL, r.was}, &got.was), 0);
+	ASSERT_EQ(vf_plan_missing(&(struct vf_attrs){VF_ATTR_ALL, r.was}, &got.was), 0);
 }
 
 /* --- files --- */
@@ -253,7 +253,7 @@ static int mode_of(struct host_lab *h, const char *path)
 {
 	struct stat st;
 
-	assert_int_equal(file_lstat(&h->root, path, &st, NULL), 0);
+	ASSERT_EQ(file_lstat(&h->root, path, &st, NULL), 0);
 	return st.st_mode & 07777;
 }
 
@@ -273,29 +273,29 @@ static void test_record_files_are_saved_listed_and_removed(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(vf_record_load(&h.root, &sriov_store, "c1", "net1", &got, &e), -ENOENT);
+	ASSERT_EQ(vf_record_load(&h.root, &sriov_store, "c1", "net1", &got, &e), -ENOENT);
 	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
 	fill_own(&r);
 	write_record(&h, &r);
-	assert_string_equal(r.file, "c1-net1");
-	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov/c1-net1"), 0600);
-	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov"), 0700);
+	ASSERT_STR_EQ(r.file, "c1-net1");
+	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov/c1-net1"), 0600);
+	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov"), 0700);
 	/* files of other programs in the directory do not matter */
 	host_write(&h, "/var/lib/cni/sriov/.c1-net2.0123.tmp", "{}");
 	host_write(&h, "/var/lib/cni/sriov/c2-net1", "{\"deviceID\":");
 	host_write(&h, "/var/lib/cni/sriov/pci/0000:3b:00.2", "/run/netns/p");
 	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
-	assert_int_equal(n, 1);
+	ASSERT_EQ(n, 1);
 	OK(vf_record_load(&h.root, &sriov_store, "c1", "net1", &got, &e));
-	assert_string_equal(got.file, "c1-net1");
+	ASSERT_STR_EQ(got.file, "c1-net1");
 	vf_record_done(&got);
-	assert_int_equal(vf_record_load(&h.root, &sriov_store, "c2", "net1", &got, &e), -EINVAL);
+	ASSERT_EQ(vf_record_load(&h.root, &sriov_store, "c2", "net1", &got, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "/var/lib/cni/sriov/c2-net1"));
 	OK(vf_record_remove(&h.root, &sriov_store, "c1-net1", &e));
 	OK(vf_record_remove(&h.root, &sriov_store, "c1-net1", &e));
 	n = 0;
 	OK(vf_record_each(&h.root, &sriov_store, count, &n, &e));
-	assert_int_equal(n, 0);
+	ASSERT_EQ(n, 0);
 	host_remove(&h);
 }
 
@@ -309,8 +309,8 @@ static void test_owner_is_read_from_the_originals_file_name(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	host_write(&h, "/var/lib/cni/sriov/c-1-net1", theirs);
 	OK(vf_record_load(&h.root, &sriov_store, "c-1", "net1", &got, &e));
-	assert_string_equal(got.container, "c-1");
-	assert_string_equal(got.ifname, "net1");
+	ASSERT_STR_EQ(got.container, "c-1");
+	ASSERT_STR_EQ(got.ifname, "net1");
 	host_remove(&h);
 }
 
@@ -324,10 +324,10 @@ static void test_owner_of_a_vf_is_written_and_read(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(vf_owner_read(&h.root, "0000:3b:00.2", &netns, &e), -ENOENT);
+	ASSERT_EQ(vf_owner_read(&h.root, "0000:3b:00.2", &netns, &e), -ENOENT);
 	OK(vf_owner_write(&h.root, "0000:3b:00.2", "/run/netns/p", &e));
 	OK(vf_owner_read(&h.root, "0000:3b:00.2", &netns, &e));
-	assert_string_equal(netns, "/run/netns/p");
+	ASSERT_STR_EQ(netns, "/run/netns/p");
 	OK(vf_owner_remove(&h.root, "0000:3b:00.2", &e));
 	OK(vf_owner_remove(&h.root, "0000:3b:00.2", &e));
 	assert_false(file_exists(&h.root, "/var/lib/cni/sriov/pci/0000:3b:00.2"));
@@ -362,7 +362,7 @@ static void test_vf_in_use_names_its_pod(void **state)
 	write_record(&h, &other);
 	/* the record with the namespace takes precedence */
 	assert_true(vf_record_of(&h.root, NULL, "0000:3b:00.2", "/run/netns/q", &got));
-	assert_string_equal(got.container, "c2");
+	ASSERT_STR_EQ(got.container, "c2");
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c2", "net1"));
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c1", "net2"));
 	assert_false(vf_record_is_others(&h.root, "0000:3b:00.3", "c2", "net1"));
@@ -370,7 +370,7 @@ static void test_vf_in_use_names_its_pod(void **state)
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (pod "
 	      "'team/p', container 'c1', interface 'net1'; network namespace '/run/netns/p')");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	vf_record_done(&got);
 	assert_false(vf_record_of(&h.root, NULL, "0000:3b:00.3", NULL, &got));
 	host_remove(&h);
@@ -415,14 +415,14 @@ static void test_vfs_are_locked_in_one_order(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(vf_lock(&h.root, twice, 3, fds, &e), -EEXIST);
+	ASSERT_EQ(vf_lock(&h.root, twice, 3, fds, &e), -EEXIST);
 	assert_non_null(strstr(e.text, "'0000:3b:00.3' is that of another network of this pod"));
 	assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
 	OK(vf_lock(&h.root, two, 2, fds, &e));
-	assert_int_equal(mode_of(&h, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.3.lock"), 0600);
-	assert_int_equal(lock_take(&h.root, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.2.lock", 0,
-				   &again, NULL),
-			 -EWOULDBLOCK);
+	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.3.lock"), 0600);
+	ASSERT_EQ(lock_take(&h.root, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.2.lock", 0, &again,
+			    NULL),
+		  -EWOULDBLOCK);
 	cleanup_fd(&fds[1]);
 	OK(lock_take(&h.root, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.2.lock", 0, &again, &e));
 	cleanup_fd(&fds[0]);
@@ -450,8 +450,8 @@ static void test_opposite_lock_orders_do_not_deadlock(void **state)
 	}
 	if (!child)
 		_exit(0);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	ASSERT_EQ(waitpid(child, &status, 0), child);
+	ASSERT_EQ(status, 0);
 	host_remove(&h);
 }
 
@@ -473,5 +473,5 @@ int main(void)
 		cmocka_unit_test(test_opposite_lock_orders_do_not_deadlock),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

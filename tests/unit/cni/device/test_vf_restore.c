@@ -23,7 +23,7 @@ static struct vf_job job(unsigned int set, const char *mac)
 {
 	struct vf_job j = {.ref = {PF, "pf0", 3}, .want = {.set = set, .to.trust = 1}};
 
-	j.want.to.mac = kern_mac(mac);
+	j.want.to.mac = t_mac(mac);
 	return j;
 }
 
@@ -48,8 +48,8 @@ static void test_attribute_the_driver_cannot_set_is_an_error(void **state)
 	(void)state;
 	FAILS(vf_apply(w, &j, 1, &bad, &e), -EOPNOTSUPP,
 	      "set VF 3 of 'pf0': trust: Operation not supported (EOPNOTSUPP) (the PF's driver cannot: leave conf.trust out)");
-	assert_int_equal(e.kind, ERR_UNSUPPORTED);
-	assert_int_equal(bad, 0);
+	ASSERT_EQ(e.kind, ERR_UNSUPPORTED);
+	ASSERT_EQ(bad, 0);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -59,7 +59,7 @@ static void test_mac_cannot_be_restored_to_none(void **state)
 	struct vf_job j = job(VF_ATTR_MAC, "00:00:00:00:00:00");
 
 	(void)state;
-	j.instead = kern_mac("02:00:00:00:00:03");
+	j.instead = t_mac("02:00:00:00:00:03");
 	OK(vf_apply(w, &j, 1, NULL, &e));
 	OK(nl_replay_finished(w, &e));
 }
@@ -74,7 +74,7 @@ static void test_attribute_that_stays_busy_is_an_error(void **state)
 	j = job(VF_ATTR_MAC, "02:00:00:00:07:01");
 	FAILS(vf_apply(w, &j, 1, NULL, &e), -EBUSY,
 	      "set VF 3 of 'pf0': mac 02:00:00:00:07:01: Device or resource busy (EBUSY) (still so after 2 s)");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	OK(nl_replay_finished(w, &e));
 	OK(vf_apply(w, NULL, 0, NULL, &e));
 }
@@ -126,7 +126,7 @@ static void into_pod(struct way *w)
 	struct link_change then = {.set = LINK_SET_MAC | LINK_SET_MTU | LINK_SET_UP, .mtu = 1300};
 	auto_batch struct nl_batch *b = nl_batch_new();
 
-	then.mac = kern_mac("02:00:00:00:07:01");
+	then.mac = t_mac("02:00:00:00:07:01");
 	link_set(b, kern_link(&w->node, "vf0").index, "vf0", &in);
 	kern_commit(&w->node, b);
 	link_set(b, kern_link(&w->pod, "net1").index, "net1", &then);
@@ -143,8 +143,8 @@ static void is_home(struct way *w, const char *alias)
 	struct link l = kern_link(&w->node, "vf0");
 
 	assert_true(mac_eq(&l.mac, &w->r.mac));
-	assert_int_equal(l.mtu, 1400);
-	assert_string_equal(l.alias, alias);
+	ASSERT_EQ(l.mtu, 1400);
+	ASSERT_STR_EQ(l.alias, alias);
 	assert_false(link_is_up(&l));
 }
 
@@ -165,7 +165,7 @@ static void test_netdev_is_restored_from_the_pod(void **state)
 	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
 	is_home(&w, "uplink");
 	OK(altname_list(w.node.w, kern_link(&w.node, "vf0").index, &names, &n, &e));
-	assert_int_equal(n, 2);
+	ASSERT_EQ(n, 2);
 	str_list_free(names, n);
 	close_way(&w);
 }
@@ -287,11 +287,11 @@ static void test_refused_attribute_does_not_block_the_deletion(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	home = (struct vf_restore_state){.root = &h.root, .host = w};
 	strcpy(r.device, "0000:01:10.0");
-	assert_int_equal(vf_restore(&home, &r, 0, &e), 1);
+	ASSERT_EQ(vf_restore(&home, &r, 0, &e), 1);
 	FAILS(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), -EINVAL,
 	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
 	      "PF 'eth1' has no carrier)");
-	assert_int_equal(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), 0);
+	ASSERT_EQ(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));
 	host_remove(&h);
 }
@@ -310,10 +310,10 @@ static void test_unreadable_function_is_an_error(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	home = (struct vf_restore_state){.root = &h.root};
 	pf = xasprintf("%s/sys/bus/pci/devices/0000:01:00.0", h.dir);
-	assert_int_equal(unlink(pf), 0);
-	assert_int_equal(symlink("0000:01:00.0", pf), 0);
+	ASSERT_EQ(unlink(pf), 0);
+	ASSERT_EQ(symlink("0000:01:00.0", pf), 0);
 	strcpy(r.device, "0000:01:10.0");
-	assert_int_equal(vf_restore(&home, &r, 0, &e), -ELOOP);
+	ASSERT_EQ(vf_restore(&home, &r, 0, &e), -ELOOP);
 	assert_non_null(strstr(e.text, "find VF '0000:01:10.0'"));
 	host_remove(&h);
 }
@@ -345,5 +345,5 @@ int main(void)
 		cmocka_unit_test(test_names_given_by_the_kernel_are_recognized),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expected bytes and files: host-local of containernetworking/plugins, v1.9.1. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -26,7 +22,7 @@ static int set_up(void **state)
 
 	strcpy(w->dir, "/tmp/test_hl.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
-	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
 	*state = w;
 	return 0;
 }
@@ -37,7 +33,7 @@ static int tear_down(void **state)
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 	free(w);
 	return 0;
 }
@@ -46,8 +42,8 @@ static void put(struct cluster_cache *w, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 
-	assert_int_equal(dir_make(&w->root, NET, 0755, NULL), 0);
-	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+	ASSERT_EQ(dir_make(&w->root, NET, 0755, NULL), 0);
+	ASSERT_EQ(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
 static void file_is(struct cluster_cache *w, const char *name, const char *text)
@@ -58,7 +54,7 @@ static void file_is(struct cluster_cache *w, const char *name, const char *text)
 	buf_init(&b, 4096);
 	if (file_read(&w->root, path, 4096, &b, NULL) < 0)
 		fail_msg("%s is not there", name);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 }
 
 static void no_file(struct cluster_cache *w, const char *name)
@@ -96,8 +92,8 @@ static void test_files_are_those_of_the_original(void **state)
 	file_is(w, "10.1.2.2", "c1\r\neth0");
 	file_is(w, "last_reserved_ip.0", "10.1.2.2");
 	file_is(w, "lock", "");
-	assert_int_equal(file_lstat(&w->root, NET "10.1.2.2", &st, NULL), 0);
-	assert_int_equal(st.st_mode & 07777, 0600);
+	ASSERT_EQ(file_lstat(&w->root, NET "10.1.2.2", &st, NULL), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0600);
 	v.id = "c2";
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.3")));
 	file_is(w, "last_reserved_ip.0", "10.1.2.3");
@@ -473,7 +469,7 @@ static void test_status_reports_missing_ranges_and_directory(void **state)
 	expect(&v, 0, "");
 	v.conf = CONF("1.1.0", "");
 	expect(&v, 1, "{\"code\":7,\"msg\":\"no IP ranges specified\"}");
-	assert_int_equal(file_replace(&w->root, "/file", span_of(""), 0600, NULL), 0);
+	ASSERT_EQ(file_replace(&w->root, "/file", span_of(""), 0600, NULL), 0);
 	v.conf = CONF("1.1.0", SUBNET ",\"dataDir\":\"/file\"");
 	expect(&v, 1,
 	       "{\"code\":50,\"msg\":\"address store of network 'n': create directory '/file': "
@@ -489,7 +485,7 @@ static void test_dns_is_read_from_resolv_conf(void **state)
 	expect(&v, 1,
 	       "{\"code\":5,\"msg\":\"conf.ipam.resolvConf: open '/resolv.conf': No such file or directory (ENOENT)\"}");
 	no_file(w, "10.1.2.2");
-	assert_int_equal(
+	ASSERT_EQ(
 		file_replace(&w->root, "/resolv.conf",
 			     span_of("# c\n;c\n\nnameserver 1.1.1.1\n nameserver\t8.8.8.8 x\r\n"
 				     "domain  d.e \nsearch a b\nsearch c\noptions ndots:5 rotate\n"
@@ -511,7 +507,7 @@ static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
 	static char big[8192];
 
 	memset(big, 'x', sizeof(big) - 1);
-	assert_int_equal(dir_make(&w->root, NET "10.1.2.2", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&w->root, NET "10.1.2.2", 0755, NULL), 0);
 	put(w, "10.1.2.3", big);
 	put(w, "not-an-ip", "c1\r\neth0");
 	put(w, ".10.1.2.2.0123abcd.tmp", "left by a kill");
@@ -531,12 +527,12 @@ static void test_store_is_locked_like_the_original(void **state)
 	struct hostlocal a = HOSTLOCAL_INIT;
 	int fd;
 
-	assert_int_equal(hostlocal_open(&a, &w->root, "/d", "n", true, NULL), 0);
-	assert_int_equal(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), -EWOULDBLOCK);
+	ASSERT_EQ(hostlocal_open(&a, &w->root, "/d", "n", true, NULL), 0);
+	ASSERT_EQ(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), -EWOULDBLOCK);
 	hostlocal_close(&a);
-	assert_int_equal(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), 0);
+	ASSERT_EQ(lock_take(&w->root, "/d/n/lock", 0, &fd, NULL), 0);
 	close(fd);
-	assert_int_equal(hostlocal_open(&a, &w->root, "/d", "other", false, NULL), -ENOENT);
+	ASSERT_EQ(hostlocal_open(&a, &w->root, "/d", "other", false, NULL), -ENOENT);
 }
 
 /* In process the rail has its own name and interface, which differ from those of the pod. */
@@ -550,16 +546,16 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	struct cni_ipam_call c = {
 		.call = &pod, .name = "n", .ifname = "net3", .version = CNI_1_0_0};
 
-	assert_int_equal(json_parse(&d, span_of("{\"ipam\":{" SUBNET "}}"), 4096, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of("{\"ipam\":{" SUBNET "}}"), 4096, NULL), 0);
 	c.doc = d;
 	c.conf = json_root(d);
-	assert_int_equal(host_local_add(&c, &r, &e), 0);
+	ASSERT_EQ(host_local_add(&c, &r, &e), 0);
 	file_is(w, "10.1.2.2", "pod\r\nnet3");
-	assert_int_equal(host_local_del(&c, &e), 0);
+	ASSERT_EQ(host_local_del(&c, &e), 0);
 	no_file(w, "10.1.2.2");
 	c.name = "../../etc";
-	assert_int_equal(host_local_del(&c, &e), -EINVAL);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(host_local_del(&c, &e), -EINVAL);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -586,5 +582,5 @@ int main(void)
 		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

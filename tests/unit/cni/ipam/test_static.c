@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expected bytes: those of the plugin static of containernetworking/plugins, v1.9.1. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "cni_invoke.h"
 
@@ -182,5 +178,5 @@ int main(void)
 		cmocka_unit_test(test_del_gc_and_status_of_static_addresses),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * Ranges and messages of whereabouts' IPAM with the local store; defects of the original are
  * corrected.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +27,7 @@ static int set_up(void **state)
 
 	strcpy(w->dir, "/tmp/test_wb.XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
-	assert_int_equal(root_open(&w->root, w->dir, NULL), 0);
+	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
 	*state = w;
 	return 0;
 }
@@ -42,7 +38,7 @@ static int tear_down(void **state)
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
 
 	root_close(&w->root);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 	free(w);
 	return 0;
 }
@@ -121,8 +117,8 @@ static void put(struct cluster_cache *w, const char *path, const char *text)
 {
 	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
 
-	assert_int_equal(dir_make(&w->root, dir, 0755, NULL), 0);
-	assert_int_equal(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
+	ASSERT_EQ(dir_make(&w->root, dir, 0755, NULL), 0);
+	ASSERT_EQ(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
 /* --- parsing --- */
@@ -709,7 +705,7 @@ static int64_t size_of(struct cluster_cache *w, const char *path)
 {
 	struct stat st;
 
-	assert_int_equal(file_lstat(&w->root, path, &st, NULL), 0);
+	ASSERT_EQ(file_lstat(&w->root, path, &st, NULL), 0);
 	return st.st_size;
 }
 
@@ -730,21 +726,21 @@ static void test_unwritable_second_range_releases_the_first(void **state)
 
 		snprintf(pod, sizeof(pod), "p%d", i);
 		a = call(w, "ADD", RANGE("10.2.0.0/24"), POD(pod), "");
-		assert_int_equal(a.status, 0);
+		ASSERT_EQ(a.status, 0);
 	}
 	gives(w, conf, POD("q"), A("10.1.0.2/24") "," A("10.2.0.41/24"));
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
 	small = old;
 	small.rlim_cur = (rlim_t)size_of(w, STORE "10.2.0.0-24/journal");
 	assert_true(small.rlim_cur > 4096);
 	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
 	said(w, "ADD", conf, (struct owner){"x", "c2", NULL}, 1,
 	     "{\"code\":5,\"msg\":\"error at storage engine: ");
 	said(w, "ADD", conf, (struct owner){"y", "c3", NULL}, 1, "{\"code\":5,");
 	/* DEL reports the error and releases the other addresses. */
 	said(w, "DEL", conf, POD("q"), 1, "{\"code\":5,");
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("q"), 1, "holds no address");
 	said(w, "CHECK", RANGE("10.2.0.0/24"), POD("q"), 0, "");
 	said(w, "CHECK", RANGE("10.1.0.0/24"), (struct owner){"x", "c1", NULL}, 0, "");
@@ -855,7 +851,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 		"{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{\"type\":\"whereabouts\",%s}}",
 		TWO);
 
-	assert_int_equal(none.status, 0);
+	ASSERT_EQ(none.status, 0);
 	assert_false(file_exists(&w->root, STORE));
 	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	gives(w, TWO, POD("b"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
@@ -869,11 +865,11 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
 	/* Without a list no container can be considered deleted. */
 	a = call(w, "GC", TWO, POD("x"), "");
-	assert_int_equal(a.status, 0);
+	ASSERT_EQ(a.status, 0);
 	said(w, "CHECK", TWO, POD("b"), 0, "");
 	b = call(w, "GC", TWO, POD("x"),
 		 ",\"cni.dev/valid-attachments\":[{\"containerID\":\"a\",\"ifname\":\"net1\"}]");
-	assert_int_equal(b.status, 0);
+	ASSERT_EQ(b.status, 0);
 	said(w, "CHECK", TWO, POD("a"), 0, "");
 	gives(w, TWO, POD("c"), A("10.1.0.2/24") "," A("10.2.0.2/30"));
 	/* The other network's address is still allocated. */
@@ -968,7 +964,7 @@ static void test_store_in_a_cluster_is_refused(void **state)
 	said(w, "STATUS", conf, POD("a"), 1, no);
 	auto_answer struct answer gc =
 		call(w, "GC", conf, POD("a"), ",\"cni.dev/valid-attachments\":[]");
-	assert_int_equal(gc.status, 1);
+	ASSERT_EQ(gc.status, 1);
 	assert_non_null(strstr(gc.out.p, no));
 	del(w, conf, POD("a"));
 	assert_false(file_exists(&w->root, STORE));
@@ -999,12 +995,12 @@ static void test_log_levels_are_parsed(void **state)
 		struct cni_ipam_call ipam = {.call = &pod};
 		struct log_conf l;
 
-		assert_int_equal(json_parse(&d, span_of(text), 4096, NULL), 0);
+		ASSERT_EQ_MSG(json_parse(&d, span_of(text), 4096, NULL), 0, "cases[%zu]", i);
 		ipam.doc = d;
 		ipam.conf = json_root(d);
 		whereabouts_conf_log(&ipam, &c, &l);
-		assert_int_equal(l.level, cases[i].level);
-		assert_string_equal(l.path, "/l");
+		ASSERT_EQ_MSG(l.level, cases[i].level, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(l.path, "/l", "cases[%zu]", i);
 	}
 }
 
@@ -1026,11 +1022,11 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	struct cni_result r[2] = {0};
 	struct cni_ipam_flags flags[2];
 
-	assert_int_equal(json_parse(&d,
-				    span_of("{\"ipam\":{\"type\":\"whereabouts\"," RANGE(
-					    "10.0.0.0/24") ",\"state_dir\":\"/own\"}}"),
-				    4096, NULL),
-			 0);
+	ASSERT_EQ(json_parse(&d,
+			     span_of("{\"ipam\":{\"type\":\"whereabouts\"," RANGE(
+				     "10.0.0.0/24") ",\"state_dir\":\"/own\"}}"),
+			     4096, NULL),
+		  0);
 	c[0].doc = d;
 	c[0].conf = json_root(d);
 	c[0].type = cni_ipam_type(c[0].conf);
@@ -1045,15 +1041,15 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	for (size_t i = 0; i < 2; i++) {
 		char text[IP_TEXT_MAX];
 
-		assert_string_equal(ipnet_str(&r[i].ips[0].address, text),
-				    i ? "10.0.0.2/24" : "10.0.0.1/24");
+		ASSERT_STR_EQ(ipnet_str(&r[i].ips[0].address, text),
+			      i ? "10.0.0.2/24" : "10.0.0.1/24");
 		cni_result_done(&r[i]);
 	}
 	assert_true(file_exists(&w->root, "/own/whereabouts/10.0.0.0-24/journal"));
-	assert_int_equal(cni_ipam_check(c, 2, &e), 0);
-	assert_int_equal(cni_ipam_status(c, 2, &e), 0);
-	assert_int_equal(cni_ipam_del(c, 2, &e), 0);
-	assert_int_equal(cni_ipam_check(c, 1, &e), -ENOENT);
+	ASSERT_EQ(cni_ipam_check(c, 2, &e), 0);
+	ASSERT_EQ(cni_ipam_status(c, 2, &e), 0);
+	ASSERT_EQ(cni_ipam_del(c, 2, &e), 0);
+	ASSERT_EQ(cni_ipam_check(c, 1, &e), -ENOENT);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -1090,5 +1086,5 @@ int main(void)
 		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unirail-cni: its netconf, the merged result and its parts, and the input of executed plugins. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +44,7 @@ static void refused(const char *text, const char *word)
 	if (r >= 0)
 		r = multi_read_plugins(&x, &e);
 	assert_true(r < 0);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	if (!strstr(e.text, word))
 		fail_msg("'%s' is not in '%s'", word, e.text);
 }
@@ -68,29 +64,29 @@ static void test_each_network_gets_its_interface_name_and_driver(void **state)
 {
 	(void)state;
 	read_good(RAILS);
-	assert_int_equal(x.n_nets, 3);
-	assert_string_equal(x.nets[0].ifname, "eth0");
-	assert_string_equal(x.nets[1].ifname, "net1");
-	assert_string_equal(x.nets[2].ifname, "rdma1");
-	assert_string_equal(x.nets[2].label, "rail 'rdma1' (rail1)");
+	ASSERT_EQ(x.n_nets, 3);
+	ASSERT_STR_EQ(x.nets[0].ifname, "eth0");
+	ASSERT_STR_EQ(x.nets[1].ifname, "net1");
+	ASSERT_STR_EQ(x.nets[2].ifname, "rdma1");
+	ASSERT_STR_EQ(x.nets[2].label, "rail 'rdma1' (rail1)");
 	assert_true(!x.nets[0].kind && x.nets[1].kind == &macvlan_kind &&
 		    x.nets[2].kind == &macvlan_kind);
-	assert_string_equal(x.nets[0].main.type, "ptp");
-	assert_int_equal(x.nets[0].n_before, 1);
+	ASSERT_STR_EQ(x.nets[0].main.type, "ptp");
+	ASSERT_EQ(x.nets[0].n_before, 1);
 	assert_true(x.nets[1].n_before == 1 && x.nets[1].n_after == 1);
-	assert_string_equal(x.nets[1].before[0].type, "tuning");
-	assert_string_equal(x.nets[1].after[0].type, "sbr");
-	assert_int_equal(multi_read_plugins(&x, &e), 0);
-	assert_int_equal(x.n_rails, 2);
-	assert_int_equal(x.rails[0].conf.mtu, 4200);
-	assert_string_equal(x.rails[1].conf.master, "ens2");
+	ASSERT_STR_EQ(x.nets[1].before[0].type, "tuning");
+	ASSERT_STR_EQ(x.nets[1].after[0].type, "sbr");
+	ASSERT_EQ(multi_read_plugins(&x, &e), 0);
+	ASSERT_EQ(x.n_rails, 2);
+	ASSERT_EQ(x.rails[0].conf.mtu, 4200);
+	ASSERT_STR_EQ(x.rails[1].conf.master, "ens2");
 	/*
 	 * The common coordinator is used for networks of unirail without a coordinator, never for
 	 * networks of other plugins.
 	 */
 	assert_null(x.nics[0].conf);
-	assert_int_equal(x.nics[1].conf->host_table, 800);
-	assert_int_equal(x.nics[2].conf->host_table, 700);
+	ASSERT_EQ(x.nics[1].conf->host_table, 800);
+	ASSERT_EQ(x.nics[2].conf->host_table, 700);
 }
 
 /* Keys that one network may set: its definition, version, CNI_ARGS and default routes. */
@@ -104,20 +100,19 @@ static void test_keys_of_a_single_network_are_read(void **state)
 		"\"ipam\":{\"type\":\"spiderpool\"}},"
 		"{\"name\":\"a\",\"nad\":\"team/a\",\"type\":\"macvlan\",\"defaultRoute\":"
 		"[\"10.0.0.1\",\"fd00::1\"]}]}");
-	assert_int_equal(x.nets[0].call.version, CNI_1_0_0);
-	assert_int_equal(x.nets[1].call.version, CNI_0_3_1);
-	assert_string_equal(x.nets[1].nad, "team/a");
-	assert_string_equal(x.nets[1].device, "d");
-	assert_string_equal(multi_call(&x, 1)->args_text,
-			    "MAC=02:00:00:00:00:07;IP=10.0.0.7,fd00::7");
-	assert_string_equal(multi_call(&x, 2)->args_text, "");
+	ASSERT_EQ(x.nets[0].call.version, CNI_1_0_0);
+	ASSERT_EQ(x.nets[1].call.version, CNI_0_3_1);
+	ASSERT_STR_EQ(x.nets[1].nad, "team/a");
+	ASSERT_STR_EQ(x.nets[1].device, "d");
+	ASSERT_STR_EQ(multi_call(&x, 1)->args_text, "MAC=02:00:00:00:00:07;IP=10.0.0.7,fd00::7");
+	ASSERT_STR_EQ(multi_call(&x, 2)->args_text, "");
 	assert_true(multi_ipam_call(&x, 1).own_args && !multi_ipam_call(&x, 2).own_args);
-	assert_string_equal(multi_ipam_call(&x, 1).nad, "team/a");
-	assert_int_equal(multi_ipam_call(&x, 1).version, CNI_0_3_1);
-	assert_int_equal(x.nets[2].n_gateways, 2);
-	assert_int_equal(multi_read_plugins(&x, &e), 0);
-	assert_int_equal(x.rails[0].conf.mac.b[5], 7);
-	assert_int_equal(x.rails[1].conf.mac.len, 0);
+	ASSERT_STR_EQ(multi_ipam_call(&x, 1).nad, "team/a");
+	ASSERT_EQ(multi_ipam_call(&x, 1).version, CNI_0_3_1);
+	ASSERT_EQ(x.nets[2].n_gateways, 2);
+	ASSERT_EQ(multi_read_plugins(&x, &e), 0);
+	ASSERT_EQ(x.rails[0].conf.mac.b[5], 7);
+	ASSERT_EQ(x.rails[1].conf.mac.len, 0);
 }
 
 static void test_each_network_calls_its_own_ipam(void **state)
@@ -127,11 +122,11 @@ static void test_each_network_calls_its_own_ipam(void **state)
 	(void)state;
 	read_good(RAILS);
 	c = multi_ipam_call(&x, 1);
-	assert_string_equal(cni_ipam_type(c.conf), "static");
+	ASSERT_STR_EQ(cni_ipam_type(c.conf), "static");
 	c = multi_ipam_call(&x, 2);
-	assert_string_equal(cni_ipam_type(c.conf), "spiderpool");
-	assert_string_equal(c.name, "rail1");
-	assert_string_equal(c.ifname, "rdma1");
+	ASSERT_STR_EQ(cni_ipam_type(c.conf), "spiderpool");
+	ASSERT_STR_EQ(c.name, "rail1");
+	ASSERT_STR_EQ(c.ifname, "rdma1");
 	read_good("{\"networks\":[{\"name\":\"a\",\"type\":\"macvlan\"}]}");
 	assert_null(multi_ipam_call(&x, 0).conf);
 }
@@ -210,39 +205,23 @@ static void test_later_networks_get_no_mac_ip_or_gateway_args(void **state)
 	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
 		char *got = multi_later_args(args[i].in);
 
-		assert_string_equal(got, args[i].out);
+		ASSERT_STR_EQ(got, args[i].out);
 		free(got);
 	}
 }
 
 /* --- results --- */
 
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
-static struct ipnet net(const char *s)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
-	return n;
-}
-
 static void add_ip(struct cni_result *r, const char *address, const char *gw, int iface)
 {
-	const struct cni_ip i = {net(address), ip(gw), iface};
+	const struct cni_ip i = {t_net(address), t_ip(gw), iface};
 
 	cni_result_ip(r, &i);
 }
 
 static void add_default(struct cni_result *r)
 {
-	const struct cni_route rt = {.dst = net("0.0.0.0/0")};
+	const struct cni_route rt = {.dst = t_net("0.0.0.0/0")};
 
 	cni_result_route(r, &rt);
 }
@@ -275,17 +254,17 @@ static void merge_three(struct cni_result *all)
 static void test_results_of_networks_are_merged(void **state)
 {
 	auto_result struct cni_result all = {0};
-	struct ipaddr gw0 = ip("10.1.0.1"), gw1 = ip("172.16.1.1");
+	struct ipaddr gw0 = t_ip("10.1.0.1"), gw1 = t_ip("172.16.1.1");
 
 	(void)state;
 	merge_three(&all);
-	assert_int_equal(all.n_ifaces, 4);
-	assert_string_equal(all.ifaces[2].name, "net1");
-	assert_int_equal(all.ifaces[1].mtu, 1400);
+	ASSERT_EQ(all.n_ifaces, 4);
+	ASSERT_STR_EQ(all.ifaces[2].name, "net1");
+	ASSERT_EQ(all.ifaces[1].mtu, 1400);
 	assert_true(all.n_ips == 2 && all.ips[0].iface == 1 && all.ips[1].iface == 2);
 	/* The default route of each network has the gateway of this network. */
 	assert_true(ip_eq(&all.routes[0].gw, &gw0) && ip_eq(&all.routes[1].gw, &gw1));
-	assert_string_equal(all.dns.domain, "first");
+	ASSERT_STR_EQ(all.dns.domain, "first");
 }
 
 static void test_merged_result_is_split_by_network(void **state)
@@ -297,10 +276,10 @@ static void test_merged_result_is_split_by_network(void **state)
 	merge_three(&all);
 	multi_slice(&x, &all, 0, &s0);
 	assert_true(s0.n_ifaces == 2 && s0.n_ips == 1 && s0.ips[0].iface == 1 && s0.n_routes == 1);
-	assert_string_equal(s0.ifaces[0].name, "vethx");
+	ASSERT_STR_EQ(s0.ifaces[0].name, "vethx");
 	multi_slice(&x, &all, 1, &s1);
 	assert_true(s1.n_ifaces == 1 && s1.n_ips == 1 && s1.ips[0].iface == 0 && s1.n_routes == 1);
-	assert_string_equal(s1.ifaces[0].name, "net1");
+	ASSERT_STR_EQ(s1.ifaces[0].name, "net1");
 	multi_slice(&x, &all, 2, &s2);
 	assert_true(s2.n_ifaces == 1 && !s2.n_ips && !s2.n_routes);
 }
@@ -322,14 +301,13 @@ static void conf_of(const char *plugin, const struct cni_result *prev, bool gc, 
 
 	read_good(RAILS);
 	buf_init(&b, 1 << 16);
-	assert_int_equal(json_parse(&d, span_of(plugin), 1 << 16, &e), 0);
-	assert_int_equal(json_parse(&rt, span_of("{\"mac\":\"m\",\"ips\":[\"a\"]}"), 1 << 16, &e),
-			 0);
+	ASSERT_EQ(json_parse(&d, span_of(plugin), 1 << 16, &e), 0);
+	ASSERT_EQ(json_parse(&rt, span_of("{\"mac\":\"m\",\"ips\":[\"a\"]}"), 1 << 16, &e), 0);
 	c.plugin = json_root(d);
 	c.runtime = json_root(rt);
 	if (chain_conf(&c, gc, &b, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 }
 
 static void test_executed_plugin_gets_its_configuration(void **state)
@@ -376,5 +354,5 @@ int main(void)
 		cmocka_unit_test(test_executed_plugin_gets_its_configuration),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, free_all);
+	return T_RUN(tests, NULL, free_all);
 }

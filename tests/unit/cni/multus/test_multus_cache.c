@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <string.h>
 
@@ -42,14 +38,14 @@ static const char v4_3_0[] =
 static void is(const struct multus_delegate *d, const char *name, const char *ifname,
 	       const char *conf)
 {
-	assert_string_equal(d->name, name);
+	ASSERT_STR_EQ(d->name, name);
 	if (ifname)
-		assert_string_equal(d->ifname, ifname);
+		ASSERT_STR_EQ(d->ifname, ifname);
 	else
 		assert_null(d->ifname);
 	assert_non_null(d->conf);
-	assert_string_equal(d->conf, conf);
-	assert_int_equal(d->conf_len, strlen(conf));
+	ASSERT_STR_EQ(d->conf, conf);
+	ASSERT_EQ(d->conf_len, strlen(conf));
 }
 
 static void test_delegates_of_the_multus_development_version(void **state)
@@ -58,12 +54,12 @@ static void test_delegates_of_the_multus_development_version(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_delegates_parse(span_of(head), &list, &n, NULL), 0);
-	assert_int_equal(n, 2);
+	ASSERT_EQ(multus_delegates_parse(span_of(head), &list, &n, NULL), 0);
+	ASSERT_EQ(n, 2);
 	is(&list[0], "podnet", NULL, LIST_CONF);
 	assert_null(list[0].device_id);
 	is(&list[1], "team/rail0", "rdma0", ONE_CONF);
-	assert_string_equal(list[1].device_id, "0000:3b:02.0");
+	ASSERT_STR_EQ(list[1].device_id, "0000:3b:02.0");
 	multus_delegates_free(list, n);
 }
 
@@ -73,8 +69,8 @@ static void test_delegates_of_multus_4_3_0(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_delegates_parse(span_of(v4_3_0), &list, &n, NULL), 0);
-	assert_int_equal(n, 1);
+	ASSERT_EQ(multus_delegates_parse(span_of(v4_3_0), &list, &n, NULL), 0);
+	ASSERT_EQ(n, 1);
 	is(&list[0], "rail0", NULL, ONE_CONF);
 	multus_delegates_free(list, n);
 }
@@ -95,7 +91,7 @@ static void test_truncated_delegates_file_is_an_error(void **state)
 		cleanup_free(&copy);
 	}
 	assert_null(list);
-	assert_int_equal(n, 7);
+	ASSERT_EQ(n, 7);
 }
 
 static void test_delegates_file_must_be_a_list(void **state)
@@ -107,8 +103,8 @@ static void test_delegates_file_must_be_a_list(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		assert_true(multus_delegates_parse(span_of(texts[i]), &list, &n, NULL) < 0);
-	assert_int_equal(multus_delegates_parse(span_of("[]"), &list, &n, NULL), 0);
-	assert_int_equal(n, 0);
+	ASSERT_EQ(multus_delegates_parse(span_of("[]"), &list, &n, NULL), 0);
+	ASSERT_EQ(n, 0);
 	multus_delegates_free(list, n);
 }
 
@@ -123,12 +119,12 @@ static void test_unreadable_delegates_count_in_the_order(void **state)
 	size_t n;
 
 	(void)state;
-	assert_int_equal(multus_delegates_parse(span_of(text), &list, &n, NULL), 0);
-	assert_int_equal(n, 7);
+	ASSERT_EQ(multus_delegates_parse(span_of(text), &list, &n, NULL), 0);
+	ASSERT_EQ(n, 7);
 	for (size_t i = 0; i < 6; i++)
 		if (i != 4)
 			assert_null(list[i].conf);
-	assert_string_equal(list[2].name, "b");
+	ASSERT_STR_EQ(list[2].name, "b");
 	is(&list[6], "e", NULL, "{}");
 	multus_delegates_free(list, n);
 }
@@ -144,13 +140,13 @@ static void test_libcni_cache_file_is_read(void **state)
 	struct libcni_cached c;
 
 	(void)state;
-	assert_int_equal(libcni_cached_parse(span_of(cached), &c, NULL), 0);
-	assert_string_equal(c.container_id, "c-1");
-	assert_string_equal(c.network, "rail0");
-	assert_string_equal(c.ifname, "net1");
-	assert_string_equal(c.conf, ONE_CONF);
-	assert_int_equal(json_len(json_get(c.result, "ips")), 1);
-	assert_string_equal(json_string(json_get(c.runtime, "mac")), "02:00:00:00:00:01");
+	ASSERT_EQ(libcni_cached_parse(span_of(cached), &c, NULL), 0);
+	ASSERT_STR_EQ(c.container_id, "c-1");
+	ASSERT_STR_EQ(c.network, "rail0");
+	ASSERT_STR_EQ(c.ifname, "net1");
+	ASSERT_STR_EQ(c.conf, ONE_CONF);
+	ASSERT_EQ(json_len(json_get(c.result, "ips")), 1);
+	ASSERT_STR_EQ(json_string(json_get(c.runtime, "mac")), "02:00:00:00:00:01");
 	libcni_cached_done(&c);
 }
 
@@ -160,9 +156,9 @@ static void test_cache_file_of_an_old_libcni_is_read(void **state)
 	struct libcni_cached c;
 
 	(void)state;
-	assert_int_equal(
-		libcni_cached_parse(span_of("{\"cniVersion\":\"0.4.0\",\"dns\":{}}"), &c, NULL), 0);
-	assert_string_equal(json_string(json_get(c.result, "cniVersion")), "0.4.0");
+	ASSERT_EQ(libcni_cached_parse(span_of("{\"cniVersion\":\"0.4.0\",\"dns\":{}}"), &c, NULL),
+		  0);
+	ASSERT_STR_EQ(json_string(json_get(c.result, "cniVersion")), "0.4.0");
 	assert_null(c.container_id);
 	assert_null(c.conf);
 	libcni_cached_done(&c);
@@ -220,22 +216,22 @@ static void test_written_delegates_are_read_again(void **state)
 		buf_init(&b, 1 << 16);
 		jo_init(&o, &b, 0);
 		jo_arr(&o);
-		assert_int_equal(multus_delegates_put(&o, &d, NULL), 0);
+		ASSERT_EQ(multus_delegates_put(&o, &d, NULL), 0);
 		jo_end_arr(&o);
 		assert_non_null(strstr(b.p, "[{\"Conf\":{},\"ConfList\":{\"cniVersion\":\"1.0.0\","
 					    "\"name\":\"n\",\"plugins\":[{\"type\":\"a\",\"ipam\":"
 					    "{\"type\":\"b\"},\"dns\":{}}]},\"Name\":\"n\","));
-		assert_int_equal(multus_delegates_parse(buf_span(&b), &list, &n, NULL), 0);
-		assert_int_equal(n, 1);
-		assert_int_equal(list->conf_len, len);
+		ASSERT_EQ(multus_delegates_parse(buf_span(&b), &list, &n, NULL), 0);
+		ASSERT_EQ(n, 1);
+		ASSERT_EQ(list->conf_len, len);
 		assert_memory_equal(list->conf, conf, len);
-		assert_string_equal(list->keeper, "rails");
+		ASSERT_STR_EQ(list->keeper, "rails");
 		assert_true(!list->ifname == !d.ifname && !list->args == !d.args &&
 			    !list->version == !d.version);
 		if (d.ifname) {
-			assert_string_equal(list->ifname, "net1");
-			assert_string_equal(list->args, "MAC=x");
-			assert_string_equal(list->version, "");
+			ASSERT_STR_EQ(list->ifname, "net1");
+			ASSERT_STR_EQ(list->args, "MAC=x");
+			ASSERT_STR_EQ(list->version, "");
 		}
 		multus_delegates_free(list, n);
 	}
@@ -266,24 +262,25 @@ static void test_additional_keys_of_unirail_are_validated(void **state)
 		struct multus_delegate *list;
 		size_t n;
 
-		assert_int_equal(multus_delegates_parse(span_of(text), &list, &n, NULL), 0);
-		assert_string_equal(list->args ? list->args : "",
-				    states[i].args ? states[i].args : "");
+		ASSERT_EQ_MSG(multus_delegates_parse(span_of(text), &list, &n, NULL), 0,
+			      "states[%zu]", i);
+		ASSERT_STR_EQ_MSG(list->args ? list->args : "",
+				  states[i].args ? states[i].args : "", "states[%zu]", i);
 		assert_null(list->version);
 		multus_delegates_free(list, n);
 	}
-	assert_int_equal(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
-						     "\"unirailResult\":{\"version\":1,"
-						     "\"result\":{\"ips\":[]}}}"),
-					     &c, NULL),
-			 0);
+	ASSERT_EQ(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
+					      "\"unirailResult\":{\"version\":1,"
+					      "\"result\":{\"ips\":[]}}}"),
+				      &c, NULL),
+		  0);
 	assert_non_null(json_get(c.full, "ips"));
 	libcni_cached_done(&c);
-	assert_int_equal(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
-						     "\"unirailResult\":{\"version\":3,"
-						     "\"result\":{}}}"),
-					     &c, NULL),
-			 0);
+	ASSERT_EQ(libcni_cached_parse(span_of("{\"kind\":\"cniCacheV1\",\"result\":{},"
+					      "\"unirailResult\":{\"version\":3,"
+					      "\"result\":{}}}"),
+				      &c, NULL),
+		  0);
 	assert_null(c.full);
 	libcni_cached_done(&c);
 }
@@ -304,15 +301,15 @@ static void test_written_cache_file_is_read_again(void **state)
 	(void)state;
 	buf_init(&b, 1 << 16);
 	jo_init(&o, &b, 0);
-	assert_int_equal(libcni_cached_put(&o, &c, NULL), 0);
-	assert_string_equal(
-		b.p, "{\"kind\":\"cniCacheV1\",\"containerId\":\"c1\",\"config\":\"" ONE_BYTES
-		     "\",\"ifName\":\"net1\",\"networkName\":\"n\",\"netns\":\"/run/netns/x\","
-		     "\"cniArgs\":[[\"A\",\"1\"],[\"B\",\"x=y\"],[\"C\",\"\"]],\"result\":"
-		     "{\"cniVersion\":\"1.0.0\"}}");
-	assert_int_equal(libcni_cached_parse(buf_span(&b), &got, NULL), 0);
-	assert_string_equal(got.conf, ONE_CONF);
-	assert_string_equal(got.container_id, "c1");
+	ASSERT_EQ(libcni_cached_put(&o, &c, NULL), 0);
+	ASSERT_STR_EQ(b.p,
+		      "{\"kind\":\"cniCacheV1\",\"containerId\":\"c1\",\"config\":\"" ONE_BYTES
+		      "\",\"ifName\":\"net1\",\"networkName\":\"n\",\"netns\":\"/run/netns/x\","
+		      "\"cniArgs\":[[\"A\",\"1\"],[\"B\",\"x=y\"],[\"C\",\"\"]],\"result\":"
+		      "{\"cniVersion\":\"1.0.0\"}}");
+	ASSERT_EQ(libcni_cached_parse(buf_span(&b), &got, NULL), 0);
+	ASSERT_STR_EQ(got.conf, ONE_CONF);
+	ASSERT_STR_EQ(got.container_id, "c1");
 	libcni_cached_done(&got);
 }
 
@@ -332,5 +329,5 @@ int main(void)
 		cmocka_unit_test(test_additional_keys_of_unirail_are_validated),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

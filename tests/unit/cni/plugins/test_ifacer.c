@@ -42,9 +42,9 @@ static void test_omitted_ifacer_settings_have_defaults(void **state)
 
 	(void)state;
 	OK(read_conf(&c, "{'interfaces':['a','b'],'vlanid':4094,'bond':{}}"));
-	assert_string_equal(c.c.bond_name, "sp_bond0");
-	assert_int_equal(c.c.vlan, 4094);
-	assert_int_equal(c.c.bond.set, 1U << LINK_BOND_MODE);
+	ASSERT_STR_EQ(c.c.bond_name, "sp_bond0");
+	ASSERT_EQ(c.c.vlan, 4094);
+	ASSERT_EQ(c.c.bond.set, 1U << LINK_BOND_MODE);
 	assert_true(ifacer_wants_bond(&c.c) && ifacer_wants_vlan(&c.c));
 }
 
@@ -69,8 +69,8 @@ static void test_bond_and_vlan_are_created_only_if_configured(void **state)
 		auto_conf struct conf c;
 
 		OK(read_conf(&c, rows[i].conf));
-		assert_int_equal(ifacer_wants_bond(&c.c), rows[i].bond);
-		assert_int_equal(ifacer_wants_vlan(&c.c), rows[i].vlan);
+		ASSERT_EQ_MSG(ifacer_wants_bond(&c.c), rows[i].bond, "rows[%zu]", i);
+		ASSERT_EQ_MSG(ifacer_wants_vlan(&c.c), rows[i].vlan, "rows[%zu]", i);
 	}
 }
 
@@ -148,7 +148,7 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 
 		OK(ifacer_options(rows[i][0], &c, &e));
 		got = summary(&c);
-		assert_string_equal(got, rows[i][1]);
+		ASSERT_STR_EQ_MSG(got, rows[i][1], "rows[%zu]", i);
 	}
 }
 
@@ -172,7 +172,7 @@ static void test_invalid_bond_options_are_refused(void **state)
 		struct ifacer_conf c = {0};
 
 		FAILS(ifacer_options(rows[i][0], &c, &e), -EINVAL, want);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "rows[%zu]", i);
 	}
 }
 
@@ -246,7 +246,7 @@ static void expect_plan(const char *conf, const struct node *n, const char *want
 	OK(read_conf(&c, conf));
 	OK(ifacer_plan(&c.c, n->links, n->n, &p, &e));
 	got = plan_text(&p);
-	assert_string_equal(got, want);
+	ASSERT_STR_EQ(got, want);
 	ifacer_plan_done(&p);
 }
 
@@ -259,8 +259,8 @@ static void expect_refusal(const char *conf, const struct node *n, enum err_kind
 	OK(read_conf(&c, conf));
 	err_clear(&e);
 	assert_true(ifacer_plan(&c.c, n->links, n->n, &p, &e) < 0);
-	assert_string_equal(e.text, words);
-	assert_int_equal(e.kind, kind);
+	ASSERT_STR_EQ(e.text, words);
+	ASSERT_EQ(e.kind, kind);
 }
 
 #define VLAN5  "{'interfaces':['ens1'],'vlanID':5}"
@@ -363,7 +363,7 @@ static void expect_verdict(const char *conf, const struct node *n, const char *w
 	OK(read_conf(&c, conf));
 	err_clear(&e);
 	r = ifacer_check(&c.c, n->links, n->n, &e);
-	assert_string_equal(e.text, words);
+	ASSERT_STR_EQ(e.text, words);
 	assert_true((r < 0) == (*words != '\0'));
 }
 
@@ -425,7 +425,7 @@ static void put_message(struct buf *b, const struct nlmsghdr *h)
 	const struct ifinfomsg *head = nlmsg_data(h);
 	char name[32], kind[32];
 
-	assert_int_equal(msg_attrs(h, sizeof(*head), tb, IFLA_MAX), 0);
+	ASSERT_EQ(msg_attrs(h, sizeof(*head), tb, IFLA_MAX), 0);
 	nested_attrs(tb[IFLA_LINKINFO], info, IFLA_INFO_MAX);
 	get_str(tb[IFLA_IFNAME], name, sizeof(name));
 	get_str(info[IFLA_INFO_KIND], kind, sizeof(kind));
@@ -468,7 +468,7 @@ static char *sent(struct nl_batch *batch)
 	for (const char *p = strstr(text, "> ") + 2; *p != '\n'; p += 2) {
 		unsigned int byte;
 
-		assert_int_equal(sscanf(p, "%2x", &byte), 1);
+		ASSERT_EQ(sscanf(p, "%2x", &byte), 1);
 		buf_char(&bytes, (char)byte);
 	}
 	buf_init(&b, 8192);
@@ -492,8 +492,8 @@ static void test_messages_that_create_a_vlan_interface(void **state)
 	(void)state;
 	ifacer_put_vlan(&p, 4711, b);
 	got = sent(b);
-	assert_string_equal(got, "SET 4711  flags 1/1\n"
-				 "NEW 0 ens1.5 create flags 1/1 on 4711 vlan 1:0500 \n");
+	ASSERT_STR_EQ(got, "SET 4711  flags 1/1\n"
+			   "NEW 0 ens1.5 create flags 1/1 on 4711 vlan 1:0500 \n");
 }
 
 static void test_messages_that_add_ports_to_a_bond(void **state)
@@ -511,15 +511,14 @@ static void test_messages_that_add_ports_to_a_bond(void **state)
 	ifacer_put_ports(&p, 4720, b);
 	ifacer_put_active(&p, 4720, b);
 	got = sent(b);
-	assert_string_equal(got,
-			    "SET 4711  flags 0/1\n"
-			    "SET 4711  master 4720\n"
-			    "SET 4711  flags 1/1\n"
-			    "SET 4712  flags 0/1\n"
-			    "SET 4712  master 4720\n"
-			    "SET 4712  flags 1/1\n"
-			    "SET 4720  flags 1/1\n"
-			    "NEW 4720  change bond 2:68120000 \n"); /* IFLA_BOND_ACTIVE_SLAVE */
+	ASSERT_STR_EQ(got, "SET 4711  flags 0/1\n"
+			   "SET 4711  master 4720\n"
+			   "SET 4711  flags 1/1\n"
+			   "SET 4712  flags 0/1\n"
+			   "SET 4712  master 4720\n"
+			   "SET 4712  flags 1/1\n"
+			   "SET 4720  flags 1/1\n"
+			   "NEW 4720  change bond 2:68120000 \n"); /* IFLA_BOND_ACTIVE_SLAVE */
 }
 
 /* The number and width of each option are those of linux/if_link.h: the kernel refuses others. */
@@ -527,20 +526,20 @@ static void test_messages_that_set_bond_options(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
-	struct link_bond all = {.ad_actor_system = kern_mac("02:00:00:00:00:01")};
+	struct link_bond all = {.ad_actor_system = t_mac("02:00:00:00:00:01")};
 	auto_free char *got = NULL;
 
 	(void)state;
 	for (unsigned int o = 0; o < LINK_BOND_OPTIONS; o++)
 		link_bond_set(&all, o, o + 1);
-	all.arp_targets[all.n_arp_targets++] = kern_ip("10.0.0.1");
-	all.arp_targets[all.n_arp_targets++] = kern_ip("10.0.0.2");
+	all.arp_targets[all.n_arp_targets++] = t_ip("10.0.0.1");
+	all.arp_targets[all.n_arp_targets++] = t_ip("10.0.0.2");
 	s.name = "bond0";
 	s.kind = "bond";
 	s.bond = &all;
 	link_add(b, &s);
 	got = sent(b);
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		got,
 		"NEW 0 bond0 create bond 1:01 2:02000000 3:03000000 4:04000000 5:05000000 6:06 "
 		"7:07000000 9:08000000 10:09000000 11:0a000000 12:0b 13:0c 14:0d 15:0e000000 "
@@ -559,7 +558,7 @@ static void test_unknown_link_kind_is_detected(void **state)
 	kern_open(&lab);
 	assert_true(link_kind_known(lab.w, "bond", &e) >= 0);
 	assert_true(link_kind_known(lab.w, "vlan", &e) >= 0);
-	assert_int_equal(link_kind_known(lab.w, "smokesignal", &e), 0);
+	ASSERT_EQ(link_kind_known(lab.w, "smokesignal", &e), 0);
 	OK(link_list(lab.w, &links, &n, &e));
 	assert_null(link_find(links, n, "unirail-kind"));
 	kern_close(&lab);
@@ -582,5 +581,5 @@ int main(void)
 		cmocka_unit_test(test_unknown_link_kind_is_detected),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ipoib: netconf, requests to the kernel, leftover links. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -40,8 +36,8 @@ static void refused(const char *more, enum err_kind kind, const char *words)
 	struct rail_conf c;
 
 	assert_true(read_text(more, &c) < 0);
-	assert_string_equal(e.text, words);
-	assert_int_equal(e.kind, kind);
+	ASSERT_STR_EQ(e.text, words);
+	ASSERT_EQ(e.kind, kind);
 }
 
 static void test_partition_keys_are_parsed(void **state)
@@ -63,7 +59,7 @@ static void test_partition_keys_are_parsed(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
-		assert_int_equal(conf(all[i].text).ipoib.pkey, all[i].pkey);
+		ASSERT_EQ_MSG(conf(all[i].text).ipoib.pkey, all[i].pkey, "all[%zu]", i);
 }
 
 static void test_invalid_partition_keys_are_refused(void **state)
@@ -80,7 +76,7 @@ static void test_invalid_partition_keys_are_refused(void **state)
 
 		if (read_text(text, &c) >= 0)
 			fail_msg("taken: %s", text);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "all[%zu]", i);
 		assert_non_null(strstr(e.text, "conf.pkey is "));
 		assert_non_null(strstr(e.text, "expected a partition key, 0x0001 to 0x7fff"));
 	}
@@ -114,13 +110,12 @@ static void test_ipoib_master_must_be_ipoib(void **state)
 	struct rail_conf c = conf("\"mtu\":2044");
 
 	(void)state;
-	assert_int_equal(ipoib_kind.fits(&c, &ib, &e), 0);
-	assert_int_equal(ipoib_kind.fits(&c, &veth, &e), -EINVAL);
-	assert_string_equal(e.text,
-			    "master device is (veth) not of type ipoib (conf.master is 'ib0')");
-	assert_int_equal(ipoib_kind.fits(&c, &eth, &e), -EINVAL);
+	ASSERT_EQ(ipoib_kind.fits(&c, &ib, &e), 0);
+	ASSERT_EQ(ipoib_kind.fits(&c, &veth, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "master device is (veth) not of type ipoib (conf.master is 'ib0')");
+	ASSERT_EQ(ipoib_kind.fits(&c, &eth, &e), -EINVAL);
 	c = conf("\"mtu\":2045");
-	assert_int_equal(ipoib_kind.fits(&c, &ib, &e), -EINVAL);
+	ASSERT_EQ(ipoib_kind.fits(&c, &ib, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "invalid MTU 2045, must be [0, master MTU(2044)]"));
 }
 
@@ -132,13 +127,13 @@ static void test_ipoib_child_has_pkey_and_mode(void **state)
 
 	(void)state;
 	ipoib_kind.spec(&c, &ib, &s);
-	assert_int_equal(s.ipoib_pkey, 0xffff);
-	assert_int_equal(s.ipoib_mode, LINK_IPOIB_CONNECTED);
+	ASSERT_EQ(s.ipoib_pkey, 0xffff);
+	ASSERT_EQ(s.ipoib_mode, LINK_IPOIB_CONNECTED);
 	assert_true(s.ipoib_umcast);
 	c = conf("\"pkey\":\"0x8001\",\"mode\":\"datagram\"");
 	ipoib_kind.spec(&c, &ib, &s);
-	assert_int_equal(s.ipoib_pkey, 0x8001);
-	assert_int_equal(s.ipoib_mode, LINK_IPOIB_DATAGRAM);
+	ASSERT_EQ(s.ipoib_pkey, 0x8001);
+	ASSERT_EQ(s.ipoib_mode, LINK_IPOIB_DATAGRAM);
 }
 
 static void test_check_compares_pkey_and_mode(void **state)
@@ -147,14 +142,14 @@ static void test_check_compares_pkey_and_mode(void **state)
 	struct rail_conf c = conf("\"pkey\":\"0x8001\"");
 
 	(void)state;
-	assert_int_equal(ipoib_kind.check(&c, &l, &e), -EINVAL);
-	assert_string_equal(e.text, "container interface ib0 has partition key 0xffff, expected "
-				    "0x8001");
+	ASSERT_EQ(ipoib_kind.check(&c, &l, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "container interface ib0 has partition key 0xffff, expected "
+			      "0x8001");
 	l.ipoib_pkey = 0x8001;
-	assert_int_equal(ipoib_kind.check(&c, &l, &e), 0);
+	ASSERT_EQ(ipoib_kind.check(&c, &l, &e), 0);
 	l = device("vlan");
-	assert_int_equal(ipoib_kind.check(&c, &l, &e), -EINVAL);
-	assert_string_equal(e.text, "container interface ib0 not of type ipoib");
+	ASSERT_EQ(ipoib_kind.check(&c, &l, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "container interface ib0 not of type ipoib");
 }
 
 /*
@@ -197,5 +192,5 @@ int main(void)
 		cmocka_unit_test(test_only_marked_ipoib_children_are_leftovers),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, free_doc);
 }

@@ -16,7 +16,7 @@ static void test_chained_plugin_is_found_by_its_type(void **state)
 		const struct cni_meta *p = chained_find(types[i]);
 
 		assert_non_null(p);
-		assert_string_equal(p->type, types[i]);
+		ASSERT_STR_EQ_MSG(p->type, types[i], "types[%zu]", i);
 		assert_true(p->add && p->del && p->check && p->status);
 	}
 	assert_null(chained_find("macvlan"));
@@ -36,10 +36,10 @@ static void test_runtime_config_is_limited_to_capabilities(void **state)
 	OK(json_parse(&offered, span_of("{\"mac\":\"m\",\"ips\":[]}"), 100, &e));
 	chained_open(&l, false,
 		     "{'runtimeConfig':{'MAC':'own'},'capabilities':{'mac':true,'ips':false}}");
-	assert_string_equal(json_string(chained_runtime(&l.m, "mac")), "own");
+	ASSERT_STR_EQ(json_string(chained_runtime(&l.m, "mac")), "own");
 	assert_null(chained_runtime(&l.m, "ips"));
 	l.m.runtime = json_root(offered);
-	assert_string_equal(json_string(chained_runtime(&l.m, "mac")), "m");
+	ASSERT_STR_EQ(json_string(chained_runtime(&l.m, "mac")), "m");
 	assert_null(chained_runtime(&l.m, "ips"));
 	assert_null(chained_runtime(&l.m, "bandwidth"));
 	chained_set(&l, "{}");
@@ -62,13 +62,13 @@ static void test_loopback_is_set_up_and_down(void **state)
 	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
 	lo = kern_link(&l.lab, "lo");
 	assert_true(link_is_up(&lo));
-	assert_int_equal(r.n_ifaces, 1);
-	assert_string_equal(r.ifaces[0].name, "lo");
-	assert_string_equal(r.ifaces[0].mac, "00:00:00:00:00:00");
-	assert_string_equal(r.ifaces[0].sandbox, l.netns);
+	ASSERT_EQ(r.n_ifaces, 1);
+	ASSERT_STR_EQ(r.ifaces[0].name, "lo");
+	ASSERT_STR_EQ(r.ifaces[0].mac, "00:00:00:00:00:00");
+	ASSERT_STR_EQ(r.ifaces[0].sandbox, l.netns);
 	assert_true(r.n_ips >= 1 && r.ips[0].address.ip.family == 4 && r.ips[0].iface == 0);
 	OK(chained_loopback.check(&l.m, &r, &e));
-	assert_int_equal(undo_run(&l.undo), 0);
+	ASSERT_EQ(undo_run(&l.undo), 0);
 	lo = kern_link(&l.lab, "lo");
 	assert_false(link_is_up(&lo));
 	FAILS(chained_loopback.check(&l.m, &r, &e), -ENETDOWN, "loopback interface is down");
@@ -88,7 +88,7 @@ static void test_undo_leaves_a_loopback_that_was_up(void **state)
 	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
 	undo_disarm(&l.undo);
 	OK(chained_loopback.add(&l.m, &r, &l.undo, &e));
-	assert_int_equal(undo_run(&l.undo), 0);
+	ASSERT_EQ(undo_run(&l.undo), 0);
 	lo = kern_link(&l.lab, "lo");
 	assert_true(link_is_up(&lo));
 	chained_close(&l);
@@ -116,5 +116,5 @@ int main(void)
 		cmocka_unit_test(test_del_without_a_namespace_succeeds),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The netconf of the macvlan plugin, and its checks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +37,7 @@ static void refused(const char *text, const char *args_mac, const char *word)
 	struct rail_conf c;
 
 	assert_true(read_text(text, args_mac, &c) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	if (!strstr(e.text, word))
 		fail_msg("'%s' is not in '%s'", word, e.text);
 }
@@ -52,7 +48,7 @@ static void test_omitted_macvlan_settings_have_defaults(void **state)
 
 	(void)state;
 	assert_null(c.master);
-	assert_int_equal(c.macvlan.mode, MACVLAN_BRIDGE);
+	ASSERT_EQ(c.macvlan.mode, MACVLAN_BRIDGE);
 	assert_true(!c.mtu && !c.macvlan.bcqueuelen && !c.mac.len && !c.in_container && !c.ipam);
 }
 
@@ -65,9 +61,9 @@ static void test_macvlan_keys_are_matched_like_go(void **state)
 				  NULL);
 
 	(void)state;
-	assert_string_equal(c.master, "ens1");
+	ASSERT_STR_EQ(c.master, "ens1");
 	assert_true(c.mtu == 4200 && c.in_container && c.macvlan.bcqueuelen == 7);
-	assert_int_equal(c.macvlan.mode, MACVLAN_PRIVATE);
+	ASSERT_EQ(c.macvlan.mode, MACVLAN_PRIVATE);
 }
 
 static void test_macvlan_modes_are_parsed(void **state)
@@ -84,8 +80,8 @@ static void test_macvlan_modes_are_parsed(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		snprintf(text, sizeof(text), "{\"mode\":\"%s\"}", all[i].text);
-		assert_int_equal(conf(text, NULL).macvlan.mode, all[i].mode);
-		assert_string_equal(macvlan_mode_name(all[i].mode), all[i].text);
+		ASSERT_EQ(conf(text, NULL).macvlan.mode, all[i].mode);
+		ASSERT_STR_EQ(macvlan_mode_name(all[i].mode), all[i].text);
 	}
 	refused("{\"mode\":\"brigde\"}", NULL, "unknown macvlan mode: \"brigde\"");
 }
@@ -97,11 +93,11 @@ static void test_runtime_mac_takes_precedence_over_args_and_netconf(void **state
 	static const char *const one = "{\"mac\":\"0a:00:00:00:00:01\"}";
 
 	(void)state;
-	assert_int_equal(conf(all, "0a:00:00:00:00:02").mac.b[5], 3);
-	assert_int_equal(conf(one, "0a:00:00:00:00:02").mac.b[5], 2);
-	assert_int_equal(conf(one, NULL).mac.b[5], 1);
-	assert_int_equal(conf(one, "").mac.b[5], 1);
-	assert_int_equal(conf("{\"mac\":\"\"}", NULL).mac.len, 0);
+	ASSERT_EQ(conf(all, "0a:00:00:00:00:02").mac.b[5], 3);
+	ASSERT_EQ(conf(one, "0a:00:00:00:00:02").mac.b[5], 2);
+	ASSERT_EQ(conf(one, NULL).mac.b[5], 1);
+	ASSERT_EQ(conf(one, "").mac.b[5], 1);
+	ASSERT_EQ(conf("{\"mac\":\"\"}", NULL).mac.len, 0);
 }
 
 static void test_invalid_macs_are_refused(void **state)
@@ -133,13 +129,13 @@ static void test_mtu_above_the_masters_is_refused(void **state)
 
 	(void)state;
 	err_clear(&e);
-	assert_int_equal(rail_mtu_fits(&c, &master, &e), 0);
+	ASSERT_EQ(rail_mtu_fits(&c, &master, &e), 0);
 	c.mtu = 0;
-	assert_int_equal(rail_mtu_fits(&c, &master, &e), 0);
+	ASSERT_EQ(rail_mtu_fits(&c, &master, &e), 0);
 	c.mtu = 4201;
 	assert_true(rail_mtu_fits(&c, &master, &e) < 0);
 	assert_non_null(strstr(e.text, "invalid MTU 4201, must be [0, master MTU(4200)]"));
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 /* `defaults` of unirail-cni are merged key by key, but `ipam` as a whole. */
@@ -160,20 +156,19 @@ static void test_dns_of_the_netconf_is_read(void **state)
 
 	(void)state;
 	err_clear(&e);
-	assert_int_equal(
-		json_parse(&d,
-			   span_of("{\"dns\":{\"domain\":\"x.y\",\"nameservers\":[\"10.0.0.1\","
-				   "\"10.0.0.2\"],\"search\":[\"x\"]},\"bad\":{\"search\":7}}"),
-			   1 << 16, &e),
-		0);
-	assert_int_equal(cni_dns_read(d, NULL, &r.dns, &e), 0);
+	ASSERT_EQ(json_parse(&d,
+			     span_of("{\"dns\":{\"domain\":\"x.y\",\"nameservers\":[\"10.0.0.1\","
+				     "\"10.0.0.2\"],\"search\":[\"x\"]},\"bad\":{\"search\":7}}"),
+			     1 << 16, &e),
+		  0);
+	ASSERT_EQ(cni_dns_read(d, NULL, &r.dns, &e), 0);
 	assert_null(r.dns.domain);
-	assert_int_equal(cni_dns_read(d, json_get(json_root(d), "dns"), &r.dns, &e), 0);
-	assert_string_equal(r.dns.domain, "x.y");
-	assert_int_equal(r.dns.n_nameservers, 2);
-	assert_string_equal(r.dns.nameservers[1], "10.0.0.2");
-	assert_string_equal(r.dns.search[0], "x");
-	assert_int_equal(r.dns.n_options, 0);
+	ASSERT_EQ(cni_dns_read(d, json_get(json_root(d), "dns"), &r.dns, &e), 0);
+	ASSERT_STR_EQ(r.dns.domain, "x.y");
+	ASSERT_EQ(r.dns.n_nameservers, 2);
+	ASSERT_STR_EQ(r.dns.nameservers[1], "10.0.0.2");
+	ASSERT_STR_EQ(r.dns.search[0], "x");
+	ASSERT_EQ(r.dns.n_options, 0);
 	assert_true(cni_dns_read(d, json_get(json_root(d), "bad"), &r.dns, &e) < 0);
 	assert_non_null(strstr(e.text, "conf.dns.search"));
 }
@@ -199,5 +194,5 @@ int main(void)
 		cmocka_unit_test(test_dns_of_the_netconf_is_read),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, free_doc);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ipvlan, vlan and host-device: netconf, requests to the kernel, decisions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -56,7 +52,7 @@ static void refused(const struct link_driver *k, const char *text, enum err_kind
 	struct rail_conf c;
 
 	assert_true(read_text(k, text, &c) < 0);
-	assert_int_equal(e.kind, kind);
+	ASSERT_EQ(e.kind, kind);
 	says(word);
 }
 
@@ -70,8 +66,8 @@ static void test_link_driver_is_found_by_type(void **state)
 		const struct link_driver *k = link_driver_find(types[i]);
 
 		assert_non_null(k);
-		assert_string_equal(k->type, types[i]);
-		assert_int_equal(link_driver_moves(k), i >= 3 && k != &ipoib_kind);
+		ASSERT_STR_EQ_MSG(k->type, types[i], "types[%zu]", i);
+		ASSERT_EQ_MSG(link_driver_moves(k), i >= 3 && k != &ipoib_kind, "types[%zu]", i);
 		assert_ptr_equal(link_driver_at(i), k);
 	}
 	assert_null(link_driver_find("coordinator"));
@@ -100,10 +96,11 @@ static void test_ipvlan_modes_are_parsed(void **state)
 		snprintf(text, sizeof(text), "{\"Mode\":\"%s\"}", all[i].text);
 		c = conf(&ipvlan_kind, text);
 		ipvlan_kind.spec(&c, NULL, &s);
-		assert_int_equal(s.ipvlan_mode, all[i].mode);
-		assert_int_equal(c.no_arp, all[i].no_arp);
+		ASSERT_EQ_MSG(s.ipvlan_mode, all[i].mode, "all[%zu]", i);
+		ASSERT_EQ_MSG(c.no_arp, all[i].no_arp, "all[%zu]", i);
 		if (*all[i].text)
-			assert_string_equal(ipvlan_mode_name(all[i].mode), all[i].text);
+			ASSERT_STR_EQ_MSG(ipvlan_mode_name(all[i].mode), all[i].text, "all[%zu]",
+					  i);
 	}
 	refused(&ipvlan_kind, "{\"mode\":\"L2\"}", ERR_CONF, "unknown ipvlan mode: \"L2\"");
 	refused(&ipvlan_kind, "{\"mode\":\"bridge\"}", ERR_CONF, "l2, l3 or l3s");
@@ -119,7 +116,7 @@ static void test_ipvlan_configuration_is_read(void **state)
 	(void)state;
 	/* as in the original, MACs are ignored, and no MTU is too large */
 	assert_true(c.mtu == 4200 && c.in_container && !c.mac.len && c.ipvlan.mode == 1);
-	assert_string_equal(c.master, "ens1");
+	ASSERT_STR_EQ(c.master, "ens1");
 	assert_null(ipvlan_kind.fits);
 	assert_true(vlan_kind.fits(&c, &low, &e) < 0);
 	assert_null(conf(&ipvlan_kind, "{\"master\":\"\"}").master);
@@ -144,14 +141,14 @@ static void test_chained_ipvlan_uses_the_previous_interface(void **state)
 	struct rail rail = ipvlan_rail("{}");
 
 	(void)state;
-	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
-	assert_string_equal(rail.conf.master, "bond0.7");
+	ASSERT_EQ(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	ASSERT_STR_EQ(rail.conf.master, "bond0.7");
 	assert_ptr_equal(rail.given, &prev);
 	/* a configured master stays; an IPAM plugin may have set it */
 	rail = ipvlan_rail("{\"master\":\"ens1\",\"ipam\":{\"type\":\"static\"}}");
 	prev.n_ifaces = 2;
-	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
-	assert_string_equal(rail.conf.master, "ens1");
+	ASSERT_EQ(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	ASSERT_STR_EQ(rail.conf.master, "ens1");
 	assert_null(rail.given);
 	rail = ipvlan_rail("{}");
 	assert_true(ipvlan_kind.chained(&prev, &rail, &e) < 0);
@@ -162,7 +159,7 @@ static void test_chained_ipvlan_uses_the_previous_interface(void **state)
 	prev.n_ips = 0;
 	rail.conf.master = "ens1";
 	rail.given = NULL;
-	assert_int_equal(ipvlan_kind.chained(&prev, &rail, &e), 0);
+	ASSERT_EQ(ipvlan_kind.chained(&prev, &rail, &e), 0);
 	assert_null(rail.given);
 }
 
@@ -172,7 +169,7 @@ static void test_ipvlan_check_compares_kind_and_mode(void **state)
 	struct link l = {.name = "net1", .kind = "ipvlan", .ipvlan_mode = IPVLAN_MODE_L3};
 
 	(void)state;
-	assert_int_equal(ipvlan_kind.check(&c, &l, &e), 0);
+	ASSERT_EQ(ipvlan_kind.check(&c, &l, &e), 0);
 	l.ipvlan_mode = IPVLAN_MODE_L2;
 	assert_true(ipvlan_kind.check(&c, &l, &e) < 0);
 	says("Container IPVlan mode l2 does not match expected value: l3");
@@ -192,12 +189,12 @@ static void test_vlan_configuration_is_read(void **state)
 
 	(void)state;
 	vlan_kind.spec(&c, NULL, &s);
-	assert_int_equal(s.vlan_id, 4094);
-	assert_int_equal(vlan_kind.fits(&c, &master, &e), 0);
+	ASSERT_EQ(s.vlan_id, 4094);
+	ASSERT_EQ(vlan_kind.fits(&c, &master, &e), 0);
 	c.mtu = 1501;
 	assert_true(vlan_kind.fits(&c, &master, &e) < 0);
 	says("invalid MTU 1501, must be [0, master MTU(1500)]");
-	assert_int_equal(conf(&vlan_kind, "{\"master\":\"ens1\"}").vlan.id, 0);
+	ASSERT_EQ(conf(&vlan_kind, "{\"master\":\"ens1\"}").vlan.id, 0);
 }
 
 static void test_invalid_vlan_configuration_is_refused(void **state)
@@ -222,7 +219,7 @@ static void test_vlan_check_compares_kind_and_id(void **state)
 	struct link l = {.name = "net1", .kind = "vlan", .vlan_id = 7, .mtu = 1300};
 
 	(void)state;
-	assert_int_equal(vlan_kind.check(&c, &l, &e), 0);
+	ASSERT_EQ(vlan_kind.check(&c, &l, &e), 0);
 	l.vlan_id = 8;
 	assert_true(vlan_kind.check(&c, &l, &e) < 0);
 	says("Container VLAN ID 8 does not match expected value: 7");
@@ -250,18 +247,18 @@ static void test_two_rails_with_one_vlan_or_device_are_refused(void **state)
 	(void)state;
 	r[0].conf.vlan.id = 7;
 	r[1].conf.vlan.id = 8;
-	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 	r[1].conf.vlan.id = 7;
 	assert_true(attach_check_devices(r, 4, &e) < 0);
 	says("net2: 'ens1' is used by 'net1' of this pod too");
 	/* ens1 of the pod is another device than ens1 of the host */
 	r[1].conf.in_container = true;
-	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 	r[3].master.index = 4;
 	assert_true(attach_check_devices(r, 4, &e) < 0);
 	says("net4: 'ens1' is used by 'net1'");
 	r[3].no_link = true;
-	assert_int_equal(attach_check_devices(r, 4, &e), 0);
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 }
 
 /* With DPDK the pod gets no link. */
@@ -274,7 +271,7 @@ static void test_rail_without_link_may_have_a_name_in_use(void **state)
 	assert_true(attach_check_names(r, 1, pod, 1, &e) < 0);
 	says("attach host-device 'net1' in the pod: File exists (EEXIST)");
 	r[0].no_link = true;
-	assert_int_equal(attach_check_names(r, 1, pod, 1, &e), 0);
+	ASSERT_EQ(attach_check_names(r, 1, pod, 1, &e), 0);
 }
 
 /* A moved device is not deleted with the group, since its name is in none of the lists. */
@@ -312,20 +309,12 @@ static void test_host_device_configuration_is_read(void **state)
 	(void)state;
 	assert_null(c.host_device.device);
 	assert_true(c.host_device.hwaddr.len == 6 && c.host_device.hwaddr.b[5] == 1);
-	assert_string_equal(c.host_device.pci, "p");
-	assert_string_equal(c.host_device.id, "d");
+	ASSERT_STR_EQ(c.host_device.pci, "p");
+	ASSERT_STR_EQ(c.host_device.id, "d");
 	refused(&host_device_kind, "{\"device\":\"\"}", ERR_CONF,
 		"specify either \"device\", \"hwaddr\", \"kernelpath\" or \"pciBusID\"");
 	refused(&host_device_kind, "{\"hwaddr\":\"02:zz\"}", ERR_CONF,
 		"failed to parse MAC address \"02:zz\"");
-}
-
-static struct mac mac(const char *s)
-{
-	struct mac m;
-
-	assert_int_equal(mac_parse(span_of(s), &m), 0);
-	return m;
 }
 
 /* A VLAN interface and the ports of a bond have the same MAC: the hardware device is selected. */
@@ -334,7 +323,7 @@ static void test_device_with_the_mac_is_selected(void **state)
 	struct link l[] = {{.index = 1, .name = "ens1.7", .kind = "vlan"},
 			   {.index = 2, .name = "other"},
 			   {.index = 3, .name = "ens1"}};
-	struct host_device_conf c = {.hwaddr = mac("02:00:00:00:00:01")};
+	struct host_device_conf c = {.hwaddr = t_mac("02:00:00:00:00:01")};
 	const struct host_device_files none = {0};
 
 	(void)state;
@@ -400,9 +389,9 @@ static void make(const struct tree *t, const char *path)
 	struct root host;
 	char full[PATH_MAX];
 
-	assert_int_equal(root_open(&host, "/", &e), 0);
+	ASSERT_EQ(root_open(&host, "/", &e), 0);
 	snprintf(full, sizeof(full), "%s%s", t->top, path);
-	assert_int_equal(dir_make(&host, full, 0755, &e), 0);
+	ASSERT_EQ(dir_make(&host, full, 0755, &e), 0);
 	root_close(&host);
 }
 
@@ -411,7 +400,7 @@ static void point(const struct tree *t, const char *path, const char *target)
 	char full[PATH_MAX];
 
 	snprintf(full, sizeof(full), "%s%s", t->top, path);
-	assert_int_equal(symlink(target, full), 0);
+	ASSERT_EQ(symlink(target, full), 0);
 }
 
 #define PCI_DEV "/sys/devices/pci0000:5d/0000:5e:00.0"
@@ -426,7 +415,7 @@ static void tree_open(struct tree *t)
 	make(t, PCI_DEV "/net/ens1");
 	make(t, PCI_DEV "/net/ens0");
 	point(t, "/sys/bus/pci/devices/0000:5e:00.0", "../../../devices/pci0000:5d/0000:5e:00.0");
-	assert_int_equal(root_open(&t->root, t->top, &e), 0);
+	ASSERT_EQ(root_open(&t->root, t->top, &e), 0);
 }
 
 static void tree_close(struct tree *t)
@@ -435,7 +424,7 @@ static void tree_close(struct tree *t)
 
 	root_close(&t->root);
 	snprintf(command, sizeof(command), "rm -r %s", t->top);
-	assert_int_equal(system(command), 0);
+	ASSERT_EQ(system(command), 0);
 }
 
 static int look(const struct tree *t, const struct host_device_conf *c,
@@ -461,7 +450,7 @@ static void test_device_is_found_in_sysfs_by_every_key(void **state)
 		if (look(&t, &all[i], &f) < 0)
 			fail_msg("%zu: %s", i, e.text);
 		assert_true(f.n == 2 && !f.dpdk);
-		assert_string_equal(f.names[0], "ens0");
+		ASSERT_STR_EQ_MSG(f.names[0], "ens0", "all[%zu]", i);
 	}
 	tree_close(&t);
 }
@@ -477,9 +466,9 @@ static void test_virtio_and_auxiliary_devices_are_found_in_sysfs(void **state)
 	tree_open(&t);
 	make(&t, "/sys/bus/pci/devices/0000:00:04.0/virtio3/net/eth7");
 	make(&t, "/sys/bus/auxiliary/devices/mlx5.sf.2/net/sf2");
-	assert_int_equal(look(&t, &pci, &f), 0);
+	ASSERT_EQ(look(&t, &pci, &f), 0);
 	assert_true(f.n == 1 && strcmp(f.names[0], "eth7") == 0);
-	assert_int_equal(look(&t, &aux, &g), 0);
+	ASSERT_EQ(look(&t, &aux, &g), 0);
 	assert_true(g.n == 1 && strcmp(g.names[0], "sf2") == 0);
 	tree_close(&t);
 }
@@ -494,10 +483,10 @@ static void test_device_bound_to_a_dpdk_driver_is_detected(void **state)
 	(void)state;
 	tree_open(&t);
 	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
-	assert_int_equal(look(&t, &c, &f), 0);
+	ASSERT_EQ(look(&t, &c, &f), 0);
 	assert_true(f.dpdk);
 	/* the name is sufficient: files are not read */
-	assert_int_equal(look(&t, &named, &g), 0);
+	ASSERT_EQ(look(&t, &named, &g), 0);
 	assert_true(!g.dpdk && !g.n);
 	tree_close(&t);
 }
@@ -524,7 +513,7 @@ static void test_missing_or_invalid_devices_are_refused(void **state)
 	tree_open(&t);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_true(look(&t, &bad[i].c, &f) < 0);
-		assert_int_equal(e.kind, bad[i].kind);
+		ASSERT_EQ_MSG(e.kind, bad[i].kind, "bad[%zu]", i);
 		says(bad[i].word);
 	}
 	tree_close(&t);
@@ -562,5 +551,5 @@ int main(void)
 		cmocka_unit_test(test_missing_or_invalid_devices_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, free_doc);
 }

@@ -23,7 +23,7 @@ static struct rule *add_rule(struct sbr_facts *f, const char *from, uint32_t tab
 	r->has_priority = true;
 	r->priority = 32000 - (uint32_t)f->n_rules;
 	if (from) {
-		r->src = kern_net(from);
+		r->src = t_net(from);
 		r->family = r->src.ip.family;
 	}
 	return r;
@@ -34,10 +34,10 @@ static struct route *add_route(struct sbr_facts *f, const char *dst, const char 
 {
 	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
 
-	r->dst = kern_net(dst);
+	r->dst = t_net(dst);
 	r->family = r->dst.ip.family;
 	if (gw)
-		r->gw = kern_ip(gw);
+		r->gw = t_ip(gw);
 	else
 		r->scope = r->family == 4 ? SCOPE_LINK : 0;
 	r->index = index;
@@ -54,7 +54,7 @@ static struct sbr_facts pod(void)
 	add_rule(&f, NULL, TABLE_LOCAL);
 	add_rule(&f, NULL, TABLE_MAIN);
 	add_route(&f, "0.0.0.0/0", "10.1.0.1", NET1, TABLE_MAIN);
-	add_route(&f, "10.1.0.0/24", NULL, NET1, TABLE_MAIN)->src = kern_ip("10.1.0.5");
+	add_route(&f, "10.1.0.0/24", NULL, NET1, TABLE_MAIN)->src = t_ip("10.1.0.5");
 	add_route(&f, "10.1.0.5/32", NULL, NET1, TABLE_LOCAL);
 	add_route(&f, "10.2.0.0/24", NULL, NET2, TABLE_MAIN);
 	return f;
@@ -69,10 +69,10 @@ static void facts_done(struct sbr_facts *f)
 
 static struct cni_ip ip_of(const char *net, const char *gw)
 {
-	struct cni_ip ip = {.address = kern_net(net)};
+	struct cni_ip ip = {.address = t_net(net)};
 
 	if (gw)
-		ip.gateway = kern_ip(gw);
+		ip.gateway = t_ip(gw);
 	return ip;
 }
 
@@ -124,7 +124,7 @@ static void expect_plan(const struct sbr_conf *c, const struct sbr_facts *f,
 
 	sbr_plan(c, f, ips, n, &p);
 	got = text_of(&p);
-	assert_string_equal(got, want);
+	ASSERT_STR_EQ(got, want);
 	free(p.steps);
 }
 
@@ -206,7 +206,7 @@ static void test_configured_table_is_used(void **state)
 static void test_configured_gateways_replace_those_of_the_result(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("fd00::5/64", NULL)};
-	const struct sbr_conf c = {.gw4 = kern_ip("10.1.0.9"), .gw6 = kern_ip("fd00::9")};
+	const struct sbr_conf c = {.gw4 = t_ip("10.1.0.9"), .gw6 = t_ip("fd00::9")};
 	struct sbr_facts f = pod();
 
 	(void)state;
@@ -254,11 +254,11 @@ static void test_multipath_route_moves_if_all_hops_are_on_the_interface(void **s
 
 	(void)state;
 	ours = add_route(&f, "10.8.0.0/16", NULL, 0, TABLE_MAIN);
-	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, kern_ip("10.1.0.1"), 1};
-	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, kern_ip("10.1.0.2"), 1};
+	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.1"), 1};
+	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.2"), 1};
 	shared = add_route(&f, "10.9.0.0/16", NULL, 0, TABLE_MAIN);
-	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET1, kern_ip("10.1.0.1"), 1};
-	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET2, kern_ip("10.2.0.1"), 1};
+	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.1"), 1};
+	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET2, t_ip("10.2.0.1"), 1};
 	expect_plan(&(struct sbr_conf){0}, &f, &ip, 1,
 		    "rule 10.1.0.5/32 to 100\n"
 		    "put 10.8.0.0/16 hop 4 hop 4 in 100\n"
@@ -288,15 +288,15 @@ static void test_addresses_of_an_interface_are_selected(void **state)
 	 * addresses of the interface, and addresses without an interface or with an index out of
 	 * range
 	 */
-	assert_int_equal(sbr_ips(&r, "net1", &ips), 3);
-	assert_int_equal(ips[0].address.ip.b[3], 0);
-	assert_int_equal(ips[1].address.ip.b[3], 2);
-	assert_int_equal(ips[2].address.ip.b[3], 3);
+	ASSERT_EQ(sbr_ips(&r, "net1", &ips), 3);
+	ASSERT_EQ(ips[0].address.ip.b[3], 0);
+	ASSERT_EQ(ips[1].address.ip.b[3], 2);
+	ASSERT_EQ(ips[2].address.ip.b[3], 3);
 }
 
 static void test_del_removes_rules_of_its_addresses_only(void **state)
 {
-	const struct ipaddr ips[] = {kern_ip("10.1.0.5"), kern_ip("fd00::5")};
+	const struct ipaddr ips[] = {t_ip("10.1.0.5"), t_ip("fd00::5")};
 	const struct rule *found[8];
 	struct sbr_facts f = {0};
 
@@ -307,13 +307,12 @@ static void test_del_removes_rules_of_its_addresses_only(void **state)
 	add_rule(&f, "fd00::5/128", 102);
 	add_rule(&f, "10.1.0.6/32", 103);
 	add_rule(&f, "10.1.0.5/32", 104)->more = true;
-	assert_int_equal(sbr_rules_of(&(struct sbr_conf){0}, f.rules, f.n_rules, ips, 2, found), 2);
-	assert_int_equal(found[0]->table, 100);
-	assert_int_equal(found[1]->table, 102);
-	assert_int_equal(sbr_rules_of(&(struct sbr_conf){.table = 102}, f.rules, f.n_rules, ips, 2,
-				      found),
-			 1);
-	assert_int_equal(found[0]->table, 102);
+	ASSERT_EQ(sbr_rules_of(&(struct sbr_conf){0}, f.rules, f.n_rules, ips, 2, found), 2);
+	ASSERT_EQ(found[0]->table, 100);
+	ASSERT_EQ(found[1]->table, 102);
+	ASSERT_EQ(sbr_rules_of(&(struct sbr_conf){.table = 102}, f.rules, f.n_rules, ips, 2, found),
+		  1);
+	ASSERT_EQ(found[0]->table, 102);
 	facts_done(&f);
 }
 
@@ -370,19 +369,19 @@ static void test_sbr_configuration_is_read(void **state)
 	struct sbr_conf c;
 
 	(void)state;
-	assert_int_equal(read_conf("{}", &c), 0);
+	ASSERT_EQ(read_conf("{}", &c), 0);
 	assert_false(c.table || c.gw4.family || c.gw6.family || c.hints);
-	assert_int_equal(read_conf("{'TABLE':4294967295,'gateways':['fd00::1','10.0.0.1'],"
-				   "'addSourceHints':true}",
-				   &c),
-			 0);
+	ASSERT_EQ(read_conf("{'TABLE':4294967295,'gateways':['fd00::1','10.0.0.1'],"
+			    "'addSourceHints':true}",
+			    &c),
+		  0);
 	assert_true(c.table == UINT32_MAX && c.gw4.family == 4 && c.gw6.family == 6 && c.hints);
-	assert_int_equal(read_conf("{'table':0}", &c), -EINVAL);
-	assert_int_equal(read_conf("{'gateways':['10.0.0.1','10.0.0.2']}", &c), -EINVAL);
-	assert_string_equal(e.text, "conf.gateways[1] is '10.0.0.2': multiple IPv4 addresses in "
-				    "gateways, expected one at most");
-	assert_int_equal(read_conf("{'gateways':['x']}", &c), -EINVAL);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(read_conf("{'table':0}", &c), -EINVAL);
+	ASSERT_EQ(read_conf("{'gateways':['10.0.0.1','10.0.0.2']}", &c), -EINVAL);
+	ASSERT_STR_EQ(e.text, "conf.gateways[1] is '10.0.0.2': multiple IPv4 addresses in "
+			      "gateways, expected one at most");
+	ASSERT_EQ(read_conf("{'gateways':['x']}", &c), -EINVAL);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 /* --- in process: ADD and undo --- */
@@ -428,10 +427,10 @@ static void missing(const struct pod_state *of, const struct pod_state *in, cons
 
 static void same(struct pod_state *a, struct pod_state *b)
 {
-	assert_int_equal(a->n_rules, b->n_rules);
+	ASSERT_EQ(a->n_rules, b->n_rules);
 	missing(a, b, "is missing");
 	missing(b, a, "is new");
-	assert_int_equal(a->n_routes, b->n_routes);
+	ASSERT_EQ(a->n_routes, b->n_routes);
 	free(a->rules);
 	free(b->rules);
 	route_list_free(a->routes, a->n_routes);
@@ -465,9 +464,9 @@ static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 static void fill_pod(struct chained_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct route_hop hops[] = {{0, kern_ip("10.1.0.1"), 1}, {0, kern_ip("10.1.0.2"), 1}};
-	struct ipnet net = kern_net("10.1.0.5/24"), net6 = kern_net("fd00::5/64");
-	struct route r = {.family = 4, .dst.ip.family = 4, .gw = kern_ip("10.1.0.1")};
+	struct route_hop hops[] = {{0, t_ip("10.1.0.1"), 1}, {0, t_ip("10.1.0.2"), 1}};
+	struct ipnet net = t_net("10.1.0.5/24"), net6 = t_net("fd00::5/64");
+	struct route r = {.family = 4, .dst.ip.family = 4, .gw = t_ip("10.1.0.1")};
 	int index = kern_veth(&l->lab, "net1", "far1");
 
 	addr_add(b, index, "net1", &net, 0);
@@ -476,10 +475,9 @@ static void fill_pod(struct chained_lab *l)
 	r.mtu = 1400;
 	route_add(b, &r, ROUTE_EXCL);
 	hops[0].index = hops[1].index = index;
-	r = (struct route){.family = 4, .dst = kern_net("10.8.0.0/16"), .hops = hops, .n_hops = 2};
+	r = (struct route){.family = 4, .dst = t_net("10.8.0.0/16"), .hops = hops, .n_hops = 2};
 	route_add(b, &r, ROUTE_EXCL);
-	r = (struct route){
-		.family = 6, .dst.ip.family = 6, .gw = kern_ip("fd00::1"), .index = index};
+	r = (struct route){.family = 6, .dst.ip.family = 6, .gw = t_ip("fd00::1"), .index = index};
 	route_add(b, &r, ROUTE_EXCL);
 	kern_commit(&l->lab, b);
 	wait_for_local(l, &net6.ip);
@@ -507,11 +505,11 @@ static void test_failed_chain_restores_table_main(void **state)
 		look(&l, &before);
 		OK(chained_sbr.add(&l.m, &r, &l.undo, &e));
 		look(&l, &middle);
-		assert_int_equal(middle.n_rules, before.n_rules + 2);
+		ASSERT_EQ_MSG(middle.n_rules, before.n_rules + 2, "confs[%zu]", i);
 		free(middle.rules);
 		route_list_free(middle.routes, middle.n_routes);
 		OK(chained_sbr.check(&l.m, &r, &e));
-		assert_int_equal(undo_run(&l.undo), 0);
+		ASSERT_EQ_MSG(undo_run(&l.undo), 0, "confs[%zu]", i);
 		look(&l, &after);
 		same(&before, &after);
 		chained_close(&l);
@@ -536,5 +534,5 @@ int main(void)
 		cmocka_unit_test(test_failed_chain_restores_table_main),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

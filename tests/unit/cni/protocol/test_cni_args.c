@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,20 +15,19 @@ static void test_known_keys_of_cni_args_are_read(void **state)
 
 	(void)state;
 	buf_init(&keep, 4096);
-	assert_int_equal(
-		cni_args_parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p;"
-			       "K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u;IP=10.0.0.1/24;"
-			       "MAC=02:00:00:00:00:01;GATEWAY=;X=1;MAC=02:00:00:00:00:02",
-			       &a, &keep, NULL),
-		0);
+	ASSERT_EQ(cni_args_parse("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=p;"
+				 "K8S_POD_INFRA_CONTAINER_ID=abc;K8S_POD_UID=u;IP=10.0.0.1/24;"
+				 "MAC=02:00:00:00:00:01;GATEWAY=;X=1;MAC=02:00:00:00:00:02",
+				 &a, &keep, NULL),
+		  0);
 	assert_true(a.ignore_unknown);
-	assert_string_equal(a.pod_namespace, "ns");
-	assert_string_equal(a.pod_name, "p");
-	assert_string_equal(a.infra_container_id, "abc");
-	assert_string_equal(a.pod_uid, "u");
-	assert_string_equal(a.ip, "10.0.0.1/24");
-	assert_string_equal(a.mac, "02:00:00:00:00:02");
-	assert_string_equal(a.gateway, "");
+	ASSERT_STR_EQ(a.pod_namespace, "ns");
+	ASSERT_STR_EQ(a.pod_name, "p");
+	ASSERT_STR_EQ(a.infra_container_id, "abc");
+	ASSERT_STR_EQ(a.pod_uid, "u");
+	ASSERT_STR_EQ(a.ip, "10.0.0.1/24");
+	ASSERT_STR_EQ(a.mac, "02:00:00:00:00:02");
+	ASSERT_STR_EQ(a.gateway, "");
 }
 
 static void test_empty_cni_args_set_nothing(void **state)
@@ -42,9 +37,9 @@ static void test_empty_cni_args_set_nothing(void **state)
 
 	(void)state;
 	buf_init(&keep, 64);
-	assert_int_equal(cni_args_parse("", &a, &keep, NULL), 0);
+	ASSERT_EQ(cni_args_parse("", &a, &keep, NULL), 0);
 	assert_null(a.ip);
-	assert_int_equal(cni_args_parse(NULL, &a, &keep, NULL), 0);
+	ASSERT_EQ(cni_args_parse(NULL, &a, &keep, NULL), 0);
 }
 
 /* The error texts are those of types.LoadArgs. */
@@ -71,10 +66,11 @@ static void test_invalid_cni_args_are_refused(void **state)
 		auto_buf struct buf keep;
 
 		buf_init(&keep, 4096);
-		assert_int_equal(cni_args_parse(cases[i].text, &a, &keep, &e), -EINVAL);
-		assert_string_equal(e.text, cases[i].words);
-		assert_int_equal(cni_code(&e), 4);
-		assert_string_equal(a.mac, "kept");
+		ASSERT_EQ_MSG(cni_args_parse(cases[i].text, &a, &keep, &e), -EINVAL, "cases[%zu]",
+			      i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_EQ_MSG(cni_code(&e), 4, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(a.mac, "kept", "cases[%zu]", i);
 	}
 }
 
@@ -88,10 +84,10 @@ static void test_too_long_cni_args_are_refused(void **state)
 	(void)state;
 	buf_init(&keep, SIZE_MAX / 2);
 	memset(text, 'A', sizeof(text) - 1);
-	assert_int_equal(cni_args_parse(text, &a, &keep, &e), -E2BIG);
+	ASSERT_EQ(cni_args_parse(text, &a, &keep, &e), -E2BIG);
 	memset(text, ';', 60000);
 	text[60000] = '\0';
-	assert_int_equal(cni_args_parse(text, &a, &keep, &e), -EINVAL);
+	ASSERT_EQ(cni_args_parse(text, &a, &keep, &e), -EINVAL);
 }
 
 static void test_cni_error_codes_survive_wrapping(void **state)
@@ -105,12 +101,12 @@ static void test_cni_error_codes_survive_wrapping(void **state)
 		err_set(&e, -EIO, "x");
 		cni_code_set(&e, all[i]);
 		err_wrap(&e, -EIO, "outer");
-		assert_int_equal(cni_code(&e), all[i]);
+		ASSERT_EQ_MSG(cni_code(&e), all[i], "all[%zu]", i);
 	}
 	cni_code_set(&e, 11);
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	cni_code_set(&e, 1U << 20);
-	assert_int_equal(cni_code(&e), 999);
+	ASSERT_EQ(cni_code(&e), 999);
 }
 
 static void test_error_object_has_code_message_and_details(void **state)
@@ -122,8 +118,7 @@ static void test_error_object_has_code_message_and_details(void **state)
 	buf_init(&b, 4096);
 	err_kind(&e, ERR_AGAIN, -EBUSY, "a \"<b>\" c");
 	cni_error_print(&e, &b);
-	assert_string_equal(
-		b.p, "{\n    \"code\": 11,\n    \"msg\": \"a \\\"\\u003cb\\u003e\\\" c\"\n}");
+	ASSERT_STR_EQ(b.p, "{\n    \"code\": 11,\n    \"msg\": \"a \\\"\\u003cb\\u003e\\\" c\"\n}");
 	buf_reset(&b);
 	err_details(&e, "more");
 	cni_error_print(&e, &b);
@@ -141,5 +136,5 @@ int main(void)
 		cmocka_unit_test(test_error_object_has_code_message_and_details),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

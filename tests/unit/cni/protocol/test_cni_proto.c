@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,8 +42,8 @@ static int del(struct cni_call *c, struct err *e)
 
 static int gc(struct cni_call *c, struct err *e)
 {
-	assert_int_equal(cni_is_valid(c, "a", "net1"), c->n_valid > 0);
-	assert_int_equal(cni_is_valid(c, "a", NULL), c->n_valid > 0);
+	ASSERT_EQ(cni_is_valid(c, "a", "net1"), c->n_valid > 0);
+	ASSERT_EQ(cni_is_valid(c, "a", NULL), c->n_valid > 0);
 	assert_false(cni_is_valid(c, "a", "net2"));
 	assert_false(cni_is_valid(c, "b", NULL));
 	return note(c, e);
@@ -120,10 +116,10 @@ static void test_missing_cni_variables_are_reported(void **state)
 		auto_answer struct answer a =
 			invoke_env(&macvlan, (char *const *)cases[i].env, "{");
 
-		assert_int_equal(a.status, 1);
-		assert_string_equal(a.out.p, cases[i].out);
+		ASSERT_EQ_MSG(a.status, 1, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(a.out.p, cases[i].out, "cases[%zu]", i);
 	}
-	assert_int_equal(calls, 0);
+	ASSERT_EQ(calls, 0);
 }
 
 static void test_version_and_about_texts(void **state)
@@ -135,30 +131,28 @@ static void test_version_and_about_texts(void **state)
 
 	(void)state;
 	buf_init(&out, 4096);
-	assert_int_equal(cni_run_with(&macvlan, env, span_of("nonsense"), &out), 0);
-	assert_string_equal(out.p,
-			    "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.1.0\","
-			    "\"0.2.0\",\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n");
+	ASSERT_EQ(cni_run_with(&macvlan, env, span_of("nonsense"), &out), 0);
+	ASSERT_STR_EQ(out.p, "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.1.0\","
+			     "\"0.2.0\",\"0.3.0\",\"0.3.1\",\"0.4.0\",\"1.0.0\",\"1.1.0\"]}\n");
 	buf_reset(&out);
-	assert_int_equal(cni_run_with(&old, env, span_of(""), &out), 0);
-	assert_string_equal(
-		out.p, "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.3.1\",\"0.4.0\"]}\n");
+	ASSERT_EQ(cni_run_with(&old, env, span_of(""), &out), 0);
+	ASSERT_STR_EQ(out.p,
+		      "{\"cniVersion\":\"1.1.0\",\"supportedVersions\":[\"0.3.1\",\"0.4.0\"]}\n");
 
 	buf_reset(&out);
-	assert_int_equal(pipe(p), 0);
+	ASSERT_EQ(pipe(p), 0);
 	dup2(p[1], STDERR_FILENO);
-	assert_int_equal(cni_run_with(&macvlan, none, span_of(""), &out), 0);
+	ASSERT_EQ(cni_run_with(&macvlan, none, span_of(""), &out), 0);
 	dup2(keep, STDERR_FILENO);
 	assert_true(read(p[0], text, sizeof(text) - 1) > 0);
-	assert_string_equal(text,
-			    "CNI macvlan plugin unirail\nCNI protocol versions supported: 0.1.0, "
+	ASSERT_STR_EQ(text, "CNI macvlan plugin unirail\nCNI protocol versions supported: 0.1.0, "
 			    "0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0\n");
-	assert_int_equal(out.len, 0);
+	ASSERT_EQ(out.len, 0);
 	close(p[0]);
 	close(p[1]);
 	close(keep);
 
-	assert_int_equal(cni_run_with(&nothing, none, span_of(""), &out), 1);
+	ASSERT_EQ(cni_run_with(&nothing, none, span_of(""), &out), 1);
 	assert_non_null(strstr(out.p, "required env variables [CNI_COMMAND] missing"));
 }
 
@@ -210,7 +204,7 @@ static void test_invalid_network_configuration_is_refused(void **state)
 					    .command = cases[i].command,
 					    .conf = cases[i].conf},
 		       1, cases[i].out);
-	assert_int_equal(calls, 0);
+	ASSERT_EQ(calls, 0);
 }
 
 static void test_cni_versions_the_plugin_does_not_support_are_refused(void **state)
@@ -226,7 +220,7 @@ static void test_cni_versions_the_plugin_does_not_support_are_refused(void **sta
 	expect(&v, 1, "{\"code\":1,\"msg\":\"plugin version does not allow CHECK\"}");
 	v.conf = OK("0.4.0");
 	expect(&v, 0, "");
-	assert_int_equal(calls, 1);
+	ASSERT_EQ(calls, 1);
 }
 
 static void test_each_cni_command_calls_the_plugin(void **state)
@@ -245,9 +239,9 @@ static void test_each_cni_command_calls_the_plugin(void **state)
 		v.command = verbs[i];
 		expect(&v, 0, i == 0 ? "{\"cniVersion\":\"1.1.0\"}" : "");
 		snprintf(want, sizeof(want), "%s c1 eth0 A=1 n t 1.1.0 0", verbs[i]);
-		assert_string_equal(seen, want);
+		ASSERT_STR_EQ_MSG(seen, want, "verbs[%zu]", i);
 	}
-	assert_int_equal(calls, 5);
+	ASSERT_EQ(calls, 5);
 	fails = 1;
 	expect(&v, 1, "{\"code\":11,\"msg\":\"device 'x' is busy\"}");
 	v.plugin = &nothing;
@@ -284,21 +278,21 @@ static void test_add_in_the_host_namespace_is_refused(void **state)
 	expect(&v, 1, words);
 	v.command = "DEL";
 	expect(&v, 1, words);
-	assert_int_equal(calls, 0);
+	ASSERT_EQ(calls, 0);
 	v.command = "CHECK";
 	expect(&v, 0, "");
 	for (int i = 0; i < 2; i++) {
 		auto_answer struct answer a = invoke_env(&macvlan, env, OK("1.0.0"));
 
-		assert_int_equal(a.status, 0);
+		ASSERT_EQ(a.status, 0);
 		env[5] = "CNI_NETNS_OVERRIDE=1";
 	}
-	assert_int_equal(calls, 3);
+	ASSERT_EQ(calls, 3);
 	env[5] = "CNI_NETNS_OVERRIDE=yes";
 	{
 		auto_answer struct answer a = invoke_env(&macvlan, env, OK("1.0.0"));
 
-		assert_string_equal(a.out.p, words);
+		ASSERT_STR_EQ(a.out.p, words);
 	}
 }
 
@@ -332,7 +326,7 @@ static void test_prev_result_is_parsed_and_ignored_by_del(void **state)
 	v = (struct invocation){.plugin = &macvlan, .command = "DEL", .conf = bad};
 	reset();
 	expect(&v, 0, "");
-	assert_int_equal(calls, 1);
+	ASSERT_EQ(calls, 1);
 	assert_false(last.has_prev);
 }
 
@@ -345,7 +339,7 @@ static void test_add_with_an_unprintable_result_is_undone(void **state)
 				    .command = "ADD",
 				    .conf = "{\"name\":\"n\",\"result\":1}"},
 	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
-	assert_int_equal(undone, 1);
+	ASSERT_EQ(undone, 1);
 }
 
 /*
@@ -357,8 +351,8 @@ static int run_onto(int to, const char *command)
 	int in[2], status = 0;
 	pid_t pid;
 
-	assert_int_equal(pipe(in), 0);
-	assert_int_equal(write(in[1], OK("1.0.0"), strlen(OK("1.0.0"))), strlen(OK("1.0.0")));
+	ASSERT_EQ(pipe(in), 0);
+	ASSERT_EQ(write(in[1], OK("1.0.0"), strlen(OK("1.0.0"))), strlen(OK("1.0.0")));
 	close(in[1]);
 	reset();
 	pid = fork();
@@ -376,7 +370,7 @@ static int run_onto(int to, const char *command)
 	}
 	close(in[0]);
 	close(to);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
 }
@@ -385,7 +379,7 @@ static int pipe_without_reader(void)
 {
 	int p[2];
 
-	assert_int_equal(pipe(p), 0);
+	ASSERT_EQ(pipe(p), 0);
 	close(p[0]);
 	return p[1];
 }
@@ -394,11 +388,11 @@ static int pipe_without_reader(void)
 static void test_add_with_an_undelivered_result_is_undone(void **state)
 {
 	(void)state;
-	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "ADD"), 101);
-	assert_int_equal(run_onto(pipe_without_reader(), "ADD"), 101);
-	assert_int_equal(run_onto(open("/dev/null", O_WRONLY), "ADD"), 0);
-	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "VERSION"), 1);
-	assert_int_equal(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* no answer */
+	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "ADD"), 101);
+	ASSERT_EQ(run_onto(pipe_without_reader(), "ADD"), 101);
+	ASSERT_EQ(run_onto(open("/dev/null", O_WRONLY), "ADD"), 0);
+	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "VERSION"), 1);
+	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* no answer */
 }
 
 static void test_gc_requires_a_list_of_attachments(void **state)
@@ -429,18 +423,18 @@ static void test_gc_requires_a_list_of_attachments(void **state)
 		/*
 		 * Without a list no container can be considered deleted: the plugin is not called.
 		 */
-		assert_int_equal(calls, cases[i].has);
+		ASSERT_EQ_MSG(calls, cases[i].has, "cases[%zu]", i);
 		if (!cases[i].has)
 			continue;
 		assert_true(last.has_valid);
-		assert_int_equal(last.n_valid, cases[i].n);
+		ASSERT_EQ_MSG(last.n_valid, cases[i].n, "cases[%zu]", i);
 	}
 	reset();
 	v.conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"cni.dev/valid-attachments\":[\"a\"]}";
 	expect(&v, 1,
 	       "{\"code\":7,\"msg\":\"conf.cni.dev/valid-attachments[0] is \\\"a\\\", expected an "
 	       "object\"}");
-	assert_int_equal(calls, 0);
+	ASSERT_EQ(calls, 0);
 }
 
 static void test_missing_root_directory_is_an_error(void **state)
@@ -452,7 +446,7 @@ static void test_missing_root_directory_is_an_error(void **state)
 	{
 		auto_answer struct answer a = invoke(&v);
 
-		assert_int_equal(a.status, 1);
+		ASSERT_EQ(a.status, 1);
 		assert_non_null(strstr(a.out.p, "/nonexistent/dir"));
 	}
 }
@@ -473,5 +467,5 @@ int main(void)
 		cmocka_unit_test(test_missing_root_directory_is_an_error),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +15,7 @@ static void compact(struct buf *b)
 	auto_free char *text = buf_take(b);
 	struct json_out o;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
 	jo_init(&o, b, 0);
 	jo_val(&o, json_root(d), false);
 }
@@ -33,14 +29,14 @@ static void prints(const struct cni_result *r, enum cni_version v, const char *w
 	if (cni_result_print(r, v, &b, &e) < 0)
 		fail_msg("%s", e.text);
 	compact(&b);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 }
 
 static int parse(const char *text, enum cni_version v, struct cni_result *ret, struct err *e)
 {
 	auto_json struct json_doc *d = NULL;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 20, NULL), 0);
 	return cni_result_parse(d, json_root(d), v, ret, e);
 }
 
@@ -55,22 +51,6 @@ static void converts(const char *text, enum cni_version from, enum cni_version t
 	prints(&r, to, want);
 }
 
-static struct ipnet net(const char *s)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse(span_of(s), &n), 0);
-	return n;
-}
-
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
 /* A result that has every field. */
 static void full(struct cni_result *r)
 {
@@ -80,12 +60,12 @@ static void full(struct cni_result *r)
 	i->socket_path = xstrdup("/s");
 	i->pci_id = xstrdup("0000:01:00.1");
 	cni_result_iface(r, "host0", NULL, "");
-	cni_result_ip(r, &(struct cni_ip){net("10.1.2.3/24"), ip("10.1.2.1"), 0});
-	cni_result_ip(r, &(struct cni_ip){net("fd00::5/64"), {0}, -1});
-	cni_result_ip(r, &(struct cni_ip){net("10.1.2.4/24"), {0}, 1});
-	cni_result_route(r, &(struct cni_route){.dst = net("0.0.0.0/0")});
-	cni_result_route(r, &(struct cni_route){.dst = net("fd01::/48"),
-						.gw = ip("fd00::1"),
+	cni_result_ip(r, &(struct cni_ip){t_net("10.1.2.3/24"), t_ip("10.1.2.1"), 0});
+	cni_result_ip(r, &(struct cni_ip){t_net("fd00::5/64"), {0}, -1});
+	cni_result_ip(r, &(struct cni_ip){t_net("10.1.2.4/24"), {0}, 1});
+	cni_result_route(r, &(struct cni_route){.dst = t_net("0.0.0.0/0")});
+	cni_result_route(r, &(struct cni_route){.dst = t_net("fd01::/48"),
+						.gw = t_ip("fd00::1"),
 						.mtu = 1400,
 						.advmss = 1300,
 						.priority = 7,
@@ -173,9 +153,9 @@ static void test_empty_result_has_no_0_2_0_form(void **state)
 	prints(&r, CNI_1_1_0, "{\"cniVersion\":\"1.1.0\"}");
 	prints(&r, CNI_0_4_0, "{\"cniVersion\":\"0.4.0\",\"dns\":{}}");
 	buf_init(&b, 64);
-	assert_int_equal(cni_result_print(&r, CNI_0_2_0, &b, &e), -EINVAL);
-	assert_string_equal(e.text, "cannot convert: no valid IP addresses");
-	assert_int_equal(b.len, 0);
+	ASSERT_EQ(cni_result_print(&r, CNI_0_2_0, &b, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "cannot convert: no valid IP addresses");
+	ASSERT_EQ(b.len, 0);
 }
 
 static void test_result_is_indented_like_go(void **state)
@@ -185,12 +165,12 @@ static void test_result_is_indented_like_go(void **state)
 
 	(void)state;
 	buf_init(&b, 4096);
-	cni_result_ip(&r, &(struct cni_ip){net("10.1.2.3/24"), {0}, -1});
-	assert_int_equal(cni_result_print(&r, CNI_0_3_1, &b, NULL), 0);
-	assert_string_equal(b.p, "{\n    \"cniVersion\": \"0.3.1\",\n    \"ips\": [\n        {\n"
-				 "            \"version\": \"4\",\n"
-				 "            \"address\": \"10.1.2.3/24\"\n        }\n    ],\n"
-				 "    \"dns\": {}\n}");
+	cni_result_ip(&r, &(struct cni_ip){t_net("10.1.2.3/24"), {0}, -1});
+	ASSERT_EQ(cni_result_print(&r, CNI_0_3_1, &b, NULL), 0);
+	ASSERT_STR_EQ(b.p, "{\n    \"cniVersion\": \"0.3.1\",\n    \"ips\": [\n        {\n"
+			   "            \"version\": \"4\",\n"
+			   "            \"address\": \"10.1.2.3/24\"\n        }\n    ],\n"
+			   "    \"dns\": {}\n}");
 }
 
 /*
@@ -225,9 +205,9 @@ static void test_version_within_a_result_must_suit_the_configured_one(void **sta
 		auto_result struct cni_result r = {0};
 		struct err e = ERR_INIT;
 
-		assert_int_equal(parse(cases[i].text, cases[i].conf, &r, &e),
-				 cases[i].error ? -EINVAL : 0);
-		assert_string_equal(e.text, cases[i].error ? cases[i].error : "");
+		ASSERT_EQ_MSG(parse(cases[i].text, cases[i].conf, &r, &e),
+			      cases[i].error ? -EINVAL : 0, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].error ? cases[i].error : "", "cases[%zu]", i);
 	}
 }
 
@@ -262,9 +242,9 @@ static void test_malformed_results_are_refused(void **state)
 		struct cni_result r = {.n_ifaces = 77};
 		struct err e = ERR_INIT;
 
-		assert_int_equal(parse(cases[i].text, CNI_1_0_0, &r, &e), -EINVAL);
-		assert_string_equal(e.text, cases[i].words);
-		assert_int_equal(r.n_ifaces, 77);
+		ASSERT_EQ_MSG(parse(cases[i].text, CNI_1_0_0, &r, &e), -EINVAL, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_EQ_MSG(r.n_ifaces, 77, "cases[%zu]", i);
 	}
 	converts("{\"ips\":null,\"interfaces\":[null],\"IPS\":[{\"ADDRESS\":\"10.0.0.1/8\","
 		 "\"gateway\":\"\"}]}",
@@ -290,12 +270,12 @@ static void test_cni_version_names_are_parsed(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < CNI_VERSIONS; i++) {
-		assert_int_equal(cni_version_parse(cni_version_str((enum cni_version)i), &v), 0);
-		assert_int_equal(v, i);
+		ASSERT_EQ(cni_version_parse(cni_version_str((enum cni_version)i), &v), 0);
+		ASSERT_EQ(v, i);
 	}
-	assert_int_equal(cni_version_parse("1.0", &v), -EINVAL);
-	assert_int_equal(cni_version_parse("", &v), -EINVAL);
-	assert_int_equal(v, CNI_1_1_0);
+	ASSERT_EQ(cni_version_parse("1.0", &v), -EINVAL);
+	ASSERT_EQ(cni_version_parse("", &v), -EINVAL);
+	ASSERT_EQ(v, CNI_1_1_0);
 }
 
 int main(void)
@@ -311,5 +291,5 @@ int main(void)
 		cmocka_unit_test(test_cni_version_names_are_parsed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

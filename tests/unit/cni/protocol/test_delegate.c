@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +42,7 @@ static void script(const char *name, const char *body)
 	auto_free char *path = xasprintf("/%s", name);
 	auto_free char *text = xasprintf("#!/bin/sh\n%s\n", body);
 
-	assert_int_equal(file_replace(&root, path, span_of(text), 0755, NULL), 0);
+	ASSERT_EQ(file_replace(&root, path, span_of(text), 0755, NULL), 0);
 }
 
 static struct cni_call call(void)
@@ -91,16 +87,16 @@ static void test_plugin_gets_cni_environment_and_configuration(void **state)
 	setenv("UNIRAIL_TEST", "kept", 1);
 	script("env",
 	       "exec >${0%/*}/seen; cat; echo; env | grep -E 'CNI_|UNIRAIL_TEST' | LC_ALL=C sort");
-	assert_int_equal(add("env", "{\"a\":1}", CNI_1_0_0, &r, &e), -EINVAL);
+	ASSERT_EQ(add("env", "{\"a\":1}", CNI_1_0_0, &r, &e), -EINVAL);
 	unsetenv("CNI_COMMAND");
 	buf_init(&seen, 4096);
-	assert_int_equal(file_read(&root, "/seen", 4096, &seen, NULL), 0);
+	ASSERT_EQ(file_read(&root, "/seen", 4096, &seen, NULL), 0);
 	want = xasprintf("{\"a\":1}\nCNI_ARGS=A=1;B=2\nCNI_COMMAND=ADD\nCNI_COMMAND_2=kept\n"
 			 "CNI_CONTAINERID=cid\nCNI_IFNAME=net1\nCNI_NETNS=/run/netns/x\n"
 			 "CNI_PATH=/nonexistent::%s\nUNIRAIL_CNI_DEPTH=1\nUNIRAIL_TEST=kept\n",
 			 dir);
-	assert_string_equal(seen.p, want);
-	assert_string_equal(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
+	ASSERT_STR_EQ(seen.p, want);
+	ASSERT_STR_EQ(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
 }
 
 static void test_results_of_any_cni_version_are_parsed(void **state)
@@ -129,10 +125,10 @@ static void test_results_of_any_cni_version_are_parsed(void **state)
 		struct err e = ERR_INIT;
 
 		script("result", body);
-		assert_int_equal(add("result", "{}", CNI_1_0_0, &r, &e),
-				 cases[i].error ? -EINVAL : 0);
-		assert_string_equal(e.text, cases[i].error ? cases[i].error : "");
-		assert_int_equal(r.n_ips, cases[i].n_ips);
+		ASSERT_EQ_MSG(add("result", "{}", CNI_1_0_0, &r, &e), cases[i].error ? -EINVAL : 0,
+			      "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].error ? cases[i].error : "", "cases[%zu]", i);
+		ASSERT_EQ_MSG(r.n_ips, cases[i].n_ips, "cases[%zu]", i);
 	}
 }
 
@@ -167,9 +163,9 @@ static void test_error_of_the_plugin_is_passed_on(void **state)
 
 		script("fail", cases[i].body);
 		assert_true(run("fail", "DEL", &e) < 0);
-		assert_string_equal(e.text, cases[i].text);
-		assert_string_equal(e.details, cases[i].details);
-		assert_int_equal(cni_code(&e), cases[i].code);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].text, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.details, cases[i].details, "cases[%zu]", i);
+		ASSERT_EQ_MSG(cni_code(&e), cases[i].code, "cases[%zu]", i);
 	}
 	script("fail", "exit 1");
 	assert_true(run("fail", "DEL", NULL) < 0);
@@ -186,20 +182,20 @@ static void test_plugin_is_searched_in_all_directories(void **state)
 	(void)state;
 	buf_init(&path, 4096);
 	script("real", "exit 0");
-	assert_int_equal(symlink("real", link), 0);
-	assert_int_equal(mkdir(folder, 0755), 0);
-	assert_int_equal(cni_delegate_find("link", c.path, &path, &e), 0);
-	assert_string_equal(path.p, link);
-	assert_int_equal(run("link", "CHECK", &e), 0);
-	assert_int_equal(cni_delegate_find("folder", c.path, &path, &e), -ENOENT);
+	ASSERT_EQ(symlink("real", link), 0);
+	ASSERT_EQ(mkdir(folder, 0755), 0);
+	ASSERT_EQ(cni_delegate_find("link", c.path, &path, &e), 0);
+	ASSERT_STR_EQ(path.p, link);
+	ASSERT_EQ(run("link", "CHECK", &e), 0);
+	ASSERT_EQ(cni_delegate_find("folder", c.path, &path, &e), -ENOENT);
 	words = xasprintf("failed to find plugin \"folder\" in path [/nonexistent  %s]", dir);
-	assert_string_equal(e.text, words);
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
-	assert_int_equal(cni_delegate_find("../real", c.path, &path, &e), -EINVAL);
-	assert_string_equal(e.text, "invalid plugin name: ../real");
-	assert_int_equal(cni_delegate_find("", c.path, &path, &e), -EINVAL);
-	assert_string_equal(e.text, "no plugin name provided");
-	assert_int_equal(cni_delegate_find("real", "", &path, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, words);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(cni_delegate_find("../real", c.path, &path, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "invalid plugin name: ../real");
+	ASSERT_EQ(cni_delegate_find("", c.path, &path, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "no plugin name provided");
+	ASSERT_EQ(cni_delegate_find("real", "", &path, &e), -EINVAL);
 }
 
 /* Input and output larger than a pipe buffer, and a plugin that does not read its stdin. */
@@ -215,7 +211,7 @@ static void test_input_and_output_larger_than_a_pipe_buffer(void **state)
 	if (add("much", conf, CNI_1_0_0, &r, &e) < 0)
 		fail_msg("%s", e.text);
 	script("deaf", "exec <&-; echo null");
-	assert_int_equal(add("deaf", conf, CNI_1_0_0, &r, &e), 0);
+	ASSERT_EQ(add("deaf", conf, CNI_1_0_0, &r, &e), 0);
 	script("loud", "head -c 9000000 /dev/zero | tr '\\0' ' '; echo null");
 	assert_true(add("loud", "{}", CNI_1_0_0, &r, &e) < 0);
 }
@@ -227,7 +223,7 @@ static void test_daemon_left_behind_does_not_delay_the_result(void **state)
 
 	(void)state;
 	script("daemon", "sleep 5 & exit 0");
-	assert_int_equal(run("daemon", "DEL", NULL), 0);
+	ASSERT_EQ(run("daemon", "DEL", NULL), 0);
 	assert_in_range(now_mono_ms() - start, 0, 3000);
 }
 
@@ -241,7 +237,7 @@ static void test_busy_plugin_file_is_retried(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(system(copy), 0);
+	ASSERT_EQ(system(copy), 0);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	writer = fork();
@@ -253,9 +249,9 @@ static void test_busy_plugin_file_is_retried(void **state)
 	if (run("busy", "DEL", &e) < 0)
 		fail_msg("%s", e.text);
 	script("noexec", "exit 0");
-	assert_int_equal(system("true"), 0);
-	assert_int_equal(fchmodat(AT_FDCWD, path, 0644, 0), 0);
-	assert_int_equal(run("busy", "DEL", &e), -EACCES);
+	ASSERT_EQ(system("true"), 0);
+	ASSERT_EQ(fchmodat(AT_FDCWD, path, 0644, 0), 0);
+	ASSERT_EQ(run("busy", "DEL", &e), -EACCES);
 	assert_non_null(strstr(e.text, "Permission denied (EACCES)"));
 }
 
@@ -271,5 +267,5 @@ int main(void)
 		cmocka_unit_test(test_busy_plugin_file_is_retried),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return T_RUN(tests, set_up, tear_down);
 }

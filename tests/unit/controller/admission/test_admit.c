@@ -3,12 +3,8 @@
  * Reviews of the table tests/cluster/manifests (its README documents a case), and cases that do not
  * fit into the table.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,23 +21,6 @@
 enum { TABLE_MAX = 1 << 20, THERE_MAX = 8 };
 
 #define MANIFESTS "/" TEST_DATA "cluster/manifests/"
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	return 0;
-}
-
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&doc, span_of(text), TABLE_MAX, &e) < 0)
-		fail_msg("%s: %s", text, e.text);
-	return doc;
-}
 
 static char *text_of(const struct json *v)
 {
@@ -62,7 +41,7 @@ static struct json_doc *of_tree(const struct json_tree *t)
 	buf_init(&b, TABLE_MAX);
 	jo_init(&o, &b, 0);
 	json_tree_write(t, &o);
-	return parse(b.p);
+	return t_json(b.p);
 }
 
 /* --- one case of the table --- */
@@ -128,7 +107,7 @@ static enum admit_nad find_nad(void *arg, const char *ns, const char *nad, const
 		if (strcmp(json_string(json_get(v, "kind")), "NetworkAttachmentDefinition") != 0 ||
 		    strcmp(json_string(json_get(meta, "name")), nad) != 0)
 			continue;
-		assert_string_equal(ns, json_string(json_get(meta, "namespace")));
+		ASSERT_STR_EQ(ns, json_string(json_get(meta, "namespace")));
 		by = json_at(json_get(meta, "ownerReferences"), 0);
 		if (!by)
 			return ADMIT_NAD_FREE;
@@ -142,7 +121,7 @@ static bool trusts(void *arg, const char *ns)
 {
 	const struct row *r = arg;
 
-	assert_string_equal(ns, "team");
+	ASSERT_STR_EQ(ns, "team");
 	return json_bool(json_get(r->v, "trusted"));
 }
 
@@ -304,12 +283,12 @@ static size_t run_table(const char *file)
 
 	buf_init(&text, TABLE_MAX);
 	buf_init(&json, TABLE_MAX);
-	assert_int_equal(root_open(&root, ".", &e), 0);
+	ASSERT_EQ(root_open(&root, ".", &e), 0);
 	if (file_read(&root, file, TABLE_MAX, &text, &e) < 0 ||
 	    yaml_to_json(buf_span(&text), &json, &e) < 0)
 		fail_msg("%s: %s", file, e.text);
 	root_close(&root);
-	doc = parse(json.p);
+	doc = t_json(json.p);
 	w = json_walk_start(json_get(json_root(doc), "cases"));
 	for (; (v = json_walk_next(&w, NULL)); n++)
 		run(v, json_string(json_get(json_root(doc), "kind")));
@@ -358,7 +337,7 @@ static void test_cidr_label_replaces_characters_not_allowed_in_labels(void **sta
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		auto_free char *label = admit_cidr_label(pairs[i][0]);
 
-		assert_string_equal(label, pairs[i][1]);
+		ASSERT_STR_EQ_MSG(label, pairs[i][1], "pairs[%zu]", i);
 	}
 }
 
@@ -382,7 +361,7 @@ static void test_name_too_long_for_its_blocks_is_refused(void **state)
 		auto_free char *name = xcalloc(rows[i].len + 1, 1);
 		auto_free char *text = xasprintf("{\"spec\":{\"subnet\":\"%s\",\"ips\":[\"%s\"]}}",
 						 rows[i].subnet, rows[i].ips);
-		auto_json struct json_doc *object = parse(text);
+		auto_json struct json_doc *object = t_json(text);
 		struct admit_cache cache = {0};
 		struct admit_request q = {.kind = "SpiderIPPool",
 					  .operation = ADMIT_CREATE,
@@ -393,9 +372,9 @@ static void test_name_too_long_for_its_blocks_is_refused(void **state)
 
 		memset(name, 'a', rows[i].len);
 		admit_check(&cache, &q, &a);
-		assert_int_equal(a.code, *rows[i].refused ? 422 : 0);
-		assert_string_equal(a.field ? a.field : "",
-				    *rows[i].refused ? "metadata.name" : "");
+		ASSERT_EQ_MSG(a.code, *rows[i].refused ? 422 : 0, "rows[%zu]", i);
+		ASSERT_STR_EQ_MSG(a.field ? a.field : "", *rows[i].refused ? "metadata.name" : "",
+				  "rows[%zu]", i);
 		if (!strstr(a.text ? a.text : "", rows[i].refused))
 			fail_msg("%s", a.text);
 		admit_answer_done(&a);
@@ -404,7 +383,7 @@ static void test_name_too_long_for_its_blocks_is_refused(void **state)
 
 static bool contended(const char *kind, const char *old, const char *is)
 {
-	auto_json struct json_doc *was = old ? parse(old) : NULL, *object = is ? parse(is) : NULL;
+	auto_json struct json_doc *was = old ? t_json(old) : NULL, *object = is ? t_json(is) : NULL;
 	const struct admit_request q = {
 		.kind = kind,
 		.operation = !is   ? ADMIT_DELETE
@@ -428,7 +407,7 @@ static bool contended(const char *kind, const char *old, const char *is)
 static struct json_doc *grown(const char *spec, const char *place, size_t n)
 {
 	bool is_map = strncmp(place, "metadata.", 9) == 0;
-	auto_json struct json_doc *s = parse(spec);
+	auto_json struct json_doc *s = t_json(spec);
 	auto_tree struct json_tree *t = json_tree_new(JSON_OBJECT);
 	struct json_tree *list = json_tree_new(is_map ? JSON_OBJECT : JSON_ARRAY);
 	char text[64];
@@ -463,7 +442,7 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 	admit_check(&cache, &q, &a);
 	if (a.code)
 		snprintf(text, sizeof(text), "%s: %s", a.field, a.text);
-	assert_string_equal(text, reason);
+	ASSERT_STR_EQ(text, reason);
 	admit_answer_done(&a);
 }
 
@@ -511,8 +490,8 @@ static void test_configurations_beyond_their_maximum_size_are_refused(void **sta
 	chain = xasprintf("{\"spec\":{\"cniType\":\"ipoib\",\"ipoib\":{\"master\":\"ib0\"},"
 			  "\"chainCNIJsonData\":[\"{\\\"type\\\":\\\"t\\\"}\",\"%s\"]}}",
 			  pad);
-	a = parse(custom);
-	b = parse(chain);
+	a = t_json(custom);
+	b = t_json(chain);
 	expect_size("SpiderMultusConfig", json_root(a), NULL,
 		    "spec.customCNI: is 262145 bytes long, 262144 are allowed");
 	expect_size("SpiderMultusConfig", json_root(b), NULL,
@@ -555,7 +534,7 @@ static void test_only_writes_that_add_ranges_need_a_range_lock(void **state)
 static int code_for(const char *user, const char *was, const char *is)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
-	auto_json struct json_doc *a = was ? parse(was) : NULL, *b = is ? parse(is) : NULL;
+	auto_json struct json_doc *a = was ? t_json(was) : NULL, *b = is ? t_json(is) : NULL;
 	const struct admit_request q = {.kind = "SpiderIPPool",
 					.operation = !is   ? ADMIT_DELETE
 						     : was ? ADMIT_UPDATE
@@ -617,18 +596,18 @@ static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 		if (code_for(agent, rows[i].was, rows[i].is) != rows[i].code)
 			fail_msg("row %zu: not %d", i, rows[i].code);
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
-		assert_int_equal(
-			code_for(others[i], POOL("", ""), POOL("", ",\"ips\":[\"10.6.0.1\"]")), 0);
-	assert_int_equal(code_for("system:serviceaccount:spiderpool:unirail-agent", POOL("", ""),
-				  NULL),
-			 403);
+		ASSERT_EQ_MSG(code_for(others[i], POOL("", ""),
+				       POOL("", ",\"ips\":[\"10.6.0.1\"]")),
+			      0, "others[%zu]", i);
+	ASSERT_EQ(code_for("system:serviceaccount:spiderpool:unirail-agent", POOL("", ""), NULL),
+		  403);
 }
 
 /* Defaults would be a change that an agent is not permitted to make. */
 static void test_no_defaults_are_added_to_writes_of_agents(void **state)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
-	auto_json struct json_doc *was = parse(POOL("", "")), *is = parse(POOL(NOTES(CUT), ""));
+	auto_json struct json_doc *was = t_json(POOL("", "")), *is = t_json(POOL(NOTES(CUT), ""));
 	struct admit_request q = {.kind = "SpiderIPPool",
 				  .operation = ADMIT_UPDATE,
 				  .ns = "",
@@ -643,7 +622,7 @@ static void test_no_defaults_are_added_to_writes_of_agents(void **state)
 	admit_answer_done(&r);
 	q.user = "system:serviceaccount:unirail:unirail-agent";
 	admit_default(&cache, &q, &r);
-	assert_int_equal(r.patch.len, 0);
+	ASSERT_EQ(r.patch.len, 0);
 	admit_answer_done(&r);
 }
 
@@ -664,5 +643,5 @@ int main(void)
 		cmocka_unit_test(test_name_too_long_for_its_blocks_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return T_RUN(tests, t_log_off, NULL);
 }

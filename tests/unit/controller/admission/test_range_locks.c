@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ConfigMap of range locks as text; tests/cluster/test_admission.py tests two replicas. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +12,6 @@
 enum { TEXT_MAX = 1 << 20 };
 
 #define NOW_MS (int64_t)1767225600000
-
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&doc, span_of(text), TEXT_MAX, &e) < 0)
-		fail_msg("%s: %s", text, e.text);
-	return doc;
-}
 
 static struct range_locks_request request_from(const struct json_doc *object, const char *id)
 {
@@ -39,7 +25,7 @@ static struct range_locks_request request_from(const struct json_doc *object, co
 
 static char *write_list(const struct range_locks_list *l, const char *version)
 {
-	auto_json struct json_doc *object = parse(POOL);
+	auto_json struct json_doc *object = t_json(POOL);
 	struct range_locks_request q = request_from(object, "r1");
 	struct buf b;
 
@@ -52,7 +38,7 @@ static void test_first_lock_creates_the_configmap(void **state)
 {
 	struct range_locks_list none = {0};
 	auto_free char *text = write_list(&none, NULL), *want = NULL;
-	auto_json struct json_doc *object = parse(POOL);
+	auto_json struct json_doc *object = t_json(POOL);
 	char hex[DIGEST_HEX];
 
 	(void)state;
@@ -65,15 +51,15 @@ static void test_first_lock_creates_the_configmap(void **state)
 		"\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":[\\\"10.6.0.1-10.6.0.1\\\"]},"
 		"\\\"digest\\\":\\\"%s\\\"}\"}}",
 		hex);
-	assert_string_equal(text, want);
+	ASSERT_STR_EQ(text, want);
 }
 
 /* An update keeps labels and annotations, kubectl's last-applied-configuration for instance. */
 static void test_update_retains_labels_and_annotations(void **state)
 {
 	auto_json struct json_doc *map =
-		parse("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
-		      "\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}}}");
+		t_json("{\"metadata\":{\"resourceVersion\":\"7\",\"uid\":\"x\","
+		       "\"labels\":{\"a\":\"b\"},\"annotations\":{\"c\":\"d\"}}}");
 	auto_free char *text = NULL;
 	struct range_locks_list list;
 
@@ -106,16 +92,16 @@ static void test_length_of_a_lock_is_constant(void **state)
 	for (int i = 20000; i > 0; i--)
 		buf_printf(&b, "%s\"10.%d.%d.7\"", i < 20000 ? "," : "", i / 200, i % 200);
 	buf_str(&b, "],\"excludeIPs\":[\"10.1.1.1\"]}}");
-	object = parse(b.p);
+	object = t_json(b.p);
 	q = request_from(object, "r1");
 	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
 	assert_true(out.len < 500);
 	assert_non_null(strstr(out.p, "10.0.1.7-10.100.0.7"));
-	map = parse(out.p);
+	map = t_json(out.p);
 	range_locks_read(json_root(map), &list);
 	range_locks_entry_digest(&list.v[0], was);
 	range_locks_digest(json_get(json_root(object), "spec"), is);
-	assert_string_equal(was, is);
+	ASSERT_STR_EQ(was, is);
 	range_locks_list_done(&list);
 	/* Of a SpiderSubnet whose addresses are not in the cache yet. */
 	q.kind = "SpiderSubnet";
@@ -127,11 +113,11 @@ static void test_length_of_a_lock_is_constant(void **state)
 /* An entry that an earlier controller wrote, with the object's name. */
 static void test_lock_of_an_earlier_controller_is_read(void **state)
 {
-	auto_json struct json_doc *map = parse(
+	auto_json struct json_doc *map = t_json(
 		"{\"data\":{\"a\":\"{\\\"at\\\":1,\\\"kind\\\":\\\"SpiderIPPool\\\",\\\"metadata\\\":{"
 		"\\\"name\\\":\\\"p\\\"},\\\"spec\\\":{\\\"subnet\\\":\\\"10.6.0.0/24\\\",\\\"ips\\\":["
 		"\\\"10.6.0.1\\\"]}}\"}}");
-	auto_json struct json_doc *object = parse(POOL);
+	auto_json struct json_doc *object = t_json(POOL);
 	char was[DIGEST_HEX], is[DIGEST_HEX];
 	struct range_locks_list list;
 
@@ -139,7 +125,7 @@ static void test_lock_of_an_earlier_controller_is_read(void **state)
 	range_locks_read(json_root(map), &list);
 	range_locks_entry_digest(&list.v[0], was);
 	range_locks_digest(json_get(json_root(object), "spec"), is);
-	assert_string_equal(was, is);
+	ASSERT_STR_EQ(was, is);
 	range_locks_list_done(&list);
 }
 
@@ -161,7 +147,7 @@ static void test_full_list_of_locks_fits_into_a_configmap(void **state)
 		"\"spec\":{\"subnet\":\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:0/112\",\"ips\":["
 		"\"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff\"]}}",
 		name);
-	object = parse(text);
+	object = t_json(text);
 	q = request_from(object, "01234567-0123-0123-0123-0123456789ab");
 	assert_false(range_locks_are_full(&list, NOW_MS));
 	for (int i = 0; i < CLAIMS_MAX; i++)
@@ -182,23 +168,23 @@ static void test_written_list_of_locks_is_read_again(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
-	auto_json struct json_doc *map = parse(text);
+	auto_json struct json_doc *map = t_json(text);
 	auto_free char *more = NULL;
 	auto_json struct json_doc *second = NULL;
 
 	(void)state;
 	range_locks_read(json_root(map), &list);
-	assert_int_equal(list.n, 1);
-	assert_string_equal(list.v[0].id, "r1");
-	assert_int_equal(list.v[0].at_ms, NOW_MS);
+	ASSERT_EQ(list.n, 1);
+	ASSERT_STR_EQ(list.v[0].id, "r1");
+	ASSERT_EQ(list.v[0].at_ms, NOW_MS);
 	free(list.v[0].id);
 	list.v[0].id = xstrdup("r0");
 	more = write_list(&list, "7");
 	range_locks_list_done(&list);
-	second = parse(more);
-	assert_string_equal(json_string(json_get(json_get(json_root(second), "data"), "r0")),
-			    json_string(json_get(json_get(json_root(map), "data"), "r1")));
-	assert_string_equal(
+	second = t_json(more);
+	ASSERT_STR_EQ(json_string(json_get(json_get(json_root(second), "data"), "r0")),
+		      json_string(json_get(json_get(json_root(map), "data"), "r1")));
+	ASSERT_STR_EQ(
 		json_string(json_get(json_get(json_root(second), "metadata"), "resourceVersion")),
 		"7");
 }
@@ -214,13 +200,13 @@ static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 	for (size_t i = 0; i < n; i++)
 		VEC_PUSH(list.v, list.n) = (struct range_locks_entry){
 			.id = xasprintf("r0-%zu", i),
-			.doc = parse("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":"
-				     "\"q\"}}"),
+			.doc = t_json("{\"at\":1,\"kind\":\"SpiderIPPool\",\"metadata\":{\"name\":"
+				      "\"q\"}}"),
 			.at_ms = NOW_MS - age_ms,
 			.len = len,
 			.drop = drop};
 	text = write_list(&list, NULL);
-	map = parse(text);
+	map = t_json(text);
 	range_locks_read(json_root(map), &after);
 	left = after.n - 1;
 	range_locks_list_done(&list);
@@ -236,20 +222,20 @@ static size_t kept(size_t n, int64_t age_ms, bool drop)
 static void test_age_at_which_locks_are_dropped(void **state)
 {
 	(void)state;
-	assert_int_equal(kept(3, CLAIMS_RETAINED_MS - 1000, false), 3);
-	assert_int_equal(kept(3, CLAIMS_RETAINED_MS, false), 0);
-	assert_int_equal(kept(3, 0, true), 0);
-	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
-	assert_int_equal(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
+	ASSERT_EQ(kept(3, CLAIMS_RETAINED_MS - 1000, false), 3);
+	ASSERT_EQ(kept(3, CLAIMS_RETAINED_MS, false), 0);
+	ASSERT_EQ(kept(3, 0, true), 0);
+	ASSERT_EQ(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
+	ASSERT_EQ(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
 }
 
 /* The ConfigMap always has space for the next lock. */
 static void test_long_locks_are_dropped_earlier(void **state)
 {
 	(void)state;
-	assert_int_equal(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
-	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
-	assert_int_equal(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
+	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
+	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
+	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
 }
 
 /* The length of a parsed lock is that of its text. */
@@ -257,12 +243,12 @@ static void test_parsed_lock_has_the_length_of_its_text(void **state)
 {
 	struct range_locks_list none = {0}, list;
 	auto_free char *text = write_list(&none, NULL);
-	auto_json struct json_doc *map = parse(text);
+	auto_json struct json_doc *map = t_json(text);
 
 	(void)state;
 	range_locks_read(json_root(map), &list);
-	assert_int_equal(list.v[0].len,
-			 strlen(json_string(json_get(json_get(json_root(map), "data"), "r1"))));
+	ASSERT_EQ(list.v[0].len,
+		  strlen(json_string(json_get(json_get(json_root(map), "data"), "r1"))));
 	range_locks_list_done(&list);
 }
 
@@ -274,16 +260,16 @@ static void test_entries_edited_by_hand_do_not_crash(void **state)
 		"\\\"SpiderIPPool\\\",\\\"metadata\\\":{\\\"name\\\":\\\"p\\\"}}\",\"d\":7,"
 		"\"e\":\"{\\\"at\\\":9223372036854775807,\\\"kind\\\":\\\"SpiderIPPool\\\","
 		"\\\"metadata\\\":{\\\"name\\\":\\\"p\\\"}}\"}}";
-	auto_json struct json_doc *doc = parse(map);
+	auto_json struct json_doc *doc = t_json(map);
 	struct range_locks_list list;
 
 	(void)state;
 	range_locks_read(json_root(doc), &list);
-	assert_int_equal(list.n, 1);
-	assert_string_equal(list.v[0].id, "c");
+	ASSERT_EQ(list.n, 1);
+	ASSERT_STR_EQ(list.v[0].id, "c");
 	range_locks_list_done(&list);
 	range_locks_read(NULL, &list);
-	assert_int_equal(list.n, 0);
+	ASSERT_EQ(list.n, 0);
 }
 
 int main(void)
@@ -301,5 +287,5 @@ int main(void)
 		cmocka_unit_test(test_entries_edited_by_hand_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller/cache: which part of an object is stored. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +28,9 @@ static void expect(enum cluster_cache_kind kind, const char *object, const char 
 	auto_buf struct buf b;
 
 	buf_init(&b, 4096);
-	assert_int_equal(json_parse(&doc, span_of(object), 4096, &e), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(object), 4096, &e), 0);
 	cluster_cache_trim(kind, json_root(doc), &b);
-	assert_string_equal(b.p, kept);
+	ASSERT_STR_EQ(b.p, kept);
 }
 
 static void test_only_needed_fields_are_cached(void **state)
@@ -81,8 +77,8 @@ static size_t decoded(enum cluster_cache_kind kind, const char *fmt, size_t n,
 	memset(pad, 'x', n);
 	text = xasprintf("%.*s%s%s", (int)(at - fmt), fmt, pad, at + 2);
 	*v = (struct cluster_cache_object){0};
-	assert_int_equal(json_parse(&doc, span_of(text), 8 << 20, NULL), 0);
-	assert_int_equal(cluster_cache_decode(kind, v, json_root(doc), NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 8 << 20, NULL), 0);
+	ASSERT_EQ(cluster_cache_decode(kind, v, json_root(doc), NULL), 0);
 	return v->large;
 }
 
@@ -98,17 +94,17 @@ static void test_large_object_is_cached_without_its_spec(void **state)
 	char *text;
 
 	(void)state;
-	assert_int_equal(decoded(CLUSTER_CACHE_MULTUSCONFIGS, SMC, 256 << 10, &v), 0);
+	ASSERT_EQ(decoded(CLUSTER_CACHE_MULTUSCONFIGS, SMC, 256 << 10, &v), 0);
 	assert_in_range(v.bytes, 256 << 10, 260 << 10);
 	json_free(v.doc);
 	assert_in_range(decoded(CLUSTER_CACHE_MULTUSCONFIGS, SMC, 1300 << 10, &v), 1300 << 10,
 			1304 << 10);
 	assert_in_range(v.bytes, 1, 1024);
 	text = text_of(v.json);
-	assert_string_equal(text, "{\"metadata\":{\"name\":\"n\",\"namespace\":\"t\",\"uid\":\"u\","
-				  "\"generation\":3,\"annotations\":{"
-				  "\"multus.spidernet.io/cr-name\":\"m\"}},"
-				  "\"status\":{\"nad\":\"m\"}}");
+	ASSERT_STR_EQ(text, "{\"metadata\":{\"name\":\"n\",\"namespace\":\"t\",\"uid\":\"u\","
+			    "\"generation\":3,\"annotations\":{"
+			    "\"multus.spidernet.io/cr-name\":\"m\"}},"
+			    "\"status\":{\"nad\":\"m\"}}");
 	free(text);
 	json_free(v.doc);
 	assert_in_range(
@@ -118,13 +114,12 @@ static void test_large_object_is_cached_without_its_spec(void **state)
 			200 << 10, &v),
 		200 << 10, 201 << 10);
 	text = text_of(v.json);
-	assert_string_equal(text, "{\"metadata\":{\"name\":\"n\",\"annotations\":{"
-				  "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
+	ASSERT_STR_EQ(text, "{\"metadata\":{\"name\":\"n\",\"annotations\":{"
+			    "\"ipam.spidernet.io/default-ipv4-ippool\":\"p\"}}}");
 	free(text);
 	json_free(v.doc);
 	/* Pools have no limit by namespace: administrators create them. */
-	assert_int_equal(
-		decoded(CLUSTER_CACHE_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
+	ASSERT_EQ(decoded(CLUSTER_CACHE_POOLS, "{\"metadata\":{\"name\":\"%s\"}}", 3 << 20, &v), 0);
 	json_free(v.doc);
 }
 
@@ -151,10 +146,10 @@ static void test_cache_is_limited_by_namespace_and_in_total(void **state)
 		snprintf(ns, sizeof(ns), "c%d", i * 37 % 100);
 		n += kube_spent_more(&s, ns, 1 << 20);
 	}
-	assert_int_equal(n, 64 - 5);
+	ASSERT_EQ(n, 64 - 5);
 	assert_true(kube_spent_more(&s, "small", 16 << 10));
 	kube_spent_less(&s, "a", 1 << 20);
-	assert_int_equal(s.total, (63 << 20) + (16 << 10));
+	ASSERT_EQ(s.total, (63 << 20) + (16 << 10));
 	kube_spent_done(&s);
 }
 
@@ -167,5 +162,5 @@ int main(void)
 		cmocka_unit_test(test_cache_is_limited_by_namespace_and_in_total),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller/cidr_read and cidr_plan: sources of the cluster's pod and Service CIDRs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -81,12 +77,13 @@ static void test_cidrs_are_read_from_each_kind_of_object(void **state)
 		auto_free char *pods = NULL, *services = NULL;
 
 		print_message("%s\n", objects[i].what);
-		assert_int_equal(json_parse(&doc, span_of(objects[i].object), 4096, NULL), 0);
+		ASSERT_EQ_MSG(json_parse(&doc, span_of(objects[i].object), 4096, NULL), 0,
+			      "objects[%zu]", i);
 		objects[i].read(json_root(doc), &f);
 		pods = text_of(&f.pods);
 		services = text_of(&f.services);
-		assert_string_equal(pods, objects[i].pods);
-		assert_string_equal(services, objects[i].services);
+		ASSERT_STR_EQ_MSG(pods, objects[i].pods, "objects[%zu]", i);
+		ASSERT_STR_EQ_MSG(services, objects[i].services, "objects[%zu]", i);
 		cidr_facts_done(&f);
 	}
 }
@@ -112,7 +109,7 @@ static void test_adjacent_cidrs_are_joined(void **state)
 		cidr_list_add(&l, v[i].in);
 		cidr_list_join(&l);
 		out = text_of(&l);
-		assert_string_equal(out, v[i].out);
+		ASSERT_STR_EQ_MSG(out, v[i].out, "v[%zu]", i);
 		cidr_list_done(&l);
 	}
 }
@@ -143,12 +140,12 @@ static void test_cluster_cni_is_recognized_by_its_first_file(void **state)
 
 	(void)state;
 	il_make(&lab);
-	assert_int_equal(cidr_probe(&lab.root, &cni, NULL), CIDR_NONE);
+	ASSERT_EQ(cidr_probe(&lab.root, &cni, NULL), CIDR_NONE);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
 		auto_free char *path = xasprintf("/etc/cni/net.d/%s", v[i].file);
 
 		il_write(&lab, path, v[i].text);
-		assert_int_equal(cidr_probe(&lab.root, &cni, NULL), v[i].type);
+		ASSERT_EQ_MSG(cidr_probe(&lab.root, &cni, NULL), v[i].type, "v[%zu]", i);
 	}
 	il_drop(&lab);
 }
@@ -161,10 +158,10 @@ static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cid
 	bool root = geteuid() == 0;
 
 	if (root)
-		assert_int_equal(seteuid(65534), 0);
+		ASSERT_EQ(seteuid(65534), 0);
 	type = cidr_probe(&lab->root, cni, e);
 	if (root)
-		assert_int_equal(seteuid(0), 0);
+		ASSERT_EQ(seteuid(0), 0);
 	return type;
 }
 
@@ -181,22 +178,22 @@ static void test_unreadable_cni_file_is_an_error(void **state)
 
 	(void)state;
 	il_make(&lab);
-	assert_int_equal(chmod(lab.dir, 0755), 0);
+	ASSERT_EQ(chmod(lab.dir, 0755), 0);
 	il_write(&lab, "/etc/cni/net.d/10-calico.conflist", "{\"name\":\"k8s-pod-network\"}");
 	il_write(&lab, "/etc/cni/net.d/20-flannel.conflist", "{\"name\":\"cbr0\"}");
 	file = il_path(&lab, "/etc/cni/net.d/10-calico.conflist");
 	dir = il_path(&lab, "/etc/cni/net.d");
-	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
-	assert_int_equal(chmod(file, 0), 0);
-	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_UNREADABLE);
-	assert_int_equal(e.code, -EACCES);
-	assert_has(e.text, "'/etc/cni/net.d/10-calico.conflist' is readable by root only");
+	ASSERT_EQ(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	ASSERT_EQ(chmod(file, 0), 0);
+	ASSERT_EQ(probe_as_user(&lab, &cni, &e), CIDR_UNREADABLE);
+	ASSERT_EQ(e.code, -EACCES);
+	ASSERT_HAS(e.text, "'/etc/cni/net.d/10-calico.conflist' is readable by root only");
 	il_write(&lab, "/run/published", "k8s-pod-network\n");
-	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
-	assert_int_equal(chmod(dir, 0), 0);
-	assert_int_equal(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
-	assert_int_equal(chmod(dir, 0755), 0);
-	assert_int_equal(chmod(file, 0600), 0);
+	ASSERT_EQ(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	ASSERT_EQ(chmod(dir, 0), 0);
+	ASSERT_EQ(probe_as_user(&lab, &cni, &e), CIDR_CALICO);
+	ASSERT_EQ(chmod(dir, 0755), 0);
+	ASSERT_EQ(chmod(file, 0600), 0);
 	il_drop(&lab);
 }
 
@@ -436,18 +433,19 @@ static void test_sources_of_cidrs_are_combined_by_the_table(void **state)
 		print_message("%s\n", plans[i].what);
 		fill(&plans[i].w, known);
 		cidr_plan(plans[i].type, plans[i].cni, known, &p);
-		assert_int_equal(p.phase, plans[i].phase);
+		ASSERT_EQ_MSG(p.phase, plans[i].phase, "plans[%zu]", i);
 		pods = text_of(&p.pods);
 		services = text_of(&p.services);
 		if (plans[i].pods) {
-			assert_string_equal(pods, plans[i].pods);
-			assert_string_equal(services, plans[i].services);
+			ASSERT_STR_EQ_MSG(pods, plans[i].pods, "plans[%zu]", i);
+			ASSERT_STR_EQ_MSG(services, plans[i].services, "plans[%zu]", i);
 		}
 		if (plans[i].reason && !strstr(p.reason, plans[i].reason))
 			fail_msg("%s", p.reason);
 		if (!plans[i].reason)
-			assert_string_equal(p.reason, "");
-		assert_int_equal(p.unread, plans[i].w.calico && *plans[i].w.calico == '!');
+			ASSERT_STR_EQ_MSG(p.reason, "", "plans[%zu]", i);
+		ASSERT_EQ_MSG(p.unread, plans[i].w.calico && *plans[i].w.calico == '!',
+			      "plans[%zu]", i);
 		cidr_plan_done(&p);
 		for (int s = 0; s < CIDR_SOURCES; s++)
 			cidr_facts_done(&known[s].facts);
@@ -464,8 +462,7 @@ static void test_nodes_are_requested_only_without_another_source(void **state)
 	(void)state;
 	fill(&w, known);
 	cidr_plan(CIDR_CLUSTER, CIDR_NONE, known, &p);
-	assert_int_equal(p.wants,
-			 1u << CIDR_KUBEADM | 1u << CIDR_SERVICES | 1u << CIDR_SERVICES_OLD);
+	ASSERT_EQ(p.wants, 1u << CIDR_KUBEADM | 1u << CIDR_SERVICES | 1u << CIDR_SERVICES_OLD);
 	cidr_plan_done(&p);
 	for (int s = 0; s < CIDR_SOURCES; s++)
 		cidr_facts_done(&known[s].facts);
@@ -486,5 +483,5 @@ int main(void)
 		cmocka_unit_test(test_nodes_are_requested_only_without_another_source),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

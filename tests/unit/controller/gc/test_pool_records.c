@@ -3,12 +3,8 @@
  * Spiderpool's status text of allocated addresses, and the stored parts of Nodes and
  * SpiderEndpoints.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +17,7 @@ static struct ipaddr ip_of(const char *text)
 {
 	struct ipaddr a;
 
-	assert_int_equal(ip_parse(span_of(text), &a), 0);
+	ASSERT_EQ(ip_parse(span_of(text), &a), 0);
 	return a;
 }
 
@@ -34,7 +30,7 @@ static void assert_text(struct records *r, size_t max, const char *want)
 {
 	auto_free char *text = records_text(r, max);
 
-	assert_string_equal(text, want);
+	ASSERT_STR_EQ(text, want);
 }
 
 /* As in Go, keys are in byte order, and an empty map is an empty text instead of "{}". */
@@ -52,7 +48,7 @@ static void test_allocated_addresses_are_written_like_go(void **state)
 		    "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"},"
 		    "\"10.6.0.9\":{\"pod\":\"a/p\",\"podUid\":\"u1\"},"
 		    "\"fd00::a\":{\"pod\":\"a/p\",\"podUid\":\"u1\"}}");
-	assert_int_equal(r.n, 3);
+	ASSERT_EQ(r.n, 3);
 	assert_text(&r, 1, "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"}}");
 	assert_text(&r, 0, "");
 	records_done(&r);
@@ -78,19 +74,11 @@ static void test_too_long_text_drops_new_records(void **state)
 		records_add(&r, &(struct record){ip_from_num(4, 0x0a000000 + i), "ns", name, uid});
 	text = records_text(&r, RECORDS_MAX);
 	assert_in_range(strlen(text), RECORDS_TEXT_MAX - 1000, RECORDS_TEXT_MAX + 1000);
-	assert_int_equal(json_parse(&d, span_of(text), RECORDS_TEXT_MAX + 1000, &e), 0);
-	assert_int_equal(json_kind(json_get(json_root(d), "10.0.0.0")), JSON_OBJECT);
+	ASSERT_EQ(json_parse(&d, span_of(text), RECORDS_TEXT_MAX + 1000, &e), 0);
+	ASSERT_EQ(json_kind(json_get(json_root(d), "10.0.0.0")), JSON_OBJECT);
 	all = records_text(&r, SIZE_MAX);
 	assert_true(strlen(all) > 5000 * 253);
 	records_done(&r);
-}
-
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *d;
-
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 16, NULL), 0);
-	return d;
 }
 
 static void test_readiness_and_deletion_of_nodes_are_read(void **state)
@@ -114,37 +102,37 @@ static void test_readiness_and_deletion_of_nodes_are_read(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
-		auto_json struct json_doc *d = parse(v[i].text);
+		auto_json struct json_doc *d = t_json(v[i].text);
 		struct gc_cache_node n = {0};
 
 		gc_cache_read_node(json_root(d), &n);
-		assert_int_equal(n.ready, v[i].ready);
-		assert_int_equal(n.fenced, v[i].fenced);
+		ASSERT_EQ_MSG(n.ready, v[i].ready, "v[%zu]", i);
+		ASSERT_EQ_MSG(n.fenced, v[i].fenced, "v[%zu]", i);
 	}
 }
 
 static void test_endpoint_fields_for_gc_are_read(void **state)
 {
 	auto_json struct json_doc *d =
-		parse("{\"metadata\":{\"name\":\"p\",\"labels\":{\"unirail.io/node\":\"n1\"},"
-		      "\"finalizers\":[\"a.b/c\",\"spiderpool.spidernet.io\",\"d\"],"
-		      "\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"p\"}]},"
-		      "\"status\":{\"current\":{\"uid\":\"u\",\"node\":\"n1\",\"ips\":["
-		      "{\"interface\":\"eth0\",\"ipv4\":\"10.0.0.5/24\",\"ipv4Pool\":\"a\","
-		      "\"ipv6\":\"fd00::5/64\",\"ipv6Pool\":\"b\"},"
-		      "{\"interface\":\"\"},{\"ipv4\":\"bad\",\"ipv4Pool\":\"c\"},"
-		      "{\"interface\":\"net1\",\"ipv4\":\"10.0.1.5\",\"ipv4Pool\":\"c\"}]}}}");
+		t_json("{\"metadata\":{\"name\":\"p\",\"labels\":{\"unirail.io/node\":\"n1\"},"
+		       "\"finalizers\":[\"a.b/c\",\"spiderpool.spidernet.io\",\"d\"],"
+		       "\"ownerReferences\":[{\"kind\":\"Pod\",\"name\":\"p\"}]},"
+		       "\"status\":{\"current\":{\"uid\":\"u\",\"node\":\"n1\",\"ips\":["
+		       "{\"interface\":\"eth0\",\"ipv4\":\"10.0.0.5/24\",\"ipv4Pool\":\"a\","
+		       "\"ipv6\":\"fd00::5/64\",\"ipv6Pool\":\"b\"},"
+		       "{\"interface\":\"\"},{\"ipv4\":\"bad\",\"ipv4Pool\":\"c\"},"
+		       "{\"interface\":\"net1\",\"ipv4\":\"10.0.1.5\",\"ipv4Pool\":\"c\"}]}}}");
 	struct gc_cache_endpoint x = {0};
 
 	(void)state;
 	gc_cache_read_endpoint(json_root(d), &x);
 	assert_true(x.by_unirail && x.owned && x.finalizer && !x.deleting);
-	assert_string_equal(x.uid, "u");
-	assert_string_equal(x.node, "n1");
-	assert_int_equal(x.n, 3);
-	assert_string_equal(x.v[1].pool, "b");
-	assert_int_equal(x.v[1].ip.family, 6);
-	assert_string_equal(x.v[2].pool, "c");
+	ASSERT_STR_EQ(x.uid, "u");
+	ASSERT_STR_EQ(x.node, "n1");
+	ASSERT_EQ(x.n, 3);
+	ASSERT_STR_EQ(x.v[1].pool, "b");
+	ASSERT_EQ(x.v[1].ip.family, 6);
+	ASSERT_STR_EQ(x.v[2].pool, "c");
 	assert_memory_equal(x.other_finalizers, "a.b/c\0d\0", 9);
 	gc_cache_endpoint_done(&x);
 }
@@ -157,12 +145,12 @@ static void test_malformed_endpoints_do_not_crash(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		auto_json struct json_doc *d = parse(texts[i]);
+		auto_json struct json_doc *d = t_json(texts[i]);
 		struct gc_cache_endpoint x = {0};
 
 		gc_cache_read_endpoint(json_root(d), &x);
-		assert_int_equal(x.n, 0);
-		assert_string_equal(x.uid, "");
+		ASSERT_EQ_MSG(x.n, 0, "texts[%zu]", i);
+		ASSERT_STR_EQ_MSG(x.uid, "", "texts[%zu]", i);
 		assert_false(x.finalizer || x.by_unirail || x.owned);
 		gc_cache_endpoint_done(&x);
 	}
@@ -178,5 +166,5 @@ int main(void)
 		cmocka_unit_test(test_malformed_endpoints_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * Pods that lack requested networks: annotations of the pod and its namespace are read as injection
  * reads them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "base/alloc.h"
 #include "controller/gc/uninjected.h"
@@ -17,7 +13,7 @@ static unsigned int asks(const char *text)
 {
 	auto_json struct json_doc *d = NULL;
 
-	assert_int_equal(json_parse(&d, span_of(text), 1 << 10, NULL), 0);
+	ASSERT_EQ(json_parse(&d, span_of(text), 1 << 10, NULL), 0);
 	return inject_requests(json_root(d));
 }
 
@@ -47,7 +43,7 @@ static void test_annotation_of_the_pod_precedes_its_namespaces(void **state)
 		enum inject_key key = INJECT_KEYS;
 		bool is = uninjected_requests(asks(cases[i].own), asks(cases[i].ns), &key);
 
-		assert_int_equal(is ? (int)key : -1, cases[i].key);
+		ASSERT_EQ_MSG(is ? (int)key : -1, cases[i].key, "cases[%zu]", i);
 	}
 }
 
@@ -57,5 +53,5 @@ int main(void)
 		cmocka_unit_test(test_annotation_of_the_pod_precedes_its_namespaces),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

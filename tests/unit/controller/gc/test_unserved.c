@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a network is reported because no node has its device resource. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,17 +71,17 @@ static void test_missing_resource_is_reported_once_after_the_grace(void **state)
 	struct lab l = {0};
 
 	(void)state;
-	assert_int_equal(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "");
+	ASSERT_EQ(decide(&l, "b=x/b a=x/a", "x/a", 1000), 1000 + UNSERVED_GRACE_MS);
+	ASSERT_STR_EQ(l.said, "");
 	/* Another network whose resource is missing since a later time. */
-	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
-	assert_int_equal(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
-			 2000 + UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "-b=x/b(x/a) ");
-	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/a", 9 * UNSERVED_GRACE_MS), -1);
-	assert_string_equal(l.said, "-c=x/c(x/a) ");
-	assert_int_equal(decide(&l, "c=x/c b=x/b", "x/b y/dd", 9 * UNSERVED_GRACE_MS), -1);
-	assert_string_equal(l.said, "+b=x/b ~c=x/c(x/b) ");
+	ASSERT_EQ(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 2000), 1000 + UNSERVED_GRACE_MS);
+	ASSERT_EQ(decide(&l, "b=x/b a=x/a c=x/c", "x/a", 1000 + UNSERVED_GRACE_MS),
+		  2000 + UNSERVED_GRACE_MS);
+	ASSERT_STR_EQ(l.said, "-b=x/b(x/a) ");
+	ASSERT_EQ(decide(&l, "c=x/c b=x/b", "x/a", 9 * UNSERVED_GRACE_MS), -1);
+	ASSERT_STR_EQ(l.said, "-c=x/c(x/a) ");
+	ASSERT_EQ(decide(&l, "c=x/c b=x/b", "x/b y/dd", 9 * UNSERVED_GRACE_MS), -1);
+	ASSERT_STR_EQ(l.said, "+b=x/b ~c=x/c(x/b) ");
 	unserved_table_done(&l.table);
 }
 
@@ -96,10 +92,10 @@ static void test_resource_missing_for_a_short_time_is_not_reported(void **state)
 	(void)state;
 	decide(&l, "a=x/a", "", 0);
 	/* The kubelet of a node restarted. */
-	assert_int_equal(decide(&l, "a=x/a", "x/a", UNSERVED_GRACE_MS - 1), -1);
-	assert_string_equal(l.said, "");
-	assert_int_equal(decide(&l, "a=x/a", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "");
+	ASSERT_EQ(decide(&l, "a=x/a", "x/a", UNSERVED_GRACE_MS - 1), -1);
+	ASSERT_STR_EQ(l.said, "");
+	ASSERT_EQ(decide(&l, "a=x/a", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
+	ASSERT_STR_EQ(l.said, "");
 	unserved_table_done(&l.table);
 }
 
@@ -110,13 +106,13 @@ static void test_changed_or_deleted_network_is_decided_again(void **state)
 	(void)state;
 	decide(&l, "a=x/a", "", 0);
 	decide(&l, "a=x/a", "", UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "-a=x/a ");
+	ASSERT_STR_EQ(l.said, "-a=x/a ");
 	/* Another resource has a grace period of its own. */
-	assert_int_equal(decide(&l, "a=x/b", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "");
-	assert_int_equal(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
-	assert_string_equal(l.said, "");
-	assert_int_equal(l.table.n, 0);
+	ASSERT_EQ(decide(&l, "a=x/b", "", UNSERVED_GRACE_MS), 2 * UNSERVED_GRACE_MS);
+	ASSERT_STR_EQ(l.said, "");
+	ASSERT_EQ(decide(&l, "", "", 3 * UNSERVED_GRACE_MS), -1);
+	ASSERT_STR_EQ(l.said, "");
+	ASSERT_EQ(l.table.n, 0);
 	unserved_table_done(&l.table);
 }
 
@@ -127,13 +123,13 @@ static void test_similar_resource_name_is_suggested(void **state)
 	(void)state;
 	decide(&l, "a=x/rail1", "", 0);
 	decide(&l, "a=x/rail1", "", UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "-a=x/rail1 ");
+	ASSERT_STR_EQ(l.said, "-a=x/rail1 ");
 	decide(&l, "a=x/rail1", "other/thing x/rial1", 2 * UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "~a=x/rail1(x/rial1) ");
+	ASSERT_STR_EQ(l.said, "~a=x/rail1(x/rial1) ");
 	decide(&l, "a=x/rail1", "other/thing x/rial1", 3 * UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "");
+	ASSERT_STR_EQ(l.said, "");
 	decide(&l, "a=x/rail1", "other/thing", 3 * UNSERVED_GRACE_MS);
-	assert_string_equal(l.said, "~a=x/rail1 ");
+	ASSERT_STR_EQ(l.said, "~a=x/rail1 ");
 	unserved_table_done(&l.table);
 }
 
@@ -145,7 +141,7 @@ static void assert_annotation(const struct lab *l, bool decided, const char *res
 	if (!wants)
 		assert_null(s);
 	else
-		assert_string_equal(s ? s : "none", wants);
+		ASSERT_STR_EQ(s ? s : "none", wants);
 }
 
 static void test_annotation_of_a_previous_leader_stays_until_decided(void **state)
@@ -200,10 +196,10 @@ static void test_suggestions_for_many_networks_are_limited(void **state)
 				&l);
 		free(v);
 	}
-	assert_int_equal(l.table.n, n);
+	ASSERT_EQ(l.table.n, n);
 	for (size_t i = 0; i < n; i++)
 		suggestion += l.table.v[i].suggestion != NULL;
-	assert_int_equal(suggestion, UNSERVED_SUGGESTIONS_MAX);
+	ASSERT_EQ(suggestion, UNSERVED_SUGGESTIONS_MAX);
 	unserved_table_done(&l.table);
 }
 
@@ -225,15 +221,15 @@ static void test_resources_of_a_node_are_listed(void **state)
 		auto_json struct json_doc *d = NULL;
 		auto_free char *list = NULL;
 
-		assert_int_equal(json_parse(&d, span_of(text), 4096, NULL), 0);
+		ASSERT_EQ_MSG(json_parse(&d, span_of(text), 4096, NULL), 0, "cases[%zu]", i);
 		list = gc_cache_read_resources(json_root(d));
 		if (!cases[i].first) {
 			assert_null(list);
 			continue;
 		}
-		assert_string_equal(list, cases[i].first);
-		assert_string_equal(list + 4, cases[i].second);
-		assert_int_equal(list[8], '\0');
+		ASSERT_STR_EQ_MSG(list, cases[i].first, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(list + 4, cases[i].second, "cases[%zu]", i);
+		ASSERT_EQ_MSG(list[8], '\0', "cases[%zu]", i);
 	}
 }
 
@@ -249,5 +245,5 @@ int main(void)
 		cmocka_unit_test(test_resources_of_a_node_are_listed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

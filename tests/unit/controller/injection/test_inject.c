@@ -3,12 +3,8 @@
  * Changes of a pod caused by one annotation, and refusals. In JSON texts, ' stands for ", for
  * readability.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,26 +45,6 @@ static const char *const smcs[][5] = {
 	{"bad", "netpool", NETWORK ":'pool'", "sriov", "'sriov':{'resourceName':'x/vf'}"},
 };
 
-static char *quoted(const char *text)
-{
-	char *s = xstrdup(text);
-
-	for (char *p = s; *p; p++)
-		*p = *p == '\'' ? '"' : *p;
-	return s;
-}
-
-static struct json_doc *parse(const char *text)
-{
-	auto_free char *s = quoted(text);
-	struct json_doc *d = NULL;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&d, span_of(s), 1 << 20, &e) < 0)
-		fail_msg("%s: %s", s, e.text);
-	return d;
-}
-
 static struct inject_net nets[ARRAY_LEN(smcs)];
 static const struct inject_net *list[ARRAY_LEN(smcs)];
 
@@ -81,7 +57,7 @@ static int set_up(void **state)
 			xasprintf("{'metadata':{'namespace':'%s','name':'%s','annotations':{%s}},"
 				  "'spec':{'cniType':'%s',%s}}",
 				  s[0], s[1], s[2], s[3], s[4]);
-		auto_json struct json_doc *d = parse(text);
+		auto_json struct json_doc *d = t_json_quoted(text);
 
 		inject_net_read(json_root(d), &nets[i]);
 		list[i] = &nets[i];
@@ -154,7 +130,7 @@ static char *patched(const char *pod, const char *patch)
 
 static void expect(const char *name, const char *is, const char *wanted)
 {
-	auto_free char *w = quoted(wanted);
+	auto_free char *w = t_quoted(wanted);
 
 	if (strcmp(is, w) != 0)
 		fail_msg("%s:\n is    %s\n wants %s", name, is, w);
@@ -403,11 +379,11 @@ static const struct {
 
 static void one_good(size_t i)
 {
-	auto_free char *pod = quoted(good[i].pod), *after = NULL;
+	auto_free char *pod = t_quoted(good[i].pod), *after = NULL;
 	struct run r = {.ns_rdma = good[i].ns_rdma,
 			.ns_network = good[i].ns_network,
 			.ipc_lock = good[i].ipc_lock};
-	auto_json struct json_doc *d = parse(pod);
+	auto_json struct json_doc *d = t_json_quoted(pod);
 	struct kube_patch p, again;
 	int n;
 
@@ -416,15 +392,14 @@ static void one_good(size_t i)
 	if (n < 0)
 		fail_msg("%s: %s", good[i].name, r.e.text);
 	expect(good[i].name, kube_patch_end(&p).p, good[i].patch);
-	assert_int_equal(n == 0, !strcmp(p.b.p, "[]"));
-	assert_string_equal(r.warnings.p ? r.warnings.p : "",
-			    good[i].warning ? good[i].warning : "");
+	ASSERT_EQ(n == 0, !strcmp(p.b.p, "[]"));
+	ASSERT_STR_EQ(r.warnings.p ? r.warnings.p : "", good[i].warning ? good[i].warning : "");
 	buf_done(&r.warnings);
 
 	/* a second review of the patched pod changes nothing */
 	after = patched(pod, p.b.p);
 	json_free(d);
-	d = parse(after);
+	d = t_json_quoted(after);
 	kube_patch_init(&again);
 	n = run(&r, json_root(d), &again);
 	if (n != 0)
@@ -473,7 +448,7 @@ static void test_invalid_injections_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct run r = {.ns_rdma = bad[i].ns_rdma};
-		auto_json struct json_doc *d = parse(bad[i].pod);
+		auto_json struct json_doc *d = t_json_quoted(bad[i].pod);
 		struct kube_patch p;
 
 		kube_patch_init(&p);
@@ -481,7 +456,7 @@ static void test_invalid_injections_are_refused(void **state)
 			fail_msg("%s was not refused", bad[i].name);
 		if (!strstr(r.e.text, bad[i].text))
 			fail_msg("%s: '%s' has no '%s'", bad[i].name, r.e.text, bad[i].text);
-		assert_int_equal(r.e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(r.e.kind, ERR_CONF, "bad[%zu]", i);
 		kube_patch_done(&p);
 		buf_done(&r.warnings);
 	}
@@ -489,7 +464,7 @@ static void test_invalid_injections_are_refused(void **state)
 
 static void test_injection_without_networks_in_the_cluster_is_refused(void **state)
 {
-	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu'", C0));
+	auto_json struct json_doc *d = t_json_quoted(POD(RDMA ":'gpu'", C0));
 	struct inject_index *index = inject_index_new(NULL, 0);
 	struct inject_request q = {.pod = json_root(d), .ns = "team", .index = index};
 	struct kube_patch p;
@@ -497,7 +472,7 @@ static void test_injection_without_networks_in_the_cluster_is_refused(void **sta
 
 	(void)state;
 	kube_patch_init(&p);
-	assert_int_equal(inject_pod(&q, &p, &e), -ENOENT);
+	ASSERT_EQ(inject_pod(&q, &p, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "; no SpiderMultusConfig has this annotation"));
 	kube_patch_done(&p);
 	inject_index_free(index);
@@ -509,7 +484,7 @@ static void test_injection_without_networks_in_the_cluster_is_refused(void **sta
  */
 static int with_group(size_t n, size_t same, char **text, struct err *e)
 {
-	auto_json struct json_doc *d = parse(POD(RDMA ":'gpu, gpu'", C0));
+	auto_json struct json_doc *d = t_json_quoted(POD(RDMA ":'gpu, gpu'", C0));
 	struct inject_net *all = xcalloc(n, sizeof(*all));
 	const struct inject_net **v = xcalloc(n, sizeof(*v));
 	struct inject_request q = {.pod = json_root(d), .ns = "team"};
@@ -554,8 +529,8 @@ static void test_group_with_too_many_networks_is_refused(void **state)
 	(void)state;
 	assert_true(with_group(127, 0, &most, &e) > 0);
 	assert_non_null(strstr(most, "d126"));
-	assert_int_equal(with_group(128, 0, &none, &e), -E2BIG);
-	assert_string_equal(e.text, "more than 127 networks would be injected");
+	ASSERT_EQ(with_group(128, 0, &none, &e), -E2BIG);
+	ASSERT_STR_EQ(e.text, "more than 127 networks would be injected");
 	/* Several networks of one definition count once. */
 	assert_true(with_group(5000, 5000, &one, &e) > 0);
 	assert_non_null(strstr(one, "d0"));
@@ -574,13 +549,13 @@ static void test_malformed_network_objects_do_not_crash(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-		auto_json struct json_doc *d = parse(odd[i]);
+		auto_json struct json_doc *d = t_json_quoted(odd[i]);
 		struct inject_net n;
 
 		inject_net_read(json_root(d), &n);
-		assert_string_equal(n.ns, "");
-		assert_string_equal(n.nad, "");
-		assert_string_equal(n.rail, "");
+		ASSERT_STR_EQ_MSG(n.ns, "", "odd[%zu]", i);
+		ASSERT_STR_EQ_MSG(n.nad, "", "odd[%zu]", i);
+		ASSERT_STR_EQ_MSG(n.rail, "", "odd[%zu]", i);
 		assert_null(n.resource);
 		assert_false(n.pools);
 		inject_net_done(&n);
@@ -650,8 +625,8 @@ static void test_scope_becomes_a_namespace_selector(void **state)
 
 static void test_injection_is_requested_by_a_non_empty_annotation(void **state)
 {
-	auto_json struct json_doc *yes = parse("{'x':'y'," NETWORK ":'a'}");
-	auto_json struct json_doc *no = parse("{'x':'y'," RDMA ":' ,'}");
+	auto_json struct json_doc *yes = t_json_quoted("{'x':'y'," NETWORK ":'a'}");
+	auto_json struct json_doc *no = t_json_quoted("{'x':'y'," RDMA ":' ,'}");
 
 	(void)state;
 	assert_true(inject_is_requested(json_root(yes)));
@@ -672,5 +647,5 @@ int main(void)
 		cmocka_unit_test(test_malformed_network_objects_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return T_RUN(tests, set_up, tear_down);
 }

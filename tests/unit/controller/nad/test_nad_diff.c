@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* controller/nad_diff: writes to an existing NAD; an unchanged NAD is not written. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "base/alloc.h"
 #include "controller/nad/diff.h"
@@ -17,16 +13,6 @@
 #define CONFIG	"{\\\"cniVersion\\\":\\\"0.3.1\\\"}"
 #define WRITTEN "\"spec\":{\"config\":\"{\\\"cniVersion\\\":\\\"0.3.1\\\"}\"}"
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc = NULL;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
-		fail_msg("%s: %s", e.text, text);
-	return doc;
-}
-
 /*
  * annotations: of the SpiderMultusConfig; there: metadata and spec of the NAD; patch NULL: no
  * write.
@@ -37,16 +23,16 @@ static void expect(const char *annotations, const char *there, const char *patch
 					"\"custom\",\"customCNI\":\"" CONFIG "\"}}",
 					annotations);
 	auto_free char *is = xasprintf("{%s}", there);
-	auto_json struct json_doc *a = parse(smc);
-	auto_json struct json_doc *b = parse(is);
+	auto_json struct json_doc *a = t_json(smc);
+	auto_json struct json_doc *b = t_json(is);
 	struct nad n;
 	auto_buf struct buf text;
 
 	buf_init(&text, 1 << 16);
-	assert_int_equal(nad_write(json_root(a), &n, NULL), 0);
-	assert_int_equal(nad_patch(&text, &n, json_root(a), json_root(b)), patch != NULL);
+	ASSERT_EQ(nad_write(json_root(a), &n, NULL), 0);
+	ASSERT_EQ(nad_patch(&text, &n, json_root(a), json_root(b)), patch != NULL);
 	if (patch)
-		assert_string_equal(text.p, patch);
+		ASSERT_STR_EQ(text.p, patch);
 	nad_done(&n);
 }
 
@@ -90,13 +76,13 @@ static void expect_status(const char *status, const struct nad_state *s, const c
 {
 	auto_free char *text = xasprintf("{\"metadata\":{" META ",\"generation\":3}%s%s}",
 					 *status ? "," : "", status);
-	auto_json struct json_doc *doc = parse(text);
+	auto_json struct json_doc *doc = t_json(text);
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 16);
-	assert_int_equal(nad_status_patch(&b, json_root(doc), s, 0), patch != NULL);
+	ASSERT_EQ(nad_status_patch(&b, json_root(doc), s, 0), patch != NULL);
 	if (patch)
-		assert_string_equal(b.p, patch);
+		ASSERT_STR_EQ(b.p, patch);
 }
 
 static void test_status_is_written_when_it_changes(void **state)
@@ -128,5 +114,5 @@ int main(void)
 		cmocka_unit_test(test_status_is_written_when_it_changes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * controller/nad_write: the configuration that a SpiderMultusConfig generates;
  * tests/cluster/nads.yaml has the cases.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -80,16 +76,16 @@ static struct json_doc *object(const struct json *row)
 	jo_end_obj(&o);
 	put(&o, "spec", json_get(row, "spec"));
 	jo_end_obj(&o);
-	assert_int_equal(json_parse(&doc, buf_span(&b), CASES_MAX, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, buf_span(&b), CASES_MAX, NULL), 0);
 	print_message("%s\n", json_string(json_get(row, "what")));
 	return doc;
 }
 
 static void check_notes(const struct labels *l, const struct json *want)
 {
-	assert_int_equal(l->n, json_len(want));
+	ASSERT_EQ(l->n, json_len(want));
 	for (size_t i = 0; i < l->n; i++)
-		assert_string_equal(l->v[i].value, json_string(json_get(want, l->v[i].key)));
+		ASSERT_STR_EQ(l->v[i].value, json_string(json_get(want, l->v[i].key)));
 }
 
 static void test_valid_configurations_generate_a_nad(void **state)
@@ -107,10 +103,10 @@ static void test_valid_configurations_generate_a_nad(void **state)
 		if (nad_write(json_root(doc), &n, &e) < 0)
 			fail_msg("%s", e.text);
 		if (config)
-			assert_string_equal(n.config ? n.config : "(none)", config);
+			ASSERT_STR_EQ(n.config ? n.config : "(none)", config);
 		else
 			assert_null(n.config);
-		assert_string_equal(n.name, multus_nad_name(json_root(doc)));
+		ASSERT_STR_EQ(n.name, multus_nad_name(json_root(doc)));
 		check_notes(&n.annotations, json_get(row, "gives"));
 		nad_done(&n);
 	}
@@ -129,11 +125,11 @@ static void test_invalid_configurations_are_refused(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(nad_write(json_root(doc), &n, &e) < 0);
-		assert_string_equal(n.name, "left alone");
+		ASSERT_STR_EQ(n.name, "left alone");
 		if (words[strlen(words) - 1] == ' ')
 			assert_memory_equal(e.text, words, strlen(words));
 		else
-			assert_string_equal(e.text, words);
+			ASSERT_STR_EQ(e.text, words);
 	}
 }
 
@@ -155,7 +151,7 @@ static void test_malformed_objects_do_not_crash(void **state)
 		auto_json struct json_doc *doc = NULL;
 		struct nad n = {0};
 
-		assert_int_equal(json_parse(&doc, span_of(texts[i]), 4096, NULL), 0);
+		ASSERT_EQ_MSG(json_parse(&doc, span_of(texts[i]), 4096, NULL), 0, "texts[%zu]", i);
 		nad_write(json_root(doc), &n, NULL);
 		nad_done(&n);
 	}
@@ -169,5 +165,5 @@ int main(void)
 		cmocka_unit_test(test_malformed_objects_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return T_RUN(tests, setup, teardown);
 }

@@ -3,14 +3,11 @@
  * The reconciler of SpiderMultusConfigs. The API server is replaced by functions of this file, which
  * answer when the test says so; the loop has the clock of a test.
  */
+#include "testlib.h"
+
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -191,7 +188,7 @@ static int setup(void **state)
 	struct lab *t = xcalloc(1, sizeof(*t));
 
 	*state = t;
-	assert_int_equal(loop_new(&t->k.l, NULL), 0);
+	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
 	loop_set_now(t->k.l, 1000);
 	t->cache = cluster_cache_new(&t->k);
 	t->events = kube_events_new(&t->k, "controller", "host");
@@ -207,7 +204,7 @@ static int teardown(void **state)
 	nads_free(t->nads);
 	kube_events_free(t->events);
 	cluster_cache_free(t->cache);
-	assert_int_equal(t->k.n_calls, 0);
+	ASSERT_EQ(t->k.n_calls, 0);
 	loop_free(t->k.l);
 	free(t);
 	return 0;
@@ -217,7 +214,7 @@ static void event(struct kube_watch *w, enum kube_change change, const char *tex
 {
 	struct json_doc *doc = NULL;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 20, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 20, NULL), 0);
 	w->ops->event(w->arg, change, json_root(doc));
 	json_free(doc);
 }
@@ -267,12 +264,12 @@ static void test_nad_of_a_network_is_created(void **state)
 	network(t, "a", KUBE_ADDED);
 	network(t, "b", KUBE_ADDED);
 	pass(t, 10);
-	assert_int_equal(t->k.n_calls, 2);
-	assert_int_equal(call(t, "a")->verb, KUBE_CREATE);
-	assert_int_equal(nads_counts(t->nads).written, 0);
+	ASSERT_EQ(t->k.n_calls, 2);
+	ASSERT_EQ(call(t, "a")->verb, KUBE_CREATE);
+	ASSERT_EQ(nads_counts(t->nads).written, 0);
 	answer(t, "a", 201);
 	answer(t, "b", 201);
-	assert_int_equal(nads_counts(t->nads).written, 2);
+	ASSERT_EQ(nads_counts(t->nads).written, 2);
 }
 
 /* A change during the request is compared after its answer: one request an object at a time. */
@@ -285,11 +282,11 @@ static void test_network_has_one_request_at_a_time(void **state)
 	network(t, "a", KUBE_MODIFIED);
 	nads_check(t->nads, "t", "a");
 	pass(t, 5000);
-	assert_int_equal(t->k.sent, 1);
+	ASSERT_EQ(t->k.sent, 1);
 	answer(t, "a", 201);
 	pass(t, 10);
 	/* the watch has not delivered the NAD */
-	assert_int_equal(t->k.sent, 2);
+	ASSERT_EQ(t->k.sent, 2);
 	answer(t, "a", 409);
 }
 
@@ -302,21 +299,21 @@ static void test_failed_write_is_reported_in_the_status_and_retried(void **state
 	pass(t, 10);
 	from = loop_now_ms(t->k.l);
 	answer(t, "a", 403);
-	assert_int_equal(nads_counts(t->nads).failed, 1);
-	assert_int_equal(nads_counts(t->nads).wrong, 1);
-	assert_string_equal(call(t, "a")->sub, "status");
+	ASSERT_EQ(nads_counts(t->nads).failed, 1);
+	ASSERT_EQ(nads_counts(t->nads).wrong, 1);
+	ASSERT_STR_EQ(call(t, "a")->sub, "status");
 	answer(t, "a", 200);
-	assert_int_equal(t->k.n_calls, 0);
+	ASSERT_EQ(t->k.n_calls, 0);
 	while (!t->k.n_calls)
 		pass(t, 10);
 	assert_in_range(loop_now_ms(t->k.l) - from, 500, 1520);
-	assert_int_equal(call(t, "a")->verb, KUBE_CREATE);
+	ASSERT_EQ(call(t, "a")->verb, KUBE_CREATE);
 	answer(t, "a", 403);
 	/* reported already */
-	assert_int_equal(t->k.n_calls, 0);
+	ASSERT_EQ(t->k.n_calls, 0);
 	pass(t, 3020);
 	answer(t, "a", 201);
-	assert_int_equal(nads_counts(t->nads).written, 2); /* the status and the NAD */
+	ASSERT_EQ(nads_counts(t->nads).written, 2); /* the status and the NAD */
 }
 
 static void test_request_of_a_deleted_network_is_cancelled(void **state)
@@ -326,9 +323,9 @@ static void test_request_of_a_deleted_network_is_cancelled(void **state)
 	network(t, "a", KUBE_ADDED);
 	pass(t, 10);
 	network(t, "a", KUBE_DELETED);
-	assert_int_equal(t->k.cancelled, 1);
+	ASSERT_EQ(t->k.cancelled, 1);
 	pass(t, 100000);
-	assert_int_equal(t->k.sent, 1);
+	ASSERT_EQ(t->k.sent, 1);
 }
 
 /* The replica loses the leadership while the server handles requests, and gains it again. */
@@ -340,16 +337,16 @@ static void test_lost_leadership_cancels_requests(void **state)
 	for (; name[0] <= 'p'; name[0]++)
 		network(t, name, KUBE_ADDED);
 	pass(t, 10);
-	assert_int_equal(t->k.n_calls, 8);
+	ASSERT_EQ(t->k.n_calls, 8);
 	nads_free(take(t->nads));
-	assert_int_equal(t->k.cancelled, 8);
+	ASSERT_EQ(t->k.cancelled, 8);
 	network(t, "a", KUBE_MODIFIED);
 	network(t, "b", KUBE_DELETED);
 	pass(t, 100000);
-	assert_int_equal(t->k.sent, 8);
+	ASSERT_EQ(t->k.sent, 8);
 	lead(t);
 	pass(t, 10);
-	assert_int_equal(t->k.n_calls, 8);
+	ASSERT_EQ(t->k.n_calls, 8);
 	assert_null(call(t, "b"));
 }
 
@@ -365,5 +362,5 @@ int main(void)
 		TEST(test_lost_leadership_cancels_requests),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

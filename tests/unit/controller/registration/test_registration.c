@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Webhook configurations: their content, and differences from existing ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +28,7 @@ static struct json_doc *written(const struct registration_form *f, bool validati
 	buf_init(&b, 1 << 20);
 	jo_init(&o, &b, 0);
 	registration_write(f, validating, &o);
-	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 20, NULL), 0);
+	ASSERT_EQ(json_parse(&d, buf_span(&b), 1 << 20, NULL), 0);
 	return d;
 }
 
@@ -55,7 +51,7 @@ static void is(const struct json *v, const char *key, const char *want)
 	buf_init(&b, 1 << 16);
 	jo_init(&o, &b, 0);
 	jo_val(&o, json_get(v, key), false);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 }
 
 static void test_webhook_configurations_have_the_service_and_rules(void **state)
@@ -64,8 +60,8 @@ static void test_webhook_configurations_have_the_service_and_rules(void **state)
 	const struct json *h = hook(v, "spiderippool.spiderpool.spidernet.io");
 
 	(void)state;
-	assert_int_equal(json_len(json_root(m)), 6);
-	assert_int_equal(json_len(json_root(v)), 5);
+	ASSERT_EQ(json_len(json_root(m)), 6);
+	ASSERT_EQ(json_len(json_root(v)), 5);
 	is(h, "clientConfig",
 	   "{\"service\":{\"namespace\":\"unirail\",\"name\":\"unirail-controller\",\"path\":"
 	   "\"/abc/validate-spiderpool-spidernet-io-v2beta1-spiderippool\",\"port\":5722},"
@@ -117,10 +113,10 @@ static void differs(const char *have, const char *want, bool conditions, const c
 	auto_buf struct buf got;
 
 	buf_init(&got, 1024);
-	assert_int_equal(json_parse(&a, span_of(have), 1 << 16, NULL), 0);
-	assert_int_equal(json_parse(&b, span_of(want), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&a, span_of(have), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&b, span_of(want), 1 << 16, NULL), 0);
 	registration_differ(json_root(a), json_root(b), conditions, &got);
-	assert_string_equal(got.len ? got.p : "", what);
+	ASSERT_STR_EQ(got.len ? got.p : "", what);
 }
 
 static void test_differences_of_existing_configurations_are_found(void **state)
@@ -160,18 +156,18 @@ static void test_match_condition_lists_namespaces_up_to_a_limit(void **state)
 	buf_init(&none, 1 << 20);
 	buf_init(&long_one, 1 << 20);
 	match_condition_write(two, 2, &b);
-	assert_string_equal(b.p, "has(object.metadata.annotations) && ('cni.spidernet.io/"
-				 "rdma-resource-inject' in object.metadata.annotations || "
-				 "'cni.spidernet.io/network-resource-inject' in "
-				 "object.metadata.annotations) || !(request.namespace in "
-				 "['default','kube-node-lease'])");
+	ASSERT_STR_EQ(b.p, "has(object.metadata.annotations) && ('cni.spidernet.io/"
+			   "rdma-resource-inject' in object.metadata.annotations || "
+			   "'cni.spidernet.io/network-resource-inject' in "
+			   "object.metadata.annotations) || !(request.namespace in "
+			   "['default','kube-node-lease'])");
 	match_condition_write(NULL, 0, &none);
 	assert_non_null(strstr(none.p, "!(request.namespace in [])"));
 	/* Too many namespaces: no condition, so the API server sends all objects. */
 	for (int i = 0; i < 5000; i++)
 		many[i] = "a-namespace-with-a-name";
 	match_condition_write(many, 5000, &long_one);
-	assert_int_equal(long_one.len, 0);
+	ASSERT_EQ(long_one.len, 0);
 	free(many);
 }
 
@@ -184,5 +180,5 @@ int main(void)
 		cmocka_unit_test(test_match_condition_lists_namespaces_up_to_a_limit),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

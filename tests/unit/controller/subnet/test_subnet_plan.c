@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The owners of a subnet's addresses, as its status before and after a step. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +11,6 @@
 #include "controller/subnet/plan.h"
 #include "wire/json/json.h"
 
-static char *quoted(const char *text)
-{
-	char *s = xstrdup(text);
-
-	for (char *p = s; *p; p++)
-		*p = *p == '\'' ? '"' : *p;
-	return s;
-}
-
 static void add(struct ip_set *s, const char *text)
 {
 	struct span rest = span_of(text), word;
@@ -32,7 +19,7 @@ static void add(struct ip_set *s, const char *text)
 	s->family = 4;
 	while (span_cut(&rest, ' ', &word))
 		if (word.n) {
-			assert_int_equal(ip_range_parse(word, 4, &r, NULL), 0);
+			ASSERT_EQ(ip_range_parse(word, 4, &r, NULL), 0);
 			ip_set_add(s, &r);
 		}
 }
@@ -220,7 +207,7 @@ static void read_strays(struct ask *a)
 	for (; s && sscanf(s, "%39s %7s%n", ip, a->pools[a->n_leftovers], &n) == 2; s += n) {
 		struct subnet_leftover *x = &a->strays[a->n_leftovers];
 
-		assert_int_equal(ip_parse(span_of(ip), &x->ip), 0);
+		ASSERT_EQ(ip_parse(span_of(ip), &x->ip), 0);
 		x->pool = a->pools[a->n_leftovers++];
 	}
 }
@@ -251,7 +238,7 @@ static size_t read_pools(const struct row *r, struct subnet_pool *v, char (*text
 		const char *s = r->pools[n] + (*r->pools[n] == '!');
 		char ips[64];
 
-		assert_int_equal(sscanf(s, "%31s %31s %63s", texts[n][0], texts[n][1], ips), 3);
+		ASSERT_EQ(sscanf(s, "%31s %31s %63s", texts[n][0], texts[n][1], ips), 3);
 		v[n] = (struct subnet_pool){.name = texts[n][0],
 					    .app = strcmp(texts[n][1], "-") ? texts[n][1] : NULL,
 					    .deleting = *r->pools[n] == '!'};
@@ -267,7 +254,7 @@ static size_t read_wants(const struct row *r, struct subnet_want *v, char (*text
 	for (; n < 3 && r->wants[n]; n++) {
 		unsigned int count;
 
-		assert_int_equal(sscanf(r->wants[n], "%31s %u", texts[n][0], &count), 2);
+		ASSERT_EQ(sscanf(r->wants[n], "%31s %u", texts[n][0], &count), 2);
 		snprintf(texts[n][1], 32, "A-%.20s", texts[n][0]);
 		v[n] = (struct subnet_want){texts[n][0], texts[n][1], count};
 	}
@@ -276,7 +263,7 @@ static size_t read_wants(const struct row *r, struct subnet_want *v, char (*text
 
 static void one(const struct row *r)
 {
-	auto_free char *was = r->was ? quoted(r->was) : NULL, *is = quoted(r->is);
+	auto_free char *was = r->was ? t_quoted(r->was) : NULL, *is = t_quoted(r->is);
 	char pool_texts[3][2][32], want_texts[3][2][32];
 	struct subnet_pool pools[3];
 	struct subnet_want wants[3];
@@ -338,7 +325,7 @@ static void test_invalid_subnet_status_is_refused(void **state)
 
 		assert_true(subnet_entries_read(bad[i], 4, &l, &e) < 0);
 		assert_non_null(strstr(e.text, "status.controlledIPPools"));
-		assert_int_equal(l.n, 77);
+		ASSERT_EQ_MSG(l.n, 77, "bad[%zu]", i);
 	}
 }
 
@@ -363,11 +350,12 @@ static void test_size_of_an_application_by_its_kind(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-		auto_free char *text = quoted(sizes[i].object);
+		auto_free char *text = t_quoted(sizes[i].object);
 		auto_json struct json_doc *d = NULL;
 
-		assert_int_equal(json_parse(&d, span_of(text), 1000, NULL), 0);
-		assert_int_equal(subnet_app_size(sizes[i].kind, json_root(d)), sizes[i].size);
+		ASSERT_EQ_MSG(json_parse(&d, span_of(text), 1000, NULL), 0, "sizes[%zu]", i);
+		ASSERT_EQ_MSG(subnet_app_size(sizes[i].kind, json_root(d)), sizes[i].size,
+			      "sizes[%zu]", i);
 	}
 }
 
@@ -379,5 +367,5 @@ int main(void)
 		cmocka_unit_test(test_size_of_an_application_by_its_kind),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When certificates are renewed; the served certificate is trusted at all times. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,7 +66,7 @@ static void next_is(const struct certs_set *s, const struct certs_goal *w, int64
 {
 	int64_t wake;
 
-	assert_int_equal(certs_step(s, w, at, trusted, &wake), step);
+	ASSERT_EQ(certs_step(s, w, at, trusted, &wake), step);
 	assert_in_range(wake - at, from, to);
 }
 
@@ -81,10 +77,10 @@ static void test_first_step_creates_ca_and_certificate(void **state)
 
 	(void)state;
 	next_is(&none, &wish, now, true, CERTS_ALL, 0, 0);
-	assert_int_equal(certs_usable(&s, &e), 0);
+	ASSERT_EQ(certs_usable(&s, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		assert_int_equal(certs_believed(&s, names[i], &e), 0);
-	assert_int_equal(certs_believed(&s, "other", &e), -EKEYREJECTED);
+		ASSERT_EQ_MSG(certs_believed(&s, names[i], &e), 0, "names[%zu]", i);
+	ASSERT_EQ(certs_believed(&s, "other", &e), -EKEYREJECTED);
 	/* Two thirds of the certificate's year are over. */
 	next_is(&s, &wish, now, true, CERTS_FINE, 242 * DAY, 244 * DAY);
 	certs_set_done(&s);
@@ -99,8 +95,8 @@ static void test_certificate_is_renewed_after_two_thirds_of_its_life(void **stat
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now);
 	assert_string_not_equal(s.cert, cert);
-	assert_string_equal(s.ca, ca); /* the CA is unchanged, so no API server needs an update */
-	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
+	ASSERT_STR_EQ(s.ca, ca); /* the CA is unchanged, so no API server needs an update */
+	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	next_is(&s, &wish, now, true, CERTS_FINE, 200 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
@@ -120,21 +116,21 @@ static void test_new_ca_signs_after_all_servers_trust_it(void **state)
 	cert = xstrdup(s.cert);
 	next_is(&s, &wish, now, true, CERTS_CA, 0, 0);
 	goes_to(&s, CERTS_CA, &wish, now);
-	assert_int_equal(n_trusted(&s), 2);
-	assert_string_equal(s.cert, cert);
-	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
+	ASSERT_EQ(n_trusted(&s), 2);
+	ASSERT_STR_EQ(s.cert, cert);
+	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	next_is(&s, &wish, now, true, CERTS_FINE, 60, 60);
 	next_is(&s, &wish, now + 61, false, CERTS_FINE, 1, 1);
 	next_is(&s, &wish, now + 61, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now + 61);
-	assert_int_equal(n_trusted(&s), 2);
-	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
-	assert_int_equal(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
-	assert_int_equal(x509_inspect(span_of(old), &f, NULL), 0);
+	ASSERT_EQ(n_trusted(&s), 2);
+	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
+	ASSERT_EQ(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
+	ASSERT_EQ(x509_inspect(span_of(old), &f, NULL), 0);
 	/* a year later the certificate is due as well */
 	next_is(&s, &wish, f.to, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_PRUNE, &wish, f.to);
-	assert_int_equal(n_trusted(&s), 1);
+	ASSERT_EQ(n_trusted(&s), 1);
 	assert_null(strstr(s.ca, old));
 	certs_set_done(&s);
 }
@@ -147,9 +143,9 @@ static void test_certificate_does_not_outlive_its_ca(void **state)
 
 	(void)state;
 	goes_to(&s, CERTS_LEAF, &wish, now);
-	assert_int_equal(x509_inspect(span_of(s.ca), &ca, NULL), 0);
-	assert_int_equal(x509_inspect(span_of(s.cert), &leaf, NULL), 0);
-	assert_int_equal(ca.to, leaf.to);
+	ASSERT_EQ(x509_inspect(span_of(s.ca), &ca, NULL), 0);
+	ASSERT_EQ(x509_inspect(span_of(s.cert), &leaf, NULL), 0);
+	ASSERT_EQ(ca.to, leaf.to);
 	certs_set_done(&s);
 }
 
@@ -196,26 +192,26 @@ static void test_missing_or_foreign_keys_are_replaced(void **state)
 
 	(void)state;
 	lose(&s.key);
-	assert_int_equal(certs_usable(&s, &e), -EINVAL);
-	assert_string_equal(e.text, "tls.key is missing: store certificate and key together, or "
-				    "delete it to have both created again");
+	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "tls.key is missing: store certificate and key together, or "
+			      "delete it to have both created again");
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	s.key = xstrdup(other.key);
-	assert_int_equal(certs_usable(&s, &e), -EINVAL);
+	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "the key does not belong to the certificate"));
 	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_LEAF, &wish, now);
-	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
+	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	/* The CA's key is lost: a second CA is added, and the served certificate stays in use. */
 	lose(&s.ca_key);
 	next_is(&s, &wish, now, true, CERTS_CA, 0, 0);
 	goes_to(&s, CERTS_CA, &wish, now);
-	assert_int_equal(n_trusted(&s), 2);
-	assert_int_equal(certs_believed(&s, names[0], NULL), 0);
+	ASSERT_EQ(n_trusted(&s), 2);
+	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	/* No usable certificate is left. */
 	lose(&s.ca);
 	lose(&s.cert);
-	assert_int_equal(certs_usable(&s, &e), -EINVAL);
+	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "tls.crt is missing"));
 	next_is(&s, &wish, now, true, CERTS_ALL, 0, 0);
 	certs_set_done(&s);
@@ -246,13 +242,13 @@ static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step
 
 	if (certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_string_equal(certs_describe_step(w.step), certs_describe_step(step));
+	ASSERT_STR_EQ(certs_describe_step(w.step), certs_describe_step(step));
 	if (step == CERTS_FINE) {
 		certs_set_done(&w.set);
 		return;
 	}
 	to = w.to_ca ? &t->ca : &t->serving;
-	assert_int_equal(w.to_ca, w.set.ca_key != NULL);
+	ASSERT_EQ(w.to_ca, w.set.ca_key != NULL);
 	if (w.to_ca)
 		assert_null(w.set.key);
 	certs_set_done(to);
@@ -263,7 +259,7 @@ static void assert_due(const struct two *t, int64_t at, bool trusted, bool due)
 {
 	int64_t wake;
 
-	assert_int_equal(certs_is_due(&t->serving, &wish, at, trusted, &wake), due);
+	ASSERT_EQ(certs_is_due(&t->serving, &wish, at, trusted, &wake), due);
 	if (!due)
 		assert_true(wake > at);
 }
@@ -279,8 +275,8 @@ static struct two split(int64_t at)
 	writes(&t, at, true, CERTS_LEAF);
 	assert_due(&t, at, true, false);
 	writes(&t, at, true, CERTS_FINE);
-	assert_int_equal(certs_usable(&t.serving, NULL), 0);
-	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	ASSERT_EQ(certs_usable(&t.serving, NULL), 0);
+	ASSERT_EQ(certs_believed(&t.serving, names[0], NULL), 0);
 	return t;
 }
 
@@ -292,7 +288,7 @@ static void test_ca_and_certificate_are_written_to_two_secrets(void **state)
 	(void)state;
 	assert_due(&t, now, true, true);
 	writes(&t, now, true, CERTS_LEAF);
-	assert_string_equal(t.ca.ca_key, key);
+	ASSERT_STR_EQ(t.ca.ca_key, key);
 	assert_due(&t, now, true, false);
 	two_done(&t);
 
@@ -304,12 +300,12 @@ static void test_ca_and_certificate_are_written_to_two_secrets(void **state)
 	assert_due(&t, now, true, true);
 	writes(&t, now, true, CERTS_CA);
 	writes(&t, now, true, CERTS_TRUST);
-	assert_int_equal(n_trusted(&t.serving), 2);
-	assert_string_equal(t.serving.cert, cert);
+	ASSERT_EQ(n_trusted(&t.serving), 2);
+	ASSERT_STR_EQ(t.serving.cert, cert);
 	assert_due(&t, now, true, false); /* API servers must trust the new CA first */
 	assert_due(&t, now + 61, true, true);
 	writes(&t, now + 61, true, CERTS_LEAF);
-	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	ASSERT_EQ(certs_believed(&t.serving, names[0], NULL), 0);
 	two_done(&t);
 }
 
@@ -323,14 +319,14 @@ static void test_ca_key_is_moved_out_of_the_serving_secret(void **state)
 	(void)state;
 	assert_due(&t, now, true, true);
 	writes(&t, now, true, CERTS_MOVE_KEY);
-	assert_string_equal(t.ca.ca_key, ca_key);
+	ASSERT_STR_EQ(t.ca.ca_key, ca_key);
 	assert_non_null(t.serving.ca_key);
 	/* a crash in between: the next process removes the key */
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	assert_null(t.serving.ca_key);
-	assert_string_equal(t.serving.ca, ca);
-	assert_string_equal(t.serving.cert, cert);
-	assert_string_equal(t.serving.key, key);
+	ASSERT_STR_EQ(t.serving.ca, ca);
+	ASSERT_STR_EQ(t.serving.cert, cert);
+	ASSERT_STR_EQ(t.serving.key, key);
 	assert_due(&t, now, true, false);
 	writes(&t, now, true, CERTS_FINE);
 	two_done(&t);
@@ -349,13 +345,13 @@ static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 	goes_to(&t.serving, CERTS_CA, &wish, now);
 	key = xstrdup(t.serving.ca_key);
 	writes(&t, now, true, CERTS_MOVE_KEY);
-	assert_string_equal(t.ca.ca_key, key);
+	ASSERT_STR_EQ(t.ca.ca_key, key);
 	writes(&t, now, true, CERTS_REMOVE_KEY);
-	assert_int_equal(n_trusted(&t.serving), 2);
+	ASSERT_EQ(n_trusted(&t.serving), 2);
 	writes(&t, now, false, CERTS_FINE);
 	t.serving.ca_key = take(was); /* the key of the other CA */
 	writes(&t, now, true, CERTS_REMOVE_KEY);
-	assert_string_equal(t.ca.ca_key, key);
+	ASSERT_STR_EQ(t.ca.ca_key, key);
 	two_done(&t);
 }
 
@@ -372,19 +368,19 @@ static void test_lost_or_replaced_ca_secret_is_detected(void **state)
 	assert_due(&t, now, true, true);
 	writes(&t, now, true, CERTS_CA);
 	writes(&t, now, true, CERTS_TRUST);
-	assert_int_equal(n_trusted(&t.serving), 2);
-	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	ASSERT_EQ(n_trusted(&t.serving), 2);
+	ASSERT_EQ(certs_believed(&t.serving, names[0], NULL), 0);
 	writes(&t, now + 59, true, CERTS_FINE);
 	writes(&t, now + 61, false, CERTS_FINE);
 	assert_due(&t, now + 61, false, false);
 	writes(&t, now + 61, true, CERTS_LEAF);
-	assert_int_equal(certs_believed(&t.serving, names[0], NULL), 0);
+	ASSERT_EQ(certs_believed(&t.serving, names[0], NULL), 0);
 	certs_set_done(&t.ca);
 	t.ca = other.ca;
 	other.ca = (struct certs_set){0};
 	writes(&t, now + 62, true, CERTS_TRUST);
 	writes(&t, now + 62, true, CERTS_FINE);
-	assert_int_equal(n_trusted(&t.serving), 3);
+	ASSERT_EQ(n_trusted(&t.serving), 3);
 	/* A CA certificate that does not match its key signs nothing. */
 	lose(&t.ca.ca_key);
 	t.ca.ca_key = xstrdup("nonsense");
@@ -410,5 +406,5 @@ int main(void)
 	};
 
 	now = time(NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AdmissionReview: parsing, refusals and responses. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,16 +37,16 @@ static void test_admission_review_is_parsed(void **state)
 		"\"object\":{\"a\":1},\"oldObject\":{\"a\":2},\"dryRun\":true,\"options\":{}"));
 
 	(void)state;
-	assert_string_equal(d.q.uid, "u-1");
-	assert_string_equal(d.q.group, "spiderpool.spidernet.io");
-	assert_string_equal(d.q.version, "v2beta1");
-	assert_string_equal(d.q.kind, "SpiderIPPool");
-	assert_string_equal(d.q.resource, "spiderippools");
-	assert_string_equal(d.q.subresource, "status");
-	assert_string_equal(d.q.ns, "");
-	assert_string_equal(d.q.name, "p");
-	assert_string_equal(d.q.operation, "UPDATE");
-	assert_string_equal(d.q.user, "admin");
+	ASSERT_STR_EQ(d.q.uid, "u-1");
+	ASSERT_STR_EQ(d.q.group, "spiderpool.spidernet.io");
+	ASSERT_STR_EQ(d.q.version, "v2beta1");
+	ASSERT_STR_EQ(d.q.kind, "SpiderIPPool");
+	ASSERT_STR_EQ(d.q.resource, "spiderippools");
+	ASSERT_STR_EQ(d.q.subresource, "status");
+	ASSERT_STR_EQ(d.q.ns, "");
+	ASSERT_STR_EQ(d.q.name, "p");
+	ASSERT_STR_EQ(d.q.operation, "UPDATE");
+	ASSERT_STR_EQ(d.q.user, "admin");
 	assert_true(d.q.dry_run);
 	assert_non_null(json_get(d.q.object, "a"));
 	assert_non_null(json_get(d.q.old, "a"));
@@ -66,8 +62,8 @@ static void test_absent_values_of_a_review_are_accepted(void **state)
 		"\"operation\":\"DELETE\",\"object\":null,\"oldObject\":{},\"dryRun\":null"));
 
 	(void)state;
-	assert_string_equal(d.q.group, "");
-	assert_string_equal(d.q.name, "");
+	ASSERT_STR_EQ(d.q.group, "");
+	ASSERT_STR_EQ(d.q.name, "");
 	assert_null(d.q.object);
 	assert_non_null(d.q.old);
 	assert_false(d.q.dry_run);
@@ -121,7 +117,8 @@ static void test_invalid_reviews_are_refused(void **state)
 		struct review_doc d;
 		struct err e = ERR_INIT;
 
-		assert_int_equal(review_parse(&d, span_of(rows[i].text), &e), rows[i].code);
+		ASSERT_EQ_MSG(review_parse(&d, span_of(rows[i].text), &e), rows[i].code,
+			      "rows[%zu]", i);
 		if (!strstr(e.text, rows[i].words))
 			fail_msg("'%s' is told as '%s'", rows[i].text, e.text);
 	}
@@ -136,7 +133,7 @@ static void test_too_long_review_is_refused(void **state)
 	(void)state;
 	memset(text, ' ', REVIEW_MAX + 1);
 	text[REVIEW_MAX + 1] = '\0';
-	assert_int_equal(review_parse(&d, span_of(text), &e), -EINVAL);
+	ASSERT_EQ(review_parse(&d, span_of(text), &e), -EINVAL);
 }
 
 /* --- responses --- */
@@ -158,7 +155,7 @@ static void answers(const struct review *q, struct review_answer *a, const char 
 
 	buf_init(&b, 1 << 20);
 	review_write(&b, q, a);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 	review_drop(a);
 }
 
@@ -220,8 +217,8 @@ static void test_message_joins_all_causes(void **state)
 	review_cause(&a, REVIEW_INVALID, "spec.a", "\"x\": expected y");
 	review_cause(&a, REVIEW_REQUIRED, "spec.b", "");
 	review_messages(&b, &pod, &a);
-	assert_string_equal(b.p, "Pod \"\" is invalid: [spec.a: Invalid value: \"x\": expected y, "
-				 "spec.b: Required value]");
+	ASSERT_STR_EQ(b.p, "Pod \"\" is invalid: [spec.a: Invalid value: \"x\": expected y, "
+			   "spec.b: Required value]");
 	review_drop(&a);
 }
 
@@ -255,10 +252,10 @@ static void test_response_is_limited_in_number_and_length_of_causes(void **state
 		review_cause(&a, REVIEW_INVALID, text, text);
 		review_warn(&a, "x%s", text);
 	}
-	assert_int_equal(a.n_causes, REVIEW_CAUSES_MAX);
-	assert_int_equal(a.n_warnings, REVIEW_WARNINGS_MAX);
+	ASSERT_EQ(a.n_causes, REVIEW_CAUSES_MAX);
+	ASSERT_EQ(a.n_warnings, REVIEW_WARNINGS_MAX);
 	/* Texts are truncated between characters. */
-	assert_string_equal(a.warnings[0] + REVIEW_WARNING_MAX - 3, "\xc3\xa4...");
+	ASSERT_STR_EQ(a.warnings[0] + REVIEW_WARNING_MAX - 3, "\xc3\xa4...");
 	buf_init(&b, 4 << 20);
 	review_write(&b, &pool, &a);
 	assert_false(b.over);
@@ -280,5 +277,5 @@ int main(void)
 		cmocka_unit_test(test_response_is_limited_in_number_and_length_of_causes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reviews over HTTP: each is dispatched to its handler; an invalid request gets a line of text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -249,7 +245,7 @@ static void test_costly_review_is_parsed_in_a_child(void **state)
 	(void)state;
 	al_send_request(fd, "POST", TOKEN "/validate-thing", spin);
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
-	assert_int_equal(poll(&p, 1, 0), 0);
+	ASSERT_EQ(poll(&p, 1, 0), 0);
 	got = al_read(fd, NULL);
 	assert_non_null(strstr(got, "413 ") ?: strstr(got, "503 "));
 	close(fd);
@@ -284,5 +280,5 @@ int main(void)
 		cmocka_unit_test(test_costly_reviews_do_not_block_others),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return T_RUN(tests, setup, teardown);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of the webhooks: which are accepted at a time, and which is registered. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,22 +33,22 @@ static void test_registered_token_is_accepted_throughout_a_rotation(void **state
 	int64_t registered = 0, pruned = 0;
 
 	(void)state;
-	assert_int_equal(step(&s, 0, NOW), TOKENS_CREATE);
+	ASSERT_EQ(step(&s, 0, NOW), TOKENS_CREATE);
 	tokens_take_step(&s, TOKENS_CREATE, NOW);
-	assert_int_equal(s.n, 1);
+	ASSERT_EQ(s.n, 1);
 	first = s.v[0];
-	assert_int_equal(strspn(first.text, "0123456789abcdef"), TOKEN_LEN);
+	ASSERT_EQ(strspn(first.text, "0123456789abcdef"), TOKEN_LEN);
 	/* A first token is registered at once. */
-	assert_string_equal(tokens_registered(&s, SETTLE, NOW)->text, first.text);
-	assert_int_equal(step(&s, NOW, NOW + LIFE - 1), TOKENS_FINE);
-	assert_int_equal(step(&s, NOW, NOW + LIFE), TOKENS_CREATE);
+	ASSERT_STR_EQ(tokens_registered(&s, SETTLE, NOW)->text, first.text);
+	ASSERT_EQ(step(&s, NOW, NOW + LIFE - 1), TOKENS_FINE);
+	ASSERT_EQ(step(&s, NOW, NOW + LIFE), TOKENS_CREATE);
 	tokens_take_step(&s, TOKENS_CREATE, NOW + LIFE);
 	second = s.v[0];
 	assert_string_not_equal(second.text, first.text);
 	for (int64_t t = NOW + LIFE; t < NOW + LIFE + 300; t++) {
 		const struct token *r = tokens_registered(&s, SETTLE, t);
 
-		assert_string_equal(r->text, t < NOW + LIFE + SETTLE ? first.text : second.text);
+		ASSERT_STR_EQ(r->text, t < NOW + LIFE + SETTLE ? first.text : second.text);
 		assert_true(accepts(&s, r));
 		if (!registered && r != &s.v[1])
 			registered = t + 5; /* the API server was slow */
@@ -61,7 +57,7 @@ static void test_registered_token_is_accepted_throughout_a_rotation(void **state
 			pruned = t;
 		}
 	}
-	assert_int_equal(pruned, NOW + LIFE + SETTLE + 5 + SETTLE);
+	ASSERT_EQ(pruned, NOW + LIFE + SETTLE + 5 + SETTLE);
 	assert_true(accepts(&s, &second));
 	assert_false(accepts(&s, &first));
 }
@@ -76,10 +72,10 @@ static void test_unregistered_token_is_not_replaced(void **state)
 	(void)state;
 	tokens_take_step(&s, TOKENS_CREATE, NOW);
 	tokens_take_step(&s, TOKENS_CREATE, NOW + LIFE);
-	assert_int_equal(step(&s, 0, NOW + 9 * LIFE), TOKENS_FINE);
+	ASSERT_EQ(step(&s, 0, NOW + 9 * LIFE), TOKENS_FINE);
 	for (int i = 0; i < 9; i++)
 		tokens_take_step(&s, TOKENS_CREATE, NOW);
-	assert_int_equal(s.n, TOKENS_MAX);
+	ASSERT_EQ(s.n, TOKENS_MAX);
 }
 
 static void test_tokens_are_written_and_read(void **state)
@@ -92,14 +88,14 @@ static void test_tokens_are_written_and_read(void **state)
 	tokens_take_step(&s, TOKENS_CREATE, NOW);
 	buf_init(&b, 1024);
 	tokens_write(&s, &b);
-	assert_int_equal(tokens_read(&back, buf_span(&b)), 0);
-	assert_int_equal(back.n, 2);
-	assert_string_equal(back.v[1].text, s.v[1].text);
-	assert_int_equal(tokens_read(&back, span_of("")), -EINVAL);
-	assert_int_equal(tokens_read(&back, span_of("abc\n")), -EINVAL);
+	ASSERT_EQ(tokens_read(&back, buf_span(&b)), 0);
+	ASSERT_EQ(back.n, 2);
+	ASSERT_STR_EQ(back.v[1].text, s.v[1].text);
+	ASSERT_EQ(tokens_read(&back, span_of("")), -EINVAL);
+	ASSERT_EQ(tokens_read(&back, span_of("abc\n")), -EINVAL);
 	b.p[3] = 'X';
-	assert_int_equal(tokens_read(&back, buf_span(&b)), -EINVAL);
-	assert_int_equal(back.n, 2);
+	ASSERT_EQ(tokens_read(&back, buf_span(&b)), -EINVAL);
+	ASSERT_EQ(back.n, 2);
 }
 
 static void test_token_matches_only_its_exact_path(void **state)
@@ -130,5 +126,5 @@ int main(void)
 		cmocka_unit_test(test_token_matches_only_its_exact_path),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

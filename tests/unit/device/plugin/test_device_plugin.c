@@ -2,11 +2,7 @@
 /*
  * Messages of the device plugin API, and a plugin between a kubelet and its client in one process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +24,7 @@ static void same_hex(const struct buf *b, const char *hex)
 	for (size_t i = 0; i < b->len; i++)
 		buf_printf(&text, "%02x", (unsigned char)b->p[i]);
 	buf_str(&text, "");
-	assert_string_equal(text.p ? text.p : "", hex);
+	ASSERT_STR_EQ(text.p ? text.p : "", hex);
 }
 
 static void test_messages_have_the_bytes_of_the_go_encoder(void **state)
@@ -71,7 +67,7 @@ static void test_messages_have_the_bytes_of_the_go_encoder(void **state)
 	same_hex(&b, "08011001");
 	buf_reset(&b);
 	message_options_encode(false, false, &b);
-	assert_int_equal(b.len, 0);
+	ASSERT_EQ(b.len, 0);
 }
 
 static void test_allocation_is_encoded_without_duplicates(void **state)
@@ -106,31 +102,30 @@ static void test_requests_of_the_kubelet_are_decoded(void **state)
 	bool registered = true;
 
 	(void)state;
-	assert_int_equal(message_allocate_decode(
-				 (struct span){"\x0a\x06\x0a\x01\x30\x0a\x01\x31\x0a\x00", 10}, &q,
-				 &e),
-			 0);
-	assert_int_equal(q.n, 2);
-	assert_int_equal(q.v[0].ids.n, 2);
-	assert_string_equal(q.v[0].ids.v[1], "1");
-	assert_int_equal(q.v[1].ids.n, 0);
+	ASSERT_EQ(message_allocate_decode(
+			  (struct span){"\x0a\x06\x0a\x01\x30\x0a\x01\x31\x0a\x00", 10}, &q, &e),
+		  0);
+	ASSERT_EQ(q.n, 2);
+	ASSERT_EQ(q.v[0].ids.n, 2);
+	ASSERT_STR_EQ(q.v[0].ids.v[1], "1");
+	ASSERT_EQ(q.v[1].ids.n, 0);
 	message_request_done(&q);
 	/* available: a, b; required: b; size: 2 */
-	assert_int_equal(message_preferred_decode((struct span){"\x0a\x0b\x0a\x01"
-								"a\x0a\x01"
-								"b\x12\x01"
-								"b\x18\x02",
-								13},
-						  &q, &e),
-			 0);
-	assert_int_equal(q.v[0].ids.n, 2);
-	assert_string_equal(q.v[0].must.v[0], "b");
-	assert_int_equal(q.v[0].size, 2);
+	ASSERT_EQ(message_preferred_decode((struct span){"\x0a\x0b\x0a\x01"
+							 "a\x0a\x01"
+							 "b\x12\x01"
+							 "b\x18\x02",
+							 13},
+					   &q, &e),
+		  0);
+	ASSERT_EQ(q.v[0].ids.n, 2);
+	ASSERT_STR_EQ(q.v[0].must.v[0], "b");
+	ASSERT_EQ(q.v[0].size, 2);
 	message_request_done(&q);
-	assert_int_equal(
-		message_status_decode((struct span){"\x12\x02no", 4}, &registered, &error, &e), 0);
+	ASSERT_EQ(message_status_decode((struct span){"\x12\x02no", 4}, &registered, &error, &e),
+		  0);
 	assert_false(registered);
-	assert_string_equal(error, "no");
+	ASSERT_STR_EQ(error, "no");
 }
 
 static void test_malformed_requests_are_refused(void **state)
@@ -151,17 +146,15 @@ static void test_malformed_requests_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(message_allocate_decode((struct span){rows[i].p, rows[i].n}, &q,
-							 &e),
-				 -EBADMSG);
-		assert_int_equal(q.n, 7);
+		ASSERT_EQ_MSG(message_allocate_decode((struct span){rows[i].p, rows[i].n}, &q, &e),
+			      -EBADMSG, "rows[%zu]", i);
+		ASSERT_EQ_MSG(q.n, 7, "rows[%zu]", i);
 	}
 	for (size_t i = 0; i < sizeof(many); i += 2) {
 		many[i] = 0x0a;
 		many[i + 1] = 0;
 	}
-	assert_int_equal(message_allocate_decode((struct span){many, sizeof(many)}, &q, &e),
-			 -EBADMSG);
+	ASSERT_EQ(message_allocate_decode((struct span){many, sizeof(many)}, &q, &e), -EBADMSG);
 }
 
 static void test_resource_names_follow_the_rules_of_kubernetes(void **state)
@@ -184,7 +177,7 @@ static void test_resource_names_follow_the_rules_of_kubernetes(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
-		assert_int_equal(plugin_resource_check(good[i], NULL), 0);
+		ASSERT_EQ_MSG(plugin_resource_check(good[i], NULL), 0, "good[%zu]", i);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = ERR_INIT;
 
@@ -248,11 +241,11 @@ static int open_lab(void **state)
 	assert_non_null(mkdtemp(l->dir));
 	snprintf(l->registry, sizeof(l->registry), "%s/registry", l->dir);
 	snprintf(l->devices, sizeof(l->devices), "%s/devices", l->dir);
-	assert_int_equal(mkdir(l->registry, 0755), 0);
-	assert_int_equal(loop_new(&l->loop, NULL), 0);
-	assert_int_equal(device_plugins_new(&l->set, l->loop, &c, NULL), 0);
+	ASSERT_EQ(mkdir(l->registry, 0755), 0);
+	ASSERT_EQ(loop_new(&l->loop, NULL), 0);
+	ASSERT_EQ(device_plugins_new(&l->set, l->loop, &c, NULL), 0);
 	l->healthy = true;
-	assert_int_equal(plugin_serve(l->set, "rdma/hca", "hca", &ops, l, &l->plugin, NULL), 0);
+	ASSERT_EQ(plugin_serve(l->set, "rdma/hca", "hca", &ops, l, &l->plugin, NULL), 0);
 	buf_init(&l->reply, 1 << 16);
 	*state = l;
 	return 0;
@@ -265,7 +258,7 @@ static int close_lab(void **state)
 	device_plugins_free(l->set);
 	rmdir(l->registry);
 	rmdir(l->devices);
-	assert_int_equal(rmdir(l->dir), 0); /* the plugin removed all of its sockets */
+	ASSERT_EQ(rmdir(l->dir), 0); /* the plugin removed all of its sockets */
 	loop_free(l->loop);
 	buf_done(&l->reply);
 	free(l);
@@ -302,7 +295,7 @@ static void call(struct lab *l, const char *method, struct span request)
 		.socket = socket, .method = method, .request = request, .timeout_ms = 300};
 
 	snprintf(socket, sizeof(socket), "%s/hca.sock", l->registry);
-	assert_int_equal(grpc_start(l->loop, &c, on_reply, l, &l->call, NULL), 0);
+	ASSERT_EQ(grpc_start(l->loop, &c, on_reply, l, &l->call, NULL), 0);
 	loop_run(l->loop);
 }
 
@@ -312,10 +305,10 @@ static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 
 	run_ms(l, 1);
 	call(l, "/pluginregistration.Registration/GetInfo", span_of(""));
-	assert_string_equal(l->error, "");
+	ASSERT_STR_EQ(l->error, "");
 	assert_non_null(memmem(l->reply.p, l->reply.len, "rdma/hca", 8));
 	call(l, "/v1beta1.DevicePlugin/GetDevicePluginOptions", span_of(""));
-	assert_int_equal(l->reply.len, 0);
+	ASSERT_EQ(l->reply.len, 0);
 	/* No device has been listed yet. */
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x30", 5});
 	assert_non_null(strstr(l->error, "FAILED_PRECONDITION"));
@@ -325,7 +318,7 @@ static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 	while (l->told != 1 + 100)
 		run_ms(l, 1);
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x30", 5});
-	assert_string_equal(l->error, "");
+	ASSERT_STR_EQ(l->error, "");
 	same_hex(&l->reply, "0a0a0a080a0349445312013"
 			    "0");
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x39", 5});
@@ -341,8 +334,8 @@ static void test_resource_is_served_by_one_plugin_only(void **state)
 	struct device_plugin *p;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(plugin_serve(l->set, "rdma/hca", "x", &ops, l, &p, &e), -EEXIST);
-	assert_int_equal(plugin_serve(l->set, "hca", "x", &ops, l, &p, &e), -EINVAL);
+	ASSERT_EQ(plugin_serve(l->set, "rdma/hca", "x", &ops, l, &p, &e), -EEXIST);
+	ASSERT_EQ(plugin_serve(l->set, "hca", "x", &ops, l, &p, &e), -EINVAL);
 }
 
 int main(void)
@@ -359,5 +352,5 @@ int main(void)
 						open_lab, close_lab),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void range(const char *item, const char *name, int64_t index, int code, b
 {
 	bool n, i;
 
-	assert_int_equal(select_range(item, name, index, &n, &i), code);
+	ASSERT_EQ(select_range(item, name, index, &n, &i), code);
 	assert_true(n == named && i == in);
 }
 
@@ -69,9 +69,9 @@ static void test_reason_of_the_best_matching_selector_is_reported(void **state)
 	(void)state;
 	resource_consider(&c, &d, &v, &which);
 	assert_false(v.matches);
-	assert_string_equal(v.key, "drivers");
-	assert_string_equal(v.text, "drivers wants vfio-pci, the device has mlx5_core");
-	assert_int_equal(which, 1);
+	ASSERT_STR_EQ(v.key, "drivers");
+	ASSERT_STR_EQ(v.text, "drivers wants vfio-pci, the device has mlx5_core");
+	ASSERT_EQ(which, 1);
 }
 
 /* --- distances --- */
@@ -79,18 +79,17 @@ static void test_reason_of_the_best_matching_selector_is_reported(void **state)
 static void test_distance_of_devices_follows_the_pci_tree(void **state)
 {
 	(void)state;
-	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("1") "4.0", 0),
-			 NODE_SAME_SWITCH);
-	assert_int_equal(node_distance(SWITCH("1") "0.0/0000:13:00.0/0000:14:01.0", 0,
-				       SWITCH("1") "4.0", 0),
-			 NODE_SAME_TREE);
-	assert_int_equal(node_distance("pci0000:10/0000:10:01.0", 0, "pci0000:10/0000:10:02.0", 0),
-			 NODE_SAME_ROOT);
-	assert_int_equal(node_distance(SWITCH("1") "0.0", 1, SWITCH("2") "0.0", 1), NODE_SAME_NUMA);
-	assert_int_equal(node_distance(SWITCH("1") "0.0", 0, SWITCH("2") "0.0", 1), NODE_FAR);
-	assert_int_equal(node_distance("", -1, "", -1), NODE_FAR);
+	ASSERT_EQ(node_distance(SWITCH("1") "0.0", 0, SWITCH("1") "4.0", 0), NODE_SAME_SWITCH);
+	ASSERT_EQ(node_distance(SWITCH("1") "0.0/0000:13:00.0/0000:14:01.0", 0, SWITCH("1") "4.0",
+				0),
+		  NODE_SAME_TREE);
+	ASSERT_EQ(node_distance("pci0000:10/0000:10:01.0", 0, "pci0000:10/0000:10:02.0", 0),
+		  NODE_SAME_ROOT);
+	ASSERT_EQ(node_distance(SWITCH("1") "0.0", 1, SWITCH("2") "0.0", 1), NODE_SAME_NUMA);
+	ASSERT_EQ(node_distance(SWITCH("1") "0.0", 0, SWITCH("2") "0.0", 1), NODE_FAR);
+	ASSERT_EQ(node_distance("", -1, "", -1), NODE_FAR);
 	/* A path component that is a prefix of another is not equal to it. */
-	assert_int_equal(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
+	ASSERT_EQ(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
 }
 
 /* --- preferred devices --- */
@@ -166,7 +165,7 @@ static void prefer(struct prefer_lab *l, const char *available, const char *must
 	buf_init(&b, 4096);
 	for (size_t i = 0; i < count; i++)
 		buf_printf(&b, "%s%s", i ? " " : "", ret[i]);
-	assert_string_equal(b.p ? b.p : "", expected);
+	ASSERT_STR_EQ(b.p ? b.p : "", expected);
 	for (int i = 0; i < 3; i++)
 		for (size_t k = 0; k < n[i]; k++)
 			free(words[i][k]);
@@ -218,7 +217,7 @@ static void expect_uuid(const char *information, const char *expected)
 	char uuid[NODE_UUID_MAX] = "before";
 
 	node_gpu_parse_uuid(span_of(information), uuid);
-	assert_string_equal(uuid, expected);
+	ASSERT_STR_EQ(uuid, expected);
 }
 
 static void test_uuid_of_a_gpu_is_parsed(void **state)
@@ -241,7 +240,7 @@ static void test_uuid_of_a_gpu_is_parsed(void **state)
 	expect_uuid("GPU UUID: GPU-01234567890123456789012345678901234567890123\n", "");
 	zero[15] = '\0';
 	node_gpu_parse_uuid((struct span){zero, sizeof(zero) - 1}, uuid);
-	assert_string_equal(uuid, "");
+	ASSERT_STR_EQ(uuid, "");
 }
 
 static void test_gpus_of_a_host_are_listed(void **state)
@@ -254,14 +253,14 @@ static void test_gpus_of_a_host_are_listed(void **state)
 	host_unpack(&h, "hw_eight_ofed.tree");
 	host_write(&h, "/proc/driver/nvidia/gpus/0000:24:00.0/information",
 		   "IRQ: 320\nGPU UUID: \t GPU-7b1f0c8e\n");
-	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &node, &e), 0);
 	gpu = node_gpu_find(&node, "GPU-7b1f0c8e");
 	assert_non_null(gpu);
-	assert_string_equal(gpu->bdf, "0000:24:00.0");
+	ASSERT_STR_EQ(gpu->bdf, "0000:24:00.0");
 	/* The driver reports no UUID of this GPU. */
 	gpu = node_gpu_find(&node, "0000:14:00.0");
 	assert_non_null(gpu);
-	assert_string_equal(gpu->uuid, "");
+	ASSERT_STR_EQ(gpu->uuid, "");
 	host_remove(&h);
 }
 
@@ -339,19 +338,18 @@ static void test_software_device_is_selected_by_its_netdev(void **state)
 		 "cd %s/sys/class && mkdir infiniband && "
 		 "ln -s ../../devices/virtual/infiniband/rxe0 infiniband/rxe0",
 		 h.dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
-	assert_int_equal(node.n, 1);
-	assert_int_equal(node_devices_functions(&node), 0);
-	assert_string_equal(node.v[0].netdev, "eth0");
-	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &node, &e), 0);
+	ASSERT_EQ(node.n, 1);
+	ASSERT_EQ(node_devices_functions(&node), 0);
+	ASSERT_STR_EQ(node.v[0].netdev, "eth0");
+	ASSERT_EQ(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
 	resources_decide(&c, &node, &s, &m);
 	for (size_t i = 0; i < s.n; i++)
-		assert_int_equal(s.v[i].n, strcmp(s.v[i].conf->name, "soft") == 0);
-	assert_int_equal(
-		resource_allocate(&s, resource_find(&s, "rdma/soft"), ids, 1, false, &a, &e), 0);
-	assert_int_equal(a.n_nodes, 1);
-	assert_string_equal(a.nodes[0].host, "/dev/infiniband/uverbs0");
+		ASSERT_EQ(s.v[i].n, strcmp(s.v[i].conf->name, "soft") == 0);
+	ASSERT_EQ(resource_allocate(&s, resource_find(&s, "rdma/soft"), ids, 1, false, &a, &e), 0);
+	ASSERT_EQ(a.n_nodes, 1);
+	ASSERT_STR_EQ(a.nodes[0].host, "/dev/infiniband/uverbs0");
 	buf_init(&b, 1 << 16);
 	resource_explain_text(&s, &m, &b);
 	assert_non_null(strstr(b.p, "rxe0  software  eth0  rxe0\n"));
@@ -375,22 +373,22 @@ static void test_vf_in_a_pod_stays_in_its_resource(void **state)
 
 	(void)state;
 	host_unpack(&h, "eight_ib.tree");
-	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
-	assert_int_equal(node_devices_read(&h.root, &before, &e), 0);
+	ASSERT_EQ(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &before, &e), 0);
 	/* While a VF is in a pod, the host has neither its netdev nor its RDMA device. */
 	snprintf(command, sizeof(command),
 		 "rm -r %s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/net "
 		 "%s/sys/devices/pci0000:10/0000:10:01.0/0000:11:00.2/infiniband*",
 		 h.dir, h.dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(node_devices_read(&h.root, &now, &e), 0);
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &now, &e), 0);
 	assert_true(node_device_find(&now, "0000:11:00.2")->away);
 	resources_decide(&c, &now, &s, &m);
-	assert_int_equal(s.v[0].n, 0);
+	ASSERT_EQ(s.v[0].n, 0);
 	node_devices_carry(&now, &before, 1);
 	resources_decide(&c, &now, &carried, &m);
-	assert_int_equal(carried.v[0].n, 1);
-	assert_string_equal(carried.v[0].v[0].device->id, "0000:11:00.2");
+	ASSERT_EQ(carried.v[0].n, 1);
+	ASSERT_STR_EQ(carried.v[0].v[0].device->id, "0000:11:00.2");
 	host_remove(&h);
 }
 
@@ -405,9 +403,9 @@ static void test_allocate_of_a_removed_device_fails(void **state)
 	(void)state;
 	prefer_init(&l);
 	str_copy(l.conf.full, sizeof(l.conf.full), "intel.com/a");
-	assert_int_equal(resource_allocate(&l.s, &l.r, ids, 1, false, &a, &e), -ENOENT);
-	assert_string_equal(e.text, "resource intel.com/a has no device '0000:99:00.1' any more");
-	assert_int_equal(resource_allocate(&l.s, &l.r, ids, 0, false, &a, &e), -EINVAL);
+	ASSERT_EQ(resource_allocate(&l.s, &l.r, ids, 1, false, &a, &e), -ENOENT);
+	ASSERT_STR_EQ(e.text, "resource intel.com/a has no device '0000:99:00.1' any more");
+	ASSERT_EQ(resource_allocate(&l.s, &l.r, ids, 0, false, &a, &e), -EINVAL);
 	assert_null(a.envs);
 }
 
@@ -423,28 +421,28 @@ static void test_device_info_file_is_written_and_replaced(void **state)
 	ino_t inode;
 
 	(void)state;
-	assert_string_equal(path, "/var/run/k8s.cni.cncf.io/devinfo/dp/a-b-x-..-y-device.json");
+	ASSERT_STR_EQ(path, "/var/run/k8s.cni.cncf.io/devinfo/dp/a-b-x-..-y-device.json");
 	host_empty(&h);
-	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
-	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
-	assert_int_equal(st.st_mode & 07777, 0444);
+	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
+	ASSERT_EQ(file_lstat(&h.root, path, &st, &e), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0444);
 	/* A read-only file of an earlier pod is replaced. */
 	f.text = "{\"type\": 1}\n";
-	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
 	host_read(&h, path, text, sizeof(text));
-	assert_string_equal(text, "{\"type\": 1}");
+	ASSERT_STR_EQ(text, "{\"type\": 1}");
 	/* A file with the same text is not written again, but with another mode it is. */
-	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
+	ASSERT_EQ(file_lstat(&h.root, path, &st, &e), 0);
 	inode = st.st_ino;
-	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
-	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
-	assert_int_equal(st.st_ino, inode);
-	assert_int_equal(fchmodat(h.root.fd, path + 1, 0644, 0), 0);
-	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
-	assert_int_equal(file_lstat(&h.root, path, &st, &e), 0);
-	assert_int_equal(st.st_mode & 07777, 0444);
+	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
+	ASSERT_EQ(file_lstat(&h.root, path, &st, &e), 0);
+	ASSERT_EQ(st.st_ino, inode);
+	ASSERT_EQ(fchmodat(h.root.fd, path + 1, 0644, 0), 0);
+	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
+	ASSERT_EQ(file_lstat(&h.root, path, &st, &e), 0);
+	ASSERT_EQ(st.st_mode & 07777, 0444);
 	f.text = NULL;
-	assert_int_equal(answer_files_write(&h.root, &a, &e), 0);
+	ASSERT_EQ(answer_files_write(&h.root, &a, &e), 0);
 	assert_false(file_exists(&h.root, path));
 	host_remove(&h);
 }
@@ -466,7 +464,7 @@ static size_t sources(struct host_lab *h, const char *path, const char *node, bo
 		buf_printf(&b, "%s ", c.v[i].name);
 	for (size_t i = 0; i < m.n; i++)
 		buf_printf(&b, "! %s", m.v[i].text);
-	assert_string_equal(b.p ? b.p : "", expected);
+	ASSERT_STR_EQ(b.p ? b.p : "", expected);
 	return n;
 }
 
@@ -484,20 +482,19 @@ static void test_configuration_is_read_from_files_and_directories(void **state)
 	host_write(&h, "/nodes/node1", CONF("node1"));
 	host_write(&h, "/nodes/config.json", CONF("all"));
 	host_write(&h, "/other/README", "no configuration");
-	assert_int_equal(sources(&h, "/file/one.json", NULL, false, "one "), 1);
-	assert_int_equal(sources(&h, "/map", "node1", false, "a b "), 2);
-	assert_int_equal(sources(&h, "/nodes", "node1", false, "node1 "), 1);
-	assert_int_equal(sources(&h, "/nodes", "node2", false, "all "), 1);
-	assert_int_equal(sources(&h, "/nodes", "..data", false, "all "), 1);
-	assert_int_equal(sources(&h, "/none", NULL, true, ""), 0);
-	assert_int_equal(sources(&h, "/none", NULL, false,
-				 "! open '/none': No such file or directory (ENOENT)"),
-			 0);
-	assert_int_equal(
-		sources(&h, "/other", "node1", false,
-			"! /other: no configuration: expected config.json, *.json or the node's "
-			"name node1"),
-		0);
+	ASSERT_EQ(sources(&h, "/file/one.json", NULL, false, "one "), 1);
+	ASSERT_EQ(sources(&h, "/map", "node1", false, "a b "), 2);
+	ASSERT_EQ(sources(&h, "/nodes", "node1", false, "node1 "), 1);
+	ASSERT_EQ(sources(&h, "/nodes", "node2", false, "all "), 1);
+	ASSERT_EQ(sources(&h, "/nodes", "..data", false, "all "), 1);
+	ASSERT_EQ(sources(&h, "/none", NULL, true, ""), 0);
+	ASSERT_EQ(sources(&h, "/none", NULL, false,
+			  "! open '/none': No such file or directory (ENOENT)"),
+		  0);
+	ASSERT_EQ(sources(&h, "/other", "node1", false,
+			  "! /other: no configuration: expected config.json, *.json or the node's "
+			  "name node1"),
+		  0);
 	host_remove(&h);
 }
 
@@ -519,36 +516,35 @@ static void test_flags_of_the_originals_are_accepted(void **state)
 	struct resource_flags f;
 
 	(void)state;
-	assert_int_equal(flags(RESOURCE_SHARED, "", &f), 0);
-	assert_string_equal(f.config_file, "/k8s-rdma-shared-dev-plugin/config.json");
+	ASSERT_EQ(flags(RESOURCE_SHARED, "", &f), 0);
+	ASSERT_STR_EQ(f.config_file, "/k8s-rdma-shared-dev-plugin/config.json");
 	assert_true(!f.use_cdi && !f.version);
-	assert_int_equal(flags(RESOURCE_SHARED, "-config-file /a --use-cdi=true -v", &f), 0);
-	assert_string_equal(f.config_file, "/a");
+	ASSERT_EQ(flags(RESOURCE_SHARED, "-config-file /a --use-cdi=true -v", &f), 0);
+	ASSERT_STR_EQ(f.config_file, "/a");
 	assert_true(f.use_cdi && f.version);
-	assert_int_equal(flags(RESOURCE_SRIOV, "", &f), 0);
-	assert_string_equal(f.config_file, "/etc/pcidp/config.json");
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "", &f), 0);
+	ASSERT_STR_EQ(f.config_file, "/etc/pcidp/config.json");
 	assert_null(f.prefix);
 	/* the SR-IOV operator runs its image with these flags */
-	assert_int_equal(flags(RESOURCE_SRIOV,
-			       "--log-level=10 --resource-prefix=openshift.io "
-			       "--config-file=/etc/pcidp/node1 --use-cdi",
-			       &f),
-			 0);
-	assert_string_equal(f.prefix, "openshift.io");
-	assert_string_equal(f.config_file, "/etc/pcidp/node1");
+	ASSERT_EQ(flags(RESOURCE_SRIOV,
+			"--log-level=10 --resource-prefix=openshift.io "
+			"--config-file=/etc/pcidp/node1 --use-cdi",
+			&f),
+		  0);
+	ASSERT_STR_EQ(f.prefix, "openshift.io");
+	ASSERT_STR_EQ(f.config_file, "/etc/pcidp/node1");
 	assert_true(f.use_cdi && f.log_level == 10);
-	assert_int_equal(flags(RESOURCE_SRIOV, "-logtostderr -v 5 -log_dir /tmp -- -nonsense", &f),
-			 0);
-	assert_int_equal(f.log_level, 5);
-	assert_int_equal(flags(RESOURCE_SHARED, "-resource-prefix=x", &f), -EINVAL);
-	assert_string_equal(e.text, "flag provided but not defined: -resource-prefix");
-	assert_int_equal(flags(RESOURCE_SRIOV, "-config-file", &f), -EINVAL);
-	assert_string_equal(e.text, "flag needs an argument: -config-file");
-	assert_int_equal(flags(RESOURCE_SRIOV, "-use-cdi=maybe", &f), -EINVAL);
-	assert_string_equal(e.text, "invalid boolean value \"maybe\" for -use-cdi: parse error");
-	assert_int_equal(flags(RESOURCE_SRIOV, "---x", &f), -EINVAL);
-	assert_string_equal(e.text, "bad flag syntax: ---x");
-	assert_int_equal(flags(RESOURCE_SRIOV, "-v=high", &f), -EINVAL);
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "-logtostderr -v 5 -log_dir /tmp -- -nonsense", &f), 0);
+	ASSERT_EQ(f.log_level, 5);
+	ASSERT_EQ(flags(RESOURCE_SHARED, "-resource-prefix=x", &f), -EINVAL);
+	ASSERT_STR_EQ(e.text, "flag provided but not defined: -resource-prefix");
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "-config-file", &f), -EINVAL);
+	ASSERT_STR_EQ(e.text, "flag needs an argument: -config-file");
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "-use-cdi=maybe", &f), -EINVAL);
+	ASSERT_STR_EQ(e.text, "invalid boolean value \"maybe\" for -use-cdi: parse error");
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "---x", &f), -EINVAL);
+	ASSERT_STR_EQ(e.text, "bad flag syntax: ---x");
+	ASSERT_EQ(flags(RESOURCE_SRIOV, "-v=high", &f), -EINVAL);
 }
 
 /* --- ceilings --- */
@@ -566,17 +562,17 @@ static void test_too_many_resources_are_refused(void **state)
 		buf_printf(&b, "%s{\"resourceName\": \"r%d\", \"wrong%d\": 1, \"selectors\": {}}",
 			   i ? "," : "", i, i);
 	buf_str(&b, "]}");
-	assert_int_equal(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), 0);
-	assert_int_equal(c.n, RESOURCE_CONF_MAX);
-	assert_int_equal(m.n, 257);
-	assert_string_equal(m.v[256].text, "more than 256 messages, the others are left out");
+	ASSERT_EQ(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), 0);
+	ASSERT_EQ(c.n, RESOURCE_CONF_MAX);
+	ASSERT_EQ(m.n, 257);
+	ASSERT_STR_EQ(m.v[256].text, "more than 256 messages, the others are left out");
 	buf_reset(&b);
 	buf_str(&b, "[");
 	for (int i = 0; i < RESOURCE_VALUES_MAX; i++)
 		buf_str(&b, "1,");
 	buf_str(&b, "1]");
-	assert_int_equal(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), -E2BIG);
-	assert_int_equal(c.n, RESOURCE_CONF_MAX);
+	ASSERT_EQ(resource_config_add(&c, buf_span(&b), "c", NULL, &m, &e), -E2BIG);
+	ASSERT_EQ(c.n, RESOURCE_CONF_MAX);
 }
 
 /* --- explain --- */
@@ -597,8 +593,8 @@ static void test_explain_names_the_reason_for_each_device(void **state)
 
 	(void)state;
 	host_unpack(&h, "vfs.tree");
-	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
-	assert_int_equal(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &node, &e), 0);
+	ASSERT_EQ(resource_config_add(&c, span_of(conf), "c", NULL, &m, &e), 0);
 	resources_decide(&c, &node, &s, &m);
 	buf_init(&b, 1 << 20);
 	resource_explain_text(&s, &m, &b);
@@ -637,7 +633,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 	buf_init(&json, 1 << 20);
 	if (fd < 0)
 		fail_msg("%s is missing", path);
-	assert_int_equal(fd_read_all(fd, 1 << 20, &text, &e), 0);
+	ASSERT_EQ(fd_read_all(fd, 1 << 20, &text, &e), 0);
 	if (yaml_to_json(buf_span(&text), &json, &e) < 0 ||
 	    json_parse(&doc, buf_span(&json), 1 << 20, &e) < 0)
 		fail_msg("%s: %s", path, e.text);
@@ -666,19 +662,19 @@ static void test_examples_of_configs_give_their_resources(void **state)
 
 	(void)state;
 	host_unpack(&h, "eight_named.tree");
-	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &node, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
 		auto_resource_messages struct resource_messages m = {0};
 		auto_resources struct resources s = {0};
 
 		read_example(rows[i].name, &c, &m);
-		assert_int_equal(m.n, 0);
-		assert_int_equal(c.n, rows[i].n);
+		ASSERT_EQ_MSG(m.n, 0, "rows[%zu]", i);
+		ASSERT_EQ_MSG(c.n, rows[i].n, "rows[%zu]", i);
 		resources_decide(&c, &node, &s, &m);
 		/* Eight shared rails: the same resources as without a configuration. */
 		for (size_t k = 0; i == 0 && k < s.n; k++)
-			assert_int_equal(s.v[k].n, 1);
+			ASSERT_EQ_MSG(s.v[k].n, 1, "rows[%zu]", i);
 	}
 	host_remove(&h);
 }
@@ -693,15 +689,15 @@ static void test_rails_are_numbered_in_pci_order(void **state)
 
 	(void)state;
 	host_unpack(&h, "eight_rails.tree");
-	assert_int_equal(node_devices_read(&h.root, &node, &e), 0);
+	ASSERT_EQ(node_devices_read(&h.root, &node, &e), 0);
 	/*
 	 * The NIC of the default route is not a rail; the storage NIC, which has no GPU near it, is
 	 * the last.
 	 */
-	assert_int_equal(resource_rails(&node, &v), 9);
-	assert_string_equal(v[0].pf->netdev, "ens1np0");
-	assert_string_equal(v[7].pf->netdev, "ens8np0");
-	assert_string_equal(v[8].pf->netdev, "storage0");
+	ASSERT_EQ(resource_rails(&node, &v), 9);
+	ASSERT_STR_EQ(v[0].pf->netdev, "ens1np0");
+	ASSERT_STR_EQ(v[7].pf->netdev, "ens8np0");
+	ASSERT_STR_EQ(v[8].pf->netdev, "storage0");
 	host_remove(&h);
 }
 
@@ -729,5 +725,5 @@ int main(void)
 		cmocka_unit_test(test_rails_are_numbered_in_pci_order),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

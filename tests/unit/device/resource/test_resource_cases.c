@@ -47,7 +47,7 @@ static void read_text(const char *path, struct buf *b)
 	buf_init(b, TEXT_MAX);
 	if (fd < 0)
 		fail_msg("%s is missing: EXPECTED=write writes it", path);
-	assert_int_equal(fd_read_all(fd, TEXT_MAX, b, NULL), 0);
+	ASSERT_EQ(fd_read_all(fd, TEXT_MAX, b, NULL), 0);
 }
 
 static void put_devices(const struct resource *r, struct json_out *o)
@@ -62,7 +62,7 @@ static void put_devices(const struct resource *r, struct json_out *o)
 		auto_buf struct buf b;
 
 		resource_id_at(r, i, &id);
-		assert_int_equal(resource_id_number(r, id.id), i);
+		ASSERT_EQ(resource_id_number(r, id.id), i);
 		buf_init(&b, 256);
 		buf_str(&b, id.id);
 		for (size_t k = 0; k < id.n_numa; k++)
@@ -176,7 +176,7 @@ static void run(const struct json *in, struct buf *out)
 	if (json_get(in, "config"))
 		add_config(json_get(in, "config"), &d, &c, &messages);
 	else if (!json_get(in, "configs"))
-		assert_int_equal(resource_plan(&node, &c, &messages, &e), 0);
+		ASSERT_EQ(resource_plan(&node, &c, &messages, &e), 0);
 	while ((v = json_walk_next(&w, NULL)))
 		add_config(v, &d, &c, &messages);
 	resources_decide(&c, &node, &s, &messages);
@@ -199,7 +199,7 @@ static void one(const char *name)
 	if (getenv("EXPECTED")) {
 		auto_fd int fd = open(out_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
-		assert_int_equal(fd_write_all(fd, got.p, got.len, NULL), 0);
+		ASSERT_EQ(fd_write_all(fd, got.p, got.len, NULL), 0);
 	}
 	read_text(out_path, &expected);
 	if (strcmp(got.p, expected.p) != 0)
@@ -238,5 +238,5 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_resources_of_every_case_match_the_expected_file)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

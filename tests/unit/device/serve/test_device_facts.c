@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes that devlink reports of devices: a child process requests them, which a driver may block. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -72,7 +68,7 @@ static void init(struct lab *l, int timeout_ms)
 	}
 	atomic_store(&shared->blocked, -1);
 	atomic_store(&shared->begun, 0);
-	assert_int_equal(loop_new(&l->loop, NULL), 0);
+	ASSERT_EQ(loop_new(&l->loop, NULL), 0);
 	l->gap.loop = l->loop;
 	l->f = device_facts_new(&(struct device_facts_conf){.loop = l->loop,
 							    .changed = on_changed,
@@ -116,12 +112,12 @@ static void test_answers_apply_at_the_next_scan(void **state)
 	assert_true(device_facts_are_known(l.f));
 	apply(&l);
 	for (int i = 0; i < DEVICES; i++)
-		assert_int_equal(l.v[i].rdma_enabled, i % 2);
+		ASSERT_EQ(l.v[i].rdma_enabled, i % 2);
 	/* The same answers again cause no further scan. */
 	while (atomic_load(&shared->begun) < 2)
 		loop_gap_run(&l.gap, 2);
 	loop_gap_run(&l.gap, 20);
-	assert_int_equal(l.changes, 1);
+	ASSERT_EQ(l.changes, 1);
 	atomic_store(&shared->enabled[1], 0);
 	apply(&l);
 	until_changes(&l, 2);
@@ -195,7 +191,7 @@ static void test_without_a_device_that_needs_devlink_no_child_starts(void **stat
 	apply(&l);
 	assert_true(device_facts_are_known(l.f));
 	loop_gap_run(&l.gap, 4);
-	assert_int_equal(l.changes + atomic_load(&shared->begun), 0);
+	ASSERT_EQ(l.changes + atomic_load(&shared->begun), 0);
 	done(&l);
 }
 
@@ -210,5 +206,5 @@ int main(void)
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	return shared == MAP_FAILED ? 1 : T_RUN(tests, NULL, NULL);
 }

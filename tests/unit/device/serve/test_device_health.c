@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which devices are unhealthy: one case for each rule of device/serve/health.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,9 +55,9 @@ static void test_lost_link_is_unhealthy_at_once(void **state)
 	assert_false(is_unhealthy(&l, 0, START));
 	l.links[0] = HEALTH_DOWN;
 	assert_true(judge(&l, START + 1));
-	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	ASSERT_STR_EQ(l.v[0].unhealthy, "the link is down");
 	/* The VF of the PF is unhealthy as well, other PFs are not. */
-	assert_string_equal(l.v[PFS].unhealthy, "the link is down");
+	ASSERT_STR_EQ(l.v[PFS].unhealthy, "the link is down");
 	assert_null(l.v[1].unhealthy);
 	assert_false(judge(&l, START + 2));
 	health_free(l.h);
@@ -78,10 +74,10 @@ static void test_recovered_link_is_healthy_after_a_stable_period(void **state)
 	is_unhealthy(&l, 0, START + 10);
 	l.links[0] = HEALTH_UP;
 	assert_true(is_unhealthy(&l, 0, START + 20));
-	assert_int_equal(health_due(l.h), START + 20 + HEALTH_STABLE_MS);
+	ASSERT_EQ(health_due(l.h), START + 20 + HEALTH_STABLE_MS);
 	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_STABLE_MS));
 	assert_false(is_unhealthy(&l, 0, START + 20 + HEALTH_STABLE_MS));
-	assert_int_equal(health_due(l.h), -1);
+	ASSERT_EQ(health_due(l.h), -1);
 	health_free(l.h);
 }
 
@@ -119,7 +115,7 @@ static void test_link_that_was_never_up_is_unhealthy_if_most_are_up(void **state
 	init(&l, HEALTH_UP);
 	l.links[3] = HEALTH_DOWN;
 	assert_false(is_unhealthy(&l, 3, LATE - 1));
-	assert_int_equal(health_due(l.h), LATE);
+	ASSERT_EQ(health_due(l.h), LATE);
 	assert_true(is_unhealthy(&l, 3, LATE));
 	l.links[3] = HEALTH_UP;
 	assert_false(is_unhealthy(&l, 3, LATE + 1));
@@ -178,13 +174,13 @@ static void test_rising_pci_errors_are_unhealthy(void **state)
 	assert_non_null(strstr(l.v[0].unhealthy, "PCIe"));
 	assert_ptr_equal(l.v[PFS].unhealthy, l.v[0].unhealthy);
 	assert_null(l.v[1].unhealthy);
-	assert_int_equal(health_due(l.h), START + 10 + HEALTH_PCI_STABLE_MS);
+	ASSERT_EQ(health_due(l.h), START + 10 + HEALTH_PCI_STABLE_MS);
 	/* Another error restarts the healthy period. */
 	l.pci_errors[0] = 9;
 	assert_true(is_unhealthy(&l, 0, START + 20));
 	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_PCI_STABLE_MS));
 	assert_false(is_unhealthy(&l, 0, START + 20 + HEALTH_PCI_STABLE_MS));
-	assert_int_equal(health_due(l.h), -1);
+	ASSERT_EQ(health_due(l.h), -1);
 	health_free(l.h);
 }
 
@@ -207,7 +203,7 @@ static void test_reset_or_unreadable_pci_errors_are_not_a_rise(void **state)
 	/* An unreadable counter changes nothing and leaves no overdue timer. */
 	l.pci_errors[0] = -1;
 	assert_true(is_unhealthy(&l, 0, START + 5 + HEALTH_PCI_STABLE_MS));
-	assert_int_equal(health_due(l.h), -1);
+	ASSERT_EQ(health_due(l.h), -1);
 	l.pci_errors[0] = 1;
 	assert_false(is_unhealthy(&l, 0, START + 6 + HEALTH_PCI_STABLE_MS));
 	health_free(l.h);
@@ -228,28 +224,28 @@ static void test_link_and_pci_errors_are_judged_separately(void **state)
 	l.pci_errors[0] = 1;
 	l.links[0] = HEALTH_DOWN;
 	assert_true(is_unhealthy(&l, 0, START + 1));
-	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	ASSERT_STR_EQ(l.v[0].unhealthy, "the link is down");
 	l.links[0] = HEALTH_UP;
 	is_unhealthy(&l, 0, START + 2);
 	assert_true(is_unhealthy(&l, 0, START + 2 + HEALTH_STABLE_MS));
 	assert_non_null(strstr(l.v[0].unhealthy, "PCIe"));
 	l.links[0] = HEALTH_DOWN;
 	assert_true(is_unhealthy(&l, 0, START + 1 + HEALTH_PCI_STABLE_MS));
-	assert_string_equal(l.v[0].unhealthy, "the link is down");
+	ASSERT_STR_EQ(l.v[0].unhealthy, "the link is down");
 	health_free(l.h);
 }
 
 static void test_fatal_pci_errors_are_counted_without_unsupported_requests(void **state)
 {
 	(void)state;
-	assert_int_equal(health_parse_pci_errors(span_of("Undefined 0\nDLP 2\nTLP 3\nUnsupReq 40\n"
-							 "TOTAL_ERR_FATAL 45\n")),
-			 5);
-	assert_int_equal(health_parse_pci_errors(span_of("DLP 0\nTOTAL_ERR_NONFATAL 0\n")), 0);
-	assert_int_equal(health_parse_pci_errors(span_of("DLP 1")), 1);
-	assert_int_equal(health_parse_pci_errors(span_of("")), -1);
-	assert_int_equal(health_parse_pci_errors(span_of("\n\nDLP\nTLP x\nFCP -1\n")), -1);
-	assert_int_equal(health_parse_pci_errors(span_of("DLP 99999999999999999999\nTLP 1\n")), 1);
+	ASSERT_EQ(health_parse_pci_errors(span_of("Undefined 0\nDLP 2\nTLP 3\nUnsupReq 40\n"
+						  "TOTAL_ERR_FATAL 45\n")),
+		  5);
+	ASSERT_EQ(health_parse_pci_errors(span_of("DLP 0\nTOTAL_ERR_NONFATAL 0\n")), 0);
+	ASSERT_EQ(health_parse_pci_errors(span_of("DLP 1")), 1);
+	ASSERT_EQ(health_parse_pci_errors(span_of("")), -1);
+	ASSERT_EQ(health_parse_pci_errors(span_of("\n\nDLP\nTLP x\nFCP -1\n")), -1);
+	ASSERT_EQ(health_parse_pci_errors(span_of("DLP 99999999999999999999\nTLP 1\n")), 1);
 }
 
 static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
@@ -269,9 +265,9 @@ static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	assert_true(is_unhealthy(&l, 0, LATE));
 	l.reports[0] = HEALTH_REPORT_OK;
 	assert_true(is_unhealthy(&l, 0, LATE + 1));
-	assert_int_equal(health_due(l.h), LATE + 1 + HEALTH_STABLE_MS);
+	ASSERT_EQ(health_due(l.h), LATE + 1 + HEALTH_STABLE_MS);
 	assert_false(is_unhealthy(&l, 0, LATE + 1 + HEALTH_STABLE_MS));
-	assert_int_equal(health_due(l.h), -1);
+	ASSERT_EQ(health_due(l.h), -1);
 	/*
 	 * A recovered link does not end the reported error, and the end of the error does not
 	 * recover the link.
@@ -296,10 +292,10 @@ static void test_reported_error_of_a_port_may_be_recovered_first(void **state)
 	init(&l, HEALTH_UP);
 	l.reports[0] = HEALTH_REPORT_PORT;
 	assert_false(is_unhealthy(&l, 0, START));
-	assert_int_equal(health_due(l.h), START + HEALTH_RECOVERY_MS);
+	ASSERT_EQ(health_due(l.h), START + HEALTH_RECOVERY_MS);
 	l.reports[0] = HEALTH_REPORT_OK;
 	assert_false(is_unhealthy(&l, 0, START + HEALTH_RECOVERY_MS - 1));
-	assert_int_equal(health_due(l.h), -1);
+	ASSERT_EQ(health_due(l.h), -1);
 	assert_false(is_unhealthy(&l, 0, LATE));
 	l.reports[0] = HEALTH_REPORT_PORT;
 	assert_false(is_unhealthy(&l, 0, LATE + 1));
@@ -353,5 +349,5 @@ int main(void)
 		cmocka_unit_test(test_fatal_pci_errors_are_counted_without_unsupported_requests),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * Health reporters of devlink: a child process lists them, and notifications update the list in the
  * loop.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -121,7 +117,7 @@ static void init(struct lab *l, list_fn list, int64_t list_ms, int64_t every_ms)
 	str_copy(l->v[1].pf, sizeof(l->v[1].pf), l->v[0].id);
 	atomic_store(&shared->begun, 0);
 	atomic_store(&shared->is_released, 0);
-	assert_int_equal(loop_new(&l->loop, NULL), 0);
+	ASSERT_EQ(loop_new(&l->loop, NULL), 0);
 	l->gap = (struct loop_gap){.loop = l->loop, .each = read_reports, .arg = l};
 	l->s = health_sources_new(&(struct health_sources_conf){.loop = l->loop,
 								.health = on_health,
@@ -146,13 +142,13 @@ static void test_reporters_are_listed_by_a_child(void **state)
 	(void)state;
 	init(&l, list_error, LONG_MS, LONG_MS);
 	health_sources_read(l.s, &l.node, l.reports);
-	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
+	ASSERT_EQ(l.reports[0], HEALTH_REPORT_UNKNOWN);
 	while (!l.changes)
 		loop_gap_run(&l.gap, 10);
 	health_sources_read(l.s, &l.node, l.reports);
-	assert_int_equal(l.reports[0], HEALTH_REPORT_DEVICE);
-	assert_int_equal(l.reports[1], HEALTH_REPORT_UNKNOWN);
-	assert_int_equal(atomic_load(&shared->begun), 1);
+	ASSERT_EQ(l.reports[0], HEALTH_REPORT_DEVICE);
+	ASSERT_EQ(l.reports[1], HEALTH_REPORT_UNKNOWN);
+	ASSERT_EQ(atomic_load(&shared->begun), 1);
 	done(&l);
 }
 
@@ -170,8 +166,8 @@ static void test_endless_list_does_not_delay_the_loop(void **state)
 		loop_gap_run(&l.gap, 10);
 	/* A loop that waits for a list waits this time at least. */
 	assert_true(l.gap.gap_ms < LIST_MS);
-	assert_int_equal(l.changes, 0);
-	assert_int_equal(l.reports[0], HEALTH_REPORT_UNKNOWN);
+	ASSERT_EQ(l.changes, 0);
+	ASSERT_EQ(l.reports[0], HEALTH_REPORT_UNKNOWN);
 	done(&l);
 }
 
@@ -186,7 +182,7 @@ static void test_unkillable_list_starts_no_second_child(void **state)
 	while (!atomic_load(&shared->begun))
 		loop_gap_run(&l.gap, 10);
 	loop_gap_run(&l.gap, 3 * LIST_MS / LOOP_GAP_TICK_MS);
-	assert_int_equal(atomic_load(&shared->begun), 1);
+	ASSERT_EQ(atomic_load(&shared->begun), 1);
 	/* After the child has exited, the next one lists. */
 	atomic_store(&shared->is_released, 1);
 	while (!l.changes)
@@ -204,7 +200,7 @@ static void test_failed_list_is_retried(void **state)
 	init(&l, list_fails, LONG_MS, 1);
 	while (atomic_load(&shared->begun) < 3)
 		loop_gap_run(&l.gap, 10);
-	assert_int_equal(l.changes, 0);
+	ASSERT_EQ(l.changes, 0);
 	done(&l);
 }
 
@@ -218,17 +214,17 @@ static void test_notification_updates_the_reporter_list(void **state)
 	assert_true(health_reporters_update(&v, &n, &p));
 	p.port = 1;
 	assert_true(health_reporters_update(&v, &n, &p));
-	assert_int_equal(n, 2);
+	ASSERT_EQ(n, 2);
 	p.is_error = false;
 	assert_true(health_reporters_update(&v, &n, &p));
-	assert_int_equal(n, 2);
+	ASSERT_EQ(n, 2);
 	assert_true(v[0].is_error && !v[1].is_error);
 	for (p.port = 2; p.port < HEALTH_REPORTERS_MAX; p.port++)
 		assert_true(health_reporters_update(&v, &n, &p));
 	assert_false(health_reporters_update(&v, &n, &p));
 	p.port = 0;
 	assert_true(health_reporters_update(&v, &n, &p));
-	assert_int_equal(n, HEALTH_REPORTERS_MAX);
+	ASSERT_EQ(n, HEALTH_REPORTERS_MAX);
 	free(v);
 }
 
@@ -266,5 +262,5 @@ int main(void)
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+	return shared == MAP_FAILED ? 1 : T_RUN(tests, NULL, NULL);
 }

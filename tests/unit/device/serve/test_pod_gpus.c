@@ -3,11 +3,7 @@
  * The GPUs of the pod for which the kubelet calls GetPreferredAllocation, derived from its lists of
  * allocations.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +57,7 @@ static void assert_chosen(struct pod_gpus *g, const char *const *devices, const 
 		strcat(found, ids[i]);
 		strcat(found, " ");
 	}
-	assert_string_equal(found, wanted);
+	ASSERT_STR_EQ(found, wanted);
 }
 
 #define CHOSEN(g, wanted, ...)                                                                     \
@@ -131,5 +127,5 @@ int main(void)
 		cmocka_unit_test(test_gpu_ids_may_be_addresses_or_uuids),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void begin(struct lab *l)
 {
 	*l = (struct lab){.name = CNI_CONFIG_NAME};
 	host_empty(&l->host);
-	assert_int_equal(dir_make(&l->host.root, DIR, 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&l->host.root, DIR, 0755, NULL), 0);
 }
 
 static void put(struct lab *l, const char *name, const char *text)
@@ -57,11 +57,11 @@ static void step(struct lab *l)
 		struct buf b;
 
 		cni_config_plan_done(&l->plan);
-		assert_int_equal(cni_config_read(&l->host.root, DIR, &files, NULL), 0);
+		ASSERT_EQ(cni_config_read(&l->host.root, DIR, &files, NULL), 0);
 		cni_config_plan(&files, DIR, l->name, SOCKET, &l->plan);
 		if (i == 1)
 			assert_true(!l->plan.write && !l->plan.remove);
-		assert_int_equal(cni_config_apply(&l->host.root, DIR, l->name, &l->plan, NULL), 0);
+		ASSERT_EQ(cni_config_apply(&l->host.root, DIR, l->name, &l->plan, NULL), 0);
 		buf_init(&b, sizeof(l->said));
 		cni_config_describe(&l->plan, DIR, l->name, &b);
 		snprintf(l->said, sizeof(l->said), "%s", b.len ? buf_span(&b).p : "");
@@ -77,8 +77,8 @@ static struct json_doc *ours(struct lab *l)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 16);
-	assert_int_equal(file_read(&l->host.root, path, 1 << 16, &b, NULL), 0);
-	assert_int_equal(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
+	ASSERT_EQ(file_read(&l->host.root, path, 1 << 16, &b, NULL), 0);
+	ASSERT_EQ(json_parse(&d, buf_span(&b), 1 << 16, NULL), 0);
 	return d;
 }
 
@@ -86,7 +86,7 @@ static void is(struct lab *l, const char *text)
 {
 	auto_json struct json_doc *have = ours(l), *want = NULL;
 
-	assert_int_equal(json_parse(&want, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&want, span_of(text), 1 << 16, NULL), 0);
 	assert_true(json_same(json_root(have), json_root(want)));
 }
 
@@ -95,7 +95,7 @@ static void wraps(struct lab *l, const char *network)
 	auto_json struct json_doc *have = ours(l);
 	const struct json *p = json_at(json_get(json_root(have), "plugins"), 0);
 
-	assert_string_equal(json_string(json_get(p, "clusterNetwork")), network);
+	ASSERT_STR_EQ(json_string(json_get(p, "clusterNetwork")), network);
 }
 
 static void end(struct lab *l)
@@ -118,14 +118,14 @@ static void test_first_cni_network_is_wrapped(void **state)
 	put(&l, "20-other.conf", "{\"name\":\"o\",\"type\":\"bridge\"}");
 	put(&l, "0-calico-kubeconfig", "no configuration");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
 	is(&l,
 	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
 	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
-	assert_int_equal(file_lstat(&l.host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
-	assert_int_equal(st.st_mode & 0777, 0600);
+	ASSERT_EQ(file_lstat(&l.host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
+	ASSERT_EQ(st.st_mode & 0777, 0600);
 	/* The cluster's network is replaced by another, and finally removed. */
 	put(&l, "08-cilium.conflist",
 	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
@@ -137,7 +137,7 @@ static void test_first_cni_network_is_wrapped(void **state)
 	wraps(&l, DIR "/20-other.conf");
 	file_remove(&l.host.root, DIR "/20-other.conf", NULL);
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_NO_NETWORK);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_NO_NETWORK);
 	assert_false(is_there(&l, CNI_CONFIG_NAME));
 	assert_non_null(strstr(l.said, "as soon as there is one"));
 	end(&l);
@@ -159,8 +159,8 @@ static void test_cni_version_newer_than_supported_is_not_written(void **state)
 		step(&l);
 		auto_json struct json_doc *d = ours(&l);
 
-		assert_string_equal(json_string(json_get(json_root(d), "cniVersion")),
-				    versions[i][1]);
+		ASSERT_STR_EQ_MSG(json_string(json_get(json_root(d), "cniVersion")), versions[i][1],
+				  "versions[%zu]", i);
 	}
 	end(&l);
 }
@@ -175,21 +175,21 @@ static void test_file_that_sorts_first_is_reported(void **state)
 	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
 	step(&l);
 	/* The file is written nevertheless: it is used once the other file is removed. */
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, "uses '" DIR "/0-aa.conf'"));
 	assert_non_null(strstr(l.said, "cni-conf-name"));
 	assert_true(is_there(&l, CNI_CONFIG_NAME));
 	put(&l, "0-aa.conf", "{\"type\":");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, "is not valid"));
 	put(&l, "0-aa.conf", "{}");
 	step(&l);
 	assert_non_null(strstr(l.said, "is not valid (type is missing)"));
 	file_remove(&l.host.root, DIR "/0-aa.conf", NULL);
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
-	assert_string_equal(l.said, "");
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_STR_EQ(l.said, "");
 	end(&l);
 }
 
@@ -205,7 +205,7 @@ static void test_multus_configuration_is_replaced(void **state)
 	    "\"kubeconfig\":\"/x\"}");
 	put(&l, "10-calico.conflist", CALICO);
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
 	is(&l,
 	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
 	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
@@ -214,7 +214,7 @@ static void test_multus_configuration_is_replaced(void **state)
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
 	/* The cluster's network by name, and set in the file of the Multus daemon. */
 	put(&l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
-	assert_int_equal(dir_make(&l.host.root, DIR "/multus.d", 0755, NULL), 0);
+	ASSERT_EQ(dir_make(&l.host.root, DIR "/multus.d", 0755, NULL), 0);
 	put(&l, "multus.d/daemon-config.json",
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(&l);
@@ -222,7 +222,7 @@ static void test_multus_configuration_is_replaced(void **state)
 	/* A file that sorts after Multus would be used as the cluster's network. */
 	strcpy(l.name, "01-unirail.conflist");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_false(is_there(&l, "01-unirail.conflist"));
 	assert_non_null(strstr(l.said, "Multus"));
 	end(&l);
@@ -236,7 +236,7 @@ static void test_inline_delegates_of_multus_are_not_wrapped(void **state)
 	begin(&l);
 	put(&l, "00-multus.conf", "{\"type\":\"multus\",\"delegates\":[{\"type\":\"bridge\"}]}");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_false(is_there(&l, CNI_CONFIG_NAME));
 	end(&l);
 }
@@ -253,17 +253,17 @@ static void test_configuration_written_by_hand_is_used(void **state)
 	assert_true(is_there(&l, CNI_CONFIG_NAME));
 	put(&l, "05-unirail.conflist", hand);
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_WRITTEN);
 	assert_false(is_there(&l, CNI_CONFIG_NAME));
-	assert_string_equal(l.said, "");
+	ASSERT_STR_EQ(l.said, "");
 	/* A file written by hand under unirail's name is used as well. */
 	file_remove(&l.host.root, DIR "/05-unirail.conflist", NULL);
 	put(&l, CNI_CONFIG_NAME, hand);
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_WRITTEN);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_WRITTEN);
 	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, "written by hand"));
 	end(&l);
 }
@@ -277,7 +277,7 @@ static void test_file_of_another_plugin_under_our_name_stays(void **state)
 	put(&l, "10-calico.conflist", CALICO);
 	put(&l, CNI_CONFIG_NAME, "{\"plugins\":[{\"type\":\"bridge\"}]}");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_BEHIND);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l.said, CNI_CONFIG_NAME));
 	end(&l);
 }
@@ -295,8 +295,8 @@ static void test_plugins_appended_by_others_stay(void **state)
 	auto_json struct json_doc *d = ours(&l);
 	const struct json *list = json_get(json_root(d), "plugins");
 
-	assert_int_equal(json_len(list), 2);
-	assert_string_equal(json_string(json_get(json_at(list, 1), "type")), "istio-cni");
+	ASSERT_EQ(json_len(list), 2);
+	ASSERT_STR_EQ(json_string(json_get(json_at(list, 1), "type")), "istio-cni");
 	end(&l);
 }
 
@@ -312,17 +312,17 @@ static void test_generated_configuration_is_removed(void **state)
 	put(&l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
 	step(&l);
 	/* Cilium renames other configurations to become the only CNI. */
-	assert_int_equal(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
-				     DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
-			 0);
+	ASSERT_EQ(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
+			      DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
+		  0);
 	strcpy(l.name, "000-unirail.conflist");
 	step(&l);
-	assert_int_equal(l.plan.state, CNI_CONFIG_IS_FIRST);
-	assert_int_equal(cni_config_read(&l.host.root, DIR, &files, NULL), 0);
-	assert_int_equal(cni_config_remove(&l.host.root, DIR, &files, l.name, NULL), 1);
+	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_EQ(cni_config_read(&l.host.root, DIR, &files, NULL), 0);
+	ASSERT_EQ(cni_config_remove(&l.host.root, DIR, &files, l.name, NULL), 1);
 	assert_true(is_there(&l, l.name));
 	assert_false(is_there(&l, CNI_CONFIG_NAME ".cilium_bak"));
-	assert_int_equal(cni_config_remove(&l.host.root, DIR, &files, NULL, NULL), 2);
+	ASSERT_EQ(cni_config_remove(&l.host.root, DIR, &files, NULL, NULL), 2);
 	assert_false(is_there(&l, l.name));
 	assert_true(is_there(&l, "10-calico.conflist"));
 	assert_true(is_there(&l, "11-calico.conflist.cilium_bak"));
@@ -333,7 +333,7 @@ static void test_generated_configuration_is_removed(void **state)
 static void test_invalid_configuration_names_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(cni_config_check_name("0-unirail.conflist", NULL), 0);
+	ASSERT_EQ(cni_config_check_name("0-unirail.conflist", NULL), 0);
 	for (const char *const *n =
 		     (const char *const[]){"x.conf", ".conflist", "a/b.conflist", "", NULL};
 	     *n; n++)
@@ -355,5 +355,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_configuration_names_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ int ioctl(int fd, int request, ...)
 	if ((unsigned int)request != _IO(0x9A, 1))
 		return (int)syscall(SYS_ioctl, fd, request, arg);
 	r = arg;
-	assert_int_equal(r->size, sizeof(*r));
+	ASSERT_EQ(r->size, sizeof(*r));
 	code = fwctl_card_rpc(&f, r->scope, (const void *)(uintptr_t)r->in, r->in_len,
 			      (void *)(uintptr_t)r->out, r->out_len);
 	errno = -code;
@@ -72,8 +72,8 @@ static void host_make(struct host_lab *lab, struct host *h, bool fwctl)
 	char id[64];
 
 	host_empty(lab);
-	assert_int_equal(root_open(&kernel, NULL, NULL), 0);
-	assert_int_equal(file_read_line(&kernel, BOOT_ID, id, sizeof(id), NULL), 0);
+	ASSERT_EQ(root_open(&kernel, NULL, NULL), 0);
+	ASSERT_EQ(file_read_line(&kernel, BOOT_ID, id, sizeof(id), NULL), 0);
 	root_close(&kernel);
 	host_write(lab, BOOT_ID, id);
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
@@ -82,7 +82,7 @@ static void host_make(struct host_lab *lab, struct host *h, bool fwctl)
 		host_write(lab, NIC "/fwctl/fwctl0/dev", "10:0");
 		host_write(lab, "/dev/fwctl/fwctl0", "");
 	}
-	assert_int_equal(host_open(h, lab->dir, &e), 0);
+	ASSERT_EQ(host_open(h, lab->dir, &e), 0);
 	assert_true(h->kernel);
 	card = (struct fwctl_card){.stored = {0, 0xa5a5a505, 0x04},
 				   .running = {0, 0xa5a5a505, 0x04},
@@ -129,32 +129,32 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 
 	(void)state;
 	host_make(&lab, &h, true);
-	assert_int_equal(plan(&h, "roce", &p), 0);
-	assert_int_equal(p.n, 2);
-	assert_string_equal(p.v[0].now, "LINK_TYPE_P1 IB(1)");
-	assert_string_equal(p.v[0].want, "LINK_TYPE_P1 ETH(2)");
-	assert_int_equal(p.v[0].effect, HOST_POWER_CYCLE);
-	assert_int_equal(k->in_effect(&h, &p.v[0].act, &e), 0);
-	assert_int_equal(k->in_effect(&h, &p.v[0].undo, &e), 1);
-	assert_int_equal(apply(&h, &p, &o), 0);
-	assert_int_equal(o.done, 2);
-	assert_int_equal(card.writes, 2);
+	ASSERT_EQ(plan(&h, "roce", &p), 0);
+	ASSERT_EQ(p.n, 2);
+	ASSERT_STR_EQ(p.v[0].now, "LINK_TYPE_P1 IB(1)");
+	ASSERT_STR_EQ(p.v[0].want, "LINK_TYPE_P1 ETH(2)");
+	ASSERT_EQ(p.v[0].effect, HOST_POWER_CYCLE);
+	ASSERT_EQ(k->in_effect(&h, &p.v[0].act, &e), 0);
+	ASSERT_EQ(k->in_effect(&h, &p.v[0].undo, &e), 1);
+	ASSERT_EQ(apply(&h, &p, &o), 0);
+	ASSERT_EQ(o.done, 2);
+	ASSERT_EQ(card.writes, 2);
 	/* only the two bits of the field change */
-	assert_int_equal(card.stored[1], 0xa5a5a509);
-	assert_int_equal(card.stored[2], 0x08);
-	assert_int_equal(k->in_effect(&h, &p.v[0].act, &e), 1);
+	ASSERT_EQ(card.stored[1], 0xa5a5a509);
+	ASSERT_EQ(card.stored[2], 0x08);
+	ASSERT_EQ(k->in_effect(&h, &p.v[0].act, &e), 1);
 	/*
 	 * The value is stored but not active yet: no step; a note names the required reboot or
 	 * reset.
 	 */
-	assert_int_equal(plan(&h, "roce", &again), 0);
-	assert_int_equal(again.n, 0);
-	assert_int_equal(again.n_remarks, 2);
+	ASSERT_EQ(plan(&h, "roce", &again), 0);
+	ASSERT_EQ(again.n, 0);
+	ASSERT_EQ(again.n_remarks, 2);
 	assert_non_null(strstr(again.remarks[0].text, "IB(1) is in use: reset the firmware"));
-	assert_int_equal(undo(&h, &o), 0);
-	assert_int_equal(o.done, 2);
-	assert_int_equal(card.stored[1], 0xa5a5a505);
-	assert_int_equal(card.stored[2], 0x04);
+	ASSERT_EQ(undo(&h, &o), 0);
+	ASSERT_EQ(o.done, 2);
+	ASSERT_EQ(card.stored[1], 0xa5a5a505);
+	ASSERT_EQ(card.stored[2], 0x04);
 	host_close(&h);
 	host_remove(&lab);
 }
@@ -172,15 +172,15 @@ static void test_lost_firmware_write_is_a_failure(void **state)
 
 	(void)state;
 	host_make(&lab, &h, true);
-	assert_int_equal(plan(&h, "roce", &p), 0);
+	ASSERT_EQ(plan(&h, "roce", &p), 0);
 	card.forgets_write = true;
-	assert_int_equal(apply(&h, &p, &o), -EIO);
+	ASSERT_EQ(apply(&h, &p, &o), -EIO);
 	assert_non_null(strstr(e.text, "LINK_TYPE_P1"));
-	assert_int_equal(o.done, 0);
-	assert_int_equal(o.left, 2);
+	ASSERT_EQ(o.done, 0);
+	ASSERT_EQ(o.left, 2);
 	card.forgets_write = false;
-	assert_int_equal(undo(&h, &o), 0);
-	assert_int_equal(card.stored[1], 0xa5a5a505);
+	ASSERT_EQ(undo(&h, &o), 0);
+	ASSERT_EQ(card.stored[1], 0xa5a5a505);
 	host_close(&h);
 	host_remove(&lab);
 }
@@ -199,19 +199,19 @@ static void test_undo_after_a_kill_reverts_only_its_own_value(void **state)
 
 	(void)state;
 	host_make(&lab, &h, true);
-	assert_int_equal(plan(&h, "roce", &p), 0);
+	ASSERT_EQ(plan(&h, "roce", &p), 0);
 	for (int carried_out = 0; carried_out < 2; carried_out++) {
 		auto_host_journal struct host_journal j = HOST_JOURNAL_INIT;
 		size_t index;
 
-		assert_int_equal(host_journal_open(&j, &h.root, HOST_STATE_DIR, true, &e), 0);
-		assert_int_equal(host_journal_intent(&j, &p.v[0], &index, &e), 0);
+		ASSERT_EQ(host_journal_open(&j, &h.root, HOST_STATE_DIR, true, &e), 0);
+		ASSERT_EQ(host_journal_intent(&j, &p.v[0], &index, &e), 0);
 		if (carried_out)
-			assert_int_equal(k->act(&h, &p.v[0].act, &e), 0);
+			ASSERT_EQ(k->act(&h, &p.v[0].act, &e), 0);
 		host_journal_close(&j);
-		assert_int_equal(undo(&h, &o), 0);
-		assert_int_equal(o.done, carried_out);
-		assert_int_equal(card.stored[1], 0xa5a5a505);
+		ASSERT_EQ(undo(&h, &o), 0);
+		ASSERT_EQ(o.done, carried_out);
+		ASSERT_EQ(card.stored[1], 0xa5a5a505);
 	}
 	host_close(&h);
 	host_remove(&lab);
@@ -225,5 +225,5 @@ int main(void)
 		cmocka_unit_test(test_undo_after_a_kill_reverts_only_its_own_value),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +49,7 @@ static struct lease used(const char *ip, const char *id, const char *ifname)
 {
 	struct lease l = LEASE_INIT;
 
-	l.address = il_net(ip);
+	l.address = t_net(ip);
 	l.at_ms = 1700000000000;
 	l.container_id = id;
 	l.ifname = ifname;
@@ -65,7 +61,7 @@ static struct lease freed(const char *ip, int64_t at)
 {
 	struct lease l = LEASE_INIT;
 
-	l.address = il_net(ip);
+	l.address = t_net(ip);
 	l.state = LEASE_FREE;
 	l.at_ms = at;
 	return l;
@@ -111,7 +107,7 @@ static void write_bytes(const char *path, const char *p, size_t n)
 	auto_free char *at = il_path(&lab, path);
 	auto_fd int fd = open(at, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-	assert_int_equal(fd_write_all(fd, p, n, NULL), 0);
+	ASSERT_EQ(fd_write_all(fd, p, n, NULL), 0);
 }
 
 static void put_back(const char *path, const struct copy *c)
@@ -121,7 +117,7 @@ static void put_back(const char *path, const struct copy *c)
 
 static const struct lease *find(const struct journal *j, const char *ip)
 {
-	struct ipaddr a = il_ip(ip);
+	struct ipaddr a = t_ip(ip);
 
 	return lease_find(&j->leases, &a);
 }
@@ -160,23 +156,23 @@ static void test_every_field_of_a_lease_is_read_back(void **state)
 	commit(&j, v, 3);
 	journal_close(&j);
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 3);
+	ASSERT_EQ(j.leases.n, 3);
 	for (int i = 0; i < 3; i++) {
 		l = lease_find(&j.leases, &v[i].address.ip);
 		assert_non_null(l);
-		assert_int_equal(l->address.len, v[i].address.len);
-		assert_int_equal(l->state, v[i].state);
-		assert_int_equal(l->sticky, v[i].sticky);
-		assert_int_equal(l->at_ms, v[i].at_ms);
-		assert_string_equal(l->container_id, v[i].container_id);
-		assert_string_equal(l->ifname, v[i].ifname);
-		assert_string_equal(l->pod_namespace, v[i].pod_namespace);
-		assert_string_equal(l->pod_name, v[i].pod_name);
-		assert_string_equal(l->pod_uid, v[i].pod_uid);
-		assert_string_equal(l->netns, v[i].netns);
-		assert_string_equal(l->network, v[i].network);
-		assert_string_equal(l->pool, v[i].pool);
-		assert_string_equal(l->other, v[i].other);
+		ASSERT_EQ(l->address.len, v[i].address.len);
+		ASSERT_EQ(l->state, v[i].state);
+		ASSERT_EQ(l->sticky, v[i].sticky);
+		ASSERT_EQ(l->at_ms, v[i].at_ms);
+		ASSERT_STR_EQ(l->container_id, v[i].container_id);
+		ASSERT_STR_EQ(l->ifname, v[i].ifname);
+		ASSERT_STR_EQ(l->pod_namespace, v[i].pod_namespace);
+		ASSERT_STR_EQ(l->pod_name, v[i].pod_name);
+		ASSERT_STR_EQ(l->pod_uid, v[i].pod_uid);
+		ASSERT_STR_EQ(l->netns, v[i].netns);
+		ASSERT_STR_EQ(l->network, v[i].network);
+		ASSERT_STR_EQ(l->pool, v[i].pool);
+		ASSERT_STR_EQ(l->other, v[i].other);
 	}
 	journal_close(&j);
 }
@@ -195,8 +191,8 @@ static void test_journal_has_the_documented_text_format(void **state)
 	commit(&j, v, 3);
 	journal_close(&j);
 	text = il_read(&lab, PATH, &n);
-	assert_int_equal(strncmp(text, "unirail-journal 1 base=0 id=", 28), 0);
-	assert_has(text, "\ngrant t=1700000000000 id=abc if=net1 pool=rail0 ip=10.0.0.1/24 if=net2 "
+	ASSERT_EQ(strncmp(text, "unirail-journal 1 base=0 id=", 28), 0);
+	ASSERT_HAS(text, "\ngrant t=1700000000000 id=abc if=net1 pool=rail0 ip=10.0.0.1/24 if=net2 "
 			 "ip=10.0.1.1/24 free t=5 ip=10.0.0.9/24 #");
 }
 
@@ -214,8 +210,8 @@ static void test_last_record_of_an_address_counts(void **state)
 	journal_close(&j);
 	put("10.0.0.1/24", "c");
 	open_journal(&j);
-	assert_string_equal(find(&j, "10.0.0.1")->container_id, "c");
-	assert_string_equal(find(&j, "10.0.0.2")->container_id, "b");
+	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "c");
+	ASSERT_STR_EQ(find(&j, "10.0.0.2")->container_id, "b");
 	journal_close(&j);
 }
 
@@ -241,7 +237,7 @@ static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 	for (size_t i = 0; i < whole.n; i++)
 		if (whole.p[i] == '\n')
 			ends[n_ends++] = i; /* the end of the header, then of each record */
-	assert_int_equal(n_ends, 6);
+	ASSERT_EQ(n_ends, 6);
 	for (size_t cut = ends[1]; cut <= whole.n; cut++) {
 		size_t want = 1;
 		struct journal j;
@@ -251,12 +247,12 @@ static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 		put_back(ANCHOR, &anchor);
 		write_bytes(PATH, whole.p, cut);
 		open_journal(&j);
-		assert_int_equal(j.leases.n, want);
+		ASSERT_EQ(j.leases.n, want);
 		journal_close(&j);
 		put("10.0.9.9/24", "after");
 		open_journal(&j);
-		assert_int_equal(j.leases.n, want + 1);
-		assert_int_equal(j.size, j.end);
+		ASSERT_EQ(j.leases.n, want + 1);
+		ASSERT_EQ(j.size, j.end);
 		journal_close(&j);
 	}
 	free(whole.p);
@@ -276,27 +272,27 @@ static void test_zeros_at_the_end_after_a_crash_are_dropped(void **state)
 	(void)state;
 	put("10.0.0.1/24", "a");
 	put("10.0.0.2/24", "b");
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(truncate(path, st.st_size + 100), 0);
+	ASSERT_EQ(stat(path, &st), 0);
+	ASSERT_EQ(truncate(path, st.st_size + 100), 0);
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 2);
-	assert_int_equal(j.end, st.st_size);
+	ASSERT_EQ(j.leases.n, 2);
+	ASSERT_EQ(j.end, st.st_size);
 	journal_close(&j);
 	anchor = copy_of(ANCHOR);
 	put("10.0.0.3/24", "c");
-	assert_int_equal(stat(path, &st), 0);
+	ASSERT_EQ(stat(path, &st), 0);
 	put_back(ANCHOR, &anchor);
 	free(anchor.p);
 	/* The first page of the line is lost, its end and newline are not. */
 	fd = open(path, O_WRONLY);
-	assert_int_equal(pwrite(fd, zeros, sizeof(zeros), st.st_size - 60), sizeof(zeros));
+	ASSERT_EQ(pwrite(fd, zeros, sizeof(zeros), st.st_size - 60), sizeof(zeros));
 	close(fd);
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 2);
+	ASSERT_EQ(j.leases.n, 2);
 	journal_close(&j);
 	put("10.0.0.4/24", "d");
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 3);
+	ASSERT_EQ(j.leases.n, 3);
 	assert_null(find(&j, "10.0.0.3"));
 	journal_close(&j);
 }
@@ -306,10 +302,10 @@ static void assert_refused(int code, enum err_kind kind, const char *words)
 	struct err e = ERR_INIT;
 	struct journal j;
 
-	assert_int_equal(journal_open(&j, &lab.root, PATH, false, &e), code);
-	assert_int_equal(e.kind, kind);
-	assert_has(e.text, PATH);
-	assert_has(e.text, words);
+	ASSERT_EQ(journal_open(&j, &lab.root, PATH, false, &e), code);
+	ASSERT_EQ(e.kind, kind);
+	ASSERT_HAS(e.text, PATH);
+	ASSERT_HAS(e.text, words);
 }
 
 /* A flipped bit anywhere before the incomplete last line is detected. */
@@ -330,7 +326,7 @@ static void test_flipped_bit_is_refused(void **state)
 
 		bad[i] ^= 0x01;
 		il_write(&lab, PATH, bad);
-		assert_int_equal(journal_open(&j, &lab.root, PATH, false, &e), -EBADMSG);
+		ASSERT_EQ(journal_open(&j, &lab.root, PATH, false, &e), -EBADMSG);
 	}
 	whole[first_end + 10] ^= 0x20;
 	il_write(&lab, PATH, whole);
@@ -361,13 +357,13 @@ static int open_or_refuse(void)
 	int r = journal_open(&j, &lab.root, PATH, false, &e);
 
 	if (r < 0) {
-		assert_has(e.text, PATH);
+		ASSERT_HAS(e.text, PATH);
 		assert_true(r == -EBADMSG || r == -EPROTO);
 		return r;
 	}
-	assert_int_equal(j.leases.n, 5);
+	ASSERT_EQ(j.leases.n, 5);
 	for (size_t i = 0; i < 5; i++)
-		assert_int_equal(j.leases.v[i].state, LEASE_USED);
+		ASSERT_EQ(j.leases.v[i].state, LEASE_USED);
 	journal_close(&j);
 	return 0;
 }
@@ -384,12 +380,12 @@ static void test_truncated_journal_is_refused_at_every_byte(void **state)
 	whole = copy_of(PATH);
 	for (size_t cut = 0; cut + 1 < whole.n; cut++) {
 		write_bytes(PATH, whole.p, cut);
-		assert_int_equal(open_or_refuse(), -EBADMSG);
+		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
 	/* Only the last newline is missing, so no record is lost. */
 	write_bytes(PATH, whole.p, whole.n - 1);
-	assert_int_equal(open_or_refuse(), 0);
-	assert_int_equal(file_remove(&lab.root, PATH, NULL), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
+	ASSERT_EQ(file_remove(&lab.root, PATH, NULL), 0);
 	assert_refused(-EBADMSG, ERR_IO, "is missing: addresses in use may be missing");
 	write_bytes(PATH, whole.p, whole.n - 120);
 	assert_refused(-EBADMSG, ERR_IO, "is truncated (");
@@ -429,7 +425,7 @@ static void test_corruption_loses_no_record_silently(void **state)
 
 		memset(bad + at, 0, whole.n - at);
 		write_bytes(PATH, bad, whole.n);
-		assert_int_equal(open_or_refuse(), -EBADMSG);
+		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
 	/* A missing line, and a duplicate one. */
 	for (char *line = strchr(whole.p, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
@@ -440,7 +436,7 @@ static void test_corruption_loses_no_record_silently(void **state)
 		buf_add(&b, whole.p, (size_t)(line - whole.p));
 		buf_add(&b, end, whole.n - (size_t)(end - whole.p));
 		write_bytes(PATH, b.p, b.len);
-		assert_int_equal(open_or_refuse(), -EBADMSG);
+		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
 	free(whole.p);
 }
@@ -462,18 +458,18 @@ static void test_anchor_one_change_behind_is_accepted(void **state)
 	}
 	for (int i = 1; i <= 5; i++) {
 		put_back(ANCHOR, &behind[i]);
-		assert_int_equal(open_or_refuse(), 0);
+		ASSERT_EQ(open_or_refuse(), 0);
 		free(behind[i].p);
 	}
 	/* One slot of the anchor was incomplete after a power failure: the other slot is used. */
 	anchor = copy_of(ANCHOR);
-	assert_int_equal(anchor.n, 1024);
+	ASSERT_EQ(anchor.n, 1024);
 	for (size_t slot = 0; slot < 2; slot++) {
 		auto_free char *torn = span_dup((struct span){anchor.p, anchor.n});
 
 		memset(torn + slot * 512 + 40, 0, 400);
 		write_bytes(ANCHOR, torn, anchor.n);
-		assert_int_equal(open_or_refuse(), 0);
+		ASSERT_EQ(open_or_refuse(), 0);
 	}
 	free(anchor.p);
 }
@@ -493,37 +489,37 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	/* The first rewrite was announced, but not executed. */
 	next = (struct anchor_mark){.journal = 1, .end = 100};
 	open_journal(&j);
-	assert_int_equal(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
+	ASSERT_EQ(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
 	journal_close(&j);
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 0);
+	ASSERT_EQ(j.leases.n, 0);
 	journal_close(&j);
 	put_some();
 	journal[0] = copy_of(PATH);
 	anchor[0] = copy_of(ANCHOR);
 	open_journal(&j);
-	assert_int_equal(journal_compact(&j, 100000, 60000, 60000, &e), 0);
+	ASSERT_EQ(journal_compact(&j, 100000, 60000, 60000, &e), 0);
 	next = (struct anchor_mark){.journal = j.name, .end = j.end};
 	journal_close(&j);
 	journal[1] = copy_of(PATH);
 	put_back(ANCHOR, &anchor[0]);
 	put_back(PATH, &journal[0]);
 	open_journal(&j);
-	assert_int_equal(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
+	ASSERT_EQ(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
 	journal_close(&j);
 	anchor[1] = copy_of(ANCHOR);
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	put_back(PATH, &journal[1]);
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	/*
 	 * A truncated new journal; or a change of the new journal, after which the old file is
 	 * restored.
 	 */
 	write_bytes(PATH, journal[1].p, journal[1].n - 20);
-	assert_int_equal(open_or_refuse(), -EBADMSG);
+	ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	put_back(PATH, &journal[1]);
 	put("10.0.0.5/24", "some-container");
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	put_back(PATH, &journal[0]);
 	assert_refused(-EBADMSG, ERR_IO, "does not match its anchor file");
 	put_back(PATH, &journal[1]);
@@ -547,20 +543,20 @@ static void test_journal_of_an_earlier_release_is_read(void **state)
 	(void)state;
 	il_write(&lab, PATH, old);
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 0);
+	ASSERT_EQ(j.leases.n, 0);
 	journal_close(&j);
 	put_some();
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	whole = copy_of(PATH);
-	assert_int_equal(strncmp(whole.p, old, strlen(old)), 0);
+	ASSERT_EQ(strncmp(whole.p, old, strlen(old)), 0);
 	for (size_t cut = 0; cut + 1 < whole.n; cut++) {
 		write_bytes(PATH, whole.p, cut);
-		assert_int_equal(open_or_refuse(), -EBADMSG);
+		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
 	/* The previous release appended without updating the anchor, or rewrote the file. */
 	put_back(PATH, &whole);
 	put("10.0.0.5/24", "some-container");
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	free(whole.p);
 }
 
@@ -581,22 +577,22 @@ static void test_truncated_journal_is_repaired_from_the_kernels_state(void **sta
 	free(whole.p);
 	assert_refused(-EBADMSG, ERR_IO, "is truncated");
 	buf_init(&said, 4096);
-	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, found, 3, &said, &e), 0);
-	assert_has(said.p, "is truncated");
-	assert_has(said.p, "10.0.0.4 is in use: unknown owner net1 in /run/netns/cni-1");
-	assert_has(said.p, "10.0.0.5 is in use: container e net2");
+	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, found, 3, &said, &e), 0);
+	ASSERT_HAS(said.p, "is truncated");
+	ASSERT_HAS(said.p, "10.0.0.4 is in use: unknown owner net1 in /run/netns/cni-1");
+	ASSERT_HAS(said.p, "10.0.0.5 is in use: container e net2");
 	assert_null(strstr(said.p, "10.0.0.1 is in use"));
-	assert_int_equal(open_or_refuse(), 0);
+	ASSERT_EQ(open_or_refuse(), 0);
 	open_journal(&j);
-	assert_string_equal(find(&j, "10.0.0.1")->container_id, "some-container");
-	assert_string_equal(find(&j, "10.0.0.5")->container_id, "e");
+	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "some-container");
+	ASSERT_STR_EQ(find(&j, "10.0.0.5")->container_id, "e");
 	journal_close(&j);
-	assert_int_equal(file_remove(&lab.root, PATH, NULL), 0);
+	ASSERT_EQ(file_remove(&lab.root, PATH, NULL), 0);
 	buf_reset(&said);
-	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "is missing");
+	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
+	ASSERT_HAS(said.p, "is missing");
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 0);
+	ASSERT_EQ(j.leases.n, 0);
 	journal_close(&j);
 }
 
@@ -618,7 +614,7 @@ static void test_records_of_later_releases_are_skipped_or_refused(void **state)
 	put("10.0.0.1/24", "a");
 	add_line("~colour t=1 ip=10.0.0.1/24 shade=red free t=9 later=yes ip=10.0.0.1/24");
 	open_journal(&j);
-	assert_int_equal(find(&j, "10.0.0.1")->state, LEASE_FREE);
+	ASSERT_EQ(find(&j, "10.0.0.1")->state, LEASE_FREE);
 	journal_close(&j);
 	add_line("borrow t=1 ip=10.0.0.1/24");
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "line 4: 'borrow' is unknown to this release");
@@ -650,7 +646,7 @@ static void test_compaction_retains_current_leases(void **state)
 	l = freed("10.0.0.4/24", 99990);
 	commit(&j, &l, 1);
 	longest = j.size;
-	assert_int_equal(journal_compact(&j, 100000, 60000, 60000, &e), 0);
+	ASSERT_EQ(journal_compact(&j, 100000, 60000, 60000, &e), 0);
 	assert_true(j.size < longest / 50);
 	assert_false(journal_is_long(&j));
 	l = used("10.0.0.5/24", "after", "net1");
@@ -659,13 +655,13 @@ static void test_compaction_retains_current_leases(void **state)
 	il_write(&lab, "/j/.journal.0123abcd.tmp", "left by a kill");
 	open_journal(&j);
 	assert_false(file_exists(&lab.root, "/j/.journal.0123abcd.tmp"));
-	assert_int_equal(j.leases.n, 4);
-	assert_string_equal(find(&j, "10.0.0.1")->container_id, "keep");
-	assert_int_equal(find(&j, "10.0.0.2")->state, LEASE_RETAINED);
+	ASSERT_EQ(j.leases.n, 4);
+	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "keep");
+	ASSERT_EQ(find(&j, "10.0.0.2")->state, LEASE_RETAINED);
 	assert_true(find(&j, "10.0.0.2")->sticky);
 	assert_null(find(&j, "10.0.0.3"));
-	assert_int_equal(find(&j, "10.0.0.4")->state, LEASE_FREE);
-	assert_string_equal(find(&j, "10.0.0.5")->container_id, "after");
+	ASSERT_EQ(find(&j, "10.0.0.4")->state, LEASE_FREE);
+	ASSERT_STR_EQ(find(&j, "10.0.0.5")->container_id, "after");
 	journal_close(&j);
 }
 
@@ -679,8 +675,8 @@ static void fill_disk(const char *dir)
 	for (size_t n = sizeof(block); n > 0;)
 		if (write(fd, block, n) <= 0)
 			n /= 2;
-	assert_int_equal(write(fd, "x", 1), -1);
-	assert_int_equal(errno, ENOSPC);
+	ASSERT_EQ(write(fd, "x", 1), -1);
+	ASSERT_EQ(errno, ENOSPC);
 }
 
 /*
@@ -709,22 +705,22 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 		r = journal_commit(&j, &l, 1, &e);
 		granted += r == 0;
 		if (r < 0)
-			assert_has(e.text, "free space on its file system");
+			ASSERT_HAS(e.text, "free space on its file system");
 	}
-	assert_int_equal(r, -ENOSPC);
+	ASSERT_EQ(r, -ENOSPC);
 	assert_true(granted > 30);
-	assert_int_equal(j.leases.n, granted);
+	ASSERT_EQ(j.leases.n, granted);
 	fill_disk(dir);
 	journal_close(&j);
 	for (size_t i = 0; i < granted; i++) {
 		struct err e = ERR_INIT;
 
 		open_journal(&j);
-		assert_int_equal(j.leases.n, granted);
-		assert_int_equal(j.size, j.end); /* undone at once, not by the next start */
+		ASSERT_EQ(j.leases.n, granted);
+		ASSERT_EQ(j.size, j.end); /* undone at once, not by the next start */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
-		l.address = il_net(ip);
+		l.address = t_net(ip);
 		if (journal_commit(&j, &l, 1, &e) < 0)
 			fail_msg("free %zu of %zu: %s", i, granted, e.text);
 		journal_close(&j);
@@ -738,10 +734,10 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 		if (r < 0)
 			break;
 	}
-	assert_int_equal(r, -ENOSPC);
+	ASSERT_EQ(r, -ENOSPC);
 	open_journal(&j);
 	for (size_t i = 0; i < granted; i++)
-		assert_int_equal(j.leases.v[i].state, LEASE_FREE);
+		ASSERT_EQ(j.leases.v[i].state, LEASE_FREE);
 	journal_close(&j);
 	if (mount("none", dir, "tmpfs", MS_REMOUNT, "size=256k") < 0)
 		fail_msg("remount: %s", errno_text(errno));
@@ -768,20 +764,20 @@ static void test_repair_drops_damaged_records_only(void **state)
 	strstr(whole, " id=b ")[4] = 'x';
 	il_write(&lab, PATH, whole);
 	buf_init(&said, 4096);
-	assert_int_equal(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "line 3 is damaged: reserved 10.0.0.2/24");
-	assert_has(said.p, PATH ".damaged-1700000009");
+	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
+	ASSERT_HAS(said.p, "line 3 is damaged: reserved 10.0.0.2/24");
+	ASSERT_HAS(said.p, PATH ".damaged-1700000009");
 	assert_true(file_exists(&lab.root, PATH ".damaged-1700000009"));
 	open_journal(&j);
-	assert_int_equal(j.leases.n, 3);
-	assert_string_equal(find(&j, "10.0.0.1")->container_id, "a");
-	assert_int_equal(find(&j, "10.0.0.2")->state, LEASE_USED);
-	assert_string_equal(find(&j, "10.0.0.2")->container_id, "");
-	assert_string_equal(find(&j, "10.0.0.3")->container_id, "c");
+	ASSERT_EQ(j.leases.n, 3);
+	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "a");
+	ASSERT_EQ(find(&j, "10.0.0.2")->state, LEASE_USED);
+	ASSERT_STR_EQ(find(&j, "10.0.0.2")->container_id, "");
+	ASSERT_STR_EQ(find(&j, "10.0.0.3")->container_id, "c");
 	journal_close(&j);
 	buf_reset(&said);
-	assert_int_equal(journal_repair(&lab.root, PATH, 0, NULL, 0, &said, &e), 0);
-	assert_has(said.p, "is not damaged");
+	ASSERT_EQ(journal_repair(&lab.root, PATH, 0, NULL, 0, &said, &e), 0);
+	ASSERT_HAS(said.p, "is not damaged");
 	buf_done(&said);
 }
 
@@ -809,5 +805,5 @@ int main(void)
 		CASE(test_repair_drops_damaged_records_only),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

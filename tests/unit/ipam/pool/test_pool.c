@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
@@ -48,10 +44,10 @@ static void refused(const char *place, const char *reason)
 	struct err e = ERR_INIT;
 
 	assert_true(pool_set_load(&lab.root, "/pools", &s, &e) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
-	assert_has(e.text, "pool directory '/pools': ");
-	assert_has(e.text, place);
-	assert_has(e.text, reason);
+	ASSERT_EQ(e.kind, ERR_CONF);
+	ASSERT_HAS(e.text, "pool directory '/pools': ");
+	ASSERT_HAS(e.text, place);
+	ASSERT_HAS(e.text, reason);
 }
 
 static void refused_ini(const char *ini, const char *place, const char *reason)
@@ -66,7 +62,7 @@ static void assert_ips(const struct ip_set *s, const char *text)
 
 	buf_init(&b, 4096);
 	ip_set_str(s, &b);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 	buf_done(&b);
 }
 
@@ -98,20 +94,20 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 		       "quarantine = 1h\n"
 		       "conflict_detection = yes\n");
 	load(&s);
-	assert_int_equal(s.n, 1);
+	ASSERT_EQ(s.n, 1);
 	p = &s.v[0];
-	assert_string_equal(p->name, "rail0");
-	assert_string_equal(p->where, "rails.conf:2");
+	ASSERT_STR_EQ(p->name, "rail0");
+	ASSERT_STR_EQ(p->where, "rails.conf:2");
 	assert_ips(&p->ips, "172.16.1.10-172.16.1.49, 172.16.1.51-172.16.1.99, "
 			    "172.16.1.120-172.16.1.121");
 	assert_true(ip_set_count(&p->usable) == ip_set_count(&p->ips) - 1);
-	assert_int_equal(p->n_routes, 2);
-	assert_int_equal(p->n_nodes, 2);
-	assert_string_equal(p->nodes[1], "node2");
+	ASSERT_EQ(p->n_routes, 2);
+	ASSERT_EQ(p->n_nodes, 2);
+	ASSERT_STR_EQ(p->nodes[1], "node2");
 	assert_true(p->is_default);
-	assert_int_equal(pool_rest_ms(&s, p), 5000);
-	assert_int_equal(s.rest_ms, 90000);
-	assert_int_equal(s.quarantine_ms, 3600000);
+	ASSERT_EQ(pool_rest_ms(&s, p), 5000);
+	ASSERT_EQ(s.rest_ms, 90000);
+	ASSERT_EQ(s.quarantine_ms, 3600000);
 	assert_true(s.conflict_detection);
 	assert_false(s.gateway_detection);
 	pool_set_done(&s);
@@ -129,10 +125,10 @@ static void test_omitted_pool_keys_have_defaults(void **state)
 	assert_ips(&s.v[0].ips, "10.0.0.2-10.0.0.6");
 	assert_ips(&s.v[1].ips, "10.0.1.4-10.0.1.5");
 	assert_ips(&s.v[2].ips, "fd00::1-fd00::ffff:ffff:ffff:ffff");
-	assert_int_equal(s.rest_ms, 60000);
-	assert_int_equal(s.quarantine_ms, 600000);
+	ASSERT_EQ(s.rest_ms, 60000);
+	ASSERT_EQ(s.quarantine_ms, 600000);
 	assert_false(s.v[0].is_default);
-	assert_int_equal(pool_rest_ms(&s, &s.v[0]), 60000);
+	ASSERT_EQ(pool_rest_ms(&s, &s.v[0]), 60000);
 	pool_set_done(&s);
 }
 
@@ -142,8 +138,8 @@ static void test_missing_pool_directory_is_empty(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(pool_set_load(&lab.root, "/none", &s, &e), 0);
-	assert_int_equal(s.n, 0);
+	ASSERT_EQ(pool_set_load(&lab.root, "/none", &s, &e), 0);
+	ASSERT_EQ(s.n, 0);
 	pool_set_done(&s);
 }
 
@@ -155,7 +151,7 @@ static void test_host_bits_of_a_subnet_are_cleared(void **state)
 	(void)state;
 	il_pools(&lab, "[pool a]\nsubnet = 172.16.11.0/16\nips = 172.16.11.1-172.16.11.9\n");
 	load(&s);
-	assert_string_equal(ipnet_str(&s.v[0].subnet, text), "172.16.0.0/16");
+	ASSERT_STR_EQ(ipnet_str(&s.v[0].subnet, text), "172.16.0.0/16");
 	pool_set_done(&s);
 }
 
@@ -230,7 +226,7 @@ static void test_long_lines_are_refused_and_long_names_kept(void **state)
 	strcpy(ini + 206, "]\nsubnet=10.0.0.0/16\n");
 	il_pools(&lab, ini);
 	load(&s);
-	assert_int_equal(strlen(s.v[0].name), 200);
+	ASSERT_EQ(strlen(s.v[0].name), 200);
 	pool_set_done(&s);
 }
 
@@ -247,15 +243,15 @@ static void test_overlapping_pools_are_refused(void **state)
 		    "rails.conf:2: pool 'b'", "address 10.0.0.9 is also in pool 'a' in a.conf:1");
 	il_pools(&lab, "[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.10-10.0.0.12\n");
 	load(&s);
-	assert_int_equal(s.n, 2);
-	assert_string_equal(s.v[0].name, "a");
+	ASSERT_EQ(s.n, 2);
+	ASSERT_STR_EQ(s.v[0].name, "a");
 	assert_ptr_equal(pool_find(&s, "b"), &s.v[1]);
 	assert_null(pool_find(&s, "c"));
-	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.9")}[0]), &s.v[0]);
-	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.10")}[0]), &s.v[1]);
-	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("10.0.0.13")}[0]));
-	assert_null(pool_of(&s, &(struct ipaddr[]){il_ip("fd00::1")}[0]));
-	assert_string_equal(pool_suggest(&s, "bb"), "b");
+	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){t_ip("10.0.0.9")}[0]), &s.v[0]);
+	assert_ptr_equal(pool_of(&s, &(struct ipaddr[]){t_ip("10.0.0.10")}[0]), &s.v[1]);
+	assert_null(pool_of(&s, &(struct ipaddr[]){t_ip("10.0.0.13")}[0]));
+	assert_null(pool_of(&s, &(struct ipaddr[]){t_ip("fd00::1")}[0]));
+	ASSERT_STR_EQ(pool_suggest(&s, "bb"), "b");
 	pool_set_done(&s);
 }
 
@@ -268,7 +264,7 @@ static void test_files_with_other_names_are_ignored_or_explained(void **state)
 	il_write(&lab, "/pools/.hidden.conf", "rubbish");
 	il_write(&lab, "/pools/rails.conf.bak", "rubbish");
 	load(&s);
-	assert_int_equal(s.n, 1);
+	ASSERT_EQ(s.n, 1);
 	pool_set_done(&s);
 	il_write(&lab, "/pools/more.yaml", "kind: SpiderIPPool");
 	refused("more.yaml", "kubectl create --dry-run=client -o json");
@@ -296,12 +292,12 @@ static void test_pool_manifest_is_read(void **state)
 								    "\"ipVersion\":4,\"ips\":[\"10.6.0.8\"]}}]}");
 	il_write(&lab, "/pools/q.json", POOL("none", "\"subnet\":\"fd00::/64\",\"disable\":true"));
 	load(&s);
-	assert_int_equal(s.n, 2);
+	ASSERT_EQ(s.n, 2);
 	assert_ips(&s.v[0].ips, "10.6.0.2, 10.6.0.8, 10.6.0.10");
 	assert_ips(&s.v[0].usable, "10.6.0.2, 10.6.0.10");
 	assert_true(s.v[0].is_default);
-	assert_string_equal(s.v[0].nodes[0], "n1");
-	assert_int_equal(s.v[0].n_routes, 1);
+	ASSERT_STR_EQ(s.v[0].nodes[0], "n1");
+	ASSERT_EQ(s.v[0].n_routes, 1);
 	/* As in the API, a pool without ips has no addresses. */
 	assert_true(ip_set_count(&s.v[1].ips) == 0);
 	assert_true(s.v[1].disabled);
@@ -319,10 +315,10 @@ static void test_pool_manifest_with_other_spellings_is_read(void **state)
 		 POOL("p4", "\"subnet\":\"10.6.0.9/16\",\"ips\":[\"10.6.0.8\"],\"routes\":["
 			    "{\"to\":\"10.7.0.0/16\",\"via\":\"10.6.0.1\"}]"));
 	load(&s);
-	assert_string_equal(ipnet_str(&s.v[0].subnet, text), "10.6.0.0/16");
-	assert_int_equal(s.v[0].n_routes, 1);
-	assert_string_equal(ipnet_str(&s.v[0].routes[0].dst, text), "10.7.0.0/16");
-	assert_string_equal(ip_str(&s.v[0].routes[0].gw, text), "10.6.0.1");
+	ASSERT_STR_EQ(ipnet_str(&s.v[0].subnet, text), "10.6.0.0/16");
+	ASSERT_EQ(s.v[0].n_routes, 1);
+	ASSERT_STR_EQ(ipnet_str(&s.v[0].routes[0].dst, text), "10.7.0.0/16");
+	ASSERT_STR_EQ(ip_str(&s.v[0].routes[0].gw, text), "10.6.0.1");
 	pool_set_done(&s);
 }
 
@@ -475,5 +471,5 @@ int main(void)
 		cmocka_unit_test(test_wildcards_match_like_go),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +17,6 @@ enum { LINES_MAX = 16 };
 static char *lines[LINES_MAX];
 static size_t n_lines;
 static struct pool_set set;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	return 0;
-}
 
 static int teardown(void **state)
 {
@@ -95,14 +84,14 @@ static void assert_ips(const struct ip_set *s, const char *want)
 
 	buf_init(&b, 1000);
 	ip_set_str(s, &b);
-	assert_string_equal(b.len ? b.p : "", want);
+	ASSERT_STR_EQ(b.len ? b.p : "", want);
 }
 
 static void assert_out(const char *name, const char *words)
 {
 	assert_null(pool_find(&set, name));
 	assert_non_null(pool_reason_out(&set, name));
-	assert_has(pool_reason_out(&set, name), words);
+	ASSERT_HAS(pool_reason_out(&set, name), words);
 }
 
 #define NET    "\"subnet\":\"10.6.0.0/24\""
@@ -124,20 +113,20 @@ static void test_every_field_of_a_pool_object_is_read(void **state)
 		 "\"namespaceAffinity\":null,\"vlan\":0");
 	build();
 	p = get("p");
-	assert_int_equal(set.n_out, 0);
+	ASSERT_EQ(set.n_out, 0);
 	assert_ips(&p->ips, "10.6.0.8, 10.6.0.10-10.6.0.20");
 	assert_ips(&p->open, "10.6.0.8, 10.6.0.10-10.6.0.20");
 	assert_ips(&p->usable, "10.6.0.8, 10.6.0.10-10.6.0.20");
-	assert_int_equal(p->n_routes, 1);
-	assert_int_equal(p->n_nodes, 1);
-	assert_int_equal(p->n_namespaces, 2);
-	assert_int_equal(p->n_networks, 2);
-	assert_string_equal(p->networks[0], "kube-system/rail0");
-	assert_string_equal(p->networks[1], "team/rail1");
+	ASSERT_EQ(p->n_routes, 1);
+	ASSERT_EQ(p->n_nodes, 1);
+	ASSERT_EQ(p->n_namespaces, 2);
+	ASSERT_EQ(p->n_networks, 2);
+	ASSERT_STR_EQ(p->networks[0], "kube-system/rail0");
+	ASSERT_STR_EQ(p->networks[1], "team/rail1");
 	assert_true(p->is_default && p->disabled && p->shared);
 	assert_true(p->pod_affinity.given && p->node_affinity.given);
 	assert_false(p->namespace_affinity.given || p->terminating || p->cut_is_written);
-	assert_int_equal(p->cut.prefix, 24); /* pools of one node have one block */
+	ASSERT_EQ(p->cut.prefix, 24); /* pools of one node have one block */
 }
 
 static void test_pools_are_in_natural_order_of_names(void **state)
@@ -152,7 +141,7 @@ static void test_pools_are_in_natural_order_of_names(void **state)
 	}
 	build();
 	for (size_t i = 0; i < 6; i++)
-		assert_string_equal(set.v[i].name, want[i]);
+		ASSERT_STR_EQ(set.v[i].name, want[i]);
 }
 
 static void test_invalid_pools_do_not_affect_others(void **state)
@@ -184,8 +173,8 @@ static void test_invalid_pools_do_not_affect_others(void **state)
 		pool(v[i].name, v[i].spec);
 	lines[n_lines++] = xstrdup("{\"kind\":");
 	build();
-	assert_int_equal(set.n, 1);
-	assert_int_equal(set.n_out, ARRAY_LEN(v) + 1);
+	ASSERT_EQ(set.n, 1);
+	ASSERT_EQ(set.n_out, ARRAY_LEN(v) + 1);
 	assert_ips(&get("good")->usable, "10.6.0.10-10.6.0.19");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		assert_out(v[i].name, v[i].words);
@@ -247,8 +236,8 @@ static void test_reserved_addresses_are_not_usable(void **state)
 	build();
 	assert_ips(&get("p")->usable, "10.6.0.10-10.6.0.11, 10.6.0.13, 10.6.0.16-10.6.0.19");
 	assert_ips(&set.reserved6, "fd00::1");
-	assert_int_equal(set.n_out, 1);
-	assert_has(pool_reason_out(&set, "SpiderReservedIP/r1"),
+	ASSERT_EQ(set.n_out, 1);
+	ASSERT_HAS(pool_reason_out(&set, "SpiderReservedIP/r1"),
 		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet past 255");
 }
 
@@ -268,7 +257,7 @@ static void test_pool_being_deleted_is_terminating(void **state)
 
 static void test_addresses_in_the_status_are_adopted(void **state)
 {
-	struct ipaddr a = il_ip("10.6.0.12"), b = il_ip("10.6.0.11");
+	struct ipaddr a = t_ip("10.6.0.12"), b = t_ip("10.6.0.11");
 	const struct pool_record *r;
 
 	(void)state;
@@ -333,7 +322,7 @@ static void test_annotation_replaces_adoption_by_status(void **state)
 	before = xstrdup(lines[0]);
 	pool_at("p", noted, IPS("10.6.0.10-10.6.0.19"),
 		STATUS("{" REC("10.6.0.11", "a/b", "u") "," REC("10.6.0.30", "a/c", "v") "}"));
-	assert_string_equal(lines[2], before);
+	ASSERT_STR_EQ(lines[2], before);
 	free(before);
 	pool_at("r", ",\"annotations\":{\"unirail.io/adopted\":\"\"}", IPS("10.6.0.60"),
 		STATUS("{" REC("10.6.0.60", "a/b", "u") "}"));
@@ -383,22 +372,22 @@ static void test_block_size_is_read_from_the_annotation(void **state)
 	cut("g", "10.7.0.0/16", NULL, ",\"nodeName\":[\"n1\"]");
 	cut("h", "10.8.0.0/16", NULL, ",\"nodeName\":[\"n1\",\"n2\"]");
 	build();
-	assert_int_equal(get("a")->cut.prefix, 28);
+	ASSERT_EQ(get("a")->cut.prefix, 28);
 	assert_false(get("a")->cut_is_written);
-	assert_int_equal(get("b")->cut.prefix, 26);
+	ASSERT_EQ(get("b")->cut.prefix, 26);
 	assert_true(get("b")->cut_is_written);
 	assert_out("c", "SpiderIPPool 'c': annotation unirail.io/block-prefix: blocks of prefix "
 			"length 23 do not fit");
 	assert_out("d", "'x' is not a prefix length");
 	assert_out("e", "'0' is not a prefix length");
-	assert_int_equal(get("f")->cut.prefix, 124);
-	assert_int_equal(get("g")->cut.prefix, 16);
-	assert_int_equal(get("h")->cut.prefix, 28);
+	ASSERT_EQ(get("f")->cut.prefix, 124);
+	ASSERT_EQ(get("g")->cut.prefix, 16);
+	ASSERT_EQ(get("h")->cut.prefix, 28);
 }
 
 static void test_pool_is_limited_to_the_nodes_blocks(void **state)
 {
-	struct ip_range r = {il_ip("10.6.0.11"), il_ip("10.6.0.12")};
+	struct ip_range r = {t_ip("10.6.0.11"), t_ip("10.6.0.12")};
 	struct ip_set mine = {0}, adopted = {0};
 
 	(void)state;
@@ -408,7 +397,7 @@ static void test_pool_is_limited_to_the_nodes_blocks(void **state)
 	pool_kube_cut(&set.v[0], &mine, &adopted);
 	assert_ips(&get("p")->usable, "10.6.0.11-10.6.0.12");
 	assert_ips(&get("p")->open, "10.6.0.10-10.6.0.19");
-	assert_int_equal(mine.n, 0);
+	ASSERT_EQ(mine.n, 0);
 }
 
 static void test_object_without_a_name_is_refused(void **state)
@@ -418,9 +407,9 @@ static void test_object_without_a_name_is_refused(void **state)
 	char *line;
 
 	(void)state;
-	assert_int_equal(json_parse(&doc, span_of("{\"metadata\":{}}"), 100, NULL), 0);
-	assert_int_equal(pool_kube_text(json_root(doc), "SpiderIPPool", &line, &e), -EINVAL);
-	assert_string_equal(e.text, "a SpiderIPPool without metadata.name");
+	ASSERT_EQ(json_parse(&doc, span_of("{\"metadata\":{}}"), 100, NULL), 0);
+	ASSERT_EQ(pool_kube_text(json_root(doc), "SpiderIPPool", &line, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, "a SpiderIPPool without metadata.name");
 }
 
 static bool same(const char *was, const char *is)
@@ -448,7 +437,7 @@ static void test_block_size_does_not_change_the_addresses_of_a_pool(void **state
 	assert_false(same(POOL("", "\"x\":\"\"," CUT("26")), POOL("", "\"x\":\"\"," CUT("28"))));
 }
 
-#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+#define TEST(x) cmocka_unit_test_setup_teardown(x, t_log_off, teardown)
 
 int main(void)
 {
@@ -471,5 +460,5 @@ int main(void)
 		TEST(test_block_size_does_not_change_the_addresses_of_a_pool),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

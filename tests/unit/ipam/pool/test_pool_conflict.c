@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +69,8 @@ static void assert_same(const struct ip_set *a, const struct ip_set *b)
 	ip_set_str(b, &y);
 	buf_char(&x, '\0');
 	buf_char(&y, '\0');
-	assert_string_equal(x.p, y.p);
-	assert_int_equal(a->family, b->family);
+	ASSERT_STR_EQ(x.p, y.p);
+	ASSERT_EQ(a->family, b->family);
 }
 
 static void test_conflicts_of_random_pools_equal_those_of_pairs(void **state)
@@ -96,7 +92,7 @@ static void test_conflicts_of_random_pools_equal_those_of_pairs(void **state)
 		pool_conflicts_open(v, n, open);
 		by_pairs(v, n, wanted, open_wanted);
 		for (size_t i = 0; i < n; i++) {
-			assert_int_equal(older[i], wanted[i]);
+			ASSERT_EQ(older[i], wanted[i]);
 			assert_same(&open[i], &open_wanted[i]);
 			conflicts += older[i] < n;
 			ip_set_done(&open[i]);
@@ -113,5 +109,5 @@ int main(void)
 		cmocka_unit_test(test_conflicts_of_random_pools_equal_those_of_pairs),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +12,7 @@ static int read_text(const char *text, struct selector *ret, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
 
-	assert_int_equal(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
+	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 16, NULL), 0);
 	return selector_read(json_root(doc), "spec.podAffinity", ret, e);
 }
 
@@ -71,8 +67,8 @@ static void test_label_selectors_match_and_are_described(void **state)
 		selector_str(&s, &b);
 		if (selector_matches(&s, &l) != v[i].match)
 			fail_msg("%s: %s", v[i].text, v[i].match ? "no match" : "match");
-		assert_string_equal(b.len ? b.p : "", v[i].words);
-		assert_int_equal(s.given, i > 0);
+		ASSERT_STR_EQ_MSG(b.len ? b.p : "", v[i].words, "v[%zu]", i);
+		ASSERT_EQ_MSG(s.given, i > 0, "v[%zu]", i);
 		selector_done(&s);
 	}
 	labels_done(&l);
@@ -117,10 +113,10 @@ static void test_invalid_label_selectors_are_refused(void **state)
 		struct selector s = {0};
 		struct err e = ERR_INIT;
 
-		assert_int_equal(read_text(v[i].text, &s, &e), -EINVAL);
+		ASSERT_EQ_MSG(read_text(v[i].text, &s, &e), -EINVAL, "v[%zu]", i);
 		if (!strstr(e.text, v[i].words))
 			fail_msg("%s: '%s' has no '%s'", v[i].text, e.text, v[i].words);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "v[%zu]", i);
 		assert_null(s.v);
 	}
 }
@@ -132,5 +128,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_label_selectors_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

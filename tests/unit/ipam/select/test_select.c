@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +27,10 @@ static struct pool *pool(const char *name, const char *subnet, const char *first
 	struct pool *p = &pools[set.n++];
 	struct ip_range r;
 
-	*p = (struct pool){.name = xstrdup(name), .rest_ms = -1, .subnet = il_net(subnet)};
+	*p = (struct pool){.name = xstrdup(name), .rest_ms = -1, .subnet = t_net(subnet)};
 	p->family = p->subnet.ip.family;
 	if (first) {
-		r = (struct ip_range){il_ip(first), il_ip(last)};
+		r = (struct ip_range){t_ip(first), t_ip(last)};
 		ip_set_add(&p->ips, &r);
 		ip_set_add(&p->usable, &r);
 	}
@@ -51,19 +47,12 @@ static void lease(const char *ip, enum lease_state state, int64_t at, const char
 {
 	struct lease l = LEASE_INIT;
 
-	l.address = (struct ipnet){il_ip(ip), 24};
+	l.address = (struct ipnet){t_ip(ip), 24};
 	l.state = state;
 	l.at_ms = at;
 	l.container_id = id;
 	l.ifname = ifname;
 	lease_put(&leases, &l);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	return 0;
 }
 
 static int teardown(void **state)
@@ -97,7 +86,7 @@ static void assert_order(const struct ip_request *a, const char *want)
 		fail_msg("%s", e.text);
 	buf_init(&b, 1000);
 	select_describe_pools(&l, &b);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 	buf_done(&b);
 	free(l.v);
 }
@@ -109,8 +98,8 @@ static void assert_refused(const struct ip_request *a, size_t n, enum err_kind k
 	struct err e = ERR_INIT;
 
 	assert_true(select_addresses(&facts, a, n, &d, &e) < 0);
-	assert_has(e.text, text);
-	assert_int_equal(e.kind, kind);
+	ASSERT_HAS(e.text, text);
+	ASSERT_EQ(e.kind, kind);
 }
 
 static struct decision decide(const struct ip_request *a, size_t n)
@@ -128,7 +117,7 @@ static void assert_pick(const struct ip_request *a, const char *want)
 {
 	struct decision d = decide(a, 1);
 
-	assert_int_equal(d.n_picks, 1);
+	ASSERT_EQ(d.n_picks, 1);
 	il_assert_ip(&d.picks[0].address.ip, want);
 	decision_done(&d);
 }
@@ -246,15 +235,15 @@ static void test_default_pools_are_used_without_a_selection(void **state)
 	assert_pick(&a, "10.0.3.1");
 	pool("c", "fd00::/64", "fd00::1", "fd00::ffff:ffff:ffff:ffff")->is_default = true;
 	d = decide(&a, 1);
-	assert_int_equal(d.n_picks, 2);
+	ASSERT_EQ(d.n_picks, 2);
 	il_assert_ip(&d.picks[1].address.ip, "fd00::1");
-	assert_int_equal(d.picks[1].address.len, 64);
+	ASSERT_EQ(d.picks[1].address.len, 64);
 	decision_done(&d);
 }
 
 static void test_pools_must_match_the_masters_subnet(void **state)
 {
-	struct ipnet nets[] = {il_net("fe80::1/64"), il_net("10.0.3.200/24")};
+	struct ipnet nets[] = {t_net("fe80::1/64"), t_net("10.0.3.200/24")};
 	struct ip_request a = request("c", "net1", NULL);
 
 	(void)state;
@@ -293,13 +282,13 @@ static void test_rails_of_one_pool_get_distinct_addresses(void **state)
 		a[i] = request("c", names[i], rails);
 	}
 	d = decide(a, 8);
-	assert_int_equal(d.n_picks, 8);
-	assert_int_equal(d.n_changes, 8);
+	ASSERT_EQ(d.n_picks, 8);
+	ASSERT_EQ(d.n_changes, 8);
 	for (int i = 0; i < 8; i++) {
 		snprintf(text, sizeof(text), "10.0.0.%d", i < 2 ? i + 1 : i + 2);
 		il_assert_ip(&d.picks[i].address.ip, text);
-		assert_int_equal(d.picks[i].request, i);
-		assert_string_equal(d.changes[i].ifname, names[i]);
+		ASSERT_EQ(d.picks[i].request, i);
+		ASSERT_STR_EQ(d.changes[i].ifname, names[i]);
 	}
 	decision_done(&d);
 }
@@ -372,7 +361,7 @@ static void test_quarantined_address_is_not_selected(void **state)
 static void test_same_attachment_gets_its_address_again(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a"));
-	struct ipaddr want = il_ip("10.0.0.7");
+	struct ipaddr want = t_ip("10.0.0.7");
 	struct decision d;
 
 	(void)state;
@@ -381,7 +370,7 @@ static void test_same_attachment_gets_its_address_again(void **state)
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.5");
 	assert_true(d.picks[0].was_there);
-	assert_int_equal(d.n_changes, 0);
+	ASSERT_EQ(d.n_changes, 0);
 	decision_done(&d);
 	a.want = &want;
 	a.n_want = 1;
@@ -402,7 +391,7 @@ static void test_new_container_of_a_pod_gets_a_new_address(void **state)
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.9");
 	a.owner.pod_namespace = l.pod_namespace = "ns";
 	a.owner.pod_name = l.pod_name = "web-0";
-	l.address = il_net("10.0.0.1/24");
+	l.address = t_net("10.0.0.1/24");
 	l.container_id = "old";
 	l.ifname = "net1";
 	lease_put(&leases, &l);
@@ -413,7 +402,7 @@ static void sticky_lease(const char *ip, enum lease_state state, const char *id,
 {
 	struct lease l = LEASE_INIT;
 
-	l.address = (struct ipnet){il_ip(ip), 24};
+	l.address = (struct ipnet){t_ip(ip), 24};
 	l.state = state;
 	l.sticky = true;
 	l.container_id = id;
@@ -449,22 +438,22 @@ static void test_sticky_address_is_selected_for_its_pod(void **state)
 	a.sticky = false;
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.2");
-	assert_int_equal(d.n_changes, 2);
+	ASSERT_EQ(d.n_changes, 2);
 	il_assert_ip(&d.changes[0].address.ip, "10.0.0.1");
-	assert_int_equal(d.changes[0].state, LEASE_FREE);
+	ASSERT_EQ(d.changes[0].state, LEASE_FREE);
 	decision_done(&d);
 	a.sticky = true;
 	a.pools4 = NAMES("b");
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.1.1");
-	assert_int_equal(d.n_changes, 2);
+	ASSERT_EQ(d.n_changes, 2);
 	decision_done(&d);
 }
 
 static void test_requested_address_is_selected_or_refused(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("a"));
-	struct ipaddr want = il_ip("10.0.0.7");
+	struct ipaddr want = t_ip("10.0.0.7");
 	struct ip_request two[2];
 
 	(void)state;
@@ -483,7 +472,7 @@ static void test_requested_address_is_selected_or_refused(void **state)
 		       "requests 10.0.0.7 of pool 'a', which is allocated to container other net1");
 	lease("10.0.0.7", LEASE_QUARANTINED, NOW, "", "");
 	assert_refused(&a, 1, ERR_AGAIN, "in quarantine after a conflict");
-	want = il_ip("10.0.1.5");
+	want = t_ip("10.0.1.5");
 	assert_refused(&a, 1, ERR_CONF, "requests 10.0.1.5, which is in none of its pools [a]");
 }
 
@@ -491,7 +480,7 @@ static void test_requested_address_is_selected_or_refused(void **state)
 
 static void range_of(struct ip_set *s, const char *first, const char *last)
 {
-	struct ip_range r = {il_ip(first), il_ip(last)};
+	struct ip_range r = {t_ip(first), t_ip(last)};
 
 	ip_set_add(s, &r);
 }
@@ -514,7 +503,7 @@ static struct pool *shared_pool(void)
 	p->records = xcalloc(2, sizeof(*p->records));
 	p->n_records = 2;
 	for (int i = 0; i < 2; i++) {
-		p->records[i].ip = il_ip(i ? "10.0.0.7" : "10.0.0.6");
+		p->records[i].ip = t_ip(i ? "10.0.0.7" : "10.0.0.6");
 		p->records[i].pod = pool_record_key(i ? "ns/web-1" : "ns/web-0");
 		p->records[i].uid = pool_record_key(i ? "uid-1" : "uid-0");
 	}
@@ -547,17 +536,17 @@ static void test_full_shared_pool_lists_its_users(void **state)
 static void test_requested_address_of_a_shared_pool(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
-	struct ipaddr want = il_ip("10.0.0.2");
+	struct ipaddr want = t_ip("10.0.0.2");
 
 	(void)state;
 	shared_pool();
 	a.want = &want;
 	a.n_want = 1;
 	assert_pick(&a, "10.0.0.2");
-	want = il_ip("10.0.0.9");
+	want = t_ip("10.0.0.9");
 	assert_refused(&a, 1, ERR_AGAIN,
 		       "NIC net1 requests 10.0.0.9 of pool 's', which is in no block of this node");
-	want = il_ip("10.0.0.8");
+	want = t_ip("10.0.0.8");
 	assert_refused(&a, 1, ERR_CONF,
 		       "NIC net1 requests 10.0.0.8, which is in none of its pools");
 }
@@ -569,7 +558,7 @@ static void assert_away(const struct ip_request *a, const char *want)
 	struct pool_list l;
 	struct ipaddr ip;
 
-	assert_int_equal(select_pools(&f, a, 4, &l, NULL), 0);
+	ASSERT_EQ(select_pools(&f, a, 4, &l, NULL), 0);
 	assert_true((select_own_away(&f, a, &l, &ip) != NULL) == (want != NULL));
 	if (want)
 		il_assert_ip(&ip, want);
@@ -628,7 +617,7 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 /* Addresses that the pod's name had on another node, if this node owns them now. */
 static void test_migrated_address_is_selected_for_its_name(void **state)
 {
-	struct ipaddr had[] = {il_ip("10.0.0.5"), il_ip("fd00::1"), il_ip("10.0.0.3")};
+	struct ipaddr had[] = {t_ip("10.0.0.5"), t_ip("fd00::1"), t_ip("10.0.0.3")};
 	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
 	struct decision d;
 
@@ -661,12 +650,12 @@ static void test_retained_address_of_another_nodes_block_stays(void **state)
 	sticky_lease("10.0.0.5", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.1");
-	assert_int_equal(d.n_changes, 1);
+	ASSERT_EQ(d.n_changes, 1);
 	decision_done(&d);
 	/* The address was reserved meanwhile: a permanent refusal. */
 	sticky_lease("10.0.0.8", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
-	assert_int_equal(d.n_changes, 2);
+	ASSERT_EQ(d.n_changes, 2);
 	decision_done(&d);
 }
 
@@ -709,14 +698,14 @@ static void test_leases_are_found_by_address(void **state)
 	for (uint32_t i = 0; i < 5000; i++) {
 		a = ip_from_num(i % 2 ? 4 : 6, 0x0a000000U + i);
 		assert_non_null(lease_find(&leases, &a));
-		assert_int_equal(lease_find(&leases, &a)->at_ms, i);
+		ASSERT_EQ(lease_find(&leases, &a)->at_ms, i);
 	}
-	a = il_ip("10.0.0.0");
+	a = t_ip("10.0.0.0");
 	assert_null(lease_find(&leases, &a));
-	assert_int_equal(leases.n, 5000);
+	ASSERT_EQ(leases.n, 5000);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, t_log_off, teardown)
 
 int main(void)
 {
@@ -746,5 +735,5 @@ int main(void)
 		CASE(test_leases_are_found_by_address),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ enum { SCOPE_LINK_ADDR = 253 };
 
 static const struct addr *find(const struct addr *list, size_t n, const char *text)
 {
-	struct ipnet net = kern_net(text);
+	struct ipnet net = t_net(text);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ipnet_eq(&list[i].net, &net))
@@ -39,17 +39,17 @@ static void test_recorded_address_dump_is_decoded(void **state)
 	(void)state;
 	OK(addr_list(w, 0, 0, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 10);
+	ASSERT_EQ(n, 10);
 	a = find(list, n, "10.1.0.2/24");
-	assert_int_equal(a->index, 3);
-	assert_int_equal(a->flags, PERMANENT_FLAG);
-	assert_int_equal(a->scope, 0);
+	ASSERT_EQ(a->index, 3);
+	ASSERT_EQ(a->flags, PERMANENT_FLAG);
+	ASSERT_EQ(a->scope, 0);
 	a = find(list, n, "10.2.0.2/32");
-	assert_int_equal(a->index, 5);
-	assert_int_equal(a->scope, SCOPE_LINK_ADDR);
+	ASSERT_EQ(a->index, 5);
+	ASSERT_EQ(a->scope, SCOPE_LINK_ADDR);
 	a = find(list, n, "fd00:2::2/64");
-	assert_int_equal(a->index, 5);
-	assert_int_equal(a->flags, PERMANENT_FLAG | NODAD | NOPREFIXROUTE);
+	ASSERT_EQ(a->index, 5);
+	ASSERT_EQ(a->flags, PERMANENT_FLAG | NODAD | NOPREFIXROUTE);
 	assert_non_null(find(list, n, "127.0.0.1/8"));
 	assert_non_null(find(list, n, "::1/128"));
 }
@@ -100,8 +100,8 @@ static size_t count(struct kern_lab *l, int family, int index)
 static void test_added_addresses_are_listed_until_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct ipnet v4 = kern_net("10.1.0.2/24"), v6 = kern_net("fd00::2/64");
-	struct ipnet host = kern_net("169.254.1.1/32"), odd = kern_net("fd00::3/64");
+	struct ipnet v4 = t_net("10.1.0.2/24"), v6 = t_net("fd00::2/64");
+	struct ipnet host = t_net("169.254.1.1/32"), odd = t_net("fd00::3/64");
 	auto_free struct addr *list = NULL;
 	struct kern_lab l;
 	int index;
@@ -110,30 +110,30 @@ static void test_added_addresses_are_listed_until_deleted(void **state)
 	(void)state;
 	kern_open(&l);
 	index = kern_veth(&l, "net1", "far1");
-	assert_int_equal(count(&l, 4, index), 0);
+	ASSERT_EQ(count(&l, 4, index), 0);
 	addr_add(b, index, "net1", &v4, 0);
 	addr_add(b, index, "net1", &v6, ADDR_NODAD | ADDR_NOPREFIXROUTE);
 	addr_add(b, index, "net1", &odd, ADDR_OPTIMISTIC);
 	addr_add(b, index, "net1", &host, ADDR_SCOPE_LINK);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4, index), 2);
-	assert_int_equal(count(&l, 4, 0), 3); /* and 127.0.0.1 */
-	assert_int_equal(count(&l, 4, 4711), 0);
+	ASSERT_EQ(count(&l, 4, index), 2);
+	ASSERT_EQ(count(&l, 4, 0), 3); /* and 127.0.0.1 */
+	ASSERT_EQ(count(&l, 4, 4711), 0);
 	OK(addr_list(l.w, 0, index, &list, &n, &e));
-	assert_int_equal(find(list, n, "fd00::2/64")->flags & NODAD, NODAD);
-	assert_int_equal(find(list, n, "fd00::2/64")->flags & NOPREFIXROUTE, NOPREFIXROUTE);
-	assert_int_equal(find(list, n, "fd00::3/64")->flags & NODAD, 0);
-	assert_int_equal(find(list, n, "169.254.1.1/32")->scope, SCOPE_LINK_ADDR);
-	assert_int_equal(find(list, n, "10.1.0.2/24")->scope, 0);
+	ASSERT_EQ(find(list, n, "fd00::2/64")->flags & NODAD, NODAD);
+	ASSERT_EQ(find(list, n, "fd00::2/64")->flags & NOPREFIXROUTE, NOPREFIXROUTE);
+	ASSERT_EQ(find(list, n, "fd00::3/64")->flags & NODAD, 0);
+	ASSERT_EQ(find(list, n, "169.254.1.1/32")->scope, SCOPE_LINK_ADDR);
+	ASSERT_EQ(find(list, n, "10.1.0.2/24")->scope, 0);
 	addr_add(b, index, "net1", &v4, 0);
-	assert_int_equal(nl_batch_commit(l.w, b, &e), -EEXIST);
+	ASSERT_EQ(nl_batch_commit(l.w, b, &e), -EEXIST);
 	assert_non_null(strstr(e.text, "add address 10.1.0.2/24 to 'net1': File exists (EEXIST)"));
 	nl_batch_reset(b);
 	addr_del(b, index, "net1", &v4);
 	addr_del(b, index, "net1", &v4);
 	addr_del(b, index, "net1", &v6);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4, index), 1);
+	ASSERT_EQ(count(&l, 4, index), 1);
 	kern_close(&l);
 }
 
@@ -141,7 +141,7 @@ static void test_added_addresses_are_listed_until_deleted(void **state)
 
 static const struct neigh *find_neigh(const struct neigh *list, size_t n, const char *text)
 {
-	struct ipaddr ip = kern_ip(text);
+	struct ipaddr ip = t_ip(text);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ip_eq(&list[i].ip, &ip))
@@ -154,17 +154,17 @@ static void test_recorded_neighbour_dump_is_decoded(void **state)
 {
 	static const char *const permanent[] = {"10.1.0.9", "10.2.0.9", "fd00:1::9"};
 	auto_nl struct nl_wire *w = kern_replay("neigh_list.nl");
-	struct mac mac = kern_mac("02:00:00:00:00:99");
+	struct mac mac = t_mac("02:00:00:00:00:99");
 	auto_free struct neigh *list = NULL;
 	size_t n, found = 0;
 
 	(void)state;
 	OK(neigh_list(w, 0, 0, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 15);
+	ASSERT_EQ(n, 15);
 	for (size_t i = 0; i < n; i++)
 		found += neigh_is_permanent(&list[i]);
-	assert_int_equal(found, 3);
+	ASSERT_EQ(found, 3);
 	for (size_t i = 0; i < ARRAY_LEN(permanent); i++) {
 		const struct neigh *p = find_neigh(list, n, permanent[i]);
 
@@ -199,7 +199,7 @@ static struct neigh neigh_of(struct kern_lab *l, int index, const char *text)
 
 	OK(neigh_list(l->w, 0, index, &list, &n, &e));
 	for (size_t i = 0; i < n; i++)
-		assert_int_equal(list[i].index, index);
+		ASSERT_EQ(list[i].index, index);
 	found = find_neigh(list, n, text);
 	if (found)
 		ret = *found;
@@ -210,8 +210,8 @@ static struct neigh neigh_of(struct kern_lab *l, int index, const char *text)
 static void test_permanent_neighbours_are_added_replaced_and_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct mac one = kern_mac("02:00:00:00:00:01"), two = kern_mac("02:00:00:00:00:02");
-	struct ipaddr v4 = kern_ip("10.1.0.9"), v6 = kern_ip("fd00::9");
+	struct mac one = t_mac("02:00:00:00:00:01"), two = t_mac("02:00:00:00:00:02");
+	struct ipaddr v4 = t_ip("10.1.0.9"), v6 = t_ip("fd00::9");
 	struct neigh found;
 	struct kern_lab l;
 	int index;
@@ -254,5 +254,5 @@ int main(void)
 		cmocka_unit_test(test_permanent_neighbours_are_added_replaced_and_deleted),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -15,20 +15,20 @@ static void check_read(struct nl_wire *w, struct dcb *d)
 	OK(dcb_get(w, PORT, d, &e));
 	assert_true(d->has_ets && d->has_pfc && d->has_maxrate && d->has_buffers && d->has_dcbx);
 	assert_false(dcb_trusts_dscp(d));
-	assert_int_equal(d->pfc.enabled, 0);
-	assert_int_equal(d->pfc.delay, 7);
-	assert_int_equal(d->pfc.sent[3], 5);
-	assert_int_equal(d->ets.tsa[7], DCB_TSA_VENDOR);
-	assert_int_equal(d->ets.prio_tc[5], 5);
-	assert_int_equal(d->buffers.size[0], 163840);
-	assert_int_equal(d->buffers.total, 262016);
-	assert_int_equal(d->dscp_prio[26], -1);
-	assert_int_equal(d->dcbx, DCB_HOST | DCB_IEEE);
+	ASSERT_EQ(d->pfc.enabled, 0);
+	ASSERT_EQ(d->pfc.delay, 7);
+	ASSERT_EQ(d->pfc.sent[3], 5);
+	ASSERT_EQ(d->ets.tsa[7], DCB_TSA_VENDOR);
+	ASSERT_EQ(d->ets.prio_tc[5], 5);
+	ASSERT_EQ(d->buffers.size[0], 163840);
+	ASSERT_EQ(d->buffers.total, 262016);
+	ASSERT_EQ(d->dscp_prio[26], -1);
+	ASSERT_EQ(d->dcbx, DCB_HOST | DCB_IEEE);
 	assert_true(d->has_peer_pfc);
 	assert_false(d->has_peer_ets);
-	assert_int_equal(d->peer_pfc.enabled, 1 << 3);
-	assert_int_equal(d->n_peer_apps, 2);
-	assert_int_equal(d->peer_apps[1].protocol, 48);
+	ASSERT_EQ(d->peer_pfc.enabled, 1 << 3);
+	ASSERT_EQ(d->n_peer_apps, 2);
+	ASSERT_EQ(d->peer_apps[1].protocol, 48);
 }
 
 static void test_dcb_settings_are_read_and_set(void **state)
@@ -55,11 +55,11 @@ static void test_dcb_settings_are_read_and_set(void **state)
 	OK(dcb_set_dcbx(w, PORT, DCB_HOST | DCB_IEEE, &e));
 	FAILS(dcb_set_dcbx(w, PORT, 0, &e), -EINVAL,
 	      "set the DCBX mode of '" PORT "' to 0: the driver refuses it");
-	assert_int_equal(dcb_set_pfc(w, PORT, &d.pfc, &e), -EOPNOTSUPP);
+	ASSERT_EQ(dcb_set_pfc(w, PORT, &d.pfc, &e), -EOPNOTSUPP);
 	FAILS(dcb_get(w, PORT, &d, &e), -EOPNOTSUPP,
 	      "read DCB of '" PORT "': Operation not supported (EOPNOTSUPP): the driver or "
 	      "firmware has none here; a VF uses the settings of its PF");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -69,9 +69,9 @@ static void test_invalid_dcb_arguments_are_refused(void **state)
 	struct dcb d;
 
 	(void)state;
-	assert_int_equal(dcb_get(w, "", &d, &e), -EINVAL);
-	assert_int_equal(dcb_get(w, "sixteen-letters-", &d, &e), -EINVAL);
-	assert_int_equal(dcb_add_apps(w, PORT, dscps, 1000, &e), -E2BIG);
+	ASSERT_EQ(dcb_get(w, "", &d, &e), -EINVAL);
+	ASSERT_EQ(dcb_get(w, "sixteen-letters-", &d, &e), -EINVAL);
+	ASSERT_EQ(dcb_add_apps(w, PORT, dscps, 1000, &e), -E2BIG);
 	OK(dcb_add_apps(w, PORT, dscps, 0, &e));
 }
 
@@ -84,7 +84,7 @@ static void test_interface_without_dcb_is_not_supported(void **state)
 	(void)state;
 	kern_open(&l);
 	kern_veth(&l, "a", "b");
-	assert_int_equal(dcb_get(l.w, "a", &d, &e), -EOPNOTSUPP);
+	ASSERT_EQ(dcb_get(l.w, "a", &d, &e), -EOPNOTSUPP);
 	kern_close(&l);
 }
 
@@ -112,5 +112,5 @@ int main(void)
 		cmocka_unit_test(test_mutated_dcb_answers_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

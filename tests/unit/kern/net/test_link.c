@@ -36,33 +36,33 @@ static void test_recorded_link_dump_is_decoded(void **state)
 	(void)state;
 	OK(link_list(w, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 5);
+	ASSERT_EQ(n, 5);
 	for (size_t i = 1; i < n; i++)
 		assert_true(list[i - 1].index < list[i].index);
 	l = link_find(list, n, "lo");
-	assert_int_equal(l->index, 1);
+	ASSERT_EQ(l->index, 1);
 	assert_true(link_is_loopback(l) && link_is_up(l) && link_has_carrier(l));
-	assert_int_equal(l->arptype, ARPHRD_LOOPBACK);
-	assert_int_equal(l->mtu, 65536);
-	assert_string_equal(l->kind, "");
-	assert_int_equal(l->parent_netnsid, -1);
+	ASSERT_EQ(l->arptype, ARPHRD_LOOPBACK);
+	ASSERT_EQ(l->mtu, 65536);
+	ASSERT_STR_EQ(l->kind, "");
+	ASSERT_EQ(l->parent_netnsid, -1);
 	l = link_find(list, n, "rail0");
-	assert_string_equal(l->kind, "veth");
-	assert_string_equal(l->alias, "first rail");
-	assert_int_equal(l->mtu, 9000);
-	assert_int_equal(l->txqlen, 500);
-	assert_int_equal(l->group, LINK_GROUP);
+	ASSERT_STR_EQ(l->kind, "veth");
+	ASSERT_STR_EQ(l->alias, "first rail");
+	ASSERT_EQ(l->mtu, 9000);
+	ASSERT_EQ(l->txqlen, 500);
+	ASSERT_EQ(l->group, LINK_GROUP);
 	assert_true(link_is_up(l) && link_has_carrier(l) && !link_is_loopback(l));
-	assert_int_equal(l->operstate, OPERSTATE_UP);
-	assert_int_equal(l->parent, link_find(list, n, "far0")->index);
-	assert_int_equal(l->mac.len, 6);
-	assert_int_equal(l->master, 0);
+	ASSERT_EQ(l->operstate, OPERSTATE_UP);
+	ASSERT_EQ(l->parent, link_find(list, n, "far0")->index);
+	ASSERT_EQ(l->mac.len, 6);
+	ASSERT_EQ(l->master, 0);
 	l = link_find(list, n, "far0");
-	assert_int_equal(l->master, link_find(list, n, "br0")->index);
-	assert_int_equal(l->promisc, 1);
+	ASSERT_EQ(l->master, link_find(list, n, "br0")->index);
+	ASSERT_EQ(l->promisc, 1);
 	l = link_find(list, n, "mv0");
-	assert_string_equal(l->kind, "macvlan");
-	assert_int_equal(l->macvlan_mode, MACVLAN_VEPA);
+	ASSERT_STR_EQ(l->kind, "macvlan");
+	ASSERT_EQ(l->macvlan_mode, MACVLAN_VEPA);
 	assert_false(link_is_up(l));
 	assert_ptr_equal(link_find_index(list, n, l->index), l);
 	assert_null(link_find(list, n, "gone"));
@@ -108,9 +108,9 @@ static void test_link_is_found_by_name_or_index(void **state)
 	(void)state;
 	kern_open(&lab);
 	OK(link_get(lab.w, "lo", &l, &e));
-	assert_int_equal(l.index, 1);
+	ASSERT_EQ(l.index, 1);
 	OK(link_get_index(lab.w, 1, &l, &e));
-	assert_string_equal(l.name, "lo");
+	ASSERT_STR_EQ(l.name, "lo");
 	FAILS(link_get(lab.w, "net1", &l, &e), -ENODEV, "look up link 'net1': Link not found");
 	FAILS(link_get(lab.w, "", &l, &e), -ENODEV, "look up link '': Link not found");
 	FAILS(link_get(lab.w, "a-name-that-only-altnames-have", &l, &e), -ENODEV,
@@ -141,7 +141,7 @@ static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 	s.kind = "macvlan";
 	s.parent = parent;
 	s.netns_fd = pod.ns;
-	s.mac = kern_mac("02:00:00:00:00:17");
+	s.mac = t_mac("02:00:00:00:00:17");
 	s.mtu = 1400;
 	s.txqlen = 321;
 	s.group = LINK_GROUP;
@@ -151,13 +151,13 @@ static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 	link_add(b, &s);
 	kern_commit(&host, b);
 	l = kern_link(&pod, "net1");
-	assert_string_equal(l.kind, "macvlan");
+	ASSERT_STR_EQ(l.kind, "macvlan");
 	assert_true(mac_eq(&l.mac, &s.mac));
-	assert_int_equal(l.mtu, 1400);
-	assert_int_equal(l.txqlen, 321);
-	assert_int_equal(l.group, LINK_GROUP);
-	assert_int_equal(l.macvlan_mode, MACVLAN_PRIVATE);
-	assert_int_equal(l.parent, parent);
+	ASSERT_EQ(l.mtu, 1400);
+	ASSERT_EQ(l.txqlen, 321);
+	ASSERT_EQ(l.group, LINK_GROUP);
+	ASSERT_EQ(l.macvlan_mode, MACVLAN_PRIVATE);
+	ASSERT_EQ(l.parent, parent);
 	assert_true(l.parent_netnsid >= 0);
 	assert_true(link_is_up(&l) && link_has_carrier(&l));
 	/* The second time the name exists in the pod. */
@@ -170,7 +170,7 @@ static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 	link_del_group(b, LINK_GROUP);
 	link_del_group(b, LINK_GROUP);
 	kern_commit(&pod, b);
-	assert_int_equal(link_get(pod.w, "net1", &l, NULL), -ENODEV);
+	ASSERT_EQ(link_get(pod.w, "net1", &l, NULL), -ENODEV);
 	kern_link(&host, "ens1");
 	kern_close(&host);
 	kern_close(&pod);
@@ -196,7 +196,8 @@ static void test_macvlan_is_created_in_every_mode(void **state)
 		link_add(b, &s);
 		kern_commit(&lab, b);
 		l = kern_link(&lab, "net1");
-		assert_int_equal(l.macvlan_mode, modes[i] ? modes[i] : MACVLAN_BRIDGE);
+		ASSERT_EQ_MSG(l.macvlan_mode, modes[i] ? modes[i] : MACVLAN_BRIDGE, "modes[%zu]",
+			      i);
 		link_del(b, 0, "net1");
 		kern_commit(&lab, b);
 	}
@@ -217,12 +218,12 @@ static void test_veth_is_created_between_namespaces(void **state)
 	s.name = "eth0";
 	s.kind = "veth";
 	s.netns_fd = pod.ns;
-	s.mac = kern_mac("02:00:00:00:00:01");
+	s.mac = t_mac("02:00:00:00:00:01");
 	s.mtu = 1234;
 	s.group = LINK_GROUP;
 	s.up = true;
 	s.peer_name = "veth0123456789a";
-	s.peer_mac = kern_mac("02:00:00:00:00:02");
+	s.peer_mac = t_mac("02:00:00:00:00:02");
 	s.peer_up = true;
 	link_add(b, &s);
 	kern_commit(&host, b);
@@ -230,13 +231,13 @@ static void test_veth_is_created_between_namespaces(void **state)
 	/* peer_netns_fd -1 is the namespace of the socket, not that of the first end. */
 	p = kern_link(&host, "veth0123456789a");
 	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
-	assert_int_equal(l.mtu, 1234);
-	assert_int_equal(p.mtu, 1234);
-	assert_int_equal(l.group, LINK_GROUP);
-	assert_int_equal(p.group, 0);
+	ASSERT_EQ(l.mtu, 1234);
+	ASSERT_EQ(p.mtu, 1234);
+	ASSERT_EQ(l.group, LINK_GROUP);
+	ASSERT_EQ(p.group, 0);
 	assert_true(link_has_carrier(&l) && link_has_carrier(&p));
-	assert_int_equal(l.parent, p.index);
-	assert_int_equal(p.parent, l.index);
+	ASSERT_EQ(l.parent, p.index);
+	ASSERT_EQ(p.parent, l.index);
 	kern_close(&host);
 	kern_close(&pod);
 }
@@ -254,20 +255,20 @@ static void test_peer_in_another_namespace_is_set_up(void **state)
 	kern_open(&pod);
 	s.name = "here";
 	s.kind = "veth";
-	s.mac = kern_mac("02:00:00:00:00:01");
+	s.mac = t_mac("02:00:00:00:00:01");
 	s.group = LINK_GROUP;
 	s.up = true;
 	s.peer_name = "there";
-	s.peer_mac = kern_mac("02:00:00:00:00:02");
+	s.peer_mac = t_mac("02:00:00:00:00:02");
 	s.peer_netns_fd = pod.ns;
 	s.peer_up = true;
-	assert_int_equal(link_add(b, &s), 0);
+	ASSERT_EQ(link_add(b, &s), 0);
 	kern_commit(&host, b);
 	l = kern_link(&host, "here");
 	p = kern_link(&pod, "there");
 	assert_true(mac_eq(&l.mac, &s.mac) && mac_eq(&p.mac, &s.peer_mac));
-	assert_int_equal(l.group, LINK_GROUP);
-	assert_int_equal(p.group, 0);
+	ASSERT_EQ(l.group, LINK_GROUP);
+	ASSERT_EQ(p.group, 0);
 	assert_true(link_has_carrier(&l) && link_has_carrier(&p));
 	s.name = "eth1";
 	s.netns_fd = pod.ns;
@@ -297,7 +298,7 @@ static void test_veth_is_created_as_port_of_a_bridge(void **state)
 	s.master = kern_link(&lab, "br0").index;
 	link_add(b, &s);
 	kern_commit(&lab, b);
-	assert_int_equal(kern_link(&lab, "port0").master, s.master);
+	ASSERT_EQ(kern_link(&lab, "port0").master, s.master);
 	kern_close(&lab);
 }
 
@@ -315,7 +316,7 @@ static void test_missing_link_kind_is_unsupported(void **state)
 	FAILS(nl_batch_commit(lab.w, b, &e), -EOPNOTSUPP,
 	      "create smokesignal 'net1': Operation not supported (EOPNOTSUPP): Unknown device type: load the kernel module "
 	      "of this kind");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	kern_close(&lab);
 }
 
@@ -334,9 +335,9 @@ static void test_invalid_link_specs_are_refused(void **state)
 		auto_batch struct nl_batch *b = nl_batch_new();
 
 		link_add(b, &rows[i]);
-		assert_int_equal(nl_batch_commit(lab.w, b, &e), -EINVAL);
+		ASSERT_EQ_MSG(nl_batch_commit(lab.w, b, &e), -EINVAL, "rows[%zu]", i);
 	}
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		e.text,
 		"create veth 'net1': Invalid argument (EINVAL): not an interface name: expected 1 to 15 "
 		"bytes without '/', ':' or white space");
@@ -380,7 +381,7 @@ static void sent(const struct link_spec *s, struct buf *msg)
 	for (const char *p = strstr(text, "> ") + 2; *p != '\n'; p += 2) {
 		unsigned int byte;
 
-		assert_int_equal(sscanf(p, "%2x", &byte), 1);
+		ASSERT_EQ(sscanf(p, "%2x", &byte), 1);
 		buf_char(msg, (char)byte);
 	}
 	kern_close(&lab);
@@ -393,14 +394,13 @@ static uint16_t info_data(const struct link_spec *s, int type)
 	char kind[32];
 
 	sent(s, &msg);
-	assert_int_equal(
-		msg_attrs((struct nlmsghdr *)msg.p, sizeof(struct ifinfomsg), tb, IFLA_MAX), 0);
-	assert_int_equal(get_u32(tb[IFLA_LINK], 0), s->parent);
+	ASSERT_EQ(msg_attrs((struct nlmsghdr *)msg.p, sizeof(struct ifinfomsg), tb, IFLA_MAX), 0);
+	ASSERT_EQ(get_u32(tb[IFLA_LINK], 0), s->parent);
 	nested_attrs(tb[IFLA_LINKINFO], info, IFLA_INFO_MAX);
 	get_str(info[IFLA_INFO_KIND], kind, sizeof(kind));
-	assert_string_equal(kind, s->kind);
+	ASSERT_STR_EQ(kind, s->kind);
 	nested_attrs(info[IFLA_INFO_DATA], data, IFLA_MACVLAN_MAX);
-	assert_int_equal(nla_len(data[type]), sizeof(uint16_t));
+	ASSERT_EQ(nla_len(data[type]), sizeof(uint16_t));
 	return get_u16(data[type], 0);
 }
 
@@ -413,10 +413,10 @@ static void test_ipvlan_and_vlan_messages_have_mode_and_id(void **state)
 	s.parent = 4711;
 	s.kind = "ipvlan";
 	s.ipvlan_mode = IPVLAN_MODE_L3S;
-	assert_int_equal(info_data(&s, IFLA_IPVLAN_MODE), IPVLAN_MODE_L3S);
+	ASSERT_EQ(info_data(&s, IFLA_IPVLAN_MODE), IPVLAN_MODE_L3S);
 	s.kind = "vlan";
 	s.vlan_id = 4094;
-	assert_int_equal(info_data(&s, IFLA_VLAN_ID), 4094);
+	ASSERT_EQ(info_data(&s, IFLA_VLAN_ID), 4094);
 }
 
 /* --- changes --- */
@@ -463,21 +463,21 @@ static void test_every_change_of_a_link_is_applied(void **state)
 	link_set(b, index, "ens1", &c);
 	kern_commit(&lab, b);
 	l = kern_link(&lab, "net1");
-	assert_int_equal(l.index, index);
+	ASSERT_EQ(l.index, index);
 	assert_true(link_is_up(&l));
 	assert_true(mac_eq(&l.mac, &c.mac));
-	assert_int_equal(l.mtu, 2000);
-	assert_int_equal(l.txqlen, 77);
-	assert_int_equal(l.group, LINK_GROUP);
-	assert_string_equal(l.alias, "ens1");
-	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/arp_notify"), "1");
-	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/net1/rp_filter"), "2");
-	assert_string_equal(devconf(lab.ns, "net/ipv4/conf/wire1/arp_notify"), "0");
+	ASSERT_EQ(l.mtu, 2000);
+	ASSERT_EQ(l.txqlen, 77);
+	ASSERT_EQ(l.group, LINK_GROUP);
+	ASSERT_STR_EQ(l.alias, "ens1");
+	ASSERT_STR_EQ(devconf(lab.ns, "net/ipv4/conf/net1/arp_notify"), "1");
+	ASSERT_STR_EQ(devconf(lab.ns, "net/ipv4/conf/net1/rp_filter"), "2");
+	ASSERT_STR_EQ(devconf(lab.ns, "net/ipv4/conf/wire1/arp_notify"), "0");
 	/* "" deletes the alias; index 0 selects the link by its name. */
 	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = ""};
 	link_set(b, 0, "net1", &c);
 	kern_commit(&lab, b);
-	assert_string_equal(kern_link(&lab, "net1").alias, "");
+	ASSERT_STR_EQ(kern_link(&lab, "net1").alias, "");
 	kern_close(&lab);
 }
 
@@ -499,7 +499,7 @@ static void test_link_is_moved_to_another_namespace(void **state)
 	kern_commit(&host, b);
 	l = kern_link(&pod, "net1");
 	assert_true(link_is_up(&l));
-	assert_int_equal(link_get(host.w, "ens1", &l, NULL), -ENODEV);
+	ASSERT_EQ(link_get(host.w, "ens1", &l, NULL), -ENODEV);
 	kern_close(&host);
 	kern_close(&pod);
 }
@@ -521,11 +521,11 @@ static void test_failed_change_is_described(void **state)
 	memset(alias, 'a', LINK_ALIAS_MAX);
 	c = (struct link_change){.set = LINK_SET_ALIAS, .alias = alias};
 	link_set(b, 1, "lo", &c);
-	assert_int_equal(nl_batch_commit(lab.w, b, NULL), -EINVAL);
+	ASSERT_EQ(nl_batch_commit(lab.w, b, NULL), -EINVAL);
 	nl_batch_reset(b);
 	c = (struct link_change){.set = LINK_SET_NAME, .name = "a b"};
 	link_set(b, 1, "lo", &c);
-	assert_int_equal(nl_batch_commit(lab.w, b, NULL), -EINVAL);
+	ASSERT_EQ(nl_batch_commit(lab.w, b, NULL), -EINVAL);
 	nl_batch_reset(b);
 	c = (struct link_change){.set = LINK_SET_NAME, .name = "net1"};
 	link_set(b, 0, "lo", &c);
@@ -539,9 +539,9 @@ static void test_random_macs_are_local_unicast(void **state)
 	struct mac a = mac_random(), b = mac_random();
 
 	(void)state;
-	assert_int_equal(a.len, 6);
-	assert_int_equal(a.b[0] & 3, 2);
-	assert_int_equal(b.b[0] & 3, 2);
+	ASSERT_EQ(a.len, 6);
+	ASSERT_EQ(a.b[0] & 3, 2);
+	ASSERT_EQ(b.b[0] & 3, 2);
 	assert_false(mac_eq(&a, &b));
 }
 
@@ -567,5 +567,5 @@ int main(void)
 		cmocka_unit_test(test_random_macs_are_local_unicast),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -61,21 +61,21 @@ static void test_reply_marks_are_set_checked_and_deleted(void **state)
 {
 	struct nft_lab *l = *state;
 
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	OK(nft_reply_marks_del(l->w, &e));
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
-	assert_int_equal(check(l, "veth0", 1), 1);
+	ASSERT_EQ(check(l, "veth0", 1), 1);
 	/* Set again: no rule exists twice. */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
-	assert_int_equal(check(l, "veth0", 1), 1);
-	assert_int_equal(check(l, "veth1", 1), 0);
-	assert_int_equal(check(l, "veth0", 2), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 1);
+	ASSERT_EQ(check(l, "veth1", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 2), 0);
 	/* Set for another interface: the old rules are deleted. */
 	OK(nft_reply_marks_set(l->w, "veth1", 0x10, &e));
-	assert_int_equal(check(l, "veth0", 1), 0);
-	assert_int_equal(check(l, "veth1", 0x10), 1);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth1", 0x10), 1);
 	OK(nft_reply_marks_del(l->w, &e));
-	assert_int_equal(check(l, "veth1", 0x10), 0);
+	ASSERT_EQ(check(l, "veth1", 0x10), 0);
 	OK(nft_reply_marks_del(l->w, &e));
 }
 
@@ -97,11 +97,11 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	/* one additional rule */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, out, 0, &veth0));
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	/* another rule before it */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, pre, 0, &other));
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	/* the rules of a chain are missing */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_DELRULE, pre->family);
@@ -109,7 +109,7 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	put_str(m, NFTA_RULE_TABLE, NFT_TABLE);
 	put_str(m, NFTA_RULE_CHAIN, nft_chain_name(out));
 	change(l, m);
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	/* a chain that unirail did not create */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_NEWCHAIN, pre->family);
@@ -117,7 +117,7 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	put_str(m, NFTA_CHAIN_TABLE, NFT_TABLE);
 	put_str(m, NFTA_CHAIN_NAME, "stranger");
 	change(l, m);
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	/* the table is dormant */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	m = nft_dump_msg(NFT_MSG_NEWTABLE, pre->family);
@@ -125,9 +125,9 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	put_str(m, NFTA_TABLE_NAME, NFT_TABLE);
 	put_be32(m, NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT);
 	change(l, m);
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
-	assert_int_equal(check(l, "veth0", 1), 1);
+	ASSERT_EQ(check(l, "veth0", 1), 1);
 }
 
 /* Tables of other programs stay. */
@@ -145,7 +145,7 @@ static void test_tables_of_other_programs_stay(void **state)
 	put_str(m, NFTA_CHAIN_NAME, "output");
 	change(l, m);
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
-	assert_int_equal(check(l, "veth0", 1), 1);
+	ASSERT_EQ(check(l, "veth0", 1), 1);
 	OK(nft_reply_marks_del(l->w, &e));
 	m = nft_dump_msg(NFT_MSG_DELTABLE, nft_places(NFT_INET)->family);
 	nlmsg_hdr(m)->nlmsg_flags = NLM_F_REQUEST;
@@ -162,12 +162,12 @@ static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(families); i++) {
 		OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
 		OK(nft_marks_set(l->w, NFT_SPLIT, &veth0, &e));
-		assert_int_equal(check(l, "veth0", 1), 1);
-		assert_int_equal(check(l, "veth0", 2), 0);
+		ASSERT_EQ_MSG(check(l, "veth0", 1), 1, "families[%zu]", i);
+		ASSERT_EQ_MSG(check(l, "veth0", 2), 0, "families[%zu]", i);
 		change(l, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]));
-		assert_int_equal(check(l, "veth0", 1), 0);
+		ASSERT_EQ_MSG(check(l, "veth0", 1), 0, "families[%zu]", i);
 		/* The check has changed nothing. */
-		assert_int_equal(check(l, "veth0", 1), 0);
+		ASSERT_EQ_MSG(check(l, "veth0", 1), 0, "families[%zu]", i);
 		OK(nft_reply_marks_del(l->w, &e));
 	}
 }
@@ -180,8 +180,8 @@ static void test_ipv4_rules_are_not_accepted_with_ipv6(void **state)
 
 	OK(nft_marks_set(l->w, NFT_IPV4, &veth0, &e));
 	OK(r = nft_marks_check(l->w, NFT_IPV4, &veth0, &e));
-	assert_int_equal(r, 1);
-	assert_int_equal(check(l, "veth0", 1), 0);
+	ASSERT_EQ(r, 1);
+	ASSERT_EQ(check(l, "veth0", 1), 0);
 }
 
 /* The recording of a kernel without IPv6: its rules are accepted. */
@@ -190,7 +190,7 @@ static void test_recorded_rules_of_a_kernel_without_ipv6(void **state)
 	auto_nl struct nl_wire *w = kern_replay("nft_ipv4.nl");
 
 	(void)state;
-	assert_int_equal(nft_reply_marks_check(w, "veth0", 1, &e), 1);
+	ASSERT_EQ(nft_reply_marks_check(w, "veth0", 1, &e), 1);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -219,8 +219,8 @@ static void test_failed_transaction_changes_nothing(void **state)
 	nl_batch_add(b, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, p, 0, &veth0), 0, "add rule");
 	FAILS(nl_batch_commit(l->w, b, &e), -ENOENT,
 	      "add rule: No such file or directory (ENOENT)");
-	assert_int_equal(nl_batch_result(b, 0), 0);
-	assert_int_equal(check(l, "veth0", 1), 1);
+	ASSERT_EQ(nl_batch_result(b, 0), 0);
+	ASSERT_EQ(check(l, "veth0", 1), 1);
 }
 
 static void test_recorded_rules_are_accepted(void **state)
@@ -228,7 +228,7 @@ static void test_recorded_rules_are_accepted(void **state)
 	auto_nl struct nl_wire *w = kern_replay("nft_check.nl");
 
 	(void)state;
-	assert_int_equal(nft_reply_marks_check(w, "veth0", 1, &e), 1);
+	ASSERT_EQ(nft_reply_marks_check(w, "veth0", 1, &e), 1);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -256,11 +256,11 @@ static int udp_socket(int ns, const char *ip, uint16_t port)
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int fd;
 
-	assert_int_equal(inet_pton(AF_INET, ip, &a.sin_addr), 1);
+	ASSERT_EQ(inet_pton(AF_INET, ip, &a.sin_addr), 1);
 	OK(netns_enter(ns, &v, &e));
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	netns_leave(&v);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	return fd;
 }
 
@@ -280,25 +280,24 @@ static bool answered(int host_ns, int pod_ns, uint16_t port)
 	socklen_t len = sizeof(from);
 	char c = 'x';
 
-	assert_int_equal(inet_pton(AF_INET, "10.1.0.2", &to.sin_addr), 1);
-	assert_int_equal(sendto(client, &c, 1, 0, (struct sockaddr *)&to, sizeof(to)), 1);
+	ASSERT_EQ(inet_pton(AF_INET, "10.1.0.2", &to.sin_addr), 1);
+	ASSERT_EQ(sendto(client, &c, 1, 0, (struct sockaddr *)&to, sizeof(to)), 1);
 	assert_true(readable(server, 5000));
-	assert_int_equal(recvfrom(server, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
-	assert_int_equal(sendto(server, &c, 1, 0, (struct sockaddr *)&from, len), 1);
+	ASSERT_EQ(recvfrom(server, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
+	ASSERT_EQ(sendto(server, &c, 1, 0, (struct sockaddr *)&from, len), 1);
 	return readable(client, 200);
 }
 
 static void add_address(struct nl_batch *b, int index, const char *text)
 {
-	struct ipnet net = kern_net(text);
+	struct ipnet net = t_net(text);
 
 	addr_add(b, index, text, &net, 0);
 }
 
 static void add_default(struct nl_batch *b, int index, uint32_t table)
 {
-	struct route r = {
-		.family = 4, .dst = kern_net("0.0.0.0/0"), .index = index, .table = table};
+	struct route r = {.family = 4, .dst = t_net("0.0.0.0/0"), .index = index, .table = table};
 
 	r.scope = SCOPE_LINK;
 	route_add(b, &r, ROUTE_EXCL);
@@ -371,5 +370,5 @@ int main(void)
 						setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ enum { PROTOCOL_KERNEL = 2, PROTOCOL_BOOT = 3, TYPE_UNICAST = 1, TYPE_BLACKHOLE 
 
 static const struct route *find(const struct route *list, size_t n, const char *dst, uint32_t table)
 {
-	struct ipnet net = kern_net(dst);
+	struct ipnet net = t_net(dst);
 
 	for (size_t i = 0; i < n; i++) {
 		if (ipnet_eq(&list[i].dst, &net) && list[i].table == table)
@@ -25,21 +25,21 @@ static const struct route *find(const struct route *list, size_t n, const char *
 
 static bool goes_via(const struct ipaddr *gw, const char *text)
 {
-	struct ipaddr want = kern_ip(text);
+	struct ipaddr want = t_ip(text);
 
 	return ip_eq(gw, &want);
 }
 
 static void check_multipath(const struct route *r, const char *one, const char *two)
 {
-	assert_int_equal(r->index, 0);
-	assert_int_equal(r->n_hops, 2);
-	assert_int_equal(r->hops[0].index, 3);
-	assert_int_equal(r->hops[1].index, 5);
+	ASSERT_EQ(r->index, 0);
+	ASSERT_EQ(r->n_hops, 2);
+	ASSERT_EQ(r->hops[0].index, 3);
+	ASSERT_EQ(r->hops[1].index, 5);
 	assert_true(goes_via(&r->hops[0].gw, one));
 	assert_true(goes_via(&r->hops[1].gw, two));
-	assert_int_equal(r->hops[0].weight, 1);
-	assert_int_equal(r->hops[1].weight, 3);
+	ASSERT_EQ(r->hops[0].weight, 1);
+	ASSERT_EQ(r->hops[1].weight, 3);
 }
 
 static void test_recorded_route_dump_is_decoded(void **state)
@@ -52,29 +52,29 @@ static void test_recorded_route_dump_is_decoded(void **state)
 	(void)state;
 	OK(route_list(w, 0, 0, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 29);
+	ASSERT_EQ(n, 29);
 	r = find(list, n, "0.0.0.0/0", 101);
 	assert_true(ipnet_is_default(&r->dst) && goes_via(&r->gw, "10.1.0.1"));
 	assert_true(goes_via(&r->src, "10.1.0.2"));
-	assert_int_equal(r->index, 3);
-	assert_int_equal(r->priority, 50);
-	assert_int_equal(r->mtu, 1400);
-	assert_int_equal(r->advmss, 1360);
-	assert_int_equal(r->protocol, PROTOCOL_BOOT);
-	assert_int_equal(r->type, TYPE_UNICAST);
+	ASSERT_EQ(r->index, 3);
+	ASSERT_EQ(r->priority, 50);
+	ASSERT_EQ(r->mtu, 1400);
+	ASSERT_EQ(r->advmss, 1360);
+	ASSERT_EQ(r->protocol, PROTOCOL_BOOT);
+	ASSERT_EQ(r->type, TYPE_UNICAST);
 	r = find(list, n, "10.9.0.0/16", 70000);
 	assert_true(r->onlink);
-	assert_int_equal(r->index, 5);
+	ASSERT_EQ(r->index, 5);
 	r = find(list, n, "10.1.0.1/32", 101);
-	assert_int_equal(r->scope, SCOPE_LINK);
-	assert_int_equal(r->gw.family, 0);
+	ASSERT_EQ(r->scope, SCOPE_LINK);
+	ASSERT_EQ(r->gw.family, 0);
 	check_multipath(find(list, n, "10.10.0.0/16", 101), "10.1.0.1", "10.2.0.1");
 	check_multipath(find(list, n, "::/0", 101), "fd00:1::1", "fd00:2::1");
 	r = find(list, n, "10.11.0.0/16", 101);
-	assert_int_equal(r->family, 4);
+	ASSERT_EQ(r->family, 4);
 	assert_true(goes_via(&r->gw, "fd00:1::1"));
 	r = find(list, n, "10.1.0.0/24", TABLE_MAIN);
-	assert_int_equal(r->protocol, PROTOCOL_KERNEL);
+	ASSERT_EQ(r->protocol, PROTOCOL_KERNEL);
 	assert_true(goes_via(&r->src, "10.1.0.2"));
 	assert_non_null(find(list, n, "127.0.0.0/8", TABLE_LOCAL));
 	route_list_free(list, n);
@@ -116,7 +116,7 @@ static int setup(void **state)
 	r->one = kern_veth(&r->lab, "net1", "far1");
 	r->two = kern_veth(&r->lab, "net2", "far2");
 	for (size_t i = 0; i < ARRAY_LEN(nets); i++) {
-		struct ipnet net = kern_net(nets[i]);
+		struct ipnet net = t_net(nets[i]);
 
 		addr_add(r->b, r->one, "net1", &net, i ? ADDR_NODAD : 0);
 		net.ip.b[i ? 3 : 1] = 2;
@@ -139,11 +139,11 @@ static int teardown(void **state)
 
 static struct route simple(const char *dst, const char *gw, int index, uint32_t table)
 {
-	struct route r = {.dst = kern_net(dst), .index = index, .table = table};
+	struct route r = {.dst = t_net(dst), .index = index, .table = table};
 
 	r.family = r.dst.ip.family;
 	if (gw)
-		r.gw = kern_ip(gw);
+		r.gw = t_ip(gw);
 	return r;
 }
 
@@ -154,7 +154,7 @@ static struct route only(struct routed *r, int family, uint32_t table)
 	size_t n;
 
 	OK(route_list(r->lab.w, family, table, &list, &n, &e));
-	assert_int_equal(n, 1);
+	ASSERT_EQ(n, 1);
 	ret = list[0];
 	if (ret.n_hops)
 		ret.hops = memcpy(malloc(sizeof(*ret.hops) * ret.n_hops), ret.hops,
@@ -178,7 +178,7 @@ static void test_every_member_of_a_route_is_set(void **state)
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "10.99.0.1", r->one, 70000), out;
 
-	in.src = kern_ip("10.1.0.2");
+	in.src = t_ip("10.1.0.2");
 	in.priority = 17;
 	in.mtu = 1300;
 	in.advmss = 1200;
@@ -189,21 +189,21 @@ static void test_every_member_of_a_route_is_set(void **state)
 	out = only(r, 4, 70000);
 	assert_memory_equal(&in.dst, &out.dst, sizeof(in.dst));
 	assert_true(ip_eq(&in.gw, &out.gw) && ip_eq(&in.src, &out.src));
-	assert_int_equal(out.index, r->one);
-	assert_int_equal(out.priority, 17);
-	assert_int_equal(out.mtu, 1300);
-	assert_int_equal(out.advmss, 1200);
-	assert_int_equal(out.protocol, 99);
-	assert_int_equal(out.type, TYPE_UNICAST);
+	ASSERT_EQ(out.index, r->one);
+	ASSERT_EQ(out.priority, 17);
+	ASSERT_EQ(out.mtu, 1300);
+	ASSERT_EQ(out.advmss, 1200);
+	ASSERT_EQ(out.protocol, 99);
+	ASSERT_EQ(out.type, TYPE_UNICAST);
 	assert_true(out.onlink);
 	/* Other tables and families are not deleted. */
-	assert_int_equal(count(r, 6, 70000), 0);
-	assert_int_equal(count(r, 4, 70001), 0);
-	assert_int_equal(count(r, 0, 70000), 1);
+	ASSERT_EQ(count(r, 6, 70000), 0);
+	ASSERT_EQ(count(r, 4, 70001), 0);
+	ASSERT_EQ(count(r, 0, 70000), 1);
 	route_del(r->b, &out);
 	route_del(r->b, &out);
 	kern_commit(&r->lab, r->b);
-	assert_int_equal(count(r, 4, 70000), 0);
+	ASSERT_EQ(count(r, 4, 70000), 0);
 }
 
 static void test_omitted_members_of_a_route_have_defaults(void **state)
@@ -217,8 +217,8 @@ static void test_omitted_members_of_a_route_have_defaults(void **state)
 	kern_commit(&r->lab, r->b);
 	OK(route_list(r->lab.w, 4, TABLE_MAIN, &list, &n, &e));
 	out = find(list, n, "0.0.0.0/0", TABLE_MAIN);
-	assert_int_equal(out->protocol, PROTOCOL_BOOT);
-	assert_int_equal(out->scope, SCOPE_UNIVERSE);
+	ASSERT_EQ(out->protocol, PROTOCOL_BOOT);
+	ASSERT_EQ(out->scope, SCOPE_UNIVERSE);
 	route_list_free(list, n);
 }
 
@@ -228,8 +228,8 @@ static void test_multipath_route_is_added_and_deleted(void **state)
 	struct routed *r = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(gws); i++) {
-		struct route_hop hops[] = {{r->one, kern_ip(gws[i][0]), 1},
-					   {r->two, kern_ip(gws[i][1]), 3}};
+		struct route_hop hops[] = {{r->one, t_ip(gws[i][0]), 1},
+					   {r->two, t_ip(gws[i][1]), 3}};
 		struct route in = simple(i ? "::/0" : "0.0.0.0/0", NULL, 0, 101), out;
 
 		in.hops = hops;
@@ -241,7 +241,7 @@ static void test_multipath_route_is_added_and_deleted(void **state)
 		/* A listed route can be deleted with the same struct. */
 		route_del(r->b, &out);
 		kern_commit(&r->lab, r->b);
-		assert_int_equal(count(r, in.family, 101), 0);
+		ASSERT_EQ_MSG(count(r, in.family, 101), 0, "gws[%zu]", i);
 		free(out.hops);
 	}
 }
@@ -275,7 +275,7 @@ static void test_flags_decide_on_an_existing_route(void **state)
 	/* CREATE without EXCL adds another route before the existing one. */
 	route_add(r->b, &a, ROUTE_CREATE);
 	kern_commit(&r->lab, r->b);
-	assert_int_equal(count(r, 4, 101), 2);
+	ASSERT_EQ(count(r, 4, 101), 2);
 }
 
 static void test_failed_route_is_described(void **state)
@@ -304,23 +304,22 @@ static void test_failed_route_is_described(void **state)
 	nl_batch_reset(r->b);
 	in.family = 6;
 	route_add(r->b, &in, ROUTE_CREATE);
-	assert_int_equal(nl_batch_commit(r->lab.w, r->b, &e), -EINVAL);
+	ASSERT_EQ(nl_batch_commit(r->lab.w, r->b, &e), -EINVAL);
 }
 
 static void test_route_of_an_address_is_looked_up(void **state)
 {
-	struct ipaddr near = kern_ip("10.1.0.77"), far = kern_ip("8.8.8.8"),
-		      six = kern_ip("fd00:2::7");
+	struct ipaddr near = t_ip("10.1.0.77"), far = t_ip("8.8.8.8"), six = t_ip("fd00:2::7");
 	struct routed *r = *state;
 	struct route out;
 
 	OK(route_lookup(r->lab.w, &near, &out, &e));
-	assert_int_equal(out.index, r->one);
+	ASSERT_EQ(out.index, r->one);
 	assert_true(goes_via(&out.src, "10.1.0.2"));
-	assert_int_equal(out.gw.family, 0);
-	assert_int_equal(out.table, TABLE_MAIN);
+	ASSERT_EQ(out.gw.family, 0);
+	ASSERT_EQ(out.table, TABLE_MAIN);
 	OK(route_lookup(r->lab.w, &six, &out, &e));
-	assert_int_equal(out.index, r->two);
+	ASSERT_EQ(out.index, r->two);
 	assert_true(goes_via(&out.src, "fd00:2::2"));
 	FAILS(route_lookup(r->lab.w, &far, &out, &e), -ENETUNREACH,
 	      "look up route to 8.8.8.8: Network is unreachable (ENETUNREACH)");
@@ -335,7 +334,7 @@ static void test_blackhole_route_is_added(void **state)
 	route_add(r->b, &in, ROUTE_EXCL);
 	kern_commit(&r->lab, r->b);
 	out = only(r, 4, 101);
-	assert_int_equal(out.type, TYPE_BLACKHOLE);
+	ASSERT_EQ(out.type, TYPE_BLACKHOLE);
 }
 
 /* The kernel's answer has many datagrams. */
@@ -350,7 +349,7 @@ static void test_2000_routes_are_listed(void **state)
 		route_add(r->b, &in, ROUTE_EXCL);
 	}
 	kern_commit(&r->lab, r->b);
-	assert_int_equal(count(r, 4, 102), 2000);
+	ASSERT_EQ(count(r, 4, 102), 2000);
 }
 
 int main(void)
@@ -375,5 +374,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_2000_routes_are_listed, setup, teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

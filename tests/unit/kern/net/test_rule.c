@@ -16,7 +16,7 @@ enum { LOOKUP = 1 };
 
 static struct rule from(const char *src, uint32_t table)
 {
-	struct rule r = {.src = kern_net(src), .table = table};
+	struct rule r = {.src = t_net(src), .table = table};
 
 	r.family = r.src.ip.family;
 	return r;
@@ -55,19 +55,19 @@ static void test_recorded_rule_dump_is_decoded(void **state)
 	(void)state;
 	OK(rule_list(w, 0, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 8);
+	ASSERT_EQ(n, 8);
 	r = find(list, n, &src);
-	assert_int_equal(r->priority, 32765); /* priority selected by the kernel */
-	assert_int_equal(r->action, LOOKUP);
+	ASSERT_EQ(r->priority, 32765); /* priority selected by the kernel */
+	ASSERT_EQ(r->action, LOOKUP);
 	assert_false(r->more);
 	r = find(list, n, &mark);
-	assert_int_equal(r->mask, UINT32_MAX);
-	assert_int_equal(r->src.ip.family, 0);
-	all.dst = kern_net("fd00:9::/32");
+	ASSERT_EQ(r->mask, UINT32_MAX);
+	ASSERT_EQ(r->src.ip.family, 0);
+	all.dst = t_net("fd00:9::/32");
 	r = find(list, n, &all);
-	assert_int_equal(r->table, 70000);
-	assert_int_equal(r->protocol, 99);
-	assert_string_equal(r->iif, "net1");
+	ASSERT_EQ(r->table, 70000);
+	ASSERT_EQ(r->protocol, 99);
+	ASSERT_STR_EQ(r->iif, "net1");
 }
 
 static void use_list(struct nl_wire *w)
@@ -121,7 +121,7 @@ static void test_equality_of_rules_ignores_unset_members(void **state)
 	memcpy(b.iif, "net1", 5);
 	assert_false(rule_eq(&a, &b));
 	b = a;
-	b.dst = kern_net("10.0.0.0/8");
+	b.dst = t_net("10.0.0.0/8");
 	assert_false(rule_eq(&a, &b));
 	b = a;
 	b.more = true;
@@ -159,29 +159,29 @@ static void test_added_rules_are_listed_until_deleted(void **state)
 
 	(void)state;
 	kern_open(&l);
-	all.dst = kern_net("fd00:9::/32");
-	assert_int_equal(count(&l, 4), 3);
-	assert_int_equal(count(&l, 6), 2);
+	all.dst = t_net("fd00:9::/32");
+	ASSERT_EQ(count(&l, 4), 3);
+	ASSERT_EQ(count(&l, 6), 2);
 	rule_add(b, &one, 0);
 	rule_add(b, &two, 0);
 	rule_add(b, &all, 0);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4), 4);
-	assert_int_equal(count(&l, 6), 4);
-	assert_int_equal(count(&l, 0), 8);
+	ASSERT_EQ(count(&l, 4), 4);
+	ASSERT_EQ(count(&l, 6), 4);
+	ASSERT_EQ(count(&l, 0), 8);
 	n = list_of(&l, 0, &list);
 	assert_non_null(find(list, n, &two));
 	r = find(list, n, &all);
-	assert_int_equal(r->priority, 500);
-	assert_int_equal(r->mark, 0x10);
-	assert_int_equal(r->mask, 0xf0);
-	assert_int_equal(r->protocol, 99);
+	ASSERT_EQ(r->priority, 500);
+	ASSERT_EQ(r->mark, 0x10);
+	ASSERT_EQ(r->mask, 0xf0);
+	ASSERT_EQ(r->protocol, 99);
 	rule_del(b, r);
 	rule_del(b, r);
 	rule_del(b, &one);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4), 3);
-	assert_int_equal(count(&l, 6), 3);
+	ASSERT_EQ(count(&l, 4), 3);
+	ASSERT_EQ(count(&l, 6), 3);
 	kern_close(&l);
 }
 
@@ -197,7 +197,7 @@ static void test_adding_an_existing_rule(void **state)
 	rule_add(b, &r, 0);
 	rule_add(b, &r, NL_OK_EXIST);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4), 4);
+	ASSERT_EQ(count(&l, 4), 4);
 	rule_add(b, &r, 0);
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
 	      "add rule 'from 10.1.0.2/32 lookup 101 pref 100': File exists (EEXIST)");
@@ -247,17 +247,17 @@ static void test_rules_of_other_programs_stay(void **state)
 	nl_batch_add(b, m, 0, "add foreign rule");
 	kern_commit(&l, b);
 	n = list_of(&l, 4, &list);
-	assert_int_equal(n, 5);
+	ASSERT_EQ(n, 5);
 	for (size_t i = 0; i < n; i++)
 		more += list[i].more;
-	assert_int_equal(more, 2);
+	ASSERT_EQ(more, 2);
 	assert_null(find(list, n, &ours));
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].more)
 			rule_del(b, &list[i]);
 	}
-	assert_int_equal(nl_batch_commit(l.w, b, &e), -EINVAL);
-	assert_int_equal(count(&l, 4), 5);
+	ASSERT_EQ(nl_batch_commit(l.w, b, &e), -EINVAL);
+	ASSERT_EQ(count(&l, 4), 5);
 	kern_close(&l);
 }
 
@@ -269,7 +269,7 @@ static void test_inverted_rule_differs_from_the_plain_one(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule plain = {.family = 4,
-			     .dst = kern_net("172.16.0.0/16"),
+			     .dst = t_net("172.16.0.0/16"),
 			     .table = TABLE_MAIN,
 			     .priority = 2000,
 			     .has_priority = true};
@@ -288,7 +288,7 @@ static void test_inverted_rule_differs_from_the_plain_one(void **state)
 	assert_null(find(list, n, &plain));
 	rule_del(b, &inverted);
 	kern_commit(&l, b);
-	assert_int_equal(count(&l, 4), 3);
+	ASSERT_EQ(count(&l, 4), 3);
 	kern_close(&l);
 }
 
@@ -322,5 +322,5 @@ int main(void)
 		cmocka_unit_test(test_rule_with_addresses_of_another_family_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

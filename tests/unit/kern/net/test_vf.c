@@ -20,25 +20,25 @@ static void test_80_vfs_are_listed(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_list.nl");
 	auto_free struct vf_info *list = NULL;
-	struct mac mac = kern_mac("02:00:00:00:00:03");
+	struct mac mac = t_mac("02:00:00:00:00:03");
 	size_t n;
 
 	(void)state;
 	OK(vf_list(w, PF, "ens1f0np0", &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 80);
+	ASSERT_EQ(n, 80);
 	for (uint32_t i = 0; i < n; i++)
-		assert_int_equal(list[i].vf, i);
+		ASSERT_EQ(list[i].vf, i);
 	assert_true(mac_eq(&list[3].mac, &mac));
-	assert_int_equal(list[3].n_vlans, 1);
-	assert_int_equal(list[3].vlans[0].id, 103);
-	assert_int_equal(list[3].vlans[0].qos, 5);
-	assert_int_equal(list[3].vlans[0].proto, VF_VLAN_8021AD);
-	assert_int_equal(list[3].min_rate, 100);
-	assert_int_equal(list[3].max_rate, 2000);
-	assert_int_equal(list[3].spoofchk, 1);
-	assert_int_equal(list[3].trust, -1);
-	assert_int_equal(list[3].link_state, VF_LINK_DISABLE);
+	ASSERT_EQ(list[3].n_vlans, 1);
+	ASSERT_EQ(list[3].vlans[0].id, 103);
+	ASSERT_EQ(list[3].vlans[0].qos, 5);
+	ASSERT_EQ(list[3].vlans[0].proto, VF_VLAN_8021AD);
+	ASSERT_EQ(list[3].min_rate, 100);
+	ASSERT_EQ(list[3].max_rate, 2000);
+	ASSERT_EQ(list[3].spoofchk, 1);
+	ASSERT_EQ(list[3].trust, -1);
+	ASSERT_EQ(list[3].link_state, VF_LINK_DISABLE);
 	assert_false(list[3].has_guid);
 }
 
@@ -50,10 +50,10 @@ static void test_infiniband_vf_has_guids(void **state)
 
 	(void)state;
 	OK(vf_get(w, PF, "ibs1", 1, &vf, &e));
-	assert_int_equal(vf.mac.len, 20);
+	ASSERT_EQ(vf.mac.len, 20);
 	assert_true(vf.has_guid);
-	assert_string_equal(vf_guid_str(vf.node_guid, text), "0c:42:a1:03:00:16:05:1c");
-	assert_string_equal(vf_guid_str(vf.port_guid, text), "0c:42:a1:03:00:16:05:1d");
+	ASSERT_STR_EQ(vf_guid_str(vf.node_guid, text), "0c:42:a1:03:00:16:05:1c");
+	ASSERT_STR_EQ(vf_guid_str(vf.port_guid, text), "0c:42:a1:03:00:16:05:1d");
 	FAILS(vf_get(w, PF, "ibs1", 9, &vf, &e), -ENOENT, "look up VF 9 of 'ibs1': it has 2 VFs");
 }
 
@@ -68,9 +68,9 @@ static void test_truncated_vf_list_is_an_error(void **state)
 	      "list VFs of 'pf0': the kernel reported 2 of 300: its list (IFLA_VFINFO_LIST) holds "
 	      "64 KiB: use fewer VFs");
 	OK(vf_get(w, PF, "pf0", 1, &vf, &e));
-	assert_int_equal(vf.vf, 1);
+	ASSERT_EQ(vf.vf, 1);
 	err_clear(&e);
-	assert_int_equal(vf_get(w, PF, "pf0", 200, &vf, &e), -EMSGSIZE);
+	ASSERT_EQ(vf_get(w, PF, "pf0", 200, &vf, &e), -EMSGSIZE);
 	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EOPNOTSUPP,
 	      "list VFs of 'pf0': it has 8, but its driver reports nothing about them");
 	OK(nl_replay_finished(w, &e));
@@ -83,20 +83,20 @@ static void test_each_vf_attribute_is_one_message(void **state)
 	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
 	const struct vf_ref v = {PF, "ens1f0np0", 3};
-	struct mac mac = kern_mac("02:00:00:00:00:03");
+	struct mac mac = t_mac("02:00:00:00:00:03");
 
 	(void)state;
 	vf_set_vlan(b, &v, &(struct vf_vlan){103, 5, VF_VLAN_8021AD});
 	vf_set_mac(b, &v, &mac);
 	vf_set_rate(b, &v, 100, 2000);
 	vf_set_spoofchk(b, &v, true);
-	assert_int_equal(vf_set_trust(b, &v, false), 4);
+	ASSERT_EQ(vf_set_trust(b, &v, false), 4);
 	vf_set_link_state(b, &v, VF_LINK_DISABLE);
 	vf_set_node_guid(b, &v, 0x0c42a1030016051c);
 	vf_set_port_guid(b, &v, 0x0c42a1030016051d);
 	FAILS(nl_batch_commit(w, b, &e), -EOPNOTSUPP,
 	      "set VF 3 of 'ens1f0np0': trust off: Operation not supported (EOPNOTSUPP)");
-	assert_int_equal(nl_batch_result(b, 5), 0);
+	ASSERT_EQ(nl_batch_result(b, 5), 0);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -105,12 +105,12 @@ static void test_guids_are_parsed(void **state)
 	uint64_t guid = 1;
 
 	(void)state;
-	assert_int_equal(vf_guid_parse(span_of("0C:42:a1:03:00:16:05:1c"), &guid), 0);
+	ASSERT_EQ(vf_guid_parse(span_of("0C:42:a1:03:00:16:05:1c"), &guid), 0);
 	assert_true(guid == 0x0c42a1030016051c);
-	assert_int_equal(vf_guid_parse(span_of("00:00:00:00:00:00:00:00"), &guid), -EINVAL);
-	assert_int_equal(vf_guid_parse(span_of("0c:42:a1:03:00:16:05"), &guid), -EINVAL);
-	assert_int_equal(vf_guid_parse(span_of("0c42:a1:03:00:16:05:1cc"), &guid), -EINVAL);
-	assert_int_equal(vf_guid_parse(span_of("0x:42:a1:03:00:16:05:1c"), &guid), -EINVAL);
+	ASSERT_EQ(vf_guid_parse(span_of("00:00:00:00:00:00:00:00"), &guid), -EINVAL);
+	ASSERT_EQ(vf_guid_parse(span_of("0c:42:a1:03:00:16:05"), &guid), -EINVAL);
+	ASSERT_EQ(vf_guid_parse(span_of("0c42:a1:03:00:16:05:1cc"), &guid), -EINVAL);
+	ASSERT_EQ(vf_guid_parse(span_of("0x:42:a1:03:00:16:05:1c"), &guid), -EINVAL);
 	assert_true(guid == 0x0c42a1030016051c);
 }
 
@@ -143,16 +143,16 @@ static void test_alternative_names_are_added_and_deleted(void **state)
 	kern_open(&l);
 	index = kern_veth(&l, "net1", "peer");
 	OK(altname_list(l.w, index, &names, &n, &e));
-	assert_int_equal(n, 0);
+	ASSERT_EQ(n, 0);
 	altname_add(b, index, "net1", "enp59s0f0v3-with-a-long-name");
 	altname_add(b, index, "net1", "ens1f0v3");
 	kern_commit(&l, b);
 	OK(altname_list(l.w, index, &names, &n, &e));
-	assert_int_equal(n, 2);
-	assert_string_equal(names[0], "enp59s0f0v3-with-a-long-name");
+	ASSERT_EQ(n, 2);
+	ASSERT_STR_EQ(names[0], "enp59s0f0v3-with-a-long-name");
 	str_list_free(names, n);
 	altname_add(b, index, "net1", "peer");
-	assert_int_equal(nl_batch_commit(l.w, b, &e), -EEXIST);
+	ASSERT_EQ(nl_batch_commit(l.w, b, &e), -EEXIST);
 	nl_batch_reset(b);
 	altname_del(b, index, "net1", "ens1f0v3");
 	altname_del(b, index, "net1", "ens1f0v3");
@@ -181,12 +181,12 @@ static void test_ipoib_child_is_created(void **state)
 	OK(nl_batch_commit(w, b, &e));
 	OK(link_get(w, "net1", &link, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_string_equal(link.kind, "ipoib");
-	assert_int_equal(link.ipoib_pkey, 0x8005);
-	assert_int_equal(link.ipoib_mode, LINK_IPOIB_CONNECTED);
+	ASSERT_STR_EQ(link.kind, "ipoib");
+	ASSERT_EQ(link.ipoib_pkey, 0x8005);
+	ASSERT_EQ(link.ipoib_mode, LINK_IPOIB_CONNECTED);
 	assert_true(link.ipoib_umcast);
-	assert_int_equal(link.mac.len, 20);
-	assert_int_equal(link.parent, PF);
+	ASSERT_EQ(link.mac.len, 20);
+	ASSERT_EQ(link.parent, PF);
 }
 
 int main(void)
@@ -202,5 +202,5 @@ int main(void)
 		cmocka_unit_test(test_ipoib_child_is_created),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -51,16 +51,16 @@ static void test_batch_continues_after_a_failed_message(void **state)
 	add_bridge(b, "br0");
 	add_bridge(b, "br1");
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
-	assert_int_equal(nl_batch_len(b), 3);
-	assert_int_equal(nl_batch_result(b, 0), 0);
-	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
-	assert_int_equal(nl_batch_result(b, 2), 0);
+	ASSERT_EQ(nl_batch_len(b), 3);
+	ASSERT_EQ(nl_batch_result(b, 0), 0);
+	ASSERT_EQ(nl_batch_result(b, 1), -EEXIST);
+	ASSERT_EQ(nl_batch_result(b, 2), 0);
 	kern_link(&l, "br1");
 	/* A message of an earlier commit is not sent again. */
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
-	assert_int_equal(nl_batch_result(b, 2), 0);
+	ASSERT_EQ(nl_batch_result(b, 2), 0);
 	nl_batch_reset(b);
-	assert_int_equal(nl_batch_len(b), 0);
+	ASSERT_EQ(nl_batch_len(b), 0);
 	kern_commit(&l, b);
 	kern_close(&l);
 }
@@ -78,7 +78,7 @@ static void test_batch_of_300_messages_gets_all_acks(void **state)
 		struct ipnet net;
 
 		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
-		net = kern_net(text);
+		net = t_net(text);
 		addr_add(b, 1, "lo", &net, 0);
 	}
 	kern_commit(&l, b);
@@ -86,14 +86,14 @@ static void test_batch_of_300_messages_gets_all_acks(void **state)
 		struct ipnet net;
 
 		snprintf(text, sizeof(text), "10.%d.%d.1/24", i / 200, i % 200);
-		net = kern_net(text);
+		net = t_net(text);
 		addr_add(b, 1, "lo", &net, 0);
 		addr_del(b, 1, "lo", &net);
 	}
 	FAILS(nl_batch_commit(l.w, b, &e), -EEXIST,
 	      "add address 10.0.0.1/24 to 'lo': File exists (EEXIST): ipv4: Address already assigned");
 	for (size_t i = 0; i < nl_batch_len(b); i++)
-		assert_int_equal(nl_batch_result(b, i), i % 2 ? 0 : -EEXIST);
+		ASSERT_EQ(nl_batch_result(b, i), i % 2 ? 0 : -EEXIST);
 	kern_close(&l);
 }
 
@@ -107,14 +107,14 @@ static void test_messages_with_lost_acks_are_reported(void **state)
 
 	(void)state;
 	kern_open(&l);
-	assert_int_equal(setsockopt(l.w->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	ASSERT_EQ(setsockopt(l.w->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	for (int i = 0; i < 40; i++) {
-		struct ipnet net = kern_net("10.0.0.0/24");
+		struct ipnet net = t_net("10.0.0.0/24");
 
 		net.ip.b[3] = (uint8_t)i;
 		addr_add(b, 1, "lo", &net, 0);
 	}
-	assert_int_equal(nl_batch_commit(l.w, b, &e), -ENOBUFS);
+	ASSERT_EQ(nl_batch_commit(l.w, b, &e), -ENOBUFS);
 	for (size_t i = 40; i-- > 0;) {
 		if (nl_batch_result(b, i) < 0)
 			first = (int)i;
@@ -125,9 +125,9 @@ static void test_messages_with_lost_acks_are_reported(void **state)
 		"add address 10.0.0.%d/24 to 'lo': No buffer space available (ENOBUFS): the kernel's answer was lost, so the "
 		"outcome is unknown",
 		first);
-	assert_string_equal(e.text, words);
+	ASSERT_STR_EQ(e.text, words);
 	/* The socket is still usable. */
-	assert_string_equal(kern_link(&l, "lo").name, "lo");
+	ASSERT_STR_EQ(kern_link(&l, "lo").name, "lo");
 	kern_close(&l);
 }
 
@@ -142,11 +142,11 @@ static void test_too_small_buffer_grows(void **state)
 	kern_open(&l);
 	kern_veth(&l, "net1", "far1");
 	l.w->cap = 64;
-	assert_string_equal(kern_link(&l, "net1").name, "net1");
+	ASSERT_STR_EQ(kern_link(&l, "net1").name, "net1");
 	assert_true(l.w->cap > 64);
 	l.w->cap = 64;
 	OK(link_list(l.w, &list, &n, &e));
-	assert_int_equal(n, 3);
+	ASSERT_EQ(n, 3);
 	free(list);
 	kern_close(&l);
 }
@@ -164,7 +164,7 @@ static void test_invalid_input_sends_no_message(void **state)
 	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
 	      "create bridge 'a/b': Invalid argument (EINVAL): not an interface name: expected 1 to 15 bytes without '/', "
 	      "':' or white space");
-	assert_int_equal(nl_batch_result(b, 0), -ECANCELED);
+	ASSERT_EQ(nl_batch_result(b, 0), -ECANCELED);
 	FAILS(link_get(l.w, "br0", &found, &e), -ENODEV, "look up link 'br0': Link not found");
 	kern_close(&l);
 }
@@ -172,8 +172,8 @@ static void test_invalid_input_sends_no_message(void **state)
 static void test_deleting_missing_objects_is_tolerated(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct ipnet net = kern_net("10.0.0.1/24");
-	struct ipaddr ip = kern_ip("10.0.0.9");
+	struct ipnet net = t_net("10.0.0.1/24");
+	struct ipaddr ip = t_ip("10.0.0.9");
 	struct kern_lab l;
 
 	(void)state;
@@ -209,10 +209,10 @@ static void test_netlink_errors_have_a_kind_and_a_hint(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		auto_batch struct nl_batch *b = nl_batch_new();
 		nl_batch_refuse(b, rows[i].code, "why", "do %s", "it");
-		assert_int_equal(nl_batch_commit(l.w, b, &e), rows[i].code);
-		assert_string_equal(e.text, rows[i].text);
-		assert_int_equal(e.kind, rows[i].kind);
-		assert_int_equal(e.code, rows[i].code);
+		ASSERT_EQ_MSG(nl_batch_commit(l.w, b, &e), rows[i].code, "rows[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, rows[i].text, "rows[%zu]", i);
+		ASSERT_EQ_MSG(e.kind, rows[i].kind, "rows[%zu]", i);
+		ASSERT_EQ_MSG(e.code, rows[i].code, "rows[%zu]", i);
 	}
 	kern_close(&l);
 }
@@ -244,8 +244,8 @@ static void test_error_without_privilege_names_the_capability(void **state)
 	pid = fork();
 	if (pid == 0)
 		_exit(try_as_nobody(&l));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(status, 0);
 	kern_close(&l);
 }
 
@@ -308,11 +308,11 @@ static void test_missing_netlink_protocol_is_unsupported(void **state)
 		nl_wire_close(w);
 		return;
 	}
-	assert_string_equal(
+	ASSERT_STR_EQ(
 		e.text,
 		"open rdma netlink socket: Protocol not supported (EPROTONOSUPPORT): this kernel lacks "
 		"the netlink protocol");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	assert_null(w);
 }
 
@@ -350,10 +350,10 @@ static void check_three_bridges(struct nl_wire *w)
 
 	three_bridges(b);
 	FAILS(nl_batch_commit(w, b, &e), -EEXIST, "create bridge 'br0': File exists (EEXIST)");
-	assert_int_equal(nl_batch_result(b, 0), 0);
-	assert_int_equal(nl_batch_result(b, 1), -EEXIST);
-	assert_int_equal(nl_batch_result(b, 2), 0);
-	assert_int_equal(nl_batch_result(b, 3), -EINVAL);
+	ASSERT_EQ(nl_batch_result(b, 0), 0);
+	ASSERT_EQ(nl_batch_result(b, 1), -EEXIST);
+	ASSERT_EQ(nl_batch_result(b, 2), 0);
+	ASSERT_EQ(nl_batch_result(b, 3), -EINVAL);
 }
 
 /* A recording can be replayed after other traffic and with other sequence numbers. */
@@ -377,9 +377,9 @@ static void test_recording_can_be_replayed(void **state)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	OK(nl_open_replay(&w, path, &e));
 	check_three_bridges(w);
-	assert_int_equal(nl_replay_finished(w, NULL), -EPROTO);
+	ASSERT_EQ(nl_replay_finished(w, NULL), -EPROTO);
 	OK(link_list(w, &list, &n, &e));
-	assert_int_equal(n, 2);
+	ASSERT_EQ(n, 2);
 	assert_non_null(link_find(list, n, "br0"));
 	free(list);
 	OK(nl_replay_finished(w, &e));
@@ -405,7 +405,7 @@ static void test_replay_refuses_a_request_that_was_not_recorded(void **state)
 	FAILS(nl_batch_commit(w, b, &e), -EPROTO,
 	      "create bridge 'br1': tests/replay/batch.nl:3: the request is not the recorded one: "
 	      "byte 38 is 31, expected 30");
-	assert_int_equal(nl_batch_result(b, 0), -EPROTO);
+	ASSERT_EQ(nl_batch_result(b, 0), -EPROTO);
 	nl_batch_reset(b);
 	add_bridge(b, "br0");
 	FAILS(nl_batch_commit(again, b, &e), -EPROTO,
@@ -427,8 +427,8 @@ static void test_invalid_recordings_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		assert_null(replay_text(rows[i].text));
-		assert_string_equal(e.text, rows[i].words);
-		assert_int_equal(e.code, -EINVAL);
+		ASSERT_STR_EQ_MSG(e.text, rows[i].words, "rows[%zu]", i);
+		ASSERT_EQ_MSG(e.code, -EINVAL, "rows[%zu]", i);
 	}
 }
 
@@ -441,7 +441,7 @@ static void test_replay_without_an_answer_times_out(void **state)
 	w = replay_text("> 280000001200010000000000000000000000000001000000000000000000000008001d00"
 			"08000000\n");
 	assert_non_null(w);
-	assert_int_equal(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
+	ASSERT_EQ(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
 }
 
 /* An interrupted dump is requested again, and the part read before is discarded. */
@@ -484,7 +484,7 @@ static void test_interrupted_dump_is_repeated(void **state)
 			     "\n");
 	assert_non_null(w);
 	OK(nl_request(w, dump_request(), count, forget, &n, &e));
-	assert_int_equal(n, 1);
+	ASSERT_EQ(n, 1);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -497,11 +497,10 @@ static void test_dump_interrupted_each_time_is_an_error(void **state)
 #define ONCE DUMP "< " TORN DONE "\n"
 	w = replay_text(ONCE ONCE ONCE ONCE ONCE ONCE);
 	assert_non_null(w);
-	assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EINTR);
-	assert_string_equal(
-		e.text,
-		"Interrupted system call (EINTR): the list kept changing while it was read");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(nl_request(w, dump_request(), count, forget, &n, &e), -EINTR);
+	ASSERT_STR_EQ(e.text,
+		      "Interrupted system call (EINTR): the list kept changing while it was read");
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -521,8 +520,8 @@ static void test_dump_ends_when_its_callback_fails(void **state)
 	(void)state;
 	w = replay_text(DUMP "< " ENTRY ENTRY "\n< " ENTRY DONE "\n" DUMP "< " DONE "\n");
 	assert_non_null(w);
-	assert_int_equal(nl_request(w, dump_request(), refuse, forget, &n, &e), -ELOOP);
-	assert_int_equal(n, 1);
+	ASSERT_EQ(nl_request(w, dump_request(), refuse, forget, &n, &e), -ELOOP);
+	ASSERT_EQ(n, 1);
 	OK(nl_request(w, dump_request(), count, forget, &n, &e));
 	OK(nl_replay_finished(w, &e));
 }
@@ -548,9 +547,10 @@ static void test_malformed_answers_are_errors(void **state)
 		snprintf(text, sizeof(text), DUMP "< %s\n", answers[i]);
 		w = replay_text(text);
 		assert_non_null(w);
-		assert_int_equal(nl_request(w, dump_request(), count, forget, &n, &e), -EBADMSG);
-		assert_string_equal(e.text,
-				    "Bad message (EBADMSG): malformed answer from the kernel");
+		ASSERT_EQ_MSG(nl_request(w, dump_request(), count, forget, &n, &e), -EBADMSG,
+			      "answers[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, "Bad message (EBADMSG): malformed answer from the kernel",
+				  "answers[%zu]", i);
 	}
 }
 
@@ -598,5 +598,5 @@ int main(void)
 		cmocka_unit_test(test_mutated_acks_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

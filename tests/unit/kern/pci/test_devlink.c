@@ -21,24 +21,24 @@ static void test_eswitch_mode_and_ports_are_read(void **state)
 	(void)state;
 	OK(devlink_open(&d, w, &e));
 	OK(devlink_eswitch_get(d, BDF, &mode, &e));
-	assert_int_equal(mode, ESWITCH_LEGACY);
+	ASSERT_EQ(mode, ESWITCH_LEGACY);
 	FAILS(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e), -EBUSY,
 	      "set the eswitch mode of '" BDF "' to switchdev: Device or resource busy (EBUSY)");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	OK(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e));
-	assert_int_equal(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e), -EOPNOTSUPP);
+	ASSERT_EQ(devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, &e), -EOPNOTSUPP);
 	assert_non_null(strstr(e.text, "or its driver has no eswitch"));
 	OK(devlink_port_list(d, BDF, &list, &n, &e));
 	OK(nl_replay_finished(w, &e));
-	assert_int_equal(n, 2);
-	assert_int_equal(list[0].flavour, DEVLINK_PHYSICAL);
-	assert_string_equal(list[0].ibdev, "mlx5_0");
-	assert_int_equal(list[0].vf, -1);
-	assert_int_equal(list[1].flavour, DEVLINK_PCI_VF);
-	assert_string_equal(list[1].netdev, "ens1f0npf0vf2");
-	assert_int_equal(list[1].pf, 0);
-	assert_int_equal(list[1].vf, 2);
-	assert_int_equal(list[1].netdev_index, 12);
+	ASSERT_EQ(n, 2);
+	ASSERT_EQ(list[0].flavour, DEVLINK_PHYSICAL);
+	ASSERT_STR_EQ(list[0].ibdev, "mlx5_0");
+	ASSERT_EQ(list[0].vf, -1);
+	ASSERT_EQ(list[1].flavour, DEVLINK_PCI_VF);
+	ASSERT_STR_EQ(list[1].netdev, "ens1f0npf0vf2");
+	ASSERT_EQ(list[1].pf, 0);
+	ASSERT_EQ(list[1].vf, 2);
+	ASSERT_EQ(list[1].netdev_index, 12);
 }
 
 static void use(struct nl_wire *w)
@@ -70,7 +70,7 @@ static void test_running_versions_and_parameters_are_read(void **state)
 	(void)state;
 	OK(devlink_open(&d, w, &e));
 	OK(devlink_info_version(d, BDF, "fw.app.name", ddp, sizeof(ddp), &e));
-	assert_string_equal(ddp, "ICE OS Default Package");
+	ASSERT_STR_EQ(ddp, "ICE OS Default Package");
 	FAILS(devlink_info_version(d, BDF, "fw.psid", ddp, sizeof(ddp), &e), -ENOENT,
 	      "'" BDF "' reports no version of fw.psid");
 	OK(devlink_param_bool(d, BDF, "enable_rdma", &on, &e));
@@ -106,14 +106,14 @@ static void test_health_reporters_are_listed(void **state)
 	(void)state;
 	OK(devlink_open(&d, w, &e));
 	OK(devlink_reporter_list(d, &v, &n, &e));
-	assert_int_equal(n, 5);
-	assert_string_equal(v[0].name, "fw");
+	ASSERT_EQ(n, 5);
+	ASSERT_STR_EQ(v[0].name, "fw");
 	assert_true(v[0].is_error && !v[0].can_recover && !v[0].of_port);
 	assert_true(!v[1].is_error && v[1].can_recover);
-	assert_string_equal(v[2].dev, "0000:3b:00.1");
-	assert_string_equal(v[2].name, "fw_fatal");
+	ASSERT_STR_EQ(v[2].dev, "0000:3b:00.1");
+	ASSERT_STR_EQ(v[2].name, "fw_fatal");
 	assert_true(v[2].is_error && v[2].can_recover && !v[2].of_port);
-	assert_string_equal(v[3].name, "tx");
+	ASSERT_STR_EQ(v[3].name, "tx");
 	assert_true(v[3].is_error && v[3].of_port && v[3].port == 1);
 	assert_false(v[4].is_error);
 	FAILS(devlink_reporter_list(d, &v, &n, &e), -EOPNOTSUPP,
@@ -160,9 +160,9 @@ static void test_health_notification_is_decoded_and_truncated_ones_refused(void 
 	OK(devlink_open(&d, w, &e));
 	assert_true(
 		devlink_report_parse(d, (struct span){(const char *)report, sizeof(report)}, &p));
-	assert_string_equal(p.bus, "pci");
-	assert_string_equal(p.dev, "0000:3b:00.0");
-	assert_string_equal(p.name, "fw_fatal");
+	ASSERT_STR_EQ(p.bus, "pci");
+	ASSERT_STR_EQ(p.dev, "0000:3b:00.0");
+	ASSERT_STR_EQ(p.name, "fw_fatal");
 	assert_true(p.is_error && p.can_recover && !p.of_port && p.port == 0);
 	for (size_t n = 0; n < sizeof(report); n++)
 		assert_false(devlink_report_parse(d, (struct span){(const char *)report, n}, &p));
@@ -189,5 +189,5 @@ int main(void)
 		cmocka_unit_test(test_mutated_devlink_answers_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -18,17 +18,17 @@ static void test_link_type_is_read_and_stored(void **state)
 	enum fwctl_link_type t;
 
 	(void)state;
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
-	assert_int_equal(t, FWCTL_LINK_IB);
-	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_IB, &e), 0);
-	assert_int_equal(c.writes, 0);
-	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), 0);
-	assert_int_equal(c.writes, 1);
-	assert_int_equal(c.stored[1], 0xa5a5a509);
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
-	assert_int_equal(t, FWCTL_LINK_ETH);
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_RUNNING, &t, &e), 0);
-	assert_int_equal(t, FWCTL_LINK_IB);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
+	ASSERT_EQ(t, FWCTL_LINK_IB);
+	ASSERT_EQ(fwctl_link_type_set(&f, 1, FWCTL_LINK_IB, &e), 0);
+	ASSERT_EQ(c.writes, 0);
+	ASSERT_EQ(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), 0);
+	ASSERT_EQ(c.writes, 1);
+	ASSERT_EQ(c.stored[1], 0xa5a5a509);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), 0);
+	ASSERT_EQ(t, FWCTL_LINK_ETH);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_RUNNING, &t, &e), 0);
+	ASSERT_EQ(t, FWCTL_LINK_IB);
 }
 
 static void test_failures_of_the_firmware_are_reported(void **state)
@@ -38,22 +38,21 @@ static void test_failures_of_the_firmware_are_reported(void **state)
 	enum fwctl_link_type t = FWCTL_LINK_ETH;
 
 	(void)state;
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EOPNOTSUPP);
-	assert_string_equal(e.text,
-			    "read LINK_TYPE_P1 of 0000:3b:00.0 (fwctl0): the firmware refuses "
-			    "the command: status 0x03, syndrome 0xbad0cab1");
-	assert_int_equal(t, FWCTL_LINK_ETH);
-	assert_int_equal(fwctl_link_type_get(&f, 3, FWCTL_STORED, &t, &e), -EINVAL);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EOPNOTSUPP);
+	ASSERT_STR_EQ(e.text, "read LINK_TYPE_P1 of 0000:3b:00.0 (fwctl0): the firmware refuses "
+			      "the command: status 0x03, syndrome 0xbad0cab1");
+	ASSERT_EQ(t, FWCTL_LINK_ETH);
+	ASSERT_EQ(fwctl_link_type_get(&f, 3, FWCTL_STORED, &t, &e), -EINVAL);
 	c.has_item = c.forgets_write = true;
-	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EIO);
+	ASSERT_EQ(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EIO);
 	assert_non_null(strstr(e.text, "it is 1 afterwards"));
 	c.stored[1] = 0xc;
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
 	c.fail = EBADMSG;
-	assert_int_equal(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
+	ASSERT_EQ(fwctl_link_type_get(&f, 1, FWCTL_STORED, &t, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "the driver does not allow this command"));
 	c.fail = EPERM;
-	assert_int_equal(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EPERM);
+	ASSERT_EQ(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EPERM);
 }
 
 static void test_ecn_is_switched_by_priority(void **state)
@@ -63,16 +62,16 @@ static void test_ecn_is_switched_by_priority(void **state)
 	bool is = true;
 
 	(void)state;
-	assert_int_equal(fwctl_cong_get(&f, FWCTL_CONG_RP, 5, &is, &e), 0);
+	ASSERT_EQ(fwctl_cong_get(&f, FWCTL_CONG_RP, 5, &is, &e), 0);
 	assert_false(is);
-	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, true, &e), 0);
+	ASSERT_EQ(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, true, &e), 0);
 	assert_true(c.rp[5]);
 	assert_false(c.np[5]);
-	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_NP, 5, true, &e), 0);
+	ASSERT_EQ(fwctl_cong_set(&f, FWCTL_CONG_NP, 5, true, &e), 0);
 	assert_true(c.np[5]);
-	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, false, &e), 0);
+	ASSERT_EQ(fwctl_cong_set(&f, FWCTL_CONG_RP, 5, false, &e), 0);
 	assert_false(c.rp[5]);
-	assert_int_equal(fwctl_cong_set(&f, FWCTL_CONG_RP, 8, true, &e), -EINVAL);
+	ASSERT_EQ(fwctl_cong_set(&f, FWCTL_CONG_RP, 8, true, &e), -EINVAL);
 }
 
 /*
@@ -86,16 +85,16 @@ static void test_fwctl_device_of_a_function_is_opened(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENODEV);
-	assert_string_equal(e.text, "'0000:3d:00.0' has no fwctl device: it needs Linux 6.15 and "
-				    "'modprobe mlx5_fwctl'");
+	ASSERT_EQ(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENODEV);
+	ASSERT_STR_EQ(e.text, "'0000:3d:00.0' has no fwctl device: it needs Linux 6.15 and "
+			      "'modprobe mlx5_fwctl'");
 	host_write(&h, "/sys/bus/pci/devices/0000:3d:00.0/fwctl/fwctl3/dev", "10:3");
-	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENOENT);
+	ASSERT_EQ(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), -ENOENT);
 	host_write(&h, "/dev/fwctl/fwctl3", "");
-	assert_int_equal(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), 0);
-	assert_string_equal(f.name, "0000:3d:00.0 (fwctl3)");
+	ASSERT_EQ(fwctl_open(&f, &h.root, "0000:3d:00.0", &e), 0);
+	ASSERT_STR_EQ(f.name, "0000:3d:00.0 (fwctl3)");
 	fwctl_close(&f);
-	assert_int_equal(fwctl_open(&f, &h.root, "../etc", &e), -EINVAL);
+	ASSERT_EQ(fwctl_open(&f, &h.root, "../etc", &e), -EINVAL);
 	host_remove(&h);
 }
 
@@ -108,5 +107,5 @@ int main(void)
 		cmocka_unit_test(test_fwctl_device_of_a_function_is_opened),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

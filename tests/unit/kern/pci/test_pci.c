@@ -44,33 +44,33 @@ static void test_attributes_of_functions_are_read(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_int_equal(pci_read(&h.root, "0000:3d:00.0", &d, &e), 0);
-	assert_int_equal(d.vendor, 0x15b3);
-	assert_int_equal(d.device, 0x1021);
-	assert_int_equal(d.subdevice, 0x0041);
-	assert_int_equal(d.class, 0x020000);
-	assert_string_equal(d.driver, "mlx5_core");
-	assert_string_equal(d.physfn, "");
+	ASSERT_EQ(pci_read(&h.root, "0000:3d:00.0", &d, &e), 0);
+	ASSERT_EQ(d.vendor, 0x15b3);
+	ASSERT_EQ(d.device, 0x1021);
+	ASSERT_EQ(d.subdevice, 0x0041);
+	ASSERT_EQ(d.class, 0x020000);
+	ASSERT_STR_EQ(d.driver, "mlx5_core");
+	ASSERT_STR_EQ(d.physfn, "");
 	assert_true(d.is_pf);
-	assert_int_equal(d.total_vfs, 16);
-	assert_int_equal(d.num_vfs, 12);
-	assert_int_equal(d.numa, 1);
-	assert_int_equal(d.iommu_group, 40);
-	assert_int_equal(pci_read(&h.root, "0000:3d:00.5", &d, &e), 0);
-	assert_string_equal(d.driver, "vfio-pci");
-	assert_string_equal(d.physfn, "0000:3d:00.0");
+	ASSERT_EQ(d.total_vfs, 16);
+	ASSERT_EQ(d.num_vfs, 12);
+	ASSERT_EQ(d.numa, 1);
+	ASSERT_EQ(d.iommu_group, 40);
+	ASSERT_EQ(pci_read(&h.root, "0000:3d:00.5", &d, &e), 0);
+	ASSERT_STR_EQ(d.driver, "vfio-pci");
+	ASSERT_STR_EQ(d.physfn, "0000:3d:00.0");
 	assert_false(d.is_pf);
-	assert_int_equal(pci_list(&h.root, &list, &n, &e), 0);
-	assert_int_equal(n, 16);
-	assert_int_equal(pci_read(&h.root, "0000:ff:00.0", &d, &e), -ENODEV);
-	assert_int_equal(pci_read(&h.root, "../../../etc", &d, &e), -EINVAL);
+	ASSERT_EQ(pci_list(&h.root, &list, &n, &e), 0);
+	ASSERT_EQ(n, 16);
+	ASSERT_EQ(pci_read(&h.root, "0000:ff:00.0", &d, &e), -ENODEV);
+	ASSERT_EQ(pci_read(&h.root, "../../../etc", &d, &e), -EINVAL);
 	HAS("is not a PCI address such as 0000:3b:00.2");
 	host_remove(&h);
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(pci_read(&h.root, "0000:01:10.2", &d, &e), 0);
-	assert_string_equal(d.driver, "");
-	assert_int_equal(d.numa, -1);
-	assert_int_equal(d.iommu_group, -1);
+	ASSERT_EQ(pci_read(&h.root, "0000:01:10.2", &d, &e), 0);
+	ASSERT_STR_EQ(d.driver, "");
+	ASSERT_EQ(d.numa, -1);
+	ASSERT_EQ(d.iommu_group, -1);
 	host_remove(&h);
 }
 
@@ -85,10 +85,10 @@ static void test_unreadable_function_is_an_error(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/0000:01:10.0", h.dir);
-	assert_int_equal(unlink(path), 0);
-	assert_int_equal(symlink("0000:01:10.0", path), 0);
-	assert_int_equal(pci_read(&h.root, "0000:01:10.0", &d, &e), -ELOOP);
-	assert_int_equal(pci_vf_number(&h.root, "0000:01:10.0", pf, &vf, &e), -ELOOP);
+	ASSERT_EQ(unlink(path), 0);
+	ASSERT_EQ(symlink("0000:01:10.0", path), 0);
+	ASSERT_EQ(pci_read(&h.root, "0000:01:10.0", &d, &e), -ELOOP);
+	ASSERT_EQ(pci_vf_number(&h.root, "0000:01:10.0", pf, &vf, &e), -ELOOP);
 	host_remove(&h);
 }
 
@@ -102,15 +102,15 @@ static void test_vfs_are_listed_by_number(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_int_equal(pci_vf_list(&h.root, "0000:3d:00.0", &list, &n, &e), 0);
-	assert_int_equal(n, 12);
+	ASSERT_EQ(pci_vf_list(&h.root, "0000:3d:00.0", &list, &n, &e), 0);
+	ASSERT_EQ(n, 12);
 	for (uint32_t i = 0; i < n; i++)
-		assert_int_equal(list[i].vf, i);
-	assert_string_equal(list[10].bdf, "0000:3d:01.4");
-	assert_int_equal(pci_vf_number(&h.root, "0000:3d:01.4", pf, &vf, &e), 0);
-	assert_string_equal(pf, "0000:3d:00.0");
-	assert_int_equal(vf, 10);
-	assert_int_equal(pci_vf_number(&h.root, "0000:3d:00.1", pf, &vf, &e), -EINVAL);
+		ASSERT_EQ(list[i].vf, i);
+	ASSERT_STR_EQ(list[10].bdf, "0000:3d:01.4");
+	ASSERT_EQ(pci_vf_number(&h.root, "0000:3d:01.4", pf, &vf, &e), 0);
+	ASSERT_STR_EQ(pf, "0000:3d:00.0");
+	ASSERT_EQ(vf, 10);
+	ASSERT_EQ(pci_vf_number(&h.root, "0000:3d:00.1", pf, &vf, &e), -EINVAL);
 	HAS("is not a VF");
 	host_remove(&h);
 }
@@ -121,10 +121,10 @@ static void expect(struct host_lab *h, const char *device, enum pci_child what, 
 	char **names = NULL;
 	size_t n = 4711;
 
-	assert_int_equal(pci_children(&h->root, device, what, &names, &n, &e), 0);
-	assert_int_equal(n, want);
+	ASSERT_EQ(pci_children(&h->root, device, what, &names, &n, &e), 0);
+	ASSERT_EQ(n, want);
 	if (n)
-		assert_string_equal(names[0], first);
+		ASSERT_STR_EQ(names[0], first);
 	str_list_free(names, n);
 }
 
@@ -142,12 +142,12 @@ static void test_interfaces_and_devices_of_a_function_are_listed(void **state)
 	expect(&h, "0000:3d:00.0", PCI_UMAD, 1, "umad0");
 	expect(&h, "0000:3d:00.5", PCI_NETDEV, 0, NULL);
 	expect(&h, "mlx5_core.sf.4", PCI_NETDEV, 1, "ens1f0s4");
-	assert_int_equal(pci_children(&h.root, "../x", PCI_NETDEV, &names, &n, &e), -EINVAL);
-	assert_int_equal(pci_auxiliary(&h.root, "0000:3d:00.0", &names, &n, &e), 0);
-	assert_int_equal(n, 2);
-	assert_string_equal(names[1], "mlx5_core.sf.4");
+	ASSERT_EQ(pci_children(&h.root, "../x", PCI_NETDEV, &names, &n, &e), -EINVAL);
+	ASSERT_EQ(pci_auxiliary(&h.root, "0000:3d:00.0", &names, &n, &e), 0);
+	ASSERT_EQ(n, 2);
+	ASSERT_STR_EQ(names[1], "mlx5_core.sf.4");
 	str_list_free(names, n);
-	assert_int_equal(pci_of(&h.root, PCI_NETDEV, "ens1f0np0", device, &e), 0);
+	ASSERT_EQ(pci_of(&h.root, PCI_NETDEV, "ens1f0np0", device, &e), 0);
 	host_remove(&h);
 }
 
@@ -158,18 +158,18 @@ static void test_common_bridge_of_functions_is_found(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_int_equal(pci_path_read(&h.root, "0000:3d:00.2", &nic, &e), 0);
-	assert_int_equal(pci_path_read(&h.root, "0000:3e:00.0", &gpu, &e), 0);
-	assert_int_equal(pci_path_read(&h.root, "10000:e1:00.0", &disk, &e), 0);
-	assert_string_equal(nic.root, "pci0000:3a");
-	assert_int_equal(nic.n, 3);
-	assert_string_equal(nic.ports[2], "0000:3c:04.0");
-	assert_int_equal(pci_path_common(&nic, &gpu), 2);
-	assert_int_equal(pci_path_common(&nic, &nic), 3);
+	ASSERT_EQ(pci_path_read(&h.root, "0000:3d:00.2", &nic, &e), 0);
+	ASSERT_EQ(pci_path_read(&h.root, "0000:3e:00.0", &gpu, &e), 0);
+	ASSERT_EQ(pci_path_read(&h.root, "10000:e1:00.0", &disk, &e), 0);
+	ASSERT_STR_EQ(nic.root, "pci0000:3a");
+	ASSERT_EQ(nic.n, 3);
+	ASSERT_STR_EQ(nic.ports[2], "0000:3c:04.0");
+	ASSERT_EQ(pci_path_common(&nic, &gpu), 2);
+	ASSERT_EQ(pci_path_common(&nic, &nic), 3);
 	/* VMD: the second root complex is the one of the disk */
-	assert_string_equal(disk.root, "pci10000:e0");
-	assert_int_equal(disk.n, 1);
-	assert_int_equal(pci_path_common(&nic, &disk), -1);
+	ASSERT_STR_EQ(disk.root, "pci10000:e0");
+	ASSERT_EQ(disk.n, 1);
+	ASSERT_EQ(pci_path_common(&nic, &disk), -1);
 	host_remove(&h);
 }
 
@@ -182,15 +182,15 @@ static void test_number_of_vfs_is_checked_before_it_is_set(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 8, &e), -ERANGE);
+	ASSERT_EQ(pci_set_vfs(&h.root, "0000:01:00.0", 8, &e), -ERANGE);
 	HAS("its maximum is 7");
-	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 1, &e), -EOPNOTSUPP);
+	ASSERT_EQ(pci_set_vfs(&h.root, "0000:01:10.0", 1, &e), -EOPNOTSUPP);
 	HAS("no SR-IOV");
-	assert_int_equal(pci_set_vfs(&h.root, "0000:01:10.0", 0, &e), 0);
-	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 2, &e), 0);
-	assert_int_equal(pci_set_vfs(&h.root, "0000:01:00.0", 4, &e), 0);
+	ASSERT_EQ(pci_set_vfs(&h.root, "0000:01:10.0", 0, &e), 0);
+	ASSERT_EQ(pci_set_vfs(&h.root, "0000:01:00.0", 2, &e), 0);
+	ASSERT_EQ(pci_set_vfs(&h.root, "0000:01:00.0", 4, &e), 0);
 	host_read(&h, PF "sriov_numvfs", line, sizeof(line));
-	assert_string_equal(line, "4");
+	ASSERT_STR_EQ(line, "4");
 	host_remove(&h);
 }
 
@@ -201,29 +201,29 @@ static void test_driver_is_bound_and_unbound(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(pci_bind(&h.root, "0000:01:10.0", "igbvf", &e), 0);
-	assert_int_equal(pci_bind(&h.root, "0000:01:10.0", "vfio-pci", &e), -EBUSY);
+	ASSERT_EQ(pci_bind(&h.root, "0000:01:10.0", "igbvf", &e), 0);
+	ASSERT_EQ(pci_bind(&h.root, "0000:01:10.0", "vfio-pci", &e), -EBUSY);
 	HAS("unbind it first");
-	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "uio_pci_generic", &e), -ENOENT);
+	ASSERT_EQ(pci_bind(&h.root, "0000:01:10.2", "uio_pci_generic", &e), -ENOENT);
 	HAS("load its module");
-	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "../x", &e), -EINVAL);
-	assert_int_equal(pci_bind(&h.root, "0000:01:10.2", "igbvf", &e), 0);
+	ASSERT_EQ(pci_bind(&h.root, "0000:01:10.2", "../x", &e), -EINVAL);
+	ASSERT_EQ(pci_bind(&h.root, "0000:01:10.2", "igbvf", &e), 0);
 	host_read(&h, "/sys/bus/pci/drivers/igbvf/bind", line, sizeof(line));
-	assert_string_equal(line, "0000:01:10.2");
-	assert_int_equal(pci_unbind(&h.root, "0000:01:10.2", &e), 0);
-	assert_int_equal(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
+	ASSERT_STR_EQ(line, "0000:01:10.2");
+	ASSERT_EQ(pci_unbind(&h.root, "0000:01:10.2", &e), 0);
+	ASSERT_EQ(pci_unbind(&h.root, "0000:01:10.0", &e), 0);
 	host_read(&h, "/sys/bus/pci/drivers/igbvf/unbind", line, sizeof(line));
-	assert_string_equal(line, "0000:01:10.0");
+	ASSERT_STR_EQ(line, "0000:01:10.0");
 	/*
 	 * No kernel acts on the written file, so the driver does not bind: the override must be
 	 * removed.
 	 */
-	assert_int_equal(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
+	ASSERT_EQ(pci_rebind(&h.root, "0000:01:10.2", "vfio-pci", &e), -ENODEV);
 	HAS("intel_iommu=on");
 	host_read(&h, "/sys/bus/pci/drivers_probe", line, sizeof(line));
-	assert_string_equal(line, "0000:01:10.2");
+	ASSERT_STR_EQ(line, "0000:01:10.2");
 	host_read(&h, "/sys/bus/pci/devices/0000:01:10.2/driver_override", line, sizeof(line));
-	assert_string_equal(line, "");
+	ASSERT_STR_EQ(line, "");
 	host_remove(&h);
 }
 
@@ -235,16 +235,16 @@ static void test_wait_for_a_child_device_ends_with_it_or_the_timeout(void **stat
 
 	(void)state;
 	host_unpack(&h, "mlx5_ib.tree");
-	assert_int_equal(uevent_open(&fd, &e), 0);
-	assert_int_equal(uevent_wait_child(fd, now_mono_ms() + 5000, &h.root, "0000:18:00.1",
-					   PCI_RDMA, name, &e),
-			 0);
-	assert_string_equal(name, "mlx5_1");
-	assert_int_equal(uevent_wait_child(fd, now_mono_ms() + 20, &h.root, "0000:17:00.0",
-					   PCI_NETDEV, name, &e),
-			 -ETIMEDOUT);
+	ASSERT_EQ(uevent_open(&fd, &e), 0);
+	ASSERT_EQ(uevent_wait_child(fd, now_mono_ms() + 5000, &h.root, "0000:18:00.1", PCI_RDMA,
+				    name, &e),
+		  0);
+	ASSERT_STR_EQ(name, "mlx5_1");
+	ASSERT_EQ(uevent_wait_child(fd, now_mono_ms() + 20, &h.root, "0000:17:00.0", PCI_NETDEV,
+				    name, &e),
+		  -ETIMEDOUT);
 	HAS("wait for a network device of '0000:17:00.0'");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	close(fd);
 	host_remove(&h);
 }
@@ -263,5 +263,5 @@ int main(void)
 		cmocka_unit_test(test_wait_for_a_child_device_ends_with_it_or_the_timeout),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

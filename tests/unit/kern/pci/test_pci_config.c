@@ -50,7 +50,7 @@ static void put(struct host_lab *h, const unsigned char *p, size_t n)
 	snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/" PORT "/config", h->dir);
 	fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, p, n), (ssize_t)n);
+	ASSERT_EQ(write(fd, p, n), (ssize_t)n);
 }
 
 static void test_acs_is_read_and_disabled(void **state)
@@ -63,15 +63,15 @@ static void test_acs_is_read_and_disabled(void **state)
 	host_empty(&h);
 	space(p);
 	put(&h, p, sizeof(p));
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 1);
-	assert_int_equal(a.capable, 0x5f);
-	assert_int_equal(a.control, 0x1d);
-	assert_int_equal(pci_acs_set(&h.root, PORT, 0, &e), 0);
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 1);
-	assert_int_equal(a.control, 0);
-	assert_int_equal(pci_acs_set(&h.root, PORT, 0x1d, &e), 0);
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 1);
-	assert_int_equal(a.control, 0x1d);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 1);
+	ASSERT_EQ(a.capable, 0x5f);
+	ASSERT_EQ(a.control, 0x1d);
+	ASSERT_EQ(pci_acs_set(&h.root, PORT, 0, &e), 0);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 1);
+	ASSERT_EQ(a.control, 0);
+	ASSERT_EQ(pci_acs_set(&h.root, PORT, 0x1d, &e), 0);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 1);
+	ASSERT_EQ(a.control, 0x1d);
 	host_remove(&h);
 }
 
@@ -85,17 +85,17 @@ static void test_read_request_size_is_read_and_set(void **state)
 	host_empty(&h);
 	space(p);
 	put(&h, p, sizeof(p));
-	assert_int_equal(pci_devctl_read(&h.root, PORT, &d, &e), 1);
-	assert_int_equal(d.max_read, 512);
-	assert_int_equal(d.max_payload, 256);
+	ASSERT_EQ(pci_devctl_read(&h.root, PORT, &d, &e), 1);
+	ASSERT_EQ(d.max_read, 512);
+	ASSERT_EQ(d.max_payload, 256);
 	assert_true(d.relaxed);
-	assert_int_equal(pci_max_read_set(&h.root, PORT, 4096, &e), 0);
-	assert_int_equal(pci_relaxed_set(&h.root, PORT, false, &e), 0);
-	assert_int_equal(pci_devctl_read(&h.root, PORT, &d, &e), 1);
-	assert_int_equal(d.max_read, 4096);
-	assert_int_equal(d.max_payload, 256);
+	ASSERT_EQ(pci_max_read_set(&h.root, PORT, 4096, &e), 0);
+	ASSERT_EQ(pci_relaxed_set(&h.root, PORT, false, &e), 0);
+	ASSERT_EQ(pci_devctl_read(&h.root, PORT, &d, &e), 1);
+	ASSERT_EQ(d.max_read, 4096);
+	ASSERT_EQ(d.max_payload, 256);
 	assert_false(d.relaxed);
-	assert_int_equal(pci_max_read_set(&h.root, PORT, 4000, &e), -EINVAL);
+	ASSERT_EQ(pci_max_read_set(&h.root, PORT, 4000, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "expected 128, 256, 512, 1024, 2048 or 4096"));
 	host_remove(&h);
 }
@@ -111,23 +111,23 @@ static void test_configuration_space_without_the_capability_is_refused(void **st
 	host_empty(&h);
 	space(p);
 	put(&h, p, 64); /* the part that users other than root can read */
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), -EACCES);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), -EACCES);
 	put(&h, p, 256); /* PCI, not PCI Express */
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 0);
-	assert_int_equal(pci_acs_set(&h.root, PORT, 0, &e), -EOPNOTSUPP);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 0);
+	ASSERT_EQ(pci_acs_set(&h.root, PORT, 0, &e), -EOPNOTSUPP);
 	put(&h, p, 20);
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), -EBADMSG);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), -EBADMSG);
 	space(p);
 	p[0x41] = 0x40; /* a capability that is its own successor */
 	poke(p, 0x14a, 0x1001);
 	poke(p, 0x148, 0x0002);
 	put(&h, p, sizeof(p));
-	assert_int_equal(pci_devctl_read(&h.root, PORT, &d, &e), -EBADMSG);
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), -EBADMSG);
+	ASSERT_EQ(pci_devctl_read(&h.root, PORT, &d, &e), -EBADMSG);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), -EBADMSG);
 	memset(p, 0xff, sizeof(p)); /* a function that is no longer on the bus reads as 0xff */
 	put(&h, p, sizeof(p));
-	assert_int_equal(pci_acs_read(&h.root, PORT, &a, &e), 0);
-	assert_int_equal(pci_acs_read(&h.root, "0000:ff:00.0", &a, &e), -ENOENT);
+	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 0);
+	ASSERT_EQ(pci_acs_read(&h.root, "0000:ff:00.0", &a, &e), -ENOENT);
 	host_remove(&h);
 }
 
@@ -167,5 +167,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_capability_lists_do_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -20,12 +20,12 @@ static void test_uevents_are_parsed(void **state)
 				      "DEVPATH=/devices/pci0000:00/x/net/ens1f0v3\0SUBSYSTEM=net\0"
 				      "INTERFACE=ens1f0v3\0IFINDEX=9\0SEQNUM=1\0"),
 				 &u));
-	assert_string_equal(u.action, "add");
-	assert_string_equal(u.subsystem, "net");
-	assert_string_equal(u.name, "ens1f0v3");
+	ASSERT_STR_EQ(u.action, "add");
+	ASSERT_STR_EQ(u.subsystem, "net");
+	ASSERT_STR_EQ(u.name, "ens1f0v3");
 	assert_true(uevent_parse(SPAN("bind@/d/0000:3b:00.2\0ACTION=bind\0DEVPATH=/d/0000:3b:00.2"),
 				 &u));
-	assert_string_equal(u.name, "0000:3b:00.2");
+	ASSERT_STR_EQ(u.name, "0000:3b:00.2");
 	assert_false(uevent_parse(SPAN("libudev\0\xfe\xed\xca\xfe ACTION=add\0"), &u));
 	assert_false(uevent_parse(SPAN("add@/x\0ACTION=add\0"), &u));
 	assert_false(uevent_parse(SPAN(""), &u));
@@ -71,5 +71,5 @@ int main(void)
 		cmocka_unit_test(test_event_before_the_wait_ends_it),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

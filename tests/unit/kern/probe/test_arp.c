@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,39 +14,31 @@ static const struct mac sister = {6, {0x0a, 0, 0, 0, 0, 2}};
 static const struct mac other = {6, {0x0a, 0, 0, 0, 0, 9}};
 static const struct mac ib = {20, {0x80, 0, 0, 0x48, 0xfe, 0x80, [19] = 7}};
 
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
 static void test_arp_probe_has_the_bytes_of_rfc_5227(void **state)
 {
 	static const uint8_t want[ETHER_BYTES] = {
 		0, 1, 8, 0, 6, 4, 0,  1, 0x0a, 0, 0, 0, 0, 1, 0, 0, 0, 0, /* from nobody */
 		0, 0, 0, 0, 0, 0, 10, 0, 0,    2,
 	};
-	struct ipaddr a = ip("10.0.0.2");
+	struct ipaddr a = t_ip("10.0.0.2");
 	struct arp p = arp_probe(ETHER, &mine, &a);
 	uint8_t out[ARP_BYTES_MAX];
 
 	(void)state;
-	assert_int_equal(arp_write(&p, out), ETHER_BYTES);
+	ASSERT_EQ(arp_write(&p, out), ETHER_BYTES);
 	assert_memory_equal(out, want, ETHER_BYTES);
 }
 
 static void test_arp_announcement_has_sender_and_target_address(void **state)
 {
-	struct ipaddr a = ip("10.0.0.2");
+	struct ipaddr a = t_ip("10.0.0.2");
 	struct arp p = arp_announcement(ETHER, &mine, &a), back;
 	uint8_t out[ARP_BYTES_MAX];
 
 	(void)state;
-	assert_int_equal(arp_write(&p, out), ETHER_BYTES);
-	assert_int_equal(arp_read((struct span){(char *)out, ETHER_BYTES}, &back), 0);
-	assert_int_equal(back.op, ARP_REQUEST);
+	ASSERT_EQ(arp_write(&p, out), ETHER_BYTES);
+	ASSERT_EQ(arp_read((struct span){(char *)out, ETHER_BYTES}, &back), 0);
+	ASSERT_EQ(back.op, ARP_REQUEST);
 	assert_true(ip_eq(&back.spa, &a));
 	assert_true(ip_eq(&back.tpa, &a));
 }
@@ -61,37 +49,37 @@ static void test_arp_announcement_has_sender_and_target_address(void **state)
  */
 static void test_arp_on_infiniband_has_20_byte_addresses(void **state)
 {
-	struct ipaddr from = ip("10.0.0.2"), to = ip("10.0.0.1");
+	struct ipaddr from = t_ip("10.0.0.2"), to = t_ip("10.0.0.1");
 	struct arp p = arp_request(INFINIBAND, &ib, &from, &to), back;
 	uint8_t out[ARP_BYTES_MAX];
 
 	(void)state;
-	assert_int_equal(arp_write(&p, out), IB_BYTES);
-	assert_int_equal(out[1], INFINIBAND);
-	assert_int_equal(out[4], 20);
+	ASSERT_EQ(arp_write(&p, out), IB_BYTES);
+	ASSERT_EQ(out[1], INFINIBAND);
+	ASSERT_EQ(out[4], 20);
 	assert_memory_equal(out + 8, ib.b, 20);
 	assert_memory_equal(out + 28, from.b, 4);
 	assert_memory_equal(out + 52, to.b, 4);
-	assert_int_equal(arp_read((struct span){(char *)out, IB_BYTES}, &back), 0);
+	ASSERT_EQ(arp_read((struct span){(char *)out, IB_BYTES}, &back), 0);
 	assert_true(mac_eq(&back.sha, &ib));
-	assert_int_equal(arp_read((struct span){(char *)out, IB_BYTES - 1}, &back), -EBADMSG);
+	ASSERT_EQ(arp_read((struct span){(char *)out, IB_BYTES - 1}, &back), -EBADMSG);
 }
 
 static void test_padded_arp_reply_is_decoded(void **state)
 {
 	uint8_t in[46] = {0,  1, 8, 0, 6, 4, 0, 2, 1, 2, 3,  4, 5, 6,
 			  10, 0, 0, 1, 6, 5, 4, 3, 2, 1, 10, 0, 0, 2};
-	struct ipaddr gw = ip("10.0.0.1"), a = ip("10.0.0.2");
+	struct ipaddr gw = t_ip("10.0.0.1"), a = t_ip("10.0.0.2");
 	struct arp p;
 
 	(void)state;
-	assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
-	assert_int_equal(p.op, ARP_REPLY);
+	ASSERT_EQ(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
+	ASSERT_EQ(p.op, ARP_REPLY);
 	assert_true(ip_eq(&p.spa, &gw) && ip_eq(&p.tpa, &a));
-	assert_int_equal(p.sha.b[5], 6);
-	assert_int_equal(p.tha.b[5], 1);
+	ASSERT_EQ(p.sha.b[5], 6);
+	ASSERT_EQ(p.tha.b[5], 1);
 	in[1] = IEEE802;
-	assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
+	ASSERT_EQ(arp_read((struct span){(char *)in, sizeof(in)}, &p), 0);
 }
 
 static void test_truncated_or_invalid_arp_packets_are_refused(void **state)
@@ -113,7 +101,7 @@ static void test_truncated_or_invalid_arp_packets_are_refused(void **state)
 		char *cut = xmalloc(n);
 
 		memcpy(cut, good, n);
-		assert_int_equal(arp_read((struct span){cut, n}, &p), -EBADMSG);
+		ASSERT_EQ(arp_read((struct span){cut, n}, &p), -EBADMSG);
 		cleanup_free(&cut);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -121,16 +109,17 @@ static void test_truncated_or_invalid_arp_packets_are_refused(void **state)
 
 		memcpy(in, good, sizeof(in));
 		in[bad[i].at] = bad[i].value;
-		assert_int_equal(arp_read((struct span){(char *)in, sizeof(in)}, &p), -EBADMSG);
+		ASSERT_EQ_MSG(arp_read((struct span){(char *)in, sizeof(in)}, &p), -EBADMSG,
+			      "bad[%zu]", i);
 	}
-	assert_int_equal(p.op, 77);
+	ASSERT_EQ(p.op, 77);
 }
 
 static void test_arp_packets_are_classified_as_conflict_or_gateway(void **state)
 {
 	const struct mac ours[] = {mine, sister};
 	const struct probe_ears q = {
-		.ip = ip("10.0.0.2"), .gateway = ip("10.0.0.1"), .mine = ours, .n_mine = 2};
+		.ip = t_ip("10.0.0.2"), .gateway = t_ip("10.0.0.1"), .mine = ours, .n_mine = 2};
 	const struct {
 		const char *what, *spa, *tpa;
 		const struct mac *sha;
@@ -166,29 +155,29 @@ static void test_arp_packets_are_classified_as_conflict_or_gateway(void **state)
 		struct arp a = {.htype = ETHER,
 				.op = rows[i].op,
 				.sha = *rows[i].sha,
-				.spa = ip(rows[i].spa),
-				.tpa = ip(rows[i].tpa)};
+				.spa = t_ip(rows[i].spa),
+				.tpa = t_ip(rows[i].tpa)};
 		struct mac owner = {0};
 
 		if (arp_judge(&a, rows[i].unicast, &q, &owner) != rows[i].want)
 			fail_msg("%s", rows[i].what);
-		assert_int_equal(mac_eq(&owner, &other), rows[i].want != SAW_NOTHING);
+		ASSERT_EQ_MSG(mac_eq(&owner, &other), rows[i].want != SAW_NOTHING, "rows[%zu]", i);
 	}
 }
 
 /* A peer may report other flags in the first byte of the host's own IPoIB address. */
 static void test_own_infiniband_address_is_no_conflict(void **state)
 {
-	const struct probe_ears q = {.ip = ip("10.0.0.2"), .mine = &ib, .n_mine = 1};
+	const struct probe_ears q = {.ip = t_ip("10.0.0.2"), .mine = &ib, .n_mine = 1};
 	struct arp a = arp_probe(INFINIBAND, &ib, &q.ip);
 	struct mac owner = {0};
 
 	(void)state;
 	a.sha.b[0] = 0;
-	assert_int_equal(arp_judge(&a, false, &q, &owner), SAW_NOTHING);
+	ASSERT_EQ(arp_judge(&a, false, &q, &owner), SAW_NOTHING);
 	a.sha.b[3] ^= 1; /* another queue pair */
-	assert_int_equal(arp_judge(&a, false, &q, &owner), SAW_CONFLICT);
-	assert_int_equal(owner.len, 20);
+	ASSERT_EQ(arp_judge(&a, false, &q, &owner), SAW_CONFLICT);
+	ASSERT_EQ(owner.len, 20);
 }
 
 int main(void)
@@ -203,5 +192,5 @@ int main(void)
 		cmocka_unit_test(test_own_infiniband_address_is_no_conflict),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

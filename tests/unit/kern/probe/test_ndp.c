@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,14 +13,6 @@ static const struct mac mine = {6, {0x0a, 0, 0, 0, 0, 1}};
 static const struct mac other = {6, {0x0a, 0, 0, 0, 0, 9}};
 static const struct mac ib = {20, {0x80, 0, 0, 0x48, 0xfe, 0x80, [19] = 7}};
 static const uint8_t nonce[PROBE_NONCE] = {1, 2, 3, 4, 5, 6};
-
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
 
 /* Sets length and checksum again after a test has changed the packet. */
 static void seal(uint8_t *p, size_t n)
@@ -51,12 +39,12 @@ static void test_ndp_probe_has_the_bytes_of_rfc_4861(void **state)
 		0xff, 2, 0, 3, 135, 0,	0x66, 0x88, 0, 0, 0,  0, 0xfd, 0, 0, 0, 0, 0,
 		0,    0, 0, 0, 0,   0,	0,    2,    0, 3, 14, 1, 1,    2, 3, 4, 5, 6,
 	};
-	struct ipaddr a = ip("fd00::2:3");
+	struct ipaddr a = t_ip("fd00::2:3");
 	struct ndp m = ndp_probe(&a, nonce);
 	uint8_t out[NDP_BYTES_MAX], again[sizeof(want)];
 
 	(void)state;
-	assert_int_equal(ndp_write(&m, out), sizeof(want));
+	ASSERT_EQ(ndp_write(&m, out), sizeof(want));
 	memcpy(again, want, sizeof(want));
 	seal(again, sizeof(again));
 	assert_memory_equal(again, want, sizeof(want));
@@ -69,23 +57,23 @@ static void round_trip(const struct ndp *m, uint8_t lladdr_len, size_t size)
 	struct ndp back;
 	size_t n = ndp_write(m, out);
 
-	assert_int_equal(n, size);
+	ASSERT_EQ(n, size);
 	/* Ethernet padding: bytes after the packet are ignored */
 	out[n] = 0xff;
-	assert_int_equal(ndp_read((struct span){(char *)out, sizeof(out)}, lladdr_len, &back), 0);
-	assert_int_equal(back.type, m->type);
+	ASSERT_EQ(ndp_read((struct span){(char *)out, sizeof(out)}, lladdr_len, &back), 0);
+	ASSERT_EQ(back.type, m->type);
 	assert_true(ip_eq(&back.src, &m->src) && ip_eq(&back.dst, &m->dst));
 	assert_true(ip_eq(&back.target, &m->target));
 	assert_true(mac_eq(&back.lladdr, &m->lladdr));
-	assert_int_equal(back.override, m->override);
-	assert_int_equal(back.solicited, m->solicited);
-	assert_int_equal(back.router, m->router);
-	assert_int_equal(back.has_nonce, m->has_nonce);
+	ASSERT_EQ(back.override, m->override);
+	ASSERT_EQ(back.solicited, m->solicited);
+	ASSERT_EQ(back.router, m->router);
+	ASSERT_EQ(back.has_nonce, m->has_nonce);
 }
 
 static void test_written_ndp_messages_are_decoded(void **state)
 {
-	struct ipaddr a = ip("fd00::2"), gw = ip("fe80::1"), nodes = ip("ff02::1");
+	struct ipaddr a = t_ip("fd00::2"), gw = t_ip("fe80::1"), nodes = t_ip("ff02::1");
 	struct ndp m = ndp_solicitation(&mine, &a, &gw);
 
 	(void)state;
@@ -111,21 +99,21 @@ static void test_multicast_macs_of_ethernet_and_infiniband(void **state)
 					  1, [16] = 0xff, 0xff, 0xff, 0xff}};
 	static const uint8_t want_ib[20] = {0, 0xff, 0xff, 0xff, 0xff, 0x15, 0x60, 0x1b, 0x80, 1,
 					    0, 0,    0,	   0,	 0,    1,    0xff, 2,	 0,    3};
-	struct ipaddr a = ip("fd00::2:3"), group = ndp_solicited_node(&a);
+	struct ipaddr a = t_ip("fd00::2:3"), group = ndp_solicited_node(&a);
 	struct mac m = ndp_multicast_mac(&group, &eth);
 
 	(void)state;
-	assert_int_equal(m.len, 6);
+	ASSERT_EQ(m.len, 6);
 	assert_memory_equal(m.b, "\x33\x33\xff\x02\x00\x03", 6);
 	m = ndp_multicast_mac(&group, &bcast);
-	assert_int_equal(m.len, 20);
+	ASSERT_EQ(m.len, 20);
 	assert_memory_equal(m.b, want_ib, 20);
 }
 
 /* An advertisement with `n` bytes of options. */
 static size_t advert(uint8_t *p, const void *options, size_t n)
 {
-	struct ipaddr a = ip("fd00::2"), us = ip("fd00::5");
+	struct ipaddr a = t_ip("fd00::2"), us = t_ip("fd00::5");
 	struct ndp m = {.type = NDP_ADVERTISE, .src = a, .dst = us, .target = a, .solicited = true};
 	size_t len = ndp_write(&m, p);
 
@@ -149,17 +137,17 @@ static void test_advertisement_may_have_any_options(void **state)
 
 	(void)state;
 	n = advert(p, several, sizeof(several));
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
 	assert_true(mac_eq(&m.lladdr, &other));
 	n = advert(p, "", 0);
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
-	assert_int_equal(m.lladdr.len, 0);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
+	ASSERT_EQ(m.lladdr.len, 0);
 	n = advert(p, wrong_kind, sizeof(wrong_kind));
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
-	assert_int_equal(m.lladdr.len, 0);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
+	ASSERT_EQ(m.lladdr.len, 0);
 	n = advert(p, ib_size, sizeof(ib_size));
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
-	assert_int_equal(m.lladdr.len, 0);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), 0);
+	ASSERT_EQ(m.lladdr.len, 0);
 }
 
 static void test_malformed_ndp_options_are_refused(void **state)
@@ -181,7 +169,8 @@ static void test_malformed_ndp_options_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		size_t n = advert(p, bad[i].b, bad[i].n);
 
-		assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
+		ASSERT_EQ_MSG(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG, "bad[%zu]",
+			      i);
 	}
 }
 
@@ -211,7 +200,7 @@ static void test_malformed_ndp_messages_are_refused(void **state)
 		char *cut = xmalloc(len);
 
 		memcpy(cut, good, len);
-		assert_int_equal(ndp_read((struct span){cut, len}, ETH, &m), -EBADMSG);
+		ASSERT_EQ(ndp_read((struct span){cut, len}, ETH, &m), -EBADMSG);
 		cleanup_free(&cut);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -223,13 +212,13 @@ static void test_malformed_ndp_messages_are_refused(void **state)
 	}
 	memcpy(p, good, n);
 	p[MSG + 9] ^= 1; /* checksum */
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
 	memcpy(p, good, n);
 	p[5] = 23; /* payload shorter than the message */
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
 	p[4] = 0xff; /* and longer than the packet */
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
-	assert_int_equal(m.type, 7);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
+	ASSERT_EQ(m.type, 7);
 }
 
 /*
@@ -238,7 +227,7 @@ static void test_malformed_ndp_messages_are_refused(void **state)
  */
 static void test_malformed_ndp_probes_are_refused(void **state)
 {
-	struct ipaddr a = ip("fd00::2"), group = ip("ff02::1");
+	struct ipaddr a = t_ip("fd00::2"), group = t_ip("ff02::1");
 	struct ndp m = ndp_probe(&a, nonce), back;
 	uint8_t p[NDP_BYTES_MAX];
 	size_t n;
@@ -246,11 +235,11 @@ static void test_malformed_ndp_probes_are_refused(void **state)
 	(void)state;
 	m.lladdr = other;
 	n = ndp_write(&m, p);
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &back), -EBADMSG);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &back), -EBADMSG);
 	m.lladdr.len = 0;
 	m.dst = group;
 	n = ndp_write(&m, p);
-	assert_int_equal(ndp_read((struct span){(char *)p, n}, ETH, &back), -EBADMSG);
+	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &back), -EBADMSG);
 }
 
 struct row {
@@ -266,9 +255,9 @@ static void judge(const struct row *r, const struct probe_ears *q)
 {
 	const struct mac none = {0};
 	struct ndp m = {.type = r->type,
-			.src = ip(r->src),
-			.dst = ip(r->dst),
-			.target = ip(r->target),
+			.src = t_ip(r->src),
+			.dst = t_ip(r->dst),
+			.target = t_ip(r->target),
 			.has_nonce = r->our_nonce};
 	struct mac owner = {0};
 
@@ -277,13 +266,13 @@ static void judge(const struct row *r, const struct probe_ears *q)
 		m.lladdr = *r->option;
 	if (ndp_judge(&m, r->frame ? r->frame : &none, q, &owner) != r->want)
 		fail_msg("%s", r->what);
-	assert_int_equal(mac_eq(&owner, &other), r->want != SAW_NOTHING && (r->option || r->frame));
+	ASSERT_EQ(mac_eq(&owner, &other), r->want != SAW_NOTHING && (r->option || r->frame));
 }
 
 static void test_ndp_messages_are_classified_as_conflict_or_gateway(void **state)
 {
-	const struct probe_ears q = {.ip = ip("fd00::2"),
-				     .gateway = ip("fe80::1"),
+	const struct probe_ears q = {.ip = t_ip("fd00::2"),
+				     .gateway = t_ip("fe80::1"),
 				     .mine = &mine,
 				     .n_mine = 1,
 				     .nonce = {1, 2, 3, 4, 5, 6}};
@@ -336,5 +325,5 @@ int main(void)
 		cmocka_unit_test(test_ndp_messages_are_classified_as_conflict_or_gateway),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

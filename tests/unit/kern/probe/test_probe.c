@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probes between real namespaces: `here` has the rails r0.., `there` the far ends p0... */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -51,14 +47,6 @@ static void must(int r, const struct err *e)
 		struct err e = ERR_INIT;                                                           \
 		must((call), &e);                                                                  \
 	} while (0)
-
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
 
 static void pause_ms(int ms)
 {
@@ -144,7 +132,7 @@ static void give(struct nl_wire *w, const char *ifname, const char *cidr)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct ipnet net;
 
-	assert_int_equal(ipnet_parse(span_of(cidr), &net), 0);
+	ASSERT_EQ(ipnet_parse(span_of(cidr), &net), 0);
 	addr_add(b, get_link(w, ifname).index, ifname, &net, net.ip.family == 6 ? ADDR_NODAD : 0);
 	commit(w, b);
 }
@@ -176,7 +164,7 @@ static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
 	struct ipnet net;
 
 	give(lab->peer, ifname, cidr);
-	assert_int_equal(ipnet_parse(span_of(cidr), &net), 0);
+	ASSERT_EQ(ipnet_parse(span_of(cidr), &net), 0);
 	if (net.ip.family == 4)
 		return;
 	OK(netns_enter(lab->there, &v, &e));
@@ -191,11 +179,11 @@ static struct probe want(const struct link *l, const char *address, const char *
 			  .index = l->index,
 			  .mac = l->mac,
 			  .arptype = l->arptype,
-			  .ip = ip(address),
+			  .ip = t_ip(address),
 			  .want_conflict = true};
 
 	if (gateway) {
-		p.gateway = ip(gateway);
+		p.gateway = t_ip(gateway);
 		p.want_gateway = true;
 	}
 	return p;
@@ -241,7 +229,7 @@ struct part {
 
 static void claim(int fd, const struct packet_link *l, const struct part *part)
 {
-	struct ipaddr a = ip(part->address);
+	struct ipaddr a = t_ip(part->address);
 	struct probe_ears q = {.ip = a};
 
 	if (part->act == PROBE_TOO)
@@ -253,7 +241,7 @@ static void claim(int fd, const struct packet_link *l, const struct part *part)
 /* Thousands of requests between other hosts. */
 static void flood(int fd, const struct packet_link *l)
 {
-	struct probe_ears q = {.ip = ip("10.0.0.50"), .gateway = ip("10.0.0.60")};
+	struct probe_ears q = {.ip = t_ip("10.0.0.50"), .gateway = t_ip("10.0.0.60")};
 
 	for (int i = 0; i < 5000; i++) {
 		q.gateway.b[3] = (uint8_t)(100 + i % 100);
@@ -264,7 +252,7 @@ static void flood(int fd, const struct packet_link *l)
 /* Waits for the first request, then answers with a delay. */
 static void wait_to_be_asked(const struct packet_link *l, const struct part *part)
 {
-	struct probe_ears q = {.ip = ip(part->address)};
+	struct probe_ears q = {.ip = t_ip(part->address)};
 	struct packet_watch w = {l, &q};
 	struct pollfd pfd = {.events = POLLIN};
 
@@ -332,7 +320,7 @@ static void test_unused_address_has_no_conflict(void **state)
 	for (int i = 0; i < 2; i++) {
 		expect(&p[i], PROBE_OK);
 		/* Spiderpool stopped after the first conflict. */
-		assert_int_equal(p[i].sent, quick.tries);
+		ASSERT_EQ(p[i].sent, quick.tries);
 		assert_true(p[i].conflict_us >= quick.tries * quick.interval_ms * 900);
 	}
 }
@@ -350,7 +338,7 @@ static void test_used_address_is_a_conflict_with_its_owner(void **state)
 	for (int i = 0; i < 2; i++) {
 		expect(&p[i], PROBE_CONFLICT);
 		assert_true(mac_eq(&p[i].other, &far.mac));
-		assert_int_equal(p[i].sent, 1);
+		ASSERT_EQ(p[i].sent, 1);
 	}
 	snprintf(words, sizeof(words),
 		 "rail r0: ip conflict: pod's interface r0 with an conflicting ip 10.0.0.2, "
@@ -453,8 +441,8 @@ static void test_all_gateways_are_probed_at_once(void **state)
 	assert_true(now_mono_ms() - start < patient.interval_ms);
 	for (int i = 0; i < 2 * RAILS; i++) {
 		expect(&p[i], PROBE_OK);
-		assert_int_equal(p[i].sent, 1);
-		assert_int_equal(p[i].other.len, 6);
+		ASSERT_EQ(p[i].sent, 1);
+		ASSERT_EQ(p[i].other.len, 6);
 	}
 	print_message("%d gateways in %lld ms\n", 2 * RAILS, (long long)(now_mono_ms() - start));
 }
@@ -468,7 +456,7 @@ static void test_silent_gateway_is_unreachable(void **state)
 	OK(probe_run(lab->here, p, 2, &quick, &e));
 	for (int i = 0; i < 2; i++) {
 		expect(&p[i], PROBE_UNREACHABLE);
-		assert_int_equal(p[i].sent, 2 * quick.tries);
+		ASSERT_EQ(p[i].sent, 2 * quick.tries);
 	}
 	expect_words(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
@@ -512,7 +500,7 @@ static void test_probe_waits_for_carrier(void **state)
 	in_background(lab, COME_UP, NULL, 800);
 	OK(probe_run(lab->here, p, 2, &quick, &e));
 	expect(&p[0], PROBE_OK);
-	assert_int_equal(p[0].sent, quick.tries);
+	ASSERT_EQ(p[0].sent, quick.tries);
 	assert_true(p[0].carrier_us > 500000);
 	assert_true(now_mono_ms() - start > 800);
 	/* The other rail was not delayed, and needs no additional time. */
@@ -532,9 +520,9 @@ static void test_missing_carrier_is_reported_for_its_rail_only(void **state)
 	wait_for_link(lab->wire, "r1");
 	OK(probe_run(lab->here, p, 2, &l_300, &e));
 	expect(&p[0], PROBE_FAILED);
-	assert_int_equal(p[0].sent, 0);
-	assert_int_equal(p[0].reason.code, -ENETDOWN);
-	assert_int_equal(p[0].reason.kind, ERR_AGAIN);
+	ASSERT_EQ(p[0].sent, 0);
+	ASSERT_EQ(p[0].reason.code, -ENETDOWN);
+	ASSERT_EQ(p[0].reason.kind, ERR_AGAIN);
 	expect_words(&p[0], "rail r0: no carrier on 'r0' after 300 ms (cable, switch port, ");
 	expect(&p[1], PROBE_OK);
 	assert_true(now_mono_ms() - start < 4000);
@@ -640,9 +628,9 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	expect_words(&p[1], "gateway 'fd00::1' and address '10.0.0.2' are of different families");
 	expect(&p[2], PROBE_OK);
 	/* None of the probes could be sent. */
-	assert_int_equal(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);
+	ASSERT_EQ(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);
 	err_clear(&why);
-	assert_int_equal(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
+	ASSERT_EQ(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "3 tries 300 ms apart do not fit into 600 ms"));
 	/* Nothing is sent without a request. */
 	p[2].want_conflict = false;
@@ -666,7 +654,7 @@ static void listener_open(struct lab *lab, struct listener *l, const char *addre
 
 	OK(packet_links(lab->peer, &links, &n, &e));
 	l->link = *packet_link_find(links, n, get_link(lab->peer, "p0").index);
-	l->ears = (struct probe_ears){.ip = ip(address)};
+	l->ears = (struct probe_ears){.ip = t_ip(address)};
 	l->watch = (struct packet_watch){&l->link, &l->ears};
 	OK(netns_enter(lab->there, &v, &e));
 	OK(packet_open_probe(l->ears.ip.family, &l->watch, 1, &l->fd, &e));
@@ -691,9 +679,9 @@ static void test_addresses_are_announced_on_their_link_only(void **state)
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
 	const struct announce a[] = {
-		{"gone", 4711, {0}, 1, ip("10.9.0.1")},
-		{l.name, l.index, l.mac, l.arptype, ip("10.0.0.2")},
-		{l.name, l.index, {0}, l.arptype, ip("fd00::2")},
+		{"gone", 4711, {0}, 1, t_ip("10.9.0.1")},
+		{l.name, l.index, l.mac, l.arptype, t_ip("10.0.0.2")},
+		{l.name, l.index, {0}, l.arptype, t_ip("fd00::2")},
 	};
 	struct listener v4, v6, no;
 	struct mac owner = {0};
@@ -702,12 +690,12 @@ static void test_addresses_are_announced_on_their_link_only(void **state)
 	listener_open(lab, &v6, "fd00::2");
 	listener_open(lab, &no, "10.0.0.3");
 	announce_all(lab->here, a, ARRAY_LEN(a));
-	assert_int_equal(overheard(&v4, &owner), SAW_CONFLICT);
+	ASSERT_EQ(overheard(&v4, &owner), SAW_CONFLICT);
 	assert_true(mac_eq(&owner, &l.mac));
 	owner.len = 0;
-	assert_int_equal(overheard(&v6, &owner), SAW_CONFLICT);
+	ASSERT_EQ(overheard(&v6, &owner), SAW_CONFLICT);
 	assert_true(mac_eq(&owner, &l.mac));
-	assert_int_equal(overheard(&no, &owner), SAW_NOTHING);
+	ASSERT_EQ(overheard(&no, &owner), SAW_NOTHING);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -735,5 +723,5 @@ int main(void)
 		T(test_addresses_are_announced_on_their_link_only),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

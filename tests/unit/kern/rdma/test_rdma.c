@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recorded hosts with RDMA devices, replayed, since this kernel has none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +23,7 @@ static size_t replay(const char *file, struct rdma_dev **list)
 	if (nl_open_replay(&w, file, &e) < 0 || rdma_nl_list(w, list, &n, &e) < 0 ||
 	    rdma_nl_netns_mode(w, &mode, &e) < 0 || nl_replay_finished(w, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(mode, RDMA_NETNS_SHARED);
+	ASSERT_EQ(mode, RDMA_NETNS_SHARED);
 	return n;
 }
 
@@ -37,30 +33,30 @@ static void test_recording_of_eight_hcas_is_decoded(void **state)
 	char name[32];
 
 	(void)state;
-	assert_int_equal(replay(TEST_DATA "replay/rdma_mlx5.nl", &list), HCAS);
+	ASSERT_EQ(replay(TEST_DATA "replay/rdma_mlx5.nl", &list), HCAS);
 	for (int i = 0; i < HCAS; i++) {
 		const struct rdma_dev *d = &list[i];
 		const struct rdma_port *p = &d->ports[0];
 
 		snprintf(name, sizeof(name), "mlx5_%d", i);
-		assert_string_equal(d->name, name);
-		assert_string_equal(d->fw, "28.39.3560");
-		assert_string_equal(d->driver, "mlx5");
-		assert_int_equal(d->index, i);
-		assert_int_equal(d->n_ports, 1);
+		ASSERT_STR_EQ(d->name, name);
+		ASSERT_STR_EQ(d->fw, "28.39.3560");
+		ASSERT_STR_EQ(d->driver, "mlx5");
+		ASSERT_EQ(d->index, i);
+		ASSERT_EQ(d->n_ports, 1);
 		assert_true(d->node_guid == 0xa088c20300e00000 + (unsigned)i);
 		snprintf(name, sizeof(name), "uverbs%d", i);
-		assert_string_equal(d->uverbs, name);
-		assert_int_equal(p->port, 1);
+		ASSERT_STR_EQ(d->uverbs, name);
+		ASSERT_EQ(p->port, 1);
 		snprintf(name, sizeof(name), "ens%df0np0", i);
-		assert_string_equal(p->netdev, i < ROCE_HCAS ? name : "");
-		assert_int_equal(p->netdev_index, i < ROCE_HCAS ? 10 + i : 0);
-		assert_int_equal(p->lid, i == 6 ? 37 : 0);
-		assert_string_equal(d->protocol, i == 6 ? "ib" : "roce");
-		assert_int_equal(p->state, i == 7 ? DOWN : ACTIVE);
+		ASSERT_STR_EQ(p->netdev, i < ROCE_HCAS ? name : "");
+		ASSERT_EQ(p->netdev_index, i < ROCE_HCAS ? 10 + i : 0);
+		ASSERT_EQ(p->lid, i == 6 ? 37 : 0);
+		ASSERT_STR_EQ(d->protocol, i == 6 ? "ib" : "roce");
+		ASSERT_EQ(p->state, i == 7 ? DOWN : ACTIVE);
 	}
-	assert_int_equal(list[7].ports[0].phys_state, DISABLED);
-	assert_int_equal(list[0].ports[1].port, 0);
+	ASSERT_EQ(list[7].ports[0].phys_state, DISABLED);
+	ASSERT_EQ(list[0].ports[1].port, 0);
 }
 
 static void test_recording_of_soft_roce_is_decoded(void **state)
@@ -68,11 +64,11 @@ static void test_recording_of_soft_roce_is_decoded(void **state)
 	auto_free struct rdma_dev *list = NULL;
 
 	(void)state;
-	assert_int_equal(replay(TEST_DATA "replay/rdma_rxe.nl", &list), 2);
-	assert_string_equal(list[1].name, "rxe1");
-	assert_string_equal(list[1].driver, "rxe");
-	assert_string_equal(list[1].fw, "");
-	assert_string_equal(list[1].ports[0].netdev, "eth1");
+	ASSERT_EQ(replay(TEST_DATA "replay/rdma_rxe.nl", &list), 2);
+	ASSERT_STR_EQ(list[1].name, "rxe1");
+	ASSERT_STR_EQ(list[1].driver, "rxe");
+	ASSERT_STR_EQ(list[1].fw, "");
+	ASSERT_STR_EQ(list[1].ports[0].netdev, "eth1");
 }
 
 struct tree {
@@ -84,7 +80,7 @@ static void tree_open(struct tree *t)
 {
 	strcpy(t->dir, "/tmp/test_rdma.XXXXXX");
 	assert_non_null(mkdtemp(t->dir));
-	assert_int_equal(root_open(&t->root, t->dir, NULL), 0);
+	ASSERT_EQ(root_open(&t->root, t->dir, NULL), 0);
 }
 
 static void tree_close(struct tree *t)
@@ -93,7 +89,7 @@ static void tree_close(struct tree *t)
 
 	root_close(&t->root);
 	snprintf(cmd, sizeof(cmd), "rm -r %s", t->dir);
-	assert_int_equal(system(cmd), 0);
+	ASSERT_EQ(system(cmd), 0);
 }
 
 static void put(struct tree *t, const char *dir, const char *file, const char *text)
@@ -101,8 +97,8 @@ static void put(struct tree *t, const char *dir, const char *file, const char *t
 	char path[160];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	assert_int_equal(dir_make(&t->root, dir, 0700, NULL), 0);
-	assert_int_equal(file_replace(&t->root, path, span_of(text), 0600, NULL), 0);
+	ASSERT_EQ(dir_make(&t->root, dir, 0700, NULL), 0);
+	ASSERT_EQ(file_replace(&t->root, path, span_of(text), 0600, NULL), 0);
 }
 
 static void expect_reason(struct tree *t, struct rdma_dev *d, const char *part)
@@ -143,23 +139,23 @@ static void test_device_is_completed_from_sysfs(void **state)
 	(void)state;
 	tree_open(&t);
 	rdma_sysfs_fill(&t.root, &d);
-	assert_string_equal(d.driver, "");
-	assert_string_equal(d.uverbs, "");
+	ASSERT_STR_EQ(d.driver, "");
+	ASSERT_STR_EQ(d.uverbs, "");
 	put(&t, "/sys/class/infiniband_verbs/uverbs0", "ibdev", "mlx5_0\n");
 	put(&t, "/sys/class/infiniband_verbs/uverbs1", "ibdev", "mlx5_1\n");
 	put(&t, "/sys/class/infiniband/mlx5_1/ports/1", "link_layer", "InfiniBand\n");
-	assert_int_equal(dir_make(&t.root, "/sys/class/infiniband/mlx5_1/device", 0700, NULL), 0);
+	ASSERT_EQ(dir_make(&t.root, "/sys/class/infiniband/mlx5_1/device", 0700, NULL), 0);
 	snprintf(path, sizeof(path), "%s/sys/class/infiniband/mlx5_1/device/driver", t.dir);
-	assert_int_equal(symlink("../../../../bus/pci/drivers/mlx5_core", path), 0);
+	ASSERT_EQ(symlink("../../../../bus/pci/drivers/mlx5_core", path), 0);
 	rdma_sysfs_fill(&t.root, &d);
-	assert_string_equal(d.driver, "mlx5");
-	assert_string_equal(d.uverbs, "uverbs1");
-	assert_string_equal(d.ports[0].link_layer, "InfiniBand");
+	ASSERT_STR_EQ(d.driver, "mlx5");
+	ASSERT_STR_EQ(d.uverbs, "uverbs1");
+	ASSERT_STR_EQ(d.ports[0].link_layer, "InfiniBand");
 	d.driver[0] = '\0';
-	assert_int_equal(unlink(path), 0);
-	assert_int_equal(symlink("/sys/bus/pci/drivers/bnxt_en", path), 0);
+	ASSERT_EQ(unlink(path), 0);
+	ASSERT_EQ(symlink("/sys/bus/pci/drivers/bnxt_en", path), 0);
 	rdma_sysfs_fill(&t.root, &d);
-	assert_string_equal(d.driver, "bnxt_re");
+	ASSERT_STR_EQ(d.driver, "bnxt_re");
 	tree_close(&t);
 }
 
@@ -173,12 +169,12 @@ static void replay_text(const char *text, int want, size_t want_n)
 	size_t n = 0;
 
 	assert_true(fd >= 0);
-	assert_int_equal(fd_write_all(fd, text, strlen(text), NULL), 0);
+	ASSERT_EQ(fd_write_all(fd, text, strlen(text), NULL), 0);
 	close(fd);
-	assert_int_equal(nl_open_replay(&w, file, &e), 0);
+	ASSERT_EQ(nl_open_replay(&w, file, &e), 0);
 	unlink(file);
-	assert_int_equal(rdma_nl_list(w, &list, &n, &e), want);
-	assert_int_equal(n, want_n);
+	ASSERT_EQ(rdma_nl_list(w, &list, &n, &e), want);
+	ASSERT_EQ(n, want_n);
 	if (want < 0)
 		assert_non_null(strstr(e.text, "RDMA device"));
 	else if (nl_replay_finished(w, &e) < 0)
@@ -226,5 +222,5 @@ int main(void)
 		cmocka_unit_test(test_incomplete_netlink_answers_are_skipped_or_errors),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

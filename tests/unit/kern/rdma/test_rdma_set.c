@@ -24,23 +24,23 @@ static void test_rdma_devices_are_moved_and_renamed(void **state)
 	uint32_t index = 0;
 
 	(void)state;
-	assert_int_equal(rdma_nl_netns_mode_set(w, RDMA_NETNS_EXCLUSIVE, &e), -EBUSY);
+	ASSERT_EQ(rdma_nl_netns_mode_set(w, RDMA_NETNS_EXCLUSIVE, &e), -EBUSY);
 	HAS("options ib_core netns_mode=0");
 	OK(rdma_nl_netns_mode_set(w, RDMA_NETNS_EXCLUSIVE, &e));
 	OK(rdma_nl_find(w, "mlx5_5", &index, &e));
-	assert_int_equal(index, MLX5_5);
+	ASSERT_EQ(index, MLX5_5);
 	FAILS(rdma_nl_find(w, "mlx5_9", &index, &e), -ENODEV,
 	      "look up RDMA device 'mlx5_9': no such device in this network namespace");
 	OK(rdma_nl_move(w, index, "mlx5_5", NS, &e));
-	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EBUSY);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
+	ASSERT_EQ(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EBUSY);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_EQ(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
 	HAS("is shared, expected exclusive");
-	assert_int_equal(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
+	ASSERT_EQ(rdma_nl_move(w, index, "mlx5_5", NS, &e), -EOPNOTSUPP);
 	HAS("its driver does not support it");
 	OK(rdma_nl_rename(w, index, "mlx5_5", "rail5", &e));
-	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "mlx5_0", &e), -EEXIST);
-	assert_int_equal(rdma_nl_rename(w, index, "mlx5_5", "a/b", &e), -EINVAL);
+	ASSERT_EQ(rdma_nl_rename(w, index, "mlx5_5", "mlx5_0", &e), -EEXIST);
+	ASSERT_EQ(rdma_nl_rename(w, index, "mlx5_5", "a/b", &e), -EINVAL);
 	OK(nl_replay_finished(w, &e));
 }
 
@@ -55,23 +55,22 @@ static void test_resources_of_a_device_in_use_are_listed(void **state)
 
 	(void)state;
 	OK(rdma_nl_res_summary(w, MLX5_5, &sum, &n, &e));
-	assert_int_equal(n, 2);
-	assert_string_equal(sum[0].name, "qp");
-	assert_int_equal(sum[0].value, 3);
+	ASSERT_EQ(n, 2);
+	ASSERT_STR_EQ(sum[0].name, "qp");
+	ASSERT_EQ(sum[0].value, 3);
 	OK(rdma_nl_res_list(w, MLX5_5, RDMA_RES_QP, &qps, &n, &e));
-	assert_int_equal(n, 2);
-	assert_string_equal(qps[0].owner, "ib_core");
-	assert_int_equal(qps[1].id, 4242);
-	assert_int_equal(qps[1].pid, 31337);
+	ASSERT_EQ(n, 2);
+	ASSERT_STR_EQ(qps[0].owner, "ib_core");
+	ASSERT_EQ(qps[1].id, 4242);
+	ASSERT_EQ(qps[1].pid, 31337);
 	OK(rdma_nl_stats(w, MLX5_5, 1, &stats, &n, &e));
-	assert_int_equal(n, 2);
+	ASSERT_EQ(n, 2);
 	assert_true(stats[1].value == 1ull << 40);
-	assert_int_equal(rdma_nl_stats(w, MLX5_5, 2, NULL, NULL, &e), -EOPNOTSUPP);
+	ASSERT_EQ(rdma_nl_stats(w, MLX5_5, 2, NULL, NULL, &e), -EOPNOTSUPP);
 	OK(rdma_nl_chardev(w, MLX5_5, 1, "umad", name, sizeof(name), &devno, &e));
-	assert_string_equal(name, "umad5");
-	assert_int_equal(devno, 231 << 8 | 5);
-	assert_int_equal(rdma_nl_chardev(w, MLX5_5, 1, "issm", name, sizeof(name), &devno, &e),
-			 -ENODEV);
+	ASSERT_STR_EQ(name, "umad5");
+	ASSERT_EQ(devno, 231 << 8 | 5);
+	ASSERT_EQ(rdma_nl_chardev(w, MLX5_5, 1, "issm", name, sizeof(name), &devno, &e), -ENODEV);
 	HAS("is module ib_umad loaded?");
 	OK(nl_replay_finished(w, &e));
 }
@@ -103,9 +102,9 @@ static void test_rdma_events_are_decoded(void **state)
 
 	(void)state;
 	assert_true(rdma_event_parse((struct span){(const char *)attach, sizeof(attach)}, &ev));
-	assert_int_equal(ev.kind, RDMA_EVENT_NETDEV_ATTACH);
-	assert_int_equal(ev.index, 5);
-	assert_string_equal(ev.netdev, "net1");
+	ASSERT_EQ(ev.kind, RDMA_EVENT_NETDEV_ATTACH);
+	ASSERT_EQ(ev.index, 5);
+	ASSERT_STR_EQ(ev.netdev, "net1");
 	for (size_t n = 0; n < sizeof(attach); n++)
 		assert_false(rdma_event_parse((struct span){(const char *)attach, n}, &ev));
 }
@@ -119,5 +118,5 @@ int main(void)
 		cmocka_unit_test(test_rdma_events_are_decoded),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -25,19 +25,19 @@ static void test_roce_parameters_of_mlnx_ofed(void **state)
 	host_write(&h, "/sys/class/infiniband/mlx5_0/tc/1/traffic_class", "Global tclass=106");
 	assert_true(roce_is_ofed(&h.root, "ens1f0np0"));
 	assert_true(roce_param_path(&h.root, &port, ROCE_ECN_NP, 5, path));
-	assert_string_equal(path, "/sys/class/net/ens1f0np0/ecn/roce_np/enable/5");
+	ASSERT_STR_EQ(path, "/sys/class/net/ens1f0np0/ecn/roce_np/enable/5");
 	assert_false(roce_param_path(&h.root, &port, ROCE_ECN_RP, 5, path));
 	assert_true(roce_param_path(&h.root, &port, ROCE_CNP_DSCP, 0, path));
-	assert_int_equal(roce_param_read(&h.root, path, &v, &e), 0);
-	assert_int_equal(v, 48);
+	ASSERT_EQ(roce_param_read(&h.root, path, &v, &e), 0);
+	ASSERT_EQ(v, 48);
 	assert_true(roce_param_path(&h.root, &port, ROCE_TRAFFIC_CLASS, 0, path));
-	assert_int_equal(roce_param_read(&h.root, path, &v, &e), 0);
-	assert_int_equal(v, 106);
+	ASSERT_EQ(roce_param_read(&h.root, path, &v, &e), 0);
+	ASSERT_EQ(v, 106);
 	host_write(&h, path, "");
-	assert_int_equal(roce_param_read(&h.root, path, &v, &e), 0);
-	assert_int_equal(v, -1);
+	ASSERT_EQ(roce_param_read(&h.root, path, &v, &e), 0);
+	ASSERT_EQ(v, -1);
 	host_write(&h, path, "many");
-	assert_int_equal(roce_param_read(&h.root, path, &v, &e), -EBADMSG);
+	ASSERT_EQ(roce_param_read(&h.root, path, &v, &e), -EBADMSG);
 	host_remove(&h);
 }
 
@@ -51,7 +51,7 @@ static void test_roce_parameters_of_the_kernels_driver(void **state)
 	host_empty(&h);
 	host_write(&h, "/sys/kernel/debug/mlx5/0000:3b:00.0/cc_params/np_cnp_dscp", "48");
 	assert_true(roce_param_path(&h.root, &port, ROCE_CNP_DSCP, 0, path));
-	assert_string_equal(path, "/sys/kernel/debug/mlx5/0000:3b:00.0/cc_params/np_cnp_dscp");
+	ASSERT_STR_EQ(path, "/sys/kernel/debug/mlx5/0000:3b:00.0/cc_params/np_cnp_dscp");
 	assert_false(roce_param_path(&h.root, &port, ROCE_TRAFFIC_CLASS, 0, path));
 	for (enum roce_param p = 0; p < ROCE_PARAMS; p++)
 		assert_false(roce_param_path(&h.root, &none, p, 0, path));
@@ -66,20 +66,19 @@ static void test_roce_mode_and_tos_of_the_connection_manager(void **state)
 
 	(void)state;
 	host_empty(&h);
-	assert_int_equal(roce_cm_read(&h.root, "mlx5_0", 1, true, &v, &e), -EOPNOTSUPP);
+	ASSERT_EQ(roce_cm_read(&h.root, "mlx5_0", 1, true, &v, &e), -EOPNOTSUPP);
 	assert_non_null(strstr(e.text, "'modprobe rdma_cm'"));
 	host_write(&h, "/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_mode", "IB/RoCE v1");
-	assert_int_equal(roce_cm_read(&h.root, "mlx5_0", 1, false, &v, &e), 0);
-	assert_string_equal(v.mode, "IB/RoCE v1");
-	assert_int_equal(v.tos, -1);
+	ASSERT_EQ(roce_cm_read(&h.root, "mlx5_0", 1, false, &v, &e), 0);
+	ASSERT_STR_EQ(v.mode, "IB/RoCE v1");
+	ASSERT_EQ(v.tos, -1);
 	host_write(&h, "/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", "0");
-	assert_int_equal(roce_cm_set(&h.root, "mlx5_0", 1, &(struct roce_cm){"RoCE v2", 106}, &e),
-			 0);
+	ASSERT_EQ(roce_cm_set(&h.root, "mlx5_0", 1, &(struct roce_cm){"RoCE v2", 106}, &e), 0);
 	host_read(&h, "/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos", line,
 		  sizeof(line));
-	assert_string_equal(line, "106");
-	assert_int_equal(roce_cm_read(&h.root, "mlx5_1", 1, false, &v, &e), -ENOENT);
-	assert_int_equal(roce_cm_read(&h.root, "..", 1, true, &v, &e), -EINVAL);
+	ASSERT_STR_EQ(line, "106");
+	ASSERT_EQ(roce_cm_read(&h.root, "mlx5_1", 1, false, &v, &e), -ENOENT);
+	ASSERT_EQ(roce_cm_read(&h.root, "..", 1, true, &v, &e), -EINVAL);
 	host_remove(&h);
 }
 
@@ -91,5 +90,5 @@ int main(void)
 		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

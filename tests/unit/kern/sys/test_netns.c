@@ -24,19 +24,19 @@ static void test_new_namespaces_are_distinct(void **state)
 	OK(netns_new(true, &one, &e));
 	OK(netns_new(false, &two, &e));
 	OK(netns_current(&again, &e));
-	assert_int_equal(netns_same(home, again, &e), 1);
-	assert_int_equal(netns_same(home, one, &e), 0);
-	assert_int_equal(netns_same(one, two, &e), 0);
-	assert_int_equal(netns_same(one, one, &e), 1);
+	ASSERT_EQ(netns_same(home, again, &e), 1);
+	ASSERT_EQ(netns_same(home, one, &e), 0);
+	ASSERT_EQ(netns_same(one, two, &e), 0);
+	ASSERT_EQ(netns_same(one, one, &e), 1);
 	for (int i = 0; i < 2; i++) {
 		OK(nl_open(&w, NL_ROUTE, i ? two : one, &e));
 		OK(link_get(w, "lo", &l, &e));
-		assert_int_equal(link_is_up(&l), !i);
+		ASSERT_EQ(link_is_up(&l), !i);
 		nl_wire_close(w);
 	}
-	assert_int_equal(fcntl(one, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(netns_same(one, 4711, &e), -EBADF);
-	assert_int_equal(e.kind, ERR_NETNS);
+	ASSERT_EQ(fcntl(one, F_GETFD), FD_CLOEXEC);
+	ASSERT_EQ(netns_same(one, 4711, &e), -EBADF);
+	ASSERT_EQ(e.kind, ERR_NETNS);
 }
 
 static void test_entered_namespace_is_left_again(void **state)
@@ -49,20 +49,20 @@ static void test_entered_namespace_is_left_again(void **state)
 	OK(netns_new(false, &ns, &e));
 	OK(netns_enter(ns, &v, &e));
 	OK(netns_current(&now, &e));
-	assert_int_equal(netns_same(now, ns, &e), 1);
+	ASSERT_EQ(netns_same(now, ns, &e), 1);
 	errno = ELOOP;
 	netns_leave(&v);
-	assert_int_equal(errno, ELOOP);
-	assert_int_equal(v.origin, -1);
+	ASSERT_EQ(errno, ELOOP);
+	ASSERT_EQ(v.origin, -1);
 	netns_leave(&v); /* not inside the namespace: no effect */
 	OK(netns_current(&back, &e));
-	assert_int_equal(netns_same(back, home, &e), 1);
+	ASSERT_EQ(netns_same(back, home, &e), 1);
 	/* A descriptor of another kind of file leaves the process in its namespace. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
 	      "enter network namespace: Invalid argument (EINVAL)");
-	assert_int_equal(e.kind, ERR_NETNS);
-	assert_int_equal(v.origin, -1);
+	ASSERT_EQ(e.kind, ERR_NETNS);
+	ASSERT_EQ(v.origin, -1);
 }
 
 /* Error texts of the originals, which users search for. */
@@ -77,25 +77,25 @@ static void test_invalid_namespace_paths_are_refused(void **state)
 	fd = -1;
 	FAILS(netns_open("/run/netns/no-such-netns", &fd, &e), -ENOENT,
 	      "failed to Statfs \"/run/netns/no-such-netns\": no such file or directory");
-	assert_int_equal(e.kind, ERR_NETNS);
+	ASSERT_EQ(e.kind, ERR_NETNS);
 	FAILS(netns_open("/dev/null/x", &fd, &e), -ENOTDIR,
 	      "failed to Statfs \"/dev/null/x\": Not a directory (ENOTDIR)");
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/file", dir);
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-	assert_int_equal(netns_open(path, &fd, &e), -EINVAL);
-	assert_int_equal(e.kind, ERR_NETNS);
+	ASSERT_EQ(netns_open(path, &fd, &e), -EINVAL);
+	ASSERT_EQ(e.kind, ERR_NETNS);
 	snprintf(words, sizeof(words), "unknown FS magic on \"%s\": ", path);
 	assert_memory_equal(e.text, words, strlen(words));
-	assert_int_equal(strspn(e.text + strlen(words), "0123456789abcdef"),
-			 strlen(e.text + strlen(words)));
+	ASSERT_EQ(strspn(e.text + strlen(words), "0123456789abcdef"),
+		  strlen(e.text + strlen(words)));
 	/* The right filesystem magic alone does not prove a network namespace. */
 	FAILS(netns_open("/proc/self/ns/uts", &fd, &e), -EINVAL,
 	      "open '/proc/self/ns/uts': not a network namespace");
 	FAILS(netns_open("/proc/self/status", &fd, &e), -EINVAL,
 	      "open '/proc/self/status': not a network namespace");
 	FAILS(netns_open("/proc", &fd, &e), -EINVAL, "open '/proc': not a network namespace");
-	assert_int_equal(fd, -1);
+	ASSERT_EQ(fd, -1);
 	unlink(path);
 	rmdir(dir);
 }
@@ -112,17 +112,17 @@ static void test_namespace_is_pinned_to_a_new_file(void **state)
 	OK(netns_new(false, &ns, &e));
 	OK(netns_pin(ns, path, &e));
 	OK(netns_open(path, &found, &e));
-	assert_int_equal(netns_same(ns, found, &e), 1);
+	ASSERT_EQ(netns_same(ns, found, &e), 1);
 	/* An existing file stays unchanged. */
 	snprintf(words, sizeof(words), "create network namespace file '%s': File exists (EEXIST)",
 		 path);
 	FAILS(netns_pin(ns, path, &e), -EEXIST, words);
 	OK(netns_unpin(path, &e));
-	assert_int_equal(stat(path, &st), -1);
+	ASSERT_EQ(stat(path, &st), -1);
 	OK(netns_unpin(path, &e));
 	/* A failed mount leaves no file. */
-	assert_int_equal(netns_pin(4711, path, &e), -ENOENT);
-	assert_int_equal(stat(path, &st), -1);
+	ASSERT_EQ(netns_pin(4711, path, &e), -ENOENT);
+	ASSERT_EQ(stat(path, &st), -1);
 	rmdir(dir);
 }
 
@@ -150,7 +150,7 @@ static void test_namespace_ends_with_its_descriptor(void **state)
 	close(ns);
 	while (link_get(host.w, "here", &l, NULL) == 0 && tries++ < 500)
 		usleep(10000);
-	assert_int_equal(link_get(host.w, "here", &l, NULL), -ENODEV);
+	ASSERT_EQ(link_get(host.w, "here", &l, NULL), -ENODEV);
 	kern_close(&host);
 }
 
@@ -164,5 +164,5 @@ int main(void)
 		cmocka_unit_test(test_namespace_ends_with_its_descriptor),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox of each mode: calls that the mode needs succeed, other calls fail. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,15 +56,15 @@ static void place_make(struct place *p)
 	assert_non_null(mkdtemp(p->dir));
 	snprintf(p->in, sizeof(p->in), "%s/in", p->dir);
 	snprintf(p->out, sizeof(p->out), "%s/out", p->dir);
-	assert_int_equal(mkdir(p->in, 0755), 0);
-	assert_int_equal(mkdir(p->out, 0755), 0);
+	ASSERT_EQ(mkdir(p->in, 0755), 0);
+	ASSERT_EQ(mkdir(p->out, 0755), 0);
 }
 
 static void place_drop(const struct place *p)
 {
 	auto_free char *rm = xasprintf("rm -rf %s", p->dir);
 
-	assert_int_equal(system(rm), 0);
+	ASSERT_EQ(system(rm), 0);
 }
 
 static int in_child(int (*fn)(const struct place *p), struct place *p, char *said, size_t size)
@@ -78,7 +74,7 @@ static int in_child(int (*fn)(const struct place *p), struct place *p, char *sai
 	ssize_t got;
 	pid_t pid;
 
-	assert_int_equal(pipe(out), 0);
+	ASSERT_EQ(pipe(out), 0);
 	pid = fork();
 	if (pid == 0) {
 		dup2(out[1], STDERR_FILENO);
@@ -89,7 +85,7 @@ static int in_child(int (*fn)(const struct place *p), struct place *p, char *sai
 		n += (size_t)got;
 	said[n] = '\0';
 	close(out[0]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	return status;
 }
 
@@ -104,8 +100,8 @@ static void test_sandbox_is_unsupported_with_sanitizers(void **state)
 	(void)in_child;
 	(void)place_make;
 	(void)place_drop;
-	assert_int_equal(sandbox_calls(SANDBOX_AGENT, false, &e), -EOPNOTSUPP);
-	assert_int_equal(sandbox_paths(NULL, 0, &abi, &e), -EOPNOTSUPP);
+	ASSERT_EQ(sandbox_calls(SANDBOX_AGENT, false, &e), -EOPNOTSUPP);
+	ASSERT_EQ(sandbox_paths(NULL, 0, &abi, &e), -EOPNOTSUPP);
 }
 
 int main(void)
@@ -113,7 +109,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sandbox_is_unsupported_with_sanitizers)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }
 
 #else
@@ -270,7 +266,7 @@ static void test_system_calls_outside_of_a_mode_are_refused(void **state)
 		const char *first;
 
 		place_make(&p);
-		assert_int_equal(in_child(modes[i], &p, said, sizeof(said)), 0);
+		ASSERT_EQ_MSG(in_child(modes[i], &p, said, sizeof(said)), 0, "modes[%zu]", i);
 		/* Each refused call is logged once, with its name. */
 		first = strstr(said, "call=socket ");
 		assert_non_null(first);
@@ -334,8 +330,8 @@ static void test_log_mode_refuses_nothing(void **state)
 
 	(void)state;
 	place_make(&p);
-	assert_int_equal(in_child(only_logs, &p, said, sizeof(said)), 0);
-	assert_string_equal(said, "");
+	ASSERT_EQ(in_child(only_logs, &p, said, sizeof(said)), 0);
+	ASSERT_STR_EQ(said, "");
 	place_drop(&p);
 }
 
@@ -386,7 +382,7 @@ static void test_paths_outside_of_the_sandbox_are_refused(void **state)
 
 	(void)state;
 	place_make(&p);
-	assert_int_equal(in_child(confined, &p, said, sizeof(said)), 0);
+	ASSERT_EQ(in_child(confined, &p, said, sizeof(said)), 0);
 	place_drop(&p);
 }
 
@@ -401,7 +397,7 @@ int main(void)
 		cmocka_unit_test(test_paths_outside_of_the_sandbox_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }
 
 #endif

@@ -33,16 +33,16 @@ static void test_sysctl_is_set_in_the_entered_namespace(void **state)
 	OK(sysctl_ensure(&root, "net/ipv4/conf/net1.100/arp_notify", "1", &missing, &e));
 	assert_false(missing);
 	OK(sysctl_get(&root, "net/ipv4/conf/net1.100/arp_notify", value, sizeof(value), &e));
-	assert_string_equal(value, "1");
+	ASSERT_STR_EQ(value, "1");
 	OK(sysctl_ensure(&root, "net/ipv4/conf/gone/arp_notify", "1", &missing, &e));
 	assert_true(missing);
 	OK(sysctl_ensure(&root, "net/ipv4/conf/gone/arp_notify", "1", NULL, &e));
 	FAILS(sysctl_set(&root, "net/ipv4/conf/gone/arp_notify", "1", &e), -ENOENT,
 	      "open '/proc/sys/net/ipv4/conf/gone/arp_notify': No such file or directory (ENOENT)");
-	assert_int_equal(sysctl_set(&root, "net/ipv4/ip_forward", "many", &e), -EINVAL);
+	ASSERT_EQ(sysctl_set(&root, "net/ipv4/ip_forward", "many", &e), -EINVAL);
 	netns_leave(&v);
 	OK(sysctl_get(&root, "net/ipv4/ip_forward", value, sizeof(value), &e));
-	assert_string_equal(value, before);
+	ASSERT_STR_EQ(value, before);
 	root_close(&root);
 	kern_close(&l);
 }
@@ -71,7 +71,7 @@ static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
 	}
 	memset(key, 'a', sizeof(key) - 1);
 	key[sizeof(key) - 1] = '\0';
-	assert_int_equal(sysctl_get(&root, key, value, sizeof(value), &e), -ENAMETOOLONG);
+	ASSERT_EQ(sysctl_get(&root, key, value, sizeof(value), &e), -ENAMETOOLONG);
 	root_close(&root);
 }
 
@@ -90,19 +90,19 @@ static void test_sysctl_is_written_only_if_different(void **state)
 			&e));
 	snprintf(path, sizeof(path), "%s/proc/sys/net/tcp_rmem", dir);
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 6291456", NULL, &e));
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_size, strlen("4096\t131072\t6291456\n")); /* unchanged */
+	ASSERT_EQ(stat(path, &st), 0);
+	ASSERT_EQ(st.st_size, strlen("4096\t131072\t6291456\n")); /* unchanged */
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "4096 131072 629145", NULL, &e));
 	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
 	assert_memory_equal(value, "4096 131072 629145", strlen("4096 131072 629145"));
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "1", NULL, &e));
 	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
-	assert_int_equal(value[0], '1');
+	ASSERT_EQ(value[0], '1');
 	root_close(&root);
 	unlink(path);
 	for (char *slash; (slash = strrchr(path, '/')) != path + strlen("/tmp"); rmdir(path))
 		*slash = '\0';
-	assert_int_equal(stat(dir, &st), -1);
+	ASSERT_EQ(stat(dir, &st), -1);
 }
 
 int main(void)
@@ -113,5 +113,5 @@ int main(void)
 		cmocka_unit_test(test_sysctl_is_written_only_if_different),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

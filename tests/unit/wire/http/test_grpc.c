@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's codec with frames that servers send; the valid frames were recorded from grpc-go. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,26 +31,13 @@
 #define RST	 "000004030000000001"
 #define GOAWAY	 "000008070000000000"
 
-static size_t from_hex(const char *hex, uint8_t *ret, size_t size)
-{
-	size_t n = strlen(hex) / 2;
-
-	assert_true(n <= size);
-	for (size_t i = 0; i < n; i++) {
-		char two[3] = {hex[2 * i], hex[2 * i + 1], 0};
-
-		ret[i] = (uint8_t)strtoul(two, NULL, 16);
-	}
-	return n;
-}
-
 /* Appends everything that the codec has to send. */
 static void drain(struct grpc *g, struct buf *sent)
 {
 	struct span out;
 
 	do {
-		assert_int_equal(grpc_out(g, &out, NULL), 0);
+		ASSERT_EQ(grpc_out(g, &out, NULL), 0);
 		buf_add(sent, out.p, out.n);
 	} while (out.n);
 }
@@ -77,7 +60,7 @@ static struct grpc *open_call(size_t max)
 		.method = "/v1.A/B", .request = span_of("hi"), .timeout_ms = 2500, .max = max};
 	struct grpc *g;
 
-	assert_int_equal(grpc_new(&g, &c, NULL), 0);
+	ASSERT_EQ(grpc_new(&g, &c, NULL), 0);
 	return g;
 }
 
@@ -106,13 +89,13 @@ static struct talk talk_hex(const char *hex, size_t step)
 {
 	uint8_t in[4096];
 
-	return talk(in, from_hex(hex, in, sizeof(in)), step, 100);
+	return talk(in, t_hex(hex, in, sizeof(in)), step, 100);
 }
 
 static bool holds(const struct buf *b, const char *hex)
 {
 	uint8_t want[256];
-	size_t n = from_hex(hex, want, sizeof(want));
+	size_t n = t_hex(hex, want, sizeof(want));
 
 	return memmem(b->p, b->len, want, n) != NULL;
 }
@@ -123,8 +106,8 @@ static void test_recorded_response_is_decoded_in_pieces_of_any_size(void **state
 	for (size_t step = 1; step < 200; step += 7) {
 		struct talk t = talk_hex(GREETING HEAD ABC TRAILERS, step);
 
-		assert_string_equal(t.e.text, "");
-		assert_int_equal(t.r, 0);
+		ASSERT_STR_EQ(t.e.text, "");
+		ASSERT_EQ(t.r, 0);
 		assert_true(span_eq(buf_span(&t.reply), "abc"));
 		assert_memory_equal(t.sent.p, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
 		assert_true(holds(&t.sent, PING_ACK));
@@ -140,8 +123,8 @@ static void test_empty_message_is_a_response(void **state)
 	struct talk t = talk_hex(GREETING HEAD EMPTY TRAILERS, 4096);
 
 	(void)state;
-	assert_int_equal(t.r, 0);
-	assert_int_equal(t.reply.len, 0);
+	ASSERT_EQ(t.r, 0);
+	ASSERT_EQ(t.reply.len, 0);
 	talk_done(&t);
 }
 
@@ -154,7 +137,7 @@ static void test_message_split_over_frames_is_joined(void **state)
 				 4096);
 
 	(void)state;
-	assert_int_equal(t.r, 0);
+	ASSERT_EQ(t.r, 0);
 	assert_true(span_eq(buf_span(&t.reply), "abc"));
 	talk_done(&t);
 }
@@ -165,7 +148,7 @@ static void test_reset_after_the_trailers_is_ignored(void **state)
 	struct talk t = talk_hex(GREETING HEAD ABC TRAILERS RST "00000000", 1);
 
 	(void)state;
-	assert_int_equal(t.r, 0);
+	ASSERT_EQ(t.r, 0);
 	talk_done(&t);
 }
 
@@ -225,7 +208,7 @@ static void test_invalid_responses_are_errors(void **state)
 static void test_response_with_changed_bytes_does_not_crash(void **state)
 {
 	uint8_t in[512];
-	size_t n = from_hex(GREETING HEAD ABC TRAILERS, in, sizeof(in));
+	size_t n = t_hex(GREETING HEAD ABC TRAILERS, in, sizeof(in));
 
 	(void)state;
 	for (size_t i = 0; i < n; i++) {
@@ -262,7 +245,7 @@ static void test_grpc_messages_are_percent_decoded(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		grpc_message_decode(span_of(rows[i].in), out, sizeof(out));
-		assert_string_equal(out, rows[i].out);
+		ASSERT_STR_EQ_MSG(out, rows[i].out, "rows[%zu]", i);
 	}
 }
 
@@ -271,11 +254,11 @@ static void test_grpc_statuses_become_error_codes(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(grpc_status_err(12, "/m", "", &e), -EOPNOTSUPP);
-	assert_string_equal(e.text, "/m: UNIMPLEMENTED");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
-	assert_int_equal(grpc_status_err(99, "/m", "odd", &e), -EREMOTEIO);
-	assert_string_equal(e.text, "/m: gRPC status 99: odd");
+	ASSERT_EQ(grpc_status_err(12, "/m", "", &e), -EOPNOTSUPP);
+	ASSERT_STR_EQ(e.text, "/m: UNIMPLEMENTED");
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(grpc_status_err(99, "/m", "odd", &e), -EREMOTEIO);
+	ASSERT_STR_EQ(e.text, "/m: gRPC status 99: odd");
 	assert_true(grpc_type_ok("application/grpc"));
 	assert_true(grpc_type_ok("application/grpc+proto"));
 	assert_false(grpc_type_ok("application/grpc-web"));
@@ -296,7 +279,7 @@ static void on_done(void *arg, struct span reply, const struct err *e)
 
 	(void)reply;
 	assert_non_null(e);
-	assert_int_equal(pipe2(a->pipe, O_CLOEXEC), 0);
+	ASSERT_EQ(pipe2(a->pipe, O_CLOEXEC), 0);
 	loop_stop(a->loop, 0);
 }
 
@@ -312,15 +295,15 @@ static void test_descriptors_that_done_opens_stay_open(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
-	assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(loop_new(&a.loop, NULL), 0);
-	assert_int_equal(grpc_start(a.loop,
-				    &(struct grpc_call){.socket = at.sun_path,
-							.method = "/a.B/C",
-							.timeout_ms = 60000},
-				    on_done, &a, &call, NULL),
-			 0);
+	ASSERT_EQ(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+	ASSERT_EQ(listen(listener, 1), 0);
+	ASSERT_EQ(loop_new(&a.loop, NULL), 0);
+	ASSERT_EQ(grpc_start(a.loop,
+			     &(struct grpc_call){.socket = at.sun_path,
+						 .method = "/a.B/C",
+						 .timeout_ms = 60000},
+			     on_done, &a, &call, NULL),
+		  0);
 	close(accept(listener, NULL, NULL));
 	loop_run(a.loop);
 	for (int i = 0; i < 2; i++) {
@@ -347,5 +330,5 @@ int main(void)
 		cmocka_unit_test(test_descriptors_that_done_opens_stay_open),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

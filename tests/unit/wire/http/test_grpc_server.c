@@ -2,11 +2,7 @@
 /*
  * The server's codec with the bytes that grpc-go's client sends, and with those of hostile peers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +46,7 @@ static void on_options(void *arg, struct grpc_in *c, struct span request)
 	struct seen *s = arg;
 
 	s->calls++;
-	assert_int_equal(request.n, 0);
+	ASSERT_EQ(request.n, 0);
 	grpc_in_reply(c, (struct span){NULL, 0});
 }
 
@@ -59,11 +55,11 @@ static void on_list(void *arg, struct grpc_in *c, struct span request)
 	struct seen *s = arg;
 
 	s->calls++;
-	assert_int_equal(request.n, 0);
+	ASSERT_EQ(request.n, 0);
 	s->list = c;
 	grpc_in_set_data(c, s);
 	if (!s->later)
-		assert_int_equal(grpc_in_send(c, span_of("first")), 0);
+		ASSERT_EQ(grpc_in_send(c, span_of("first")), 0);
 }
 
 static void on_list_gone(void *arg, struct grpc_in *c)
@@ -101,19 +97,6 @@ struct lab {
 	int64_t now;
 };
 
-static size_t from_hex(const char *hex, uint8_t *ret, size_t size)
-{
-	size_t n = strlen(hex) / 2;
-
-	assert_true(n <= size);
-	for (size_t i = 0; i < n; i++) {
-		char two[3] = {hex[2 * i], hex[2 * i + 1], 0};
-
-		ret[i] = (uint8_t)strtoul(two, NULL, 16);
-	}
-	return n;
-}
-
 static int open_lab(void **state)
 {
 	struct lab *l = xcalloc(1, sizeof(*l));
@@ -121,7 +104,7 @@ static int open_lab(void **state)
 	buf_init(&l->out, 8 << 20);
 	buf_init(&l->seen.request, 1 << 20);
 	l->now = 1000;
-	assert_int_equal(grpc_session_new(&l->s, methods, &l->seen, 10000, &l->e), 0);
+	ASSERT_EQ(grpc_session_new(&l->s, methods, &l->seen, 10000, &l->e), 0);
 	*state = l;
 	return 0;
 }
@@ -142,7 +125,7 @@ static void drain(struct lab *l)
 	struct span out;
 
 	do {
-		assert_int_equal(grpc_session_out(l->s, &out, NULL), 0);
+		ASSERT_EQ(grpc_session_out(l->s, &out, NULL), 0);
 		buf_add(&l->out, out.p, out.n);
 	} while (out.n);
 }
@@ -163,13 +146,13 @@ static void feed_hex(struct lab *l, const char *hex, size_t step)
 {
 	uint8_t in[4096];
 
-	feed(l, in, from_hex(hex, in, sizeof(in)), step);
+	feed(l, in, t_hex(hex, in, sizeof(in)), step);
 }
 
 static bool holds(const struct lab *l, const char *hex)
 {
 	uint8_t want[512];
-	size_t n = from_hex(hex, want, sizeof(want));
+	size_t n = t_hex(hex, want, sizeof(want));
 
 	return memmem(l->out.p, l->out.len, want, n) != NULL;
 }
@@ -180,7 +163,7 @@ static void test_settings_are_sent_first(void **state)
 
 	drain(l);
 	assert_true(l->out.len > 9);
-	assert_int_equal(l->out.p[3], 4); /* SETTINGS */
+	ASSERT_EQ(l->out.p[3], 4); /* SETTINGS */
 }
 
 static void test_unary_call_is_answered_in_pieces_of_any_size(void **state)
@@ -192,13 +175,13 @@ static void test_unary_call_is_answered_in_pieces_of_any_size(void **state)
 		open_lab(state);
 		l = *state;
 		feed_hex(l, PREFACE SETTINGS ACK OPTIONS OPTIONS_END, step);
-		assert_int_equal(l->r, 0);
-		assert_int_equal(l->seen.calls, 1);
+		ASSERT_EQ(l->r, 0);
+		ASSERT_EQ(l->seen.calls, 1);
 		assert_true(holds(l, HEAD_1));
 		assert_true(holds(l, "0000050000000000010000000000"));
 		/* grpc-status 0, grpc-message "", as grpc-go encodes them */
 		assert_true(holds(l, "40889acac8b21234da8f"));
-		assert_int_equal(grpc_session_calls(l->s), 0);
+		ASSERT_EQ(grpc_session_calls(l->s), 0);
 	}
 }
 
@@ -218,8 +201,8 @@ static void test_authority_may_be_the_path_of_the_socket(void **state)
 	feed_hex(l, PREFACE SETTINGS ACK, 100);
 	feed(l, head, sizeof(head) - 1, 100);
 	feed_hex(l, OPTIONS_END, 100);
-	assert_int_equal(l->r, 0);
-	assert_int_equal(l->seen.calls, 1);
+	ASSERT_EQ(l->r, 0);
+	ASSERT_EQ(l->seen.calls, 1);
 	assert_true(holds(l, HEAD_1));
 }
 
@@ -235,8 +218,8 @@ static void test_request_with_two_paths_is_refused(void **state)
 	feed_hex(l, PREFACE SETTINGS ACK, 100);
 	feed(l, head, sizeof(head) - 1, 100);
 	feed_hex(l, OPTIONS_END, 100);
-	assert_int_equal(l->seen.calls, 0);
-	assert_int_equal(grpc_session_calls(l->s), 0);
+	ASSERT_EQ(l->seen.calls, 0);
+	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
 static void test_three_calls_share_one_connection(void **state)
@@ -245,19 +228,19 @@ static void test_three_calls_share_one_connection(void **state)
 
 	feed_hex(l, PREFACE SETTINGS ACK OPTIONS OPTIONS_END LIST LIST_END ALLOCATE ALLOCATE_END,
 		 7);
-	assert_string_equal(l->e.text, "");
-	assert_int_equal(l->seen.calls, 3);
+	ASSERT_STR_EQ(l->e.text, "");
+	ASSERT_EQ(l->seen.calls, 3);
 	assert_true(holds(l, "00000a0000000000030000000005"
 			     "6669727374"));
-	assert_int_equal(l->seen.request.len, 5);
+	ASSERT_EQ(l->seen.request.len, 5);
 	assert_memory_equal(l->seen.request.p, "\x0a\x03\x0a\x01\x30", 5);
-	assert_int_equal(grpc_session_calls(l->s), 1);
-	assert_int_equal(grpc_in_send(l->seen.list, span_of("second")), 0);
+	ASSERT_EQ(grpc_session_calls(l->s), 1);
+	ASSERT_EQ(grpc_in_send(l->seen.list, span_of("second")), 0);
 	drain(l);
 	assert_true(holds(l, "00000b00000000000300000000067365636f6e64"));
 	feed_hex(l, CANCEL_LIST, 1);
-	assert_int_equal(l->seen.gone, 1);
-	assert_int_equal(grpc_session_calls(l->s), 0);
+	ASSERT_EQ(l->seen.gone, 1);
+	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
 /* A client that does not read: of several pending messages only the newest is sent. */
@@ -298,7 +281,7 @@ static void test_long_message_waits_for_window_updates(void **state)
 		 "00000806000000000002041010090e0707",
 		 3);
 	assert_true(holds(l, "00000806010000000002041010090e0707"));
-	assert_int_equal(l->r, 0);
+	ASSERT_EQ(l->r, 0);
 }
 
 static void test_call_ends_at_the_deadline_of_the_client(void **state)
@@ -309,11 +292,11 @@ static void test_call_ends_at_the_deadline_of_the_client(void **state)
 	assert_true(grpc_session_deadline(l->s) > 1000);
 	assert_true(grpc_session_deadline(l->s) < 1000 + 24 * 3600 * 1000);
 	grpc_session_expire(l->s, grpc_session_deadline(l->s) - 1);
-	assert_int_equal(l->seen.gone, 0);
+	ASSERT_EQ(l->seen.gone, 0);
 	grpc_session_expire(l->s, grpc_session_deadline(l->s));
-	assert_int_equal(l->seen.gone, 1);
+	ASSERT_EQ(l->seen.gone, 1);
 	drain(l);
-	assert_int_equal(grpc_session_calls(l->s), 0);
+	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
 /* An incomplete request without further bytes. */
@@ -322,12 +305,12 @@ static void test_incomplete_request_expires(void **state)
 	struct lab *l = *state;
 
 	feed_hex(l, PREFACE SETTINGS ACK OPTIONS, 4096);
-	assert_int_equal(grpc_session_calls(l->s), 1);
-	assert_int_equal(grpc_session_deadline(l->s), 11000);
+	ASSERT_EQ(grpc_session_calls(l->s), 1);
+	ASSERT_EQ(grpc_session_deadline(l->s), 11000);
 	grpc_session_expire(l->s, 11000);
 	drain(l);
-	assert_int_equal(l->seen.calls, 0);
-	assert_int_equal(grpc_session_calls(l->s), 0);
+	ASSERT_EQ(l->seen.calls, 0);
+	ASSERT_EQ(grpc_session_calls(l->s), 0);
 	assert_true(holds(l, "0134")); /* grpc-status 4 */
 }
 
@@ -346,18 +329,18 @@ static int call(const struct grpc_method *m, void *arg, const char *method, stru
 	int r;
 
 	buf_init(&reply, 1);
-	assert_int_equal(grpc_session_new(&s, m, arg, 1000, e), 0);
-	assert_int_equal(grpc_new(&client, &how, e), 0);
+	ASSERT_EQ(grpc_session_new(&s, m, arg, 1000, e), 0);
+	ASSERT_EQ(grpc_new(&client, &how, e), 0);
 	while (moved && !grpc_is_done(client)) {
 		moved = false;
-		assert_int_equal(grpc_out(client, &out, e), 0);
+		ASSERT_EQ(grpc_out(client, &out, e), 0);
 		moved |= out.n > 0;
 		if (out.n)
-			assert_int_equal(grpc_session_in(s, out, 1, e), 0);
-		assert_int_equal(grpc_session_out(s, &out, e), 0);
+			ASSERT_EQ(grpc_session_in(s, out, 1, e), 0);
+		ASSERT_EQ(grpc_session_out(s, &out, e), 0);
 		moved |= out.n > 0;
 		if (out.n)
-			assert_int_equal(grpc_in(client, out, e), 0);
+			ASSERT_EQ(grpc_in(client, out, e), 0);
 	}
 	r = grpc_finish(client, &reply, e);
 	grpc_session_free(s);
@@ -370,12 +353,12 @@ static void test_statuses_reach_the_client(void **state)
 	struct err e = ERR_INIT;
 	struct lab *l = *state;
 
-	assert_int_equal(call(methods, &l->seen, methods[0].path, span_of(""), &e), 0);
-	assert_int_equal(call(methods, &l->seen, "/v1.A/B", span_of(""), &e), -EOPNOTSUPP);
-	assert_string_equal(e.text, "/v1.A/B: UNIMPLEMENTED: unknown method /v1.A/B");
+	ASSERT_EQ(call(methods, &l->seen, methods[0].path, span_of(""), &e), 0);
+	ASSERT_EQ(call(methods, &l->seen, "/v1.A/B", span_of(""), &e), -EOPNOTSUPP);
+	ASSERT_STR_EQ(e.text, "/v1.A/B: UNIMPLEMENTED: unknown method /v1.A/B");
 	err_clear(&e);
 	call(methods, &l->seen, methods[2].path, span_of("x"), &e);
-	assert_string_equal(e.text, "/v1beta1.DevicePlugin/Allocate: UNKNOWN: no 100% ");
+	ASSERT_STR_EQ(e.text, "/v1beta1.DevicePlugin/Allocate: UNKNOWN: no 100% ");
 	err_clear(&e);
 	call(methods, &l->seen, methods[2].path, (struct span){big, 101}, &e);
 	assert_non_null(
@@ -393,14 +376,14 @@ static void test_peer_without_http2_is_refused(void **state)
 	struct lab *l = *state;
 
 	feed(l, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 27);
-	assert_int_equal(l->r, -EPROTO);
+	ASSERT_EQ(l->r, -EPROTO);
 	assert_non_null(strstr(l->e.text, "the peer does not speak gRPC"));
 }
 
 static void flood(struct lab *l, const char *frame, int n)
 {
 	uint8_t in[64];
-	size_t len = from_hex(frame, in, sizeof(in));
+	size_t len = t_hex(frame, in, sizeof(in));
 
 	for (int i = 0; i < n && !l->r && !grpc_session_is_done(l->s); i++) {
 		feed(l, in, len, len);
@@ -442,9 +425,9 @@ static void test_20000_calls_of_a_client_are_no_flood(void **state)
 	size_t n;
 
 	feed_hex(l, PREFACE SETTINGS, 4096);
-	n = from_hex(OPTIONS OPTIONS_END "0000080600000000000000000000000000"
-					 "00000408000000000000000005",
-		     in, sizeof(in));
+	n = t_hex(OPTIONS OPTIONS_END "0000080600000000000000000000000000"
+				      "00000408000000000000000005",
+		  in, sizeof(in));
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint32_t id = 2 * i + 1;
 
@@ -455,20 +438,20 @@ static void test_20000_calls_of_a_client_are_no_flood(void **state)
 		/* the literals again, since the dynamic table evicted them */
 		feed(l, in, n, n);
 		l->out.len = 0;
-		assert_int_equal(l->r, 0);
+		ASSERT_EQ(l->r, 0);
 		assert_false(grpc_session_is_done(l->s));
 	}
-	assert_int_equal(l->seen.calls, 20000);
-	assert_int_equal(grpc_session_calls(l->s), 0);
+	ASSERT_EQ(l->seen.calls, 20000);
+	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
 static void test_rapid_resets_end_the_connection(void **state)
 {
 	struct lab *l = *state;
 	uint8_t head[256], reset[16];
-	size_t n = from_hex(OPTIONS, head, sizeof(head));
+	size_t n = t_hex(OPTIONS, head, sizeof(head));
 
-	from_hex("00000403000000000100000008", reset, sizeof(reset));
+	t_hex("00000403000000000100000008", reset, sizeof(reset));
 	feed_hex(l, PREFACE SETTINGS, 4096);
 	for (uint32_t i = 0; i < 100000 && !l->r && !grpc_session_is_done(l->s); i++) {
 		uint32_t id = 2 * i + 1;
@@ -487,7 +470,7 @@ static void test_number_of_open_streams_is_limited(void **state)
 {
 	struct lab *l = *state;
 	uint8_t head[256];
-	size_t n = from_hex(OPTIONS, head, sizeof(head));
+	size_t n = t_hex(OPTIONS, head, sizeof(head));
 
 	feed_hex(l, PREFACE SETTINGS ACK, 4096);
 	for (uint32_t i = 0; i < 500; i++) {
@@ -496,7 +479,7 @@ static void test_number_of_open_streams_is_limited(void **state)
 		feed(l, head, n, n);
 		assert_true(grpc_session_calls(l->s) <= GRPC_STREAMS_MAX);
 	}
-	assert_int_equal(grpc_session_calls(l->s), GRPC_STREAMS_MAX);
+	ASSERT_EQ(grpc_session_calls(l->s), GRPC_STREAMS_MAX);
 }
 
 /* Indexed fields of the dynamic table: each byte expands to a kilobyte. */
@@ -505,7 +488,7 @@ static void test_expanding_headers_end_the_connection(void **state)
 	struct lab *l = *state;
 	auto_buf struct buf b;
 	uint8_t head[512];
-	size_t n = from_hex(OPTIONS, head, sizeof(head));
+	size_t n = t_hex(OPTIONS, head, sizeof(head));
 
 	(void)n;
 	buf_init(&b, 64 << 10);
@@ -526,16 +509,16 @@ static void test_expanding_headers_end_the_connection(void **state)
 		buf_char(&b, (char)0xbe);
 	feed(l, b.p, b.len, b.len);
 	assert_true(l->r < 0 || grpc_session_is_done(l->s));
-	assert_int_equal(l->seen.calls, 0);
+	ASSERT_EQ(l->seen.calls, 0);
 }
 
 /* A session with each byte changed: the worst result is an error. */
 static void test_session_with_changed_bytes_does_not_crash(void **state)
 {
 	uint8_t in[1024];
-	size_t n = from_hex(PREFACE SETTINGS ACK OPTIONS OPTIONS_END LIST LIST_END ALLOCATE
-				    ALLOCATE_END CANCEL_LIST,
-			    in, sizeof(in));
+	size_t n = t_hex(PREFACE SETTINGS ACK OPTIONS OPTIONS_END LIST LIST_END ALLOCATE
+				 ALLOCATE_END CANCEL_LIST,
+			 in, sizeof(in));
 
 	for (size_t i = 0; i < n; i++) {
 		for (int k = 0; k < 8; k++) {
@@ -577,5 +560,5 @@ int main(void)
 		T(test_session_with_changed_bytes_does_not_crash),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

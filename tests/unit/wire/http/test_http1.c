@@ -3,11 +3,7 @@
  * The codec parses input as a whole, byte by byte and divided at every position; most of the input
  * is invalid.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -59,7 +55,7 @@ static int feed(struct http1 *h, enum http1_side side, struct span in, struct he
 		note(&ret->log, side, &m);
 	}
 	if (ret->r == 0)
-		assert_int_equal(in.n, 0);
+		ASSERT_EQ(in.n, 0);
 	else
 		ret->refusal = http1_refusal(h);
 	return ret->r;
@@ -310,7 +306,7 @@ static void test_heads_and_bodies_beyond_their_limits_are_refused(void **state)
 	buf_str(&b, GET "a: ");
 	repeat(&b, "x", HTTP1_HEAD_MAX - b.len - 4);
 	buf_str(&b, "\r\n\r\n");
-	assert_int_equal(b.len, HTTP1_HEAD_MAX);
+	ASSERT_EQ(b.len, HTTP1_HEAD_MAX);
 	request(b.p, "GET / 0:\n", 0);
 	b.p[b.len - 4] = '\0';
 	b.len -= 4;
@@ -404,23 +400,23 @@ static void test_parser_reports_its_phase_and_repeats_its_failure(void **state)
 	struct http1_msg m;
 
 	(void)state;
-	assert_int_equal(http1_phase(h), HTTP1_NOTHING);
-	assert_int_equal(http1_eof(h, &m, &e), 0);
-	assert_int_equal(http1_in(h, &in, &m, &e), 0);
-	assert_int_equal(http1_phase(h), HTTP1_IN_HEAD);
-	assert_int_equal(http1_eof(h, &m, &e), -EPROTO);
+	ASSERT_EQ(http1_phase(h), HTTP1_NOTHING);
+	ASSERT_EQ(http1_eof(h, &m, &e), 0);
+	ASSERT_EQ(http1_in(h, &in, &m, &e), 0);
+	ASSERT_EQ(http1_phase(h), HTTP1_IN_HEAD);
+	ASSERT_EQ(http1_eof(h, &m, &e), -EPROTO);
 	in = span_of(HOST "Content-Length: 2\r\n\r\n{");
-	assert_int_equal(http1_in(h, &in, &m, &e), 0);
-	assert_int_equal(http1_phase(h), HTTP1_IN_BODY);
+	ASSERT_EQ(http1_in(h, &in, &m, &e), 0);
+	ASSERT_EQ(http1_phase(h), HTTP1_IN_BODY);
 	in = span_of("}");
-	assert_int_equal(http1_in(h, &in, &m, &e), 1);
-	assert_int_equal(http1_phase(h), HTTP1_NOTHING);
+	ASSERT_EQ(http1_in(h, &in, &m, &e), 1);
+	ASSERT_EQ(http1_phase(h), HTTP1_NOTHING);
 	in = span_of("bad\n");
-	assert_int_equal(http1_in(h, &in, &m, &e), -EPROTO);
+	ASSERT_EQ(http1_in(h, &in, &m, &e), -EPROTO);
 	in = span_of(GET "\r\n");
-	assert_int_equal(http1_in(h, &in, &m, &again), -EPROTO);
-	assert_string_equal(e.text, again.text);
-	assert_int_equal(http1_eof(h, &m, &e), -EPROTO);
+	ASSERT_EQ(http1_in(h, &in, &m, &again), -EPROTO);
+	ASSERT_STR_EQ(e.text, again.text);
+	ASSERT_EQ(http1_eof(h, &m, &e), -EPROTO);
 }
 
 static void test_expectation_of_100_continue_is_reported_once(void **state)
@@ -431,21 +427,21 @@ static void test_expectation_of_100_continue_is_reported_once(void **state)
 
 	(void)state;
 	assert_false(http1_wants_continue(h));
-	assert_int_equal(http1_in(h, &in, &m, NULL), 0);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 0);
 	assert_true(http1_wants_continue(h));
 	assert_false(http1_wants_continue(h));
 	in = span_of("{}");
-	assert_int_equal(http1_in(h, &in, &m, NULL), 1);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 1);
 	/* no 100 if a part of the body has arrived already, or if there is no body */
 	in = span_of(GET "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{");
-	assert_int_equal(http1_in(h, &in, &m, NULL), 0);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 0);
 	assert_false(http1_wants_continue(h));
 	in = span_of("}" GET "Expect: 100-continue\r\n\r\n");
-	assert_int_equal(http1_in(h, &in, &m, NULL), 1);
-	assert_int_equal(http1_in(h, &in, &m, NULL), 1);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 1);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 1);
 	assert_false(http1_wants_continue(h));
 	in = span_of("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-	assert_int_equal(http1_in(h, &in, &m, NULL), 0);
+	ASSERT_EQ(http1_in(h, &in, &m, NULL), 0);
 	assert_false(http1_wants_continue(h));
 }
 
@@ -491,13 +487,13 @@ static void test_invalid_responses_are_refused(void **state)
 	/* cut short */
 	hear(HTTP1_RESPONSES, span_of("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"), 1, 1, true,
 	     &x);
-	assert_int_equal(x.r, -EPROTO);
+	ASSERT_EQ(x.r, -EPROTO);
 	buf_done(&x.log);
 	hear(HTTP1_RESPONSES,
 	     span_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n"), 1, 1,
 	     true, &x);
-	assert_int_equal(x.r, -EPROTO);
-	assert_int_equal(x.log.len, 0);
+	ASSERT_EQ(x.r, -EPROTO);
+	ASSERT_EQ(x.log.len, 0);
 	buf_done(&x.log);
 }
 
@@ -525,10 +521,10 @@ static void test_body_is_refused_where_none_is_permitted(void **state)
 		struct span in = span_of(text);
 		struct http1_msg m;
 
-		assert_int_equal(http1_held(h), 0);
-		assert_int_equal(http1_in(h, &in, &m, NULL), cases[i].r);
+		ASSERT_EQ_MSG(http1_held(h), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(http1_in(h, &in, &m, NULL), cases[i].r, "cases[%zu]", i);
 		if (cases[i].r < 0)
-			assert_int_equal(http1_refusal(h), cases[i].refusal);
+			ASSERT_EQ_MSG(http1_refusal(h), cases[i].refusal, "cases[%zu]", i);
 		assert_true(http1_held(h) > 0);
 		http1_done(h);
 		assert_true(cases[i].r < 0 || http1_held(h) == 0);
@@ -564,14 +560,14 @@ static void test_requests_and_responses_are_written(void **state)
 	(void)state;
 	buf_init(&b, 10000);
 	http1_put_response(&b, &no);
-	assert_string_equal(b.p, "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET,POST\r\n"
-				 "Content-Type: application/json\r\nContent-Length: 2\r\n"
-				 "Connection: close\r\n\r\nno");
+	ASSERT_STR_EQ(b.p, "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET,POST\r\n"
+			   "Content-Type: application/json\r\nContent-Length: 2\r\n"
+			   "Connection: close\r\n\r\nno");
 	response(b.p, "405 Method Not Allowed 2:no close\n", 0);
 	buf_reset(&b);
 	http1_put_response(&b, &busy);
-	assert_string_equal(b.p, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n"
-				 "Content-Length: 1\r\n\r\n");
+	ASSERT_STR_EQ(b.p, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\n"
+			   "Content-Length: 1\r\n\r\n");
 	buf_reset(&b);
 	http1_put_continue(&b);
 	http1_put_response(&b, &(struct http1_response){.status = 521});
@@ -588,7 +584,7 @@ static void target(const char *text, int r, const char *path, const char *query)
 {
 	struct span p, q;
 
-	assert_int_equal(http1_target(span_of(text), &p, &q), r);
+	ASSERT_EQ(http1_target(span_of(text), &p, &q), r);
 	if (r < 0)
 		return;
 	assert_true(span_eq(p, path));
@@ -599,8 +595,8 @@ static void query(const char *text, int r, const char *value)
 {
 	char ret[8] = "";
 
-	assert_int_equal(http1_query(span_of(text), "key", ret, sizeof(ret)), r);
-	assert_string_equal(ret, value);
+	ASSERT_EQ(http1_query(span_of(text), "key", ret, sizeof(ret)), r);
+	ASSERT_STR_EQ(ret, value);
 }
 
 static void test_targets_are_split_into_path_and_query(void **state)
@@ -620,12 +616,11 @@ static void test_targets_are_split_into_path_and_query(void **state)
 	query("key", 1, "");
 	query("", 0, "");
 	query("keys=1&ke=2", 0, "");
-	assert_int_equal(http1_query(span_of("key=%4"), "key", (char[8]){0}, 8), -EINVAL);
-	assert_int_equal(http1_query(span_of("key=%4g"), "key", (char[8]){0}, 8), -EINVAL);
-	assert_int_equal(http1_query(span_of("key=%0x"), "key", (char[8]){0}, 8), -EINVAL);
-	assert_int_equal(http1_query(span_of("key=a%00b"), "key", (char[8]){0}, 8), -EINVAL);
-	assert_int_equal(http1_query(span_of("key=12345678"), "key", (char[8]){0}, 8),
-			 -ENAMETOOLONG);
+	ASSERT_EQ(http1_query(span_of("key=%4"), "key", (char[8]){0}, 8), -EINVAL);
+	ASSERT_EQ(http1_query(span_of("key=%4g"), "key", (char[8]){0}, 8), -EINVAL);
+	ASSERT_EQ(http1_query(span_of("key=%0x"), "key", (char[8]){0}, 8), -EINVAL);
+	ASSERT_EQ(http1_query(span_of("key=a%00b"), "key", (char[8]){0}, 8), -EINVAL);
+	ASSERT_EQ(http1_query(span_of("key=12345678"), "key", (char[8]){0}, 8), -ENAMETOOLONG);
 }
 
 /* --- the client, with a server in a thread --- */
@@ -666,9 +661,9 @@ static int call(const char *answer, bool in_parts, bool hangs, struct buf *body,
 	unlink(s.path);
 	str_copy(a.sun_path, sizeof(a.sun_path), s.path);
 	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(s.fd, 1), 0);
-	assert_int_equal(pthread_create(&s.thread, NULL, serve, &s), 0);
+	ASSERT_EQ(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(listen(s.fd, 1), 0);
+	ASSERT_EQ(pthread_create(&s.thread, NULL, serve, &s), 0);
 	c.socket = s.path;
 	r = http1_call(&c, body, e);
 	pthread_join(s.thread, NULL);
@@ -689,8 +684,8 @@ static void test_client_reads_responses_of_every_framing(void **state)
 	for (size_t i = 0; i < 2 * ARRAY_LEN(same); i++) {
 		auto_buf struct buf b;
 
-		assert_int_equal(call(same[i / 2], i % 2, false, &b, NULL), 200);
-		assert_string_equal(b.p, "hi");
+		ASSERT_EQ(call(same[i / 2], i % 2, false, &b, NULL), 200);
+		ASSERT_STR_EQ(b.p, "hi");
 	}
 }
 
@@ -715,7 +710,8 @@ static void test_client_reports_failures_of_the_server(void **state)
 		struct err e = ERR_INIT;
 		auto_buf struct buf b;
 
-		assert_int_equal(call(bad[i].answer, false, bad[i].hangs, &b, &e), bad[i].r);
+		ASSERT_EQ_MSG(call(bad[i].answer, false, bad[i].hangs, &b, &e), bad[i].r,
+			      "bad[%zu]", i);
 		assert_non_null(strstr(e.text, bad[i].words));
 	}
 }
@@ -740,15 +736,15 @@ static void test_sent_request_arrives_after_the_client_disconnected(void **state
 	http1_put_request(&want, &c.request);
 	snprintf(s.path, sizeof(s.path), "/tmp/unirail-test-http1-%d", (int)getpid());
 	c.socket = s.path;
-	assert_int_equal(http1_send(&c, &e), -ENOENT);
+	ASSERT_EQ(http1_send(&c, &e), -ENOENT);
 	str_copy(a.sun_path, sizeof(a.sun_path), s.path);
 	s.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(s.fd, 1), 0);
-	assert_int_equal(http1_send(&c, &e), 0);
+	ASSERT_EQ(bind(s.fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ASSERT_EQ(listen(s.fd, 1), 0);
+	ASSERT_EQ(http1_send(&c, &e), 0);
 	conn = accept(s.fd, NULL, NULL);
-	assert_int_equal(fd_read_all(conn, 1 << 20, &got, &e), 0);
-	assert_int_equal(got.len, want.len);
+	ASSERT_EQ(fd_read_all(conn, 1 << 20, &got, &e), 0);
+	ASSERT_EQ(got.len, want.len);
 	assert_memory_equal(got.p, want.p, want.len);
 	close(conn);
 	/* A peer that does not read is disconnected after a short time. */
@@ -756,8 +752,8 @@ static void test_sent_request_arrives_after_the_client_disconnected(void **state
 		buf_char(&body, 'x');
 	c.request.body = buf_span(&body);
 	c.timeout_ms = 50;
-	assert_int_equal(http1_send(&c, &e), -ETIMEDOUT);
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(http1_send(&c, &e), -ETIMEDOUT);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	close(s.fd);
 	unlink(s.path);
 }
@@ -789,9 +785,9 @@ static void test_client_waits_for_a_server_that_restarts(void **state)
 	snprintf(s.path, sizeof(s.path), "/tmp/unirail-test-http1-%d", (int)getpid());
 	unlink(s.path);
 	c.socket = s.path;
-	assert_int_equal(pthread_create(&s.thread, NULL, serve_late, &s), 0);
-	assert_int_equal(http1_call(&c, &b, NULL), 200);
-	assert_string_equal(b.p, "hi");
+	ASSERT_EQ(pthread_create(&s.thread, NULL, serve_late, &s), 0);
+	ASSERT_EQ(http1_call(&c, &b, NULL), 200);
+	ASSERT_STR_EQ(b.p, "hi");
 	pthread_join(s.thread, NULL);
 	close(s.fd);
 	unlink(s.path);
@@ -807,19 +803,18 @@ static void test_client_without_a_server_is_unavailable(void **state)
 	struct buf b;
 
 	(void)state;
-	assert_int_equal(http1_call(&c, &b, &e), -ENOENT);
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
-	assert_string_equal(e.text,
-			    "connect to '/nowhere/socket': No such file or directory (ENOENT)");
+	ASSERT_EQ(http1_call(&c, &b, &e), -ENOENT);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
+	ASSERT_STR_EQ(e.text, "connect to '/nowhere/socket': No such file or directory (ENOENT)");
 	buf_done(&b);
 	c.restart_ms = 50;
-	assert_int_equal(http1_call(&c, &b, &e), -ENOENT);
+	ASSERT_EQ(http1_call(&c, &b, &e), -ENOENT);
 	buf_done(&b);
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	c.socket = name;
-	assert_int_equal(http1_call(&c, &b, &e), -ENAMETOOLONG);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(http1_call(&c, &b, &e), -ENAMETOOLONG);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 int main(void)
@@ -848,5 +843,5 @@ int main(void)
 		cmocka_unit_test(test_client_without_a_server_is_unavailable),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,16 +9,6 @@
 
 enum { MAX = 1 << 20 };
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *d = NULL;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&d, span_of(text), MAX, &e) < 0)
-		fail_msg("'%s': %s", text, e.text);
-	return d;
-}
-
 static void refused(const char *text, const char *words)
 {
 	struct json_doc *d = NULL;
@@ -30,8 +16,8 @@ static void refused(const char *text, const char *words)
 
 	assert_true(json_parse(&d, span_of(text), MAX, &e) < 0);
 	assert_null(d);
-	assert_int_equal(e.kind, ERR_DECODE);
-	assert_string_equal(e.text, words);
+	ASSERT_EQ(e.kind, ERR_DECODE);
+	ASSERT_STR_EQ(e.text, words);
 }
 
 static void test_syntax_errors_name_line_and_column(void **state)
@@ -58,8 +44,8 @@ static void test_invalid_strings_are_refused(void **state)
 	refused("[\"\xff\"]", "1:3: invalid UTF-8 encoding in string");
 	refused("[\"\xc0\x80\"]", "1:3: invalid UTF-8 encoding in string");
 	refused("[\"\\ud800\"]", "1:9: no low surrogate in string");
-	json_free(parse("[\"\\\\u0000\", \"\\\"{[\"]"));
-	json_free(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]"));
+	json_free(t_json("[\"\\\\u0000\", \"\\\"{[\"]"));
+	json_free(t_json("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]"));
 }
 
 static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
@@ -72,12 +58,12 @@ static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
 	memset(deep, '[', 40);
 	memset(deep + 40, ']', 40);
 	assert_true(json_parse(&d, (struct span){deep, 80}, MAX, &e) < 0);
-	assert_string_equal(e.text, "1:33: nested deeper than 32 levels");
-	assert_int_equal(json_parse(&d, (struct span){deep + 8, 64}, MAX, &e), 0);
+	ASSERT_STR_EQ(e.text, "1:33: nested deeper than 32 levels");
+	ASSERT_EQ(json_parse(&d, (struct span){deep + 8, 64}, MAX, &e), 0);
 	json_free(d);
 	d = NULL;
-	assert_int_equal(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
-	assert_string_equal(e.text, "6 bytes of JSON, the limit is 5");
+	ASSERT_EQ(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
+	ASSERT_STR_EQ(e.text, "6 bytes of JSON, the limit is 5");
 	/* NUL between values; a document without a terminating NUL */
 	assert_true(json_parse(&d, (struct span){"[1]\0", 4}, MAX, &e) < 0);
 	assert_true(json_parse(&d, (struct span){NULL, 0}, MAX, &e) < 0);
@@ -85,42 +71,42 @@ static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
 
 static void test_integers_are_whole_numbers_in_range(void **state)
 {
-	auto_json struct json_doc *d = parse("[0, -5, 9223372036854775807, 9223372036854775808,"
-					     "1.0, 1e2, \"1\", 123456789012345678901234]");
+	auto_json struct json_doc *d = t_json("[0, -5, 9223372036854775807, 9223372036854775808,"
+					      "1.0, 1e2, \"1\", 123456789012345678901234]");
 	static const int want[] = {0, 0, 0, -ERANGE, -EINVAL, -EINVAL, -EINVAL, -ERANGE};
 	int64_t n = 77;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
-		assert_int_equal(json_int(json_at(json_root(d), i), &n), want[i]);
-	assert_int_equal(n, INT64_MAX);
-	assert_int_equal(json_int(NULL, &n), -EINVAL);
-	assert_int_equal(json_kind(json_at(json_root(d), 7)), JSON_NUMBER);
+		ASSERT_EQ_MSG(json_int(json_at(json_root(d), i), &n), want[i], "want[%zu]", i);
+	ASSERT_EQ(n, INT64_MAX);
+	ASSERT_EQ(json_int(NULL, &n), -EINVAL);
+	ASSERT_EQ(json_kind(json_at(json_root(d), 7)), JSON_NUMBER);
 }
 
 static void test_members_and_elements_are_visited_in_order(void **state)
 {
-	auto_json struct json_doc *d = parse("{\"a\":[1,[2,3],4],\"b\":{},\"a\":null}");
+	auto_json struct json_doc *d = t_json("{\"a\":[1,[2,3],4],\"b\":{},\"a\":null}");
 	const struct json *root = json_root(d), *v;
 	struct json_walk w = json_walk_start(root);
 	const char *key;
 
 	(void)state;
-	assert_int_equal(json_len(root), 3);
+	ASSERT_EQ(json_len(root), 3);
 	assert_non_null(json_walk_next(&w, &key));
-	assert_string_equal(key, "a");
+	ASSERT_STR_EQ(key, "a");
 	v = json_pair(root, 1, &key);
-	assert_int_equal(json_kind(v), JSON_OBJECT);
-	assert_string_equal(key, "b");
+	ASSERT_EQ(json_kind(v), JSON_OBJECT);
+	ASSERT_STR_EQ(key, "b");
 	assert_null(json_pair(root, 3, &key));
 	assert_null(json_at(json_pair(root, 0, &key), 3));
-	assert_int_equal(json_len(json_at(json_pair(root, 0, &key), 1)), 2);
+	ASSERT_EQ(json_len(json_at(json_pair(root, 0, &key), 1)), 2);
 	w = json_walk_start(NULL);
 	assert_null(json_walk_next(&w, &key));
 	w = json_walk_start(json_at(json_pair(root, 0, &key), 0));
 	assert_null(json_walk_next(&w, NULL));
-	assert_int_equal(json_kind(json_get(root, "a")), JSON_NULL);
-	assert_int_equal(json_kind(json_get_go(root, "A")), JSON_ARRAY);
+	ASSERT_EQ(json_kind(json_get(root, "a")), JSON_NULL);
+	ASSERT_EQ(json_kind(json_get_go(root, "A")), JSON_ARRAY);
 	assert_null(json_get(root, "A"));
 	assert_null(json_get(json_get(root, "b"), "x"));
 	assert_null(json_get_go(NULL, "x"));
@@ -169,28 +155,28 @@ static const struct json_table closed = {fields, JSON_CLOSED, 0};
 static void test_field_tables_read_every_type(void **state)
 {
 	auto_json struct json_doc *d =
-		parse("{\"name\":\"rail0\",\"mtu\":9000,\"promisc\":true,\"search\":[\"a\",null],"
-		      "\"hwaddr\":\"02:00:00:00:00:01\",\"args\":{\"cni\":1},\"unknown\":{},"
-		      "\"ipam\":{\"type\":\"static\",\"gateway\":\"\",\"subnet\":\"10.1.2.3/24\"},"
-		      "\"list\":[{\"type\":\"x\"},null,{\"gateway\":\"fd00::1\"}]}");
+		t_json("{\"name\":\"rail0\",\"mtu\":9000,\"promisc\":true,\"search\":[\"a\",null],"
+		       "\"hwaddr\":\"02:00:00:00:00:01\",\"args\":{\"cni\":1},\"unknown\":{},"
+		       "\"ipam\":{\"type\":\"static\",\"gateway\":\"\",\"subnet\":\"10.1.2.3/24\"},"
+		       "\"list\":[{\"type\":\"x\"},null,{\"gateway\":\"fd00::1\"}]}");
 	struct conf c = {0};
 	struct err e = ERR_INIT;
 	char text[IP_TEXT_MAX];
 
 	(void)state;
-	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", &e), 0);
-	assert_string_equal(c.name, "rail0");
+	ASSERT_EQ(json_read(d, json_root(d), &go, &c, "conf", &e), 0);
+	ASSERT_STR_EQ(c.name, "rail0");
 	assert_true(c.has_mtu && c.mtu == 9000 && c.promisc);
-	assert_int_equal(c.search.n, 2);
-	assert_string_equal(c.search.v[1], "");
-	assert_int_equal(c.mac.len, 6);
+	ASSERT_EQ(c.search.n, 2);
+	ASSERT_STR_EQ(c.search.v[1], "");
+	ASSERT_EQ(c.mac.len, 6);
 	assert_non_null(json_get(c.args, "cni"));
-	assert_int_equal(c.ipam.gw.family, 0);
-	assert_string_equal(ipnet_str(&c.ipam.net, text), "10.1.2.3/24");
-	assert_int_equal(c.list.n, 3);
-	assert_string_equal(((struct inner *)c.list.v)[0].type, "x");
+	ASSERT_EQ(c.ipam.gw.family, 0);
+	ASSERT_STR_EQ(ipnet_str(&c.ipam.net, text), "10.1.2.3/24");
+	ASSERT_EQ(c.list.n, 3);
+	ASSERT_STR_EQ(((struct inner *)c.list.v)[0].type, "x");
 	assert_null(((struct inner *)c.list.v)[1].type);
-	assert_int_equal(((struct inner *)c.list.v)[2].gw.family, 6);
+	ASSERT_EQ(((struct inner *)c.list.v)[2].gw.family, 6);
 }
 
 /*
@@ -199,44 +185,44 @@ static void test_field_tables_read_every_type(void **state)
  */
 static void test_keys_match_like_go(void **state)
 {
-	auto_json struct json_doc *d = parse(
+	auto_json struct json_doc *d = t_json(
 		"{\"name\":\"a\",\"NAME\":\"b\",\"Name\":null,\"mtu\":1500,\"mac\":\"x\",\"MAC\":\"y\","
 		"\"mAc\":\"z\",\"IPAM\":{\"Type\":\"t\"},\"ipam\":{\"gateway\":\"10.0.0.1\"},"
 		"\"promi\u017fc\":true}");
 	struct conf c = {0};
 
 	(void)state;
-	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
-	assert_string_equal(c.name, "b");
-	assert_string_equal(c.mac_text, "z");
-	assert_string_equal(c.ipam.type, "t");
-	assert_int_equal(c.ipam.gw.family, 4);
+	ASSERT_EQ(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
+	ASSERT_STR_EQ(c.name, "b");
+	ASSERT_STR_EQ(c.mac_text, "z");
+	ASSERT_STR_EQ(c.ipam.type, "t");
+	ASSERT_EQ(c.ipam.gw.family, 4);
 	assert_true(c.promisc);
-	assert_string_equal(json_string(json_get_go(json_root(d), "nAmE")), "b");
+	ASSERT_STR_EQ(json_string(json_get_go(json_root(d), "nAmE")), "b");
 }
 
 static void test_keys_match_exactly_with_a_strict_table(void **state)
 {
-	auto_json struct json_doc *d = parse("{\"name\":\"a\",\"NAME\":\"b\"}");
+	auto_json struct json_doc *d = t_json("{\"name\":\"a\",\"NAME\":\"b\"}");
 	struct json_table strict = {fields, 0, 0};
 	struct conf c = {0};
 
 	(void)state;
-	assert_int_equal(json_read(d, json_root(d), &strict, &c, "conf", NULL), 0);
-	assert_string_equal(c.name, "a");
+	ASSERT_EQ(json_read(d, json_root(d), &strict, &c, "conf", NULL), 0);
+	ASSERT_STR_EQ(c.name, "a");
 }
 
 static void test_null_leaves_a_field_unchanged(void **state)
 {
 	auto_json struct json_doc *d =
-		parse("{\"name\":\"a\",\"mtu\":null,\"ipam\":null,\"args\":null}");
+		t_json("{\"name\":\"a\",\"mtu\":null,\"ipam\":null,\"args\":null}");
 	struct conf c = {.mtu = 1500, .ipam.type = "kept"};
 
 	(void)state;
-	assert_int_equal(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
-	assert_int_equal(c.mtu, 1500);
+	ASSERT_EQ(json_read(d, json_root(d), &go, &c, "conf", NULL), 0);
+	ASSERT_EQ(c.mtu, 1500);
 	assert_false(c.has_mtu);
-	assert_string_equal(c.ipam.type, "kept");
+	ASSERT_STR_EQ(c.ipam.type, "kept");
 	assert_null(c.args);
 }
 
@@ -279,13 +265,14 @@ static void test_errors_name_the_path_of_the_value(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_json struct json_doc *d = parse(cases[i].text);
+		auto_json struct json_doc *d = t_json(cases[i].text);
 		struct err e = ERR_INIT;
 		struct conf c = {0};
 
-		assert_int_equal(json_read(d, json_root(d), cases[i].t, &c, "conf", &e), -EINVAL);
-		assert_string_equal(e.text, cases[i].words);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(json_read(d, json_root(d), cases[i].t, &c, "conf", &e), -EINVAL,
+			      "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "cases[%zu]", i);
 	}
 }
 
@@ -300,8 +287,8 @@ static void test_long_names_are_truncated_in_errors(void **state)
 	strcpy(text, "{\"");
 	memset(text + 2, 'k', 2000);
 	strcpy(text + 2002, "\":1,\"name\":1}");
-	d = parse(text);
-	assert_int_equal(json_read(d, json_root(d), &closed, &c, "conf", &e), -EINVAL);
+	d = t_json(text);
+	ASSERT_EQ(json_read(d, json_root(d), &closed, &c, "conf", &e), -EINVAL);
 	assert_true(strlen(e.text) < 400);
 }
 
@@ -325,16 +312,16 @@ static void test_strings_are_escaped_like_go(void **state)
 	jo_arr(&o);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	assert_string_equal(
-		b.p, "{\"s\":\"\\u003ca\\u003e\\u0026\\\"\\\\\\b\\f\\n\\r\\t\\u0001\x7f "
-		     "\\u2028\\u2029\u00e9\U0001f600\","
-		     "\"bad\":\"\\ufffd\\ufffd\\ufffd\\ufffdz\\ufffd\\ufffd\",\"n\":null,\"i\":-5,"
-		     "\"t\":true,\"u\":18446744073709551615,\"e\":[]}");
+	ASSERT_STR_EQ(b.p,
+		      "{\"s\":\"\\u003ca\\u003e\\u0026\\\"\\\\\\b\\f\\n\\r\\t\\u0001\x7f "
+		      "\\u2028\\u2029\u00e9\U0001f600\","
+		      "\"bad\":\"\\ufffd\\ufffd\\ufffd\\ufffdz\\ufffd\\ufffd\",\"n\":null,\"i\":-5,"
+		      "\"t\":true,\"u\":18446744073709551615,\"e\":[]}");
 }
 
 static void test_output_is_indented_like_go(void **state)
 {
-	auto_json struct json_doc *d = parse("{\"b\":[1,{\"c\":{}},[]],\"a\":\"x\"}");
+	auto_json struct json_doc *d = t_json("{\"b\":[1,{\"c\":{}},[]],\"a\":\"x\"}");
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -342,8 +329,8 @@ static void test_output_is_indented_like_go(void **state)
 	buf_init(&b, 4096);
 	jo_init(&o, &b, 4);
 	jo_val(&o, json_root(d), true);
-	assert_string_equal(b.p, "{\n    \"a\": \"x\",\n    \"b\": [\n        1,\n        {\n"
-				 "            \"c\": {}\n        },\n        []\n    ]\n}");
+	ASSERT_STR_EQ(b.p, "{\n    \"a\": \"x\",\n    \"b\": [\n        1,\n        {\n"
+			   "            \"c\": {}\n        },\n        []\n    ]\n}");
 }
 
 static void test_real_numbers_are_printed_like_go(void **state)
@@ -376,7 +363,7 @@ static void test_real_numbers_are_printed_like_go(void **state)
 		buf_init(&b, 64);
 		jo_init(&o, &b, 0);
 		jo_real(&o, cases[i].v);
-		assert_string_equal(b.p, cases[i].text);
+		ASSERT_STR_EQ_MSG(b.p, cases[i].text, "cases[%zu]", i);
 	}
 }
 
@@ -387,14 +374,14 @@ static void test_negative_zero_is_printed_like_go(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		auto_json struct json_doc *d = parse(text);
+		auto_json struct json_doc *d = t_json(text);
 		auto_buf struct buf b;
 		struct json_out o;
 
 		buf_init(&b, 64);
 		jo_init(&o, &b, 0);
 		jo_val(&o, json_root(d), false);
-		assert_string_equal(b.p, "[-0,-0,0]");
+		ASSERT_STR_EQ(b.p, "[-0,-0,0]");
 		text = "[-0,-0,0]";
 	}
 }
@@ -403,7 +390,7 @@ static void test_parsed_values_are_printed_unchanged(void **state)
 {
 	static const char in[] = "{\"b\":1.0,\"a\":9007199254740993,\"c\":18446744073709551615,"
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}";
-	auto_json struct json_doc *d = parse(in);
+	auto_json struct json_doc *d = t_json(in);
 	auto_buf struct buf b;
 	struct json_out o;
 
@@ -411,13 +398,13 @@ static void test_parsed_values_are_printed_unchanged(void **state)
 	buf_init(&b, 4096);
 	jo_init(&o, &b, 0);
 	jo_val(&o, json_root(d), true);
-	assert_string_equal(b.p, "{\"a\":[true,null,-1],\"b\":1,\"c\":18446744073709551615,"
-				 "\"d\":123456789012345678901234}");
+	ASSERT_STR_EQ(b.p, "{\"a\":[true,null,-1],\"b\":1,\"c\":18446744073709551615,"
+			   "\"d\":123456789012345678901234}");
 	buf_reset(&b);
 	jo_init(&o, &b, 0);
 	jo_val(&o, json_root(d), false);
-	assert_string_equal(b.p, "{\"b\":1,\"a\":9007199254740993,\"c\":18446744073709551615,"
-				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
+	ASSERT_STR_EQ(b.p, "{\"b\":1,\"a\":9007199254740993,\"c\":18446744073709551615,"
+			   "\"d\":123456789012345678901234,\"a\":[true,null,-1]}");
 }
 
 /* Values are counted before the tree is built; the error has the path of the first excess value. */
@@ -446,25 +433,25 @@ static void test_documents_with_too_many_values_are_refused(void **state)
 		int r = json_parse_values(&d, span_of(cases[i].text), 1000, cases[i].max, &e);
 
 		if (!cases[i].reason) {
-			assert_int_equal(r, 0);
+			ASSERT_EQ_MSG(r, 0, "cases[%zu]", i);
 			continue;
 		}
-		assert_int_equal(r, -E2BIG);
-		assert_int_equal(e.kind, ERR_DECODE);
-		assert_string_equal(e.text, cases[i].reason);
+		ASSERT_EQ_MSG(r, -E2BIG, "cases[%zu]", i);
+		ASSERT_EQ_MSG(e.kind, ERR_DECODE, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].reason, "cases[%zu]", i);
 	}
 }
 
 /* An index finds the same members as json_get(): of equal keys the last. */
 static void test_index_finds_the_members_of_an_object(void **state)
 {
-	auto_json struct json_doc *d = parse("{\"b\":1,\"a\":2,\"b\":3,\"\":4,\"ab\":5}");
+	auto_json struct json_doc *d = t_json("{\"b\":1,\"a\":2,\"b\":3,\"\":4,\"ab\":5}");
 	auto_json_index struct json_index x = json_index_of(json_root(d)),
 					  none = json_index_of(NULL);
 	static const char *const keys[] = {"a", "b", "ab", "", "c", "aa", "B"};
 
 	(void)state;
-	assert_int_equal(x.n, 4);
+	ASSERT_EQ(x.n, 4);
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		assert_ptr_equal(json_index_get(&x, keys[i]), json_get(json_root(d), keys[i]));
 		assert_null(json_index_get(&none, keys[i]));
@@ -494,5 +481,5 @@ int main(void)
 		cmocka_unit_test(test_index_finds_the_members_of_an_object),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

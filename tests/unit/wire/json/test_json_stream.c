@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and streams are split into the same pieces wherever the input is divided. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,9 +30,9 @@ static int run(enum json_split_mode mode, const char *text, size_t first, size_t
 	}
 	buf_printf(out, "%s", json_split_is_whole(&s) ? "." : "...");
 	if (r < 0)
-		assert_int_equal(json_split_in(&s, &(struct span){"x", 1}, &(struct span){0},
-					       &(bool){false}, e),
-				 r);
+		ASSERT_EQ(json_split_in(&s, &(struct span){"x", 1}, &(struct span){0},
+					&(bool){false}, e),
+			  r);
 	json_split_done(&s);
 	return r;
 }
@@ -52,7 +49,7 @@ static void check(enum json_split_mode mode, const char *text, const char *want)
 		r = run(mode, text, cut, cut ? strlen(text) : 1, 4096, &out, &e);
 		if (r < 0)
 			buf_printf(&out, "!%s", e.text);
-		assert_string_equal(out.p, want);
+		ASSERT_STR_EQ(out.p, want);
 		buf_done(&out);
 	}
 }
@@ -108,17 +105,15 @@ static void test_too_long_pieces_are_refused(void **state)
 
 	(void)state;
 	buf_init(&out, 1 << 16);
-	assert_int_equal(run(JSON_SPLIT_STREAM, "{\"a\":\"0123456789\"}", 0, 3, 10, &out, &e),
-			 -EFBIG);
-	assert_string_equal(e.text, "an object of the answer is longer than 10 bytes");
+	ASSERT_EQ(run(JSON_SPLIT_STREAM, "{\"a\":\"0123456789\"}", 0, 3, 10, &out, &e), -EFBIG);
+	ASSERT_STR_EQ(e.text, "an object of the answer is longer than 10 bytes");
 	buf_reset(&out);
-	assert_int_equal(run(JSON_SPLIT_LIST, "{\"items\":[\"0123456789012345\"]}", 0, 3, 15, &out,
-			     &e),
-			 -EFBIG);
+	ASSERT_EQ(run(JSON_SPLIT_LIST, "{\"items\":[\"0123456789012345\"]}", 0, 3, 15, &out, &e),
+		  -EFBIG);
 	buf_reset(&out);
-	assert_int_equal(run(JSON_SPLIT_LIST, "{\"items\":[\"01\",\"23\",\"45\",\"67\"]}", 0, 3, 15,
-			     &out, &e),
-			 0);
+	ASSERT_EQ(run(JSON_SPLIT_LIST, "{\"items\":[\"01\",\"23\",\"45\",\"67\"]}", 0, 3, 15, &out,
+		      &e),
+		  0);
 	buf_done(&out);
 }
 
@@ -131,5 +126,5 @@ int main(void)
 		cmocka_unit_test(test_too_long_pieces_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of a JSON value, and the patch from the old to the new value. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
 
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,19 +11,9 @@
 
 enum { TEXT_MAX = 1 << 16 };
 
-static struct json_doc *parse(const char *text)
-{
-	struct json_doc *doc;
-	struct err e = ERR_INIT;
-
-	if (json_parse(&doc, span_of(text), TEXT_MAX, &e) < 0)
-		fail_msg("%s: %s", text, e.text);
-	return doc;
-}
-
 static struct json_tree *tree(const char *text)
 {
-	auto_json struct json_doc *doc = parse(text);
+	auto_json struct json_doc *doc = t_json(text);
 
 	return json_tree_of(json_root(doc));
 }
@@ -40,7 +26,7 @@ static void assert_tree(const struct json_tree *t, const char *want)
 	buf_init(&b, TEXT_MAX);
 	jo_init(&o, &b, 0);
 	json_tree_write(t, &o);
-	assert_string_equal(b.p, want);
+	ASSERT_STR_EQ(b.p, want);
 }
 
 /* An unchanged value is written as it was read, also after its document was freed. */
@@ -68,8 +54,8 @@ static void test_members_are_set_replaced_and_removed(void **state)
 	int64_t n;
 
 	(void)state;
-	assert_int_equal(json_tree_int(json_tree_member(t, "a"), &n), 0);
-	assert_int_equal(n, 2);
+	ASSERT_EQ(json_tree_int(json_tree_member(t, "a"), &n), 0);
+	ASSERT_EQ(n, 2);
 	assert_null(json_tree_member(t, "d"));
 	json_tree_put_int(json_tree_member_object(t, "b"), "n", 7);
 	assert_null(json_tree_member_object(t, "c"));
@@ -92,7 +78,7 @@ static void test_array_elements_are_added_and_changed(void **state)
 	json_tree_set_text(json_tree_first(l), "z");
 	json_tree_push(l, json_tree_new(JSON_OBJECT));
 	assert_tree(t, "{\"l\":[\"z\",\"b\",{}]}");
-	assert_string_equal(json_tree_text(json_tree_next(json_tree_first(l))), "b");
+	ASSERT_STR_EQ(json_tree_text(json_tree_next(json_tree_first(l))), "b");
 }
 
 /* Writes to a path that does not exist are ignored. */
@@ -115,7 +101,7 @@ static void test_missing_path_is_ignored(void **state)
 
 static void test_trees_are_compared_without_member_order(void **state)
 {
-	auto_json struct json_doc *doc = parse("{\"b\":2,\"a\":[1,\"x\"]}");
+	auto_json struct json_doc *doc = t_json("{\"b\":2,\"a\":[1,\"x\"]}");
 	auto_tree struct json_tree *t = tree("{\"a\":[1,\"x\"],\"b\":2}");
 
 	(void)state;
@@ -130,15 +116,15 @@ static void test_tree_over_a_document_leaves_it_unchanged(void **state)
 {
 	static const char text[] =
 		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
-	auto_json struct json_doc *doc = parse(text);
+	auto_json struct json_doc *doc = t_json(text);
 	auto_tree struct json_tree *t = json_tree_over(json_root(doc));
 	int64_t n;
 
 	(void)state;
 	assert_tree(t, text);
-	assert_string_equal(json_tree_text(json_tree_member(t, "s")), "y");
-	assert_int_equal(json_tree_int(json_tree_member(t, "n"), &n), 0);
-	assert_int_equal(n, 7);
+	ASSERT_STR_EQ(json_tree_text(json_tree_member(t, "s")), "y");
+	ASSERT_EQ(json_tree_int(json_tree_member(t, "n"), &n), 0);
+	ASSERT_EQ(n, 7);
 	json_tree_put_text(json_tree_member_object(json_tree_member(t, "o"), "new"), "z", "1");
 	json_tree_set_text(json_tree_first(json_tree_member(t, "a")), "one");
 	json_tree_push_text(json_tree_member(t, "a"), "end");
@@ -150,15 +136,15 @@ static void test_tree_over_a_document_leaves_it_unchanged(void **state)
 
 static void check_patch(const char *was, const char *is, const char *want)
 {
-	auto_json struct json_doc *a = parse(was), *b = parse(is);
+	auto_json struct json_doc *a = t_json(was), *b = t_json(is);
 	struct kube_patch p;
 	bool any;
 
 	kube_patch_init(&p);
 	any = kube_patch_diff(&p, json_root(a), json_root(b));
 	kube_patch_end(&p);
-	assert_string_equal(p.b.p, want);
-	assert_int_equal(any, strcmp(want, "[]") != 0);
+	ASSERT_STR_EQ(p.b.p, want);
+	ASSERT_EQ(any, strcmp(want, "[]") != 0);
 	kube_patch_done(&p);
 }
 
@@ -190,5 +176,5 @@ int main(void)
 		cmocka_unit_test(test_tree_over_a_document_leaves_it_unchanged),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

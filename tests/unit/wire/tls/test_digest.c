@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,9 +20,9 @@ static void test_sha256_of_memory(void **state)
 
 	(void)state;
 	digest_sha256(span_of("abc"), hex);
-	assert_string_equal(hex, ABC);
+	ASSERT_STR_EQ(hex, ABC);
 	digest_sha256(span_of(NULL), hex);
-	assert_string_equal(hex, EMPTY);
+	ASSERT_STR_EQ(hex, EMPTY);
 }
 
 static void test_sha256_of_a_file(void **state)
@@ -38,21 +34,21 @@ static void test_sha256_of_a_file(void **state)
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
-	assert_int_equal(root_open(&r, dir, &e), 0);
+	ASSERT_EQ(root_open(&r, dir, &e), 0);
 	memset(million, 'a', 1000000);
-	assert_int_equal(file_replace(&r, "/f", (struct span){million, 1000000}, 0600, &e), 0);
-	assert_int_equal(digest_sha256_file(&r, "/missing", hex, &e), -ENOENT);
+	ASSERT_EQ(file_replace(&r, "/f", (struct span){million, 1000000}, 0600, &e), 0);
+	ASSERT_EQ(digest_sha256_file(&r, "/missing", hex, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "'/missing'"));
-	assert_string_equal(hex, "kept");
+	ASSERT_STR_EQ(hex, "kept");
 	err_clear(&e);
-	assert_int_equal(digest_sha256_file(&r, "/", hex, &e), -EISDIR);
+	ASSERT_EQ(digest_sha256_file(&r, "/", hex, &e), -EISDIR);
 	assert_non_null(strstr(e.text, "Is a directory (EISDIR)"));
-	assert_string_equal(hex, "kept");
-	assert_int_equal(digest_sha256_file(&r, "/f", hex, NULL), 0);
-	assert_string_equal(hex, MILLION);
-	assert_int_equal(file_remove(&r, "/f", NULL), 0);
+	ASSERT_STR_EQ(hex, "kept");
+	ASSERT_EQ(digest_sha256_file(&r, "/f", hex, NULL), 0);
+	ASSERT_STR_EQ(hex, MILLION);
+	ASSERT_EQ(file_remove(&r, "/f", NULL), 0);
 	root_close(&r);
-	assert_int_equal(rmdir(dir), 0);
+	ASSERT_EQ(rmdir(dir), 0);
 }
 
 static void test_versions_of_bundled_libraries_are_reported(void **state)
@@ -79,5 +75,5 @@ int main(void)
 		cmocka_unit_test(test_versions_of_bundled_libraries_are_reported),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

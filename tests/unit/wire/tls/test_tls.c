@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends of TLS in one process, on a socket pair. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -51,7 +48,7 @@ static struct pair connect_pair(const struct tls_material *client,
 	struct tls_conf *a = conf(TLS_CLIENT, client), *b = conf(TLS_SERVER, server);
 	struct pair p;
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
+	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(a, p.fds[0], name);
 	p.server = tls_new(b, p.fds[1], NULL);
 	/* Frees the configurations at once: connections hold references to them. */
@@ -92,11 +89,11 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 	int cr, sr;
 
 	shake(&p, &cr, &sr, &ce, &se);
-	assert_string_equal(ce.text, client_says);
-	assert_int_equal(cr, client);
+	ASSERT_STR_EQ(ce.text, client_says);
+	ASSERT_EQ(cr, client);
 	if (server_says) {
-		assert_string_equal(se.text, server_says);
-		assert_int_equal(sr, server);
+		ASSERT_STR_EQ(se.text, server_says);
+		ASSERT_EQ(sr, server);
 	} else {
 		/* mbedTLS as client sends its alert unencrypted, and as server does not read it. */
 		assert_true(sr < 0);
@@ -196,9 +193,9 @@ static void refused(enum tls_side side, struct tls_material m, const char *text)
 	struct tls_conf *c = NULL;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(tls_conf_new(&c, side, &m, &e), -EINVAL);
-	assert_string_equal(e.text, text);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(tls_conf_new(&c, side, &m, &e), -EINVAL);
+	ASSERT_STR_EQ(e.text, text);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	assert_null(c);
 }
 
@@ -235,7 +232,7 @@ static void test_bytes_arrive_in_both_directions(void **state)
 
 	(void)state;
 	shake(&p, &cr, &sr, &e, &e);
-	assert_string_equal(tls_version(p.client), "TLSv1.3");
+	ASSERT_STR_EQ(tls_version(p.client), "TLSv1.3");
 	for (size_t i = 0; i < N; i++)
 		out[i] = (char)(i * 7 + i / 256);
 	while (got < N) {
@@ -251,7 +248,7 @@ static void test_bytes_arrive_in_both_directions(void **state)
 	/* close_notify is an end of the stream, a broken connection is an error. */
 	tls_free(p.client);
 	p.client = NULL;
-	assert_int_equal(tls_read(p.server, in, N, &e), 0);
+	ASSERT_EQ(tls_read(p.server, in, N, &e), 0);
 	pair_done(&p);
 }
 
@@ -266,8 +263,8 @@ static void test_broken_connection_is_an_error(void **state)
 	(void)state;
 	shake(&p, &cr, &sr, &e, &e);
 	shutdown(p.fds[1], SHUT_RDWR);
-	assert_int_equal(tls_read(p.client, &b, 1, &e), -ECONNRESET);
-	assert_string_equal(e.text, "TLS read: the server closed the connection");
+	ASSERT_EQ(tls_read(p.client, &b, 1, &e), -ECONNRESET);
+	ASSERT_STR_EQ(e.text, "TLS read: the server closed the connection");
 	pair_done(&p);
 }
 
@@ -299,16 +296,16 @@ static enum outcome connect_once(const struct sides *s, const char *name, struct
 	int cr, sr;
 	char b;
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
+	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p.fds), 0);
 	p.client = tls_new(s->client, p.fds[0], name);
 	p.server = tls_new(s->server, p.fds[1], NULL);
 	shake(&p, &cr, &sr, &e, &other);
 	if (cr == 0 && sr == 0) {
-		assert_int_equal(tls_write(p.client, "a", 1, &e), 1);
-		assert_int_equal(tls_read(p.server, &b, 1, &e), 1);
-		assert_int_equal(tls_write(p.server, "b", 1, &e), 1);
-		assert_int_equal(tls_read(p.client, &b, 1, &e), 1);
-		assert_int_equal(b, 'b');
+		ASSERT_EQ(tls_write(p.client, "a", 1, &e), 1);
+		ASSERT_EQ(tls_read(p.server, &b, 1, &e), 1);
+		ASSERT_EQ(tls_write(p.server, "b", 1, &e), 1);
+		ASSERT_EQ(tls_read(p.client, &b, 1, &e), 1);
+		ASSERT_EQ(b, 'b');
 		ret = tls_resumed(p.client) ? RESUMED : FULL;
 	} else if (reason) {
 		*reason = cr ? e : other;
@@ -323,13 +320,13 @@ static void test_session_is_resumed(void **state)
 	struct sides both = sides_new(&c, &s);
 
 	(void)state;
-	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+	ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
 	/* The session's certificate was verified for another name. */
-	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), FULL);
-	assert_int_equal(connect_once(&both, "127.0.0.1", NULL), RESUMED);
-	assert_int_equal(connect_once(&both, "example.com", NULL), FAILED);
+	ASSERT_EQ(connect_once(&both, "127.0.0.1", NULL), FULL);
+	ASSERT_EQ(connect_once(&both, "127.0.0.1", NULL), RESUMED);
+	ASSERT_EQ(connect_once(&both, "example.com", NULL), FAILED);
 	sides_done(&both);
 }
 
@@ -342,16 +339,16 @@ static void test_session_ends_when_certificates_change(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+	ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 	tls_conf_put(both.server);
 	both.server = rotated;
-	assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
-	assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
+	ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
 	c.ca = span_of(TLS_TEST_OTHER_CA);
 	tls_conf_put(both.client);
 	both.client = conf(TLS_CLIENT, &c);
-	assert_int_equal(connect_once(&both, "localhost", &e), FAILED);
-	assert_string_equal(e.text, "the server's certificate is not signed by the configured CA");
+	ASSERT_EQ(connect_once(&both, "localhost", &e), FAILED);
+	ASSERT_STR_EQ(e.text, "the server's certificate is not signed by the configured CA");
 	sides_done(&both);
 }
 
@@ -367,18 +364,18 @@ static void test_session_of_a_verified_client_is_resumed(void **state)
 	 * The ticket of a server that does not verify clients is not valid on a server that does.
 	 */
 	both = (struct sides){open.client, conf(TLS_SERVER, &s)};
-	assert_int_equal(connect_once(&open, "localhost", NULL), FULL);
-	assert_int_equal(connect_once(&open, "localhost", NULL), RESUMED);
-	assert_int_equal(connect_once(&both, "localhost", &e), FAILED);
-	assert_string_equal(e.text, "the client's certificate is missing");
+	ASSERT_EQ(connect_once(&open, "localhost", NULL), FULL);
+	ASSERT_EQ(connect_once(&open, "localhost", NULL), RESUMED);
+	ASSERT_EQ(connect_once(&both, "localhost", &e), FAILED);
+	ASSERT_STR_EQ(e.text, "the client's certificate is missing");
 	tls_conf_put(both.client);
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
 	/* A resumed session gets no new ticket, so the certificate is verified again each hour. */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
-		assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+		ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
+		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
 	}
 	tls_conf_put(open.server);
 	sides_done(&both);
@@ -397,20 +394,20 @@ static struct chain chain_of(int64_t end, bool client)
 	auto_free char *ca_key = NULL;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(
+	ASSERT_EQ(
 		x509_make(&(struct x509_request){.name = "ca", .from = now - 60, .to = now + 86400},
 			  &v.ca, &ca_key, &e),
 		0);
-	assert_int_equal(x509_make(&(struct x509_request){.name = "leaf",
-							  .names = names,
-							  .n_names = 1,
-							  .from = now - 60,
-							  .to = end,
-							  .client = client,
-							  .ca = span_of(v.ca),
-							  .ca_key = span_of(ca_key)},
-				   &v.cert, &v.key, &e),
-			 0);
+	ASSERT_EQ(x509_make(&(struct x509_request){.name = "leaf",
+						   .names = names,
+						   .n_names = 1,
+						   .from = now - 60,
+						   .to = end,
+						   .client = client,
+						   .ca = span_of(v.ca),
+						   .ca_key = span_of(ca_key)},
+			    &v.cert, &v.key, &e),
+		  0);
 	return v;
 }
 
@@ -438,8 +435,8 @@ static void test_session_ends_when_the_server_certificate_expires(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(now, FULL);
-	assert_int_equal(connect_once(&both, "localhost", NULL), RESUMED);
+	ASSERT_EQ(now, FULL);
+	ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
 	do {
 		int64_t before = time(NULL);
 
@@ -447,7 +444,7 @@ static void test_session_ends_when_the_server_certificate_expires(void **state)
 		/* In its last second the certificate is valid, and is verified. */
 		assert_true(now != RESUMED || before < end);
 	} while (now != FAILED && time(NULL) < end + 20);
-	assert_int_equal(now, FAILED);
+	ASSERT_EQ(now, FAILED);
 	assert_non_null(strstr(e.text, "the server's certificate has expired on"));
 	sides_done(&both);
 	chain_done(&v);
@@ -471,10 +468,11 @@ static void test_client_certificate_expiring_within_an_hour_gets_no_ticket(void 
 		c.key = span_of(v.key);
 		s.ca = span_of(v.ca);
 		both = sides_new(&c, &s);
-		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
 		/* A byte in place of a ticket affects neither this connection nor the next one. */
-		assert_int_equal(connect_once(&both, "localhost", NULL), cases[i].then);
-		assert_int_equal(connect_once(&both, "localhost", NULL), FULL);
+		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), cases[i].then, "cases[%zu]",
+			      i);
+		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
 		sides_done(&both);
 		chain_done(&v);
 	}
@@ -498,5 +496,5 @@ int main(void)
 		cmocka_unit_test(test_client_certificate_expiring_within_an_hour_gets_no_ticket),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

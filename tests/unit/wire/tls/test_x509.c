@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation and verification of certificates. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -65,11 +61,11 @@ static void test_created_certificate_has_the_requested_fields(void **state)
 	struct x509_facts f;
 
 	(void)state;
-	assert_int_equal(x509_inspect(span_of(ca.cert), &f, NULL), 0);
+	ASSERT_EQ(x509_inspect(span_of(ca.cert), &f, NULL), 0);
 	assert_true(f.is_ca);
 	assert_in_range(f.to - time(NULL), 10 * DAY - 5, 10 * DAY);
 	assert_in_range(time(NULL) - f.from, 60, 65);
-	assert_int_equal(x509_inspect(span_of(leaf.cert), &f, NULL), 0);
+	ASSERT_EQ(x509_inspect(span_of(leaf.cert), &f, NULL), 0);
 	assert_false(f.is_ca);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		trusts(ca.cert, &leaf, names[i], NULL);
@@ -77,8 +73,8 @@ static void test_created_certificate_has_the_requested_fields(void **state)
 	trusts(ca.cert, &leaf, "other.svc", "not for 'other.svc'");
 	trusts(ca.cert, &leaf, "127.0.0.2", "not for '127.0.0.2'");
 	trusts(TLS_TEST_CA, &leaf, "localhost", "is not signed by the configured CA");
-	assert_int_equal(x509_fits(span_of(leaf.cert), span_of(leaf.key), NULL), 0);
-	assert_int_equal(x509_fits(span_of(leaf.cert), span_of(again.key), NULL), -EINVAL);
+	ASSERT_EQ(x509_fits(span_of(leaf.cert), span_of(leaf.key), NULL), 0);
+	ASSERT_EQ(x509_fits(span_of(leaf.cert), span_of(again.key), NULL), -EINVAL);
 	assert_string_not_equal(leaf.cert, again.cert);
 	drop(&ca);
 	drop(&leaf);
@@ -99,7 +95,7 @@ static void test_bundle_trusts_certificates_of_all_its_cas(void **state)
 	trusts(old.cert, &b, "localhost", "is not signed by the configured CA");
 	assert_true(x509_next(&rest, &cert));
 	assert_memory_equal(cert.p, old.cert, cert.n);
-	assert_int_equal(strlen(old.cert), cert.n + 1);
+	ASSERT_EQ(strlen(old.cert), cert.n + 1);
 	assert_true(x509_next(&rest, &cert));
 	assert_memory_equal(cert.p, new.cert, cert.n);
 	assert_false(x509_next(&rest, &cert));
@@ -131,7 +127,7 @@ static void test_chain_is_verified_in_tls(void **state)
 	struct tls_conf *c = NULL;
 
 	(void)state;
-	assert_int_equal(tls_conf_new(&c, TLS_SERVER, &m, NULL), 0);
+	ASSERT_EQ(tls_conf_new(&c, TLS_SERVER, &m, NULL), 0);
 	tls_conf_put(c);
 	drop(&ca);
 	drop(&leaf);
@@ -142,7 +138,7 @@ static void refused(struct x509_request w, const char *reason)
 	char *cert = NULL, *key = NULL;
 	struct err e = ERR_INIT;
 
-	assert_int_equal(x509_make(&w, &cert, &key, &e), -EINVAL);
+	ASSERT_EQ(x509_make(&w, &cert, &key, &e), -EINVAL);
 	if (!strstr(e.text, reason))
 		fail_msg("%s", e.text);
 	assert_null(cert);
@@ -165,9 +161,9 @@ static void test_invalid_certificate_requests_are_refused(void **state)
 				      .ca = span_of(ca.cert),
 				      .ca_key = span_of(other.key)},
 		"does not belong to the CA");
-	assert_int_equal(x509_inspect(span_of("x"), &f, NULL), -EINVAL);
-	assert_int_equal(x509_inspect(span_of(""), &f, NULL), -EINVAL);
-	assert_int_equal(x509_trusts(span_of("x"), span_of(ca.cert), NULL, NULL), -EINVAL);
+	ASSERT_EQ(x509_inspect(span_of("x"), &f, NULL), -EINVAL);
+	ASSERT_EQ(x509_inspect(span_of(""), &f, NULL), -EINVAL);
+	ASSERT_EQ(x509_trusts(span_of("x"), span_of(ca.cert), NULL, NULL), -EINVAL);
 	drop(&ca);
 	drop(&other);
 }
@@ -182,5 +178,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_certificate_requests_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,7 +54,7 @@ static void assert_out(const struct ttrpc *t, const char *want, size_t n)
 {
 	struct span out = ttrpc_out(t);
 
-	assert_int_equal(out.n, n);
+	ASSERT_EQ(out.n, n);
 	assert_memory_equal(out.p, want, n);
 }
 
@@ -77,17 +73,17 @@ static void test_request_divided_anywhere_is_answered(void **state)
 		for (size_t at = 0; at < REQUEST_SIZE; at += step) {
 			size_t n = REQUEST_SIZE - at < step ? REQUEST_SIZE - at : step;
 
-			assert_int_equal(ttrpc_in(t, (struct span){request + at, n}, &e), 0);
+			ASSERT_EQ(ttrpc_in(t, (struct span){request + at, n}, &e), 0);
 		}
-		assert_int_equal(seen.requests, 1);
-		assert_string_equal(seen.service, "svc");
-		assert_string_equal(seen.method, "Do");
-		assert_string_equal(seen.message, "hi");
+		ASSERT_EQ(seen.requests, 1);
+		ASSERT_STR_EQ(seen.service, "svc");
+		ASSERT_STR_EQ(seen.method, "Do");
+		ASSERT_STR_EQ(seen.message, "hi");
 		assert_out(t, answer, sizeof(answer) - 1);
 		ttrpc_sent(t, 4);
 		assert_out(t, answer + 4, sizeof(answer) - 5);
 		ttrpc_sent(t, sizeof(answer) - 5);
-		assert_int_equal(ttrpc_out(t).n, 0);
+		ASSERT_EQ(ttrpc_out(t).n, 0);
 		ttrpc_free(t);
 	}
 }
@@ -108,7 +104,8 @@ static void test_failure_becomes_a_status(void **state)
 		struct ttrpc *t = ttrpc_new(&ops, &seen);
 
 		want[21] = cases[i].status;
-		assert_int_equal(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0);
+		ASSERT_EQ_MSG(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0,
+			      "cases[%zu]", i);
 		assert_out(t, want, sizeof(want) - 1);
 		ttrpc_free(t);
 	}
@@ -127,14 +124,14 @@ static void test_call_gets_its_response(void **state)
 	struct ttrpc *t = ttrpc_new(&ops, &seen);
 
 	(void)state;
-	assert_int_equal(ttrpc_call(t, "svc", "Do", span_of("hi")), 1);
+	ASSERT_EQ(ttrpc_call(t, "svc", "Do", span_of("hi")), 1);
 	assert_out(t, call, sizeof(call) - 1);
-	assert_int_equal(ttrpc_call(t, "svc", "Do", span_of("hi")), 3);
-	assert_int_equal(ttrpc_in(t, (struct span){answer, sizeof(answer) - 1}, NULL), 0);
-	assert_int_equal(seen.responses, 1);
-	assert_int_equal(seen.stream, 1);
-	assert_int_equal(seen.status, 6);
-	assert_string_equal(seen.text, "used");
+	ASSERT_EQ(ttrpc_call(t, "svc", "Do", span_of("hi")), 3);
+	ASSERT_EQ(ttrpc_in(t, (struct span){answer, sizeof(answer) - 1}, NULL), 0);
+	ASSERT_EQ(seen.responses, 1);
+	ASSERT_EQ(seen.stream, 1);
+	ASSERT_EQ(seen.status, 6);
+	ASSERT_STR_EQ(seen.text, "used");
 	ttrpc_free(t);
 }
 
@@ -147,9 +144,9 @@ static void test_unknown_connections_are_skipped(void **state)
 	struct ttrpc *t = ttrpc_new(&ops, &seen);
 
 	(void)state;
-	assert_int_equal(ttrpc_in(t, (struct span){other, sizeof(other) - 1}, NULL), 0);
-	assert_int_equal(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0);
-	assert_int_equal(seen.requests, 1);
+	ASSERT_EQ(ttrpc_in(t, (struct span){other, sizeof(other) - 1}, NULL), 0);
+	ASSERT_EQ(ttrpc_in(t, (struct span){request, REQUEST_SIZE}, NULL), 0);
+	ASSERT_EQ(seen.requests, 1);
 	ttrpc_free(t);
 }
 
@@ -164,12 +161,12 @@ static void test_malformed_messages_end_the_connection(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(ttrpc_in(t, (struct span){large, sizeof(large) - 1}, &e), -EMSGSIZE);
-	assert_string_equal(e.text, "a ttrpc message of 4194305 bytes, the limit is 4194304");
+	ASSERT_EQ(ttrpc_in(t, (struct span){large, sizeof(large) - 1}, &e), -EMSGSIZE);
+	ASSERT_STR_EQ(e.text, "a ttrpc message of 4194305 bytes, the limit is 4194304");
 	ttrpc_free(t);
 	t = ttrpc_new(&ops, &seen);
-	assert_int_equal(ttrpc_in(t, (struct span){garbage, sizeof(garbage) - 1}, &e), -EPROTO);
-	assert_int_equal(seen.requests, 0);
+	ASSERT_EQ(ttrpc_in(t, (struct span){garbage, sizeof(garbage) - 1}, &e), -EPROTO);
+	ASSERT_EQ(seen.requests, 0);
 	ttrpc_free(t);
 }
 
@@ -183,5 +180,5 @@ int main(void)
 		cmocka_unit_test(test_malformed_messages_end_the_connection),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

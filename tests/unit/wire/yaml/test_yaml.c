@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* YAML converted to JSON, and YAML that is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "testlib.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "wire/json/json.h"
 #include "wire/yaml/yaml.h"
@@ -29,7 +26,7 @@ static void good(const char *yaml, const char *json)
 	buf_init(&b, 1 << 20);
 	if (convert(yaml, strlen(yaml), &b, &e) < 0)
 		fail_msg("%s\nrefused: %s", yaml, e.text);
-	assert_string_equal(b.p, json);
+	ASSERT_STR_EQ(b.p, json);
 	buf_done(&b);
 }
 
@@ -41,8 +38,8 @@ static void bad(const char *yaml, const char *error)
 	buf_init(&b, 1 << 20);
 	if (convert(yaml, strlen(yaml), &b, &e) == 0)
 		fail_msg("%s\ntaken for: %s", yaml, b.p);
-	assert_string_equal(e.text, error);
-	assert_int_equal(e.kind, ERR_DECODE);
+	ASSERT_STR_EQ(e.text, error);
+	ASSERT_EQ(e.kind, ERR_DECODE);
 	buf_done(&b);
 }
 
@@ -190,8 +187,8 @@ static void test_nul_byte_is_refused(void **state)
 
 	(void)state;
 	buf_init(&b, 100);
-	assert_int_equal(convert("a: \0", 4, &b, &e), -22);
-	assert_string_equal(e.text, "1:4: byte 0x00 is not allowed in text");
+	ASSERT_EQ(convert("a: \0", 4, &b, &e), -22);
+	ASSERT_STR_EQ(e.text, "1:4: byte 0x00 is not allowed in text");
 	buf_done(&b);
 }
 
@@ -210,5 +207,5 @@ int main(void)
 		cmocka_unit_test(test_nul_byte_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The IPAM plugin spiderpool: as a separate plugin between real namespaces, and in process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include "base/log.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
@@ -49,11 +45,11 @@ static void far_has(const char *net)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	auto_nl struct nl_wire *wire = NULL;
 	struct err e = ERR_INIT;
-	struct ipnet n = il_net(net);
+	struct ipnet n = t_net(net);
 	struct link link;
 
-	assert_int_equal(nl_open(&wire, NL_ROUTE, w.far, &e), 0);
-	assert_int_equal(link_get(wire, "far", &link, &e), 0);
+	ASSERT_EQ(nl_open(&wire, NL_ROUTE, w.far, &e), 0);
+	ASSERT_EQ(link_get(wire, "far", &link, &e), 0);
 	addr_add(b, link.index, "far", &n, ADDR_NODAD);
 	if (nl_batch_commit(wire, b, &e) < 0)
 		fail_msg("%s", e.text);
@@ -126,8 +122,8 @@ static void says(const struct invocation *v, int status, const char *part)
 {
 	auto_answer struct answer a = invoke(v);
 
-	assert_has(a.out.p, part);
-	assert_int_equal(a.status, status);
+	ASSERT_HAS(a.out.p, part);
+	ASSERT_EQ(a.status, status);
 }
 
 /* --- results --- */
@@ -152,7 +148,7 @@ static void test_add_returns_the_result_of_the_original(void **state)
 	expect(&v, 0,
 	       "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.1.10/24\"},{\"address\":\"fd00::"
 	       "10/64\"}]}");
-	assert_int_equal(records("used"), 3);
+	ASSERT_EQ(records("used"), 3);
 }
 
 static void test_check_requires_and_del_releases_the_address(void **state)
@@ -176,7 +172,7 @@ static void test_check_requires_and_del_releases_the_address(void **state)
 	expect(&del, 0, "");
 	expect(&del, 0, "");
 	il_write(&w.lab, "/pools/rails.conf", POOLS);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	says(&add, 0, "10.0.0.11/24"); /* .10 rests */
 	/* An unreadable journal is an error. */
 	il_write(&w.lab, "/state/journal", "rubbish\nrubbish\n");
@@ -190,7 +186,7 @@ static void test_missing_namespace_is_reported_before_allocation(void **state)
 	(void)state;
 	v.netns = "/run/netns/not-there";
 	says(&v, 1, "failed to GetNS \\\"/run/netns/not-there\\\" for pod: failed to Statfs");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 /* --- configuration --- */
@@ -222,7 +218,7 @@ static void test_invalid_ipam_configuration_is_refused(void **state)
 
 		says(&v, 1, bad[i].reason);
 	}
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 static void test_unwritable_log_file_is_ignored(void **state)
@@ -277,8 +273,8 @@ static void test_gc_releases_invalid_attachments(void **state)
 	v.id = "c3";
 	says(&v, 0, "10.0.0.12/24");
 	expect(&gc, 0, "");
-	assert_int_equal(records("used"), 2);
-	assert_int_equal(records("resting"), 1);
+	ASSERT_EQ(records("used"), 2);
+	ASSERT_EQ(records("resting"), 1);
 }
 
 static void test_status_reports_exhausted_pools(void **state)
@@ -295,7 +291,7 @@ static void test_status_reports_exhausted_pools(void **state)
 	says(&v, 1, "\"code\":50");
 	il_write(&w.lab, "/pools/rails.conf", "[pool rail0]\n");
 	says(&v, 1, "rails.conf:1: no subnet");
-	assert_int_equal(file_remove(&w.lab.root, "/pools/rails.conf", &e), 0);
+	ASSERT_EQ(file_remove(&w.lab.root, "/pools/rails.conf", &e), 0);
 	says(&v, 1, "no pool in '/pools'");
 	il_write(&w.lab, "/state/journal", "unirail-journal 9 x\n");
 	says(&v, 1, "has format 9");
@@ -315,8 +311,8 @@ static void test_conflicting_addresses_are_quarantined(void **state)
 	far_has("10.0.0.10/24");
 	far_has("10.0.0.11/24");
 	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
-	assert_int_equal(records("quarantined"), 2);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("quarantined"), 2);
+	ASSERT_EQ(records("used"), 1);
 	/* The next pod does not get these addresses. */
 	v.id = "c2";
 	v.conf = CONF("1.0.0", RAIL0);
@@ -335,8 +331,8 @@ static void test_add_fails_after_three_conflicts(void **state)
 	     "ip conflict: pod's interface net1 with an conflicting ip 10.0.0.12, 10.0.0.12 "
 	     "is located at ");
 	says(&v, 0, "10.0.0.13/24");
-	assert_int_equal(records("quarantined"), 3);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("quarantined"), 3);
+	ASSERT_EQ(records("used"), 1);
 }
 
 static void test_unreachable_gateway_fails_the_add(void **state)
@@ -347,7 +343,7 @@ static void test_unreachable_gateway_fails_the_add(void **state)
 
 	(void)state;
 	says(&v, 1, "gateway 10.0.0.1 is unreachable");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	far_has("10.0.0.1/24");
 	says(&v, 0, "10.0.0.11/24");
 }
@@ -372,7 +368,7 @@ static void test_missing_link_fails_detection(void **state)
 	(void)state;
 	v.ifname = "net9";
 	says(&v, 1, "failed to get link: ");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	v.conf = CONF("1.0.0", RAIL0); /* not checked: ptp creates its link later */
 	says(&v, 0, "/24");
 }
@@ -388,7 +384,7 @@ static void test_pool_must_match_the_masters_subnet(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(netns_enter(w.far, &visit, &e), 0);
+	ASSERT_EQ(netns_enter(w.far, &visit, &e), 0);
 	says(&v, 1, "of rail0 not found on master \\\"far\\\", which has ");
 	far_has("10.0.1.200/24");
 	says(&v, 0, "10.0.1.10/24");
@@ -460,19 +456,19 @@ static void test_eight_rails_are_one_change(void **state)
 		fail_msg("%s", e.text);
 	for (size_t i = 0; i < RAILS; i++) {
 		snprintf(want, sizeof(want), "10.0.0.%zu/24", 10 + i);
-		assert_int_equal(p.out[i].n_ips, 1);
-		assert_string_equal(ipnet_str(&p.out[i].ips[0].address, text), want);
-		assert_int_equal(p.out[i].ips[0].iface, -1);
+		ASSERT_EQ(p.out[i].n_ips, 1);
+		ASSERT_STR_EQ(ipnet_str(&p.out[i].ips[0].address, text), want);
+		ASSERT_EQ(p.out[i].ips[0].iface, -1);
 	}
 	/* One change of the journal, one fsync. */
 	journal = il_read(&w.lab, "/state/journal", &n);
 	for (size_t i = 0; i < n; i++)
 		lines += journal[i] == '\n';
-	assert_int_equal(lines, 2);
-	assert_int_equal(cni_ipam_check(p.calls, RAILS, &e), 0);
-	assert_int_equal(cni_ipam_del(p.calls, RAILS, &e), 0);
-	assert_int_equal(cni_ipam_del(p.calls, RAILS, &e), 0);
-	assert_int_equal(records("resting"), RAILS);
+	ASSERT_EQ(lines, 2);
+	ASSERT_EQ(cni_ipam_check(p.calls, RAILS, &e), 0);
+	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
+	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
+	ASSERT_EQ(records("resting"), RAILS);
 	pod_done(&p);
 }
 
@@ -491,20 +487,20 @@ static void test_failure_of_one_ipam_type_releases_all(void **state)
 	pod_add(&p, 3, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
 	if (cni_ipam_add(p.calls, 3, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(p.out[1].n_ips, 1);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(p.out[1].n_ips, 1);
+	ASSERT_EQ(records("used"), 1);
 	assert_true(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
 	for (int i = 0; i < 3; i++)
 		cni_result_done(&p.out[i]);
-	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(cni_ipam_del(p.calls, 3, &e), 0);
+	ASSERT_EQ(records("used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
 	assert_true(cni_ipam_add(p.calls, 4, &e) < 0);
-	assert_has(e.text, "failed to find plugin \"no-such-ipam\"");
-	assert_int_equal(records("used"), 0);
+	ASSERT_HAS(e.text, "failed to find plugin \"no-such-ipam\"");
+	ASSERT_EQ(records("used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.3"));
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(p.out[i].n_ips, 0);
+		ASSERT_EQ(p.out[i].n_ips, 0);
 	pod_done(&p);
 }
 
@@ -517,10 +513,10 @@ static void test_failed_repetition_retains_the_address(void **state)
 	(void)state;
 	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
 	pod_add(&p, 1, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
-	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
+	ASSERT_EQ(cni_ipam_add(p.calls, 1, &e), 0);
 	cni_result_done(&p.out[0]);
 	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	pod_done(&p);
 }
 
@@ -536,7 +532,7 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 		"{\"ipam\":{\"type\":\"spiderpool\",\"pool_dir\":\"/pools2\",\"state_dir\":\"/s2\","
 		"\"default_ipv4_ippool\":[\"x\"]}}");
 	pod_add(&p, 2, "{" IPAM(RAIL0) "}");
-	assert_int_equal(cni_ipam_add(p.calls, 3, &e), 0);
+	ASSERT_EQ(cni_ipam_add(p.calls, 3, &e), 0);
 	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.10");
 	il_assert_ip(&p.out[1].ips[0].address.ip, "10.8.0.1");
 	il_assert_ip(&p.out[2].ips[0].address.ip, "10.0.0.11");
@@ -546,10 +542,10 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 	 * The second store is exhausted: the address that the first store has just allocated is
 	 * released.
 	 */
-	assert_int_equal(cni_ipam_del(p.calls, 3, &e), 0);
+	ASSERT_EQ(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
 	assert_true(cni_ipam_add(p.calls, 3, &e) < 0);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	pod_done(&p);
 }
 
@@ -563,8 +559,8 @@ static void test_args_address_for_several_rails_is_refused(void **state)
 	pod_add(&p, 0, "{" IPAM(RAIL0) "}");
 	pod_add(&p, 1, "{" IPAM(RAIL0) "}");
 	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
-	assert_int_equal(e.kind, ERR_ENV);
-	assert_has(e.text, "CNI_ARGS asks for address 10.0.0.12 on 2 rails");
+	ASSERT_EQ(e.kind, ERR_ENV);
+	ASSERT_HAS(e.text, "CNI_ARGS asks for address 10.0.0.12 on 2 rails");
 	pod_done(&p);
 }
 
@@ -579,14 +575,14 @@ static void test_reported_conflict_gets_another_address(void **state)
 		"{" IPAM(RAIL0
 			 ",\"default_ipv6_ippool\":[\"six\"],"
 			 "\"enable_gateway_detection\":true,\"detect\":{\"total_ms\":700}") "}");
-	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
+	ASSERT_EQ(cni_ipam_add(p.calls, 1, &e), 0);
 	assert_true(p.flags[0].gateway_detection);
 	assert_false(p.flags[0].conflict_detection);
-	assert_int_equal(p.flags[0].total_ms, 700);
-	assert_int_equal(cni_ipam_conflict(p.calls, &p.out[0].ips[0].address.ip, &other, &e), 0);
+	ASSERT_EQ(p.flags[0].total_ms, 700);
+	ASSERT_EQ(cni_ipam_conflict(p.calls, &p.out[0].ips[0].address.ip, &other, &e), 0);
 	cni_result_done(&p.out[0]);
-	assert_int_equal(cni_ipam_add(p.calls, 1, &e), 0);
-	assert_int_equal(p.out[0].n_ips, 2);
+	ASSERT_EQ(cni_ipam_add(p.calls, 1, &e), 0);
+	ASSERT_EQ(p.out[0].n_ips, 2);
 	il_assert_ip(&p.out[0].ips[0].address.ip, "10.0.0.11");
 	/* this address was not in conflict */
 	il_assert_ip(&p.out[0].ips[1].address.ip, "fd00::10");
@@ -620,5 +616,5 @@ int main(void)
 		CASE(test_reported_conflict_gets_another_address),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -3,11 +3,7 @@
  * The IPAM plugin spiderpool with unirail's agent, with an agent of Spiderpool, and without an
  * agent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +60,7 @@ static size_t records(const char *state)
 	auto_free struct ipam_record *v = NULL;
 	size_t n = 0, count = 0;
 
-	assert_int_equal(ipam_records(i, &v, &n, NULL), 0);
+	ASSERT_EQ(ipam_records(i, &v, &n, NULL), 0);
 	for (size_t k = 0; k < n; k++)
 		count += strcmp(v[k].state, state) == 0;
 	return count;
@@ -95,8 +91,8 @@ static void says(const char *command, const char *conf, int status, const char *
 	struct invocation v = call(command, conf);
 	auto_answer struct answer a = invoke(&v);
 
-	assert_has(a.out.p, part);
-	assert_int_equal(a.status, status);
+	ASSERT_HAS(a.out.p, part);
+	ASSERT_EQ(a.status, status);
 }
 
 static void is_unmatched(const char *command, const char *conf)
@@ -123,11 +119,11 @@ static void test_agent_returns_the_same_as_a_local_store(void **state)
 	expect(&at_server, 0, answer);
 	/* Agent and plugin use one store: an owner gets the same address from either. */
 	expect(&direct, 0, answer);
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	says("CHECK", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "spiderpool: no address is held by container c1 interface net1");
 }
@@ -154,7 +150,7 @@ static void test_requested_ips_and_flags_reach_the_agent(void **state)
 	     ",\"sticky\":true,\"clean_gateway\":true}}",
 	     0, "10.0.1.15/24");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
-	assert_int_equal(records("sticky"), 1);
+	ASSERT_EQ(records("sticky"), 1);
 }
 
 static void test_errors_of_the_agent_retain_their_code(void **state)
@@ -177,18 +173,18 @@ static void test_status_and_gc_by_the_agent(void **state)
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
 	is_unmatched("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	says("ADD", CONF("1.1.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
 		     "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
-	assert_int_equal(records("used"), 1);
+	ASSERT_EQ(records("used"), 1);
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
 		     "}}");
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 }
 
 /* --- in process, all rails --- */
@@ -213,7 +209,7 @@ static void many_init(struct many *m, const char *const conf[3])
 				    .root = lab.root,
 				    .version = CNI_1_0_0}};
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(json_parse(&m->doc[i], span_of(conf[i]), 10000, NULL), 0);
+		ASSERT_EQ(json_parse(&m->doc[i], span_of(conf[i]), 10000, NULL), 0);
 		m->rails[i] = (struct cni_ipam_call){.call = &m->call,
 						     .doc = m->doc[i],
 						     .conf = json_root(m->doc[i]),
@@ -259,20 +255,20 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	il_assert_ip(&m.out[0].ips[0].address.ip, "10.0.0.10");
 	il_assert_ip(&m.out[1].ips[0].address.ip, "10.0.1.10");
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.0.1.11");
-	assert_int_equal(m.out[0].n_routes, 2);
-	assert_int_equal(m.out[1].n_routes, 0);
+	ASSERT_EQ(m.out[0].n_routes, 2);
+	ASSERT_EQ(m.out[1].n_routes, 0);
 	assert_true(m.flags[0].is_new && m.flags[1].is_new && m.flags[2].is_new);
 	assert_true(m.flags[0].conflict_detection && !m.flags[1].conflict_detection);
-	assert_int_equal(m.flags[1].tries, 3);
+	ASSERT_EQ(m.flags[1].tries, 3);
 	many_done(&m);
 	many_init(&m, conf);
-	assert_int_equal(many_add(&m, &e), 0);
+	ASSERT_EQ(many_add(&m, &e), 0);
 	assert_false(m.flags[0].is_new || m.flags[1].is_new || m.flags[2].is_new);
 	/* Another owner has the address, so another address is allocated. */
-	assert_int_equal(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
-	assert_int_equal(records("quarantined"), 1);
-	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
+	ASSERT_EQ(records("quarantined"), 1);
+	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
+	ASSERT_EQ(records("used"), 0);
 	many_done(&m);
 }
 
@@ -288,8 +284,8 @@ static void test_failed_rail_releases_all_rails(void **state)
 	server = al_serve_ipam(&lab, NULL, NULL);
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
-	assert_int_equal(e.kind, ERR_CONF);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(e.kind, ERR_CONF);
+	ASSERT_EQ(records("used"), 0);
 	many_done(&m);
 }
 
@@ -309,16 +305,16 @@ static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	many_done(&m);
-	assert_int_equal(records("used"), 0);
+	ASSERT_EQ(records("used"), 0);
 	lab.paths.state_dir = "/state2";
 	n = records("used");
 	lab.paths.state_dir = "/state";
-	assert_int_equal(n, 0);
+	ASSERT_EQ(n, 0);
 	conf[2] = conf[1];
 	many_init(&m, conf);
 	if (many_add(&m, &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(spiderpool_del(m.list, 3, &e), 0);
+	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
 	many_done(&m);
 }
 
@@ -359,13 +355,13 @@ static void test_agent_of_spiderpool_allocates(void **state)
 		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
 		     "}}");
 	log = asked();
-	assert_has(log,
+	ASSERT_HAS(log,
 		   "GET /v1/ipam/healthy \nPOST /v1/ipam/ip {\"cleanGateway\":true,"
 		   "\"defaultIPv4IPPool\":[\"a\"],\"matchMasterSubnet\":false,\"ifName\":\"net1\","
 		   "\"containerID\":\"c1\",");
-	assert_has(log, "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
-	assert_has(log, "GET /v1/ipam/healthy \nDELETE /v1/ipam/ip {\"containerID\":\"c1\",");
-	assert_has(log, ",\"ifName\":\"net1\"}\n");
+	ASSERT_HAS(log, "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\"}\n");
+	ASSERT_HAS(log, "GET /v1/ipam/healthy \nDELETE /v1/ipam/ip {\"containerID\":\"c1\",");
+	ASSERT_HAS(log, ",\"ifName\":\"net1\"}\n");
 }
 
 static void test_dns_of_spiderpools_agent_is_in_the_result(void **state)
@@ -390,7 +386,7 @@ static void test_rails_from_spiderpools_agent(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
 				    CONF("1.0.0", AT_SERVER)};
-	const struct ipaddr a = il_ip("10.6.0.3");
+	const struct ipaddr a = t_ip("10.6.0.3");
 	struct err e = ERR_INIT;
 	auto_free char *log = NULL;
 	struct many m;
@@ -401,16 +397,16 @@ static void test_rails_from_spiderpools_agent(void **state)
 	if (many_add(&m, &e) < 0)
 		fail_msg("%s", e.text);
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.6.0.4");
-	assert_int_equal(m.out[0].n_routes, 1);
-	assert_int_equal(m.out[1].n_routes, 0);
+	ASSERT_EQ(m.out[0].n_routes, 1);
+	ASSERT_EQ(m.out[1].n_routes, 0);
 	assert_true(m.flags[1].gateway_detection && !m.flags[1].conflict_detection);
 	/* Spiderpool's agent cannot quarantine an address, so this ADD fails. */
 	assert_true(spiderpool_conflict(m.list[1], &a, NULL, &e) < 0);
-	assert_int_equal(e.kind, ERR_AGAIN);
-	assert_has(e.text, "ip conflict: pod's interface net2 with an conflicting ip 10.6.0.3");
+	ASSERT_EQ(e.kind, ERR_AGAIN);
+	ASSERT_HAS(e.text, "ip conflict: pod's interface net2 with an conflicting ip 10.6.0.3");
 	many_done(&m);
 	log = asked();
-	assert_has(log, "DELETE /v1/ipam/ips {\"containerID\":\"c1\",");
+	ASSERT_HAS(log, "DELETE /v1/ipam/ips {\"containerID\":\"c1\",");
 }
 
 static void test_missing_rail_from_spiderpools_agent_is_an_error(void **state)
@@ -427,8 +423,8 @@ static void test_missing_rail_from_spiderpools_agent_is_an_error(void **state)
 		&lab, 200, "{\"ips\":[" IP("net1", "10.6.0.2") "," IP("net2", "10.6.0.3") "]}");
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
-	assert_has(e.text, "spiderpool IP allocation error: no Interface net3 IP allocation found");
-	assert_int_equal(m.out[0].n_ips, 0);
+	ASSERT_HAS(e.text, "spiderpool IP allocation error: no Interface net3 IP allocation found");
+	ASSERT_EQ(m.out[0].n_ips, 0);
 	many_done(&m);
 	log = asked();
 	for (const char *p = log; (p = strstr(p, "DELETE /v1/ipam/ip {")); p++)
@@ -522,5 +518,5 @@ int main(void)
 		TEST(test_damaged_journal_of_the_agent_is_reported),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The coordinator's decisions, on plain structs; a plan is compared as text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "testlib.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -15,22 +11,6 @@
 #include "kern/net/link.h"
 
 enum { LO = 1, ETH0 = 2, VETH0 = 3, NET1 = 4, NET2 = 5, HOST_END = 70, OTHER = 80 };
-
-static struct ipaddr ip(const char *s)
-{
-	struct ipaddr a;
-
-	assert_int_equal(ip_parse(span_of(s), &a), 0);
-	return a;
-}
-
-static struct ipnet net(const char *s)
-{
-	struct ipnet n;
-
-	assert_int_equal(ipnet_parse_loose(span_of(s), &n), 0);
-	return n;
-}
 
 static struct mac mac(uint8_t last)
 {
@@ -56,7 +36,7 @@ static void add_addr(struct coordinator_facts *f, int index, const char *text)
 	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
 
 	a->index = index;
-	a->net = net(text);
+	a->net = t_net(text);
 	/* the connected route that the kernel creates */
 	r->dst = ipnet_network(&a->net);
 	r->family = a->net.ip.family;
@@ -73,9 +53,9 @@ static void add_route(struct coordinator_facts *f, const char *dst, const char *
 {
 	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
 
-	r->dst = net(dst);
+	r->dst = t_net(dst);
 	r->family = r->dst.ip.family;
-	r->gw = ip(gw);
+	r->gw = t_ip(gw);
 	r->index = index;
 	r->table = TABLE_MAIN;
 	r->type = 1;
@@ -84,12 +64,12 @@ static void add_route(struct coordinator_facts *f, const char *dst, const char *
 
 static void add_host_ip(struct coordinator_facts *f, const char *text)
 {
-	VEC_PUSH(f->host_ips, f->n_host_ips) = ip(text);
+	VEC_PUSH(f->host_ips, f->n_host_ips) = t_ip(text);
 }
 
 static void add_lookup(struct coordinator_facts *f, const char *pod, const char *src)
 {
-	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){ip(pod), ip(src)};
+	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){t_ip(pod), t_ip(src)};
 }
 
 /* A pod with eth0 (macvlan) and veth0, in the state in which the coordinator of eth0 plans. */
@@ -239,7 +219,7 @@ static void says(struct coordinator_facts *f, const struct coordinator_conf *c, 
 	plan(&p, f, c, ifname);
 	if (p.r < 0)
 		fail_msg("%s", p.e.text);
-	assert_string_equal(p.text.p, want);
+	ASSERT_STR_EQ(p.text.p, want);
 	buf_done(&p.text);
 }
 
@@ -260,7 +240,8 @@ static void refuses(struct coordinator_facts *f, const struct coordinator_conf *
 /* the first example of the coordinator's documentation */
 static void test_first_underlay_nic_gets_its_documented_plan(void **state)
 {
-	struct ipnet cidrs[] = {net("10.233.64.0/18"), net("10.233.0.0/18"), net("fd09::/64")};
+	struct ipnet cidrs[] = {t_net("10.233.64.0/18"), t_net("10.233.0.0/18"),
+				t_net("fd09::/64")};
 	struct coordinator_conf c = conf_of();
 	struct coordinator_facts f;
 
@@ -353,8 +334,8 @@ static void test_planning_all_nics_at_once_equals_one_by_one(void **state)
 		if (i == 2)
 			f.n_lookups--;
 		plan(&all[i], &f, &c, names[i]);
-		assert_int_equal(all[i].r, 0);
-		assert_string_equal(all[i].text.p, one[i].text.p);
+		ASSERT_EQ(all[i].r, 0);
+		ASSERT_STR_EQ(all[i].text.p, one[i].text.p);
 		buf_done(&all[i].text);
 		buf_done(&one[i].text);
 	}
@@ -380,7 +361,7 @@ static void test_hidden_link_is_reported_as_missing(void **state)
 /* The kernel's lookup result for an address behind the coordinator's own veth pair is ignored. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
-	struct ipnet cidr = net("10.96.0.0/12");
+	struct ipnet cidr = t_net("10.96.0.0/12");
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
 	struct coordinator_facts f;
@@ -389,7 +370,7 @@ static void test_later_nic_keeps_the_chosen_node_address(void **state)
 	underlay_pod(&f);
 	plan(&p, &f, &c, "eth0");
 	buf_done(&p.text);
-	f.lookups[0].src = ip("172.16.7.7");
+	f.lookups[0].src = t_ip("172.16.7.7");
 	add_host_ip(&f, "172.16.7.7");
 	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
 	c.cidrs = &cidr;
@@ -479,7 +460,7 @@ static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 	add_addr(&f, ETH0, "fd00::20/64");
 	plug(&f, NET1, "net1", "fd01::20/64", NULL);
 	r = &VEC_PUSH(f.routes, f.n_routes);
-	*r = (struct route){.dst = net("::/0"),
+	*r = (struct route){.dst = t_net("::/0"),
 			    .family = 6,
 			    .table = TABLE_MAIN,
 			    .priority = 1024,
@@ -487,8 +468,8 @@ static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 			    .type = 1,
 			    .n_hops = 2};
 	r->hops = xcalloc(2, sizeof(*r->hops));
-	r->hops[0] = (struct route_hop){ETH0, ip("fd00::1"), 1};
-	r->hops[1] = (struct route_hop){NET1, ip("fd01::1"), 1};
+	r->hops[0] = (struct route_hop){ETH0, t_ip("fd00::1"), 1};
+	r->hops[1] = (struct route_hop){NET1, t_ip("fd01::1"), 1};
 	says(&f, &c, "net1",
 	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
 	     "host neigh fd01::20 dev 70 0a:00:00:00:00:03\n"
@@ -547,7 +528,7 @@ static void test_selected_default_route_nic_must_exist(void **state)
 	f.hidden = hidden;
 	f.n_hidden = 1;
 	plan(&p, &f, &c, "net1");
-	assert_int_equal(p.r, 0);
+	ASSERT_EQ(p.r, 0);
 	assert_non_null(strstr(p.text.p, "pod rule from 172.16.1.20/32"));
 	buf_done(&p.text);
 	f.hidden = NULL;
@@ -566,7 +547,7 @@ static void test_nic_without_default_route_gets_no_rules(void **state)
 	f.n_routes--; /* eth0's default */
 	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
 	plan(&p, &f, &c, "net1");
-	assert_int_equal(p.r, 0);
+	ASSERT_EQ(p.r, 0);
 	assert_null(strstr(p.text.p, "rule from"));
 	assert_null(strstr(p.text.p, "-route"));
 	buf_done(&p.text);
@@ -575,8 +556,8 @@ static void test_nic_without_default_route_gets_no_rules(void **state)
 
 static void test_policy_routes_are_set_in_the_nics_table(void **state)
 {
-	struct coordinator_policy policy[] = {{net("10.60.0.0/16"), ip("172.16.1.99")},
-					      {net("fd60::/64"), ip("fd01::99")}};
+	struct coordinator_policy policy[] = {{t_net("10.60.0.0/16"), t_ip("172.16.1.99")},
+					      {t_net("fd60::/64"), t_ip("fd01::99")}};
 	struct coordinator_conf c = conf_of();
 	struct nic_plan p;
 	struct coordinator_facts f;
@@ -651,15 +632,15 @@ static void test_overlay_ipv6_default_of_a_multipath_route_is_copied(void **stat
 	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
 	add_addr(&f, NET1, "fd01::20/64");
 	r = &VEC_PUSH(f.routes, f.n_routes);
-	*r = (struct route){.dst = net("::/0"),
+	*r = (struct route){.dst = t_net("::/0"),
 			    .family = 6,
 			    .table = TABLE_MAIN,
 			    .priority = 1024,
 			    .type = 1,
 			    .n_hops = 2};
 	r->hops = xcalloc(2, sizeof(*r->hops));
-	r->hops[0] = (struct route_hop){ETH0, ip("fd00:70::1"), 1};
-	r->hops[1] = (struct route_hop){NET1, ip("fd01::1"), 1};
+	r->hops[0] = (struct route_hop){ETH0, t_ip("fd00:70::1"), 1};
+	r->hops[1] = (struct route_hop){NET1, t_ip("fd01::1"), 1};
 	plan(&p, &f, &c, "net1");
 	assert_non_null(strstr(p.text.p, "pod rule from fd00:70::5/128 v6 table 100\n"));
 	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd00:70::1 dev 2 table 100\n"));
@@ -698,17 +679,17 @@ static void test_mode_and_table_follow_from_the_links_of_the_pod(void **state)
 	(void)state;
 	overlay_pod(&f);
 	add_link(&f, NET1, "net1");
-	assert_int_equal(coordinator_stage(&c, &f, "net1", &s, &e), 0);
+	ASSERT_EQ(coordinator_stage(&c, &f, "net1", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && s.first && s.table == 101);
 	add_link(&f, NET2, "net2");
-	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
+	ASSERT_EQ(coordinator_stage(&c, &f, "net2", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
 	/* A link that is down or not Ethernet is not counted. */
 	add_link(&f, 6, "dummy0");
 	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
-	assert_int_equal(coordinator_stage(&c, &f, "net2", &s, &e), 0);
-	assert_int_equal(s.table, 102);
-	assert_int_equal(coordinator_stage(&c, &f, "eth0", &s, &e), 0);
+	ASSERT_EQ(coordinator_stage(&c, &f, "net2", &s, &e), 0);
+	ASSERT_EQ(s.table, 102);
+	ASSERT_EQ(coordinator_stage(&c, &f, "eth0", &s, &e), 0);
 	assert_true(s.mode == COORD_UNDERLAY && s.first && s.table == 101);
 	c.mode = COORD_OVERLAY;
 	assert_true(coordinator_stage(&c, &f, "eth0", &s, &e) < 0);
@@ -754,7 +735,7 @@ static void test_veth_is_created_only_for_underlay_eth0(void **state)
 
 	(void)state;
 	assert_true(coordinator_wants_veth(nics, 2, &at));
-	assert_int_equal(at, 1);
+	ASSERT_EQ(at, 1);
 	assert_false(coordinator_wants_veth(nics, 1, &at));
 	overlay.mode = COORD_OVERLAY;
 	nics[1].conf = &overlay;
@@ -778,18 +759,18 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 	c.mac_prefix[0] = 0x0a;
 	c.mac_prefix[1] = 0x1b;
 	c.txqlen = 4321;
-	c.veth_addr = ip("169.254.200.1");
+	c.veth_addr = t_ip("169.254.200.1");
 	f.links[1].flags &= ~(uint32_t)IFF_UP;
 	plan(&p, &f, &c, "eth0");
-	assert_int_equal(strncmp(p.text.p,
-				 "pod up 2\n"
-				 "pod addr 169.254.200.1/32 dev 3\n"
-				 "pod mac 2 0a:1b:ac:10:00:14\n"
-				 "pod txqlen 2 4321\n",
-				 strlen("pod up 2\npod addr 169.254.200.1/32 dev 3\n"
-					"pod mac 2 0a:1b:ac:10:00:14\npod txqlen 2 4321\n")),
-			 0);
-	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:ac:10:00:14");
+	ASSERT_EQ(strncmp(p.text.p,
+			  "pod up 2\n"
+			  "pod addr 169.254.200.1/32 dev 3\n"
+			  "pod mac 2 0a:1b:ac:10:00:14\n"
+			  "pod txqlen 2 4321\n",
+			  strlen("pod up 2\npod addr 169.254.200.1/32 dev 3\n"
+				 "pod mac 2 0a:1b:ac:10:00:14\npod txqlen 2 4321\n")),
+		  0);
+	ASSERT_STR_EQ(mac_str(&p.nic.mac, text), "0a:1b:ac:10:00:14");
 	buf_done(&p.text);
 	coordinator_facts_done(&f);
 
@@ -797,7 +778,7 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 	underlay_pod(&f);
 	plug(&f, NET1, "net1", "fd00::a:b0c/64", NULL);
 	plan(&p, &f, &c, "net1");
-	assert_string_equal(mac_str(&p.nic.mac, text), "0a:1b:00:0a:0b:0c");
+	ASSERT_STR_EQ(mac_str(&p.nic.mac, text), "0a:1b:00:0a:0b:0c");
 	buf_done(&p.text);
 	coordinator_facts_done(&f);
 }
@@ -807,7 +788,7 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 static void test_stale_node_entries_of_the_address_are_removed(void **state)
 {
 	struct coordinator_conf c = conf_of();
-	struct route stale = {.dst = net("172.16.0.20"),
+	struct route stale = {.dst = t_net("172.16.0.20"),
 			      .family = 4,
 			      .index = OTHER,
 			      .table = 500,
@@ -818,11 +799,11 @@ static void test_stale_node_entries_of_the_address_are_removed(void **state)
 	(void)state;
 	underlay_pod(&f);
 	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
-		(struct neigh){.index = OTHER, .ip = ip("172.16.0.20")};
+		(struct neigh){.index = OTHER, .ip = t_ip("172.16.0.20")};
 	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
-		(struct neigh){.index = OTHER, .ip = ip("172.16.0.21")};
+		(struct neigh){.index = OTHER, .ip = t_ip("172.16.0.21")};
 	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
-	stale.dst = net("172.16.0.21");
+	stale.dst = t_net("172.16.0.21");
 	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
 	plan(&p, &f, &c, "eth0");
 	assert_non_null(strstr(p.text.p, "host -neigh 172.16.0.20 dev 80\n"));
@@ -865,9 +846,9 @@ static void test_interfaces_of_cnis_are_not_the_nodes_own(void **state)
 	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		assert_true(link_is_nodes_own(ours[i]));
 	coordinator_host_veth_name("0123456789abcdef", name);
-	assert_string_equal(name, "veth0123456789a");
+	ASSERT_STR_EQ(name, "veth0123456789a");
 	coordinator_host_veth_name("x", name);
-	assert_string_equal(name, "vethx");
+	ASSERT_STR_EQ(name, "vethx");
 }
 
 /*
@@ -899,7 +880,7 @@ static int read_conf(const char *text, struct coordinator_conf *c, struct json_d
 		     struct err *e)
 {
 	err_clear(e);
-	assert_int_equal(json_parse(d, span_of(text), 1 << 16, e), 0);
+	ASSERT_EQ(json_parse(d, span_of(text), 1 << 16, e), 0);
 	return coordinator_conf_read(*d, json_root(*d), c, e);
 }
 
@@ -910,11 +891,11 @@ static void test_omitted_configuration_has_defaults(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(read_conf("{}", &c, &d, &e), 0);
+	ASSERT_EQ(read_conf("{}", &c, &d, &e), 0);
 	assert_true(c.mode == COORD_AUTO && c.tune_routes && c.host_table == 500 &&
 		    c.rp_filter == 0);
 	assert_true(c.veth_mtu == 1500 && !c.txqlen && !c.has_mac_prefix && !c.veth_addr.family);
-	assert_string_equal(c.default_nic, "eth0");
+	ASSERT_STR_EQ(c.default_nic, "eth0");
 	assert_null(c.default_route_nic);
 	coordinator_conf_done(&c);
 	json_free(d);
@@ -928,7 +909,7 @@ static void test_configuration_keys_are_read(void **state)
 	char text[IP_TEXT_MAX];
 
 	(void)state;
-	assert_int_equal(
+	ASSERT_EQ(
 		read_conf(
 			"{\"mode\":\"disable\",\"hijackCIDR\":[\"10.9.9.9\"],"
 			"\"serviceCIDR\":[\"10.0.0.0/18\"],\"OverlayPodCIDR\":[\"10.1.0.7/16\"],"
@@ -940,11 +921,11 @@ static void test_configuration_keys_are_read(void **state)
 		0);
 	assert_true(c.mode == COORD_DISABLED && !c.tune_routes && c.rp_filter == -1);
 	assert_true(c.host_table == 500 && c.veth_mtu == 1400 && c.mac_prefix[1] == 0x1b);
-	assert_string_equal(c.default_route_nic, "net1");
-	assert_int_equal(c.n_cidrs, 3);
-	assert_string_equal(ipnet_str(&c.cidrs[0], text), "10.1.0.0/16");
-	assert_string_equal(ipnet_str(&c.cidrs[2], text), "10.9.9.9/32");
-	assert_int_equal(c.n_policy, 1);
+	ASSERT_STR_EQ(c.default_route_nic, "net1");
+	ASSERT_EQ(c.n_cidrs, 3);
+	ASSERT_STR_EQ(ipnet_str(&c.cidrs[0], text), "10.1.0.0/16");
+	ASSERT_STR_EQ(ipnet_str(&c.cidrs[2], text), "10.9.9.9/32");
+	ASSERT_EQ(c.n_policy, 1);
 	coordinator_conf_done(&c);
 	json_free(d);
 }
@@ -974,7 +955,7 @@ static void test_invalid_configuration_is_refused(void **state)
 		struct coordinator_conf c;
 
 		assert_true(read_conf(bad[i].text, &c, &d, &e) < 0);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ(e.kind, ERR_CONF);
 		if (!strstr(e.text, bad[i].word))
 			fail_msg("'%s' is not in '%s'", bad[i].word, e.text);
 		json_free(d);
@@ -1026,5 +1007,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_configuration_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

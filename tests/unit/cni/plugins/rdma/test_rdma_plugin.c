@@ -35,7 +35,7 @@ static void expect_bytes(const struct rdma_state *s, const char *want)
 
 	buf_init(&b, 4096);
 	rdma_state_print(s, &b);
-	assert_string_equal(buf_span(&b).p, want);
+	ASSERT_STR_EQ(buf_span(&b).p, want);
 	OK(rdma_state_parse(buf_span(&b), &back, &e));
 	assert_memory_equal(&back, s, sizeof(back));
 }
@@ -63,13 +63,13 @@ static void test_busy_device_names_its_pod(void **state)
 	(void)state;
 	host_empty(&h);
 	err_set(&e, -EBUSY, "it is away");
-	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
-	assert_string_equal(e.text, "it is away");
+	ASSERT_EQ(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	ASSERT_STR_EQ(e.text, "it is away");
 	/* the original's state file does not name the owner */
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
 	err_set(&e, -EBUSY, "it is away");
-	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
-	assert_string_equal(e.text, "it is away");
+	ASSERT_EQ(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	ASSERT_STR_EQ(e.text, "it is away");
 	strcpy(s.network, "a");
 	strcpy(s.container, "c1");
 	strcpy(s.ifname, "net1");
@@ -77,11 +77,11 @@ static void test_busy_device_names_its_pod(void **state)
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
 	/* one's own */
 	err_set(&e, -EBUSY, "it is away");
-	assert_int_equal(rdma_state_held(&h.root, VF, RDMA_STATE_DIR "/a-c1-net1", &e), -EBUSY);
-	assert_string_equal(e.text, "it is away");
-	assert_int_equal(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
-	assert_string_equal(e.text, "it is away (given to container 'c1', interface 'net1', "
-				    "network namespace '/run/netns/x')");
+	ASSERT_EQ(rdma_state_held(&h.root, VF, RDMA_STATE_DIR "/a-c1-net1", &e), -EBUSY);
+	ASSERT_STR_EQ(e.text, "it is away");
+	ASSERT_EQ(rdma_state_held(&h.root, VF, "x", &e), -EBUSY);
+	ASSERT_STR_EQ(e.text, "it is away (given to container 'c1', interface 'net1', "
+			      "network namespace '/run/netns/x')");
 	host_remove(&h);
 }
 
@@ -100,10 +100,10 @@ static void test_invalid_state_files_are_refused(void **state)
 
 	(void)state;
 	OK(rdma_state_parse(span_of("{\"sandboxrdmadevname\":\"m\",\"later\":[1]}"), &s, &e));
-	assert_string_equal(s.host_name, "m");
-	assert_string_equal(s.in_pod, "m");
+	ASSERT_STR_EQ(s.host_name, "m");
+	ASSERT_STR_EQ(s.in_pod, "m");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-		assert_int_equal(rdma_state_parse(span_of(bad[i]), &s, &e), -EINVAL);
+		ASSERT_EQ_MSG(rdma_state_parse(span_of(bad[i]), &s, &e), -EINVAL, "bad[%zu]", i);
 }
 
 static bool stale(const char *network, const char *name, const char *of, const char *container)
@@ -145,13 +145,13 @@ static void test_state_is_saved_loaded_and_removed(void **state)
 
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
-	assert_string_equal(path, "/var/lib/cni/rdma/rail0-c1-net1");
-	assert_int_equal(rdma_state_load(&h.root, path, &s, &e), -ENOENT);
+	ASSERT_STR_EQ(path, "/var/lib/cni/rdma/rail0-c1-net1");
+	ASSERT_EQ(rdma_state_load(&h.root, path, &s, &e), -ENOENT);
 	OK(rdma_state_save(&h.root, path, &original, &e));
 	OK(rdma_state_load(&h.root, path, &s, &e));
 	assert_memory_equal(&s, &original, sizeof(s));
 	host_write(&h, path, "{");
-	assert_int_equal(rdma_state_load(&h.root, path, &s, &e), -EINVAL);
+	ASSERT_EQ(rdma_state_load(&h.root, path, &s, &e), -EINVAL);
 	HAS("read '/var/lib/cni/rdma/rail0-c1-net1': ");
 	host_remove(&h);
 }
@@ -166,7 +166,7 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
 	OK(rdma_move_find(&h.root, VF, name, &e));
-	assert_string_equal(name, "mlx5_2");
+	ASSERT_STR_EQ(name, "mlx5_2");
 	FAILS(rdma_move_find(&h.root, "0000:ff:00.0", name, &e), -ENODEV,
 	      "failed to get RDMA device for device ID 0000:ff:00.0: "
 	      "/sys/bus/pci/devices/0000:ff:00.0 is not there (a PCI address or an auxiliary device "
@@ -175,7 +175,7 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 	FAILS(rdma_move_find(&h.root, VF, name, &e), -EEXIST,
 	      "discovered more than one RDMA device [mlx5_2 mlx5_x] for device ID " VF
 	      ". Unsupported state");
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	host_remove(&h);
 }
 
@@ -188,16 +188,16 @@ static void test_rdma_device_in_another_namespace_is_named(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
 	snprintf(command, sizeof(command), "rm -r %s" BELOW "/infiniband", h.dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(rdma_move_find(&h.root, VF, name, &e), -EBUSY);
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(rdma_move_find(&h.root, VF, name, &e), -EBUSY);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	HAS("'mlx5_2' is in another network namespace");
 	host_write(&h, "/sys/class/infiniband_verbs/uverbs2/ibdev", "renamed");
 	assert_true(rdma_move_name(&h.root, VF, name));
-	assert_string_equal(name, "renamed");
+	ASSERT_STR_EQ(name, "renamed");
 	snprintf(command, sizeof(command), "rm -r %s" BELOW "/infiniband_verbs", h.dir);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(rdma_move_find(&h.root, VF, name, &e), -ENODEV);
+	ASSERT_EQ(system(command), 0);
+	ASSERT_EQ(rdma_move_find(&h.root, VF, name, &e), -ENODEV);
 	HAS("no RDMA devices found (is the device's driver bound");
 	host_remove(&h);
 }
@@ -209,7 +209,7 @@ static void expect_device(const char *conf, const char *want)
 
 	chained_open(&l, false, conf);
 	OK(rdma_conf_device(&l.m, device, &e));
-	assert_string_equal(device, want);
+	ASSERT_STR_EQ(device, want);
 	chained_close(&l);
 }
 
@@ -219,8 +219,8 @@ static void refuse_device(const char *conf, const char *part)
 	struct chained_lab l;
 
 	chained_open(&l, false, conf);
-	assert_int_equal(rdma_conf_device(&l.m, device, &e), -EINVAL);
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(rdma_conf_device(&l.m, device, &e), -EINVAL);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	HAS(part);
 	chained_close(&l);
 }
@@ -250,14 +250,14 @@ static void test_device_is_read_from_prev_result(void **state)
 	chained_prev(&prev, NULL, 0);
 	prev.ifaces[0].pci_id = xstrdup(VF);
 	OK(rdma_device(&l.m, &prev, device, &e));
-	assert_string_equal(device, VF);
+	ASSERT_STR_EQ(device, VF);
 	free(prev.ifaces[0].pci_id);
 	free(prev.ifaces[0].mac);
 	prev.ifaces[0].pci_id = prev.ifaces[0].mac = NULL;
-	assert_int_equal(rdma_device(&l.m, &prev, device, &e), -EINVAL);
+	ASSERT_EQ(rdma_device(&l.m, &prev, device, &e), -EINVAL);
 	HAS("\"DeviceID\" network configuration attribute is required for rdma CNI");
 	cni_result_done(&prev);
-	assert_int_equal(rdma_device(&l.m, &prev, device, &e), -EINVAL);
+	ASSERT_EQ(rdma_device(&l.m, &prev, device, &e), -EINVAL);
 	chained_close(&l);
 }
 
@@ -288,8 +288,7 @@ static void test_wrong_rdma_mode_is_refused(void **state)
 	      "exclusive, invalid system configurations (conf.rdmaIsolation needs it; set it at boot "
 	      "'options ib_core netns_mode=0' in /etc/modprobe.d, or `rdma system set netns "
 	      "exclusive` while the host has no other network namespace)");
-	assert_int_equal(rdma_move_mode_fits(RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED, "x", &e),
-			 -EINVAL);
+	ASSERT_EQ(rdma_move_mode_fits(RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED, "x", &e), -EINVAL);
 	HAS("netns_mode=1");
 	HAS("rdma system set netns shared");
 }
@@ -309,7 +308,7 @@ static void test_busy_device_is_retried_and_its_user_named(void **state)
 	FAILS(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e), -EBUSY,
 	      "move RDMA device 'mlx5_5' to a network namespace: Device or resource busy (EBUSY) for 70 ms: it is used by "
 	      "ib_write_bw (pid 31337: 2 QPs, 1 CQ), module rpcrdma (1 CQ), which must close it first");
-	assert_int_equal(e.kind, ERR_AGAIN);
+	ASSERT_EQ(e.kind, ERR_AGAIN);
 	OK(rdma_move(w, &h.root, "mlx5_5", NS, PAUSES, &e));
 	OK(nl_replay_finished(w, &e));
 	host_remove(&h);
@@ -326,8 +325,8 @@ static void test_users_of_a_device_are_described(void **state)
 	(void)state;
 	buf_init(&b, 1024);
 	rdma_users_describe(list, 2, &b);
-	assert_string_equal(buf_span(&b).p, "a process (pid 7: 1 QP, 2 MRs), a process of another "
-					    "PID namespace (1 context)");
+	ASSERT_STR_EQ(buf_span(&b).p, "a process (pid 7: 1 QP, 2 MRs), a process of another "
+				      "PID namespace (1 context)");
 }
 
 /* --- commands that change nothing --- */
@@ -340,9 +339,9 @@ static void test_rdma_plugin_without_a_chain_is_refused(void **state)
 	(void)state;
 	chained_open(&l, false, "{'deviceID': '" VF "'}");
 	l.m.has_prev = false;
-	assert_int_equal(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	ASSERT_EQ(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
 	HAS("RDMA-CNI is expected to be called as part of a plugin chain");
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 	chained_close(&l);
 }
 
@@ -353,7 +352,7 @@ static void test_invalid_debug_argument_is_refused(void **state)
 
 	(void)state;
 	chained_open(&l, false, "{'args': {'cni': {'debug': 'yes'}}}");
-	assert_int_equal(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
+	ASSERT_EQ(chained_rdma.add(&l.m, &prev, &l.undo, &e), -EINVAL);
 	HAS("conf.args.cni.debug");
 	chained_close(&l);
 }
@@ -378,5 +377,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_debug_argument_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }

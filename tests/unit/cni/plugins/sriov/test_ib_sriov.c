@@ -46,7 +46,7 @@ static void refused(const char *more, enum err_kind kind, const char *part)
 	assert_true(read_text(more, &c) < 0);
 	if (!strstr(e.text, part))
 		fail_msg("'%s' is not in '%s'", part, e.text);
-	assert_int_equal(e.kind, kind);
+	ASSERT_EQ(e.kind, kind);
 }
 
 static void test_guid_is_taken_from_runtime_config_before_args(void **state)
@@ -85,7 +85,7 @@ static void test_invalid_ib_sriov_configuration_is_refused(void **state)
 			    .guid != 0);
 	/* DEL still reads the device from an invalid configuration. */
 	assert_true(read_text("'link_state':'up'", &c) < 0);
-	assert_string_equal(c.ib_sriov.device_id, VF);
+	ASSERT_STR_EQ(c.ib_sriov.device_id, VF);
 }
 
 static void test_guid_of_a_pool_by_vf_number(void **state)
@@ -97,10 +97,10 @@ static void test_guid_of_a_pool_by_vf_number(void **state)
 	OK(ib_guid_pool_parse("02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", &p, &e));
 	OK(ib_guid_from_pool(&p, 255, &guid, &e));
 	assert_true(guid == 0x02000000000001ff);
-	assert_int_equal(ib_guid_from_pool(&p, 256, &guid, &e), -ERANGE);
-	assert_string_equal(e.text,
-			    "conf.guidPool has 256 GUIDs, and this is VF 256 of the node (counting "
-			    "those that its HCAs could have, from 0): make it larger");
+	ASSERT_EQ(ib_guid_from_pool(&p, 256, &guid, &e), -ERANGE);
+	ASSERT_STR_EQ(e.text,
+		      "conf.guidPool has 256 GUIDs, and this is VF 256 of the node (counting "
+		      "those that its HCAs could have, from 0): make it larger");
 	assert_true(ib_guid_pool_parse("", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:00-", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:01-02:00:00:00:00:00:01:00", &p, &e) <
@@ -115,10 +115,10 @@ static void test_guid_derived_from_the_pf_is_stable(void **state)
 	char text[VF_GUID_TEXT_MAX];
 
 	(void)state;
-	assert_string_equal(vf_guid_str(a, text), "b6:5b:ba:d8:8c:57:f3:30");
+	ASSERT_STR_EQ(vf_guid_str(a, text), "b6:5b:ba:d8:8c:57:f3:30");
 	assert_true(a != b);
-	assert_int_equal(a >> 56 & 3, 2);
-	assert_int_equal(b >> 56 & 3, 2);
+	ASSERT_EQ(a >> 56 & 3, 2);
+	ASSERT_EQ(b >> 56 & 3, 2);
 	assert_true(ib_guid_valid(a));
 	assert_false(ib_guid_valid(0));
 	assert_false(ib_guid_valid(UINT64_MAX));
@@ -126,8 +126,8 @@ static void test_guid_derived_from_the_pf_is_stable(void **state)
 
 static void test_guid_of_a_link_is_read_from_its_address(void **state)
 {
-	struct mac ib = kern_mac("80:00:00:81:fe:80:00:00:00:00:00:00:00:02:c9:03:c2:ec:49:11");
-	struct mac eth = kern_mac("02:00:00:00:00:01");
+	struct mac ib = t_mac("80:00:00:81:fe:80:00:00:00:00:00:00:00:02:c9:03:c2:ec:49:11");
+	struct mac eth = t_mac("02:00:00:00:00:01");
 
 	(void)state;
 	assert_true(ib_guid_of_link(&ib) == 0x0002c903c2ec4911);
@@ -142,9 +142,9 @@ static void test_vf_place_counts_over_all_ports_of_the_card(void **state)
 	(void)state;
 	host_unpack(&h, "mlx5_roce.tree");
 	OK(ib_guid_place(&h.root, "0000:3d:00.0", 3, &n, &e));
-	assert_int_equal(n, 3);
+	ASSERT_EQ(n, 3);
 	OK(ib_guid_place(&h.root, "0000:3d:00.1", 3, &n, &e));
-	assert_int_equal(n, 16 + 3);
+	ASSERT_EQ(n, 16 + 3);
 	assert_true(ib_guid_place(&h.root, "0000:ff:00.0", 3, &n, &e) < 0);
 	host_remove(&h);
 }
@@ -171,15 +171,15 @@ static void test_cache_file_of_the_original_is_read(void **state)
 
 	(void)state;
 	OK(parse(LEGACY "}", &r));
-	assert_string_equal(r.device, VF);
-	assert_string_equal(r.name, "ib2");
-	assert_string_equal(r.pf, "ib0");
-	assert_string_equal(r.rdma, "mlx5_2");
-	assert_string_equal(r.network, "rail0");
-	assert_int_equal(r.was.vf, 3);
+	ASSERT_STR_EQ(r.device, VF);
+	ASSERT_STR_EQ(r.name, "ib2");
+	ASSERT_STR_EQ(r.pf, "ib0");
+	ASSERT_STR_EQ(r.rdma, "mlx5_2");
+	ASSERT_STR_EQ(r.network, "rail0");
+	ASSERT_EQ(r.was.vf, 3);
 	assert_true(r.was.has_guid);
 	assert_true(r.was.port_guid == 0x0002c903c2ec4911);
-	assert_int_equal(r.asked, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
+	ASSERT_EQ(r.asked, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
 	assert_false(r.by_unirail);
 }
 
@@ -205,15 +205,15 @@ static void test_written_cache_file_is_read_by_both(void **state)
 	r.up = true;
 	buf_init(&b, 1 << 16);
 	ib_record_print(&r, &n, &b);
-	assert_string_equal(buf_span(&b).p, LEGACY
-			    ",\"unirail\":{\"altnames\":[],\"container\":\"c1\",\"dpdk\":false,"
-			    "\"ifname\":\"net1\",\"netns\":\"/ns\",\"nodeGUID\":\"00:00:00:00:00:"
-			    "00:00:00\",\"portGUID\":\"00:00:00:00:00:00:00:00\",\"rdma\":"
-			    "\"mlx5_2\",\"spoofchk\":0,\"trust\":0,\"up\":true}}");
+	ASSERT_STR_EQ(buf_span(&b).p,
+		      LEGACY ",\"unirail\":{\"altnames\":[],\"container\":\"c1\",\"dpdk\":false,"
+			     "\"ifname\":\"net1\",\"netns\":\"/ns\",\"nodeGUID\":\"00:00:00:00:00:"
+			     "00:00:00\",\"portGUID\":\"00:00:00:00:00:00:00:00\",\"rdma\":"
+			     "\"mlx5_2\",\"spoofchk\":0,\"trust\":0,\"up\":true}}");
 	OK(parse(buf_span(&b).p, &back));
 	assert_true(back.by_unirail);
 	assert_true(back.was.has_guid && back.was.port_guid == 0);
-	assert_string_equal(back.container, "c1");
+	ASSERT_STR_EQ(back.container, "c1");
 	assert_true(back.up);
 }
 
@@ -257,5 +257,5 @@ int main(void)
 		cmocka_unit_test(test_invalid_cache_files_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, free_doc);
 }

@@ -44,8 +44,8 @@ static void test_omitted_attributes_are_not_requested(void **state)
 		conf("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":null,\"spoofchk\":\"\"}");
 
 	(void)state;
-	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
-	assert_int_equal(c.sriov.want.set, 0);
+	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
+	ASSERT_EQ(c.sriov.want.set, 0);
 	assert_true(!c.mtu && !c.mac.len);
 	/* STATUS and GC are called without a device */
 	assert_null(conf("{}").sriov.device_id);
@@ -60,7 +60,7 @@ static void test_every_vf_attribute_is_read(void **state)
 	const struct vf_info *to = &c.sriov.want.to;
 
 	(void)state;
-	assert_int_equal(c.sriov.want.set, VF_ATTR_ALL & ~VF_ATTR_GUID);
+	ASSERT_EQ(c.sriov.want.set, VF_ATTR_ALL & ~VF_ATTR_GUID);
 	assert_true(to->vlans[0].id == 103 && to->vlans[0].qos == 5 &&
 		    to->vlans[0].proto == VF_VLAN_8021AD);
 	assert_true(to->min_rate == 100 && to->max_rate == 2000);
@@ -74,10 +74,10 @@ static void test_zero_is_requested_unlike_an_omitted_value(void **state)
 	struct rail_conf c = conf("{\"vlan\":0}");
 
 	(void)state;
-	assert_int_equal(c.sriov.want.set, VF_ATTR_VLAN);
-	assert_int_equal(c.sriov.want.to.vlans[0].proto, VF_VLAN_8021Q);
+	ASSERT_EQ(c.sriov.want.set, VF_ATTR_VLAN);
+	ASSERT_EQ(c.sriov.want.to.vlans[0].proto, VF_VLAN_8021Q);
 	c = conf("{\"min_tx_rate\":10}");
-	assert_int_equal(c.sriov.want.set, VF_ATTR_RATE);
+	ASSERT_EQ(c.sriov.want.set, VF_ATTR_RATE);
 	assert_true(c.sriov.has_min && !c.sriov.has_max && c.sriov.want.to.max_rate == 0);
 	/* a value that is neither on nor off means off, as in the original */
 	c = conf("{\"trust\":\"yes\"}");
@@ -91,14 +91,14 @@ static void test_runtime_config_takes_precedence_over_args(void **state)
 	struct rail_conf c;
 
 	(void)state;
-	assert_int_equal(read_text(text, "02:00:00:00:00:02", &c), 0);
-	assert_int_equal(c.mac.b[5], 3);
-	assert_string_equal(c.sriov.device_id, "0000:3b:00.3");
-	assert_int_equal(read_text("{\"mac\":\"02:00:00:00:00:01\"}", "02:00:00:00:00:02", &c), 0);
-	assert_int_equal(c.mac.b[5], 2);
-	assert_int_equal(conf("{\"mac\":\"02:00:00:00:00:01\"}").mac.b[5], 1);
+	ASSERT_EQ(read_text(text, "02:00:00:00:00:02", &c), 0);
+	ASSERT_EQ(c.mac.b[5], 3);
+	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.3");
+	ASSERT_EQ(read_text("{\"mac\":\"02:00:00:00:00:01\"}", "02:00:00:00:00:02", &c), 0);
+	ASSERT_EQ(c.mac.b[5], 2);
+	ASSERT_EQ(conf("{\"mac\":\"02:00:00:00:00:01\"}").mac.b[5], 1);
 	c = conf("{\"deviceID\":\"0000:3b:00.2\",\"runtimeConfig\":{\"deviceID\":\"x\"}}");
-	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
+	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
 	c = conf("{\"defaults\":{\"trust\":\"on\",\"mtu\":1400},\"mtu\":1300}");
 	assert_true(c.sriov.want.set == VF_ATTR_TRUST && c.mtu == 1300);
 }
@@ -139,7 +139,7 @@ static void test_invalid_sriov_configuration_is_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		assert_true(read_text(all[i].text, NULL, &c) < 0);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "all[%zu]", i);
 		if (!strstr(e.text, all[i].words) ||
 		    strncmp(e.text, "SRIOV-CNI failed to load netconf: ", 34) != 0)
 			fail_msg("'%s' is not in '%s'", all[i].words, e.text);
@@ -154,9 +154,9 @@ static void test_device_is_read_from_an_invalid_configuration(void **state)
 	(void)state;
 	assert_true(read_text("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":9999,\"ipam\":{}}", NULL,
 			      &c) < 0);
-	assert_string_equal(c.sriov.device_id, "0000:3b:00.2");
+	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
 	assert_non_null(c.ipam);
-	assert_int_equal(c.sriov.want.set, 0);
+	ASSERT_EQ(c.sriov.want.set, 0);
 }
 
 static void test_check_compares_the_device_of_the_link(void **state)
@@ -165,14 +165,14 @@ static void test_check_compares_the_device_of_the_link(void **state)
 	struct link l = {.name = "net1", .device = "0000:3b:00.2"};
 
 	(void)state;
-	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
+	ASSERT_EQ(sriov_kind.check(&c, &l, &e), 0);
 	strcpy(l.device, "0000:3b:00.3");
 	assert_true(sriov_kind.check(&c, &l, &e) < 0);
-	assert_string_equal(
-		e.text, "interface 'net1' is device '0000:3b:00.3', expected VF '0000:3b:00.2'");
+	ASSERT_STR_EQ(e.text,
+		      "interface 'net1' is device '0000:3b:00.3', expected VF '0000:3b:00.2'");
 	/* a kernel that does not report devices */
 	l.device[0] = '\0';
-	assert_int_equal(sriov_kind.check(&c, &l, &e), 0);
+	ASSERT_EQ(sriov_kind.check(&c, &l, &e), 0);
 }
 
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
@@ -191,7 +191,7 @@ static void status_says(struct host_lab *h, const char *text, const char *words)
 	bool no_link;
 
 	assert_true(status(h, text, &no_link) < 0);
-	assert_int_equal(e.kind, ERR_UNAVAILABLE);
+	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	if (!strstr(e.text, words))
 		fail_msg("'%s' is not in '%s'", words, e.text);
 }
@@ -204,19 +204,18 @@ static void test_status_reports_missing_vfs(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	assert_int_equal(status(&h, "{}", &no_link), 0);
-	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.0\"}", &no_link), 0);
+	ASSERT_EQ(status(&h, "{}", &no_link), 0);
+	ASSERT_EQ(status(&h, "{\"deviceID\":\"0000:01:10.0\"}", &no_link), 0);
 	assert_false(no_link);
 	status_says(&h, "{\"deviceID\":\"0000:01:10.4\"}", "'0000:01:10.4' does not exist");
 	status_says(&h, "{\"deviceID\":\"0000:01:10.2\"}", "VF '0000:01:10.2' has no driver");
 	snprintf(path, sizeof(path), "%s" IGB "0000:01:10.2/driver", h.dir);
-	assert_int_equal(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
-	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
+	ASSERT_EQ(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
+	ASSERT_EQ(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	assert_true(no_link);
 	/* the PF is bound to vfio as well: a pod that requests no attribute does not need it */
-	assert_int_equal(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL),
-			 0);
-	assert_int_equal(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
+	ASSERT_EQ(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL), 0);
+	ASSERT_EQ(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	status_says(&h, "{\"deviceID\":\"0000:01:10.2\",\"vlan\":7}",
 		    "PF network device not found");
 	host_remove(&h);
@@ -242,5 +241,5 @@ int main(void)
 		cmocka_unit_test(test_status_reports_missing_vfs),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, done);
+	return T_RUN(tests, NULL, done);
 }

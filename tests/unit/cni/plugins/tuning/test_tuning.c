@@ -41,12 +41,12 @@ static void test_sysctl_names_become_paths(void **state)
 		auto_free char *p = tuning_sysctl_path(good[i][0], good[i][1], &e);
 
 		assert_non_null(p);
-		assert_string_equal(p, good[i][2]);
+		ASSERT_STR_EQ_MSG(p, good[i][2], "good[%zu]", i);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		assert_null(tuning_sysctl_path(bad[i][0], "net1", &e));
-		assert_string_equal(e.text, bad[i][1]);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_STR_EQ_MSG(e.text, bad[i][1], "bad[%zu]", i);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 }
 
@@ -84,7 +84,7 @@ static void expect_conf(const char *args, const char *conf, const char *want)
 	l.call.args_text = args;
 	OK(tuning_conf_read(&l.m, &c, &e));
 	got = summary(&c);
-	assert_string_equal(got, want);
+	ASSERT_STR_EQ(got, want);
 	assert_true((c.mac_text != NULL) == (c.want.mac.len == 6));
 	chained_close(&l);
 }
@@ -155,12 +155,12 @@ static void test_invalid_tuning_configuration_is_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		chained_set(&l, rows[i][0]);
 		FAILS(tuning_conf_read(&l.m, &c, &e), -EINVAL, rows[i][1]);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "rows[%zu]", i);
 	}
 	chained_set(&l, "{'dataDir':7}");
-	assert_string_equal(tuning_data_dir(&l.m), PATH_TUNING);
+	ASSERT_STR_EQ(tuning_data_dir(&l.m), PATH_TUNING);
 	chained_set(&l, "{'datadir':'/x'}");
-	assert_string_equal(tuning_data_dir(&l.m), "/x");
+	ASSERT_STR_EQ(tuning_data_dir(&l.m), "/x");
 	chained_close(&l);
 }
 
@@ -173,7 +173,7 @@ static void expect_backup(const struct tuning_attrs *a, const char *text)
 
 	buf_init(&b, 4096);
 	tuning_backup_print(a, &b);
-	assert_string_equal(b.p, text);
+	ASSERT_STR_EQ(b.p, text);
 	OK(tuning_backup_parse(span_of(text), &back, &e));
 	assert_memory_equal(&back, a, sizeof(back));
 }
@@ -194,7 +194,7 @@ static void test_file_for_del_is_written_and_read(void **state)
 	expect_backup(&a, "{}");
 	a.has_txqlen = true;
 	expect_backup(&a, "{\n \"txQLen\": 0\n}");
-	a = (struct tuning_attrs){.mac = kern_mac("0a:58:00:00:00:01"),
+	a = (struct tuning_attrs){.mac = t_mac("0a:58:00:00:00:01"),
 				  .mtu = 1500,
 				  .has_promisc = true,
 				  .has_allmulti = true,
@@ -205,38 +205,39 @@ static void test_file_for_del_is_written_and_read(void **state)
 			  "1500,\n \"allmulti\": true,\n \"txQLen\": 1000\n}");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		err_clear(&e);
-		assert_int_equal(tuning_backup_parse(span_of(bad[i]), &back, &e), -EINVAL);
+		ASSERT_EQ_MSG(tuning_backup_parse(span_of(bad[i]), &back, &e), -EINVAL, "bad[%zu]",
+			      i);
 		assert_true(e.text[0]);
 	}
 	/* a later version of the original may write more keys */
 	OK(tuning_backup_parse(span_of("{\"mtu\":1400,\"new\":[1]}"), &back, &e));
-	assert_int_equal(back.mtu, 1400);
+	ASSERT_EQ(back.mtu, 1400);
 }
 
 static void test_original_attributes_are_recorded_once(void **state)
 {
-	const struct link l = {.mac = kern_mac(A),
+	const struct link l = {.mac = t_mac(A),
 			       .mtu = 1500,
 			       .txqlen = 7,
 			       .flags = IFF_ALLMULTI,
 			       .promisc = 1 /* a process listens on the interface */};
 	struct tuning_attrs want = {.mtu = 9000, .has_promisc = true, .promisc = true}, got, sum;
-	struct tuning_attrs more = {.mac = kern_mac(B), .mtu = 8000, .has_allmulti = true};
+	struct tuning_attrs more = {.mac = t_mac(B), .mtu = 8000, .has_allmulti = true};
 
 	(void)state;
 	assert_false(tuning_touches(&(struct tuning_attrs){0}));
 	assert_true(tuning_touches(&want));
 	got = tuning_found(&want, &l);
-	assert_int_equal(got.mtu, 1500);
+	ASSERT_EQ(got.mtu, 1500);
 	assert_true(got.has_promisc && !got.promisc);
-	assert_int_equal(got.mac.len, 0);
+	ASSERT_EQ(got.mac.len, 0);
 	assert_false(got.has_allmulti || got.has_txqlen);
 	more = tuning_found(&more, &l);
 	assert_true(mac_eq(&more.mac, &l.mac) && more.allmulti);
 	/* values of the first tuning stay, the second adds its own */
 	got.mtu = 1234;
 	sum = tuning_merge(&got, &more);
-	assert_int_equal(sum.mtu, 1234);
+	ASSERT_EQ(sum.mtu, 1234);
 	assert_true(mac_eq(&sum.mac, &l.mac) && sum.has_promisc && sum.has_allmulti &&
 		    sum.allmulti);
 	assert_false(sum.has_txqlen);
@@ -245,21 +246,21 @@ static void test_original_attributes_are_recorded_once(void **state)
 static void test_each_attribute_is_a_change_of_its_own(void **state)
 {
 	struct link_change c[TUNING_CHANGES];
-	const struct tuning_attrs all = {.mac = kern_mac(A),
+	const struct tuning_attrs all = {.mac = t_mac(A),
 					 .mtu = 1400,
 					 .has_promisc = true,
 					 .has_allmulti = true,
 					 .has_txqlen = true};
 
 	(void)state;
-	assert_int_equal(tuning_changes(&(struct tuning_attrs){0}, c), 0);
-	assert_int_equal(tuning_changes(&all, c), TUNING_CHANGES);
-	assert_int_equal(c[0].set, LINK_SET_MAC);
-	assert_int_equal(c[1].set, LINK_SET_PROMISC);
-	assert_int_equal(c[2].set, LINK_SET_MTU);
-	assert_int_equal(c[3].set, LINK_SET_ALLMULTI);
-	assert_int_equal(c[4].set, LINK_SET_TXQLEN);
-	assert_int_equal(c[2].mtu, 1400);
+	ASSERT_EQ(tuning_changes(&(struct tuning_attrs){0}, c), 0);
+	ASSERT_EQ(tuning_changes(&all, c), TUNING_CHANGES);
+	ASSERT_EQ(c[0].set, LINK_SET_MAC);
+	ASSERT_EQ(c[1].set, LINK_SET_PROMISC);
+	ASSERT_EQ(c[2].set, LINK_SET_MTU);
+	ASSERT_EQ(c[3].set, LINK_SET_ALLMULTI);
+	ASSERT_EQ(c[4].set, LINK_SET_TXQLEN);
+	ASSERT_EQ(c[2].mtu, 1400);
 	assert_false(c[1].promisc || c[3].allmulti);
 }
 
@@ -278,8 +279,8 @@ static void test_sysctl_values_are_compared_by_words(void **state)
 
 static void test_check_reports_attributes_that_differ(void **state)
 {
-	struct link l = {.name = "net1", .mac = kern_mac(A), .mtu = 1500, .txqlen = 1000};
-	struct tuning_conf c = {.mac_text = "0A:00:00:00:00:01", .want.mac = kern_mac(A)};
+	struct link l = {.name = "net1", .mac = t_mac(A), .mtu = 1500, .txqlen = 1000};
+	struct tuning_conf c = {.mac_text = "0A:00:00:00:00:01", .want.mac = t_mac(A)};
 
 	(void)state;
 	/*
@@ -288,7 +289,7 @@ static void test_check_reports_attributes_that_differ(void **state)
 	 */
 	l.promisc = 1;
 	OK(tuning_check_link(&c, &l, &e));
-	c.want.mac = kern_mac(B);
+	c.want.mac = t_mac(B);
 	c.mac_text = B;
 	FAILS(tuning_check_link(&c, &l, &e), -EINVAL,
 	      "Error: Tuning configured Ethernet of net1 is " B ", current value is " A);
@@ -386,7 +387,7 @@ static void test_unsupported_allowlist_patterns_are_refused(void **state)
 		err_clear(&e);
 		if (tuning_pattern(bad[i], &posix, &e) != -EINVAL)
 			fail_msg("'%s' became '%s'", bad[i], posix.p);
-		assert_int_equal(e.kind, ERR_CONF);
+		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 }
 
@@ -407,7 +408,7 @@ static void test_sysctls_must_match_the_allowlist(void **state)
 	      "(/l)");
 	FAILS(tuning_allow(&none, "/l", span_of("ok\n(x"), &e), -EINVAL,
 	      "/l:2: '(x': missing closing ) at ''");
-	assert_int_equal(e.kind, ERR_CONF);
+	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
 /* --- in process: ADD and undo --- */
@@ -447,22 +448,22 @@ static void test_failed_chain_restores_the_link(void **state)
 	kern_veth(&l.lab, "net1", "far1");
 	state_of(&l, &old, before);
 	OK(chained_tuning.add(&l.m, &r, &l.undo, &e));
-	assert_string_equal(r.ifaces[0].mac, A);
+	ASSERT_STR_EQ(r.ifaces[0].mac, A);
 	state_of(&l, &now, after);
-	assert_int_equal(now.mtu, 1400);
-	assert_int_equal(now.txqlen, 5);
+	ASSERT_EQ(now.mtu, 1400);
+	ASSERT_EQ(now.txqlen, 5);
 	assert_true(now.promisc && now.allmulti);
-	assert_string_equal(after, "1");
-	assert_int_equal(access(file, F_OK), 0);
+	ASSERT_STR_EQ(after, "1");
+	ASSERT_EQ(access(file, F_OK), 0);
 	OK(chained_tuning.check(&l.m, &r, &e));
 	/* a later plugin of the chain fails */
-	assert_int_equal(undo_run(&l.undo), 0);
+	ASSERT_EQ(undo_run(&l.undo), 0);
 	state_of(&l, &now, after);
 	assert_memory_equal(&now, &old, sizeof(now));
-	assert_string_equal(after, before);
+	ASSERT_STR_EQ(after, before);
 	assert_int_not_equal(access(file, F_OK), 0);
 	chained_close(&l);
-	assert_int_equal(rmdir(dir), 0);
+	ASSERT_EQ(rmdir(dir), 0);
 }
 
 int main(void)
@@ -483,5 +484,5 @@ int main(void)
 		cmocka_unit_test(test_failed_chain_restores_the_link),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return T_RUN(tests, NULL, NULL);
 }
