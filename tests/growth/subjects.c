@@ -357,7 +357,7 @@ static void run_nad_types(const struct sample *s)
 					       {"ovs", "ovs"}};
 	auto_json struct json_doc *doc = NULL;
 	auto_tree struct json_tree *t = NULL;
-	auto_buf struct buf b;
+	auto_buf struct buf b = {0};
 	struct json_out o;
 
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)

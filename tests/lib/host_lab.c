@@ -32,9 +32,7 @@ void host_write(struct host_lab *h, const char *path, const char *text)
 
 void host_empty(struct host_lab *h)
 {
-	strcpy(h->dir, "/tmp/test_host.XXXXXX");
-	assert_non_null(mkdtemp(h->dir));
-	ASSERT_EQ(root_open(&h->root, h->dir, NULL), 0);
+	t_dir_make(h->dir, &h->root);
 }
 
 void host_unpack(struct host_lab *h, const char *tree)
@@ -51,17 +49,12 @@ void host_unpack(struct host_lab *h, const char *tree)
 		fail_msg("%s is missing", path);
 	buf_init(&b, TREE_TEXT_MAX);
 	ASSERT_EQ(fd_read_all(fd, TREE_TEXT_MAX, &b, NULL), 0);
-	if (tree_unpack(&h->root, buf_span(&b), path, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(tree_unpack(&h->root, buf_span(&b), path, &e), &e);
 }
 
 void host_remove(struct host_lab *h)
 {
-	char cmd[64];
-
-	root_close(&h->root);
-	snprintf(cmd, sizeof(cmd), "rm -r %s", h->dir);
-	ASSERT_EQ(system(cmd), 0);
+	t_dir_remove(h->dir, &h->root);
 }
 
 void host_read(struct host_lab *h, const char *path, char *ret, size_t size)

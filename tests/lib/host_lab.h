@@ -8,7 +8,7 @@
 #include "base/file.h"
 
 struct host_lab {
-	char dir[32];
+	char dir[T_DIR_MAX];
 	struct root root;
 };
 

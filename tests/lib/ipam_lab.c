@@ -2,11 +2,9 @@
 #include "testlib.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -23,11 +21,7 @@ void il_make(struct ipam_lab *l)
 {
 	struct err e = ERR_INIT;
 
-	/* Thousands of fsyncs would each wait for a disk that other processes use. */
-	strcpy(l->dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-ipam.XXXXXX"
-						     : "/tmp/unirail-ipam.XXXXXX");
-	assert_non_null(mkdtemp(l->dir));
-	ASSERT_EQ(root_open(&l->root, l->dir, &e), 0);
+	t_dir_make(l->dir, &l->root);
 	ASSERT_EQ(dir_make(&l->root, "/pools", 0755, &e), 0);
 	l->paths = (struct ipam_paths){.pool_dir = "/pools",
 				       .state_dir = "/state",
@@ -37,18 +31,9 @@ void il_make(struct ipam_lab *l)
 	il_clock_ms = 1700000000000;
 }
 
-static int drop_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
 void il_drop(struct ipam_lab *l)
 {
-	root_close(&l->root);
-	nftw(l->dir, drop_one, 16, FTW_DEPTH | FTW_PHYS);
+	t_dir_remove(l->dir, &l->root);
 }
 
 char *il_path(const struct ipam_lab *l, const char *path)
@@ -75,8 +60,7 @@ struct ipam *il_open(const struct ipam_lab *l)
 	struct ipam *i = NULL;
 	struct err e = ERR_INIT;
 
-	if (ipam_open(&i, &l->root, &l->paths, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(ipam_open(&i, &l->root, &l->paths, &e), &e);
 	return i;
 }
 
@@ -92,8 +76,7 @@ struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifna
 
 	request.pools4 = &pool;
 	request.n_pools4 = pool != NULL;
-	if (ipam_allocate(i, &request, 1, &g, &n, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(ipam_allocate(i, &request, 1, &g, &n, &e), &e);
 	ASSERT_EQ(n, 1);
 	ip = g[0].address.ip;
 	ip_allocations_free(g, n);
@@ -106,9 +89,21 @@ int il_free(const struct ipam_lab *l, const char *id, const char *ifname)
 	struct err e = ERR_INIT;
 	int n = ipam_release(i, id, ifname, &e);
 
-	if (n < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(n, &e);
 	return n;
+}
+
+size_t il_records(const struct ipam_lab *l, const char *state)
+{
+	auto_ipam struct ipam *i = il_open(l);
+	auto_free struct ipam_record *v = NULL;
+	struct err e = ERR_INIT;
+	size_t n = 0, count = 0;
+
+	ASSERT_OK(ipam_records(i, &v, &n, &e), &e);
+	for (size_t k = 0; k < n; k++)
+		count += strcmp(v[k].state, state) == 0;
+	return count;
 }
 
 void il_assert_ip(const struct ipaddr *a, const char *text)
@@ -124,8 +119,7 @@ char *il_read(const struct ipam_lab *l, const char *path, size_t *n)
 	struct buf b;
 
 	buf_init(&b, 64 << 20);
-	if (file_read(&l->root, path, 64 << 20, &b, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(file_read(&l->root, path, 64 << 20, &b, &e), &e);
 	*n = b.len;
 	return buf_take(&b);
 }

@@ -10,7 +10,7 @@
 #include "ipam/ipam.h"
 
 struct ipam_lab {
-	char dir[64];
+	char dir[T_DIR_MAX];
 	struct root root;
 	struct ipam_paths paths;
 };
@@ -31,6 +31,8 @@ struct ipam *il_open(const struct ipam_lab *l);
 struct ipaddr il_take(const struct ipam_lab *l, const char *id, const char *ifname,
 		      const char *pool);
 int il_free(const struct ipam_lab *l, const char *id, const char *ifname);
+/* number of records of the store with this state */
+size_t il_records(const struct ipam_lab *l, const char *state);
 void il_assert_ip(const struct ipaddr *a, const char *text);
 /* The size of a file below the root, and its content. */
 char *il_read(const struct ipam_lab *l, const char *path, size_t *n);

@@ -30,14 +30,8 @@ struct chained_lab {
  */
 static inline void chained_set(struct chained_lab *l, const char *conf)
 {
-	char *text = xstrdup(conf);
-
-	for (char *p = text; *p; p++)
-		if (*p == '\'')
-			*p = '"';
 	json_cleanup(&l->m.doc);
-	OK(json_parse(&l->m.doc, span_of(text), 1 << 20, &e));
-	free(text);
+	l->m.doc = t_json_quoted(conf);
 	l->m.conf = json_root(l->m.doc);
 }
 

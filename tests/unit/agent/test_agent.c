@@ -227,8 +227,7 @@ static void settings(const char *text, const char *json)
 
 	il_write(&lab, "/etc/agent.conf", text);
 	buf_init(&b, 10000);
-	if (coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e), &e);
 	jo_init(&o, &b, 0);
 	coordinator_settings_json(&s, &o);
 	ASSERT_STR_EQ(b.p, json);

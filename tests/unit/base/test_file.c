@@ -59,8 +59,7 @@ static void put(const struct root *r, const char *path, const char *text)
 {
 	struct err e = ERR_INIT;
 
-	if (file_replace(r, path, span_of(text), 0644, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(file_replace(r, path, span_of(text), 0644, &e), &e);
 }
 
 static void expect(const struct root *r, const char *path, const char *text)
@@ -69,8 +68,7 @@ static void expect(const struct root *r, const char *path, const char *text)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 20);
-	if (file_read(r, path, 1 << 20, &b, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(file_read(r, path, 1 << 20, &b, &e), &e);
 	ASSERT_STR_EQ(b.p, text);
 }
 

@@ -12,8 +12,7 @@ static void add(struct ip_set *s, const char *text)
 	struct ip_range r;
 	struct err e = ERR_INIT;
 
-	if (ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(ip_range_parse(span_of(text), strchr(text, ':') ? 6 : 4, &r, &e), &e);
 	ip_set_add(s, &r);
 }
 

@@ -43,8 +43,7 @@ static void open_log(enum log_format format, int64_t max_bytes, int max_files)
 	struct log_conf c = {LOG_DEBUG, format, path, max_bytes, max_files};
 	struct err e = ERR_INIT;
 
-	if (log_setup(&c, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(log_setup(&c, &e), &e);
 }
 
 static char *content(const char *suffix)

@@ -260,8 +260,7 @@ static void end(struct node *x, const struct block_op *op, enum block_outcome r,
 	struct err e = ERR_INIT;
 
 	block_log_batch(&x->log);
-	if (block_op_end(&x->log, &x->t, op, r, o, now, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(block_op_end(&x->log, &x->t, op, r, o, now, &e), &e);
 	if (bl_roll(100) < bl_server.trouble / 8) {
 		TRACE("%s: killed before the log is written\n", x->path);
 		node_down(x);
@@ -889,7 +888,7 @@ static void test_no_address_is_allocated_twice_with_faults(void **state)
 		run(s, 5 + (uint32_t)(s % 40));
 }
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00002c)};
 	struct ipnet subnet = {ip_from_num(4, 0x0a000000), 26};
@@ -899,7 +898,7 @@ static int set_up(void **state)
 	return block_cut_choose(&subnet, 29, false, &cut, NULL);
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	ip_set_done(&usable);
@@ -913,5 +912,5 @@ int main(void)
 		cmocka_unit_test(test_no_address_is_allocated_twice_with_faults),
 	};
 
-	return T_RUN(tests, set_up, tear_down);
+	return T_RUN(tests, setup, teardown);
 }

@@ -15,8 +15,7 @@ static struct block_cut cut_of(const char *subnet, uint8_t requested, bool one_n
 	struct ipnet n = t_net(subnet);
 	struct err e = ERR_INIT;
 
-	if (block_cut_choose(&n, requested, one_node, &c, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(block_cut_choose(&n, requested, one_node, &c, &e), &e);
 	return c;
 }
 
@@ -173,8 +172,7 @@ static void make(struct lab *x)
 	*x = (struct lab){0};
 	il_make(&x->l);
 	ASSERT_EQ(dir_make(&x->l.root, "/state", 0700, &e), 0);
-	if (open_log(x, "n1", &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(open_log(x, "n1", &e), &e);
 }
 
 static void drop(struct lab *x)

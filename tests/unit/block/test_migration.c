@@ -299,7 +299,7 @@ static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
 	}
 }
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
 
@@ -310,7 +310,7 @@ static int set_up(void **state)
 	return block_cut_choose(&pool.subnet, 29, false, &pool.cut, NULL);
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	ip_set_done(&pool.ips);
@@ -330,5 +330,5 @@ int main(void)
 		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
 	};
 
-	return T_RUN(tests, set_up, tear_down);
+	return T_RUN(tests, setup, teardown);
 }

@@ -59,8 +59,7 @@ static void node_up(struct node *x)
 {
 	struct err e = ERR_INIT;
 
-	if (block_log_open(&x->log, &root, x->path, x->name, &x->t, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(block_log_open(&x->log, &root, x->path, x->name, &x->t, &e), &e);
 }
 
 static void node_down(struct node *x)
@@ -708,7 +707,7 @@ static void test_no_address_is_used_twice_or_lost_with_faults(void **state)
 	assert_true(n_retained > n_changed * 20);
 }
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
 
@@ -719,7 +718,7 @@ static int set_up(void **state)
 	return block_cut_choose(&pool.subnet, 29, false, &pool.cut, NULL);
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	ip_set_done(&pool.ips);
@@ -734,5 +733,5 @@ int main(void)
 		cmocka_unit_test(test_no_address_is_used_twice_or_lost_with_faults),
 	};
 
-	return T_RUN(tests, set_up, tear_down);
+	return T_RUN(tests, setup, teardown);
 }

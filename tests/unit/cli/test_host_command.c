@@ -140,7 +140,8 @@ static void variables_of_the_scripts(void **state)
 
 static bool is_query(const char *kind, const char *line, struct host_options *o)
 {
-	char text[256], *argv[WORDS_MAX];
+	static char text[256]; /* *o points into it */
+	char *argv[WORDS_MAX];
 	int n = words_of(line, text, sizeof(text), argv);
 
 	*o = (struct host_options){.output = "text"};

@@ -125,16 +125,13 @@ static int ask(const struct root *root, const char *uid, struct allocated *a, st
 
 static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state)
 {
-	char dir[] = "/tmp/unirail-allocated-XXXXXX";
+	char dir[T_DIR_MAX];
 	auto_allocated struct allocated a = {0};
 	struct err e = ERR_INIT;
-	auto_free char *rm = NULL;
 	struct root root;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	rm = xasprintf("rm -rf '%s'", dir);
-	ASSERT_EQ(root_open(&root, dir, &e), 0);
+	t_dir_make(dir, &root);
 	ASSERT_EQ(ask(&root, "u1", &a, &e), 0);
 	ASSERT_EQ(a.n, 0);
 	put_checkpoint(&root, checkpoint);
@@ -143,8 +140,7 @@ static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state
 	put_checkpoint(&root, "{\"Data\":");
 	assert_true(ask(&root, "u2", &a, &e) < 0);
 	assert_non_null(strstr(e.text, "kubelet_internal_checkpoint"));
-	root_close(&root);
-	ASSERT_EQ(system(rm), 0);
+	t_dir_remove(dir, &root);
 }
 
 static void test_printed_devices_are_parsed_again(void **state)

@@ -365,8 +365,7 @@ static void test_snapshot_unpacked_gives_the_same_functions(void **state)
 		assert_false(b.over);
 		assert_null(strstr(b.p, "hunter2"));
 		host_empty(&again);
-		if (tree_unpack(&again.root, buf_span(&b), trees[i], &e) < 0)
-			fail_msg("%s", e.text);
+		ASSERT_OK(tree_unpack(&again.root, buf_span(&b), trees[i], &e), &e);
 		same_functions(&h.root, &again.root);
 		host_remove(&h);
 		host_remove(&again);
@@ -404,8 +403,7 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 	(void)state;
 	doctor_lab_begin(&l, "vm_ailing.tree");
 	free(l.f.pci);
-	if (host_facts_read(&l.f, &src, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(host_facts_read(&l.f, &src, &e), &e);
 	assert_true(l.f.has_rdma);
 	ASSERT_EQ(l.f.n_rdma, 3);
 	ASSERT_STR_EQ(l.f.rdma[0].driver, "rxe");

@@ -409,8 +409,7 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 	assert_null(strstr(b.p, "/proc/4712"));
 	again = l;
 	host_empty(&again.host);
-	if (tree_unpack(&again.host.root, buf_span(&b), "snapshot", &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(tree_unpack(&again.host.root, buf_span(&b), "snapshot", &e), &e);
 	again.f.root = &again.host.root;
 	again.f.pci = NULL;
 	again.found = (struct findings){0};

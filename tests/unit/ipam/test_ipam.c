@@ -66,20 +66,6 @@ static void assert_take(const char *id, const char *ifname, const char *want)
 	il_assert_ip(&a, want);
 }
 
-static size_t records(const char *state)
-{
-	auto_ipam struct ipam *i = il_open(&lab);
-	auto_free struct ipam_record *v = NULL;
-	struct err e = ERR_INIT;
-	size_t n = 0, count = 0;
-
-	if (ipam_records(i, &v, &n, &e) < 0)
-		fail_msg("%s", e.text);
-	for (size_t k = 0; k < n; k++)
-		count += strcmp(v[k].state, state) == 0;
-	return count;
-}
-
 static void test_allocation_returns_address_pool_and_routes(void **state)
 {
 	struct ip_request a = request("c", "net1");
@@ -134,10 +120,10 @@ static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 	il_pools(&lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&lab, "a", "net1");
-	ASSERT_EQ(records("resting"), 1);
+	ASSERT_EQ(il_records(&lab, "resting"), 1);
 	assert_take("b", "net1", "10.0.0.11");
 	il_clock_ms += 60000;
-	ASSERT_EQ(records("resting"), 0);
+	ASSERT_EQ(il_records(&lab, "resting"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -169,7 +155,7 @@ static void test_reuse_delay_ends_when_the_clock_is_set_back(void **state)
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&lab, "a", "net1");
 	il_clock_ms -= 365 * 86400000LL;
-	ASSERT_EQ(records("resting"), 0);
+	ASSERT_EQ(il_records(&lab, "resting"), 0);
 	assert_take("b", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.10");
 }
@@ -187,12 +173,12 @@ static void test_quarantined_address_is_not_allocated(void **state)
 	i = il_open(&lab);
 	ASSERT_EQ(ipam_quarantine(i, &a, &other, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(records("quarantined"), 1);
+	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
 	assert_take("a", "net1", "10.0.0.11");
 	il_clock_ms += 599999;
 	assert_take("b", "net1", "10.0.0.12");
 	il_clock_ms += 1;
-	ASSERT_EQ(records("quarantined"), 0);
+	ASSERT_EQ(il_records(&lab, "quarantined"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -214,8 +200,7 @@ static void assert_sticky(const char *id, const char *pod, const char *want)
 	size_t n;
 	struct ipam *i = il_open(&lab);
 
-	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(ipam_allocate(i, &a, 1, &g, &n, &e), &e);
 	il_assert_ip(&g[0].address.ip, want);
 	ip_allocations_free(g, n);
 	ipam_close(i);
@@ -228,7 +213,7 @@ static void test_sticky_address_is_retained_for_its_pod(void **state)
 	assert_sticky("c0", "web-0", "10.0.0.10");
 	assert_sticky("c1", "web-1", "10.0.0.11");
 	ASSERT_EQ(il_free(&lab, "c0", "net1"), 1);
-	ASSERT_EQ(records("sticky"), 1);
+	ASSERT_EQ(il_records(&lab, "sticky"), 1);
 	il_clock_ms += 3600000;
 	assert_take("other", "net1", "10.0.0.12");
 	assert_sticky("c0new", "web-0", "10.0.0.10");
@@ -255,7 +240,7 @@ static void test_release_works_without_readable_pools(void **state)
 	ASSERT_EQ(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
 	ASSERT_EQ(il_free(&lab, "b", NULL), 1);
 	il_pools(&lab, POOL_10);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_invalid_pools_fail_the_request(void **state)
@@ -287,9 +272,9 @@ static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 	assert_true(allocate(a, 11, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	ASSERT_HAS(e.text, "to NIC net10 from IPPools [rail0]: all IP addresses used out");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	ASSERT_EQ(allocate(a, 10, &e), 0);
-	ASSERT_EQ(records("used"), 10);
+	ASSERT_EQ(il_records(&lab, "used"), 10);
 	ASSERT_EQ(il_free(&lab, "c", NULL), 10);
 }
 
@@ -308,8 +293,7 @@ static void test_ipv6_pool_of_2_to_the_64_addresses(void **state)
 	il_pools(&lab, "[pool six]\nsubnet=fd00::/48\nexclude=fd00::1-fd00::ffff:ffff:ffff:fffe\n"
 		       "[reserved]\nips=fd00::ffff:ffff:ffff:ffff\n");
 	i = il_open(&lab);
-	if (ipam_allocate(i, &a, 1, &g, &n, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(ipam_allocate(i, &a, 1, &g, &n, &e), &e);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
 	ip_allocations_free(g, n);
 	ipam_close(i);
@@ -339,7 +323,7 @@ static void test_gc_releases_attachments_that_are_not_valid(void **state)
 	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 1);
 	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(records("used"), 3);
+	ASSERT_EQ(il_records(&lab, "used"), 3);
 }
 
 /* --- host-local's directory --- */
@@ -357,7 +341,7 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	il_write(&lab, "/hostlocal/rails/last_reserved_ip.0", "10.0.0.11");
 	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
-	ASSERT_EQ(records("adopted"), 2);
+	ASSERT_EQ(il_records(&lab, "adopted"), 2);
 	/* Released by container only: addresses of unirail's pools, not the pod's eth0. */
 	ASSERT_EQ(il_free(&lab, "old", NULL), 1);
 	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
@@ -366,7 +350,7 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	assert_take("next", "net1", "10.0.0.10");
 	/* A file of an old version has no interface. */
 	ASSERT_EQ(il_free(&lab, "older", "net7"), 1);
-	ASSERT_EQ(records("adopted"), 0);
+	ASSERT_EQ(il_records(&lab, "adopted"), 0);
 	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
 	/*
 	 * The network's name and the interface identify the attachment, even if the pools have
@@ -399,7 +383,7 @@ static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 	i = il_open(&lab);
 	ASSERT_EQ(ipam_gc(i, "rails", &valid, 1, &e), 1);
 	ipam_close(i);
-	ASSERT_EQ(records("adopted"), 1);
+	ASSERT_EQ(il_records(&lab, "adopted"), 1);
 }
 
 static void test_adopted_address_is_retained_by_compaction(void **state)
@@ -416,10 +400,10 @@ static void test_adopted_address_is_retained_by_compaction(void **state)
 	ASSERT_EQ(store_adopt(i, &e), 0);
 	ASSERT_EQ(journal_compact(&i->j, il_clock_ms, 60000, 60000, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(records("adopted"), 1);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "adopted"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	ASSERT_EQ(il_free(&lab, "old", "net1"), 1);
-	ASSERT_EQ(records("adopted"), 0);
+	ASSERT_EQ(il_records(&lab, "adopted"), 0);
 }
 
 /* --- commands for administrators --- */
@@ -550,8 +534,7 @@ static int check(struct buf *b)
 
 	buf_init(b, 1 << 16);
 	n = ipam_check(i, b, &e);
-	if (n < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(n, &e);
 	return n;
 }
 
@@ -745,7 +728,7 @@ static void test_damaged_journal_is_repaired(void **state)
 	ASSERT_EQ(ipam_repair(&lab.root, &lab.paths, NULL, 0, &message, &e), 0);
 	ASSERT_HAS(message.p, "line 1 is damaged: reserved 10.0.0.15/24");
 	buf_done(&message);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	assert_take("b", "net1", "10.0.0.10");
 }
 
@@ -783,8 +766,8 @@ static void test_removed_journal_starts_empty_after_its_blocks(void **state)
 		else
 			il_write(&lab, "/state/journal", "x\n");
 		free(take(aside));
-		if (ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e) < 0)
-			fail_msg("%s", e.text);
+		ASSERT_OK(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e),
+			  &e);
 		assert_non_null(aside);
 		again = il_read(&lab, aside, &n);
 		ASSERT_STR_EQ(again, i ? "x\n" : text);

@@ -25,8 +25,7 @@ static struct kube_conf parse(const char *text)
 	struct kube_conf c = {0};
 	struct err e = ERR_INIT;
 
-	if (kube_conf_parse(&c, span_of(text), "/root/.kube", NULL, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(kube_conf_parse(&c, span_of(text), "/root/.kube", NULL, &e), &e);
 	return c;
 }
 
@@ -170,7 +169,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 
 static void test_search_order_of_configurations(void **state)
 {
-	char dir[] = "/tmp/unirail-test-conf-XXXXXX", command[128];
+	char dir[T_DIR_MAX];
 	struct kube_conf c = {0};
 	struct err e = ERR_INIT;
 	struct root root;
@@ -179,8 +178,7 @@ static void test_search_order_of_configurations(void **state)
 	unsetenv("KUBECONFIG");
 	unsetenv("KUBERNETES_SERVICE_HOST");
 	setenv("HOME", "/nobody", 1);
-	assert_non_null(mkdtemp(dir));
-	ASSERT_EQ(root_open(&root, dir, &e), 0);
+	t_dir_make(dir, &root);
 	ASSERT_EQ(kube_conf_load(&c, &(struct kube_where){&root, NULL, NULL}, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "no API server is configured"));
 	ASSERT_EQ(dir_make(&root, KUBE_ACCOUNT_DIR, 0755, &e), 0);
@@ -204,9 +202,7 @@ static void test_search_order_of_configurations(void **state)
 		strstr(e.text, "kubeconfig: '/a' does not exist: set --kubeconfig or KUBECONFIG"));
 	unsetenv("KUBECONFIG");
 	unsetenv("KUBERNETES_SERVICE_HOST");
-	root_close(&root);
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	ASSERT_EQ(system(command), 0);
+	t_dir_remove(dir, &root);
 }
 
 static void credential(const char *text, const char *error)

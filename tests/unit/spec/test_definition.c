@@ -159,7 +159,7 @@ static void test_keys_for_files_of_the_node_are_refused(void **state)
 static void logless(const char *text, const char *want)
 {
 	auto_json struct json_doc *d = NULL, *without = NULL;
-	auto_buf struct buf b;
+	auto_buf struct buf b = {0};
 	struct json_out o;
 
 	ASSERT_EQ(json_parse(&d, span_of(text), MAX, NULL), 0);

@@ -58,18 +58,6 @@ static void expect(const char *method, const char *path, const char *body, int s
 	al_expect(&lab, method, target, body, status, answer);
 }
 
-static size_t records(const char *state)
-{
-	auto_ipam struct ipam *i = il_open(&lab);
-	auto_free struct ipam_record *v = NULL;
-	size_t n = 0, count = 0;
-
-	ASSERT_EQ(ipam_records(i, &v, &n, NULL), 0);
-	for (size_t k = 0; k < n; k++)
-		count += strcmp(v[k].state, state) == 0;
-	return count;
-}
-
 #define POD "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\""
 #define ARGS(id, ifname)                                                                           \
 	"{\"containerID\":\"" id "\",\"ifName\":\"" ifname "\",\"netNamespace\":\"/n\"," POD "}"
@@ -98,12 +86,12 @@ static void test_spiderpool_add_and_del(void **state)
 	(void)state;
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "net1"), 200, "");
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 /* The original allocates the first interface's address to the second interface of a pod as well. */
@@ -115,9 +103,9 @@ static void test_second_interface_gets_an_address_of_its_own(void **state)
 	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
-	ASSERT_EQ(records("used"), 2);
+	ASSERT_EQ(il_records(&lab, "used"), 2);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_requested_pools_and_flags_are_used(void **state)
@@ -209,7 +197,7 @@ static void test_missing_fields_are_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		expect(v[i].method, v[i].path, v[i].body, 422, v[i].answer);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_malformed_bodies_are_refused(void **state)
@@ -338,16 +326,16 @@ static void test_conflicting_addresses_of_stateful_pods_are_not_released(void **
 		    "\"sticky\":true}]}"));
 	expect("DELETE", "ipam/ips", CONFLICT, 522,
 	       "\"forbid releasing IPs for stateful workload \"\n");
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	ASSERT_EQ(records("sticky"), 1);
+	ASSERT_EQ(il_records(&lab, "sticky"), 1);
 	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
 	serve(no_conflict_ips);
 	expect("DELETE", "ipam/ips", CONFLICT, 521,
 	       "\"forbid releasing IPs for stateless workload\"\n");
 	serve(NULL);
 	expect("DELETE", "ipam/ips", CONFLICT, 200, "");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_invalid_pools_fail_add_but_not_release(void **state)
@@ -369,7 +357,7 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 	/* A release requires no pools. */
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	il_pools(&lab, POOLS);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 /* --- paths of unirail --- */
@@ -430,7 +418,7 @@ static void test_plan_allocates_all_rails_or_none(void **state)
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "{\"code\":11,\"message\":");
 	ASSERT_HAS(answer, "'a'");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_dry_run_of_a_plan_allocates_nothing(void **state)
@@ -441,7 +429,7 @@ static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 	expect("POST", "unirail/pods/plan",
 	       "{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[{\"ifName\":\"a\"}]}", 200,
 	       "{\"rails\":[]}");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
 			"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a",
 										   "none") "]}");
@@ -462,7 +450,7 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 	ASSERT_HAS(answer, "\"address\":\"10.0.1.15/24\"");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"net\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
-	ASSERT_EQ(records("sticky"), 1);
+	ASSERT_EQ(il_records(&lab, "sticky"), 1);
 }
 
 static void test_invalid_plans_are_refused(void **state)
@@ -493,7 +481,7 @@ static void test_invalid_plans_are_refused(void **state)
 		ASSERT_HAS(answer, bad[i].words);
 		ASSERT_EQ_MSG(atoi(answer + 9), bad[i].status, "bad[%zu]", i);
 	}
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 static void test_reported_conflicts_are_quarantined(void **state)
@@ -506,13 +494,13 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
 	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"},"
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
-	ASSERT_EQ(records("quarantined"), 1);
+	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
 	/* the path that plugins of this release and of earlier releases use */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
 	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
@@ -533,12 +521,12 @@ static void test_gc_of_a_network_releases_invalid_attachments(void **state)
 	expect("POST", "unirail/networks/gc",
 	       "{\"network\":\"n0\",\"valid\":[{\"containerID\":\"c1\",\"ifName\":\"net1\"}]}", 200,
 	       "{\"released\":1}");
-	ASSERT_EQ(records("used"), 2);
+	ASSERT_EQ(il_records(&lab, "used"), 2);
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n0\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n1\",\"valid\":null}", 422,
 	       MISSING("valid"));
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 }
 
 /* --- the store is locked --- */
@@ -579,10 +567,10 @@ static void test_disconnected_caller_gets_no_address(void **state)
 	expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
 	/* A release is completed even if the client has disconnected. */
-	for (int i = 0; i < 100 && records("used") > 0; i++)
+	for (int i = 0; i < 100 && il_records(&lab, "used") > 0; i++)
 		usleep(10000);
-	ASSERT_EQ(records("used"), 0);
-	ASSERT_EQ(records("resting"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&lab, "resting"), 1);
 }
 
 static void test_damaged_journal_fails_requests(void **state)

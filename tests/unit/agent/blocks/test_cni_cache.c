@@ -15,34 +15,7 @@
 
 #define ARGS "IgnoreUnknown=1;K8S_POD_NAMESPACE=t;K8S_POD_NAME=%s;K8S_POD_UID=u-%s"
 
-struct cluster_cache {
-	char dir[40];
-	struct root root;
-};
-
-static int set_up(void **state)
-{
-	struct cluster_cache *w = xcalloc(1, sizeof(*w));
-
-	strcpy(w->dir, "/tmp/test_cni_cache.XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
-	*state = w;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct cluster_cache *w = *state;
-	auto_free char *command = xasprintf("rm -rf %s", w->dir);
-
-	root_close(&w->root);
-	ASSERT_EQ(system(command), 0);
-	free(w);
-	return 0;
-}
-
-static void put(struct cluster_cache *w, const char *folder, const char *name, const char *text)
+static void put(struct t_dir *w, const char *folder, const char *name, const char *text)
 {
 	auto_free char *dir = xasprintf("/cni/%s", folder);
 	auto_free char *path = xasprintf("%s/%s", dir, name);
@@ -172,7 +145,7 @@ static void test_invalid_cache_files_are_errors(void **state)
 					    "{\"ips\":[{\"address\":\"x\"}]}",
 					    "{\"ip4\":{\"ip\":7}}",
 					    "{\"kind\":\"cniCacheV1\",\"result\":{\"ips\":{}}}"};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	auto_cni_cache struct cni_cache c = {0};
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -187,7 +160,7 @@ static void test_invalid_cache_files_are_errors(void **state)
 
 static void test_libcni_and_multus_directories_are_read(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	auto_cni_cache struct cni_cache c = {0};
 	auto_free char *b = written("b", SPIDERPOOL, RESULT, ""),
 		       *a = written("a", SPIDERPOOL, RESULT, "");
@@ -212,7 +185,7 @@ static void test_libcni_and_multus_directories_are_read(void **state)
 	ASSERT_EQ(cni_cache_find(&c, "u", "a"), c.n);
 }
 
-static void refused(struct cluster_cache *w, const char *words)
+static void refused(struct t_dir *w, const char *words)
 {
 	struct err e = ERR_INIT;
 	struct cni_cache c = {0};
@@ -224,10 +197,10 @@ static void refused(struct cluster_cache *w, const char *words)
 
 static void test_files_that_users_can_write_are_refused(void **state)
 {
-	struct cluster_cache *w = *state;
-	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
+	struct t_dir *w = *state;
+	auto_free char *dir = xasprintf("%s/cni/results", w->path);
 	auto_free char *file = xasprintf("%s/rail-c1-net1", dir);
-	auto_free char *to = xasprintf("%s/elsewhere", w->dir);
+	auto_free char *to = xasprintf("%s/elsewhere", w->path);
 
 	put(w, "results", "rail-c1-net1", "{}");
 	ASSERT_EQ(chmod(file, 0666), 0);
@@ -248,8 +221,8 @@ static void test_files_that_users_can_write_are_refused(void **state)
 
 static void test_too_large_cache_files_are_refused(void **state)
 {
-	struct cluster_cache *w = *state;
-	auto_free char *dir = xasprintf("%s/cni/results", w->dir);
+	struct t_dir *w = *state;
+	auto_free char *dir = xasprintf("%s/cni/results", w->path);
 	auto_free char *file = xasprintf("%s/big", dir);
 	auto_buf struct buf b;
 
@@ -265,7 +238,7 @@ static void test_too_large_cache_files_are_refused(void **state)
 	refused(w, "more than 65536 addresses");
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, t_dir_setup, t_dir_teardown)
 
 int main(void)
 {

@@ -210,8 +210,7 @@ static void test_total_size_of_configurations_is_limited(void **state)
 	memset(wide, ' ', sizeof(wide) - 1);
 	memcpy(wide, "{\"type\":\"macvlan\"", 17);
 	wide[sizeof(wide) - 2] = '}';
-	if (make(&five, &p, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(make(&five, &p, &e), &e);
 	ASSERT_EQ(p.n, 5);
 	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
 }

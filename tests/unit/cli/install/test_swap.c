@@ -61,8 +61,7 @@ static struct swap begin(void)
 	struct swap s = SWAP_INIT;
 	struct err e = ERR_INIT;
 
-	if (swap_open(&s, &root, "/", &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(swap_open(&s, &root, "/", &e), &e);
 	return s;
 }
 

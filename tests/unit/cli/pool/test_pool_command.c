@@ -139,8 +139,7 @@ static void test_list_shows_pools_with_their_counts(void **state)
 	     "wide   6           fd00::/64    0     18446744073709551615  ",
 	     "");
 	s = run("list -o json");
-	if (json_parse(&doc, span_of(s.out), 1 << 20, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&doc, span_of(s.out), 1 << 20, &e), &e);
 	pool = json_at(json_get(json_root(doc), "pools"), 0);
 	ASSERT_STR_EQ(json_string(json_get(pool, "name")), "rail0");
 	ASSERT_EQ(json_int(json_get(pool, "used"), &n), 0);

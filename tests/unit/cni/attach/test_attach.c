@@ -173,8 +173,7 @@ static void test_check_accepts_routes_moved_to_another_table(void **state)
 
 	(void)state;
 	fixture(&f);
-	if (check(&f, "/run/netns/p") < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(check(&f, "/run/netns/p"), &e);
 	f.routes[0].table = 101; /* sbr also moves the connected route */
 	ASSERT_EQ(check(&f, "/run/netns/p"), 0);
 }

@@ -11,34 +11,7 @@
 
 #define NET "/var/lib/cni/networks/n/"
 
-struct cluster_cache {
-	char dir[32];
-	struct root root;
-};
-
-static int set_up(void **state)
-{
-	struct cluster_cache *w = xcalloc(1, sizeof(*w));
-
-	strcpy(w->dir, "/tmp/test_hl.XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
-	*state = w;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct cluster_cache *w = *state;
-	auto_free char *command = xasprintf("rm -rf %s", w->dir);
-
-	root_close(&w->root);
-	ASSERT_EQ(system(command), 0);
-	free(w);
-	return 0;
-}
-
-static void put(struct cluster_cache *w, const char *name, const char *text)
+static void put(struct t_dir *w, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 
@@ -46,7 +19,7 @@ static void put(struct cluster_cache *w, const char *name, const char *text)
 	ASSERT_EQ(file_replace(&w->root, path, span_of(text), 0600, NULL), 0);
 }
 
-static void file_is(struct cluster_cache *w, const char *name, const char *text)
+static void file_is(struct t_dir *w, const char *name, const char *text)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 	auto_buf struct buf b;
@@ -57,7 +30,7 @@ static void file_is(struct cluster_cache *w, const char *name, const char *text)
 	ASSERT_STR_EQ(b.p, text);
 }
 
-static void no_file(struct cluster_cache *w, const char *name)
+static void no_file(struct t_dir *w, const char *name)
 {
 	auto_free char *path = xasprintf(NET "%s", name);
 
@@ -65,10 +38,10 @@ static void no_file(struct cluster_cache *w, const char *name)
 		fail_msg("%s is there", name);
 }
 
-static struct invocation call(struct cluster_cache *w, const char *command, const char *conf)
+static struct invocation call(struct t_dir *w, const char *command, const char *conf)
 {
 	return (struct invocation){
-		.plugin = &cni_host_local, .command = command, .root = w->dir, .conf = conf};
+		.plugin = &cni_host_local, .command = command, .root = w->path, .conf = conf};
 }
 
 #define CONF(v, ipam)	  "{\"cniVersion\":\"" v "\",\"name\":\"n\",\"ipam\":{" ipam "}}"
@@ -84,7 +57,7 @@ static struct invocation call(struct cluster_cache *w, const char *command, cons
 
 static void test_files_are_those_of_the_original(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 	struct stat st;
 
@@ -123,7 +96,7 @@ static void test_result_is_printed_in_every_cni_version(void **state)
 		 "{\"cniVersion\":\"1.1.0\",\"ips\":[" IP4(
 			 "10.1.2.4") ",{\"address\":\"fd00::4/64\",\"gateway\":\"fd00::1\"}]}"},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		char id[8];
@@ -139,7 +112,7 @@ static void test_result_is_printed_in_every_cni_version(void **state)
 
 static void test_exhausted_range_is_reported_until_a_release(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
 
 	v.id = "a";
@@ -164,7 +137,7 @@ static void test_search_starts_after_the_last_reserved_address(void **state)
 	} cases[] = {{"10.1.2.254", "10.1.2.2"}, {"10.1.2.9", "10.1.2.10"},
 		     {"10.9.9.9", "10.1.2.2"},	 {"garbage", "10.1.2.2"},
 		     {"", "10.1.2.2"},		 {"10.1.2.1", "10.1.2.2"}};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -181,7 +154,7 @@ static void test_search_starts_after_the_last_reserved_address(void **state)
 
 static void test_ranges_are_used_one_after_the_other(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v =
 		call(w, "ADD",
 		     CONF("1.0.0",
@@ -239,7 +212,7 @@ static void test_requested_addresses_are_allocated(void **state)
 		{NULL, CONF2(SUBNET, "\"runtimeConfig\":{\"ips\":[\"\"]}"), 1,
 		 "{\"code\":7,\"msg\":\"cannot understand ip: IP \\u003cnil\\u003e not v4 nor v6\"}"},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	put(w, "10.1.2.50", "other\r\neth0");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -252,7 +225,7 @@ static void test_requested_addresses_are_allocated(void **state)
 	}
 }
 
-static void expect_too_many(struct cluster_cache *w)
+static void expect_too_many(struct t_dir *w)
 {
 	struct buf b;
 	auto_free char *conf = NULL;
@@ -307,7 +280,7 @@ static void test_invalid_ranges_are_refused(void **state)
 		 "10.0.0.0/24"},
 		{SUBNET ",\"routes\":[{}]", "conf.ipam.routes[0].dst is missing"},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *conf = xasprintf(
@@ -320,7 +293,7 @@ static void test_invalid_ranges_are_refused(void **state)
 	expect_too_many(w);
 	expect(&(struct invocation){.plugin = &cni_host_local,
 				    .command = "ADD",
-				    .root = w->dir,
+				    .root = w->path,
 				    .conf = CONF("0.2.0", SUBNET
 						 ",\"ranges\":[[{\"subnet\":\"10.2.0.0/16\"}]]")},
 	       1,
@@ -332,7 +305,7 @@ static void test_invalid_ranges_are_refused(void **state)
 /* A second ADD for the same owner, and range sets of which a later one fails. */
 static void test_failed_add_releases_its_addresses_only(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 	static const char dup[] =
 		"{\"code\":999,\"msg\":\"failed to allocate for range %d: 10.1.2.2 has "
@@ -356,7 +329,7 @@ static void test_failed_add_releases_its_addresses_only(void **state)
 
 static void test_records_without_interface_are_recognized(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
 
 	put(w, "10.1.2.9", "c1\n");
@@ -378,7 +351,7 @@ static void test_records_without_interface_are_recognized(void **state)
 
 static void test_del_releases_addresses_of_the_owner_only(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "DEL", CONF("1.0.0", SUBNET));
 
 	expect(&v, 0, "");
@@ -407,7 +380,7 @@ static void test_del_releases_addresses_of_the_owner_only(void **state)
 
 static void test_check_requires_an_address_of_the_owner(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "CHECK", CONF("1.0.0", SUBNET));
 	static const char missing[] =
 		"{\"code\":999,\"msg\":\"host-local: Failed to find address added by container c1\"}";
@@ -430,7 +403,7 @@ static void test_check_requires_an_address_of_the_owner(void **state)
 
 static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "GC", VALID(""));
 
 	expect(&v, 0, "");
@@ -463,7 +436,7 @@ static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 
 static void test_status_reports_missing_ranges_and_directory(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "STATUS", CONF("1.1.0", SUBNET));
 
 	expect(&v, 0, "");
@@ -478,7 +451,7 @@ static void test_status_reports_missing_ranges_and_directory(void **state)
 
 static void test_dns_is_read_from_resolv_conf(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v =
 		call(w, "ADD", CONF("0.4.0", SUBNET ",\"resolvConf\":\"/resolv.conf\""));
 
@@ -502,7 +475,7 @@ static void test_dns_is_read_from_resolv_conf(void **state)
 /* A directory written by the original or by unirail, with arbitrary content. */
 static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
 	static char big[8192];
 
@@ -523,7 +496,7 @@ static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
 /* The lock is the same as the original's: flock on the file `lock`. */
 static void test_store_is_locked_like_the_original(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct hostlocal a = HOSTLOCAL_INIT;
 	int fd;
 
@@ -538,7 +511,7 @@ static void test_store_is_locked_like_the_original(void **state)
 /* In process the rail has its own name and interface, which differ from those of the pod. */
 static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	auto_json struct json_doc *d = NULL;
 	auto_result struct cni_result r = {0};
 	struct err e = ERR_INIT;
@@ -558,7 +531,7 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	ASSERT_EQ(e.kind, ERR_CONF);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, t_dir_setup, t_dir_teardown)
 
 int main(void)
 {

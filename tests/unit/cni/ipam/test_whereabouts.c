@@ -16,40 +16,13 @@
 
 #define STORE "/var/lib/unirail/ipam/whereabouts/"
 
-struct cluster_cache {
-	char dir[32];
-	struct root root;
-};
-
-static int set_up(void **state)
-{
-	struct cluster_cache *w = xcalloc(1, sizeof(*w));
-
-	strcpy(w->dir, "/tmp/test_wb.XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	ASSERT_EQ(root_open(&w->root, w->dir, NULL), 0);
-	*state = w;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct cluster_cache *w = *state;
-	auto_free char *command = xasprintf("rm -rf %s", w->dir);
-
-	root_close(&w->root);
-	ASSERT_EQ(system(command), 0);
-	free(w);
-	return 0;
-}
-
 /* --- calls --- */
 
 struct owner {
 	const char *pod, *id, *ifname; /* NULL: namespace "p", name of the pod, interface net1 */
 };
 
-static struct answer call(struct cluster_cache *w, const char *command, const char *ipam,
+static struct answer call(struct t_dir *w, const char *command, const char *ipam,
 			  struct owner owner, const char *more)
 {
 	const char *pod = owner.pod ? owner.pod : "p";
@@ -64,12 +37,12 @@ static struct answer call(struct cluster_cache *w, const char *command, const ch
 					   .id = owner.id ? owner.id : pod,
 					   .ifname = owner.ifname ? owner.ifname : "net1",
 					   .args = args,
-					   .root = w->dir,
+					   .root = w->path,
 					   .conf = conf});
 }
 
 /* Expects this status and text in the output ("": no output). */
-static void said(struct cluster_cache *w, const char *command, const char *ipam, struct owner owner,
+static void said(struct t_dir *w, const char *command, const char *ipam, struct owner owner,
 		 int status, const char *text)
 {
 	auto_answer struct answer a = call(w, command, ipam, owner, "");
@@ -79,8 +52,7 @@ static void said(struct cluster_cache *w, const char *command, const char *ipam,
 			 a.out.p, text);
 }
 
-static void gives(struct cluster_cache *w, const char *ipam, struct owner owner,
-		  const char *addresses)
+static void gives(struct t_dir *w, const char *ipam, struct owner owner, const char *addresses)
 {
 	auto_answer struct answer a = call(w, "ADD", ipam, owner, "");
 	auto_free char *want = xasprintf("{\"cniVersion\":\"1.1.0\",\"ips\":[%s]}", addresses);
@@ -98,22 +70,22 @@ static void gives(struct cluster_cache *w, const char *ipam, struct owner owner,
 #define APART	      ",\"enable_overlapping_ranges\":false"
 #define EXCLUDE(list) "\"exclude\":[" list "]"
 
-static void fails(struct cluster_cache *w, const char *ipam, const char *text)
+static void fails(struct t_dir *w, const char *ipam, const char *text)
 {
 	said(w, "ADD", ipam, POD("p"), 1, text);
 }
 
-static void full(struct cluster_cache *w, const char *ipam, const char *pod)
+static void full(struct t_dir *w, const char *ipam, const char *pod)
 {
 	said(w, "ADD", ipam, POD(pod), 1, "Could not allocate IP in range: ip: ");
 }
 
-static void del(struct cluster_cache *w, const char *ipam, struct owner owner)
+static void del(struct t_dir *w, const char *ipam, struct owner owner)
 {
 	said(w, "DEL", ipam, owner, 0, "");
 }
 
-static void put(struct cluster_cache *w, const char *path, const char *text)
+static void put(struct t_dir *w, const char *path, const char *text)
 {
 	auto_free char *dir = span_dup((struct span){path, (size_t)(strrchr(path, '/') - path)});
 
@@ -337,7 +309,7 @@ static void test_invalid_configuration_is_refused(void **state)
 		{RANGE("10.0.0.0/16") ",\"node_slice_size\":\"/24\"",
 		 "{\"code\":2,\"msg\":\"conf.ipam.node_slice_size is \\\"/24\\\""},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		fails(w, cases[i].ipam, cases[i].words);
@@ -345,12 +317,12 @@ static void test_invalid_configuration_is_refused(void **state)
 	said(w, "STATUS", RANGE("10.0.0.0/24") "," EXCLUDE("\"x\""), POD("p"), 1, "exclude[0]");
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
-				    .root = w->dir,
+				    .root = w->path,
 				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\"}"},
 	       1, "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}");
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
-				    .root = w->dir,
+				    .root = w->path,
 				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
 					    "\"type\":\"x\"}}"},
 	       1,
@@ -360,10 +332,10 @@ static void test_invalid_configuration_is_refused(void **state)
 
 static void test_pod_name_is_required(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = {.plugin = &cni_whereabouts,
 			       .command = "ADD",
-			       .root = w->dir,
+			       .root = w->path,
 			       .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
 				       "\"type\":\"whereabouts\"," RANGE("10.0.0.0/24") "}}"};
 
@@ -414,7 +386,7 @@ static void test_result_has_gateway_routes_and_dns(void **state)
 		 "{\"address\":\"fd00::5/64\",\"gateway\":\"fd00::1\"}],\"routes\":["
 		 "{\"dst\":\"0.0.0.0/0\"},{\"dst\":\"10.9.0.0/16\",\"gw\":\"10.1.2.7\"}]}"},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	/* Repeated requests of the same pod and interface. */
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -424,7 +396,7 @@ static void test_result_has_gateway_routes_and_dns(void **state)
 		expect(&(struct invocation){.plugin = &cni_whereabouts,
 					    .command = "ADD",
 					    .args = "K8S_POD_NAMESPACE=a;K8S_POD_NAME=b",
-					    .root = w->dir,
+					    .root = w->path,
 					    .conf = text},
 		       0, cases[i].out);
 	}
@@ -436,7 +408,7 @@ static void test_result_has_gateway_routes_and_dns(void **state)
  */
 static void test_gateway_has_the_family_of_its_address(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w,
 	      RANGE("10.0.0.0/24") "," RANGES(
@@ -449,11 +421,11 @@ static void test_gateway_has_the_family_of_its_address(void **state)
 
 static void test_addresses_of_args_are_added(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct invocation v = {
 		.plugin = &cni_whereabouts,
 		.command = "ADD",
-		.root = w->dir,
+		.root = w->path,
 		.args = "K8S_POD_NAME=p;IP=10.0.0.1/24, 010.5.0.2/16;GATEWAY=10.5.0.1,10.0.0.254",
 		.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
 			"10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}"};
@@ -520,7 +492,7 @@ static void test_addresses_are_allocated_in_order(void **state)
 			 "\"range_end\":\"10.0.0.9\"}"),
 		 {A("10.0.0.1/24") "," A("10.0.0.2/24")}},
 	};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *ipam = xasprintf("%s,\"network_name\":\"n%zu\"", cases[i].ipam, i);
@@ -545,7 +517,7 @@ static void test_addresses_are_allocated_in_order(void **state)
 
 static void test_exhausted_range_is_reported(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/30") "," EXCLUDE("\"10.0.0.2\",\"10.9.0.0/16\"");
 
 	gives(w, conf, POD("a"), A("10.0.0.1/30"));
@@ -566,7 +538,7 @@ static void test_exhausted_range_is_reported(void **state)
 
 static void test_same_pod_gets_the_same_address(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24");
 
 	gives(w, conf, (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
@@ -594,7 +566,7 @@ static void test_same_pod_gets_the_same_address(void **state)
  */
 static void test_address_excluded_later_stays_with_its_container(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\""), (struct owner){"a", "c1", NULL},
@@ -614,7 +586,7 @@ static void test_address_excluded_later_stays_with_its_container(void **state)
 /* Overlapping ranges of one network: each retains its address when the request is repeated. */
 static void test_repeated_request_of_overlapping_ranges(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char conf[] =
 		RANGE("10.0.0.1-10.0.0.2/24") "," RANGES("{\"range\":\"10.0.0.2-10.0.0.9/24\"}");
 
@@ -629,7 +601,7 @@ static void test_repeated_request_of_overlapping_ranges(void **state)
 
 static void test_overlapping_ranges_share_no_address(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	/* One network name with nested ranges: each address is allocated once. */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
@@ -661,7 +633,7 @@ static void test_overlapping_ranges_share_no_address(void **state)
  */
 static void test_second_range_is_reserved_too(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
 	gives(w, RANGE("10.1.0.0/24"), POD("a"), A("10.1.0.1/24"));
@@ -675,7 +647,7 @@ static void test_second_range_is_reserved_too(void **state)
  */
 static void test_address_allocated_elsewhere_is_not_used_again(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24"), (struct owner){"a", "c1", NULL}, A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") APART, (struct owner){"b", "c2", NULL}, A("10.0.0.1/16"));
@@ -689,7 +661,7 @@ static void test_address_allocated_elsewhere_is_not_used_again(void **state)
 
 static void test_full_second_range_releases_the_first(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w, TWO, POD("a"), A("10.1.0.1/24") "," A("10.2.0.1/30"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.2/30"));
@@ -701,7 +673,7 @@ static void test_full_second_range_releases_the_first(void **state)
 	said(w, "CHECK", RANGE("10.1.0.0/24"), POD("d"), 0, "");
 }
 
-static int64_t size_of(struct cluster_cache *w, const char *path)
+static int64_t size_of(struct t_dir *w, const char *path)
 {
 	struct stat st;
 
@@ -715,7 +687,7 @@ static int64_t size_of(struct cluster_cache *w, const char *path)
  */
 static void test_unwritable_second_range_releases_the_first(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	struct rlimit old, small;
 	static const char conf[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
 
@@ -753,7 +725,7 @@ static void test_unwritable_second_range_releases_the_first(void **state)
 
 static void test_del_releases_addresses_of_every_range(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w, RANGE("10.2.0.0/30"), POD("a"), A("10.2.0.1/30"));
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("a"), A("10.3.0.1/30"));
@@ -768,7 +740,7 @@ static void test_del_releases_addresses_of_every_range(void **state)
 
 static void test_del_works_with_an_invalid_configuration(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char *const confs[] = {
 		"",
 		RANGE("nonsense"),
@@ -791,7 +763,7 @@ static void test_del_works_with_an_invalid_configuration(void **state)
 /* Differs from the original, which reports success although the address is not released. */
 static void test_del_reports_failed_releases(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
 
 	del(w, RANGE("10.0.0.0/24"), POD("a"));
@@ -813,7 +785,7 @@ static void test_del_reports_failed_releases(void **state)
 
 static void test_check_compares_addresses_with_prev_result(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const struct {
 		const char *ipam, *prev, *words; /* words NULL: success */
 	} cases[] = {
@@ -844,7 +816,7 @@ static void test_check_compares_addresses_with_prev_result(void **state)
 
 static void test_gc_releases_attachments_of_its_network_only(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	auto_answer struct answer none = call(w, "GC", TWO, POD("a"), "");
 	auto_answer struct answer a = {0}, b = {0};
 	auto_free char *other = xasprintf(
@@ -859,7 +831,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=o",
-				    .root = w->dir,
+				    .root = w->path,
 				    .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"other\",\"ipam\":{"
 					    "\"type\":\"whereabouts\"," RANGE("10.1.0.0/24") "}}"},
 	       0, "{\"cniVersion\":\"1.1.0\",\"ips\":[" A("10.1.0.4/24") "]}");
@@ -886,7 +858,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 
 static void test_keys_of_the_flat_file_are_defaults(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	put(w, FLAT2,
 	    "{" RANGE("10.5.0.0/24") ",\"range_start\":\"10.5.0.7\"," EXCLUDE(
@@ -899,7 +871,7 @@ static void test_keys_of_the_flat_file_are_defaults(void **state)
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=a",
-				    .root = w->dir,
+				    .root = w->path,
 				    .conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{"
 					    "\"type\":\"whereabouts\",\"range\":\"\",\"exclude\":[],"
 					    "\"gateway\":\"10.5.0.253\",\"network_name\":\"red\","
@@ -923,7 +895,7 @@ static void test_flat_files_are_searched_in_order(void **state)
 		const char *path, *address;
 	} files[] = {
 		{FLAT3, A("10.3.0.1/24")}, {FLAT2, A("10.2.0.1/24")}, {FLAT1, A("10.1.0.1/24")}};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	gives(w, RANGE("10.0.0.0/24") ",\"configuration_path\":\"/none\"", POD("a"),
 	      A("10.0.0.1/24"));
@@ -950,7 +922,7 @@ static void test_flat_files_are_searched_in_order(void **state)
 /* An error, without use of the local store: two allocators would allocate the same addresses. */
 static void test_store_in_a_cluster_is_refused(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24") "," KUBE;
 	static const char no[] =
 		"{\"code\":50,\"msg\":\"kubernetes.kubeconfig is '/etc/k' in the netconf, ";
@@ -982,7 +954,7 @@ static void test_log_levels_are_parsed(void **state)
 		enum log_level level;
 	} cases[] = {{"debug", LOG_DEBUG}, {"verbose", LOG_INFO}, {"Error", LOG_ERROR},
 		     {"panic", LOG_NONE},  {"loud", LOG_WARN},	  {"", LOG_WARN}};
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *text =
@@ -1010,7 +982,7 @@ static void test_log_levels_are_parsed(void **state)
  */
 static void test_call_in_process_uses_name_and_interface_of_the_rail(void **state)
 {
-	struct cluster_cache *w = *state;
+	struct t_dir *w = *state;
 	auto_json struct json_doc *d = NULL;
 	struct err e = ERR_INIT;
 	struct cni_call pod = {.container_id = "pod",
@@ -1036,8 +1008,7 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	c[1].ifname = "net4";
 	c[1].out = &r[1];
 	c[1].flags = &flags[1];
-	if (cni_ipam_add(c, 2, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(cni_ipam_add(c, 2, &e), &e);
 	for (size_t i = 0; i < 2; i++) {
 		char text[IP_TEXT_MAX];
 
@@ -1052,7 +1023,7 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 	ASSERT_EQ(cni_ipam_check(c, 1, &e), -ENOENT);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, t_dir_setup, t_dir_teardown)
 
 int main(void)
 {

@@ -25,16 +25,14 @@ static int read_text(const char *text)
 				 .path = "",
 				 .version = CNI_1_0_0,
 				 .name = "rails"};
-	if (json_parse(&call.doc, span_of(text), 1 << 20, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&call.doc, span_of(text), 1 << 20, &e), &e);
 	call.conf = json_root(call.doc);
 	return multi_read(&call, &x, &e);
 }
 
 static void read_good(const char *text)
 {
-	if (read_text(text) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(read_text(text), &e);
 }
 
 static void refused(const char *text, const char *word)
@@ -305,8 +303,7 @@ static void conf_of(const char *plugin, const struct cni_result *prev, bool gc, 
 	ASSERT_EQ(json_parse(&rt, span_of("{\"mac\":\"m\",\"ips\":[\"a\"]}"), 1 << 16, &e), 0);
 	c.plugin = json_root(d);
 	c.runtime = json_root(rt);
-	if (chain_conf(&c, gc, &b, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(chain_conf(&c, gc, &b, &e), &e);
 	ASSERT_STR_EQ(b.p, want);
 }
 

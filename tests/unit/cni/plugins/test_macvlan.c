@@ -16,8 +16,7 @@ static int read_text(const char *text, const char *args_mac, struct rail_conf *c
 	json_free(doc);
 	doc = NULL;
 	err_clear(&e);
-	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
 	return macvlan_kind.read(&(struct rail_source){doc, json_get(json_root(doc), "defaults"),
 						       json_root(doc), args_mac},
 				 c, &e);
@@ -27,8 +26,7 @@ static struct rail_conf conf(const char *text, const char *args_mac)
 {
 	struct rail_conf c;
 
-	if (read_text(text, args_mac, &c) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(read_text(text, args_mac, &c), &e);
 	return c;
 }
 

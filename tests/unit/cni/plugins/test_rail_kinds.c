@@ -24,8 +24,7 @@ static int read_text(const struct link_driver *k, const char *text, struct rail_
 	json_free(doc);
 	doc = NULL;
 	err_clear(&e);
-	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
 	return k->read(&(struct rail_source){doc, json_get(json_root(doc), "defaults"),
 					     json_root(doc), NULL},
 		       c, &e);
@@ -35,8 +34,7 @@ static struct rail_conf conf(const struct link_driver *k, const char *text)
 {
 	struct rail_conf c;
 
-	if (read_text(k, text, &c) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(read_text(k, text, &c), &e);
 	return c;
 }
 

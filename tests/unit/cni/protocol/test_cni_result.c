@@ -26,8 +26,7 @@ static void prints(const struct cni_result *r, enum cni_version v, const char *w
 	struct err e = ERR_INIT;
 
 	buf_init(&b, 1 << 16);
-	if (cni_result_print(r, v, &b, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(cni_result_print(r, v, &b, &e), &e);
 	compact(&b);
 	ASSERT_STR_EQ(b.p, want);
 }

@@ -17,14 +17,14 @@
 static char dir[] = "/tmp/test_delegate.XXXXXX";
 static struct root root;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	return root_open(&root, dir, NULL);
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	auto_free char *command = xasprintf("rm -rf %s", dir);
 
@@ -208,8 +208,7 @@ static void test_input_and_output_larger_than_a_pipe_buffer(void **state)
 	(void)state;
 	memset(conf, ' ', sizeof(conf) - 1);
 	script("much", "head -c 200000 /dev/zero | tr '\\0' ' '; cat; echo null");
-	if (add("much", conf, CNI_1_0_0, &r, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(add("much", conf, CNI_1_0_0, &r, &e), &e);
 	script("deaf", "exec <&-; echo null");
 	ASSERT_EQ(add("deaf", conf, CNI_1_0_0, &r, &e), 0);
 	script("loud", "head -c 9000000 /dev/zero | tr '\\0' ' '; echo null");
@@ -246,8 +245,7 @@ static void test_busy_plugin_file_is_retried(void **state)
 		_exit(0);
 	}
 	close(fd); /* the child has the file open for 300 ms */
-	if (run("busy", "DEL", &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(run("busy", "DEL", &e), &e);
 	script("noexec", "exit 0");
 	ASSERT_EQ(system("true"), 0);
 	ASSERT_EQ(fchmodat(AT_FDCWD, path, 0644, 0), 0);
@@ -267,5 +265,5 @@ int main(void)
 		cmocka_unit_test(test_busy_plugin_file_is_retried),
 	};
 
-	return T_RUN(tests, set_up, tear_down);
+	return T_RUN(tests, setup, teardown);
 }

@@ -203,7 +203,7 @@ static void test_unreadable_cni_file_is_an_error(void **state)
  * What each source returns: "pods;services"; "-": the object does not exist; "?": no response; "!":
  * access refused.
  */
-struct cluster_cache {
+struct cidr_texts {
 	const char *kubeadm, *manager, *services, *services_old, *nodes, *calico, *cilium, *pools;
 	const char *mode;
 };
@@ -233,7 +233,7 @@ static void set(struct cidr_known *k, const char *text)
 static const struct {
 	const char *what;
 	enum cidr_type type, cni;
-	struct cluster_cache w;
+	struct cidr_texts w;
 	enum cidr_phase phase;
 	/* reason: a substring of the reported reason; NULL: no reason */
 	const char *pods, *services, *reason;
@@ -409,7 +409,7 @@ static const struct {
 	 NULL},
 };
 
-static void fill(const struct cluster_cache *w, struct cidr_known *known)
+static void fill(const struct cidr_texts *w, struct cidr_known *known)
 {
 	set(&known[CIDR_KUBEADM], w->kubeadm);
 	set(&known[CIDR_MANAGER], w->manager);
@@ -456,7 +456,7 @@ static void test_sources_of_cidrs_are_combined_by_the_table(void **state)
 static void test_nodes_are_requested_only_without_another_source(void **state)
 {
 	struct cidr_known known[CIDR_SOURCES];
-	const struct cluster_cache w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
+	const struct cidr_texts w = {.kubeadm = "10.1.0.0/16;10.2.0.0/16"}, none = {0};
 	struct cidr_plan p;
 
 	(void)state;

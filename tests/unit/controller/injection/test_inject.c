@@ -48,7 +48,7 @@ static const char *const smcs[][5] = {
 static struct inject_net nets[ARRAY_LEN(smcs)];
 static const struct inject_net *list[ARRAY_LEN(smcs)];
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(smcs); i++) {
@@ -65,7 +65,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(smcs); i++)
@@ -647,5 +647,5 @@ int main(void)
 		cmocka_unit_test(test_malformed_network_objects_do_not_crash),
 	};
 
-	return T_RUN(tests, set_up, tear_down);
+	return T_RUN(tests, setup, teardown);
 }

@@ -100,8 +100,7 @@ static void test_valid_configurations_generate_a_nad(void **state)
 		struct err e = ERR_INIT;
 		struct nad n = {0};
 
-		if (nad_write(json_root(doc), &n, &e) < 0)
-			fail_msg("%s", e.text);
+		ASSERT_OK(nad_write(json_root(doc), &n, &e), &e);
 		if (config)
 			ASSERT_STR_EQ(n.config ? n.config : "(none)", config);
 		else

@@ -31,8 +31,7 @@ static struct certs_set take_step(const struct certs_set *is, enum certs_step st
 	struct certs_set s = {0};
 	struct err e = ERR_INIT;
 
-	if (certs_take_step(is, step, w, at, &s, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(certs_take_step(is, step, w, at, &s, &e), &e);
 	return s;
 }
 
@@ -240,8 +239,7 @@ static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step
 	struct err e = ERR_INIT;
 	struct certs_set *to;
 
-	if (certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e), &e);
 	ASSERT_STR_EQ(certs_describe_step(w.step), certs_describe_step(step));
 	if (step == CERTS_FINE) {
 		certs_set_done(&w.set);

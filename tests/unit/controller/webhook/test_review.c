@@ -23,8 +23,7 @@ static struct review_doc parsed(const char *text)
 	struct review_doc d;
 	struct err e = ERR_INIT;
 
-	if (review_parse(&d, span_of(text), &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(review_parse(&d, span_of(text), &e), &e);
 	return d;
 }
 

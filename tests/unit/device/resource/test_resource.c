@@ -642,8 +642,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 		/* If the node has a key of its own, only this key is read. */
 		if (strcmp(key, "config.json") != 0)
 			continue;
-		if (resource_config_add(c, span_of(json_string(v)), path, NULL, m, &e) < 0)
-			fail_msg("%s", e.text);
+		ASSERT_OK(resource_config_add(c, span_of(json_string(v)), path, NULL, m, &e), &e);
 	}
 }
 

@@ -90,8 +90,7 @@ static void put_answer(const struct resources *s, const struct resource *r, bool
 	}
 	if (!n)
 		return;
-	if (resource_allocate(s, r, asked, n, cdi, &a, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(resource_allocate(s, r, asked, n, cdi, &a, &e), &e);
 	jo_key(o, "answer");
 	answer_write(&a, o);
 	if (!cdi)
@@ -166,8 +165,7 @@ static void run(const struct json *in, struct buf *out)
 	const struct json *v;
 	struct err e = ERR_INIT;
 
-	if (node_devices_read(host(json_string(json_get(in, "host"))), &node, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(node_devices_read(host(json_string(json_get(in, "host"))), &node, &e), &e);
 	node.mode = mode && strcmp(mode, "exclusive") == 0 ? NODE_RDMA_EXCLUSIVE : NODE_RDMA_SHARED;
 	for (size_t i = 0; i < node.n; i++)
 		if (json_get(json_get(in, "unhealthy"), node.v[i].id))

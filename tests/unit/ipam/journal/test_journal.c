@@ -41,8 +41,7 @@ static void open_journal(struct journal *j)
 {
 	struct err e = ERR_INIT;
 
-	if (journal_open(j, &lab.root, PATH, false, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(journal_open(j, &lab.root, PATH, false, &e), &e);
 }
 
 static struct lease used(const char *ip, const char *id, const char *ifname)
@@ -71,8 +70,7 @@ static void commit(struct journal *j, const struct lease *v, size_t n)
 {
 	struct err e = ERR_INIT;
 
-	if (journal_commit(j, v, n, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(journal_commit(j, v, n, &e), &e);
 }
 
 static void put(const char *ip, const char *id)

@@ -30,8 +30,7 @@ static void load(struct pool_set *s)
 {
 	struct err e = ERR_INIT;
 
-	if (pool_set_load(&lab.root, "/pools", s, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(pool_set_load(&lab.root, "/pools", s, &e), &e);
 }
 
 /*

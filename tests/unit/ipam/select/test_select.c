@@ -82,8 +82,7 @@ static void assert_order(const struct ip_request *a, const char *want)
 	struct err e = ERR_INIT;
 	struct buf b;
 
-	if (select_pools(&facts, a, 4, &l, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(select_pools(&facts, a, 4, &l, &e), &e);
 	buf_init(&b, 1000);
 	select_describe_pools(&l, &b);
 	ASSERT_STR_EQ(b.p, want);
@@ -107,8 +106,7 @@ static struct decision decide(const struct ip_request *a, size_t n)
 	struct decision d;
 	struct err e = ERR_INIT;
 
-	if (select_addresses(&facts, a, n, &d, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(select_addresses(&facts, a, n, &d, &e), &e);
 	return d;
 }
 

@@ -71,28 +71,7 @@ static void test_recording_of_soft_roce_is_decoded(void **state)
 	ASSERT_STR_EQ(list[1].ports[0].netdev, "eth1");
 }
 
-struct tree {
-	char dir[32];
-	struct root root;
-};
-
-static void tree_open(struct tree *t)
-{
-	strcpy(t->dir, "/tmp/test_rdma.XXXXXX");
-	assert_non_null(mkdtemp(t->dir));
-	ASSERT_EQ(root_open(&t->root, t->dir, NULL), 0);
-}
-
-static void tree_close(struct tree *t)
-{
-	char cmd[64];
-
-	root_close(&t->root);
-	snprintf(cmd, sizeof(cmd), "rm -r %s", t->dir);
-	ASSERT_EQ(system(cmd), 0);
-}
-
-static void put(struct tree *t, const char *dir, const char *file, const char *text)
+static void put(struct t_dir *t, const char *dir, const char *file, const char *text)
 {
 	char path[160];
 
@@ -101,7 +80,7 @@ static void put(struct tree *t, const char *dir, const char *file, const char *t
 	ASSERT_EQ(file_replace(&t->root, path, span_of(text), 0600, NULL), 0);
 }
 
-static void expect_reason(struct tree *t, struct rdma_dev *d, const char *part)
+static void expect_reason(struct t_dir *t, struct rdma_dev *d, const char *part)
 {
 	rdma_explain_no_verbs(&t->root, d);
 	if (!strstr(d->reason, part))
@@ -112,10 +91,10 @@ static void expect_reason(struct tree *t, struct rdma_dev *d, const char *part)
 static void test_reason_for_a_device_without_verbs_is_named(void **state)
 {
 	struct rdma_dev d = {.name = "x0", .driver = "mana"};
-	struct tree t;
+	struct t_dir t;
 
 	(void)state;
-	tree_open(&t);
+	t_dir_make(t.path, &t.root);
 	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
 	/* The device node without the provider is not sufficient. */
@@ -126,7 +105,7 @@ static void test_reason_for_a_device_without_verbs_is_named(void **state)
 	expect_reason(&t, &d, "/dev/infiniband/uverbs3 is missing");
 	put(&t, "/dev/infiniband", "uverbs3", "");
 	expect_reason(&t, &d, "libibverbs does not list it");
-	tree_close(&t);
+	t_dir_remove(t.path, &t.root);
 }
 
 /* A kernel before 5.3 has no GET_CHARDEV. */
@@ -134,10 +113,10 @@ static void test_device_is_completed_from_sysfs(void **state)
 {
 	struct rdma_dev d = {.name = "mlx5_1", .ports = {{.port = 1}}};
 	char path[96];
-	struct tree t;
+	struct t_dir t;
 
 	(void)state;
-	tree_open(&t);
+	t_dir_make(t.path, &t.root);
 	rdma_sysfs_fill(&t.root, &d);
 	ASSERT_STR_EQ(d.driver, "");
 	ASSERT_STR_EQ(d.uverbs, "");
@@ -145,7 +124,7 @@ static void test_device_is_completed_from_sysfs(void **state)
 	put(&t, "/sys/class/infiniband_verbs/uverbs1", "ibdev", "mlx5_1\n");
 	put(&t, "/sys/class/infiniband/mlx5_1/ports/1", "link_layer", "InfiniBand\n");
 	ASSERT_EQ(dir_make(&t.root, "/sys/class/infiniband/mlx5_1/device", 0700, NULL), 0);
-	snprintf(path, sizeof(path), "%s/sys/class/infiniband/mlx5_1/device/driver", t.dir);
+	snprintf(path, sizeof(path), "%s/sys/class/infiniband/mlx5_1/device/driver", t.path);
 	ASSERT_EQ(symlink("../../../../bus/pci/drivers/mlx5_core", path), 0);
 	rdma_sysfs_fill(&t.root, &d);
 	ASSERT_STR_EQ(d.driver, "mlx5");
@@ -156,7 +135,7 @@ static void test_device_is_completed_from_sysfs(void **state)
 	ASSERT_EQ(symlink("/sys/bus/pci/drivers/bnxt_en", path), 0);
 	rdma_sysfs_fill(&t.root, &d);
 	ASSERT_STR_EQ(d.driver, "bnxt_re");
-	tree_close(&t);
+	t_dir_remove(t.path, &t.root);
 }
 
 static void replay_text(const char *text, int want, size_t want_n)
@@ -177,8 +156,8 @@ static void replay_text(const char *text, int want, size_t want_n)
 	ASSERT_EQ(n, want_n);
 	if (want < 0)
 		assert_non_null(strstr(e.text, "RDMA device"));
-	else if (nl_replay_finished(w, &e) < 0)
-		fail_msg("%s", e.text);
+	else
+		ASSERT_OK(nl_replay_finished(w, &e), &e);
 }
 
 #define ASK  "> 10000000011401030000000000000000\n"

@@ -27,14 +27,13 @@ static void test_sha256_of_memory(void **state)
 
 static void test_sha256_of_a_file(void **state)
 {
-	char dir[] = "/tmp/test_digest.XXXXXX", hex[DIGEST_HEX] = "kept";
+	char dir[T_DIR_MAX], hex[DIGEST_HEX] = "kept";
 	auto_free char *million = xmalloc(1000000);
 	struct err e = ERR_INIT;
 	struct root r;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	ASSERT_EQ(root_open(&r, dir, &e), 0);
+	t_dir_make(dir, &r);
 	memset(million, 'a', 1000000);
 	ASSERT_EQ(file_replace(&r, "/f", (struct span){million, 1000000}, 0600, &e), 0);
 	ASSERT_EQ(digest_sha256_file(&r, "/missing", hex, &e), -ENOENT);
@@ -46,9 +45,7 @@ static void test_sha256_of_a_file(void **state)
 	ASSERT_STR_EQ(hex, "kept");
 	ASSERT_EQ(digest_sha256_file(&r, "/f", hex, NULL), 0);
 	ASSERT_STR_EQ(hex, MILLION);
-	ASSERT_EQ(file_remove(&r, "/f", NULL), 0);
-	root_close(&r);
-	ASSERT_EQ(rmdir(dir), 0);
+	t_dir_remove(dir, &r);
 }
 
 static void test_versions_of_bundled_libraries_are_reported(void **state)

@@ -37,8 +37,7 @@ static struct tls_conf *conf(enum tls_side side, const struct tls_material *m)
 	struct tls_conf *c = NULL;
 	struct err e = ERR_INIT;
 
-	if (tls_conf_new(&c, side, m, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(tls_conf_new(&c, side, m, &e), &e);
 	return c;
 }
 

@@ -34,8 +34,7 @@ static struct made make(const struct made *ca, const char *name, int64_t from, i
 		w.names = names;
 		w.n_names = ARRAY_LEN(names);
 	}
-	if (x509_make(&w, &m.cert, &m.key, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(x509_make(&w, &m.cert, &m.key, &e), &e);
 	return m;
 }
 

@@ -13,13 +13,13 @@
 /*
  * "net1" in the pod is a veth; its other end, "far" in another namespace, represents the network.
  */
-struct cluster_cache {
+struct lab {
 	struct ipam_lab lab;
 	int pod, far;
 	char netns[64];
 };
 
-static struct cluster_cache w;
+static struct lab w;
 
 static void add_link(struct err *e)
 {
@@ -32,11 +32,9 @@ static void add_link(struct err *e)
 	s.peer_name = "far";
 	s.peer_netns_fd = w.far;
 	s.peer_up = true;
-	if (nl_open(&wire, NL_ROUTE, w.pod, e) < 0)
-		fail_msg("%s", e->text);
+	ASSERT_OK(nl_open(&wire, NL_ROUTE, w.pod, e), e);
 	link_add(b, &s);
-	if (nl_batch_commit(wire, b, e) < 0)
-		fail_msg("%s", e->text);
+	ASSERT_OK(nl_batch_commit(wire, b, e), e);
 }
 
 /* Sets an address of a host on the network. */
@@ -51,8 +49,7 @@ static void far_has(const char *net)
 	ASSERT_EQ(nl_open(&wire, NL_ROUTE, w.far, &e), 0);
 	ASSERT_EQ(link_get(wire, "far", &link, &e), 0);
 	addr_add(b, link.index, "far", &n, ADDR_NODAD);
-	if (nl_batch_commit(wire, b, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(nl_batch_commit(wire, b, &e), &e);
 }
 
 #define POOLS                                                                                      \
@@ -103,20 +100,6 @@ static struct invocation call(const char *command, const char *conf)
 				   .conf = conf};
 }
 
-static size_t records(const char *state)
-{
-	auto_ipam struct ipam *i = il_open(&w.lab);
-	auto_free struct ipam_record *v = NULL;
-	struct err e = ERR_INIT;
-	size_t n = 0, count = 0;
-
-	if (ipam_records(i, &v, &n, &e) < 0)
-		fail_msg("%s", e.text);
-	for (size_t k = 0; k < n; k++)
-		count += strcmp(v[k].state, state) == 0;
-	return count;
-}
-
 /* Expects this text in the output of a call. */
 static void says(const struct invocation *v, int status, const char *part)
 {
@@ -148,7 +131,7 @@ static void test_add_returns_the_result_of_the_original(void **state)
 	expect(&v, 0,
 	       "{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.0.1.10/24\"},{\"address\":\"fd00::"
 	       "10/64\"}]}");
-	ASSERT_EQ(records("used"), 3);
+	ASSERT_EQ(il_records(&w.lab, "used"), 3);
 }
 
 static void test_check_requires_and_del_releases_the_address(void **state)
@@ -172,7 +155,7 @@ static void test_check_requires_and_del_releases_the_address(void **state)
 	expect(&del, 0, "");
 	expect(&del, 0, "");
 	il_write(&w.lab, "/pools/rails.conf", POOLS);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	says(&add, 0, "10.0.0.11/24"); /* .10 rests */
 	/* An unreadable journal is an error. */
 	il_write(&w.lab, "/state/journal", "rubbish\nrubbish\n");
@@ -186,7 +169,7 @@ static void test_missing_namespace_is_reported_before_allocation(void **state)
 	(void)state;
 	v.netns = "/run/netns/not-there";
 	says(&v, 1, "failed to GetNS \\\"/run/netns/not-there\\\" for pod: failed to Statfs");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 }
 
 /* --- configuration --- */
@@ -218,7 +201,7 @@ static void test_invalid_ipam_configuration_is_refused(void **state)
 
 		says(&v, 1, bad[i].reason);
 	}
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 }
 
 static void test_unwritable_log_file_is_ignored(void **state)
@@ -273,8 +256,8 @@ static void test_gc_releases_invalid_attachments(void **state)
 	v.id = "c3";
 	says(&v, 0, "10.0.0.12/24");
 	expect(&gc, 0, "");
-	ASSERT_EQ(records("used"), 2);
-	ASSERT_EQ(records("resting"), 1);
+	ASSERT_EQ(il_records(&w.lab, "used"), 2);
+	ASSERT_EQ(il_records(&w.lab, "resting"), 1);
 }
 
 static void test_status_reports_exhausted_pools(void **state)
@@ -311,8 +294,8 @@ static void test_conflicting_addresses_are_quarantined(void **state)
 	far_has("10.0.0.10/24");
 	far_has("10.0.0.11/24");
 	says(&v, 0, "\"address\":\"10.0.0.12/24\"");
-	ASSERT_EQ(records("quarantined"), 2);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&w.lab, "quarantined"), 2);
+	ASSERT_EQ(il_records(&w.lab, "used"), 1);
 	/* The next pod does not get these addresses. */
 	v.id = "c2";
 	v.conf = CONF("1.0.0", RAIL0);
@@ -331,8 +314,8 @@ static void test_add_fails_after_three_conflicts(void **state)
 	     "ip conflict: pod's interface net1 with an conflicting ip 10.0.0.12, 10.0.0.12 "
 	     "is located at ");
 	says(&v, 0, "10.0.0.13/24");
-	ASSERT_EQ(records("quarantined"), 3);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&w.lab, "quarantined"), 3);
+	ASSERT_EQ(il_records(&w.lab, "used"), 1);
 }
 
 static void test_unreachable_gateway_fails_the_add(void **state)
@@ -343,7 +326,7 @@ static void test_unreachable_gateway_fails_the_add(void **state)
 
 	(void)state;
 	says(&v, 1, "gateway 10.0.0.1 is unreachable");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	far_has("10.0.0.1/24");
 	says(&v, 0, "10.0.0.11/24");
 }
@@ -368,7 +351,7 @@ static void test_missing_link_fails_detection(void **state)
 	(void)state;
 	v.ifname = "net9";
 	says(&v, 1, "failed to get link: ");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	v.conf = CONF("1.0.0", RAIL0); /* not checked: ptp creates its link later */
 	says(&v, 0, "/24");
 }
@@ -408,8 +391,7 @@ static void pod_add(struct pod *p, size_t i, const char *conf)
 {
 	struct err e = ERR_INIT;
 
-	if (json_parse(&p->docs[i], span_of(conf), 1 << 16, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&p->docs[i], span_of(conf), 1 << 16, &e), &e);
 	snprintf(p->names[i], sizeof(p->names[i]), "net%zu", i + 1);
 	p->calls[i] = (struct cni_ipam_call){.call = &p->call,
 					     .doc = p->docs[i],
@@ -452,8 +434,7 @@ static void test_eight_rails_are_one_change(void **state)
 	(void)state;
 	for (size_t i = 0; i < RAILS; i++)
 		pod_add(&p, i, "{" IPAM(RAIL0) "}");
-	if (cni_ipam_add(p.calls, RAILS, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(cni_ipam_add(p.calls, RAILS, &e), &e);
 	for (size_t i = 0; i < RAILS; i++) {
 		snprintf(want, sizeof(want), "10.0.0.%zu/24", 10 + i);
 		ASSERT_EQ(p.out[i].n_ips, 1);
@@ -468,7 +449,7 @@ static void test_eight_rails_are_one_change(void **state)
 	ASSERT_EQ(cni_ipam_check(p.calls, RAILS, &e), 0);
 	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
 	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
-	ASSERT_EQ(records("resting"), RAILS);
+	ASSERT_EQ(il_records(&w.lab, "resting"), RAILS);
 	pod_done(&p);
 }
 
@@ -485,19 +466,18 @@ static void test_failure_of_one_ipam_type_releases_all(void **state)
 	pod_add(&p, 2,
 		"{\"ipam\":{\"type\":\"host-local\",\"dataDir\":\"/hl\",\"subnet\":\"10.6.0.0/24\"}}");
 	pod_add(&p, 3, "{\"ipam\":{\"type\":\"no-such-ipam\"}}");
-	if (cni_ipam_add(p.calls, 3, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(cni_ipam_add(p.calls, 3, &e), &e);
 	ASSERT_EQ(p.out[1].n_ips, 1);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&w.lab, "used"), 1);
 	assert_true(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
 	for (int i = 0; i < 3; i++)
 		cni_result_done(&p.out[i]);
 	ASSERT_EQ(cni_ipam_del(p.calls, 3, &e), 0);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.2"));
 	assert_true(cni_ipam_add(p.calls, 4, &e) < 0);
 	ASSERT_HAS(e.text, "failed to find plugin \"no-such-ipam\"");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	assert_false(file_exists(&w.lab.root, "/hl/rails/10.6.0.3"));
 	for (int i = 0; i < 4; i++)
 		ASSERT_EQ(p.out[i].n_ips, 0);
@@ -516,7 +496,7 @@ static void test_failed_repetition_retains_the_address(void **state)
 	ASSERT_EQ(cni_ipam_add(p.calls, 1, &e), 0);
 	cni_result_done(&p.out[0]);
 	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&w.lab, "used"), 1);
 	pod_done(&p);
 }
 
@@ -545,7 +525,7 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 	ASSERT_EQ(cni_ipam_del(p.calls, 3, &e), 0);
 	il_write(&w.lab, "/pools2/a.conf", "[pool x]\nsubnet=10.8.0.0/24\ndisable=yes\n");
 	assert_true(cni_ipam_add(p.calls, 3, &e) < 0);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&w.lab, "used"), 0);
 	pod_done(&p);
 }
 

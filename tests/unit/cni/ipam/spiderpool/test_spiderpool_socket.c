@@ -37,8 +37,7 @@ static int setup(void **state)
 	il_make(&lab);
 	lab.paths.now_ms = NULL;
 	il_pools(&lab, POOLS);
-	if (netns_new(true, &pod, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(netns_new(true, &pod, &e), &e);
 	snprintf(netns, sizeof(netns), "/proc/%d/fd/%d", getpid(), pod);
 	server = 0;
 	return 0;
@@ -52,18 +51,6 @@ static int teardown(void **state)
 	close(pod);
 	il_drop(&lab);
 	return 0;
-}
-
-static size_t records(const char *state)
-{
-	auto_ipam struct ipam *i = il_open(&lab);
-	auto_free struct ipam_record *v = NULL;
-	size_t n = 0, count = 0;
-
-	ASSERT_EQ(ipam_records(i, &v, &n, NULL), 0);
-	for (size_t k = 0; k < n; k++)
-		count += strcmp(v[k].state, state) == 0;
-	return count;
 }
 
 #define CONF(version, more)                                                                        \
@@ -119,11 +106,11 @@ static void test_agent_returns_the_same_as_a_local_store(void **state)
 	expect(&at_server, 0, answer);
 	/* Agent and plugin use one store: an owner gets the same address from either. */
 	expect(&direct, 0, answer);
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	says("CHECK", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "spiderpool: no address is held by container c1 interface net1");
 }
@@ -150,7 +137,7 @@ static void test_requested_ips_and_flags_reach_the_agent(void **state)
 	     ",\"sticky\":true,\"clean_gateway\":true}}",
 	     0, "10.0.1.15/24");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
-	ASSERT_EQ(records("sticky"), 1);
+	ASSERT_EQ(il_records(&lab, "sticky"), 1);
 }
 
 static void test_errors_of_the_agent_retain_their_code(void **state)
@@ -173,18 +160,18 @@ static void test_status_and_gc_by_the_agent(void **state)
 	(void)state;
 	server = al_serve_ipam(&lab, NULL, NULL);
 	is_unmatched("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	says("ADD", CONF("1.1.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
 		     "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
-	ASSERT_EQ(records("used"), 1);
+	ASSERT_EQ(il_records(&lab, "used"), 1);
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
 		     "}}");
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 }
 
 /* --- in process, all rails --- */
@@ -250,8 +237,7 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	il_write(&lab, "/pools/s.conf", "[settings]\nconflict_detection=yes\n");
 	server = al_serve_ipam(&lab, NULL, NULL);
 	many_init(&m, conf);
-	if (many_add(&m, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(many_add(&m, &e), &e);
 	il_assert_ip(&m.out[0].ips[0].address.ip, "10.0.0.10");
 	il_assert_ip(&m.out[1].ips[0].address.ip, "10.0.1.10");
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.0.1.11");
@@ -266,9 +252,9 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	assert_false(m.flags[0].is_new || m.flags[1].is_new || m.flags[2].is_new);
 	/* Another owner has the address, so another address is allocated. */
 	ASSERT_EQ(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
-	ASSERT_EQ(records("quarantined"), 1);
+	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
 	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	many_done(&m);
 }
 
@@ -285,7 +271,7 @@ static void test_failed_rail_releases_all_rails(void **state)
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	many_done(&m);
 }
 
@@ -305,15 +291,14 @@ static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	many_done(&m);
-	ASSERT_EQ(records("used"), 0);
+	ASSERT_EQ(il_records(&lab, "used"), 0);
 	lab.paths.state_dir = "/state2";
-	n = records("used");
+	n = il_records(&lab, "used");
 	lab.paths.state_dir = "/state";
 	ASSERT_EQ(n, 0);
 	conf[2] = conf[1];
 	many_init(&m, conf);
-	if (many_add(&m, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(many_add(&m, &e), &e);
 	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
 	many_done(&m);
 }
@@ -394,8 +379,7 @@ static void test_rails_from_spiderpools_agent(void **state)
 	(void)state;
 	server = al_serve_original(&lab, 200, THREE);
 	many_init(&m, conf);
-	if (many_add(&m, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(many_add(&m, &e), &e);
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.6.0.4");
 	ASSERT_EQ(m.out[0].n_routes, 1);
 	ASSERT_EQ(m.out[1].n_routes, 0);

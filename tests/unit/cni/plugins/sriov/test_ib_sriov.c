@@ -24,8 +24,7 @@ static int read_text(const char *more, struct rail_conf *c)
 			*p = '"';
 	json_cleanup(&doc);
 	err_clear(&e);
-	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
 	*c = (struct rail_conf){0};
 	return ib_sriov_kind.read(&(struct rail_source){.doc = doc, .conf = json_root(doc)}, c, &e);
 }
@@ -34,8 +33,7 @@ static struct ib_sriov_conf conf(const char *more)
 {
 	struct rail_conf c;
 
-	if (read_text(more, &c) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(read_text(more, &c), &e);
 	return c.ib_sriov;
 }
 

@@ -20,8 +20,7 @@ static int read_text(const char *text, const char *args_mac, struct rail_conf *c
 
 	json_cleanup(&doc);
 	err_clear(&e);
-	if (json_parse(&doc, span_of(text), 1 << 16, &e) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
 	s.doc = doc;
 	s.conf = json_root(doc);
 	s.defaults = json_get(s.conf, "defaults");
@@ -33,8 +32,7 @@ static struct rail_conf conf(const char *text)
 {
 	struct rail_conf c;
 
-	if (read_text(text, NULL, &c) < 0)
-		fail_msg("%s", e.text);
+	ASSERT_OK(read_text(text, NULL, &c), &e);
 	return c;
 }
 
