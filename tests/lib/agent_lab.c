@@ -100,7 +100,7 @@ pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 static int original_status;
 static const char *original_add, *original_log;
 
-static void original_note(const struct http1_msg *m)
+static void original_record(const struct http1_msg *m)
 {
 	int fd = open(original_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
@@ -115,7 +115,7 @@ static void original(void *arg, struct http_request *q)
 	struct http1_response r = {.status = 200, .type = "application/json"};
 
 	(void)arg;
-	original_note(m);
+	original_record(m);
 	if (span_has_prefix(m->target, "/v1/unirail")) {
 		http_answer_error(q, 404, 404, "path /v1/unirail/pods/plan was not found");
 		return;
@@ -211,7 +211,7 @@ void al_send_request(int fd, const char *method, const char *target, const char 
 	buf_done(&b);
 }
 
-char *al_ask(const struct ipam_lab *l, const char *method, const char *target, const char *body)
+char *al_request(const struct ipam_lab *l, const char *method, const char *target, const char *body)
 {
 	int fd = al_connect(l);
 	char *answer;
@@ -225,7 +225,7 @@ char *al_ask(const struct ipam_lab *l, const char *method, const char *target, c
 void al_expect(const struct ipam_lab *l, const char *method, const char *target, const char *body,
 	       int status, const char *answer)
 {
-	auto_free char *got = al_ask(l, method, target, body);
+	auto_free char *got = al_request(l, method, target, body);
 	const char *text = strstr(got, "\r\n\r\n");
 
 	if (strlen(got) < 12 || atoi(got + 9) != status || !text || strcmp(text + 4, answer) != 0)

@@ -41,7 +41,8 @@ void al_send_request(int fd, const char *method, const char *target, const char 
  */
 char *al_read(int fd, const char *until);
 /* Sends one request on a new connection; the caller frees the reply. */
-char *al_ask(const struct ipam_lab *l, const char *method, const char *target, const char *body);
+char *al_request(const struct ipam_lab *l, const char *method, const char *target,
+		 const char *body);
 /* Sends the request and fails the test unless the response has this status and body. */
 void al_expect(const struct ipam_lab *l, const char *method, const char *target, const char *body,
 	       int status, const char *answer);

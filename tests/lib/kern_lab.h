@@ -34,13 +34,13 @@ static struct err e __attribute__((unused));
 			fail_msg("%s", e.text);                                                    \
 	} while (0)
 /* Fails the test unless the call fails with this code and exactly this error text. */
-#define FAILS(call, with, words)                                                                   \
+#define FAILS(call, with, expected)                                                                \
 	do {                                                                                       \
 		int kern_code;                                                                     \
                                                                                                    \
 		err_clear(&e);                                                                     \
 		kern_code = (call);                                                                \
-		ASSERT_STR_EQ(e.text, words);                                                      \
+		ASSERT_STR_EQ(e.text, expected);                                                   \
 		ASSERT_EQ(kern_code, with);                                                        \
 	} while (0)
 

@@ -68,13 +68,13 @@ static bool is_there(const char *path)
 	return lstat(path, &st) == 0;
 }
 
-static void fails(const char *path, int code, const char *words)
+static void fails(const char *path, int code, const char *expected)
 {
 	struct listener l = LISTENER_INIT;
 	struct err e = ERR_INIT;
 
 	ASSERT_EQ(listener_open(&l, path, &e), code);
-	ASSERT_HAS(e.text, words);
+	ASSERT_HAS(e.text, expected);
 	ASSERT_EQ(l.fd, -1);
 	ASSERT_EQ(l.lock, -1);
 }
@@ -260,7 +260,7 @@ static void test_coordinator_settings_are_read_from_the_agent_file(void **state)
 static void test_invalid_coordinator_settings_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} bad[] = {
 		{"mode = auto\n", "agent.conf:1: section '' is not known"},
 		{"[other]\nx = y\n", "agent.conf:2: section 'other' is not known"},
@@ -289,7 +289,7 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 
 		il_write(&lab, "/etc/agent.conf", bad[i].text);
 		assert_true(coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e) < 0);
-		ASSERT_HAS(e.text, bad[i].words);
+		ASSERT_HAS(e.text, bad[i].expected);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 }
@@ -300,15 +300,15 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 
 static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 {
-	struct ip_request ask = {.owner = {.container_id = id, .ifname = "eth0", .pod_name = id},
-				 .sticky = *id == 's'};
+	struct ip_request wanted = {.owner = {.container_id = id, .ifname = "eth0", .pod_name = id},
+				    .sticky = *id == 's'};
 	struct ipam *i = il_open(&lab);
 	struct ip_allocation *g = NULL;
 	size_t n = 0;
 	int r, last = 0;
 
 	ipam_attach_pools(i, p);
-	r = ipam_allocate(i, &ask, 1, &g, &n, e);
+	r = ipam_allocate(i, &wanted, 1, &g, &n, e);
 	if (r == 0)
 		last = (int)ip_num(&g[0].address.ip) & 255;
 	ip_allocations_free(g, n);

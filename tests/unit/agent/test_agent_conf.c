@@ -99,7 +99,7 @@ static void test_unirail_variables_override_spiderpools(void **state)
 static void test_invalid_settings_are_refused_with_their_place(void **state)
 {
 	static const struct {
-		const char *file, *var, *flag, *words;
+		const char *file, *var, *flag, *expected;
 	} v[] = {
 		{"[agent]\nrset = 1s\n", NULL, NULL,
 		 "agent.conf:2: key 'rset' is not known here; did you mean 'rest'?"},
@@ -133,7 +133,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		struct agent_conf c;
 
 		assert_true(read_conf(&c, v[i].file, vars, flags, &e) < 0);
-		ASSERT_STR_EQ_MSG(e.text, v[i].words, "v[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, v[i].expected, "v[%zu]", i);
 	}
 }
 

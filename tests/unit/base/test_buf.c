@@ -198,7 +198,7 @@ static void test_copied_strings_must_fit(void **state)
 
 static void test_cleanup_attributes_preserve_errno(void **state)
 {
-	int fd = dup(0), kept;
+	int fd = dup(0), fd_taken;
 
 	(void)state;
 	errno = EXDEV;
@@ -212,15 +212,15 @@ static void test_cleanup_attributes_preserve_errno(void **state)
 		char *out = take(q);
 
 		(void)a, (void)none, (void)p, (void)null;
-		kept = take_fd(&b);
+		fd_taken = take_fd(&b);
 		ASSERT_EQ(b, -1);
 		assert_null(q);
 		free(out);
 	}
 	ASSERT_EQ(errno, EXDEV);
 	ASSERT_EQ(fcntl(fd, F_GETFD), -1);
-	assert_int_not_equal(fcntl(kept, F_GETFD), -1);
-	close(kept);
+	assert_int_not_equal(fcntl(fd_taken, F_GETFD), -1);
+	close(fd_taken);
 }
 
 /* A size that no allocator provides: one line on stderr, exit status 1. */

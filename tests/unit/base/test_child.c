@@ -235,7 +235,7 @@ static void resolved(void *arg, const struct ipaddr *v, size_t n, const struct e
 	str_copy(a->error, sizeof(a->error), e ? e->text : "");
 }
 
-static struct addresses look_up(const char *host)
+static struct addresses resolve(const char *host)
 {
 	struct addresses a = {.n = 99};
 	struct resolve *r;
@@ -250,12 +250,12 @@ static struct addresses look_up(const char *host)
 
 static void test_host_names_are_resolved_in_a_child(void **state)
 {
-	struct addresses a = look_up("localhost");
+	struct addresses a = resolve("localhost");
 
 	(void)state;
 	assert_true(a.n >= 1);
 	assert_true(ip_is_loopback(&a.first));
-	a = look_up("no such name");
+	a = resolve("no such name");
 	ASSERT_EQ(a.n, 0);
 	ASSERT_EQ(a.code, -EHOSTUNREACH);
 	assert_memory_equal(a.error, "look up 'no such name': ", 24);

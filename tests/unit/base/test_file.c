@@ -83,7 +83,7 @@ static size_t count(const struct root *r, const char *path)
 }
 
 /*
- * A FIFO created by a user who may write to the directory: open() would wait for a writer while
+ * A FIFO created by a user with write access to the directory: open() would wait for a writer while
  * locks are held.
  */
 static void test_open_of_a_fifo_fails_without_waiting(void **state)
@@ -554,7 +554,7 @@ static void test_files_are_renamed_and_linked_atomically(void **state)
 	ASSERT_EQ(count(&p->in, "/"), 1);
 }
 
-/* A program can be executed as soon as it has its name. */
+/* A program can be executed once it has its name. */
 static void test_temporary_program_is_executable_after_commit(void **state)
 {
 	struct place *p = *state;

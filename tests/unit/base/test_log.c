@@ -136,7 +136,7 @@ static void test_context_keys_are_in_each_line(void **state)
 
 static void test_lines_below_the_threshold_are_dropped(void **state)
 {
-	static const char *const words[] = {"debug", "INFO",  "Warn", "warning",
+	static const char *const names[] = {"debug", "INFO",  "Warn", "warning",
 					    "error", "fatal", "panic"};
 	static const enum log_level levels[] = {LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_WARN,
 						LOG_ERROR, LOG_NONE, LOG_NONE};
@@ -152,8 +152,8 @@ static void test_lines_below_the_threshold_are_dropped(void **state)
 	log_error("no");
 	ASSERT_EQ(log_level_parse("loud", &v), -EINVAL);
 	ASSERT_EQ(v, LOG_WARN);
-	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		ASSERT_EQ_MSG(log_level_parse(words[i], &v), 0, "words[%zu]", i);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		ASSERT_EQ_MSG(log_level_parse(names[i], &v), 0, "words[%zu]", i);
 		ASSERT_EQ_MSG(v, levels[i], "words[%zu]", i);
 	}
 }

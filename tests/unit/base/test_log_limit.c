@@ -43,22 +43,22 @@ static int teardown(void **state)
 static char *logged(void)
 {
 	auto_buf struct buf b;
-	struct buf words;
+	struct buf lines;
 	struct span rest, line;
 
 	buf_init(&b, 64 << 20);
-	buf_init(&words, 64 << 20);
+	buf_init(&lines, 64 << 20);
 	ASSERT_EQ(file_read(&host, path, 64 << 20, &b, NULL), 0);
 	rest = buf_span(&b);
 	while (rest.n > 0) {
 		span_cut(&rest, '\n', &line);
 		assert_true(line.n > 28);
-		buf_add(&words, line.p + 28, line.n - 28);
-		buf_char(&words, '\n');
+		buf_add(&lines, line.p + 28, line.n - 28);
+		buf_char(&lines, '\n');
 	}
-	buf_str(&words, "");
+	buf_str(&lines, "");
 	ASSERT_EQ(truncate(path, 0), 0);
-	return buf_take(&words);
+	return buf_take(&lines);
 }
 
 static void expect(const char *want)

@@ -30,7 +30,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void note(void *arg)
+static void on_timer(void *arg)
 {
 	strcat(trail, arg);
 }
@@ -39,13 +39,13 @@ static void test_timers_run_in_order_of_time(void **state)
 {
 	(void)state;
 	loop_set_now(l, 1000);
-	loop_add_timer(l, 30, note, "c");
-	loop_add_timer(l, 10, note, "a");
-	loop_add_timer(l, 20, note, "b");
+	loop_add_timer(l, 30, on_timer, "c");
+	loop_add_timer(l, 10, on_timer, "a");
+	loop_add_timer(l, 20, on_timer, "b");
 	/* timers of the same time run in the order in which they were added */
-	loop_add_timer(l, 10, note, "A");
-	loop_add_timer(l, -5, note, "0");
-	loop_add_timer(l, INT64_MAX, note, "never before the others");
+	loop_add_timer(l, 10, on_timer, "A");
+	loop_add_timer(l, -5, on_timer, "0");
+	loop_add_timer(l, INT64_MAX, on_timer, "never before the others");
 	ASSERT_EQ(loop_run(l), 0);
 	ASSERT_STR_EQ(trail, "0aAbcnever before the others");
 	assert_true(loop_now_ms(l) == INT64_MAX);
@@ -55,7 +55,7 @@ static void test_time_jumps_to_the_next_timer(void **state)
 {
 	(void)state;
 	loop_set_now(l, 0);
-	loop_add_timer(l, 3600 * 1000, note, "x");
+	loop_add_timer(l, 3600 * 1000, on_timer, "x");
 	ASSERT_EQ(loop_run(l), 0);
 	ASSERT_EQ(loop_now_ms(l), 3600 * 1000);
 }
@@ -68,7 +68,7 @@ static void deletes_others(void *arg)
 	loop_del_timer(timers[1]); /* due at the same time */
 	loop_del_timer(timers[2]); /* later */
 	loop_del_timer(NULL);
-	loop_add_timer(l, 5, note, "n");
+	loop_add_timer(l, 5, on_timer, "n");
 }
 
 static void test_timer_may_delete_other_timers(void **state)
@@ -76,9 +76,9 @@ static void test_timer_may_delete_other_timers(void **state)
 	(void)state;
 	loop_set_now(l, 0);
 	timers[0] = loop_add_timer(l, 10, deletes_others, NULL);
-	timers[1] = loop_add_timer(l, 10, note, "x");
-	timers[2] = loop_add_timer(l, 20, note, "x");
-	loop_add_timer(l, 12, note, "y");
+	timers[1] = loop_add_timer(l, 10, on_timer, "x");
+	timers[2] = loop_add_timer(l, 20, on_timer, "x");
+	loop_add_timer(l, 12, on_timer, "y");
 	loop_run(l);
 	ASSERT_STR_EQ(trail, "dyn");
 }
@@ -189,7 +189,7 @@ static void test_stopped_loop_returns_its_code(void **state)
 
 	(void)state;
 	loop_add_timer(l, 1, stop, &seven);
-	loop_add_timer(l, 100000, note, "x");
+	loop_add_timer(l, 100000, on_timer, "x");
 	ASSERT_EQ(loop_run(l), 7);
 	ASSERT_STR_EQ(trail, "");
 	loop_stop(l, 3);
@@ -205,8 +205,8 @@ static void test_timers_run_in_real_time(void **state)
 	int64_t start = now_mono_ms();
 
 	(void)state;
-	loop_add_timer(l, 20, note, "b");
-	loop_add_timer(l, 5, note, "a");
+	loop_add_timer(l, 20, on_timer, "b");
+	loop_add_timer(l, 5, on_timer, "a");
 	loop_run(l);
 	ASSERT_STR_EQ(trail, "ab");
 	assert_in_range(now_mono_ms() - start, 20, 5000);

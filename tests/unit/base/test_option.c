@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 static const struct cmd cmd = {"show", "[POOL] [MORE]", "show a pool", opts, 0, 2};
 static struct values v;
 static struct err e;
-static char *words[16];
+static char *arguments[16];
 
 /* Splits `line` at blanks and parses it. */
 static int parse(const struct cmd *c, const char *line)
@@ -41,9 +41,9 @@ static int parse(const struct cmd *c, const char *line)
 	err_clear(&e);
 	str_copy(copy, sizeof(copy), line);
 	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
-		words[argc++] = w;
-	words[argc] = NULL;
-	return opt_parse(c, "unirail x show", argc, words, &v, &e);
+		arguments[argc++] = w;
+	arguments[argc] = NULL;
+	return opt_parse(c, "unirail x show", argc, arguments, &v, &e);
 }
 
 static void test_options_are_parsed_in_every_form(void **state)
@@ -71,14 +71,14 @@ static void test_operands_may_stand_between_options(void **state)
 {
 	(void)state;
 	ASSERT_EQ(parse(&cmd, "a -o json b -k"), 3);
-	ASSERT_STR_EQ(words[3], "a");
-	ASSERT_STR_EQ(words[4], "b");
+	ASSERT_STR_EQ(arguments[3], "a");
+	ASSERT_STR_EQ(arguments[4], "b");
 	assert_true(v.keep);
 	ASSERT_EQ(parse(&cmd, "-k -- --name -o"), 2);
-	ASSERT_STR_EQ(words[2], "--name");
-	ASSERT_STR_EQ(words[3], "-o");
+	ASSERT_STR_EQ(arguments[2], "--name");
+	ASSERT_STR_EQ(arguments[3], "-o");
 	ASSERT_EQ(parse(&cmd, "-"), 0);
-	ASSERT_STR_EQ(words[0], "-");
+	ASSERT_STR_EQ(arguments[0], "-");
 	ASSERT_EQ(parse(&cmd, "--name -- x"), 2);
 	ASSERT_STR_EQ(v.name, "--");
 }
@@ -167,7 +167,7 @@ static int pick(const char *a, const char *b, const char **name, int *n)
 	return r;
 }
 
-static void test_command_is_selected_by_its_words(void **state)
+static void test_command_is_selected_by_its_path(void **state)
 {
 	static const struct cmd single[] = {{NULL, "[X]", "does it", NULL, 0, 1}, {0}};
 	char *argv[] = {(char[]){"version"}, (char[]){"x"}, NULL};
@@ -198,7 +198,7 @@ static void test_command_is_selected_by_its_words(void **state)
 	ASSERT_EQ(n, 0);
 }
 
-static void test_similar_words_are_suggested(void **state)
+static void test_similar_options_and_commands_are_suggested(void **state)
 {
 	static const char *const list[] = {"macvlan", "ipvlan", "pool", "rdma", "man"};
 
@@ -234,8 +234,8 @@ int main(void)
 		cmocka_unit_test(test_operands_may_stand_between_options),
 		cmocka_unit_test(test_usage_errors_name_the_option),
 		cmocka_unit_test(test_help_goes_to_stdout),
-		cmocka_unit_test(test_command_is_selected_by_its_words),
-		cmocka_unit_test(test_similar_words_are_suggested),
+		cmocka_unit_test(test_command_is_selected_by_its_path),
+		cmocka_unit_test(test_similar_options_and_commands_are_suggested),
 		cmocka_unit_test(test_help_text_is_wrapped),
 	};
 

@@ -114,7 +114,7 @@ static enum block_outcome do_create(const struct bl_owner *owner, const struct b
 	return BLOCK_OK;
 }
 
-static enum block_outcome do_cede(struct block_object *o, const struct block_op *op)
+static enum block_outcome do_release(struct block_object *o, const struct block_op *op)
 {
 	if (op->report) {
 		o->reports = true;
@@ -137,8 +137,8 @@ static enum block_outcome do_cede(struct block_object *o, const struct block_op 
 	return BLOCK_OK;
 }
 
-static enum block_outcome do_wish(struct block_object *o, const struct bl_owner *owner,
-				  const struct block_op *op)
+static enum block_outcome do_request(struct block_object *o, const struct bl_owner *owner,
+				     const struct block_op *op)
 {
 	char named[BLOCK_REQUESTED_MAX];
 	const char *key = op->ip.family ? block_requested_key(owner->node, &op->ip, named)
@@ -202,11 +202,11 @@ static enum block_outcome change(struct block_object *o, const struct bl_owner *
 			return BLOCK_REFUSED;
 		set_owner(o, owner->node, owner->uid, op->token);
 		return BLOCK_OK;
-	case OP_ADOPT: set_owner(o, owner->node, owner->uid, op->token); return do_cede(o, op);
-	case OP_DISOWN: set_owner(o, "", "", ""); return do_cede(o, op);
+	case OP_ADOPT: set_owner(o, owner->node, owner->uid, op->token); return do_release(o, op);
+	case OP_DISOWN: set_owner(o, "", "", ""); return do_release(o, op);
 	case OP_ASSERT:
-	case OP_RELEASE: return do_cede(o, op);
-	case OP_REQUEST: return do_wish(o, owner, op);
+	case OP_RELEASE: return do_release(o, op);
+	case OP_REQUEST: return do_request(o, owner, op);
 	case OP_BORROW: return do_borrow(o, op);
 	case OP_RECLAIM:
 	case OP_RETURN: return do_entry(o, op);

@@ -23,7 +23,7 @@ struct bl_late {
 /* The versions of an object, one for each change. A watch delivers them with a delay. */
 struct bl_event {
 	struct block_object o;
-	bool gone;
+	bool deleted;
 };
 
 struct block_server {
@@ -34,7 +34,7 @@ struct block_server {
 	size_t n_late;
 	struct bl_event *events;
 	size_t n_events;
-	uint32_t trouble; /* percentage of requests that the network delays, loses or repeats */
+	uint32_t loss_percent; /* percentage of requests that the network delays, loses or repeats */
 };
 extern struct block_server bl_server;
 

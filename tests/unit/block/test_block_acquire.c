@@ -188,7 +188,7 @@ static void test_index_claimed_by_a_peer_is_skipped(void **state)
  */
 static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 {
-	struct ip_range gone = {t_ip("10.1.0.16"), t_ip("10.1.0.47")};
+	struct ip_range removed = {t_ip("10.1.0.16"), t_ip("10.1.0.47")};
 	char want[64];
 	unsigned int at;
 	struct lab x;
@@ -196,7 +196,7 @@ static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 	(void)state;
 	make(&x);
 	x.needs[2].want = 0;
-	ip_set_subtract(&x.usable[1], &gone);
+	ip_set_subtract(&x.usable[1], &removed);
 	/* One of the first 13 of 15 blocks, which exist in the shorter pool as well. */
 	x.f.seed = 0;
 	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
@@ -279,7 +279,7 @@ static struct block_object *watch(struct lab *x, const char *name)
 }
 
 /* This node has a block of rail0, and another node requests three of its addresses. */
-static struct block_object *have_wish(struct lab *x, char name[static 32])
+static struct block_object *have_request(struct lab *x, char name[static 32])
 {
 	const struct bl_owner n2 = bl_by("n2");
 	struct block_op request = {.kind = OP_REQUEST, .count = 3};
@@ -321,7 +321,7 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	ASSERT_STR_EQ(o->wanted[0].node, "n2@*");
 	watch(&x, name);
 	assert_memory_equal(turn(&x), "cede", 4);
@@ -353,7 +353,7 @@ static void test_reservation_borrowed_while_reclaimed(void **state)
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	watch(&x, name);
 	turn(&x);
 	watch(&x, name);
@@ -381,7 +381,7 @@ static void test_request_of_an_older_agent_gets_unreserved_addresses(void **stat
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	strcpy(o->wanted[0].node, "n2");
 	watch(&x, name);
 	x.f.now_ms += 60000;
@@ -398,7 +398,7 @@ static void test_request_is_refused_while_no_address_is_free(void **state)
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	watch(&x, name);
 	x.needs[0].under_way = true;
 	x.needs[0].want = 1;
@@ -432,7 +432,7 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	watch(&x, name);
 	assert_memory_equal(turn(&x), "cede", 4);
 	watch(&x, name);
@@ -466,7 +466,7 @@ static void test_addresses_for_waiting_pods_are_not_released(void **state)
 	struct lab x;
 
 	(void)state;
-	o = have_wish(&x, name);
+	o = have_request(&x, name);
 	watch(&x, name);
 	x.needs[0].keep = 14;
 	assert_memory_equal(turn(&x), "cede", 4);
@@ -619,7 +619,7 @@ static void refuse_all(void)
 			free(bl_server.v[i].wanted[--bl_server.v[i].n_wanted].node);
 }
 
-static void look_anew(struct lab *x)
+static void list_again(struct lab *x)
 {
 	x->f.now_ms += 5000;
 	while (!strstr(turn(x), "list"))
@@ -637,7 +637,7 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	say("rail0-5", 4);
 	say("rail0-c", 2);
 	x.needs[0].want = 6;
-	look_anew(&x);
+	list_again(&x);
 	ASSERT_STR_EQ(turn(&x), "wish rail0-5 wish rail0-c");
 	ASSERT_EQ(bl_find("rail0-5")->wanted[0].count, 4);
 	ASSERT_EQ(bl_find("rail0-c")->wanted[0].count, 2);
@@ -655,13 +655,13 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 }
 
 /*
- * The last free address is found as soon as its owner reports it, although the owner refused
+ * The last free address is found when its owner reports it, although the owner refused
  * before.
  */
 static void test_last_free_address_is_found_when_reported(void **state)
 {
 	int64_t begin;
-	size_t wishes = 0;
+	size_t wanted_by = 0;
 	struct lab x;
 
 	(void)state;
@@ -670,13 +670,13 @@ static void test_last_free_address_is_found_when_reported(void **state)
 	for (int i = 0; i < 600; i++) {
 		x.f.now_ms += 100;
 		if (strstr(turn(&x), "wish")) {
-			wishes++;
+			wanted_by++;
 			refuse_all();
 			say_all(0);
 		}
 	}
 	/* The requests of one minute; most of them are sent at its beginning. */
-	assert_in_range(wishes, 2, 12);
+	assert_in_range(wanted_by, 2, 12);
 	refuse_all();
 	say("rail0-4", 1);
 	begin = x.f.now_ms;
@@ -709,7 +709,7 @@ static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
 	struct lab x;
 
 	(void)state;
-	have_wish(&x, name);
+	have_request(&x, name);
 	watch(&x, name);
 	turn(&x);
 	x.needs[0].ahead = 4;

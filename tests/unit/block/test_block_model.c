@@ -132,7 +132,7 @@ static void report(struct node *x, const struct bl_event *e)
 	const struct block_object *known = block_object_find(&x->t, e->o.name);
 	struct block_object o;
 
-	if (!e->gone && strcmp(e->o.node, x->owner.node) == 0) {
+	if (!e->deleted && strcmp(e->o.node, x->owner.node) == 0) {
 		o = bl_copy(&e->o);
 		block_object_put(&x->t, &o);
 		block_object_done(&o);
@@ -261,7 +261,7 @@ static void end(struct node *x, const struct block_op *op, enum block_outcome r,
 
 	block_log_batch(&x->log);
 	ASSERT_OK(block_op_end(&x->log, &x->t, op, r, o, now, &e), &e);
-	if (bl_roll(100) < bl_server.trouble / 8) {
+	if (bl_roll(100) < bl_server.loss_percent / 8) {
 		TRACE("%s: killed before the log is written\n", x->path);
 		node_down(x);
 		node_up(x);
@@ -282,7 +282,7 @@ static void request(struct node *x, struct block_op *op)
 		trace_op(x->path, op, "begun");
 		return;
 	}
-	if (is_away() || bl_roll(100) < bl_server.trouble) {
+	if (is_away() || bl_roll(100) < bl_server.loss_percent) {
 		lost = bl_roll(2);
 		trace_op(x->path, op, is_away() ? "away" : lost ? "late" : "done, no answer");
 		if (!is_away() && lost && op->kind != OP_LIST)
@@ -302,7 +302,7 @@ static void request(struct node *x, struct block_op *op)
 	if (served_object)
 		o = bl_copy(served_object);
 	/* The agent is killed after the response, before it is logged. */
-	if (bl_roll(100) < bl_server.trouble / 4) {
+	if (bl_roll(100) < bl_server.loss_percent / 4) {
 		block_object_done(&o);
 		TRACE("%s: killed\n", x->path);
 		node_down(x);
@@ -440,7 +440,7 @@ static const struct bl_owner controller = {"controller", ""};
 static void order(struct block_op *op)
 {
 	trace_op("controller", op, "");
-	if (bl_roll(100) < bl_server.trouble)
+	if (bl_roll(100) < bl_server.loss_percent)
 		bl_delay(&controller, op);
 	else
 		bl_serve(&controller, op);
@@ -481,7 +481,7 @@ static bool is_deleted(void *arg, const char *node, const char *uid)
 }
 
 /* For some addresses the retained name may return until the run ends. */
-static size_t kept_of(struct ipaddr ret[static 4])
+static size_t retained_of(struct ipaddr ret[static 4])
 {
 	struct ipaddr a;
 	size_t n = 0;
@@ -499,7 +499,7 @@ static void control(void)
 	const struct block_release f = {.is_deleted = is_deleted,
 					.is_lost = is_lost,
 					.retained = retained,
-					.n_retained = filling ? 0 : kept_of(retained)};
+					.n_retained = filling ? 0 : retained_of(retained)};
 
 	for (size_t i = 0; i < bl_server.n; i++) {
 		struct block_op op;
@@ -609,14 +609,14 @@ static void step(int at)
 	now += bl_roll(400);
 	if (at == backed_up)
 		back_up();
-	if (at == backed_up + 200 && bl_server.trouble && bl_roll(2))
+	if (at == backed_up + 200 && bl_server.loss_percent && bl_roll(2))
 		restore();
 	past_restore = at > backed_up + 200;
 	if (bl_roll(3) == 0)
 		control();
-	if (bl_roll(150) == 0 && bl_server.trouble)
+	if (bl_roll(150) == 0 && bl_server.loss_percent)
 		go_away();
-	if (bl_roll(x->lost ? 40 : 250) == 0 && bl_server.trouble)
+	if (bl_roll(x->lost ? 40 : 250) == 0 && bl_server.loss_percent)
 		lose_or_find(x);
 	if (bl_server.n_late && bl_roll(6) == 0)
 		bl_arrive();
@@ -633,7 +633,7 @@ static void step(int at)
 	case 2: pod_goes(x); break;
 	case 3: watch(x); break;
 	case 4:
-		if (bl_roll(100) < bl_server.trouble) {
+		if (bl_roll(100) < bl_server.loss_percent) {
 			TRACE("%lld %s: restarted\n", (long long)now, x->path);
 			node_down(x);
 			node_up(x);
@@ -779,7 +779,7 @@ static void calm(void)
 	filling = true;
 	while (bl_server.n_late)
 		bl_arrive();
-	bl_server.trouble = 0;
+	bl_server.loss_percent = 0;
 	away_until = 0;
 	if (nodes[0].lost)
 		lose_or_find(&nodes[0]);
@@ -790,7 +790,7 @@ static void calm(void)
 	end_twin();
 }
 
-static int holder_of(const struct ipaddr *a)
+static int owner_of_address(const struct ipaddr *a)
 {
 	for (int i = 0; i < NODES; i++)
 		for (int k = 0; k < n_pods[i]; k++)
@@ -816,7 +816,7 @@ static void by_name(void)
 	}
 	name_one(x);
 	a = x->named;
-	owner = holder_of(&a);
+	owner = owner_of_address(&a);
 	x->named_until = INT64_MAX;
 	for (int round = 0; round < 4000 && !done; round++) {
 		now += 50;
@@ -856,12 +856,12 @@ static void fill(uint64_t s)
 	}
 }
 
-static void run(uint64_t s, uint32_t trouble)
+static void run(uint64_t s, uint32_t loss_percent)
 {
 	current = s;
 	filling = false;
 	start(s);
-	bl_server.trouble = trouble;
+	bl_server.loss_percent = loss_percent;
 	for (int i = 0; i < 900; i++)
 		step(i);
 	calm();

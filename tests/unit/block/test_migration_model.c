@@ -132,7 +132,7 @@ static bool request(struct node *x, struct block_op *op)
 		block_view_put(&x->t, "p", &pool.cut, bl_server.v, bl_server.n, now);
 		return true;
 	}
-	if (bl_roll(100) < bl_server.trouble) {
+	if (bl_roll(100) < bl_server.loss_percent) {
 		if (bl_roll(2))
 			bl_delay(&owner, op);
 		else
@@ -144,7 +144,7 @@ static bool request(struct node *x, struct block_op *op)
 	there = r == BLOCK_OK ? bl_find(op->name) : NULL;
 	if (there)
 		o = bl_copy(there);
-	if (bl_roll(100) < bl_server.trouble / 4) {
+	if (bl_roll(100) < bl_server.loss_percent / 4) {
 		node_down(x);
 		node_up(x);
 	} else if (block_op_end(&x->log, &x->t, op, r, there ? &o : NULL, now, &e) < 0) {
@@ -308,7 +308,7 @@ static void name_takes(struct name *n, const struct ipaddr *a)
 	n->ip = *a;
 	n->lives = true;
 	/* The endpoint is written after the reply, and the write may fail. */
-	if (bl_roll(100) < bl_server.trouble)
+	if (bl_roll(100) < bl_server.loss_percent)
 		return;
 	place_set(n, NULL, NULL, NULL);
 	free(n->place.node);
@@ -351,7 +351,7 @@ static void rescan(struct name *n, struct block_op *op)
 {
 	struct block_object *o = bl_find(op->name);
 
-	if (bl_roll(100) < bl_server.trouble)
+	if (bl_roll(100) < bl_server.loss_percent)
 		return;
 	block_object_done(&n->seen);
 	n->seen = o ? bl_copy(o) : (struct block_object){0};
@@ -381,14 +381,14 @@ static void take_any(struct name *n)
 		x->waiting = x->waiting < 4 ? x->waiting + 1 : 4;
 }
 
-static void name_asks(struct name *n)
+static void name_requests(struct name *n)
 {
 	struct node *x = &nodes[n->at];
 	struct migration_facts f = {.table = &x->t,
 				    .pool = &pool,
 				    .ip = n->ip,
-				    .place = bl_roll(100) < bl_server.trouble ? &n->late
-									      : &n->place,
+				    .place = bl_roll(100) < bl_server.loss_percent ? &n->late
+										   : &n->place,
 				    .uid = n->uid,
 				    .rescanned = n->rescanned,
 				    .block = n->rescanned && n->seen.name ? &n->seen : NULL};
@@ -419,7 +419,7 @@ static void name_asks(struct name *n)
 		break;
 	case MIGRATION_REQUEST:
 		migration_owner(&f, owner);
-		if (bl_roll(100) >= bl_server.trouble)
+		if (bl_roll(100) >= bl_server.loss_percent)
 			place_set(n, owner, x->name, n->uid);
 		n->rescanned = false;
 		break;
@@ -431,7 +431,7 @@ static void name_asks(struct name *n)
 /* Handles the request on the node that receives it. */
 static void name_is_answered(struct name *n)
 {
-	struct migration_place *p = bl_roll(100) < bl_server.trouble ? &n->late : &n->place;
+	struct migration_place *p = bl_roll(100) < bl_server.loss_percent ? &n->late : &n->place;
 	const struct lease *l;
 	struct block_op op;
 	struct node *x;
@@ -466,7 +466,8 @@ static void sweep(struct node *x)
 		if (migration_is_stale(&x->t, &x->leases.v[i]))
 			put_lease(x, &x->leases.v[i].address.ip, LEASE_FREE, "");
 	for (int i = 0; i < NAMES; i++)
-		if (!names[i].lives && names[i].ip.family && (!bl_server.trouble || bl_roll(8)))
+		if (!names[i].lives && names[i].ip.family &&
+		    (!bl_server.loss_percent || bl_roll(8)))
 			leave[n++] = names[i].ip;
 	qsort(leave, n, sizeof(*leave), by_address);
 	if (migration_reclaim(&x->t, leave, n, &op))
@@ -494,7 +495,7 @@ static void step(void)
 			bl_arrive();
 		break;
 	case 7:
-		if (bl_roll(100) < bl_server.trouble) {
+		if (bl_roll(100) < bl_server.loss_percent) {
 			node_down(x);
 			node_up(x);
 		}
@@ -506,7 +507,7 @@ static void step(void)
 	case 12:
 	case 13:
 		if (!n->lives)
-			name_asks(n);
+			name_requests(n);
 		break;
 	default: work(x);
 	}
@@ -597,7 +598,7 @@ static void settle(uint64_t s)
 
 	while (bl_server.n_late)
 		bl_arrive();
-	bl_server.trouble = 0;
+	bl_server.loss_percent = 0;
 	for (int round = 0; round < 3000 && left; round++) {
 		now += 100;
 		left = 0;
@@ -611,7 +612,7 @@ static void settle(uint64_t s)
 			former_ends(&names[i]);
 			name_is_answered(&names[i]);
 			if (!names[i].lives)
-				name_asks(&names[i]);
+				name_requests(&names[i]);
 			left += !names[i].lives;
 		}
 		for (int i = 0; i < NODES; i++) {
@@ -667,10 +668,10 @@ static void fill(uint64_t s)
 
 static int n_retained, n_changed;
 
-static void run(uint64_t s, uint32_t trouble)
+static void run(uint64_t s, uint32_t loss_percent)
 {
 	start(s);
-	bl_server.trouble = trouble;
+	bl_server.loss_percent = loss_percent;
 	for (int i = 0; i < 900; i++)
 		step();
 	settle(s);

@@ -161,8 +161,8 @@ static void test_man_pages_of_all_applets_are_written(void **state)
 	assert_memory_equal(errors, "unirail man: create directory '/proc/none': ", 44);
 }
 
-/* The completions that bash offers for a line, separated by one blank. */
-static void offers(const char *line, const char *want)
+/* The completions of bash for a line, separated by one blank. */
+static void completes(const char *line, const char *want)
 {
 	auto_free char *script =
 		xasprintf("source /dev/fd/3; COMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]}-1));"
@@ -193,22 +193,22 @@ static void test_bash_completes_commands_options_and_values(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(completion_main, "bash"), 0);
-	offers("unirail ''", "plug addr things single help completion man");
-	offers("unirail th", "things");
-	offers("unirail things ''", "list range mode");
-	offers("unirail things range ''", "add");
-	offers("unirail things list -", "-o --output --dir -n --count -h --help");
-	offers("unirail things list -o ''", "text json");
-	offers("unirail things list --output = j", "json");
-	offers("unirail things -o json ''", "list range mode");
-	offers("unirail things list --count ''", "");
-	offers("unirail things mode ''", "on off");
-	offers("unirail single --", "--output --dir --count --help");
-	offers("unirail completion ''", "bash zsh fish");
-	offers("unirail help things r", "range");
-	offers("unirail help things range ''", "add");
-	offers("unirail man pl", "plug");
-	offers("unirail secret ''", "plug addr things single help completion man");
+	completes("unirail ''", "plug addr things single help completion man");
+	completes("unirail th", "things");
+	completes("unirail things ''", "list range mode");
+	completes("unirail things range ''", "add");
+	completes("unirail things list -", "-o --output --dir -n --count -h --help");
+	completes("unirail things list -o ''", "text json");
+	completes("unirail things list --output = j", "json");
+	completes("unirail things -o json ''", "list range mode");
+	completes("unirail things list --count ''", "");
+	completes("unirail things mode ''", "on off");
+	completes("unirail single --", "--output --dir --count --help");
+	completes("unirail completion ''", "bash zsh fish");
+	completes("unirail help things r", "range");
+	completes("unirail help things range ''", "add");
+	completes("unirail man pl", "plug");
+	completes("unirail secret ''", "plug addr things single help completion man");
 }
 
 static void test_zsh_and_fish_completions_are_quoted(void **state)

@@ -11,7 +11,7 @@
 #include "host/dropin.h"
 #include "host/kinds.h"
 
-enum { WORDS_MAX = 8 };
+enum { ARGS_MAX = 8 };
 
 static struct err e;
 
@@ -37,13 +37,13 @@ static const struct cmd *command(const char *kind)
 	return NULL;
 }
 
-static int words_of(const char *line, char *text, size_t size, char **argv)
+static int args_of(const char *line, char *text, size_t size, char **argv)
 {
 	char *save = NULL;
 	int n = 0;
 
 	str_copy(text, size, line);
-	for (char *w = strtok_r(text, " ", &save); w && n < WORDS_MAX;
+	for (char *w = strtok_r(text, " ", &save); w && n < ARGS_MAX;
 	     w = strtok_r(NULL, " ", &save))
 		argv[n++] = w;
 	return n;
@@ -56,8 +56,8 @@ static char *section(const char *kind, const char *const *variables, const char 
 	const struct host_env env = {get, (void *)(uintptr_t)variables};
 	struct host_options o = {.output = "text"};
 	auto_host_conf struct host_conf c;
-	char text[256], *argv[WORDS_MAX];
-	int n = words_of(line, text, sizeof(text), argv);
+	char text[256], *argv[ARGS_MAX];
+	int n = args_of(line, text, sizeof(text), argv);
 	const struct host_wants *w;
 	bool given = false;
 
@@ -141,8 +141,8 @@ static void variables_of_the_scripts(void **state)
 static bool is_query(const char *kind, const char *line, struct host_options *o)
 {
 	static char text[256]; /* *o points into it */
-	char *argv[WORDS_MAX];
-	int n = words_of(line, text, sizeof(text), argv);
+	char *argv[ARGS_MAX];
+	int n = args_of(line, text, sizeof(text), argv);
 
 	*o = (struct host_options){.output = "text"};
 	return host_conf_is_query(host_kind_find(kind), command(kind), "unirail host", n, argv, o);

@@ -59,7 +59,7 @@ static void test_variables_of_spiderpools_controller_are_read(void **state)
 static void test_invalid_settings_are_refused_with_their_place(void **state)
 {
 	static const struct {
-		const char *file, *words;
+		const char *file, *expected;
 	} v[] = {
 		{"[controller]\nlease = 10s\nlease-renew = 10s\n",
 		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: each must be "
@@ -85,7 +85,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(read_conf(&c, v[i].file, NULL, &e) < 0);
-		ASSERT_STR_EQ_MSG(e.text, v[i].words, "v[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, v[i].expected, "v[%zu]", i);
 	}
 }
 

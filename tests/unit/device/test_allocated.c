@@ -115,7 +115,7 @@ static void put_checkpoint(const struct root *r, const char *text)
 		fail_msg("%s", e.text);
 }
 
-static int ask(const struct root *root, const char *uid, struct allocated *a, struct err *e)
+static int devices_of(const struct root *root, const char *uid, struct allocated *a, struct err *e)
 {
 	auto_kubelet struct kubelet k = {0};
 	int r = kubelet_query(&k, root, e);
@@ -132,13 +132,13 @@ static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state
 
 	(void)state;
 	t_dir_make(dir, &root);
-	ASSERT_EQ(ask(&root, "u1", &a, &e), 0);
+	ASSERT_EQ(devices_of(&root, "u1", &a, &e), 0);
 	ASSERT_EQ(a.n, 0);
 	put_checkpoint(&root, checkpoint);
-	ASSERT_EQ(ask(&root, "u2", &a, &e), 0);
+	ASSERT_EQ(devices_of(&root, "u2", &a, &e), 0);
 	take_is(&a, "x/vf", "b3");
 	put_checkpoint(&root, "{\"Data\":");
-	assert_true(ask(&root, "u2", &a, &e) < 0);
+	assert_true(devices_of(&root, "u2", &a, &e) < 0);
 	assert_non_null(strstr(e.text, "kubelet_internal_checkpoint"));
 	t_dir_remove(dir, &root);
 }

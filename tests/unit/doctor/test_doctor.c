@@ -277,15 +277,15 @@ static void test_broken_links_and_cni_configurations_are_found(void **state)
 
 static void test_invalid_pools_and_leftover_links_are_found(void **state)
 {
-	struct link stray[] = {{.name = "net1", .kind = "macvlan", .group = LINK_GROUP},
-			       {.name = "eth0"}};
+	struct link leftover[] = {{.name = "net1", .kind = "macvlan", .group = LINK_GROUP},
+				  {.name = "eth0"}};
 	struct doctor_lab l;
 
 	(void)state;
 	doctor_lab_begin(&l, NULL);
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
 		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.9.1");
-	l.f.links = stray;
+	l.f.links = leftover;
 	l.f.n_links = 2;
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
@@ -294,7 +294,7 @@ static void test_invalid_pools_and_leftover_links_are_found(void **state)
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
 		   "[pool a]\nsubnet = 172.16.1.0/24\ngateway = 172.16.1.1");
-	stray[0] = (struct link){.name = "ens1"};
+	leftover[0] = (struct link){.name = "ens1"};
 	doctor_lab_run_all(&l);
 	ASSERT_EQ(l.found.n, 0);
 	doctor_lab_end(&l);
@@ -477,7 +477,7 @@ static void test_findings_are_printed_by_severity(void **state)
 
 static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 {
-	static const char ours[] =
+	static const char own[] =
 		"{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"}]}";
 	static const char net[] = "{\"type\":\"bridge\"}", multus[] = "{\"type\":\"multus\"}";
 	const struct finding *f;
@@ -496,7 +496,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	f = doctor_lab_find(&l, "cni-first", "/etc/cni/net.d");
 	assert_non_null(f);
 	ASSERT_EQ(f->level, FINDING_REMARK);
-	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", ours);
+	host_write(&l.host, "/etc/cni/net.d/0-unirail.conflist", own);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
 	host_write(&l.host, "/etc/cni/net.d/0-net.conf", net);

@@ -24,7 +24,7 @@ static struct err e;
 
 /* --- decide() with plain structs --- */
 
-static void bad_conf(const char *text, const char *words);
+static void bad_conf(const char *text, const char *expected);
 
 /* The state of the kernel: ens1 (up, MTU 1500) and ens2 (up), without addresses. */
 static struct link links[] = {
@@ -128,12 +128,13 @@ static void test_address_with_another_prefix_length_is_replaced(void **state)
 				    "ip address add 172.16.2.10/24 dev ens2\n");
 }
 
-static void refused(struct host_net *n, struct host_addr_want *w, size_t count, const char *words)
+static void refused(struct host_net *n, struct host_addr_want *w, size_t count,
+		    const char *expected)
 {
 	auto_host_plan struct host_plan p = {0};
 
 	assert_true(decide(n, w, count, &p) < 0);
-	assert_non_null(strstr(e.text, words));
+	assert_non_null(strstr(e.text, expected));
 }
 
 static void test_conflicting_addresses_and_routes_are_named(void **state)
@@ -253,14 +254,14 @@ static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
 
 /* --- the configuration --- */
 
-static void bad_conf(const char *text, const char *words)
+static void bad_conf(const char *text, const char *expected)
 {
 	auto_host_conf struct host_conf c;
 
 	host_conf_init(&c);
 	assert_true(host_conf_parse(&c, "host.conf", span_of(text), &e) < 0);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' has no '%s'", e.text, words);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' has no '%s'", e.text, expected);
 }
 
 static void test_configuration_errors_name_their_line(void **state)

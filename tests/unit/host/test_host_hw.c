@@ -263,27 +263,27 @@ static void test_acs_and_pci_steps_are_executed_and_undone(void **state)
 
 /* --- mistakes --- */
 
-static void refuses(struct host *h, const char *kind, const char *key, const char *words)
+static void refuses(struct host *h, const char *kind, const char *key, const char *expected)
 {
 	const char *const keys[] = {key, NULL};
 	auto_host_plan struct host_plan p = {0};
 
 	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' is not in '%s'", words, e.text);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' is not in '%s'", expected, e.text);
 }
 
 static void refuses_both(struct host *h, const char *kind, const char *first, const char *second,
-			 const char *words)
+			 const char *expected)
 {
 	const char *const keys[] = {first, second, NULL};
 	auto_host_plan struct host_plan p = {0};
 
 	assert_true(plan(h, host_kind_find(kind), keys, &p) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' is not in '%s'", words, e.text);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' is not in '%s'", expected, e.text);
 }
 
 static void test_invalid_hardware_settings_are_refused(void **state)

@@ -148,7 +148,7 @@ static void test_reuse_delay_is_skipped_in_a_full_pool(void **state)
 	assert_take("new1", "net1", "10.0.0.18");
 }
 
-static void test_reuse_delay_ends_when_the_clock_is_set_back(void **state)
+static void test_reuse_delay_ends_when_the_clock_is_set_to_an_earlier_time(void **state)
 {
 	(void)state;
 	il_pools(&lab, POOL_10);
@@ -182,7 +182,7 @@ static void test_quarantined_address_is_not_allocated(void **state)
 	assert_take("c", "net1", "10.0.0.10");
 }
 
-static struct ip_request sticky_ask(const char *id, const char *pod)
+static struct ip_request sticky_request(const char *id, const char *pod)
 {
 	struct ip_request a = request(id, "net1");
 
@@ -194,7 +194,7 @@ static struct ip_request sticky_ask(const char *id, const char *pod)
 
 static void assert_sticky(const char *id, const char *pod, const char *want)
 {
-	struct ip_request a = sticky_ask(id, pod);
+	struct ip_request a = sticky_request(id, pod);
 	struct err e = ERR_INIT;
 	struct ip_allocation *g;
 	size_t n;
@@ -804,7 +804,7 @@ int main(void)
 		CASE(test_repeated_request_gets_the_same_address),
 		CASE(test_released_addresses_wait_for_the_reuse_delay),
 		CASE(test_reuse_delay_is_skipped_in_a_full_pool),
-		CASE(test_reuse_delay_ends_when_the_clock_is_set_back),
+		CASE(test_reuse_delay_ends_when_the_clock_is_set_to_an_earlier_time),
 		CASE(test_quarantined_address_is_not_allocated),
 		CASE(test_sticky_address_is_retained_for_its_pod),
 		CASE(test_release_works_without_readable_pools),

@@ -152,7 +152,7 @@ struct lab {
 	struct kube k;
 	struct kube_cache *c;
 	struct buf said; /* what the callbacks were called with */
-	int room;	 /* kind whose objects `has_room` asks to read again */
+	int room;	 /* kind whose objects `has_room` requests again */
 	int log;
 };
 
@@ -324,7 +324,7 @@ static void test_objects_are_read_by_kind(void **state)
 	ASSERT_STR_EQ(kube_cache_kind_name(t->c, POOLS), "spiderippools");
 }
 
-static void test_owner_is_told_of_a_change_before_listeners_of_the_kind(void **state)
+static void test_owner_is_notified_of_a_change_before_listeners_of_the_kind(void **state)
 {
 	struct lab *t = *state, *self = t;
 
@@ -391,15 +391,15 @@ static void test_reason_of_an_unsynced_kind(void **state)
 	ASSERT_EQ(kube_cache_error(t->c, POOLS, &e), 0);
 }
 
-/* The number of lines of the log that contain the words. */
-static int lines_with(const struct lab *t, const char *words)
+/* The number of lines of the log that contain the text. */
+static int lines_with(const struct lab *t, const char *expected)
 {
 	char text[1 << 14] = "";
 	ssize_t n = pread(t->log, text, sizeof(text) - 1, 0);
 	int count = 0;
 
 	assert_true(n >= 0);
-	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+	for (const char *at = text; (at = strstr(at, expected)); at += strlen(expected))
 		count++;
 	return count;
 }
@@ -436,7 +436,7 @@ static void test_error_is_logged_once_with_its_remedy(void **state)
 	ASSERT_EQ(log_setup(&(struct log_conf){.level = LOG_NONE}, NULL), 0);
 }
 
-static void test_objects_are_read_again_for_kinds_that_ask(void **state)
+static void test_objects_are_read_again_for_kinds_that_request_it(void **state)
 {
 	struct lab *t = *state;
 
@@ -460,15 +460,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_objects_are_read_by_kind, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			test_owner_is_told_of_a_change_before_listeners_of_the_kind, setup,
+			test_owner_is_notified_of_a_change_before_listeners_of_the_kind, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(test_broken_watch_makes_its_kind_stale, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_reason_of_an_unsynced_kind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_error_is_logged_once_with_its_remedy, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_objects_are_read_again_for_kinds_that_ask,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_objects_are_read_again_for_kinds_that_request_it, setup, teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void test_refusals_become_errors_with_the_servers_message(void **state)
 	refusal(302, "", -EREMOTEIO, "kube: create ipblock 'x': 302 ");
 }
 
-static void test_404_has_a_kind_that_tells_an_object_from_a_resource(void **state)
+static void test_404_of_an_object_and_of_a_resource_have_different_kinds(void **state)
 {
 	struct kube_status s;
 	struct err e = ERR_INIT;
@@ -78,7 +78,7 @@ static void test_retry_after_is_read_from_the_body(void **state)
 	ASSERT_EQ(s.retry_after, -1);
 }
 
-static void path(struct kube_ref r, const char *want, const char *words)
+static void path(struct kube_ref r, const char *want, const char *expected)
 {
 	struct buf b;
 
@@ -87,7 +87,7 @@ static void path(struct kube_ref r, const char *want, const char *words)
 	ASSERT_STR_EQ(b.p, want);
 	buf_reset(&b);
 	kube_ref_describe(&b, &r);
-	ASSERT_STR_EQ(b.p, words);
+	ASSERT_STR_EQ(b.p, expected);
 	buf_done(&b);
 }
 
@@ -141,7 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals_become_errors_with_the_servers_message),
-		cmocka_unit_test(test_404_has_a_kind_that_tells_an_object_from_a_resource),
+		cmocka_unit_test(test_404_of_an_object_and_of_a_resource_have_different_kinds),
 		cmocka_unit_test(test_retry_after_is_read_from_the_body),
 		cmocka_unit_test(test_path_and_description_of_an_object),
 		cmocka_unit_test(test_backoff_doubles_up_to_its_maximum),

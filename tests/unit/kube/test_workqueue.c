@@ -118,7 +118,7 @@ struct lab {
 	size_t reconciled, logged;
 };
 
-static void note(struct lab *t, const char *name, const char *what)
+static void record(struct lab *t, const char *name, const char *what)
 {
 	if (strlen(t->trail) + strlen(name) + 3 < sizeof(t->trail))
 		sprintf(t->trail + strlen(t->trail), "%s%s%s", *t->trail ? " " : "", name, what);
@@ -137,7 +137,7 @@ static void reconcile(void *arg, void *item)
 	struct lab *t = arg;
 	struct job *j = item;
 
-	note(t, j->w.name, "");
+	record(t, j->w.name, "");
 	t->reconciled++;
 	if (j->due_ms)
 		ASSERT_EQ(loop_now_ms(t->k.l), j->due_ms);
@@ -155,7 +155,7 @@ static void done(void *arg, void *item, int status, const struct json *object, c
 	struct job *j = item;
 
 	(void)status, (void)object;
-	note(t, j->w.name, "!");
+	record(t, j->w.name, "!");
 	if (e) {
 		workqueue_retry(&j->w);
 		t->logged += log_once(&j->w.logged, e->text);

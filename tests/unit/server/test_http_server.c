@@ -246,7 +246,7 @@ static void test_clients_that_do_not_read_are_disconnected(void **state)
 
 static void test_too_long_response_becomes_an_error(void **state)
 {
-	auto_free char *got = al_ask(&lab, "GET", "/big", NULL);
+	auto_free char *got = al_request(&lab, "GET", "/big", NULL);
 
 	(void)state;
 	assert_true(strlen(got) > 4000000);
@@ -366,7 +366,7 @@ static void crowd_more(void *arg)
 	loop_add_timer(crowd.loop, 50, crowd_more, NULL);
 }
 
-static void crowd_ask(void *arg)
+static void crowd_request(void *arg)
 {
 	static const char text[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -413,7 +413,7 @@ static void test_a_crowd_that_connects_fast(void **state)
 	loop_set_now(crowd.loop, 1000);
 	ASSERT_EQ(http_server_new(&s, crowd.loop, fd, &limits, crowd_answer, NULL, NULL), 0);
 	loop_add_timer(crowd.loop, 0, crowd_more, NULL);
-	loop_add_timer(crowd.loop, CROWD_FOR_MS, crowd_ask, NULL);
+	loop_add_timer(crowd.loop, CROWD_FOR_MS, crowd_request, NULL);
 	loop_add_timer(crowd.loop, CROWD_FOR_MS + WAIT_MAX_MS, crowd_stop, NULL);
 	loop_run(crowd.loop);
 	assert_true(crowd.answered >= crowd.asked && crowd.asked > 0);
@@ -497,7 +497,7 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 	struct rlimit few = {12, 12};
 	struct http_limits many = HTTP_LIMITS_INIT;
 	int fds[20];
-	size_t told = 0;
+	size_t refused = 0;
 
 	(void)state;
 	al_stop(server);
@@ -513,11 +513,11 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 
 		al_send(fds[i], "x");
 		got = al_read(fds[i], "\r\n\r\n");
-		told += strstr(got, "503 Service Unavailable") != NULL;
+		refused += strstr(got, "503 Service Unavailable") != NULL;
 		assert_true(strstr(got, "503 ") || strstr(got, "200 OK"));
 		close(fds[i]);
 	}
-	assert_true(told > 0);
+	assert_true(refused > 0);
 	still_well();
 }
 
@@ -539,7 +539,7 @@ static void test_another_user_is_forbidden(void **state)
 
 		if (setgid(65534) < 0 || setuid(65534) < 0)
 			_exit(1);
-		got = al_ask(&lab, "GET", "/", NULL);
+		got = al_request(&lab, "GET", "/", NULL);
 		_exit(strstr(got, "HTTP/1.1 403 Forbidden\r\n") &&
 				      strstr(got, "{\"code\":403,\"message\":\"only root ")
 			      ? 0

@@ -234,7 +234,7 @@ static char *put_until_answered(struct client *c, const char *p, size_t n)
 	return NULL;
 }
 
-static void asks(struct client *c, const char *target, size_t body, const char *part)
+static void expect_answer(struct client *c, const char *target, size_t body, const char *part)
 {
 	auto_free char *head = xasprintf(
 		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", target, body);
@@ -255,7 +255,7 @@ static void still_well(void)
 {
 	struct client c = connected();
 
-	asks(&c, "/", 0, "\r\n\r\n0\n");
+	expect_answer(&c, "/", 0, "\r\n\r\n0\n");
 	hang_up(&c);
 }
 
@@ -265,8 +265,8 @@ static void test_tls_connection_is_reused(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		asks(&c, "/", 5,
-		     "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n5\n");
+		expect_answer(&c, "/", 5,
+			      "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n5\n");
 	hang_up(&c);
 }
 
@@ -277,8 +277,8 @@ static void test_long_bodies_and_responses_over_tls(void **state)
 
 	(void)state;
 	/* A body in many TLS records, then a body of the maximum length. */
-	asks(&c, "/", 2 << 20, "\r\n\r\n2097152\n");
-	asks(&c, "/", BODY_MAX, "\r\n\r\n3145728\n");
+	expect_answer(&c, "/", 2 << 20, "\r\n\r\n2097152\n");
+	expect_answer(&c, "/", BODY_MAX, "\r\n\r\n3145728\n");
 	put(&c, "GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 50);
 	got = hear(&c, NULL);
 	assert_non_null(strstr(got, "Content-Length: 4000000\r\n"));
@@ -291,7 +291,7 @@ static void test_too_long_body_gets_413(void **state)
 	struct client c = connected();
 
 	(void)state;
-	asks(&c, "/", BODY_MAX + 1, "413 ");
+	expect_answer(&c, "/", BODY_MAX + 1, "413 ");
 	hang_up(&c);
 	still_well();
 }
@@ -336,7 +336,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 	(void)state;
 	half_a_body(&one, BODY_MAX / 2, 1);
 	/* As long as the one before when there is no room left. */
-	asks(&other, "/", BODY_MAX, "503 ");
+	expect_answer(&other, "/", BODY_MAX, "503 ");
 	hang_up(&other);
 	/* Small requests are still served. */
 	still_well();
@@ -345,7 +345,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 	assert_non_null(strstr(got, "200 OK"));
 	hang_up(&one);
 	other = connected();
-	asks(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
+	expect_answer(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
 	hang_up(&other);
 }
 
@@ -357,7 +357,7 @@ static void test_longest_incomplete_body_gives_way(void **state)
 
 	(void)state;
 	half_a_body(&one, BODY_MAX, 1);
-	asks(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
+	expect_answer(&other, "/", 1 << 20, "\r\n\r\n1048576\n");
 	hang_up(&other);
 	put(&one, "b", 1);
 	got = hear(&one, "\r\n\r\n");
@@ -396,14 +396,14 @@ static void test_limit_of_connections_in_the_handshake(void **state)
 	struct client idle = connected();
 
 	(void)state;
-	asks(&idle, "/", 1, "\r\n\r\n1\n");
+	expect_answer(&idle, "/", 1, "\r\n\r\n1\n");
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		fds[i] = al_connect(&lab);
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
 	/* An accepted connection stays open. */
-	asks(&idle, "/", 1, "\r\n\r\n1\n");
+	expect_answer(&idle, "/", 1, "\r\n\r\n1\n");
 	hang_up(&idle);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		closes(fds[i]);
@@ -493,7 +493,7 @@ static void test_new_connections_get_the_new_certificates(void **state)
 	auto_free char *got = NULL;
 
 	(void)state;
-	asks(&c, "/strict", 0, "\r\n\r\n0\n");
+	expect_answer(&c, "/strict", 0, "\r\n\r\n0\n");
 	/*
 	 * In TLS 1.3 the client's handshake completes before the server verifies the client's
 	 * certificate.
@@ -505,7 +505,7 @@ static void test_new_connections_get_the_new_certificates(void **state)
 	}
 	hang_up(&other);
 	for (int i = 0; i < 10; i++)
-		asks(&c, i ? "/" : "/open", 3, "\r\n\r\n3\n");
+		expect_answer(&c, i ? "/" : "/open", 3, "\r\n\r\n3\n");
 	still_well();
 	hang_up(&c);
 }

@@ -8,7 +8,7 @@
 
 static const struct identity_conf both = {true, true}, none = {false, false};
 
-struct who {
+struct identity_case {
 	/* name of the pod; API version, kind and name of its controller */
 	const char *name, *api, *kind, *owner;
 	const char *label, *vm, *domain, *job; /* labels and annotations that KubeVirt sets */
@@ -21,8 +21,8 @@ struct who {
 #define VMI(api, ...)                                                                              \
 	OWNED("x", api, "VirtualMachineInstance", "vm1", .label = "virt-launcher", ##__VA_ARGS__)
 
-static void check(const struct who *w, const struct identity_conf *c, enum identity_kind kind,
-		  const char *name, bool migrating)
+static void check(const struct identity_case *w, const struct identity_conf *c,
+		  enum identity_kind kind, const char *name, bool migrating)
 {
 	struct pod_facts p = {.ns = (char *)"a",
 			      .name = (char *)w->name,
@@ -52,13 +52,13 @@ static void check(const struct who *w, const struct identity_conf *c, enum ident
 
 static void test_pods_of_statefulsets_retain_addresses(void **state)
 {
-	static const struct who plain = {.name = "web-0"},
-				job = OWNED("job-0", "batch/v1", "Job", "job"),
-				set = OWNED("web-0", "apps/v1", "StatefulSet", "web"),
-				kruise = OWNED("web-0", "apps.kruise.io/v1beta1", "StatefulSet",
-					       "web"),
-				odd = OWNED("web-x", "apps/v1", "StatefulSet", "web"),
-				rs = OWNED("web-5-0", "apps/v1", "ReplicaSet", "web-5");
+	static const struct identity_case plain = {.name = "web-0"},
+					  job = OWNED("job-0", "batch/v1", "Job", "job"),
+					  set = OWNED("web-0", "apps/v1", "StatefulSet", "web"),
+					  kruise = OWNED("web-0", "apps.kruise.io/v1beta1",
+							 "StatefulSet", "web"),
+					  odd = OWNED("web-x", "apps/v1", "StatefulSet", "web"),
+					  rs = OWNED("web-5-0", "apps/v1", "ReplicaSet", "web-5");
 
 	(void)state;
 	check(&plain, &both, IDENTITY_POD, "web-0", false);
@@ -72,22 +72,25 @@ static void test_pods_of_statefulsets_retain_addresses(void **state)
 
 static void test_virtual_machines_retain_addresses(void **state)
 {
-	static const struct who vmi = VMI("kubevirt.io/v1"), old = VMI("kubevirt.io/v1alpha3"),
-				moving = VMI("kubevirt.io/v1", .job = "evacuation-1"),
-				other = VMI("example.org/v1"),
-				domain = {.name = "x",
-					  .label = "virt-launcher",
-					  .vm = "other",
-					  .domain = "vm1"},
-				label = {.name = "x", .label = "virt-launcher", .vm = "vm1"},
-				/*
+	static const struct identity_case vmi = VMI("kubevirt.io/v1"),
+					  old = VMI("kubevirt.io/v1alpha3"),
+					  moving = VMI("kubevirt.io/v1", .job = "evacuation-1"),
+					  other = VMI("example.org/v1"),
+					  domain = {.name = "x",
+						    .label = "virt-launcher",
+						    .vm = "other",
+						    .domain = "vm1"},
+					  label = {.name = "x",
+						   .label = "virt-launcher",
+						   .vm = "vm1"},
+					  /*
 				 * Annotations alone do not make a pod a virtual machine, since
 				 * every user can write them.
 				 */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
-				noted = {.name = "x", .vm = "vm1", .domain = "vm1"},
-				job = {.name = "x", .job = "evacuation-1"};
+					  noted = {.name = "x", .vm = "vm1", .domain = "vm1"},
+					  job = {.name = "x", .job = "evacuation-1"};
 
 	(void)state;
 	check(&vmi, &both, IDENTITY_MACHINE, "vm1", false);
@@ -127,7 +130,7 @@ static void test_retained_addresses_end_with_their_owner(void **state)
 {
 	static const struct identity_set unasked,
 		three = {true, true, 0, 3}, from5 = {true, true, 5, 2}, zero = {true, true, 0, 0},
-		gone = {true, false, 0, 0};
+		deleted = {true, false, 0, 0};
 	static const struct identity_machine not_asked,
 		no_vm = {.known = true}, lives = {.known = true, .vmi_exists = true},
 		ending = {.known = true, .vmi_exists = true, .vmi_deleting = true},
@@ -153,13 +156,13 @@ static void test_retained_addresses_end_with_their_owner(void **state)
 		{"web-6", &both, &from5, &no_vm, false},
 		{"web-7", &both, &from5, &no_vm, true},
 		{"web-0", &both, &zero, &no_vm, true},
-		{"web-0", &both, &gone, &no_vm, true},
+		{"web-0", &both, &deleted, &no_vm, true},
 		/* An owner that is not confirmed as deleted retains its address. */
 		{"web-0", &both, &unasked, &no_vm, false},
-		{"web-9", &both, &gone, &not_asked, false},
+		{"web-9", &both, &deleted, &not_asked, false},
 		{"vm", &both, &unasked, &not_asked, false},
 		/* The name of a virtual machine may end like an ordinal. */
-		{"vm-1", &both, &gone, &lives, false},
+		{"vm-1", &both, &deleted, &lives, false},
 		{"vm", &both, &unasked, &lives, false},
 		{"vm", &both, &unasked, &no_vm, true},
 		{"vm", &both, &unasked, &ending, true},

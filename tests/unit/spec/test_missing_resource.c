@@ -25,7 +25,7 @@ static void test_missing_resource_is_written_and_read(void **state)
 }
 
 /*
- * A tenant who may write a NetworkAttachmentDefinition chooses these texts, and they are printed to
+ * A tenant with the right to write NetworkAttachmentDefinitions chooses these texts, and they are printed to
  * a terminal.
  */
 static void test_invalid_annotation_texts_are_ignored(void **state)

@@ -106,27 +106,27 @@ static void test_defaults_are_those_of_the_definition(void **state)
 	assert_true(n >= 40);
 }
 
-/* --- words and ranges --- */
+/* --- values and ranges --- */
 
-static int check(const char *block, const char *key, const char *value, bool words)
+static int check(const char *block, const char *key, const char *value, bool values)
 {
 	auto_free char *text = xasprintf("{\"%s\":%s}", key, value);
 	auto_json struct json_doc *doc = t_json(text);
 	struct err e = ERR_INIT;
-	int r = words ? multus_check_choices(json_root(doc), block, "spec.x", &e)
-		      : multus_check_numbers(json_root(doc), block, "spec.x", &e);
+	int r = values ? multus_check_choices(json_root(doc), block, "spec.x", &e)
+		       : multus_check_numbers(json_root(doc), block, "spec.x", &e);
 
 	if (r < 0)
 		assert_true(strncmp(e.text, "spec.x.", 7) == 0);
 	return r;
 }
 
-static size_t check_enum(const char *block, const char *key, const struct json *words)
+static size_t check_enum(const char *block, const char *key, const struct json *values)
 {
-	struct json_walk w = json_walk_start(words);
+	struct json_walk w = json_walk_start(values);
 	const struct json *v;
 
-	if (!words)
+	if (!values)
 		return 0;
 	print_message("%s.%s\n", block, key);
 	while ((v = json_walk_next(&w, NULL))) {
@@ -158,9 +158,9 @@ static size_t check_range(const char *block, const char *key, const struct json 
 	return 1;
 }
 
-static void test_words_and_ranges_are_those_of_the_definition(void **state)
+static void test_values_and_ranges_are_those_of_the_definition(void **state)
 {
-	size_t words = 0, ranges = 0;
+	size_t values = 0, ranges = 0;
 
 	(void)state;
 	for (size_t i = 0; i <= MULTUS_TYPES; i++) {
@@ -171,11 +171,11 @@ static void test_words_and_ranges_are_those_of_the_definition(void **state)
 		const char *key;
 
 		while ((p = json_walk_next(&w, &key))) {
-			words += check_enum(block, key, json_get(p, "enum"));
+			values += check_enum(block, key, json_get(p, "enum"));
 			ranges += check_range(block, key, p);
 		}
 	}
-	ASSERT_EQ(words, 4);
+	ASSERT_EQ(values, 4);
 	ASSERT_EQ(ranges, 4);
 }
 
@@ -205,7 +205,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults_are_those_of_the_definition),
-		cmocka_unit_test(test_words_and_ranges_are_those_of_the_definition),
+		cmocka_unit_test(test_values_and_ranges_are_those_of_the_definition),
 		cmocka_unit_test(test_types_are_those_of_the_definition),
 	};
 

@@ -79,7 +79,7 @@ static void test_pod_without_optional_fields_is_read(void **state)
 static void test_malformed_pods_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} v[] = {
 		{"{}", "pod: metadata.namespace is null, expected a string"},
 		{"[]", "pod: metadata.namespace is null, expected a string"},
@@ -103,7 +103,7 @@ static void test_malformed_pods_are_refused(void **state)
 		struct err e = ERR_INIT;
 
 		ASSERT_EQ(read_text(v[i].text, &p, &e), -EINVAL);
-		ASSERT_STR_EQ(e.text, v[i].words);
+		ASSERT_STR_EQ(e.text, v[i].expected);
 		ASSERT_EQ(e.kind, ERR_DECODE);
 		assert_null(p.name);
 	}

@@ -113,7 +113,7 @@ static void cut(const char *text, const char *ret[8], size_t *n)
 		ret[(*n)++] = word;
 }
 
-static void note(struct labels *l, const char *key, const char *value)
+static void annotate(struct labels *l, const char *key, const char *value)
 {
 	if (value)
 		labels_put(l, key, value);
@@ -139,8 +139,8 @@ static int pools_of(const struct ip_request *a, struct buf *b, struct err *e)
 	return 0;
 }
 
-static int answer(const struct row *r, const struct pod_facts *pod, const struct labels *ns_notes,
-		  struct buf *b, struct err *e)
+static int answer(const struct row *r, const struct pod_facts *pod,
+		  const struct labels *ns_annotations, struct buf *b, struct err *e)
 {
 	const char *conf4[8], *conf6[8];
 	struct ipnet master = t_net("10.0.1.200/24");
@@ -149,12 +149,12 @@ static int answer(const struct row *r, const struct pod_facts *pod, const struct
 			      .conf4 = conf4,
 			      .conf6 = conf6};
 	struct pod_pools_facts f = {.pod = pod,
-				    .ns_annotations = r->flags & NO_NS ? NULL : ns_notes,
+				    .ns_annotations = r->flags & NO_NS ? NULL : ns_annotations,
 				    .conf = {.no4 = r->flags & NO4,
 					     .no6 = r->flags & NO6,
 					     .subnets = r->flags & SUBNETS,
 					     .auto_pools = r->flags & AUTO}};
-	struct place_facts place = {&node_labels, &ns_labels, ns_notes, r->network};
+	struct place_facts place = {&node_labels, &ns_labels, ns_annotations, r->network};
 	struct pod_pool_request w;
 	struct ip_request a = {.owner = {.container_id = "c",
 					 .ifname = nic.ifname,
@@ -182,18 +182,18 @@ static int answer(const struct row *r, const struct pod_facts *pod, const struct
 static void check_row(const struct row *r, size_t i)
 {
 	struct pod_facts pod = {.ns = xstrdup("a"), .name = xstrdup("p"), .uid = xstrdup("u")};
-	struct labels ns_notes = {0};
+	struct labels ns_annotations = {0};
 	struct err e = ERR_INIT;
 	auto_buf struct buf b;
 
 	buf_init(&b, 1000);
 	labels_put(&pod.labels, "app", "gpu");
-	note(&pod.annotations, "ipam.spidernet.io/ippools", r->ippools);
-	note(&pod.annotations, "ipam.spidernet.io/ippool", r->ippool);
-	note(&pod.annotations, "ipam.spidernet.io/subnet", r->subnet);
-	note(&ns_notes, "ipam.spidernet.io/default-ipv4-ippool", r->ns4);
-	note(&ns_notes, "ipam.spidernet.io/default-ipv6-ippool", r->ns6);
-	if (answer(r, &pod, &ns_notes, &b, &e) < 0) {
+	annotate(&pod.annotations, "ipam.spidernet.io/ippools", r->ippools);
+	annotate(&pod.annotations, "ipam.spidernet.io/ippool", r->ippool);
+	annotate(&pod.annotations, "ipam.spidernet.io/subnet", r->subnet);
+	annotate(&ns_annotations, "ipam.spidernet.io/default-ipv4-ippool", r->ns4);
+	annotate(&ns_annotations, "ipam.spidernet.io/default-ipv6-ippool", r->ns6);
+	if (answer(r, &pod, &ns_annotations, &b, &e) < 0) {
 		if (*r->want != '!')
 			fail_msg("row %zu: expected '%s', got the error %s", i, r->want, e.text);
 		if (!strstr(e.text, r->want + 1))
@@ -201,7 +201,7 @@ static void check_row(const struct row *r, size_t i)
 	} else if (strcmp(b.len ? b.p : "", r->want) != 0) {
 		fail_msg("row %zu: expected '%s', got '%s'", i, r->want, b.len ? b.p : "");
 	}
-	labels_done(&ns_notes);
+	labels_done(&ns_annotations);
 	pod_facts_done(&pod);
 }
 
@@ -569,7 +569,7 @@ static void test_routes_annotation_is_parsed(void **state)
 		"{\"Dst\":\"10.9.0.0/16\",\"GW\":\"10.0.0.1\"}",
 	};
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} bad[] = {
 		{"[{\"dst\":\"10.9.0.0\",\"gw\":\"10.0.0.1\"}]",
 		 "pod 'a/p': wrong input, invalid format of Pod annotation 'ipam.spidernet.io/routes': "
@@ -597,7 +597,7 @@ static void test_routes_annotation_is_parsed(void **state)
 		struct err e = ERR_INIT;
 
 		ASSERT_EQ_MSG(routes(bad[i].text, &v, &n, &e), -EINVAL, "bad[%zu]", i);
-		ASSERT_HAS(e.text, bad[i].words);
+		ASSERT_HAS(e.text, bad[i].expected);
 	}
 	ASSERT_EQ(routes(NULL, &v, &n, NULL), 0);
 	ASSERT_EQ(n, 0);
@@ -702,8 +702,8 @@ static const char *find_made(void *arg, const char *key, uint8_t family)
 	return m->name;
 }
 
-static void ask_made(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
-		     uint8_t family, uint32_t count, bool reclaim)
+static void request_made(void *arg, const struct app_id *app, const char *subnet,
+			 const char *ifname, uint8_t family, uint32_t count, bool reclaim)
 {
 	ASSERT_STR_EQ(app->uid, "u");
 	assert_true(reclaim);
@@ -719,7 +719,7 @@ static void one_made(const struct made *r)
 	struct maker m = {0};
 	struct pod_pools_facts f = {.pod = &pod,
 				    .conf = {.subnets = true, .auto_pools = true},
-				    .autos = {&app, find_made, ask_made, &m}};
+				    .autos = {&app, find_made, request_made, &m}};
 	struct pod_nic nic = {.ifname = "net1"};
 	auto_free char *key = xasprintf("ipam.spidernet.io/%s", r->key);
 	struct pod_pool_request w;

@@ -52,8 +52,8 @@ static void put(struct labels *l, const char *key, const char *value)
 		labels_put(l, key, value);
 }
 
-static int read_notes(const char *subnet, const char *subnets, const char *number,
-		      const char *reclaim, struct auto_pool_request *w, struct err *e)
+static int read_annotations(const char *subnet, const char *subnets, const char *number,
+			    const char *reclaim, struct auto_pool_request *w, struct err *e)
 {
 	struct labels l = {0};
 	int r;
@@ -76,8 +76,8 @@ static void test_subnet_annotations_become_pool_requests(void **state)
 		auto_buf struct buf b;
 
 		buf_init(&b, 1000);
-		if (read_notes(good[i].subnet, good[i].subnets, good[i].number, good[i].reclaim, &w,
-			       &e) != 1)
+		if (read_annotations(good[i].subnet, good[i].subnets, good[i].number,
+				     good[i].reclaim, &w, &e) != 1)
 			fail_msg("%s: %s", good[i].is, e.text);
 		buf_str(&b, w.single ? "each " : "");
 		for (size_t k = 0; k < w.n; k++)
@@ -99,14 +99,14 @@ static void test_invalid_subnet_annotations_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		struct err e = ERR_INIT;
 
-		if (read_notes(bad[i].subnet, bad[i].subnets, bad[i].number, bad[i].reclaim, &w,
-			       &e) >= 0)
+		if (read_annotations(bad[i].subnet, bad[i].subnets, bad[i].number, bad[i].reclaim,
+				     &w, &e) >= 0)
 			fail_msg("'%s' was taken", bad[i].word);
 		if (!strstr(e.text, bad[i].word))
 			fail_msg("'%s' has no '%s'", e.text, bad[i].word);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
-	ASSERT_EQ(read_notes(NULL, NULL, "x", "y", &w, NULL), 0);
+	ASSERT_EQ(read_annotations(NULL, NULL, "x", "y", &w, NULL), 0);
 }
 
 static struct app_id app(const char *api, const char *kind, const char *name, const char *uid)

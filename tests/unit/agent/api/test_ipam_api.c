@@ -100,8 +100,8 @@ static void test_second_interface_gets_an_address_of_its_own(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
-	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
+	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	answer = al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
 	ASSERT_EQ(il_records(&lab, "used"), 2);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
@@ -140,17 +140,18 @@ static void test_failed_spiderpool_requests_return_a_json_string(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
-			"{\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"nope\"],\"ifName\":\"n\","
-			"\"netNamespace\":\"\"," POD "}");
+	answer = al_request(
+		&lab, "POST", "/v1/ipam/ip",
+		"{\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"nope\"],\"ifName\":\"n\","
+		"\"netNamespace\":\"\"," POD "}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "\r\n\r\n\"");
 	ASSERT_HAS(answer, "nope");
 	ASSERT_HAS(answer, "\"\n");
 	free(take(answer));
-	answer = al_ask(&lab, "POST", "/v1/ipam/ip",
-			"{\"containerID\":\"c1\",\"matchMasterSubnet\":true,\"ifName\":\"n\","
-			"\"netNamespace\":\"\"," POD "}");
+	answer = al_request(&lab, "POST", "/v1/ipam/ip",
+			    "{\"containerID\":\"c1\",\"matchMasterSubnet\":true,\"ifName\":\"n\","
+			    "\"netNamespace\":\"\"," POD "}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "\"matchMasterSubnet: ");
 }
@@ -216,7 +217,7 @@ static void test_malformed_bodies_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_free char *answer = al_ask(&lab, "POST", "/v1/ipam/ip", bad[i]);
+		auto_free char *answer = al_request(&lab, "POST", "/v1/ipam/ip", bad[i]);
 
 		ASSERT_HAS(answer, "HTTP/1.1 400 Bad Request");
 		ASSERT_HAS(answer,
@@ -235,7 +236,7 @@ static void test_unknown_paths_and_methods_are_refused(void **state)
 		  "{\"code\":404,\"message\":\"path /v2/x was not found\"}");
 	al_expect(&lab, "GET", "/v1/ipam/healthy/", NULL, 404,
 		  "{\"code\":404,\"message\":\"path /v1/ipam/healthy/ was not found\"}");
-	answer = al_ask(&lab, "PUT", "/v1/ipam/ip", "{}");
+	answer = al_request(&lab, "PUT", "/v1/ipam/ip", "{}");
 	ASSERT_HAS(answer, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST,DELETE\r\n");
 	ASSERT_HAS(answer,
 		   "{\"code\":405,\"message\":\"method PUT is not allowed, but [POST,DELETE] "
@@ -259,10 +260,10 @@ static void test_workload_endpoint_lists_the_pods_addresses(void **state)
 	(void)state;
 	expect("GET", "workloadendpoint?podNamespace=ns&podName=p", NULL, 404,
 	       "\"SpiderEndpoint not found for pod ns/p\"\n");
-	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-		    "{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
-		    "\"defaultIPv4IPPool\":[\"b\"],\"defaultIPv6IPPool\":[\"six\"]},"
-		    "{\"ifName\":\"net1\"}]}"));
+	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+			"{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
+			"\"defaultIPv4IPPool\":[\"b\"],\"defaultIPv6IPPool\":[\"six\"]},"
+			"{\"ifName\":\"net1\"}]}"));
 	expect("GET", "workloadendpoint?podNamespace=n%73&podName=p", NULL, 200,
 	       "{\"interfaces\":[{\"interface\":\"eth0\",\"ipv4\":\"10.0.1.10/24\",\"ipv4Pool\":\"b\","
 	       "\"ipv6\":\"fd00::10/64\",\"ipv6Gateway\":\"fd00::1\",\"ipv6Pool\":\"six\",\"routes\":[]"
@@ -321,15 +322,15 @@ static void no_conflict_ips(struct ipam_api_conf *c)
 static void test_conflicting_addresses_of_stateful_pods_are_not_released(void **state)
 {
 	(void)state;
-	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-		    "{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
-		    "\"sticky\":true}]}"));
+	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+			"{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
+			"\"sticky\":true}]}"));
 	expect("DELETE", "ipam/ips", CONFLICT, 522,
 	       "\"forbid releasing IPs for stateful workload \"\n");
 	ASSERT_EQ(il_records(&lab, "used"), 1);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
 	ASSERT_EQ(il_records(&lab, "sticky"), 1);
-	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
+	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
 	serve(no_conflict_ips);
 	expect("DELETE", "ipam/ips", CONFLICT, 521,
 	       "\"forbid releasing IPs for stateless workload\"\n");
@@ -343,14 +344,14 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=11.0.0.1\n");
 	serve(NULL);
-	answer = al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
+	answer = al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "rails.conf:");
 	free(take(answer));
-	answer = al_ask(&lab, "GET", "/v1/runtime/readiness", NULL);
+	answer = al_request(&lab, "GET", "/v1/runtime/readiness", NULL);
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "rails.conf:");
 	expect("GET", "runtime/liveness", NULL, 200, "");
@@ -364,14 +365,14 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 
 #define RAIL(name, pool) "{\"ifName\":\"" name "\",\"defaultIPv4IPPool\":[\"" pool "\"]}"
 #define PLAN(id, rails)	 "{\"containerID\":\"" id "\"," POD ",\"rails\":[" rails "]}"
-#define TWO(fresh)                                                                                 \
+#define TWO(is_new)                                                                                \
 	"{\"rails\":[{\"ifName\":\"net1\",\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":"     \
 	"\"10.0.0.1\",\"ipPool\":\"a\",\"nic\":\"net1\",\"version\":4}],\"routes\":[{\"dst\":"     \
 	"\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"},{\"dst\":\"0.0.0.0/0\",\"gw\":"  \
-	"\"10.0.0.1\",\"ifName\":\"net1\"}],\"fresh\":" fresh                                      \
+	"\"10.0.0.1\",\"ifName\":\"net1\"}],\"fresh\":" is_new                                     \
 	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false},"                  \
 	"{\"ifName\":\"net2\",\"ips\":[{\"address\":\"10.0.1.10/24\",\"ipPool\":\"b\",\"nic\":"    \
-	"\"net2\",\"version\":4}],\"routes\":[],\"fresh\":" fresh                                  \
+	"\"net2\",\"version\":4}],\"routes\":[],\"fresh\":" is_new                                 \
 	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false}]}"
 
 static void test_pod_addresses_are_planned_checked_and_released(void **state)
@@ -391,10 +392,10 @@ static void test_pod_addresses_are_planned_checked_and_released(void **state)
 	 * The order is that in which the interfaces got their first address, not that of their
 	 * names.
 	 */
-	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
-	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-		    PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
+	free(al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
+	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+			PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
+	answer = al_request(&lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
 	ASSERT_HAS(answer, "{\"ifName\":\"net2\"");
 	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net2\""), "{\"ifName\":\"net1\"");
 	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net1\""), "{\"ifName\":\"net0\"");
@@ -411,10 +412,10 @@ static void test_plan_allocates_all_rails_or_none(void **state)
 
 	(void)state;
 	/* pool a has three addresses */
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-			PLAN("c1",
-			     RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL("net3", "a") "," RAIL(
-				     "net4", "a") "," RAIL("net5", "a")));
+	answer = al_request(&lab, "POST", "/v1/unirail/pods/plan",
+			    PLAN("c1",
+				 RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL(
+					 "net3", "a") "," RAIL("net4", "a") "," RAIL("net5", "a")));
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "{\"code\":11,\"message\":");
 	ASSERT_HAS(answer, "'a'");
@@ -430,9 +431,9 @@ static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 	       "{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[{\"ifName\":\"a\"}]}", 200,
 	       "{\"rails\":[]}");
 	ASSERT_EQ(il_records(&lab, "used"), 0);
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-			"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a",
-										   "none") "]}");
+	answer = al_request(
+		&lab, "POST", "/v1/unirail/pods/plan",
+		"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a", "none") "]}");
 	ASSERT_HAS(answer, "{\"code\":7,");
 }
 
@@ -441,12 +442,12 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan",
-			PLAN("c1",
-			     "{\"ifName\":\"n\",\"network\":\"net\",\"addresses\":[\"10.0.1.15\"],"
-			     "\"defaultIPv4IPPool\":[\"*\"],\"matchMasterSubnet\":true,"
-			     "\"master\":\"eth0\",\"masterAddresses\":[\"10.0.1.2/24\"],"
-			     "\"cleanGateway\":true,\"sticky\":true}"));
+	answer = al_request(
+		&lab, "POST", "/v1/unirail/pods/plan",
+		PLAN("c1", "{\"ifName\":\"n\",\"network\":\"net\",\"addresses\":[\"10.0.1.15\"],"
+			   "\"defaultIPv4IPPool\":[\"*\"],\"matchMasterSubnet\":true,"
+			   "\"master\":\"eth0\",\"masterAddresses\":[\"10.0.1.2/24\"],"
+			   "\"cleanGateway\":true,\"sticky\":true}"));
 	ASSERT_HAS(answer, "\"address\":\"10.0.1.15/24\"");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"net\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
@@ -456,7 +457,7 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 static void test_invalid_plans_are_refused(void **state)
 {
 	static const struct {
-		const char *body, *words;
+		const char *body, *expected;
 		int status;
 	} bad[] = {
 		{"{\"containerID\":\"c\",\"rails\":[]}", "1 to 64 items", 422},
@@ -476,9 +477,10 @@ static void test_invalid_plans_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_free char *answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
+		auto_free char *answer =
+			al_request(&lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
 
-		ASSERT_HAS(answer, bad[i].words);
+		ASSERT_HAS(answer, bad[i].expected);
 		ASSERT_EQ_MSG(atoi(answer + 9), bad[i].status, "bad[%zu]", i);
 	}
 	ASSERT_EQ(il_records(&lab, "used"), 0);
@@ -489,7 +491,7 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
+	free(al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
 	/* A late report, or a report of another container, releases nothing. */
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
@@ -503,7 +505,7 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
 	/* the path that plugins of this release and of earlier releases use */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
+	answer = al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
 }
 
@@ -516,7 +518,7 @@ static void test_gc_of_a_network_releases_invalid_attachments(void **state)
 				  "\"network\":\"n%d\"}]}",
 				  i, i / 2);
 
-		free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", body));
+		free(al_request(&lab, "POST", "/v1/unirail/pods/plan", body));
 	}
 	expect("POST", "unirail/networks/gc",
 	       "{\"network\":\"n0\",\"valid\":[{\"containerID\":\"c1\",\"ifName\":\"net1\"}]}", 200,
@@ -555,7 +557,7 @@ static void test_disconnected_caller_gets_no_address(void **state)
 
 	(void)state;
 	ipam_close(held);
-	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	held = il_open(&lab);
 	add = al_connect(&lab);
 	del = al_connect(&lab);
@@ -578,13 +580,13 @@ static void test_damaged_journal_fails_requests(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_ask(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
 	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
-	answer = al_ask(&lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
+	answer = al_request(&lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "{\"code\":5,\"message\":\"journal ");
 	free(take(answer));
-	answer = al_ask(&lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
+	answer = al_request(&lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
 	ASSERT_HAS(answer, "\r\n\r\n\"journal ");
 	expect("GET", "ipam/healthy", NULL, 200, "");
 }
@@ -610,7 +612,7 @@ static void test_address_reported_twice_keeps_lowest_mac(void **state)
 		const struct lease *l;
 		struct ipaddr a;
 
-		free(al_ask(&lab, "POST", "/v1/unirail/pods/plan", plan));
+		free(al_request(&lab, "POST", "/v1/unirail/pods/plan", plan));
 		expect("POST", "unirail/pods/done", body, 200, "{\"quarantined\":1}");
 		store = il_open(&lab);
 		ASSERT_EQ(ip_parse(span_of(ip), &a), 0);

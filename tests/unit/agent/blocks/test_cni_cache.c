@@ -42,7 +42,7 @@ static char *written(const char *pod, const char *conf, const char *result, cons
 	return buf_take(&b);
 }
 
-static void expect(const struct cni_cached *c, const char *pod, const char *ip, bool granted)
+static void expect(const struct cni_cached *c, const char *pod, const char *ip, bool allocated)
 {
 	auto_free char *uid = xasprintf("u-%s", pod);
 	char text[IP_TEXT_MAX];
@@ -52,7 +52,7 @@ static void expect(const struct cni_cached *c, const char *pod, const char *ip, 
 	ASSERT_STR_EQ(c->pod, pod);
 	ASSERT_STR_EQ(c->uid, *pod ? uid : "");
 	ASSERT_STR_EQ(c->ifname, *pod ? "net1" : "");
-	ASSERT_EQ(c->allocated, granted);
+	ASSERT_EQ(c->allocated, allocated);
 }
 
 #define SPIDERPOOL                                                                                 \
@@ -78,12 +78,12 @@ static void test_cache_files_of_unirail_cni_are_read(void **state)
 	expect(&c.v[3], "b", "172.16.1.8", true);
 }
 
-/* A tenant who may write a definition could choose any address with the IPAM plugin static. */
+/* A tenant with the right to write definitions could choose any address with the IPAM plugin static. */
 static void test_only_addresses_of_spiderpool_ipam_count(void **state)
 {
 	static const struct {
 		const char *conf;
-		bool granted;
+		bool allocated;
 	} v[] = {
 		{"{\"type\":\"macvlan\",\"ipam\":{\"type\":\"spiderpool\"}}", true},
 		{"{\"type\":\"macvlan\",\"IPAM\":{\"Type\":\"spiderpool\"}}", true},
@@ -109,7 +109,7 @@ static void test_only_addresses_of_spiderpool_ipam_count(void **state)
 		auto_cni_cache struct cni_cache c = {0};
 
 		ASSERT_EQ_MSG(cni_cache_parse(&c, "f", span_of(text), NULL), 0, "v[%zu]", i);
-		expect(&c.v[0], "a", "172.16.1.9", v[i].granted);
+		expect(&c.v[0], "a", "172.16.1.9", v[i].allocated);
 	}
 }
 
@@ -185,14 +185,14 @@ static void test_libcni_and_multus_directories_are_read(void **state)
 	ASSERT_EQ(cni_cache_find(&c, "u", "a"), c.n);
 }
 
-static void refused(struct t_dir *w, const char *words)
+static void refused(struct t_dir *w, const char *expected)
 {
 	struct err e = ERR_INIT;
 	struct cni_cache c = {0};
 
 	assert_true(cni_cache_read(&c, &w->root, "/cni", &e) < 0);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' is not in: %s", words, e.text);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' is not in: %s", expected, e.text);
 }
 
 static void test_files_that_users_can_write_are_refused(void **state)

@@ -82,7 +82,7 @@ static void test_missing_coordinator_fields_have_defaults(void **state)
 static void test_invalid_coordinator_is_refused(void **state)
 {
 	static const struct {
-		const char *object, *words;
+		const char *object, *expected;
 	} v[] = {
 		{"{\"spec\":{\"mode\":\"x\"}}",
 		 "spec: mode is 'x', expected auto, underlay, overlay or disabled"},
@@ -101,7 +101,7 @@ static void test_invalid_coordinator_is_refused(void **state)
 		struct err e = ERR_INIT;
 
 		assert_true(take(CLUSTER_COORDINATORS, v[i].object, &s, &e) < 0);
-		ASSERT_STR_EQ(e.text, v[i].words);
+		ASSERT_STR_EQ(e.text, v[i].expected);
 	}
 }
 

@@ -24,7 +24,7 @@ enum { NADS = 7, BYTES = 250 << 10, FIT = 4, REQUESTS_MAX = 64 };
 
 struct kube {
 	struct loop *l;
-	bool gone[NADS];
+	bool deleted[NADS];
 	int version[NADS];
 	int refuse; /* so many requests from now on fail */
 	struct kube_watch *nads;
@@ -80,7 +80,7 @@ static void list_ends(void *arg)
 		auto_free char *text = nad_text(l->k, i);
 		auto_json struct json_doc *doc = t_json(text);
 
-		if (!l->k->gone[i])
+		if (!l->k->deleted[i])
 			ASSERT_EQ(l->ops->item(l->arg, json_root(doc), &e), 0);
 	}
 	l->ops->done(l->arg, "10", NULL);
@@ -155,7 +155,7 @@ static void call_ends(void *arg)
 	} else {
 		auto_free char *text = nad_text(c->k, c->nad);
 		auto_free char *list =
-			xasprintf("{\"items\":[%s]}", c->k->gone[c->nad] ? "" : text);
+			xasprintf("{\"items\":[%s]}", c->k->deleted[c->nad] ? "" : text);
 		auto_json struct json_doc *doc = t_json(list);
 
 		c->fn(c->arg, 200, json_root(doc), NULL);
@@ -215,7 +215,7 @@ static void remove_nad(struct lab *t, int i)
 	t->k.version[i] = 20 + i;
 	text = nad_text(&t->k, i);
 	doc = t_json(text);
-	t->k.gone[i] = true;
+	t->k.deleted[i] = true;
 	t->k.nads->ops->event(t->k.nads->arg, KUBE_DELETED, json_root(doc));
 }
 

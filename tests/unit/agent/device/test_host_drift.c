@@ -60,7 +60,7 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
 }
 
-/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are soon after each change again
+/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are again right after each change
  * once the host is in sync. */
 static void test_delay_between_rounds(void **state)
 {
@@ -187,7 +187,7 @@ static void write_report(void *arg)
 	host_write(&a->host, REPORT, "{\"steps\":1,\"blocked\":0,\"drift\":[]}");
 }
 
-static void look(void *arg)
+static void on_round(void *arg)
 {
 	struct agent *a = arg;
 
@@ -195,7 +195,7 @@ static void look(void *arg)
 	if (host_drift_state(a->drift)->known || a->seen_ms > 60000)
 		loop_stop(a->loop, 0);
 	else
-		loop_add_timer(a->loop, 1000, look, a);
+		loop_add_timer(a->loop, 1000, on_round, a);
 }
 
 /* No API server listens: the report is read and counted nevertheless. */
@@ -218,7 +218,7 @@ static void test_report_is_read_every_ten_seconds(void **state)
 							   .path = REPORT,
 							   .event = no_event});
 	loop_add_timer(a.loop, 1500, write_report, &a);
-	loop_add_timer(a.loop, 2000, look, &a);
+	loop_add_timer(a.loop, 2000, on_round, &a);
 	loop_run(a.loop);
 	ASSERT_EQ(a.seen_ms, HOST_DRIFT_CHECK_MS);
 	ASSERT_EQ(HOST_DRIFT_CHECK_MS, 10000);

@@ -78,7 +78,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct ip_request ask_for(const char *ifname)
+static struct ip_request request_for(const char *ifname)
 {
 	static const char *const pools[] = {"rail0"};
 
@@ -92,12 +92,12 @@ static struct ip_request ask_for(const char *ifname)
 				   .sticky = true};
 }
 
-static int wait_for(struct ipam *store, const struct identity *who, const char *ifname, bool last,
+static int wait_for(struct ipam *store, const struct identity *pod, const char *ifname, bool last,
 		    struct err *e)
 {
-	struct ip_request a = ask_for(ifname);
+	struct ip_request a = request_for(ifname);
 
-	return migration_wait(migration, store, who, "u1", &a, 1, last, e);
+	return migration_wait(migration, store, pod, "u1", &a, 1, last, e);
 }
 
 static const struct identity web = {.kind = IDENTITY_STATEFULSET,
@@ -107,7 +107,7 @@ static const struct identity web = {.kind = IDENTITY_STATEFULSET,
 
 static void take(struct ipam *store)
 {
-	struct ip_request a = ask_for("net1");
+	struct ip_request a = request_for("net1");
 	struct ip_allocation *g;
 	struct err e = ERR_INIT;
 	size_t n;
@@ -136,13 +136,13 @@ static void test_name_with_local_addresses_does_not_wait_for_migration(void **st
 
 static void test_pods_without_addresses_on_another_node(void **state)
 {
-	struct identity who = web;
+	struct identity pod = web;
 	struct ipam *store = il_open(&lab);
 	struct err e = ERR_INIT;
 
 	(void)state;
-	ASSERT_EQ(wait_for(store, &who, "net1", false, &e), 1);
-	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), -EAGAIN);
+	ASSERT_EQ(wait_for(store, &pod, "net1", false, &e), 1);
+	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
 			      "read from the API server yet");
@@ -150,11 +150,11 @@ static void test_pods_without_addresses_on_another_node(void **state)
 	 * The migration continues, also for the next pod with this name; a pod does not wait for it
 	 * forever.
 	 */
-	who.migrating = true;
-	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), -EAGAIN);
-	migration_imported(migration, &who);
-	ASSERT_EQ(wait_for(store, &who, "net1", false, &e), 1);
-	ASSERT_EQ(wait_for(store, &who, "net1", true, &e), 0);
+	pod.migrating = true;
+	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);
+	migration_imported(migration, &pod);
+	ASSERT_EQ(wait_for(store, &pod, "net1", false, &e), 1);
+	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), 0);
 	/* Nothing was migrated, so nothing is retained. */
 	migration_begin(migration, store);
 	ASSERT_EQ(ipam_leases(store)->n, 0);

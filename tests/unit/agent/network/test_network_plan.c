@@ -85,7 +85,7 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
  * Each network is "ns/name@if"; "+" before it: replaces the first network of the netconf; "!": from
  * a file.
  */
-static void is(const struct given *g, const char *words)
+static void is(const struct given *g, const char *expected)
 {
 	auto_net_plan struct net_plan p = {0};
 	struct err e = ERR_INIT;
@@ -93,13 +93,13 @@ static void is(const struct given *g, const char *words)
 
 	buf_init(&b, 4096);
 	if (make(g, &p, &e) < 0)
-		fail_msg("%s: %s", words, e.text);
+		fail_msg("%s: %s", expected, e.text);
 	buf_str(&b, p.replaces_first ? "+" : "");
 	for (size_t i = 0; i < p.n; i++)
 		buf_printf(&b, "%s%s%s%s%s%s%s", i ? " " : "", p.v[i].config ? "" : "!",
 			   p.v[i].ns ? p.v[i].ns : "", p.v[i].ns ? "/" : "", p.v[i].name,
 			   p.v[i].ifname ? "@" : "", p.v[i].ifname ? p.v[i].ifname : "");
-	ASSERT_STR_EQ(b.p ? b.p : "", words);
+	ASSERT_STR_EQ(b.p ? b.p : "", expected);
 }
 
 static void refused(const struct given *g, const char *word, bool lacks)
@@ -114,7 +114,7 @@ static void refused(const struct given *g, const char *word, bool lacks)
 	ASSERT_EQ(p.lacks_nad, lacks);
 }
 
-#define IS(words, ...)	   is(&(struct given){__VA_ARGS__}, words)
+#define IS(expected, ...)  is(&(struct given){__VA_ARGS__}, expected)
 #define REFUSED(word, ...) refused(&(struct given){__VA_ARGS__}, word, false)
 #define LACKS(word, ...)   refused(&(struct given){__VA_ARGS__}, word, true)
 

@@ -69,11 +69,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void assert_problem(struct pod *p, const char *words)
+static void assert_problem(struct pod *p, const char *expected)
 {
 	demo_facts_expect(&p->d, 0);
 	ASSERT_EQ(p->d.n_problems, 1);
-	assert_non_null(strstr(p->d.problems[0], words));
+	assert_non_null(strstr(p->d.problems[0], expected));
 }
 
 static void test_pod_without_faults_has_no_problem(void **state)
@@ -162,14 +162,14 @@ static void test_exclusive_plan_has_one_27_subnet_per_node(void **state)
 static void test_rules_are_described_like_ip_rule(void **state)
 {
 	struct rule r = {.family = 4, .src = {ip4(10, 0, 0, 2), 32}, .table = 101};
-	char *words = demo_rule_describe(&r);
+	char *expected = demo_rule_describe(&r);
 
 	(void)state;
-	ASSERT_STR_EQ(words, "from 10.0.0.2 lookup 101");
-	free(words);
-	words = demo_rule_describe(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
-	ASSERT_STR_EQ(words, "from all fwmark 0x1 lookup main");
-	free(words);
+	ASSERT_STR_EQ(expected, "from 10.0.0.2 lookup 101");
+	free(expected);
+	expected = demo_rule_describe(&(struct rule){.family = 4, .mark = 1, .table = TABLE_MAIN});
+	ASSERT_STR_EQ(expected, "from all fwmark 0x1 lookup main");
+	free(expected);
 }
 
 static void test_routes_are_described_like_ip_route(void **state)
@@ -177,14 +177,14 @@ static void test_routes_are_described_like_ip_route(void **state)
 	struct pod *p = *state;
 	const struct demo_facts *f = &p->d.pods[0].facts;
 	struct route r = {.family = 4, .dst = {ip4(10, 0, 0, 0), 8}, .index = 11};
-	char *words = demo_route_describe(f, &p->routes[1]);
+	char *expected = demo_route_describe(f, &p->routes[1]);
 
-	ASSERT_STR_EQ(words, "default via 172.16.1.1 dev net1");
-	free(words);
+	ASSERT_STR_EQ(expected, "default via 172.16.1.1 dev net1");
+	free(expected);
 	r.src = ip4(172, 16, 1, 10);
-	words = demo_route_describe(f, &r);
-	ASSERT_STR_EQ(words, "10.0.0.0/8 dev net1 src 172.16.1.10");
-	free(words);
+	expected = demo_route_describe(f, &r);
+	ASSERT_STR_EQ(expected, "10.0.0.0/8 dev net1 src 172.16.1.10");
+	free(expected);
 }
 
 static void test_column_has_the_width_of_its_widest_cell(void **state)

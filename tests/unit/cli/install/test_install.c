@@ -27,7 +27,7 @@ static const struct applet table[] = {
 	{0},
 };
 
-enum { OURS = 42, THEIRS = 41 };
+enum { OWN_STATUS = 42, OTHER_STATUS = 41 };
 #define THEIR_TEXT "#!/bin/sh\nexit 41\n"
 
 static char dir[64], out_text[1 << 14], err_text[1 << 14];
@@ -145,8 +145,8 @@ static void test_first_installation_copies_and_links(void **state)
 	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     alpha -> unirail\n"
 				"link     beta -> unirail\n");
 	ASSERT_STR_EQ(err_text, "");
-	ASSERT_EQ(call("alpha"), OURS);
-	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(call("alpha"), OWN_STATUS);
+	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(link_read(&root, in_bin("alpha"), target, sizeof(target), NULL), 0);
 	ASSERT_STR_EQ(target, "unirail");
 	ASSERT_EQ(file_lstat(&root, in_bin("unirail"), &st, NULL), 0);
@@ -322,8 +322,8 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	/* Other link names cause no conflict. */
 	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
 	ASSERT_EQ(INSTALL("--links", "beta"), 0);
-	ASSERT_EQ(call("alpha"), THEIRS);
-	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(call("alpha"), OTHER_STATUS);
+	ASSERT_EQ(call("beta"), OWN_STATUS);
 }
 
 /* Plugins of other programs stay on the node, and the rest is installed. */
@@ -335,8 +335,8 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     beta -> unirail\n");
 	ASSERT_STR_EQ(err_text,
 		      "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
-	ASSERT_EQ(call("alpha"), THEIRS);
-	ASSERT_EQ(call("beta"), OURS);
+	ASSERT_EQ(call("alpha"), OTHER_STATUS);
+	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(INSTALL("--keep"), 0);
 	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
 	/* The file was not installed by unirail, so uninstall does not remove it. */
@@ -367,9 +367,9 @@ static void test_replaced_files_are_restored_by_uninstall(void **state)
 		      "copy     unirail\n"
 		      "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
 		      "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
-	ASSERT_EQ(call("alpha"), OURS);
-	ASSERT_EQ(call("beta"), OURS);
-	ASSERT_EQ(call("alpha.before-unirail"), THEIRS);
+	ASSERT_EQ(call("alpha"), OWN_STATUS);
+	ASSERT_EQ(call("beta"), OWN_STATUS);
+	ASSERT_EQ(call("alpha.before-unirail"), OTHER_STATUS);
 	ASSERT_EQ(INSTALL("--replace"), 0);
 	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
@@ -549,7 +549,7 @@ static void test_upgrade_replaces_the_binary(void **state)
 	put(INSTALL_RECORD, text, 0644);
 	put("unirail", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_EQ(call("alpha"), OURS);
+	ASSERT_EQ(call("alpha"), OWN_STATUS);
 	assert_false(there("unirail.before-unirail"));
 
 	snprintf(text, sizeof(text),
@@ -561,7 +561,7 @@ static void test_upgrade_replaces_the_binary(void **state)
 	ASSERT_STR_EQ(out_text, "copy     unirail\n");
 	ASSERT_EQ(INSTALL(), 0);
 	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
-	ASSERT_EQ(call("alpha"), OURS);
+	ASSERT_EQ(call("alpha"), OWN_STATUS);
 
 	/* A binary from another source is stored as a backup, like any file. */
 	put("unirail", "somebody's", 0755);
@@ -585,7 +585,7 @@ static void test_failed_installation_retains_the_old_state(void **state)
 	ASSERT_EQ(INSTALL("--replace"), 1);
 	assert_non_null(
 		strstr(err_text, "copy to 'unirail': write: No space left on device (ENOSPC)"));
-	ASSERT_EQ(call("alpha"), THEIRS);
+	ASSERT_EQ(call("alpha"), OTHER_STATUS);
 	ASSERT_EQ(count(), 1);
 	/* On a read-only file system the old state stays as well. */
 	ASSERT_EQ(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
@@ -624,9 +624,9 @@ static void test_calls_during_installation_run_old_or_new(void **state)
 		for (char c; read(pipes[0], &c, 1) != 0;) {
 			int exit_status = call("alpha");
 
-			if (exit_status != OURS && exit_status != 1)
+			if (exit_status != OWN_STATUS && exit_status != 1)
 				_exit(exit_status);
-			seen[exit_status == OURS]++;
+			seen[exit_status == OWN_STATUS]++;
 		}
 		_exit(seen[0] && seen[1] ? 0 : 1);
 	}
@@ -725,6 +725,6 @@ int main(int argc, char **argv)
 	const char *slash = strrchr(argc ? argv[0] : "", '/');
 
 	if (slash && (!strcmp(slash, "/alpha") || !strcmp(slash, "/beta")))
-		_exit(OURS);
+		_exit(OWN_STATUS);
 	return T_RUN(tests, NULL, NULL);
 }

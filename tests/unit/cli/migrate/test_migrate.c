@@ -87,10 +87,10 @@ static void assert_steps(const struct migrate_plan *p, const enum migrate_do *wa
 	ASSERT_EQ(p->n, n);
 }
 
-static const char *has(const struct migrate_lines *l, const char *words)
+static const char *has(const struct migrate_lines *l, const char *expected)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (strstr(l->v[i], words))
+		if (strstr(l->v[i], expected))
 			return l->v[i];
 	return NULL;
 }
@@ -322,7 +322,7 @@ static void test_undo_without_a_journal_has_no_steps(void **state)
 static void test_obstacles_of_a_migration_are_reported(void **state)
 {
 	static const struct {
-		const char *kind, *object, *words;
+		const char *kind, *object, *expected;
 		/*
 		 * 0: a problem; 1: a warning; 2: a problem even in a cluster without other objects
 		 */
@@ -381,7 +381,8 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 		add(&c, cases[i].kind, cases[i].object);
 		migrate_resolve(&c);
 		migrate_plan(&c, NULL, 0, &p);
-		assert_non_null(has(cases[i].how == 1 ? &p.warnings : &p.problems, cases[i].words));
+		assert_non_null(
+			has(cases[i].how == 1 ? &p.warnings : &p.problems, cases[i].expected));
 		ASSERT_EQ_MSG(p.problems.n + p.warnings.n, 1, "cases[%zu]", i);
 		migrate_plan_done(&p);
 	}
@@ -486,7 +487,7 @@ static void test_settings_of_originals_become_chart_values(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
 	auto_tree struct json_tree *t = NULL;
-	auto_buf struct buf notes, b, out;
+	auto_buf struct buf annotations, b, out;
 	struct err e = ERR_INIT;
 	struct json_out o;
 
@@ -512,10 +513,10 @@ static void test_settings_of_originals_become_chart_values(void **state)
 	    "clusterSubnetAutoPoolDefaultRedundantIPNumber: 2\\npodResourceInject:\\n  enabled: true\\n"
 	    "  namespacesExclude:\\n  - kube-system\\n\"}}");
 	migrate_resolve(&c);
-	buf_init(&notes, 4096);
+	buf_init(&annotations, 4096);
 	buf_init(&out, RENDER_MAX);
 	buf_init(&b, 4096);
-	t = migrate_values(&c, &notes);
+	t = migrate_values(&c, &annotations);
 	jo_init(&o, &b, 0);
 	json_tree_write(t, &o);
 	ASSERT_STR_EQ(
@@ -529,11 +530,11 @@ static void test_settings_of_originals_become_chart_values(void **state)
 		"\"httpPort\":5810,\"debug\":{\"logLevel\":\"debug\"}},\"global\":{\"cniConfHostPath\":"
 		"\"/var/lib/rancher/k3s/agent/etc/cni/net.d\"},\"rdmaSharedDevicePlugin\":{\"deploy\":"
 		"true,\"config\":\"{\\\"configList\\\":[]}\"}}");
-	assert_non_null(strstr(notes.p, "tuneSysctlConfig"));
-	assert_non_null(
-		strstr(notes.p, "DaemonSet 'd/kube-sriov-device-plugin' mounts no ConfigMap"));
+	assert_non_null(strstr(annotations.p, "tuneSysctlConfig"));
+	assert_non_null(strstr(annotations.p,
+			       "DaemonSet 'd/kube-sriov-device-plugin' mounts no ConfigMap"));
 	/* The result consists of values that the chart has. */
-	ASSERT_EQ(manifests_render(t, "unirail", &out, &notes, &e), 0);
+	ASSERT_EQ(manifests_render(t, "unirail", &out, &annotations, &e), 0);
 	assert_non_null(strstr(out.p, "enable-ipv6 = no"));
 	assert_non_null(strstr(out.p, "path: /var/lib/rancher/k3s/agent/etc/cni/net.d\n"));
 }

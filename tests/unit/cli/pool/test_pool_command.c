@@ -69,10 +69,10 @@ static void restore(int fd, int saved)
 }
 
 /* Runs `unirail pool ARGUMENTS...` on the directories of the lab. */
-static struct said run(const char *words)
+static struct said run(const char *arguments)
 {
-	auto_free char *line =
-		xasprintf("pool %s --root %s --pool-dir /pools --state-dir /state", words, lab.dir);
+	auto_free char *line = xasprintf("pool %s --root %s --pool-dir /pools --state-dir /state",
+					 arguments, lab.dir);
 	char *argv[32] = {0};
 	struct said s = {0};
 	int argc = 0, out, err;
@@ -92,14 +92,14 @@ static struct said run(const char *words)
 	return s;
 }
 
-static void says(const char *words, int status, const char *out, const char *err)
+static void says(const char *arguments, int status, const char *out, const char *err)
 {
-	auto_said struct said s = run(words);
+	auto_said struct said s = run(arguments);
 
 	ASSERT_HAS(s.out, out);
 	ASSERT_HAS(s.err, err);
 	if (s.status != status)
-		fail_msg("'%s' exits with %d: %s", words, s.status, s.err);
+		fail_msg("'%s' exits with %d: %s", arguments, s.status, s.err);
 }
 
 static void take_for_pod(const char *id, const char *pod)

@@ -19,7 +19,7 @@
 #include "cni/device/vf_claim.h"
 
 /* A record that the original wrote for a VF in a VLAN and a pod that requested no attribute. */
-static const char theirs[] =
+static const char original[] =
 	"{\"MAC\":\"\",\"MTU\":1500,\"Master\":\"ens1f0\",\"OrigVfState\":{\"HostIFName\":\"ens1f0v2\","
 	"\"SpoofChk\":true,\"Trust\":false,\"AdminMAC\":\"02:00:00:00:00:03\","
 	"\"EffectiveMAC\":\"02:00:00:00:00:04\",\"Vlan\":103,\"VlanQoS\":5,\"VlanProto\":34984,"
@@ -40,7 +40,7 @@ static void test_record_of_the_original_is_read(void **state)
 	struct mac admin = t_mac("02:00:00:00:00:03"), mac = t_mac("02:00:00:00:00:04");
 
 	(void)state;
-	OK(parse(theirs, &r));
+	OK(parse(original, &r));
 	ASSERT_STR_EQ(r.device, "0000:3b:00.2");
 	ASSERT_STR_EQ(r.name, "ens1f0v2");
 	ASSERT_STR_EQ(r.pf, "ens1f0");
@@ -147,11 +147,12 @@ static void test_written_record_has_the_bytes_of_the_original(void **state)
 	want = xasprintf(
 		"%.*s,\"unirail\":{\"altnames\":[],\"dpdk\":false,\"mtu\":9000,\"spoofchk\":1,\"trust\":0,"
 		"\"up\":false},%s",
-		(int)(strstr(theirs, ",\"vlan\":") - theirs), theirs, strstr(theirs, "\"vlan\":"));
+		(int)(strstr(original, ",\"vlan\":") - original), original,
+		strstr(original, "\"vlan\":"));
 	ASSERT_STR_EQ(b.p, want);
 	at = strstr(b.p, ",\"unirail\"");
 	memmove(at, strstr(at, ",\"vlan\""), strlen(strstr(at, ",\"vlan\"")) + 1);
-	ASSERT_STR_EQ(b.p, theirs);
+	ASSERT_STR_EQ(b.p, original);
 }
 
 static void test_record_has_the_requested_attributes(void **state)
@@ -307,7 +308,7 @@ static void test_owner_is_read_from_the_originals_file_name(void **state)
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	host_write(&h, "/var/lib/cni/sriov/c-1-net1", theirs);
+	host_write(&h, "/var/lib/cni/sriov/c-1-net1", original);
 	OK(vf_record_load(&h.root, &sriov_store, "c-1", "net1", &got, &e));
 	ASSERT_STR_EQ(got.container, "c-1");
 	ASSERT_STR_EQ(got.ifname, "net1");
@@ -350,7 +351,7 @@ static void test_vf_in_use_names_its_pod(void **state)
 	host_unpack(&h, "qemu_igb.tree");
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (no record names the pod; network namespace '/run/netns/p')");
-	host_write(&h, "/var/lib/cni/sriov/0-net1", theirs);
+	host_write(&h, "/var/lib/cni/sriov/0-net1", original);
 	FAILS(vf_in_use(&h.root, "0000:3b:00.2", "/run/netns/p", &e), -EBUSY,
 	      "pci address 0000:3b:00.2 is already allocated: another pod has the VF (record "
 	      "'0-net1'; network namespace '/run/netns/p')");

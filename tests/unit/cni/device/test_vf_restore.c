@@ -84,7 +84,7 @@ static void test_attribute_that_stays_busy_is_an_error(void **state)
 struct way {
 	struct kern_lab node, pod;
 	struct netns_visit visit;
-	struct vf_restore_state home;
+	struct vf_restore_state target;
 	struct vf_record r;
 	struct root root;
 };
@@ -96,7 +96,7 @@ static void open_way(struct way *w)
 	kern_open(&w->pod);
 	OK(root_open(&w->root, NULL, &e));
 	OK(netns_enter(w->node.ns, &w->visit, &e));
-	w->home = (struct vf_restore_state){&w->root, w->node.w, w->pod.w};
+	w->target = (struct vf_restore_state){&w->root, w->node.w, w->pod.w};
 	kern_veth(&w->node, "vf0", "other");
 	w->r.by_unirail = true;
 	w->r.ifname = xstrdup("net1");
@@ -138,7 +138,7 @@ static struct vf_found found_in(struct kern_lab *l, enum vf_where where, const c
 	return (struct vf_found){where, kern_link(l, name), where == VF_ON_NODE};
 }
 
-static void is_home(struct way *w, const char *alias)
+static void expect_restored(struct way *w, const char *alias)
 {
 	struct link l = kern_link(&w->node, "vf0");
 
@@ -162,8 +162,8 @@ static void test_netdev_is_restored_from_the_pod(void **state)
 	strcpy(w.r.alias, "uplink");
 	into_pod(&w);
 	f = found_in(&w.pod, VF_IN_POD, "net1");
-	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
-	is_home(&w, "uplink");
+	OK(vf_restore_netdev(&w.target, &w.r, &f, &e));
+	expect_restored(&w, "uplink");
 	OK(altname_list(w.node.w, kern_link(&w.node, "vf0").index, &names, &n, &e));
 	ASSERT_EQ(n, 2);
 	str_list_free(names, n);
@@ -185,8 +185,8 @@ static void test_alternative_name_equal_to_the_old_name(void **state)
 	f = found_in(&w.pod, VF_IN_POD, "net1");
 	altname_add(b, f.link.index, "net1", "vf0");
 	kern_commit(&w.pod, b);
-	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
-	is_home(&w, "");
+	OK(vf_restore_netdev(&w.target, &w.r, &f, &e));
+	expect_restored(&w, "");
 	close_way(&w);
 }
 
@@ -206,8 +206,8 @@ static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 		link_set(b, kern_link(&w.node, "vf0").index, "vf0", &half);
 		kern_commit(&w.node, b);
 		f = found_in(&w.node, VF_ON_NODE, names[i]);
-		OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
-		is_home(&w, "");
+		OK(vf_restore_netdev(&w.target, &w.r, &f, &e));
+		expect_restored(&w, "");
 		close_way(&w);
 	}
 }
@@ -222,7 +222,7 @@ static void test_unchanged_netdev_is_not_modified(void **state)
 	open_way(&w);
 	f = found_in(&w.node, VF_ON_NODE, "vf0");
 	f.leftover = false;
-	OK(vf_restore_netdev(&w.home, &w.r, &f, &e));
+	OK(vf_restore_netdev(&w.target, &w.r, &f, &e));
 	assert_true(link_is_up(&(struct link){.flags = kern_link(&w.node, "vf0").flags}));
 	close_way(&w);
 }
@@ -237,7 +237,7 @@ static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 	into_pod(&w);
 	kern_veth(&w.node, "vf0", "x");
 	f = found_in(&w.pod, VF_IN_POD, "net1");
-	FAILS(vf_restore_netdev(&w.home, &w.r, &f, &e), -EEXIST,
+	FAILS(vf_restore_netdev(&w.target, &w.r, &f, &e), -EEXIST,
 	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
 	/* a later attempt succeeds */
@@ -249,25 +249,25 @@ static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 static void test_removed_or_recreated_function_needs_no_restore(void **state)
 {
 	struct vf_record r = {.by_unirail = true};
-	struct vf_restore_state home;
+	struct vf_restore_state target;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_restore_state){.root = &h.root};
+	target = (struct vf_restore_state){.root = &h.root};
 	strcpy(r.device, "0000:01:10.4");
-	OK(vf_restore(&home, &r, 0, &e));
+	OK(vf_restore(&target, &r, 0, &e));
 	/* another kind of function has the PCI address now */
 	strcpy(r.device, "0000:01:00.0");
-	OK(vf_restore(&home, &r, 0, &e));
+	OK(vf_restore(&target, &r, 0, &e));
 	strcpy(r.device, "0000:01:10.0");
 	r.instance = xstrdup("1");
-	OK(vf_restore(&home, &r, 0, &e));
+	OK(vf_restore(&target, &r, 0, &e));
 	free(r.instance);
 	r.instance = NULL;
 	host_write(&h, "/proc/sys/kernel/random/boot_id", "b-2");
 	r.boot = xstrdup("b-1");
-	OK(vf_restore(&home, &r, 0, &e));
+	OK(vf_restore(&target, &r, 0, &e));
 	free(r.boot);
 	host_remove(&h);
 }
@@ -280,18 +280,18 @@ static void test_refused_attribute_does_not_block_the_deletion(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_home_rate.nl");
 	struct vf_record r = {.dpdk = true, .was = {.spoofchk = -1, .trust = -1}};
-	struct vf_restore_state home;
+	struct vf_restore_state target;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_restore_state){.root = &h.root, .host = w};
+	target = (struct vf_restore_state){.root = &h.root, .host = w};
 	strcpy(r.device, "0000:01:10.0");
-	ASSERT_EQ(vf_restore(&home, &r, 0, &e), 1);
-	FAILS(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), -EINVAL,
+	ASSERT_EQ(vf_restore(&target, &r, 0, &e), 1);
+	FAILS(vf_restore(&target, &r, VF_RESTORE_STRICT, &e), -EINVAL,
 	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
 	      "PF 'eth1' has no carrier)");
-	ASSERT_EQ(vf_restore(&home, &r, VF_RESTORE_STRICT, &e), 0);
+	ASSERT_EQ(vf_restore(&target, &r, VF_RESTORE_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));
 	host_remove(&h);
 }
@@ -303,17 +303,17 @@ static void test_unreadable_function_is_an_error(void **state)
 {
 	struct vf_record r = {.by_unirail = true};
 	auto_free char *pf = NULL;
-	struct vf_restore_state home;
+	struct vf_restore_state target;
 	struct host_lab h;
 
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
-	home = (struct vf_restore_state){.root = &h.root};
+	target = (struct vf_restore_state){.root = &h.root};
 	pf = xasprintf("%s/sys/bus/pci/devices/0000:01:00.0", h.dir);
 	ASSERT_EQ(unlink(pf), 0);
 	ASSERT_EQ(symlink("0000:01:00.0", pf), 0);
 	strcpy(r.device, "0000:01:10.0");
-	ASSERT_EQ(vf_restore(&home, &r, 0, &e), -ELOOP);
+	ASSERT_EQ(vf_restore(&target, &r, 0, &e), -ELOOP);
 	assert_non_null(strstr(e.text, "find VF '0000:01:10.0'"));
 	host_remove(&h);
 }

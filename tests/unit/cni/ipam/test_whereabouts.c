@@ -275,7 +275,7 @@ static void test_ranges_are_parsed_like_the_original(void **state)
 static void test_invalid_configuration_is_refused(void **state)
 {
 	static const struct {
-		const char *ipam, *words;
+		const char *ipam, *expected;
 	} cases[] = {
 		{RANGE("10.0.0.0/24") "," EXCLUDE("\"10.0.0.1\",\"nonsense\""),
 		 "{\"code\":7,\"msg\":\"conf.ipam: exclude[1]: could not parse exclude range, err: "
@@ -312,7 +312,7 @@ static void test_invalid_configuration_is_refused(void **state)
 	struct t_dir *w = *state;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		fails(w, cases[i].ipam, cases[i].words);
+		fails(w, cases[i].ipam, cases[i].expected);
 	assert_false(file_exists(&w->root, STORE));
 	said(w, "STATUS", RANGE("10.0.0.0/24") "," EXCLUDE("\"x\""), POD("p"), 1, "exclude[0]");
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
@@ -787,7 +787,7 @@ static void test_check_compares_addresses_with_prev_result(void **state)
 {
 	struct t_dir *w = *state;
 	static const struct {
-		const char *ipam, *prev, *words; /* words NULL: success */
+		const char *ipam, *prev, *expected; /* expected NULL: success */
 	} cases[] = {
 		{TWO, "", NULL},
 		{TWO, ",\"prevResult\":{\"ips\":[" A("10.1.0.1/24") "," A("10.2.0.1/30") "]}",
@@ -806,8 +806,8 @@ static void test_check_compares_addresses_with_prev_result(void **state)
 		auto_answer struct answer a =
 			call(w, "CHECK", cases[i].ipam, POD("a"), cases[i].prev);
 
-		if (a.status != (cases[i].words != NULL) ||
-		    (cases[i].words && !strstr(a.out.p, cases[i].words)))
+		if (a.status != (cases[i].expected != NULL) ||
+		    (cases[i].expected && !strstr(a.out.p, cases[i].expected)))
 			fail_msg("case %zu: %s", i, a.out.p);
 	}
 	del(w, TWO, POD("a"));

@@ -251,7 +251,7 @@ static void expect_plan(const char *conf, const struct node *n, const char *want
 }
 
 static void expect_refusal(const char *conf, const struct node *n, enum err_kind kind,
-			   const char *words)
+			   const char *expected)
 {
 	auto_conf struct conf c;
 	struct ifacer_plan p;
@@ -259,7 +259,7 @@ static void expect_refusal(const char *conf, const struct node *n, enum err_kind
 	OK(read_conf(&c, conf));
 	err_clear(&e);
 	assert_true(ifacer_plan(&c.c, n->links, n->n, &p, &e) < 0);
-	ASSERT_STR_EQ(e.text, words);
+	ASSERT_STR_EQ(e.text, expected);
 	ASSERT_EQ(e.kind, kind);
 }
 
@@ -322,7 +322,7 @@ static void test_plans_of_bonds(void **state)
 	b = put_link(&n, BOND0, "bond0", "bond", true);
 	b->bond_mode = 1;
 	expect_plan(BOND, &n, "port ens1(2) up, port ens2(3), ");
-	/* somebody's */
+	/* of another program */
 	n.links[1].master = BOND0;
 	expect_plan(BOND, &n, "");
 	b->flags = 0;
@@ -355,7 +355,7 @@ static void test_interfaces_unsuitable_as_ports_are_refused(void **state)
 		       "failed to createBondDevice: interface 'gone': Link not found on this node");
 }
 
-static void expect_verdict(const char *conf, const struct node *n, const char *words)
+static void expect_verdict(const char *conf, const struct node *n, const char *expected)
 {
 	auto_conf struct conf c;
 	int r;
@@ -363,8 +363,8 @@ static void expect_verdict(const char *conf, const struct node *n, const char *w
 	OK(read_conf(&c, conf));
 	err_clear(&e);
 	r = ifacer_check(&c.c, n->links, n->n, &e);
-	ASSERT_STR_EQ(e.text, words);
-	assert_true((r < 0) == (*words != '\0'));
+	ASSERT_STR_EQ(e.text, expected);
+	assert_true((r < 0) == (*expected != '\0'));
 }
 
 static void test_check_reports_missing_or_different_links(void **state)

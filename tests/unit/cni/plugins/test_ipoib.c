@@ -29,12 +29,12 @@ static struct rail_conf conf(const char *more)
 	return c;
 }
 
-static void refused(const char *more, enum err_kind kind, const char *words)
+static void refused(const char *more, enum err_kind kind, const char *expected)
 {
 	struct rail_conf c;
 
 	assert_true(read_text(more, &c) < 0);
-	ASSERT_STR_EQ(e.text, words);
+	ASSERT_STR_EQ(e.text, expected);
 	ASSERT_EQ(e.kind, kind);
 }
 

@@ -425,8 +425,8 @@ static void tree_close(struct tree *t)
 	ASSERT_EQ(system(command), 0);
 }
 
-static int look(const struct tree *t, const struct host_device_conf *c,
-		struct host_device_files *ret)
+static int read_device(const struct tree *t, const struct host_device_conf *c,
+		       struct host_device_files *ret)
 {
 	err_clear(&e);
 	return host_device_read(&t->root, c, ret, &e);
@@ -445,7 +445,7 @@ static void test_device_is_found_in_sysfs_by_every_key(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		auto_host_device struct host_device_files f = {0};
 
-		if (look(&t, &all[i], &f) < 0)
+		if (read_device(&t, &all[i], &f) < 0)
 			fail_msg("%zu: %s", i, e.text);
 		assert_true(f.n == 2 && !f.dpdk);
 		ASSERT_STR_EQ_MSG(f.names[0], "ens0", "all[%zu]", i);
@@ -464,9 +464,9 @@ static void test_virtio_and_auxiliary_devices_are_found_in_sysfs(void **state)
 	tree_open(&t);
 	make(&t, "/sys/bus/pci/devices/0000:00:04.0/virtio3/net/eth7");
 	make(&t, "/sys/bus/auxiliary/devices/mlx5.sf.2/net/sf2");
-	ASSERT_EQ(look(&t, &pci, &f), 0);
+	ASSERT_EQ(read_device(&t, &pci, &f), 0);
 	assert_true(f.n == 1 && strcmp(f.names[0], "eth7") == 0);
-	ASSERT_EQ(look(&t, &aux, &g), 0);
+	ASSERT_EQ(read_device(&t, &aux, &g), 0);
 	assert_true(g.n == 1 && strcmp(g.names[0], "sf2") == 0);
 	tree_close(&t);
 }
@@ -481,10 +481,10 @@ static void test_device_bound_to_a_dpdk_driver_is_detected(void **state)
 	(void)state;
 	tree_open(&t);
 	point(&t, PCI_DEV "/driver", "../../../bus/pci/drivers/vfio-pci");
-	ASSERT_EQ(look(&t, &c, &f), 0);
+	ASSERT_EQ(read_device(&t, &c, &f), 0);
 	assert_true(f.dpdk);
 	/* the name is sufficient: files are not read */
-	ASSERT_EQ(look(&t, &named, &g), 0);
+	ASSERT_EQ(read_device(&t, &named, &g), 0);
 	assert_true(!g.dpdk && !g.n);
 	tree_close(&t);
 }
@@ -510,7 +510,7 @@ static void test_missing_or_invalid_devices_are_refused(void **state)
 	(void)state;
 	tree_open(&t);
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_true(look(&t, &bad[i].c, &f) < 0);
+		assert_true(read_device(&t, &bad[i].c, &f) < 0);
 		ASSERT_EQ_MSG(e.kind, bad[i].kind, "bad[%zu]", i);
 		says(bad[i].word);
 	}

@@ -250,12 +250,12 @@ static void test_multipath_route_moves_if_all_hops_are_on_the_interface(void **s
 {
 	const struct cni_ip ip = ip_of("10.1.0.5/24", NULL);
 	struct sbr_facts f = {.ifname = "net1", .index = NET1};
-	struct route *ours, *shared;
+	struct route *own, *shared;
 
 	(void)state;
-	ours = add_route(&f, "10.8.0.0/16", NULL, 0, TABLE_MAIN);
-	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.1"), 1};
-	VEC_PUSH(ours->hops, ours->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.2"), 1};
+	own = add_route(&f, "10.8.0.0/16", NULL, 0, TABLE_MAIN);
+	VEC_PUSH(own->hops, own->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.1"), 1};
+	VEC_PUSH(own->hops, own->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.2"), 1};
 	shared = add_route(&f, "10.9.0.0/16", NULL, 0, TABLE_MAIN);
 	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET1, t_ip("10.1.0.1"), 1};
 	VEC_PUSH(shared->hops, shared->n_hops) = (struct route_hop){NET2, t_ip("10.2.0.1"), 1};
@@ -392,7 +392,7 @@ struct pod_state {
 	size_t n_rules, n_routes;
 };
 
-static void look(struct chained_lab *l, struct pod_state *s)
+static void read_state(struct chained_lab *l, struct pod_state *s)
 {
 	OK(rule_list(l->lab.w, 0, &s->rules, &s->n_rules, &e));
 	OK(route_list(l->lab.w, 0, 0, &s->routes, &s->n_routes, &e));
@@ -412,7 +412,7 @@ static bool has_route(const struct pod_state *s, const struct route *r)
 	return false;
 }
 
-static void missing(const struct pod_state *of, const struct pod_state *in, const char *words)
+static void missing(const struct pod_state *of, const struct pod_state *in, const char *expected)
 {
 	for (size_t i = 0; i < of->n_routes; i++) {
 		auto_buf struct buf b;
@@ -421,7 +421,7 @@ static void missing(const struct pod_state *of, const struct pod_state *in, cons
 		if (has_route(in, &of->routes[i]))
 			continue;
 		put_route(&b, &of->routes[i]);
-		fail_msg("%s %s", b.p, words);
+		fail_msg("%s %s", b.p, expected);
 	}
 }
 
@@ -502,15 +502,15 @@ static void test_failed_chain_restores_table_main(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(confs); i++) {
 		chained_open(&l, true, confs[i]);
 		fill_pod(&l);
-		look(&l, &before);
+		read_state(&l, &before);
 		OK(chained_sbr.add(&l.m, &r, &l.undo, &e));
-		look(&l, &middle);
+		read_state(&l, &middle);
 		ASSERT_EQ_MSG(middle.n_rules, before.n_rules + 2, "confs[%zu]", i);
 		free(middle.rules);
 		route_list_free(middle.routes, middle.n_routes);
 		OK(chained_sbr.check(&l.m, &r, &e));
 		ASSERT_EQ_MSG(undo_run(&l.undo), 0, "confs[%zu]", i);
-		look(&l, &after);
+		read_state(&l, &after);
 		same(&before, &after);
 		chained_close(&l);
 	}

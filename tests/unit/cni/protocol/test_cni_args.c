@@ -46,7 +46,7 @@ static void test_empty_cni_args_set_nothing(void **state)
 static void test_invalid_cni_args_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} cases[] = {
 		{"IP=1;", "ARGS: invalid pair \"\""},
 		{"IP", "ARGS: invalid pair \"IP\""},
@@ -68,7 +68,7 @@ static void test_invalid_cni_args_are_refused(void **state)
 		buf_init(&keep, 4096);
 		ASSERT_EQ_MSG(cni_args_parse(cases[i].text, &a, &keep, &e), -EINVAL, "cases[%zu]",
 			      i);
-		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].expected, "cases[%zu]", i);
 		ASSERT_EQ_MSG(cni_code(&e), 4, "cases[%zu]", i);
 		ASSERT_STR_EQ_MSG(a.mac, "kept", "cases[%zu]", i);
 	}

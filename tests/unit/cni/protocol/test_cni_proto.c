@@ -12,7 +12,7 @@ static int calls, undone, fails;
 static struct cni_call last;
 static char seen[512];
 
-static int note(const struct cni_call *c, struct err *e)
+static int count_call(const struct cni_call *c, struct err *e)
 {
 	calls++;
 	last = *c;
@@ -26,18 +26,18 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {
 	if (json_get(c->conf, "result"))
 		cni_result_iface(out, "eth0", NULL, "/ns");
-	return note(c, e);
+	return count_call(c, e);
 }
 
 static int check(struct cni_call *c, struct err *e)
 {
-	return note(c, e);
+	return count_call(c, e);
 }
 
 static int del(struct cni_call *c, struct err *e)
 {
 	undone++;
-	return note(c, e);
+	return count_call(c, e);
 }
 
 static int gc(struct cni_call *c, struct err *e)
@@ -46,7 +46,7 @@ static int gc(struct cni_call *c, struct err *e)
 	ASSERT_EQ(cni_is_valid(c, "a", NULL), c->n_valid > 0);
 	assert_false(cni_is_valid(c, "a", "net2"));
 	assert_false(cni_is_valid(c, "b", NULL));
-	return note(c, e);
+	return count_call(c, e);
 }
 
 static const struct cni_plugin macvlan = {
@@ -270,14 +270,15 @@ static void test_add_in_the_host_namespace_is_refused(void **state)
 		       "CNI_PATH=/x",
 		       "CNI_NETNS_OVERRIDE=true",
 		       NULL};
-	static const char words[] = "{\"code\":8,\"msg\":\"plugin's netns and netns from CNI_NETNS "
-				    "should not be the same\"}";
+	static const char expected[] =
+		"{\"code\":8,\"msg\":\"plugin's netns and netns from CNI_NETNS "
+		"should not be the same\"}";
 
 	(void)state;
 	reset();
-	expect(&v, 1, words);
+	expect(&v, 1, expected);
 	v.command = "DEL";
-	expect(&v, 1, words);
+	expect(&v, 1, expected);
 	ASSERT_EQ(calls, 0);
 	v.command = "CHECK";
 	expect(&v, 0, "");
@@ -292,7 +293,7 @@ static void test_add_in_the_host_namespace_is_refused(void **state)
 	{
 		auto_answer struct answer a = invoke_env(&macvlan, env, OK("1.0.0"));
 
-		ASSERT_STR_EQ(a.out.p, words);
+		ASSERT_STR_EQ(a.out.p, expected);
 	}
 }
 

@@ -213,7 +213,7 @@ static void test_version_within_a_result_must_suit_the_configured_one(void **sta
 static void test_malformed_results_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} cases[] = {
 		{"[]", "result is an array, expected an object"},
 		{"{\"ips\":5}", "result.ips is 5, expected an array of objects"},
@@ -242,7 +242,7 @@ static void test_malformed_results_are_refused(void **state)
 		struct err e = ERR_INIT;
 
 		ASSERT_EQ_MSG(parse(cases[i].text, CNI_1_0_0, &r, &e), -EINVAL, "cases[%zu]", i);
-		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].expected, "cases[%zu]", i);
 		ASSERT_EQ_MSG(r.n_ifaces, 77, "cases[%zu]", i);
 	}
 	converts("{\"ips\":null,\"interfaces\":[null],\"IPS\":[{\"ADDRESS\":\"10.0.0.1/8\","

@@ -176,7 +176,7 @@ static void test_plugin_is_searched_in_all_directories(void **state)
 	struct cni_call c = call();
 	struct err e = ERR_INIT;
 	auto_free char *link = xasprintf("%s/link", dir), *folder = xasprintf("%s/folder", dir);
-	auto_free char *words = NULL;
+	auto_free char *expected = NULL;
 	auto_buf struct buf path;
 
 	(void)state;
@@ -188,8 +188,8 @@ static void test_plugin_is_searched_in_all_directories(void **state)
 	ASSERT_STR_EQ(path.p, link);
 	ASSERT_EQ(run("link", "CHECK", &e), 0);
 	ASSERT_EQ(cni_delegate_find("folder", c.path, &path, &e), -ENOENT);
-	words = xasprintf("failed to find plugin \"folder\" in path [/nonexistent  %s]", dir);
-	ASSERT_STR_EQ(e.text, words);
+	expected = xasprintf("failed to find plugin \"folder\" in path [/nonexistent  %s]", dir);
+	ASSERT_STR_EQ(e.text, expected);
 	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	ASSERT_EQ(cni_delegate_find("../real", c.path, &path, &e), -EINVAL);
 	ASSERT_STR_EQ(e.text, "invalid plugin name: ../real");

@@ -125,7 +125,7 @@ static bool trusts(void *arg, const char *ns)
 	return json_bool(json_get(r->v, "trusted"));
 }
 
-static void make_world(struct row *r)
+static void make_cache(struct row *r)
 {
 	const struct json *switches = json_get(r->v, "world"), *v;
 	struct json_walk w = json_walk_start(json_get(r->v, "there"));
@@ -148,7 +148,7 @@ static void make_world(struct row *r)
 			r->subnets[r->cache.n_subnets++] = v;
 }
 
-static void note(struct row *r, const struct admit_answer *a)
+static void count_answer(struct row *r, const struct admit_answer *a)
 {
 	for (size_t i = 0; i < a->n_warnings; i++)
 		buf_printf(&r->warned, "%s\n", a->warnings[i]);
@@ -178,14 +178,14 @@ static struct admit_request request_from(const struct row *r)
  * Calls the webhooks in the API server's order: first for a patch, then to validate the patched
  * object.
  */
-static void ask(struct row *r)
+static void review(struct row *r)
 {
 	struct admit_request q = request_from(r);
 	struct admit_answer a;
 	struct json_doc *patched;
 
 	admit_default(&r->cache, &q, &a);
-	note(r, &a);
+	count_answer(r, &a);
 	if (r->object) {
 		patched = patch_apply(q.object, buf_span(&a.patch), TABLE_MAX);
 		if (!patched)
@@ -204,7 +204,7 @@ static void ask(struct row *r)
 			fail_msg("'%s': defaults again: %s", r->name, a.warnings[i]);
 	admit_answer_done(&a);
 	admit_check(&r->cache, &q, &a);
-	note(r, &a);
+	count_answer(r, &a);
 	admit_answer_done(&a);
 }
 
@@ -258,8 +258,8 @@ static void run(const struct json *v, const char *kind)
 
 	buf_init(&r.warned, TABLE_MAX);
 	make_objects(&r);
-	make_world(&r);
-	ask(&r);
+	make_cache(&r);
+	review(&r);
 	if (refused ? !strstr(r.refused, refused) : *r.refused)
 		fail_msg("'%s': refused with '%s', expected '%s'", r.name, r.refused,
 			 refused ? refused : "");
@@ -526,10 +526,10 @@ static void test_only_writes_that_add_ranges_need_a_range_lock(void **state)
 	"\"ipam.spidernet.io/owner-application-namespace\":\"t\","                                 \
 	"\"ipam.spidernet.io/owner-application-name\":\"x\","                                      \
 	"\"ipam.spidernet.io/owner-application-uid\":\"u\"" more "}"
-#define POOL(meta, spec) "{\"metadata\":{" meta "},\"spec\":{\"subnet\":\"10.6.0.0/24\"" spec "}}"
-#define CUT		 "\"unirail.io/block-prefix\":\"28\""
-#define NUMBER(n)	 "\"ipam.spidernet.io/ippool-ip-number\":\"" n "\""
-#define NOTES(text)	 "\"annotations\":{" text "}"
+#define POOL(meta, spec)  "{\"metadata\":{" meta "},\"spec\":{\"subnet\":\"10.6.0.0/24\"" spec "}}"
+#define CUT		  "\"unirail.io/block-prefix\":\"28\""
+#define NUMBER(n)	  "\"ipam.spidernet.io/ippool-ip-number\":\"" n "\""
+#define ANNOTATIONS(text) "\"annotations\":{" text "}"
 
 static int code_for(const char *user, const char *was, const char *is)
 {
@@ -564,16 +564,18 @@ static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 		const char *was, *is;
 		int code;
 	} rows[] = {
-		{POOL("", ""), POOL(NOTES(CUT), ""), 0},
-		{POOL(NOTES("\"a\":\"b\""), ""), POOL(NOTES("\"a\":\"b\"," CUT), ""), 0},
-		{POOL(OWN(""), ""), POOL(OWN("") "," NOTES(NUMBER("2")), ""), 0},
-		{POOL(OWN("") "," NOTES(NUMBER("2")), ""), POOL(OWN("") "," NOTES(NUMBER("3")), ""),
+		{POOL("", ""), POOL(ANNOTATIONS(CUT), ""), 0},
+		{POOL(ANNOTATIONS("\"a\":\"b\""), ""), POOL(ANNOTATIONS("\"a\":\"b\"," CUT), ""),
 		 0},
+		{POOL(OWN(""), ""), POOL(OWN("") "," ANNOTATIONS(NUMBER("2")), ""), 0},
+		{POOL(OWN("") "," ANNOTATIONS(NUMBER("2")), ""),
+		 POOL(OWN("") "," ANNOTATIONS(NUMBER("3")), ""), 0},
 		{NULL, POOL(OWN(""), ""), 0},
-		{POOL(NOTES(CUT), ""), POOL(NOTES("\"unirail.io/block-prefix\":\"27\""), ""), 403},
-		{POOL(NOTES(CUT), ""), POOL("", ""), 403},
-		{POOL("", ""), POOL(NOTES(NUMBER("2")), ""), 403},
-		{POOL("", ""), POOL(NOTES("\"a\":\"b\""), ""), 403},
+		{POOL(ANNOTATIONS(CUT), ""),
+		 POOL(ANNOTATIONS("\"unirail.io/block-prefix\":\"27\""), ""), 403},
+		{POOL(ANNOTATIONS(CUT), ""), POOL("", ""), 403},
+		{POOL("", ""), POOL(ANNOTATIONS(NUMBER("2")), ""), 403},
+		{POOL("", ""), POOL(ANNOTATIONS("\"a\":\"b\""), ""), 403},
 		{POOL("", ""), POOL("", ",\"ips\":[\"10.6.0.1\"]"), 403},
 		{POOL("", ""), POOL("", ",\"disable\":true"), 403},
 		{POOL("", ""), POOL(OWN(""), ""), 403},
@@ -607,7 +609,8 @@ static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 static void test_no_defaults_are_added_to_writes_of_agents(void **state)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
-	auto_json struct json_doc *was = t_json(POOL("", "")), *is = t_json(POOL(NOTES(CUT), ""));
+	auto_json struct json_doc *was = t_json(POOL("", "")),
+				  *is = t_json(POOL(ANNOTATIONS(CUT), ""));
 	struct admit_request q = {.kind = "SpiderIPPool",
 				  .operation = ADMIT_UPDATE,
 				  .ns = "",

@@ -190,7 +190,7 @@ static void test_written_list_of_locks_is_read_again(void **state)
 }
 
 /* Of n locks, each with a text of this length. */
-static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
+static size_t remaining_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
 	struct range_locks_list list = {0}, after;
 	auto_json struct json_doc *map = NULL;
@@ -214,28 +214,28 @@ static size_t kept_of(size_t n, size_t len, int64_t age_ms, bool drop)
 	return left;
 }
 
-static size_t kept(size_t n, int64_t age_ms, bool drop)
+static size_t remaining(size_t n, int64_t age_ms, bool drop)
 {
-	return kept_of(n, 100, age_ms, drop);
+	return remaining_of(n, 100, age_ms, drop);
 }
 
 static void test_age_at_which_locks_are_dropped(void **state)
 {
 	(void)state;
-	ASSERT_EQ(kept(3, CLAIMS_RETAINED_MS - 1000, false), 3);
-	ASSERT_EQ(kept(3, CLAIMS_RETAINED_MS, false), 0);
-	ASSERT_EQ(kept(3, 0, true), 0);
-	ASSERT_EQ(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
-	ASSERT_EQ(kept(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
+	ASSERT_EQ(remaining(3, CLAIMS_RETAINED_MS - 1000, false), 3);
+	ASSERT_EQ(remaining(3, CLAIMS_RETAINED_MS, false), 0);
+	ASSERT_EQ(remaining(3, 0, true), 0);
+	ASSERT_EQ(remaining(CLAIMS_MANY, CLAIMS_RUN_OUT_MS, false), 0);
+	ASSERT_EQ(remaining(CLAIMS_MANY, CLAIMS_RUN_OUT_MS - 1000, false), CLAIMS_MANY);
 }
 
 /* The ConfigMap always has space for the next lock. */
 static void test_long_locks_are_dropped_earlier(void **state)
 {
 	(void)state;
-	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
-	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
-	ASSERT_EQ(kept_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
+	ASSERT_EQ(remaining_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
+	ASSERT_EQ(remaining_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS, false), 0);
+	ASSERT_EQ(remaining_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
 }
 
 /* The length of a parsed lock is that of its text. */

@@ -21,7 +21,7 @@ static char *text_of(const struct json *v)
 	return buf_take(&b);
 }
 
-static void expect(enum cluster_cache_kind kind, const char *object, const char *kept)
+static void expect(enum cluster_cache_kind kind, const char *object, const char *stored)
 {
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
@@ -30,7 +30,7 @@ static void expect(enum cluster_cache_kind kind, const char *object, const char 
 	buf_init(&b, 4096);
 	ASSERT_EQ(json_parse(&doc, span_of(object), 4096, &e), 0);
 	cluster_cache_trim(kind, json_root(doc), &b);
-	ASSERT_STR_EQ(b.p, kept);
+	ASSERT_STR_EQ(b.p, stored);
 }
 
 static void test_only_needed_fields_are_cached(void **state)

@@ -9,7 +9,7 @@
 #include "controller/gc/uninjected.h"
 #include "wire/json/json.h"
 
-static unsigned int asks(const char *text)
+static unsigned int requests_of(const char *text)
 {
 	auto_json struct json_doc *d = NULL;
 
@@ -41,7 +41,8 @@ static void test_annotation_of_the_pod_precedes_its_namespaces(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		enum inject_key key = INJECT_KEYS;
-		bool is = uninjected_requests(asks(cases[i].own), asks(cases[i].ns), &key);
+		bool is = uninjected_requests(requests_of(cases[i].own), requests_of(cases[i].ns),
+					      &key);
 
 		ASSERT_EQ_MSG(is ? (int)key : -1, cases[i].key, "cases[%zu]", i);
 	}

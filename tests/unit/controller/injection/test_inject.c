@@ -75,7 +75,7 @@ static int teardown(void **state)
 
 /* --- one pod --- */
 
-static void note(void *arg, const char *text)
+static void on_warning(void *arg, const char *text)
 {
 	buf_printf(arg, "%s%s", ((struct buf *)arg)->len ? "; " : "", text);
 }
@@ -93,7 +93,7 @@ static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 				   .ns = "team",
 				   .ns_group = {r->ns_rdma, r->ns_network},
 				   .ipc_lock = r->ipc_lock,
-				   .warn = note,
+				   .warn = on_warning,
 				   .arg = &r->warnings};
 
 	struct inject_index *index = inject_index_new(list, ARRAY_LEN(list));

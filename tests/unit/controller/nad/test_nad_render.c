@@ -60,7 +60,7 @@ static void put(struct json_out *o, const char *key, const struct json *v)
 static struct json_doc *object(const struct json *row)
 {
 	const char *name = json_string(json_get(row, "name"));
-	const struct json *notes = json_get(row, "annotations");
+	const struct json *annotations = json_get(row, "annotations");
 	struct json_doc *doc = NULL;
 	auto_buf struct buf b;
 	struct json_out o;
@@ -71,8 +71,8 @@ static struct json_doc *object(const struct json *row)
 	jo_key(&o, "metadata");
 	jo_obj(&o);
 	jo_kstr(&o, "name", name ? name : "n");
-	if (notes)
-		put(&o, "annotations", notes);
+	if (annotations)
+		put(&o, "annotations", annotations);
 	jo_end_obj(&o);
 	put(&o, "spec", json_get(row, "spec"));
 	jo_end_obj(&o);
@@ -81,7 +81,7 @@ static struct json_doc *object(const struct json *row)
 	return doc;
 }
 
-static void check_notes(const struct labels *l, const struct json *want)
+static void check_annotations(const struct labels *l, const struct json *want)
 {
 	ASSERT_EQ(l->n, json_len(want));
 	for (size_t i = 0; i < l->n; i++)
@@ -106,7 +106,7 @@ static void test_valid_configurations_generate_a_nad(void **state)
 		else
 			assert_null(n.config);
 		ASSERT_STR_EQ(n.name, multus_nad_name(json_root(doc)));
-		check_notes(&n.annotations, json_get(row, "gives"));
+		check_annotations(&n.annotations, json_get(row, "gives"));
 		nad_done(&n);
 	}
 }
@@ -118,17 +118,17 @@ static void test_invalid_configurations_are_refused(void **state)
 
 	(void)state;
 	while ((row = json_walk_next(&w, NULL))) {
-		const char *words = json_string(json_get(row, "words"));
+		const char *expected = json_string(json_get(row, "words"));
 		auto_json struct json_doc *doc = object(row);
 		struct nad n = {.name = (char *)"left alone"};
 		struct err e = ERR_INIT;
 
 		assert_true(nad_write(json_root(doc), &n, &e) < 0);
 		ASSERT_STR_EQ(n.name, "left alone");
-		if (words[strlen(words) - 1] == ' ')
-			assert_memory_equal(e.text, words, strlen(words));
+		if (expected[strlen(expected) - 1] == ' ')
+			assert_memory_equal(e.text, expected, strlen(expected));
 		else
-			ASSERT_STR_EQ(e.text, words);
+			ASSERT_STR_EQ(e.text, expected);
 	}
 }
 

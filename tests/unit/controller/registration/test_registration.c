@@ -122,7 +122,7 @@ static void differs(const char *have, const char *want, bool conditions, const c
 static void test_differences_of_existing_configurations_are_found(void **state)
 {
 	static const char one[] = "[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]}]";
-	static const char asks[] = "[{\"name\":\"a\",\"matchConditions\":[1]}]";
+	static const char wanted[] = "[{\"name\":\"a\",\"matchConditions\":[1]}]";
 
 	(void)state;
 	differs(one, one, true, "");
@@ -141,8 +141,8 @@ static void test_differences_of_existing_configurations_are_found(void **state)
 	 */
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"matchConditions\":[1]}]", one,
 		true, "a: matchConditions");
-	differs("[{\"name\":\"a\"}]", asks, true, "a: matchConditions");
-	differs("[{\"name\":\"a\"}]", asks, false, "");
+	differs("[{\"name\":\"a\"}]", wanted, true, "a: matchConditions");
+	differs("[{\"name\":\"a\"}]", wanted, false, "");
 }
 
 static void test_match_condition_lists_namespaces_up_to_a_limit(void **state)

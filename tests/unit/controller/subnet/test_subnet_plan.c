@@ -29,8 +29,8 @@ static void add(struct ip_set *s, const char *text)
  * deleted.
  */
 struct row {
-	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *strays, *is, *failed;
-	bool release, gone;
+	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *leftovers, *is, *failed;
+	bool release, deleted;
 };
 
 #define A(p, ips)	"'" p "':{'ips':[" ips "],'application':'A-" p "'}"
@@ -61,7 +61,7 @@ static const struct row rows[] = {
 	{.name = "noted, not made, and not wanted any more: somebody may be about to make it",
 	 .was = "{" A("p", R(4, 6)) "}",
 	 .is = "{" A("p", R(4, 6)) "}"},
-	{.name = "until nobody is", .was = "{" A("p", R(4, 6)) "}", .is = "", .gone = true},
+	{.name = "until nobody is", .was = "{" A("p", R(4, 6)) "}", .is = "", .deleted = true},
 	{.name = "grows with the lowest free",
 	 .was = "{" A("p", R(1, 2)) "," A("q", ONE(3)) "}",
 	 .pools = {"p A-p 10.0.0.1-10.0.0.2", "q A-q 10.0.0.3"},
@@ -91,24 +91,24 @@ static const struct row rows[] = {
 	 .release = true},
 	{.name = "what pods have of it already comes first, what they have of others is left",
 	 .wants = {"p 3"},
-	 .strays = "10.0.0.1 q 10.0.0.7 p",
+	 .leftovers = "10.0.0.1 q 10.0.0.7 p",
 	 .is = "{" A("p", R(2, 3) "," ONE(7)) "}"},
 	{.name = "before what is held of it",
 	 .was = "{" H("p", ONE(1), R(4, 5)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 3"},
-	 .strays = "10.0.0.8 p",
+	 .leftovers = "10.0.0.8 p",
 	 .is = "{" H("p", ONE(1) "," ONE(4) "," ONE(8), ONE(5)) "}"},
 	{.name = "no more than it wants",
 	 .wants = {"p 1", "q 2"},
-	 .strays = "10.0.0.1 p 10.0.0.2 p",
+	 .leftovers = "10.0.0.1 p 10.0.0.2 p",
 	 .is = "{" A("p", ONE(1)) "," A("q", R(3, 4)) "}"},
 	{.name = "though nothing else is left",
 	 .wants = {"p 10"},
-	 .strays = "10.0.0.4 q",
+	 .leftovers = "10.0.0.4 q",
 	 .is = "",
 	 .failed = "insufficient subnet FreeIPs, required '10' but only left '9'"},
-	{.name = "and nothing before that is known", .wants = {"p 3"}, .strays = "?", .is = ""},
+	{.name = "and nothing before that is known", .wants = {"p 3"}, .leftovers = "?", .is = ""},
 	{.name = "shrinks by the lowest that no pod has",
 	 .was = "{" A("p", R(1, 5)) "}",
 	 .pools = {"p A-p 10.0.0.1-10.0.0.5"},
@@ -142,7 +142,7 @@ static const struct row rows[] = {
 	 .was = "{'h':{'ips':['10.0.0.1']},'old':{'ips':['10.0.0.5']}}",
 	 .pools = {"h - 10.0.0.9-10.0.0.20", "out - 10.0.0.30"},
 	 .is = "{'h':{'ips':['10.0.0.9-10.0.0.10']}}",
-	 .gone = true},
+	 .deleted = true},
 	{.name = "one that is gone keeps its addresses from others as long as a node may have them",
 	 .was = "{'old':{'ips':['10.0.0.1-10.0.0.5']}}",
 	 .wants = {"p 2"},
@@ -159,7 +159,7 @@ static const struct row rows[] = {
 	 .is = "{" A("p", R(7, 8)) ",'q':{'ips':['10.0.0.1']}}"},
 	{.name = "an address in use that two pools had goes to one of them, and to no other pool",
 	 .wants = {"q 2", "p 2", "r 1"},
-	 .strays = "10.0.0.2 p 10.0.0.2 q 10.0.0.1 p",
+	 .leftovers = "10.0.0.2 p 10.0.0.2 q 10.0.0.1 p",
 	 .is = "{" A("p", ONE(1) "," ONE(4)) "," A("q", R(2, 3)) "," A("r", ONE(5)) "}"},
 	{.name = "a lost status is rebuilt from the pools, those created by a user first",
 	 .pools = {"a A-a 10.0.0.1-10.0.0.3", "h - 10.0.0.2"},
@@ -171,10 +171,10 @@ static const struct row rows[] = {
 	 .is = "{" A("p", R(4, 5)) "," A("q", ONE(1) "," ONE(6)) "}"},
 };
 
-struct ask {
+struct subnet_case {
 	const struct row *row;
 	struct ip_set used;
-	struct subnet_leftover strays[3];
+	struct subnet_leftover leftovers[3];
 	char pools[3][8];
 	size_t n_leftovers;
 	struct buf failed;
@@ -182,30 +182,30 @@ struct ask {
 
 static const struct ip_set *used(void *arg, const char *pool)
 {
-	struct ask *a = arg;
+	struct subnet_case *a = arg;
 
 	(void)pool;
 	return a->row->used && *a->row->used == '?' ? NULL : &a->used;
 }
 
-static bool strays(void *arg, const struct subnet_leftover **ret, size_t *n)
+static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 {
-	struct ask *a = arg;
+	struct subnet_case *a = arg;
 
-	*ret = a->strays;
+	*ret = a->leftovers;
 	*n = a->n_leftovers;
-	return !a->row->strays || *a->row->strays != '?';
+	return !a->row->leftovers || *a->row->leftovers != '?';
 }
 
 /* "10.0.0.1 p 10.0.0.2 q" */
-static void read_strays(struct ask *a)
+static void read_leftovers(struct subnet_case *a)
 {
-	const char *s = a->row->strays;
+	const char *s = a->row->leftovers;
 	char ip[IP_TEXT_MAX];
 	int n;
 
 	for (; s && sscanf(s, "%39s %7s%n", ip, a->pools[a->n_leftovers], &n) == 2; s += n) {
-		struct subnet_leftover *x = &a->strays[a->n_leftovers];
+		struct subnet_leftover *x = &a->leftovers[a->n_leftovers];
 
 		ASSERT_EQ(ip_parse(span_of(ip), &x->ip), 0);
 		x->pool = a->pools[a->n_leftovers++];
@@ -215,19 +215,19 @@ static void read_strays(struct ask *a)
 static bool may_release(void *arg, const struct subnet_entry *x)
 {
 	(void)x;
-	return ((struct ask *)arg)->row->release;
+	return ((struct subnet_case *)arg)->row->release;
 }
 
 static bool is_deleted(void *arg, const struct subnet_entry *x)
 {
 	(void)x;
-	return ((struct ask *)arg)->row->gone;
+	return ((struct subnet_case *)arg)->row->deleted;
 }
 
 static void failed(void *arg, const struct subnet_want *w, const struct err *reason)
 {
 	(void)w;
-	buf_str(&((struct ask *)arg)->failed, reason->text);
+	buf_str(&((struct subnet_case *)arg)->failed, reason->text);
 }
 
 static size_t read_pools(const struct row *r, struct subnet_pool *v, char (*texts)[2][32])
@@ -267,11 +267,11 @@ static void one(const struct row *r)
 	char pool_texts[3][2][32], want_texts[3][2][32];
 	struct subnet_pool pools[3];
 	struct subnet_want wants[3];
-	struct ask a = {.row = r};
+	struct subnet_case a = {.row = r};
 	struct subnet_facts f = {.pools = pools,
 				 .wants = wants,
 				 .used = used,
-				 .leftovers = strays,
+				 .leftovers = leftovers,
 				 .may_release = may_release,
 				 .is_deleted = is_deleted,
 				 .failed = failed,
@@ -285,7 +285,7 @@ static void one(const struct row *r)
 	add(&f.total, "10.0.0.1-10.0.0.10");
 	add(&f.reserved, r->reserved ? r->reserved : "");
 	add(&a.used, r->used && *r->used != '?' ? r->used : "");
-	read_strays(&a);
+	read_leftovers(&a);
 	f.n_pools = read_pools(r, pools, pool_texts);
 	f.n_wants = read_wants(r, wants, want_texts);
 	if (subnet_entries_read(was, 4, &l, &e) < 0)

@@ -16,7 +16,7 @@ enum { DAY = 24 * 3600 };
 static const char *const names[] = {"unirail-controller.unirail.svc", "127.0.0.1"};
 static const char *const more[] = {"unirail-controller.unirail.svc", "127.0.0.1", "hooks.example"};
 
-static struct certs_goal wish = {.name = "unirail-controller",
+static struct certs_goal goal = {.name = "unirail-controller",
 				 .names = names,
 				 .n_names = ARRAY_LEN(names),
 				 .ca_life = 3650 * DAY,
@@ -46,7 +46,7 @@ static void goes_to(struct certs_set *s, enum certs_step step, const struct cert
 
 static struct certs_set made(int64_t at)
 {
-	return take_step(&(struct certs_set){0}, CERTS_ALL, &wish, at);
+	return take_step(&(struct certs_set){0}, CERTS_ALL, &goal, at);
 }
 
 static size_t n_trusted(const struct certs_set *s)
@@ -75,13 +75,13 @@ static void test_first_step_creates_ca_and_certificate(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	next_is(&none, &wish, now, true, CERTS_ALL, 0, 0);
+	next_is(&none, &goal, now, true, CERTS_ALL, 0, 0);
 	ASSERT_EQ(certs_usable(&s, &e), 0);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		ASSERT_EQ_MSG(certs_believed(&s, names[i], &e), 0, "names[%zu]", i);
 	ASSERT_EQ(certs_believed(&s, "other", &e), -EKEYREJECTED);
 	/* Two thirds of the certificate's year are over. */
-	next_is(&s, &wish, now, true, CERTS_FINE, 242 * DAY, 244 * DAY);
+	next_is(&s, &goal, now, true, CERTS_FINE, 242 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
 
@@ -91,12 +91,12 @@ static void test_certificate_is_renewed_after_two_thirds_of_its_life(void **stat
 	auto_free char *cert = xstrdup(s.cert), *ca = xstrdup(s.ca);
 
 	(void)state;
-	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
-	goes_to(&s, CERTS_LEAF, &wish, now);
+	next_is(&s, &goal, now, true, CERTS_LEAF, 0, 0);
+	goes_to(&s, CERTS_LEAF, &goal, now);
 	assert_string_not_equal(s.cert, cert);
 	ASSERT_STR_EQ(s.ca, ca); /* the CA is unchanged, so no API server needs an update */
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
-	next_is(&s, &wish, now, true, CERTS_FINE, 200 * DAY, 244 * DAY);
+	next_is(&s, &goal, now, true, CERTS_FINE, 200 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
 
@@ -111,24 +111,24 @@ static void test_new_ca_signs_after_all_servers_trust_it(void **state)
 	struct x509_facts f;
 
 	(void)state;
-	goes_to(&s, CERTS_LEAF, &wish, now - 100 * DAY);
+	goes_to(&s, CERTS_LEAF, &goal, now - 100 * DAY);
 	cert = xstrdup(s.cert);
-	next_is(&s, &wish, now, true, CERTS_CA, 0, 0);
-	goes_to(&s, CERTS_CA, &wish, now);
+	next_is(&s, &goal, now, true, CERTS_CA, 0, 0);
+	goes_to(&s, CERTS_CA, &goal, now);
 	ASSERT_EQ(n_trusted(&s), 2);
 	ASSERT_STR_EQ(s.cert, cert);
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
-	next_is(&s, &wish, now, true, CERTS_FINE, 60, 60);
-	next_is(&s, &wish, now + 61, false, CERTS_FINE, 1, 1);
-	next_is(&s, &wish, now + 61, true, CERTS_LEAF, 0, 0);
-	goes_to(&s, CERTS_LEAF, &wish, now + 61);
+	next_is(&s, &goal, now, true, CERTS_FINE, 60, 60);
+	next_is(&s, &goal, now + 61, false, CERTS_FINE, 1, 1);
+	next_is(&s, &goal, now + 61, true, CERTS_LEAF, 0, 0);
+	goes_to(&s, CERTS_LEAF, &goal, now + 61);
 	ASSERT_EQ(n_trusted(&s), 2);
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	ASSERT_EQ(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
 	ASSERT_EQ(x509_inspect(span_of(old), &f, NULL), 0);
 	/* a year later the certificate is due as well */
-	next_is(&s, &wish, f.to, true, CERTS_LEAF, 0, 0);
-	goes_to(&s, CERTS_PRUNE, &wish, f.to);
+	next_is(&s, &goal, f.to, true, CERTS_LEAF, 0, 0);
+	goes_to(&s, CERTS_PRUNE, &goal, f.to);
 	ASSERT_EQ(n_trusted(&s), 1);
 	assert_null(strstr(s.ca, old));
 	certs_set_done(&s);
@@ -141,7 +141,7 @@ static void test_certificate_does_not_outlive_its_ca(void **state)
 	struct x509_facts ca, leaf;
 
 	(void)state;
-	goes_to(&s, CERTS_LEAF, &wish, now);
+	goes_to(&s, CERTS_LEAF, &goal, now);
 	ASSERT_EQ(x509_inspect(span_of(s.ca), &ca, NULL), 0);
 	ASSERT_EQ(x509_inspect(span_of(s.cert), &leaf, NULL), 0);
 	ASSERT_EQ(ca.to, leaf.to);
@@ -150,7 +150,7 @@ static void test_certificate_does_not_outlive_its_ca(void **state)
 
 static void test_missing_name_renews_the_certificate(void **state)
 {
-	struct certs_goal w = wish;
+	struct certs_goal w = goal;
 	struct certs_set s = made(now - DAY);
 
 	(void)state;
@@ -160,14 +160,14 @@ static void test_missing_name_renews_the_certificate(void **state)
 	goes_to(&s, CERTS_LEAF, &w, now);
 	next_is(&s, &w, now, true, CERTS_FINE, DAY, 365 * DAY);
 	/* A certificate with more names than needed is not renewed. */
-	next_is(&s, &wish, now, true, CERTS_FINE, DAY, 365 * DAY);
+	next_is(&s, &goal, now, true, CERTS_FINE, DAY, 365 * DAY);
 	certs_set_done(&s);
 }
 
 /* A certificate with a lifetime of seconds is not due immediately after its creation. */
 static void test_certificate_with_a_life_of_seconds_is_not_due_at_once(void **state)
 {
-	struct certs_goal w = wish;
+	struct certs_goal w = goal;
 	struct certs_set s;
 
 	(void)state;
@@ -194,17 +194,17 @@ static void test_missing_or_foreign_keys_are_replaced(void **state)
 	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	ASSERT_STR_EQ(e.text, "tls.key is missing: store certificate and key together, or "
 			      "delete it to have both created again");
-	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
+	next_is(&s, &goal, now, true, CERTS_LEAF, 0, 0);
 	s.key = xstrdup(other.key);
 	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "the key does not belong to the certificate"));
-	next_is(&s, &wish, now, true, CERTS_LEAF, 0, 0);
-	goes_to(&s, CERTS_LEAF, &wish, now);
+	next_is(&s, &goal, now, true, CERTS_LEAF, 0, 0);
+	goes_to(&s, CERTS_LEAF, &goal, now);
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	/* The CA's key is lost: a second CA is added, and the served certificate stays in use. */
 	lose(&s.ca_key);
-	next_is(&s, &wish, now, true, CERTS_CA, 0, 0);
-	goes_to(&s, CERTS_CA, &wish, now);
+	next_is(&s, &goal, now, true, CERTS_CA, 0, 0);
+	goes_to(&s, CERTS_CA, &goal, now);
 	ASSERT_EQ(n_trusted(&s), 2);
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	/* No usable certificate is left. */
@@ -212,7 +212,7 @@ static void test_missing_or_foreign_keys_are_replaced(void **state)
 	lose(&s.cert);
 	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "tls.crt is missing"));
-	next_is(&s, &wish, now, true, CERTS_ALL, 0, 0);
+	next_is(&s, &goal, now, true, CERTS_ALL, 0, 0);
 	certs_set_done(&s);
 	certs_set_done(&other);
 }
@@ -239,7 +239,7 @@ static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step
 	struct err e = ERR_INIT;
 	struct certs_set *to;
 
-	ASSERT_OK(certs_next(&t->serving, &t->ca, &wish, at, trusted, &w, &e), &e);
+	ASSERT_OK(certs_next(&t->serving, &t->ca, &goal, at, trusted, &w, &e), &e);
 	ASSERT_STR_EQ(certs_describe_step(w.step), certs_describe_step(step));
 	if (step == CERTS_FINE) {
 		certs_set_done(&w.set);
@@ -257,7 +257,7 @@ static void assert_due(const struct two *t, int64_t at, bool trusted, bool due)
 {
 	int64_t wake;
 
-	ASSERT_EQ(certs_is_due(&t->serving, &wish, at, trusted, &wake), due);
+	ASSERT_EQ(certs_is_due(&t->serving, &goal, at, trusted, &wake), due);
 	if (!due)
 		assert_true(wake > at);
 }
@@ -340,7 +340,7 @@ static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 	auto_free char *was = xstrdup(t.ca.ca_key), *key = NULL;
 
 	(void)state;
-	goes_to(&t.serving, CERTS_CA, &wish, now);
+	goes_to(&t.serving, CERTS_CA, &goal, now);
 	key = xstrdup(t.serving.ca_key);
 	writes(&t, now, true, CERTS_MOVE_KEY);
 	ASSERT_STR_EQ(t.ca.ca_key, key);

@@ -72,7 +72,7 @@ static void test_absent_values_of_a_review_are_accepted(void **state)
 static void test_invalid_reviews_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 		int code;
 	} rows[] = {
 		{"", "AdmissionReview: ", -EINVAL},
@@ -118,7 +118,7 @@ static void test_invalid_reviews_are_refused(void **state)
 
 		ASSERT_EQ_MSG(review_parse(&d, span_of(rows[i].text), &e), rows[i].code,
 			      "rows[%zu]", i);
-		if (!strstr(e.text, rows[i].words))
+		if (!strstr(e.text, rows[i].expected))
 			fail_msg("'%s' is told as '%s'", rows[i].text, e.text);
 	}
 }

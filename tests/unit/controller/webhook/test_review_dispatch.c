@@ -143,7 +143,7 @@ static void test_reviews_are_allowed_or_refused_by_their_handler(void **state)
 
 static void test_slow_review_does_not_delay_others(void **state)
 {
-	int fd = al_connect(&lab), gone = al_connect(&lab);
+	int fd = al_connect(&lab), closed = al_connect(&lab);
 	auto_free char *got = NULL;
 
 	(void)state;
@@ -154,10 +154,10 @@ static void test_slow_review_does_not_delay_others(void **state)
 	assert_non_null(strstr(got, "\"warnings\":[\"it took its time\"]"));
 	close(fd);
 	/* The client has disconnected meanwhile. */
-	al_send_request(gone, "POST", TOKEN "/validate-thing",
+	al_send_request(closed, "POST", TOKEN "/validate-thing",
 			REVIEW("x.io", "v1", "Thing", "slow"));
 	poll(NULL, 0, 50);
-	close(gone);
+	close(closed);
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 

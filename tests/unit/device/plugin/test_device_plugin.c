@@ -194,7 +194,7 @@ struct lab {
 	struct device_plugins *set;
 	struct device_plugin *plugin;
 	bool healthy;
-	int told;
+	int reports;
 	struct grpc_async *call;
 	struct buf reply;
 	char error[ERR_TEXT_MAX];
@@ -225,7 +225,7 @@ static void on_reported(void *arg, bool registered, const char *reason)
 	struct lab *l = arg;
 
 	(void)reason;
-	l->told += registered ? 1 : 100;
+	l->reports += registered ? 1 : 100;
 }
 
 static const struct device_plugin_ops ops = {.list = on_list,
@@ -315,7 +315,7 @@ static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 	/* A stream does not end: the test's unary client times out and is cancelled. */
 	call(l, "/v1beta1.DevicePlugin/ListAndWatch", span_of(""));
 	assert_string_not_equal(l->error, "");
-	while (l->told != 1 + 100)
+	while (l->reports != 1 + 100)
 		run_ms(l, 1);
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x30", 5});
 	ASSERT_STR_EQ(l->error, "");

@@ -145,7 +145,7 @@ static void prefer(struct prefer_lab *l, const char *available, const char *must
 		   const char *gpus, const char *expected)
 {
 	const char *lists[3] = {available, must, gpus};
-	char *words[3][64];
+	char *arguments[3][64];
 	size_t n[3] = {0};
 	auto_free const char **ret = NULL;
 	auto_buf struct buf b;
@@ -155,11 +155,15 @@ static void prefer(struct prefer_lab *l, const char *available, const char *must
 		struct span rest = span_of(lists[i]), word;
 
 		while (*lists[i] && span_cut(&rest, ' ', &word))
-			words[i][n[i]++] = span_dup(word);
+			arguments[i][n[i]++] = span_dup(word);
 	}
-	const struct prefer_request q = {
-		(const char *const *)words[0], n[0], (const char *const *)words[1], n[1], size,
-		(const char *const *)words[2], n[2]};
+	const struct prefer_request q = {(const char *const *)arguments[0],
+					 n[0],
+					 (const char *const *)arguments[1],
+					 n[1],
+					 size,
+					 (const char *const *)arguments[2],
+					 n[2]};
 
 	resource_prefer(&l->s, &l->r, &q, &ret, &count);
 	buf_init(&b, 4096);
@@ -168,7 +172,7 @@ static void prefer(struct prefer_lab *l, const char *available, const char *must
 	ASSERT_STR_EQ(b.p ? b.p : "", expected);
 	for (int i = 0; i < 3; i++)
 		for (size_t k = 0; k < n[i]; k++)
-			free(words[i][k]);
+			free(arguments[i][k]);
 }
 
 #define ALL                                                                                        \

@@ -40,7 +40,7 @@ static int number(const char *id)
 	return -1;
 }
 
-static void ask(const struct node_device *d, struct node_fact *ret)
+static void read_fact(const struct node_device *d, struct node_fact *ret)
 {
 	int i = number(d->id);
 
@@ -73,7 +73,7 @@ static void init(struct lab *l, int timeout_ms)
 	l->f = device_facts_new(&(struct device_facts_conf){.loop = l->loop,
 							    .changed = on_changed,
 							    .arg = l,
-							    .read = ask,
+							    .read = read_fact,
 							    .timeout_ms = timeout_ms});
 }
 

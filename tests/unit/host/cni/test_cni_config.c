@@ -70,7 +70,7 @@ static void step(struct lab *l)
 	}
 }
 
-static struct json_doc *ours(struct lab *l)
+static struct json_doc *generated(struct lab *l)
 {
 	auto_free char *path = xasprintf(DIR "/%s", l->name);
 	struct json_doc *d = NULL;
@@ -84,7 +84,7 @@ static struct json_doc *ours(struct lab *l)
 
 static void is(struct lab *l, const char *text)
 {
-	auto_json struct json_doc *have = ours(l), *want = NULL;
+	auto_json struct json_doc *have = generated(l), *want = NULL;
 
 	ASSERT_EQ(json_parse(&want, span_of(text), 1 << 16, NULL), 0);
 	assert_true(json_same(json_root(have), json_root(want)));
@@ -92,7 +92,7 @@ static void is(struct lab *l, const char *text)
 
 static void wraps(struct lab *l, const char *network)
 {
-	auto_json struct json_doc *have = ours(l);
+	auto_json struct json_doc *have = generated(l);
 	const struct json *p = json_at(json_get(json_root(have), "plugins"), 0);
 
 	ASSERT_STR_EQ(json_string(json_get(p, "clusterNetwork")), network);
@@ -157,7 +157,7 @@ static void test_cni_version_newer_than_supported_is_not_written(void **state)
 
 		put(&l, "10-net.conf", text);
 		step(&l);
-		auto_json struct json_doc *d = ours(&l);
+		auto_json struct json_doc *d = generated(&l);
 
 		ASSERT_STR_EQ_MSG(json_string(json_get(json_root(d), "cniVersion")), versions[i][1],
 				  "versions[%zu]", i);
@@ -292,7 +292,7 @@ static void test_plugins_appended_by_others_stay(void **state)
 	put(&l, CNI_CONFIG_NAME,
 	    "{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"},{\"type\":\"istio-cni\"}]}");
 	step(&l);
-	auto_json struct json_doc *d = ours(&l);
+	auto_json struct json_doc *d = generated(&l);
 	const struct json *list = json_get(json_root(d), "plugins");
 
 	ASSERT_EQ(json_len(list), 2);

@@ -144,7 +144,7 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	ASSERT_EQ(card.stored[2], 0x08);
 	ASSERT_EQ(k->in_effect(&h, &p.v[0].act, &e), 1);
 	/*
-	 * The value is stored but not active yet: no step; a note names the required reboot or
+	 * The value is stored but not active yet: no step; a message names the required reboot or
 	 * reset.
 	 */
 	ASSERT_EQ(plan(&h, "roce", &again), 0);

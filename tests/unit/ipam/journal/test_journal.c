@@ -295,7 +295,7 @@ static void test_zeros_at_the_end_after_a_crash_are_dropped(void **state)
 	journal_close(&j);
 }
 
-static void assert_refused(int code, enum err_kind kind, const char *words)
+static void assert_refused(int code, enum err_kind kind, const char *expected)
 {
 	struct err e = ERR_INIT;
 	struct journal j;
@@ -303,7 +303,7 @@ static void assert_refused(int code, enum err_kind kind, const char *words)
 	ASSERT_EQ(journal_open(&j, &lab.root, PATH, false, &e), code);
 	ASSERT_EQ(e.kind, kind);
 	ASSERT_HAS(e.text, PATH);
-	ASSERT_HAS(e.text, words);
+	ASSERT_HAS(e.text, expected);
 }
 
 /* A flipped bit anywhere before the incomplete last line is detected. */
@@ -685,7 +685,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 {
 	auto_free char *dir = il_path(&lab, "/j");
 	struct journal j;
-	size_t granted = 0;
+	size_t allocated = 0;
 	struct lease l;
 	char ip[32];
 	int r = 0;
@@ -697,30 +697,30 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 	while (r == 0) {
 		struct err e = ERR_INIT;
 
-		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (granted + 1) / 200,
-			 (granted + 1) % 200);
+		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (allocated + 1) / 200,
+			 (allocated + 1) % 200);
 		l = used(ip, "a-container-of-some-length-0123456789", "net1");
 		r = journal_commit(&j, &l, 1, &e);
-		granted += r == 0;
+		allocated += r == 0;
 		if (r < 0)
 			ASSERT_HAS(e.text, "free space on its file system");
 	}
 	ASSERT_EQ(r, -ENOSPC);
-	assert_true(granted > 30);
-	ASSERT_EQ(j.leases.n, granted);
+	assert_true(allocated > 30);
+	ASSERT_EQ(j.leases.n, allocated);
 	fill_disk(dir);
 	journal_close(&j);
-	for (size_t i = 0; i < granted; i++) {
+	for (size_t i = 0; i < allocated; i++) {
 		struct err e = ERR_INIT;
 
 		open_journal(&j);
-		ASSERT_EQ(j.leases.n, granted);
+		ASSERT_EQ(j.leases.n, allocated);
 		ASSERT_EQ(j.size, j.end); /* undone at once, not by the next start */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = t_net(ip);
 		if (journal_commit(&j, &l, 1, &e) < 0)
-			fail_msg("free %zu of %zu: %s", i, granted, e.text);
+			fail_msg("free %zu of %zu: %s", i, allocated, e.text);
 		journal_close(&j);
 	}
 	/* No address is allocated meanwhile, however often a caller retries. */
@@ -734,7 +734,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 	}
 	ASSERT_EQ(r, -ENOSPC);
 	open_journal(&j);
-	for (size_t i = 0; i < granted; i++)
+	for (size_t i = 0; i < allocated; i++)
 		ASSERT_EQ(j.leases.v[i].state, LEASE_FREE);
 	journal_close(&j);
 	if (mount("none", dir, "tmpfs", MS_REMOUNT, "size=256k") < 0)

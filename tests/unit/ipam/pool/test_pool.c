@@ -210,7 +210,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		refused_ini(bad[i].ini, bad[i].place, bad[i].reason);
 }
 
-static void test_long_lines_are_refused_and_long_names_kept(void **state)
+static void test_long_lines_are_refused_and_long_names_stay(void **state)
 {
 	char ini[3000] = "[pool a]\nsubnet=10.0.0.0/16\nips=";
 	struct pool_set s;
@@ -461,7 +461,7 @@ int main(void)
 		CASE(test_missing_pool_directory_is_empty),
 		CASE(test_host_bits_of_a_subnet_are_cleared),
 		CASE(test_invalid_pool_files_are_refused),
-		CASE(test_long_lines_are_refused_and_long_names_kept),
+		CASE(test_long_lines_are_refused_and_long_names_stay),
 		CASE(test_overlapping_pools_are_refused),
 		CASE(test_files_with_other_names_are_ignored_or_explained),
 		CASE(test_pool_manifest_is_read),

@@ -87,11 +87,11 @@ static void assert_ips(const struct ip_set *s, const char *want)
 	ASSERT_STR_EQ(b.len ? b.p : "", want);
 }
 
-static void assert_out(const char *name, const char *words)
+static void assert_out(const char *name, const char *expected)
 {
 	assert_null(pool_find(&set, name));
 	assert_non_null(pool_reason_out(&set, name));
-	ASSERT_HAS(pool_reason_out(&set, name), words);
+	ASSERT_HAS(pool_reason_out(&set, name), expected);
 }
 
 #define NET    "\"subnet\":\"10.6.0.0/24\""
@@ -147,7 +147,7 @@ static void test_pools_are_in_natural_order_of_names(void **state)
 static void test_invalid_pools_do_not_affect_others(void **state)
 {
 	static const struct {
-		const char *name, *spec, *words;
+		const char *name, *spec, *expected;
 	} v[] = {
 		{"b0", "\"ips\":[]", "SpiderIPPool 'b0': no subnet"},
 		{"b1", IPS("10.6.1.1"),
@@ -177,7 +177,7 @@ static void test_invalid_pools_do_not_affect_others(void **state)
 	ASSERT_EQ(set.n_out, ARRAY_LEN(v) + 1);
 	assert_ips(&get("good")->usable, "10.6.0.10-10.6.0.19");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
-		assert_out(v[i].name, v[i].words);
+		assert_out(v[i].name, v[i].expected);
 	assert_null(pool_reason_out(&set, "good"));
 }
 

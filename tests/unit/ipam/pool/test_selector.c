@@ -23,7 +23,7 @@ static int read_text(const char *text, struct selector *ret, struct err *e)
 static void test_label_selectors_match_and_are_described(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 		bool match;
 	} v[] = {
 		{"null", "", true},
@@ -67,7 +67,7 @@ static void test_label_selectors_match_and_are_described(void **state)
 		selector_str(&s, &b);
 		if (selector_matches(&s, &l) != v[i].match)
 			fail_msg("%s: %s", v[i].text, v[i].match ? "no match" : "match");
-		ASSERT_STR_EQ_MSG(b.len ? b.p : "", v[i].words, "v[%zu]", i);
+		ASSERT_STR_EQ_MSG(b.len ? b.p : "", v[i].expected, "v[%zu]", i);
 		ASSERT_EQ_MSG(s.given, i > 0, "v[%zu]", i);
 		selector_done(&s);
 	}
@@ -77,7 +77,7 @@ static void test_label_selectors_match_and_are_described(void **state)
 static void test_invalid_label_selectors_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} v[] = {
 		{"[]", "spec.podAffinity is array, expected a label selector"},
 		{"{\"matchLabels\":[]}",
@@ -114,8 +114,8 @@ static void test_invalid_label_selectors_are_refused(void **state)
 		struct err e = ERR_INIT;
 
 		ASSERT_EQ_MSG(read_text(v[i].text, &s, &e), -EINVAL, "v[%zu]", i);
-		if (!strstr(e.text, v[i].words))
-			fail_msg("%s: '%s' has no '%s'", v[i].text, e.text, v[i].words);
+		if (!strstr(e.text, v[i].expected))
+			fail_msg("%s: '%s' has no '%s'", v[i].text, e.text, v[i].expected);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "v[%zu]", i);
 		assert_null(s.v);
 	}

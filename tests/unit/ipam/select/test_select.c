@@ -336,7 +336,7 @@ static void test_released_address_waits_for_the_reuse_delay(void **state)
 	assert_pick(&a, "10.0.0.2");
 	p->rest_ms = 5;
 	assert_pick(&a, "10.0.0.1");
-	/* A clock that was set back does not delay the reuse for years. */
+	/* A clock that was set to an earlier time does not delay the reuse for years. */
 	p->rest_ms = -1;
 	lease("10.0.0.1", LEASE_FREE, NOW + 86400000, "", "");
 	assert_pick(&a, "10.0.0.1");

@@ -282,7 +282,7 @@ static void test_failed_route_is_described(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", NULL, 4711, 101);
-	char words[256];
+	char expected[256];
 
 	route_add(r->b, &in, ROUTE_CREATE);
 	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENODEV,
@@ -296,18 +296,18 @@ static void test_failed_route_is_described(void **state)
 	in = simple("0.0.0.0/0", "10.77.0.1", r->one, 0);
 	route_add(r->b, &in, ROUTE_CREATE);
 	snprintf(
-		words, sizeof(words),
+		expected, sizeof(expected),
 		"failed to add route 'default via 10.77.0.1 dev %d table 254': Network is unreachable (ENETUNREACH): "
 		"Nexthop has invalid gateway",
 		r->one);
-	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENETUNREACH, words);
+	FAILS(nl_batch_commit(r->lab.w, r->b, &e), -ENETUNREACH, expected);
 	nl_batch_reset(r->b);
 	in.family = 6;
 	route_add(r->b, &in, ROUTE_CREATE);
 	ASSERT_EQ(nl_batch_commit(r->lab.w, r->b, &e), -EINVAL);
 }
 
-static void test_route_of_an_address_is_looked_up(void **state)
+static void test_route_of_an_address_is_found(void **state)
 {
 	struct ipaddr near = t_ip("10.1.0.77"), far = t_ip("8.8.8.8"), six = t_ip("fd00:2::7");
 	struct routed *r = *state;
@@ -368,8 +368,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_flags_decide_on_an_existing_route, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_failed_route_is_described, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_route_of_an_address_is_looked_up, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_route_of_an_address_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_blackhole_route_is_added, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_2000_routes_are_listed, setup, teardown),
 	};

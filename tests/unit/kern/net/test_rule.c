@@ -227,7 +227,7 @@ static void test_rule_of_priority_zero_is_added(void **state)
 static void test_rules_of_other_programs_stay(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
-	struct rule ours = from("10.1.0.2/32", 101);
+	struct rule own = from("10.1.0.2/32", 101);
 	struct fib_rule_hdr head = {
 		.family = AF_INET, .src_len = 32, .table = 101, .action = LOOKUP};
 	struct nl_msg *m =
@@ -238,11 +238,11 @@ static void test_rules_of_other_programs_stay(void **state)
 
 	(void)state;
 	kern_open(&l);
-	put_ip(m, FRA_SRC, &ours.src.ip);
+	put_ip(m, FRA_SRC, &own.src.ip);
 	put_str(m, FRA_OIFNAME, "net1");
 	nl_batch_add(b, m, 0, "add foreign rule");
 	m = msg_new(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head), 256);
-	put_ip(m, FRA_SRC, &ours.src.ip);
+	put_ip(m, FRA_SRC, &own.src.ip);
 	put_u32(m, FRA_SUPPRESS_PREFIXLEN, 0);
 	nl_batch_add(b, m, 0, "add foreign rule");
 	kern_commit(&l, b);
@@ -251,7 +251,7 @@ static void test_rules_of_other_programs_stay(void **state)
 	for (size_t i = 0; i < n; i++)
 		more += list[i].more;
 	ASSERT_EQ(more, 2);
-	assert_null(find(list, n, &ours));
+	assert_null(find(list, n, &own));
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].more)
 			rule_del(b, &list[i]);

@@ -102,7 +102,7 @@ static void test_messages_with_lost_acks_are_reported(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int size = 1, first = -1;
-	char words[128];
+	char expected[128];
 	struct kern_lab l;
 
 	(void)state;
@@ -121,11 +121,11 @@ static void test_messages_with_lost_acks_are_reported(void **state)
 	}
 	assert_in_range(first, 1, 39);
 	snprintf(
-		words, sizeof(words),
+		expected, sizeof(expected),
 		"add address 10.0.0.%d/24 to 'lo': No buffer space available (ENOBUFS): the kernel's answer was lost, so the "
 		"outcome is unknown",
 		first);
-	ASSERT_STR_EQ(e.text, words);
+	ASSERT_STR_EQ(e.text, expected);
 	/* The socket is still usable. */
 	ASSERT_STR_EQ(kern_link(&l, "lo").name, "lo");
 	kern_close(&l);
@@ -218,7 +218,7 @@ static void test_netlink_errors_have_a_kind_and_a_hint(void **state)
 }
 
 /* In a child: the error text for a caller without privileges; 0 if it was correct. */
-static int try_as_nobody(struct kern_lab *l)
+static int try_as_other_user(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	int r;
@@ -243,7 +243,7 @@ static void test_error_without_privilege_names_the_capability(void **state)
 	kern_open(&l);
 	pid = fork();
 	if (pid == 0)
-		_exit(try_as_nobody(&l));
+		_exit(try_as_other_user(&l));
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	ASSERT_EQ(status, 0);
 	kern_close(&l);
@@ -416,7 +416,7 @@ static void test_replay_refuses_a_request_that_was_not_recorded(void **state)
 static void test_invalid_recordings_are_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} rows[] = {
 		{"x", ":1: expected '> HEX', '< HEX' or a comment"},
 		{"# fine\n\n> 0", ":3: odd number of hex digits"},
@@ -427,7 +427,7 @@ static void test_invalid_recordings_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		assert_null(replay_text(rows[i].text));
-		ASSERT_STR_EQ_MSG(e.text, rows[i].words, "rows[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, rows[i].expected, "rows[%zu]", i);
 		ASSERT_EQ_MSG(e.code, -EINVAL, "rows[%zu]", i);
 	}
 }

@@ -33,13 +33,13 @@ static void test_uevents_are_parsed(void **state)
 
 static int make_then_see(void *arg, struct err *err)
 {
-	static int looks;
+	static int rounds;
 	struct kern_lab *l = arg;
 
 	(void)err;
-	if (looks++ == 0)
+	if (rounds++ == 0)
 		kern_veth(l, "net1", "peer"); /* between the first inspection and the wait */
-	return looks > 1;
+	return rounds > 1;
 }
 
 /*

@@ -208,13 +208,13 @@ static void expect(const struct probe *p, enum probe_state state)
 		fail_msg("state %d, wanted %d: %s", p->state, state, e.text);
 }
 
-static void expect_words(const struct probe *p, const char *words)
+static void expect_text(const struct probe *p, const char *expected)
 {
 	struct err e = ERR_INIT;
 
 	probe_describe(p, &e);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' is not in '%s'", words, e.text);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' is not in '%s'", expected, e.text);
 }
 
 /* --- behaviour of the far end --- */
@@ -330,7 +330,7 @@ static void test_used_address_is_a_conflict_with_its_owner(void **state)
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0), far = get_link(lab->peer, "p0");
 	struct probe p[2] = {want(&l, "10.0.0.2", "10.0.0.1"), want(&l, "fd00::2", NULL)};
-	char words[256], mac[MAC_TEXT_MAX];
+	char expected[256], mac[MAC_TEXT_MAX];
 
 	give_peer(lab, "p0", "10.0.0.2/24");
 	give_peer(lab, "p0", "fd00::2/64");
@@ -340,11 +340,11 @@ static void test_used_address_is_a_conflict_with_its_owner(void **state)
 		assert_true(mac_eq(&p[i].other, &far.mac));
 		ASSERT_EQ(p[i].sent, 1);
 	}
-	snprintf(words, sizeof(words),
+	snprintf(expected, sizeof(expected),
 		 "rail r0: ip conflict: pod's interface r0 with an conflicting ip 10.0.0.2, "
 		 "10.0.0.2 is located at %s",
 		 mac_str(&far.mac, mac));
-	expect_words(&p[0], words);
+	expect_text(&p[0], expected);
 }
 
 /* Ends with the expected conflict; the limits leave time for a busy machine. */
@@ -458,7 +458,7 @@ static void test_silent_gateway_is_unreachable(void **state)
 		expect(&p[i], PROBE_UNREACHABLE);
 		ASSERT_EQ(p[i].sent, 2 * quick.tries);
 	}
-	expect_words(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
+	expect_text(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
 
 /* An error of one rail does not affect the others. */
@@ -523,7 +523,7 @@ static void test_missing_carrier_is_reported_for_its_rail_only(void **state)
 	ASSERT_EQ(p[0].sent, 0);
 	ASSERT_EQ(p[0].reason.code, -ENETDOWN);
 	ASSERT_EQ(p[0].reason.kind, ERR_AGAIN);
-	expect_words(&p[0], "rail r0: no carrier on 'r0' after 300 ms (cable, switch port, ");
+	expect_text(&p[0], "rail r0: no carrier on 'r0' after 300 ms (cable, switch port, ");
 	expect(&p[1], PROBE_OK);
 	assert_true(now_mono_ms() - start < 4000);
 }
@@ -541,7 +541,7 @@ static void test_gateway_is_not_unreachable_without_carrier(void **state)
 	in_background(lab, GO_DOWN, "10.0.0.1", 0);
 	OK(probe_run(lab->here, &p, 1, &one_s, &e));
 	expect(&p, PROBE_FAILED);
-	expect_words(&p, "rail r0: no carrier on 'r0' any more: it was lost during the test");
+	expect_text(&p, "rail r0: no carrier on 'r0' any more: it was lost during the test");
 }
 
 /*
@@ -616,22 +616,23 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	static const struct probe_limits tight = {
 		.tries = 3, .interval_ms = 300, .total_ms = 600, .carrier_ms = 5000};
 	struct lab *lab = *state;
-	struct link l = rail(lab, 0, true, 0), gone = {.name = "gone", .index = 4711, .arptype = 1};
-	struct probe p[3] = {want(&gone, "10.0.0.2", NULL), want(&l, "10.0.0.2", "fd00::1"),
+	struct link l = rail(lab, 0, true, 0),
+		    deleted = {.name = "gone", .index = 4711, .arptype = 1};
+	struct probe p[3] = {want(&deleted, "10.0.0.2", NULL), want(&l, "10.0.0.2", "fd00::1"),
 			     want(&l, "10.0.0.3", NULL)};
-	struct err why = ERR_INIT;
+	struct err reason = ERR_INIT;
 
 	OK(probe_run(lab->here, p, 3, &quick, &e));
 	expect(&p[0], PROBE_FAILED);
-	expect_words(&p[0], "rail gone: probe on 'gone': Link not found");
+	expect_text(&p[0], "rail gone: probe on 'gone': Link not found");
 	expect(&p[1], PROBE_FAILED);
-	expect_words(&p[1], "gateway 'fd00::1' and address '10.0.0.2' are of different families");
+	expect_text(&p[1], "gateway 'fd00::1' and address '10.0.0.2' are of different families");
 	expect(&p[2], PROBE_OK);
 	/* None of the probes could be sent. */
-	ASSERT_EQ(probe_run(lab->here, p, 1, &quick, &why), -ENODEV);
-	err_clear(&why);
-	ASSERT_EQ(probe_run(lab->here, p, 3, &tight, &why), -EINVAL);
-	assert_non_null(strstr(why.text, "3 tries 300 ms apart do not fit into 600 ms"));
+	ASSERT_EQ(probe_run(lab->here, p, 1, &quick, &reason), -ENODEV);
+	err_clear(&reason);
+	ASSERT_EQ(probe_run(lab->here, p, 3, &tight, &reason), -EINVAL);
+	assert_non_null(strstr(reason.text, "3 tries 300 ms apart do not fit into 600 ms"));
 	/* Nothing is sent without a request. */
 	p[2].want_conflict = false;
 	run(lab, &p[2]);

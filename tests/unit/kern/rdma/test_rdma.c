@@ -160,9 +160,9 @@ static void replay_text(const char *text, int want, size_t want_n)
 		ASSERT_OK(nl_replay_finished(w, &e), &e);
 }
 
-#define ASK  "> 10000000011401030000000000000000\n"
-#define DONE "< 1400000003000200000000000000000000000000\n"
-#define FAIL "< 24000000020000000000000000000000ffffffff10000000011401030000000000000000\n"
+#define QUERY "> 10000000011401030000000000000000\n"
+#define DONE  "< 1400000003000200000000000000000000000000\n"
+#define FAIL  "< 24000000020000000000000000000000ffffffff10000000011401030000000000000000\n"
 #define PORTS                                                                                      \
 	"> 1800000005140103000000000000000008000100"                                               \
 	"00000000\n"
@@ -174,14 +174,14 @@ static void replay_text(const char *text, int want, size_t want_n)
 static void test_incomplete_netlink_answers_are_skipped_or_errors(void **state)
 {
 	(void)state;
-	replay_text("# protocol rdma\n" ASK DONE, 0, 0);
-	replay_text("# protocol rdma\n" ASK FAIL, -EPERM, 0);
+	replay_text("# protocol rdma\n" QUERY DONE, 0, 0);
+	replay_text("# protocol rdma\n" QUERY FAIL, -EPERM, 0);
 	/* without name and index: skipped */
-	replay_text("# protocol rdma\n" ASK
+	replay_text("# protocol rdma\n" QUERY
 		    "< 180000000114020000000000000000000800010000000000\n" DONE,
 		    0, 0);
 	/* port 4711, and a port with a truncated name */
-	replay_text("# protocol rdma\n" ASK "< 200000000114020000000000000000000800010000000000"
+	replay_text("# protocol rdma\n" QUERY "< 200000000114020000000000000000000800010000000000"
 		    "0600020078000000\n" DONE PORTS
 		    "< 180000000514020000000000000000000800030067120000\n"
 		    "< 180000000514020000000000000000000800030001000000\n" DONE CDEV

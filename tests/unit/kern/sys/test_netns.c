@@ -15,17 +15,17 @@
 
 static void test_new_namespaces_are_distinct(void **state)
 {
-	auto_fd int home = -1, one = -1, two = -1, again = -1;
+	auto_fd int initial = -1, one = -1, two = -1, again = -1;
 	struct nl_wire *w;
 	struct link l;
 
 	(void)state;
-	OK(netns_current(&home, &e));
+	OK(netns_current(&initial, &e));
 	OK(netns_new(true, &one, &e));
 	OK(netns_new(false, &two, &e));
 	OK(netns_current(&again, &e));
-	ASSERT_EQ(netns_same(home, again, &e), 1);
-	ASSERT_EQ(netns_same(home, one, &e), 0);
+	ASSERT_EQ(netns_same(initial, again, &e), 1);
+	ASSERT_EQ(netns_same(initial, one, &e), 0);
 	ASSERT_EQ(netns_same(one, two, &e), 0);
 	ASSERT_EQ(netns_same(one, one, &e), 1);
 	for (int i = 0; i < 2; i++) {
@@ -42,10 +42,10 @@ static void test_new_namespaces_are_distinct(void **state)
 static void test_entered_namespace_is_left_again(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
-	auto_fd int home = -1, ns = -1, now = -1, back = -1, none = -1;
+	auto_fd int initial = -1, ns = -1, now = -1, back = -1, none = -1;
 
 	(void)state;
-	OK(netns_current(&home, &e));
+	OK(netns_current(&initial, &e));
 	OK(netns_new(false, &ns, &e));
 	OK(netns_enter(ns, &v, &e));
 	OK(netns_current(&now, &e));
@@ -56,7 +56,7 @@ static void test_entered_namespace_is_left_again(void **state)
 	ASSERT_EQ(v.origin, -1);
 	netns_leave(&v); /* not inside the namespace: no effect */
 	OK(netns_current(&back, &e));
-	ASSERT_EQ(netns_same(back, home, &e), 1);
+	ASSERT_EQ(netns_same(back, initial, &e), 1);
 	/* A descriptor of another kind of file leaves the process in its namespace. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
@@ -68,7 +68,7 @@ static void test_entered_namespace_is_left_again(void **state)
 /* Error texts of the originals, which users search for. */
 static void test_invalid_namespace_paths_are_refused(void **state)
 {
-	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[256];
+	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], expected[256];
 	int fd = -1;
 
 	(void)state;
@@ -85,10 +85,10 @@ static void test_invalid_namespace_paths_are_refused(void **state)
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	ASSERT_EQ(netns_open(path, &fd, &e), -EINVAL);
 	ASSERT_EQ(e.kind, ERR_NETNS);
-	snprintf(words, sizeof(words), "unknown FS magic on \"%s\": ", path);
-	assert_memory_equal(e.text, words, strlen(words));
-	ASSERT_EQ(strspn(e.text + strlen(words), "0123456789abcdef"),
-		  strlen(e.text + strlen(words)));
+	snprintf(expected, sizeof(expected), "unknown FS magic on \"%s\": ", path);
+	assert_memory_equal(e.text, expected, strlen(expected));
+	ASSERT_EQ(strspn(e.text + strlen(expected), "0123456789abcdef"),
+		  strlen(e.text + strlen(expected)));
 	/* The right filesystem magic alone does not prove a network namespace. */
 	FAILS(netns_open("/proc/self/ns/uts", &fd, &e), -EINVAL,
 	      "open '/proc/self/ns/uts': not a network namespace");
@@ -100,9 +100,9 @@ static void test_invalid_namespace_paths_are_refused(void **state)
 	rmdir(dir);
 }
 
-static void test_namespace_is_pinned_to_a_new_file(void **state)
+static void test_namespace_is_mounted_on_a_new_file(void **state)
 {
-	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], words[128];
+	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], expected[128];
 	auto_fd int ns = -1, found = -1;
 	struct stat st;
 
@@ -114,9 +114,9 @@ static void test_namespace_is_pinned_to_a_new_file(void **state)
 	OK(netns_open(path, &found, &e));
 	ASSERT_EQ(netns_same(ns, found, &e), 1);
 	/* An existing file stays unchanged. */
-	snprintf(words, sizeof(words), "create network namespace file '%s': File exists (EEXIST)",
-		 path);
-	FAILS(netns_pin(ns, path, &e), -EEXIST, words);
+	snprintf(expected, sizeof(expected),
+		 "create network namespace file '%s': File exists (EEXIST)", path);
+	FAILS(netns_pin(ns, path, &e), -EEXIST, expected);
 	OK(netns_unpin(path, &e));
 	ASSERT_EQ(stat(path, &st), -1);
 	OK(netns_unpin(path, &e));
@@ -160,7 +160,7 @@ int main(void)
 		cmocka_unit_test(test_new_namespaces_are_distinct),
 		cmocka_unit_test(test_entered_namespace_is_left_again),
 		cmocka_unit_test(test_invalid_namespace_paths_are_refused),
-		cmocka_unit_test(test_namespace_is_pinned_to_a_new_file),
+		cmocka_unit_test(test_namespace_is_mounted_on_a_new_file),
 		cmocka_unit_test(test_namespace_ends_with_its_descriptor),
 	};
 

@@ -117,7 +117,7 @@ int main(void)
 /* --- system calls --- */
 
 /* Calls that no mode needs. */
-static int nobody_may(void)
+static int refused_in_all_modes(void)
 {
 	char *const argv[] = {"/bin/true", NULL};
 	void *p;
@@ -157,7 +157,7 @@ static int nobody_may(void)
 }
 
 /* Calls that each mode needs. */
-static int everybody_may(void)
+static int allowed_in_all_modes(void)
 {
 	struct timespec ts = {0, 1};
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
@@ -192,8 +192,8 @@ static int enter(enum sandbox_mode mode)
 {
 	NEED(caps_files_only(NULL) == 0);
 	NEED(sandbox_calls(mode, false, NULL) == 0);
-	PASS(nobody_may());
-	PASS(everybody_may());
+	PASS(refused_in_all_modes());
+	PASS(allowed_in_all_modes());
 	return 0;
 }
 

@@ -56,18 +56,18 @@ static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
 					   "net//ipv4",
 					   "net/ipv4/",
 					   "./net"};
-	char value[VALUE_MAX], words[VALUE_MAX], key[512];
+	char value[VALUE_MAX], expected[VALUE_MAX], key[512];
 	struct root root;
 
 	(void)state;
 	OK(root_open(&root, NULL, &e));
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		snprintf(words, sizeof(words),
+		snprintf(expected, sizeof(expected),
 			 "sysctl '%s': not a path below /proc/sys, such as net/ipv4/ip_forward",
 			 keys[i]);
-		FAILS(sysctl_get(&root, keys[i], value, sizeof(value), &e), -EINVAL, words);
-		FAILS(sysctl_set(&root, keys[i], "1", &e), -EINVAL, words);
-		FAILS(sysctl_ensure(&root, keys[i], "1", NULL, &e), -EINVAL, words);
+		FAILS(sysctl_get(&root, keys[i], value, sizeof(value), &e), -EINVAL, expected);
+		FAILS(sysctl_set(&root, keys[i], "1", &e), -EINVAL, expected);
+		FAILS(sysctl_ensure(&root, keys[i], "1", NULL, &e), -EINVAL, expected);
 	}
 	memset(key, 'a', sizeof(key) - 1);
 	key[sizeof(key) - 1] = '\0';

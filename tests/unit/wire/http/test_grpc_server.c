@@ -37,7 +37,7 @@
 struct seen {
 	struct grpc_in *list;
 	struct buf request;
-	int calls, gone;
+	int calls, closed;
 	bool later;
 };
 
@@ -62,14 +62,14 @@ static void on_list(void *arg, struct grpc_in *c, struct span request)
 		ASSERT_EQ(grpc_in_send(c, span_of("first")), 0);
 }
 
-static void on_list_gone(void *arg, struct grpc_in *c)
+static void on_list_closed(void *arg, struct grpc_in *c)
 {
 	struct seen *s = arg;
 
 	assert_ptr_equal(s->list, c);
 	assert_ptr_equal(grpc_in_data(c), s);
 	s->list = NULL;
-	s->gone++;
+	s->closed++;
 }
 
 static void on_allocate(void *arg, struct grpc_in *c, struct span request)
@@ -83,7 +83,7 @@ static void on_allocate(void *arg, struct grpc_in *c, struct span request)
 
 static const struct grpc_method methods[] = {
 	{"/v1beta1.DevicePlugin/GetDevicePluginOptions", 0, on_options, NULL},
-	{"/v1beta1.DevicePlugin/ListAndWatch", 0, on_list, on_list_gone},
+	{"/v1beta1.DevicePlugin/ListAndWatch", 0, on_list, on_list_closed},
 	{"/v1beta1.DevicePlugin/Allocate", 100, on_allocate, NULL},
 	{0},
 };
@@ -239,7 +239,7 @@ static void test_three_calls_share_one_connection(void **state)
 	drain(l);
 	assert_true(holds(l, "00000b00000000000300000000067365636f6e64"));
 	feed_hex(l, CANCEL_LIST, 1);
-	ASSERT_EQ(l->seen.gone, 1);
+	ASSERT_EQ(l->seen.closed, 1);
 	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }
 
@@ -292,9 +292,9 @@ static void test_call_ends_at_the_deadline_of_the_client(void **state)
 	assert_true(grpc_session_deadline(l->s) > 1000);
 	assert_true(grpc_session_deadline(l->s) < 1000 + 24 * 3600 * 1000);
 	grpc_session_expire(l->s, grpc_session_deadline(l->s) - 1);
-	ASSERT_EQ(l->seen.gone, 0);
+	ASSERT_EQ(l->seen.closed, 0);
 	grpc_session_expire(l->s, grpc_session_deadline(l->s));
-	ASSERT_EQ(l->seen.gone, 1);
+	ASSERT_EQ(l->seen.closed, 1);
 	drain(l);
 	ASSERT_EQ(grpc_session_calls(l->s), 0);
 }

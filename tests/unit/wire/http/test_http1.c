@@ -33,7 +33,7 @@ struct heard {
 	struct err e;
 };
 
-static void note(struct buf *b, enum http1_side side, const struct http1_msg *m)
+static void record(struct buf *b, enum http1_side side, const struct http1_msg *m)
 {
 	if (side == HTTP1_REQUESTS)
 		buf_printf(b, "%.*s %.*s", (int)m->method.n, m->method.p, (int)m->target.n,
@@ -52,7 +52,7 @@ static int feed(struct http1 *h, enum http1_side side, struct span in, struct he
 		ret->r = http1_in(h, &in, &m, &ret->e);
 		if (ret->r <= 0)
 			break;
-		note(&ret->log, side, &m);
+		record(&ret->log, side, &m);
 	}
 	if (ret->r == 0)
 		ASSERT_EQ(in.n, 0);
@@ -89,7 +89,7 @@ static void hear(enum http1_side side, struct span text, size_t first, size_t st
 		return;
 	ret->r = http1_eof(h, &m, &ret->e);
 	if (ret->r > 0)
-		note(&ret->log, side, &m);
+		record(&ret->log, side, &m);
 }
 
 static void same_in_parts(enum http1_side side, struct span text, bool eof, const char *log,
@@ -358,7 +358,7 @@ static void test_changing_any_byte_of_a_head_is_safe(void **state)
 
 static void test_random_input_is_parsed_without_crash(void **state)
 {
-	static const char *const words[] = {"GET ",
+	static const char *const parts[] = {"GET ",
 					    "/",
 					    " HTTP/1.1",
 					    "\r\n",
@@ -385,7 +385,7 @@ static void test_random_input_is_parsed_without_crash(void **state)
 		buf_init(&b, LOG_BYTES);
 		buf_str(&b, rand() % 2 ? GET : "");
 		for (int k = rand() % 30; k > 0; k--)
-			buf_str(&b, words[(size_t)rand() % ARRAY_LEN(words)]);
+			buf_str(&b, parts[(size_t)rand() % ARRAY_LEN(parts)]);
 		hear(rand() % 2 ? HTTP1_REQUESTS : HTTP1_RESPONSES, buf_span(&b),
 		     1 + (size_t)rand() % 20, 1 + (size_t)rand() % 20, true, &x);
 		buf_done(&x.log);
@@ -552,7 +552,8 @@ static void test_requests_and_responses_are_written(void **state)
 					  .allow = "GET,POST",
 					  .body = {"no", 2},
 					  .close = true};
-	const struct http1_request ask = {"DELETE", "/v1/ipam/ip", "application/json", {"{}", 2}};
+	const struct http1_request make_request = {
+		"DELETE", "/v1/ipam/ip", "application/json", {"{}", 2}};
 	const struct http1_response busy = {
 		.status = 503, .retry_after = 2, .body = {"x", 1}, .head = true};
 	auto_buf struct buf b;
@@ -573,7 +574,7 @@ static void test_requests_and_responses_are_written(void **state)
 	http1_put_response(&b, &(struct http1_response){.status = 521});
 	response(b.p, "521 Other 0:\n", 0);
 	buf_reset(&b);
-	http1_put_request(&b, &ask);
+	http1_put_request(&b, &make_request);
 	request(b.p, "DELETE /v1/ipam/ip 2:{} close\n", 0);
 	buf_reset(&b);
 	http1_put_request(&b, &(struct http1_request){"GET", "/", NULL, {0}});
@@ -695,7 +696,7 @@ static void test_client_reports_failures_of_the_server(void **state)
 		const char *answer;
 		bool hangs;
 		int r;
-		const char *words;
+		const char *parts;
 	} bad[] = {
 		{"", false, -ECONNRESET, "closed the connection without an answer"},
 		{"", true, -ETIMEDOUT, "no answer from"},
@@ -712,7 +713,7 @@ static void test_client_reports_failures_of_the_server(void **state)
 
 		ASSERT_EQ_MSG(call(bad[i].answer, false, bad[i].hangs, &b, &e), bad[i].r,
 			      "bad[%zu]", i);
-		assert_non_null(strstr(e.text, bad[i].words));
+		assert_non_null(strstr(e.text, bad[i].parts));
 	}
 }
 

@@ -9,7 +9,7 @@
 
 enum { MAX = 1 << 20 };
 
-static void refused(const char *text, const char *words)
+static void refused(const char *text, const char *expected)
 {
 	struct json_doc *d = NULL;
 	struct err e = ERR_INIT;
@@ -17,7 +17,7 @@ static void refused(const char *text, const char *words)
 	assert_true(json_parse(&d, span_of(text), MAX, &e) < 0);
 	assert_null(d);
 	ASSERT_EQ(e.kind, ERR_DECODE);
-	ASSERT_STR_EQ(e.text, words);
+	ASSERT_STR_EQ(e.text, expected);
 }
 
 static void test_syntax_errors_name_line_and_column(void **state)
@@ -229,7 +229,7 @@ static void test_null_leaves_a_field_unchanged(void **state)
 static void test_errors_name_the_path_of_the_value(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 		const struct json_table *t;
 	} cases[] = {
 		{"{\"mtu\":1}", "conf.mtu is 1, expected 68 to 65535", &go},
@@ -271,7 +271,7 @@ static void test_errors_name_the_path_of_the_value(void **state)
 
 		ASSERT_EQ_MSG(json_read(d, json_root(d), cases[i].t, &c, "conf", &e), -EINVAL,
 			      "cases[%zu]", i);
-		ASSERT_STR_EQ_MSG(e.text, cases[i].words, "cases[%zu]", i);
+		ASSERT_STR_EQ_MSG(e.text, cases[i].expected, "cases[%zu]", i);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "cases[%zu]", i);
 	}
 }

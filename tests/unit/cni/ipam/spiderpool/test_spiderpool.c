@@ -156,7 +156,7 @@ static void test_check_requires_and_del_releases_the_address(void **state)
 	expect(&del, 0, "");
 	il_write(&w.lab, "/pools/rails.conf", POOLS);
 	ASSERT_EQ(il_records(&w.lab, "used"), 0);
-	says(&add, 0, "10.0.0.11/24"); /* .10 rests */
+	says(&add, 0, "10.0.0.11/24"); /* .10 is in its reuse delay */
 	/* An unreadable journal is an error. */
 	il_write(&w.lab, "/state/journal", "rubbish\nrubbish\n");
 	says(&del, 1, "journal '/state/journal': line 1 is damaged");

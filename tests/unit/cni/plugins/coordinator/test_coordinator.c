@@ -837,14 +837,14 @@ static void test_interfaces_of_cnis_are_not_the_nodes_own(void **state)
 	static const char *const not [] = {"lo",	 "docker0",	"veth12",
 					   "cali123",	 "cni0",	"flannel.1",
 					   "kube-ipvs0", "cilium_host", "virbr0"};
-	static const char *const ours[] = {"eth0", "ens1f0np0", "bond0", "br0", "lo1", "rail0"};
+	static const char *const own[] = {"eth0", "ens1f0np0", "bond0", "br0", "lo1", "rail0"};
 	char name[LINK_NAME_MAX];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(not ) / sizeof(not [0]); i++)
 		assert_false(link_is_nodes_own(not [i]));
-	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		assert_true(link_is_nodes_own(ours[i]));
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		assert_true(link_is_nodes_own(own[i]));
 	coordinator_host_veth_name("0123456789abcdef", name);
 	ASSERT_STR_EQ(name, "veth0123456789a");
 	coordinator_host_veth_name("x", name);

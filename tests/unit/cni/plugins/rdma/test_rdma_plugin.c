@@ -42,15 +42,15 @@ static void expect_bytes(const struct rdma_state *s, const char *want)
 
 static void test_state_file_has_the_bytes_of_the_original(void **state)
 {
-	struct rdma_state ours = original;
+	struct rdma_state own = original;
 
 	(void)state;
 	expect_bytes(&original, LEGACY "}");
-	strcpy(ours.network, "rail0");
-	strcpy(ours.container, "c1");
-	strcpy(ours.ifname, "net1");
-	strcpy(ours.netns, "/run/netns/x");
-	expect_bytes(&ours,
+	strcpy(own.network, "rail0");
+	strcpy(own.container, "c1");
+	strcpy(own.ifname, "net1");
+	strcpy(own.netns, "/run/netns/x");
+	expect_bytes(&own,
 		     LEGACY ",\"network\":\"rail0\",\"containerID\":\"c1\",\"ifname\":\"net1\","
 			    "\"netns\":\"/run/netns/x\"}");
 }

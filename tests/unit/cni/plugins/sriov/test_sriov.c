@@ -104,7 +104,7 @@ static void test_runtime_config_takes_precedence_over_args(void **state)
 static void test_invalid_sriov_configuration_is_refused(void **state)
 {
 	static const struct {
-		const char *text, *words;
+		const char *text, *expected;
 	} all[] = {
 		{"{\"vlan\":4095}",
 		 "LoadConf(): vlan id 4095 invalid: value must be in the range 0-4094"},
@@ -138,9 +138,9 @@ static void test_invalid_sriov_configuration_is_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		assert_true(read_text(all[i].text, NULL, &c) < 0);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "all[%zu]", i);
-		if (!strstr(e.text, all[i].words) ||
+		if (!strstr(e.text, all[i].expected) ||
 		    strncmp(e.text, "SRIOV-CNI failed to load netconf: ", 34) != 0)
-			fail_msg("'%s' is not in '%s'", all[i].words, e.text);
+			fail_msg("'%s' is not in '%s'", all[i].expected, e.text);
 	}
 }
 
@@ -184,14 +184,14 @@ static int status(struct host_lab *h, const char *text, bool *no_link)
 	return r;
 }
 
-static void status_says(struct host_lab *h, const char *text, const char *words)
+static void status_says(struct host_lab *h, const char *text, const char *expected)
 {
 	bool no_link;
 
 	assert_true(status(h, text, &no_link) < 0);
 	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
-	if (!strstr(e.text, words))
-		fail_msg("'%s' is not in '%s'", words, e.text);
+	if (!strstr(e.text, expected))
+		fail_msg("'%s' is not in '%s'", expected, e.text);
 }
 
 static void test_status_reports_missing_vfs(void **state)

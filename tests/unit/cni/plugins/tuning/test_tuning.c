@@ -266,7 +266,7 @@ static void test_each_attribute_is_a_change_of_its_own(void **state)
 
 /* --- CHECK --- */
 
-static void test_sysctl_values_are_compared_by_words(void **state)
+static void test_sysctl_values_are_compared_by_fields(void **state)
 {
 	(void)state;
 	assert_true(tuning_same_value("1", "1"));
@@ -476,7 +476,7 @@ int main(void)
 		cmocka_unit_test(test_file_for_del_is_written_and_read),
 		cmocka_unit_test(test_original_attributes_are_recorded_once),
 		cmocka_unit_test(test_each_attribute_is_a_change_of_its_own),
-		cmocka_unit_test(test_sysctl_values_are_compared_by_words),
+		cmocka_unit_test(test_sysctl_values_are_compared_by_fields),
 		cmocka_unit_test(test_check_reports_attributes_that_differ),
 		cmocka_unit_test(test_allowlist_patterns_match_like_go),
 		cmocka_unit_test(test_unsupported_allowlist_patterns_are_refused),
