@@ -82,7 +82,7 @@ static void is_section(const char *kind, const char *const *variables, const cha
 static const char *const none[] = {NULL};
 
 /* The documented invocation of rdma-qos.sh has the values of its defaults. */
-static void values_of_defaults_are_given(void **state)
+static void test_option_with_the_default_value_makes_a_section(void **state)
 {
 	static const char *const documented[] = {"GPU_RDMA_PRIORITY=5", "GPU_CNP_PRIORITY=6", NULL};
 
@@ -95,7 +95,7 @@ static void values_of_defaults_are_given(void **state)
 	is_section("qos", none, "-o json", "");
 }
 
-static void variables_of_the_scripts(void **state)
+static void test_variables_of_the_scripts_become_keys(void **state)
 {
 	static const char *const addr[] = {"INTERFACE=ens1",
 					   "IPV4_IP=172.16.1.10/24",
@@ -148,7 +148,7 @@ static bool is_query(const char *kind, const char *line, struct host_options *o)
 	return host_conf_is_query(host_kind_find(kind), command(kind), "unirail host", n, argv, o);
 }
 
-static void query_with_options(void **state)
+static void test_query_is_recognized_after_its_options_only(void **state)
 {
 	struct host_options o;
 
@@ -167,7 +167,7 @@ static void query_with_options(void **state)
 }
 
 /* Nothing wanted: what is found is shown, of each kind, and nothing is decided. */
-static void each_kind_is_shown_without_a_section(void **state)
+static void test_each_kind_is_shown_without_a_section(void **state)
 {
 	static const char *const trees[] = {"hw_eight_ofed.tree", "hw_infiniband.tree",
 					    "hw_vm.tree"};
@@ -198,10 +198,10 @@ static void each_kind_is_shown_without_a_section(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_of_defaults_are_given),
-		cmocka_unit_test(variables_of_the_scripts),
-		cmocka_unit_test(query_with_options),
-		cmocka_unit_test(each_kind_is_shown_without_a_section),
+		cmocka_unit_test(test_option_with_the_default_value_makes_a_section),
+		cmocka_unit_test(test_variables_of_the_scripts_become_keys),
+		cmocka_unit_test(test_query_is_recognized_after_its_options_only),
+		cmocka_unit_test(test_each_kind_is_shown_without_a_section),
 	};
 
 	return T_RUN(tests, NULL, NULL);
