@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "ipam_lab.h"
 
 int64_t il_clock_ms = 1700000000000;
+struct ipam_lab il_lab;
 
 int64_t il_now(void)
 {
@@ -34,6 +36,21 @@ void il_make(struct ipam_lab *l)
 void il_drop(struct ipam_lab *l)
 {
 	t_dir_remove(l->dir, &l->root);
+}
+
+int il_setup(void **state)
+{
+	(void)state;
+	log_threshold = LOG_NONE;
+	il_make(&il_lab);
+	return 0;
+}
+
+int il_teardown(void **state)
+{
+	(void)state;
+	il_drop(&il_lab);
+	return 0;
 }
 
 char *il_path(const struct ipam_lab *l, const char *path)

@@ -18,6 +18,12 @@ struct ipam_lab {
 extern int64_t il_clock_ms; /* time that il_now() returns */
 int64_t il_now(void);
 
+/* The lab of a program with one, and cmocka's fixtures, which make and drop it for each test, without log
+ * lines. */
+extern struct ipam_lab il_lab;
+int il_setup(void **state);
+int il_teardown(void **state);
+
 /* creates an empty root with the directories of pools and state */
 void il_make(struct ipam_lab *l);
 void il_drop(struct ipam_lab *l);

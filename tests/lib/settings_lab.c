@@ -9,23 +9,6 @@
 #include "cli/reference.h"
 #include "settings_lab.h"
 
-struct ipam_lab settings_lab;
-
-int settings_lab_make(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&settings_lab);
-	return 0;
-}
-
-int settings_lab_drop(void **state)
-{
-	(void)state;
-	il_drop(&settings_lab);
-	return 0;
-}
-
 const char *settings_lab_env(void *arg, const char *name)
 {
 	size_t n = strlen(name);

@@ -7,11 +7,6 @@
 #include "server/settings.h"
 #include "ipam_lab.h"
 
-/* A temporary directory for each test: cmocka's setup and teardown. */
-extern struct ipam_lab settings_lab;
-int settings_lab_make(void **state);
-int settings_lab_drop(void **state);
-
 /* For settings_env.get: arg is a list of "NAME=value", ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);
 /* A file of the source tree, at most 64 KiB. The caller frees. */

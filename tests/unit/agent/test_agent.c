@@ -21,23 +21,6 @@
 #include "ipam_lab.h"
 #include "kern/sys/caps.h"
 
-static struct ipam_lab lab;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
-}
-
 /* --- listener --- */
 
 static int bind_at(const char *path, bool listens)
@@ -81,7 +64,7 @@ static void fails(const char *path, int code, const char *expected)
 
 static void test_listener_creates_and_removes_its_socket(void **state)
 {
-	auto_free char *path = il_path(&lab, "/new/folder/sock");
+	auto_free char *path = il_path(&il_lab, "/new/folder/sock");
 	struct listener l;
 	struct stat st;
 
@@ -98,7 +81,7 @@ static void test_listener_creates_and_removes_its_socket(void **state)
 
 static void test_second_server_is_refused_until_the_first_hides(void **state)
 {
-	auto_free char *path = il_path(&lab, "/sock");
+	auto_free char *path = il_path(&il_lab, "/sock");
 	struct listener l;
 
 	(void)state;
@@ -115,7 +98,7 @@ static void test_second_server_is_refused_until_the_first_hides(void **state)
 
 static void test_other_files_at_the_socket_path(void **state)
 {
-	auto_free char *path = il_path(&lab, "/sock");
+	auto_free char *path = il_path(&il_lab, "/sock");
 	struct listener l;
 	int fd = bind_at(path, true);
 
@@ -134,9 +117,9 @@ static void test_other_files_at_the_socket_path(void **state)
 	assert_true(answers(path));
 	close(fd);
 	unlink(path);
-	il_write(&lab, "/x/file", "");
+	il_write(&il_lab, "/x/file", "");
 	free(take(path));
-	path = il_path(&lab, "/x/file");
+	path = il_path(&il_lab, "/x/file");
 	fails(path, -EEXIST, "is not a socket");
 	assert_true(is_there(path));
 }
@@ -209,7 +192,7 @@ static int inherits(const char *path)
 
 static void test_socket_inherited_from_systemd_is_used_and_stays(void **state)
 {
-	auto_free char *path = il_path(&lab, "/sock");
+	auto_free char *path = il_path(&il_lab, "/sock");
 
 	(void)state;
 	ASSERT_EQ(in_child(inherits, path), 0);
@@ -225,9 +208,9 @@ static void settings(const char *text, const char *json)
 	auto_buf struct buf b;
 	struct json_out o;
 
-	il_write(&lab, "/etc/agent.conf", text);
+	il_write(&il_lab, "/etc/agent.conf", text);
 	buf_init(&b, 10000);
-	ASSERT_OK(coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e), &e);
+	ASSERT_OK(coordinator_settings_read(&il_lab.root, "/etc/agent.conf", &s, &e), &e);
 	jo_init(&o, &b, 0);
 	coordinator_settings_json(&s, &o);
 	ASSERT_STR_EQ(b.p, json);
@@ -239,7 +222,7 @@ static void test_coordinator_settings_are_read_from_the_agent_file(void **state)
 	struct coordinator_settings s;
 
 	(void)state;
-	ASSERT_EQ(coordinator_settings_read(&lab.root, "/none", &s, NULL), 0);
+	ASSERT_EQ(coordinator_settings_read(&il_lab.root, "/none", &s, NULL), 0);
 	ASSERT_STR_EQ(s.mode, "auto");
 	coordinator_settings_done(&s);
 	settings("[coordinator]\nmode = overlay\noverlayPodCIDR = 10.244.0.0/16, fd00::/48\n"
@@ -287,8 +270,8 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 		struct coordinator_settings s;
 		struct err e = ERR_INIT;
 
-		il_write(&lab, "/etc/agent.conf", bad[i].text);
-		assert_true(coordinator_settings_read(&lab.root, "/etc/agent.conf", &s, &e) < 0);
+		il_write(&il_lab, "/etc/agent.conf", bad[i].text);
+		assert_true(coordinator_settings_read(&il_lab.root, "/etc/agent.conf", &s, &e) < 0);
 		ASSERT_HAS(e.text, bad[i].expected);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
@@ -302,7 +285,7 @@ static int take_one(struct ipam_pools *p, const char *id, struct err *e)
 {
 	struct ip_request wanted = {.owner = {.container_id = id, .ifname = "eth0", .pod_name = id},
 				    .sticky = *id == 's'};
-	struct ipam *i = il_open(&lab);
+	struct ipam *i = il_open(&il_lab);
 	struct ip_allocation *g = NULL;
 	size_t n = 0;
 	int r, last = 0;
@@ -323,20 +306,20 @@ static void test_pools_stay_in_use_when_their_file_becomes_invalid(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	il_pools(&lab, POOL("10.0.0.5-10.0.0.7"));
-	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	il_pools(&il_lab, POOL("10.0.0.5-10.0.0.7"));
+	ASSERT_EQ(ipam_pools_read(&p, &il_lab.root, "/pools", &e), 0);
 	ASSERT_EQ(take_one(&p, "a", &e), 5);
 	/*
 	 * A pool file is invalid, then the directory is unreadable: the pools that were read before
 	 * stay in use.
 	 */
-	il_pools(&lab, POOL("11.0.0.5"));
-	assert_true(ipam_pools_read(&p, &lab.root, "/pools", &e) < 0);
+	il_pools(&il_lab, POOL("11.0.0.5"));
+	assert_true(ipam_pools_read(&p, &il_lab.root, "/pools", &e) < 0);
 	ASSERT_HAS(e.text, "rails.conf:3");
 	ASSERT_EQ(take_one(&p, "b", &e), 6);
-	il_pools(&lab, POOL("10.0.0.20"));
+	il_pools(&il_lab, POOL("10.0.0.20"));
 	ASSERT_EQ(take_one(&p, "c", &e), 7);
-	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	ASSERT_EQ(ipam_pools_read(&p, &il_lab.root, "/pools", &e), 0);
 	ASSERT_EQ(take_one(&p, "d", &e), 20);
 	ipam_pools_done(&p);
 }
@@ -347,15 +330,15 @@ static void test_pool_file_invalid_at_start_fails_requests_until_corrected(void 
 	struct err e = ERR_INIT;
 
 	(void)state;
-	il_pools(&lab, POOL("11.0.0.5"));
-	assert_true(ipam_pools_read(&p, &lab.root, "/pools", &e) < 0);
+	il_pools(&il_lab, POOL("11.0.0.5"));
+	assert_true(ipam_pools_read(&p, &il_lab.root, "/pools", &e) < 0);
 	for (int i = 0; i < 2; i++) {
 		err_clear(&e);
 		assert_true(take_one(&p, "a", &e) < 0);
 		ASSERT_HAS(e.text, "rails.conf:3");
 	}
-	il_pools(&lab, POOL("10.0.0.5"));
-	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", &e), 0);
+	il_pools(&il_lab, POOL("10.0.0.5"));
+	ASSERT_EQ(ipam_pools_read(&p, &il_lab.root, "/pools", &e), 0);
 	ASSERT_EQ(take_one(&p, "a", &e), 5);
 	ipam_pools_done(&p);
 }
@@ -366,10 +349,10 @@ static void test_sticky_and_normal_leases_are_distinguished(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL("10.0.0.5-10.0.0.7"));
-	ASSERT_EQ(ipam_pools_read(&p, &lab.root, "/pools", NULL), 0);
+	il_pools(&il_lab, POOL("10.0.0.5-10.0.0.7"));
+	ASSERT_EQ(ipam_pools_read(&p, &il_lab.root, "/pools", NULL), 0);
 	assert_true(take_one(&p, "s1", NULL) > 0 && take_one(&p, "x1", NULL) > 0);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	assert_true(ipam_holds_sticky(i, "s1"));
 	assert_false(ipam_holds_sticky(i, "x1"));
 	ASSERT_STR_EQ(ipam_node(i), "node1");
@@ -416,14 +399,14 @@ static int gives_up(const char *path)
 
 static void test_agent_drops_all_capabilities_but_dac_override(void **state)
 {
-	auto_free char *path = il_path(&lab, "/x/file");
+	auto_free char *path = il_path(&il_lab, "/x/file");
 
 	(void)state;
-	il_write(&lab, "/x/file", "");
+	il_write(&il_lab, "/x/file", "");
 	ASSERT_EQ(in_child(gives_up, path), 0);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, il_setup, il_teardown)
 
 int main(void)
 {

@@ -18,10 +18,10 @@ static int read_conf(struct agent_conf *c, const char *file, const char *const *
 	char *argv[16] = {(char *)"--config", (char *)"/etc/agent.conf"};
 	int argc = 2;
 
-	il_write(&settings_lab, "/etc/agent.conf", file ? file : "");
+	il_write(&il_lab, "/etc/agent.conf", file ? file : "");
 	for (; flags && *flags; flags++)
 		argv[argc++] = (char *)*flags;
-	return agent_conf_read(c, &settings_lab.root, &env, argc, argv, e);
+	return agent_conf_read(c, &il_lab.root, &env, argc, argv, e);
 }
 
 static void test_settings_have_documented_defaults(void **state)
@@ -144,7 +144,7 @@ static void test_missing_file_is_an_error_only_if_named(void **state)
 	struct agent_conf c;
 
 	(void)state;
-	ASSERT_EQ(agent_conf_read(&c, &settings_lab.root, NULL, 2, argv, &e), -ENOENT);
+	ASSERT_EQ(agent_conf_read(&c, &il_lab.root, NULL, 2, argv, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "/etc/none.conf"));
 }
 
@@ -188,22 +188,22 @@ static void test_generated_reference_has_every_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_settings_have_documented_defaults,
-						settings_lab_make, settings_lab_drop),
+		cmocka_unit_test_setup_teardown(test_settings_have_documented_defaults, il_setup,
+						il_teardown),
 		cmocka_unit_test_setup_teardown(test_flags_override_variables_and_variables_the_file,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_unirail_variables_override_spiderpools,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_missing_file_is_an_error_only_if_named,
-						settings_lab_make, settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_settings_that_require_a_restart,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
+		cmocka_unit_test_setup_teardown(test_settings_that_require_a_restart, il_setup,
+						il_teardown),
 		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,
-						settings_lab_make, settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_generated_reference_has_every_key,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
+		cmocka_unit_test_setup_teardown(test_generated_reference_has_every_key, il_setup,
+						il_teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -13,8 +13,8 @@ static int read_conf(struct controller_conf *c, const char *file, const char *co
 	const struct settings_env env = {settings_lab_env, (void *)(vars ? vars : none)};
 	char *argv[] = {(char *)"--config", (char *)"/etc/c.conf"};
 
-	il_write(&settings_lab, "/etc/c.conf", file);
-	return controller_conf_read(c, &settings_lab.root, &env, 2, argv, e);
+	il_write(&il_lab, "/etc/c.conf", file);
+	return controller_conf_read(c, &il_lab.root, &env, 2, argv, e);
 }
 
 /* The variables of Spiderpool's controller Deployment are read. */
@@ -124,13 +124,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_variables_of_spiderpools_controller_are_read,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
-						settings_lab_make, settings_lab_drop),
-		cmocka_unit_test_setup_teardown(test_namespace_patterns_are_read, settings_lab_make,
-						settings_lab_drop),
+						il_setup, il_teardown),
+		cmocka_unit_test_setup_teardown(test_namespace_patterns_are_read, il_setup,
+						il_teardown),
 		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,
-						settings_lab_make, settings_lab_drop),
+						il_setup, il_teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -10,24 +10,13 @@
 #include "ipam/demand.h"
 #include "ipam_lab.h"
 
-static struct ipam_lab lab;
-
 static int setup(void **state)
 {
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	il_pools(&lab, "[pool a]\nsubnet = 10.0.1.0/24\nips = 10.0.1.10-10.0.1.12\n"
-		       "[pool b]\nsubnet = 10.0.2.0/24\nips = 10.0.2.10\n"
-		       "[pool none]\nsubnet = 10.0.3.0/24\nips = 10.0.3.10\n"
-		       "[reserved]\nips = 10.0.3.10\n");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
+	il_setup(state);
+	il_pools(&il_lab, "[pool a]\nsubnet = 10.0.1.0/24\nips = 10.0.1.10-10.0.1.12\n"
+			  "[pool b]\nsubnet = 10.0.2.0/24\nips = 10.0.2.10\n"
+			  "[pool none]\nsubnet = 10.0.3.0/24\nips = 10.0.3.10\n"
+			  "[reserved]\nips = 10.0.3.10\n");
 	return 0;
 }
 
@@ -44,7 +33,7 @@ static int need(const char *const *pools, size_t n_pools, size_t n, const struct
 		const char *exhausted, char *ret)
 {
 	static const char *const names[] = {"net1", "net2", "net3", "net4"};
-	struct ipam *i = il_open(&lab);
+	struct ipam *i = il_open(&il_lab);
 	struct ip_request requests[4];
 	struct needs got = {0};
 	int r;
@@ -74,7 +63,7 @@ static void test_local_addresses_are_not_missing(void **state)
 	ASSERT_STR_EQ(text, "a=3/0");
 	ASSERT_EQ(need(a, 1, 4, NULL, NULL, text), 1);
 	ASSERT_STR_EQ(text, "a=4/1");
-	il_take(&lab, "x", "eth0", "a");
+	il_take(&il_lab, "x", "eth0", "a");
 	ASSERT_EQ(need(a, 1, 3, NULL, NULL, text), 1);
 	ASSERT_STR_EQ(text, "a=3/1");
 }
@@ -121,7 +110,7 @@ static void test_repeated_request_needs_no_address(void **state)
 	char text[200];
 
 	(void)state;
-	il_take(&lab, "c", "net1", "b");
+	il_take(&il_lab, "c", "net1", "b");
 	ASSERT_EQ(need(b, 1, 1, NULL, NULL, text), 0);
 	ASSERT_STR_EQ(text, "");
 	ASSERT_EQ(need(b, 1, 2, NULL, NULL, text), 1);
@@ -134,8 +123,8 @@ static void test_address_in_its_reuse_delay_counts_as_local(void **state)
 	char text[200];
 
 	(void)state;
-	il_take(&lab, "x", "eth0", "b");
-	ASSERT_EQ(il_free(&lab, "x", "eth0"), 1);
+	il_take(&il_lab, "x", "eth0", "b");
+	ASSERT_EQ(il_free(&il_lab, "x", "eth0"), 1);
 	ASSERT_EQ(need(b, 1, 1, NULL, NULL, text), 0);
 }
 
@@ -153,7 +142,7 @@ static void test_former_address_of_the_pod_is_not_needed(void **state)
 			       .had = &had,
 			       .n_had = 1};
 	struct needs reserved = {0}, got = {0};
-	struct ipam *i = il_open(&lab);
+	struct ipam *i = il_open(&il_lab);
 
 	(void)state;
 	needs_add(&reserved, "b", 1);
@@ -179,18 +168,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_local_addresses_are_not_missing, setup,
-						teardown),
+						il_teardown),
 		cmocka_unit_test_setup_teardown(test_reserved_addresses_count_as_missing, setup,
-						teardown),
+						il_teardown),
 		cmocka_unit_test_setup_teardown(
-			test_backup_pool_is_used_after_the_first_is_exhausted, setup, teardown),
+			test_backup_pool_is_used_after_the_first_is_exhausted, setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_repeated_request_needs_no_address, setup,
-						teardown),
+						il_teardown),
 		cmocka_unit_test_setup_teardown(test_address_in_its_reuse_delay_counts_as_local,
-						setup, teardown),
+						setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_former_address_of_the_pod_is_not_needed, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(test_unknown_pool_is_an_error, setup, teardown),
+						il_teardown),
+		cmocka_unit_test_setup_teardown(test_unknown_pool_is_an_error, setup, il_teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -18,26 +18,9 @@
 #include "ipam/pool/pool_cluster.h"
 #include "ipam_lab.h"
 
-static struct ipam_lab lab;
-
 #define POOL_10                                                                                    \
 	"[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\ngateway=10.0.0.1\n"            \
 	"route=10.9.0.0/16 via 10.0.0.2\n"
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
-}
 
 static const char *const rail0[] = {"rail0"};
 
@@ -49,7 +32,7 @@ static struct ip_request request(const char *id, const char *ifname)
 
 static int allocate(const struct ip_request *a, size_t n, struct err *e)
 {
-	auto_ipam struct ipam *i = il_open(&lab);
+	auto_ipam struct ipam *i = il_open(&il_lab);
 	struct ip_allocation *g = NULL;
 	size_t n_g = 0;
 	int r = ipam_allocate(i, a, n, &g, &n_g, e);
@@ -61,7 +44,7 @@ static int allocate(const struct ip_request *a, size_t n, struct err *e)
 
 static void assert_take(const char *id, const char *ifname, const char *want)
 {
-	struct ipaddr a = il_take(&lab, id, ifname, "rail0");
+	struct ipaddr a = il_take(&il_lab, id, ifname, "rail0");
 
 	il_assert_ip(&a, want);
 }
@@ -75,8 +58,8 @@ static void test_allocation_returns_address_pool_and_routes(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
-	i = il_open(&lab);
+	il_pools(&il_lab, POOL_10);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	ASSERT_EQ(n, 1);
 	il_assert_ip(&g[0].address.ip, "10.0.0.10");
@@ -101,29 +84,29 @@ static void test_allocation_returns_address_pool_and_routes(void **state)
 static void test_repeated_request_gets_the_same_address(void **state)
 {
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.11");
 	assert_take("a", "net1", "10.0.0.10");
 	assert_take("a", "net2", "10.0.0.12");
-	ASSERT_EQ(il_free(&lab, "a", "net1"), 1);
-	ASSERT_EQ(il_free(&lab, "a", "net1"), 0);
-	ASSERT_EQ(il_free(&lab, "nobody", NULL), 0);
+	ASSERT_EQ(il_free(&il_lab, "a", "net1"), 1);
+	ASSERT_EQ(il_free(&il_lab, "a", "net1"), 0);
+	ASSERT_EQ(il_free(&il_lab, "nobody", NULL), 0);
 	assert_take("a", "net2", "10.0.0.12");
 	assert_take("b", "net1", "10.0.0.11");
-	ASSERT_EQ(il_free(&lab, "a", NULL), 1);
+	ASSERT_EQ(il_free(&il_lab, "a", NULL), 1);
 }
 
 static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 {
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	il_free(&lab, "a", "net1");
-	ASSERT_EQ(il_records(&lab, "resting"), 1);
+	il_free(&il_lab, "a", "net1");
+	ASSERT_EQ(il_records(&il_lab, "resting"), 1);
 	assert_take("b", "net1", "10.0.0.11");
 	il_clock_ms += 60000;
-	ASSERT_EQ(il_records(&lab, "resting"), 0);
+	ASSERT_EQ(il_records(&il_lab, "resting"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -133,15 +116,15 @@ static void test_reuse_delay_is_skipped_in_a_full_pool(void **state)
 	char id[16];
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	for (int i = 0; i < 10; i++) {
 		snprintf(id, sizeof(id), "old%d", i);
-		il_take(&lab, id, "net1", "rail0");
+		il_take(&il_lab, id, "net1", "rail0");
 		il_clock_ms++;
 	}
 	for (int i = 9; i >= 0; i--) {
 		snprintf(id, sizeof(id), "old%d", i);
-		il_free(&lab, id, "net1");
+		il_free(&il_lab, id, "net1");
 		il_clock_ms++;
 	}
 	assert_take("new0", "net1", "10.0.0.19");
@@ -151,11 +134,11 @@ static void test_reuse_delay_is_skipped_in_a_full_pool(void **state)
 static void test_reuse_delay_ends_when_the_clock_is_set_to_an_earlier_time(void **state)
 {
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	il_free(&lab, "a", "net1");
+	il_free(&il_lab, "a", "net1");
 	il_clock_ms -= 365 * 86400000LL;
-	ASSERT_EQ(il_records(&lab, "resting"), 0);
+	ASSERT_EQ(il_records(&il_lab, "resting"), 0);
 	assert_take("b", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.10");
 }
@@ -168,17 +151,17 @@ static void test_quarantined_address_is_not_allocated(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_quarantine(i, &a, &other, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
+	ASSERT_EQ(il_records(&il_lab, "quarantined"), 1);
 	assert_take("a", "net1", "10.0.0.11");
 	il_clock_ms += 599999;
 	assert_take("b", "net1", "10.0.0.12");
 	il_clock_ms += 1;
-	ASSERT_EQ(il_records(&lab, "quarantined"), 0);
+	ASSERT_EQ(il_records(&il_lab, "quarantined"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -198,7 +181,7 @@ static void assert_sticky(const char *id, const char *pod, const char *want)
 	struct err e = ERR_INIT;
 	struct ip_allocation *g;
 	size_t n;
-	struct ipam *i = il_open(&lab);
+	struct ipam *i = il_open(&il_lab);
 
 	ASSERT_OK(ipam_allocate(i, &a, 1, &g, &n, &e), &e);
 	il_assert_ip(&g[0].address.ip, want);
@@ -209,21 +192,21 @@ static void assert_sticky(const char *id, const char *pod, const char *want)
 static void test_sticky_address_is_retained_for_its_pod(void **state)
 {
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_sticky("c0", "web-0", "10.0.0.10");
 	assert_sticky("c1", "web-1", "10.0.0.11");
-	ASSERT_EQ(il_free(&lab, "c0", "net1"), 1);
-	ASSERT_EQ(il_records(&lab, "sticky"), 1);
+	ASSERT_EQ(il_free(&il_lab, "c0", "net1"), 1);
+	ASSERT_EQ(il_records(&il_lab, "sticky"), 1);
 	il_clock_ms += 3600000;
 	assert_take("other", "net1", "10.0.0.12");
 	assert_sticky("c0new", "web-0", "10.0.0.10");
 	/* A late DEL of the first container must not release the address. */
-	ASSERT_EQ(il_free(&lab, "c0", "net1"), 0);
+	ASSERT_EQ(il_free(&il_lab, "c0", "net1"), 0);
 	assert_sticky("c0new", "web-0", "10.0.0.10");
 	/* The ADD of the next container arrives before the DEL of this one. */
 	assert_sticky("c0third", "web-0", "10.0.0.10");
-	ASSERT_EQ(il_free(&lab, "c0new", "net1"), 0);
-	ASSERT_EQ(il_free(&lab, "c0third", "net1"), 1);
+	ASSERT_EQ(il_free(&il_lab, "c0new", "net1"), 0);
+	ASSERT_EQ(il_free(&il_lab, "c0third", "net1"), 1);
 }
 
 /* A release requires neither pools nor their directory. */
@@ -232,15 +215,15 @@ static void test_release_works_without_readable_pools(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.11");
-	il_pools(&lab, "rubbish");
-	ASSERT_EQ(il_free(&lab, "a", "net1"), 1);
-	ASSERT_EQ(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
-	ASSERT_EQ(il_free(&lab, "b", NULL), 1);
-	il_pools(&lab, POOL_10);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	il_pools(&il_lab, "rubbish");
+	ASSERT_EQ(il_free(&il_lab, "a", "net1"), 1);
+	ASSERT_EQ(file_remove(&il_lab.root, "/pools/rails.conf", &e), 0);
+	ASSERT_EQ(il_free(&il_lab, "b", NULL), 1);
+	il_pools(&il_lab, POOL_10);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_invalid_pools_fail_the_request(void **state)
@@ -251,7 +234,7 @@ static void test_invalid_pools_fail_the_request(void **state)
 	(void)state;
 	assert_true(allocate(&a, 1, &e) < 0);
 	ASSERT_HAS(e.text, "no pool in '/pools': put a file there");
-	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.0.1\n");
+	il_pools(&il_lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.0.1\n");
 	assert_true(allocate(&a, 1, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
 	ASSERT_HAS(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
@@ -264,7 +247,7 @@ static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	for (int i = 0; i < 11; i++) {
 		snprintf(names[i], sizeof(names[i]), "net%d", i);
 		a[i] = request("c", names[i]);
@@ -272,10 +255,10 @@ static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 	assert_true(allocate(a, 11, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	ASSERT_HAS(e.text, "to NIC net10 from IPPools [rail0]: all IP addresses used out");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	ASSERT_EQ(allocate(a, 10, &e), 0);
-	ASSERT_EQ(il_records(&lab, "used"), 10);
-	ASSERT_EQ(il_free(&lab, "c", NULL), 10);
+	ASSERT_EQ(il_records(&il_lab, "used"), 10);
+	ASSERT_EQ(il_free(&il_lab, "c", NULL), 10);
 }
 
 /* 2^64 addresses, with host bits in the middle. */
@@ -290,14 +273,15 @@ static void test_ipv6_pool_of_2_to_the_64_addresses(void **state)
 	size_t n;
 
 	(void)state;
-	il_pools(&lab, "[pool six]\nsubnet=fd00::/48\nexclude=fd00::1-fd00::ffff:ffff:ffff:fffe\n"
-		       "[reserved]\nips=fd00::ffff:ffff:ffff:ffff\n");
-	i = il_open(&lab);
+	il_pools(&il_lab,
+		 "[pool six]\nsubnet=fd00::/48\nexclude=fd00::1-fd00::ffff:ffff:ffff:fffe\n"
+		 "[reserved]\nips=fd00::ffff:ffff:ffff:ffff\n");
+	i = il_open(&il_lab);
 	ASSERT_OK(ipam_allocate(i, &a, 1, &g, &n, &e), &e);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
 	ip_allocations_free(g, n);
 	ipam_close(i);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_held(i, "c", "net1", &g, &n, &e), 0);
 	ASSERT_EQ(n, 1);
 	il_assert_ip(&g[0].address.ip, "fd00:0:0:1::");
@@ -315,15 +299,15 @@ static void test_gc_releases_attachments_that_are_not_valid(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	for (int k = 0; k < 4; k++)
 		requests[k].owner.network = k < 3 ? "rails" : "other";
 	ASSERT_EQ(allocate(requests, 4, &e), 0);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 1);
 	ASSERT_EQ(ipam_gc(i, "rails", valid, 2, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(il_records(&lab, "used"), 3);
+	ASSERT_EQ(il_records(&il_lab, "used"), 3);
 }
 
 /* --- host-local's directory --- */
@@ -335,34 +319,34 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	struct ipaddr a = t_ip("10.0.0.11");
 
 	(void)state;
-	il_pools(&lab, POOL_10);
-	il_write(&lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
-	il_write(&lab, "/hostlocal/rails/10.0.0.11", "older\n");
-	il_write(&lab, "/hostlocal/rails/last_reserved_ip.0", "10.0.0.11");
-	il_write(&lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
+	il_pools(&il_lab, POOL_10);
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.11", "older\n");
+	il_write(&il_lab, "/hostlocal/rails/last_reserved_ip.0", "10.0.0.11");
+	il_write(&il_lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
-	ASSERT_EQ(il_records(&lab, "adopted"), 2);
+	ASSERT_EQ(il_records(&il_lab, "adopted"), 2);
 	/* Released by container only: addresses of unirail's pools, not the pod's eth0. */
-	ASSERT_EQ(il_free(&lab, "old", NULL), 1);
-	assert_false(file_exists(&lab.root, "/hostlocal/rails/10.0.0.10"));
-	assert_true(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
-	assert_true(file_exists(&lab.root, "/hostlocal/rails/lock"));
+	ASSERT_EQ(il_free(&il_lab, "old", NULL), 1);
+	assert_false(file_exists(&il_lab.root, "/hostlocal/rails/10.0.0.10"));
+	assert_true(file_exists(&il_lab.root, "/hostlocal/cbr0/10.244.0.5"));
+	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/lock"));
 	assert_take("next", "net1", "10.0.0.10");
 	/* A file of an old version has no interface. */
-	ASSERT_EQ(il_free(&lab, "older", "net7"), 1);
-	ASSERT_EQ(il_records(&lab, "adopted"), 0);
-	assert_true(file_exists(&lab.root, "/hostlocal/rails/last_reserved_ip.0"));
+	ASSERT_EQ(il_free(&il_lab, "older", "net7"), 1);
+	ASSERT_EQ(il_records(&il_lab, "adopted"), 0);
+	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/last_reserved_ip.0"));
 	/*
 	 * The network's name and the interface identify the attachment, even if the pools have
 	 * changed.
 	 */
-	ASSERT_EQ(il_free(&lab, "old", "eth0"), 1);
-	assert_false(file_exists(&lab.root, "/hostlocal/cbr0/10.244.0.5"));
-	il_write(&lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
-	i = il_open(&lab);
+	ASSERT_EQ(il_free(&il_lab, "old", "eth0"), 1);
+	assert_false(file_exists(&il_lab.root, "/hostlocal/cbr0/10.244.0.5"));
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.11", "x\r\nnet1");
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_release_ip(i, &a, &e), 0);
 	a = t_ip("10.244.0.9");
-	il_write(&lab, "/hostlocal/cbr0/10.244.0.9", "x\r\neth0");
+	il_write(&il_lab, "/hostlocal/cbr0/10.244.0.9", "x\r\neth0");
 	ASSERT_EQ(ipam_release_ip(i, &a, &e), -ENOENT);
 	ipam_close(i);
 }
@@ -375,15 +359,15 @@ static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
-	il_write(&lab, "/hostlocal/rails/10.0.0.10", "");
-	il_write(&lab, "/hostlocal/rails/10.0.0.11", "gone\r\nnet1");
+	il_pools(&il_lab, POOL_10);
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.10", "");
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.11", "gone\r\nnet1");
 	assert_take("new", "net1", "10.0.0.12");
-	ASSERT_EQ(il_free(&lab, "other", NULL), 0);
-	i = il_open(&lab);
+	ASSERT_EQ(il_free(&il_lab, "other", NULL), 0);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_gc(i, "rails", &valid, 1, &e), 1);
 	ipam_close(i);
-	ASSERT_EQ(il_records(&lab, "adopted"), 1);
+	ASSERT_EQ(il_records(&il_lab, "adopted"), 1);
 }
 
 static void test_adopted_address_is_retained_by_compaction(void **state)
@@ -392,18 +376,18 @@ static void test_adopted_address_is_retained_by_compaction(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
-	il_write(&lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
+	il_pools(&il_lab, POOL_10);
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.10", "old\r\nnet1");
 	assert_take("a", "net1", "10.0.0.11");
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_load_pools(i, &e), 0);
 	ASSERT_EQ(store_adopt(i, &e), 0);
 	ASSERT_EQ(journal_compact(&i->j, il_clock_ms, 60000, 60000, &e), 0);
 	ipam_close(i);
-	ASSERT_EQ(il_records(&lab, "adopted"), 1);
-	ASSERT_EQ(il_records(&lab, "used"), 1);
-	ASSERT_EQ(il_free(&lab, "old", "net1"), 1);
-	ASSERT_EQ(il_records(&lab, "adopted"), 0);
+	ASSERT_EQ(il_records(&il_lab, "adopted"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
+	ASSERT_EQ(il_free(&il_lab, "old", "net1"), 1);
+	ASSERT_EQ(il_records(&il_lab, "adopted"), 0);
 }
 
 /* --- commands for administrators --- */
@@ -415,9 +399,9 @@ static void test_address_is_released_by_hand(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_release_ip(i, &a, &e), 0);
 	ASSERT_EQ(ipam_release_ip(i, &a, &e), -ENOENT);
 	ASSERT_HAS(e.text, "10.0.0.10 has no owner");
@@ -433,9 +417,9 @@ static void test_free_addresses_are_listed(void **state)
 	size_t n;
 
 	(void)state;
-	il_pools(&lab, POOL_10 "[reserved]\nips=10.0.0.12\n");
+	il_pools(&il_lab, POOL_10 "[reserved]\nips=10.0.0.12\n");
 	assert_take("a", "net1", "10.0.0.10");
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_load_pools(i, &e), 0);
 	ASSERT_EQ(ipam_free_list(i, &ipam_pools(i)->v[0], 2, &v, &n, &e), 0);
 	ASSERT_EQ(n, 2);
@@ -465,16 +449,16 @@ static void test_migrated_address_is_reserved(void **state)
 	size_t n;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("x", "net1", "10.0.0.10");
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_keep(i, &used, &web, "rail0", &e), -EADDRINUSE);
 	ASSERT_HAS(e.text, "cannot retain 10.0.0.10 for 'a/web-0': it has another owner");
 	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	ASSERT_EQ(ipam_keep(i, &ip, &web, "rail0", &e), 0);
 	ASSERT_EQ(ipam_keep(i, &ip, &other, "rail0", &e), -EADDRINUSE);
 	ipam_close(i);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_allocate(i, &a, 1, &g, &n, &e), 0);
 	il_assert_ip(&g[0].address.ip, "10.0.0.12");
 	ip_allocations_free(g, n);
@@ -500,7 +484,7 @@ static void test_attached_pools_replace_local_pools(void **state)
 	(void)state;
 	buf_init(&b, 4096);
 	pool_kube_set(&line, 0, "ns", &pools.set);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ipam_attach_pools(i, &pools);
 	assert_true(ipam_allocate(i, &a, 1, &g, &n, &e) < 0);
 	ASSERT_HAS(e.text, "no valid SpiderIPPool: create one");
@@ -528,7 +512,7 @@ static void test_attached_pools_replace_local_pools(void **state)
 
 static int check(struct buf *b)
 {
-	auto_ipam struct ipam *i = il_open(&lab);
+	auto_ipam struct ipam *i = il_open(&il_lab);
 	struct err e = ERR_INIT;
 	int n;
 
@@ -545,7 +529,7 @@ static void test_check_reports_inconsistent_allocations(void **state)
 	struct buf b;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	a[0].owner.netns = "/run/netns/gone";
 	a[1].owner.netns = "/pools";
 	ASSERT_EQ(allocate(a, 3, &e), 0);
@@ -554,12 +538,12 @@ static void test_check_reports_inconsistent_allocations(void **state)
 			"'/run/netns/gone' does not exist");
 	ASSERT_HAS(b.p, "'unirail pool release 10.0.0.10'");
 	buf_done(&b);
-	il_free(&lab, "a", "net1");
+	il_free(&il_lab, "a", "net1");
 	ASSERT_EQ(check(&b), 0);
 	buf_done(&b);
-	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.12-10.0.0.19\n"
-		       "[reserved]\nips=10.0.0.12\n");
-	il_write(&lab, "/hostlocal/rails/10.0.0.11", "other\r\nnet1");
+	il_pools(&il_lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.12-10.0.0.19\n"
+			  "[reserved]\nips=10.0.0.12\n");
+	il_write(&il_lab, "/hostlocal/rails/10.0.0.11", "other\r\nnet1");
 	ASSERT_EQ(check(&b), 3);
 	ASSERT_HAS(b.p, "10.0.0.11 (container b net1) is no longer in a pool");
 	ASSERT_HAS(b.p, "10.0.0.12 (container c net1) is reserved now");
@@ -582,7 +566,7 @@ static void child(int n, int go)
 		_exit(2);
 	snprintf(id, sizeof(id), "pod-%d", n);
 	a = request(id, "net1");
-	lab.paths.lock_ms = 120000; /* sanitizers and a slow disk take time */
+	il_lab.paths.lock_ms = 120000; /* sanitizers and a slow disk take time */
 	if (allocate(&a, 1, &e) < 0) {
 		fprintf(stderr, "%s\n", e.text);
 		_exit(1);
@@ -621,9 +605,9 @@ static void test_concurrent_processes_get_distinct_addresses(void **state)
 	struct ipam *i;
 
 	(void)state;
-	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.200\n");
+	il_pools(&il_lab, "[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.200\n");
 	ASSERT_EQ(run_many(MANY), 0);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ASSERT_EQ(ipam_records(i, &v, &n, &e), 0);
 	ASSERT_EQ(n, MANY);
 	for (size_t k = 0; k < n; k++) {
@@ -643,7 +627,7 @@ static void test_concurrent_processes_get_distinct_addresses(void **state)
 static void test_killed_processes_leave_a_usable_store(void **state)
 {
 	(void)state;
-	il_pools(&lab, "[pool rail0]\nsubnet=10.0.0.0/16\n");
+	il_pools(&il_lab, "[pool rail0]\nsubnet=10.0.0.0/16\n");
 	for (int i = 0; i < 60; i++) {
 		int counted[2], status;
 		struct ipaddr a, got;
@@ -657,7 +641,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 			for (int k = 0;; k++) {
 				snprintf(id + strlen(id), 4, "x");
 				id[12] = '\0';
-				a = il_take(&lab, id, k % 2 ? "net1" : "net2", "rail0");
+				a = il_take(&il_lab, id, k % 2 ? "net1" : "net2", "rail0");
 				if (k == 0 && write(counted[1], &a, sizeof(a)) < 0)
 					_exit(1);
 			}
@@ -669,7 +653,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 		waitpid(pid, &status, 0);
 		close(counted[0]);
 		snprintf(id + strlen(id), 4, "x");
-		got = il_take(&lab, id, "net2", "rail0");
+		got = il_take(&il_lab, id, "net2", "rail0");
 		assert_true(ip_eq(&a, &got));
 	}
 }
@@ -684,15 +668,15 @@ static void test_journal_is_compacted(void **state)
 	char id[32];
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("stays", "net1", "10.0.0.10");
 	for (int i = 0; i < 700; i++) {
 		snprintf(id, sizeof(id), "container-%d", i);
-		il_take(&lab, id, "net1", "rail0");
-		il_free(&lab, id, "net1");
+		il_take(&il_lab, id, "net1", "rail0");
+		il_free(&il_lab, id, "net1");
 		il_clock_ms += 61000;
 	}
-	free(il_read(&lab, "/state/journal", &n));
+	free(il_read(&il_lab, "/state/journal", &n));
 	assert_true(n < 50000);
 	assert_take("stays", "net1", "10.0.0.10");
 }
@@ -703,13 +687,13 @@ static void test_locked_store_fails_after_the_timeout(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	i = il_open(&lab);
-	lab.paths.lock_ms = 20;
-	ASSERT_EQ(ipam_open(&other, &lab.root, &lab.paths, &e), -EWOULDBLOCK);
+	i = il_open(&il_lab);
+	il_lab.paths.lock_ms = 20;
+	ASSERT_EQ(ipam_open(&other, &il_lab.root, &il_lab.paths, &e), -EWOULDBLOCK);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	ASSERT_HAS(e.text, "/state/lock");
 	ipam_close(i);
-	i = il_open(&lab);
+	i = il_open(&il_lab);
 	ipam_close(i);
 }
 
@@ -720,19 +704,19 @@ static void test_damaged_journal_is_repaired(void **state)
 	struct buf message;
 
 	(void)state;
-	il_pools(&lab, POOL_10);
+	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	il_write(&lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
-	ASSERT_EQ(ipam_open(&i, &lab.root, &lab.paths, &e), -EBADMSG);
+	il_write(&il_lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
+	ASSERT_EQ(ipam_open(&i, &il_lab.root, &il_lab.paths, &e), -EBADMSG);
 	buf_init(&message, 4096);
-	ASSERT_EQ(ipam_repair(&lab.root, &lab.paths, NULL, 0, &message, &e), 0);
+	ASSERT_EQ(ipam_repair(&il_lab.root, &il_lab.paths, NULL, 0, &message, &e), 0);
 	ASSERT_HAS(message.p, "line 1 is damaged: reserved 10.0.0.15/24");
 	buf_done(&message);
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	assert_take("b", "net1", "10.0.0.10");
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
 /* A node of a cluster restarts: its blocks belong to another log before the journal is removed. */
 static void test_removed_journal_starts_empty_after_its_blocks(void **state)
@@ -744,57 +728,59 @@ static void test_removed_journal_starts_empty_after_its_blocks(void **state)
 	size_t n;
 
 	(void)state;
-	il_pools(&lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
-	a = il_take(&lab, "c1", "net1", "rail0");
+	il_pools(&il_lab, "[pool rail0]\nsubnet = 10.0.0.0/24\nips = 10.0.0.10-10.0.0.12\n");
+	a = il_take(&il_lab, "c1", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e), 0);
+	ASSERT_EQ(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &aside, &e), 0);
 	assert_null(aside);
-	assert_false(file_exists(&lab.root, "/state/blocks.json"));
+	assert_false(file_exists(&il_lab.root, "/state/blocks.json"));
 	il_write(
-		&lab, "/state/blocks.json",
+		&il_lab, "/state/blocks.json",
 		"{\"version\":1,\"node\":\"node1\",\"nodeUID\":\"u\",\"id\":\"1111111111111111\","
 		"\"tokens\":7,\"seen\":91,\"setBack\":true,\"claims\":[{\"name\":\"rail0-0\",\"pool\":"
 		"\"rail0\",\"uid\":\"x\",\"token\":\"1111111111111111-6\",\"net\":\"10.0.0.0/28\","
 		"\"state\":\"held\",\"ceded\":[]}],\"loans\":[]}\n");
-	before = il_read(&lab, "/state/journal", &n);
+	before = il_read(&il_lab, "/state/journal", &n);
 	*strchr(before, '\n') = '\0';
 	text = xasprintf("%s\n", before);
 	for (int i = 0; i < 2 * RECREATED_RETAINED; i++) {
 		il_clock_ms++;
 		if (i == 0)
-			il_write(&lab, "/state/journal", text);
+			il_write(&il_lab, "/state/journal", text);
 		else
-			il_write(&lab, "/state/journal", "x\n");
+			il_write(&il_lab, "/state/journal", "x\n");
 		free(take(aside));
-		ASSERT_OK(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &aside, &e),
+		ASSERT_OK(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &aside,
+					&e),
 			  &e);
 		assert_non_null(aside);
-		again = il_read(&lab, aside, &n);
+		again = il_read(&il_lab, aside, &n);
 		ASSERT_STR_EQ(again, i ? "x\n" : text);
 		free(take(again));
-		assert_false(file_exists(&lab.root, "/state/journal"));
-		assert_false(file_exists(&lab.root, "/state/journal.anchor"));
+		assert_false(file_exists(&il_lab.root, "/state/journal"));
+		assert_false(file_exists(&il_lab.root, "/state/journal.anchor"));
 	}
-	ASSERT_EQ(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&il_lab.root, "/state", &names, &n, NULL), 0);
 	str_list_free(names, n);
 	assert_in_range(n, RECREATED_RETAINED,
 			RECREATED_RETAINED + 3); /* one anchor, blocks.json, lock */
-	after = il_read(&lab, "/state/blocks.json", &n);
+	after = il_read(&il_lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));
 	ASSERT_HAS(after, "\"claims\":[],\"loans\":[]");
 	ASSERT_HAS(after, "\"nodeUID\":\"u\"");
 	ASSERT_HAS(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
 	/* The new journal is empty and valid. */
-	a = il_take(&lab, "c2", "net1", "rail0");
+	a = il_take(&il_lab, "c2", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
-	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), 0);
+	ASSERT_EQ(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &again, &e), 0);
 	assert_null(again);
 	/* If the blocks cannot be read, the journal is refused and stays in its place. */
-	il_write(&lab, "/state/blocks.json", "{");
-	il_write(&lab, "/state/journal", "x\n");
-	ASSERT_EQ(ipam_recreate(&lab.root, &lab.paths, "/state/blocks.json", &again, &e), -EBADMSG);
+	il_write(&il_lab, "/state/blocks.json", "{");
+	il_write(&il_lab, "/state/journal", "x\n");
+	ASSERT_EQ(ipam_recreate(&il_lab.root, &il_lab.paths, "/state/blocks.json", &again, &e),
+		  -EBADMSG);
 	assert_null(again);
-	assert_true(file_exists(&lab.root, "/state/journal"));
+	assert_true(file_exists(&il_lab.root, "/state/journal"));
 }
 
 int main(void)

@@ -217,15 +217,9 @@ static void on_second(void *arg, const struct kube_object *was, const struct kub
 	kube_cache_off((*t)->c, arg);
 }
 
-static void stop(void *arg)
-{
-	loop_stop(arg, 0);
-}
-
 static void pass(struct lab *t, int64_t ms)
 {
-	(void)loop_add_timer(t->k.loop, ms, stop, t->k.loop);
-	(void)loop_run(t->k.loop);
+	t_loop_run(t->k.loop, ms);
 }
 
 static void expect(struct lab *t, const char *said)

@@ -239,15 +239,9 @@ static void answer(struct lab *t, const char *name, const char *error)
 	fn(arg, error ? 403 : 200, NULL, error ? &e : NULL);
 }
 
-static void stop(void *arg)
-{
-	loop_stop(arg, 0);
-}
-
 static void pass(struct lab *t, int64_t ms)
 {
-	(void)loop_add_timer(t->k.l, ms, stop, t->k.l);
-	(void)loop_run(t->k.l);
+	t_loop_run(t->k.l, ms);
 }
 
 /* --- tests --- */

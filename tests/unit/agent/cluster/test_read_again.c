@@ -196,15 +196,9 @@ struct lab {
 	struct cluster *c;
 };
 
-static void stop(void *arg)
-{
-	loop_stop(arg, 0);
-}
-
 static void pass(struct lab *t, int64_t ms)
 {
-	(void)loop_add_timer(t->k.l, ms, stop, t->k.l);
-	(void)loop_run(t->k.l);
+	t_loop_run(t->k.l, ms);
 }
 
 static void remove_nad(struct lab *t, int i)

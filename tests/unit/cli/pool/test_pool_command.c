@@ -16,26 +16,15 @@
 #include "cli/cli.h"
 #include "wire/json/json.h"
 
-static struct ipam_lab lab;
-
 #define POOLS                                                                                      \
 	"[pool rail0]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.19\ngateway=10.0.0.1\n"            \
 	"[pool wide]\nsubnet=fd00::/64\ndefault=yes\n[reserved]\nips=10.0.0.19\n"
 
 static int setup(void **state)
 {
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	lab.paths.now_ms = NULL;
-	il_pools(&lab, POOLS);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
+	il_setup(state);
+	il_lab.paths.now_ms = NULL;
+	il_pools(&il_lab, POOLS);
 	return 0;
 }
 
@@ -53,7 +42,7 @@ static void said_done(struct said *s)
 
 static int redirect(int fd, const char *path, int *saved)
 {
-	auto_free char *host = il_path(&lab, path);
+	auto_free char *host = il_path(&il_lab, path);
 	int to = open(host, O_RDWR | O_CREAT | O_TRUNC, 0600);
 
 	assert_true(to >= 0);
@@ -72,7 +61,7 @@ static void restore(int fd, int saved)
 static struct said run(const char *arguments)
 {
 	auto_free char *line = xasprintf("pool %s --root %s --pool-dir /pools --state-dir /state",
-					 arguments, lab.dir);
+					 arguments, il_lab.dir);
 	char *argv[32] = {0};
 	struct said s = {0};
 	int argc = 0, out, err;
@@ -87,8 +76,8 @@ static struct said run(const char *arguments)
 	fflush(stdout);
 	restore(1, out);
 	restore(2, err);
-	s.out = il_read(&lab, "/out", &n);
-	s.err = il_read(&lab, "/err", &n);
+	s.out = il_read(&il_lab, "/out", &n);
+	s.err = il_read(&il_lab, "/err", &n);
 	return s;
 }
 
@@ -112,7 +101,7 @@ static void take_for_pod(const char *id, const char *pod)
 					 .network = "rails"},
 			       .pools4 = names,
 			       .n_pools4 = 1};
-	auto_ipam struct ipam *i = il_open(&lab);
+	auto_ipam struct ipam *i = il_open(&il_lab);
 	struct ip_allocation *g;
 	struct err e = ERR_INIT;
 	size_t n;
@@ -156,11 +145,11 @@ static void test_list_without_pools_explains_how_to_create_one(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	ASSERT_EQ(file_remove(&lab.root, "/pools/rails.conf", &e), 0);
+	ASSERT_EQ(file_remove(&il_lab.root, "/pools/rails.conf", &e), 0);
 	says("list", 0, "no pool in '/pools'. Create a file there, such as rails.conf with", "");
 	says("list", 0, "[pool rail0]", "");
 	says("list -o json", 0, "\"pools\": []", "");
-	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/40\n");
+	il_pools(&il_lab, "[pool a]\nsubnet=10.0.0.0/40\n");
 	says("list", 1, "", "unirail pool list: pool directory '/pools': rails.conf:2: subnet");
 }
 
@@ -211,14 +200,14 @@ static const char *const reading[] = {"list",	    "show rail0",
 
 static void test_reading_commands_create_no_directory(void **state)
 {
-	auto_free char *state_dir = il_path(&lab, "/state");
+	auto_free char *state_dir = il_path(&il_lab, "/state");
 
 	(void)state;
 	rmdir(state_dir); /* the directory may not exist yet */
 	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
 		auto_said struct said s = run(reading[i]);
 
-		if (file_exists(&lab.root, "/state"))
+		if (file_exists(&il_lab.root, "/state"))
 			fail_msg("'%s' created the state directory (status %d)", reading[i],
 				 s.status);
 	}
@@ -232,14 +221,14 @@ static char *snapshot(void)
 	struct buf b;
 
 	buf_init(&b, 1 << 20);
-	ASSERT_EQ(dir_list(&lab.root, "/state", &names, &n, NULL), 0);
+	ASSERT_EQ(dir_list(&il_lab.root, "/state", &names, &n, NULL), 0);
 	for (size_t i = 0; i < n; i++) {
 		auto_free char *path = xasprintf("/state/%s", names[i]), *text = NULL;
 		struct stat st;
 		size_t len;
 
-		ASSERT_EQ(file_lstat(&lab.root, path, &st, NULL), 0);
-		text = il_read(&lab, path, &len);
+		ASSERT_EQ(file_lstat(&il_lab.root, path, &st, NULL), 0);
+		text = il_read(&il_lab, path, &len);
 		buf_printf(&b, "%s inode=%ju written=%jd.%09ld\n", names[i], (uintmax_t)st.st_ino,
 			   (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 		buf_add(&b, text, len);
@@ -256,13 +245,13 @@ static void test_reading_commands_write_nothing(void **state)
 
 	(void)state;
 	take_for_pod("c1", "a");
-	anchor = il_read(&lab, "/state/journal.anchor", &n);
+	anchor = il_read(&il_lab, "/state/journal.anchor", &n);
 	take_for_pod("c2", "b");
-	il_write(&lab, "/state/journal.anchor", anchor);
-	journal = il_read(&lab, "/state/journal", &n);
+	il_write(&il_lab, "/state/journal.anchor", anchor);
+	journal = il_read(&il_lab, "/state/journal", &n);
 	torn = xasprintf("%sgrant t=17637", journal);
-	il_write(&lab, "/state/journal", torn);
-	il_write(&lab, "/state/.journal.01234567.tmp", "unirail-journal 1 base=0");
+	il_write(&il_lab, "/state/journal", torn);
+	il_write(&il_lab, "/state/.journal.01234567.tmp", "unirail-journal 1 base=0");
 	before = snapshot();
 	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
 		auto_said struct said s = run(reading[i]);
@@ -275,7 +264,7 @@ static void test_reading_commands_write_nothing(void **state)
 			fail_msg("'%s' wrote:\nbefore:\n%s\nafter:\n%s", reading[i], before, after);
 	}
 	says("release 10.0.0.10 --yes", 0, "released 10.0.0.10", "");
-	assert_false(file_exists(&lab.root, "/state/.journal.01234567.tmp"));
+	assert_false(file_exists(&il_lab.root, "/state/.journal.01234567.tmp"));
 	says("owner 10.0.0.11", 0, "team/b", "");
 }
 
@@ -291,9 +280,9 @@ static void test_check_reports_a_damaged_journal(void **state)
 	     "");
 	take_for_pod("c1", "a");
 	take_for_pod("c2", "b");
-	text = il_read(&lab, "/state/journal", &n);
+	text = il_read(&il_lab, "/state/journal", &n);
 	strstr(text, "id=c1")[4] = '7';
-	il_write(&lab, "/state/journal", text);
+	il_write(&il_lab, "/state/journal", text);
 	free(text);
 	says("list", 1, "", "line 2 is damaged: run 'unirail pool check'");
 	says("check", 1, "'unirail pool check --repair' writes a new journal", "");
@@ -317,19 +306,19 @@ static void test_check_finds_addresses_missing_in_the_journal(void **state)
 	(void)state;
 	take_for_pod("c1", "a");
 	take_for_pod("c2", "b");
-	text = il_read(&lab, "/state/journal", &n);
+	text = il_read(&il_lab, "/state/journal", &n);
 	strchr(strchr(text, '\n') + 1, '\n')[1] = '\0';
-	il_write(&lab, "/state/journal", text);
+	il_write(&il_lab, "/state/journal", text);
 	free(text);
 	says("list", 1, "", "is truncated (");
 	says("check", 1, "in use by pods of this node", "");
-	il_write(&lab, "/var/lib/cni/results/rails-c2-eth0",
+	il_write(&il_lab, "/var/lib/cni/results/rails-c2-eth0",
 		 "{\"kind\":\"cniCacheV1\",\"containerId\":\"c2\",\"ifName\":\"eth0\","
 		 "\"networkName\":\"rails\",\"result\":{\"interfaces\":[{\"name\":\"eth0\"},"
 		 "{\"name\":\"net1\",\"sandbox\":\"/run/netns/b\"}],\"ips\":["
 		 "{\"address\":\"192.168.0.9/24\",\"interface\":0},"
 		 "{\"address\":\"10.0.0.11/24\",\"interface\":1}]}}");
-	il_write(&lab, "/var/lib/cni/results/rails-c3-eth0", "no JSON");
+	il_write(&il_lab, "/var/lib/cni/results/rails-c3-eth0", "no JSON");
 	says("check --repair", 0, "10.0.0.11 is in use: container c2 net1 in /run/netns/b", "");
 	says("owner 10.0.0.10", 0, "team/a", "");
 	says("owner 10.0.0.11", 0, "c2", "");
@@ -346,7 +335,7 @@ static void test_usage_errors_exit_with_2(void **state)
 	says("list -o yaml", 2, "", "is not one of text|json");
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, il_teardown)
 
 int main(void)
 {

@@ -17,31 +17,21 @@
 #include "ipam/journal/journal.h"
 #include "ipam_lab.h"
 
-static struct ipam_lab lab;
 #define PATH "/j/journal"
 
 static int setup(void **state)
 {
 	struct err e = ERR_INIT;
 
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return dir_make(&lab.root, "/j", 0700, &e);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
+	il_setup(state);
+	return dir_make(&il_lab.root, "/j", 0700, &e);
 }
 
 static void open_journal(struct journal *j)
 {
 	struct err e = ERR_INIT;
 
-	ASSERT_OK(journal_open(j, &lab.root, PATH, false, &e), &e);
+	ASSERT_OK(journal_open(j, &il_lab.root, PATH, false, &e), &e);
 }
 
 static struct lease used(const char *ip, const char *id, const char *ifname)
@@ -95,14 +85,14 @@ static struct copy copy_of(const char *path)
 {
 	struct copy c;
 
-	c.p = il_read(&lab, path, &c.n);
+	c.p = il_read(&il_lab, path, &c.n);
 	return c;
 }
 
 /* Writes without fsync, since tests call this function thousands of times. */
 static void write_bytes(const char *path, const char *p, size_t n)
 {
-	auto_free char *at = il_path(&lab, path);
+	auto_free char *at = il_path(&il_lab, path);
 	auto_fd int fd = open(at, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	ASSERT_EQ(fd_write_all(fd, p, n, NULL), 0);
@@ -188,7 +178,7 @@ static void test_journal_has_the_documented_text_format(void **state)
 	open_journal(&j);
 	commit(&j, v, 3);
 	journal_close(&j);
-	text = il_read(&lab, PATH, &n);
+	text = il_read(&il_lab, PATH, &n);
 	ASSERT_EQ(strncmp(text, "unirail-journal 1 base=0 id=", 28), 0);
 	ASSERT_HAS(text, "\ngrant t=1700000000000 id=abc if=net1 pool=rail0 ip=10.0.0.1/24 if=net2 "
 			 "ip=10.0.1.1/24 free t=5 ip=10.0.0.9/24 #");
@@ -260,7 +250,7 @@ static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 /* A power failure may preserve the length of the file and lose its content. */
 static void test_zeros_at_the_end_after_a_crash_are_dropped(void **state)
 {
-	auto_free char *path = il_path(&lab, PATH);
+	auto_free char *path = il_path(&il_lab, PATH);
 	static const char zeros[20];
 	struct copy anchor;
 	struct journal j;
@@ -300,7 +290,7 @@ static void assert_refused(int code, enum err_kind kind, const char *expected)
 	struct err e = ERR_INIT;
 	struct journal j;
 
-	ASSERT_EQ(journal_open(&j, &lab.root, PATH, false, &e), code);
+	ASSERT_EQ(journal_open(&j, &il_lab.root, PATH, false, &e), code);
 	ASSERT_EQ(e.kind, kind);
 	ASSERT_HAS(e.text, PATH);
 	ASSERT_HAS(e.text, expected);
@@ -317,21 +307,21 @@ static void test_flipped_bit_is_refused(void **state)
 	(void)state;
 	put("10.0.0.1/24", "a");
 	put("10.0.0.2/24", "b");
-	whole = il_read(&lab, PATH, &n);
+	whole = il_read(&il_lab, PATH, &n);
 	first_end = (size_t)(strchr(whole, '\n') - whole);
 	for (size_t i = first_end + 1; i + 1 < n; i++) {
 		auto_free char *bad = span_dup((struct span){whole, n});
 
 		bad[i] ^= 0x01;
-		il_write(&lab, PATH, bad);
-		ASSERT_EQ(journal_open(&j, &lab.root, PATH, false, &e), -EBADMSG);
+		il_write(&il_lab, PATH, bad);
+		ASSERT_EQ(journal_open(&j, &il_lab.root, PATH, false, &e), -EBADMSG);
 	}
 	whole[first_end + 10] ^= 0x20;
-	il_write(&lab, PATH, whole);
+	il_write(&il_lab, PATH, whole);
 	assert_refused(-EBADMSG, ERR_IO, "line 2 is damaged: run 'unirail pool check'");
-	il_write(&lab, PATH, "");
+	il_write(&il_lab, PATH, "");
 	assert_refused(-EBADMSG, ERR_IO, "line 1 is damaged");
-	il_write(&lab, PATH, "hello\n");
+	il_write(&il_lab, PATH, "hello\n");
 	assert_refused(-EBADMSG, ERR_IO, "line 1 is damaged");
 }
 
@@ -352,7 +342,7 @@ static int open_or_refuse(void)
 {
 	struct err e = ERR_INIT;
 	struct journal j;
-	int r = journal_open(&j, &lab.root, PATH, false, &e);
+	int r = journal_open(&j, &il_lab.root, PATH, false, &e);
 
 	if (r < 0) {
 		ASSERT_HAS(e.text, PATH);
@@ -383,7 +373,7 @@ static void test_truncated_journal_is_refused_at_every_byte(void **state)
 	/* Only the last newline is missing, so no record is lost. */
 	write_bytes(PATH, whole.p, whole.n - 1);
 	ASSERT_EQ(open_or_refuse(), 0);
-	ASSERT_EQ(file_remove(&lab.root, PATH, NULL), 0);
+	ASSERT_EQ(file_remove(&il_lab.root, PATH, NULL), 0);
 	assert_refused(-EBADMSG, ERR_IO, "is missing: addresses in use may be missing");
 	write_bytes(PATH, whole.p, whole.n - 120);
 	assert_refused(-EBADMSG, ERR_IO, "is truncated (");
@@ -487,7 +477,7 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	/* The first rewrite was announced, but not executed. */
 	next = (struct anchor_mark){.journal = 1, .end = 100};
 	open_journal(&j);
-	ASSERT_EQ(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
+	ASSERT_EQ(anchor_announce(&j.anchor, &il_lab.root, PATH, &next, &e), 0);
 	journal_close(&j);
 	open_journal(&j);
 	ASSERT_EQ(j.leases.n, 0);
@@ -503,7 +493,7 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	put_back(ANCHOR, &anchor[0]);
 	put_back(PATH, &journal[0]);
 	open_journal(&j);
-	ASSERT_EQ(anchor_announce(&j.anchor, &lab.root, PATH, &next, &e), 0);
+	ASSERT_EQ(anchor_announce(&j.anchor, &il_lab.root, PATH, &next, &e), 0);
 	journal_close(&j);
 	anchor[1] = copy_of(ANCHOR);
 	ASSERT_EQ(open_or_refuse(), 0);
@@ -521,7 +511,7 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	put_back(PATH, &journal[0]);
 	assert_refused(-EBADMSG, ERR_IO, "does not match its anchor file");
 	put_back(PATH, &journal[1]);
-	file_remove(&lab.root, ANCHOR, NULL);
+	file_remove(&il_lab.root, ANCHOR, NULL);
 	assert_refused(-EBADMSG, ERR_IO, "lacks its anchor file");
 	for (int i = 0; i < 2; i++) {
 		free(journal[i].p);
@@ -539,7 +529,7 @@ static void test_journal_of_an_earlier_release_is_read(void **state)
 	struct journal j;
 
 	(void)state;
-	il_write(&lab, PATH, old);
+	il_write(&il_lab, PATH, old);
 	open_journal(&j);
 	ASSERT_EQ(j.leases.n, 0);
 	journal_close(&j);
@@ -575,7 +565,7 @@ static void test_truncated_journal_is_repaired_from_the_kernels_state(void **sta
 	free(whole.p);
 	assert_refused(-EBADMSG, ERR_IO, "is truncated");
 	buf_init(&said, 4096);
-	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, found, 3, &said, &e), 0);
+	ASSERT_EQ(journal_repair(&il_lab.root, PATH, 1700000009000, found, 3, &said, &e), 0);
 	ASSERT_HAS(said.p, "is truncated");
 	ASSERT_HAS(said.p, "10.0.0.4 is in use: unknown owner net1 in /run/netns/cni-1");
 	ASSERT_HAS(said.p, "10.0.0.5 is in use: container e net2");
@@ -585,9 +575,9 @@ static void test_truncated_journal_is_repaired_from_the_kernels_state(void **sta
 	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "some-container");
 	ASSERT_STR_EQ(find(&j, "10.0.0.5")->container_id, "e");
 	journal_close(&j);
-	ASSERT_EQ(file_remove(&lab.root, PATH, NULL), 0);
+	ASSERT_EQ(file_remove(&il_lab.root, PATH, NULL), 0);
 	buf_reset(&said);
-	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
+	ASSERT_EQ(journal_repair(&il_lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
 	ASSERT_HAS(said.p, "is missing");
 	open_journal(&j);
 	ASSERT_EQ(j.leases.n, 0);
@@ -597,11 +587,11 @@ static void test_truncated_journal_is_repaired_from_the_kernels_state(void **sta
 static void add_line(const char *line)
 {
 	size_t n;
-	auto_free char *old = il_read(&lab, PATH, &n);
+	auto_free char *old = il_read(&il_lab, PATH, &n);
 	auto_free char *new =
 		xasprintf("%s%s #%016" PRIx64 "\n", old, line, xxh64(line, strlen(line)));
 
-	il_write(&lab, PATH, new);
+	il_write(&il_lab, PATH, new);
 }
 
 static void test_records_of_later_releases_are_skipped_or_refused(void **state)
@@ -616,7 +606,7 @@ static void test_records_of_later_releases_are_skipped_or_refused(void **state)
 	journal_close(&j);
 	add_line("borrow t=1 ip=10.0.0.1/24");
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "line 4: 'borrow' is unknown to this release");
-	il_write(&lab, PATH, "unirail-journal 2 whatever\n");
+	il_write(&il_lab, PATH, "unirail-journal 2 whatever\n");
 	assert_refused(-EPROTO, ERR_UNAVAILABLE, "has format 2, this release reads format 1");
 }
 
@@ -650,9 +640,9 @@ static void test_compaction_retains_current_leases(void **state)
 	l = used("10.0.0.5/24", "after", "net1");
 	commit(&j, &l, 1);
 	journal_close(&j);
-	il_write(&lab, "/j/.journal.0123abcd.tmp", "left by a kill");
+	il_write(&il_lab, "/j/.journal.0123abcd.tmp", "left by a kill");
 	open_journal(&j);
-	assert_false(file_exists(&lab.root, "/j/.journal.0123abcd.tmp"));
+	assert_false(file_exists(&il_lab.root, "/j/.journal.0123abcd.tmp"));
 	ASSERT_EQ(j.leases.n, 4);
 	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "keep");
 	ASSERT_EQ(find(&j, "10.0.0.2")->state, LEASE_RETAINED);
@@ -683,7 +673,7 @@ static void fill_disk(const char *dir)
  */
 static void test_full_disk_fails_allocations_but_not_releases(void **state)
 {
-	auto_free char *dir = il_path(&lab, "/j");
+	auto_free char *dir = il_path(&il_lab, "/j");
 	struct journal j;
 	size_t allocated = 0;
 	struct lease l;
@@ -758,14 +748,14 @@ static void test_repair_drops_damaged_records_only(void **state)
 	put("10.0.0.1/24", "a");
 	put("10.0.0.2/24", "b");
 	put("10.0.0.3/24", "c");
-	whole = il_read(&lab, PATH, &n);
+	whole = il_read(&il_lab, PATH, &n);
 	strstr(whole, " id=b ")[4] = 'x';
-	il_write(&lab, PATH, whole);
+	il_write(&il_lab, PATH, whole);
 	buf_init(&said, 4096);
-	ASSERT_EQ(journal_repair(&lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
+	ASSERT_EQ(journal_repair(&il_lab.root, PATH, 1700000009000, NULL, 0, &said, &e), 0);
 	ASSERT_HAS(said.p, "line 3 is damaged: reserved 10.0.0.2/24");
 	ASSERT_HAS(said.p, PATH ".damaged-1700000009");
-	assert_true(file_exists(&lab.root, PATH ".damaged-1700000009"));
+	assert_true(file_exists(&il_lab.root, PATH ".damaged-1700000009"));
 	open_journal(&j);
 	ASSERT_EQ(j.leases.n, 3);
 	ASSERT_STR_EQ(find(&j, "10.0.0.1")->container_id, "a");
@@ -774,12 +764,12 @@ static void test_repair_drops_damaged_records_only(void **state)
 	ASSERT_STR_EQ(find(&j, "10.0.0.3")->container_id, "c");
 	journal_close(&j);
 	buf_reset(&said);
-	ASSERT_EQ(journal_repair(&lab.root, PATH, 0, NULL, 0, &said, &e), 0);
+	ASSERT_EQ(journal_repair(&il_lab.root, PATH, 0, NULL, 0, &said, &e), 0);
 	ASSERT_HAS(said.p, "is not damaged");
 	buf_done(&said);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, il_teardown)
 
 int main(void)
 {

@@ -9,28 +9,11 @@
 #include "ipam/pool/pool.h"
 #include "ipam_lab.h"
 
-static struct ipam_lab lab;
-
-static int setup(void **state)
-{
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	il_drop(&lab);
-	return 0;
-}
-
 static void load(struct pool_set *s)
 {
 	struct err e = ERR_INIT;
 
-	ASSERT_OK(pool_set_load(&lab.root, "/pools", s, &e), &e);
+	ASSERT_OK(pool_set_load(&il_lab.root, "/pools", s, &e), &e);
 }
 
 /*
@@ -42,7 +25,7 @@ static void refused(const char *place, const char *reason)
 	struct pool_set s;
 	struct err e = ERR_INIT;
 
-	assert_true(pool_set_load(&lab.root, "/pools", &s, &e) < 0);
+	assert_true(pool_set_load(&il_lab.root, "/pools", &s, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
 	ASSERT_HAS(e.text, "pool directory '/pools': ");
 	ASSERT_HAS(e.text, place);
@@ -51,7 +34,7 @@ static void refused(const char *place, const char *reason)
 
 static void refused_ini(const char *ini, const char *place, const char *reason)
 {
-	il_pools(&lab, ini);
+	il_pools(&il_lab, ini);
 	refused(place, reason);
 }
 
@@ -71,27 +54,27 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 	const struct pool *p;
 
 	(void)state;
-	il_pools(&lab, "# rails\n"
-		       "[pool rail0]\n"
-		       "subnet  = 172.16.1.0/24\n"
-		       "ips     = 172.16.1.10-172.16.1.99, 172.16.1.120 ; some\n"
-		       "ips     = 172.16.1.121\n"
-		       "exclude = 172.16.1.50\n"
-		       "gateway = 172.16.1.1\n"
-		       "route   = 172.16.0.0/16 via 172.16.1.1\n"
-		       "route   = 10.0.0.0/8 via 172.16.1.2\n"
-		       "default = yes\n"
-		       "disable = no\n"
-		       "node    = node1, node2\n"
-		       "namespace = team-a\n"
-		       "rest    = 5s\n"
-		       "\n"
-		       "[reserved]\n"
-		       "ips = 172.16.1.77, fd00::5\n"
-		       "[settings]\n"
-		       "rest = 90s\n"
-		       "quarantine = 1h\n"
-		       "conflict_detection = yes\n");
+	il_pools(&il_lab, "# rails\n"
+			  "[pool rail0]\n"
+			  "subnet  = 172.16.1.0/24\n"
+			  "ips     = 172.16.1.10-172.16.1.99, 172.16.1.120 ; some\n"
+			  "ips     = 172.16.1.121\n"
+			  "exclude = 172.16.1.50\n"
+			  "gateway = 172.16.1.1\n"
+			  "route   = 172.16.0.0/16 via 172.16.1.1\n"
+			  "route   = 10.0.0.0/8 via 172.16.1.2\n"
+			  "default = yes\n"
+			  "disable = no\n"
+			  "node    = node1, node2\n"
+			  "namespace = team-a\n"
+			  "rest    = 5s\n"
+			  "\n"
+			  "[reserved]\n"
+			  "ips = 172.16.1.77, fd00::5\n"
+			  "[settings]\n"
+			  "rest = 90s\n"
+			  "quarantine = 1h\n"
+			  "conflict_detection = yes\n");
 	load(&s);
 	ASSERT_EQ(s.n, 1);
 	p = &s.v[0];
@@ -117,9 +100,9 @@ static void test_omitted_pool_keys_have_defaults(void **state)
 	struct pool_set s;
 
 	(void)state;
-	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/29\ngateway=10.0.0.1\n"
-		       "[pool b]\nsubnet=10.0.1.4/31\n"
-		       "[pool c]\nsubnet=fd00::/64\n");
+	il_pools(&il_lab, "[pool a]\nsubnet=10.0.0.0/29\ngateway=10.0.0.1\n"
+			  "[pool b]\nsubnet=10.0.1.4/31\n"
+			  "[pool c]\nsubnet=fd00::/64\n");
 	load(&s);
 	assert_ips(&s.v[0].ips, "10.0.0.2-10.0.0.6");
 	assert_ips(&s.v[1].ips, "10.0.1.4-10.0.1.5");
@@ -137,7 +120,7 @@ static void test_missing_pool_directory_is_empty(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	ASSERT_EQ(pool_set_load(&lab.root, "/none", &s, &e), 0);
+	ASSERT_EQ(pool_set_load(&il_lab.root, "/none", &s, &e), 0);
 	ASSERT_EQ(s.n, 0);
 	pool_set_done(&s);
 }
@@ -148,7 +131,7 @@ static void test_host_bits_of_a_subnet_are_cleared(void **state)
 	char text[IP_TEXT_MAX];
 
 	(void)state;
-	il_pools(&lab, "[pool a]\nsubnet = 172.16.11.0/16\nips = 172.16.11.1-172.16.11.9\n");
+	il_pools(&il_lab, "[pool a]\nsubnet = 172.16.11.0/16\nips = 172.16.11.1-172.16.11.9\n");
 	load(&s);
 	ASSERT_STR_EQ(ipnet_str(&s.v[0].subnet, text), "172.16.0.0/16");
 	pool_set_done(&s);
@@ -223,7 +206,7 @@ static void test_long_lines_are_refused_and_long_names_stay(void **state)
 	strcpy(ini, "[pool ");
 	memset(ini + 6, 'a', 200);
 	strcpy(ini + 206, "]\nsubnet=10.0.0.0/16\n");
-	il_pools(&lab, ini);
+	il_pools(&il_lab, ini);
 	load(&s);
 	ASSERT_EQ(strlen(s.v[0].name), 200);
 	pool_set_done(&s);
@@ -234,13 +217,13 @@ static void test_overlapping_pools_are_refused(void **state)
 	struct pool_set s;
 
 	(void)state;
-	il_write(&lab, "/pools/a.conf", "[pool a]\nsubnet=10.0.0.0/16\nips=10.0.0.1-10.0.0.9\n");
+	il_write(&il_lab, "/pools/a.conf", "[pool a]\nsubnet=10.0.0.0/16\nips=10.0.0.1-10.0.0.9\n");
 	refused_ini("[pool a]\nsubnet=10.9.0.0/16\n", "rails.conf:1: pool 'a'", "in a.conf:1");
 	refused_ini("[pool b]\nsubnet=10.0.5.0/24\n", "rails.conf:1: pool 'b'",
 		    "overlaps subnet 10.0.0.0/16 of pool 'a' in a.conf:1");
 	refused_ini("\n[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.9-10.0.0.12\n",
 		    "rails.conf:2: pool 'b'", "address 10.0.0.9 is also in pool 'a' in a.conf:1");
-	il_pools(&lab, "[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.10-10.0.0.12\n");
+	il_pools(&il_lab, "[pool b]\nsubnet=10.0.0.0/16\nips=10.0.0.10-10.0.0.12\n");
 	load(&s);
 	ASSERT_EQ(s.n, 2);
 	ASSERT_STR_EQ(s.v[0].name, "a");
@@ -259,13 +242,13 @@ static void test_files_with_other_names_are_ignored_or_explained(void **state)
 	struct pool_set s;
 
 	(void)state;
-	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/16\n");
-	il_write(&lab, "/pools/.hidden.conf", "rubbish");
-	il_write(&lab, "/pools/rails.conf.bak", "rubbish");
+	il_pools(&il_lab, "[pool a]\nsubnet=10.0.0.0/16\n");
+	il_write(&il_lab, "/pools/.hidden.conf", "rubbish");
+	il_write(&il_lab, "/pools/rails.conf.bak", "rubbish");
 	load(&s);
 	ASSERT_EQ(s.n, 1);
 	pool_set_done(&s);
-	il_write(&lab, "/pools/more.yaml", "kind: SpiderIPPool");
+	il_write(&il_lab, "/pools/more.yaml", "kind: SpiderIPPool");
 	refused("more.yaml", "kubectl create --dry-run=client -o json");
 }
 
@@ -279,7 +262,7 @@ static void test_pool_manifest_is_read(void **state)
 
 	(void)state;
 	il_write(
-		&lab, "/pools/p.json",
+		&il_lab, "/pools/p.json",
 		"{\"kind\":\"List\",\"items\":[" POOL(
 			"p4",
 			"\"ipVersion\":4,\"subnet\":\"10.6.0.0/16\",\"vlan\":0,"
@@ -289,7 +272,8 @@ static void test_pool_manifest_is_read(void **state)
 			"\"nodeAffinity\":{},\"podAffinity\":null") ","
 								    "{\"kind\":\"SpiderReservedIP\",\"metadata\":{\"name\":\"r\"},\"spec\":{"
 								    "\"ipVersion\":4,\"ips\":[\"10.6.0.8\"]}}]}");
-	il_write(&lab, "/pools/q.json", POOL("none", "\"subnet\":\"fd00::/64\",\"disable\":true"));
+	il_write(&il_lab, "/pools/q.json",
+		 POOL("none", "\"subnet\":\"fd00::/64\",\"disable\":true"));
 	load(&s);
 	ASSERT_EQ(s.n, 2);
 	assert_ips(&s.v[0].ips, "10.6.0.2, 10.6.0.8, 10.6.0.10");
@@ -310,7 +294,7 @@ static void test_pool_manifest_with_other_spellings_is_read(void **state)
 	char text[IP_TEXT_MAX];
 
 	(void)state;
-	il_write(&lab, "/pools/p.json",
+	il_write(&il_lab, "/pools/p.json",
 		 POOL("p4", "\"subnet\":\"10.6.0.9/16\",\"ips\":[\"10.6.0.8\"],\"routes\":["
 			    "{\"to\":\"10.7.0.0/16\",\"via\":\"10.6.0.1\"}]"));
 	load(&s);
@@ -353,7 +337,7 @@ static void test_invalid_pool_manifests_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		il_write(&lab, "/pools/p.json", bad[i].json);
+		il_write(&il_lab, "/pools/p.json", bad[i].json);
 		refused(bad[i].place, bad[i].reason);
 	}
 }
@@ -451,7 +435,7 @@ static void test_wildcards_match_like_go(void **state)
 	assert_false(wildcard_is("rail0") || wildcard_is("a[") || wildcard_is("a]"));
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
 int main(void)
 {
