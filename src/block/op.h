@@ -32,8 +32,8 @@ enum block_op_kind {
 	 * `count`, if the version matches */
 	OP_RELEASE,
 	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	/* writes the claim's token unchanged, if the version matches; requests in flight that are
-	 * bound to an older version fail then */
+	/* changes only an annotation, if the version matches; requests in flight that are bound to
+	 * an older version fail then */
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */

@@ -523,7 +523,7 @@ bool plan_rescan(struct planner *p, const struct block_need *need)
 
 /* --- claims --- */
 
-/* Returns whether a node borrows addresses, which only this node can return, or an address is
+/* Returns whether another node borrows addresses, which only that node can return, or an address is
  * reserved for a pod. */
 static bool lends_any(const struct block_object *o)
 {

@@ -71,7 +71,7 @@ static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 	cidr_list_done(&hijack);
 }
 
-/* Converts a name to a DNS subdomain, which an object's name must be. */
+/* Returns whether the name is a DNS subdomain, which an object's name must be. */
 static bool is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -80,7 +80,8 @@ static bool is_name(const char *s)
 	       !strchr(".-", s[n - 1]);
 }
 
-/* Makes the object's name from the network's; returns false if no valid name results. */
+/* Writes the object of a network; returns false if the network's name is not valid as an object's
+ * name. */
 static bool defaults_network(struct buf *b, const struct defaults_conf *c, const char *network)
 {
 	bool calico = strcmp(network, CALICO_NETWORK) == 0;
@@ -160,7 +161,7 @@ static bool make_coordinator(struct defaults *d)
 	return true;
 }
 
-/* Finds the object under either name, whatever program created it. */
+/* Returns whether the object exists under either name, whatever program created it. */
 static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;

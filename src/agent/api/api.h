@@ -86,12 +86,10 @@ struct ipam_api_conf {
 	/* cluster cache; NULL: pools come from a directory, and pods are not read */
 	struct cluster *cluster;
 	struct node_pools *node_pools;
+	const struct cni_watch *cni; /* for GET status: state of the CNI configuration */
 	/* for GET status: parts of the sandbox that are not in force; "": all are in force */
-	const struct cni_watch *cni;
-	/* for GET status: parts of the sandbox that are not in force */
 	const char *unconfined;
-	/* migration of retained addresses; NULL: retained addresses are not migrated between nodes
-	 * */
+	/* migrates retained addresses between nodes; NULL: they are not migrated */
 	struct migration *migration;
 	/* how long a request waits for its pod and for addresses, ms */
 	int64_t wait_ms;

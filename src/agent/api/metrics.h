@@ -26,7 +26,7 @@ void metrics_time(struct metrics_times *t, int64_t us);
 /* Phases of an ADD in the agent. */
 enum metrics_phase {
 	METRICS_FACTS,	/* reading the pod from the API server */
-	METRICS_QUEUE,	/* waiting for the store, which other processes had locked */
+	METRICS_QUEUE,	/* waiting in the queue of requests until the store is open */
 	METRICS_BLOCKS, /* waiting for addresses from the cluster */
 	METRICS_STORE,	/* choosing addresses and writing them to the journal */
 	METRICS_PHASES

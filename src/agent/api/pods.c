@@ -182,7 +182,8 @@ static bool is_listed(const struct api_release_args *p, const char *ifname)
 	return !p->has_rails;
 }
 
-/* Sorts allocations by interface; `request` is the index of the allocation's interface. */
+/* Sorts allocations by interface, and those of one interface by `request`, here the index of the
+ * allocation. */
 static int by_interface(const void *a, const void *b)
 {
 	const struct ip_allocation *x = a, *y = b;

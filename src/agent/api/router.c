@@ -152,8 +152,8 @@ static bool is_json_type(struct span v)
 	return type.n == strlen(JSON_TYPE) && strncasecmp(type.p, JSON_TYPE, type.n) == 0;
 }
 
-/* A body without a Content-Type counts as JSON, and so does a body with the type of a form, which
- * is curl's default. */
+/* A body without a Content-Type counts as JSON. Any other type is refused, also that of a form,
+ * which curl sends by default. */
 static int check_type(struct api_call *c)
 {
 	struct span v;

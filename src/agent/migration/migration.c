@@ -163,7 +163,8 @@ enum {
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
 	DELETED_MS = 10 * 1000,
-	/* the import continues for this time, within which the kubelet retries the pod */
+	/* an import ends after this time without a request of its pod; the kubelet retries
+	 * earlier */
 	PATIENCE_MS = 60 * 1000,
 };
 
@@ -550,7 +551,7 @@ static void on_exported(void *arg, enum block_outcome r, const struct block_obje
 	(void)o;
 	if (r == BLOCK_OK)
 		backoff_reset(&h->again);
-	/* not freed: the same block may have more requested addresses */
+	/* called because the same block may have more requested addresses */
 	h->conf.touch(h->conf.arg);
 }
 

@@ -178,8 +178,7 @@ static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 
 /* --- containers --- */
 
-/* Sorts the attachments of a container but leaves its first one, which the runtime names first, in
- * front. */
+/* Sorts attachments by container; those of one container stay in the order of the runtime. */
 static int by_container(const void *a, const void *b)
 {
 	const struct cni_attachment *x = *(const struct cni_attachment *const *)a;

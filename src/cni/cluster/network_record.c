@@ -71,7 +71,8 @@ static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
 			 isalnum((unsigned char)s[i]) || s[i] == '-' || s[i] == '.' ? s[i] : '-');
 }
 
-/* Writes the name of a record's file: "team_rail0-" and the digest. A namespace contains no '_'. */
+/* Returns the name of a record's file: "team_rail0-" and the digest; the caller frees it. A
+ * namespace contains no '_'. */
 static char *name_of(const struct pod_net *net, struct span content)
 {
 	const char *nad = net->nad ? net->nad : "", *slash = strchr(nad, '/');

@@ -354,7 +354,8 @@ static uint32_t *count_of(const struct rdma_user *h, size_t i)
 	return (uint32_t *)((char *)h + counted[i].offset);
 }
 
-/* Skips the QP 1 that ib_core has on each port, which does not prevent a move. */
+/* Returns whether the resource is that of ib_core, which has a QP 1 on each port that does not
+ * prevent a move. */
 static bool is_core(const struct rdma_res *res)
 {
 	return strcmp(res->owner, "ib_core") == 0;

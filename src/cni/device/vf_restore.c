@@ -239,8 +239,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 
 /* A VF's netdev while it is moved back to the node. */
 
-/* Returns an error, since a later restore could not find a netdev that is on the host under the
- * pod's name. */
+/* Fails if another link of the node has the name. The netdev is then not moved, since a later
+ * restore could not find it on the node under the pod's name. */
 static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
 			const char *name, struct err *e)
 {
@@ -373,7 +373,8 @@ static int finish(const struct vf_restore_state *h, const struct vf_record *r, s
 }
 
 /* Some drivers (igbvf) allow the VF only the MAC that the PF has set, and may refuse the former
- * MAC. Then the VF gets another one, because it must not keep the pod's MAC. */
+ * MAC. Then the administrative MAC of before the ADD or the permanent MAC is accepted, but never
+ * the pod's. */
 static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -470,8 +471,9 @@ static struct mac guess_mac(const struct link *l, const struct mac *pods)
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
 }
 
-/* If the netdev is not on the node, returns the name that it had before its move, otherwise the
- * name that systemd would choose. */
+/* Sets the name to which the netdev is restored: its present one if it is on the node under a name
+ * of its own, otherwise the one that it had before its move, otherwise the one that systemd would
+ * choose. */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

@@ -127,7 +127,7 @@ void multi_done(struct multi *x);
 
 /* Returns the call that the plugins of network i get. */
 const struct cni_call *multi_call(const struct multi *x, size_t i);
-/* Pure. Removes default routes so that each family has at most one, because the kernel would
+/* Pure. Fails if more than one network has a default route of a family, because the kernel would
  * distribute traffic over several. */
 int multi_check_gateways(const struct multi *x, struct err *e);
 /* Returns the IPAM call of a built-in network; conf NULL: no IPAM. */

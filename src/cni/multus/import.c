@@ -22,8 +22,8 @@ struct deletion {
 	const struct json *runtime;
 };
 
-/* Returns whether a plugin runs in this process. unirail-cni as a delegate runs as a process of its
- * own, which finds in Multus' file that it is a delegate. */
+/* Returns the plugin of this type if it runs in this process, otherwise NULL. unirail-cni as a
+ * delegate runs as a process of its own, which finds in Multus' file that it is a delegate. */
 static const struct cni_plugin *builtin(const char *type)
 {
 	static const struct cni_plugin *const plugins[] = {

@@ -388,7 +388,8 @@ void host_device_files_done(struct host_device_files *f)
 	*f = (struct host_device_files){0};
 }
 
-/* Skips VLAN interfaces and ports of a bond, which have the MAC of another link. */
+/* Returns the link with the MAC. Prefers one without a kind, because a VLAN interface or a bond has
+ * the MAC of its device; otherwise returns the first one. */
 static const struct link *by_mac(const struct mac *mac, const struct link *links, size_t n)
 {
 	const struct link *first = NULL;

@@ -335,7 +335,8 @@ static void forget(const struct root *root, const char *path)
 		log_warn("the record of a device stays", LOG_S("error", reason.text));
 }
 
-/* Not an error: another device may have taken the name. */
+/* Returns whether the link is the recorded device, because another device may have taken the
+ * name. */
 static bool is_same(const struct raw *r, const struct link *l)
 {
 	struct mac mac = {0};
@@ -489,8 +490,8 @@ int host_device_prepare(struct attach *a, struct err *e)
 
 /* --- restored to the node --- */
 
-/* Restores the link's attributes. The link is down meanwhile, because some drivers change the MAC
- * only then. */
+/* Restores the link's attributes. The link is down while its MAC changes, because some drivers
+ * require it. */
 static int restore_link(struct attach *a, const struct raw *r, const struct link *l, struct err *e)
 {
 	struct link_change c = {.mtu = (uint32_t)r->mtu, .alias = r->alias ? r->alias : ""};

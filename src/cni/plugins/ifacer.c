@@ -116,11 +116,11 @@ static int commit(const struct chained_call *m, struct nl_batch *b, struct err *
 {
 	int r = nl_batch_len(b) ? nl_batch_commit(m->host, b, e) : 0;
 
-	/* Not an error: another program created the link after this process listed the links. */
+	/* Another program created the link after this process listed the links; a retry may
+	 * succeed. */
 	if (r == -EEXIST)
 		err_default_kind(e, ERR_AGAIN);
-	/* Returns whether the error means "option not supported in mode" or "invalid option value".
-	 * */
+	/* The driver refuses an option: "option not supported in mode", "invalid option value". */
 	if (r == -EACCES || r == -EINVAL)
 		err_default_kind(e, ERR_CONF);
 	return r;

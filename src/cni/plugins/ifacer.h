@@ -52,7 +52,7 @@ struct ifacer_plan {
 	struct ifacer_port *ports; /* ports to be enslaved; owned */
 	size_t n_ports;
 	int active_slave; /* ifindex of the active port; 0: the driver chooses */
-	/* name of the VLAN interface */
+	/* the VLAN interface */
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];
 	uint16_t vlan;

@@ -124,7 +124,7 @@ static void emit(struct nl_batch *b, const struct sbr_step *s)
 	}
 }
 
-/* Copies a step, with its next hops, for the undo list. */
+/* A copy of a step, with its next hops, for the undo list. */
 struct done {
 	struct nl_wire *w;
 	struct sbr_step step;
@@ -436,8 +436,8 @@ static struct ipaddr gateway_of(const struct sbr_conf *c, const struct cni_ip *i
 	return gw->family ? *gw : ip->gateway;
 }
 
-/* Skips the interface's default route, which would replace that of a gateway in the configuration.
- * */
+/* Returns whether the route is the interface's default route and would replace that of a gateway in
+ * the configuration; it is then left out. */
 static bool gives_way(const struct sbr_conf *c, const struct route *r)
 {
 	return ipnet_is_default(&r->dst) && given(c, r->family)->family;
@@ -635,8 +635,9 @@ static int check_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	return 0;
 }
 
-/* Checks that one of the tables of the address has the routes that ADD wrote; other rules may be
- * those of the coordinator. */
+/* Checks that the address has a rule and, unless the configuration names the table, that the
+ * table of one of its rules has the routes that ADD wrote. Other rules may be those of the
+ * coordinator. */
 static int check_ip(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ip,
 		    struct err *e)
 {

@@ -379,7 +379,7 @@ static int delegate_exec(const char *path, char *const env[], struct span in, st
 	return wait_for(pid, status, e);
 }
 
-/* Writes the keys that libcni adds, which override those of the plugin's object. */
+/* Returns whether libcni adds the key, whose value then overrides that of the plugin's object. */
 static bool is_cni_variable(const char *key)
 {
 	static const char *const keys[] = {"cniVersion",

@@ -95,7 +95,7 @@ struct admit_cache {
 	void *arg;
 };
 
-/* Operations, in the same order as in controller/webhook/review.h. */
+/* Faults, in the same order as in controller/webhook/review.h. */
 enum admit_fault { ADMIT_INVALID, ADMIT_REQUIRED, ADMIT_FORBIDDEN, ADMIT_NOT_SUPPORTED };
 
 struct admit_answer {

@@ -30,7 +30,7 @@ struct coordinators_conf {
 
 struct coordinators *coordinators_new(const struct coordinators_conf *c);
 void coordinators_free(struct coordinators *c); /* accepts NULL */
-/* Returns the number of statuses written, and of failed writes. */
+/* Sets *written to the number of statuses written, *failed to that of failed writes. */
 void coordinators_counts(const struct coordinators *c, uint64_t *written, uint64_t *failed);
 
 #endif

@@ -372,7 +372,8 @@ static bool is_covered(const struct scan *s, const struct held *h)
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
 
-/* Does not report an address that is retained for a name, because no pod uses it. */
+/* Returns whether a running pod has the endpoint. An address that is retained for a name is not
+ * reported, because no pod uses it. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod =

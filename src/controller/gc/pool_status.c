@@ -225,8 +225,8 @@ void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 		mark(c, is);
 		pool_status_schedule(c, SCHEDULE_MS);
 	}
-	/* Keeps the record of a pod that was recreated; the record of a deleted pod may be removed.
-	 * */
+	/* Checks adopted records again: a recreated pod gets its record back, and that of a deleted
+	 * pod may be removed. */
 	if (kind == GC_CACHE_PODS && (!was || !is))
 		pool_status_answered(c);
 }

@@ -142,8 +142,8 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	p->dirty = true;
-	/* Delays the next write of the annotation as well, because every node watches pools and
-	 * receives it. */
+	/* Delays the next write of the pool according to the length of the annotation, because
+	 * every node watches pools and receives it. */
 	patch(p, version, NULL, b.p, annotation ? lasts(strlen(annotation)) : 0);
 }
 

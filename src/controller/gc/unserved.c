@@ -68,7 +68,8 @@ static struct unserved_network *known(const struct unserved_table *t,
 	return k && !strcmp(k->resource, n->resource) ? k : NULL;
 }
 
-/* Takes the suggestion of the former entry, which is not borrowed from the list. */
+/* Sets the suggestion of a network; returns whether it differs from that of the former entry k
+ * (NULL: there is none). */
 static bool find_suggestion(struct unserved_network *n, struct unserved_network *k,
 			    const char *const *resources, size_t n_resources)
 {

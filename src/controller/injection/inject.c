@@ -69,8 +69,8 @@ static const char *whose(const struct inject_choice *w)
 	return w->of_ns ? "the namespace's" : "the pod's";
 }
 
-/* The first key with a request is used. An unused request is reported if it is on the pod and the
- * used one on the namespace. */
+/* A request for RDMA takes precedence. If it overrides a network annotation of the pod itself, the
+ * user is warned. */
 static struct inject_choice request_of(const struct inject_request *q)
 {
 	struct inject_choice rdma = request_for(q, INJECT_RDMA),
@@ -251,12 +251,8 @@ static int inject_choose(const struct inject_request *q, const struct inject_cho
 
 /* The pod's network annotation: replaces an existing one, as Spiderpool's webhook does. */
 
-enum {
-	ANNOTATION_MAX =
-		512
-		<< 10 /* maximum length of an annotation; the API server accepts half of this length */,
-	QUOTE_MAX = 200
-};
+/* ANNOTATION_MAX: maximum length of an annotation; the API server accepts half of this length. */
+enum { ANNOTATION_MAX = 512 << 10, QUOTE_MAX = 200 };
 
 static const struct json *annotations_of(const struct json *pod)
 {

@@ -31,8 +31,8 @@ const char *nad_owner(const struct json *there, const char **uid)
 	return NULL;
 }
 
-/* Returns whether a reference names the owner; also true for one that Spiderpool's controller
- * wrote. */
+/* Returns whether the SpiderMultusConfig is the NAD's controller, also if Spiderpool's controller
+ * wrote the owner reference. */
 static bool is_owned(const struct json *there, const struct json *smc)
 {
 	const char *uid = NULL, *name = nad_owner(there, &uid);
@@ -197,7 +197,8 @@ static bool says(const struct json *status, const struct nad_state *s, int64_t g
 	       strcmp(json_text(json_get(c, "message")), s->message) == 0;
 }
 
-/* Returns lastTransitionTime of the condition "Ready". */
+/* Writes lastTransitionTime of the condition "Ready": the current time if the status changes,
+ * otherwise the former value. */
 static void put_since(struct json_out *o, const struct json *was, const struct nad_state *s,
 		      int64_t now_ms)
 {

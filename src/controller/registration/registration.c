@@ -31,7 +31,7 @@ struct side {
 	char *sent;	    /* last content requested; NULL: none yet */
 	char *version;	    /* resourceVersion of our last write: older ones are from before it */
 	char *stored;	    /* what the server stored for `sent`, if different; NULL: the same */
-	bool right;	    /* the server has had the correct content since `sent` was requested */
+	bool right;	    /* the content was correct at least once after `sent` was requested */
 	bool no_conditions; /* the server drops or rejects matchConditions */
 	bool making;	    /* the call in flight creates the object */
 	bool missing;	    /* the object does not exist, and the account may not create it */
@@ -391,7 +391,7 @@ static void put_object(const struct side *s, const char *webhooks, const char *v
 		   webhooks);
 }
 
-/* Returns whether the server stored the condition that was sent. */
+/* Sets no_conditions if the server has not stored the condition that was sent. */
 static void learn(struct side *s, const struct json *object)
 {
 	struct json_walk w = json_walk_start(json_get(object, "webhooks"));

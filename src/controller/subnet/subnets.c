@@ -120,8 +120,7 @@ static void settle_pools(struct subnets_inputs *k)
 	}
 }
 
-/* Deletes nothing after an etcd restore, because an application or an agent's report may be
- * missing. */
+/* Returns false after an etcd restore, when an application or an agent's report may be missing. */
 bool subnets_is_sure(const struct subnets *s)
 {
 	return cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_SURE;

@@ -36,7 +36,7 @@ static void put_labels(struct json_out *o, const struct labels *l)
 	jo_end_obj(o);
 }
 
-/* writes the number as in the annotation: "5" or "+2" */
+/* returns the number as in the annotation, "5" or "+2"; the caller frees it */
 static char *number_text(const struct subnets *s, const struct auto_pool_request *w)
 {
 	if (w->fixed)

@@ -77,7 +77,7 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 
 /*
  * Returns whether certs_next() may return a write. Decided without the CA's key, so that the CA's
- * Secret is read only if needed. *wake is set as by certs_next().
+ * Secret is read only if needed. *wake is set as by certs_step().
  */
 bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, int64_t now,
 		  bool trusted, int64_t *wake);

@@ -35,8 +35,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* Returns the CA's key that an earlier version wrote, until it
-				     * is moved. */
+				    /* The CA's key is here only if an earlier version wrote it,
+				     * until it is moved. */
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),

@@ -62,7 +62,7 @@ struct reviews {
 	uint64_t costly;	     /* rejected by a trial */
 };
 
-/* A request that a child process decides first. */
+/* A request that a child process handles first, to limit its cost (trials.h). */
 struct tried {
 	struct reviews *s;
 	const struct review_route *route;

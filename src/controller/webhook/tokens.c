@@ -197,7 +197,8 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 
 /* --- steps --- */
 
-/* Uses a newly created Secret; tokens registered before stay accepted. */
+/* Writes a Secret with a new token, in addition to the one in use, which stays accepted. version
+ * NULL: the Secret is created. */
 static void create(struct tokens *t, const char *version)
 {
 	struct tokens_set s = {0};

@@ -433,7 +433,7 @@ bool resource_cdi_is_own(struct span text)
 	return strcmp(kind, SHARED_KIND) == 0;
 }
 
-/* Replaces the device nodes of each device by its CDI device. */
+/* Replaces device nodes by CDI devices, for the devices that have nodes. */
 static void to_cdi(const struct resources *s, const struct resource *r,
 		   const struct resource_member *const *v, size_t n, struct answer *ret)
 {

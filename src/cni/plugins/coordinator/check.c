@@ -379,8 +379,8 @@ static const struct neigh *neighbour(const struct checking *k, const struct ipad
 }
 
 /*
- * Lists the node's addresses for which the pod has state. Others are not compared, because the node
- * may have got them after the ADD.
+ * Returns whether the pod has state for an address of the node. Addresses without state are not
+ * compared, because the node may have got them after the ADD.
  */
 static bool pod_knows(const struct checking *k, const struct ipaddr *ip)
 {

@@ -252,8 +252,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* Stops here on a failure, because the messages after this one refer to the pair by its name and
- * could change a link of another program. */
+/* Fails if a link already has the name, because the messages after this one refer to the pair by
+ * its name and could change a link of another program. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;

@@ -301,8 +301,8 @@ static struct addresses own_ips(const struct planning *pl)
 	return l;
 }
 
-/* Skips addresses that the node already reaches through the pod's link, because the kernel may
- * report any source address for them. */
+/* Returns the addresses that the node already reaches through the pod's link. They are skipped,
+ * because the kernel may report any source address for them. */
 static struct addresses reached_already(const struct planning *pl)
 {
 	struct addresses l = {.v = xcalloc(pl->f->n_host_routes + 1, sizeof(*l.v))};
@@ -453,8 +453,8 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Neighbour entries of former pods for the NIC's addresses, sorted by address. They are deleted one
- * by one, in any order. */
+/* Returns the node's routes to former pods with the NIC's addresses, sorted by address. They are
+ * deleted one by one, in any order. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -631,7 +631,8 @@ static const struct link *default_owner(const struct planning *pl)
 	return NULL;
 }
 
-/* Skips fe80::/64, which every link has. */
+/* Returns whether a route stays in its table: that of link-local addresses, which every link
+ * has. */
 static bool stays(const struct route *r)
 {
 	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);
@@ -855,8 +856,8 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 
 /* --- index of existing routes: a configuration may name thousands --- */
 
-/* Index entry of a route, by the key that no two routes have: the kernel returns EEXIST to
- * NLM_F_EXCL, regardless of their next hops. */
+/* Index entry of a route. Of the routes with one key the kernel accepts only one: it returns EEXIST
+ * to NLM_F_EXCL, regardless of their next hops. */
 struct known_route {
 	uint32_t table, metric;
 	struct ipnet dst;

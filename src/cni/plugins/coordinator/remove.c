@@ -52,8 +52,8 @@ static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *
 	neigh_del(b, l->index, l->name, ip);
 }
 
-/* Finds the rules `to <address> lookup <table>` that older releases added, before there was a rule
- * of preference 1000. */
+/* Returns whether the rule is `to <address> lookup <table>`, which older releases added, before
+ * there was a rule of preference 1000. */
 static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 		      const struct ipaddr *ips, size_t n)
 {
@@ -98,8 +98,8 @@ static bool is_mark(const struct rule *r)
 	return r->mark == COORD_MARK && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* Returns whether the rule `from <eth0's address> lookup 100` is still needed: the rules of other
- * NICs require it. */
+/* Returns whether the rule is `from <eth0's address> lookup 100`, which is needed only while other
+ * NICs have rules. */
 static bool keeps_first(const struct rule *r)
 {
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;

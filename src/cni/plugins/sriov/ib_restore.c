@@ -303,7 +303,7 @@ static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_
 	return found;
 }
 
-/* the name "" never exists */
+/* Returns whether no link has the name; "" is never free. */
 static bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
 {
 	struct link other;
@@ -372,7 +372,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 	if (r->was.has_guid) {
 		want.to.node_guid = guid_to_restore(r->was.node_guid);
 		want.to.port_guid = guid_to_restore(r->was.port_guid);
-		/* The GUID of a VF is not restored if it was never set or not changed. */
+		/* The GUID of a VF is restored only if it was changed. */
 		if (now->node_guid != r->was.node_guid || now->port_guid != r->was.port_guid)
 			want.set |= VF_ATTR_GUID;
 	}
@@ -532,8 +532,8 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-/* Moves the netdev out of the pod, or waits for it if the pod's namespace was deleted (-1). -EBUSY
- * (ERR_AGAIN): it was not found. */
+/* Moves the RDMA device out of the pod, or waits for it if the pod's namespace was deleted (-1).
+ * -EBUSY (ERR_AGAIN): it was not found. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {

@@ -12,7 +12,8 @@
 #include "cni/plugins/sriov/internal.h"
 #include "kern/sys/netns.h"
 
-/* Opens the pod's namespace, or the one that the record names as the pod's. */
+/* Sockets for a restore: in the pod's namespace, or in the one that the record names as the
+ * pod's. */
 struct way {
 	struct vf_restore_state restore;
 	struct nl_wire *own; /* opened here */
@@ -65,7 +66,8 @@ static int not_restored(const char *bdf, struct err *e)
 			bdf);
 }
 
-/* A copy of the namespace's name, only for a pod that no longer runs; it is not read here. */
+/* Restores a VF of a pod that no longer runs, in the namespace that the record names instead of
+ * that of the pod that is added. */
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};

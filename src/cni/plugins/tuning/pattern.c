@@ -75,8 +75,8 @@ static bool perl_class(char c, bool set[static ASCII])
 	}
 }
 
-/* Writes the characters in an order in which none is special: ] first, - last, and ^ just before
- * the last. */
+/* Writes the characters in an order in which none is special: ] first, - last, and ^ after the
+ * other characters, before -. */
 static void put_set(struct pattern *t, const bool set[static ASCII], bool negated)
 {
 	bool others = negated || set[']'];
@@ -120,7 +120,8 @@ static int bracket_char(struct pattern *t, char *ret)
 	return 0;
 }
 
-/* Returns the length of a character class such as [:alpha:] at t->p; 0: there is none. */
+/* Adds the character class at t->p, such as [:alpha:], to the set and moves t->p behind it. Returns
+ * 1, or 0 if there is no class at t->p. */
 static int named_class(struct pattern *t, bool set[static ASCII])
 {
 	const char *name, *end;
