@@ -28,7 +28,7 @@ def pytest_sessionstart(session):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "kube(version): only this Kubernetes has what the test is about")
+    config.addinivalue_line("markers", "kube(version): the test needs a feature that only this Kubernetes version has")
 
 
 def pytest_collection_modifyitems(config, items):

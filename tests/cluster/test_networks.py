@@ -560,7 +560,7 @@ def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node
         wait(lambda: all(w.request_networks(p)[0] == 200 for p in others), "the agent answers for each other pod")
         calls.clear()
         got = list(pool.map(lambda i: w.request_networks(pod if i % 2 else others[i % 3]), range(24)))
-    assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "a kubelet refuses more than ten requests at once"
+    assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "the agent sends few requests at once: a kubelet refuses more than ten"
     for i, (_, a) in enumerate(got):
         assert [n.get("deviceID") for n in a["networks"]][1] == ("0000:3b:02.7" if i % 2 else None)
     if not sock.exists():
@@ -568,4 +568,4 @@ def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node
     status, answer = w.request_networks(pod)
     assert status == 500 and answer["code"] == 11 and "read its devices" in answer["message"], answer
     assert f"pod '{team}/{meta['name']}'" in answer["message"] and "kubelet" in answer["message"]
-    assert w.networks(w.pod("rail0"), 2), "others do not need the kubelet"
+    assert w.networks(w.pod("rail0"), 2), "pods without device resources get their networks while the kubelet does not answer"

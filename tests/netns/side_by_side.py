@@ -43,24 +43,24 @@ class Case:
     chance: dict = dataclasses.field(default_factory=dict)  # the same, for values of the original that differ from run to run
 
 
-CONF = Code(999, 7, "the specification's code for a configuration that cannot be used")
-ENV = Code(999, 4, "the specification's code for what is wrong in the environment")
-AGAIN = Code(999, 11, "the runtime may try again: an address may be freed")
-MISSING = Code(999, 50, "the node lacks what the plugin needs")
-NETNS = Code(999, 8, "the specification's code for what is wrong with the namespace")
+CONF = Code(999, 7, "the CNI specification's code for an invalid configuration")
+ENV = Code(999, 4, "the CNI specification's code for an invalid environment variable")
+AGAIN = Code(999, 11, "the CNI specification's code for a retry: an address may be released meanwhile")
+MISSING = Code(999, 50, "the node lacks a link or device that the plugin needs")
+NETNS = Code(999, 8, "the specification's code for an invalid network namespace")
 CASES = []
 # in any case
 EVERYWHERE = {
-    "*.mode.networks/*": "for root alone, as the originals of today make them (the lock too)",
-    "added.pod.link.*.group": "a pod's rails are a group: one message deletes all of them",
-    "end.pod.link.*.group": "the same, where DEL was not told of the namespace",
-    "added.pod.link.*.txqlen": "theirs asks the kernel for a queue of none; the originals of today do not",
-    "end.pod.link.*.txqlen": "the same, where DEL was not told of the namespace",
-    "end.node.link.dev0.ifalias": "the name kept in the alias goes from there; so with the originals of today",
+    "*.mode.networks/*": "files are readable by root only, as with the current originals (the lock too)",
+    "added.pod.link.*.group": "unirail puts a pod's rails in a link group, so that one message deletes all of them",
+    "end.pod.link.*.group": "as after ADD: a DEL without CNI_NETNS leaves the link",
+    "added.pod.link.*.txqlen": "Debian's plugin requests a queue length of 0; the current originals do not",
+    "end.pod.link.*.txqlen": "as after ADD: a DEL without CNI_NETNS leaves the link",
+    "end.node.link.dev0.ifalias": "DEL clears the alias that stored the name, as the current originals do",
     "added.pod.sysctl.ipv4/conf/*/arp_notify": "a moved NIC announces its addresses, as a macvlan does",
-    "*.mode.tuning": "0700: without x a folder is of use to nobody but a root with every capability",
-    "*.pod.sysctl.ipv6/conf/*/ndisc_notify": "announced as in IPv4; so do the originals of today",
-    "*.pod.sysctl.ipv6/conf/*/keep_addr_on_down": "addresses survive a link that is set down; so do the originals of today",
+    "*.mode.tuning": "mode 0700: without x only root with CAP_DAC_OVERRIDE can use a directory",
+    "*.pod.sysctl.ipv6/conf/*/ndisc_notify": "IPv6 addresses are announced like those of IPv4, as by the current originals",
+    "*.pod.sysctl.ipv6/conf/*/keep_addr_on_down": "addresses stay when the link is set down, as with the current originals",
 }
 
 
@@ -281,8 +281,8 @@ HOST_LOCAL_BAD = {
 }
 
 
-NO_FOLDER = "DEL makes no folder where there is none"
-ONE_OF_TWO = "theirs take either of two addresses for one set (a Go map's order), ours the first"
+NO_FOLDER = "DEL creates no data directory if none exists"
+ONE_OF_TWO = "of two addresses for one set Debian's plugin uses either (the order of a Go map), unirail the first"
 
 
 def requests():

@@ -33,7 +33,7 @@ def macvlans():
     add("macvlan-routes", chain(macvlan(static(V4, routes=[*DEFAULT, {"dst": "172.20.0.0/16", "gw": "172.16.1.9"}]))))
     add("macvlan-two-addresses", chain(macvlan([V4, "172.16.1.21/24", "172.17.1.1/16"])))
     add("macvlan-32", chain(macvlan(["172.16.1.20/32"])),
-        differs={"1.CHECK.*": "theirs wants a subnet's route for each address: a /32 has none"})
+        differs={"1.CHECK.*": "Debian's CHECK requires a subnet route for each address, and a /32 has none"})
     add("macvlan-host-local", chain(macvlan(host_local([{"subnet": "172.16.1.0/24"}], routes=DEFAULT))))
     add("macvlan-v6", chain(macvlan(static(V6, routes=[{"dst": "::/0"}]), mac=MAC)), v6=True)
     add("macvlan-dual", chain(macvlan(static(V4, V6, routes=[*DEFAULT, {"dst": "::/0"}]), mac=MAC)), v6=True)
@@ -47,7 +47,7 @@ def macvlans():
     add("macvlan-del-without-netns", chain(macvlan(host_local([{"subnet": "172.16.1.0/24"}])), verbs=("ADD",)) + [
         dataclasses.replace(s, env={"CNI_NETNS": None}) for s in
         chain(macvlan(host_local([{"subnet": "172.16.1.0/24"}])), verbs=("DEL",))])
-    newer = "linkInContainer is younger than 1.1.1, which looks for the master on the node"
+    newer = "1.1.1 does not have linkInContainer yet: it searches the master on the node"
     add("macvlan-link-in-container", chain(macvlan([V4], master="rail9", linkInContainer=True, mac=MAC)),
         pod=("link add rail9 type veth peer name x", "link set rail9 up", "link set x up"),
         differs={"*.status": newer, "*.code": newer, "*.stdout": newer, "added.pod.*": newer})
@@ -62,8 +62,8 @@ def macvlans():
             differs={"0.ADD.code": CONF, "added.pod.*": LEFT, "added.node.link.rail0.promiscuity": LEFT})
 
 
-LEFT = "a failed ADD leaves its link there, and nothing here"
-DEL_OF_BAD = "DEL succeeds whatever ADD thinks of the configuration: else the runtime repeats it for ever"
+LEFT = "a failed ADD of Debian's plugin leaves its link, one of unirail leaves nothing"
+DEL_OF_BAD = "DEL succeeds with a configuration that ADD refuses: otherwise the runtime would retry it forever"
 
 
 def bad_macvlans():
@@ -111,7 +111,7 @@ def tuning(**more):
     return {"type": "tuning", "dataDir": WORK_DIR + "/tuning", "prevResult": ONE, **more}
 
 
-IFNAME = "theirs looks for an interface of the name IFNAME"
+IFNAME = "Debian's CHECK searches an interface whose name is IFNAME"
 
 
 def tunings():
@@ -131,7 +131,7 @@ def tunings():
             ("key-case", {"MTU": 1400, "SysCtl": notify, "Mac": MAC2}, None)]:
         add(f"tuning-{name}", chain(tuning(**more), env={"CNI_ARGS": args}), pod=NET1,
             differs={"1.CHECK.*": IFNAME} if "IFNAME" in str(more) else {})
-    backup = {"*.tuning*": "the file for DEL is there only when something was changed"}
+    backup = {"*.tuning*": "unirail writes the file for DEL only if ADD changed the interface"}
     for name, more, contains, differs in [
             ("sysctl", {"sysctl": {"net.ipv4.nosuch": "1"}}, "nosuch", {}),
             ("sysctl-kernel", {"sysctl": {"kernel.shmmax": "1"}}, "invalid net sysctl key", {}),
@@ -152,7 +152,7 @@ tunings()
 # --- sbr, loopback ---
 
 
-AGAIN_DEL = "a DEL that finds nothing to do succeeds; so with the originals of today"
+AGAIN_DEL = "a DEL that finds nothing to delete succeeds, as with the current originals"
 
 
 def sbr(**more):
@@ -188,7 +188,7 @@ def loopbacks():
     for version in KNOWN:
         add(f"loopback-{version}", chain({"type": "loopback"}, version=version, env=lo, verbs=("ADD", "CHECK")),
             pod=("link set lo down",), v6=version == "1.0.0",
-            differs={} if version == "1.0.0" else {"0.ADD.stdout": "theirs answers in the newest form, whatever was asked for"})
+            differs={} if version == "1.0.0" else {"0.ADD.stdout": "Debian's plugin prints the format of 1.0.0 for every version"})
     add("loopback-del", chain({"type": "loopback"}, env=lo, verbs=("DEL",)))
     add("loopback-del-netns-gone", chain({"type": "loopback"}, env={**lo, "CNI_NETNS": "/run/netns/none"}, verbs=("DEL",)))
 
@@ -202,7 +202,7 @@ DEV = ("link add dev0 address 02:00:00:00:05:01 type veth peer name far0",
        "link set far0 address 02:00:00:00:05:02 up", "link set dev0 up")
 
 
-LEFT_UP = "DEL leaves the NIC down there, and as it was before ADD here"
+LEFT_UP = "DEL of Debian's plugin leaves the NIC down, DEL of unirail restores its state before ADD"
 AS_IT_WAS = {"end.node.link.*.flags": LEFT_UP, "end.node.link.dev0.qdisc": LEFT_UP}
 
 
@@ -232,7 +232,7 @@ def host_devices():
             ("kernelpath", host_device(kernelpath="/etc"), 'kernel device path "/etc" must be absolute', CONF),
             ("pci", host_device(pciBusID="0000:99:00.0"), "0000:99:00.0", MISSING)]:
         add(f"host-device-bad-{name}", refused(contains, conf, after=()), node=DEV, differs={"0.ADD.code": code})
-    back = "a failed ADD leaves the NIC in the pod there, and gives it back here"
+    back = "a failed ADD of Debian's plugin leaves the NIC in the pod, one of unirail returns it to the node"
     add("host-device-name-taken", refused("file exists", host_device([V4]), after=()), node=DEV,
         pod=("link add net1 type veth peer name x",), differs={"end.*dev0*": back, "end.node.link.far0.*": back})
 

@@ -132,10 +132,10 @@ def test_network_status_equals_that_of_multus(lab, agent, others, name):
 
 # Differences between unirail's files and those of Multus' HEAD, and the reasons for which Multus ignores them.
 DIFFERENT = {
-    "Conf": "of a list it is empty there but for two empty objects; nobody reads it",
-    "unirail": "who wrote the note, so that a DEL of ours knows it",
-    "unirailState": "what a CHECK or DEL of ours needs besides: arguments, and the definition's version",
-    "ifnameRequest": "always there: a number counted anew must not change an interface's name",
+    "Conf": "of a plugin list Multus writes it without values except for two empty objects, and does not read it",
+    "unirail": "names the writer of the entry, so that unirail's DEL recognizes its own entries",
+    "unirailState": "further data for unirail's CHECK and DEL: arguments, and the definition's version",
+    "ifnameRequest": "unirail always writes it: if Multus numbered the networks again, an interface name could change",
 }
 
 

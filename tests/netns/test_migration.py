@@ -120,7 +120,7 @@ def test_prev_result_is_read_from_libcnis_cache(make_lab, where, path):
     assert {k: v for k, v in prev.items() if v} == {k: v for k, v in cached["result"].items() if v}
     handed_on = lab.add({"cniVersion": version, "name": "n", "type": "tuning", "dataDir": str(lab.tmp / "none"),
                          "prevResult": cached["result"]}, pod, plugins=where["candidate"])
-    assert handed_on == cached["result"], "what libcni hands on comes back as it was"
+    assert handed_on == cached["result"], "the result that libcni passes is returned unchanged"
     if version >= "0.4.0":
         chain("CHECK", lab, plugins, pod, where["candidate"], conf["name"], version, prev=cached["result"])
     chain("DEL", lab, plugins, pod, where["candidate"], conf["name"], version,

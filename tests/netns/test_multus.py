@@ -392,7 +392,7 @@ def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
     assert not [n for n in cache_entries(lab) if lost.id in n] and [n for n in cache_entries(lab) if running.id in n]
     assert len(list((lab.tmp / "networks" / "podnet").glob("10.*"))) == 1
     lab.ok("GC", c, running, ifname="")
-    assert len(lab.used()) == 2, "a runtime that names nobody frees nobody"
+    assert len(lab.used()) == 2, "GC without a list of attachments releases nothing"
     lab.delete(c, running, ifname="eth0")
     check_removed(lab, running)
 

@@ -183,7 +183,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert Multus(lab, lab.tmp / "multus").prev(pod, "rail0", "net1", "0.1.0") is None
     scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
-    assert scratch[1]["ConfList"]["cniVersion"] == "0.1.0", "Multus would write a list without one anew, and lose most of it"
+    assert scratch[1]["ConfList"]["cniVersion"] == "0.1.0", "Multus would write a list without a version again, without most of its keys"
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     for command in ("ADD", "DEL"):
         for where in (("rail0", "net1", "link"), ("rail0", "net1", "chained"), ("rail1", "net2", "link")):

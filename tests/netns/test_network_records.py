@@ -196,7 +196,7 @@ def test_number_of_records_is_limited_by_namespace(lab, agent):
     call = lab.cni("ADD", c, lab.pod("big"), ifname="eth0")
     assert call.status == 0 and "65536 bytes" in call.err and len(records(lab)) == 66
     gc(lab, c, pod)
-    assert records(lab) == [], "what does not match its digest goes as well"
+    assert records(lab) == [], "GC also removes a record that does not match its digest"
 
 
 def test_add_succeeds_where_records_cannot_be_written(lab, agent):

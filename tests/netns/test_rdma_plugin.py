@@ -50,7 +50,7 @@ def test_debug_argument_must_be_a_bool(call):
 
 
 def test_missing_rdma_is_reported(call):
-    assert not has_rdma(), "this test is for a kernel without RDMA; with it the VM's case says more"
+    assert not has_rdma(), "this test needs a kernel without RDMA; tests/vm/cases/rdma_plugin.sh tests with RDMA"
     refused(call("ADD", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
     refused(call("CHECK", deviceID=VF), 50, "failed to get RDMA subsystem namespace awareness mode: ")
     refused(call("STATUS", version="1.1.0"), 50, "failed to get RDMA subsystem namespace awareness mode: ")
