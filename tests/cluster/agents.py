@@ -14,7 +14,7 @@ from lab import UnixConnection
 from report import wait_started
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # binaries of unirail and of others
+CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # kinds of Multus, and of Spiderpool and unirail
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -22,7 +22,7 @@ MERGE = "application/merge-patch+json"
 
 
 def cluster_with_crds():
-    """For a fixture: a cluster until its end."""
+    """For a fixture: yields a cluster, and stops it when the fixture ends."""
     one = Cluster()
     install_crds(one)
     yield one
@@ -43,7 +43,7 @@ def install_crds(cluster, only=lambda name: True):
 
 
 class Agent(Daemon):
-    """An agent; each has a node of another name."""
+    """An agent. Each agent of a test has a different node name."""
 
     def __init__(self, folder, kubeconfig, node, **env):
         super().__init__(f"agent {node}", folder, kubeconfig, NODE_NAME=node, **env)
@@ -110,7 +110,7 @@ class Agent(Daemon):
 
 
 def addresses(answer):
-    """Of a plan: {interface: address}; of an ADD: [address]."""
+    """The addresses in an answer: {interface: address} for all rails, [address] for one interface."""
     if "rails" in answer:
         return {r["ifName"]: r["ips"][0]["address"].split("/")[0] for r in answer["rails"]}
     return [x["address"].split("/")[0] for x in answer["ips"]]

@@ -31,7 +31,7 @@ class Audited:
         self.cluster.close()
 
     def apply(self):
-        """Twice: the second time changes nothing."""
+        """Applies the manifest twice; the second apply must change nothing."""
         self.cluster.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", self.manifest)
         again = self.cluster.kubectl("apply", "-f", self.manifest)
         assert all(line.endswith(" unchanged") for line in again.splitlines()), again

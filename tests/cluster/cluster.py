@@ -30,7 +30,7 @@ CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "bui
 PREFIX = "unirail-cluster-"
 KUBE = os.environ.get("UNIRAIL_KUBE", "1.20")
 FETCH = {"1.20": "fetch", "1.34": "fetch-1.34"}
-# kubelet, scheduler and controllers, for a server whose directory does not have them.
+# The directory of kubelet, scheduler and controllers, if that of the API server does not have them.
 FETCH_NODE = {"1.20": "fetch-kubelet"}
 OLD = KUBE == "1.20"
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
@@ -62,7 +62,7 @@ def die_with_parent():
 
 
 class Cluster:
-    """`port`, `more`: port and further options of the API server; by default a free port, on loopback only."""
+    """`port`, `more`: the API server's port, by default a free one on loopback only, and further options."""
 
     def __init__(self, port=None, more=("--disable-admission-plugins=ServiceAccount", "--bind-address=127.0.0.1")):
         sweep()
@@ -220,12 +220,12 @@ class Cluster:
                         "spec": {"expirationSeconds": 600}})["status"]["token"]
 
     def run_kubectl(self, *args, text=None, timeout=120):
-        """The finished process, as admin."""
+        """Runs kubectl as admin; returns the finished process."""
         return subprocess.run([self.bin / "kubectl", "--kubeconfig", self.admin_config(), *map(str, args)], input=text,
                               capture_output=True, text=True, timeout=timeout)
 
     def kubectl(self, *args, check=True, **kw):
-        """The output, of a command that succeeds unless check is false."""
+        """Runs kubectl and returns its output; the command must succeed unless check is false."""
         p = self.run_kubectl(*args, **kw)
         assert not check or p.returncode == 0, (args, p.stdout, p.stderr)
         return p.stdout
@@ -261,12 +261,12 @@ class Cluster:
 
 
 def memory(pid, what="RssAnon"):
-    """Private memory in KiB, without the program's file; VmHWM: the maximum so far, with it."""
+    """Private memory of the process in KiB, without pages of the program's file. With VmHWM: the maximum so far, with these pages."""
     return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
 
 
 class Process:
-    """A process that prints its actions; collects its lines."""
+    """A process that prints a line for each action; collects the lines."""
 
     def __init__(self, *args, **kw):
         self.lines, self.log = [], []
@@ -296,7 +296,7 @@ class Candidate(Process):
         return [x.split()[0] for x in self.lines]
 
     def at(self, name):
-        """The time at which it last printed that: CLOCK_MONOTONIC, ms."""
+        """The time at which the candidate last printed a line that begins with `name`: CLOCK_MONOTONIC, in ms."""
         return [int(x.split()[1]) for x in self.lines if x.startswith(name)][-1]
 
     @staticmethod

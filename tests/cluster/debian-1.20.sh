@@ -24,7 +24,7 @@ use_go() {
 	cd "$tree" || return
 }
 
-# The vendored 1.0.1 breaks JSON maps from Go 1.18 on.
+# With Go 1.18 and later the vendored version 1.0.1 corrupts JSON maps.
 newer_reflect2() {
 	rm -rf vendor/github.com/modern-go/reflect2
 	cp -r "$work/root/usr/share/gocode/src/github.com/modern-go/reflect2" vendor/github.com/modern-go/

@@ -88,7 +88,7 @@ class Fields:
         return found
 
 
-# --- faults: a function of (talk, request); the request is forwarded by request.real() ---
+# --- faults: each is a function act(talk, request) that answers the request; request.real() forwards it to the API server ---
 
 def refused(status, reason="Test", retry_after=None, message="made up"):
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason,
@@ -132,7 +132,7 @@ def empty(talk, request):
 
 
 def half_event(talk, request):
-    """For a watch, which stays open for long without events."""
+    """A fault for a watch, which otherwise stays open for long without events."""
     talk.head(request.stream, 200)
     talk.data(request.stream, b'{"type":"ADDED","object":{"kind"', end=True)
 
@@ -157,7 +157,7 @@ class Request:
         self.upstream = None
 
     def open(self):
-        """Forwards the request; returns the real answer, to be read."""
+        """Forwards the request to the API server; returns the response, whose body the caller reads."""
         s = self.server
         self.upstream = http.client.HTTPSConnection("127.0.0.1", s.cluster.port, context=s.context, timeout=120)
         headers = {k: v for k, v in self.fields.items() if k in ("accept", "content-type", "authorization")}
@@ -165,7 +165,7 @@ class Request:
         return self.upstream.getresponse()
 
     def real(self):
-        """The beginning of a watch is sufficient."""
+        """Reads the response; of a watch, only the beginning."""
         r = self.open()
         body = r.read1(65536) if "watch=" in self.path else r.read()
         self.upstream.close()

@@ -46,7 +46,7 @@ NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
   disable = false
 """
 
-# Without NRI, with CDI.
+# containerd's settings without NRI and with CDI.
 CDI = """  enable_cdi = true
   cdi_spec_dirs = ["/var/run/cdi"]
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -99,9 +99,9 @@ def sweep():
 
 
 class Node:
-    """files: {path: text} of /etc that are there from the start, as are the images. nri: a containerd with NRI (cdi: it is off,
-    CDI is on), and a separate /dev with device nodes of eight RDMA devices. net: a process in the node's network namespace
-    (None: the caller's); server: where the API server is seen from there."""
+    """files: {path: text} of /etc that exist from the start, like the images. nri: containerd has NRI, and the node a separate /dev with
+    device nodes of eight RDMA devices; cdi: the same with CDI instead of NRI. net: a process in the node's network namespace (None: the
+    caller's); server: the address of the API server in that namespace."""
 
     def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False, net=None, server=None):
         sweep()
@@ -167,7 +167,7 @@ class Node:
         return {"PATH": f"{self.root}/usr/bin:{os.environ['PATH']}"}
 
     def pid(self):
-        """Of the process with pid 1 in the node."""
+        """The pid of the node's process 1, in the namespace of the test."""
         return int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def run(self, *args, check=True, timeout=60, text=None):

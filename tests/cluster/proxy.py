@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TCP in between, to be cut or stalled."""
+"""A TCP proxy that tests disconnect or stall."""
 import socket
 import threading
 import time
 
 
 class Proxy:
-    """TCP in front of the API server, to be cut or stalled."""
+    """A TCP proxy in front of the API server, which tests disconnect or stall."""
 
     def __init__(self, to):
         self.to, self.pairs, self.stalled, self.delay = to, [], False, 0

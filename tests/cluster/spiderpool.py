@@ -141,7 +141,7 @@ def hooks(kind, names):
 
 
 class Spiderpool:
-    """Its objects; pods get addresses as its agent allocates them."""
+    """Spiderpool's objects; allocates addresses to pods as Spiderpool's agent does."""
 
     def __init__(self, cluster, nodes=("n1", "n2")):
         self.cluster = cluster
@@ -234,8 +234,9 @@ def selects(template, node):
 
 
 class Kubelets(threading.Thread):
-    """Those of all nodes and, with `manages`, the controllers; else those of a kube-controller-manager run. `images`: False when no
-    image can be pulled; `seen`: the originals' pods at the start of an agent of unirail."""
+    """Simulates the kubelets of all nodes and, with `manages`, the controllers of DaemonSets and Deployments; without it a
+    kube-controller-manager runs. `images`: False while no image can be pulled; `seen`: the originals' pods that existed when an agent of
+    unirail started."""
 
     def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)
@@ -271,7 +272,7 @@ class Kubelets(threading.Thread):
             time.sleep(0.2)
 
     def serve(self, pods):
-        """As kubelets and a scheduler: the DaemonSet's controller names the node, a Deployment's pods run on n1."""
+        """Simulates kubelets and a scheduler: a DaemonSet's pods run on the node that its controller names, a Deployment's pods on n1."""
         for pod in pods:
             meta, spec = pod["metadata"], pod["spec"]
             if meta.get("deletionTimestamp"):

@@ -43,7 +43,7 @@ class Balancer(Proxy):
         pass
 
     def shuffle(self, cluster):
-        """The API server keeps few connections open for long, so each call opens new ones."""
+        """Closes the API server's idle connections, so that its next calls open new ones to both replicas."""
         self.cut()
         self.mend()
         o = pool("probe", "10.8.0.1", "10.8.0.9", "10.8.0.0/16")
@@ -198,7 +198,7 @@ def test_reviews_match_the_table(clean, kind, case):
 
 
 def again():
-    """Each accepted case again, alone in the cluster."""
+    """Yields each case that is accepted, with no other objects in the cluster."""
     for path in sorted(MANIFESTS.glob("*.yaml")):
         table = yaml.safe_load(path.read_text())
         for case in table["cases"]:
@@ -284,7 +284,7 @@ def checked(c):
 
 
 def neighbours(cluster, turn):
-    """Twenty at once, each with some of the next one's addresses: (created, refused, refused with a retry)"""
+    """Creates twenty pools at once, each with some addresses of the next one: (created, refused, refused with the advice to retry)"""
     def make(i):
         o = pool(f"t{turn}-{i}", f"10.9.{turn}.{10 * i}", f"10.9.{turn}.{10 * i + 14}")
         return lambda: cluster.request("POST", PATHS["SpiderIPPool"], o)

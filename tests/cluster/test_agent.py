@@ -24,7 +24,7 @@ def mine():
 
 
 def test_agent_waits_for_missing_definitions(mine, nodes, agent):
-    """Runs first: one line names the remedy, and the agent continues once the CRDs are installed."""
+    """Runs before the other tests: the agent logs one line with the remedy, and continues once the CRDs are installed."""
     one = agent(ready=False)
     logged_lines = one.wait_logged("install their CRDs")
     assert len(logged_lines) == 1 and "deploy/crds" in logged_lines[0]["msg"], logged_lines
@@ -136,8 +136,8 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
 
 
 def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
-    """Once a node has its blocks, an allocation sends no request about blocks. (A pool that begins within a block has fewer
-    addresses there, so a reserve may be claimed sooner: these begin and end with one.)"""
+    """Once a node has its blocks, an allocation sends no request about blocks. (The pools of this test begin and end at block
+    boundaries: with a partial block the agent might claim a reserve block during the test.)"""
     rails = [f"room{i}" for i in range(1, 9)]
     for i, name in enumerate(rails):
         pools(name, f"172.16.{i}.0/24", [f"172.16.{i}.16-172.16.{i}.239"])
@@ -300,7 +300,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     took, (status, answer) = elapsed(lambda: by_name(one, first, "named", "10.8.0.77"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.77"}, (answer, one.log.read_text()[-2000:])
     assert took < 2, took
-    # Another address of the same block: its node releases it.
+    # Another address of the same block: the node that owns the block releases it.
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70"))
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.70"}, (answer, two.log.read_text()[-2000:])
     assert took < 3, took
@@ -315,7 +315,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     status, answer = by_name(three, nodes.pod("t", "n2"), "named", "10.8.0.77")
     assert status == 500 and f"node 'n1' has it, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
     three.kill()
-    # The owner is informed as well which pods have its borrowed addresses.
+    # The owner of the block also learns which pods have addresses borrowed from it.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
     assert status == 500 and "node 'n2' has borrowed it" in answer["message"], answer
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.1.70")
@@ -335,7 +335,7 @@ def test_address_of_an_unavailable_node_is_refused(nodes, agent, pools):
 
 
 def test_first_pool_is_used_before_the_backup(nodes, agent, pools):
-    """The backup pool is not used only because this node has no block of the first pool yet."""
+    """A node that has no block of the first pool yet claims one, instead of using the backup pool."""
     pools("first", "10.8.0.0/24")
     pools("backup", "10.9.0.0/24")
     one = agent()
@@ -349,7 +349,7 @@ def pool_names(answer):
 
 
 def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
-    """They take precedence over the network's configuration, and an error names the place of a mistake."""
+    """The annotations take precedence over the network's configuration; an error names the invalid annotation and the position in it."""
     one = agent()
     both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": both})
@@ -445,7 +445,7 @@ def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
 
 
 def test_etcd_restored_while_no_block_changed_is_detected(mine, nodes, agent, rails):
-    """The versions of blocks do not show the restore; those of the pods, which the agent also watches, do."""
+    """The resource versions of blocks do not show the restore; those of pods, which the agent also watches, show it."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), rails[0])[0] == 200
     mine.back_up()

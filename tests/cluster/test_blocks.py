@@ -27,7 +27,7 @@ class Fleet(Process):
                          env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
     def command(self, *args):
-        """The line of the answer."""
+        """Sends a command to the fleet; returns the line of its answer."""
         at = self.lines_read
         self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
@@ -162,7 +162,8 @@ def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
     took, refused = [], 0
     while len(took) < 5:
         def write(k):
-            """Requests that it cannot fulfil; each is a write that may make its answer outdated."""
+            """Writes requests that the owner cannot fulfil. After each write, an answer based on the older version of the object is
+            rejected."""
             for i in range(6):
                 request = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
                 cluster.ok("PATCH", one, [request], type=PATCH)
@@ -251,7 +252,7 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
     f = fleet(p, 0, 4)
     rest.wait_idle(60)
     have = alone(f, rest)
-    # Nothing is lost: all remaining addresses can be allocated.
+    # No address is lost: all remaining addresses can be allocated.
     rest.command("add", 0, 100 - have)
     rest.wait_idle(120)
     assert alone(f, rest) == 100
@@ -323,7 +324,7 @@ def lines_read(cluster, pool, have):
 
 
 def clear_up(cluster, pool, have):
-    """The controller's part: a released address whose new owner is unknown, and which no pod has, is the block owner's again."""
+    """Does the controller's part: returns a released address to the block's owner if its new owner is unknown and no pod has it."""
     for x in blocks(cluster, pool):
         for a, to in x["spec"]["ceded"].items():
             if to == "?" and a not in [it for _, it in have]:
@@ -365,8 +366,8 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
 
 
 def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
-    """The log shows that the server's data is older than what the agent has seen; there the next agent reads that the restore is not
-    complete."""
+    """The agent's log has a later revision than the API server: the agent detects the restore and records it in the log, so that an
+    agent started later continues with it."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
     for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would exceed the log's

@@ -86,7 +86,7 @@ def test_configuration_follows_a_changed_network(writer, net_d):
 
 def test_configuration_is_written_once_a_network_exists(writer, net_d):
     (net_d / "10-calico.conflist").unlink()
-    a = writer()  # ready: the node itself says that it has no network
+    a = writer()  # the agent is ready although there is no network: the Node's own condition reports that
     assert not (net_d / NAME).exists()
     assert "is written as soon as there is one" in status(a)[1]
     (net_d / "10-calico.conflist").write_text(json.dumps(CALICO))
@@ -113,7 +113,8 @@ def test_file_that_sorts_first_is_reported(writer, net_d, mine):
 
 
 def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
-    """As Cilium does with cni.exclusive=true: written again, at growing intervals, and the event names the remedy."""
+    """Another program removes the file, as Cilium does with cni.exclusive=true: the agent writes it again at growing intervals, and an
+    event names the remedy."""
     a = writer()
     for _ in range(4):
         wait(lambda: (net_d / NAME).exists(), "the agent writes its configuration again", 20)
@@ -125,7 +126,7 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
 
 
 def test_configuration_written_by_hand_stays(writer, net_d):
-    """It also stays if it is not the first file, which is reported."""
+    """The agent also leaves it if it is not the first file, and then reports this."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
     before = others(net_d)
@@ -152,7 +153,8 @@ def test_unwritable_directory_is_reported(writer, net_d, mine, closing, tmp_path
 
 
 def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
-    """Refused while the agent runs, which would write it again; afterwards only unirail's own file is removed."""
+    """`unirail uninstall` refuses while the agent runs, since the agent would write the file again; afterwards it removes only unirail's
+    file."""
     before = others(net_d)
     a = writer()
     uninstall = [BINARY, "install", "--uninstall", "--socket", a.socket, "--cni-conf-dir", net_d, tmp_path / "bin"]

@@ -23,12 +23,12 @@ def condition(cluster):
 
 @pytest.fixture
 def work(cluster, ns):
-    """Created before the controller starts: a new namespace is in the condition only after a minute."""
+    """A namespace created before the controller starts, since the match condition contains a new namespace only after a minute."""
     return cluster.namespace(f"{ns}-work")
 
 
 def wait_unregistered(cluster, c, name):
-    """The API server has the match condition, and sends none of its pods any more."""
+    """Waits until the match condition contains the namespace and the API server sends none of its pods to the webhook."""
     wait(lambda: f"'{name}'" in condition(cluster), f"the match condition of the webhook contains namespace {name}")
 
     def unasked():

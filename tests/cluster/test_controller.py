@@ -48,7 +48,7 @@ def test_other_replica_leads_after_a_killed_leader(cluster, ns, replica):
     b.leads(30)
     assert 5 < time.monotonic() - began < 25
     assert leader(cluster, ns).startswith("b_")
-    # Another process with the former leader's name: it waits like any other.
+    # A new process with the former leader's name waits for the Lease like any other candidate.
     a.start()
     assert a.metrics()["unirail_controller_leads"] == 0
 
@@ -103,7 +103,7 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
     a.stop()
     b.leads()
     b.wait_logged("full scan")
-    # Later settings do not release its Lease either.
+    # The leader keeps its Lease also when later settings differ.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
     wait(lambda: len(b.logged("settings read")) > 2, "the settings are read a third time", 10)

@@ -99,7 +99,7 @@ def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
     c = start()
     pods = ["10.244.0.0/16", "fd00:10:244::/56"]
     assert lab.says("Synced", pods, ["10.96.0.0/16"]) == ""
-    # The object changes; another client overwrites the status; a correct status is not written again.
+    # The status follows a change of the object, and is restored when another client overwrites it; a correct status is not written again.
     cluster.ok("PATCH", "/api/v1/namespaces/kube-system/configmaps/kubeadm-config",
                {"data": {"ClusterConfiguration": KUBEADM.replace("10.96.", "10.97.")}}, type=MERGE)
     lab.says("Synced", pods, services("10.97.0.0/16"))
@@ -113,7 +113,7 @@ def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
 
 
 def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
-    """With Spiderpool, pods wait there for ever; here CIDRs that are added later are found."""
+    """With Spiderpool, pods of such a cluster wait forever; the controller finds CIDRs that are added later."""
     lab.coordinator("none")
     start()
     assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")
@@ -192,7 +192,7 @@ def test_pod_cidrs_of_cilium_are_found(cluster, lab, start):
 
 
 def test_deleted_coordinator_is_created_again(cluster, lab, start):
-    """With Spiderpool's finalizer, which no other process removes."""
+    """The object has Spiderpool's finalizer, which the controller removes, since no process of Spiderpool runs."""
     lab.coordinator("none")
     cluster.ok("PATCH", f"{PATH}/default", {"metadata": {"finalizers": ["spiderpool.spidernet.io"]}}, type=MERGE)
     start()

@@ -50,7 +50,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
         for pod in pods[agent]:
             status, answer = agent.plan(pod, "rail1", "rail2", "narrow")
             assert status == 200, (answer, agent.log.read_text()[-3000:])
-    # An address that a pod of the other node has: the pool's status may name the pod.
+    # For a requested address that a pod of another node has, the agent reads the pool's status, which may name the pod.
     stranger = nodes.pod("t", "n1")
     status, refused = by_name(one, stranger, "rail1", addresses(answer)["net1"])
     assert status == 500 and "node 'n2' has it" in refused["message"], refused
@@ -66,7 +66,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
     wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4, "the SpiderEndpoint has four interfaces")
     other.stop()
-    other.start(*args)  # it reads borrowed addresses by the block's name
+    other.start(*args)  # the agent reads the block of a borrowed address by its name
     for agent in (other, one):
         for pod in pods[agent]:
             agent.release(pod)

@@ -24,7 +24,8 @@ def controllers():
 
 
 def use_nads(cluster):
-    """One is created, corrected, and removed when its name changes; a definition that cannot be created is reported twice."""
+    """The controller creates and corrects a NetworkAttachmentDefinition, removes it when its name changes, and reports twice one that
+    cannot be created."""
     path = f"{SPIDER}/namespaces/t/spidermultusconfigs"
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
@@ -102,7 +103,7 @@ def addresses_are_used(cluster):
 
 
 def use_webhooks(cluster, c):
-    """Both are registered and corrected, the certificate is created and repaired; two pools, one after the other."""
+    """Both webhooks are registered and corrected, the certificate is created and repaired; two pools are created, one after the other."""
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     for kind in ("mutating", "validating"):
@@ -307,7 +308,7 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
-    if what == "ca":  # which is read only to sign
+    if what == "ca":  # the Secret of the CA is read only to sign
         cluster.ok("PATCH", OWN["certificate"], {"data": {"ca.crt": "", "tls.crt": "", "tls.key": ""}}, type=MERGE)
     c = serving(controllers, closing, tmp_path)
     if what == "claims":

@@ -47,7 +47,7 @@ def registered(whole, times=1):
 
 
 def pod(whole, ns, name, privileged, **context):
-    """Its container starts when the pod's rails.json exists, as after a CNI ADD of networks with RDMA devices."""
+    """A pod whose container starts once the pod's rails.json exists, as after a CNI ADD of networks with RDMA devices."""
     containers = [{"name": "c", "image": "registry.local/busybox:1", "command": ["sleep", "100000"],
                    "env": [{"name": "UCX_NET_DEVICES", "value": "mine"}], "securityContext": {"privileged": privileged, **context}}]
     waits = [{"name": "first", "image": "registry.local/busybox:1", "command": ["sh", "-c", "until [ -e /pods/$UID_/rails.json ]; "

@@ -91,7 +91,7 @@ def test_resources_follow_their_configmap(mine, devices, registry):
          "an event on the missing ConfigMap")
     serves(registry, "a", "f")
     assert unchanged.items() <= sockets(registry).items()
-    # The next process finds the same.
+    # The next process serves the same resources.
     a.stop()
     devices("--device-configmap", "t/rdma-devices")
     serves(registry, "a", "f")

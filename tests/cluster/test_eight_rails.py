@@ -89,7 +89,7 @@ def in_namespaces(node):
 
 
 def links(node):
-    """Without the bridge, which the bridge plugin does not delete."""
+    """The node's links, without the bridge, which the bridge plugin does not delete."""
     lines = node.run("ip", "-o", "link").stdout.splitlines()
     return sorted(line.split()[1].split("@")[0].rstrip(":") for line in lines if ": cni0:" not in line)
 
@@ -178,7 +178,7 @@ def test_pods_are_scheduled_by_count(whole):
         assert [x.split()[3:5] for x in limits if x.startswith("Max locked memory")] == [[str(MEMLOCK)] * 2]
         for net in NETS:
             whole.exec(a, "ping", "-c", "1", "-W", "5", "-I", net, addresses(b)[net])
-    # More devices, by the ConfigMap alone.
+    # A change of the ConfigMap alone adds devices.
     whole.cluster.ok("PATCH", MAP, {"data": devices(5)}, type="application/merge-patch+json")
     noted(whole, 9)
     whole.kubectl("delete", "-n", "ai", "deployment/ai")
@@ -186,7 +186,7 @@ def test_pods_are_scheduled_by_count(whole):
 
 
 def kill_all(whole, count, at):
-    """Kubelet, containerd and agent of each node, and the API server: each when count() has reached its number of `at`."""
+    """Kills kubelet, containerd and agent of each node, and the API server, each when count() reaches the next number in `at`."""
     def kill(node, name):
         return lambda: node.kill(name)
 

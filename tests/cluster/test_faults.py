@@ -107,7 +107,7 @@ def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, 
     assert len(server.requests) < 400, collections.Counter(kind_of(*a) for a in server.requests)
     assert agent.stop() == 0
     text = agent.log.read_text().splitlines()
-    assert len(text) == len(agent.lines()) < 250, text  # one log line each
+    assert len(text) == len(agent.lines()) < 250, text  # each failed request is one log line
 
 
 def test_requests_recover_after_missing_responses(mine, nodes, server, agent):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first cluster, by the commands of README.md and deploy/README.md as they stand there, and what is left after the last one."""
+"""Runs the commands of README.md and deploy/README.md unchanged in a new cluster, and checks which objects and files are left after the
+last one."""
 import json
 import os
 import pathlib
@@ -82,7 +83,7 @@ def test_documented_deletion_leaves_objects_of_others(closing):
 
 
 def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
-    """Its commands as they stand in the README: the objects are those that the README's installation by files creates."""
+    """Runs the commands of the README unchanged: `unirail manifests` prints the objects that the installation from the files creates."""
     one = closing(clusters.Cluster())
     (tmp_path / "unirail").symlink_to(BINARY)
     (tmp_path / "values.yaml").write_text("ipam: {enableGatewayDetection: true}\n")
@@ -114,7 +115,8 @@ def paths(command):
 
 
 def test_generated_configuration_attaches_a_pod(node_with_agent, closing):
-    """The init container writes it, and the runtime selects it as the first of the directory, beside the files of two CNIs."""
+    """The init container writes the configuration. The runtime selects it, since it is the first file of the directory, beside the files
+    of two other CNIs."""
     w, lab = node_with_agent, node_with_agent.lab
     net_d = lab.tmp / "net.d"
     net_d.mkdir()
@@ -130,7 +132,7 @@ def test_generated_configuration_attaches_a_pod(node_with_agent, closing):
     plugin, = whole["plugins"]
     pod, box = w.pod(",".join(EIGHT)), lab.pod()
     w.networks(pod, 8, clusterNetwork=None, own=1)
-    # As libcni passes it; with this test's folders.
+    # The configuration as libcni passes it, with the directories of this test.
     conf = {**plugin, "cniVersion": whole["cniVersion"], "name": whole["name"], "cniDir": str(lab.tmp / "multus"),
             "binDir": "/usr/lib/cni"}
     conf.pop("capabilities", None)

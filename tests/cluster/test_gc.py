@@ -68,7 +68,7 @@ def fence(mine, name):
 
 
 def stays(what, seconds=7):
-    """Longer than two grace times with a full scan each."""
+    """Waits longer than two grace times, with a full scan in each."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert what()
@@ -118,7 +118,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
 
 
 def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
-    """However long a node is not Ready, it keeps its blocks and addresses, and continues when it is back."""
+    """A node that is not Ready keeps its blocks and addresses, however long this lasts, and uses them when it is Ready again."""
     nodes.pool("lost-1", "172.31.1.0/24")
     one = agent("lost-n1")
     pod = nodes.pod("t", "lost-n1")
@@ -143,7 +143,8 @@ def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
 
 
 def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent):
-    """The taint states that the node does not run: when it is back, its addresses have other owners."""
+    """The taint out-of-service states that the node does not run, so its addresses are released; when the node returns, other nodes own
+    them."""
     nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])
     one = agent("fence-n1")
     pod = nodes.pod("t", "fence-n1")
@@ -152,7 +153,7 @@ def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent)
     leader().leads()
     one.kill()
     fence(mine, "fence-n1")
-    stays(lambda: blocks(nodes, "fence-1"))  # Ready, so the taint alone does not release addresses
+    stays(lambda: blocks(nodes, "fence-1"))  # the node is Ready, so the taint alone does not release addresses
     ready(mine, "fence-n1", False)
     nodes.remove_pod(pod)
     wait(lambda: not blocks(nodes, "fence-1"), "no block of pool fence-1 is left", 60)
@@ -173,8 +174,8 @@ def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent)
 
 
 def test_fenced_node_that_was_disconnected_loses_its_free_addresses(mine, nodes, leader, agent, closing, tmp_path):
-    """Its agent and its containers continued to run: when it is back, other nodes keep the addresses that they got meanwhile, and its
-    remaining addresses are released with its pods."""
+    """The node's agent and containers continued to run. When the node is connected again, other nodes keep the addresses that they got
+    meanwhile, and the node's remaining addresses are released with its pods."""
     nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])
     nodes.node("wrong-n1")
     ready(mine, "wrong-n1")
@@ -323,8 +324,8 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
 
 
 def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
-    """Of one block, while other nodes request its addresses: each has its own grace time, which no change restarts.
-    The reason of the wait is reported."""
+    """Addresses of one block without a known owner, while other nodes request addresses of it: each has its own grace time, which later
+    changes do not restart. A metric reports the reason for the wait."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
         delete_node(mine, n["metadata"]["name"])
     uid = nodes.node("many-n1")["metadata"]["uid"]
@@ -373,7 +374,8 @@ def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
 
 
 def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, leader):
-    """No agent runs there: after ten times the grace time a block is deleted, unless a pod of the node has an address of it."""
+    """No agent runs on the recreated node: after ten times the grace time a block is deleted, unless a pod of the node has an address of
+    it."""
     node = nodes.node("anew-n2")
     ready(mine, "anew-n2")
     nodes.pool("anew-2", "172.36.2.0/24")
@@ -398,7 +400,8 @@ def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, le
 
 
 def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):
-    """KubeVirt: it follows the machine from pod to pod, is retained while the machine exists, and is released with it."""
+    """KubeVirt: the address moves with the virtual machine from pod to pod, is retained while the machine exists, and is released with
+    it."""
     at = "/apis/kubevirt.io/v1/namespaces/t"
     kinds = {"virtualmachines": "VirtualMachine", "virtualmachineinstances": "VirtualMachineInstance"}
     for plural, kind in kinds.items():
@@ -434,7 +437,8 @@ def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, age
 
 
 def test_gc_continues_after_an_api_server_restart(mine, nodes, leader, agent):
-    """While a node is deleted: due work is done when the server is back, and not before the cache is synced."""
+    """The API server restarts while blocks of a deleted node are due: the controller releases them after the restart, once its cache is
+    synced."""
     nodes.pool("again-1", "172.37.1.0/24")
     one = agent("again-n1")
     pod = nodes.pod("t", "again-n1")
@@ -471,7 +475,7 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
     assert c.logged("an address has two pods")[0]["address"] == address
     assert c.logged("whose block belongs to another node")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
-    # An administrator removes the cause, and it is no longer reported, also not to later tests.
+    # An administrator removes the cause: the scan no longer reports it, so later tests are not affected either.
     nodes.remove_pod(other)
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/scan-b")
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 0, "the controller counts no address with two pods", 60)
@@ -482,7 +486,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
-    for i in range(200):  # a higher version than the server reaches when all agents have written again
+    for i in range(200):  # raises the resource version above the one that the server reaches when all agents have written again
         mine.config_map("t", f"later-{i}")
     wait(lambda: c.metrics()["unirail_controller_leads"] == 1, "the controller leads", 60)
     mine.restore()
@@ -493,7 +497,7 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
 
 
 def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, leader, agent):
-    """None of its watches spans the restore; an agent reports it, and until then the controller changes nothing."""
+    """The controller's watches began after the restore, so it learns of the restore from an agent's report, and changes nothing before."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]
@@ -504,7 +508,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     for p in pods[1:]:
         assert one.plan(p, "word-1")[0] == 200
     wait(lambda: all(nodes.endpoint("t", p["metadata"]["name"]) for p in pods), "each pod's SpiderEndpoint is created again")
-    for i in range(200):  # a higher version than the server has after its restart
+    for i in range(200):  # raises the resource version above that of the server after its restart
         mine.config_map("t", f"word-{i}")
     names = blocks(nodes, "word-1")
     other = next(i for i in range(16) if f"word-1-{i}" not in names)
@@ -565,7 +569,7 @@ class Churn:
 
 
 def test_churn_of_2000_pods_leaves_no_address(mine, nodes, leader, agent):
-    """With 8 rails each; a node is deleted and the leader killed in between, and no address stays allocated."""
+    """The pods have 8 rails each. Meanwhile a node is deleted and the leader is killed; in the end no address is allocated."""
     for i, name in enumerate(Churn.RAILS):
         nodes.pool(name, f"172.{40 + i}.0.0/20", [f"172.{40 + i}.0.2-172.{40 + i}.3.250"])
     agents = [agent(f"churn-n{i}", "--gc-grace", "1s", "--block-idle", "2s") for i in range(4)]

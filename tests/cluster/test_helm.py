@@ -56,7 +56,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
     wait(lambda: cluster.ok("GET", hooks).get("webhooks"), "the webhooks are registered")
     wait(lambda: cluster.request("POST", f"{SPIDER}/spiderippools", POOL)[0] == 201, "the pool is admitted")
     before = {n: data(cluster, f"unirail-controller-{n}") for n in ("certs", "ca", "token")}
-    # A definition of an older release: the upgrade brings the present one.
+    # The cluster has a definition of an older release; the upgrade installs the present one.
     path = f"{CRDS}/spiderippools.spiderpool.spidernet.io"
     props = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/gateway"
     gateway = definition(cluster)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["gateway"]
@@ -86,7 +86,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
 
 
 def test_definitions_of_another_owner_are_reported(cluster):
-    """As after Spiderpool's chart, whose definitions have no label of Helm, or after kubectl."""
+    """The definitions were installed by kubectl, or by Spiderpool's chart, whose definitions have no labels of Helm."""
     for file in ("crds/spiderippools.yaml", "crds/network-attachment-definitions.yaml"):
         p = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), "create", "-f", DEPLOY / file],
                            capture_output=True, text=True)

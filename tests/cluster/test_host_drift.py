@@ -70,7 +70,7 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
     reported = conditions(mine)[0]
     assert "none7" in reported["message"], reported
     assert one.get(one.metrics_port, "/metrics")[0] == 200
-    # Without a restart of either: the next round reads host.conf again.
+    # Neither process restarts: the next round of `unirail host watch` reads host.conf again.
     watch.conf.write_text("")
     becomes(mine, "False", "InSync")
     again = conditions(mine)[0]
@@ -95,13 +95,13 @@ def test_condition_of_a_killed_watch_is_unknown(mine, start, watch):
     watch.stop(signal.SIGKILL)
     start()
     becomes(mine, "Unknown", "NotWatched")
-    # The same report again, by a running watch.
+    # A running watch writes the same report again.
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")
 
 
 def test_condition_of_an_unwatched_node_is_removed(mine, start, watch):
-    """An agent without a report removes the condition that an earlier one left; others stay."""
+    """An agent that finds no report removes the condition that an earlier agent wrote; the Node's other conditions stay."""
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole path: deploy/ on a real kubelet and containerd, pods created by controllers, their rails, and their leftovers."""
+"""deploy/ on a node with a real kubelet and containerd: pods created by controllers get their rails, and leave nothing when they are
+deleted."""
 import json
 import time
 
@@ -68,7 +69,7 @@ def shown(whole, pod, ifname):
 
 
 def up(whole, ns, app, n):
-    """Its pods, when they are ready and have their network-status."""
+    """Waits until the workload's pods are ready and have their network-status; returns them."""
     return wait(lambda: [p for p in whole.ready(ns, f"app={app}", n) if status(p)] if all(
         status(p) for p in whole.ready(ns, f"app={app}", n)) else None, f"{n} pods of {app} have a network-status")
 
@@ -119,7 +120,7 @@ def test_pods_of_a_deployment_get_their_rails(whole, ns):
 
 
 def test_pods_survive_killed_daemons(whole, ns):
-    """kubelet, containerd and agent: pods stay unchanged, and new ones start."""
+    """kubelet, containerd and agent are killed: running pods stay unchanged, and new pods start."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     before = {p["metadata"]["name"]: addresses(p) for p in up(whole, ns, "ai", 2)}
     for n, what in enumerate(("kubelet", "containerd", "unirail agent"), 3):
@@ -159,7 +160,7 @@ def test_pods_end_and_wait_without_an_agent(whole, ns):
 
 
 def test_recreated_sandbox_gets_its_addresses(whole, ns):
-    """The kubelet makes another for the same pod: it has the same addresses, and only those."""
+    """The kubelet creates another sandbox for the same pod: on its rails it gets the addresses of the former one, and no others."""
     whole.apply(ns, workload("StatefulSet", "ai", 1, {INJECT: "rails"}, serviceName="x"))
     pod, = up(whole, ns, "ai", 1)
     had = addresses(pod)
@@ -175,7 +176,7 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
                  "the recreated sandbox has another address on eth0")
     assert {k: v for k, v in addresses(again[0]).items() if k != "eth0"} == {k: v for k, v in had.items() if k != "eth0"}
     have_rails(whole, again)
-    # And as a new pod with the same name.
+    # A new pod with the same name gets these addresses too.
     whole.kubectl("delete", "pod", "-n", ns, "ai-0")
     new = wait(lambda: [p for p in up(whole, ns, "ai", 1) if p["metadata"]["uid"] != pod["metadata"]["uid"]],
                "the pod is replaced by another")

@@ -57,7 +57,7 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
 
 
 def test_hundreds_of_pending_requests_expire(nodes, agent, pools):
-    """All get an error after the same wait; those beyond the limit of connections get it at once."""
+    """All requests get an error after the same wait; requests beyond the limit of connections get it immediately."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     one = agent(UNIRAIL_WAIT="3s")
     assert one.plan(nodes.pod("t", "n1"), "few")[0] == 200

@@ -14,8 +14,8 @@ from cluster import wait
 
 
 def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, rails, tmp_path):
-    """Pods without a DEL: their addresses are released after the grace time, others are not, and none while the API
-    server is unavailable."""
+    """Pods were deleted and their DEL is missing: their addresses are released after the grace time, but not while the API server is
+    unavailable. Addresses of other pods stay."""
     one = agent(UNIRAIL_GC_GRACE="1s")
     pods = {what: nodes.pod("t", "n1") for what in ("lives", "gone", "finished", "held", "ends")}
     for what, pod in pods.items():
@@ -68,7 +68,7 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
     for pod in pods[:2]:
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
-    # The third address has another record.
+    # The third pod's address is neither in a network-status nor in a SpiderEndpoint.
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
@@ -296,7 +296,7 @@ def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent,
 
 
 def test_replaced_token_is_used(mine, nodes, agent, rails, tmp_path):
-    """The old token ends with its account; the new one is in the same file."""
+    """The old token is invalid once its account is deleted; the new token is in the same file."""
     path = "/api/v1/namespaces/t/serviceaccounts/rotating"
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     token = tmp_path / "token"
@@ -306,7 +306,7 @@ def test_replaced_token_is_used(mine, nodes, agent, rails, tmp_path):
     mine.ok("DELETE", path)
     mine.ok("POST", "/api/v1/namespaces/t/serviceaccounts", {"metadata": {"name": "rotating"}})
     token.write_text(mine.token("t", "rotating"))
-    # The watch does not have it, so it is requested.
+    # The watch has not reported the pod, so the agent requests it.
     status, answer = one.plan(nodes.pod("t", "n1"), *rails)
     assert status == 200, answer
 

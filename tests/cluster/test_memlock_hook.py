@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of CDI specifications with a real runc, without a cluster: a container that is not root has the limit."""
+"""The hook of CDI specifications with a real runc, without a cluster: a container that does not run as root has the limit."""
 import json
 import os
 import pathlib

@@ -51,14 +51,14 @@ def run(*args, check=True, **kw):
 
 class Containerd:
     def __init__(self, folder, size=None):
-        """size: of the file system that has its images, of memory."""
+        """A containerd; size: that of the file system in memory for its images."""
         self.folder = folder
         self.socket = folder / "containerd.sock"
         (folder / "config.toml").write_text(CONTAINERD.format(folder))
         mount = f"mount -t tmpfs -o size={size} none {folder}/root;" if size else ""
         follow("containerd", folder / "log")
         with open(folder / "log", "w") as log:
-            # Its mounts end with it.
+            # The mounts of this containerd end with its process.
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                  "sh", "-ec", f"mkdir -p {folder}/root; {mount} exec containerd --config {folder}/config.toml"],
@@ -141,7 +141,7 @@ def dockerd(docker_daemon):
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
-    """A program for each architecture: the one for this machine runs; the other's has another machine in its header."""
+    """A program for each architecture: the one for this machine can be run; the other one is a copy with another machine in its header."""
     folder = tmp_path_factory.mktemp("programs")
     data = bytearray(BINARY.read_bytes())
     made = {}

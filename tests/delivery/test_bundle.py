@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bundle: what is in it, and its loader with containerd, with docker's commands, and with everything that can go wrong."""
+"""make bundle: the content of the bundle, and its loader with containerd, with docker's commands, and with each failure."""
 import hashlib
 import os
 import pathlib
@@ -13,7 +13,7 @@ from conftest import BINARY, TOP, Containerd, blobs, run
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 NAME = "docker.io/library/unirail:1.2.3"
-# What a minimal node has: the loader may need nothing else.
+# The programs of a minimal node: the loader may use no other program.
 TOOLS = ("sh", "sha256sum", "sed", "uname", "mktemp", "dirname", "rm", "cat")
 # Docker's client for the loader: `load` takes the archive apart as the daemon does, and keeps the names in a file.
 DOCKER = """#!/usr/bin/python3
@@ -214,7 +214,7 @@ def test_full_disk_of_docker_leaves_no_image(unpacked, node, docker):
 
 @pytest.mark.parametrize("size", ["2m", "4m"])
 def test_full_disk_of_containerd_leaves_no_image(unpacked, node, tmp_path_factory, size):
-    """2m: the archive does not fit; 4m: it fits, its files do not."""
+    """On a disk of 2 MB the archive does not fit; on one of 4 MB it fits, but its unpacked files do not."""
     with_ctr(node)
     one = Containerd(pathlib.Path(tmp_path_factory.mktemp("f")), size)
     try:

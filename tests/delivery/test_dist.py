@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make dist: what is in the archive, and that its recipient can link the program again, with libnl's source beside it."""
+"""make dist: the content of the archive. Its recipient can link the program again, with another version of libnl, whose source is in the
+archive."""
 import hashlib
 import json
 import shutil
@@ -11,7 +12,7 @@ from test_image import ALONE
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory):
-    """Of the objects that `make` left; make has nothing to compile."""
+    """An archive of the objects that an earlier `make` built, so that nothing is compiled."""
     path = TOP / run("make", "-s", "dist", cwd=TOP, env=ALONE).stdout.split()[-1]
     folder = tmp_path_factory.mktemp("dist")
     run("tar", "-C", folder, "-xf", path)

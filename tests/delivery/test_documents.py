@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages, and the commands in the pages of images/, deploy/bundle, deploy/debian and tests/delivery/versions: each is run, on
-files of the test in the place of those that it names."""
+"""Man pages, and the commands in the pages of images/, deploy/bundle, deploy/debian and tests/delivery/versions: each command is run on
+files of the test instead of those that it names."""
 import json
 import os
 import re
@@ -77,7 +77,7 @@ def test_commands_of_the_images_page_work(containerd, dockerd, both, one, tmp_pa
         seen.add(args[0])
         if args[0] == "make":
             assert args == ["make", "image"]
-            continue  # its program: images/archive, in these tests
+            continue  # the program of the command is images/archive in these tests
         if args[:2] == ["skopeo", "copy"]:
             args.insert(1, "--insecure-policy")
         run(*args, env=env)
@@ -93,7 +93,7 @@ def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa
         args = [w.replace("docker://REGISTRY/unirail:VERSION", f"dir:{tmp_path / 'registry'}").replace("VERSION", "1.2.3")
                  for w in shlex.split(line)]
         seen.add(args[0])
-        if args[0] == "kubectl":  # tests/cluster runs these on deploy/; here that the files are there
+        if args[0] == "kubectl":  # tests/cluster runs these commands on deploy/; this test checks that the files exist
             for path in [w for before, w in zip(args, args[1:]) if before == "-f"]:
                 assert list((tmp_path / path).glob("*.yaml")), path
             continue
@@ -107,7 +107,7 @@ def test_commands_of_the_bundle_page_work(containerd, bundle, tmp_path):  # noqa
 
 
 def test_commands_of_the_package_page_exist():
-    """test_deb runs them on a new Debian: here that each names what the package has."""
+    """test_deb runs the commands on a new Debian; this test checks that each names files of the package."""
     for line in commands("deploy/debian/README.md"):
         args = shlex.split(line)
         if args[0] == "systemctl":
@@ -136,8 +136,8 @@ def manifests():
 
 @pytest.mark.parametrize("page", ["README.md", "deploy/README.md"])
 def test_commands_of_the_guides_name_what_exists(page):
-    """tests/cluster runs those that install, upgrade and remove, tests/netns has the options of `unirail`: here that files, objects, kinds
-    and ports exist."""
+    """tests/cluster runs the commands that install, upgrade and remove; tests/netns tests the options of `unirail`; this test checks
+    that files, objects, kinds and ports exist."""
     objects = manifests()
     names = {n for (kind, _, _), o in objects.items() if kind == "customresourcedefinition"
              for n in [o["spec"]["names"]["plural"], *o["spec"]["names"].get("shortNames", [])]}
@@ -163,7 +163,7 @@ def test_commands_of_the_guides_name_what_exists(page):
 
 
 def targets():
-    """Of make, as `make help` lists them."""
+    """The targets of make, as `make help` lists them."""
     return set(re.findall(r"(?m)^## ([a-z-]+):", "".join(p.read_text() for p in [TOP / "Makefile", *TOP.glob("tools/build/*.mk")])))
 
 

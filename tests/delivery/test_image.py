@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""images/archive: what containerd, skopeo and `docker load` make of it."""
+"""images/archive: its archives as containerd, skopeo and `docker load` read them."""
 import hashlib
 import json
 import os
@@ -17,7 +17,7 @@ LABELS = {"org.opencontainers.image.title": "unirail", "org.opencontainers.image
           "org.opencontainers.image.revision": "0123456789ab", "org.opencontainers.image.created": "1970-01-02T00:00:00Z",
           "org.opencontainers.image.licenses": "Apache-2.0"}
 
-# A make that is no part of the one that runs these tests.
+# Without the variables by which a make would act as a part of the make that runs these tests.
 ALONE = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
 
 
@@ -39,7 +39,7 @@ def one(tmp_path_factory, programs, sboms):
 
 
 def test_two_runs_agree_byte_for_byte(both, programs, sboms, tmp_path):
-    """With another umask, time zone, locale and file times."""
+    """The second run has another umask, time zone and locale, and its input files have other times."""
     elsewhere = {}
     for arch, path in programs.items():
         elsewhere[arch] = tmp_path / "of" / "another" / arch
@@ -108,7 +108,7 @@ def test_docker_loads_and_starts_the_image(dockerd, one, both):
     assert about["Architecture"] == NATIVE and about["Config"]["Labels"].items() >= LABELS.items()
     p = dockerd.docker("run", "--rm", "--network", "none", "unirail:1.2.3", "version", "-o", "json")
     assert json.loads(p.stdout) == json.loads(run(BINARY, "version", "-o", "json").stdout)
-    # The archive of both architectures: a name for each.
+    # In the archive of both architectures each image has a separate name.
     dockerd.clear()
     dockerd.docker("load", "--input", both)
     assert dockerd.images() == ["unirail:1.2.3-amd64", "unirail:1.2.3-arm64"]
@@ -131,7 +131,7 @@ def test_skopeo_inspects_and_copies_each_architecture(both, programs, tmp_path, 
 
 
 def test_skopeo_copies_all_images_with_their_digests(both, tmp_path):
-    """As to a registry: images and documents."""
+    """skopeo copies images and documents, as it does to a registry."""
     run("skopeo", "--insecure-policy", "copy", "--all", "--preserve-digests", f"oci-archive:{both}", f"dir:{tmp_path / 'copy'}")
     copied = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / "copy").iterdir()}
     assert {name.rpartition("/")[2] for name in blobs(both) if name.startswith("blobs/")} <= copied

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade from each version of versions/: what it stored, what its plugin and its agent say to each other, its definitions and
-its annotations. versions/README.md says how a version is recorded."""
+"""An upgrade from each version of versions/: its stored files, the requests and answers of its plugin and its agent, its definitions and
+its annotations. versions/README.md describes how to record a version."""
 import functools
 import importlib.machinery
 import importlib.util
@@ -14,7 +14,7 @@ from conftest import BINARY, TOP, run
 
 VERSIONS = sorted(p for p in (pathlib.Path(__file__).parent / "versions").iterdir() if p.is_dir() and p.name[0].isdigit())
 IDS = [p.name for p in VERSIONS]
-# Whether an address was allocated by this request: a repeated one gets what the pod has.
+# Whether the request allocated the address: the answer to a repeated request has the pod's existing address.
 VOLATILE = {"fresh"}
 os.environ.setdefault("UNIRAIL", str(BINARY))
 loader = importlib.machinery.SourceFileLoader("machine", str(pathlib.Path(__file__).parent / "versions/machine"))
@@ -86,7 +86,7 @@ def test_previous_version_is_recorded():
 
 @versions
 def test_addresses_of_the_previous_version_stay_with_their_pods(old, found):
-    """Journal, anchor and pools are read; a new pod gets an address that is free."""
+    """This version reads the recorded journal, anchor and pools; a new pod gets a free address."""
     result = json.loads((old / "result.json").read_text())
     address, = [ip["address"].partition("/")[0] for ip in result["ips"] if ip["address"].startswith("172.")]
     assert used(found["before"]) == used(found["replayed"]) == {address: "pod-1"}
@@ -96,7 +96,7 @@ def test_addresses_of_the_previous_version_stay_with_their_pods(old, found):
 
 @versions
 def test_pods_of_the_previous_version_are_deleted(found):
-    """From its cache and its record of networks, after a reboot that removed the network namespace."""
+    """DEL reads the previous version's cache and record of networks; a reboot has removed the pod's network namespace."""
     assert found["del"][0] == 0, found["del"]
     assert list(used(found["after"]).values()) == ["pod-3"]
     assert found["files"] == []
@@ -113,7 +113,7 @@ def test_previous_plugin_works_with_this_agent(found):
 
 @versions
 def test_this_plugin_works_with_the_previous_agent(old, found):
-    """This plugin sends no key that the agent of the version before refuses: new keys begin with '~'."""
+    """This plugin sends no key that the previous version's agent refuses: keys that are new begin with '~'."""
     known = {}
     for one in json.loads((old / "exchange.json").read_text()):
         known.setdefault(one["path"], set()).update(keys(one["body"]))
@@ -125,8 +125,8 @@ def test_this_plugin_works_with_the_previous_agent(old, found):
 
 @versions
 def test_optional_keys_of_a_later_version_are_ignored(found):
-    """A key with '~' is ignored by plugin and agent, another one is refused by name."""
-    assert found["new"]["ips"]  # each answer of that ADD had such a key
+    """Plugin and agent ignore an unknown key that begins with '~', and refuse any other unknown key by its name."""
+    assert found["new"]["ips"]  # ADD succeeded although each answer of the agent had an unknown key with '~'
     assert found["exchange"] and {one["status_later"] for one in found["exchange"]} == {200}
     status, answer = found["unknown"]
     assert status >= 400 and "later is not a known key" in json.dumps(answer)
@@ -142,7 +142,7 @@ def definitions(*paths):
 
 
 def narrower(old, new, place):
-    """Yields what an object of the old schema may have and the new one would refuse or drop."""
+    """Yields each field or value that the old schema permits and the new schema refuses or drops."""
     for key in ("type", "format"):
         if old.get(key) != new.get(key) and new.get(key) is not None:
             yield f"{place}: {key} {old.get(key)} is {new.get(key)}"
@@ -191,8 +191,8 @@ def changes(old, new):
 
 @versions
 def test_objects_of_the_previous_version_are_accepted(old):
-    """By this version's definitions, whole: an upgrade of the definitions changes no object. A new field is optional, so
-    that the objects of agents that still run are accepted."""
+    """This version's definitions accept the objects with all their fields: an upgrade of the definitions changes no object. Each new
+    field is optional, so that the objects of agents that were not upgraded yet are accepted."""
     now = dict(definitions(TOP / "deploy/crd.yaml", *(TOP / "deploy/crds").glob("*.yaml")))
     before = dict(definitions(*(old / "crds").glob("*.yaml")))
     assert len(before) == 8

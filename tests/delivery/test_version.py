@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version: one in the Makefile, the binary, the definitions, the changelog (and the chart)."""
+"""The Makefile, the binary, the definitions, the changelog and the chart have the same version."""
 import json
 import os
 import shutil
@@ -15,7 +15,7 @@ def release(tree, *args, check=True):
 
 @pytest.fixture
 def tree(tmp_path):
-    """What tools/release reads and writes, with a chart."""
+    """A copy of the files that tools/release reads and writes, with a chart."""
     shutil.copytree(TOP / "deploy", tmp_path / "deploy", symlinks=True)
     shutil.copy(TOP / "Makefile", tmp_path)
     (tmp_path / "deploy/chart").mkdir(exist_ok=True)

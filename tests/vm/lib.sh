@@ -106,7 +106,7 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: tests/fault's driver, a sample of the points or a FEWER-th of it, all of them with EVERY=1, all
+# faults SCENE [FEWER]: runs the driver of tests/fault for a sample of the points, divided by FEWER; for all points with EVERY=1, for all
 # kills with EVERY=kill
 faults() {
 	every=$(argument every)
@@ -193,7 +193,7 @@ listens() {
 	ip netns exec "$1" cat /proc/net/tcp | grep -qi ':4853 00000000:0000 0A'
 }
 
-# perftest_serve NS DEVICE ADDRESS PROGRAM OPTION...: in the background, $server is its process
+# perftest_serve NS DEVICE ADDRESS PROGRAM OPTION...: starts a server of perftest in the background; $server is its process
 perftest_serve() {
 	ns=$1 device=$2 address=$3
 	shift 3

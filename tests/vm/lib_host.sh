@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions of the cases of `unirail host`. A case defines observed(): the kernel's state that its steps change, as text.
 
-# What unirail host writes is of this case alone.
+# The directory of host.conf, and the guest's machine id.
 mkdir -p /etc/unirail
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
@@ -49,8 +49,8 @@ undone() {
 	[ ! -s /var/lib/unirail/host/journal ] || fail "after $1 the journal has records: $(cat /var/lib/unirail/host/journal)"
 }
 
-# killed_at CALLS EACH ARG...: `unirail host ARG...` is killed at the n-th of these system calls, for every EACH-th n, and undone;
-# each third time it is completed by a second apply before.
+# killed_at CALLS EACH ARG...: kills `unirail host ARG...` at the n-th of these system calls, for every EACH-th n, then undoes it; every
+# third time a second apply completes it before the undo.
 killed_at() {
 	calls=$1 each=$2
 	shift 2

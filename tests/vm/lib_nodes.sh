@@ -28,7 +28,7 @@ hear() {
 	fail "the other node never came to '$1'"
 }
 
-# both WHAT: waits until both nodes are here
+# both WHAT: waits until both nodes have reached this point
 both() {
 	send "$1" x
 	hear "$1"

@@ -27,7 +27,7 @@ knows_mac() {
 }
 
 # make_vfs PCI N: creates N VFs and waits for their netdevs. The PF, which is up, restarts for that, and igb refuses rates without a
-# carrier. When it starts after a function's driver did, it has forgotten the function's MAC until that one is set up.
+# carrier. If the PF restarts after a VF's driver started, the PF does not know the VF's MAC until the VF is set up.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
 	until_true has_carrier "$(netdev "$1")"

@@ -31,7 +31,7 @@ socket() {
 	find "$registry" "$plugins" -name "*$1*.sock" | grep .
 }
 
-# call RESOURCE WORD...: as the kubelet, again if the plugin is just opening a new socket: it does after each connection that ends
+# call RESOURCE WORD...: calls the plugin as the kubelet does; retries while the plugin opens a new socket, as after each closed connection
 call() {
 	resource=$1
 	shift
@@ -44,11 +44,12 @@ call() {
 	return 1
 }
 
-# within RESOURCE HEALTH FILE TEXT: the milliseconds are at most $limit, without those that the kernel takes for the write
+# within RESOURCE HEALTH FILE TEXT: after a write of TEXT to FILE the plugin reports HEALTH within $limit ms, not counting the kernel's time
+# for the write
 within() {
 	took=$(call "$@") || fail "no device of '$1' became $3: $(cat "$log")"
 	total=${took% *} write=${took#* }
-	# A write that has not returned yet is the driver's: all of the time counts.
+	# If the write has not returned yet, the driver delays it, and all of the time counts.
 	[ "$write" != - ] || write=0
 	delay=$((total - write))
 	say "$1: $3 after $total ms: $write ms in the kernel's write, $delay ms from its end to the kubelet"
@@ -169,7 +170,7 @@ echo 0 >/sys/module/fakeib/parameters/hang
 until_true all_are ib Healthy
 
 echo "--- devices are read again while a driver holds devlink's lock"
-# The functions are Intel's, whose DDP profile is asked by devlink at each read of the devices, which a new netdev causes.
+# For Intel's functions each read of the devices requests the DDP profile by devlink. A new netdev causes such a read.
 longest=0
 for _ in 1 2 3 4 5 6 7 8; do
 	allocate_ib

@@ -7,16 +7,16 @@
 . /tests/lib_host.sh
 
 observed() {
-	# Without the MAC, since the kernel chooses that of a bond without ports.
+	# The comparison leaves out the MAC, since the kernel chooses the MAC of a bond without ports.
 	ip -j -d link show | jq -c '.[] | select(.ifname | test("^(eth[01]|bond)")) | [.ifname, .mtu, .master,
 		(.flags | index("UP") != null), .linkinfo.info_data.mode, .linkinfo.info_data.xmit_hash_policy]' | sort
 	ip -o -4 address | sed 's/^[0-9]*: //'
 	ip rule
-	# Without IPv6, since a port that left its bond gets its link-local address and routes only some time later.
+	# The comparison leaves out IPv6, since a port that left its bond gets its link-local address and routes only some time later.
 	ip -4 route show table all | sed '/^\(broadcast\|local\)/d'
 }
 
-# One port is up before, the other one down.
+# Before the apply one port is up, the other one down.
 ip link set eth0 up
 set -- addr bond7 --bond-ports eth0,eth1 --bond-mode active-backup --ipv4-ip 172.16.1.10/24 --ipv4-gateway 172.16.1.1 \
 	--policy-route --mtu 4200 --persist none

@@ -29,7 +29,7 @@ for module in ib_umad rdma_ucm rdma_cm iw_cm; do
 	[ -e /sys/module/$module ] || fail "$module is not loaded"
 done
 same "modules-load.d" "$(grep -v '^#' /etc/modules-load.d/unirail.conf | tr '\n' ' ')" "ib_umad rdma_ucm "
-# Another program unloads one: it is loaded again, and undo unloads it still.
+# If another program unloads a module, the next apply loads it again, and undo still unloads it.
 rmmod rdma_ucm
 unirail host apply
 [ -e /sys/module/rdma_ucm ] || fail "apply does not load rdma_ucm again"

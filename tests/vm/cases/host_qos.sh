@@ -65,7 +65,7 @@ unirail host apply
 same "writes of PFC: dcb and the repair" "$(writes)" $((before + 2))
 undone "a repair"
 
-# A driver that acknowledges a change and ignores it: the step fails.
+# If the driver acknowledges a change and ignores it, the step fails.
 echo 1 >/sys/module/fakedcb/parameters/ignore
 said=$(unirail host qos --priority-buffer 0,0,0,0,0,1,0,0 --buffer-size 131008,131008,0,0,0,0,0,0 2>&1) && fail "works: $said"
 echo "$said" | grep -q 'the kernel accepted it, and has another value' || fail "$said"

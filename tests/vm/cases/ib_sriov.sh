@@ -35,7 +35,7 @@ conf() {
 		deviceID: $vf, ipam: {type: "static", addresses: [{address: $address}]}} + $more'
 }
 
-# is_over GUID: all devices must be on the node, under their names
+# is_over GUID: after the pod, all devices must be on the node under their names, and the PF reports GUID for the VF
 is_over() {
 	same "RDMA devices on the node" "$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')" "$all"
 	same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"

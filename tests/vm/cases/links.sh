@@ -8,7 +8,7 @@ master=eth0
 ip link set $master up
 ip netns add pod
 
-# try PLUGIN CONF FILTER WANTED: FILTER of the link's own data
+# try PLUGIN CONF FILTER WANTED: attaches a pod; FILTER, applied to the link's kind-specific data, must print WANTED
 try() {
 	conf=$(jq -nc --arg type "$1" --arg master $master --argjson more "$2" '{cniVersion: "1.0.0", name: "net",
 		type: $type, master: $master, ipam: {type: "static", addresses: [{address: "172.16.1.20/24"}]}} + $more')

@@ -38,7 +38,7 @@ counters() {
 	$in_ns unirail rdma statistic show link "$1/1" | grep -q " sent_pkts " || fail "counters of $1"
 }
 
-# agree [NS]: in this namespace
+# agree [NS]: compares the outputs of both programs in this namespace
 agree() {
 	in_ns=${1:+ip netns exec $1}
 	listed=$($in_ns unirail rdma list -o json)

@@ -8,12 +8,12 @@ uid=1f0c2a34-0000-4000-8000-000000000001
 slice=/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice
 group=$slice/kubepods-burstable-pod$(echo $uid | tr - _).slice
 
-# in_pod COMMAND...: in the container's group
+# in_pod COMMAND...: runs COMMAND in the container's control group
 in_pod() {
 	sh -c 'echo $$ >"$1/cri-containerd-c.scope/cgroup.procs"; shift; exec "$@"' sh "$group" "$@"
 }
 
-# finds PATTERN: of the pod's queue pairs
+# finds PATTERN: the result for the pod's queue pairs must match PATTERN
 finds() {
 	found=$(rdma-use queue-pair $uid rxe0) || fail "queue pairs of a pod"
 	echo "$found"

@@ -82,7 +82,7 @@ for op in write send read; do
 	[ $op = read ] || [ $(($(bytes_to_rb) - before)) -gt 819200 ] || fail "$op: rb has received too few bytes"
 done
 
-# By address: device and GID are found.
+# With only an address given, verify finds the device and the GID.
 serve
 got=$(unirail verify 172.16.1.2 --size 1000 --count 70) || fail "by address: $got"
 served
@@ -104,7 +104,7 @@ not_sent() {
 	echo "$said" | grep -q "$1" || fail "'$1' is not said"
 	grep -q "on the peer: .*$2" /tmp/serving || fail "the server does not know"
 }
-# A firewall; a switch that passes nothing at all.
+# First a firewall drops RDMA packets, then a switch forwards nothing.
 ip rule add pref 0 iif rb ipproto 17 dport 4791 blackhole
 not_sent 'check data by RDMA write: .*RETRY_EXC_ERR.*UDP port 4791' RETRY_EXC_ERR
 ip rule del pref 0

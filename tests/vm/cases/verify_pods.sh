@@ -18,7 +18,7 @@ conf() {
 	jq -nc --arg nic "$1" --arg ip "$2/24" '{cniVersion: "1.0.0", name: "rail", type: "macvlan", master: $nic,
 		ipam: {type: "static", addresses: [{address: $ip}]}}'
 }
-# rails COMMAND: calls it for pod a with one NIC of each rail, for pod b with the other
+# rails COMMAND: calls COMMAND for pod a with one NIC of each rail, and for pod b with the other NIC
 rails() {
 	for i in 1 2; do
 		"$1" macvlan a net$i "$(conf rail$i 10.0.$i.1)"
@@ -32,7 +32,7 @@ for i in 1 2; do
 	until_true has_gid rxe$i 10.0.$i.1
 	until_true has_gid fxe$i 10.0.$i.2
 done
-# Another pod on the same device: its GIDs are there too.
+# Another pod uses the same device, so the device has GIDs of both pods.
 ip netns add other
 ip link add link rail1 name net1 netns other type macvlan mode bridge
 ip -n other address add 10.0.1.9/24 dev net1
@@ -55,7 +55,7 @@ ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/tabl
 cat /run/table
 same "rails that are right" "$(grep -c ' right ' /run/table)" 2
 ! grep "MTU.*peer" /run/table || fail "a note about MTUs that are the same"
-# RDMA agrees on the smaller MTU, sockets do not.
+# RDMA connections use the smaller of both MTUs, sockets do not.
 ip -n b link set net1 mtu 1400
 got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "two MTUs: $got"
 same "MTUs" "$(echo "$got" | jq -c '.rails[0] | [.here.interfaceMtu, .peer.interfaceMtu, .mtu]')" "[1500,1400,1024]"
