@@ -136,8 +136,8 @@ static void put_node(const struct host_facts *f, struct buf *b)
 		tree_put_file(b, HOST_NODE, buf_span(&clean));
 }
 
-/* A source that cannot be read becomes a comment in the bug report; so that the report is still
- * written. */
+/* Takes a snapshot of the host. A source that cannot be read is not an error: it becomes a comment
+ * in the bug report. */
 static int picture(const struct doctor_opts *o, const struct root *root, struct buf *b,
 		   struct snapshot *s, struct err *e)
 {

@@ -101,7 +101,7 @@ static int show_dev(bool json, struct err *e)
 	return json ? dev_json(list, n) : dev_text(list, n, supported);
 }
 
-/* name NULL: the host has no RDMA devices */
+/* name NULL: the kernel does not support RDMA */
 static int mode_json(const char *name)
 {
 	auto_buf struct buf b = {0};

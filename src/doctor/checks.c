@@ -775,7 +775,7 @@ static size_t count_vfs(const struct host_facts *f, const char *pf)
 	return n;
 }
 
-/* Writes the names of the PF's interfaces in this namespace that are down. */
+/* Reports the PF's interfaces in this namespace that are down. */
 static void check_pf_link(struct doctor *d, const struct pci_dev *pf)
 {
 	const struct host_facts *f = d->f;

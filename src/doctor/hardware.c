@@ -228,7 +228,7 @@ void doctor_rail_macs(struct doctor *d)
 	for (size_t i = 0; i < f->n_rdma; i++) {
 		const struct link *l = rail_of(f, &f->rdma[i]);
 
-		/* not a finding, because the ports of a bond share an address */
+		/* skips the ports of a bond, which share an address */
 		if (!l || l->mac.len != 6 || l->master)
 			continue;
 		list[n].l = l;

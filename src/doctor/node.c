@@ -14,7 +14,7 @@ enum { WHERE_MAX = 160 };
 
 /* --- the kubelet's resources --- */
 
-/* The VFs of one PF that have a driver: how many are in a resource, and how many in none. */
+/* Reports a PF of which some VFs with a driver are in a resource, and others in none. */
 static void check_pf(struct doctor *d, const struct kubelet_devices *l, const struct pci_dev *pf)
 {
 	const struct host_facts *f = d->f;

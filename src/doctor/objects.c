@@ -117,7 +117,8 @@ static int read_document(struct objects *l, const char *name, unsigned int line,
 	return r < 0 ? wrong(e, name, line, r) : add_document(l, name, line, ns, doc, e);
 }
 
-/* Finds "---" in the first column, where no line of a block scalar can begin. */
+/* Returns whether the line is "---" in the first column, where no line of a block scalar can
+ * begin. */
 static bool is_separator(struct span line)
 {
 	return line.n >= 3 && !memcmp(line.p, "---", 3) &&

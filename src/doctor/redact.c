@@ -73,7 +73,7 @@ static bool has_login(struct span v)
 static bool redact_is_secret_value(struct span v)
 {
 	return contains(v, "-----BEGIN ") || contains(v, "Bearer ") || span_has_prefix(v, "eyJ") ||
-	       /* the begin of such a text in base64 */
+	       /* the beginning of such a text ("-----BEGIN") in base64 */
 	       span_has_prefix(v, "LS0tLS1CRUdJTi") || has_login(v) || has_iscsi_login(v);
 }
 
@@ -122,8 +122,8 @@ int redact_json(struct span text, struct buf *b)
 
 /* --- text --- */
 
-/* Returns whether a key has a secret in text files of netplan and systemd: "key", which in JSON is
- * the key of a taint. */
+/* Returns whether a key of a text file has a secret. Includes "key" and "shared" of netplan and
+ * systemd, which redact_is_secret_key() leaves out, since "key" in JSON is the key of a taint. */
 static bool is_secret_word(struct span key)
 {
 	static const char *const names[] = {"key", "shared"};

@@ -27,8 +27,8 @@ struct run {
 
 /* --- networks --- */
 
-/* Returns the CNI configuration file of the host with this name; NULL: none. The caller frees it.
- * */
+/* Returns the text of the host's CNI configuration file whose network has this name; NULL: none.
+ * The caller frees it. */
 static char *conf_of_host(const struct doctor *d, const char *name)
 {
 	char **names = NULL, *ret = NULL;
@@ -134,7 +134,7 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* adds the networks and resources that the injection adds to the pod */
+	/* checks the resources of networks that the injection adds to the pod */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;
@@ -245,7 +245,8 @@ static bool is_user(const struct json *pod, const struct json *container)
 	return json_bool(non ? non : json_get(all, "runAsNonRoot"));
 }
 
-/* No finding, because the agent's NRI plugin overrides the runtime's default limit. */
+/* Reports a container that cannot lock memory. If the agent's NRI plugin is there, nothing is
+ * reported: it overrides the runtime's default limit. */
 static void check_memlock(struct run *r)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(r->pod, "spec"), "containers"));

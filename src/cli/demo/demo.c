@@ -325,7 +325,8 @@ static int spawn(struct demo *d, int in, int out, char *const env[], struct demo
 	return r;
 }
 
-/* Puts the error object that the plugin wrote to stdout on one line. */
+/* Sets the error to the message of the error object that the plugin wrote to stdout, in one
+ * line. */
 static int failed(const char *command, const struct demo_call *c, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -402,8 +403,8 @@ static void subnet_part(struct buf *b, const char *name, size_t nic, int base, i
 }
 
 /*
- * Creates a /27 for each of eight nodes. The demo's node uses the first /27, because its pool's
- * subnet contains the master's address.
+ * Writes a pool with a /27 for each of eight nodes. The demo's node uses the first /27, because its
+ * pool's subnet contains the master's address.
  */
 static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 {

@@ -19,7 +19,7 @@ int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
  */
 int manifests_render(const struct json_tree *values, const char *ns, struct buf *out,
 		     struct buf *remarks, struct err *e);
-/* Returns whether a name is a DNS label. */
+/* Checks that a name is a DNS label; otherwise -EINVAL. */
 int manifests_check_namespace(const char *ns, struct err *e);
 
 #endif

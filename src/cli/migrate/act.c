@@ -86,7 +86,7 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 	}
 }
 
-/* Counts the pods of a DaemonSet or Deployment. */
+/* Numbers of pods of a DaemonSet or Deployment: all of them, and those that are ready. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all nodes */
 	const struct json *labels;     /* matchLabels of an original; NULL: any labels */
@@ -267,7 +267,7 @@ static int are_recorded(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Returns whether status.allocatedIPs, which Spiderpool reads, has every address. */
+/* Returns 1 if status.allocatedIPs, which Spiderpool reads, has every address. */
 static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 {
 	auto_migrate struct migrate_cluster now = {0};

@@ -11,7 +11,7 @@
 struct migrate_api {
 	struct loop *loop;
 	struct kube *k;
-	/* error of the current request */
+	/* answer and error of the current request */
 	struct json_doc *doc;
 	struct err e;
 };

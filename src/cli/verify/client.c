@@ -172,7 +172,8 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? send_marker(c, e) : 0;
 }
 
-/* Skips the peer's check, which always reads all slots, if fewer messages than slots were sent. */
+/* Checks the data once more. The peer's check always reads all slots, so it is skipped if fewer
+ * messages than slots were sent. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);

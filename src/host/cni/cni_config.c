@@ -293,8 +293,8 @@ static struct wrapped find_network(const struct cni_config_files *l)
 	if (type && strcmp(type, "multus-shim") == 0 && l->daemon)
 		w.daemon = json_root(l->daemon);
 	w.name = json_string(setting(&w, "clusterNetwork"));
-	/* Refuses a path, which may be valid only in the container of Multus' daemon, and the
-	 * generated file, which Multus finds first. */
+	/* Ignores a path, which may be valid only in the container of Multus' daemon, and the name
+	 * of the generated file, which Multus finds first. */
 	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
 		w.name = NULL;
 	return w;
@@ -302,8 +302,8 @@ static struct wrapped find_network(const struct cni_config_files *l)
 
 /* --- text of the generated file --- */
 
-/* Returns whether unirail-cni supports the cniVersion and it has lists of plugins, which is the
- * case from 0.3.0 on. */
+/* Returns the cniVersion of the wrapped configuration if unirail-cni supports it and it has lists
+ * of plugins (0.3.0 or later); otherwise 0.3.1. */
 static const char *version_of(const struct wrapped *w)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
@@ -483,8 +483,8 @@ void cni_config_plan(const struct cni_config_files *files, const char *dir, cons
 			   first);
 		return;
 	}
-	/* Returns whether a Multus configuration has embedded networks (delegates), so that it
-	 * cannot be wrapped. */
+	/* A Multus configuration with embedded networks (delegates) cannot be wrapped, so the
+	 * runtime continues to use it. */
 	if (behind || (first && first->kind == CNI_CONFIG_MULTUS && !w.file && !w.name))
 		take_state(ret, CNI_CONFIG_IS_BEHIND, first);
 	else if (!w.file && !w.name)

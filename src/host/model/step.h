@@ -42,8 +42,8 @@ void host_op_add(struct host_op *op, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* returns the value of an argument; NULL: the operation does not have it */
 const char *host_op_get(const struct host_op *op, const char *key);
-/* Returns an argument as a number. -EINVAL, kind ERR_CONF: it is missing, or is not a number from
- * min to max; the error names verb and key. */
+/* Reads an argument as a number. -EINVAL, kind ERR_CONF: it is missing, or is not a number from min
+ * to max; the error names verb and key. */
 int host_op_number(const struct host_op *op, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *ret, struct err *e);
 /* Writes the operation as a JSON object: {"verb": ..., KEY: VALUE, ...}. */

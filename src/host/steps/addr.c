@@ -296,7 +296,8 @@ static bool table_is_used(const struct host_net *n, uint32_t table)
 	return false;
 }
 
-/* Finds a default route through one of the requested gateways in a table whose rule was deleted. */
+/* Returns whether the route is a default route of the interface through a requested gateway. Its
+ * table belongs to the interface, even if the rule was deleted. */
 static bool is_gateway(const struct host_net *n, const struct host_addr_plan *a,
 		       const struct route *r)
 {
@@ -470,7 +471,7 @@ static void plan_rule(const struct host_net *n, const struct host_addr_family *f
 
 	if (!f->policy || !f->gw.family)
 		return;
-	/* Finds a rule of an earlier run for another table. */
+	/* Deletes the rules of an earlier run for another table. */
 	for (size_t i = 0; i < n->n_rules; i++)
 		if (is_from(&n->rules[i], &f->ip) && n->rules[i].table != f->table)
 			host_plan_rule_del(p, "addr", dev, &n->rules[i]);
@@ -587,8 +588,9 @@ static void clean_kernel(const struct host_net *n, const struct link *l, struct 
 			}
 		}
 	}
-	/* Adds the other routes through a gateway, which the kernel deletes together with the
-	 * address, so that the undo restores them. */
+	/* Adds steps that delete the other routes through a gateway, which the kernel would delete
+	 * together with the address: without a step of their own, the undo would not restore
+	 * them. */
 	for (size_t m = 0; m < n->n_routes; m++) {
 		struct route route = n->routes[m];
 
@@ -647,7 +649,7 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 	return 0;
 }
 
-/* Adds a note that no program of this host restores the settings at boot. */
+/* Returns whether no program of this host restores the settings at boot. */
 static bool is_lost_at_boot(const struct host_addr_want *w, const struct host_addr_if *i)
 {
 	return !is_clean(w) && strcmp(w->persist, "auto") == 0 && i->owner == HOST_OWNER_NONE &&

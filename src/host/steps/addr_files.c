@@ -85,7 +85,7 @@ static enum host_owner owner(const struct host *h, const struct link *l)
 	return any_exists(h, networkd) ? HOST_OWNER_NETWORKD : HOST_OWNER_NONE;
 }
 
-/* Paths of a port's files, in the order of host_addr_if.ports. */
+/* The files that a port can have, in the order of host_addr_if.ports. */
 static const enum host_addr_file port_files[] = {HOST_ADDR_KEYFILE, HOST_ADDR_NETWORK};
 
 int host_addr_files_read(const struct host *h, const char *dev, const struct link *l,

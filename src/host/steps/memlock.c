@@ -91,7 +91,8 @@ static int read_specs(const struct host *h, struct found *f, struct err *e)
 	return r;
 }
 
-/* Returns the soft limit in the line "Max locked memory", in bytes; -1: unknown. */
+/* Sets *ret to the soft limit in the line "Max locked memory", in bytes; returns -1 if it is
+ * unknown. */
 static int memlock_of(const struct host *h, const char *pid, uint64_t *ret)
 {
 	auto_free char *path = xasprintf("/proc/%s/limits", pid);
@@ -215,7 +216,7 @@ static void write_limits(struct json_out *o, const struct json *old, uint64_t li
 	jo_end_arr(o);
 }
 
-/* Copies an object except for member `key`, which the next level writes. */
+/* Copies the object `process`, except for its member `rlimits`, which write_limits() writes. */
 static void write_process(struct json_out *o, const struct json *process, uint64_t limit)
 {
 	struct json_walk w = json_walk_start(process);

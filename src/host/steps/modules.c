@@ -151,8 +151,8 @@ static char *module_of(struct span path)
 	return ret;
 }
 
-/* Returns the words after the colon: modules, each before those that it needs. modprobe loads them
- * with the module. */
+/* Returns those modules after the colon that are not loaded, "rdma_cm,ib_cm"; each comes before
+ * those that it needs. modprobe loads them with the module. */
 static char *not_loaded(struct host *h, struct span line)
 {
 	struct span path;
@@ -288,7 +288,8 @@ static int modules_decide(const struct host_wants *w, const void *found, struct 
 			continue;
 		if (!m->loaded)
 			module_step(p, f, m);
-		/* not written, because systemd-modules-load would fail at each boot */
+		/* a module that does not exist is not written, because systemd-modules-load would
+		 * fail at each boot */
 		if (m->loaded || m->available || !f->has_list)
 			buf_printf(&text, "%s\n", m->name);
 	}

@@ -14,8 +14,8 @@ void host_plan_addr_add(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
 void host_plan_addr_del(struct host_plan *p, const char *kind, const char *dev,
 			const struct ipnet *net);
-/* Adds the arguments of an IPv4 or IPv6 unicast route over the link `r->dev` to an operation; uses
- * the members dst, gw, table, priority, onlink and family. */
+/* Adds a step for an IPv4 or IPv6 unicast route over the link `r->dev`; uses the members dst, gw,
+ * table, priority, onlink and family. */
 void host_plan_route_add(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_route_del(struct host_plan *p, const char *kind, const struct route *r);
 void host_plan_mtu(struct host_plan *p, const char *kind, const struct link *l, uint32_t mtu);

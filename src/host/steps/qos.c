@@ -145,7 +145,7 @@ static int check_class(const char *group, struct class c, struct err *e)
 	return r < 0 ? r : check_dscp(key, c.cnp_dscp, c.cnp_prio, e);
 }
 
-/* Parses eight numbers; NULL: the setting is not changed. */
+/* Parses eight numbers; text NULL: *ret is not changed. */
 static int parse_eight(const char *key, const char *text, uint64_t max, uint64_t ret[DCB_PRIOS],
 		       struct err *e)
 {
@@ -364,7 +364,8 @@ static void count_qps(struct host *h, struct qos_found *f)
 	}
 }
 
-/* Finds lldpad and dcbd, which set DCB as well. */
+/* Returns the name of a running lldpad or dcbd, which set DCB themselves; NULL: neither runs. The
+ * caller frees it. */
 static char *find_rival(struct host *h)
 {
 	char **names = NULL, *found = NULL;

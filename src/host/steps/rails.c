@@ -121,8 +121,8 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 	return 0;
 }
 
-/* Checks the plan; returns 0, or -EINVAL: the plan is too small ("8 nodes of /27 fit into a rail of
- * /24, the plan has 12"), or not valid. */
+/* Checks the plan. Returns 0; -ENOSPC: the plan is too small ("8 nodes of /27 fit into a rail of
+ * /24, the plan has 12"); -EINVAL: it is not valid. */
 static int host_rails_check(void *want, struct err *e)
 {
 	const struct host_rails_want *w = want;

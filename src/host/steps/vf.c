@@ -860,7 +860,8 @@ static int set_driver(struct host *h, const char *bdf, const char *driver, bool 
 	r = pci_read(&h->root, bdf, &d, e);
 	if (r == 0 && d.driver[0] && !pci_driver_is_dpdk(d.driver) && !again)
 		return 0;
-	/* Unbinds the VF's driver, which reads MAC and GUIDs only when it is bound. */
+	/* Binds the VF to its driver again if necessary, because the driver reads MAC and GUIDs
+	 * only when it is bound. */
 	return r < 0 ? r : pci_rebind(&h->root, bdf, NULL, e);
 }
 
@@ -877,9 +878,9 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 	return file_write_attr(&h->root, path, mtu, e);
 }
 
-/* The VF's driver reads the PF's MAC for it when it is bound. igb's driver does not read it while
- * the PF restarts after a change of the number of VFs. A driver that is bound while the PF is down
- * has no effect. */
+/* Sets the MAC of the VF's interface. The VF's driver reads the PF's MAC for it when it is bound,
+ * but igb's driver does not while the PF restarts after a change of the number of VFs. A driver
+ * that refuses the MAC (-EADDRNOTAVAIL), as igb's while the PF is down, is no error. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -937,8 +938,8 @@ static int act_vf(struct host *h, const struct host_op *op, const char *pf, stru
 					    : 0;
 }
 
-/* mlx5 refuses to change the mode while VFs are bound (-EBUSY). Each is then bound to the same
- * driver again, because its driver_override stays. */
+/* Binds or unbinds all VFs of a PF: mlx5 refuses to change the mode while VFs are bound (-EBUSY).
+ * Their driver_override stays, so each VF is bound to the same driver again. */
 static int bind_all(struct host *h, const char *pf, bool bind, struct err *e)
 {
 	auto_free struct pci_vf *list = NULL;
@@ -977,7 +978,8 @@ static int act_eswitch(struct host *h, const char *pf, const char *mode, struct 
 	return r;
 }
 
-/* Checks again that no pod has the VF, because a pod may have got it after the plan was made. */
+/* Checks again that no pod has a VF of the PF, because a pod may have got one after the plan was
+ * made. */
 static int still_unused(struct host *h, const char *pf, struct err *e)
 {
 	struct vf_found f = {.n = 1};
@@ -1039,7 +1041,8 @@ static int eswitch_in_effect(const char *pf, const char *mode)
 	return mode && !strcmp(mode, eswitch_mode_name(now));
 }
 
-/* Returns 1 for 0 VFs, since the kernel changes the number only by way of 0. */
+/* Returns whether the operation is in effect. A number of 0 VFs counts as in effect, since the
+ * kernel changes the number only by way of 0. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *pf = host_op_get(op, "pf"), *n = host_op_get(op, "n");

@@ -517,8 +517,8 @@ static char *last_path(const struct hostlocal *h, size_t set_index)
 	return hostlocal_path(h, name);
 }
 
-/* Returns the address that the last ADD allocated. Without a valid file the round robin starts from
- * the beginning. */
+/* Sets *ret to the address that the last ADD allocated. Returns false if there is no valid file;
+ * the round robin then starts from the beginning. */
 static bool last_read(const struct hostlocal *h, size_t set_index, struct ipaddr *ret)
 {
 	auto_free char *path = last_path(h, set_index);

@@ -36,7 +36,7 @@
 struct anchor_mark {
 	uint64_t journal; /* 0: none */
 	int64_t end;
-	uint64_t line; /* checksum of the line at `end`; unset in `next` */
+	uint64_t line; /* checksum of the line that ends at `end`; unset in `next` */
 };
 
 struct journal_anchor {
@@ -62,7 +62,7 @@ void anchor_set(struct journal_anchor *a, const struct root *r, const char *jour
  * journal. */
 int anchor_announce(struct journal_anchor *a, const struct root *r, const char *journal,
 		    const struct anchor_mark *next, struct err *e);
-/* Returns the offset that this journal must reach; NULL: unknown. */
+/* Returns the mark that this journal must reach; NULL: unknown. */
 const struct anchor_mark *anchor_of(const struct journal_anchor *a, uint64_t journal);
 
 #endif

@@ -682,7 +682,8 @@ static int replace(struct repair *p, struct err *e)
 	return 0;
 }
 
-/* Returns whether the file has all lines that its anchor requires. */
+/* Sets *ret to whether the file is undamaged and has all lines that its anchor requires; otherwise
+ * adds the reason to the message. */
 static int read_whole(const struct root *r, const char *path, struct buf *message, bool *ret,
 		      struct err *e)
 {
