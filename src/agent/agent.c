@@ -660,8 +660,9 @@ static void report_journal(struct agent *a)
 	kube_events_add(a->events, &(struct kube_event){.api_version = "v1",
 							.kind = "Node",
 							.name = a->conf.node,
-							/* the Event's UID is the node's name, as in
-							 * the kubelet's Events */
+							/* the UID of the Event's object is the
+							 * node's name, as in the kubelet's
+							 * Events */
 							.uid = a->conf.node,
 							.warning = true,
 							.reason = "JournalDamaged",

@@ -155,7 +155,7 @@ static bool is_taken(const u128 *taken, size_t n, u128 index)
 	return false;
 }
 
-/* The first free block from *index on and before end. */
+/* Finds the first free block from *index on and before end; returns false if there is none. */
 static bool free_from(const struct block_cut *c, const struct ip_set *s, const u128 *taken,
 		      size_t n, u128 end, u128 *index)
 {

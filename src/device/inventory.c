@@ -13,8 +13,8 @@ enum { NETWORK_CLASS = 0x02 };
 
 /* --- netdevs --- */
 
-/* Returns the value of an attribute; "" if it is missing or cannot be read in the device's current
- * state (EINVAL). */
+/* Reads an attribute; "" if it is missing or cannot be read in the device's current state
+ * (EINVAL). */
 static void inventory_line(const struct root *r, char *ret, size_t size, const char *path)
 {
 	if (file_read_line(r, path, ret, size, NULL) < 0)

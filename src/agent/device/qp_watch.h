@@ -50,7 +50,8 @@ bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns
 /* Takes the Pod object; NULL: it could not be read, and the read is retried later. */
 void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 		       const struct json *object, int64_t now_ms, int64_t wall_ms);
-/* Returns the containers to inspect now; the caller frees *ret. qp_watch_take() takes the index in *ret. */
+/* Sets *ret to the containers to inspect now; the caller frees it. qp_watch_take() takes the index
+ * in *ret. */
 void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, size_t *n);
 /* Takes the result of qp_inspect() for the i-th container of qp_watch_due(). */
 void qp_watch_take(struct qp_watch *w, size_t i, enum qp_state state, const char *reason,

@@ -43,8 +43,8 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 				&(struct kube_event){.api_version = "v1",
 						     .kind = "Node",
 						     .name = w->conf.node,
-						     /* the Event's UID is the node's name, as in
-						      * the kubelet's Events */
+						     /* the UID of the Event's object is the node's
+						      * name, as in the kubelet's Events */
 						     .uid = w->conf.node,
 						     .warning = warning,
 						     .reason = warning ? "CNIConfigNotUsed"

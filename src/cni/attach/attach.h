@@ -191,7 +191,7 @@ int attach_check_routes(const struct attach_seen *s, const struct cni_result *pr
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- STATUS and GC --- */
-/* Returns whether an ADD could succeed, apart from IPAM; w: the node's netlink socket. */
+/* Checks that an ADD could succeed, apart from IPAM; w: the node's netlink socket. */
 int attach_status(struct nl_wire *w, const struct root *root, struct rail *rail, struct err *e);
 /* Runs the driver's cleanup on the node; needs no pod. */
 int attach_gc(const struct cni_call *c, const struct rail *rail, struct err *e);

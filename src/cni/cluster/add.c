@@ -54,7 +54,7 @@ struct adding {
 
 /* --- the document --- */
 
-/* Keys of the netconf that are copied in addition to the networks. */
+/* Returns whether a key of the netconf is copied in addition to the networks. */
 static bool is_cached(const char *key)
 {
 	static const char *const keys[] = {"defaults", "coordinator", "timeoutMs", "runtimeConfig",

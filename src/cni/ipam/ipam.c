@@ -24,7 +24,7 @@ struct ipam_type {
 
 /* --- IPAM plugins that are executed --- */
 
-/* Keys that conf_text() writes itself. */
+/* Returns whether conf_text() writes the key itself. */
 static bool is_logged(const char *key, bool gc)
 {
 	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||

@@ -16,8 +16,8 @@
 
 /* --- alternative names that were renamed because of a conflict --- */
 
-/* Length of "<name on the node>.altname.<alternative name>"; a conflicting alternative name is at
- * most as long as a link's name. */
+/* Makes the name "<name on the node>.altname.<alternative name>"; returns false if it is too long.
+ * A conflicting alternative name is at most as long as a link's name. */
 static bool aside_name(const char *host_netns, const char *altname, char ret[static ALTNAME_MAX])
 {
 	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", host_netns, altname) < ALTNAME_MAX;
@@ -530,8 +530,8 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
-/* Only logs an error that a retry would not remove, because it must not prevent the deletion of a
- * pod. */
+/* Returns whether a retry would not remove the error. Such an error is only logged, because it must
+ * not prevent the deletion of a pod. */
 static bool is_final(int r)
 {
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;

@@ -74,7 +74,7 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e);
 int ifacer_plan(const struct ifacer_conf *c, const struct link *links, size_t n,
 		struct ifacer_plan *ret, struct err *e);
 void ifacer_plan_done(struct ifacer_plan *p);
-/* Returns whether the bond and the VLAN interface exist, are up, and match the configuration. */
+/* Checks that the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
 /* Adds the messages that enslave the ports to the bond of this index and set the bond up. */

@@ -67,7 +67,7 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
  * the addresses. Returns their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
-/* Returns whether each address still has its rule, default route and subnet. */
+/* Checks that each address still has its rule, default route and subnet. */
 int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct err *e);
 

@@ -110,7 +110,8 @@ struct admit_answer {
 };
 
 bool admit_knows(const char *kind);
-/* Decides on a request. *ret is overwritten; the caller frees it with admit_answer_done(). */
+/* Answer a request: admit_default() with a patch that adds defaults, admit_check() with the
+ * decision. *ret is overwritten; the caller frees it with admit_answer_done(). */
 void admit_default(const struct admit_cache *w, const struct admit_request *q,
 		   struct admit_answer *ret);
 void admit_check(const struct admit_cache *w, const struct admit_request *q,

@@ -95,7 +95,8 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e)
 
 /* --- a pass --- */
 
-/* Waits until the watch shows the last write; otherwise the pool would be written again. */
+/* Returns whether the watch shows the last write, or should show it by now; before that, the pool
+ * would be written again. */
 static bool is_shown(struct pool_status_pool *p, const struct kube_object *o)
 {
 	if (p->base && strcmp(p->base, o->version) == 0 && pool_status_now(p->c) < p->base_until)

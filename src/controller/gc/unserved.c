@@ -139,7 +139,8 @@ char *unserved_table_annotation(const struct unserved_table *t, bool decided, co
 		return missing_resource_text(resource, k->suggestion);
 	if (!k && decided)
 		return NULL;
-	/* The entry is about another resource, because the SpiderMultusConfig has changed. */
+	/* Keeps the current annotation unless it is about another resource, because the
+	 * SpiderMultusConfig has changed. */
 	if (missing_resource_read(is, &m) && strcmp(m.resource, resource) == 0)
 		ret = xstrdup(is);
 	missing_resource_done(&m);

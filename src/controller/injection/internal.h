@@ -35,7 +35,7 @@ const struct inject_group *inject_group_of(const struct inject_index *x, enum in
 /* Returns the existing groups, for errors: "; there are 'a' (8), 'b' (1) and 3 more". */
 const char *inject_known_groups(const struct inject_index *x, enum inject_key key);
 
-/* Returns whether a network with this annotation can be injected; e may be NULL. */
+/* Checks that a network with this annotation can be injected; e may be NULL. */
 int inject_check(const struct inject_net *n, enum inject_key key, struct err *e);
 
 void inject_warn(const struct inject_request *q, const char *fmt, ...)

@@ -49,7 +49,8 @@ struct certs_goal {
 /* Checks whether the certificate can be served. -EINVAL: e names the key of the Secret and the
  * remedy. */
 int certs_usable(const struct certs_set *s, struct err *e);
-/* Returns whether the API server accepts the certificate: 0 or -EKEYREJECTED with the reason. */
+/* Checks whether the API server accepts the certificate: 0, also without a CA, or -EKEYREJECTED
+ * with the reason. */
 int certs_believed(const struct certs_set *s, const char *name, struct err *e);
 
 enum certs_step {

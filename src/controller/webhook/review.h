@@ -112,7 +112,7 @@ void review_doc_done(struct review_doc *d);
 
 /* Writes the AdmissionReview with the answer to q. */
 void review_write(struct buf *b, const struct review *q, const struct review_answer *a);
-/* Returns the reasons of a denial as text for users; "" if the request is allowed. */
+/* Writes the reasons of a denial as text for users, or nothing if the request is allowed. */
 void review_messages(struct buf *b, const struct review *q, const struct review_answer *a);
 
 #endif

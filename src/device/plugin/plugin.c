@@ -129,7 +129,7 @@ int plugin_resource_check(const char *resource, struct err *e)
 	return 0;
 }
 
-/* Returns the name of a socket file, without ".sock". The kubelet skips names that begin with a
+/* Sets ret to the name of a socket file, without ".sock". The kubelet skips names that begin with a
  * dot. */
 static void socket_name(char *ret, size_t size, const char *wanted)
 {

@@ -269,7 +269,8 @@ static char *read_path(const struct root *r, const char *bdf)
 
 /* --- functions --- */
 
-/* Lists all VFs, sorted by address. The directory of each PF is read only once, not for each VF. */
+/* A VF of the list of all VFs, which is sorted by address. To make it, the directory of each PF is
+ * read only once, not for each VF. */
 struct vf_entry {
 	char bdf[PCI_BDF_MAX];
 	uint32_t vf;

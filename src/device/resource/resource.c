@@ -28,8 +28,8 @@ static void add(struct resource *r, const struct node_device *d, size_t selector
 	VEC_PUSH(r->v, r->n) = (struct resource_member){d, selector};
 }
 
-/* Adds one message for each earlier resource that has devices which this resource selects as well.
- * */
+/* Devices of an earlier resource that this resource selects as well; each such resource gets one
+ * message. */
 struct conflict {
 	const struct resource_conf *owner;
 	const struct node_device *first;

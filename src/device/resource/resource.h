@@ -65,13 +65,13 @@ struct resource_id {
 
 /* Returns the number of ids of a resource: PCI addresses, or "0" to rdmaHcaMax - 1 (with perDevice for each HCA). */
 size_t resource_ids(const struct resource *r);
-/* Returns the i-th id. A shared id is unhealthy if all HCAs that it may represent are. */
+/* Sets *ret to the i-th id. A shared id is unhealthy if all HCAs that it may represent are. */
 void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret);
 /* Returns the index of an id; -ENOENT: the resource does not have it. */
 int64_t resource_id_number(const struct resource *r, const char *id);
 
-/* Returns the HCAs or functions of an id, members from `from` to `from` + n - 1: one with spread and perDevice,
- * otherwise all. */
+/* Finds the HCAs or functions of an id, members from `from` to `from` + n - 1: one with spread and
+ * perDevice, otherwise all. */
 void resource_id_members(const struct resource *r, size_t i, size_t *from, size_t *n);
 
 #endif

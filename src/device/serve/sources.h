@@ -40,8 +40,8 @@ struct health_sources *health_sources_new(const struct health_sources_conf *c);
 void health_sources_free(struct health_sources *s); /* s may be NULL */
 /* Opens sources that are not open yet and exist by now. */
 void health_sources_open(struct health_sources *s);
-/* Returns the known reports of each PF, in the order of node->v. Never blocks: if the reporters are to be listed again,
- * starts the list, and calls health() when it is complete. */
+/* Sets ret to the known report of each PF, in the order of node->v. Never blocks: if the reporters
+ * are to be listed again, starts the list, and calls health() when it is complete. */
 void health_sources_read(struct health_sources *s, const struct node_devices *node,
 			 enum health_report *ret);
 

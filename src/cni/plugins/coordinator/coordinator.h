@@ -187,7 +187,7 @@ bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t
 /* Appends the steps of one NIC and brings the facts up to date. */
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
 			 struct coordinator_plan *p, struct err *e);
-/* Returns "veth" and the first 11 bytes of the container id. */
+/* Sets ret to "veth" and the first 11 bytes of the container id. */
 void coordinator_host_veth_name(const char *container_id, char ret[static LINK_NAME_MAX]);
 /* Returns whether the address is neither link-local, multicast nor loopback. */
 bool coordinator_ip_usable(const struct ipaddr *a);

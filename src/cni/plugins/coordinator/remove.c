@@ -173,8 +173,8 @@ int coordinator_delete(struct attach *a, const struct coordinator_conf *c, const
 	return r < 0 ? r : coordinator_host_rule_release(a->host, c->host_table, e);
 }
 
-/* Returns whether the alias is "unirail <network> <container id>": unirail created the link for
- * this network. */
+/* Returns the container id in the alias "unirail <network> <container id>" of a link that unirail
+ * created for this network; NULL: another link. */
 static const char *owner_of(const struct link *l, const char *network)
 {
 	const char *p = l->alias;

@@ -79,7 +79,7 @@ size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[stati
 /* The backup file's content: prints it, and parses it; -EINVAL: the content is invalid. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
-/* Returns whether link and configuration agree: error `Error: Tuning configured ...` */
+/* Checks that link and configuration agree; error `Error: Tuning configured ...`. */
 int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
 
 /* Checks the sysctls against the text of an allowlist. name: path of the allowlist, for errors. */
