@@ -210,8 +210,7 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 
 	(void)event;
 	s->call = NULL;
-	/* Time after which an event counts as new, because the server deletes events after an hour.
-	 * */
+	/* Creates the event again if it is missing: the server deletes events after an hour. */
 	if (status == 404 && !p->is_new) {
 		p->is_new = true;
 		send_first(s);
@@ -449,8 +448,8 @@ struct kube_event_plan kube_event_filter_add(struct kube_event_filter *f,
 		p.fate = KUBE_EVENT_NEW;
 	if (!may_speak(f, object, now))
 		p.fate = KUBE_EVENT_DROP;
-	/* Called if an event could not be sent, so that a later one creates it instead of
-	 * incrementing its count. */
+	/* Forgets a new event that is dropped: it was never sent, so a later one must create it
+	 * instead of incrementing its count. */
 	if (is_new && p.fate == KUBE_EVENT_DROP)
 		seen->slot.used = 0;
 	return p;

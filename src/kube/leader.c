@@ -75,7 +75,7 @@ static void renewed(struct kube_lease *l)
 {
 	int64_t left = l->requested_at + l->c.renew_ms - loop_now_ms(l->loop);
 
-	/* Returns whether the answer arrived after the renewal deadline. */
+	/* Does not take the leadership by an answer that arrived after the renewal deadline. */
 	if (left <= 0 && !l->held)
 		return;
 	l->logged[0] = '\0';

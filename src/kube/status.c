@@ -65,8 +65,8 @@ static int say(int http, const char *reason, const char *message, const char *wh
 		}
 	if (http == 409 && strcmp(reason, "AlreadyExists") == 0)
 		code = -EEXIST;
-	/* Returns whether a 404 is from the server's HTTP router instead of a resource handler, so
-	 * that the path is unknown. */
+	/* A 404 of the server's HTTP router instead of a resource handler means that the path is
+	 * unknown. */
 	if (http == 404 && (!*reason || strstr(message, "could not find the requested resource")))
 		return err_kind(
 			e, ERR_UNAVAILABLE, -ENOENT,

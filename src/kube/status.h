@@ -31,7 +31,7 @@ struct kube_status {
 /* Sets e and fills *ret. `body` may be any text. Returns e's code. */
 int kube_status_err(int http, struct span body, const char *what, struct kube_status *ret,
 		    struct err *e);
-/* Like kube_status(), for the Status object of an ERROR event of a watch. */
+/* Like kube_status_err(), for the Status object of an ERROR event of a watch. */
 int kube_status_object(const struct json *status, const char *what, struct kube_status *ret,
 		       struct err *e);
 

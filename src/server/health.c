@@ -17,7 +17,7 @@
  * the pods of one job, beside those of unknown peers (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
-/* Limit of a request: the requests of probes and scrapes arrive in one piece. */
+/* Time limit for a request: those of probes and scrapes arrive in one piece. */
 enum { FIRST_MS = 5000 };
 
 /* HELD_MAX: memory of one port's connections, so that many clients cannot push the agent over its 4
@@ -116,8 +116,8 @@ static void answer_ready(struct ports *p, struct http_request *q)
 	if (p->conf.ready(p->conf.arg, &e) < 0) {
 		auto_free char *text = xasprintf("%s\n", e.text);
 
-		/* Answers without the reason, because the text may contain the name of a pool, an
-		 * object or a path. */
+		/* Only a local client gets the reason, because the text may contain the name of a
+		 * pool, an object or a path. */
 		if (http_request_is_local(q))
 			answer(q, 503, span_of(text));
 		else

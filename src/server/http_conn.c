@@ -135,8 +135,8 @@ static int rank_of(const struct http_request *c)
 			return -1;
 		if (c->known)
 			return RANK_IDLE;
-		/* Does not mark the peer as known: another connection from the same address, which
-		 * has had no answer yet, may be the kubelet's. */
+		/* Judges this connection only, not its peer: another connection from the same
+		 * address, which has had no answer yet, may be the kubelet's. */
 		return c->began && http1_phase(c->codec) == HTTP1_NOTHING ? RANK_SERVED
 									  : RANK_STRANGER;
 	case CONN_HANDLING: return -1;
@@ -201,7 +201,8 @@ static void dispatch_review(struct http_request *c)
 	c->s->handle(c->s->arg, c);
 }
 
-/* Counts the memory of all current bodies. Returns false if it exceeds bodies_max. */
+/* Adds n bytes to the current body and to the sum of all bodies. Returns false if the sum exceeds
+ * bodies_max. */
 static bool count_body(struct http_request *c, size_t n)
 {
 	struct http_server *s = c->s;
@@ -288,7 +289,7 @@ static int conn_handshake(struct http_request *c)
 		return 1;
 	if (r == -EAGAIN)
 		return 0;
-	/* Does not count a peer that only probes whether the port is open as a failure. */
+	/* Writes no warning for a peer that only probes whether the port is open. */
 	if (r == -ECONNRESET)
 		log_debug("TLS handshake", LOG_S("error", e.text));
 	else

@@ -235,7 +235,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	return c;
 }
 
-/* A connection that only receives the reason of its refusal. */
+/* Opens a connection that only receives the reason of its refusal. */
 static void conn_open_refused(struct http_server *s, int fd, int status, const char *reason)
 {
 	struct http_request *c = conn_new(s, fd);

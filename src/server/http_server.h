@@ -128,12 +128,13 @@ bool http_request_is_local(const struct http_request *q);
 void http_request_drop_msg(struct http_request *q);
 /* Returns true if the client has closed the connection. The request must still be answered. */
 bool http_request_is_closed(const struct http_request *q);
-/* Answers the request. Sets r->close and r->head; copies the body. */
+/* Answers the request; copies the body. The server sets `close` and `head` itself and ignores their
+ * values in r. */
 void http_answer(struct http_request *q, const struct http1_response *r);
 
 /* Answers with {"code":N,"message":"..."}, the form of go-openapi's errors. */
 void http_answer_error(struct http_request *q, int status, int code, const char *message);
-/* Answers with 405 and an Allow field, otherwise like http_server_error(). */
+/* Answers with 405 and an Allow field, otherwise like http_answer_error(). */
 void http_answer_wrong_method(struct http_request *q, const char *allow, const char *message);
 
 #endif

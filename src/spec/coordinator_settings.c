@@ -59,8 +59,7 @@ static int take_mode(struct reading *p, void *to, const char *value)
 	return wants(p, value, "auto, underlay, overlay or disabled");
 }
 
-/* Returns whether the text is two bytes of a unicast MAC such as "0a:1b": the first byte is even.
- * */
+/* Sets the prefix: "", or two bytes such as "0a:1b" of a unicast MAC, whose first byte is even. */
 static int take_prefix(struct reading *p, void *to, const char *value)
 {
 	uint64_t a, b;

@@ -20,8 +20,8 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* Checked first, because own_ns is "default" if no setting sets it, and "default" is never
-	 * trusted. */
+	/* Uses kube-system instead of "default", which own_ns is also if no setting sets it, and
+	 * which is never trusted. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -177,7 +177,7 @@ static int check_installed(const struct walk *w, const char *type)
 	return r < 0 ? err_wrap(w->e, r, "%s is '%.*s'", w->place, SHOWN, type) : 0;
 }
 
-/* Checks an object. outer: type of the enclosing plugin; NULL: none. */
+/* Checks the type of a plugin. outer: type of the enclosing plugin; NULL: none. */
 static int check_type(const struct walk *w, const char *type, const char *outer, enum mode mode)
 {
 	if (!*type)

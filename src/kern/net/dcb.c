@@ -200,7 +200,7 @@ static int ignore(void *msg, void *arg)
 	return 0;
 }
 
-/* Creates an IEEE_SET or IEEE_DEL request, to which the caller adds attributes. */
+/* An IEEE_SET or IEEE_DEL request, to which the functions below add attributes. */
 struct change {
 	struct nl_msg *m;
 	struct nlattr *ieee;

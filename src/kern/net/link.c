@@ -356,7 +356,7 @@ size_t link_set(struct nl_batch *b, int index, const char *name, const struct li
 	return nl_batch_add(b, m, 0, "%s", what);
 }
 
-/* Adds the attributes of a new link, or of one end of a veth. */
+/* A new link, or one end of a veth. */
 struct end {
 	const char *name;
 	int netns_fd;

@@ -117,8 +117,7 @@ struct link_spec {
 /* Returns the index of the message that creates the link; setting the peer of a veth up takes a second message. At
  * least one end of a veth must be in the wire's namespace if both are to be set up. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
-/* renames a link; index 0: the link with this name */
-/* deletes a link; a missing one is success as well */
+/* deletes a link; index 0: the link with this name; a missing one is success as well */
 size_t link_del(struct nl_batch *b, int index, const char *name);
 /* success as well if there is no such link */
 size_t link_del_group(struct nl_batch *b, uint32_t group);

@@ -452,7 +452,7 @@ static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 	return 0;
 }
 
-/* Remedies for common errno values. */
+/* Kinds of errors for common errno values, and their explanations or remedies. */
 static const struct meaning {
 	int code;
 	enum err_kind kind;

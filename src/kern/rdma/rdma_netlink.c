@@ -384,7 +384,7 @@ struct resource_counts {
 	size_t n;
 };
 
-/* attributes of an entry of the table: name and value */
+/* Adds the entries of a table. name, value: attributes of an entry. */
 static void read_counts(const struct nlattr *table, int name, int value, struct rdma_count **v,
 			size_t *n)
 {

@@ -167,7 +167,7 @@ static int flush(struct conn *c, struct err *e)
 	return r;
 }
 
-/* Reads and writes; returns false if the connection is closed. */
+/* Writes pending output; returns false if the connection is closed. */
 static bool conn_flush(struct conn *c)
 {
 	struct err e = ERR_INIT;

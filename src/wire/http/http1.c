@@ -77,7 +77,8 @@ static int http1_refuse(int *status, int code, struct err *e, const char *fmt, .
 	return err_set(e, -EPROTO, "%s", text);
 }
 
-/* Checks the bytes of a head; -EPROTO: one is not allowed. */
+/* Checks the next byte of a head or trailer, and returns whether it ends a line (LINE_*); -EPROTO:
+ * the byte is not allowed. */
 static int http1_line_byte(struct http1_lines *l, char c)
 {
 	unsigned char u = (unsigned char)c;

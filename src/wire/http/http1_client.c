@@ -76,8 +76,8 @@ static int write_some(struct conn *c, struct err *e)
 
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* Reads the answer of a server that answered and closed before it read the whole
-		 * request. */
+		/* Not an error: the server answered and closed before it read the whole request,
+		 * and its answer is read next. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			n = (ssize_t)c->out.n;
 		if (n < 0 && errno != EINTR)

@@ -47,7 +47,7 @@ struct http1_chunks {
 	enum http1_chunk_state state;
 	uint64_t left;
 	unsigned int digits;
-	size_t extra; /* bytes bytes of chunk extensions and trailers so far */
+	size_t extra; /* bytes of chunk extensions and trailers so far */
 	struct http1_lines lines;
 	bool colon; /* the current line of the trailer has a colon */
 };

@@ -165,7 +165,7 @@ static int read_mac(const struct json *v, struct mac *into, const char *place, s
 	return 0;
 }
 
-/* Sets the error of a value. seen NULL: the field has no value. */
+/* Checks that every required field of the table has a value. seen NULL: no field has one. */
 static int check_required(const struct json_table *t, const bool *seen, const char *place,
 			  struct err *e)
 {

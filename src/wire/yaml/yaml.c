@@ -494,7 +494,7 @@ static int node(struct yaml *y, int indent, bool inline_only)
 	return yaml_is_key(y) ? mapping(y) : scalar(y, indent, c);
 }
 
-/* Returns whether the line consists of "---" or "..." only. */
+/* Returns whether the line begins with `marker` ("---" or "...") as a word of its own. */
 static bool is_marker(const struct yaml *y, const char *marker)
 {
 	return y->p == y->line_start && (size_t)(y->end - y->p) >= 3 && !memcmp(y->p, marker, 3) &&
@@ -728,7 +728,8 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 		return yaml_fail(y, "merge keys are not supported: repeat the keys");
 	jo_key(&y->out, y->text.p);
 	n = y->out.b->len - from;
-	/* Writes no comma before the first key of a mapping. */
+	/* Leaves out the comma before a key, which the first key of a mapping does not have, so
+	 * that equal keys have equal bytes. */
 	if (y->out.b->p[from] == ',') {
 		from++;
 		n--;
