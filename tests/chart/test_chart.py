@@ -120,7 +120,7 @@ def noted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_notes_of_an_installation(path, noted):
+def test_notes_name_values_without_effect(path, noted):
     (o,) = documents(helm("template", "unirail", noted, "-n", "rails", "--kube-version", "1.34", "-s", "templates/notes.yaml", "-f",
                           path)).values()
     notes = o["data"]["notes"]

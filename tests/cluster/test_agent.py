@@ -444,7 +444,7 @@ def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
         assert waiting.result()[0] == 500
 
 
-def test_etcd_restored_while_no_block_changed_is_detected(mine, nodes, agent, rails):
+def test_restore_of_etcd_that_changed_no_block_is_detected(mine, nodes, agent, rails):
     """The resource versions of blocks do not show the restore; those of pods, which the agent also watches, show it."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), rails[0])[0] == 200

@@ -365,7 +365,7 @@ def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path
     assert alone(f) == len(have) + 2 and lines_read(cluster, "e", f.addresses())
 
 
-def test_etcd_restored_while_no_agent_runs_is_detected(cluster, pools, fleet):
+def test_restore_of_etcd_while_no_agent_runs_is_detected(cluster, pools, fleet):
     """The agent's log has a later revision than the API server: the agent detects the restore and records it in the log, so that an
     agent started later continues with it."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))

@@ -175,7 +175,7 @@ def test_stale_resources_are_removed(mine, devices, registry):
     wait(lambda: event_messages(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
 
 
-def test_stale_resources_of_a_prefix_are_removed(mine, devices, registry):
+def test_stale_resources_with_a_configured_prefix_are_removed(mine, devices, registry):
     config_map(mine, "t", "rdma-devices", {"config.json": shared("a")})
     capacity(mine, **{"rdma/a": "0", "rdma/other": "0", "x.io/y": "0", "z.io/y": "0"})
     devices("--device-configmap", "t/rdma-devices", "--device-sweep", "1s", "--device-sweep-prefixes", "rdma,x.io")

@@ -62,7 +62,7 @@ def test_endpoint_of_spiderpool_is_adopted(mine, nodes, agent, rails):
     wait(lambda: nodes.endpoint("t", name) is None and nodes.endpoint("t", other) is None, "both SpiderEndpoints are deleted", 20)
 
 
-def test_failed_requests_are_events(mine, nodes, agent, rails):
+def test_failed_requests_are_reported_as_events(mine, nodes, agent, rails):
     one = agent()
     pod = nodes.pod("t", "n1")
     assert one.plan(pod, "no-such-pool")[0] == 500

@@ -173,7 +173,7 @@ def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent)
     wait(lambda: one.plan(late, "fence-1")[0] == 200, "the other node gets an address of pool fence-1", 60)
 
 
-def test_fenced_node_that_was_disconnected_loses_its_free_addresses(mine, nodes, leader, agent, closing, tmp_path):
+def test_disconnected_fenced_node_loses_its_free_addresses(mine, nodes, leader, agent, closing, tmp_path):
     """The node's agent and containers continued to run. When the node is connected again, other nodes keep the addresses that they got
     meanwhile, and the node's remaining addresses are released with its pods."""
     nodes.pool("wrong-1", "172.29.6.0/28", ["172.29.6.2-172.29.6.9"])

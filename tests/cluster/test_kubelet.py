@@ -135,7 +135,7 @@ def test_pods_survive_killed_daemons(whole, ns):
     nothing_left(whole, ns)
 
 
-def test_pods_end_and_wait_without_an_agent(whole, ns):
+def test_without_an_agent_pods_are_deleted_and_new_pods_wait(whole, ns):
     """Pods can be deleted, and their addresses are released later; the events of a starting pod name the reason of the wait."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     up(whole, ns, "ai", 2)

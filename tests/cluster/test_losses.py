@@ -186,7 +186,7 @@ def cache_result(agent, pod, container, ifname, address, args=True):
     return file
 
 
-def test_sandbox_recreated_before_the_journal_was_truncated_keeps_its_address(mine, nodes, agent):
+def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, nodes, agent):
     """While the API server is not available, pods get new addresses: only the lost end of the journal and the CNI result
     cache know them. A new pod does not get them; an unreadable cache file keeps the blocks closed."""
     name, node = "again", "again-1"

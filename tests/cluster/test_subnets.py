@@ -249,7 +249,7 @@ def test_several_interfaces_get_pools_of_both_families(place, controller):
                    "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
 
 
-def test_wrong_annotations_are_an_event(place, controller):
+def test_wrong_annotations_are_reported_as_an_event(place, controller):
     place.subnet("w", "10.14.0.0/24", ["10.14.0.2-10.14.0.9"])
     controller()
     place.app("Deployment", "bad", {"subnet": "{\"ipv4\":7}"})
@@ -269,7 +269,7 @@ def test_wrong_annotations_are_an_event(place, controller):
     wait(lambda: len(ips(place.pool("many")) or []) == 6, "the pool of application many has six addresses")
 
 
-def test_missing_subnet_is_an_event(place, controller):
+def test_missing_subnet_is_reported_as_an_event(place, controller):
     """The agent's error refers to the application's events, which name the missing subnet."""
     place.subnet("six", "fd00:30::/120", ["fd00:30::2-fd00:30::9"])
     controller()
@@ -375,7 +375,7 @@ def test_addresses_of_pods_stay_in_their_pool_after_a_restore(place, controller,
     wait(lambda: ips(place.pool("web")) == ["10.27.0.2", "10.27.0.4", "10.27.0.9"], "the pool has the three addresses in use")
 
 
-def test_status_of_a_pool_of_2_to_the_64_addresses(place, controller):
+def test_status_of_a_pool_of_2_to_the_64_addresses_is_limited(place, controller):
     """A pool of a whole /64: the status shows the largest number, is written once, and the subnet can be deleted."""
     place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
     place.cluster.ok("POST", POOLS, {
@@ -402,7 +402,7 @@ def test_pools_are_deleted_with_their_subnet(place, controller):
     wait(lambda: place.cluster.request("GET", f"{SUBNETS}/g")[0] == 404, "SpiderSubnet g is deleted")
 
 
-def test_leaders_killed_while_applications_come_and_go(place, controller, mine):
+def test_no_address_is_in_two_pools_while_leaders_are_killed(place, controller, mine):
     """No address is ever in two pools, whichever replica writes; in the end all pools are as specified."""
     place.subnet("l", "10.19.0.0/22", ["10.19.0.2-10.19.3.200"])
     leader = controller("a")

@@ -195,7 +195,7 @@ def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
     assert json.loads(stored) == [{"name": "eth2", "namespace": work, "interface": "net1"}]
 
 
-def test_pod_created_with_its_networks(cluster, replica, ns, closing, tmp_path):
+def test_pod_created_together_with_its_networks_gets_all_of_them(cluster, replica, ns, closing, tmp_path):
     """Pod and networks are in one file, and the replica's watch reports the networks late, one after the other: the pod gets all of them."""
     link, conf = closing(clusters.Proxy(cluster.port)), tmp_path / "late"
     cluster.through(link, conf)
@@ -652,7 +652,7 @@ def test_session_is_resumed_until_the_certificate_is_rotated(cluster, replica, v
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
-def test_session_stands_for_the_client_certificate_that_was_verified(cluster, replica, version):
+def test_session_with_a_verified_client_certificate_is_resumed(cluster, replica, version):
     cert, key = cluster.pki.leaf("hook", "IP:127.0.0.1")
     c = replica()
     c.start("--webhook-url", c.url, "--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", cluster.pki.ca,

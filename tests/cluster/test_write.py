@@ -76,7 +76,7 @@ def test_status_of_a_pod_is_patched(cluster, ns, do):
     assert status == 200 and pod["status"]["message"] == "here" and "nodeName" not in pod["spec"]
 
 
-def test_delete_with_preconditions(cluster, ns, do):
+def test_delete_requires_its_preconditions(cluster, ns, do):
     was = cluster.config_map(ns, "a")["metadata"]
     status, text = do("delete", ns, "a", "another", "-")
     assert status == 409 and f"kube: delete configmap '{ns}/a': 409 Conflict: " in text

@@ -197,7 +197,7 @@ def test_demo_shows_progress_on_a_terminal():
 
 
 @pytest.mark.parametrize("args", [["--rails", "0"], ["--rails", "65"], ["--plan", "both"], ["--frobnicate"], ["x"]])
-def test_usage_errors_of_the_demo(args):
+def test_usage_errors_of_the_demo_are_refused(args):
     p = unirail("demo", *args)
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and args[-1].lstrip("-") in p.stderr
 
@@ -326,7 +326,7 @@ def test_pools_and_addresses_are_listed(two):
         assert word in text
 
 
-def test_pool_records_as_json(two):
+def test_pool_show_prints_records_as_json(two):
     used = two.used()
     assert len(used) == 6
     r = used["172.16.1.10"]
@@ -348,7 +348,7 @@ def test_pool_check_reports_damage(two):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
-def test_usage_errors_of_pool(two):
+def test_usage_errors_of_pool_are_refused(two):
     p = two.pool("show", "nope", check=False)
     assert p.returncode != 0 and "nope" in p.stderr and p.stderr.count("\n") == 1
 

@@ -266,7 +266,7 @@ def test_new_agent_takes_over_from_the_old_one(node):
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
 
 
-def test_stale_socket_of_a_killed_agent(node):
+def test_socket_of_a_killed_agent_is_replaced_by_the_next_one(node):
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
         run = node.start()

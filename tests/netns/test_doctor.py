@@ -165,7 +165,7 @@ def test_fix_prints_the_repairs_of_a_snapshot_and_changes_nothing(tmp_path):
     assert p.returncode == 1 and leftovers() == []
 
 
-def test_usage_errors_of_fix():
+def test_usage_errors_of_doctor_fix_are_refused():
     for args, text in ((["--dry-run"], "--dry-run needs --fix"), (["--fix", "-o", "json"], "use it without"),
                        (["--with", "x"], "--with needs --would-run")):
         p = doctor(*args)

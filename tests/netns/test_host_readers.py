@@ -154,7 +154,7 @@ BOND_FAULTS = {"netplan": ["rror"], "networkd": ["Unknown", "Invalid", "Failed t
 
 
 @pytest.mark.parametrize("name", READ_BACK)
-def test_bond_is_understood(host, readers, tmp_path, monkeypatch, name):
+def test_bond_file_is_parsed_without_errors(host, readers, tmp_path, monkeypatch, name):
     host.put("/etc/hostname", "node1\n")
     (host.root / BOOT_ID.lstrip("/")).unlink()  # a host that does not run: only files
     host.call("addr", "bond7", *BOND, "--persist", name)

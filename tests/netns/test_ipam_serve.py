@@ -788,7 +788,7 @@ def test_missing_server_fails_add_and_del(lab, served):
     assert lab.used() == {}
 
 
-def test_killed_server_while_pods_start(lab, served):
+def test_pods_get_addresses_after_a_server_is_killed_during_their_add(lab, served):
     conf = lab.macvlan("rail0", at(served, "rail0"))
     pods = [lab.pod(f"p{i}") for i in range(12)]
     running = [(p, lab.popen("ADD", conf, p)) for p in pods]

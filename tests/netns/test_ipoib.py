@@ -29,7 +29,7 @@ def test_kernel_without_ipoib_is_reported_and_nothing_changed(lab, more, code, c
     assert (state(lab.node), pod.state()) == before
 
 
-def test_status_on_a_kernel_without_ipoib(lab):
+def test_status_fails_on_a_kernel_without_ipoib(lab):
     lab.fail("STATUS", conf(version="1.1.0"), lab.pod(), code=50, contains=["load module ib_ipoib"])
 
 

@@ -35,7 +35,7 @@ def test_kernel_without_ipvlan_is_reported_before_any_change(lab, more):
     assert (state(lab.node), pod.state()) == before and files(lab) == []
 
 
-def test_status_on_a_kernel_without_ipvlan(lab):
+def test_status_fails_on_a_kernel_without_ipvlan(lab):
     pod = lab.pod()
     e = lab.fail("STATUS", conf(STATIC4, "1.1.0"), pod, code=50)
     assert e["msg"] == LACKS

@@ -76,7 +76,7 @@ def failed(path, text, **kw):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys(pki, serve, tmp_path, version, kind):
+def test_tls_1_2_and_1_3_with_rsa_and_ecdsa_keys_are_accepted(pki, serve, tmp_path, version, kind):
     s = serve(pki.leaf(f"{kind}", kind=kind), [GOOD], tls=version)
     code, answer = get(config(tmp_path, pki, s.port))
     assert code == 0 and "v1.99.0" in answer, answer

@@ -109,7 +109,7 @@ def test_overlapping_pools_in_two_files_are_found(tmp_path):
     assert lint(tmp_path, POOL, POOL.replace("rail0", "rail1").replace("172.16.1.", "172.16.2.")) == []
 
 
-def test_object_given_twice_is_found(tmp_path):
+def test_object_in_two_files_is_found(tmp_path):
     found = errors(lint(tmp_path, POOL, POOL))
     assert any(f["field"] == "metadata.name" and "m0.yaml:1" in f["text"] for f in found), found
 
@@ -155,7 +155,7 @@ def pool(name, subnet, ips):
     return f'{{kind: SpiderIPPool, metadata: {{name: {name}}}, spec: {{subnet: {subnet}, ips: ["{ips}"]}}}}\n'
 
 
-def test_overlaps_and_references_among_many_objects(tmp_path):
+def test_overlaps_and_references_among_many_objects_are_found(tmp_path):
     """20,000 pools and 20,000 networks: each is compared with those that may concern it."""
     many = [pool(f"p{i}", f"10.{i >> 8}.{i & 255}.0/24", f"10.{i >> 8}.{i & 255}.10-10.{i >> 8}.{i & 255}.20") for i in range(20000)]
     networks = [f"{{kind: SpiderMultusConfig, metadata: {{name: n{i}, namespace: team}}, spec: {{cniType: macvlan, "

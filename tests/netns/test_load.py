@@ -130,7 +130,7 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 
 
 @pytest.mark.parametrize("call", MOMENTS)
-def test_del_and_add_succeed_after_a_kill_anywhere_in_add(lab, tmp_path, call):
+def test_del_and_add_succeed_after_an_add_killed_at_any_call(lab, tmp_path, call):
     """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
     the next ADD works."""
     lab.rail_pools(rest="0s")

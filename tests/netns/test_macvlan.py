@@ -185,7 +185,7 @@ def test_del_leaves_other_links_alone(lab):
 
 
 @pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
-def test_pods_added_by_one_plugin_deleted_by_the_other(lab, tmp_path, maker, deleter):
+def test_pods_added_by_one_plugin_are_deleted_by_the_other(lab, tmp_path, maker, deleter):
     """Migration to unirail and back: host-local's files are the only state."""
     where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod = lab.pod()

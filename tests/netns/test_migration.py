@@ -71,7 +71,7 @@ def nothing_is_left(lab, pod, before):
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 @pytest.mark.parametrize("name", FORMATS)
-def test_added_by_one_plugin_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
+def test_chains_added_by_one_plugin_are_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
     """0.3.1: DEL comes without prevResult."""
     lab = make_lab(v6=True)
     plugins, pod, before = FORMATS[name](lab), lab.pod(), set(link_names(lab.node))
@@ -354,7 +354,7 @@ def attach(m, pod=None, conf=None, **kw):
     return m.lab.add(conf or back(m), pod or m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=f"{m.candidate}:{REFERENCE}", **kw)
 
 
-def test_pods_of_single_plugins_deleted_by_multus(m):
+def test_pods_of_unirails_single_plugins_are_deleted_by_multus(m):
     """Replaces the plugins in Multus' directory by links to unirail, and restores the originals afterwards."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()

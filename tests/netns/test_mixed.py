@@ -63,7 +63,7 @@ def test_missing_plugin_is_reported(lab):
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 
-def test_plugin_of_another_project_within_a_rail(lab):
+def test_plugin_of_another_project_within_a_rail_is_executed(lab):
     """macvlan (unirail), tuning (Debian), coordinator (unirail), for each rail."""
     lab.rail_pools()
     nets = lab.all_networks(coordinator={"mode": "underlay"})

@@ -81,7 +81,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     lab.delete(c, pod, ifname="eth0")
 
 
-def test_multus_status_and_usage_errors(lab, agent):
+def test_multus_reports_the_pods_status(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
@@ -435,7 +435,7 @@ def leases(lab):
     return sorted(p.name for p in (lab.tmp / "networks").glob("*/[0-9]*"))
 
 
-def test_pod_of_unirail_deleted_by_multus(lab, agent):
+def test_pod_of_unirail_is_deleted_by_multus(lab, agent):
     """Migration back: Multus' own DEL, with the original plugins, reads unirail's cache entry."""
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", with_files(lab, "rail0")),
                    ("team/rail0", "net2", with_files(lab, "rail0")))
@@ -449,7 +449,7 @@ def test_pod_of_unirail_deleted_by_multus(lab, agent):
 
 
 @pytest.mark.parametrize("head", [False, True], ids=["4.3.0", "HEAD"])
-def test_pod_of_multus_deleted_by_unirail(lab, agent, head):
+def test_pod_of_multus_is_deleted_by_unirail(lab, agent, head):
     """DEL on a node that was migrated with running pods, while no agent answers."""
     pod = lab.pod()
     Multus(lab, lab.tmp / "multus", head).add(pod, podnet(lab), with_files(lab, "rail0"), with_files(lab, "rail1"))

@@ -208,7 +208,7 @@ def test_invalid_uid_is_not_used_as_a_path(tmp_path, uid):
     assert env == {} and limits
 
 
-def test_both_protocol_versions_and_unknown_methods(tmp_path):
+def test_both_protocol_versions_are_served_and_unknown_methods_refused(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, _):
         assert dict(parse(runtime.call("Synchronize", field(1, pod()) + field(2, container(VERBS)) + number(3, 1)))) == {2: 1}
         assert runtime.call("Synchronize", field(1, pod())) == b""

@@ -64,7 +64,7 @@ def test_del_without_state_succeeds(call, more):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"sandboxRdmaDevName": "a/b"}'])
-def test_del_with_an_invalid_state_file(lab, chained_plugins, text):  # noqa: F811
+def test_del_succeeds_with_an_invalid_state_file(lab, chained_plugins, text):  # noqa: F811
     (chained_plugins / "rdma").symlink_to(BINARY)
     pod = lab.pod()
     STATES.mkdir(parents=True, exist_ok=True)

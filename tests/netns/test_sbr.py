@@ -261,7 +261,7 @@ def test_concurrent_adds_use_different_tables(lab, chained_plugins):
     assert {r[3] for r in rules(pod.ns) if r[1] != "all"} == {"100", "101"}
 
 
-def test_nothing_is_logged(lab, chained_plugins):
+def test_sbr_logs_nothing(lab, chained_plugins):
     """The original writes a page of log for each call."""
     pod = lab.pod()
     result = lab.add(lab.macvlan("rail0", V4), pod, plugins=lab.plugins)

@@ -408,7 +408,7 @@ def test_unwritable_data_directory_is_reported(t):
 # --- in a chain ---
 
 
-def test_check_and_del_in_a_chain_with_macvlan_and_sbr(t):
+def test_check_and_del_succeed_in_a_chain_with_macvlan_and_sbr(t):
     """CHECK of all three, which the originals fail; DEL of all."""
     pod = t.lab.pod()
     ipam = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],

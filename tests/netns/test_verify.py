@@ -51,7 +51,7 @@ def say(port, data):
     (HELLO.replace(b"op=write", b"op=atomic"), "a test by 'atomic'"),
     (HELLO, "RDMA"),
 ], ids=itertools.count())
-def test_invalid_client_is_refused(data, contains):
+def test_invalid_message_of_a_client_is_refused(data, contains):
     with server() as (p, port):
         for _ in range(2):
             answer = say(port, data)
@@ -71,7 +71,7 @@ def test_connection_without_a_request_is_ignored():
         assert p.returncode == 1 and out == "" and err.startswith("unirail verify: 127.0.0.1: ")
 
 
-def test_rails_are_printed():
+def test_server_answers_the_request_for_rails():
     with server() as (_, port):
         assert say(port, b"unirail-verify/1 rails\n").endswith("unirail-verify/1 done\n")
 

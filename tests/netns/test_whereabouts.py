@@ -207,7 +207,7 @@ def test_recreated_sandbox_gets_the_address_of_its_pod(lab):
     assert got(alone(lab, "ADD", ipam, Caller("q"))) == ["172.16.1.2"]
 
 
-def test_gc_after_a_restart_of_the_node(lab):
+def test_gc_releases_addresses_after_a_restart_of_the_node(lab):
     """After a restart of the node the namespaces are deleted, the runtime's list is short, and the journal remains."""
     ipam = wb(lab)
     pods = [Caller(f"p{i}") for i in range(5)]
@@ -241,7 +241,7 @@ CALLS = ["openat", "flock", "pwrite64", "write", "fdatasync", "fsync", "renameat
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_kill_anywhere_loses_and_duplicates_no_address(lab, tmp_path, call):
+def test_kill_at_any_call_loses_and_duplicates_no_address(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: no address is ever used by two pods, and none is lost after
     the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])

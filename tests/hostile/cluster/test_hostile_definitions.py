@@ -61,7 +61,7 @@ def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, vol
     wait(lambda: trusted() == [True, False], "the definition of the other namespace is not trusted")
 
 
-def test_trust_is_decided_by_the_definitions_namespace(node_with_agent, volume):  # noqa: F811
+def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volume):  # noqa: F811
     """The namespace of the definition must be trusted; neither the pod's namespace nor its first network extends the trust."""
     w, lab_ = node_with_agent, node_with_agent.lab
     w.nad("default", "evil", multus(volume))

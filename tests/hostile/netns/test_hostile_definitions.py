@@ -176,7 +176,7 @@ def circle(lab, plugin, conf=None):
     return folder, calls
 
 
-def test_circle_of_plugins_ends_with_an_error(lab):
+def test_plugins_that_call_each_other_in_a_circle_fail(lab):
     """The node's own configuration calls plugins in a circle: the calls end with one line that states the reason."""
     c = {"cniVersion": "1.0.0", "name": "n", "type": "unirail-cni", "networks": [{"name": "again", "type": "mine"}],
          "binDir": str(lab.tmp / "circle")}
