@@ -188,7 +188,7 @@ def cache_result(agent, pod, container, ifname, address, args=True):
 
 def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, nodes, agent):
     """While the API server is not available, pods get new addresses: only the lost end of the journal and the CNI result
-    cache know them. A new pod does not get them; an unreadable cache file keeps the blocks closed."""
+    cache know them. A new pod does not get them; while a cache file cannot be read, the agent allocates no address of the node's blocks."""
     name, node = "again", "again-1"
     nodes.node(node)
     nodes.pool(name, "172.16.78.0/28", ["172.16.78.2-172.16.78.7"])

@@ -39,7 +39,8 @@ class Pki:
         return crt, key
 
     def validity(self, days):
-        """OpenSSL 3.4 and later refuse an end before now, unless both dates are given; older ones have no such option."""
+        """The options for a certificate that is valid for `days`; a negative number means that it has expired. OpenSSL 3.4 and later accept
+        an end in the past only together with a begin; older versions have no such options."""
         options = subprocess.run(["openssl", "x509", "-help"], capture_output=True, text=True).stderr
         if days > 0 or "-not_after" not in options:
             return "-days", days
@@ -90,7 +91,7 @@ def close(stream):
 
 
 class Listener:
-    """A port on loopback; serve(socket) has a thread for each connection."""
+    """A server on a loopback port, which calls serve(socket) in a separate thread for each connection."""
 
     def listen(self):
         self.lock = threading.Lock()

@@ -70,7 +70,7 @@ def ip_json(ns, *args):
 
 
 class UnixConnection(http.client.HTTPConnection):
-    """HTTP on a socket of this path."""
+    """HTTP over the UNIX socket at this path."""
 
     def __init__(self, path, timeout=20):
         super().__init__("localhost", timeout=timeout)
@@ -298,7 +298,7 @@ class Lab:
         return {**net, "ifname": ifname} if ifname else net
 
     def all_networks(self, **more):
-        """The default network and every rail."""
+        """The configurations of the default network and of every rail."""
         return [self.network(nic, "eth0" if i == 0 else f"net{i}", **more)
                 for i, nic in enumerate(self.nics)]
 
@@ -330,7 +330,7 @@ class Lab:
         return c.json
 
     def ok(self, command, conf, pod, **kw):
-        """Success, and nothing on stdout."""
+        """Calls the plugin, which must succeed and print nothing to stdout."""
         c = self.cni(command, conf, pod, **kw)
         assert c.status == 0 and c.out == "", c
 
@@ -338,7 +338,7 @@ class Lab:
         self.ok("DEL", conf, pod, **kw)
 
     def fail(self, command, conf, pod, code=None, contains=(), **kw):
-        """Failure with an error object; its code and each part of its text."""
+        """Calls the plugin, which must fail with an error object that has this code and each of these texts; returns the object."""
         c = self.cni(command, conf, pod, **kw)
         assert c.status == 1, c
         e = c.json
@@ -416,8 +416,8 @@ def clean_link(k):
 
 
 def is_of_link_local(r):
-    """The kernel adds them after duplicate address detection, a second or two after the link is up; addresses() leaves
-    the address out, too."""
+    """Whether it is a route of a link-local address, which the kernel adds a second or two after the link is up; addresses() leaves out
+    the address as well."""
     return r.get("protocol") == "kernel" and r["dst"].startswith("fe80:")
 
 

@@ -7,13 +7,14 @@ from lab import REFERENCE
 
 
 def generic(conf):
-    """The content of Conf and ConfList: the keys that all plugins have."""
+    """The content of Multus' fields Conf and ConfList: the keys that all plugins have."""
     return {**{k: conf[k] for k in ("cniVersion", "name", "type") if k in conf},
             "ipam": {"type": conf["ipam"]["type"]} if conf.get("ipam") else {}, "dns": {}}
 
 
 def delegate(conf, head=False, **requests):
-    """An element of the scratch file; requests are ifnameRequest, deviceID... Version 4.3.0 has one object more than HEAD."""
+    """A delegate in Multus' scratch file; `requests` has the keys ifnameRequest, deviceID... Version 4.3.0 of Multus writes one object
+    more than its HEAD."""
     is_list = "plugins" in conf
     lists = {k: conf[k] for k in ("cniVersion", "name") if is_list and k in conf}
     lists["plugins"] = [generic(p) for p in conf["plugins"]] if is_list else None
@@ -51,7 +52,7 @@ class Multus:
         return sorted(p.name for p in self.folder.rglob("*") if pod.id in p.name)
 
     def add(self, pod, *confs, master="eth0", requests=None, run=True):
-        """ADD of every delegate, and its files. requests: {index: {...}}."""
+        """Calls ADD of every delegate, and writes the files that Multus writes. requests: {index of the delegate: {...}}."""
         requests = requests or {}
         delegates = [delegate(c, self.head, **requests.get(i, {})) for i, c in enumerate(confs)]
         self.scratch(pod).write_text(json.dumps(delegates, separators=(",", ":")))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for the agent: names a pod's networks, on Python's HTTP server; addresses come from a real `unirail ipam serve`."""
+"""Simulates the agent by a Python HTTP server that answers requests for a pod's networks; addresses come from a real `unirail ipam
+serve`."""
 import contextlib
 import http.server
 import json
@@ -83,7 +84,7 @@ class PodAgent:
                        "stateDir": str(self.lab.state_dir), **more}
 
     def stop(self):
-        """The server does not answer any more, and its socket is removed."""
+        """Stops the server and removes its socket."""
         self.hangs = False
         if self.server:
             self.server.shutdown()

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-LINES, LENGTH = 25, 400  # of a log's end: its lines, and the characters of a line
+LINES, LENGTH = 25, 400  # the maximum number of lines of a log's end, and of characters of a line
 
 _logs = {}  # path, or id of a list -> (name, log, size when the test began)
 _ended = []  # (name, last lines) of each log that ended during the test

@@ -5,7 +5,7 @@ protocol and IPAM, side_by_side_links.py the links."""
 import dataclasses
 
 WORK_DIR, POD_DIR = "@dir@", "@pod@"  # placeholders: a new directory, the pod's namespace
-KNOWN = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"]  # Debian's do not know 1.1.0
+KNOWN = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0"]  # Debian's plugins do not support 1.1.0
 MAC, MAC2, MAC3 = "02:00:00:00:01:01", "02:00:00:00:01:02", "02:00:00:00:01:03"
 STORE = WORK_DIR + "/networks"
 
@@ -20,7 +20,8 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One call. `prev`: the last ADD's result is put in. `contains`: parts of the error with which it must fail."""
+    """One call of a plugin. `prev`: its input has the result of the last ADD as prevResult. `contains`: the texts of the error with
+    which it must fail."""
     verb: str
     conf: object  # a dict, or stdin's text
     plugin: str
@@ -34,7 +35,7 @@ class Step:
 class Case:
     id: str
     steps: list
-    namespaces: bool = True  # namespaces are made
+    namespaces: bool = True  # the test creates network namespaces
     v6: bool = False
     node: tuple = ()  # lines for ip -batch
     pod: tuple = ()
@@ -49,7 +50,7 @@ AGAIN = Code(999, 11, "the CNI specification's code for a retry: an address may 
 MISSING = Code(999, 50, "the node lacks a link or device that the plugin needs")
 NETNS = Code(999, 8, "the specification's code for an invalid network namespace")
 CASES = []
-# in any case
+# Differences that may occur in each case.
 EVERYWHERE = {
     "*.mode.networks/*": "files are readable by root only, as with the current originals (the lock too)",
     "added.pod.link.*.group": "unirail puts a pod's rails in a link group, so that one message deletes all of them",
@@ -286,7 +287,7 @@ ONE_OF_TWO = "of two addresses for one set Debian's plugin uses either (the orde
 
 
 def requests():
-    """An address requested in each of the possible ways."""
+    """Requests an address in each of the ways that host-local has."""
     settings = host_local([NET4], [NET6])
     more = {"args": {"cni": {"ips": ["10.7.0.4"]}}}
     runtime = {"runtimeConfig": {"ips": ["10.7.0.5", "fd07::20"]}}
@@ -316,7 +317,7 @@ def requests():
 
 
 def stores():
-    """The existing content of the directory."""
+    """Cases in which the data directory already has files."""
     settings, full = host_local([NET4]), host_local([TINY])
     held = {"networks/net/10.7.0.2": "old\r\nnet1", "networks/net/10.7.0.3": "older"}
     add("host-local-exhausted",

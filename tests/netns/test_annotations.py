@@ -21,7 +21,7 @@ if os.environ["CNI_COMMAND"] == "ADD":
 
 POD = {"sandbox": "/run/netns/p"}
 
-# Answers of plugins: (version, result).
+# Results that plugins return: (version, result).
 RESULTS = {
     "one interface": ("1.0.0", {
         "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", **POD}],
@@ -121,7 +121,7 @@ def added(lab, agent, others, *nets):
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_network_status_equals_that_of_multus(lab, agent, others, name):
-    """As the pod's first network, and as one more."""
+    """The network is the pod's default network, or an additional one."""
     version, result = RESULTS[name]
     nets = [("kube-system/first", None, definition("first", version, result)),
             ("team/more", "net1", definition("more", version, result))]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning, sbr and ifacer in the process of unirail-cni: they leave the state of the plugin chain, are undone, and no plugin is executed."""
+"""tuning, sbr and ifacer within the process of unirail-cni, which executes no plugin: the kernel state equals that of a chain of
+executed plugins, and a failed ADD undoes their changes."""
 import os
 
 import pytest
@@ -75,7 +76,7 @@ def test_check_and_del_run_plugins_in_process(lab):
 
 
 def test_check_succeeds_with_sbr_after_the_coordinator(lab):
-    """An address has two rules, each with a table: their order does not matter."""
+    """sbr and the coordinator each add a rule and a table for the address; CHECK does not depend on the order of these rules."""
     lab.rail_pools()
     c, pod = lab.rails(nets_of(lab, rail0=([], [{"type": "sbr"}]))), lab.pod()
     c["prevResult"] = lab.add(c, pod, ifname="eth0")
@@ -177,7 +178,7 @@ def test_ifacer_is_accepted_before_the_first_plugin(lab):
 
 
 def test_ifacer_that_fails_changes_nothing(lab):
-    """This kernel has no VLAN interfaces; the error comes before the lookup of masters."""
+    """This kernel has no VLAN interfaces: the error is that of ifacer, not that macvlan's master rail0.100 does not exist."""
     lab.rail_pools()
     nets = with_ifacer(lab, interfaces=["rail0"], vlanID=100)
     nets[1]["plugins"][1]["master"] = "rail0.100"

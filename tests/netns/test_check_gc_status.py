@@ -86,7 +86,7 @@ DAMAGE = {
 }
 
 
-# Only where the plugin is in the chain.
+# Parts that exist only if the chain contains the plugin that creates them.
 MORE = {
     "sbr": ("sbr-rule", lambda ns: ip(ns, "rule", "del", "from", ADDRESS, "lookup", sbr_table(ns)), f"rule 'from {ADDRESS}'"),
     "tuning": ("mtu", lambda ns: ip(ns, "link", "set", "eth0", "mtu", "1300"), "1400"),
@@ -167,7 +167,7 @@ def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
 
 
 def without_shared_rules(st):
-    """The rule of table 500 stays while pods come and go."""
+    """The node's state without the rule of table 500, which may stay when pods are deleted."""
     return {**st, "rules": [r for r in st["rules"] if r["priority"] != 1000], "neighbours": sorted(map(str, st["neighbours"]))}
 
 
@@ -188,7 +188,7 @@ STATUS = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", STATUS)
 def test_status_names_what_is_missing(lab, what, at_once):
-    """Success, or the code for an invalid configuration or a missing resource, with the rail."""
+    """STATUS succeeds, or its error has the code for an invalid configuration or for a missing resource, and names the rail."""
     lab.rail_pools()
     plugins, code, contains = STATUS[what]
     for p in plugins:

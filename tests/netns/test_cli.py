@@ -336,7 +336,7 @@ def test_pool_show_prints_records_as_json(two):
 
 def test_address_is_released_after_confirmation(two):
     p = two.pool("release", "172.16.1.10", check=False)
-    assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # it only printed what it would do
+    assert "172.16.1.10" in two.used() and "--yes" in p.stderr  # not confirmed: not released
     assert two.pool("release", "--yes", "172.16.1.10").returncode == 0
     assert "172.16.1.10" not in two.used()
     p = two.pool("release", "--yes", "172.16.1.99", check=False)

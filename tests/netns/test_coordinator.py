@@ -53,7 +53,7 @@ def host_routes(src):
 
 
 def test_first_underlay_nic_gets_rules_and_routes(lab):
-    """Rules, main, 100, 101; host rule, table 500, neighbours."""
+    """In the pod: the rules and the tables main, 100 and 101. On the node: the rule, table 500 and the neighbours."""
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", overlayPodCIDR=["10.233.64.0/18"], serviceCIDR=["10.233.0.0/18"],
           hijackCIDR=["169.254.0.0/16"])
@@ -93,7 +93,7 @@ def test_later_underlay_nics_get_separate_tables(lab):
         "default via 172.16.0.1 dev eth0", f"172.16.0.0/24 dev eth0 src {src}",
         "172.16.1.0/24 dev net1 src 172.16.1.20", "172.16.2.0/24 dev net2 src 172.16.2.20",
     } | host_routes(src)
-    # 101 is shared with the first NIC's own host routes
+    # table 101 also has the host routes of the first NIC
     assert set(routes(pod, 101)) == {"default via 172.16.1.1 dev net1",
                                      "172.16.1.0/24 dev net1 src 172.16.1.20"} | host_routes(src)
     assert set(routes(pod, 102)) == {
@@ -116,7 +116,7 @@ def test_auto_is_underlay_with_eth0_or_veth0(lab):
 
 
 def overlay_pod(lab, v6=False):
-    """A pod whose eth0 an overlay network made: a veth to the node, a /32, the default route."""
+    """A pod whose eth0 an overlay network created: a veth pair to the node, an address with /32, the default route."""
     s = Stack(lab, v6)
     pod, node = s.pod.ns, lab.node
     ip(node, "link", "add", "cali0", "type", "veth", "peer", "name", "eth0", "netns", pod)
@@ -410,7 +410,7 @@ def test_node_rule_is_deleted_with_the_last_pod(lab):
 
 
 def test_node_rule_stays_when_a_pod_is_added_during_a_del(lab):
-    """No lock guards the rule: in any order, the remaining pod has it."""
+    """ADD and DEL do not lock the rule. In whatever order they run, the rule exists for the remaining pod."""
     for turn in range(10):
         first, second = Stack(lab), Stack(lab, host=21)
         first.add(0, "eth0", mode="underlay")

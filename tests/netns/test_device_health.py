@@ -133,7 +133,7 @@ def test_flapping_link_stays_unhealthy(node):
         hca = kubelet.plugin("rdma/hca")
         wait(lambda: health(hca) == {"Healthy"}, "all devices are healthy")
         for n in range(20):
-            if n == 6:  # after that the link must be up for a minute
+            if n == 6:  # after so many changes a link is healthy only when it has been up for a minute
                 before = len(hca.lists)
             labs.ip(node.ns, "link", "set", "cable", "down")
             wait(lambda: health(hca) == {"Unhealthy"}, "all devices are unhealthy")

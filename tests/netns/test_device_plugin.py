@@ -204,7 +204,7 @@ def test_invalid_configuration_keeps_the_previous_one(node):
 def test_plugin_registers_again_after_a_kubelet_restart(node):
     node.configure(SHARED)
     node.start()
-    node.wait_logged("rdma/hca_shared", "kubelet.sock")  # missing: one log line
+    node.wait_logged("rdma/hca_shared", "kubelet.sock")  # kubelet.sock does not exist yet: the plugin logs one line
     for _ in range(3):
         with Kubelet(node.dir) as kubelet:
             assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
@@ -294,7 +294,7 @@ def pods(tmp_path):
 
 
 def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
-    """The pod is the latest one with GPUs in the kubelet's list."""
+    """The GPUs are those of the newest pod with GPUs in the kubelet's list of pods."""
     node.configure({"configList": [{"resourceName": "hca", "resourcePrefix": "rdma", "rdmaHcaMax": 2, "perDevice": True,
                                     "selectors": {"drivers": ["mlx5_core"]}}]})
     with Kubelet(node.dir) as kubelet:
@@ -307,7 +307,7 @@ def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
         pods.pods = {"a": {"c": {"nvidia.com/gpu": ["0000:24:00.0"], "rdma/hca": ["mlx5_1-0"]}},
                      "b": {"c": {"nvidia.com/gpu": ["0000:14:00.0", "0000:24:00.0"], "x.io/y": ["1"]}}}
         assert hca(2) == ["mlx5_0", "mlx5_1"]
-        # Without a list, and while the kubelet does not answer: devices, but no preference for GPUs.
+        # If the kubelet refuses the list of pods or does not answer, the plugin returns devices without regard to GPUs.
         for broken in (grpc.StatusCode.RESOURCE_EXHAUSTED, None):
             pods.pods = broken or {}
             if not broken:
@@ -464,7 +464,7 @@ def test_cdi_devices_replace_device_nodes(node):
         assert "/dev/infiniband/uverbs0" in [n["path"] for n in spec["devices"][0]["containerEdits"]["deviceNodes"]]
         assert spec["containerEdits"] == {"hooks": [{"hookName": "createRuntime", "path": "/opt/cni/bin/unirail-cni", "args": [
             "unirail", "memlock-hook", "1048576"]}]}
-        # Both forms; then one without devices, whose specification would not be valid; then none of them.
+        # First CDI devices and device nodes; then a resource without devices, for which no specification would be valid; then no resource.
         node.configure({**SHARED, "resourceList": [other]})
         container, = kubelet.plugin("intel.com/vfs").allocate(sorted(kubelet.plugin("intel.com/vfs").devices())[:1])
         assert container["devices"] == [] and container["envs"]["PCIDEVICE_INTEL_COM_VFS"] in container["cdi"][0]
@@ -477,7 +477,7 @@ def test_cdi_devices_replace_device_nodes(node):
         node.configure(SHARED)
         wait(lambda: cdi_specs(node), "the CDI specification exists")
         node.stop()
-    # Containers that have the devices may be started again while the plugin is away.
+    # The specification stays when the plugin ends, since containers with the devices may be restarted meanwhile.
     assert "nvidia.com_hca_shared.yaml" in cdi_specs(node)
     # If the devices do not exist when it starts again, the specification is removed.
     node.configure({"configList": [{**SHARED["configList"][0], "selectors": {"vendors": ["ffff"]}}]})

@@ -269,7 +269,7 @@ def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contain
     run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
     (tmp_path / "recorded/sys").rename(host.root / "sys")
     host.refused(contains, *args, env=env)
-    # of the whole host the rest is prepared
+    # an apply of all sections still prepares the sections that do not need the program
     host.put("/etc/unirail/host.conf", "[modules]\nload = rdma_ucm\n[link-type]\nall = infiniband\n[rule]\ncidr = 172.16.0.0/16\n")
     p = host.call("apply")
     assert p.returncode == 3 and TO_ADD in host.rules(), (p.stdout, p.stderr)
@@ -645,7 +645,7 @@ def test_watch_repairs_drift_and_reports_it(host):
         try:
             ip(host.ns, "rule", "del", "from", "172.16.1.10")
             wait(lambda: host.state() == want, "the rule is restored")
-            ip(host.ns, "addr", "del", "172.16.1.10/24", "dev", "ens1")  # its routes go with it
+            ip(host.ns, "addr", "del", "172.16.1.10/24", "dev", "ens1")  # the kernel deletes the routes with the address
             wait(lambda: host.state() == want, "the address is restored", 15)
             wait(report.exists, "the report for the agent exists")
         finally:

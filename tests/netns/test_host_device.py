@@ -74,7 +74,7 @@ def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
         results.append(result)
         lab.delete(c, pod, plugins=plugins)
         assert link_names(pod.ns) == ["lo"]
-        if plugins == REFERENCE:  # which leaves it down
+        if plugins == REFERENCE:  # Debian's plugin leaves the link down
             ip(lab.node, "link", "set", "rail0", "up", "alias", "")
         same(before, shape(state(lab.node)), "the node after DEL")
     assert results[0] == results[1]
@@ -121,7 +121,7 @@ def test_packets_reach_the_gateway_from_the_moved_device(make_lab, v6):
 
 
 def test_names_of_node_and_pod_are_independent(lab):
-    """The pod already has a rail0, the node a net1: only the final name matters."""
+    """The pod already has a link rail0, the node a link net1: ADD fails only if the pod already has the device's new name."""
     pod = lab.pod()
     mac = bare(lab)["address"]
     ip(pod.ns, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
@@ -261,7 +261,7 @@ def test_del_completes_a_restore_that_was_killed(dual, tmp_path, record):
 
 @pytest.mark.parametrize("how", ["DEL", "GC"])
 def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
-    """The device is on the node under its name in the pod, down, without addresses, as the kernel returns a physical one."""
+    """The device is on the node with its name in the pod, down and without addresses, as after the kernel returned a physical device."""
     lab = dual
     pod, other, c = lab.pod(), lab.pod("b"), conf(None, "1.1.0")
     before = in_use(lab)
@@ -335,8 +335,8 @@ def test_del_succeeds_after_the_device_was_deleted(lab):
 @pytest.mark.parametrize("by", ["device", "hwaddr"])
 @pytest.mark.parametrize("up", [False, True])
 def test_del_restores_a_device_that_the_kernel_returned(lab, name, by, up):
-    """The kernel returns a physical NIC to the node when the pod's namespace is deleted, under its name in the pod or
-    a name of the kernel."""
+    """When the pod's namespace is deleted, the kernel returns a physical NIC to the node, with the name that it had in the pod or with a
+    new name such as dev4711."""
     mac = bare(lab)["address"]
     ip(lab.node, "link", "set", "rail0", "down", "alias", "rail0")
     ip(lab.node, "link", "set", "rail0", "name", name)
@@ -539,7 +539,7 @@ def test_check_without_prev_result_is_refused(lab):
 
 
 def test_gc_restores_devices_of_unlisted_pods(lab):
-    """Addresses of pods the runtime no longer lists, and a device that its namespace lost."""
+    """GC releases the addresses of pods that the runtime no longer lists, and restores a device whose namespace was deleted."""
     pod, c = lab.pod(), conf(host_local(lab), "1.1.0")
     lab.add(c, pod)
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pod.id, "ifname": "net1"}]}, pod)
@@ -551,7 +551,7 @@ def test_gc_restores_devices_of_unlisted_pods(lab):
 
 
 def test_status_reports_an_unusable_device(lab, tree):
-    """A device that is in a pod does not fail STATUS; one that is not hardware does."""
+    """STATUS succeeds while a pod has the device, and fails if the device is not hardware."""
     pod, c = lab.pod(), conf(STATIC4, "1.1.0")
     lab.ok("STATUS", c, pod)
     lab.add(c, pod)
@@ -592,7 +592,7 @@ def tree(tmp_path):
     ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
     ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
 def test_device_is_found_by_its_pci_address(lab, tree, how, more):
-    """The first name in sysfs that is a link of the node."""
+    """If sysfs lists several netdevs of the PCI address, the first that is a link of the node is used."""
     aux = "mlx5_core.sf.4" if how == "aux" else None
     root = tree(None if aux else PCI, ["nothere", "rail1"], below="virtio3" if how == "virtio" else "", aux=aux)
     pod, c = lab.pod(), conf(STATIC4, device=None, **more)
@@ -640,7 +640,7 @@ def test_pci_device_without_a_link_is_refused(lab, tree):
 
 
 def rails(lab, coordinator=None, **more):
-    """eth0 and rail1 as macvlans, rail0 itself."""
+    """The networks of a pod: macvlans on eth0 and rail1, and the device rail0 itself."""
     nets = lab.all_networks(coordinator=coordinator or {"mode": "underlay"})
     main = nets[1]["plugins"][0]
     nets[1]["plugins"][0] = {"type": "host-device", "device": "rail0", "ipam": main["ipam"], **more}
@@ -681,7 +681,7 @@ def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab):
 
 
 def test_deletion_by_group_never_hits_a_device(lab):
-    """Not even a device in unirail's group: the node may itself be a pod."""
+    """DEL deletes the links of unirail's group at once, but no device that was in this group before, as on a node that is itself a pod."""
     lab.rail_pools()
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
     c, pod = lab.rails(rails(lab)), lab.pod()

@@ -138,7 +138,7 @@ BOND = ["--bond-ports", "ens1,ens2", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gate
 # This kernel may have no bonding, so what the programs read is compared.
 READ_BACK = {
     "netplan": "chroot . /usr/libexec/netplan/generate\ncat run/systemd/network/*\n",
-    # It logs what it does not understand, and then either that the kernel has no bonding or that it has configured the bond.
+    # networkd logs the settings that it cannot parse, and then either that the kernel has no bonding or that it has configured the bond.
     "networkd": "cat etc/systemd/network/*\n" + NETWORKD,
     "networkmanager": "cat etc/NetworkManager/system-connections/*\n"
                       "exec chroot . /usr/sbin/NetworkManager --debug --configure-and-quit=initrd --log-level=INFO\n",

@@ -46,7 +46,7 @@ def recorded(tmp_path):
 
 
 def test_pf_bound_to_vfio_gets_addresses_only(lab, recorded):
-    """For a virtual machine: nothing is set, nothing moves; addresses and a result."""
+    """A device for a virtual machine: ADD allocates addresses and returns a result, but neither configures nor moves the device."""
     pod, at, c = lab.pod(), recorded("mlx5_vfio"), conf(deviceID="0000:c1:00.0")
     before = state(lab.node)
     for more in ({}, {"vfioPciMode": True}):

@@ -104,7 +104,7 @@ def test_port_of_another_bond_is_refused(lab, chained_plugins):
 
 @pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
 def test_failure_on_a_kernel_without_the_kind_is_undone(lab, chained_plugins, more, kind, module):
-    """The original continues with a link that it could not create. Here the parent was down, and is set down again."""
+    """The original continues with a link that it could not create. unirail fails, and sets the parent down again if it was down before."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))
     lab.fail("ADD", conf("ifacer", **more), lab.pod(), 50, [f"create {kind}", "Operation not supported (EOPNOTSUPP)", "load the kernel module"],

@@ -131,7 +131,7 @@ def server(tmp_path):
 
 @contextlib.contextmanager
 def store_taken(server):
-    """As a slow CNI process that uses the store directly."""
+    """Holds the lock of the store, like a slow CNI process that uses the store directly."""
     server.state.mkdir(exist_ok=True)
     with open(server.state / "lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -476,7 +476,7 @@ def test_process_gets_the_lock_while_the_server_is_busy(server, direct):
         finally:
             stop.set()
         assert sum(f.result() for f in pressing) > 20
-    assert worst < 5  # it gives up after 30
+    assert worst < 5  # a process gives up after 30 seconds without the lock
 
 
 def test_server_waits_for_the_stores_lock(server):
@@ -521,7 +521,7 @@ def test_killed_server_loses_no_allocated_address(server):
         used = server.used()
         for name, ips in held.items():
             assert all(used[ip]["containerId"] == name for ip in ips), (name, ips)
-        # Both addresses of a pod, or none.
+        # A pod has both addresses or none.
         assert set(collections.Counter(r["containerId"] for r in used.values()).values()) <= {2}
         server.start()  # its socket was left behind
         for name in cut:
@@ -797,7 +797,7 @@ def test_pods_get_addresses_after_a_server_is_killed_during_their_add(lab, serve
     served.start()
     for pod, p in running:
         p.communicate(timeout=60)
-        if p.returncode != 0:  # as a runtime does
+        if p.returncode != 0:  # a runtime calls DEL after a failed ADD, and then ADD again
             lab.delete(conf, pod)
             lab.add(conf, pod)
     used = lab.used()

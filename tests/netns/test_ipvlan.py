@@ -25,8 +25,8 @@ def files(lab):
 @pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
                          ids=["l2", "l3", "in the pod"])
 def test_kernel_without_ipvlan_is_reported_before_any_change(lab, more):
-    """The error is reported before any change. The original reports `failed to rename ipvlan` of a link in the pod: a
-    later error hides the kernel's."""
+    """The error is the kernel's, before any change. The original's error is `failed to rename ipvlan`, about a link in the pod, which
+    hides the kernel's error."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "inner0", "type", "veth", "peer", "name", "inner1")
     before = state(lab.node), pod.state()
@@ -68,10 +68,10 @@ def test_cni_args_are_ignored(lab):
 
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 def test_del_succeeds_without_the_master(lab, netns):
-    """The original searches the default route's device, to delete."""
+    """The original's DEL fails without a master, since it searches the device of the default route."""
     pod, c = lab.pod(), conf(host_local(lab))
     del c["master"]
-    lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # any link of the name
+    lab.add({**c, "type": "macvlan", "master": "rail0"}, pod)  # DEL deletes any link of this name
     assert files(lab)
     ip(lab.node, "route", "del", "default")
     lab.delete(c, pod, netns=netns)

@@ -51,7 +51,7 @@ class Watch:
             "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{self.server.port}",
                                                    "certificate-authority": str(pki.ca)}}],
             "users": [{"name": "u", "user": {"token": "t"}}]}))
-        # The program shares the offset, which reading moves: it appends.
+        # The program and this test share the file offset, which a read moves, so the file is opened for appending.
         self.out = open(tmp_path / "out", "a+")
         self.err = open(tmp_path / "err", "a+")
         self.p = subprocess.Popen([labs.BINARY, "kube", "get", "things", "--watch", "--kubeconfig", path, *more],

@@ -11,7 +11,7 @@ COUNT = 200
 
 
 def finish(procs):
-    """stdout of each; all must have succeeded."""
+    """Returns the stdout of each call; all calls must succeed."""
     out = []
     for p in procs:
         stdout, stderr = p.communicate(timeout=120)
@@ -81,7 +81,7 @@ def test_concurrent_adds_with_host_local_get_distinct_addresses(lab, tmp_path):
 
 
 def test_concurrent_pods_do_not_affect_another(make_lab):
-    """Whole pods concurrently: links, rules and the node's side of one do not affect another."""
+    """ADD and DEL of whole pods run concurrently: links, rules and the node's part of one pod do not affect another pod."""
     lab = make_lab(rails=2)
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
@@ -103,7 +103,7 @@ def trace(lab, tmp_path, options):
     folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
     f = folder / "unirail-cni"
-    # the leak checker of FLAVOUR=asan does not work under strace
+    # under strace the leak checker of FLAVOUR=asan fails
     f.write_text("#!/bin/sh\nexport ASAN_OPTIONS=detect_leaks=0\nexec strace -qq " + " ".join(options) + f" {lab.plugins}/unirail-cni\n")
     f.chmod(0o755)
     return folder
@@ -136,7 +136,7 @@ def test_del_and_add_succeed_after_an_add_killed_at_any_call(lab, tmp_path, call
     lab.rail_pools(rest="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)
-    first = lab.pod()  # for fdatasync: an existing journal
+    first = lab.pod()  # creates the journal: ADD calls fdatasync() only on an existing one
     lab.add(conf, first, ifname="eth0")
     lab.delete(conf, first, ifname="eth0")
     total = calls_of(lab, conf, call, tmp_path)

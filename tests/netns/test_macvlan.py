@@ -313,8 +313,8 @@ def strace(lab, tmp_path, *options):
 
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
 def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
-    """Before Linux 6.15 the kernel searches the new link's name on the node, where the request is made, and fails with EEXIST, since the
-    node has an eth0. (This kernel does not.)"""
+    """Before Linux 6.15 the kernel searches the new link's name in the node's namespace, from which the request comes, and fails with
+    EEXIST, since the node has an eth0. (Newer kernels, such as this one, do not.)"""
     pod, log = lab.pod(), tmp_path / "log"
     lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,
             plugins=strace(lab, tmp_path, "-e", "trace=sendto,sendmsg", "-v", "-s", "999", "-o", str(log)))
@@ -326,7 +326,7 @@ def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifnam
 
 
 def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
-    """Killed at every request; DEL also finds the link by its temporary name."""
+    """ADD is killed at each of its requests to the kernel; DEL also finds a link that still has its temporary name."""
     for n in range(1, 30):
         pod = lab.pod()
         p = lab.popen("ADD", lab.macvlan("rail0"), pod, ifname="eth0",

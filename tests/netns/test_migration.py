@@ -72,7 +72,7 @@ def nothing_is_left(lab, pod, before):
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 @pytest.mark.parametrize("name", FORMATS)
 def test_chains_added_by_one_plugin_are_deleted_by_the_other(make_lab, where, name, maker, deleter, version):
-    """0.3.1: DEL comes without prevResult."""
+    """In version 0.3.1 the runtime passes no prevResult to DEL."""
     lab = make_lab(v6=True)
     plugins, pod, before = FORMATS[name](lab), lab.pod(), set(link_names(lab.node))
     prev = chain("ADD", lab, plugins, pod, where[maker], version=version)
@@ -86,7 +86,7 @@ def test_chains_added_by_one_plugin_are_deleted_by_the_other(make_lab, where, na
 
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
 def test_pods_of_both_plugins_coexist(lab, where, maker, deleter):
-    """Each continues where the other stopped, and neither releases the other's addresses."""
+    """Each plugin continues after the last address of the other, and releases no address of the other plugin's pods."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
     chain("ADD", lab, conf, one, where[maker])
     chain("ADD", lab, conf, two, where[deleter])
@@ -109,7 +109,7 @@ def test_del_succeeds_after_the_namespace_was_deleted(lab, where, maker, deleter
 
 @pytest.mark.parametrize("path", sorted((HOSTS / "libcni-1.3.0").glob("*")), ids=lambda p: p.name[:11])
 def test_prev_result_is_read_from_libcnis_cache(make_lab, where, path):
-    """The runtime's file of a pod that the original plugins attached: CHECK and DEL use its result."""
+    """CHECK and DEL use the result in the runtime's cache file of a pod that the original plugins attached."""
     lab = make_lab(v6=True)
     pod = lab.pod()
     cached = json.loads(path.read_text().replace("/run/netns/unirail-recorded", pod.netns))
@@ -132,8 +132,8 @@ def test_prev_result_is_read_from_libcnis_cache(make_lab, where, path):
 
 
 class Migrated:
-    """A pod that Multus attached: the default network's foreign plugin, a rail with a chain, a rail of
-    one plugin, a moved NIC."""
+    """A pod that Multus attached: a default network by a plugin that unirail does not have, a rail by a chain of plugins, a rail by one
+    plugin, a NIC that was moved into the pod."""
 
     def __init__(self, lab, where, head=False):
         self.lab, self.candidate, self.pod = lab, where["candidate"], lab.pod()
@@ -152,7 +152,7 @@ class Migrated:
         assert sorted(link_names(self.pod.ns)) == ["eth0", "lo", "net1", "net3", "rdma1"] and len(held(self.lab)) == 4
 
     def conf(self, **more):
-        """unirail-cni's own configuration, which does not have the pod's networks."""
+        """The configuration of unirail-cni on the node, in which the pod's networks are missing."""
         nets = [{"name": "other", "plugins": [macvlan(host_local(self.lab, "172.16.7.0/24"))]}]
         return self.lab.rails(nets, multusCniDir=str(self.multus.folder), **more)
 
@@ -236,7 +236,7 @@ def test_missing_scratch_file_does_not_fail_del(m):
 
 
 def test_missing_or_truncated_cache_does_not_fail_del(m):
-    """The scratch file is enough."""
+    """The scratch file alone is sufficient for DEL."""
     m.add()
     m.multus.cached(m.pod, "rail0", "net1").write_text('{"kind":"cniCac')
     m.multus.cached(m.pod, "podnet", "eth0").unlink()
@@ -300,7 +300,7 @@ def test_unirail_as_delegate_leaves_the_file_of_multus(m):
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
     m.multus.add(pod, m.confs[0], conf, run=False)
-    c = m.lab.cni("DEL", conf, pod, ifname="net1", plugins=m.candidate, CNI_PATH=str(m.candidate))  # ptp would not be found
+    c = m.lab.cni("DEL", conf, pod, ifname="net1", plugins=m.candidate, CNI_PATH=str(m.candidate))  # a call of ptp would fail, since the plugin does not exist
     assert c.status == 0 and link_names(pod.ns) == ["lo"] and m.multus.files(pod) == [pod.id], c
 
 
@@ -326,7 +326,7 @@ def test_del_succeeds_without_the_directory_of_multus(m):
 
 
 def test_device_file_of_multus_is_removed(m):
-    """Multus keeps one for each delegate with a device."""
+    """Multus stores a device file for each delegate with a device."""
     folder = pathlib.Path("/var/run/k8s.cni.cncf.io/devinfo/cni")
     folder.mkdir(parents=True, exist_ok=True)
     conf = {"cniVersion": "1.0.0", "name": "rail0", **macvlan(host_local(m.lab, "172.16.1.0/24"))}
@@ -355,7 +355,8 @@ def attach(m, pod=None, conf=None, **kw):
 
 
 def test_pods_of_unirails_single_plugins_are_deleted_by_multus(m):
-    """Replaces the plugins in Multus' directory by links to unirail, and restores the originals afterwards."""
+    """Multus adds the pods with unirail's plugins in its directory, and deletes them with the original plugins (after a rollback) or
+    with unirail's."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
     for path in [*REFERENCE.iterdir(), *m.candidate.iterdir()]:
@@ -510,7 +511,7 @@ def test_multus_plugin_directory_has_precedence(m):
     m.lab.add(conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=str(m.candidate))
     m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.candidate, CNI_PATH=str(m.candidate))
     assert log.read_text().splitlines() == [f"{v} {folder}:{m.candidate}" for v in ("ADD", "DEL")]
-    # The delegates of a pod that Multus attached, too.
+    # The same directory is used for the delegates of a pod that Multus attached.
     m.multus.add(m.pod, m.confs[0])
     m.ok(conf=m.conf(binDir=str(folder)), path=str(m.candidate))
     m.check_removed()

@@ -19,7 +19,7 @@ def eight(make_lab):
 
 
 def one_by_one(lab, pod, networks):
-    """As Multus does: network by network, plugin by plugin."""
+    """Calls each plugin of each network separately, as Multus does."""
     results = []
     for net in networks:
         results.append(lab.chain("ADD", net["plugins"], pod, name=net["name"], ifname=net["ifname"],
@@ -357,8 +357,8 @@ def test_example_configurations_on_two_nodes_share_no_address(make_lab):
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
 def test_default_route_belongs_to_the_network_that_requests_it(make_lab, v6):
-    """Multus' default-route: exactly one network has the pod's default route; the other family keeps its own. A
-    failed ADD, a CHECK and a DEL handle it."""
+    """With Multus' default-route exactly one network has the pod's default route of that address family; the other family's route stays.
+    A failed ADD restores it, CHECK verifies it, DEL removes it."""
     lab = make_lab(rails=2, v6=v6)
     lab.rail_pools(v6=v6)
     nets = lab.all_networks(ipam=None)

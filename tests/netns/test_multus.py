@@ -19,7 +19,7 @@ def conf(lab, server, type="multus", **more):
 
 
 def rail(lab, nic, *more, **keys):
-    """As Spiderpool's controller writes a definition."""
+    """A definition as Spiderpool's controller writes it."""
     return {"cniVersion": "0.3.1", "name": nic, "plugins": [
         {"type": "macvlan", "master": nic, "mode": "bridge", "mtu": 0,
          "ipam": {"type": "spiderpool", "default_ipv4_ippool": [nic]}, **keys},
@@ -39,7 +39,7 @@ def two_rails(lab, agent, **more):
 
 
 def reported_names(agent, n):
-    """Names in the n-th status, which arrives after ADD returns."""
+    """The names of the networks in the n-th status report, which arrives after ADD returns."""
     wait(lambda: len(agent.reports) >= n, f"the agent receives {n} reports")
     return [s["name"] for s in json.loads(agent.reports[n - 1]["networkStatus"])]
 
@@ -227,8 +227,8 @@ def test_definition_is_attached_twice(lab, agent):
 
 
 def test_default_network_annotation_replaces_the_first_network(lab, agent):
-    """delegates of a Multus configuration, networks of unirail; v1.multus-cni.io/default-network replaces the first
-    one."""
+    """The annotation v1.multus-cni.io/default-network replaces the first of `delegates` in a Multus configuration, or of `networks` in
+    one of unirail."""
     agent.networks(("team/rail0", "net1", rail(lab, "rail0")))
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
@@ -305,7 +305,7 @@ def test_invalid_settings_of_the_multus_daemon_fail_add_only(lab, agent, text, c
 
 
 def test_add_waits_for_an_agent_that_restarts(lab, agent):
-    """Its socket does not exist for a second before the request for the networks, and again before that for the addresses."""
+    """The agent's socket does not exist for a second before the request for networks, and again before the request for addresses."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     away, serve = agent.path.with_name("away"), agent.serve
@@ -379,7 +379,7 @@ def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
 
 
 def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
-    """The GC of Multus releases nothing."""
+    """unirail deletes them, whereas the GC of Multus releases nothing."""
     two_rails(lab, agent)
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -529,7 +529,8 @@ def test_del_succeeds_on_a_full_disk(lab, agent, type):
 
 
 def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
-    """Those of this container at once, those of others once they are old, and no file of another name."""
+    """Temporary files of the same container are removed at once, those of other containers once they are old; files with other names
+    stay."""
     two_rails(lab, agent)
     c, pod, top = conf(lab, agent, clusterNetwork="podnet"), lab.pod(), lab.tmp / "multus"
     lab.add(c, pod, ifname="eth0")

@@ -59,7 +59,8 @@ def without(d, *keys):
 
 
 def test_plugins_get_their_own_keys_and_arguments(lab, agent, recorder):
-    """Keys that a network of unirail-cni has as well, CNI_ARGS, and runtimeConfig."""
+    """A plugin gets the keys of its configuration unchanged, even if unirail-cni has keys of the same name, and its own CNI_ARGS and
+    runtimeConfig."""
     own = {"deviceID": "a", "ifname": "b", "cniArgs": "c", "defaultRoute": ["d"], "nad": "e", "plugins": ["f"], "name": "g",
            "capabilities": {"mac": True}}
     pod = lab.pod()
@@ -156,8 +157,8 @@ def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
 def test_netconf_without_version_has_that_of_its_first_delegate(lab, agent, recorder, delegate, prints):
-    """As Multus, which prints the result of its first delegate; 0.1.0 has no interfaces, and one address for each
-    family."""
+    """Multus prints the result of its first delegate in that delegate's version. In 0.1.0 a result has no interfaces, and one address
+    for each family."""
     pod = lab.pod()
     address = lambda a: {**({"version": "4"} if prints < "1.0.0" else {}), "address": a, "interface": 0}
     printed = {"cniVersion": "0.1.0", "ip4": {"ip": "10.7.0.2/24"}} if not delegate else \

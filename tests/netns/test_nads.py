@@ -13,7 +13,7 @@ CASES = yaml.safe_load((TOP / "tests/cluster/nads.yaml").read_text())["good"]
 
 
 def chains(kind):
-    """The lists that begin with that type, also after an ifacer, each once, with the lab's master."""
+    """The plugin lists of nads.yaml whose first plugin, or the first after ifacer, has this type: each list once, with the lab's master."""
     found = {}
     for case in CASES:
         conf = json.loads(case["config"]) if case.get("config") else {}
@@ -35,7 +35,7 @@ def mixed(plugins, tmp_path):
 
 
 def placed(lab, plugins):
-    """With the lab's pool and directories, otherwise as written."""
+    """The list with the lab's pool and directories, otherwise unchanged."""
     v6 = "default_ipv6_ippool"
     return [{**p, "ipam": {**{k: v for k, v in p["ipam"].items() if k != v6}, **lab.ipam(POOL)}} if "ipam" in p else p
             for p in plugins]
@@ -61,8 +61,8 @@ def default_network(lab, pod):
 
 
 def without_annotations(state):
-    """Without differences between both: unirail's DEL needs a link's group, Debian's plugins request a queue length of
-    0 (tests/netns/side_by_side.py)."""
+    """The pod's state without two known differences: unirail sets a link group for its DEL, Debian's plugins request a queue length of 0
+    (tests/netns/side_by_side.py)."""
     return {**state, "links": [{k: v for k, v in n.items() if k not in ("group", "txqlen")} for n in state["links"]]}
 
 

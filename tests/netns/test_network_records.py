@@ -25,7 +25,7 @@ def macvlan(nic, ipam):
 
 
 def used(lab):
-    """Every address that some store of the lab has as used."""
+    """The addresses that any store of the lab has as used."""
     return sorted([*leases(lab), *(ip for _, ip in held(lab)), *lab.used()])
 
 
@@ -162,7 +162,7 @@ def spoil_folder(at, lab):
 @pytest.mark.parametrize("spoil, written_again", [(spoil_content, False), (spoil_end, True), (spoil_link, True), (spoil_owner, False),
                                                   (spoil_folder, False)])
 def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_again):  # noqa: F811
-    """Neither GC nor the next ADD fails for it."""
+    """Neither GC nor the next ADD fails because of the damaged record."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod, next_pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod(), lab.pod("next")
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
@@ -227,7 +227,7 @@ def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
 
 
 def test_gc_retains_records_of_pods_added_meanwhile(lab, agent, recorder):  # noqa: F811
-    """The ADD may have found the record, and so may not have written one."""
+    """An ADD that runs during the GC may find the record and therefore write none, so the GC must not remove it."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))

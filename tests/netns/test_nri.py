@@ -85,7 +85,7 @@ class Runtime:
         return dict(parse(request[3]))
 
     def call(self, method, message, service=SERVICE):
-        """The answer's message, or (code, text)."""
+        """The message of the answer; if it is an error, (code, text)."""
         stream, self.stream = self.stream, self.stream + 2
         self.send(PLUGIN, stream, 1, field(1, service) + field(2, method) + field(3, message) + number(4, 2 * 10**9))
         answered, kind, payload = self.receive(PLUGIN)

@@ -57,7 +57,7 @@ def kubelet(path, answer, service="v1.PodResourcesLister", **how):
 
 @contextlib.contextmanager
 def peer(path, talk):
-    """Another program that listens on the socket: talk(connection) for the first client."""
+    """A program without gRPC that listens on the socket and calls talk(connection) for its first client."""
     def run():
         with contextlib.suppress(OSError):
             conn, _ = listener.accept()
@@ -138,7 +138,7 @@ def test_list_without_devices_is_empty(path):
 
 
 def test_list_of_a_thousand_pods_is_read(path):
-    """Beyond HTTP/2's first windows of 65535 bytes."""
+    """The list is longer than HTTP/2's initial windows of 65535 bytes."""
     ids = [f"0000:{bus:02x}:00.{fn}" for bus in range(4) for fn in range(2)]
     answer = b"".join(pod("ns", f"pod-{i}", container("main", *(devices("rdma/rail", [d], 0) for d in ids)))
                       for i in range(1000))

@@ -95,7 +95,7 @@ def test_each_topic_is_printed():
 
 
 def test_metrics_have_every_name_of_the_source():
-    """Each metric's text stands alone, and a name that is written outside of the table would not be listed."""
+    """Each metric has its own text; a name that the source uses without an entry in the table would be missing in the list."""
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")
     assert "unirail_blocks gauge" in agent and "unirail_controller_leads gauge" in controller

@@ -40,7 +40,7 @@ def test_same_state_and_result_as_debians(make_lab, chained_plugins, v6, ipam):
         states.append(same_shape(pod.state()))
         lab.delete(conf("sbr", prevResult=result), pod, plugins=by)
         states.append(same_shape(pod.state()))
-        ip(pod.ns, "link", "del", "net1")  # duplicate address detection would find it
+        ip(pod.ns, "link", "del", "net1")  # duplicate address detection would detect that both pods have the address
     assert results[0] == results[1]
     assert states[0] == states[2]
     assert states[1] == states[3]
@@ -56,7 +56,7 @@ def test_configured_table_gets_rules_only(lab, chained_plugins):
 
 
 def test_tables_are_numbered_from_100(lab, chained_plugins):
-    """Two rails: rules with the kernel's priorities, the last one made first."""
+    """Two rails have rules without a configured priority: the kernel places the newest rule first."""
     pod = lab.pod()
     for i in (1, 2):
         ipam = json.loads(json.dumps(V4).replace("172.16.1.", f"172.16.{i}."))
@@ -190,7 +190,7 @@ def test_check_succeeds_after_add_and_tuning(make_lab, chained_plugins, v6, ipam
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, ipam)
     lab.ok("CHECK", conf("sbr", prevResult=result), pod, plugins=chained_plugins)
-    # and of the earlier plugin: the original reads table main only
+    # CHECK of the plugin before sbr succeeds as well; the original's reads table main only
     lab.ok("CHECK", {**lab.macvlan("rail0", ipam), "prevResult": result}, pod, plugins=lab.plugins)
 
 

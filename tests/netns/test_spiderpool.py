@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses from pools, with macvlan and alone."""
+"""The IPAM plugin spiderpool, called by macvlan or alone: addresses from pools in files."""
 import json
 
 import pytest
@@ -374,7 +374,7 @@ def test_gc_releases_addresses_of_unlisted_containers(lab):
     lab.add(lab.macvlan("rail1", lab.ipam("rail0"), "1.1.0"), other, plugin="spiderpool")
     valid = [{"containerID": pods[1].id, "ifname": "net1"}]
     lab.ok("GC", {**conf, "cni.dev/valid-attachments": valid}, pods[0], plugin="spiderpool")
-    assert set(lab.used()) == {"172.16.1.11", "172.16.1.13"}  # the other network's stays
+    assert set(lab.used()) == {"172.16.1.11", "172.16.1.13"}  # the address of the other network stays
 
 
 def test_status_reports_invalid_pools(lab):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sriov without virtual functions: invalid input, and the move of a netdev into the pod and back. In a recorded /sys a veth end is a VF of
-a PF bound to vfio: attributes cannot be set, so only the move is tested. tests/vm has the rest."""
+"""sriov on a machine without virtual functions: invalid input, and the move of a netdev into the pod and back. In a recorded /sys a veth
+end is a VF of a PF bound to vfio, whose attributes cannot be set, so only the move is tested. tests/vm tests the attributes."""
 import json
 import os
 import signal
@@ -134,7 +134,7 @@ def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
 
 
 def test_vfs_with_vfio_of_a_recorded_host_are_attached(lab, tmp_path):
-    """VF and PF with vfio-pci: ADD and DEL; and a VF of the same PF with a kernel driver."""
+    """ADD and DEL of a VF bound to vfio-pci, whose PF has vfio-pci too, and of a VF of the same PF with a kernel driver."""
     top = tmp_path / "host"
     run(["build/unirail", "doctor", "--root", "tests/hosts/mlx5_vfio.tree", "--unpack", top])
     at, pod, before = {"UNIRAIL_ROOT": str(top)}, lab.pod(), shape(lab)
@@ -161,7 +161,7 @@ def test_vf_in_use_is_refused(lab, root, at):
 
 
 def test_vf_stays_in_the_pod_while_its_name_is_in_use(lab, root, at):
-    """One clear line, and DEL works once the name is free."""
+    """DEL fails with one line that names the reason, and succeeds once the name is free."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     ip(lab.node, "link", "add", "rail0", "type", "bridge")

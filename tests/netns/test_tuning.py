@@ -296,7 +296,7 @@ def test_check_finds_changed_attributes(t):
     more = {"mac": MAC.upper(), "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500,
             "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1", "net.ipv4.tcp_rmem": "4096 131072 6291456"}}
     t.ok("ADD", **more)
-    t.ok("CHECK", **more)  # the original compares letters, and tabs with blanks
+    t.ok("CHECK", **more)  # the original compares the text, so a different case, or a tab instead of a blank, fails
     for key, value, contains in (
             ("mac", OLD, f"Ethernet of net1 is {OLD}, current value is {MAC}"),
             ("mtu", 1500, "MTU of net1 is 1500, current value is 1400"),
@@ -352,7 +352,7 @@ def allow(t, tmp_path):
     ("  net.ipv4.ip_forward  ", True), ("ip_forwar{2}d", False), ("NET", False),
 ])
 def test_sysctls_must_match_the_allowlist(t, allow, text, ok):
-    """The answer is that of the current original; Debian's plugin is older than the allowlist."""
+    """The error text is that of the current original; Debian's plugin is older than the allowlist."""
     c = t.call("ADD", by=allow(text), sysctl={"net.ipv4.ip_forward": "1"})
     assert (c.status == 0) == ok, c
     if not ok:

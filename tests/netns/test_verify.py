@@ -16,7 +16,7 @@ HELLO = (b"unirail-verify/1 hello op=write size=64 depth=4 ethernet=1 qpn=17 psn
 
 @contextlib.contextmanager
 def server(*options):
-    """Listens on a port that the kernel found free a moment ago."""
+    """A `unirail verify` server on a port that the kernel has just reported as free."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     p = subprocess.Popen([BINARY, "verify", "--listen", f"127.0.0.1:{port}", *options], text=True,

@@ -48,9 +48,9 @@ def test_invalid_configuration_is_refused(lab, more, code, contains):
 @pytest.mark.parametrize("netns", [None, "", "/run/netns/unirail-test-not-there"])
 @pytest.mark.parametrize("missing", ["master", "field"])
 def test_del_succeeds_without_the_master(lab, netns, missing):
-    """The original reads the master's MTU even at DEL."""
+    """The original's DEL fails without the master, since it reads the master's MTU."""
     pod, c = lab.pod(), conf(host_local(lab))
-    lab.add({**c, "type": "macvlan"}, pod)  # any link of the name
+    lab.add({**c, "type": "macvlan"}, pod)  # DEL deletes any link of this name
     if missing == "master":
         ip(lab.node, "link", "del", "rail0")
     else:

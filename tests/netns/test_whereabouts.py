@@ -91,7 +91,7 @@ def test_macvlan_gets_an_address_of_its_range(make_lab):
     assert set(held(lab)) == {("172.16.1.0-24", "172.16.1.5/24"), ("fd00:16:1::-64", "fd00:16:1::11/64")}
 
 
-@pytest.mark.parametrize("version", VERSIONS[:-1])  # Debian's knows no 1.1.0
+@pytest.mark.parametrize("version", VERSIONS[:-1])  # Debian's plugin does not support 1.1.0
 def test_whereabouts_runs_under_debians_macvlan(lab, tmp_path, plugins, version):
     mixed = tmp_path / "mixed"
     mixed.mkdir()
@@ -126,7 +126,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert len(held(lab)) == 6
     lab.delete(c, pods[0], ifname="eth0")
     assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
-    # The runtime lost this pod. It knows one attachment per pod, the plugin three.
+    # The runtime no longer lists this pod. For the runtime a pod has one attachment, for the plugin three.
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
     assert len(held(lab)) == 3
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
@@ -217,7 +217,7 @@ def test_gc_releases_addresses_after_a_restart_of_the_node(lab):
     valid = [{"containerID": pods[i].id, "ifname": "net1"} for i in (1, 3)]
     lab.ok("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid}, pods[0], plugin="whereabouts")
     assert set(held(lab).values()) == {pods[1].id, pods[3].id}
-    # Also in one process with macvlan; a second DEL, without a namespace, succeeds.
+    # GC also works in one process with macvlan; a DEL without a namespace succeeds afterwards.
     assert lab.cni("GC", {**conf(lab, ipam), "cni.dev/valid-attachments": valid[:1]}, pods[0]).status == 0
     assert set(held(lab).values()) == {pods[1].id}
     lab.delete(conf(lab, ipam), pods[1], netns="")
@@ -245,7 +245,7 @@ def test_kill_at_any_call_loses_and_duplicates_no_address(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: no address is ever used by two pods, and none is lost after
     the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
-    moments, creates_journal = 0, call in ("mkdirat", "fsync", "renameat", "write")  # these create a journal
+    moments, creates_journal = 0, call in ("mkdirat", "fsync", "renameat", "write")  # made only for a new journal
     first = Caller("first")
     got(alone(lab, "ADD", ipam, first))
     assert alone(lab, "DEL", ipam, first).status == 0
@@ -294,7 +294,7 @@ def test_failing_store_is_reported(lab):
         lab.fail(command, conf(lab, ipam), pod, code=5, plugin="whereabouts",
                  contains=[f"--state-dir {journal.parent}", "line 2 is damaged"])
     lab.fail("STATUS", conf(lab, ipam), pod, code=50, plugin="whereabouts", contains="is damaged")
-    # The remedy that it names.
+    # Runs the command that the error names as the remedy.
     p = run([BINARY, "pool", "check", "--repair", "--state-dir", journal.parent])
     assert "172.16.1.1/24" in p.stdout, p
     # The repair also reserves the addresses of other network namespaces of this machine, and names them.
