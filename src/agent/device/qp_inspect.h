@@ -8,7 +8,8 @@
  *  - RDMA netlink names the process of each queue pair, and /proc/PID/cgroup its container. The kernel leaves out processes that
  *    the agent's PID namespace does not show, and devices that are in a pod's network namespace (exclusive mode).
  *  - rdma.current of the container's control group counts open devices and objects of all kinds: a container without such
- *    objects has no queue pair; a container with some counts as one with a queue pair if netlink does not show its device.
+ *    objects has no queue pair; a container with some counts as one with a queue pair if netlink does not show its devices
+ *    or processes.
  *
  * Reads as many messages as there are queue pairs, so it runs in a child process.
  */

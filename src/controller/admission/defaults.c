@@ -131,8 +131,8 @@ static void fill_routes(struct admit *a, const struct json_tree *spec)
 }
 
 /*
- * Warns about a subnet such as "172.16.11.0/16" whose addresses are all in 172.16.11.0/24: the
- * prefix length is probably a mistake.
+ * Warns about a subnet with host bits, such as "172.16.11.0/16". If all addresses are in
+ * 172.16.11.0/24, the prefix length is probably a mistake, and the warning suggests that network.
  */
 static void warn_host_bits(struct admit *a, const struct ipnet *written, const char *text,
 			   const char *network)

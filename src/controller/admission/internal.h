@@ -39,7 +39,7 @@ bool admit_spec_stays(const struct admit *a);
 
 /*
  * Validates a spec by the common rules (ipam/pool/pool_spec.h). -EINVAL: the spec is invalid, and
- * is denied unless a is NULL.
+ * the answer of `a` denies the request.
  */
 int admit_pool_of(struct admit *a, const char *name, const struct json *spec, struct pool *ret);
 /* Makes the set of the valid objects of a list, without the object itself. kind: kind of the

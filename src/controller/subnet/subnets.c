@@ -537,7 +537,8 @@ static char *label_dup(const struct kube_object *o, const char *key)
 	return xstrdup(text ? text : "");
 }
 
-/* Shortens a long name in the label; the annotation has the whole name. */
+/* Returns the name of a pool's application, from the annotation if the label is a short form of it,
+ * otherwise from the label; the caller frees it. */
 static char *app_name(const struct kube_object *pool)
 {
 	const char *whole =

@@ -32,8 +32,8 @@ static void add_env(struct answer *a, char *key, char *value)
 	VEC_PUSH(a->envs, a->n_envs) = (struct answer_pair){key, value};
 }
 
-/* Adds a device node unless its container path was added before; the kubelet also retains the first
- * of two nodes. */
+/* Adds a device node unless its path on the host was added before. The kubelet, too, retains the
+ * first of two nodes with one container path. */
 static void add_node(struct answer *a, const char *host, const char *container,
 		     const char *permissions)
 {
