@@ -46,11 +46,12 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out);
  * family. Costs n log n of all ranges. */
 void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
-/* Returns the first address that both sets have, if any. Costs the length of the shorter set times the logarithm of the
- * length of the longer one. */
+/* Sets *ret to the first address that both sets have; returns false if they have none in common.
+ * Costs the length of the shorter set times the logarithm of the length of the longer one. */
 bool ip_set_meets(const struct ip_set *a, const struct ip_set *b, struct ipaddr *ret);
 u128 ip_set_count(const struct ip_set *s); /* saturates at 2^64-1 */
-/* Returns the smallest member that is >= *from, or the smallest one if from is NULL. */
+/* Sets *ret to the smallest member that is >= *from, or to the smallest one if from is NULL;
+ * returns false if there is none. */
 bool ip_set_next(const struct ip_set *s, const struct ipaddr *from, struct ipaddr *ret);
 void ip_set_done(struct ip_set *s);
 /* Appends "10.0.0.1-10.0.0.9, 10.0.0.20" to b. */

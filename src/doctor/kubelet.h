@@ -19,7 +19,7 @@ struct kubelet_devices {
 	size_t n;
 };
 
-/* Reads the checkpoint; returns false if the kubelet has none below this root. */
+/* Reads the kubelet's checkpoint; returns false if there is no valid one below this root. */
 bool kubelet_devices_read(const struct root *r, struct kubelet_devices *l);
 void kubelet_devices_done(struct kubelet_devices *l);
 #define auto_kubelet_devices __attribute__((cleanup(kubelet_devices_done)))

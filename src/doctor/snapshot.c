@@ -31,7 +31,7 @@ static void left_out(struct snapshot *s, const char *path, const char *reason)
 	s->n_left++;
 }
 
-/* Rounds the length up, so that no register is truncated. */
+/* Returns the length without the zeros at the end, rounded up so that no register is truncated. */
 static size_t without_zeros(struct span s)
 {
 	enum { ROUND = 64 };

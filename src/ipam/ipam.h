@@ -97,7 +97,7 @@ struct ip_allocation {
  */
 int ipam_allocate(struct ipam *i, const struct ip_request *requests, size_t n,
 		  struct ip_allocation **ret, size_t *n_ret, struct err *e);
-/* Returns whether ipam_allocate() would succeed now; changes nothing. */
+/* Returns 0 if ipam_allocate() would succeed now, otherwise its error; changes nothing. */
 int ipam_try(struct ipam *i, const struct ip_request *requests, size_t n, struct err *e);
 void ip_allocations_free(struct ip_allocation *g, size_t n);
 

@@ -132,7 +132,8 @@ struct select_facts store_facts(const struct ipam *i)
 		.pools = &i->pools, .leases = &i->j.leases, .node = i->node, .now_ms = i->now_ms()};
 }
 
-/* Does not need the pools: if they are not read, it uses the longest delays that a pool can set. */
+/* Compacts the journal. If the pools are not read, it uses the longest delays that a pool can
+ * set. */
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;

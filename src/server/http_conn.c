@@ -38,8 +38,8 @@ static int64_t body_left(const struct http_request *c)
 	return l->body_rate && left > RATE_MS ? RATE_MS : left;
 }
 
-/* Uses the rate since the last check, so that earlier fast progress does not compensate for a
- * pause. */
+/* Returns whether the body is too slow, by the rate since the last check, so that earlier fast
+ * progress does not compensate for a pause. */
 static bool is_slow(struct http_request *c)
 {
 	size_t received = c->body - c->body_seen;

@@ -119,8 +119,8 @@ int install_node_config(struct install_node *n, bool uninstall, struct err *e)
 
 /* --- the agent's socket and state --- */
 
-/* Checked only if the root is the host's own, because a socket below another root belongs to
- * another host. */
+/* Returns whether an agent accepts connections at the socket. False below another root, whose
+ * socket belongs to another host. */
 static bool is_answered(const struct install_node *n)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};

@@ -26,7 +26,8 @@ static bool is_list(const char *name)
 	return ends_with(name, ".conflist");
 }
 
-/* Counts hidden files as well, like libcni.ConfFiles. */
+/* Returns whether a runtime reads a file of this name; hidden files count, as in
+ * libcni.ConfFiles. */
 static bool is_conf(const char *name)
 {
 	return is_list(name) || ends_with(name, ".conf") || ends_with(name, ".json");

@@ -310,8 +310,8 @@ static void nested_subnets(const struct pool *const *v, size_t n, size_t *ret)
 
 /* Addresses. */
 
-/* Copies the addresses of one family; an address that several pools have goes to the first of these
- * pools in the list. */
+/* Copies the addresses of one family to ret, in the order of v (the oldest pool first) or with the
+ * youngest first; an address that several pools have goes to the first of them in that order. */
 static void part(const struct pool *const *v, size_t n, uint8_t family, bool youngest_first,
 		 struct ip_set *ret)
 {

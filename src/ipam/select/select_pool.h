@@ -57,12 +57,12 @@ int select_addresses(const struct select_facts *f, const struct ip_request *requ
 		     struct decision *ret, struct err *e);
 void decision_done(struct decision *d);
 
-/* Returns the address of these pools that the request gets because its pod had it before; NULL:
- * none. */
+/* Sets *ret to the address of these pools that the request gets because its pod had it before, and
+ * returns its pool; NULL: none. */
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret);
-/* Returns an address that the pools' records assign to the pod, but that this node does not own.
- * For use if select_own() finds none. */
+/* Sets *ret to an address that the pools' records assign to the pod, but that this node does not
+ * own, and returns its pool; NULL: none. For use if select_own() finds none. */
 const struct pool *select_own_away(const struct select_facts *f, const struct ip_request *a,
 				   const struct pool_list *l, struct ipaddr *ret);
 

@@ -106,7 +106,7 @@ void whereabouts_close(struct whereabouts *w);
  */
 int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
 			 struct ipnet *ret, struct err *e);
-/* Returns whether whereabouts_allocate() would succeed now; changes nothing. */
+/* Returns 0 if whereabouts_allocate() would succeed now, otherwise its error; changes nothing. */
 int whereabouts_try(struct whereabouts *w, const struct whereabouts_request *a, struct err *e);
 /* Sets ret[i] to the address of (container, interface) in the i-th range; family 0: none. */
 int whereabouts_held(struct whereabouts *w, const struct whereabouts_request *a, struct ipnet *ret,

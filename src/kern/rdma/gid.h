@@ -30,7 +30,7 @@ struct gid {
  */
 int gid_find(const struct root *sys, const char *dir, const char *device,
 	     const struct ipaddr *address, const char *ndev, struct gid *ret, struct err *e);
-/* Returns the netdev of the device's first port, by its first GID; false: it has none. */
+/* Reads the netdev of the device's first port, by its first GID; returns false if it has none. */
 bool gid_netdev(const struct root *sys, const char *dir, const char *device,
 		char ret[static GID_NDEV_MAX]);
 /* "::ffff:172.16.1.20" */

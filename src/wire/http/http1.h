@@ -79,7 +79,8 @@ int http1_refusal(const struct http1 *h);
  * each message. */
 bool http1_wants_continue(struct http1 *h);
 
-/* Finds the first field of this name, in any case. */
+/* Sets *ret to the value of the first field of this name, in any case; returns false if there is
+ * none. */
 bool http1_get(const struct http1_msg *m, const char *name, struct span *ret);
 
 /* Splits the target "/v1/x?a=b" or "http://host/v1/x?a=b" into path and query (without '?').

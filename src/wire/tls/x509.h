@@ -39,8 +39,8 @@ int x509_trusts(struct span ca, struct span chain, const char *name, struct err 
 /* Checks that the key belongs to the certificate. -EINVAL with the reason. */
 int x509_fits(struct span cert, struct span key, struct err *e);
 
-/* Returns the next certificate of a PEM text, its lines from BEGIN to END; returns false if there
- * is no further certificate. Text between certificates is ignored. */
+/* Sets *cert to the next certificate of a PEM text, its lines from BEGIN to END; returns false if
+ * there is no further certificate. Text between certificates is ignored. */
 bool x509_next(struct span *rest, struct span *cert);
 
 #endif
