@@ -40,7 +40,7 @@ def originals(cluster, closing, tmp_path):
 
 @pytest.fixture
 def managed(cluster, closing, originals):
-    """The same, with kube-controller-manager managing the DaemonSets and Deployments."""
+    """Spiderpool and Multus on two nodes; kube-controller-manager manages the DaemonSets and Deployments."""
     originals.kubelets.close()
     originals.kubelets = closing(Kubelets(cluster, originals.kubelets.folder, manages=False))
     closing(Manager(cluster, controllers=("daemonset", "deployment", "replicaset", "garbagecollector")))
@@ -78,7 +78,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
     assert "8. unirail in namespace 'unirail'\n   now:  absent\n" in text
     assert len(plan(cluster, "--node", "n2")["steps"]) == 9
     assert "the cluster has no node 'n9'" in migrate(cluster, "plan", "--node", "n9", status=1)
-    # The values are those of the chart, and others have precedence.
+    # The values are read from Spiderpool's chart; values given on the command line have precedence.
     values = cluster.folder / "values.json"
     values.write_text(cluster.unirail("migrate", "values", "--set", "ipam.enableIPv6=true").stdout)
     assert json.loads(values.read_text())["ipam"]["enableIPv6"] is True
@@ -119,7 +119,7 @@ def test_cluster_without_the_originals_is_refused(cluster):
 
 
 def records(cluster, pool="rail1"):
-    """{address: pod} as agents read it: those that Spiderpool allocated."""
+    """{address: pod} of the addresses that Spiderpool allocated, as unirail's agents read them."""
     o = cluster.ok("GET", f"{SPIDER}/spiderippools/{pool}")
     found = json.loads(o.get("status", {}).get("allocatedIPs") or "{}")
     found |= json.loads(o["metadata"].get("annotations", {}).get("unirail.io/adopted") or "{}")
@@ -134,7 +134,7 @@ OF_SPIDERPOOL = {"172.16.1.10": "t/job-0", "172.16.1.11": "t/job-1"}
 
 
 def migrated(cluster, originals):
-    """Agents run, with the originals stopped, and running pods have their addresses."""
+    """Checks that unirail's agents run, the originals are stopped, and running pods have their addresses."""
     assert labels(cluster) == {"n1": "yes", "n2": "yes"}
     running(cluster, "unirail-agent", 2)
     for name in ("spiderpool-agent", "kube-multus-ds", "spiderpool-rdma-shared-device-plugin", "spiderpool-controller"):
@@ -160,7 +160,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     running(cluster, "unirail-agent", 1)
     running(cluster, "kube-multus-ds", 1)
     running(cluster, "spiderpool-agent", 0)
-    # The rest; no agent began while an original ran on its node.
+    # Then the other node; no agent of unirail started while a pod of the originals ran on its node.
     assert "1/1 node 'n1'" in migrate(cluster, "apply")
     assert originals.kubelets.seen == [("n2", []), ("n1", [])]
     migrated(cluster, originals)
@@ -246,7 +246,7 @@ def test_migration_continues_after_a_kill_at_every_step(cluster, originals):
 
 
 def test_missing_image_stops_the_migration(cluster, originals):
-    """The controller does not start: no node is touched, and undo needs no image."""
+    """Without its image the controller does not start: no node is changed, and undo needs no image."""
     before = originals.state()
     originals.kubelets.images = False
     output = migrate(cluster, "apply", "--wait", "3s", status=1)
@@ -254,7 +254,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
     wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
-    # Then an image that can be pulled; existing objects are changed.
+    # Then the image can be pulled, and a new run changes the existing objects.
     migrate(cluster, "apply", "--wait", "3s", "--set", "image.tag=wrong", status=1)
     originals.kubelets.images = True
     migrate(cluster, "apply", "--set", "image.registry=registry.example/mirror")
@@ -279,7 +279,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
 
 
 def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_path):
-    """Another program's CNI configuration is used first on n2: apply ends there with the agent's reason, n1 is migrated."""
+    """On n2 the runtime selects another program's CNI configuration: apply migrates n1, and stops at n2 with the agent's reason."""
     net_d = tmp_path / "net.d"
     net_d.mkdir()
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
@@ -295,7 +295,7 @@ def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_pat
 
 
 def test_commands_of_the_readme_succeed(cluster, originals):
-    """In their order, with the file that one of them writes."""
+    """Runs the commands in the order of the README, with the file that one of them writes."""
     section = (clusters.HERE.parents[1] / "deploy/README.md").read_text().split("\n## From Spiderpool and Multus\n")[1].split("\n## ")[0]
     commands = [line.split("  ")[0].strip() for line in re.findall(r"(?m)^    (unirail .*)$", section)]
     assert [c.split()[2] for c in commands] == ["plan", "values", "apply", "apply", "undo"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail migrate` on a real kubelet: pods that Multus (built from its Go modules) attached with Debian's plugins are detached by unirail
-from Multus' state files, and the other way round after undo. Spiderpool's programs do nothing here; their objects are the originals'."""
+"""`unirail migrate` on a real kubelet: unirail detaches pods that Multus (built from its Go modules) attached with Debian's plugins, by
+Multus' state files; after undo Multus detaches pods that unirail attached. Spiderpool's objects are the original ones, but their
+containers run no program of Spiderpool."""
 import json
 import re
 import subprocess
@@ -71,7 +72,7 @@ class Migration:
         return self.node.run("sh", "-c", f"ls {path} 2>/dev/null || true").stdout.split()
 
     def state(self):
-        """{address: container} of host-local and Multus' records of containers."""
+        """The addresses of host-local as {address: container}, and the containers in Multus' files."""
         held = {ip: self.node.run("head", "-n", "1", f"/var/lib/cni/networks/rail1/{ip}").stdout.strip()
                 for ip in self.files("/var/lib/cni/networks/rail1") if ip.startswith("172.")}
         return held, {name for name in self.files("/var/lib/cni/multus") if re.fullmatch("[0-9a-f]{64}", name)}
@@ -104,13 +105,13 @@ def test_pods_of_multus_migrate_and_return(node):
     held, records = node.state()
     assert set(held) == {addresses(p)["net1"] for p in old} and len(records) == 2
     node.migrate("apply")
-    # The running pods are the same, and so is what Multus and host-local have of them.
+    # The running pods, and the files of Multus and host-local about them, are unchanged.
     node.originals(0)
     running(node.cluster, "unirail-agent", 1)
     assert {p["metadata"]["uid"] for p in up(w, "t", "job", 2)} == {p["metadata"]["uid"] for p in old}
     assert node.state() == (held, records)
     assert "0-unirail.conflist" in node.files(NET_D) and "00-multus.conf" in node.files(NET_D)
-    # A new pod is attached by unirail, with an address that is free; one of Multus' pods is detached by it.
+    # unirail attaches a new pod with a free address, and detaches a pod that Multus attached.
     w.kubectl("scale", "-n", "t", "deployment/job", "--replicas=3")
     pods = up(w, "t", "job", 3)
     node.reach(pods)
@@ -121,7 +122,7 @@ def test_pods_of_multus_migrate_and_return(node):
          "the node has no state of the migrated containers", 60)
     new = [p for p in up(w, "t", "job", 3) if p["metadata"]["uid"] not in {o["metadata"]["uid"] for o in old}]
     assert len(new) == 2
-    # The way back: Multus detaches the pods that either program attached, and attaches new ones.
+    # After `unirail migrate undo`, Multus detaches pods that Multus or unirail attached, and attaches new ones.
     node.migrate("undo")
     node.originals(1)
     assert "0-unirail.conflist" not in node.files(NET_D) and "00-multus.conf" in node.files(NET_D)

@@ -15,7 +15,7 @@ def moved(nodes, pod, node):
 
 
 def shown(nodes, pod):
-    """Its endpoint has its addresses, and no node requests them."""
+    """Waits until the pod's SpiderEndpoint has its addresses and no node requests them."""
     meta = pod["metadata"]
 
     def inspect():
@@ -29,7 +29,7 @@ def shown(nodes, pod):
 
 
 def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
-    """Its pods keep their addresses under their names."""
+    """The addresses of a StatefulSet's pod are retained under the pod's name."""
     one = agent()
     owner = {"kind": "StatefulSet", "name": "web"}
     pod = nodes.pod("t", "n1", "web-0", owner)
@@ -45,7 +45,7 @@ def test_statefulset_pod_gets_its_addresses_again(nodes, agent, rails):
 
 
 def test_statefulset_pod_gets_its_addresses_on_another_node(nodes, agent, rails):
-    """Its pod keeps its addresses on another node and back."""
+    """The pod keeps its addresses when it is recreated on another node, and when it returns."""
     one, two = agent(), agent("n2")
     pod = nodes.pod("t", "n1", "far-0", {"kind": "StatefulSet", "name": "far"})
     first = addresses(one.plan(pod, *rails)[1])
@@ -78,7 +78,7 @@ def test_statefulset_pod_gets_its_addresses_interface_by_interface(nodes, agent,
     for i in range(1, 4):
         status, answer = two.add(pod, f"net{i}", defaultIPv4IPPool=[f"rail{i}"])
         assert status == 200 and addresses(answer) == first[i - 1], answer
-        time.sleep(0.5)  # the endpoint is written between them
+        time.sleep(0.5)  # meanwhile the agent writes the SpiderEndpoint
     two.release(pod)
     nodes.remove_pod(pod)
 
@@ -101,7 +101,8 @@ def test_statefulset_pod_waits_for_its_former_container(nodes, agent, rails):
 
 
 def test_statefulset_pod_of_an_unavailable_node_is_refused(mine, nodes, agent, rails):
-    """Its addresses may be in use there: an error until the agent is back or the node's blocks have no owner."""
+    """The addresses may be in use on the unavailable node: the request fails until that node's agent answers again or its blocks have no
+    owner."""
     one, two = agent(), agent("n2", args=("--wait", "2s"))
     pod = nodes.pod("t", "n1", "dead-0", {"kind": "StatefulSet", "name": "dead"})
     first = addresses(one.plan(pod, *rails)[1])

@@ -77,7 +77,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_nads_of_every_type_are_written(lab, controller):
-    """Each case gets another name, since some cases have the same one."""
+    """Each case gets a separate name, since some cases have the same name."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
@@ -109,7 +109,7 @@ def test_nads_of_every_type_are_written(lab, controller):
 
 def test_invalid_configurations_are_reported(lab, controller):
     for i, case in enumerate(CASES["bad"]):
-        if case["what"] in ("an unknown type", "no bridge"):  # the definition refuses it
+        if case["what"] in ("an unknown type", "no bridge"):  # the API server refuses the object because of its definition
             continue
         lab.apply(f"bad-{i}", case["spec"])
         c = lab.ready(f"bad-{i}")
@@ -164,7 +164,7 @@ def test_nad_being_deleted_is_created_again_afterwards(lab, controller):
 
 
 def test_changed_name_moves_the_nad(lab, controller):
-    """Spiderpool's controller leaves the old one."""
+    """unirail removes the NAD with the old name, which Spiderpool's controller leaves."""
     key = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nads() == {"m"}, "NetworkAttachmentDefinition m only")
@@ -189,7 +189,7 @@ def test_second_config_with_the_nads_name_is_reported(lab, controller):
 
 
 def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns, lab, closing, tmp_path):
-    """The status write returns 404, as where the definition has no status: other objects still get their status."""
+    """The status write returns 404, as if the definition had no status subresource: other objects still get their status."""
     server, once = closing(faulty.Faulty(cluster)), [faulty.refused(404, "NotFound")]
     server.rule = lambda method, path: once.pop() if once and path.split("?")[0].endswith("/m/status") else None
     c = closing(Controller(tmp_path / "c", cluster.through(server, tmp_path / "conf"), ns)).start().leads()
@@ -200,7 +200,7 @@ def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns
 
 
 def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path):
-    """Refused by another webhook or a quota: status and event report it until the write succeeds."""
+    """Another webhook or a quota refuses the NAD: status and event report it until the write succeeds."""
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     watched = [{"apiGroups": ["", "apps", "batch", "coordination.k8s.io", "networking.k8s.io", "spiderpool.spidernet.io",
                               "unirail.io"], "resources": ["*"], "verbs": ["*"]},
@@ -224,7 +224,7 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
 
 
 def test_existing_nad_is_adopted(lab, controller):
-    """Without an owner: adopted. Its owner recreated: adopted again."""
+    """A NAD without an owner is adopted; when its owner is recreated, it is adopted again."""
     lab.cluster.ok("POST", lab.path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                       "metadata": {"name": "m", "labels": {"l": "1"}}, "spec": {"config": "{}"}})
     lab.apply("m", MACVLAN)

@@ -95,7 +95,7 @@ class NodeWithAgent:
                       "ranges": [[{"subnet": "10.233.70.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 
     def rail(self, nic):
-        """As Spiderpool's controller writes it."""
+        """Creates a NetworkAttachmentDefinition as Spiderpool's controller writes it."""
         return {"cniVersion": "0.3.1", "name": nic, "plugins": [
             {"type": "macvlan", "master": nic, "mode": "bridge", "mtu": 0,
              "ipam": {"type": "spiderpool", "default_ipv4_ippool": [nic]}},
@@ -311,7 +311,8 @@ def test_status_is_written_by_the_next_agent(node_with_agent):
 
 
 def test_status_outlives_the_agent(node_with_agent):
-    """The API server was unavailable: the next agent writes the status. That of a deleted pod is dropped, and so is a truncated file."""
+    """The agent could not write the status while the API server was unavailable: the next agent writes it. It drops the status of a
+    deleted pod, and a truncated file."""
     w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1") as (pod, other, boxes):
         assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)
@@ -343,7 +344,7 @@ def test_status_of_another_pod_of_the_same_name_is_not_written(node_with_agent):
 
 
 def test_static_pod_gets_its_networks(node_with_agent):
-    """A static pod: its UID at the API server is not the one that the runtime has."""
+    """The UID that the API server has for a static pod's mirror pod is not the UID that the runtime passes."""
     w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod("rail0", **{"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "hash"})
     w.networks(pod, 2)

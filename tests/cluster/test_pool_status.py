@@ -52,7 +52,7 @@ def status(cluster, name):
 
 
 def text(records):
-    """As Go's json.Marshal prints it."""
+    """The JSON text as Go's json.Marshal prints it."""
     return json.dumps({ip: {"pod": f"{p['metadata']['namespace']}/{p['metadata']['name']}",
                             "podUid": p["metadata"]["uid"]} for ip, p in sorted(records.items())},
                       separators=(",", ":"))
@@ -158,7 +158,7 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
     assert cluster.ok("GET", path)["metadata"]["finalizers"] == ["x.io/y"]
     assert cluster.ok("GET", path.replace("gone", "lives"))["metadata"]["finalizers"] == [FINALIZER, "x.io/y"]
     m = c.metrics()
-    assert m["spiderpool_ip_gc_counts_total"] == 1  # the record stays; the address in the endpoint is the same
+    assert m["spiderpool_ip_gc_counts_total"] == 1  # the record stays, since the endpoint has the same address
     assert m["unirail_gc_finalizers_total"] == 1
     events = cluster.ok("GET", "/api/v1/events?fieldSelector=involvedObject.name=count-old")["items"]
     assert [e["message"] for e in events if e["reason"] == "AddressFreed"] == [
@@ -178,7 +178,7 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
 
 
 def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, leader, proxy, tmp_path):
-    """Answers last 15 s: the lookups of one name are sent together, and each name gets its turn."""
+    """The controller sends the lookups of all records of one pod name together, and uses an answer for 15 s: every name gets its turn."""
     records = {f"172.28.{i // 250}.{i % 250 + 2}": {"metadata": {"namespace": ns, "name": f"gone-{i}", "uid": "0b1f"}}
                for i in range(300)}
     nodes.pool("count-slow", "172.28.0.0/16", ["172.28.0.2-172.28.9.99"])
@@ -206,7 +206,7 @@ def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster,
     took, got = elapsed(lambda: addresses(one.plan(had[far[1]], "count-far")[1])["net1"])
     assert got not in had and 4 < took < 20
     line, = one.logged("the pod's former address was not available in time")
-    # Between two reads of the block no other state is available.
+    # If the agent is reading the block again at the end of the wait, the reason is that read.
     assert line["ip"] == far[1] and any(contains in line["where"] for contains in (
         "it was requested from node 'count-n2', which has not responded", "its block is being read")), line
 

@@ -17,7 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "chart"))
 from charts import helm  # noqa: E402
 
 BOTH = {NETWORKS: ",".join(f"nets/{r}" for r in RAILS)}
-VALUES = "--set", "spiderpoolController.replicas=1,test.verify=false"  # one node, without RDMA devices
+VALUES = "--set", "spiderpoolController.replicas=1,test.verify=false"  # values for one node without RDMA devices
 
 
 class Release:
@@ -57,7 +57,7 @@ class Release:
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    """A node that has a network of its own and no image of unirail; then the release from the bundle."""
+    """A node with the cluster's own network and no image of unirail, on which the release is then installed from the bundle."""
     one = Whole(files={"50-bridge.conflist": BRIDGE}, images=("busybox",), deploy=False)
     try:
         assert one.node.run("ip", "route", "show", "default").stdout == ""
@@ -75,7 +75,7 @@ def whole(release):
 
 
 class Load(threading.Thread):
-    """Pods that come and go, one after the other, until the end of the block; the names of those that started."""
+    """Creates and deletes pods one after the other until the block ends; `started` has the names of those that started."""
 
     def __init__(self, whole, ns, name):
         super().__init__(daemon=True)
@@ -114,7 +114,7 @@ class Load(threading.Thread):
         wait(lambda: cluster.request("GET", f"{path}/{name}")[0] == 404, f"pod {name} is deleted", 60, 0.2)
 
     def more(self, n):
-        """Waits for n pods more."""
+        """Waits until n more pods have started."""
         before = len(self.started)
         wait(lambda: self.error or len(self.started) >= before + n, f"{n} more pods are started", 240, 0.2)
         if self.error:
@@ -158,7 +158,7 @@ def test_release_is_installed_upgraded_and_removed_while_pods_change(release, ra
     assert not load.error and not load.is_alive()
     assert sandbox_failures(w, ns) == []
     job_runs()
-    # Removed: pods keep their rails, a new one waits; objects stay.
+    # After the uninstallation running pods keep their rails, a new pod waits, and objects stay.
     release.helm("uninstall", "unirail")
     # The pods of `helm test` stay.
     wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, "only the pods of the doctor are left", 120)
@@ -166,7 +166,7 @@ def test_release_is_installed_upgraded_and_removed_while_pods_change(release, ra
     w.apply(ns, workload("Deployment", "late", 1, BOTH))
     wait(lambda: sandbox_failures(w, ns), "an event on a failed sandbox", 120)  # the plugin waits 30 s for an agent that restarts
     assert w.cluster.ok("GET", f"{SPIDER}/spiderippools/{RAILS[0]}")["spec"]["subnet"] == "172.16.1.0/24"
-    # Installed again, with its data.
+    # The release is installed again and uses its existing data.
     output = release.install("1.2.4")
     assert "is unchanged" not in output
     late = up(w, ns, "late", 1)

@@ -66,11 +66,11 @@ def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent)
 
 
 def test_retained_address_moves_to_another_node(mine, nodes, agent):
-    """The addresses retained under its name on the former node are released in the end."""
+    """The addresses that the former node retains for the pod's name are released in the end."""
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")
     old = retain_address(nodes, one, "db-0")
-    # The other node cannot learn the addresses of the name.
+    # Without the endpoint the other node cannot learn which addresses are retained for the name.
     one.stop()
     mine.request("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/db-0")
     pod = wait(lambda: nodes.pod("t", "n2", "db-0", {"kind": "StatefulSet", "name": "db"}), "pod db-0 is created on node n2")

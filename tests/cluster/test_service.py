@@ -34,7 +34,7 @@ def own(net):
 
 @pytest.fixture
 def controller(own, closing, tmp_path):
-    """As the Deployment's pod: its account, its namespace, the port that the Service has."""
+    """Starts a controller like the Deployment's pod: with its account, its namespace, and the port of the Service."""
     def make(*more):
         token = tmp_path / "token"
         token.write_text(own.token(NS, NAME))
@@ -67,7 +67,7 @@ def test_webhooks_are_called_at_the_address_of_the_service(own, controller):
 
 
 def test_certificate_with_another_name_is_refused(own, controller):
-    """Rejected, whichever CA signed it: the API server verifies the name of the Service."""
+    """The API server verifies the name of the Service, and refuses the certificate even if the right CA signed it."""
     cert, key = own.pki.leaf("elsewhere", "DNS:elsewhere.unirail.svc")
     c = controller("--webhook-cert", cert, "--webhook-key", key, "--webhook-ca", own.pki.ca)
 
@@ -83,7 +83,7 @@ def test_certificate_with_another_name_is_refused(own, controller):
 
 
 def endpoints(own, ready, other):
-    """As the controller manager writes them: one ready address, one that is not."""
+    """Endpoints as the controller manager writes them: one address is ready, one is not."""
     if clusters.KUBE == "1.20":
         port = {"ports": [{"name": "webhooks", "port": 5722}]}
         own.ok("POST", f"/api/v1/namespaces/{NS}/endpoints", {"metadata": {"name": NAME}, "subsets": [

@@ -40,7 +40,7 @@ def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
 
 
 def test_second_agent_on_the_same_node_ends(nodes, agent, rails):
-    """With the same socket, or the same state directory: the second names the first and ends."""
+    """A second agent with the same socket or the same state directory reports the first agent and ends."""
     one = agent()
     for more in (["--socket", one.socket], ["--state-dir", one.state]):
         r = subprocess.run([BINARY, "agent", "--socket", one.folder / "s2", "--state-dir", one.folder / "state2",

@@ -80,11 +80,11 @@ class Place:
         return found[0] if len(found) == 1 else None
 
     def leaving(self, app):
-        """Being deleted, or deleted already: the leader removes the finalizer once no address is in use."""
+        """Whether the pool is being deleted or is deleted: the leader removes the finalizer once no address is in use."""
         return all(p["metadata"].get("deletionTimestamp") for p in self.pools(app).values())
 
     def block(self, pool, cidr):
-        """A node has one."""
+        """Creates a block of the pool, owned by a node."""
         return self.cluster.ok("POST", "/apis/unirail.io/v1/spideripblocks", {
             "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": f"{pool}-0", "labels": {"unirail.io/pool": pool}},
@@ -135,7 +135,7 @@ def controller(mine, place, closing, tmp_path):
 
 
 def test_deployment_gets_an_automatic_pool(place, controller):
-    """Its pool is created, grows, shrinks and is deleted with it; the lowest addresses are used first."""
+    """The pool is created, grows and shrinks with the Deployment, and is deleted with it; the lowest addresses are used first."""
     place.subnet("s4", "10.6.0.0/24", ["10.6.0.2-10.6.0.9", "10.6.0.20-10.6.0.30"], gateway="10.6.0.1",
                  routes=[{"dst": "10.9.0.0/16", "gw": "10.6.0.1"}])
     c = controller()
@@ -178,7 +178,8 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     c.wait_logged("IPPool available free IPs are not enough")
 
     def one_is_left():
-        """The leader may have read the records as Spiderpool's, which stay until their pods are confirmed to be deleted."""
+        """Whether the pool has one address. The leader may have adopted the records as Spiderpool's, which would stay until their pods
+        are confirmed to be deleted, so they are removed."""
         place.cluster.ok("PATCH", f"{POOLS}/{name}", {"metadata": {"annotations": {"unirail.io/adopted": None}}}, type=MERGE)
         place.cluster.ok("PATCH", f"{POOLS}/{name}/status", {"status": {"allocatedIPs": None}}, type=MERGE)
         return len(ips(place.pool("web"))) == 1
@@ -333,7 +334,7 @@ def test_addresses_of_nodes_are_not_moved_to_other_pools(place, controller):
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None
-    # When it grows again it gets its addresses in nodes' blocks back.
+    # When the pool grows again, it gets its addresses in nodes' blocks again.
     place.scale("Deployment", "one", 2)
     wait(lambda: ips(place.pool("one")) == ["10.17.0.2", "10.17.0.5"], "the pool of application one has two addresses")
     place.cluster.ok("DELETE", f"/apis/unirail.io/v1/spideripblocks/{pool}-0")
@@ -479,7 +480,7 @@ def pods(mine, place, closing, tmp_path):
 
 
 def test_pods_of_a_deployment_wait_for_their_pool(place, controller, pods):
-    """They wait for their pool, and for its growth; no other pod gets an address of it."""
+    """The pods wait until their pool exists, and until it is large enough; no pod of another application gets an address of it."""
     annotations = {"subnet": {"ipv4": ["p"]}}
     place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
     app = place.app("Deployment", "web", annotations, size=2)
@@ -556,7 +557,7 @@ def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
     assert len(ips(pool)) == 4 and pool["metadata"]["ownerReferences"][0]["kind"] == "SpiderSubnet"
     text = f"apps.kruise.io_v1alpha1_CloneSet_{place.ns}_clones"
     assert place.controlled("f")[pool["metadata"]["name"]]["application"] == text
-    # Its template has another number now, which the next pod has.
+    # The application's template now requests another number of addresses, and so does the next pod.
     for count in (6, 5):
         status, answer = pods.agent.add(pods(owner, {"subnet": {"ipv4": ["f"]}, "ippool-ip-number": str(count)}))
         assert status == 200, answer
@@ -598,7 +599,7 @@ def test_owners_of_another_kind_are_read(place, controller, mine):
     place.subnet("q", "10.24.0.0/24", ["10.24.0.2-10.24.0.30"])
     pool("Oddset", "odd.example.com_v1")
     pool("Deployment", "apps.example.com_v1")
-    pool("ConfigMap", "v1")  # of an installed kind, without this object
+    pool("ConfigMap", "v1")  # the kind is installed, but this object does not exist
     controller()
     wait(lambda: place.leaving("configmap"), "the pool of the ConfigMap is being deleted")
     for name in ("oddset", "deployment"):

@@ -25,8 +25,8 @@ def annotated(cluster, ns):
 
 
 def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, ns, closing, tmp_path):
-    """Reported when no node serves the resource (count 0) or its name is wrong, on every node by `unirail status`; not when one
-    node has it."""
+    """A network is reported if no node serves its resource (count 0) or the name is wrong, on every node also by `unirail status`; it is
+    not reported if one node serves it."""
     Nodes(cluster).node("n1")
     capacity = lambda **r: cluster.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": r}}, type=MERGE)
     capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0", "spidernet.io/typ0": "1"})

@@ -27,7 +27,7 @@ KINDS = {"/api/v1/namespaces": "namespaces", "/api/v1/nodes": "minions", "/api/v
          **{f"{SPIDER}/{kind}": f"spiderpool.spidernet.io/{kind}" for kind in
             ("spiderippools", "spidersubnets", "spiderendpoints", "spidermultusconfigs")}}
 BUT = ("default", "kube-public", "kube-system", "kube-node-lease")
-POOLS = ("rail1", "narrow")  # narrow is one block: the second node has to borrow
+POOLS = ("rail1", "narrow")  # pool narrow has one block: the second node has to borrow
 SETTINGS = "--block-idle", "60s", "--rest", "0s"
 
 
@@ -107,7 +107,7 @@ def record(cluster, closing, tmp_path, out):
 
 
 def restored(cluster, before):
-    """The objects with their UIDs, in an etcd with later revisions: no backup that was restored."""
+    """Writes the recorded objects with their UIDs to an etcd with later revisions, so that agents do not detect a restored backup."""
     install_crds(cluster)
     cluster.stop_apiserver()
     newest = max(int(o["metadata"]["resourceVersion"]) for o in before.values())

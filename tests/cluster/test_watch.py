@@ -83,7 +83,7 @@ class Tapped(clusters.Proxy):
 
 
 def test_session_is_resumed_at_the_api_server(cluster, ns, closing, tmp_path):
-    """After each broken connection, until the API server has other ticket keys, which it creates at its start."""
+    """The client resumes the TLS session after each broken connection, until a restarted API server has new ticket keys."""
     tap = closing(Tapped(cluster.port))
     w = closing(clusters.Watch(cluster.through(tap, tmp_path / "tap.conf"), "cm", "-n", ns)).synced()
     assert tap.resumed == [False]
@@ -179,7 +179,7 @@ def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
     """Connections stay open without any data: a ping detects it within 45 s."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
-    w.wait(("ADDED", "a"))  # wait for the watch's answer: a request without an answer has a separate, shorter timeout
+    w.wait(("ADDED", "a"))  # wait until the watch has been answered, since a request without an answer has a shorter timeout
     proxy.stalled = True
     cluster.config_map(ns, "b")
     clusters.wait(lambda: any("no data from the server for" in x for x in w.log),

@@ -42,7 +42,7 @@ def ns(cluster):
 
 @pytest.fixture
 def replica(cluster, ns, closing, tmp_path):
-    """Replicas that answer at `port`; each Controller is one."""
+    """replica() creates a Controller that serves its webhooks on `port`."""
     made = []
 
     def make(name="c", port=None, **env):
@@ -134,7 +134,7 @@ def post_review(c, body, path=PATH, method="POST", ca=None, auth=True, timeout=2
 
 
 def served(c, ca):
-    """The certificate that a client which trusts `ca` is shown."""
+    """Connects as a client that trusts `ca`; returns the server's certificate."""
     context = ssl.create_default_context(cadata=ca)
     with context.wrap_socket(clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10),
                              server_hostname="127.0.0.1") as s:
@@ -142,7 +142,7 @@ def served(c, ca):
 
 
 def trusted(cluster):
-    """The CA that the API server was given."""
+    """The CA in the registered webhook configurations."""
     return base64.b64decode(hooks(cluster)[0]["clientConfig"]["caBundle"]).decode()
 
 
@@ -180,7 +180,7 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
 
 
 def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
-    """As the original's webhook does; kubectl shows the warning, which quotes the overwritten list."""
+    """The webhook overwrites them, as Spiderpool's does; kubectl shows a warning that quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     # A separate group: networks of other tests' namespaces would be injected as well.
@@ -229,7 +229,7 @@ def test_dry_run_is_reviewed_without_side_effects(cluster, replica):
 
 
 def test_outage_refuses_objects_and_admits_pods(cluster, replica, ns):
-    """Objects are refused without an answer, pods are admitted."""
+    """While no controller answers, the API server refuses objects and admits pods."""
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     c.kill()
@@ -364,7 +364,8 @@ def test_definition_of_another_version_is_reported(cluster, replica):
 
 
 def test_many_concurrent_reviews_are_answered(cluster, replica):
-    """Each has its own connection. Closing one for lack of room would create a pod without its networks."""
+    """Each review has a separate connection. If the controller closed one because of its limit, the API server would create a pod
+    without its networks."""
     c = start(replica()).leads()
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "CREATE", "namespace": "not-seen-yet", "object": {
@@ -522,7 +523,7 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
     try:
         moved(cluster, ns, before)
         wait(lambda: load.done > 50, "50 requests have succeeded")
-        # And when an earlier version writes the key back while this version runs.
+        # The key is also moved when an earlier version writes it back while this version runs.
         moved(cluster, ns, as_before(cluster, ns))
         done = load.done
         wait(lambda: load.done > done + 50, "50 more requests have succeeded")
@@ -547,7 +548,8 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
 
 
 def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, closing, tmp_path):
-    """Between its two writes: the key is in both Secrets, and the next process removes it from the first."""
+    """After a crash between the two writes of the migration the key is in both Secrets; the next process removes it from the first
+    Secret."""
     c = registered(cluster, start(replica()).leads())
     assert c.stop() == 0
     before = as_before(cluster, ns)
@@ -569,7 +571,7 @@ def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, c
 
 
 def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path):
-    """Not by a process that finds a certificate which is not due, and it is not watched."""
+    """A process that finds a certificate that is not due for renewal does not read the Secret, and no process watches it."""
     requests = []
     server = closing(faulty.Faulty(cluster, lambda method, path: requests.append((method, path))))
     cluster.through(server, tmp_path / "conf")
@@ -592,7 +594,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
 
 
 def test_ca_secret_that_is_not_the_controllers_is_not_written(cluster, replica, ns):
-    """One error names it; with the label it is filled in."""
+    """The controller reports one error that names the Secret; once the Secret has the label, the controller fills it in."""
     path = f"/api/v1/namespaces/{ns}/secrets"
     cluster.ok("POST", path, {"metadata": {"name": CA_SECRET}, "data": {"other": "eA=="}})
     c = start(replica(), ready=False)
@@ -631,7 +633,7 @@ def resume(c, context, session=None):
     with socket.create_connection(("127.0.0.1", c.webhook_port), timeout=10) as raw, \
             context.wrap_socket(raw, session=session) as s:
         s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert s.recv(4096).startswith(b"HTTP/1.1 4")  # TLS 1.3: its ticket was sent before
+        assert s.recv(4096).startswith(b"HTTP/1.1 4")  # with TLS 1.3 the server sends the ticket before this answer
         return s.session_reused, s.session
 
 
@@ -646,7 +648,7 @@ def test_session_is_resumed_until_the_certificate_is_rotated(cluster, replica, v
         reused, session = resume(c, context, session)
         assert reused
     was = served(c, cluster.pki.ca.read_text())
-    cluster.pki.leaf("hook", "IP:127.0.0.1")  # into the same files
+    cluster.pki.leaf("hook", "IP:127.0.0.1")  # the new certificate is in the same files
     wait(lambda: served(c, cluster.pki.ca.read_text()) != was, "the controller serves another certificate", 20)
     assert not resume(c, context, session)[0]
 
@@ -701,7 +703,8 @@ class Load:
 
 
 def test_certificate_is_renewed_under_load(cluster, replica, ns, closing):
-    """Many times, its CA too: no review is refused, and a client with the API server's CA bundle trusts every served certificate."""
+    """The certificate and its CA are renewed many times: no review is refused, and a client with the registered CA bundle trusts every
+    served certificate."""
     c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-settle", "2s").leads())
     load = Load(cluster)
     leaves, cas, both, began = set(), set(), 0, time.monotonic()
@@ -738,7 +741,7 @@ class Front(clusters.Proxy):
 
 
 def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
-    """One certificate, one registration, and both replicas answer; the end of one is not noticed by clients."""
+    """Both replicas answer with one certificate and one registration; when one of them ends, no request of a client fails."""
     a, b = replica("a"), replica("b")
     front = closing(Front(a.webhook_port, b.webhook_port))
     a.url = b.url = f"https://127.0.0.1:{front.port}"
@@ -762,7 +765,7 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
         wait(both, "both replicas serve reviews")
         leader, other = (a, b) if a.metrics()["unirail_controller_leads"] else (b, a)
         leader.process.send_signal(clusters.signal.SIGTERM)
-        front.targets = [other.webhook_port]  # as a Service does when a pod ends
+        front.targets = [other.webhook_port]  # a Service removes the address of a pod that ends
         assert leader.process.wait(20) == 0
         other.leads()
         done = load.done

@@ -43,7 +43,7 @@ def scale(cluster, ns, what, n):
 
 
 def pods(cluster, ns, app, n):
-    """The pods of `app`, when there are n."""
+    """Waits until `app` has n pods; returns them."""
     found = []
 
     def there():

@@ -96,7 +96,7 @@ def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
 
 
 def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
-    """A server that accepts one write at a time and refuses the others: in the end all are executed."""
+    """The server executes one write at a time and refuses the others with 429: in the end all are executed."""
     token = cluster.account(ns, "writer", WRITE)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.stop_apiserver()

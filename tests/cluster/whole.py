@@ -18,7 +18,7 @@ CONFIGS = HERE.parent.parent / "configs" / "cluster"
 HOSTS = HERE.parent / "hosts"
 RAILS = ("rail1", "rail2")
 NET_D = "cni/net.d/"
-# Of the cluster's own network: Debian's bridge plugin.
+# The CNI configuration of the cluster's own network, with Debian's bridge plugin.
 BRIDGE = """{"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.1.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 """
@@ -105,7 +105,7 @@ class Whole:
                 self.inside(self.fabric.pid, "addr", "add", f"172.16.{i}.1/24", "dev", bridge)
 
     def lay_cables(self, ip, n):
-        """From node n to the fabric."""
+        """Connects node n to the fabric."""
         for i, bridge in enumerate(("lan", *self.rails)):
             name, port = bridge if i else "eth0", f"{bridge}-{n}"
             ip("link", "add", name, "type", "veth", "peer", "name", port, "netns", str(self.fabric.pid))
@@ -119,7 +119,7 @@ class Whole:
                       text=(CONFIGS / name).read_text())
 
     def deploy(self):
-        """With the CNI configuration written by hand: configure()."""
+        """Deploys unirail without its generated CNI configuration; configure() writes one by hand."""
         self.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
         self.kubectl("apply", "-f", "-", text=self.agent())
         service = self.cluster.ok("GET", "/api/v1/namespaces/unirail/services/unirail-controller")
@@ -143,7 +143,7 @@ class Whole:
         return yaml.safe_dump_all(objects)
 
     def unpack_host(self):
-        """Its /sys; the agent's control groups are mounted in there."""
+        """The /sys of the recorded host; the agent's control groups are mounted in it."""
         folder = self.cluster.folder / "host"
         subprocess.run([clusters.BINARY, "doctor", "--root", HOSTS / self.host, "--unpack", folder], check=True, capture_output=True)
         (folder / "sys/fs/cgroup").mkdir(parents=True)
@@ -164,7 +164,7 @@ class Whole:
         return self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
 
     def ready(self, ns, selector, n, seconds=120):
-        """The pods, when n are ready; otherwise the reason."""
+        """Waits until n pods are ready and returns them; a failure reports the reason."""
         found = []
 
         def are():
