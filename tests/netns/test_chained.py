@@ -33,7 +33,7 @@ def backups(lab):
     return sorted(os.listdir(lab.tmp / "tuning")) if (lab.tmp / "tuning").exists() else []
 
 
-def test_plugins_in_process_leave_the_state_of_the_chain(make_lab):
+def test_plugins_in_process_create_the_same_state_as_the_chain(make_lab):
     seen = []
     for way in ("chain", "unirail-cni"):
         lab = make_lab()

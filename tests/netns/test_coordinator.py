@@ -235,7 +235,7 @@ def test_default_route_moves_to_the_selected_nic(lab):
     assert (999, "172.16.0.20", None, "101") in rules(pod)
 
 
-def test_routes_are_left_alone_without_tuning(lab):
+def test_routes_are_unchanged_without_tuning(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay", tunePodRoutes=False)

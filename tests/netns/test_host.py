@@ -178,7 +178,7 @@ def by_hand(host):
     return ns
 
 
-def test_addr_by_the_scripts_environment_leaves_the_scripts_state(host):
+def test_addr_with_the_scripts_environment_creates_the_scripts_state(host):
     before = host.state()
     host.ok("addr", env=SCRIPT)
     other = by_hand(host)

@@ -56,7 +56,7 @@ def shape(st):
 @pytest.mark.parametrize("v6,ipam", [(False, STATIC4), (True, STATIC6), (True, DUAL), (False, None)],
                          ids=["ipv4", "ipv6", "dual", "no ipam"])
 @pytest.mark.parametrize("by", ["device", "hwaddr"])
-def test_same_state_and_result_as_debians(make_lab, v6, ipam, by):
+def test_state_and_result_equal_debians(make_lab, v6, ipam, by):
     lab = make_lab(v6=v6)
     results, states = [], []
     for plugins in (lab.plugins, REFERENCE):
@@ -120,7 +120,7 @@ def test_packets_reach_the_gateway_from_the_moved_device(make_lab, v6):
     assert sysctl(pod.ns, "net/ipv4/conf/net1/arp_notify") == "1"
 
 
-def test_names_of_node_and_pod_are_independent(lab):
+def test_link_names_of_node_and_pod_are_independent(lab):
     """The pod already has a link rail0, the node a link net1: ADD fails only if the pod already has the device's new name."""
     pod = lab.pod()
     mac = bare(lab)["address"]
@@ -133,7 +133,7 @@ def test_names_of_node_and_pod_are_independent(lab):
     assert sorted(link_names(pod.ns)) == ["lo", "rail0", "x"]
 
 
-def test_group_of_a_device_is_left_alone(lab):
+def test_group_of_a_device_is_unchanged(lab):
     pod = lab.pod()
     ip(lab.node, "link", "set", "rail0", "group", "77")
     lab.add(conf(), pod)
@@ -349,7 +349,7 @@ def test_del_restores_a_device_that_the_kernel_returned(lab, name, by, up):
 
 @pytest.mark.parametrize("alias,reason", [("rail0", "its name is taken"), ("other", "is another's"),
                                        ("no name!", "is not a name")])
-def test_del_leaves_links_of_the_node_alone(lab, alias, reason):
+def test_del_changes_no_link_of_the_node(lab, alias, reason):
     ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     ip(lab.node, "link", "set", "net1", "alias", alias)
     before = state(lab.node)
@@ -358,7 +358,7 @@ def test_del_leaves_links_of_the_node_alone(lab, alias, reason):
     assert link(lab.node, "net1")["ifalias"] == alias
 
 
-def test_del_leaves_a_link_without_alias_alone(lab):
+def test_del_changes_no_link_without_an_alias(lab):
     """After an ADD that failed because the name was in use. The original's DEL fails each time."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
@@ -647,7 +647,7 @@ def rails(lab, coordinator=None, **more):
     return nets
 
 
-def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab):
+def test_unirail_cni_creates_the_same_state_as_the_plugin_chain(make_lab):
     seen = []
     for way in ("chain", "unirail-cni"):
         lab = make_lab()
@@ -680,7 +680,7 @@ def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab):
     same(*seen, "the pod")
 
 
-def test_deletion_by_group_never_hits_a_device(lab):
+def test_deletion_by_group_deletes_no_moved_device(lab):
     """DEL deletes the links of unirail's group at once, but no device that was in this group before, as on a node that is itself a pod."""
     lab.rail_pools()
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
@@ -708,7 +708,7 @@ def test_failed_rail_restores_the_device(lab, break_it):
 
 
 @pytest.mark.parametrize("other", ["host-device", "macvlan"])
-def test_device_serves_one_network(lab, other):
+def test_device_in_two_networks_is_refused(lab, other):
     lab.rail_pools()
     nets = rails(lab)
     main = nets[2]["plugins"][0]
@@ -731,7 +731,7 @@ def test_unirail_cni_restores_a_device_that_the_kernel_returned(lab):
     restored(lab)
 
 
-def test_addresses_of_the_device_are_not_the_nodes(lab):
+def test_no_route_to_addresses_of_the_moved_device_is_added(lab):
     """The coordinator adds a route to every address of the node, except those of the device."""
     lab.rail_pools()
     assert has_address(lab.node, "rail0", "172.16.1.2/24")

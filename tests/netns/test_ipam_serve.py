@@ -191,7 +191,7 @@ def test_errors_have_the_format_of_go_openapi(server):
     assert server.used() == {}
 
 
-def test_get_request_may_have_a_body(server):
+def test_get_request_with_a_body_is_accepted(server):
     (server.tmp / "agent.conf").write_text("[coordinator]\nmode = underlay\nhijackCIDR = 169.254.0.0/16\n")
     server.start()
     got = server.ok("GET", "/v1/coordinator/config", {"podName": "p", "podNamespace": "ns"})
@@ -332,7 +332,7 @@ def test_connection_limit_leaves_descriptors_for_the_store(server):
         s.close()
 
 
-def test_bodies_are_bounded(server):
+def test_body_over_the_limit_is_refused(server):
     """A body over 1 MiB is refused by its length, or once it exceeds that; a smaller one is read."""
     server.start()
     head = b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -555,7 +555,7 @@ def test_socket_of_a_dead_server_is_taken_over(server):
     assert server.answers()
 
 
-def test_socket_of_another_program_is_left_alone(server):
+def test_socket_of_another_program_is_unchanged(server):
     other = socket.socket(socket.AF_UNIX)
     other.bind(str(server.path))
     other.listen()

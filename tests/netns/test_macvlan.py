@@ -28,7 +28,7 @@ def shape(st):
                          ids=["ipv4", "ipv6", "dual", "no ipam"])
 @pytest.mark.parametrize("more", [{}, {"mode": "private", "mtu": 4200, "mac": "0a:58:00:00:00:07"}],
                          ids=["defaults", "options"])
-def test_same_state_and_result_as_debians(make_lab, v6, ipam, more):
+def test_state_and_result_equal_debians(make_lab, v6, ipam, more):
     lab = make_lab(v6=v6)
     conf = lab.macvlan("rail0", ipam, **more)
     results, states = [], []
@@ -175,7 +175,7 @@ def test_del_without_the_master_succeeds(lab):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_del_leaves_other_links_alone(lab):
+def test_del_deletes_no_other_links(lab):
     """A group delete must not delete a link of another network."""
     pod = lab.pod()
     for n in ("net1", "net2", "net3"):

@@ -85,7 +85,7 @@ def test_chains_added_by_one_plugin_are_deleted_by_the_other(make_lab, where, na
 
 
 @pytest.mark.parametrize("maker,deleter", [("reference", "candidate"), ("candidate", "reference")])
-def test_pods_of_both_plugins_coexist(lab, where, maker, deleter):
+def test_pods_of_both_plugins_have_distinct_addresses(lab, where, maker, deleter):
     """Each plugin continues after the last address of the other, and releases no address of the other plugin's pods."""
     conf, one, two = [macvlan(host_local(lab, "172.16.1.0/24"))], lab.pod("one"), lab.pod("two")
     chain("ADD", lab, conf, one, where[maker])

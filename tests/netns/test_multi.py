@@ -38,7 +38,7 @@ def shapes(lab, pod):
 
 
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
-def test_unirail_cni_leaves_the_state_of_the_plugin_chain(make_lab, v6):
+def test_unirail_cni_creates_the_same_state_as_the_plugin_chain(make_lab, v6):
     seen = []
     for way in ("chain", "unirail-cni"):
         lab = make_lab(rails=3, v6=v6)
@@ -159,7 +159,7 @@ def test_several_rails_get_addresses_from_one_pool(lab):
 # --- DEL ---
 
 
-def test_del_succeeds_twice_and_before_add(eight):
+def test_repeated_del_and_del_before_add_succeed(eight):
     lab, pod = eight, eight.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     lab.delete(conf, pod, ifname="eth0")

@@ -129,7 +129,7 @@ def test_multus_reports_the_pods_status(lab, agent):
                                "net2 [172.16.2.10/24] from team/rail1")
 
 
-def test_requested_networks_leave_the_state_of_configured_ones(lab, agent):
+def test_requested_networks_create_the_same_state_as_configured_ones(lab, agent):
     """Networks from one configuration and networks requested by annotation leave the same kernel state."""
     seen = []
     for way in ("asked", "written"):

@@ -170,7 +170,7 @@ def test_container_gets_variables_of_eight_rails(tmp_path):
     assert "NCCL_NET" not in env
 
 
-def test_container_without_rdma_is_not_touched(tmp_path):
+def test_container_without_rdma_is_unchanged(tmp_path):
     write_rails(tmp_path / "run", "pod-1", json.dumps(RAILS))
     with started_by_runtime(tmp_path) as (runtime, _):
         assert runtime.adjust(create(devices=["/dev/infiniband/rdma_cm", "/dev/null"])) == ({}, [])

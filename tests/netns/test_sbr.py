@@ -28,7 +28,7 @@ def added(lab, chained_plugins, pod, ipam, ifname="net1", master="rail0", by=Non
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (False, ALONE), (True, V6), (True, DUAL)],
                          ids=["ipv4", "several", "no gateway", "ipv6", "dual"])
-def test_same_state_and_result_as_debians(make_lab, chained_plugins, v6, ipam):
+def test_state_and_result_equal_debians(make_lab, chained_plugins, v6, ipam):
     lab = make_lab(v6=v6)
     states, results = [], []
     for by in (chained_plugins, REFERENCE):
@@ -110,7 +110,7 @@ def test_configured_gateways_replace_those_of_the_result(make_lab, chained_plugi
     assert "172.20.0.0/16 via 172.16.1.7 dev net1" in found
 
 
-def test_source_hints_stay_in_main(lab, chained_plugins):
+def test_subnet_route_stays_in_main_with_source_hints(lab, chained_plugins):
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4, addSourceHints=True)
     assert routes(pod.ns, "main") == ["172.16.1.0/24 dev net1 src 172.16.1.20"]

@@ -120,7 +120,7 @@ def test_result_is_printed_in_every_cni_version(t, version):
 
 
 @pytest.mark.parametrize("makes,deletes", [("candidate", "reference"), ("reference", "candidate")])
-def test_files_are_compatible_in_both_directions(t, makes, deletes):
+def test_tuning_file_of_one_plugin_is_used_by_the_other(t, makes, deletes):
     by = {"candidate": t.chained_plugins, "reference": REFERENCE}
     before = t.link()
     more = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True}
