@@ -25,10 +25,8 @@ void kubelet_devices_done(struct kubelet_devices *l);
 #define auto_kubelet_devices __attribute__((cleanup(kubelet_devices_done)))
 
 const struct kubelet_device *kubelet_find(const struct kubelet_devices *l, const char *id);
-int64_t kubelet_total(const struct kubelet_devices *l,
-		      /* returns the number of devices of a resource; -1: no device plugin serves it
-		       * */
-		      const char *resource);
+/* Returns the number of devices of a resource; -1: no device plugin serves it. */
+int64_t kubelet_total(const struct kubelet_devices *l, const char *resource);
 int64_t kubelet_used(const struct kubelet_devices *l, const char *resource);
 
 #endif

@@ -33,7 +33,7 @@ int host_conf_parse(struct host_conf *c, const char *name, struct span text, str
 /* Reads the file and parses it. A missing file (-ENOENT) sets e as well. */
 int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e);
 
-/* Reads a variable of the environment; NULL: getenv() does. */
+/* The environment from which variables are read; NULL: that of the process (getenv()). */
 struct host_env {
 	const char *(*get)(void *arg, const char *name);
 	void *arg;

@@ -77,9 +77,9 @@ bool kube_cache_current(const struct kube_cache *c, int kind);
  * ERR_AGAIN; the code is -ENOENT if the CRD is not installed. */
 int kube_cache_error(const struct kube_cache *c, int kind, struct err *e);
 
-/* Objects are ordered by namespace and name, bytewise. ns is "" for cluster-scoped kinds. */
+/* Returns the object; NULL: there is none. Objects are ordered by namespace and name, bytewise. ns is
+ * "" for cluster-scoped kinds. */
 const struct kube_object *kube_cache_get(const struct kube_cache *c, int kind, const char *ns,
-					 /* returns the object; NULL: there is none */
 					 const char *name);
 /* Returns the value of the object; NULL: there is none. */
 const void *kube_cache_value(const struct kube_cache *c, int kind, const char *ns,

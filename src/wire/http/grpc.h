@@ -54,7 +54,7 @@ struct grpc;
 int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e);
 void grpc_cleanup(struct grpc **g);
 #define auto_grpc __attribute__((cleanup(grpc_cleanup)))
-/* Returns the next bytes for the peer, valid until the next call; n 0: there are none now. */
+/* Sets *ret to the next bytes for the peer, valid until the next call; n 0: there are none now. */
 int grpc_out(struct grpc *g, struct span *ret, struct err *e);
 int grpc_in(struct grpc *g, struct span bytes, struct err *e);
 /* returns whether the call has ended, with an answer or an error */

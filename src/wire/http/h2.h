@@ -65,8 +65,8 @@ int h2_submit(struct h2 *h, const struct h2_request *r, const struct h2_handler 
 	      struct h2_stream **ret, struct err *e);
 void h2_cancel(struct h2_stream *s); /* cancels a request; its callbacks are not called */
 
-/* Returns the next bytes for the peer, valid until the next call of h2_out or h2_in; n 0: there are
- * none now. */
+/* Sets *ret to the next bytes for the peer, valid until the next call of h2_out or h2_in; n 0:
+ * there are none now. */
 int h2_out(struct h2 *h, struct span *ret, struct err *e);
 int h2_in(struct h2 *h, struct span bytes, struct err *e);
 void h2_ping(struct h2 *h);
