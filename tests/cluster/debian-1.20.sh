@@ -30,7 +30,7 @@ newer_reflect2() {
 	cp -r "$work/root/usr/share/gocode/src/github.com/modern-go/reflect2" vendor/github.com/modern-go/
 }
 
-# The one generated file that the source package lacks.
+# The source package lacks only this generated file.
 openapi() {
 	local from packages
 

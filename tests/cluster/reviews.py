@@ -21,8 +21,8 @@ def create(cluster, o, query=""):
 
 
 def send(c, path, body, method="POST", ca=None, timeout=20, length=None, **headers):
-    """A request to the webhook port; verifies its certificate with `ca` if that is given; (status, bytes). length: the value of
-    Content-Length, instead of the length of the body."""
+    """Sends a request to the webhook port and returns (status, bytes). With `ca` it verifies the server's certificate. length: the value
+    of Content-Length, instead of the length of the body."""
     context = ssl.create_default_context(cadata=ca)
     if not ca:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -113,7 +113,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert f"t/{pod['metadata']['name']} " in show("owner", "172.16.3.77", "--state-dir", one.state)
     assert "released 172.16.3.77" in show("release", "172.16.3.77", "--yes", "--state-dir", one.state)
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
-    # The same status from its socket.
+    # The agent's socket returns the same status.
     held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
     reference = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
     owner = f"t/{pod['metadata']['name']}"
@@ -293,7 +293,7 @@ def test_exhausted_pool_is_reported(nodes, agent, pools):
 
 
 def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools):
-    """An address of a block without an owner, one of a peer's block, and one that a pod has."""
+    """Pods request an address of a block without an owner, one of a peer's block, and one that another pod has."""
     pools("named", "10.8.0.0/24")
     one, two = agent("n1"), agent("n2")
     first = nodes.pod("t", "n1")

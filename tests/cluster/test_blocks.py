@@ -141,7 +141,7 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     f.command("add", "*", 9)
     s = f.wait_idle(90)
     assert alone(f) == 45 and s["borrowed"] > 0, s
-    # One more pod gets no address, and an error that lists what was tried.
+    # One more pod gets no address, and its error lists what the agent tried.
     f.command("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
     wait(lambda: "blocks of the pool are claimed" in f.command("reason", 0, "last"), "the last pod waits for a block of the pool")

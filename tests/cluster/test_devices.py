@@ -102,7 +102,7 @@ def test_devices_are_prepared_after_a_runtime_restart(whole, ns):
 
 @pytest.fixture(scope="module")
 def plugin(whole):
-    """The device plugin, for a recorded host of eight rails, at the node's kubelet."""
+    """The device plugin on a recorded host with eight rails, registered at the node's kubelet."""
     host = whole.cluster.folder / "host"
     subprocess.run([BINARY, "doctor", "--root", HOSTS / "eight_rails.tree", "--unpack", host], check=True, capture_output=True)
     (host / "etc/resources").mkdir(parents=True)

@@ -58,7 +58,7 @@ def conditions(mine):
 
 
 def becomes(mine, *wants):
-    """The Node has the condition with this status and reason, or with no arguments none."""
+    """Waits until the Node has the condition with this status and reason, or no such condition if no arguments are given."""
     wait(lambda: [(c["status"], c["reason"]) for c in conditions(mine)] == [w for w in [wants] if w],
          f"the node's condition is {wants}", 2 * READ_MS / 1000 + 20)
 

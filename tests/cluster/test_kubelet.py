@@ -75,7 +75,7 @@ def up(whole, ns, app, n):
 
 
 def have_rails(whole, pods):
-    """Each pod has an address of each pool, the kernel has it too, and all pods reach each other on each rail."""
+    """Each pod has an address of each pool, in its status and on its interface, and all pods reach each other on each rail."""
     for p in pods:
         have = addresses(p)
         for i, ifname in enumerate(("net1", "net2"), 1):

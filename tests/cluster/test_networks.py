@@ -437,7 +437,8 @@ def test_invalid_annotations_are_refused(node_with_agent):
 
 
 def test_full_disk_fails_add_without_damage(node_with_agent):
-    """No space for the agent's record: no address, nothing attached, nothing lost; the next ADD with space succeeds."""
+    """The disk has no space for the agent's record: ADD fails without an allocated address or an attached network; the next ADD with
+    space succeeds."""
     w, lab = node_with_agent, node_with_agent.lab
     pods = [w.pod("rail0,rail1") for _ in range(3)]
     for pod in pods:

@@ -223,7 +223,7 @@ def test_dry_run_is_reviewed_without_side_effects(cluster, replica):
     assert status == 201 and answer["spec"]["ipVersion"] == 4
     assert create(cluster, pool("dry", "10.16.0.0/24", gateway="1.2.3.4"), "?dryRun=All")[0] == 422
     assert cluster.request("GET", f"{SPIDER}/spiderippools/dry")[0] == 404
-    # It does not affect the next review.
+    # The request with dryRun does not affect the next review.
     assert create(cluster, pool("wet", "10.16.0.0/16", ips=["10.16.0.15"]))[0] == 201
     drop(cluster, "wet")
 

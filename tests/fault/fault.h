@@ -189,7 +189,7 @@ bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum 
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */
 void stage_forget_results(struct stage *s);
-/* state.c. False: the state is not reached, which is reported. */
+/* state.c. Returns false if the state is not reached, and reports that. */
 bool stage_same(struct stage *s, const struct buf *wanted, const char *reason);
 bool stage_is_attached(struct stage *s, const char *reason);
 bool stage_is_collected(struct stage *s, const char *reason); /* the state outside of the pod */

@@ -94,7 +94,7 @@ static char *line_of(const struct json *pool)
 	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
 }
 
-/* Records and block size are written by agents and not reviewed. */
+/* Agents write records and the block size, which admission does not review. */
 static bool has_annotations(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");

@@ -110,7 +110,7 @@ class Kubelet:
         return b""
 
     def start(self):
-        for name in os.listdir(self.folder):  # as a kubelet does: every socket
+        for name in os.listdir(self.folder):  # a kubelet removes every socket in its directory when it starts
             if name.endswith(".sock"):
                 os.unlink(self.folder / name)
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))

@@ -77,7 +77,7 @@ def with_name(conf, version):
 
 
 def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DEL")):
-    """A plugin list's calls as libcni makes them; the second DEL must find nothing to do."""
+    """The calls of a plugin list as libcni makes them; the second DEL must find nothing to delete."""
     confs, env = [with_name(p, version) for p in plugins], env or {}
     has_prev, steps = version >= "0.4.0", []
     for verb in verbs:

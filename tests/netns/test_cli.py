@@ -305,7 +305,7 @@ def test_man_pages_are_printed(tmp_path):
     assert page.startswith(".") and "rails" in page
 
 
-# --- pool, on real state ---
+# --- unirail pool, with the state of attached pods ---
 
 
 @pytest.fixture

@@ -492,7 +492,7 @@ def test_interface_names_become_link_files(host):
     host.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x15b3\n")
     before = host.state()
     steps = host.steps("names", "rail0=0000:3b:00.0", "--dry-run")
-    assert [s["effect"] for s in steps] == ["now", "reboot"]  # host.d, the .link file
+    assert [s["effect"] for s in steps] == ["now", "reboot"]  # two steps: the file in host.d now, the .link file at the reboot
     host.ok("names", "rail0=0000:3b:00.0")
     text = (host.root / "etc/systemd/network/70-unirail-rail0.link").read_text()
     assert "[Match]\nPath=pci-0000:3b:00.0\n\n[Link]\nName=rail0\n" in text

@@ -156,7 +156,7 @@ BOND_FAULTS = {"netplan": ["rror"], "networkd": ["Unknown", "Invalid", "Failed t
 @pytest.mark.parametrize("name", READ_BACK)
 def test_bond_file_is_parsed_without_errors(host, readers, tmp_path, monkeypatch, name):
     host.put("/etc/hostname", "node1\n")
-    (host.root / BOOT_ID.lstrip("/")).unlink()  # a host that does not run: only files
+    (host.root / BOOT_ID.lstrip("/")).unlink()  # without boot_id it is not the running host, so only files are written
     host.call("addr", "bond7", *BOND, "--persist", name)
     monkeypatch.setitem(READERS, name, READ_BACK[name])
     ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")

@@ -446,7 +446,7 @@ def test_server_and_plugin_processes_share_a_store(server, direct):
         reference = [pool.submit(direct, "ADD", f"d{i}") for i in range(60)]
         got = [addresses(f.result()[1])[0] for f in candidate] + [f.result() for f in reference]
     assert len(got) == len(set(got)) == 160 and set(got) == set(server.used())
-    # Each releases addresses that the other allocated.
+    # Server and plugin processes release addresses that the other one allocated.
     for i in range(20):
         direct("DEL", f"s{i}")
         assert server.release(f"d{i}") == 1

@@ -94,7 +94,8 @@ def test_session_is_resumed_after_a_broken_connection(pki, serve, tmp_path, vers
 
 
 def test_server_name_is_sent_and_verified(pki, serve, tmp_path):
-    """A name is resolved, sent and checked; an address is checked and never sent."""
+    """If the server is configured by name, the client resolves the name, sends it (SNI) and verifies it; an address is verified and
+    never sent."""
     s = serve(pki.server, [GOOD])
     assert get(config(tmp_path, pki, s.port, "localhost"))[0] == 0
     assert get(config(tmp_path, pki, s.port, "127.0.0.1"))[0] == 0

@@ -312,8 +312,8 @@ def test_gc_deletes_networks_of_unlisted_containers(lab):
 
 
 def use_plan(lab, plan, number):
-    """configs/ of a plan on its node of that number, unchanged except for directories and the names of the nodes: this
-    host, which may itself be called node1, and others."""
+    """The files of configs/ for a plan, on the plan's node with this number. Only directories and node names are changed: this host,
+    which may itself be called node1, has the name of that node."""
     from lab import TOP
     here = os.uname().nodename
     for src in (TOP / "configs" / plan).glob("pools/*.conf"):

@@ -79,7 +79,7 @@ def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ip
 
 
 def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
-    """Recorded once, whatever differs between pods: MAC, addresses, arguments, name of a device."""
+    """A network is recorded once, even if MAC, addresses, arguments or the name of a device differ between pods."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     for i, more in enumerate([{}, {"mac": "02:00:5e:10:00:09", "cniArgs": {"k": "v"}}, {"mac": "", "ips": ["172.16.9.77"]}]):

@@ -133,7 +133,7 @@ def test_tuning_file_of_one_plugin_is_used_by_the_other(t, makes, deletes):
 
 
 def test_queue_length_is_set_and_restored(t):
-    """Debian's plugin is older than the key; the file has the format of the current original."""
+    """Debian's plugin does not have the key yet; the file has the format of the current original."""
     t.ok("ADD", txQLen=77)
     assert t.link()["txqlen"] == 77 and t.files() == {"net1.json": '{\n "txQLen": 1000\n}'}
     t.ok("CHECK", txQLen=77)

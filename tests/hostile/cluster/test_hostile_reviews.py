@@ -265,7 +265,8 @@ def threads(n, run):
 
 
 def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
-    """Before the fix: each left its ranges in the ConfigMap of claims, which was full after 27 s, and every create was refused then."""
+    """Before the fix each review left its ranges in the ConfigMap of range locks, which was full after 27 s; then every create was
+    refused."""
     c = replica("c").leads()
     registered(cluster)
     before, answers, left = configmap(cluster, ns), [], list(range(10, 1010))

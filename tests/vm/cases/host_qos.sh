@@ -57,7 +57,7 @@ same "writes of PFC after undo" "$(writes)" 4
 killed_at fsync 1 "$@"
 killed_at sendto,sendmsg 5 "$@"
 
-# A port that another program changed is repaired, the other one is not written.
+# If another program changed one port, only that port is written again.
 applied "$@"
 before=$(writes)
 dcb pfc set dev "$pf2" prio-pfc 3:off

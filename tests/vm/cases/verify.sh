@@ -44,7 +44,7 @@ has_gids() {
 until_true has_gids
 
 server=''
-# serve [NS [OPTION...]]: one test
+# serve [NS [OPTION...]]: starts `unirail verify --listen` for one test
 serve() {
 	ns=${1:-}
 	[ $# = 0 ] || shift
