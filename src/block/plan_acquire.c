@@ -236,13 +236,32 @@ static void plan_peer_requests(struct planner *p, const struct block_need *need)
 
 static void plan_named(struct planner *p, const struct block_need *need, const struct ipaddr *a);
 
+/*
+ * Returns whether a block of the pool that this node owns was deleted, and the node is about to
+ * recreate it: its free addresses are available again then. Another block claimed meanwhile could be
+ * a deleted block of a peer that has not recreated it yet.
+ */
+static bool is_recreating(const struct planner *p, const char *pool)
+{
+	const struct block_table *t = p->f->table;
+
+	for (size_t i = 0; t->synced && i < t->n_claims; i++) {
+		const struct block_claim *c = &t->claims[i];
+
+		if (c->state == CLAIM_HELD && strcmp(c->pool, pool) == 0 &&
+		    !block_object_find(t, c->name) && (!c->absent || plan_has(p, c->name)))
+			return true;
+	}
+	return false;
+}
+
 void plan_want(struct planner *p, const struct block_need *need)
 {
 	for (size_t i = 0; i < need->n_names; i++)
 		plan_named(p, need, &need->names[i]);
 	if (need->want)
 		plan_peer_requests(p, need);
-	else if (!plan_rescan(p, need) && need->ahead)
+	else if (!plan_rescan(p, need) && need->ahead && !is_recreating(p, need->pool))
 		plan_ahead(p, need);
 }
 

@@ -717,6 +717,41 @@ static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
 	drop(&x);
 }
 
+/*
+ * The object of a block with a local pod is deleted. The node recreates it before it claims another
+ * block for its pre-allocation: that could be a deleted block of a peer.
+ */
+static void test_deleted_block_is_recreated_before_another_is_claimed(void **state)
+{
+	struct lease l = LEASE_INIT;
+	char want[64], name[32];
+	unsigned int at;
+	struct lab x;
+
+	(void)state;
+	make(&x);
+	x.f.n_needs = 1;
+	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
+	x.needs[0].want = 0;
+	x.needs[0].ahead = 4;
+	l.address = ipnet_host(&x.t.claims[0].net.ip);
+	l.state = LEASE_USED;
+	lease_put(&x.leases, &l);
+
+	snprintf(name, sizeof(name), "rail0-%x", at);
+	bl_clear();
+	block_object_remove(&x.t, name);
+	snprintf(want, sizeof(want), "read %s", name);
+	ASSERT_STR_EQ(turn(&x), want);
+	snprintf(want, sizeof(want), "create %s", name);
+	ASSERT_STR_EQ(turn(&x), want);
+	ASSERT_EQ(x.t.n_claims, 1);
+	/* The pre-allocation continues. */
+	ASSERT_EQ(strncmp(turn(&x), "create rail0-", 13), 0);
+	ASSERT_EQ(x.t.n_claims, 2);
+	drop(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -738,6 +773,7 @@ int main(void)
 		cmocka_unit_test(test_last_free_address_is_found_when_reported),
 		cmocka_unit_test(test_peers_without_free_addresses_get_requests_last),
 		cmocka_unit_test(test_no_reserve_is_acquired_while_peers_borrow),
+		cmocka_unit_test(test_deleted_block_is_recreated_before_another_is_claimed),
 	};
 
 	return T_RUN(tests, NULL, NULL);
