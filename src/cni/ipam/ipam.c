@@ -25,7 +25,7 @@ struct ipam_type {
 /* --- IPAM plugins that are executed --- */
 
 /* Returns whether conf_text() writes the key itself. */
-static bool is_logged(const char *key, bool gc)
+static bool conf_text_writes(const char *key, bool gc)
 {
 	return strcasecmp(key, "name") == 0 || strcasecmp(key, "cniVersion") == 0 ||
 	       (gc && (strcmp(key, "cni.dev/valid-attachments") == 0 ||
@@ -50,7 +50,7 @@ static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 		const char *key;
 		const struct json *v = json_pair(c->conf, i, &key);
 
-		if (is_logged(key, gc))
+		if (conf_text_writes(key, gc))
 			continue;
 		jo_key(&o, key);
 		jo_val(&o, v, false);

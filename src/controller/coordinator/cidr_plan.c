@@ -28,7 +28,7 @@ static void not_ready(struct planner *a, const char *what, const char *cause)
 }
 
 /* An error of the pods' part precedes one of the services' part. */
-static void annotation(struct planner *a, const char *what)
+static void set_reason(struct planner *a, const char *what)
 {
 	if (!a->p->reason[0])
 		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
@@ -53,7 +53,7 @@ static void plan_cluster(struct planner *a)
 	static const enum cidr_source list[] = {CIDR_KUBEADM, CIDR_MANAGER, CIDR_NODES};
 
 	if (first_of(a, list, 3, false, &a->p->pods) && a->p->pods.n == 0)
-		annotation(
+		set_reason(
 			a,
 			"the pods' CIDRs are not known (no kubeadm-config, kube-controller-manager "
 			"or podCIDRs of nodes): add them to spec.hijackCIDR if pods must be "
@@ -119,7 +119,7 @@ static void plan_pods(struct planner *a, enum cidr_type type)
 		return;
 	case CIDR_CILIUM: plan_cilium(a); return;
 	case CIDR_UNREADABLE:
-		annotation(
+		set_reason(
 			a,
 			"the pods' CIDRs are not known (the CNI configuration on the controller's node "
 			"is readable by root only, and no agent there has published the network's "
@@ -135,7 +135,7 @@ static void plan_services(struct planner *a)
 						CIDR_MANAGER};
 
 	if (first_of(a, list, 4, true, &a->p->services) && a->p->services.n == 0)
-		annotation(a,
+		set_reason(a,
 			   "the services' CIDRs are not known (no ServiceCIDR, kubeadm-config or "
 			   "kube-controller-manager): add them to spec.hijackCIDR");
 }

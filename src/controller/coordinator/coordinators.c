@@ -122,7 +122,7 @@ static const char *phase_name(const struct cidr_plan *p)
 	return p->phase == CIDR_SYNCED ? "Synced" : "NotReady";
 }
 
-static bool is_logged(const struct json *status, const struct cidr_plan *p)
+static bool status_is_current(const struct json *status, const struct cidr_plan *p)
 {
 	/* The status stays, because a source that cannot be read now was read before. */
 	if (p->unread && same_text(json_get(status, "phase"), "Synced"))
@@ -260,7 +260,7 @@ static unsigned int inspect(struct coordinators *c, const struct kube_object *o,
 		return 0;
 	cidr_plan(type, cni, known, &p);
 	if (p.phase != CIDR_WAIT && !c->call &&
-	    !is_logged(json_get(cluster_cache_json(o), "status"), &p)) {
+	    !status_is_current(json_get(cluster_cache_json(o), "status"), &p)) {
 		report(c, o, &p);
 		put_status(c, o, &p);
 	}

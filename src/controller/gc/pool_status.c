@@ -345,7 +345,7 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 }
 
 /* Stores the event, which is sent when the write has succeeded. */
-static void annotation(struct pool_status_pool *p, const struct record *r)
+static void store_event(struct pool_status_pool *p, const struct record *r)
 {
 	char ip[IP_TEXT_MAX];
 
@@ -367,7 +367,7 @@ static size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 		    !is_deleted(c, &r->v[i]))
 			r->v[retained++] = r->v[i];
 		else
-			annotation(p, &r->v[i]);
+			store_event(p, &r->v[i]);
 	}
 	deleted = r->n - retained;
 	r->n = retained;

@@ -62,7 +62,7 @@ static void schedule_in(struct certs *c, int64_t ms)
 }
 
 /* Stores the version of our last write: the watch lags while it shows an older one. */
-static void annotation_version(struct certs *c, const struct json *object)
+static void store_version(struct certs *c, const struct json *object)
 {
 	const char *version =
 		object ? json_string(json_get(json_get(object, "metadata"), "resourceVersion"))
@@ -75,7 +75,7 @@ static void annotation_version(struct certs *c, const struct json *object)
 /* After an etcd restore the watch never delivers the version that this process wrote. */
 static void on_etcd_restored(void *arg)
 {
-	annotation_version(arg, NULL);
+	store_version(arg, NULL);
 	schedule_in(arg, 0);
 }
 
@@ -102,7 +102,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	 * content. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
 		if (!e && !c->to_ca)
-			annotation_version(c, object);
+			store_version(c, object);
 		if (!e)
 			log_info("Secret written", LOG_S("name", written_name(c)),
 				 LOG_S("what", certs_describe_step(c->doing)),
@@ -311,7 +311,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 
 	(void)was;
 	if (!is)
-		annotation_version(c, NULL);
+		store_version(c, NULL);
 	if (is) {
 		const struct certs_secret *s = is->value;
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
@@ -357,6 +357,6 @@ void certs_secret_stop(struct certs *c)
 	kube_cancel(c->call);
 	c->call = NULL;
 	kube_informer_free(c->informer);
-	annotation_version(c, NULL);
+	store_version(c, NULL);
 	c->informer = NULL;
 }

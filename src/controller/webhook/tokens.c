@@ -141,7 +141,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 
 /* --- writing --- */
 
-static void annotation_version(struct tokens *t, const struct json *object)
+static void store_version(struct tokens *t, const struct json *object)
 {
 	const char *version =
 		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
@@ -168,7 +168,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 		return;
 	}
 	if (!e) {
-		annotation_version(t, object);
+		store_version(t, object);
 		log_info("token stored", LOG_S("secret", t->conf.secret), LOG_I("status", status));
 	}
 	backoff_reset(&t->backoff);
@@ -257,7 +257,7 @@ static void scan(void *arg)
 
 static void on_etcd_restored(void *arg)
 {
-	annotation_version(arg, NULL);
+	store_version(arg, NULL);
 	schedule_in(arg, 0);
 }
 
@@ -269,7 +269,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (is && ((const struct stored *)is->value)->set.n)
 		adopt(t, &((const struct stored *)is->value)->set);
 	if (!is)
-		annotation_version(t, NULL);
+		store_version(t, NULL);
 	/*
 	 * Deferred, because the informer stores the object only after this callback; by a random
 	 * time, because all replicas notice a deletion at the same time.
