@@ -899,21 +899,9 @@ static int serve_devices(struct agent *a, struct err *e)
 	return 0;
 }
 
-static int agent_serve(struct agent *a, struct err *e)
+/* The modules that keep addresses, their objects and the pods of this node in agreement. */
+static void open_addresses(struct agent *a)
 {
-	struct http_limits limits = HTTP_LIMITS_INIT;
-	struct node_pools_conf node_pools = agent_node_pools_conf(a);
-	struct ipam_api_conf api;
-	int r = node_pools_new(&a->node_pools, &node_pools, e);
-
-	if (r == 0)
-		r = daemon_connections(a->conf.conns, FD_RESERVE, e);
-	if (r < 0)
-		return r;
-	limits.max_conns = r;
-	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
-	report_journal(a);
-	open_drift(a);
 	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,
 							      .cluster = a->cluster,
 							      .node = a->conf.node,
@@ -956,19 +944,42 @@ static int agent_serve(struct agent *a, struct err *e)
 						     .hold_ms = a->conf.gc_grace_ms,
 						     .touch = on_due,
 						     .arg = a});
-	if (a->conf.cni_name && *a->conf.cni_name) {
-		r = cni_watch_new(&a->cni,
-				  &(struct cni_watch_conf){.loop = a->loop,
-							   .root = &a->root,
-							   .events = a->events,
-							   .dir = a->conf.cni_dir,
-							   .name = a->conf.cni_name,
-							   .socket = a->conf.socket,
-							   .node = a->conf.node},
-				  e);
-		if (r < 0)
-			return r;
-	}
+}
+
+static int open_cni_watch(struct agent *a, struct err *e)
+{
+	if (!a->conf.cni_name || !*a->conf.cni_name)
+		return 0;
+	return cni_watch_new(&a->cni,
+			     &(struct cni_watch_conf){.loop = a->loop,
+						      .root = &a->root,
+						      .events = a->events,
+						      .dir = a->conf.cni_dir,
+						      .name = a->conf.cni_name,
+						      .socket = a->conf.socket,
+						      .node = a->conf.node},
+			     e);
+}
+
+static int agent_serve(struct agent *a, struct err *e)
+{
+	struct http_limits limits = HTTP_LIMITS_INIT;
+	struct node_pools_conf node_pools = agent_node_pools_conf(a);
+	struct ipam_api_conf api;
+	int r = node_pools_new(&a->node_pools, &node_pools, e);
+
+	if (r == 0)
+		r = daemon_connections(a->conf.conns, FD_RESERVE, e);
+	if (r < 0)
+		return r;
+	limits.max_conns = r;
+	a->events = kube_events_new(a->kube, "unirail-agent", a->conf.node);
+	report_journal(a);
+	open_drift(a);
+	open_addresses(a);
+	r = open_cni_watch(a, e);
+	if (r < 0)
+		return r;
 	a->network = cluster_network_new(&(struct cluster_network_conf){.loop = a->loop,
 									.root = &a->root,
 									.cni_dir = a->conf.cni_dir,

@@ -574,6 +574,46 @@ static bool mac_is_zero(const struct mac *m)
 	return mac_eq(m, &zero);
 }
 
+static struct host_step *begin_step(struct host_plan *plan, const struct pf *p, uint32_t i)
+{
+	auto_free char *subject = xasprintf("%s VF %u", host_nic_name(&p->nic), i);
+	struct host_step *s = host_plan_add(plan, "vf", subject);
+
+	host_op_begin(&s->act, "vf");
+	host_op_begin(&s->undo, "vf");
+	host_op_add(&s->act, "pf", "%s", p->nic.pci.bdf);
+	host_op_add(&s->undo, "pf", "%s", p->nic.pci.bdf);
+	host_op_add(&s->act, "vf", "%u", i);
+	host_op_add(&s->undo, "vf", "%u", i);
+	return s;
+}
+
+/* Undo restores the former MAC, or removes the GUID. */
+static void put_identity(const struct vf_found *f, const struct pf *p, uint32_t i,
+			 const struct vf *existing, struct host_step *s, struct buf *text)
+{
+	const struct mac *was = !existing			 ? NULL
+				: !mac_is_zero(&existing->admin) ? &existing->admin
+								 : &existing->own;
+	char mac[MAC_TEXT_MAX];
+
+	add_identity(f, p, i, &s->act, text);
+	if (p->nic.infiniband && existing) /* the VF has no GUID, see lacks_identity() */
+		host_op_add(&s->undo, "guid", "%s", NO_GUID);
+	else if (was && was->len)
+		host_op_add(&s->undo, "mac", "%s", mac_str(was, mac));
+}
+
+/* Returns the state of a VF as a plan shows it; the caller frees it. */
+static char *describe(const struct vf *existing)
+{
+	if (!existing)
+		return xstrdup("as the driver makes it");
+	return xasprintf("driver %s%s%s%s", existing->driver[0] ? existing->driver : "none",
+			 existing->rdma[0] && !existing->has_guid ? ", no GUID" : "",
+			 existing->mtu ? ", MTU " : "", existing->mtu ? existing->mtu : "");
+}
+
 /* Adds a step for the attributes that one VF lacks; existing NULL: the VF does not exist until the
  * number of VFs is changed. */
 static void vf_step(const struct vf_found *f, const struct vf_want *w, const struct pf *p,
@@ -590,34 +630,15 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 	bool sized = w->mtu && !vfio &&
 		     (!existing || named || !existing->mtu || strcmp(existing->mtu, mtu));
 	auto_buf struct buf text = {0};
+	auto_free char *now = NULL;
 	struct host_step *s;
 
 	if (!driver && !named && !sized)
 		return;
 	buf_init(&text, 256);
-	{
-		auto_free char *subject = xasprintf("%s VF %u", host_nic_name(&p->nic), i);
-
-		s = host_plan_add(plan, "vf", subject);
-	}
-	host_op_begin(&s->act, "vf");
-	host_op_begin(&s->undo, "vf");
-	host_op_add(&s->act, "pf", "%s", p->nic.pci.bdf);
-	host_op_add(&s->undo, "pf", "%s", p->nic.pci.bdf);
-	host_op_add(&s->act, "vf", "%u", i);
-	host_op_add(&s->undo, "vf", "%u", i);
-	if (named) {
-		const struct mac *was = !existing			 ? NULL
-					: !mac_is_zero(&existing->admin) ? &existing->admin
-									 : &existing->own;
-		char mac[MAC_TEXT_MAX];
-
-		add_identity(f, p, i, &s->act, &text);
-		if (p->nic.infiniband && existing) /* the VF has no GUID, see lacks_identity() */
-			host_op_add(&s->undo, "guid", "%s", NO_GUID);
-		else if (was && was->len)
-			host_op_add(&s->undo, "mac", "%s", mac_str(was, mac));
-	}
+	s = begin_step(plan, p, i);
+	if (named)
+		put_identity(f, p, i, existing, s, &text);
 	if (driver || named) {
 		host_op_add(&s->act, "driver", "%s", w->driver);
 		buf_printf(&text, ", driver %s", vfio ? "vfio-pci" : "of the kernel");
@@ -632,18 +653,8 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 		if (existing && existing->mtu)
 			host_op_add(&s->undo, "mtu", "%s", existing->mtu);
 	}
-	{
-		auto_free char *now =
-			existing ? xasprintf("driver %s%s%s%s",
-					     existing->driver[0] ? existing->driver : "none",
-					     existing->rdma[0] && !existing->has_guid ? ", no GUID"
-										      : "",
-					     existing->mtu ? ", MTU " : "",
-					     existing->mtu ? existing->mtu : "")
-				 : xstrdup("as the driver makes it");
-
-		host_step_text(s, now, text.p + 2);
-	}
+	now = describe(existing);
+	host_step_text(s, now, text.p + 2);
 	host_step_command(s, "ip link set dev %s vf %u ...; echo BDF >/sys/bus/pci/drivers_probe",
 			  host_nic_name(&p->nic), i);
 	s->interrupts = existing != NULL;
