@@ -2,105 +2,16 @@
 /* The work queue, with an API server that answers when the test says so. */
 #include "testlib.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "kube/listwatch.h"
 #include "kube/workqueue.h"
-
-/* --- the API server --- */
+#include "kube_lab.h"
 
 static const struct kube_kind kind = {"", "v1", "pods", "pod", true};
-
-struct kube_call {
-	struct kube *k;
-	char *name;
-	kube_done_fn fn;
-	void *arg;
-	struct kube_call *next;
-};
-
-struct kube {
-	struct loop *l;
-	struct kube_call *calls; /* the last one sent is the first */
-	size_t n_calls, most_calls, cancelled;
-};
-
-struct loop *kube_loop(const struct kube *k)
-{
-	return k->l;
-}
-
-struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
-			    void *arg)
-{
-	struct kube_call *c = xcalloc(1, sizeof(*c));
-
-	*c = (struct kube_call){k, xstrdup(r->on.name), fn, arg, k->calls};
-	k->calls = c;
-	if (++k->n_calls > k->most_calls)
-		k->most_calls = k->n_calls;
-	return c;
-}
-
-static void call_free(struct kube_call *c)
-{
-	struct kube_call **p = &c->k->calls;
-
-	while (*p != c)
-		p = &(*p)->next;
-	*p = c->next;
-	c->k->n_calls--;
-	free(c->name);
-	free(c);
-}
-
-void kube_cancel(struct kube_call *c)
-{
-	if (!c)
-		return;
-	c->k->cancelled++;
-	call_free(c);
-}
-
-/* Lists and watches belong to kube/client.c, which this program does not link: it has none. */
-
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *of, const struct kube_select *s,
-			    int page, const struct kube_list_ops *ops, void *arg)
-{
-	(void)k, (void)of, (void)s, (void)page, (void)ops, (void)arg;
-	abort();
-}
-
-struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *of,
-				  const struct kube_select *s, const char *version,
-				  const struct kube_list_ops *ops, void *arg)
-{
-	(void)k, (void)of, (void)s, (void)version, (void)ops, (void)arg;
-	abort();
-}
-
-struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *of,
-			      const struct kube_select *s, const char *version,
-			      const struct kube_watch_ops *ops, void *arg)
-{
-	(void)k, (void)of, (void)s, (void)version, (void)ops, (void)arg;
-	abort();
-}
-
-void kube_list_cancel(struct kube_list *l)
-{
-	assert_null(l);
-}
-
-void kube_watch_cancel(struct kube_watch *w)
-{
-	assert_null(w);
-}
 
 /* --- the reconciler --- */
 
@@ -140,7 +51,7 @@ static void reconcile(void *arg, void *item)
 	record(t, j->w.name, "");
 	t->reconciled++;
 	if (j->due_ms)
-		ASSERT_EQ(loop_now_ms(t->k.l), j->due_ms);
+		ASSERT_EQ(loop_now_ms(t->k.loop), j->due_ms);
 	if (!j->own)
 		j->own = xstrdup(j->w.name);
 	if (t->removes_itself)
@@ -179,13 +90,21 @@ static void drop(void *item)
 
 enum { AT_ONCE = 3, RETRY_MS = 1000, RETRY_MOST_MS = 8000 };
 
+/* The queue sends requests; it neither lists nor watches. */
+static const struct err *list(const struct kube_list *l)
+{
+	fail_msg("the queue lists %s", l->kind->plural);
+	return NULL;
+}
+
 static int setup(void **state)
 {
 	struct lab *t = xcalloc(1, sizeof(*t));
 
 	*state = t;
-	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
-	loop_set_now(t->k.l, 0);
+	ASSERT_EQ(loop_new(&t->k.loop, NULL), 0);
+	loop_set_now(t->k.loop, 0);
+	t->k.list = list;
 	t->q = workqueue_new(&(struct workqueue_conf){.kube = &t->k,
 						      .in_flight_max = AT_ONCE,
 						      .retry_ms = RETRY_MS,
@@ -204,7 +123,8 @@ static int teardown(void **state)
 
 	workqueue_free(t->q);
 	ASSERT_EQ(t->k.n_calls, 0);
-	loop_free(t->k.l);
+	assert_null(t->k.watches);
+	loop_free(t->k.loop);
 	free(t);
 	return 0;
 }
@@ -223,25 +143,12 @@ static void add(struct lab *t, const char *names)
 
 static void answer(struct lab *t, const char *name, const char *error)
 {
-	struct kube_call *c = t->k.calls;
-	struct err e = ERR_INIT;
-	kube_done_fn fn;
-	void *arg;
-
-	while (c && strcmp(c->name, name) != 0)
-		c = c->next;
-	assert_non_null(c);
-	fn = c->fn;
-	arg = c->arg;
-	call_free(c);
-	if (error)
-		err_set(&e, -EACCES, "%s", error);
-	fn(arg, error ? 403 : 200, NULL, error ? &e : NULL);
+	kl_answer(kl_call(&t->k, name), error ? 403 : 200, error);
 }
 
 static void pass(struct lab *t, int64_t ms)
 {
-	t_loop_run(t->k.l, ms);
+	t_loop_run(t->k.loop, ms);
 }
 
 /* --- tests --- */
@@ -374,14 +281,14 @@ static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(voi
 	add(t, "a");
 	pass(t, 0);
 	for (int i = 0; i < 8; i++) {
-		int64_t sent = loop_now_ms(t->k.l), wait = RETRY_MS << i;
+		int64_t sent = loop_now_ms(t->k.loop), wait = RETRY_MS << i;
 
 		if (wait > RETRY_MOST_MS)
 			wait = RETRY_MOST_MS;
 		answer(t, "a", "refused");
 		while (!t->k.n_calls)
 			pass(t, 1);
-		last = loop_now_ms(t->k.l) - sent;
+		last = loop_now_ms(t->k.loop) - sent;
 		assert_in_range(last, wait / 2, wait * 3 / 2 + 1);
 	}
 	ASSERT_EQ(t->logged, 1);
