@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reconciler of SpiderMultusConfigs. The API server is replaced by functions of this file, which
- * answer when the test says so; the loop has the clock of a test.
+ * The reconciler of SpiderMultusConfigs. The API server is kube_lab.h, which answers when the test
+ * says so; the loop has the clock of a test.
  */
 #include "testlib.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,149 +12,7 @@
 #include "base/buf.h"
 #include "controller/cache/cache.h"
 #include "controller/nad/nads.h"
-#include "kube/kinds.h"
-#include "kube/listwatch.h"
-
-/* --- the API server --- */
-
-enum { CALLS_MAX = 32 };
-
-struct kube {
-	struct loop *l;
-	struct kube_watch *smcs, *nads;
-	struct kube_call *calls[CALLS_MAX]; /* open requests but those for events */
-	size_t n_calls, sent, cancelled;
-};
-
-struct kube_list {
-	const struct kube_list_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_watch {
-	const struct kube_watch_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_call {
-	struct kube *k;
-	enum kube_verb verb;
-	char *name, *sub;
-	bool event;
-	kube_done_fn fn;
-	void *arg;
-};
-
-struct loop *kube_loop(const struct kube *k)
-{
-	return k->l;
-}
-
-static void list_ends(void *arg)
-{
-	struct kube_list *l = arg;
-
-	l->ops->done(l->arg, "1", NULL);
-	free(l);
-}
-
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
-			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
-			    void *arg)
-{
-	struct kube_list *l = xcalloc(1, sizeof(*l));
-
-	(void)kind, (void)s, (void)page;
-	*l = (struct kube_list){ops, arg, NULL};
-	l->timer = loop_add_timer(k->l, 0, list_ends, l);
-	return l;
-}
-
-struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
-				  const struct kube_select *s, const char *version,
-				  const struct kube_list_ops *ops, void *arg)
-{
-	(void)version;
-	return kube_list(k, kind, s, 0, ops, arg);
-}
-
-void kube_list_cancel(struct kube_list *l)
-{
-	if (l)
-		loop_del_timer(l->timer);
-	free(l);
-}
-
-static void watch_opens(void *arg)
-{
-	struct kube_watch *w = arg;
-
-	w->timer = NULL;
-	w->ops->opened(w->arg);
-}
-
-struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
-			      const struct kube_select *s, const char *version,
-			      const struct kube_watch_ops *ops, void *arg)
-{
-	struct kube_watch *w = xcalloc(1, sizeof(*w));
-
-	(void)s, (void)version;
-	*w = (struct kube_watch){ops, arg, NULL};
-	w->timer = loop_add_timer(k->l, 0, watch_opens, w);
-	if (kind == &kube_multusconfigs)
-		k->smcs = w;
-	if (kind == &kube_nads)
-		k->nads = w;
-	return w;
-}
-
-void kube_watch_cancel(struct kube_watch *w)
-{
-	if (w)
-		loop_del_timer(w->timer);
-	free(w);
-}
-
-struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
-			    void *arg)
-{
-	struct kube_call *c = xcalloc(1, sizeof(*c));
-
-	*c = (struct kube_call){k,
-				r->verb,
-				xstrdup(r->on.name ? r->on.name : ""),
-				xstrdup(r->on.sub ? r->on.sub : ""),
-				strcmp(r->on.kind->plural, "events") == 0,
-				fn,
-				arg};
-	if (c->event)
-		return c;
-	assert_in_range(k->n_calls, 0, CALLS_MAX - 1);
-	k->calls[k->n_calls++] = c;
-	k->sent++;
-	return c;
-}
-
-static void call_free(struct kube_call *c)
-{
-	for (size_t i = 0; i < c->k->n_calls; i++)
-		if (c->k->calls[i] == c)
-			c->k->calls[i] = c->k->calls[--c->k->n_calls];
-	free(c->name);
-	free(c->sub);
-	free(c);
-}
-
-void kube_cancel(struct kube_call *c)
-{
-	if (!c)
-		return;
-	c->k->cancelled += !c->event;
-	call_free(c);
-}
+#include "kube_lab.h"
 
 /* --- the controller --- */
 
@@ -166,15 +23,9 @@ struct lab {
 	struct nads *nads;
 };
 
-static void stop(void *arg)
-{
-	loop_stop(arg, 0);
-}
-
 static void pass(struct lab *t, int64_t ms)
 {
-	(void)loop_add_timer(t->k.l, ms, stop, t->k.l);
-	(void)loop_run(t->k.l);
+	t_loop_run(t->k.loop, ms);
 }
 
 static void lead(struct lab *t)
@@ -188,8 +39,8 @@ static int setup(void **state)
 	struct lab *t = xcalloc(1, sizeof(*t));
 
 	*state = t;
-	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
-	loop_set_now(t->k.l, 1000);
+	ASSERT_EQ(loop_new(&t->k.loop, NULL), 0);
+	loop_set_now(t->k.loop, 1000);
 	t->cache = cluster_cache_new(&t->k);
 	t->events = kube_events_new(&t->k, "controller", "host");
 	pass(t, 10);
@@ -205,18 +56,9 @@ static int teardown(void **state)
 	kube_events_free(t->events);
 	cluster_cache_free(t->cache);
 	ASSERT_EQ(t->k.n_calls, 0);
-	loop_free(t->k.l);
+	loop_free(t->k.loop);
 	free(t);
 	return 0;
-}
-
-static void event(struct kube_watch *w, enum kube_change change, const char *text)
-{
-	struct json_doc *doc = NULL;
-
-	ASSERT_EQ(json_parse(&doc, span_of(text), 1 << 20, NULL), 0);
-	w->ops->event(w->arg, change, json_root(doc));
-	json_free(doc);
 }
 
 static void network(struct lab *t, const char *name, enum kube_change change)
@@ -228,31 +70,19 @@ static void network(struct lab *t, const char *name, enum kube_change change)
 		"\"macvlan\",\"macvlan\":{\"master\":[\"eth0\"]}}}",
 		name, name);
 
-	event(t->k.smcs, change, text);
+	kl_event(&t->k, &kube_multusconfigs, change, text);
 }
 
 static struct kube_call *call(struct lab *t, const char *name)
 {
-	for (size_t i = 0; i < t->k.n_calls; i++)
-		if (strcmp(t->k.calls[i]->name, name) == 0)
-			return t->k.calls[i];
-	return NULL;
+	return kl_call(&t->k, name);
 }
 
 static void answer(struct lab *t, const char *name, int status)
 {
-	struct kube_call *c = call(t, name);
-	struct err e = ERR_INIT;
-	kube_done_fn fn;
-	void *arg;
+	auto_free char *error = status >= 400 ? xasprintf("status %d", status) : NULL;
 
-	assert_non_null(c);
-	fn = c->fn;
-	arg = c->arg;
-	call_free(c);
-	if (status >= 400)
-		err_set(&e, status == 409 ? -ESTALE : -EACCES, "status %d", status);
-	fn(arg, status, NULL, status >= 400 ? &e : NULL);
+	kl_answer(call(t, name), status, error);
 }
 
 /* --- tests --- */
@@ -297,7 +127,7 @@ static void test_failed_write_is_reported_in_the_status_and_retried(void **state
 
 	network(t, "a", KUBE_ADDED);
 	pass(t, 10);
-	from = loop_now_ms(t->k.l);
+	from = loop_now_ms(t->k.loop);
 	answer(t, "a", 403);
 	ASSERT_EQ(nads_counts(t->nads).failed, 1);
 	ASSERT_EQ(nads_counts(t->nads).wrong, 1);
@@ -306,7 +136,7 @@ static void test_failed_write_is_reported_in_the_status_and_retried(void **state
 	ASSERT_EQ(t->k.n_calls, 0);
 	while (!t->k.n_calls)
 		pass(t, 10);
-	assert_in_range(loop_now_ms(t->k.l) - from, 500, 1520);
+	assert_in_range(loop_now_ms(t->k.loop) - from, 500, 1520);
 	ASSERT_EQ(call(t, "a")->verb, KUBE_CREATE);
 	answer(t, "a", 403);
 	/* reported already */
