@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster cache: state, errors and listeners by kind. The API server is replaced by functions of
- * this file: each kind has its list and its watch; the loop has the clock of a test.
+ * The cluster cache: state, errors and listeners by kind. The API server is kube_lab.h: each
+ * kind has its list and its watch; the loop has the clock of a test.
  */
 #include "testlib.h"
 
@@ -16,36 +16,18 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "kube/cache.h"
-#include "kube/kinds.h"
+#include "kube_lab.h"
 
 enum { PODS, POOLS, SUBNETS, KINDS };
 enum { SAID_MAX = 4096 };
 
 /* --- the API server --- */
 
-struct kube_list {
-	struct kube *k;
-	int kind;
-	const struct kube_list_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_watch {
-	struct kube *k;
-	int kind;
-	const struct kube_watch_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube {
-	struct loop *loop;
-	const char *objects[KINDS];  /* of each list: one object, or NULL */
-	struct err refuse[KINDS];    /* code 0: lists are answered */
-	struct kube_watch *w[KINDS]; /* open watches */
-	char *fields[KINDS];	     /* the field selector of the last list */
-	int sent;		     /* other requests */
+struct server {
+	struct kube kube;
+	const char *objects[KINDS]; /* of each list: one object, or NULL */
+	struct err refuse[KINDS];   /* code 0: lists are answered */
+	char *fields[KINDS];	    /* the field selector of the last list */
 };
 
 static int kind_of(const struct kube_kind *k)
@@ -53,103 +35,24 @@ static int kind_of(const struct kube_kind *k)
 	return k == &kube_pods ? PODS : k == &kube_ippools ? POOLS : SUBNETS;
 }
 
-struct loop *kube_loop(const struct kube *k)
+static const struct err *list(const struct kube_list *l)
 {
-	return k->loop;
-}
+	struct server *s = (struct server *)l->k;
+	int kind = kind_of(l->kind);
 
-static void list_ends(void *arg)
-{
-	struct kube_list *l = arg;
-	const struct err *refuse = &l->k->refuse[l->kind];
-	const char *object = l->k->objects[l->kind];
-	struct err e = ERR_INIT;
-
-	if (!refuse->code && object) {
-		auto_json struct json_doc *doc = t_json(object);
-
-		ASSERT_EQ(l->ops->item(l->arg, json_root(doc), &e), 0);
-	}
-	l->ops->done(l->arg, "10", refuse->code ? refuse : NULL);
-	free(l);
-}
-
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
-			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
-			    void *arg)
-{
-	struct kube_list *l = xcalloc(1, sizeof(*l));
-
-	(void)page;
-	*l = (struct kube_list){k, kind_of(kind), ops, arg, NULL};
-	free(k->fields[l->kind]);
-	k->fields[l->kind] = xstrdup(s->fields);
-	l->timer = loop_add_timer(k->loop, 0, list_ends, l);
-	return l;
-}
-
-struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
-				  const struct kube_select *s, const char *version,
-				  const struct kube_list_ops *ops, void *arg)
-{
-	(void)version;
-	return kube_list(k, kind, s, 0, ops, arg);
-}
-
-void kube_list_cancel(struct kube_list *l)
-{
-	if (l)
-		loop_del_timer(l->timer);
-	free(l);
-}
-
-static void watch_opens(void *arg)
-{
-	struct kube_watch *w = arg;
-
-	w->timer = NULL;
-	w->ops->opened(w->arg);
-}
-
-struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
-			      const struct kube_select *s, const char *version,
-			      const struct kube_watch_ops *ops, void *arg)
-{
-	struct kube_watch *w = xcalloc(1, sizeof(*w));
-
-	(void)s, (void)version;
-	*w = (struct kube_watch){k, kind_of(kind), ops, arg, NULL};
-	w->timer = loop_add_timer(k->loop, 0, watch_opens, w);
-	k->w[w->kind] = w;
-	return w;
-}
-
-void kube_watch_cancel(struct kube_watch *w)
-{
-	if (!w)
-		return;
-	loop_del_timer(w->timer);
-	w->k->w[w->kind] = NULL;
-	free(w);
-}
-
-struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
-			    void *arg)
-{
-	(void)r, (void)fn, (void)arg;
-	k->sent++;
+	free(s->fields[kind]);
+	s->fields[kind] = xstrdup(l->fields);
+	if (s->refuse[kind].code)
+		return &s->refuse[kind];
+	if (s->objects[kind])
+		kl_item(l, s->objects[kind]);
 	return NULL;
-}
-
-void kube_cancel(struct kube_call *c)
-{
-	assert_null(c);
 }
 
 /* --- the cache --- */
 
 struct lab {
-	struct kube k;
+	struct server k;
 	struct kube_cache *c;
 	struct buf said; /* what the callbacks were called with */
 	int room;	 /* kind whose objects `has_room` requests again */
@@ -219,7 +122,7 @@ static void on_second(void *arg, const struct kube_object *was, const struct kub
 
 static void pass(struct lab *t, int64_t ms)
 {
-	t_loop_run(t->k.loop, ms);
+	t_loop_run(t->k.kube.loop, ms);
 }
 
 static void expect(struct lab *t, const char *said)
@@ -231,21 +134,19 @@ static void expect(struct lab *t, const char *said)
 
 static void event(struct lab *t, int kind, enum kube_change change, const char *object)
 {
-	auto_json struct json_doc *doc = t_json(object);
-
-	t->k.w[kind]->ops->event(t->k.w[kind]->arg, change, json_root(doc));
+	kl_event(&t->k.kube, kinds[kind].kind, change, object);
 }
 
 static void breaks(struct lab *t, int kind)
 {
-	struct kube_watch *w = t->k.w[kind];
+	struct kube_watch *w = kl_watch(&t->k.kube, kinds[kind].kind);
+	const struct kube_watch_ops *ops = w->ops;
+	void *arg = w->arg;
 	struct err e = ERR_INIT;
 
 	err_kind(&e, ERR_AGAIN, -ECONNRESET, "connection reset");
-	loop_del_timer(w->timer);
-	t->k.w[kind] = NULL;
-	w->ops->end(w->arg, 0, -1, &e);
-	free(w);
+	kube_watch_cancel(w);
+	ops->end(arg, 0, -1, &e);
 }
 
 #define OBJECT(name, version, value)                                                               \
@@ -258,8 +159,10 @@ static int setup(void **state)
 
 	log_threshold = LOG_NONE;
 	buf_init(&t->said, SAID_MAX);
-	ASSERT_EQ(loop_new(&t->k.loop, NULL), 0);
-	loop_set_now(t->k.loop, 1000000);
+	ASSERT_EQ(loop_new(&t->k.kube.loop, NULL), 0);
+	loop_set_now(t->k.kube.loop, 1000000);
+	t->k.kube.list = list;
+	t->k.kube.list_version = "10";
 	t->room = -1;
 	t->log = -1;
 	*state = t;
@@ -270,7 +173,7 @@ static void start(struct lab *t)
 {
 	const struct kube_select select[KINDS] = {[PODS].fields = "spec.nodeName=n"};
 
-	t->c = kube_cache_new(&(struct kube_cache_conf){.kube = &t->k,
+	t->c = kube_cache_new(&(struct kube_cache_conf){.kube = &t->k.kube,
 							.kinds = kinds,
 							.n = KINDS,
 							.select = select,
@@ -288,7 +191,7 @@ static int teardown(void **state)
 	kube_cache_free(t->c);
 	for (int k = 0; k < KINDS; k++)
 		free(t->k.fields[k]);
-	loop_free(t->k.loop);
+	loop_free(t->k.kube.loop);
 	buf_done(&t->said);
 	if (t->log >= 0)
 		close(t->log);
@@ -442,11 +345,11 @@ static void test_objects_are_read_again_for_kinds_that_request_it(void **state)
 	kube_cache_read_again(t->c);
 	pass(t, 2000);
 	expect(t, "again 1 q1;");
-	ASSERT_EQ(t->k.sent, 0);
+	ASSERT_EQ(t->k.kube.sent, 0);
 	t->room = POOLS;
 	kube_cache_read_again(t->c);
 	pass(t, 2000);
-	ASSERT_EQ(t->k.sent, 1);
+	ASSERT_EQ(t->k.kube.sent, 1);
 }
 
 int main(void)
