@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects whose content was dropped for lack of room are read again when there is room. The API
- * server is replaced by functions of this file; the loop has the clock of a test.
+ * server is kube_lab.h; the loop has the clock of a test.
  */
 #include "testlib.h"
 
@@ -9,208 +9,99 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <errno.h>
-
 #include "agent/cluster/internal.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ipam_lab.h"
-#include "kube/kinds.h"
-#include "kube/listwatch.h"
+#include "kube_lab.h"
 
 enum { NADS = 7, BYTES = 250 << 10, FIT = 4, REQUESTS_MAX = 64 };
 
 /* --- the API server: networks n0, n1, ... of the namespace t, all of BYTES bytes --- */
 
-struct kube {
-	struct loop *l;
+struct server {
+	struct kube kube;
 	bool deleted[NADS];
 	int version[NADS];
 	int refuse; /* so many requests from now on fail */
-	struct kube_watch *nads;
 	/* the requests for one object: its number and the time */
 	int asked[REQUESTS_MAX];
 	int64_t at[REQUESTS_MAX];
 	int n_asked;
 };
 
-struct kube_list {
-	struct kube *k;
-	const struct kube_kind *kind;
-	const struct kube_list_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_watch {
-	const struct kube_watch_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_call {
-	struct kube *k;
-	int nad;
-	kube_done_fn fn;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct loop *kube_loop(const struct kube *k)
-{
-	return k->l;
-}
-
-static char *nad_text(const struct kube *k, int i)
+static char *nad_text(const struct server *s, int i)
 {
 	auto_free char *pad = xcalloc(BYTES + 1, 1);
 
 	memset(pad, 'x', BYTES);
 	return xasprintf("{\"metadata\":{\"namespace\":\"t\",\"name\":\"n%d\",\"uid\":\"u%d\","
 			 "\"resourceVersion\":\"%d\"},\"spec\":{\"config\":\"%s\"}}",
-			 i, i, k->version[i], pad);
+			 i, i, s->version[i], pad);
 }
 
-static void list_ends(void *arg)
+static const struct err *list(const struct kube_list *l)
 {
-	struct kube_list *l = arg;
-	struct err e = ERR_INIT;
+	const struct server *s = (const struct server *)l->k;
 
 	for (int i = 0; i < NADS && l->kind == &kube_nads; i++) {
-		auto_free char *text = nad_text(l->k, i);
-		auto_json struct json_doc *doc = t_json(text);
+		auto_free char *text = nad_text(s, i);
 
-		if (!l->k->deleted[i])
-			ASSERT_EQ(l->ops->item(l->arg, json_root(doc), &e), 0);
+		if (!s->deleted[i])
+			kl_item(l, text);
 	}
-	l->ops->done(l->arg, "10", NULL);
-	free(l);
+	return NULL;
 }
 
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
-			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
-			    void *arg)
+static void answer(struct server *s, struct kube_call *c, int nad)
 {
-	struct kube_list *l = xcalloc(1, sizeof(*l));
+	auto_free char *text = nad_text(s, nad);
+	auto_free char *items = xasprintf("{\"items\":[%s]}", s->deleted[nad] ? "" : text);
 
-	(void)s, (void)page;
-	*l = (struct kube_list){k, kind, ops, arg, NULL};
-	l->timer = loop_add_timer(k->l, 0, list_ends, l);
-	return l;
-}
-
-struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
-				  const struct kube_select *s, const char *version,
-				  const struct kube_list_ops *ops, void *arg)
-{
-	(void)version;
-	return kube_list(k, kind, s, 0, ops, arg);
-}
-
-void kube_list_cancel(struct kube_list *l)
-{
-	if (l)
-		loop_del_timer(l->timer);
-	free(l);
-}
-
-static void watch_opens(void *arg)
-{
-	struct kube_watch *w = arg;
-
-	w->timer = NULL;
-	w->ops->opened(w->arg);
-}
-
-struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
-			      const struct kube_select *s, const char *version,
-			      const struct kube_watch_ops *ops, void *arg)
-{
-	struct kube_watch *w = xcalloc(1, sizeof(*w));
-
-	(void)s, (void)version;
-	*w = (struct kube_watch){ops, arg, NULL};
-	w->timer = loop_add_timer(k->l, 0, watch_opens, w);
-	if (kind == &kube_nads)
-		k->nads = w;
-	return w;
-}
-
-void kube_watch_cancel(struct kube_watch *w)
-{
-	if (w)
-		loop_del_timer(w->timer);
-	free(w);
-}
-
-static void call_ends(void *arg)
-{
-	struct kube_call *c = arg;
-	struct err e = ERR_INIT;
-
-	if (c->k->refuse) {
-		c->k->refuse--;
-		err_set(&e, -EACCES, "403 Forbidden");
-		c->fn(c->arg, 403, NULL, &e);
-	} else {
-		auto_free char *text = nad_text(c->k, c->nad);
-		auto_free char *list =
-			xasprintf("{\"items\":[%s]}", c->k->deleted[c->nad] ? "" : text);
-		auto_json struct json_doc *doc = t_json(list);
-
-		c->fn(c->arg, 200, json_root(doc), NULL);
+	if (s->refuse) {
+		s->refuse--;
+		kl_answer_after(c, 0, 403, "403 Forbidden");
+		return;
 	}
-	free(c);
+	kl_answer_after(c, 0, 200, items);
 }
 
-struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
-			    void *arg)
+static void send(struct kube_call *c, const struct kube_request *r)
 {
-	struct kube_call *c = xcalloc(1, sizeof(*c));
+	struct server *s = (struct server *)c->k;
 	const char *name = strstr(r->query, "metadata.name%3Dn");
 
 	assert_ptr_equal(r->on.kind, &kube_nads);
 	ASSERT_EQ(r->verb, KUBE_LIST);
 	ASSERT_STR_EQ(r->on.ns, "t");
 	assert_non_null(name);
-	*c = (struct kube_call){k, name[17] - '0', fn, arg, NULL};
-	c->timer = loop_add_timer(k->l, 0, call_ends, c);
-	assert_in_range(k->n_asked, 0, REQUESTS_MAX - 1);
-	k->asked[k->n_asked] = c->nad;
-	k->at[k->n_asked++] = loop_now_ms(k->l);
-	return c;
-}
-
-void kube_cancel(struct kube_call *c)
-{
-	if (c)
-		loop_del_timer(c->timer);
-	free(c);
+	assert_in_range(s->n_asked, 0, REQUESTS_MAX - 1);
+	s->asked[s->n_asked] = name[17] - '0';
+	s->at[s->n_asked] = loop_now_ms(s->kube.loop);
+	answer(s, c, s->asked[s->n_asked++]);
 }
 
 /* --- the agent --- */
 
 struct lab {
 	struct ipam_lab ipam;
-	struct kube k;
+	struct server k;
 	struct cluster *c;
 };
 
 static void pass(struct lab *t, int64_t ms)
 {
-	t_loop_run(t->k.l, ms);
+	t_loop_run(t->k.kube.loop, ms);
 }
 
 static void remove_nad(struct lab *t, int i)
 {
 	auto_free char *text = NULL;
-	auto_json struct json_doc *doc = NULL;
 
 	t->k.version[i] = 20 + i;
 	text = nad_text(&t->k, i);
-	doc = t_json(text);
 	t->k.deleted[i] = true;
-	t->k.nads->ops->event(t->k.nads->arg, KUBE_DELETED, json_root(doc));
+	kl_event(&t->k.kube, &kube_nads, KUBE_DELETED, text);
 }
 
 static bool is_left_out(const struct lab *t, int i)
@@ -229,11 +120,14 @@ static int setup(void **state)
 
 	log_threshold = LOG_NONE;
 	il_make(&t->ipam);
-	ASSERT_EQ(loop_new(&t->k.l, NULL), 0);
-	loop_set_now(t->k.l, 1000000);
+	ASSERT_EQ(loop_new(&t->k.kube.loop, NULL), 0);
+	loop_set_now(t->k.kube.loop, 1000000);
+	t->k.kube.list = list;
+	t->k.kube.list_version = "10";
+	t->k.kube.send = send;
 	for (int i = 0; i < NADS; i++)
 		t->k.version[i] = i + 1;
-	t->c = cluster_new(&(struct cluster_conf){.kube = &t->k,
+	t->c = cluster_new(&(struct cluster_conf){.kube = &t->k.kube,
 						  .root = &t->ipam.root,
 						  .node = "n1",
 						  .ns = "default",
@@ -251,7 +145,7 @@ static int teardown(void **state)
 	struct lab *t = *state;
 
 	cluster_free(t->c);
-	loop_free(t->k.l);
+	loop_free(t->k.kube.loop);
 	il_drop(&t->ipam);
 	free(t);
 	return 0;
@@ -287,7 +181,6 @@ static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **stat
 {
 	struct lab *t = *state;
 	auto_free char *text = NULL;
-	auto_json struct json_doc *doc = NULL;
 
 	t->k.version[4] = 30;
 	remove_nad(t, 0);
@@ -300,8 +193,7 @@ static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **stat
 	assert_false(is_left_out(t, 5));
 	remove_nad(t, 5);
 	text = nad_text(&t->k, 4);
-	doc = t_json(text);
-	t->k.nads->ops->event(t->k.nads->arg, KUBE_MODIFIED, json_root(doc));
+	kl_event(&t->k.kube, &kube_nads, KUBE_MODIFIED, text);
 	assert_false(is_left_out(t, 4));
 }
 
