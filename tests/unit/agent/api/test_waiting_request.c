@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request for eight rails on a node without blocks: how often it uses the store, and what makes it
- * read its annotations again. This file replaces the API server, which creates each block a moment
- * after the previous one, and has a route of its own, since there is no socket.
+ * read its annotations again. The API server (kube_lab.h) creates each block a moment after the
+ * previous one. This file has a route of its own, since there is no socket.
  */
 #include "testlib.h"
 
@@ -14,49 +14,20 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "ipam_lab.h"
-#include "kube/kinds.h"
-#include "kube/listwatch.h"
+#include "kube_lab.h"
 
 enum { RAILS = 8, ANSWER_MS = 5, TEXT_MAX = 16 << 10 };
 
 /* --- the API server --- */
 
-struct kube {
-	struct loop *loop;
+struct server {
+	struct kube kube;
 	int version;
 	int claims;	   /* blocks created */
 	int answer_ms;	   /* how long each further block takes */
 	int64_t answered;  /* loop time of the last answer */
 	const char *space; /* annotations of the namespace */
-	struct kube_watch *namespaces;
 };
-
-struct kube_list {
-	struct kube *k;
-	const struct kube_kind *kind;
-	const struct kube_list_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_watch {
-	const struct kube_watch_ops *ops;
-	void *arg;
-	struct loop_timer *timer;
-};
-
-struct kube_call {
-	struct kube *k;
-	kube_done_fn fn;
-	void *arg;
-	struct loop_timer *timer;
-	char *object;
-};
-
-struct loop *kube_loop(const struct kube *k)
-{
-	return k->loop;
-}
 
 static char *pool_text(int i)
 {
@@ -68,143 +39,60 @@ static char *pool_text(int i)
 		i, i, i, i, i);
 }
 
-static char *space_text(const struct kube *k)
+static char *space_text(const struct server *s)
 {
 	return xasprintf("{\"metadata\":{\"name\":\"t\",\"uid\":\"t\",\"resourceVersion\":\"%d\","
 			 "\"annotations\":{%s}}}",
-			 k->version, k->space);
+			 s->version, s->space);
 }
 
 static void put_item(const struct kube_list *l, char *text)
 {
 	auto_free char *owned = text;
-	auto_json struct json_doc *doc = t_json(owned);
 
-	ASSERT_EQ(l->ops->item(l->arg, json_root(doc), NULL), 0);
+	kl_item(l, owned);
 }
 
-static void list_ends(void *arg)
+static const struct err *list(const struct kube_list *l)
 {
-	struct kube_list *l = arg;
-
 	if (l->kind == &kube_nodes)
-		put_item(l, xstrdup("{\"metadata\":{\"name\":\"n1\",\"uid\":\"node\","
-				    "\"resourceVersion\":\"1\"}}"));
+		kl_item(l, "{\"metadata\":{\"name\":\"n1\",\"uid\":\"node\","
+			   "\"resourceVersion\":\"1\"}}");
 	if (l->kind == &kube_pods)
-		put_item(l, xstrdup("{\"metadata\":{\"namespace\":\"t\",\"name\":\"p\",\"uid\":"
-				    "\"u1\",\"resourceVersion\":\"1\"},\"spec\":{\"nodeName\":"
-				    "\"n1\",\"containers\":[]}}"));
+		kl_item(l, "{\"metadata\":{\"namespace\":\"t\",\"name\":\"p\",\"uid\":"
+			   "\"u1\",\"resourceVersion\":\"1\"},\"spec\":{\"nodeName\":"
+			   "\"n1\",\"containers\":[]}}");
 	if (l->kind == &kube_namespaces)
-		put_item(l, space_text(l->k));
+		put_item(l, space_text((const struct server *)l->k));
 	for (int i = 0; l->kind == &kube_ippools && i < RAILS; i++)
 		put_item(l, pool_text(i));
-	l->ops->done(l->arg, "1", NULL);
-	free(l);
-}
-
-struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
-			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
-			    void *arg)
-{
-	struct kube_list *l = xcalloc(1, sizeof(*l));
-
-	(void)s, (void)page;
-	*l = (struct kube_list){k, kind, ops, arg, NULL};
-	l->timer = loop_add_timer(k->loop, 0, list_ends, l);
-	return l;
-}
-
-struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
-				  const struct kube_select *s, const char *version,
-				  const struct kube_list_ops *ops, void *arg)
-{
-	(void)version;
-	return kube_list(k, kind, s, 0, ops, arg);
-}
-
-void kube_list_cancel(struct kube_list *l)
-{
-	if (l)
-		loop_del_timer(l->timer);
-	free(l);
-}
-
-static void watch_opens(void *arg)
-{
-	struct kube_watch *w = arg;
-
-	w->timer = NULL;
-	w->ops->opened(w->arg);
-}
-
-struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
-			      const struct kube_select *s, const char *version,
-			      const struct kube_watch_ops *ops, void *arg)
-{
-	struct kube_watch *w = xcalloc(1, sizeof(*w));
-
-	(void)s, (void)version;
-	*w = (struct kube_watch){ops, arg, NULL};
-	w->timer = loop_add_timer(k->loop, 0, watch_opens, w);
-	if (kind == &kube_namespaces)
-		k->namespaces = w;
-	return w;
-}
-
-void kube_watch_cancel(struct kube_watch *w)
-{
-	if (w)
-		loop_del_timer(w->timer);
-	free(w);
-}
-
-static void call_ends(void *arg)
-{
-	struct kube_call *c = arg;
-	auto_json struct json_doc *doc = t_json(c->object);
-
-	c->fn(c->arg, 201, json_root(doc), NULL);
-	free(c->object);
-	free(c);
+	return NULL;
 }
 
 /* Creates blocks, one after the other. */
-struct kube_call *kube_send(struct kube *k, const struct kube_request *r, kube_done_fn fn,
-			    void *arg)
+static void send(struct kube_call *c, const struct kube_request *r)
 {
 	static const char meta[] = "\"metadata\":{";
-	struct kube_call *c = xcalloc(1, sizeof(*c));
-	auto_free char *body = span_dup(r->body);
+	struct server *s = (struct server *)c->k;
+	auto_free char *body = span_dup(r->body), *object = NULL;
 	char *at = strstr(body, meta);
-	int64_t now = loop_now_ms(k->loop);
+	int64_t now = loop_now_ms(s->kube.loop);
 
 	ASSERT_EQ(r->verb, KUBE_CREATE);
 	assert_ptr_equal(r->on.kind, &kube_ipblocks);
 	assert_non_null(at);
-	k->answered = (k->answered > now ? k->answered : now) + k->answer_ms;
-	*c = (struct kube_call){k, fn, arg, NULL, NULL};
-	c->object = xasprintf("%.*s%s\"uid\":\"b%d\",\"resourceVersion\":\"%d\",%s",
-			      (int)(at - body), body, meta, k->claims, 10 + k->claims,
-			      at + strlen(meta));
-	c->timer = loop_add_timer(k->loop, k->answered - now, call_ends, c);
-	k->claims++;
-	return c;
-}
-
-void kube_cancel(struct kube_call *c)
-{
-	if (!c)
-		return;
-	loop_del_timer(c->timer);
-	free(c->object);
-	free(c);
+	s->answered = (s->answered > now ? s->answered : now) + s->answer_ms;
+	object = xasprintf("%.*s%s\"uid\":\"b%d\",\"resourceVersion\":\"%d\",%s", (int)(at - body),
+			   body, meta, s->claims, 10 + s->claims, at + strlen(meta));
+	kl_answer_after(c, s->answered - now, 201, object);
+	s->claims++;
 }
 
 /* --- the agent --- */
 
 static struct {
 	struct ipam_lab ipam;
-	struct kube k;
+	struct server k;
 	struct cluster *cluster;
 	struct node_pools *pools;
 	struct ipam_api *api;
@@ -242,21 +130,15 @@ static void on_batch(void *arg, struct ipam *store)
 	blocks_leases(node_pools_blocks(lab.pools), ipam_leases(store));
 }
 
-static void stop(void *arg)
-{
-	loop_stop(arg, 0);
-}
-
 static void pass(int64_t ms)
 {
-	(void)loop_add_timer(lab.k.loop, ms, stop, lab.k.loop);
-	(void)loop_run(lab.k.loop);
+	t_loop_run(lab.k.kube.loop, ms);
 }
 
 static void open_api(void)
 {
 	lab.api = ipam_api_new(&(struct ipam_api_conf){
-		.loop = lab.k.loop,
+		.loop = lab.k.kube.loop,
 		.root = &lab.ipam.root,
 		.paths = lab.ipam.paths,
 		.cluster = lab.cluster,
@@ -272,12 +154,14 @@ static int setup(void **state)
 	memset(&lab, 0, sizeof(lab));
 	log_threshold = LOG_NONE;
 	il_make(&lab.ipam);
-	ASSERT_EQ(loop_new(&lab.k.loop, NULL), 0);
-	loop_set_now(lab.k.loop, 1000000);
+	ASSERT_EQ(loop_new(&lab.k.kube.loop, NULL), 0);
+	loop_set_now(lab.k.kube.loop, 1000000);
+	lab.k.kube.list = list;
+	lab.k.kube.send = send;
 	lab.k.answer_ms = ANSWER_MS;
 	lab.k.version = 1;
 	lab.k.space = "";
-	lab.cluster = cluster_new(&(struct cluster_conf){.kube = &lab.k,
+	lab.cluster = cluster_new(&(struct cluster_conf){.kube = &lab.k.kube,
 							 .root = &lab.ipam.root,
 							 .node = "n1",
 							 .ns = "default",
@@ -285,7 +169,7 @@ static int setup(void **state)
 							 .pools_changed = on_pools,
 							 .node_changed = on_node});
 	ASSERT_EQ(node_pools_new(&lab.pools,
-				 &(struct node_pools_conf){.kube = &lab.k,
+				 &(struct node_pools_conf){.kube = &lab.k.kube,
 							   .cluster = lab.cluster,
 							   .root = &lab.ipam.root,
 							   .state_dir = lab.ipam.paths.state_dir,
@@ -309,7 +193,7 @@ static int teardown(void **state)
 	ipam_api_free(lab.api);
 	node_pools_free(lab.pools);
 	cluster_free(lab.cluster);
-	loop_free(lab.k.loop);
+	loop_free(lab.k.kube.loop);
 	il_drop(&lab.ipam);
 	return 0;
 }
@@ -407,13 +291,11 @@ static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void *
 static void space_changes(const char *annotations)
 {
 	auto_free char *text = NULL;
-	auto_json struct json_doc *doc = NULL;
 
 	lab.k.space = annotations;
 	lab.k.version++;
 	text = space_text(&lab.k);
-	doc = t_json(text);
-	lab.k.namespaces->ops->event(lab.k.namespaces->arg, KUBE_MODIFIED, json_root(doc));
+	kl_event(&lab.k.kube, &kube_namespaces, KUBE_MODIFIED, text);
 }
 
 /* The test marks a request that was made from the annotations. */
