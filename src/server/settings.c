@@ -146,7 +146,9 @@ static int on_pair(void *arg, const struct ini_at *at, const char *key, const ch
 	if (i == s->n)
 		return unknown_key(s, key, e);
 	if (strcmp(s->opts[i].name, "config") == 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "config is this file: name it by --config");
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"key 'config' is not allowed in a configuration file; give the "
+				"file's path with --config");
 	return put(s, p->into, i, value, e);
 }
 

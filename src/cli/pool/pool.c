@@ -28,7 +28,7 @@ enum { SAID_MAX = 1 << 20 };
 		 0,                                                                                 \
 		 OPT_STR,                                                                           \
 		 "FILE",                                                                            \
-		 "kubeconfig of a cluster whose pools and blocks to show instead of this node's",   \
+		 "show the pools and blocks of this kubeconfig's cluster instead of this node's",   \
 		 AT(kubeconfig)},                                                                   \
 		{"context",                                                                         \
 		 0,                                                                                 \
@@ -40,7 +40,7 @@ enum { SAID_MAX = 1 << 20 };
 		 0,                                                                                 \
 		 OPT_STR,                                                                           \
 		 "PATH",                                                                            \
-		 "socket of the agent whose part of the pools to show",                             \
+		 "run the command in the agent at this socket, on the agent's own store",           \
 		 AT(socket)},                                                                       \
 		{"timeout",                                                                         \
 		 0,                                                                                 \

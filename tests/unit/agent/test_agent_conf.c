@@ -112,7 +112,8 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		{"[agent]\nnonsense\n", NULL, NULL,
 		 "agent.conf:2: is not 'key = value', a section or a comment"},
 		{"[agent]\nconfig = /x\n", NULL, NULL,
-		 "agent.conf:2: config is this file: name it by --config"},
+		 "agent.conf:2: key 'config' is not allowed in a configuration file; give the file's "
+		 "path with --config"},
 		{"[agent]\nsocket = x\n", NULL, NULL, "socket is 'x', expected an absolute path"},
 		{"[agent]\nmemlock-hook = /opt/cni/bin/unirail-cni\n", NULL, NULL,
 		 "memlock-hook requires use-cdi = yes: it is part of CDI specifications"},
