@@ -35,8 +35,8 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
  * ones, or all of a round that failed (failure not NULL).
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
-/* The watch holds this lock while it runs: if no process holds it, a killed watch left the report.
- * */
+/* A running watch holds this lock. If a report exists and no process holds the lock, the report is
+ * stale: its watch was killed. */
 #define HOST_WATCH_LOCK HOST_WATCH_REPORT ".lock"
 void host_watch_report(const struct host_plan *p, const struct err *failure, struct buf *b);
 

@@ -17,7 +17,8 @@
  * the pods of one job, beside those of unknown peers (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
-/* Time limit for a request: those of probes and scrapes arrive in one piece. */
+/* Time limit for receiving a request. It can be short, because requests of probes and scrapes arrive
+ * in one piece. */
 enum { FIRST_MS = 5000 };
 
 /* HELD_MAX: memory of one port's connections, so that many clients cannot push the agent over its 4

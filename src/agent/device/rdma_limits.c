@@ -14,7 +14,7 @@ enum {
 	IDLE_MS = 60 * 1000,
 	/* time after an Allocate within which the kubelet lists the pod and creates its control group */
 	NEW_MS = 10 * 1000,
-	GRACE_MS = 30 * 1000, /* a failure is reported if it lasts longer */
+	GRACE_MS = 30 * 1000, /* a failure that lasts this long is reported */
 	REQUEST_MS = 5000,
 };
 
@@ -167,8 +167,11 @@ static void report(struct rdma_limits *l)
 		l->conf.event(l->conf.arg, l->failure);
 }
 
-/* Sets the first failure. The period restarts when its text changes, so failures of several pods
- * that start one after another are not reported. */
+/*
+ * Stores the failure of this round (NULL: none). A failure is reported once it has lasted GRACE_MS;
+ * another text is a new failure, so short failures of pods that start one after another do not add
+ * up to a report.
+ */
 static void set_failure(struct rdma_limits *l, const char *text, int64_t now)
 {
 	if (text && l->failure && strcmp(l->failure, text) == 0)

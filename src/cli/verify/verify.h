@@ -28,7 +28,8 @@ enum verify_data { VERIFY_UNTESTED, VERIFY_RIGHT };
 /* Result for one rail. */
 struct verify_result {
 	char ifname[16], device[64], peer_ifname[16], peer_device[64];
-	struct ipnet net, peer_net; /* family 0: chosen without an address */
+	/* addresses of the two rails; family 0: device and GID were chosen without an address */
+	struct ipnet net, peer_net;
 	uint32_t port, peer_port;
 	int gid_index, peer_gid_index;
 	bool ethernet;

@@ -829,7 +829,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 	return 0;
 }
 
-/* Checks a tenant's definition on the node: which plugins that it names may be executed. */
+/* --- check of a tenant's definition: may its plugins be executed on this node? --- */
 
 /* Returns whether root owns the path and only root can write it. */
 static bool only_root_writes(const char *path)

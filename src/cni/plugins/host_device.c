@@ -217,7 +217,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 	return 0;
 }
 
-/* STATUS succeeds if the device is currently in a pod. */
+/* STATUS succeeds also while the device is in a pod: it does not look for the link itself. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	auto_host_device struct host_device_files f = {0};

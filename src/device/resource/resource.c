@@ -133,7 +133,11 @@ static bool lacks(const struct resource *r, enum node_char_kind kind,
 	return false;
 }
 
-/* The original refuses such an HCA; programs that need only verbs run without these nodes. */
+/*
+ * Warns about missing device files: rdma_cm of the node, umad of an HCA. The original does not
+ * allocate such an HCA. unirail allocates it with the files that exist, which suffice for programs
+ * that use only verbs.
+ */
 static void report_missing(const struct deciding *x, const struct resource *r)
 {
 	const struct resource_conf *c = r->conf;

@@ -140,7 +140,7 @@ static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 	return strcmp(d.driver, "vfio-pci") == 0;
 }
 
-/* STATUS succeeds if the VF is currently in a pod. */
+/* STATUS succeeds also while the VF is in a pod: it does not need the VF's netdev. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const struct ib_sriov_conf *c = &rail->conf.ib_sriov;
