@@ -272,7 +272,8 @@ static void answer(const struct nlmsghdr *req, size_t n, struct out *o)
 
 /* --- the sockets of COMMAND --- */
 
-/* [0]: notifications; the others: this program's ends. */
+/* [0]: the seccomp listener, which notifies of system calls; the others: this program's ends of the socket pairs whose other ends
+ * are RDMA netlink sockets of COMMAND. */
 static struct pollfd fds[1 + SOCKETS_MAX];
 static size_t n_fds = 1;
 

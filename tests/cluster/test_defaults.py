@@ -47,7 +47,7 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
     nad = wait(lambda: cluster.request("GET", f"/apis/k8s.cni.cncf.io/v1/namespaces/{ns}/network-attachment-definitions/"
                                               "k8s-pod-network")[1].get("metadata"),
                "the NetworkAttachmentDefinition of the cluster's network is created")
-    assert nad["ownerReferences"][0]["name"] == "calico"  # it refers to the CNI file, and has no config of its own
+    assert nad["ownerReferences"][0]["name"] == "calico"  # the SpiderMultusConfig; the network's configuration is the CNI file
     assert len(c.logged("created a default object")) == 2
     # Existing objects stay as their authors created them.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)

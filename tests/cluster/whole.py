@@ -88,8 +88,8 @@ class Whole:
         """A process in a separate network namespace."""
         process = subprocess.Popen(["unshare", "--net", "sleep", "1000000"], preexec_fn=die_with_parent)
         self.sites.append(process)
-        mine = os.readlink("/proc/thread-self/ns/net")
-        wait(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != mine, "the process is in its network namespace")
+        own = os.readlink("/proc/thread-self/ns/net")
+        wait(lambda: os.readlink(f"/proc/{process.pid}/ns/net") != own, "unshare has moved its process to a new network namespace")
         self.inside(process.pid, "link", "set", "lo", "up")
         return process
 

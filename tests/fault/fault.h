@@ -160,7 +160,8 @@ struct tally {
 void count(long *n);
 /* Reports one line and counts the finding. */
 void report_tally(const char *name, const struct tally *t, struct tally *sum);
-/* In one write, since several workers report concurrently. `diff`, `o` and `again` may be NULL. */
+/* Writes the report with one write(), because several workers report concurrently. `diff`, `o` and
+ * `again` may be NULL. */
 void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		    const struct outcome *o, const char *again);
 

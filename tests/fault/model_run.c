@@ -255,7 +255,9 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 	ok = n == 0 || carry_out(x, d, n);
 	store_fill(false);
 	if (!ok)
-		return plan_fails(x, at, "a process ended as it must not");
+		return plan_fails(x, at,
+				  "a process was killed by a signal that was not planned, or "
+				  "failed although a kill was planned");
 	return doing_explained(x, at, d, n);
 }
 

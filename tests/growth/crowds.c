@@ -87,7 +87,10 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 		       &(struct ip_range){range_of(0, 0, 0).first, range_of(2 * n, 0, 0).first});
 }
 
-/* The pools that the subnet's status lists: the existing pools, or as many other ones. */
+/*
+ * Sets the pools that the subnet's status lists: with the prefix "p" the existing pools, with another
+ * prefix as many pools that do not exist. held: each of them also has two held addresses.
+ */
 static void pools_record(struct pools *p, const char *prefix, bool held)
 {
 	auto_buf struct buf b;

@@ -47,7 +47,7 @@ bench-burst: $(BIN) $(CNI_TIME)
 	@tools/need test cluster
 	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_CNI_TIME=$(abspath $(CNI_TIME)) tests/bench/burst $(if $(N),--pods $(N))
 
-## bench-cluster: what agent and controller hold and ask where there are 1,000 nodes; each watch by itself
+## bench-cluster: memory of the agent, memory and API requests of the controller in a cluster of 1,000 nodes; the memory of each watch alone
 bench-cluster: $(BIN)
 	@tools/need test cluster
 	@tests/bench/informers

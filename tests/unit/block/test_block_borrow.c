@@ -357,8 +357,8 @@ static void lend_to_n3(struct lab *x)
 	ASSERT_EQ(request(x), OP_READ);
 }
 
-/* The object dates from a time when another node owned it, and no other data was lost. */
-static void test_address_of_another_node_before_the_restore(void **state)
+/* The restored object is from a time when n3 had borrowed the address; the node's own data is current. */
+static void test_address_that_a_restored_object_gives_another_node_is_borrowed_again(void **state)
 {
 	struct lab x;
 
@@ -380,7 +380,7 @@ static void test_address_of_another_node_before_the_restore(void **state)
  * This node cannot decide whether another pod uses the address legitimately. If not, the block's owner
  * releases it as an address of an unknown owner, and this node asserts it.
  */
-static void test_address_that_another_node_may_have_allocated(void **state)
+static void test_address_borrowed_by_another_node_is_asserted_after_its_release(void **state)
 {
 	struct block_op back = {.kind = OP_RETURN, .ip = t_ip("10.0.0.17"), .name = "p-4"};
 	const struct bl_owner n3 = bl_by("n3");
@@ -409,8 +409,10 @@ int main(void)
 		cmocka_unit_test(test_assertion_without_answer_is_withdrawn),
 		cmocka_unit_test(test_outdated_borrowed_entry_causes_a_read),
 		cmocka_unit_test(test_list_after_restore_finds_returned_addresses),
-		cmocka_unit_test(test_address_of_another_node_before_the_restore),
-		cmocka_unit_test(test_address_that_another_node_may_have_allocated),
+		cmocka_unit_test(
+			test_address_that_a_restored_object_gives_another_node_is_borrowed_again),
+		cmocka_unit_test(
+			test_address_borrowed_by_another_node_is_asserted_after_its_release),
 	};
 
 	return T_RUN(tests, NULL, NULL);
