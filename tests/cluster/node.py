@@ -98,6 +98,12 @@ def sweep():
             remove_groups(name)
 
 
+def runtime(nri):
+    """The directory of containerd (nri: with NRI and CDI), runc and busybox; fetches them the first time."""
+    return pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if nri else [])], check=True,
+                                       stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
 class Node:
     """files: {path: text} of /etc that exist from the start, like the images. nri: containerd has NRI, and the node a separate /dev with
     device nodes of eight RDMA devices; cdi: the same with CDI instead of NRI. net: a process in the node's network namespace (None: the
@@ -109,8 +115,7 @@ class Node:
         self.cluster, self.name, self.address = cluster, name, address
         self.folder, self.group = cluster.folder / name, f"{PREFIX}{os.getpid()}-{name}"
         self.process, self.nri, self.cdi = None, nri or cdi, cdi
-        self.root = pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if self.nri else [])], check=True,
-                                                stdout=subprocess.PIPE, text=True).stdout.strip())
+        self.root = runtime(self.nri)
         self.lay_out(files, images)
         self.start()
 

@@ -35,10 +35,9 @@ def stand_in(busybox):
 
 
 class Migration:
-    def __init__(self, whole):
+    def __init__(self, whole, multus):
         self.whole, self.node, self.cluster = whole, whole.node, whole.cluster
         self.add_images()
-        multus = subprocess.run([HERE / "fetch-multus"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         self.node.run("cp", multus, "/opt/cni/bin/multus")
         conf = {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus", "kubeconfig": str(self.cluster.admin_config()),
                 "clusterNetwork": f"{NET_D}/50-bridge.conflist", "confDir": NET_D, "binDir": "/opt/cni/bin",
@@ -90,9 +89,11 @@ class Migration:
 
 @pytest.fixture(scope="module")
 def node():
+    # Before the cluster's namespace, which reaches no archive.
+    multus = subprocess.run([HERE / "fetch-multus"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     one = Whole(files={"50-bridge.conflist": BRIDGE}, deploy=False)
     try:
-        yield Migration(one)
+        yield Migration(one, multus)
     finally:
         one.close()
 

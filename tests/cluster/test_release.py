@@ -14,7 +14,7 @@ from test_kubelet import NETWORKS, addresses, have_rails, nothing_left, rails, u
 from whole import BRIDGE, RAILS, Whole
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "chart"))
-from charts import helm  # noqa: E402
+from charts import helm, helm_path  # noqa: E402
 
 BOTH = {NETWORKS: ",".join(f"nets/{r}" for r in RAILS)}
 VALUES = "--set", "spiderpoolController.replicas=1,test.verify=false"  # values for one node without RDMA devices
@@ -58,6 +58,7 @@ class Release:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     """A node with the cluster's own network and no image of unirail, on which the release is then installed from the bundle."""
+    helm_path()  # before the cluster's namespace, which reaches no archive
     one = Whole(files={"50-bridge.conflist": BRIDGE}, images=("busybox",), deploy=False)
     try:
         assert one.node.run("ip", "route", "show", "default").stdout == ""

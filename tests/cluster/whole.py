@@ -9,7 +9,7 @@ import cluster as clusters
 from audit import DEPLOY
 from cluster import HERE, OLD, die_with_parent, free_port, wait
 from managers import NO_HTTP, WORKLOADS, Manager
-from node import IMAGES, Node
+from node import IMAGES, Node, runtime
 from ownnet import OwnNet
 
 CLUSTER = ("serviceaccount", "root-ca-cert-publisher", "namespace", "endpointslice", "podgc", "nodelifecycle",
@@ -45,7 +45,9 @@ class Whole:
             raise
 
     def start(self, nodes):
+        # Before the namespace, which reaches no archive.
         clusters.programs(node=True)
+        runtime(self.nri or self.cdi)
         self.net = self.part(OwnNet())
         self.fabric = self.namespace()
         self.lay_fabric()
