@@ -120,7 +120,7 @@ def test_invalid_settings_end_the_controller(cluster, ns, replica):
 
 
 def test_missing_permissions_are_reported(cluster, ns, replica, tmp_path):
-    token = cluster.account(ns, "nobody")
+    token = cluster.account(ns, "no-permissions")
     c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
     c.wait_logged("may not read spiderippools")
     status, text = c.get(c.health, "/readyz")

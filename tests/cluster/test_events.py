@@ -36,7 +36,7 @@ def test_long_event_message_is_truncated(cluster, ns, client):
 
 def test_missing_permission_for_events_is_logged(cluster, ns, client, tmp_path):
     """The process continues and logs the refusal once."""
-    path = cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")})
+    path = cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "no-permissions")})
     r = client("events", ns, "p", 15, "attempt %d", kubeconfig=path)
     assert r.returncode == 0 and r.stderr.count("\n") == 1 and "403 Forbidden" in r.stderr
     assert events(cluster, ns) == []

@@ -356,47 +356,47 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
 
 def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
     """The node is recreated with the same name and pods: the controller does not touch its blocks."""
-    nodes.pool("anew-1", "172.36.1.0/24")
-    one = agent("anew-n1")
-    pod = nodes.pod("t", "anew-n1")
-    address = addresses(one.plan(pod, "anew-1")[1])["net1"]
-    before = list(blocks(nodes, "anew-1"))
+    nodes.pool("recreated-1", "172.36.1.0/24")
+    one = agent("recreated-n1")
+    pod = nodes.pod("t", "recreated-n1")
+    address = addresses(one.plan(pod, "recreated-1")[1])["net1"]
+    before = list(blocks(nodes, "recreated-1"))
     leader().leads()
-    delete_node(mine, "anew-n1")
-    node = nodes.node("anew-n1")
-    ready(mine, "anew-n1")
+    delete_node(mine, "recreated-n1")
+    node = nodes.node("recreated-n1")
+    ready(mine, "recreated-n1")
 
     def renewed():
-        return {b["spec"]["nodeUID"] for b in nodes.blocks("anew-1")} == {node["metadata"]["uid"]}
+        return {b["spec"]["nodeUID"] for b in nodes.blocks("recreated-1")} == {node["metadata"]["uid"]}
     wait(renewed, "the blocks have the UID of the recreated node", 60)
-    assert set(before) <= set(blocks(nodes, "anew-1"))  # the agent may have claimed a reserve block meanwhile
-    assert addresses(one.plan(pod, "anew-1")[1])["net1"] == address
+    assert set(before) <= set(blocks(nodes, "recreated-1"))  # the agent may have claimed a reserve block meanwhile
+    assert addresses(one.plan(pod, "recreated-1")[1])["net1"] == address
 
 
 def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, leader):
     """No agent runs on the recreated node: after ten times the grace time a block is deleted, unless a pod of the node has an address of
     it."""
-    node = nodes.node("anew-n2")
-    ready(mine, "anew-n2")
-    nodes.pool("anew-2", "172.36.2.0/24")
-    pod = nodes.pod("t", "anew-n2", "anew-used")
+    node = nodes.node("recreated-n2")
+    ready(mine, "recreated-n2")
+    nodes.pool("recreated-2", "172.36.2.0/24")
+    pod = nodes.pod("t", "recreated-n2", "recreated-used")
     mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
-        "metadata": {"name": "anew-used", "labels": {"unirail.io/node": "anew-n2"}, "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Pod", "name": "anew-used", "uid": pod["metadata"]["uid"]}]},
-        "status": {"current": {"uid": pod["metadata"]["uid"], "node": "anew-n2", "ips": [
-            {"interface": "eth0", "ipv4": "172.36.2.17/24", "ipv4Pool": "anew-2", "vlan": 0}]},
-            "ownerControllerType": "Pod", "ownerControllerName": "anew-used"}})
-    block(mine, "anew-2-0", "anew-2", "172.36.2.0/28", "anew-n2", "another-uid")
-    block(mine, "anew-2-1", "anew-2", "172.36.2.16/28", "anew-n2", "another-uid")
-    block(mine, "anew-2-2", "anew-2", "172.36.2.32/28", "anew-n2", node["metadata"]["uid"])
+        "metadata": {"name": "recreated-used", "labels": {"unirail.io/node": "recreated-n2"}, "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Pod", "name": "recreated-used", "uid": pod["metadata"]["uid"]}]},
+        "status": {"current": {"uid": pod["metadata"]["uid"], "node": "recreated-n2", "ips": [
+            {"interface": "eth0", "ipv4": "172.36.2.17/24", "ipv4Pool": "recreated-2", "vlan": 0}]},
+            "ownerControllerType": "Pod", "ownerControllerName": "recreated-used"}})
+    block(mine, "recreated-2-0", "recreated-2", "172.36.2.0/28", "recreated-n2", "another-uid")
+    block(mine, "recreated-2-1", "recreated-2", "172.36.2.16/28", "recreated-n2", "another-uid")
+    block(mine, "recreated-2-2", "recreated-2", "172.36.2.32/28", "recreated-n2", node["metadata"]["uid"])
     leader().leads()
-    stays(lambda: len(blocks(nodes, "anew-2")) == 3, 10)
-    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-1", "anew-2-2"}, "two blocks of pool anew-2", 60)
-    stays(lambda: len(blocks(nodes, "anew-2")) == 2)
+    stays(lambda: len(blocks(nodes, "recreated-2")) == 3, 10)
+    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-1", "recreated-2-2"}, "two blocks of pool recreated-2", 60)
+    stays(lambda: len(blocks(nodes, "recreated-2")) == 2)
     nodes.remove_pod(pod)
-    wait(lambda: not nodes.endpoint("t", "anew-used"), "the SpiderEndpoint anew-used is deleted", 60)
-    wait(lambda: set(blocks(nodes, "anew-2")) == {"anew-2-2"}, "one block of pool anew-2", 60)
+    wait(lambda: not nodes.endpoint("t", "recreated-used"), "the SpiderEndpoint recreated-used is deleted", 60)
+    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-2"}, "one block of pool recreated-2", 60)
 
 
 def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):

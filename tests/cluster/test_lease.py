@@ -71,6 +71,6 @@ def test_leader_stops_when_its_lease_is_overwritten(cluster, ns, candidate):
 
 
 def test_missing_permission_for_the_lease_is_reported(cluster, ns, candidate, tmp_path):
-    a = candidate(ns, "a", cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "nobody")}))
+    a = candidate(ns, "a", cluster.kubeconfig(tmp_path / "c", {"token": cluster.account(ns, "no-permissions")}))
     clusters.wait(lambda: any("403 Forbidden" in x for x in a.log), "the candidate reports the missing permission")
     assert a.names() == []

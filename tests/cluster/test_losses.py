@@ -218,7 +218,7 @@ def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, node
     assert [nodes.endpoint("t", p["metadata"]["name"])["status"]["current"]["ips"][0]["ipv4"].split("/")[0] for p in pods] == before
     journal = one.state / "journal"
     journal.write_bytes(journal.read_bytes()[:saved])
-    unknown = cache_result(one, pods[0], "nobody", "net1", after[0], args=False)
+    unknown = cache_result(one, pods[0], "unknown-container", "net1", after[0], args=False)
     broken = unknown.with_name("rail-broken-net1")
     broken.write_text('{"kind": "cniCacheV1", "resu')
     one.start(ready=False)

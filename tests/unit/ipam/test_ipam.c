@@ -91,7 +91,7 @@ static void test_repeated_request_gets_the_same_address(void **state)
 	assert_take("a", "net2", "10.0.0.12");
 	ASSERT_EQ(il_free(&il_lab, "a", "net1"), 1);
 	ASSERT_EQ(il_free(&il_lab, "a", "net1"), 0);
-	ASSERT_EQ(il_free(&il_lab, "nobody", NULL), 0);
+	ASSERT_EQ(il_free(&il_lab, "unknown", NULL), 0);
 	assert_take("a", "net2", "10.0.0.12");
 	assert_take("b", "net1", "10.0.0.11");
 	ASSERT_EQ(il_free(&il_lab, "a", NULL), 1);

@@ -94,11 +94,11 @@ echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 make_vfs "$pci1" 2
 new=$(seen "$pf1" "$pci1" 0)
 delete sriov pod net1 "$full"
-same "the VF made anew" "$(seen "$pf1" "$pci1" 0)" "$new"
+same "the recreated VF" "$(seen "$pf1" "$pci1" 0)" "$new"
 nothing_left
 add sriov pod net1 "$full"
 delete sriov pod net1 "$full"
-same "the VF made anew" "$(seen "$pf1" "$pci1" 0)" "$new"
+same "the recreated VF" "$(seen "$pf1" "$pci1" 0)" "$new"
 nothing_left
 status=$(cni STATUS sriov pod net1 '{"cniVersion": "1.1.0", "name": "rail0", "type": "sriov"}') || fail "STATUS: $status"
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"

@@ -141,7 +141,7 @@ static void test_cache_is_limited_by_namespace_and_in_total(void **state)
 	assert_true(kube_spent_more(&s, "a", 1 << 20));
 	kube_spent_less(&s, "b", 1 << 20);
 	assert_true(kube_spent_more(&s, "b", 1 << 20));
-	kube_spent_less(&s, "nobody", 1);
+	kube_spent_less(&s, "unknown", 1);
 	for (int i = 0; i < 100; i++) {
 		snprintf(ns, sizeof(ns), "c%d", i * 37 % 100);
 		n += kube_spent_more(&s, ns, 1 << 20);
