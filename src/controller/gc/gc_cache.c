@@ -225,14 +225,28 @@ static void drop_block(void *value)
 /* --- watches --- */
 
 static const struct kube_cache_kind kinds[GC_CACHE_KINDS] = {
-	[GC_CACHE_NODES] = {&kube_nodes, sizeof(struct gc_cache_node), read_node, drop_node, true,
-			    false, NULL},
-	[GC_CACHE_PODS] = {&kube_pods, sizeof(struct gc_cache_pod), read_pod, drop_pod, true, false,
-			   NULL},
-	[GC_CACHE_ENDPOINTS] = {&kube_endpoints, sizeof(struct gc_cache_endpoint), read_endpoint,
-				drop_endpoint, true, true, NULL},
-	[GC_CACHE_BLOCKS] = {&kube_ipblocks, sizeof(struct gc_cache_block), read_block, drop_block,
-			     true, true, NULL},
+	[GC_CACHE_NODES] = {.kind = &kube_nodes,
+			    .size = sizeof(struct gc_cache_node),
+			    .decode = read_node,
+			    .drop = drop_node,
+			    .cached = true},
+	[GC_CACHE_PODS] = {.kind = &kube_pods,
+			   .size = sizeof(struct gc_cache_pod),
+			   .decode = read_pod,
+			   .drop = drop_pod,
+			   .cached = true},
+	[GC_CACHE_ENDPOINTS] = {.kind = &kube_endpoints,
+				.size = sizeof(struct gc_cache_endpoint),
+				.decode = read_endpoint,
+				.drop = drop_endpoint,
+				.cached = true,
+				.own_crd = true},
+	[GC_CACHE_BLOCKS] = {.kind = &kube_ipblocks,
+			     .size = sizeof(struct gc_cache_block),
+			     .decode = read_block,
+			     .drop = drop_block,
+			     .cached = true,
+			     .own_crd = true},
 };
 
 static void on_sync_error(void *arg, int kind, const struct err *reason)

@@ -80,9 +80,22 @@ static bool has_room(void *arg, int kind, const struct kube_object *o)
 }
 
 static const struct kube_cache_kind kinds[KINDS] = {
-	[PODS] = {&kube_pods, sizeof(char *), decode, drop, true, false, NULL},
-	[POOLS] = {&kube_ippools, sizeof(char *), decode, drop, false, true, has_room},
-	[SUBNETS] = {&kube_subnets, sizeof(char *), decode, drop, false, true, NULL},
+	[PODS] = {.kind = &kube_pods,
+		  .size = sizeof(char *),
+		  .decode = decode,
+		  .drop = drop,
+		  .cached = true},
+	[POOLS] = {.kind = &kube_ippools,
+		   .size = sizeof(char *),
+		   .decode = decode,
+		   .drop = drop,
+		   .own_crd = true,
+		   .again = has_room},
+	[SUBNETS] = {.kind = &kube_subnets,
+		     .size = sizeof(char *),
+		     .decode = decode,
+		     .drop = drop,
+		     .own_crd = true},
 };
 
 static const char *value_of(const struct kube_object *o)
