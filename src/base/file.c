@@ -38,6 +38,10 @@ void root_close(struct root *r)
 	r->fd = -1;
 }
 
+/* Suffix for an error about `path`: "" or starting with a space; after -ELOOP below a strict root it names the refused symbolic
+ * link. */
+enum { PATH_HINT_MAX = 400 };
+
 static const char *path_hint(const struct root *r, const char *path, int code,
 			     char buf[static PATH_HINT_MAX])
 {

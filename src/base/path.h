@@ -15,14 +15,6 @@ bool path_refused(const struct root *r, const char *path, char *ret, size_t size
  * names: `strict` does not apply. */
 bool path_is_kernels(const char *path);
 /*
- * Suffix for an error about `path`, "" or starting with a space: after -ELOOP below a strict root
- * it names the refused symbolic link.
- */
-enum { PATH_HINT_MAX = 400 };
-/* Returns 0 if st is a regular file or a directory, else -EINVAL and e: "file 'PATH' is a FIFO,
- * wants a regular file". */
-struct stat;
-/*
  * Opens the directory that contains `path` and copies the last component into base[256]. For names
  * to be created, renamed or removed: the last component is never followed.
  */

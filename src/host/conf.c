@@ -194,7 +194,7 @@ static int begin(struct reading *p, const struct host_kind *k, char *name, const
 	if (!!name != !!(k->flags & HOST_NAMED))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				name ? "section '%s' has no name"
-				     : "section '%s' wants a name: '[%s NAME]'",
+				     : "section '%s' needs a name: '[%s NAME]'",
 				k->section, k->section);
 	same = find_want(w, name);
 	if (same && !is_from_file(same, at->file)) {

@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	r = opt_parse(&usage, "drive", argc - 1, argv + 1, &o, &e);
 	if (r >= 0 && o.one && read_one(&o, argc - 1 - r, argv + 1 + r) < 0)
-		r = err_set(&e, -EINVAL, "--one wants %s", usage.args);
+		r = err_set(&e, -EINVAL, "--one needs %s", usage.args);
 	if (r >= 0 && o.scene && !scene_find(o.scene))
 		r = err_set(&e, -EINVAL, "no scene '%s'", o.scene);
 	if (r < 0)

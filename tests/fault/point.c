@@ -76,7 +76,7 @@ static void judge(struct stage *s, enum end end, const struct buf *before)
 	if (end == END_REFUSED)
 		judge_text(s);
 	if (before && takes_back(s, end))
-		stage_same(s, before, "failed and left something");
+		stage_same(s, before, "failed and left changes behind");
 	count(end == END_FINE	   ? &s->tally->survived
 	      : end == END_REFUSED ? &s->tally->undone
 				   : &s->tally->cleaned);
@@ -96,7 +96,7 @@ static bool reached(struct stage *s, enum end end)
 	if (s->shot->hit)
 		count(&s->tally->points);
 	else if (end != (s->sc->arm ? END_REFUSED : END_FINE))
-		stage_wrong(s, "failed by itself", NULL);
+		stage_wrong(s, "failed although no fault was injected", NULL);
 	return s->shot->hit;
 }
 
@@ -244,7 +244,8 @@ void stage_command(struct stage *s, struct shot *shot)
 			call_command(s->l, s->sc->argv, NULL, &s->o);
 	}
 	stage_same(s, &s->attached,
-		   end == END_FINE ? "succeeded, and is not done"
-				   : "does not go on when said again");
+		   end == END_FINE
+			   ? "succeeded without reaching the requested state"
+			   : "a second run of the command does not reach the requested state");
 	lab_reset(s->l);
 }

@@ -155,10 +155,10 @@ static void judge(struct trial *t)
 	count(&t->tally->points);
 	if (end == END_REFUSED) {
 		check_text(t);
-		same(t, &t->after, "failed and left something");
+		same(t, &t->after, "failed and left changes behind");
 		count(&t->tally->undone);
 	} else if (end != END_FINE) {
-		wrong(t, "ended as it must not", NULL);
+		wrong(t, "the ADD neither succeeded nor failed with an error", NULL);
 	} else if (!t->m->race && !t->m->refuse) {
 		wrong(t, "did not fail", NULL);
 	} else {
@@ -220,7 +220,7 @@ static bool try_add(struct trial *t, const struct step *st)
 	if (hit)
 		judge(t);
 	else if (end_of(&t->o, V_ADD, NULL) != END_FINE)
-		wrong(t, "failed by itself", NULL);
+		wrong(t, "failed although nothing was refused", NULL);
 	detach(t, st, prev);
 	return hit;
 }
@@ -232,7 +232,7 @@ static bool try_del(struct trial *t, const struct step *st)
 	call_plugin(t->l, st, V_ADD, &pod_here, NULL, NULL, &t->o);
 	prev = result_of(t);
 	if (!prev)
-		wrong(t, "ADD failed by itself", NULL);
+		wrong(t, "ADD failed although nothing was refused", NULL);
 	refusal_init(&t->refusal, t->n);
 	call_plugin(t->l, st, V_DEL, &pod_here, prev, &t->refusal.shot, &t->o);
 	show(t);

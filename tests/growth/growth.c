@@ -300,7 +300,7 @@ int main(int argc, char **argv)
 
 	log_threshold = LOG_NONE;
 	if (sample && *sample && (every = (size_t)strtoul(sample, NULL, 10)) == 0)
-		die("GROWTH_EVERY", "wants a number above 0");
+		die("GROWTH_EVERY", "must be a number above 0");
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "crowds") == 0)
 			each_crowd();

@@ -385,7 +385,7 @@ def test_device_plan_is_a_configuration_that_explain_reads(tmp_path):
     rail = next(d for d in without["devices"] if d["netdev"] == "rail3")
     assert rail["resources"] == ["spidernet.io/shared_rail3"] and len(rail["others"]) == 8
     assert rail["others"][0] == {"resource": "spidernet.io/shared_rail0", "selector": "ifNames",
-                                 "reason": "ifNames wants rail0, the device has rail3"}
+                                 "reason": "ifNames requires rail0, the device has rail3"}
     bad = tmp_path / "bad.json"
     bad.write_text('{"resourceList": [{"resourceName": "a", "selectors": {"vendor": ["15b3"], "pfNames": ["rail0"]}}]}')
     explained = unirail("device", "explain", "--root", top, bad)

@@ -593,7 +593,7 @@ def test_rails_print_their_pools(host, tmp_path):
 @pytest.mark.parametrize("line, contains", [
     ("node-prefix = 25", "the plan is too small: 2 nodes of /25 fit into a rail of /24, the plan has 3"),
     ("rail-prefix = 17", "the plan is too small: 2 rails of /17 fit into 172.16.0.0/16, the plan has 3"),
-    ("nodes = node0,node1", "section 'rails' wants"),
+    ("nodes = node0,node1", "section 'rails' needs"),
     ("node = node7", "node 'node7' is not one of the plan's nodes"),
 ])
 def test_invalid_plan_is_refused(host, tmp_path, line, contains):

@@ -48,7 +48,7 @@ int host_drift_read(struct span text, struct host_drift_state *ret)
 	if (n > SHOWN)
 		buf_printf(&b, "; and %zu more", n - SHOWN);
 	if (!b.len)
-		buf_str(&b, "the host is as host.conf wants it");
+		buf_str(&b, "the host is in the state that host.conf requests");
 	str_copy(s.message, sizeof(s.message), b.p);
 	str_copy(s.reason, sizeof(s.reason),
 		 *json_get_text(root, "error") ? "RoundFailed"

@@ -345,9 +345,9 @@ static int admit_check_agent(struct admit *a)
 	      annotations_are_allowed(q)))
 		return admit_forbid(
 			a,
-			"an agent's account may change nothing of a pool but the annotation " ANNOTATION_BLOCK_PREFIX
-			", where there is none, and " ANNOTATION_POOL_NUMBER
-			" of a pool that was created for an application");
+			"an agent's account may change only two annotations of a pool: " ANNOTATION_BLOCK_PREFIX
+			", if the pool has none, and " ANNOTATION_POOL_NUMBER
+			", if the pool was created for an application");
 	return 0;
 }
 

@@ -123,8 +123,8 @@ int plugin_resource_check(const char *resource, struct err *e)
 	if (!name_ok(name))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"resource name '%s': '%.*s' wants 1 to 63 letters, digits, '-', '_' or "
-			"'.', a letter or digit at both ends",
+			"resource name '%s': '%.*s' is not 1 to 63 letters, digits, '-', '_' or "
+			"'.', with a letter or digit at both ends",
 			resource, (int)name.n, name.p);
 	return 0;
 }

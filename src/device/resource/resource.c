@@ -181,7 +181,7 @@ static void decide_shared(struct deciding *x, struct resource *r)
 				c->origin, c->full);
 }
 
-/* Reports an empty resource: "4 network functions; nearest 0000:3b:00.0 (vendors wants 8086, the device has 15b3)". */
+/* Reports an empty resource: "4 network functions; nearest 0000:3b:00.0 (vendors requires 8086, the device has 15b3)". */
 static void report_empty(const struct deciding *x, const struct resource *r)
 {
 	char seen[SEEN_TEXT_MAX] = "";

@@ -116,11 +116,11 @@ static void describe(const struct resource_conf *c, const struct json_strs *l, e
 				      l->v[i]);
 	v->key = select_key_name(key, c->form);
 	if (*value && (key == SELECT_PF_NAMES || key == SELECT_ROOT_DEVICES))
-		snprintf(v->text, sizeof(v->text), "%s wants %s, the device has %s#%lld", v->key,
+		snprintf(v->text, sizeof(v->text), "%s requires %s, the device has %s#%lld", v->key,
 			 wanted, value, (long long)d->index);
 	else
-		snprintf(v->text, sizeof(v->text), "%s wants %s, the device has %s", v->key, wanted,
-			 *value ? value : "none");
+		snprintf(v->text, sizeof(v->text), "%s requires %s, the device has %s", v->key,
+			 wanted, *value ? value : "none");
 }
 
 /* --- one selector object --- */
@@ -150,12 +150,12 @@ static size_t try_selector(const struct resource_conf *c, const struct selector 
 	if (s->is_rdma && !node_device_is_rdma(d)) {
 		v->key = "isRdma";
 		snprintf(v->text, sizeof(v->text),
-			 "isRdma wants an RDMA device, the device has none");
+			 "isRdma requires an RDMA device, the device has none");
 		return k;
 	}
 	if (s->vdpa_type && !vdpa_matches(s, d)) {
 		v->key = "vdpaType";
-		snprintf(v->text, sizeof(v->text), "vdpaType wants %s, the device has %s",
+		snprintf(v->text, sizeof(v->text), "vdpaType requires %s, the device has %s",
 			 s->vdpa_type, *d->vdpa ? d->vdpa_driver : "none");
 		return k + 1;
 	}

@@ -12,7 +12,7 @@ struct verdict {
 	bool matches;
 	/* the first selector that does not match, "vendors"; "": another condition */
 	const char *key;
-	char text[VERDICT_TEXT_MAX]; /* "vendors wants 8086, the device has 15b3" */
+	char text[VERDICT_TEXT_MAX]; /* "vendors requires 8086, the device has 15b3" */
 };
 
 /*

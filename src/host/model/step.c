@@ -97,7 +97,7 @@ int host_op_read(const struct json *v, struct host_op *ret, struct err *e)
 		if (!key || !text) {
 			host_op_done(&op);
 			return err_kind(e, ERR_DECODE, -EBADMSG,
-					"an operation wants an object of strings");
+					"an operation must be an object of strings");
 		}
 		if (strcmp(key, "verb") == 0 && !op.verb)
 			op.verb = xstrdup(text);

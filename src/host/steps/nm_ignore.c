@@ -37,7 +37,8 @@ static int check(void *want, struct err *e)
 		return err_kind(e, ERR_CONF, -EINVAL, "no interfaces, for instance veth*");
 	if (strpbrk(w->interfaces, ";=[]\" \t"))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"interfaces '%s' wants names separated by commas", w->interfaces);
+				"interfaces is '%s', expected names separated by commas",
+				w->interfaces);
 	return 0;
 }
 

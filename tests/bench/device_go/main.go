@@ -31,7 +31,7 @@ func main() {
 	}
 	count, err := strconv.Atoi(os.Args[2])
 	if err != nil || count < 1 {
-		fail(fmt.Errorf("COUNT is '%s', wants a positive number", os.Args[2]))
+		fail(fmt.Errorf("COUNT is '%s', expected a positive number", os.Args[2]))
 	}
 	conn, err := grpc.NewClient("unix://"+os.Args[1], grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"))

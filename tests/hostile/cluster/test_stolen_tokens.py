@@ -143,7 +143,7 @@ def test_agent_token_writes_one_annotation_of_its_pods(emptied):
     emptied.allowed("n1", "PATCH", own, annotation(STATUS, None))
     emptied.refused("n1", "to the status of pods of its own node (n1) only", "PATCH", other, annotation(STATUS, "[]"))
     emptied.refused("no node", "the agent's token names no node", "PATCH", own, annotation(STATUS, "[]"))
-    one = "to change nothing of a pod but the annotation k8s.v1.cni.cncf.io/network-status"
+    one = "to change only the annotation k8s.v1.cni.cncf.io/network-status of a pod"
     for body in (annotation("mine", "y"), annotation("mine", None), annotation("new", "y"), {"metadata": {"labels": {"app": "y"}}},
                  {"metadata": {"labels": {"more": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},
                  {"status": {"phase": "Failed"}}, {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
@@ -168,7 +168,7 @@ def test_agent_token_removes_stale_resources_of_its_node(emptied):
                  {"status": {"allocatable": {"rdma/b": "3"}}}, annotation("a", "b"), {"metadata": {"labels": {"a": "b"}}},
                  {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
                  {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}):
-        emptied.refused("n1", "to change nothing of its Node but", "PATCH", own, body)
+        emptied.refused("n1", "only two changes of its Node:", "PATCH", own, body)
     for method, path, body in (("PATCH", "/api/v1/nodes/n1", annotation("a", "b")), ("DELETE", "/api/v1/nodes/n1", None)):
         emptied.refused("n1", "forbidden", method, path, body)
 
@@ -222,8 +222,8 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     emptied.allowed("n1", "PATCH", at, {"spec": {"wanted": {"n2@*": None}, "ceded": {"172.16.1.35": "@n2*"}}})
     emptied.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": "n2/t"}}})
     for text in (None, "*", "n1/x", "n2/u", "n3/t"):
-        emptied.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": text}}})
-    emptied.refused("n1", "not to change what another node has", "PATCH", at, {"spec": {"ceded": {"172.16.1.36": "n2/u"}}})
+        emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": text}}})
+    emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"ceded": {"172.16.1.36": "n2/u"}}})
     emptied.refused("n1", "of which no other node has addresses", "DELETE", at)
     for key in ("unirail.io/seen", "unirail.io/set-back"):
         emptied.allowed("n1", "PATCH", at, annotation(key, "1"))
@@ -275,7 +275,7 @@ def test_agent_token_writes_two_annotations_of_pools(emptied):
     its automatic pool."""
     emptied.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
-    nothing = "to change nothing of a pool but the annotation unirail.io/block-prefix, if it has none"
+    nothing = "to change only two annotations of a pool: unirail.io/block-prefix, if the pool has none"
     number = "ipam.spidernet.io/ippool-ip-number"
     for body in ({"spec": {"ips": ["172.16.1.2"]}}, {"spec": {"gateway": "172.16.1.9"}}, {"spec": {"disable": True}}, annotation("x", "y"), annotation(number, "9"),
                  {"metadata": {"labels": {"x": "y"}}}, {"metadata": {"finalizers": ["a.b/c"]}},

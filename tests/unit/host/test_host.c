@@ -270,7 +270,7 @@ static void test_configuration_errors_name_their_line(void **state)
 	bad_conf("[interfac ens1]\n",
 		 "host.conf:1: section 'interfac' is unknown; did you mean 'interface'?");
 	bad_conf("[interface]\n",
-		 "host.conf:1: section 'interface' wants a name: '[interface NAME]'");
+		 "host.conf:1: section 'interface' needs a name: '[interface NAME]'");
 	bad_conf("[rule x]\n", "host.conf:1: section 'rule' has no name");
 	bad_conf("[rule]\ncidr = 172.16.0.0/16\n[rule]\n",
 		 "host.conf:3: section 'rule' is already at host.conf:1");

@@ -133,7 +133,7 @@ static void expect(const char *name, const char *is, const char *wanted)
 	auto_free char *w = t_quoted(wanted);
 
 	if (strcmp(is, w) != 0)
-		fail_msg("%s:\n is    %s\n wants %s", name, is, w);
+		fail_msg("%s:\n is       %s\n expected %s", name, is, w);
 }
 
 /* --- injected pods --- */
@@ -187,7 +187,7 @@ static const struct {
 	 NULL,
 	 POD(RDMA ":'gpu'", C0),
 	 "[" MORE("[" RAILS "]") "," RES(RAIL_RESOURCES) "]"},
-	{.name = "the pod wants none", "gpu", NULL, POD(RDMA ":''", C0), "[]"},
+	{.name = "the pod requests no injection", "gpu", NULL, POD(RDMA ":''", C0), "[]"},
 	{.name = "the namespace's RDMA counts before the pod's other one",
 	 "ib",
 	 NULL,

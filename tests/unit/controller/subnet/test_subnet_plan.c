@@ -301,7 +301,7 @@ static void one(const struct row *r)
 	subnet_plan(&f, &l);
 	subnet_entries_write(&l, &b);
 	if (strcmp(b.len ? b.p : "", is) != 0)
-		fail_msg("%s:\n is    %s\n wants %s", r->name, b.len ? b.p : "", is);
+		fail_msg("%s:\n is       %s\n expected %s", r->name, b.len ? b.p : "", is);
 	if (!r->failed != (a.failed.len == 0) || (r->failed && !strstr(a.failed.p, r->failed)))
 		fail_msg("%s: '%s'", r->name, a.failed.len ? a.failed.p : "");
 	subnet_entries_done(&l);

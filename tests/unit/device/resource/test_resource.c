@@ -70,7 +70,7 @@ static void test_reason_of_the_best_matching_selector_is_reported(void **state)
 	resource_consider(&c, &d, &v, &which);
 	assert_false(v.matches);
 	ASSERT_STR_EQ(v.key, "drivers");
-	ASSERT_STR_EQ(v.text, "drivers wants vfio-pci, the device has mlx5_core");
+	ASSERT_STR_EQ(v.text, "drivers requires vfio-pci, the device has mlx5_core");
 	ASSERT_EQ(which, 1);
 }
 
@@ -604,13 +604,13 @@ static void test_explain_names_the_reason_for_each_device(void **state)
 	resource_explain_text(&s, &m, &b);
 	assert_non_null(strstr(b.p,
 			       "0000:af:00.2  VF 0 of ens4f0np0  ens4f0v0  mlx5_1\n"
-			       "  - rdma/hca: vendors wants 8086, the device has 15b3\n"
+			       "  - rdma/hca: vendors requires 8086, the device has 15b3\n"
 			       "  + intel.com/a\n"
 			       "  - intel.com/b: it belongs to intel.com/a, which comes first\n"));
 	assert_non_null(strstr(
 		b.p, "0000:af:00.5  VF 3 of ens4f0np0  in a pod\n"
 		     "  - rdma/hca: the device has no RDMA device\n"
-		     "  - intel.com/a: pfNames wants ens4f0np0#0, the device has ens4f0np0#3\n"
+		     "  - intel.com/a: pfNames requires ens4f0np0#0, the device has ens4f0np0#3\n"
 		     "  + intel.com/b\n"));
 	assert_non_null(strstr(b.p, "0000:af:00.0  PF with 5 VFs  ens4f0np0  mlx5_0\n"));
 	assert_non_null(strstr(b.p, "intel.com/b: the device is a PF with VFs\n"));
