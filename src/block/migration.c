@@ -393,17 +393,6 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 	return 0;
 }
 
-size_t migration_had(const struct migration_place *p, const char *ifname, struct ipaddr *ret,
-		     size_t max)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->n && n < max; i++)
-		if (strcmp(p->v[i].ifname, ifname) == 0)
-			ret[n++] = p->v[i].ip;
-	return n;
-}
-
 static void put_one(struct json_out *o, const char *what, const char *key, const char *value)
 {
 	jo_key(o, what);
@@ -441,9 +430,4 @@ void migration_refuse_patch(const struct migration_place *p, struct buf *b)
 	auto_free char *annotation = xasprintf("%s %s refused", p->for_node, p->for_uid);
 
 	put_patch(NULL, annotation, b);
-}
-
-void migration_clear_patch(struct buf *b)
-{
-	put_patch(NULL, NULL, b);
 }

@@ -79,16 +79,11 @@ struct migration_place {
  * ERR_DECODE: status.current is missing. *ret is unchanged on failure. */
 int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e);
 void migration_place_done(struct migration_place *p);
-/* Copies the addresses of an interface (an endpoint may have "" for one) to ret, at most max;
- * returns how many. */
-size_t migration_had(const struct migration_place *p, const char *ifname, struct ipaddr *ret,
-		     size_t max);
 /* Merge patches of the endpoint. from: the node that is asked; node, uid: node and UID of the pod
  * that requests the address. */
 void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
 			     struct buf *b);
 void migration_refuse_patch(const struct migration_place *p, struct buf *b);
-void migration_clear_patch(struct buf *b);
 
 /* --- where the pod is now --- */
 

@@ -36,11 +36,6 @@ static struct need *get(struct needs *n, const char *pool)
 	return x;
 }
 
-void needs_add(struct needs *n, const char *pool, uint32_t count)
-{
-	get(n, pool)->count += count;
-}
-
 static int by_pool(const void *a, const void *b)
 {
 	const struct need *const *x = a, *const *y = b;

@@ -32,8 +32,6 @@ struct needs {
 };
 
 void needs_done(struct needs *n);
-/* Adds `count` to the demand for the pool. */
-void needs_add(struct needs *n, const char *pool, uint32_t count);
 /*
  * Fills ret, which must be empty, with the sums of n needs: one entry for each pool whose count is
  * not 0, sorted by name, without addresses requested by name. Costs n log n of all entries.

@@ -52,7 +52,6 @@ static void check_pool(const struct pool_set *s, const struct pool *p)
 		     ip_set_has(&p->ips, &p->open.v[i].last));
 	for (size_t i = 0; i < p->n_records; i++) {
 		must(i == 0 || ip_cmp(&p->records[i - 1].ip, &p->records[i].ip) <= 0);
-		must(pool_record_find(p, &p->records[i].ip) != NULL);
 		for (size_t k = 0; k < s->n; k++)
 			must(!ip_set_has(&s->v[k].open, &p->records[i].ip));
 	}
@@ -77,11 +76,9 @@ static void read_endpoint(const struct json *v)
 {
 	struct migration_place p;
 	struct err e = ERR_INIT;
-	struct ipaddr had[2];
 
 	if (fuzz_refused(migration_place_read(v, &p, &e), &e))
 		return;
-	must(migration_had(&p, "net1", had, 2) <= 2);
 	must(!p.for_node == !p.for_uid);
 	migration_place_done(&p);
 }

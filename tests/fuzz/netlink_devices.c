@@ -51,23 +51,12 @@ int netlink_vf(struct nl_wire *w, struct err *e)
 
 int netlink_devlink(struct nl_wire *w, struct err *e)
 {
-	auto_free struct devlink_port *v = NULL;
 	auto_devlink struct devlink *d = NULL;
 	enum eswitch_mode mode = ESWITCH_OTHER;
-	size_t n = 0;
 	int r;
 
 	w->proto = NL_GENERIC;
 	r = devlink_open(&d, w, e);
-	if (r == 0)
-		r = devlink_port_list(d, "0000:3b:00.0", &v, &n, e);
-	for (size_t i = 0; i < n; i++) {
-		must(ended(v[i].bus, sizeof(v[i].bus)) && ended(v[i].dev, sizeof(v[i].dev)));
-		must(ended(v[i].netdev, sizeof(v[i].netdev)));
-		must(ended(v[i].ibdev, sizeof(v[i].ibdev)));
-		must(v[i].flavour <= DEVLINK_FLAVOUR_OTHER);
-		must(v[i].pf >= -1 && v[i].vf >= -1);
-	}
 	if (r == 0)
 		r = devlink_eswitch_get(d, "0000:3b:00.0", &mode, e);
 	must(mode <= ESWITCH_OTHER && *eswitch_mode_name(mode));
@@ -77,8 +66,6 @@ int netlink_devlink(struct nl_wire *w, struct err *e)
 int netlink_rdma_used(struct nl_wire *w, struct err *e)
 {
 	auto_free struct rdma_res *v = NULL;
-	char name[RDMA_NAME_MAX];
-	uint64_t number;
 	size_t n = 0;
 	int r;
 
@@ -86,10 +73,6 @@ int netlink_rdma_used(struct nl_wire *w, struct err *e)
 	r = rdma_nl_res_list(w, RDMA_DEV, RDMA_RES_QP, &v, &n, e);
 	for (size_t i = 0; i < n; i++)
 		must(ended(v[i].owner, sizeof(v[i].owner)));
-	if (r == 0)
-		r = rdma_nl_chardev(w, RDMA_DEV, 0, "uverbs", name, sizeof(name), &number, e);
-	if (r == 0)
-		must(ended(name, sizeof(name)));
 	return r;
 }
 
@@ -101,16 +84,13 @@ static void check_counts(const struct rdma_count *v, size_t n)
 
 int netlink_rdma_counters(struct nl_wire *w, struct err *e)
 {
-	auto_free struct rdma_count *sum = NULL, *stats = NULL;
-	size_t n_sum = 0, n_stats = 0;
+	auto_free struct rdma_count *stats = NULL;
+	size_t n = 0;
 	int r;
 
 	w->proto = NL_RDMA;
-	r = rdma_nl_res_summary(w, RDMA_DEV, &sum, &n_sum, e);
-	check_counts(sum, n_sum);
-	if (r == 0)
-		r = rdma_nl_stats(w, RDMA_DEV, PORT, &stats, &n_stats, e);
-	check_counts(stats, n_stats);
+	r = rdma_nl_stats(w, RDMA_DEV, PORT, &stats, &n, e);
+	check_counts(stats, n);
 	return r;
 }
 

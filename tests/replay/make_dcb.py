@@ -51,7 +51,6 @@ def main():
                            (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, pfc(8))), IEEE_SET),
                            (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, set_ets([50, 50] + [0] * 6, [2, 2] + [0] * 6, [0, 0, 0, 1, 0, 0, 0, 0]))),
                             IEEE_SET),
-                           (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, maxrate(10000000, *[0] * 7))), IEEE_SET),
                            (dcb(SET, IEEE_SET, REQUEST | ACK, nest(13, buffers([0, 0, 0, 1, 0, 0, 0, 0], [131072, 131072] + [0] * 6, 0))),
                             IEEE_SET)):
         t.query(request)

@@ -207,7 +207,7 @@ def genl(kind, cmd, flags, *parts):
 
 
 HANDLE = text(1, "pci") + text(2, BDF)
-t = Talk("generic", "a ConnectX-6 in legacy mode goes to switchdev: busy once; then its ports")
+t = Talk("generic", "a ConnectX-6 in legacy mode goes to switchdev: busy once")
 t.query(genl(16, 3, REQUEST, text(2, "devlink")))
 t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1)))
 t.query(genl(FAMILY, 29, REQUEST, HANDLE))
@@ -216,17 +216,6 @@ change = genl(FAMILY, 30, REQUEST | ACK, HANDLE + u16(25, 1))
 for code in (-16, 0, -95):
     t.query(change)
     t.answer(ack(change, code))
-
-
-def port(dev, index, flavour, *more):
-    return genl(FAMILY, 7, MULTI, text(1, "pci") + text(2, dev) + u32(3, index) + u16(4, 2) + u16(77, flavour) + b"".join(more))
-
-
-t.query(genl(FAMILY, 5, REQUEST | DUMP))
-t.answer(port(BDF, 65535, 0, u32(6, 4), text(7, "ens1f0np0"), text(8, "mlx5_0"), u32(78, 0)),
-         port(BDF, 65537, 4, u32(6, 12), text(7, "ens1f0npf0vf2"), u16(127, 0), u16(128, 2), u32(150, 0), u8(149, 0)),
-         port("0000:3b:00.1", 1, 0))
-t.answer(DONE)
 t.write("devlink.nl")
 
 t = Talk("generic", "an ice function's DDP package, and enable_rdma of a VF that is in a pod and of a scalable function without it")
@@ -275,7 +264,7 @@ t.answer(ack(old, -95))
 t.write("devlink_health.nl")
 
 # ---- RDMA: changes, use and counters ----
-GET, SET, SYS_GET, SYS_SET, RES_GET, QP_GET, CHARDEV, STAT_GET = 1, 2, 6, 7, 9, 10, 15, 17
+GET, SET, SYS_GET, SYS_SET, QP_GET, STAT_GET = 1, 2, 6, 7, 10, 17
 CQ_GET, MR_GET, CTX_GET = 12, 13, 22
 
 
@@ -312,9 +301,7 @@ refuse(t, rdma(SET, REQUEST | ACK, u32(1, 5), text(2, "rail5")))
 refuse(t, rdma(SET, REQUEST | ACK, u32(1, 5), text(2, "mlx5_0")), -17)
 t.write("rdma_set.nl")
 
-t = Talk("rdma", "summary, QPs, counters, a umad device")
-t.query(rdma(RES_GET, REQUEST, u32(1, 5)))
-t.answer(rdma(RES_GET, 0, u32(1, 5), text(2, "mlx5_5"), nest(15, nest(16, text(17, "qp"), u64(18, 3)), nest(16, text(17, "cm_id"), u64(18, 0)))))
+t = Talk("rdma", "QPs, counters")
 t.query(rdma(QP_GET, REQUEST | DUMP, u32(1, 5)))
 t.answer(rdma(QP_GET, MULTI, u32(1, 5), text(2, "mlx5_5"),
               nest(19, nest(20, u32(3, 1), u32(21, 1), u8(26, 1), u8(27, 3), text(29, "ib_core")),
@@ -323,9 +310,6 @@ t.answer(DONE)
 t.query(rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 1)))
 t.answer(rdma(STAT_GET, 0, u32(1, 5), u32(3, 1), nest(80, nest(81, text(82, "out_of_sequence"), u64(83, 7)), nest(81, text(82, "rp_cnp_handled"), u64(83, 1 << 40)))))
 refuse(t, rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 2)), -22)
-t.query(rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "umad"), u32(3, 1)))
-t.answer(rdma(CHARDEV, 0, text(70, "umad5"), u64(72, 231 << 8 | 5)))
-refuse(t, rdma(CHARDEV, REQUEST, u32(1, 5), text(69, "issm"), u32(3, 1)), -2)
 t.write("rdma_res.nl")
 
 t = Talk("rdma", "a device that stays in use, asked who uses it; then one that is let go of")

@@ -60,8 +60,6 @@ struct ipam_api;
 struct nets;
 struct json_out;
 
-enum { IPAM_API_WAIT_MS = 15 * 1000 };
-
 /* Callbacks for events of batches and pods; each may be NULL. */
 struct ipam_api_callbacks {
 	/* A batch begins: the store is open. */

@@ -37,7 +37,6 @@ struct verify_side {
 int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum verbs_op op,
 		     uint32_t size, uint32_t depth, struct err *e);
 void verify_side_close(struct verify_side *s);
-#define auto_verify_side __attribute__((cleanup(verify_side_close)))
 /* Writes the queue pair's address and the rail into a hello or ready message. */
 void verify_side_describe(const struct verify_side *s, const struct verify_rail *rail,
 			  struct verify_msg *m);

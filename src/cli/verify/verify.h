@@ -23,8 +23,6 @@ struct verify_test {
 	struct verify_choice choice;
 };
 
-enum verify_data { VERIFY_UNTESTED, VERIFY_RIGHT };
-
 /* Result for one rail. */
 struct verify_result {
 	char ifname[16], device[64], peer_ifname[16], peer_device[64];

@@ -342,11 +342,6 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	return 0;
 }
 
-const char *vf_place_pf_name(const struct vf_place *p)
-{
-	return *p->pf.name ? p->pf.name : p->pci.physfn;
-}
-
 int vf_place_no_pf(const struct vf_place *p, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,

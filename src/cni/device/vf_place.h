@@ -31,7 +31,5 @@ bool vf_place_is_removed(int code);
 /* Sets "PF network device not found ..." with the probable reason and returns -ENODEV, for
  * callers that need the PF. */
 int vf_place_no_pf(const struct vf_place *p, struct err *e);
-/* Returns the PF's name for messages: its netdev's, else its PCI address. */
-const char *vf_place_pf_name(const struct vf_place *p);
 
 #endif

@@ -17,11 +17,6 @@ const struct link_driver *link_driver_find(const char *type)
 	return NULL;
 }
 
-const struct link_driver *link_driver_at(size_t i)
-{
-	return i < ARRAY_LEN(kinds) ? kinds[i] : NULL;
-}
-
 static const struct cni_meta *const plugins[] = {&chained_tuning, &chained_sbr, &chained_loopback,
 						 &chained_ifacer, &chained_rdma};
 

@@ -9,8 +9,6 @@
 
 /* Returns the link driver of this plugin name; NULL: not built in. */
 const struct link_driver *link_driver_find(const char *type);
-/* All link drivers, by `order`; NULL after the last. */
-const struct link_driver *link_driver_at(size_t i);
 /* Returns the chained plugin of this name (tuning, sbr, loopback, ifacer, rdma); NULL: not built
  * in. */
 const struct cni_meta *chained_find(const char *type);

@@ -143,7 +143,7 @@ struct subnets_inputs {
 	struct subnet_want *wants;
 	struct subnets_target *targets; /* targets of the requests, in the same order */
 	struct app_id *apps;
-	size_t n_wants, n_apps;
+	size_t n_wants;
 	struct subnet_leftover *leftovers;
 	size_t n_leftovers;
 	bool leftovers_known;

@@ -299,41 +299,14 @@ void message_list_encode(const struct device_plugin_list *l, struct buf *b)
 	encode(v1beta1_ListAndWatchResponse_fields, &m, b);
 }
 
-static bool put_pairs(pb_ostream_t *s, const pb_field_t *field, const struct device_plugin_pair *v,
-		      size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		const v1beta1_Pair m = {STRING(v[i].key), STRING(v[i].value)};
-
-		if (!put_message(s, field, v1beta1_Pair_fields, &m))
-			return false;
-	}
-	return true;
-}
-
 static bool put_envs(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
 {
 	const struct device_plugin_allocation *a = *arg;
 
-	return put_pairs(s, field, a->envs, a->n_envs);
-}
+	for (size_t i = 0; i < a->n_envs; i++) {
+		const v1beta1_Pair m = {STRING(a->envs[i].key), STRING(a->envs[i].value)};
 
-static bool put_annotations(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
-{
-	const struct device_plugin_allocation *a = *arg;
-
-	return put_pairs(s, field, a->annotations, a->n_annotations);
-}
-
-static bool put_mounts(pb_ostream_t *s, const pb_field_t *field, void *const *arg)
-{
-	const struct device_plugin_allocation *a = *arg;
-
-	for (size_t i = 0; i < a->n_mounts; i++) {
-		const v1beta1_Mount m = {STRING(a->mounts[i].container_path),
-					 STRING(a->mounts[i].host_path), a->mounts[i].read_only};
-
-		if (!put_message(s, field, v1beta1_Mount_fields, &m))
+		if (!put_message(s, field, v1beta1_Pair_fields, &m))
 			return false;
 	}
 	return true;
@@ -380,9 +353,7 @@ static bool put_allocations(pb_ostream_t *s, const pb_field_t *field, void *cons
 		const struct device_plugin_allocation *a = &l->v[i];
 		const v1beta1_ContainerAllocateResponse m = {
 			.envs = LIST(put_envs, a),
-			.mounts = LIST(put_mounts, a),
 			.devices = LIST(put_nodes, a),
-			.annotations = LIST(put_annotations, a),
 			.cdi_devices = LIST(put_cdi, a),
 		};
 
@@ -468,33 +439,15 @@ void device_plugin_list_done(struct device_plugin_list *l)
 	*l = (struct device_plugin_list){0};
 }
 
-static void set_pair(struct device_plugin_pair **v, size_t *n, const char *key, const char *value)
-{
-	for (size_t i = 0; i < *n; i++)
-		if (!strcmp((*v)[i].key, key)) {
-			free((*v)[i].value);
-			(*v)[i].value = xstrdup(value);
-			return;
-		}
-	VEC_PUSH(*v, *n) = (struct device_plugin_pair){xstrdup(key), xstrdup(value)};
-}
-
 void device_plugin_env(struct device_plugin_allocation *a, const char *key, const char *value)
 {
-	set_pair(&a->envs, &a->n_envs, key, value);
-}
-
-void device_plugin_annotation(struct device_plugin_allocation *a, const char *key,
-			      const char *value)
-{
-	set_pair(&a->annotations, &a->n_annotations, key, value);
-}
-
-void device_plugin_mount(struct device_plugin_allocation *a, const char *container_path,
-			 const char *host_path, bool read_only)
-{
-	VEC_PUSH(a->mounts, a->n_mounts) = (struct device_plugin_mount){
-		xstrdup(container_path), xstrdup(host_path), read_only};
+	for (size_t i = 0; i < a->n_envs; i++)
+		if (!strcmp(a->envs[i].key, key)) {
+			free(a->envs[i].value);
+			a->envs[i].value = xstrdup(value);
+			return;
+		}
+	VEC_PUSH(a->envs, a->n_envs) = (struct device_plugin_env){xstrdup(key), xstrdup(value)};
 }
 
 void device_plugin_node(struct device_plugin_allocation *a, const char *container_path,
@@ -516,24 +469,13 @@ void device_plugin_cdi(struct device_plugin_allocation *a, const char *name)
 	VEC_PUSH(a->cdi, a->n_cdi) = xstrdup(name);
 }
 
-static void pairs_done(struct device_plugin_pair *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		free(v[i].key);
-		free(v[i].value);
-	}
-	free(v);
-}
-
 void device_plugin_allocation_done(struct device_plugin_allocation *a)
 {
-	pairs_done(a->envs, a->n_envs);
-	pairs_done(a->annotations, a->n_annotations);
-	for (size_t i = 0; i < a->n_mounts; i++) {
-		free(a->mounts[i].container_path);
-		free(a->mounts[i].host_path);
+	for (size_t i = 0; i < a->n_envs; i++) {
+		free(a->envs[i].key);
+		free(a->envs[i].value);
 	}
-	free(a->mounts);
+	free(a->envs);
 	for (size_t i = 0; i < a->n_devices; i++) {
 		free(a->devices[i].container_path);
 		free(a->devices[i].host_path);

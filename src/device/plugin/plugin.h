@@ -60,12 +60,8 @@ void device_plugin_list_add(struct device_plugin_list *l, const char *id, bool h
 void device_plugin_list_add_numa(struct device_plugin_list *l, int64_t numa);
 void device_plugin_list_done(struct device_plugin_list *l);
 
-struct device_plugin_pair {
+struct device_plugin_env {
 	char *key, *value;
-};
-struct device_plugin_mount {
-	char *container_path, *host_path;
-	bool read_only;
 };
 struct device_plugin_node {
 	char *container_path, *host_path;
@@ -74,28 +70,21 @@ struct device_plugin_node {
 
 /* The response to Allocate for one container. */
 struct device_plugin_allocation {
-	struct device_plugin_pair *envs, *annotations;
-	size_t n_envs, n_annotations;
-	struct device_plugin_mount *mounts;
-	size_t n_mounts;
+	struct device_plugin_env *envs;
+	size_t n_envs;
 	struct device_plugin_node *devices;
 	size_t n_devices;
 	char **cdi; /* "vendor/class=name" */
 	size_t n_cdi;
 };
 
-/* These copy their strings. If an environment variable or annotation is added twice, the last value counts; a device
+/* These copy their strings. If an environment variable is added twice, the last value counts; a device
  * node with the same container path is added once. */
 void device_plugin_env(struct device_plugin_allocation *a, const char *key, const char *value);
-void device_plugin_annotation(struct device_plugin_allocation *a, const char *key,
-			      const char *value);
-void device_plugin_mount(struct device_plugin_allocation *a, const char *container_path,
-			 const char *host_path, bool read_only);
 void device_plugin_node(struct device_plugin_allocation *a, const char *container_path,
 			const char *host_path, const char *permissions);
 void device_plugin_cdi(struct device_plugin_allocation *a, const char *name);
 void device_plugin_allocation_done(struct device_plugin_allocation *a);
-#define auto_device_allocation __attribute__((cleanup(device_plugin_allocation_done)))
 
 /* Device ids of a request, borrowed; each 1 to DEVICE_PLUGIN_ID_MAX bytes, without NUL. */
 struct device_plugin_ids {

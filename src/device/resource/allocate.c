@@ -551,41 +551,6 @@ int resource_allocate(const struct resources *s, const struct resource *r, const
 
 /* --- output for users and tests --- */
 
-void answer_write(const struct answer *a, struct json_out *o)
-{
-	jo_obj(o);
-	jo_key(o, "envs");
-	jo_obj(o);
-	for (size_t i = 0; i < a->n_envs; i++)
-		jo_kstr(o, a->envs[i].key, a->envs[i].value);
-	jo_end_obj(o);
-	jo_key(o, "devices");
-	jo_arr(o);
-	for (size_t i = 0; i < a->n_nodes; i++) {
-		const struct answer_node *n = &a->nodes[i];
-		auto_free char *line =
-			strcmp(n->host, n->container) == 0
-				? xasprintf("%s %s", n->host, n->permissions)
-				: xasprintf("%s -> %s %s", n->host, n->container, n->permissions);
-
-		jo_str(o, line);
-	}
-	jo_end_arr(o);
-	if (a->n_cdi) {
-		jo_key(o, "cdi");
-		jo_arr(o);
-		for (size_t i = 0; i < a->n_cdi; i++)
-			jo_str(o, a->cdi[i]);
-		jo_end_arr(o);
-	}
-	jo_key(o, "files");
-	jo_obj(o);
-	for (size_t i = 0; i < a->n_files; i++)
-		jo_kstr(o, a->files[i].path, a->files[i].text);
-	jo_end_obj(o);
-	jo_end_obj(o);
-}
-
 /* Returns whether the file has this content already: a repeated allocation of a VF usually writes the same text, and
  * reading costs a tenth of writing. */
 static bool is_written(const struct root *root, const struct answer_file *f)

@@ -43,9 +43,6 @@ int resource_allocate(const struct resources *s, const struct resource *r, const
 void answer_done(struct answer *a);
 #define auto_answer __attribute__((cleanup(answer_done)))
 
-/* Writes a response as JSON with sorted keys, for users and tests. */
-void answer_write(const struct answer *a, struct json_out *o);
-
 /* Returns the path of a function's device-info file: "/var/run/.../intel.com-sriov-0000:3b:00.2-device.json". The
  * caller frees it. */
 char *resource_devinfo_path(const struct resource_conf *c, const char *id);

@@ -142,12 +142,3 @@ void port_events_free(struct port_events *p)
 	}
 	free(p);
 }
-
-size_t port_events_count(const struct port_events *p)
-{
-	size_t n = 0;
-
-	for (const struct hca *h = p->hcas; h; h = h->next)
-		n++;
-	return n;
-}

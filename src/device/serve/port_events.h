@@ -31,7 +31,6 @@ struct port_events_conf {
 struct port_events *port_events_new(const struct port_events_conf *c,
 				    const struct node_devices *node);
 void port_events_free(struct port_events *p); /* p may be NULL */
-size_t port_events_count(const struct port_events *p);
 
 /* Pure: returns whether the state of the device's ports is reported only by events of its HCAs. */
 bool port_events_wants(const struct node_device *d);

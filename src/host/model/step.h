@@ -35,7 +35,6 @@ struct host_op {
 };
 
 void host_op_done(struct host_op *op);
-#define auto_host_op __attribute__((cleanup(host_op_done)))
 /* Sets the verb; `op` must be empty. */
 void host_op_begin(struct host_op *op, const char *verb);
 void host_op_add(struct host_op *op, const char *key, const char *fmt, ...)

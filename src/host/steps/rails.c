@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "host/steps/steps.h"
 
-enum { NAME_SIZE = 256, CIDR_SIZE = IP_TEXT_MAX };
+enum { NAME_SIZE = 256 };
 
 #define OFFSET(m) offsetof(struct host_rails_want, m)
 

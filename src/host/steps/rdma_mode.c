@@ -12,7 +12,7 @@
 
 #define VERB "rdma-mode"
 
-enum { NAMES_MAX = 4, LINK_TEXT_MAX = 64, TEXT_MAX = 512 };
+enum { NAMES_MAX = 4, TEXT_MAX = 512 };
 
 static const struct opt keys[] = {
 	{"mode", 0, OPT_CHOICE, "shared|exclusive",

@@ -327,22 +327,6 @@ static int range_check(struct hostlocal_range *r, struct err *e)
 	return 0;
 }
 
-static bool ranges_meet(const struct hostlocal_range *a, const struct hostlocal_range *b)
-{
-	return a->first.family == b->first.family &&
-	       (contains(a, &b->first) || contains(a, &b->last) || contains(b, &a->first) ||
-		contains(b, &a->last));
-}
-
-bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_set *b)
-{
-	for (size_t i = 0; i < a->n; i++)
-		for (size_t j = 0; j < b->n; j++)
-			if (ranges_meet(&a->v[i], &b->v[j]))
-				return true;
-	return false;
-}
-
 static void range_str(const struct hostlocal_range *r, struct buf *b)
 {
 	char first[IP_TEXT_MAX], last[IP_TEXT_MAX];

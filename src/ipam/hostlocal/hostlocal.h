@@ -35,7 +35,6 @@ void hostlocal_set_done(struct hostlocal_set *s);
  * broadcast address) and rejects invalid ranges: kind ERR_CONF, with the original's messages.
  */
 int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
-bool hostlocal_sets_meet(const struct hostlocal_set *a, const struct hostlocal_set *b);
 /*
  * Finds the first set *i that shares an address with another one, and the first such set *j. Call
  * hostlocal_set_check() for each set before.

@@ -48,9 +48,6 @@ void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, str
  * sets. */
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
-/* Returns the record of an address; NULL: none. */
-const struct pool_record *pool_record_find(const struct pool *p, const struct ipaddr *a);
-
 /* Parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}; NULL and "": no records. */
 typedef void (*pool_record_fn)(void *arg, const struct ipaddr *ip, const char *pod,
 			       const char *uid);

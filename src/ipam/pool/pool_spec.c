@@ -382,17 +382,3 @@ int pool_records_read(const char *text, pool_record_fn fn, void *arg, struct err
 	}
 	return 0;
 }
-
-static int by_ip(const void *a, const void *b)
-{
-	return ip_cmp(&((const struct pool_record *)a)->ip, &((const struct pool_record *)b)->ip);
-}
-
-const struct pool_record *pool_record_find(const struct pool *p, const struct ipaddr *a)
-{
-	struct pool_record want = {.ip = *a};
-
-	if (p->n_records == 0)
-		return NULL;
-	return bsearch(&want, p->records, p->n_records, sizeof(want), by_ip);
-}

@@ -143,7 +143,6 @@ static int take_reply(void *msg, void *arg)
 	nested_attrs(tb[DCB_ATTR_IEEE], ieee, DCB_ATTR_IEEE_MAX);
 	d->has_ets = read_ets(ieee[DCB_ATTR_IEEE_ETS], &d->ets);
 	d->has_pfc = read_pfc(ieee[DCB_ATTR_IEEE_PFC], &d->pfc);
-	d->has_maxrate = get_struct(ieee[DCB_ATTR_IEEE_MAXRATE], d->maxrate, sizeof(d->maxrate));
 	d->has_buffers = read_buffers(ieee[DCB_ATTR_DCB_BUFFER], &d->buffers);
 	d->has_peer_ets = read_ets(ieee[DCB_ATTR_IEEE_PEER_ETS], &d->peer_ets);
 	d->has_peer_pfc = read_pfc(ieee[DCB_ATTR_IEEE_PEER_PFC], &d->peer_pfc);
@@ -263,13 +262,6 @@ int dcb_set_ets(struct nl_wire *w, const char *ifname, const struct dcb_ets *ets
 	memcpy(v.tc_tsa, ets->tsa, sizeof(v.tc_tsa));
 	memcpy(v.prio_tc, ets->prio_tc, sizeof(v.prio_tc));
 	return set_one(w, ifname, DCB_ATTR_IEEE_ETS, &v, sizeof(v), "ETS", e);
-}
-
-int dcb_set_maxrate(struct nl_wire *w, const char *ifname, const uint64_t rate[DCB_PRIOS],
-		    struct err *e)
-{
-	return set_one(w, ifname, DCB_ATTR_IEEE_MAXRATE, rate, DCB_PRIOS * sizeof(*rate),
-		       "maximum rates", e);
 }
 
 int dcb_set_buffers(struct nl_wire *w, const char *ifname, const struct dcb_buffers *b,

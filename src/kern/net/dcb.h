@@ -56,10 +56,9 @@ struct dcb_buffers {
 };
 
 struct dcb {
-	bool has_ets, has_pfc, has_maxrate, has_buffers, has_dcbx;
+	bool has_ets, has_pfc, has_buffers, has_dcbx;
 	struct dcb_ets ets;
 	struct dcb_pfc pfc;
-	uint64_t maxrate[DCB_PRIOS]; /* kbit/s of each traffic class; 0: no limit */
 	struct dcb_buffers buffers;
 	int8_t dscp_prio[DCB_DSCPS]; /* priority of each DSCP; -1: no entry */
 	/* selectors in order of precedence; only of drivers with a trust table */
@@ -86,8 +85,6 @@ int dcb_set_pfc(struct nl_wire *w, const char *ifname, const struct dcb_pfc *pfc
 /* Sets tx_bw, tsa and prio_tc of ets; the bandwidth for received traffic is set to the same
  * values. */
 int dcb_set_ets(struct nl_wire *w, const char *ifname, const struct dcb_ets *ets, struct err *e);
-int dcb_set_maxrate(struct nl_wire *w, const char *ifname, const uint64_t rate[DCB_PRIOS],
-		    struct err *e);
 /* Sets the buffers; also disables the driver's automatic configuration of buffers. */
 int dcb_set_buffers(struct nl_wire *w, const char *ifname, const struct dcb_buffers *b,
 		    struct err *e);

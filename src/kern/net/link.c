@@ -41,11 +41,6 @@ bool link_is_allmulti(const struct link *l)
 	return l->flags & IFF_ALLMULTI;
 }
 
-bool link_has_carrier(const struct link *l)
-{
-	return l->flags & IFF_LOWER_UP;
-}
-
 bool link_name_ok(const char *name)
 {
 	size_t n = strlen(name);

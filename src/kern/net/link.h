@@ -53,7 +53,6 @@ bool link_is_loopback(const struct link *l);
 /* Returns whether an administrator set promiscuous mode; programs that capture on the link do not count. */
 bool link_is_promisc(const struct link *l);
 bool link_is_allmulti(const struct link *l);
-bool link_has_carrier(const struct link *l); /* IFF_LOWER_UP */
 
 /* Reads a link. -ENODEV: it does not exist; the error contains "Link not found". */
 int link_get(struct nl_wire *w, const char *name, struct link *ret, struct err *e);

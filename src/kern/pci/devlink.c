@@ -95,7 +95,7 @@ static void put_handle(struct nl_msg *m, const char *bdf)
 /* Checks the address, which comes from a configuration: the size of the attribute is fixed. */
 static int check_bdf(const char *bdf, struct err *e)
 {
-	return strlen(bdf) < sizeof(((struct devlink_port *)0)->dev)
+	return strlen(bdf) < DEVLINK_NAME_MAX
 		       ? 0
 		       : err_kind(e, ERR_CONF, -EINVAL, "'%.40s...' is not a PCI address", bdf);
 }
@@ -168,82 +168,6 @@ int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mo
 	if (r == -EOPNOTSUPP)
 		return no_eswitch(bdf, "set", e);
 	return r < 0 ? err_wrap(e, r, "set the eswitch mode of '%s' to %s", bdf, name) : 0;
-}
-
-struct ports {
-	const char *bdf;
-	struct devlink_port *v;
-	size_t n;
-};
-
-static enum devlink_flavour flavour_of(uint16_t v)
-{
-	switch (v) {
-	case DEVLINK_PORT_FLAVOUR_PHYSICAL: return DEVLINK_PHYSICAL;
-	case DEVLINK_PORT_FLAVOUR_PCI_PF: return DEVLINK_PCI_PF;
-	case DEVLINK_PORT_FLAVOUR_PCI_VF: return DEVLINK_PCI_VF;
-	case DEVLINK_PORT_FLAVOUR_PCI_SF: return DEVLINK_PCI_SF;
-	case DEVLINK_PORT_FLAVOUR_VIRTUAL: return DEVLINK_VIRTUAL;
-	default: return DEVLINK_FLAVOUR_OTHER;
-	}
-}
-
-static void read_functions(struct nlattr **tb, struct devlink_port *p)
-{
-	const struct nlattr *pf = tb[DEVLINK_ATTR_PORT_PCI_PF_NUMBER],
-			    *vf = tb[DEVLINK_ATTR_PORT_PCI_VF_NUMBER],
-			    *sf = tb[DEVLINK_ATTR_PORT_PCI_SF_NUMBER];
-
-	p->pf = pf ? get_u16(pf, 0) : -1;
-	p->vf = vf ? get_u16(vf, 0) : -1;
-	p->sf = sf ? (int)get_u32(sf, 0) : -1;
-}
-
-static int take_port(void *msg, void *arg)
-{
-	struct nlattr *tb[DEVLINK_ATTR_MAX + 1];
-	struct devlink_port p = {.index = 0};
-	struct ports *all = arg;
-	int r = msg_attrs(msg, sizeof(struct genlmsghdr), tb, DEVLINK_ATTR_MAX);
-
-	if (r < 0 || !tb[DEVLINK_ATTR_PORT_INDEX])
-		return r < 0 ? r : 0;
-	get_str(tb[DEVLINK_ATTR_BUS_NAME], p.bus, sizeof(p.bus));
-	get_str(tb[DEVLINK_ATTR_DEV_NAME], p.dev, sizeof(p.dev));
-	if (all->bdf && (strcmp(p.bus, "pci") != 0 || strcmp(p.dev, all->bdf) != 0))
-		return 0;
-	p.index = get_u32(tb[DEVLINK_ATTR_PORT_INDEX], 0);
-	p.flavour = flavour_of(get_u16(tb[DEVLINK_ATTR_PORT_FLAVOUR], UINT16_MAX));
-	p.netdev_index = (int)get_u32(tb[DEVLINK_ATTR_PORT_NETDEV_IFINDEX], 0);
-	get_str(tb[DEVLINK_ATTR_PORT_NETDEV_NAME], p.netdev, sizeof(p.netdev));
-	get_str(tb[DEVLINK_ATTR_PORT_IBDEV_NAME], p.ibdev, sizeof(p.ibdev));
-	p.number = get_u32(tb[DEVLINK_ATTR_PORT_NUMBER], 0);
-	p.controller = get_u32(tb[DEVLINK_ATTR_PORT_CONTROLLER_NUMBER], 0);
-	p.external = get_u8(tb[DEVLINK_ATTR_PORT_EXTERNAL], 0) != 0;
-	read_functions(tb, &p);
-	VEC_PUSH(all->v, all->n) = p;
-	return 0;
-}
-
-static void forget(void *arg)
-{
-	((struct ports *)arg)->n = 0;
-}
-
-int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **ret, size_t *n,
-		      struct err *e)
-{
-	struct ports all = {.bdf = bdf};
-	int r = nl_request(d->w, devlink_request(d, DEVLINK_CMD_PORT_GET, NLM_F_DUMP), take_port,
-			   forget, &all, e);
-
-	if (r < 0) {
-		free(all.v);
-		return err_wrap(e, r, "list devlink ports");
-	}
-	*ret = all.v;
-	*n = all.n;
-	return 0;
 }
 
 /* --- versions and parameters --- */

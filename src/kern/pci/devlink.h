@@ -3,7 +3,7 @@
 #define UNIRAIL_KERN_PCI_DEVLINK_H
 
 /*
- * The embedded switch of a PF and its ports, by devlink over generic netlink (Documentation/networking/devlink). The
+ * The embedded switch of a PF, by devlink over generic netlink (Documentation/networking/devlink). The
  * wire is NL_GENERIC in the namespace of the devlink instance, which is the initial one unless a reload moved the
  * instance. Changes need CAP_NET_ADMIN.
  */
@@ -11,27 +11,7 @@
 #include "kern/netlink/nl.h"
 
 enum eswitch_mode { ESWITCH_LEGACY, ESWITCH_SWITCHDEV, ESWITCH_OTHER };
-enum devlink_flavour {
-	DEVLINK_PHYSICAL,
-	DEVLINK_PCI_PF,
-	DEVLINK_PCI_VF,
-	DEVLINK_PCI_SF,
-	DEVLINK_VIRTUAL, /* port of a VF or SF itself */
-	DEVLINK_FLAVOUR_OTHER,
-};
-
-struct devlink_port {
-	char bus[16], dev[32]; /* "pci", "0000:3b:00.0" */
-	uint32_t index;
-	enum devlink_flavour flavour;
-	int netdev_index;
-	/* netdev of the representor, or of the port itself; "": none in this namespace */
-	char netdev[16], ibdev[64];
-	uint32_t number; /* physical port */
-	uint32_t controller;
-	int pf, vf, sf; /* the function that a representor represents; -1: not reported */
-	bool external;	/* the function belongs to another host, the one of a DPU */
-};
+enum { DEVLINK_NAME_MAX = 32 }; /* size of a device name with its NUL: "0000:3b:00.0" */
 
 struct devlink; /* a wire, and the number of devlink's netlink family */
 
@@ -46,9 +26,6 @@ int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *r
 /* Takes seconds with many VFs. Unbind the VFs first (mlx5: -EBUSY, kind ERR_AGAIN). */
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e);
 const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev" */
-/* Lists the ports of a device, or of all devices (bdf NULL), in the kernel's order. The caller frees the list. */
-int devlink_port_list(struct devlink *d, const char *bdf, struct devlink_port **ret, size_t *n,
-		      struct err *e);
 
 /*
  * Returns the running version of one component ("fw.app.name": the DDP package of an Intel NIC). `device`: an address,

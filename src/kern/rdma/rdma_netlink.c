@@ -379,14 +379,11 @@ static const struct kind {
 };
 
 struct resource_counts {
-	int table, name, value; /* attributes */
 	struct rdma_count *v;
 	size_t n;
 };
 
-/* Adds the entries of a table. name, value: attributes of an entry. */
-static void read_counts(const struct nlattr *table, int name, int value, struct rdma_count **v,
-			size_t *n)
+void rdma_read_counters(const struct nlattr *table, struct rdma_count **v, size_t *n)
 {
 	struct nlattr *in[RDMA_RES_ATTRS], *a;
 	int rest;
@@ -396,18 +393,13 @@ static void read_counts(const struct nlattr *table, int name, int value, struct 
 		struct rdma_count one = {.value = 0};
 
 		nested_attrs(a, in, RDMA_RES_ATTRS - 1);
-		if (!in[name] || !in[value])
+		if (!in[RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME] ||
+		    !in[RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE])
 			continue;
-		get_str(in[name], one.name, sizeof(one.name));
-		one.value = rdma_get_u64(in[value]);
+		get_str(in[RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME], one.name, sizeof(one.name));
+		one.value = rdma_get_u64(in[RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE]);
 		VEC_PUSH(*v, *n) = one;
 	}
-}
-
-void rdma_read_counters(const struct nlattr *table, struct rdma_count **v, size_t *n)
-{
-	read_counts(table, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
-		    RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, v, n);
 }
 
 static int take_counts(void *msg, void *arg)
@@ -416,9 +408,9 @@ static int take_counts(void *msg, void *arg)
 	struct resource_counts *c = arg;
 	int r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
 
-	if (r < 0 || !tb[c->table])
+	if (r < 0 || !tb[RDMA_NLDEV_ATTR_STAT_HWCOUNTERS])
 		return r < 0 ? r : 0;
-	read_counts(tb[c->table], c->name, c->value, &c->v, &c->n);
+	rdma_read_counters(tb[RDMA_NLDEV_ATTR_STAT_HWCOUNTERS], &c->v, &c->n);
 	return 0;
 }
 
@@ -427,56 +419,28 @@ static void forget_counts(void *arg)
 	((struct resource_counts *)arg)->n = 0;
 }
 
-static int request_counts(struct nl_wire *w, struct nl_msg *m, struct resource_counts *c,
-			  struct rdma_count **ret, size_t *n, struct err *e)
-{
-	int r = nl_request(w, m, take_counts, forget_counts, c, e);
-
-	if (r < 0) {
-		free(c->v);
-		return r;
-	}
-	*ret = c->v;
-	*n = c->n;
-	return 0;
-}
-
-int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
-			struct err *e)
-{
-	struct resource_counts c = {.table = RDMA_NLDEV_ATTR_RES_SUMMARY,
-				    .name = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME,
-				    .value = RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR};
-	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_RES_GET, 0);
-	int r;
-
-	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
-	r = request_counts(w, m, &c, ret, n, e);
-	/* nldev_res_get_doit() returns EINVAL if no device has the index */
-	if (r == -EINVAL)
-		return err_set(e, -ENODEV, "count resources of RDMA device %u: no such device",
-			       index);
-	return r < 0 ? err_wrap(e, r, "count resources of RDMA device %u", index) : 0;
-}
-
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e)
 {
-	struct resource_counts c = {.table = RDMA_NLDEV_ATTR_STAT_HWCOUNTERS,
-				    .name = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
-				    .value = RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE};
+	struct resource_counts c = {.n = 0};
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_STAT_GET, 0);
 	int r;
 
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
 	put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
-	r = request_counts(w, m, &c, ret, n, e);
+	r = nl_request(w, m, take_counts, forget_counts, &c, e);
+	if (r < 0)
+		free(c.v);
 	if (r == -EINVAL || r == -EOPNOTSUPP)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 				"read counters of RDMA device %u port %u: no such port, or its "
 				"driver has no hardware counters",
 				index, port);
-	return r < 0 ? err_wrap(e, r, "read counters of RDMA device %u port %u", index, port) : 0;
+	if (r < 0)
+		return err_wrap(e, r, "read counters of RDMA device %u port %u", index, port);
+	*ret = c.v;
+	*n = c.n;
+	return 0;
 }
 
 struct resources {
@@ -599,55 +563,6 @@ int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 	*n = all.n;
 	if (hidden)
 		*hidden = all.hidden;
-	return 0;
-}
-
-struct chardev {
-	char *name;
-	size_t size;
-	uint64_t devno;
-	bool found;
-};
-
-static int rdma_res_take_chardev(void *msg, void *arg)
-{
-	struct nlattr *tb[RDMA_RES_ATTRS];
-	struct chardev *c = arg;
-	int r = msg_attrs(msg, 0, tb, RDMA_RES_ATTRS - 1);
-
-	if (r < 0 || !tb[RDMA_NLDEV_ATTR_CHARDEV_NAME])
-		return r < 0 ? r : 0;
-	get_str(tb[RDMA_NLDEV_ATTR_CHARDEV_NAME], c->name, c->size);
-	c->devno = rdma_get_u64(tb[RDMA_NLDEV_ATTR_CHARDEV]);
-	c->found = true;
-	return 0;
-}
-
-int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char *type, char *ret,
-		    size_t size, uint64_t *devno, struct err *e)
-{
-	char name[32] = "";
-	struct chardev c = {.name = name, .size = sizeof(name)};
-	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
-	int r;
-
-	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);
-	put_str(m, RDMA_NLDEV_ATTR_CHARDEV_TYPE, type);
-	if (port)
-		put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, port);
-	r = nl_request(w, m, rdma_res_take_chardev, NULL, &c, e);
-	/* ENOENT, ENODEV, EOPNOTSUPP: there is no client of that name, or it does not support this device */
-	if (r == -ENOENT || r == -ENODEV || r == -EOPNOTSUPP || (!r && !c.found))
-		return err_set(e, -ENODEV,
-			       "find the %s device of RDMA device %u: it has none; is module ib_%s "
-			       "loaded?",
-			       type, index, strcmp(type, "issm") ? type : "umad");
-	if (r < 0)
-		return err_wrap(e, r, "find the %s device of RDMA device %u", type, index);
-	if (!str_copy(ret, size, name))
-		return err_set(e, -ENAMETOOLONG, "find the %s device of RDMA device %u: '%s'", type,
-			       index, name);
-	*devno = c.devno;
 	return 0;
 }
 

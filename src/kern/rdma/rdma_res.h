@@ -33,9 +33,6 @@ struct rdma_count {
 	uint64_t value;
 };
 
-/* Lists the device's totals: "qp", "cm_id", "cq", "mr", "pd", "ctx", "srq"; -ENODEV: no such device. */
-int rdma_nl_res_summary(struct nl_wire *w, uint32_t index, struct rdma_count **ret, size_t *n,
-			struct err *e);
 /* Lists the objects of one kind. -EOPNOTSUPP: the kernel does not list this kind (CTX: before Linux
  * 5.15). */
 int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
@@ -51,10 +48,5 @@ int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
  * the driver has none. */
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e);
-
-/* Returns name in /dev/infiniband ("umad0") and number of a character device: type "uverbs" (port 0), "umad" or "issm"
- * (port 1 and above). -ENODEV: there is none, or its module is not loaded. */
-int rdma_nl_chardev(struct nl_wire *w, uint32_t index, uint32_t port, const char *type, char *ret,
-		    size_t size, uint64_t *devno, struct err *e);
 
 #endif

@@ -35,16 +35,6 @@ static bool by_priority(enum roce_param p)
 	return p == ROCE_ECN_NP || p == ROCE_ECN_RP;
 }
 
-bool roce_is_ofed(const struct root *r, const char *netdev)
-{
-	char path[ROCE_PATH_MAX];
-
-	if (!is_name(netdev))
-		return false;
-	snprintf(path, sizeof(path), "/sys/class/net/%s/ecn", netdev);
-	return file_exists(r, path);
-}
-
 bool roce_param_path(const struct root *r, const struct roce_port *port, enum roce_param p,
 		     unsigned int prio, char ret[static ROCE_PATH_MAX])
 {

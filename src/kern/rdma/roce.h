@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 
-enum { ROCE_PATH_MAX = 256, ROCE_ECN_PRIOS = 8, ROCE_CM_MODE_MAX = 24 };
+enum { ROCE_PATH_MAX = 256, ROCE_CM_MODE_MAX = 24 };
 
 enum roce_param {
 	ROCE_ECN_NP, /* notification point: sends CNPs for marked packets; one value per priority */
@@ -37,8 +37,6 @@ bool roce_param_path(const struct root *r, const struct roce_port *port, enum ro
 		     unsigned int prio, char ret[static ROCE_PATH_MAX]);
 /* Reads the value: a number; "Global tclass=106" is 106, a missing value -1. -ENOENT: no file. */
 int roce_param_read(const struct root *r, const char *path, int *ret, struct err *e);
-/* Returns whether NVIDIA's driver (OFED) serves this netdev: then it has the ECN files. */
-bool roce_is_ofed(const struct root *r, const char *netdev);
 
 /*
  * Defaults of RDMA-CM connections of a port, by configfs (Documentation/ABI/testing/configfs-rdma_cm). The device

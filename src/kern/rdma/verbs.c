@@ -500,12 +500,6 @@ void verbs_qp_free(struct verbs_qp *q)
 	free(q);
 }
 
-void verbs_qp_cleanup(struct verbs_qp **q)
-{
-	verbs_qp_free(*q);
-	*q = NULL;
-}
-
 uint8_t *verbs_qp_mem(struct verbs_qp *q)
 {
 	return q->mem;

@@ -14,8 +14,6 @@
 
 #include "kern/rdma/verbs_dev.h"
 
-enum { VERBS_DEPTH_MAX = 1024 };
-
 /* Address of one side of the connection, sent to the other side. */
 struct verbs_end {
 	uint32_t qpn, psn, rkey;
@@ -44,8 +42,6 @@ struct verbs_qp;
 int verbs_qp_new(struct verbs_qp **ret, struct verbs_dev *d, const struct verbs_qp_conf *conf,
 		 struct err *e);
 void verbs_qp_free(struct verbs_qp *q);
-void verbs_qp_cleanup(struct verbs_qp **q);
-#define auto_verbs_qp __attribute__((cleanup(verbs_qp_cleanup)))
 uint8_t *verbs_qp_mem(struct verbs_qp *q);
 void verbs_qp_end(const struct verbs_qp *q, struct verbs_end *ret);
 /* Connects the queue pair (state RTS). For RoCE the kernel looks up the peer's MAC address here. */

@@ -78,9 +78,6 @@ struct grpc_method {
 	void (*closed)(void *arg, struct grpc_in *c);
 };
 
-void grpc_in_set_data(struct grpc_in *c, void *data); /* stores a pointer for the method */
-void *grpc_in_data(const struct grpc_in *c);
-
 /* Queues a copy of the message; it replaces a pending one. A message longer than GRPC_MESSAGE_MAX
  * ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid afterwards. */
 int grpc_in_send(struct grpc_in *c, struct span message);

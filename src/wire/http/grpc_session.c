@@ -37,7 +37,6 @@ struct grpc_in {
 	struct grpc_session *s;
 	int32_t id;
 	const struct grpc_method *method;
-	void *data;
 	/* the request */
 	size_t headers; /* bytes */
 	bool post, bad_timeout, has_method;
@@ -225,16 +224,6 @@ static void refuse(struct grpc_in *c, const char *http_status, enum grpc_status 
 		submit_head(c);
 	else
 		submit_refusal(c, http_status);
-}
-
-void grpc_in_set_data(struct grpc_in *c, void *data)
-{
-	c->data = data;
-}
-
-void *grpc_in_data(const struct grpc_in *c)
-{
-	return c->data;
 }
 
 static void add_prefix(struct buf *b, size_t n)

@@ -68,6 +68,11 @@ static void test_local_addresses_are_not_missing(void **state)
 	ASSERT_STR_EQ(text, "a=3/1");
 }
 
+static void reserve(struct needs *n, const char *pool, uint32_t count)
+{
+	VEC_PUSH(n->v, n->n) = (struct need){.pool = xstrdup(pool), .count = count};
+}
+
 /* The request that reserved the address gets it. */
 static void test_reserved_addresses_count_as_missing(void **state)
 {
@@ -76,8 +81,7 @@ static void test_reserved_addresses_count_as_missing(void **state)
 	char text[200];
 
 	(void)state;
-	needs_add(&reserved, "a", 1);
-	needs_add(&reserved, "a", 1);
+	reserve(&reserved, "a", 2);
 	ASSERT_EQ(need(a, 1, 1, &reserved, NULL, text), 0);
 	ASSERT_EQ(need(a, 1, 2, &reserved, NULL, text), 1);
 	ASSERT_STR_EQ(text, "a=2/1");
@@ -145,7 +149,7 @@ static void test_former_address_of_the_pod_is_not_needed(void **state)
 	struct ipam *i = il_open(&il_lab);
 
 	(void)state;
-	needs_add(&reserved, "b", 1);
+	reserve(&reserved, "b", 1);
 	ASSERT_EQ(ipam_needs(i, &a, 1, &reserved, is_in, NULL, false, &got, NULL), 0);
 	ASSERT_EQ(got.n, 0);
 	a.n_had = 0;

@@ -74,6 +74,41 @@ static void put_devices(const struct resource *r, struct json_out *o)
 	jo_end_arr(o);
 }
 
+static void put_allocated(const struct answer *a, struct json_out *o)
+{
+	jo_obj(o);
+	jo_key(o, "envs");
+	jo_obj(o);
+	for (size_t i = 0; i < a->n_envs; i++)
+		jo_kstr(o, a->envs[i].key, a->envs[i].value);
+	jo_end_obj(o);
+	jo_key(o, "devices");
+	jo_arr(o);
+	for (size_t i = 0; i < a->n_nodes; i++) {
+		const struct answer_node *n = &a->nodes[i];
+		auto_free char *line =
+			strcmp(n->host, n->container) == 0
+				? xasprintf("%s %s", n->host, n->permissions)
+				: xasprintf("%s -> %s %s", n->host, n->container, n->permissions);
+
+		jo_str(o, line);
+	}
+	jo_end_arr(o);
+	if (a->n_cdi) {
+		jo_key(o, "cdi");
+		jo_arr(o);
+		for (size_t i = 0; i < a->n_cdi; i++)
+			jo_str(o, a->cdi[i]);
+		jo_end_arr(o);
+	}
+	jo_key(o, "files");
+	jo_obj(o);
+	for (size_t i = 0; i < a->n_files; i++)
+		jo_kstr(o, a->files[i].path, a->files[i].text);
+	jo_end_obj(o);
+	jo_end_obj(o);
+}
+
 /* The second device before the first: the kubelet may use any order. */
 static void put_answer(const struct resources *s, const struct resource *r, bool cdi,
 		       struct json_out *o)
@@ -92,7 +127,7 @@ static void put_answer(const struct resources *s, const struct resource *r, bool
 		return;
 	ASSERT_OK(resource_allocate(s, r, asked, n, cdi, &a, &e), &e);
 	jo_key(o, "answer");
-	answer_write(&a, o);
+	put_allocated(&a, o);
 	if (!cdi)
 		return;
 	auto_buf struct buf spec;

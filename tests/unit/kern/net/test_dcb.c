@@ -13,7 +13,7 @@ static const struct dcb_entry dscps[] = {{DCB_SEL_DSCP, 3, 26}, {DCB_SEL_DSCP, 6
 static void check_read(struct nl_wire *w, struct dcb *d)
 {
 	OK(dcb_get(w, PORT, d, &e));
-	assert_true(d->has_ets && d->has_pfc && d->has_maxrate && d->has_buffers && d->has_dcbx);
+	assert_true(d->has_ets && d->has_pfc && d->has_buffers && d->has_dcbx);
 	assert_false(dcb_trusts_dscp(d));
 	ASSERT_EQ(d->pfc.enabled, 0);
 	ASSERT_EQ(d->pfc.delay, 7);
@@ -34,7 +34,6 @@ static void check_read(struct nl_wire *w, struct dcb *d)
 static void test_dcb_settings_are_read_and_set(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("dcb.nl");
-	const uint64_t rate[DCB_PRIOS] = {10000000};
 	struct dcb_buffers b = {.prio_buffer = {[3] = 1}, .size = {131072, 131072}};
 	struct dcb_ets ets;
 	struct dcb d;
@@ -50,7 +49,6 @@ static void test_dcb_settings_are_read_and_set(void **state)
 			       .tsa = {DCB_TSA_ETS, DCB_TSA_ETS},
 			       .prio_tc = {[3] = 1}};
 	OK(dcb_set_ets(w, PORT, &ets, &e));
-	OK(dcb_set_maxrate(w, PORT, rate, &e));
 	OK(dcb_set_buffers(w, PORT, &b, &e));
 	OK(dcb_set_dcbx(w, PORT, DCB_HOST | DCB_IEEE, &e));
 	FAILS(dcb_set_dcbx(w, PORT, 0, &e), -EINVAL,

@@ -18,12 +18,10 @@ static void test_roce_parameters_of_mlnx_ofed(void **state)
 
 	(void)state;
 	host_empty(&h);
-	assert_false(roce_is_ofed(&h.root, "ens1f0np0"));
 	assert_false(roce_param_path(&h.root, &port, ROCE_ECN_NP, 5, path));
 	host_write(&h, "/sys/class/net/ens1f0np0/ecn/roce_np/enable/5", "1");
 	host_write(&h, "/sys/class/net/ens1f0np0/ecn/roce_np/cnp_dscp", "48");
 	host_write(&h, "/sys/class/infiniband/mlx5_0/tc/1/traffic_class", "Global tclass=106");
-	assert_true(roce_is_ofed(&h.root, "ens1f0np0"));
 	assert_true(roce_param_path(&h.root, &port, ROCE_ECN_NP, 5, path));
 	ASSERT_STR_EQ(path, "/sys/class/net/ens1f0np0/ecn/roce_np/enable/5");
 	assert_false(roce_param_path(&h.root, &port, ROCE_ECN_RP, 5, path));
