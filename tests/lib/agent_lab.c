@@ -40,12 +40,14 @@ int al_listen(const struct ipam_lab *l)
 }
 
 static void run(int fd, struct loop *loop, const struct http_limits *limits, http_handler handle,
-		void *arg)
+		void *arg, void (*start)(struct http_server *s, struct loop *loop))
 {
 	struct http_server *s;
 
 	if (http_server_new(&s, loop, fd, limits, handle, arg, NULL) < 0)
 		_exit(1);
+	if (start)
+		start(s, loop);
 	loop_run(loop);
 	_exit(0);
 }
@@ -57,7 +59,8 @@ static const struct http_limits *limits_or(const struct http_limits *l)
 	return l ? l : &defaults;
 }
 
-pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle)
+pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle,
+	       void (*start)(struct http_server *s, struct loop *loop))
 {
 	int fd = al_listen(l);
 	pid_t pid = fork();
@@ -67,7 +70,7 @@ pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		log_threshold = LOG_NONE;
 		if (loop_new(&loop, NULL) == 0)
-			run(fd, loop, limits_or(limits), handle, NULL);
+			run(fd, loop, limits_or(limits), handle, NULL, start);
 		_exit(1);
 	}
 	close(fd);
@@ -89,7 +92,7 @@ pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 			_exit(1);
 		if (more)
 			more(&c);
-		run(fd, c.loop, limits_or(limits), ipam_api_handle, ipam_api_new(&c));
+		run(fd, c.loop, limits_or(limits), ipam_api_handle, ipam_api_new(&c), NULL);
 	}
 	close(fd);
 	return pid;
@@ -139,7 +142,7 @@ pid_t al_serve_original(const struct ipam_lab *l, int status, const char *add)
 	original_status = status;
 	original_add = add;
 	original_log = log;
-	return al_serve(l, NULL, original);
+	return al_serve(l, NULL, original, NULL);
 }
 
 void al_stop(pid_t pid)
@@ -149,6 +152,16 @@ void al_stop(pid_t pid)
 	kill(pid, SIGKILL);
 	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status)); /* killed by our SIGKILL: no earlier exit */
+}
+
+pid_t al_server;
+
+int al_teardown(void **state)
+{
+	if (al_server)
+		al_stop(al_server);
+	al_server = 0;
+	return il_teardown(state);
 }
 
 /* --- client --- */

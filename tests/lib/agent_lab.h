@@ -19,8 +19,12 @@
 struct ipam_api_conf;
 pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 		    void (*more)(struct ipam_api_conf *c));
-/* Some handler. */
-pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle);
+/*
+ * Serves with a handler of the test's; NULL: default limits. `start` (or NULL) is called in the
+ * child before the first connection is accepted.
+ */
+pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle,
+	       void (*start)(struct http_server *s, struct loop *loop));
 /*
  * A fake of Spiderpool's original agent, which has no requests of unirail: it replies to POST
  * /v1/ipam/ip with `add` (a status and a body) and appends the request line of each request to
@@ -28,6 +32,10 @@ pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_
  */
 pid_t al_serve_original(const struct ipam_lab *l, int status, const char *add);
 void al_stop(pid_t pid);
+
+/* The server of a program with one on il_lab, and cmocka's teardown: stops it, if it is set, and drops il_lab. */
+extern pid_t al_server;
+int al_teardown(void **state);
 
 /* A listening socket at <l->dir>/sock, for a server that the test implements itself. */
 int al_listen(const struct ipam_lab *l);

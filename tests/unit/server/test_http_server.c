@@ -17,10 +17,6 @@
 
 #include "agent_lab.h"
 #include "base/alloc.h"
-#include "base/log.h"
-
-static struct ipam_lab lab;
-static pid_t server;
 
 static const struct http_limits quick = {.max_conns = 4,
 					 .first_ms = 100,
@@ -52,18 +48,8 @@ static void echo(void *arg, struct http_request *q)
 
 static int setup(void **state)
 {
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	server = al_serve(&lab, &quick, echo);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	al_stop(server);
-	il_drop(&lab);
+	il_setup(state);
+	al_server = al_serve(&il_lab, &quick, echo, NULL);
 	return 0;
 }
 
@@ -84,12 +70,12 @@ static void ends(int fd)
 
 static void still_well(void)
 {
-	al_expect(&lab, "GET", "/", NULL, 200, "GET / 0\n");
+	al_expect(&il_lab, "GET", "/", NULL, 200, "GET / 0\n");
 }
 
 static void test_connection_is_reused_until_close(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -105,7 +91,7 @@ static void test_connection_is_reused_until_close(void **state)
 
 static void test_head_request_and_http_1_0_client(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	al_send(fd, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET /z HTTP/1.0\r\n\r\n");
@@ -118,7 +104,7 @@ static void test_head_request_and_http_1_0_client(void **state)
 /* A client may close its sending side and continue to read. */
 static void test_half_closed_client_gets_its_responses(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	al_send(fd, "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -129,7 +115,7 @@ static void test_half_closed_client_gets_its_responses(void **state)
 
 static void test_1000_pipelined_requests_do_not_starve_others(void **state)
 {
-	int fd = al_connect(&lab), other = al_connect(&lab);
+	int fd = al_connect(&il_lab), other = al_connect(&il_lab);
 	struct buf b;
 	char *got;
 	size_t n = 0;
@@ -157,7 +143,7 @@ static void test_1000_pipelined_requests_do_not_starve_others(void **state)
 
 static void test_client_gets_100_continue(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	al_send(fd, "POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
@@ -172,7 +158,7 @@ static void test_client_gets_100_continue(void **state)
 
 static void test_slow_requests_expire(void **state)
 {
-	int silent = al_connect(&lab), slow = al_connect(&lab), body = al_connect(&lab);
+	int silent = al_connect(&il_lab), slow = al_connect(&il_lab), body = al_connect(&il_lab);
 
 	(void)state;
 	al_send(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
@@ -196,7 +182,7 @@ static void test_slow_requests_expire(void **state)
  */
 static void test_requests_in_time_are_answered_by_a_late_server(void **state)
 {
-	int head = al_connect(&lab), body = al_connect(&lab), busy = al_connect(&lab);
+	int head = al_connect(&il_lab), body = al_connect(&il_lab), busy = al_connect(&il_lab);
 
 	(void)state;
 	al_send(head, "GET /head HTTP/1.1\r\n");
@@ -216,7 +202,7 @@ static void test_requests_in_time_are_answered_by_a_late_server(void **state)
 
 static void test_idle_connection_ends(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	al_send(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -231,7 +217,7 @@ static void test_clients_that_do_not_read_are_disconnected(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		al_send(fds[i], "GET /big HTTP/1.1\r\nHost: x\r\n\r\n");
 	}
 	still_well();
@@ -246,12 +232,12 @@ static void test_clients_that_do_not_read_are_disconnected(void **state)
 
 static void test_too_long_response_becomes_an_error(void **state)
 {
-	auto_free char *got = al_request(&lab, "GET", "/big", NULL);
+	auto_free char *got = al_request(&il_lab, "GET", "/big", NULL);
 
 	(void)state;
 	assert_true(strlen(got) > 4000000);
 	free(take(got));
-	al_expect(&lab, "GET", "/too-big", NULL, 500,
+	al_expect(&il_lab, "GET", "/too-big", NULL, 500,
 		  "{\"code\":500,\"message\":\"the answer is too long\"}");
 }
 
@@ -271,7 +257,7 @@ static void test_invalid_requests_get_an_error(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		int fd = al_connect(&lab);
+		int fd = al_connect(&il_lab);
 
 		al_send(fd, bad[i]);
 		says(fd, NULL, "Connection: close\r\n\r\n{\"code\":");
@@ -283,7 +269,7 @@ static void test_invalid_requests_get_an_error(void **state)
 /* A refusal is sent even to a client that continues to write before it reads. */
 static void test_client_that_still_writes_gets_its_refusal(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 	struct buf b;
 
 	(void)state;
@@ -303,7 +289,7 @@ static void test_client_disconnects_at_any_byte(void **state)
 
 	(void)state;
 	for (size_t n = 0; n < sizeof(text); n++) {
-		int fd = al_connect(&lab);
+		int fd = al_connect(&il_lab);
 
 		if (n > 0)
 			ASSERT_EQ(send(fd, text, n, MSG_NOSIGNAL), n);
@@ -322,7 +308,7 @@ static void test_oldest_idle_connection_is_evicted(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 		says(fds[i], "GET / 0\n", "200 OK");
 	}
@@ -436,17 +422,17 @@ static void test_new_connection_is_not_evicted_before_its_request(void **state)
 
 	(void)state;
 	patient.grace_ms = patient.first_ms = patient.idle_ms = 10 * 1000;
-	al_stop(server);
-	server = al_serve(&lab, &patient, echo);
+	al_stop(al_server);
+	al_server = al_serve(&il_lab, &patient, echo, NULL);
 	/* Connections that have had their response are closed first, in any order of connecting. */
-	probe = al_connect(&lab);
+	probe = al_connect(&il_lab);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
-		first[i] = al_connect(&lab);
+		first[i] = al_connect(&il_lab);
 		al_send(first[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 		says(first[i], "GET / 0\n", "200 OK");
 	}
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
-		more[i] = al_connect(&lab);
+		more[i] = al_connect(&il_lab);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++)
 		ends(first[i]);
 	al_send(probe, "GET /probe HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -463,10 +449,10 @@ static void test_connection_beyond_the_limit_gets_503(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++) {
-		busy[i] = al_connect(&lab);
+		busy[i] = al_connect(&il_lab);
 		al_send(busy[i], "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
 	}
-	more = al_connect(&lab);
+	more = al_connect(&il_lab);
 	al_send(more, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(more, NULL, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n");
 	close(more);
@@ -484,7 +470,7 @@ static void test_server_survives_a_flood_of_connections(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		send(fds[i], "GET", 3, MSG_NOSIGNAL);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -500,11 +486,11 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 	size_t refused = 0;
 
 	(void)state;
-	al_stop(server);
-	server = al_serve(&lab, &many, echo);
-	ASSERT_EQ(prlimit(server, RLIMIT_NOFILE, &few, NULL), 0);
+	al_stop(al_server);
+	al_server = al_serve(&il_lab, &many, echo, NULL);
+	ASSERT_EQ(prlimit(al_server, RLIMIT_NOFILE, &few, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
 	}
 	/* Rejected clients get an error, one after the other; accepted connections continue. */
@@ -530,8 +516,8 @@ static void test_another_user_is_forbidden(void **state)
 	pid_t pid;
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/sock", lab.dir);
-	chmod(lab.dir, 0711);
+	snprintf(path, sizeof(path), "%s/sock", il_lab.dir);
+	chmod(il_lab.dir, 0711);
 	chmod(path, 0666);
 	pid = fork();
 	if (pid == 0) {
@@ -539,7 +525,7 @@ static void test_another_user_is_forbidden(void **state)
 
 		if (setgid(65534) < 0 || setuid(65534) < 0)
 			_exit(1);
-		got = al_request(&lab, "GET", "/", NULL);
+		got = al_request(&il_lab, "GET", "/", NULL);
 		_exit(strstr(got, "HTTP/1.1 403 Forbidden\r\n") &&
 				      strstr(got, "{\"code\":403,\"message\":\"only root ")
 			      ? 0
@@ -580,7 +566,7 @@ static void hold(void *arg, struct http_request *q)
 /* A server that exits with status 7 once it is drained. */
 static pid_t start_to_end(http_handler handle)
 {
-	int at = al_listen(&lab);
+	int at = al_listen(&il_lab);
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct loop *l;
 	pid_t pid = fork();
@@ -610,8 +596,8 @@ static void test_drain_completes_pending_requests(void **state)
 	int idle, asking;
 
 	(void)state;
-	idle = al_connect(&lab);
-	asking = al_connect(&lab);
+	idle = al_connect(&il_lab);
+	asking = al_connect(&il_lab);
 	al_send(asking, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(asking, NULL, "Connection: close\r\n\r\nlate");
 	close(asking);
@@ -643,18 +629,18 @@ static void test_new_requests_are_rejected_during_shutdown(void **state)
 	pid_t pid = start_to_end(handle_going);
 
 	(void)state;
-	a = al_connect(&lab);
+	a = al_connect(&il_lab);
 	al_send(a, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(a, "\r\n\r\ngood", MORE);
-	b = al_connect(&lab);
+	b = al_connect(&il_lab);
 	al_send(b, "GET /away HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(b, NULL, LAST);
 	ends(b);
-	c = al_connect(&lab);
+	c = al_connect(&il_lab);
 	al_send(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 	says(c, NULL, LAST);
 	ends(c);
-	d = al_connect(&lab);
+	d = al_connect(&il_lab);
 	al_send(d, "GET /drain HTTP/1.1\r\nHost: x\r\n\r\n");
 	usleep(100 * 1000);
 	al_send(a, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -665,7 +651,7 @@ static void test_new_requests_are_rejected_during_shutdown(void **state)
 	ends_well(pid);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, al_teardown)
 
 int main(void)
 {

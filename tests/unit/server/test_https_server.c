@@ -8,25 +8,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <linux/sockios.h>
 
 #include "agent_lab.h"
 #include "base/alloc.h"
-#include "base/log.h"
 #include "tls_certs.h"
 
 enum { ANSWER_MAX = 8 << 20, BODY_MAX = 3 << 20, WAIT_MS = 30000 };
 
-static struct ipam_lab lab;
-static pid_t server;
 static struct http_server *served; /* the server, in its own process */
 
 static const struct http_limits quick = {.max_conns = 4,
@@ -90,41 +85,18 @@ static int check(void *arg, const struct http1_msg *head)
 	return span_eq(head->target, "/once") ? HTTP_TAKE_ONE : HTTP_TAKE;
 }
 
-static void serve(int fd)
+static void start(struct http_server *s, struct loop *loop)
 {
-	struct loop *loop;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	log_threshold = LOG_NONE;
-	if (loop_new(&loop, NULL) < 0 ||
-	    http_server_new(&served, loop, fd, &quick, handle, NULL, NULL) < 0)
-		_exit(1);
-	http_server_check(served, check);
-	use(served, false);
-	loop_run(loop);
-	_exit(0);
+	(void)loop;
+	served = s;
+	http_server_check(s, check);
+	use(s, false);
 }
 
 static int setup(void **state)
 {
-	int fd;
-
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	fd = al_listen(&lab);
-	server = fork();
-	if (server == 0)
-		serve(fd);
-	close(fd);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	al_stop(server);
-	il_drop(&lab);
+	il_setup(state);
+	al_server = al_serve(&il_lab, &quick, handle, start);
 	return 0;
 }
 
@@ -150,7 +122,7 @@ static int shake(struct client *c)
 	int r;
 
 	ASSERT_EQ(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
-	c->fd = al_connect(&lab);
+	c->fd = al_connect(&il_lab);
 	/* The test's client blocks, unlike the client of tls.h. */
 	ASSERT_EQ(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
 	c->tls = tls_new(conf, c->fd, "localhost");
@@ -377,7 +349,8 @@ static void closes(int fd)
 
 static void test_clients_without_tls_are_disconnected(void **state)
 {
-	int plain = al_connect(&lab), rubbish = al_connect(&lab), silent = al_connect(&lab);
+	int plain = al_connect(&il_lab), rubbish = al_connect(&il_lab),
+	    silent = al_connect(&il_lab);
 
 	(void)state;
 	al_send(plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -398,7 +371,7 @@ static void test_limit_of_connections_in_the_handshake(void **state)
 	(void)state;
 	expect_answer(&idle, "/", 1, "\r\n\r\n1\n");
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		al_send(fds[i], "\x16\x03\x01");
 	}
 	still_well();
@@ -527,5 +500,5 @@ int main(void)
 		cmocka_unit_test(test_new_connections_get_the_new_certificates),
 	};
 
-	return T_RUN(tests, setup, teardown);
+	return T_RUN(tests, setup, al_teardown);
 }

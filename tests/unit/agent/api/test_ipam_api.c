@@ -11,11 +11,7 @@
 #include "agent/api/api.h"
 #include "agent_lab.h"
 #include "base/alloc.h"
-#include "base/log.h"
 #include "wire/json/json.h"
-
-static struct ipam_lab lab;
-static pid_t server;
 
 #define POOLS                                                                                      \
 	"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10-10.0.0.12\ngateway=10.0.0.1\n"                \
@@ -25,28 +21,17 @@ static pid_t server;
 
 static void serve(void (*more)(struct ipam_api_conf *c))
 {
-	if (server)
-		al_stop(server);
-	server = al_serve_ipam(&lab, NULL, more);
+	if (al_server)
+		al_stop(al_server);
+	al_server = al_serve_ipam(&il_lab, NULL, more);
 }
 
 static int setup(void **state)
 {
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	lab.paths.now_ms = NULL;
-	il_pools(&lab, POOLS);
-	server = 0;
+	il_setup(state);
+	il_lab.paths.now_ms = NULL;
+	il_pools(&il_lab, POOLS);
 	serve(NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	al_stop(server);
-	il_drop(&lab);
 	return 0;
 }
 
@@ -55,7 +40,7 @@ static void expect(const char *method, const char *path, const char *body, int s
 {
 	auto_free char *target = xasprintf("/v1/%s", path);
 
-	al_expect(&lab, method, target, body, status, answer);
+	al_expect(&il_lab, method, target, body, status, answer);
 }
 
 #define POD "\"podName\":\"p\",\"podNamespace\":\"ns\",\"podUID\":\"u\""
@@ -86,12 +71,12 @@ static void test_spiderpool_add_and_del(void **state)
 	(void)state;
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
 	expect("POST", "ipam/ip", ARGS("c1", "eth0"), 200, answer);
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "net1"), 200, "");
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 /* The original allocates the first interface's address to the second interface of a pod as well. */
@@ -100,18 +85,18 @@ static void test_second_interface_gets_an_address_of_its_own(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
-	answer = al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
+	free(al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	answer = al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1"));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
-	ASSERT_EQ(il_records(&lab, "used"), 2);
+	ASSERT_EQ(il_records(&il_lab, "used"), 2);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_requested_pools_and_flags_are_used(void **state)
 {
 	(void)state;
-	il_write(&lab, "/pools/s.conf",
+	il_write(&il_lab, "/pools/s.conf",
 		 "[settings]\nconflict_detection=yes\ngateway_detection=yes\n");
 	serve(NULL);
 	expect("POST", "ipam/ip",
@@ -141,7 +126,7 @@ static void test_failed_spiderpool_requests_return_a_json_string(void **state)
 
 	(void)state;
 	answer = al_request(
-		&lab, "POST", "/v1/ipam/ip",
+		&il_lab, "POST", "/v1/ipam/ip",
 		"{\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"nope\"],\"ifName\":\"n\","
 		"\"netNamespace\":\"\"," POD "}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
@@ -149,7 +134,7 @@ static void test_failed_spiderpool_requests_return_a_json_string(void **state)
 	ASSERT_HAS(answer, "nope");
 	ASSERT_HAS(answer, "\"\n");
 	free(take(answer));
-	answer = al_request(&lab, "POST", "/v1/ipam/ip",
+	answer = al_request(&il_lab, "POST", "/v1/ipam/ip",
 			    "{\"containerID\":\"c1\",\"matchMasterSubnet\":true,\"ifName\":\"n\","
 			    "\"netNamespace\":\"\"," POD "}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
@@ -198,7 +183,7 @@ static void test_missing_fields_are_named(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		expect(v[i].method, v[i].path, v[i].body, 422, v[i].answer);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_malformed_bodies_are_refused(void **state)
@@ -217,7 +202,7 @@ static void test_malformed_bodies_are_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_free char *answer = al_request(&lab, "POST", "/v1/ipam/ip", bad[i]);
+		auto_free char *answer = al_request(&il_lab, "POST", "/v1/ipam/ip", bad[i]);
 
 		ASSERT_HAS(answer, "HTTP/1.1 400 Bad Request");
 		ASSERT_HAS(answer,
@@ -232,17 +217,17 @@ static void test_unknown_paths_and_methods_are_refused(void **state)
 	int fd;
 
 	(void)state;
-	al_expect(&lab, "GET", "/v2/x?y", NULL, 404,
+	al_expect(&il_lab, "GET", "/v2/x?y", NULL, 404,
 		  "{\"code\":404,\"message\":\"path /v2/x was not found\"}");
-	al_expect(&lab, "GET", "/v1/ipam/healthy/", NULL, 404,
+	al_expect(&il_lab, "GET", "/v1/ipam/healthy/", NULL, 404,
 		  "{\"code\":404,\"message\":\"path /v1/ipam/healthy/ was not found\"}");
-	answer = al_request(&lab, "PUT", "/v1/ipam/ip", "{}");
+	answer = al_request(&il_lab, "PUT", "/v1/ipam/ip", "{}");
 	ASSERT_HAS(answer, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST,DELETE\r\n");
 	ASSERT_HAS(answer,
 		   "{\"code\":405,\"message\":\"method PUT is not allowed, but [POST,DELETE] "
 		   "are\"}");
 	free(take(answer));
-	fd = al_connect(&lab);
+	fd = al_connect(&il_lab);
 	al_send(fd, "POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "
 		    "text/plain\r\nContent-Length: 2\r\n\r\n{}");
 	answer = al_read(fd, NULL);
@@ -251,7 +236,7 @@ static void test_unknown_paths_and_methods_are_refused(void **state)
 	ASSERT_HAS(answer,
 		   "{\"code\":415,\"message\":\"unsupported media type \\\"text/plain\\\", only "
 		   "[application/json] are allowed\"}");
-	al_expect(&lab, "OPTIONS", "*", NULL, 400,
+	al_expect(&il_lab, "OPTIONS", "*", NULL, 400,
 		  "{\"code\":400,\"message\":\"the request target is not a path\"}");
 }
 
@@ -260,7 +245,7 @@ static void test_workload_endpoint_lists_the_pods_addresses(void **state)
 	(void)state;
 	expect("GET", "workloadendpoint?podNamespace=ns&podName=p", NULL, 404,
 	       "\"SpiderEndpoint not found for pod ns/p\"\n");
-	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan",
 			"{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
 			"\"defaultIPv4IPPool\":[\"b\"],\"defaultIPv6IPPool\":[\"six\"]},"
 			"{\"ifName\":\"net1\"}]}"));
@@ -281,7 +266,7 @@ static void test_coordinator_settings_are_returned(void **state)
 	expect("GET", "coordinator/config", "{\"podName\":\"p\",\"podNamespace\":\"ns\"}", 200,
 	       "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"auto\",\"overlayPodCIDR\":[],"
 	       "\"policyRoutes\":[],\"serviceCIDR\":[],\"tunePodRoutes\":true,\"vethMTU\":1500}\n");
-	il_write(&lab, "/etc/agent.conf", "[coordinator]\nmode=underlay\n");
+	il_write(&il_lab, "/etc/agent.conf", "[coordinator]\nmode=underlay\n");
 	serve(NULL);
 	expect("GET", "coordinator/config", "{}", 200,
 	       "{\"hijackCIDR\":[],\"hostRuleTable\":500,\"mode\":\"underlay\",\"overlayPodCIDR\":[],"
@@ -322,21 +307,21 @@ static void no_conflict_ips(struct ipam_api_conf *c)
 static void test_conflicting_addresses_of_stateful_pods_are_not_released(void **state)
 {
 	(void)state;
-	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan",
 			"{\"containerID\":\"c1\"," POD ",\"rails\":[{\"ifName\":\"eth0\","
 			"\"sticky\":true}]}"));
 	expect("DELETE", "ipam/ips", CONFLICT, 522,
 	       "\"forbid releasing IPs for stateful workload \"\n");
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	expect("DELETE", "ipam/ips", "{\"containerID\":\"c1\"," POD "}", 200, "");
-	ASSERT_EQ(il_records(&lab, "sticky"), 1);
-	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
+	ASSERT_EQ(il_records(&il_lab, "sticky"), 1);
+	free(al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "net1")));
 	serve(no_conflict_ips);
 	expect("DELETE", "ipam/ips", CONFLICT, 521,
 	       "\"forbid releasing IPs for stateless workload\"\n");
 	serve(NULL);
 	expect("DELETE", "ipam/ips", CONFLICT, 200, "");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_invalid_pools_fail_add_but_not_release(void **state)
@@ -344,21 +329,21 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
-	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=11.0.0.1\n");
+	free(al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	il_pools(&il_lab, "[pool a]\nsubnet=10.0.0.0/24\nips=11.0.0.1\n");
 	serve(NULL);
-	answer = al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
+	answer = al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "rails.conf:");
 	free(take(answer));
-	answer = al_request(&lab, "GET", "/v1/runtime/readiness", NULL);
+	answer = al_request(&il_lab, "GET", "/v1/runtime/readiness", NULL);
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "rails.conf:");
 	expect("GET", "runtime/liveness", NULL, 200, "");
 	/* A release requires no pools. */
 	expect("DELETE", "ipam/ip", ARGS("c1", "eth0"), 200, "");
-	il_pools(&lab, POOLS);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	il_pools(&il_lab, POOLS);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 /* --- paths of unirail --- */
@@ -392,10 +377,10 @@ static void test_pod_addresses_are_planned_checked_and_released(void **state)
 	 * The order is that in which the interfaces got their first address, not that of their
 	 * names.
 	 */
-	free(al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
-	free(al_request(&lab, "POST", "/v1/unirail/pods/plan",
+	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
+	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan",
 			PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));
-	answer = al_request(&lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
+	answer = al_request(&il_lab, "POST", "/v1/unirail/pods/check", "{\"containerID\":\"c3\"}");
 	ASSERT_HAS(answer, "{\"ifName\":\"net2\"");
 	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net2\""), "{\"ifName\":\"net1\"");
 	ASSERT_HAS(strstr(answer, "{\"ifName\":\"net1\""), "{\"ifName\":\"net0\"");
@@ -412,14 +397,14 @@ static void test_plan_allocates_all_rails_or_none(void **state)
 
 	(void)state;
 	/* pool a has three addresses */
-	answer = al_request(&lab, "POST", "/v1/unirail/pods/plan",
+	answer = al_request(&il_lab, "POST", "/v1/unirail/pods/plan",
 			    PLAN("c1",
 				 RAIL("net1", "b") "," RAIL("net2", "a") "," RAIL(
 					 "net3", "a") "," RAIL("net4", "a") "," RAIL("net5", "a")));
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "{\"code\":11,\"message\":");
 	ASSERT_HAS(answer, "'a'");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_dry_run_of_a_plan_allocates_nothing(void **state)
@@ -430,9 +415,9 @@ static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 	expect("POST", "unirail/pods/plan",
 	       "{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[{\"ifName\":\"a\"}]}", 200,
 	       "{\"rails\":[]}");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	answer = al_request(
-		&lab, "POST", "/v1/unirail/pods/plan",
+		&il_lab, "POST", "/v1/unirail/pods/plan",
 		"{\"containerID\":\"c1\",\"dryRun\":true,\"rails\":[" RAIL("a", "none") "]}");
 	ASSERT_HAS(answer, "{\"code\":7,");
 }
@@ -443,7 +428,7 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 
 	(void)state;
 	answer = al_request(
-		&lab, "POST", "/v1/unirail/pods/plan",
+		&il_lab, "POST", "/v1/unirail/pods/plan",
 		PLAN("c1", "{\"ifName\":\"n\",\"network\":\"net\",\"addresses\":[\"10.0.1.15\"],"
 			   "\"defaultIPv4IPPool\":[\"*\"],\"matchMasterSubnet\":true,"
 			   "\"master\":\"eth0\",\"masterAddresses\":[\"10.0.1.2/24\"],"
@@ -451,7 +436,7 @@ static void test_plan_with_requested_addresses_and_master(void **state)
 	ASSERT_HAS(answer, "\"address\":\"10.0.1.15/24\"");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"net\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
-	ASSERT_EQ(il_records(&lab, "sticky"), 1);
+	ASSERT_EQ(il_records(&il_lab, "sticky"), 1);
 }
 
 static void test_invalid_plans_are_refused(void **state)
@@ -478,12 +463,12 @@ static void test_invalid_plans_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		auto_free char *answer =
-			al_request(&lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
+			al_request(&il_lab, "POST", "/v1/unirail/pods/plan", bad[i].body);
 
 		ASSERT_HAS(answer, bad[i].expected);
 		ASSERT_EQ_MSG(atoi(answer + 9), bad[i].status, "bad[%zu]", i);
 	}
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 static void test_reported_conflicts_are_quarantined(void **state)
@@ -491,21 +476,22 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
+	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
 	/* A late report, or a report of another container, releases nothing. */
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c1\",\"conflicts\":[{\"address\":\"10.0.0.10\","
 	       "\"mac\":\"0a:00:00:00:00:01\"},{\"address\":\"10.0.0.99\"},"
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
-	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
+	ASSERT_EQ(il_records(&il_lab, "quarantined"), 1);
 	/* the path that plugins of this release and of earlier releases use */
 	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
-	answer = al_request(&lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
+	answer =
+		al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
 }
 
@@ -518,26 +504,26 @@ static void test_gc_of_a_network_releases_invalid_attachments(void **state)
 				  "\"network\":\"n%d\"}]}",
 				  i, i / 2);
 
-		free(al_request(&lab, "POST", "/v1/unirail/pods/plan", body));
+		free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", body));
 	}
 	expect("POST", "unirail/networks/gc",
 	       "{\"network\":\"n0\",\"valid\":[{\"containerID\":\"c1\",\"ifName\":\"net1\"}]}", 200,
 	       "{\"released\":1}");
-	ASSERT_EQ(il_records(&lab, "used"), 2);
+	ASSERT_EQ(il_records(&il_lab, "used"), 2);
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n0\",\"valid\":[]}", 200,
 	       "{\"released\":1}");
 	expect("POST", "unirail/networks/gc", "{\"network\":\"n1\",\"valid\":null}", 422,
 	       MISSING("valid"));
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 }
 
 /* --- the store is locked --- */
 
 static void test_request_waits_for_a_locked_store(void **state)
 {
-	struct ipam *held = il_open(&lab);
+	struct ipam *held = il_open(&il_lab);
 	auto_free char *answer = NULL;
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 
 	(void)state;
 	al_send_request(fd, "POST", "/v1/ipam/ip", ARGS("c1", "eth0"));
@@ -552,15 +538,15 @@ static void test_request_waits_for_a_locked_store(void **state)
 
 static void test_disconnected_caller_gets_no_address(void **state)
 {
-	struct ipam *held = il_open(&lab);
+	struct ipam *held = il_open(&il_lab);
 	int add, del;
 
 	(void)state;
 	ipam_close(held);
-	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
-	held = il_open(&lab);
-	add = al_connect(&lab);
-	del = al_connect(&lab);
+	free(al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	held = il_open(&il_lab);
+	add = al_connect(&il_lab);
+	del = al_connect(&il_lab);
 	al_send_request(add, "POST", "/v1/ipam/ip", ARGS("c2", "eth0"));
 	al_send_request(del, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
 	expect("GET", "ipam/healthy", NULL, 200, "");
@@ -569,10 +555,10 @@ static void test_disconnected_caller_gets_no_address(void **state)
 	expect("GET", "ipam/healthy", NULL, 200, "");
 	ipam_close(held);
 	/* A release is completed even if the client has disconnected. */
-	for (int i = 0; i < 100 && il_records(&lab, "used") > 0; i++)
+	for (int i = 0; i < 100 && il_records(&il_lab, "used") > 0; i++)
 		usleep(10000);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
-	ASSERT_EQ(il_records(&lab, "resting"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "resting"), 1);
 }
 
 static void test_damaged_journal_fails_requests(void **state)
@@ -580,18 +566,19 @@ static void test_damaged_journal_fails_requests(void **state)
 	auto_free char *answer = NULL;
 
 	(void)state;
-	free(al_request(&lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
-	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
-	answer = al_request(&lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
+	free(al_request(&il_lab, "POST", "/v1/ipam/ip", ARGS("c1", "eth0")));
+	il_write(&il_lab, "/state/journal", "rubbish\nrubbish\n");
+	answer =
+		al_request(&il_lab, "POST", "/v1/unirail/pods/release", "{\"containerID\":\"c1\"}");
 	ASSERT_HAS(answer, "HTTP/1.1 500 ");
 	ASSERT_HAS(answer, "{\"code\":5,\"message\":\"journal ");
 	free(take(answer));
-	answer = al_request(&lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
+	answer = al_request(&il_lab, "DELETE", "/v1/ipam/ip", ARGS("c1", "eth0"));
 	ASSERT_HAS(answer, "\r\n\r\n\"journal ");
 	expect("GET", "ipam/healthy", NULL, 200, "");
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, al_teardown)
 
 /* The MAC in the journal depends neither on the order of the reports nor on qsort(). */
 static void test_address_reported_twice_keeps_lowest_mac(void **state)
@@ -612,9 +599,9 @@ static void test_address_reported_twice_keeps_lowest_mac(void **state)
 		const struct lease *l;
 		struct ipaddr a;
 
-		free(al_request(&lab, "POST", "/v1/unirail/pods/plan", plan));
+		free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", plan));
 		expect("POST", "unirail/pods/done", body, 200, "{\"quarantined\":1}");
-		store = il_open(&lab);
+		store = il_open(&il_lab);
 		ASSERT_EQ(ip_parse(span_of(ip), &a), 0);
 		l = lease_find(ipam_leases(store), &a);
 		assert_non_null(l);

@@ -3,15 +3,12 @@
 #include "testlib.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "agent_lab.h"
 #include "base/alloc.h"
-#include "base/log.h"
 #include "controller/webhook/dispatch.h"
 
 #define REVIEW(group, version, kind, name)                                                         \
@@ -22,8 +19,6 @@
 #define ANSWER                                                                                     \
 	"{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\",\"response\":{\"uid\":\"u-1\","
 
-static struct ipam_lab lab;
-static pid_t server;
 static struct reviews *served;
 static struct review *later;
 
@@ -32,7 +27,7 @@ static void hook(void *arg, struct review *q)
 {
 	struct review_answer a;
 
-	assert_ptr_equal(arg, &lab);
+	assert_ptr_equal(arg, &il_lab);
 	review_allow(&a);
 	if (!strcmp(q->name, "slow")) {
 		later = q;
@@ -71,62 +66,35 @@ static void trial(void *arg, const struct review *q)
 		memset(xmalloc(1 << 20), 1, 1 << 20);
 }
 
-static struct loop *loop;
-
 static void handle(void *arg, struct http_request *q)
 {
-	static const struct review_route routes[] = {
-		{"/validate-thing", "x.io", "v1", "Thing", hook, &lab, trial},
-		{"/mutate--v1-pod", "", "v1", "Pod", hook, &lab, NULL}};
-
 	(void)arg;
-	if (!served)
-		served = reviews_new(loop, routes, ARRAY_LEN(routes), accept_path, NULL);
 	if (reviews_check(served, http_request_msg(q)) > HTTP_TAKE_ONE)
 		http_answer(q, &(struct http1_response){.status = 404});
 	else
 		reviews_handle(served, q);
 }
 
-static void serve(int fd)
+static void start(struct http_server *s, struct loop *loop)
 {
-	struct http_limits limits = HTTP_LIMITS_INIT;
-	struct http_server *s;
+	static const struct review_route routes[] = {
+		{"/validate-thing", "x.io", "v1", "Thing", hook, &il_lab, trial},
+		{"/mutate--v1-pod", "", "v1", "Pod", hook, &il_lab, NULL}};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (loop_new(&loop, NULL) < 0 ||
-	    http_server_new(&s, loop, fd, &limits, handle, NULL, NULL) < 0)
-		_exit(1);
-	loop_run(loop);
-	_exit(0);
+	(void)s;
+	served = reviews_new(loop, routes, ARRAY_LEN(routes), accept_path, NULL);
 }
 
 static int setup(void **state)
 {
-	int fd;
-
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	fd = al_listen(&lab);
-	server = fork();
-	if (server == 0)
-		serve(fd);
-	close(fd);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	al_stop(server);
-	il_drop(&lab);
+	il_setup(state);
+	al_server = al_serve(&il_lab, NULL, handle, start);
 	return 0;
 }
 
 static void thing(const char *body, int status, const char *answer)
 {
-	al_expect(&lab, "POST", TOKEN "/validate-thing?timeout=10s", body, status, answer);
+	al_expect(&il_lab, "POST", TOKEN "/validate-thing?timeout=10s", body, status, answer);
 }
 
 static void test_reviews_are_allowed_or_refused_by_their_handler(void **state)
@@ -137,13 +105,13 @@ static void test_reviews_are_allowed_or_refused_by_their_handler(void **state)
 	      ANSWER
 	      "\"allowed\":false,\"status\":{\"status\":\"Failure\",\"message\":\"'bad' is not "
 	      "good\",\"reason\":\"Forbidden\",\"code\":403}}}");
-	al_expect(&lab, "POST", TOKEN "/mutate--v1-pod", REVIEW("", "v1", "Pod", "good"), 200,
+	al_expect(&il_lab, "POST", TOKEN "/mutate--v1-pod", REVIEW("", "v1", "Pod", "good"), 200,
 		  ANSWER "\"allowed\":true}}");
 }
 
 static void test_slow_review_does_not_delay_others(void **state)
 {
-	int fd = al_connect(&lab), closed = al_connect(&lab);
+	int fd = al_connect(&il_lab), closed = al_connect(&il_lab);
 	auto_free char *got = NULL;
 
 	(void)state;
@@ -178,7 +146,7 @@ static void test_review_of_another_kind_is_refused(void **state)
 
 static void test_requests_without_a_review_are_refused(void **state)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 	auto_free char *got = NULL;
 
 	(void)state;
@@ -186,13 +154,13 @@ static void test_requests_without_a_review_are_refused(void **state)
 	thing("{\"apiVersion\":\"admission.k8s.io/v1beta1\",\"kind\":\"AdmissionReview\"}", 400,
 	      "AdmissionReview: review.apiVersion is 'admission.k8s.io/v1beta1', expected "
 	      "'admission.k8s.io/v1' (the webhook's admissionReviewVersions: [v1])\n");
-	al_expect(&lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
-	al_expect(&lab, "GET", TOKEN "/validate-thing", NULL, 405, "expected POST\n");
+	al_expect(&il_lab, "POST", TOKEN "/", "{}", 404, "no webhook has this path\n");
+	al_expect(&il_lab, "GET", TOKEN "/validate-thing", NULL, 405, "expected POST\n");
 	/* Without the token every path gets the same response. */
-	al_expect(&lab, "POST", "/validate-thing", "{}", 404, "");
-	al_expect(&lab, "GET", "/", NULL, 404, "");
-	al_expect(&lab, "POST", "/01234/validate-thing", "{}", 404, "");
-	al_expect(&lab, "GET", "/webhook-health-check", NULL, 200, "ok\n");
+	al_expect(&il_lab, "POST", "/validate-thing", "{}", 404, "");
+	al_expect(&il_lab, "GET", "/", NULL, 404, "");
+	al_expect(&il_lab, "POST", "/01234/validate-thing", "{}", 404, "");
+	al_expect(&il_lab, "GET", "/webhook-health-check", NULL, 200, "ok\n");
 	al_send(fd,
 		"POST " TOKEN "/validate-thing HTTP/1.1\r\nHost: x\r\nContent-Type: text/yaml\r\n"
 		"Content-Length: 2\r\nConnection: close\r\n\r\n{}");
@@ -224,7 +192,7 @@ static char *long_review(const char *name)
  */
 static void refused(const char *review)
 {
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 	auto_free char *got = NULL;
 
 	al_send_request(fd, "POST", TOKEN "/validate-thing", review);
@@ -239,7 +207,7 @@ static void test_costly_review_is_parsed_in_a_child(void **state)
 {
 	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),
 		       *good = long_review("good"), *got = NULL;
-	int fd = al_connect(&lab);
+	int fd = al_connect(&il_lab);
 	struct pollfd p = {fd, POLLIN, 0};
 
 	(void)state;
@@ -261,7 +229,7 @@ static void test_costly_reviews_do_not_block_others(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		fds[i] = al_connect(&lab);
+		fds[i] = al_connect(&il_lab);
 		al_send_request(fds[i], "POST", TOKEN "/validate-thing", spin);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -280,5 +248,5 @@ int main(void)
 		cmocka_unit_test(test_costly_reviews_do_not_block_others),
 	};
 
-	return T_RUN(tests, setup, teardown);
+	return T_RUN(tests, setup, al_teardown);
 }

@@ -12,14 +12,11 @@
 
 #include "agent_lab.h"
 #include "base/alloc.h"
-#include "base/log.h"
 #include "cni/ipam/spiderpool/spiderpool.h"
 #include "cni_invoke.h"
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
-static struct ipam_lab lab;
-static pid_t server;
 static int pod;
 static char netns[64];
 
@@ -32,25 +29,18 @@ static int setup(void **state)
 {
 	struct err e = ERR_INIT;
 
-	(void)state;
-	log_threshold = LOG_NONE;
-	il_make(&lab);
-	lab.paths.now_ms = NULL;
-	il_pools(&lab, POOLS);
+	il_setup(state);
+	il_lab.paths.now_ms = NULL;
+	il_pools(&il_lab, POOLS);
 	ASSERT_OK(netns_new(true, &pod, &e), &e);
 	snprintf(netns, sizeof(netns), "/proc/%d/fd/%d", getpid(), pod);
-	server = 0;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
-	if (server)
-		al_stop(server);
 	close(pod);
-	il_drop(&lab);
-	return 0;
+	return al_teardown(state);
 }
 
 #define CONF(version, more)                                                                        \
@@ -68,7 +58,7 @@ static struct invocation call(const char *command, const char *conf)
 		.command = command,
 		.ifname = "net1",
 		.netns = netns,
-		.root = lab.dir,
+		.root = il_lab.dir,
 		.args = "IgnoreUnknown=1;K8S_POD_NAME=p;K8S_POD_NAMESPACE=ns;K8S_POD_UID=u",
 		.conf = conf};
 }
@@ -102,15 +92,15 @@ static void test_agent_returns_the_same_as_a_local_store(void **state)
 
 	(void)state;
 	direct.conf = CONF("0.3.1", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state\"" POOL_A);
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	expect(&at_server, 0, answer);
 	/* Agent and plugin use one store: an owner gets the same address from either. */
 	expect(&direct, 0, answer);
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	is_unmatched("CHECK", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER POOL_A));
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	says("CHECK", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "spiderpool: no address is held by container c1 interface net1");
 }
@@ -118,7 +108,7 @@ static void test_agent_returns_the_same_as_a_local_store(void **state)
 static void test_check_compares_the_addresses_with_prev_result(void **state)
 {
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
 	says("CHECK",
 	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"prevResult\":{"
@@ -130,26 +120,26 @@ static void test_check_compares_the_addresses_with_prev_result(void **state)
 static void test_requested_ips_and_flags_reach_the_agent(void **state)
 {
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	says("ADD",
 	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"runtimeConfig\":{"
 	     "\"ips\":[\"10.0.1.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER POOL_B
 	     ",\"sticky\":true,\"clean_gateway\":true}}",
 	     0, "10.0.1.15/24");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
-	ASSERT_EQ(il_records(&lab, "sticky"), 1);
+	ASSERT_EQ(il_records(&il_lab, "sticky"), 1);
 }
 
 static void test_errors_of_the_agent_retain_their_code(void **state)
 {
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	says("ADD", CONF("1.0.0", AT_SERVER ",\"default_ipv4_ippool\":[\"c\"]"), 1,
 	     "{\"code\":7,\"msg\":\"spiderpool IP allocation error: ");
-	il_pools(&lab, "[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10\n");
-	al_stop(server);
-	server = al_serve_ipam(&lab, NULL, NULL);
-	il_take(&lab, "other", "eth0", "a");
+	il_pools(&il_lab, "[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.10\n");
+	al_stop(al_server);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
+	il_take(&il_lab, "other", "eth0", "a");
 	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "{\"code\":11,\"msg\":\"spiderpool IP allocation error: ");
 	says("STATUS", CONF("1.1.0", AT_SERVER POOL_A), 1, "{\"code\":50,");
@@ -158,20 +148,20 @@ static void test_errors_of_the_agent_retain_their_code(void **state)
 static void test_status_and_gc_by_the_agent(void **state)
 {
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	is_unmatched("STATUS", CONF("1.1.0", AT_SERVER POOL_A));
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	says("ADD", CONF("1.1.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[{\"containerID\":\"c1\",\"ifname\":\"net1\"}],"
 		     "\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}");
-	ASSERT_EQ(il_records(&lab, "used"), 1);
+	ASSERT_EQ(il_records(&il_lab, "used"), 1);
 	is_unmatched("GC",
 		     "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\","
 		     "\"cni.dev/valid-attachments\":[],\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER
 		     "}}");
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
 /* --- in process, all rails --- */
@@ -193,7 +183,7 @@ static void many_init(struct many *m, const char *const conf[3])
 				    .container_id = "c1",
 				    .netns = "/n",
 				    .args_text = "IgnoreUnknown=1;K8S_POD_NAME=p",
-				    .root = lab.root,
+				    .root = il_lab.root,
 				    .version = CNI_1_0_0}};
 	for (size_t i = 0; i < 3; i++) {
 		ASSERT_EQ(json_parse(&m->doc[i], span_of(conf[i]), 10000, NULL), 0);
@@ -234,8 +224,8 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	struct many m;
 
 	(void)state;
-	il_write(&lab, "/pools/s.conf", "[settings]\nconflict_detection=yes\n");
-	server = al_serve_ipam(&lab, NULL, NULL);
+	il_write(&il_lab, "/pools/s.conf", "[settings]\nconflict_detection=yes\n");
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	many_init(&m, conf);
 	ASSERT_OK(many_add(&m, &e), &e);
 	il_assert_ip(&m.out[0].ips[0].address.ip, "10.0.0.10");
@@ -252,9 +242,9 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	assert_false(m.flags[0].is_new || m.flags[1].is_new || m.flags[2].is_new);
 	/* Another owner has the address, so another address is allocated. */
 	ASSERT_EQ(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
-	ASSERT_EQ(il_records(&lab, "quarantined"), 1);
+	ASSERT_EQ(il_records(&il_lab, "quarantined"), 1);
 	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	many_done(&m);
 }
 
@@ -267,11 +257,11 @@ static void test_failed_rail_releases_all_rails(void **state)
 	struct many m;
 
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 	many_done(&m);
 }
 
@@ -287,14 +277,14 @@ static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
 	size_t n;
 
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	many_done(&m);
-	ASSERT_EQ(il_records(&lab, "used"), 0);
-	lab.paths.state_dir = "/state2";
-	n = il_records(&lab, "used");
-	lab.paths.state_dir = "/state";
+	ASSERT_EQ(il_records(&il_lab, "used"), 0);
+	il_lab.paths.state_dir = "/state2";
+	n = il_records(&il_lab, "used");
+	il_lab.paths.state_dir = "/state";
 	ASSERT_EQ(n, 0);
 	conf[2] = conf[1];
 	many_init(&m, conf);
@@ -315,7 +305,7 @@ static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
 
 static char *asked(void)
 {
-	return il_read(&lab, "/asked", &(size_t){0});
+	return il_read(&il_lab, "/asked", &(size_t){0});
 }
 
 static void test_agent_of_spiderpool_allocates(void **state)
@@ -326,7 +316,7 @@ static void test_agent_of_spiderpool_allocates(void **state)
 									 "detection\":false"));
 
 	(void)state;
-	server = al_serve_original(&lab, 200, THREE);
+	al_server = al_serve_original(&il_lab, 200, THREE);
 	/* Spiderpool's agent returns all interfaces of the pod; only one was requested. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"0.3.1\",\"ips\":[{\"version\":\"4\",\"address\":\"10.6.0.2/16\","
@@ -355,8 +345,8 @@ static void test_dns_of_spiderpools_agent_is_in_the_result(void **state)
 		call("ADD", CONF("1.0.0", AT_SERVER ",\"enable_gateway_detection\":false"));
 
 	(void)state;
-	server = al_serve_original(
-		&lab, 200,
+	al_server = al_serve_original(
+		&il_lab, 200,
 		"{\"ips\":[" IP(
 			"net1",
 			"10.6.0.2") "],\"dns\":{\"nameservers\":[\"10.0.0.9\"],"
@@ -377,7 +367,7 @@ static void test_rails_from_spiderpools_agent(void **state)
 	struct many m;
 
 	(void)state;
-	server = al_serve_original(&lab, 200, THREE);
+	al_server = al_serve_original(&il_lab, 200, THREE);
 	many_init(&m, conf);
 	ASSERT_OK(many_add(&m, &e), &e);
 	il_assert_ip(&m.out[2].ips[0].address.ip, "10.6.0.4");
@@ -403,8 +393,8 @@ static void test_missing_rail_from_spiderpools_agent_is_an_error(void **state)
 	size_t n = 0;
 
 	(void)state;
-	server = al_serve_original(
-		&lab, 200, "{\"ips\":[" IP("net1", "10.6.0.2") "," IP("net2", "10.6.0.3") "]}");
+	al_server = al_serve_original(
+		&il_lab, 200, "{\"ips\":[" IP("net1", "10.6.0.2") "," IP("net2", "10.6.0.3") "]}");
 	many_init(&m, conf);
 	assert_true(many_add(&m, &e) < 0);
 	ASSERT_HAS(e.text, "spiderpool IP allocation error: no Interface net3 IP allocation found");
@@ -419,7 +409,7 @@ static void test_missing_rail_from_spiderpools_agent_is_an_error(void **state)
 static void test_error_of_spiderpools_agent_is_reported(void **state)
 {
 	(void)state;
-	server = al_serve_original(&lab, 500, "\"no IPPool available\"\n");
+	al_server = al_serve_original(&il_lab, 500, "\"no IPPool available\"\n");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":999,\"msg\":\"spiderpool IP allocation error: [POST /ipam/ip][500] "
 	     "postIpamIpFailure  no IPPool available\"}");
@@ -428,23 +418,23 @@ static void test_error_of_spiderpools_agent_is_reported(void **state)
 	     "\"ips\":[\"10.6.0.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}",
 	     1,
 	     "{\"code\":2,\"msg\":\"net1 asks for 10.6.0.15: the agent at '/sock' cannot be asked");
-	al_stop(server);
-	server = al_serve_original(&lab, 422,
-				   "{\"code\":602,\"message\":\"podUID in body is required\"}");
+	al_stop(al_server);
+	al_server = al_serve_original(&il_lab, 422,
+				      "{\"code\":602,\"message\":\"podUID in body is required\"}");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "spiderpool IP allocation error: [POST /ipam/ip][422]: podUID in body is required");
-	al_stop(server);
-	server = al_serve_original(&lab, 200, "not JSON");
+	al_stop(al_server);
+	al_server = al_serve_original(&il_lab, 200, "not JSON");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "spiderpool IP allocation error: answer is");
-	al_stop(server);
-	server = al_serve_original(&lab, 200, "{\"ips\":[null]}");
+	al_stop(al_server);
+	al_server = al_serve_original(&il_lab, 200, "{\"ips\":[null]}");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "answer.ips[0].address is missing");
-	al_stop(server);
+	al_stop(al_server);
 	/*
 	 * Addresses after an error of Spiderpool's agent are released by its GC, as with its own
 	 * plugin.
 	 */
-	server = al_serve_original(&lab, 599, "");
+	al_server = al_serve_original(&il_lab, 599, "");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
 }
 
@@ -462,7 +452,7 @@ static void test_missing_agent_is_unavailable(void **state)
 	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
 	says("STATUS", CONF("1.1.0", AT_SERVER), 1, "{\"code\":50,");
-	il_write(&lab, "/run/sock", "a file");
+	il_write(&il_lab, "/run/sock", "a file");
 	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"/run/sock\""), 1,
 	     "Connection refused (ECONNREFUSED)");
 	says("ADD", CONF("1.0.0", ",\"ipam_unix_socket_path\":\"sock\""), 1,
@@ -472,9 +462,9 @@ static void test_missing_agent_is_unavailable(void **state)
 static void test_damaged_journal_of_the_agent_is_reported(void **state)
 {
 	(void)state;
-	server = al_serve_ipam(&lab, NULL, NULL);
+	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 0, "10.0.0.10/24");
-	il_write(&lab, "/state/journal", "rubbish\nrubbish\n");
+	il_write(&il_lab, "/state/journal", "rubbish\nrubbish\n");
 	says("ADD", CONF("1.0.0", AT_SERVER POOL_A), 1, "{\"code\":5,");
 	says("DEL", CONF("1.0.0", AT_SERVER POOL_A), 1,
 	     "{\"code\":11,\"msg\":\"spiderpool IP release error: journal ");
