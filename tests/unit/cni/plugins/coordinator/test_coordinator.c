@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cni/plugins/coordinator/internal.h"
 #include "kern/net/link.h"
 
@@ -19,9 +20,15 @@ static struct mac mac(uint8_t last)
 
 /* --- state of the pod and the node --- */
 
-static void add_link(struct coordinator_facts *f, int index, const char *name)
+static struct coordinator_facts facts;
+static struct coordinator_conf conf;
+/* The last plan: its NIC, and its steps as text. */
+static struct coordinator_nic nic;
+static char *planned;
+
+static void add_link(int index, const char *name)
 {
-	struct link *l = &VEC_PUSH(f->links, f->n_links);
+	struct link *l = &VEC_PUSH(facts.links, facts.n_links);
 
 	l->index = index;
 	str_copy(l->name, sizeof(l->name), name);
@@ -30,10 +37,10 @@ static void add_link(struct coordinator_facts *f, int index, const char *name)
 	l->txqlen = 1000;
 }
 
-static void add_addr(struct coordinator_facts *f, int index, const char *text)
+static void add_addr(int index, const char *text)
 {
-	struct addr *a = &VEC_PUSH(f->addrs, f->n_addrs);
-	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
+	struct addr *a = &VEC_PUSH(facts.addrs, facts.n_addrs);
+	struct route *r = &VEC_PUSH(facts.routes, facts.n_routes);
 
 	a->index = index;
 	a->net = t_net(text);
@@ -49,9 +56,9 @@ static void add_addr(struct coordinator_facts *f, int index, const char *text)
 		r->src = a->net.ip;
 }
 
-static void add_route(struct coordinator_facts *f, const char *dst, const char *gw, int index)
+static void add_route(const char *dst, const char *gw, int index)
 {
-	struct route *r = &VEC_PUSH(f->routes, f->n_routes);
+	struct route *r = &VEC_PUSH(facts.routes, facts.n_routes);
 
 	r->dst = t_net(dst);
 	r->family = r->dst.ip.family;
@@ -62,55 +69,57 @@ static void add_route(struct coordinator_facts *f, const char *dst, const char *
 	r->priority = r->family == 6 ? 1024 : 0;
 }
 
-static void add_host_ip(struct coordinator_facts *f, const char *text)
+static void add_host_ip(const char *text)
 {
-	VEC_PUSH(f->host_ips, f->n_host_ips) = t_ip(text);
+	VEC_PUSH(facts.host_ips, facts.n_host_ips) = t_ip(text);
 }
 
-static void add_lookup(struct coordinator_facts *f, const char *pod, const char *src)
+static void add_lookup(const char *pod, const char *src)
 {
-	VEC_PUSH(f->lookups, f->n_lookups) = (struct coordinator_lookup){t_ip(pod), t_ip(src)};
+	VEC_PUSH(facts.lookups, facts.n_lookups) =
+		(struct coordinator_lookup){t_ip(pod), t_ip(src)};
 }
 
 /* A pod with eth0 (macvlan) and veth0, in the state in which the coordinator of eth0 plans. */
-static void underlay_pod(struct coordinator_facts *f)
+static void underlay_pod(void)
 {
-	*f = (struct coordinator_facts){0};
-	add_link(f, LO, "lo");
-	add_link(f, ETH0, "eth0");
-	add_link(f, VETH0, "veth0");
-	add_addr(f, ETH0, "172.16.0.20/24");
-	add_route(f, "0.0.0.0/0", "172.16.0.1", ETH0);
-	add_lookup(f, "172.16.0.20", "172.16.0.2");
-	add_host_ip(f, "172.16.1.2");
-	add_host_ip(f, "172.16.0.2");
-	f->host_veth.index = HOST_END;
-	f->host_veth.mac = mac(HOST_END);
-	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "vethabc");
+	coordinator_facts_done(&facts);
+	facts = (struct coordinator_facts){0};
+	add_link(LO, "lo");
+	add_link(ETH0, "eth0");
+	add_link(VETH0, "veth0");
+	add_addr(ETH0, "172.16.0.20/24");
+	add_route("0.0.0.0/0", "172.16.0.1", ETH0);
+	add_lookup("172.16.0.20", "172.16.0.2");
+	add_host_ip("172.16.1.2");
+	add_host_ip("172.16.0.2");
+	facts.host_veth.index = HOST_END;
+	facts.host_veth.mac = mac(HOST_END);
+	str_copy(facts.host_veth.name, sizeof(facts.host_veth.name), "vethabc");
 }
 
-static void plug(struct coordinator_facts *f, int index, const char *name, const char *address,
-		 const char *gw)
+static void plug(int index, const char *name, const char *address, const char *gw)
 {
-	add_link(f, index, name);
-	add_addr(f, index, address);
+	add_link(index, name);
+	add_addr(index, address);
 	if (gw)
-		add_route(f, strchr(gw, ':') ? "::/0" : "0.0.0.0/0", gw, index);
+		add_route(strchr(gw, ':') ? "::/0" : "0.0.0.0/0", gw, index);
 }
 
 /* A pod whose eth0 is a veth of another plugin. */
-static void overlay_pod(struct coordinator_facts *f)
+static void overlay_pod(void)
 {
-	*f = (struct coordinator_facts){0};
-	add_link(f, LO, "lo");
-	add_link(f, ETH0, "eth0");
-	add_addr(f, ETH0, "10.233.70.5/32");
-	add_route(f, "0.0.0.0/0", "169.254.1.1", ETH0);
-	add_lookup(f, "10.233.70.5", "172.16.0.2");
-	add_host_ip(f, "172.16.0.2");
-	f->host_veth.index = HOST_END;
-	f->host_veth.mac = mac(HOST_END);
-	str_copy(f->host_veth.name, sizeof(f->host_veth.name), "cali0");
+	coordinator_facts_done(&facts);
+	facts = (struct coordinator_facts){0};
+	add_link(LO, "lo");
+	add_link(ETH0, "eth0");
+	add_addr(ETH0, "10.233.70.5/32");
+	add_route("0.0.0.0/0", "169.254.1.1", ETH0);
+	add_lookup("10.233.70.5", "172.16.0.2");
+	add_host_ip("172.16.0.2");
+	facts.host_veth.index = HOST_END;
+	facts.host_veth.mac = mac(HOST_END);
+	str_copy(facts.host_veth.name, sizeof(facts.host_veth.name), "cali0");
 }
 
 /* --- plans as text --- */
@@ -191,48 +200,44 @@ static struct coordinator_conf conf_of(void)
 					 .veth_mtu = 1500};
 }
 
-struct nic_plan {
-	struct err e;
-	int r;
-	struct coordinator_nic nic;
-	struct buf text;
-};
-
-static void plan(struct nic_plan *p, struct coordinator_facts *f, const struct coordinator_conf *c,
-		 const char *ifname)
+/* Plans the NIC with the state and the configuration of the test: `planned` and `nic`. */
+static int try_plan(const char *ifname, struct err *e)
 {
 	struct coordinator_plan *steps = xcalloc(1, sizeof(*steps));
+	struct buf b;
+	int r;
 
-	*p = (struct nic_plan){.nic = {.conf = c, .ifname = ifname, .network = "net"}};
-	buf_init(&p->text, 1 << 16);
-	p->r = coordinator_plan_nic(&p->nic, 0, f, steps, &p->e);
+	nic = (struct coordinator_nic){.conf = &conf, .ifname = ifname, .network = "net"};
+	buf_init(&b, 1 << 16);
+	r = coordinator_plan_nic(&nic, 0, &facts, steps, e);
 	for (size_t i = 0; i < steps->n; i++)
-		put_step(&p->text, &steps->steps[i]);
+		put_step(&b, &steps->steps[i]);
 	coordinator_plan_free(steps);
+	buf_str(&b, "");
+	free(planned);
+	planned = buf_take(&b);
+	return r;
 }
 
-static void says(struct coordinator_facts *f, const struct coordinator_conf *c, const char *ifname,
-		 const char *want)
+static void plan(const char *ifname)
 {
-	struct nic_plan p;
+	struct err e = ERR_INIT;
 
-	plan(&p, f, c, ifname);
-	if (p.r < 0)
-		fail_msg("%s", p.e.text);
-	ASSERT_STR_EQ(p.text.p, want);
-	buf_done(&p.text);
+	ASSERT_OK(try_plan(ifname, &e), &e);
 }
 
-static void refuses(struct coordinator_facts *f, const struct coordinator_conf *c,
-		    const char *ifname, const char *word)
+static void says(const char *ifname, const char *want)
 {
-	struct nic_plan p;
+	plan(ifname);
+	ASSERT_STR_EQ(planned, want);
+}
 
-	plan(&p, f, c, ifname);
-	assert_true(p.r < 0);
-	if (!strstr(p.e.text, word))
-		fail_msg("'%s' is not in '%s'", word, p.e.text);
-	buf_done(&p.text);
+static void refuses(const char *ifname, const char *word)
+{
+	struct err e = ERR_INIT;
+
+	assert_true(try_plan(ifname, &e) < 0);
+	ASSERT_HAS(e.text, word);
 }
 
 /* --- underlay --- */
@@ -242,65 +247,53 @@ static void test_first_underlay_nic_gets_its_documented_plan(void **state)
 {
 	struct ipnet cidrs[] = {t_net("10.233.64.0/18"), t_net("10.233.0.0/18"),
 				t_net("fd09::/64")};
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	c.cidrs = cidrs;
-	c.n_cidrs = 3;
-	c.rp_filter = 0;
-	says(&f, &c, "eth0",
-	     "pod net/ipv4/conf/all/rp_filter=0\n"
-	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
-	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "pod route 10.233.64.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
-	     "pod route 10.233.0.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
-	     "pod marks veth0 1\n"
-	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
-	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	conf.cidrs = cidrs;
+	conf.n_cidrs = 3;
+	conf.rp_filter = 0;
+	says("eth0", "pod net/ipv4/conf/all/rp_filter=0\n"
+		     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+		     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "pod route 10.233.64.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
+		     "pod route 10.233.0.0/18 via 172.16.0.2 dev 3 src 172.16.0.20 table 254\n"
+		     "pod marks veth0 1\n"
+		     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+		     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n");
 }
 
 /* Later NICs: with 3 and 4 links up, net1 uses table 101 (shared with eth0), net2 table 102. */
 static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	plan(&p, &f, &c, "eth0");
-	buf_done(&p.text);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	says(&f, &c, "net1",
-	     "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:03\n"
-	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "pod rule from 172.16.1.20/32 v4 table 101\n"
-	     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
-	     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
-	     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
-	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
-	says(&f, &c, "net2",
-	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:03\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
-	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "pod rule from 172.16.2.20/32 v4 table 102\n"
-	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
-	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
-	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plan("eth0");
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	says("net1", "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:03\n"
+		     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "pod rule from 172.16.1.20/32 v4 table 101\n"
+		     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
+		     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
+		     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
+	plug(NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	says("net2", "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:03\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 102\n"
+		     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "pod rule from 172.16.2.20/32 v4 table 102\n"
+		     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
+		     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
+		     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
 }
 
 /*
@@ -311,155 +304,131 @@ static void test_planning_all_nics_at_once_equals_one_by_one(void **state)
 {
 	static const char *const names[] = {"eth0", "net1", "net2"};
 	static const int hidden[] = {NET1, NET2};
-	struct coordinator_conf c = conf_of();
-	struct nic_plan one[3], all[3];
-	struct coordinator_facts f;
+	char *one[3];
 
 	(void)state;
-	underlay_pod(&f);
-	plan(&one[0], &f, &c, "eth0");
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	plan(&one[1], &f, &c, "net1");
-	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
-	plan(&one[2], &f, &c, "net2");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plan("eth0");
+	one[0] = take(planned);
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan("net1");
+	one[1] = take(planned);
+	plug(NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	plan("net2");
+	one[2] = take(planned);
 
-	underlay_pod(&f);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
-	add_lookup(&f, "172.16.2.20", "172.16.9.9");
+	underlay_pod();
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plug(NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	add_lookup("172.16.2.20", "172.16.9.9");
 	for (size_t i = 0; i < 3; i++) {
-		f.hidden = hidden + i;
-		f.n_hidden = 2 - i;
+		facts.hidden = hidden + i;
+		facts.n_hidden = 2 - i;
 		if (i == 2)
-			f.n_lookups--;
-		plan(&all[i], &f, &c, names[i]);
-		ASSERT_EQ(all[i].r, 0);
-		ASSERT_STR_EQ(all[i].text.p, one[i].text.p);
-		buf_done(&all[i].text);
-		buf_done(&one[i].text);
+			facts.n_lookups--;
+		plan(names[i]);
+		ASSERT_STR_EQ(planned, one[i]);
+		free(one[i]);
 	}
-	f.hidden = NULL;
-	coordinator_facts_done(&f);
+	facts.hidden = NULL;
 }
 
 static void test_hidden_link_is_reported_as_missing(void **state)
 {
 	static const int hidden[] = {NET1};
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	f.hidden = hidden;
-	f.n_hidden = 1;
-	refuses(&f, &c, "net1", "Link not found");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	facts.hidden = hidden;
+	facts.n_hidden = 1;
+	refuses("net1", "Link not found");
 }
 
 /* The kernel's lookup result for an address behind the coordinator's own veth pair is ignored. */
 static void test_later_nic_keeps_the_chosen_node_address(void **state)
 {
 	struct ipnet cidr = t_net("10.96.0.0/12");
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	plan(&p, &f, &c, "eth0");
-	buf_done(&p.text);
-	f.lookups[0].src = t_ip("172.16.7.7");
-	add_host_ip(&f, "172.16.7.7");
-	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
-	c.cidrs = &cidr;
-	c.n_cidrs = 1;
-	plan(&p, &f, &c, "net1");
-	assert_non_null(strstr(p.text.p, "pod route 10.96.0.0/12 via 172.16.0.2 dev 3"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plan("eth0");
+	facts.lookups[0].src = t_ip("172.16.7.7");
+	add_host_ip("172.16.7.7");
+	plug(NET1, "net1", "172.16.1.20/24", NULL);
+	conf.cidrs = &cidr;
+	conf.n_cidrs = 1;
+	plan("net1");
+	ASSERT_HAS(planned, "pod route 10.96.0.0/12 via 172.16.0.2 dev 3");
 }
 
 static void test_dual_stack_pod_gets_routes_of_both_families(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	add_addr(&f, ETH0, "fd00::20/64");
-	add_addr(&f, ETH0, "fe80::1/64");
-	add_route(&f, "::/0", "fd00::1", ETH0);
-	add_lookup(&f, "fd00::20", "fd00::2");
-	says(&f, &c, "eth0",
-	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
-	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
-	     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
-	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod neigh fd00::2 dev 3 0a:00:00:00:00:46\n"
-	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "pod route fd00::2/128 dev 3 table 101\n"
-	     "pod route fd00::2/128 dev 3 table 254\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
-	     "host route fd00::20/128 dev 70 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "host rule v6 table 500 pref 1000\n"
-	     "pod marks veth0 1\n"
-	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
-	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
-	     "pod rule fwmark 1 v6 table 100 pref 1000\n"
-	     "pod route ::/0 via fd00::2 dev 3 table 100\n");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	add_addr(ETH0, "fd00::20/64");
+	add_addr(ETH0, "fe80::1/64");
+	add_route("::/0", "fd00::1", ETH0);
+	add_lookup("fd00::20", "fd00::2");
+	says("eth0", "pod net/ipv6/conf/all/disable_ipv6=0\n"
+		     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+		     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
+		     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod neigh fd00::2 dev 3 0a:00:00:00:00:46\n"
+		     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "pod route fd00::2/128 dev 3 table 101\n"
+		     "pod route fd00::2/128 dev 3 table 254\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+		     "host route fd00::20/128 dev 70 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "host rule v6 table 500 pref 1000\n"
+		     "pod marks veth0 1\n"
+		     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+		     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
+		     "pod rule fwmark 1 v6 table 100 pref 1000\n"
+		     "pod route ::/0 via fd00::2 dev 3 table 100\n");
 }
 
 /* The original adds an address without a family to the node's addresses and continues. */
 static void test_ipv6_pod_on_a_node_without_ipv6(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	add_addr(&f, ETH0, "fd00::20/64");
-	add_route(&f, "::/0", "fd00::1", ETH0);
-	says(&f, &c, "eth0",
-	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
-	     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
-	     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
-	     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
-	     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
-	     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
-	     "host route fd00::20/128 dev 70 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "host rule v6 table 500 pref 1000\n"
-	     "pod marks veth0 1\n"
-	     "pod rule fwmark 1 v4 table 100 pref 1000\n"
-	     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
-	     "pod rule fwmark 1 v6 table 100 pref 1000\n");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	add_addr(ETH0, "fd00::20/64");
+	add_route("::/0", "fd00::1", ETH0);
+	says("eth0", "pod net/ipv6/conf/all/disable_ipv6=0\n"
+		     "host neigh 172.16.0.20 dev 70 0a:00:00:00:00:03\n"
+		     "host neigh fd00::20 dev 70 0a:00:00:00:00:03\n"
+		     "pod neigh 172.16.0.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod neigh 172.16.1.2 dev 3 0a:00:00:00:00:46\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.0.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 101\n"
+		     "pod route 172.16.1.2/32 dev 3 src 172.16.0.20 scope 253 table 254\n"
+		     "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"
+		     "host route fd00::20/128 dev 70 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "host rule v6 table 500 pref 1000\n"
+		     "pod marks veth0 1\n"
+		     "pod rule fwmark 1 v4 table 100 pref 1000\n"
+		     "pod route 0.0.0.0/0 via 172.16.0.2 dev 3 src 172.16.0.20 table 100\n"
+		     "pod rule fwmark 1 v6 table 100 pref 1000\n");
 }
 
 /* IPv6 default routes of several NICs are one multipath route: only one hop is moved. */
 static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 {
-	struct coordinator_conf c = conf_of();
 	struct route *r;
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	add_addr(&f, ETH0, "fd00::20/64");
-	plug(&f, NET1, "net1", "fd01::20/64", NULL);
-	r = &VEC_PUSH(f.routes, f.n_routes);
+	underlay_pod();
+	add_addr(ETH0, "fd00::20/64");
+	plug(NET1, "net1", "fd01::20/64", NULL);
+	r = &VEC_PUSH(facts.routes, facts.n_routes);
 	*r = (struct route){.dst = t_net("::/0"),
 			    .family = 6,
 			    .table = TABLE_MAIN,
@@ -470,42 +439,33 @@ static void test_one_hop_of_an_ipv6_multipath_default_is_moved(void **state)
 	r->hops = xcalloc(2, sizeof(*r->hops));
 	r->hops[0] = (struct route_hop){ETH0, t_ip("fd00::1"), 1};
 	r->hops[1] = (struct route_hop){NET1, t_ip("fd01::1"), 1};
-	says(&f, &c, "net1",
-	     "pod net/ipv6/conf/all/disable_ipv6=0\n"
-	     "host neigh fd01::20 dev 70 0a:00:00:00:00:03\n"
-	     "host route fd01::20/128 dev 70 table 500\n"
-	     "host rule v6 table 500 pref 1000\n"
-	     "pod rule from fd01::20/128 v6 table 101\n"
-	     "pod route fd01::/64 dev 4 table 101\n"
-	     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
-	     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
-	/* the state in f was updated: main has one default route with one hop */
-	for (size_t i = 0; i < f.n_routes; i++)
-		if (f.routes[i].table == TABLE_MAIN && ipnet_is_default(&f.routes[i].dst) &&
-		    f.routes[i].family == 6)
-			assert_true(!f.routes[i].n_hops && f.routes[i].index == ETH0);
-	coordinator_facts_done(&f);
+	says("net1", "pod net/ipv6/conf/all/disable_ipv6=0\n"
+		     "host neigh fd01::20 dev 70 0a:00:00:00:00:03\n"
+		     "host route fd01::20/128 dev 70 table 500\n"
+		     "host rule v6 table 500 pref 1000\n"
+		     "pod rule from fd01::20/128 v6 table 101\n"
+		     "pod route fd01::/64 dev 4 table 101\n"
+		     "pod route ::/0 via fd01::1 dev 4 mtu 4200 table 101\n"
+		     "pod -route ::/0 via fd01::1 dev 4 mtu 4200 table 254\n");
+	/* the state was updated: main has one default route with one hop */
+	for (size_t i = 0; i < facts.n_routes; i++)
+		if (facts.routes[i].table == TABLE_MAIN && ipnet_is_default(&facts.routes[i].dst) &&
+		    facts.routes[i].family == 6)
+			assert_true(!facts.routes[i].n_hops && facts.routes[i].index == ETH0);
 }
 
 static void test_default_route_is_moved_to_the_selected_nic(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	plan(&p, &f, &c, "eth0");
-	buf_done(&p.text);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	c.default_route_nic = "net1";
-	plan(&p, &f, &c, "net1");
-	assert_non_null(strstr(p.text.p, "pod rule from 172.16.0.20/32 v4 table 101\n"));
-	assert_non_null(strstr(p.text.p, "pod route 0.0.0.0/0 via 172.16.0.1 dev 2 table 101\n"
-					 "pod -route 0.0.0.0/0 via 172.16.0.1 dev 2 table 254\n"));
-	assert_null(strstr(p.text.p, "-route 0.0.0.0/0 via 172.16.1.1"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plan("eth0");
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	conf.default_route_nic = "net1";
+	plan("net1");
+	ASSERT_HAS(planned, "pod rule from 172.16.0.20/32 v4 table 101\n");
+	ASSERT_HAS(planned, "pod route 0.0.0.0/0 via 172.16.0.1 dev 2 table 101\n"
+			    "pod -route 0.0.0.0/0 via 172.16.0.1 dev 2 table 254\n");
+	assert_null(strstr(planned, "-route 0.0.0.0/0 via 172.16.1.1"));
 }
 
 /*
@@ -515,104 +475,77 @@ static void test_default_route_is_moved_to_the_selected_nic(void **state)
 static void test_selected_default_route_nic_must_exist(void **state)
 {
 	static const int hidden[] = {NET2};
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	c.default_route_nic = "net2";
-	refuses(&f, &c, "net1", "podDefaultRouteNIC: net2 don't exist in pod");
-	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
-	f.hidden = hidden;
-	f.n_hidden = 1;
-	plan(&p, &f, &c, "net1");
-	ASSERT_EQ(p.r, 0);
-	assert_non_null(strstr(p.text.p, "pod rule from 172.16.1.20/32"));
-	buf_done(&p.text);
-	f.hidden = NULL;
-	f.n_hidden = 0;
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	conf.default_route_nic = "net2";
+	refuses("net1", "podDefaultRouteNIC: net2 don't exist in pod");
+	plug(NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	facts.hidden = hidden;
+	facts.n_hidden = 1;
+	plan("net1");
+	ASSERT_HAS(planned, "pod rule from 172.16.1.20/32");
+	facts.hidden = NULL;
+	facts.n_hidden = 0;
 }
 
 static void test_nic_without_default_route_gets_no_rules(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	f.n_routes--; /* eth0's default */
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	plan(&p, &f, &c, "net1");
-	ASSERT_EQ(p.r, 0);
-	assert_null(strstr(p.text.p, "rule from"));
-	assert_null(strstr(p.text.p, "-route"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	underlay_pod();
+	facts.n_routes--; /* eth0's default */
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan("net1");
+	assert_null(strstr(planned, "rule from"));
+	assert_null(strstr(planned, "-route"));
 }
 
 static void test_policy_routes_are_set_in_the_nics_table(void **state)
 {
 	struct coordinator_policy policy[] = {{t_net("10.60.0.0/16"), t_ip("172.16.1.99")},
 					      {t_net("fd60::/64"), t_ip("fd01::99")}};
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
 
 	(void)state;
-	c.policy = policy;
-	c.n_policy = 2;
-	underlay_pod(&f);
-	plan(&p, &f, &c, "eth0");
-	assert_non_null(
-		strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 2 table 254\n"));
-	assert_null(strstr(p.text.p, "fd60"));
-	buf_done(&p.text);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	plan(&p, &f, &c, "net1");
-	assert_non_null(
-		strstr(p.text.p, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	conf.policy = policy;
+	conf.n_policy = 2;
+	underlay_pod();
+	plan("eth0");
+	ASSERT_HAS(planned, "pod route 10.60.0.0/16 via 172.16.1.99 dev 2 table 254\n");
+	assert_null(strstr(planned, "fd60"));
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan("net1");
+	ASSERT_HAS(planned, "pod route 10.60.0.0/16 via 172.16.1.99 dev 4 table 101\n");
 }
 
 /* --- overlay --- */
 
 static void test_nic_of_an_overlay_pod_gets_its_plan(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
-
 	(void)state;
-	overlay_pod(&f);
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	says(&f, &c, "net1",
-	     "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:02\n"
-	     "pod neigh 172.16.0.2 dev 2 0a:00:00:00:00:46\n"
-	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 101\n"
-	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 254\n"
-	     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "pod rule from 172.16.1.20/32 v4 table 101\n"
-	     "pod rule from 10.233.70.5/32 v4 table 100\n"
-	     "pod route 0.0.0.0/0 via 169.254.1.1 dev 2 table 100\n"
-	     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
-	     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
-	     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
-	plug(&f, NET2, "net2", "172.16.2.20/24", "172.16.2.1");
-	says(&f, &c, "net2",
-	     "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:02\n"
-	     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 102\n"
-	     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
-	     "host rule v4 table 500 pref 1000\n"
-	     "pod rule from 172.16.2.20/32 v4 table 102\n"
-	     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
-	     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
-	     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
-	coordinator_facts_done(&f);
+	overlay_pod();
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	says("net1", "host neigh 172.16.1.20 dev 70 0a:00:00:00:00:02\n"
+		     "pod neigh 172.16.0.2 dev 2 0a:00:00:00:00:46\n"
+		     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 101\n"
+		     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 254\n"
+		     "host route 172.16.1.20/32 dev 70 scope 253 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "pod rule from 172.16.1.20/32 v4 table 101\n"
+		     "pod rule from 10.233.70.5/32 v4 table 100\n"
+		     "pod route 0.0.0.0/0 via 169.254.1.1 dev 2 table 100\n"
+		     "pod route 172.16.1.0/24 dev 4 src 172.16.1.20 scope 253 table 101\n"
+		     "pod route 0.0.0.0/0 via 172.16.1.1 dev 4 table 101\n"
+		     "pod -route 0.0.0.0/0 via 172.16.1.1 dev 4 table 254\n");
+	plug(NET2, "net2", "172.16.2.20/24", "172.16.2.1");
+	says("net2", "host neigh 172.16.2.20 dev 70 0a:00:00:00:00:02\n"
+		     "pod route 172.16.0.2/32 dev 2 src 10.233.70.5 scope 253 table 102\n"
+		     "host route 172.16.2.20/32 dev 70 scope 253 table 500\n"
+		     "host rule v4 table 500 pref 1000\n"
+		     "pod rule from 172.16.2.20/32 v4 table 102\n"
+		     "pod route 172.16.2.0/24 dev 5 src 172.16.2.20 scope 253 table 102\n"
+		     "pod route 0.0.0.0/0 via 172.16.2.1 dev 5 table 102\n"
+		     "pod -route 0.0.0.0/0 via 172.16.2.1 dev 5 table 254\n");
 }
 
 /*
@@ -621,17 +554,14 @@ static void test_nic_of_an_overlay_pod_gets_its_plan(void **state)
  */
 static void test_overlay_ipv6_default_of_a_multipath_route_is_copied(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
 	struct route *r;
-	struct coordinator_facts f;
 
 	(void)state;
-	overlay_pod(&f);
-	add_addr(&f, ETH0, "fd00:70::5/128");
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	add_addr(&f, NET1, "fd01::20/64");
-	r = &VEC_PUSH(f.routes, f.n_routes);
+	overlay_pod();
+	add_addr(ETH0, "fd00:70::5/128");
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	add_addr(NET1, "fd01::20/64");
+	r = &VEC_PUSH(facts.routes, facts.n_routes);
 	*r = (struct route){.dst = t_net("::/0"),
 			    .family = 6,
 			    .table = TABLE_MAIN,
@@ -641,96 +571,77 @@ static void test_overlay_ipv6_default_of_a_multipath_route_is_copied(void **stat
 	r->hops = xcalloc(2, sizeof(*r->hops));
 	r->hops[0] = (struct route_hop){ETH0, t_ip("fd00:70::1"), 1};
 	r->hops[1] = (struct route_hop){NET1, t_ip("fd01::1"), 1};
-	plan(&p, &f, &c, "net1");
-	assert_non_null(strstr(p.text.p, "pod rule from fd00:70::5/128 v6 table 100\n"));
-	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd00:70::1 dev 2 table 100\n"));
-	assert_non_null(strstr(p.text.p, "pod route ::/0 via fd01::1 dev 4 table 101\n"));
-	assert_null(strstr(p.text.p, "-route ::/0 via fd00:70::1"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	plan("net1");
+	ASSERT_HAS(planned, "pod rule from fd00:70::5/128 v6 table 100\n");
+	ASSERT_HAS(planned, "pod route ::/0 via fd00:70::1 dev 2 table 100\n");
+	ASSERT_HAS(planned, "pod route ::/0 via fd01::1 dev 4 table 101\n");
+	assert_null(strstr(planned, "-route ::/0 via fd00:70::1"));
 }
 
 /* The kernel accepts a gateway outside of every subnet only with the onlink flag. */
 static void test_onlink_flag_is_retained_in_copied_routes(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
-
 	(void)state;
-	overlay_pod(&f);
-	f.routes[f.n_routes - 1].onlink = true;
-	plug(&f, NET1, "net1", "172.16.1.20/24", "172.16.1.1");
-	plan(&p, &f, &c, "net1");
-	assert_non_null(strstr(p.text.p, "via 169.254.1.1 dev 2 onlink table 100\n"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	overlay_pod();
+	facts.routes[facts.n_routes - 1].onlink = true;
+	plug(NET1, "net1", "172.16.1.20/24", "172.16.1.1");
+	plan("net1");
+	ASSERT_HAS(planned, "via 169.254.1.1 dev 2 onlink table 100\n");
 }
 
 /* --- stage --- */
 
 static void test_mode_and_table_follow_from_the_links_of_the_pod(void **state)
 {
-	struct coordinator_conf c = conf_of();
 	struct coordinator_stage s;
 	struct err e = ERR_INIT;
-	struct coordinator_facts f;
 
 	(void)state;
-	overlay_pod(&f);
-	add_link(&f, NET1, "net1");
-	ASSERT_EQ(coordinator_stage(&c, &f, "net1", &s, &e), 0);
+	overlay_pod();
+	add_link(NET1, "net1");
+	ASSERT_EQ(coordinator_stage(&conf, &facts, "net1", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && s.first && s.table == 101);
-	add_link(&f, NET2, "net2");
-	ASSERT_EQ(coordinator_stage(&c, &f, "net2", &s, &e), 0);
+	add_link(NET2, "net2");
+	ASSERT_EQ(coordinator_stage(&conf, &facts, "net2", &s, &e), 0);
 	assert_true(s.mode == COORD_OVERLAY && !s.first && s.table == 102);
 	/* A link that is down or not Ethernet is not counted. */
-	add_link(&f, 6, "dummy0");
-	f.links[f.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
-	ASSERT_EQ(coordinator_stage(&c, &f, "net2", &s, &e), 0);
+	add_link(6, "dummy0");
+	facts.links[facts.n_links - 1].flags = IFF_BROADCAST | IFF_MULTICAST;
+	ASSERT_EQ(coordinator_stage(&conf, &facts, "net2", &s, &e), 0);
 	ASSERT_EQ(s.table, 102);
-	ASSERT_EQ(coordinator_stage(&c, &f, "eth0", &s, &e), 0);
+	ASSERT_EQ(coordinator_stage(&conf, &facts, "eth0", &s, &e), 0);
 	assert_true(s.mode == COORD_UNDERLAY && s.first && s.table == 101);
-	c.mode = COORD_OVERLAY;
-	assert_true(coordinator_stage(&c, &f, "eth0", &s, &e) < 0);
-	c.mode = COORD_UNDERLAY;
+	conf.mode = COORD_OVERLAY;
+	assert_true(coordinator_stage(&conf, &facts, "eth0", &s, &e) < 0);
+	conf.mode = COORD_UNDERLAY;
 	err_clear(&e);
-	assert_true(coordinator_stage(&c, &f, "net1", &s, &e) < 0);
-	assert_non_null(strstr(e.text, "please enable coordinator plugin in previous interface"));
-	coordinator_facts_done(&f);
+	assert_true(coordinator_stage(&conf, &facts, "net1", &s, &e) < 0);
+	ASSERT_HAS(e.text, "please enable coordinator plugin in previous interface");
 }
 
 static void test_mixed_modes_are_refused(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	plug(&f, NET1, "net1", "172.16.1.20/24", NULL);
-	c.mode = COORD_OVERLAY;
-	refuses(&f, &c, "net1", "veth0");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plug(NET1, "net1", "172.16.1.20/24", NULL);
+	conf.mode = COORD_OVERLAY;
+	refuses("net1", "veth0");
 }
 
 static void test_nic_without_address_is_refused(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	add_link(&f, NET1, "net1");
-	add_addr(&f, NET1, "fe80::1/64");
-	refuses(&f, &c, "net1", "no usable IP addresses on \"net1\"");
-	coordinator_facts_done(&f);
+	underlay_pod();
+	add_link(NET1, "net1");
+	add_addr(NET1, "fe80::1/64");
+	refuses("net1", "no usable IP addresses on \"net1\"");
 }
 
 static void test_veth_is_created_only_for_underlay_eth0(void **state)
 {
-	struct coordinator_conf c = conf_of(), overlay = conf_of();
-	struct coordinator_nic nics[] = {{.ifname = "net1", .conf = &c},
-					 {.ifname = "eth0", .conf = &c}};
+	struct coordinator_conf overlay = conf_of();
+	struct coordinator_nic nics[] = {{.ifname = "net1", .conf = &conf},
+					 {.ifname = "eth0", .conf = &conf}};
 	size_t at;
 
 	(void)state;
@@ -748,21 +659,18 @@ static void test_veth_is_created_only_for_underlay_eth0(void **state)
 
 static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
 	char text[MAC_TEXT_MAX];
 
 	(void)state;
-	underlay_pod(&f);
-	c.has_mac_prefix = true;
-	c.mac_prefix[0] = 0x0a;
-	c.mac_prefix[1] = 0x1b;
-	c.txqlen = 4321;
-	c.veth_addr = t_ip("169.254.200.1");
-	f.links[1].flags &= ~(uint32_t)IFF_UP;
-	plan(&p, &f, &c, "eth0");
-	ASSERT_EQ(strncmp(p.text.p,
+	underlay_pod();
+	conf.has_mac_prefix = true;
+	conf.mac_prefix[0] = 0x0a;
+	conf.mac_prefix[1] = 0x1b;
+	conf.txqlen = 4321;
+	conf.veth_addr = t_ip("169.254.200.1");
+	facts.links[1].flags &= ~(uint32_t)IFF_UP;
+	plan("eth0");
+	ASSERT_EQ(strncmp(planned,
 			  "pod up 2\n"
 			  "pod addr 169.254.200.1/32 dev 3\n"
 			  "pod mac 2 0a:1b:ac:10:00:14\n"
@@ -770,66 +678,50 @@ static void test_mac_prefix_queue_length_and_veth_address_are_set(void **state)
 			  strlen("pod up 2\npod addr 169.254.200.1/32 dev 3\n"
 				 "pod mac 2 0a:1b:ac:10:00:14\npod txqlen 2 4321\n")),
 		  0);
-	ASSERT_STR_EQ(mac_str(&p.nic.mac, text), "0a:1b:ac:10:00:14");
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	ASSERT_STR_EQ(mac_str(&nic.mac, text), "0a:1b:ac:10:00:14");
 
 	/* IPv6: the last four bytes of the address */
-	underlay_pod(&f);
-	plug(&f, NET1, "net1", "fd00::a:b0c/64", NULL);
-	plan(&p, &f, &c, "net1");
-	ASSERT_STR_EQ(mac_str(&p.nic.mac, text), "0a:1b:00:0a:0b:0c");
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plug(NET1, "net1", "fd00::a:b0c/64", NULL);
+	plan("net1");
+	ASSERT_STR_EQ(mac_str(&nic.mac, text), "0a:1b:00:0a:0b:0c");
 }
 
 /* --- the node --- */
 
 static void test_stale_node_entries_of_the_address_are_removed(void **state)
 {
-	struct coordinator_conf c = conf_of();
 	struct route stale = {.dst = t_net("172.16.0.20"),
 			      .family = 4,
 			      .index = OTHER,
 			      .table = 500,
 			      .scope = SCOPE_LINK};
-	struct nic_plan p;
-	struct coordinator_facts f;
 
 	(void)state;
-	underlay_pod(&f);
-	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
+	underlay_pod();
+	VEC_PUSH(facts.host_neighs, facts.n_host_neighs) =
 		(struct neigh){.index = OTHER, .ip = t_ip("172.16.0.20")};
-	VEC_PUSH(f.host_neighs, f.n_host_neighs) =
+	VEC_PUSH(facts.host_neighs, facts.n_host_neighs) =
 		(struct neigh){.index = OTHER, .ip = t_ip("172.16.0.21")};
-	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
+	VEC_PUSH(facts.host_routes, facts.n_host_routes) = stale;
 	stale.dst = t_net("172.16.0.21");
-	VEC_PUSH(f.host_routes, f.n_host_routes) = stale;
-	plan(&p, &f, &c, "eth0");
-	assert_non_null(strstr(p.text.p, "host -neigh 172.16.0.20 dev 80\n"));
-	assert_non_null(strstr(p.text.p, "host -route 172.16.0.20/32 dev 80 scope 253 table 500\n"
-					 "host route 172.16.0.20/32 dev 70 scope 253 table 500\n"));
-	assert_null(strstr(p.text.p, "172.16.0.21"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	VEC_PUSH(facts.host_routes, facts.n_host_routes) = stale;
+	plan("eth0");
+	ASSERT_HAS(planned, "host -neigh 172.16.0.20 dev 80\n");
+	ASSERT_HAS(planned, "host -route 172.16.0.20/32 dev 80 scope 253 table 500\n"
+			    "host route 172.16.0.20/32 dev 70 scope 253 table 500\n");
+	assert_null(strstr(planned, "172.16.0.21"));
 }
 
 /* State that exists already gives no step, so undo never removes it. */
 static void test_second_plan_has_no_routes(void **state)
 {
-	struct coordinator_conf c = conf_of();
-	struct nic_plan p;
-	struct coordinator_facts f;
-
 	(void)state;
-	underlay_pod(&f);
-	plan(&p, &f, &c, "eth0");
-	assert_non_null(strstr(p.text.p, "route"));
-	buf_done(&p.text);
-	plan(&p, &f, &c, "eth0");
-	assert_null(strstr(p.text.p, "route"));
-	buf_done(&p.text);
-	coordinator_facts_done(&f);
+	underlay_pod();
+	plan("eth0");
+	ASSERT_HAS(planned, "route");
+	plan("eth0");
+	assert_null(strstr(planned, "route"));
 }
 
 static void test_interfaces_of_cnis_are_not_the_nodes_own(void **state)
@@ -974,37 +866,55 @@ static void test_host_rule_is_idle_without_routes_in_its_table(void **state)
 	assert_true(coordinator_host_rule_is_idle(6, &v4, 1));
 }
 
+static int setup(void **state)
+{
+	(void)state;
+	conf = conf_of();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	coordinator_facts_done(&facts);
+	facts = (struct coordinator_facts){0};
+	free(take(planned));
+	return 0;
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_host_rule_is_idle_without_routes_in_its_table),
-		cmocka_unit_test(test_first_underlay_nic_gets_its_documented_plan),
-		cmocka_unit_test(test_later_underlay_nics_get_tables_of_their_own),
-		cmocka_unit_test(test_planning_all_nics_at_once_equals_one_by_one),
-		cmocka_unit_test(test_hidden_link_is_reported_as_missing),
-		cmocka_unit_test(test_later_nic_keeps_the_chosen_node_address),
-		cmocka_unit_test(test_dual_stack_pod_gets_routes_of_both_families),
-		cmocka_unit_test(test_ipv6_pod_on_a_node_without_ipv6),
-		cmocka_unit_test(test_one_hop_of_an_ipv6_multipath_default_is_moved),
-		cmocka_unit_test(test_default_route_is_moved_to_the_selected_nic),
-		cmocka_unit_test(test_selected_default_route_nic_must_exist),
-		cmocka_unit_test(test_nic_without_default_route_gets_no_rules),
-		cmocka_unit_test(test_policy_routes_are_set_in_the_nics_table),
-		cmocka_unit_test(test_nic_of_an_overlay_pod_gets_its_plan),
-		cmocka_unit_test(test_onlink_flag_is_retained_in_copied_routes),
-		cmocka_unit_test(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
-		cmocka_unit_test(test_mode_and_table_follow_from_the_links_of_the_pod),
-		cmocka_unit_test(test_mixed_modes_are_refused),
-		cmocka_unit_test(test_nic_without_address_is_refused),
-		cmocka_unit_test(test_veth_is_created_only_for_underlay_eth0),
-		cmocka_unit_test(test_mac_prefix_queue_length_and_veth_address_are_set),
-		cmocka_unit_test(test_stale_node_entries_of_the_address_are_removed),
-		cmocka_unit_test(test_second_plan_has_no_routes),
-		cmocka_unit_test(test_interfaces_of_cnis_are_not_the_nodes_own),
-		cmocka_unit_test(test_only_marked_leftovers_of_deleted_pods_are_found),
-		cmocka_unit_test(test_omitted_configuration_has_defaults),
-		cmocka_unit_test(test_configuration_keys_are_read),
-		cmocka_unit_test(test_invalid_configuration_is_refused),
+		TEST(test_host_rule_is_idle_without_routes_in_its_table),
+		TEST(test_first_underlay_nic_gets_its_documented_plan),
+		TEST(test_later_underlay_nics_get_tables_of_their_own),
+		TEST(test_planning_all_nics_at_once_equals_one_by_one),
+		TEST(test_hidden_link_is_reported_as_missing),
+		TEST(test_later_nic_keeps_the_chosen_node_address),
+		TEST(test_dual_stack_pod_gets_routes_of_both_families),
+		TEST(test_ipv6_pod_on_a_node_without_ipv6),
+		TEST(test_one_hop_of_an_ipv6_multipath_default_is_moved),
+		TEST(test_default_route_is_moved_to_the_selected_nic),
+		TEST(test_selected_default_route_nic_must_exist),
+		TEST(test_nic_without_default_route_gets_no_rules),
+		TEST(test_policy_routes_are_set_in_the_nics_table),
+		TEST(test_nic_of_an_overlay_pod_gets_its_plan),
+		TEST(test_onlink_flag_is_retained_in_copied_routes),
+		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
+		TEST(test_mode_and_table_follow_from_the_links_of_the_pod),
+		TEST(test_mixed_modes_are_refused),
+		TEST(test_nic_without_address_is_refused),
+		TEST(test_veth_is_created_only_for_underlay_eth0),
+		TEST(test_mac_prefix_queue_length_and_veth_address_are_set),
+		TEST(test_stale_node_entries_of_the_address_are_removed),
+		TEST(test_second_plan_has_no_routes),
+		TEST(test_interfaces_of_cnis_are_not_the_nodes_own),
+		TEST(test_only_marked_leftovers_of_deleted_pods_are_found),
+		TEST(test_omitted_configuration_has_defaults),
+		TEST(test_configuration_keys_are_read),
+		TEST(test_invalid_configuration_is_refused),
 	};
 
 	return T_RUN(tests, NULL, NULL);
