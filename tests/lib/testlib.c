@@ -186,6 +186,35 @@ void t_slurp(FILE *f, char *into, size_t size)
 	fclose(f);
 }
 
+char t_out[1 << 16], t_err[1 << 14];
+
+int t_main(int (*fn)(int argc, char **argv), const char *const *args)
+{
+	int argc = 0, out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO), status;
+	FILE *o = tmpfile(), *e = tmpfile();
+	char *argv[32];
+
+	for (; args[argc]; argc++) {
+		assert_true(argc < 31);
+		argv[argc] = (char *)(uintptr_t)args[argc];
+	}
+	argv[argc] = NULL;
+	fflush(stdout);
+	fflush(stderr);
+	dup2(fileno(o), STDOUT_FILENO);
+	dup2(fileno(e), STDERR_FILENO);
+	status = fn(argc, argv);
+	fflush(stdout);
+	fflush(stderr);
+	dup2(out, STDOUT_FILENO);
+	dup2(err, STDERR_FILENO);
+	close(out);
+	close(err);
+	t_slurp(o, t_out, sizeof(t_out));
+	t_slurp(e, t_err, sizeof(t_err));
+	return status;
+}
+
 static void stop(void *arg)
 {
 	loop_stop(arg, 0);

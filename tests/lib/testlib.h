@@ -65,6 +65,13 @@ size_t t_hex(const char *hex, uint8_t *ret, size_t size);
 /* Closes the file after reading its whole content, of at most size - 1 bytes, as a string. */
 void t_slurp(FILE *f, char *into, size_t size);
 
+/*
+ * Runs a main() in this process with these arguments, of which the first is the program's name and
+ * the last is NULL. Returns the exit status; t_out and t_err are what it printed.
+ */
+int t_main(int (*fn)(int argc, char **argv), const char *const *args);
+extern char t_out[1 << 16], t_err[1 << 14];
+
 /* Runs the loop for so many milliseconds of its clock (loop_set_now()). */
 void t_loop_run(struct loop *l, int64_t ms);
 

@@ -40,114 +40,80 @@ static const struct applet table[] = {
 	{0},
 };
 
-static char text[1 << 16], errors[4096];
-
-/* Runs a tool's main and captures its output. */
-static int run(int (*fn)(int, char **), const char *const *args)
-{
-	int argc = 0, out = dup(1), err = dup(2), status;
-	FILE *o = tmpfile(), *e = tmpfile();
-	char *argv[16];
-
-	for (; args[argc]; argc++)
-		argv[argc] = (char *)(uintptr_t)args[argc];
-	argv[argc] = NULL;
-	fflush(stdout);
-	fflush(stderr);
-	dup2(fileno(o), 1);
-	dup2(fileno(e), 2);
-	status = fn(argc, argv);
-	fflush(stdout);
-	fflush(stderr);
-	dup2(out, 1);
-	dup2(err, 2);
-	close(out);
-	close(err);
-	t_slurp(o, text, sizeof(text));
-	t_slurp(e, errors, sizeof(errors));
-	return status;
-}
-
-#define RUN(fn, ...) run(fn, (const char *const[]){#fn, ##__VA_ARGS__, NULL})
-
-static void has(const char *what)
-{
-	if (!strstr(text, what))
-		fail_msg("no '%s' in:\n%s", what, text);
-}
+#define RUN(fn, ...) t_main(fn, (const char *const[]){#fn, ##__VA_ARGS__, NULL})
 
 static void test_help_lists_applets_commands_and_options(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(help_main), 0);
-	has("  plug                        a plugin\n");
-	has("  addr                        an IPAM plugin\n");
-	has("  things                      look at things\n");
-	assert_null(strstr(text, "secret"));
+	ASSERT_HAS(t_out, "  plug                        a plugin\n");
+	ASSERT_HAS(t_out, "  addr                        an IPAM plugin\n");
+	ASSERT_HAS(t_out, "  things                      look at things\n");
+	assert_null(strstr(t_out, "secret"));
 	ASSERT_EQ(RUN(help_main, "things"), 0);
-	has("usage: unirail things COMMAND [OPTION...]\n");
-	has("  range add NAME              add a range\n");
-	has("\nFirst paragraph.\n\n'Second' one.\n");
+	ASSERT_HAS(t_out, "usage: unirail things COMMAND [OPTION...]\n");
+	ASSERT_HAS(t_out, "  range add NAME              add a range\n");
+	ASSERT_HAS(t_out, "\nFirst paragraph.\n\n'Second' one.\n");
 	ASSERT_EQ(RUN(help_main, "things", "list"), 0);
-	has("usage: unirail things list [OPTION...] [NAME...]\n");
-	has("  -n, --count N               .starts with a dot\n");
+	ASSERT_HAS(t_out, "usage: unirail things list [OPTION...] [NAME...]\n");
+	ASSERT_HAS(t_out, "  -n, --count N               .starts with a dot\n");
 	ASSERT_EQ(RUN(help_main, "things", "range", "add"), 0);
-	has("usage: unirail things range add NAME\n");
+	ASSERT_HAS(t_out, "usage: unirail things range add NAME\n");
 	ASSERT_EQ(RUN(help_main, "single"), 0);
-	has("usage: unirail single [OPTION...]\n");
+	ASSERT_HAS(t_out, "usage: unirail single [OPTION...]\n");
 	ASSERT_EQ(RUN(help_main, "plug"), 0);
-	has("usage: plug <NETCONF");
-	has("UNIRAIL_LOG");
-	ASSERT_STR_EQ(errors, "");
+	ASSERT_HAS(t_out, "usage: plug <NETCONF");
+	ASSERT_HAS(t_out, "UNIRAIL_LOG");
+	ASSERT_STR_EQ(t_err, "");
 }
 
 static void test_help_of_an_unknown_command_suggests_one(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(help_main, "thigns"), 2);
-	ASSERT_STR_EQ(errors, "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
-	ASSERT_STR_EQ(text, "");
+	ASSERT_STR_EQ(t_err, "unirail help: unknown applet 'thigns'; did you mean 'things'?\n");
+	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(RUN(help_main, "things", "lsit"), 2);
 	ASSERT_STR_EQ(
-		errors,
+		t_err,
 		"unirail help: unknown command 'lsit': expected list, range add or mode; did you mean 'list'?\n");
 	ASSERT_EQ(RUN(help_main, "things", "list", "more"), 2);
-	ASSERT_STR_EQ(errors, "unirail help: unknown command 'things more'\n");
+	ASSERT_STR_EQ(t_err, "unirail help: unknown command 'things more'\n");
 	ASSERT_EQ(RUN(help_main, "single", "x"), 2);
-	ASSERT_STR_EQ(errors, "unirail help: applet 'single' has no commands ('x')\n");
+	ASSERT_STR_EQ(t_err, "unirail help: applet 'single' has no commands ('x')\n");
 }
 
 static void test_man_page_escapes_special_characters(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(man_main, "things"), 0);
-	has(".TH \"UNIRAIL-THINGS\" 1 \"\" \"unirail ");
-	has("unirail\\-things \\- look at things\n");
-	has("\nunirail things list [OPTION...] [NAME...]\n");
-	has(".SS range add\n");
-	has("\\fB\\-n\\fR, \\fB\\-\\-count\\fR \\fIN\\fR\n\\&.starts with a dot\n");
-	has("a \\efolder, it\\(aqs \"here\": $x \\(gay\\(ga\n");
-	has(".PP\n\\(aqSecond\\(aq one.\n");
+	ASSERT_HAS(t_out, ".TH \"UNIRAIL-THINGS\" 1 \"\" \"unirail ");
+	ASSERT_HAS(t_out, "unirail\\-things \\- look at things\n");
+	ASSERT_HAS(t_out, "\nunirail things list [OPTION...] [NAME...]\n");
+	ASSERT_HAS(t_out, ".SS range add\n");
+	ASSERT_HAS(t_out, "\\fB\\-n\\fR, \\fB\\-\\-count\\fR \\fIN\\fR\n\\&.starts with a dot\n");
+	ASSERT_HAS(t_out, "a \\efolder, it\\(aqs \"here\": $x \\(gay\\(ga\n");
+	ASSERT_HAS(t_out, ".PP\n\\(aqSecond\\(aq one.\n");
 	ASSERT_EQ(RUN(man_main), 0);
-	has(".BR unirail\\-plug (1)\n");
-	assert_null(strstr(text, "secret"));
+	ASSERT_HAS(t_out, ".BR unirail\\-plug (1)\n");
+	assert_null(strstr(t_out, "secret"));
 	ASSERT_EQ(RUN(man_main, "nothing"), 2);
 	ASSERT_EQ(RUN(man_main, "--all", "/tmp", "plug"), 2);
 }
 
 static void test_man_pages_of_all_applets_are_written(void **state)
 {
-	char dir[] = "/tmp/test_help_lists_applets_commands_and_options.XXXXXX", command[64];
+	char dir[T_DIR_MAX];
 	auto_free char *sub = NULL;
 	char **names = NULL;
 	size_t n = 0;
-	struct root r;
+	struct root r, in;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
+	t_dir_make(dir, &in);
 	sub = xasprintf("%s/share/man1", dir);
 	ASSERT_EQ(RUN(man_main, "--all", sub), 0);
-	ASSERT_STR_EQ(text, "");
+	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(root_open(&r, NULL, NULL), 0);
 	ASSERT_EQ(dir_list(&r, sub, &names, &n, NULL), 0);
 	ASSERT_EQ(n, 12);
@@ -155,10 +121,9 @@ static void test_man_pages_of_all_applets_are_written(void **state)
 	ASSERT_STR_EQ(names[11], "unirail.1");
 	str_list_free(names, n);
 	root_close(&r);
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	ASSERT_EQ(system(command), 0);
+	t_dir_remove(dir, &in);
 	ASSERT_EQ(RUN(man_main, "--all", "/proc/none"), 1);
-	assert_memory_equal(errors, "unirail man: create directory '/proc/none': ", 44);
+	assert_memory_equal(t_err, "unirail man: create directory '/proc/none': ", 44);
 }
 
 /* The completions of bash for a line, separated by one blank. */
@@ -172,7 +137,7 @@ static void completes(const char *line, const char *want)
 	char got[1024];
 	int status;
 
-	fputs(text, in);
+	fputs(t_out, in);
 	rewind(in);
 	if (fork() == 0) {
 		dup2(fileno(in), 3);
@@ -215,20 +180,22 @@ static void test_zsh_and_fish_completions_are_quoted(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(completion_main, "zsh"), 0);
-	has("\t'things list')\n");
-	has("'--dir:a \\folder, it'\\''s \"here\": $x `y`'");
-	has("\t'things list --output'|'things list -o')\n\t\tcompadd -- text json\n");
-	assert_null(strstr(text, "secret"));
+	ASSERT_HAS(t_out, "\t'things list')\n");
+	ASSERT_HAS(t_out, "'--dir:a \\folder, it'\\''s \"here\": $x `y`'");
+	ASSERT_HAS(t_out, "\t'things list --output'|'things list -o')\n\t\tcompadd -- text json\n");
+	assert_null(strstr(t_out, "secret"));
 	ASSERT_EQ(RUN(completion_main, "fish"), 0);
-	has("complete -c unirail -n '__unirail_at \"things list\"' -s o -l output -x -a 'text json' "
-	    "-d \"how to print it\"\n");
-	has("-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
-	assert_null(strstr(text, "secret"));
+	ASSERT_HAS(
+		t_out,
+		"complete -c unirail -n '__unirail_at \"things list\"' -s o -l output -x -a 'text json' "
+		"-d \"how to print it\"\n");
+	ASSERT_HAS(t_out, "-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
+	assert_null(strstr(t_out, "secret"));
 	ASSERT_EQ(RUN(completion_main, "csh"), 2);
-	ASSERT_STR_EQ(errors,
+	ASSERT_STR_EQ(t_err,
 		      "unirail completion: unknown shell 'csh': expected bash, zsh or fish\n");
 	ASSERT_EQ(RUN(completion_main), 2);
-	ASSERT_STR_EQ(errors, "unirail completion: operand missing: expected bash|zsh|fish\n");
+	ASSERT_STR_EQ(t_err, "unirail completion: operand missing: expected bash|zsh|fish\n");
 }
 
 int main(void)

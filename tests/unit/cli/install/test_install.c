@@ -30,7 +30,7 @@ static const struct applet table[] = {
 enum { OWN_STATUS = 42, OTHER_STATUS = 41 };
 #define THEIR_TEXT "#!/bin/sh\nexit 41\n"
 
-static char dir[64], out_text[1 << 14], err_text[1 << 14];
+static char dir[64];
 static struct root root;
 
 static int setup(void **state)
@@ -52,32 +52,8 @@ static int teardown(void **state)
 	return system(command);
 }
 
-/* Runs install_main and captures its output; args ended by NULL. */
-static int install(const char *const *args)
-{
-	char *argv[16] = {(char[]){"install"}, (char[]){"--root"}, dir};
-	int argc = 3, saved_out = dup(1), saved_err = dup(2), status;
-	FILE *o = tmpfile(), *r = tmpfile();
-
-	for (; *args; args++)
-		argv[argc++] = (char *)(uintptr_t)*args;
-	fflush(stdout);
-	fflush(stderr);
-	dup2(fileno(o), 1);
-	dup2(fileno(r), 2);
-	status = install_main(argc, argv);
-	fflush(stdout);
-	fflush(stderr);
-	dup2(saved_out, 1);
-	dup2(saved_err, 2);
-	close(saved_out);
-	close(saved_err);
-	t_slurp(o, out_text, sizeof(out_text));
-	t_slurp(r, err_text, sizeof(err_text));
-	return status;
-}
-
-#define INSTALL(...) install((const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+#define INSTALL(...)                                                                               \
+	t_main(install_main, (const char *const[]){"install", "--root", dir, ##__VA_ARGS__, NULL})
 
 static const char *in_bin(const char *name)
 {
@@ -142,9 +118,9 @@ static void test_first_installation_copies_and_links(void **state)
 
 	(void)state;
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     alpha -> unirail\n"
-				"link     beta -> unirail\n");
-	ASSERT_STR_EQ(err_text, "");
+	ASSERT_STR_EQ(t_out, "copy     unirail\nlink     alpha -> unirail\n"
+			     "link     beta -> unirail\n");
+	ASSERT_STR_EQ(t_err, "");
 	ASSERT_EQ(call("alpha"), OWN_STATUS);
 	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(link_read(&root, in_bin("alpha"), target, sizeof(target), NULL), 0);
@@ -153,10 +129,10 @@ static void test_first_installation_copies_and_links(void **state)
 	ASSERT_EQ(st.st_mode & 07777, 0755);
 	ASSERT_EQ(count(), 4);
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
-	ASSERT_STR_EQ(out_text, "remove   beta\nremove   alpha\nremove   unirail\n");
+	ASSERT_STR_EQ(t_out, "remove   beta\nremove   alpha\nremove   unirail\n");
 	ASSERT_EQ(count(), 0);
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
-	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 }
 
 static void write_file(const char *path, const char *text)
@@ -165,7 +141,7 @@ static void write_file(const char *path, const char *text)
 }
 
 /*
- * Runs one install for the runtime's configuration directory; its lines in out_text, without those
+ * Runs one install for the runtime's configuration directory; its lines in t_out, without those
  * about the plugin directory.
  */
 static int node(const char *name, bool uninstall, bool dry_run)
@@ -177,11 +153,11 @@ static int node(const char *name, bool uninstall, bool dry_run)
 				 .dry_run = dry_run};
 	int r;
 
-	buf_init(&n.said, sizeof(out_text));
-	buf_init(&n.reason, sizeof(err_text));
+	buf_init(&n.said, sizeof(t_out));
+	buf_init(&n.reason, sizeof(t_err));
 	r = install_node_config(&n, uninstall, NULL);
-	snprintf(out_text, sizeof(out_text), "%s", n.said.len ? n.said.p : "");
-	snprintf(err_text, sizeof(err_text), "%s", n.reason.len ? n.reason.p : "");
+	snprintf(t_out, sizeof(t_out), "%s", n.said.len ? n.said.p : "");
+	snprintf(t_err, sizeof(t_err), "%s", n.reason.len ? n.reason.p : "");
 	buf_done(&n.said);
 	buf_done(&n.reason);
 	return r;
@@ -193,22 +169,22 @@ static void test_cni_configuration_is_written_and_removed(void **state)
 	(void)state;
 	/* No network yet: install succeeds without writing a file. */
 	ASSERT_EQ(node("0-a.conflist", false, false), 0);
-	assert_non_null(strstr(err_text, "written as soon as there is one"));
+	assert_non_null(strstr(t_err, "written as soon as there is one"));
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	write_file("/etc/cni/net.d/10-net.conf", "{\"type\":\"bridge\"}");
 	ASSERT_EQ(node("0-a.conflist", false, true), 0);
-	ASSERT_STR_EQ(out_text, "would write    /etc/cni/net.d/0-a.conflist\n");
+	ASSERT_STR_EQ(t_out, "would write    /etc/cni/net.d/0-a.conflist\n");
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	ASSERT_EQ(node("0-a.conflist", false, false), 0);
-	ASSERT_STR_EQ(out_text, "write    /etc/cni/net.d/0-a.conflist\n");
+	ASSERT_STR_EQ(t_out, "write    /etc/cni/net.d/0-a.conflist\n");
 	ASSERT_EQ(node("0-a.conflist", false, false), 0);
-	ASSERT_STR_EQ(out_text, "");
+	ASSERT_STR_EQ(t_out, "");
 	/* Another name: the file with the previous name is removed. */
 	ASSERT_EQ(node("00-a.conflist", false, false), 0);
 	assert_false(file_exists(&root, "/etc/cni/net.d/0-a.conflist"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
 	ASSERT_EQ(node("00-a.conflist", true, false), 0);
-	ASSERT_STR_EQ(out_text, "remove   /etc/cni/net.d/00-a.conflist\n");
+	ASSERT_STR_EQ(t_out, "remove   /etc/cni/net.d/00-a.conflist\n");
 	assert_false(file_exists(&root, "/etc/cni/net.d/00-a.conflist"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
@@ -239,8 +215,8 @@ static void test_cdi_specifications_are_removed(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		assert_true(file_exists(&root, v[i].path));
 	ASSERT_EQ(node("", true, false), 0);
-	ASSERT_STR_EQ(out_text, "remove   /var/run/cdi/nvidia.com_hca.yaml\n"
-				"remove   /var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml\n");
+	ASSERT_STR_EQ(t_out, "remove   /var/run/cdi/nvidia.com_hca.yaml\n"
+			     "remove   /var/run/cdi/sriov-dp-intel.com-net-pci-vf.yaml\n");
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		ASSERT_EQ_MSG(file_exists(&root, v[i].path), !v[i].is_own, "v[%zu]", i);
 }
@@ -259,7 +235,7 @@ static void test_uninstall_removes_the_state_of_a_node(void **state)
 	write_file("/var/lib/unirail/ipam/status/y", "x");
 	write_file("/var/run/spidernet/spiderpool.sock", "");
 	ASSERT_EQ(symlinkat("../../../etc/cni", root.fd, "var/lib/unirail/link"), 0);
-	buf_init(&n.said, sizeof(out_text));
+	buf_init(&n.said, sizeof(t_out));
 	ASSERT_EQ(install_node_is_free(&n, NULL), 0);
 	ASSERT_EQ(install_node_purge(&n, NULL), 0);
 	ASSERT_EQ(install_node_purge(&n, NULL), 0);
@@ -270,11 +246,11 @@ static void test_uninstall_removes_the_state_of_a_node(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 	/* Mistakes. */
 	ASSERT_EQ(INSTALL("--purge"), 2);
-	assert_non_null(strstr(err_text, "--uninstall"));
+	assert_non_null(strstr(t_err, "--uninstall"));
 	ASSERT_EQ(INSTALL("--cni-conf-dir", "etc"), 2);
 	ASSERT_EQ(INSTALL("--cni-conf-name", "x.conflist"), 2);
 	ASSERT_EQ(INSTALL("--cni-conf-dir", "/x", "--cni-conf-name", "x.conf"), 2);
-	assert_non_null(strstr(err_text, "NAME.conflist"));
+	assert_non_null(strstr(t_err, "NAME.conflist"));
 	ASSERT_EQ(INSTALL("--socket", "x"), 2);
 }
 
@@ -297,13 +273,13 @@ static void test_second_installation_changes_nothing(void **state)
 	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
 	ASSERT_EQ(file_lstat(&root, in_bin(INSTALL_RECORD), &record_before, NULL), 0);
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
 	ASSERT_EQ(file_lstat(&root, in_bin(INSTALL_RECORD), &record_after, NULL), 0);
 	ASSERT_EQ(before.st_ino, after.st_ino);
 	ASSERT_EQ(record_before.st_ino, record_after.st_ino);
 	ASSERT_EQ(INSTALL("-o", "json"), 0);
-	assert_non_null(strstr(out_text, "\"changed\": false"));
+	assert_non_null(strstr(t_out, "\"changed\": false"));
 }
 
 static void test_files_of_other_programs_are_a_conflict(void **state)
@@ -313,11 +289,11 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	put("beta", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL(), 1);
 	ASSERT_STR_EQ(
-		err_text,
+		t_err,
 		"unirail install: directory '/opt/cni/bin': not installed by unirail: 'alpha', 'beta'; "
 		"--replace renames each to NAME.before-unirail, --keep leaves them in place, --links "
 		"selects others\n");
-	ASSERT_STR_EQ(out_text, "");
+	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(count(), 2);
 	/* Other link names cause no conflict. */
 	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
@@ -332,22 +308,22 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--keep"), 0);
-	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     beta -> unirail\n");
-	ASSERT_STR_EQ(err_text,
+	ASSERT_STR_EQ(t_out, "copy     unirail\nlink     beta -> unirail\n");
+	ASSERT_STR_EQ(t_err,
 		      "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
 	ASSERT_EQ(call("alpha"), OTHER_STATUS);
 	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(INSTALL("--keep"), 0);
-	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	/* The file was not installed by unirail, so uninstall does not remove it. */
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
-	ASSERT_STR_EQ(err_text, "");
+	ASSERT_STR_EQ(t_err, "");
 	expect("alpha", THEIR_TEXT);
 	ASSERT_EQ(count(), 1);
 	/* But a file under the binary's own name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--keep"), 1);
-	assert_non_null(strstr(err_text, "not installed by unirail: 'unirail'; --replace"));
+	assert_non_null(strstr(t_err, "not installed by unirail: 'unirail'; --replace"));
 	ASSERT_EQ(INSTALL("--keep", "--replace"), 2);
 	ASSERT_EQ(INSTALL("--keep", "--uninstall"), 2);
 }
@@ -363,18 +339,17 @@ static void test_replaced_files_are_restored_by_uninstall(void **state)
 	ASSERT_EQ(link_replace(&root, in_bin("beta"), "other", NULL), 0);
 	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &before, NULL), 0);
 	ASSERT_EQ(INSTALL("--replace"), 0);
-	ASSERT_STR_EQ(out_text,
-		      "copy     unirail\n"
-		      "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
-		      "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
+	ASSERT_STR_EQ(t_out, "copy     unirail\n"
+			     "keep     alpha as alpha.before-unirail\nlink     alpha -> unirail\n"
+			     "keep     beta as beta.before-unirail\nlink     beta -> unirail\n");
 	ASSERT_EQ(call("alpha"), OWN_STATUS);
 	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(call("alpha.before-unirail"), OTHER_STATUS);
 	ASSERT_EQ(INSTALL("--replace"), 0);
-	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
-	ASSERT_STR_EQ(out_text, "restore  beta from beta.before-unirail\n"
-				"restore  alpha from alpha.before-unirail\nremove   unirail\n");
+	ASSERT_STR_EQ(t_out, "restore  beta from beta.before-unirail\n"
+			     "restore  alpha from alpha.before-unirail\nremove   unirail\n");
 	ASSERT_EQ(file_lstat(&root, in_bin("alpha"), &after, NULL), 0);
 	ASSERT_EQ(after.st_ino, before.st_ino);
 	ASSERT_EQ(after.st_mode, before.st_mode);
@@ -389,14 +364,14 @@ static void test_existing_backup_is_not_overwritten(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	put("alpha.before-unirail", "something else", 0644);
 	ASSERT_EQ(INSTALL("--replace"), 1);
-	ASSERT_STR_EQ(err_text,
+	ASSERT_STR_EQ(t_err,
 		      "unirail install: directory '/opt/cni/bin': another NAME.before-unirail "
 		      "already exists for 'alpha'; move it to another directory\n");
 	ASSERT_EQ(count(), 2);
 	/* A backup with the same content does not conflict. */
 	put("alpha.before-unirail", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--replace", "--links", "alpha"), 0);
-	ASSERT_STR_EQ(out_text, "copy     unirail\nlink     alpha -> unirail\n");
+	ASSERT_STR_EQ(t_out, "copy     unirail\nlink     alpha -> unirail\n");
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
 	expect("alpha", THEIR_TEXT);
 	ASSERT_EQ(count(), 1);
@@ -411,9 +386,9 @@ static void test_uninstall_leaves_and_names_changed_files(void **state)
 	put("beta.before-unirail", "changed", 0644);
 	put("unirail", "another binary", 0755);
 	ASSERT_EQ(INSTALL("--uninstall"), 1);
-	ASSERT_STR_EQ(out_text, "remove   beta\n");
+	ASSERT_STR_EQ(t_out, "remove   beta\n");
 	ASSERT_STR_EQ(
-		err_text,
+		t_err,
 		"unirail install: left '/opt/cni/bin/beta.before-unirail': backup was changed, not "
 		"restored\nunirail install: left '/opt/cni/bin/alpha': changed since it was "
 		"installed, not removed\nunirail install: left '/opt/cni/bin/unirail': changed "
@@ -429,12 +404,12 @@ static void test_dry_run_changes_nothing(void **state)
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--dry-run", "--replace", "-o", "json"), 0);
-	assert_non_null(strstr(out_text, "\"dryRun\": true"));
-	assert_non_null(strstr(out_text, "\"do\": \"keep\""));
+	assert_non_null(strstr(t_out, "\"dryRun\": true"));
+	assert_non_null(strstr(t_out, "\"do\": \"keep\""));
 	ASSERT_EQ(count(), 1);
 	ASSERT_EQ(INSTALL("--dry-run", "--cni-bin-dir", "/none/yet"), 0);
-	ASSERT_STR_EQ(out_text, "would copy     unirail\nwould link     alpha -> unirail\n"
-				"would link     beta -> unirail\n");
+	ASSERT_STR_EQ(t_out, "would copy     unirail\nwould link     alpha -> unirail\n"
+			     "would link     beta -> unirail\n");
 	assert_false(file_exists(&root, "/none"));
 	ASSERT_EQ(INSTALL("/none/yet"), 0);
 	assert_true(file_exists(&root, "/none/yet/beta"));
@@ -448,23 +423,23 @@ static void test_invalid_options_are_refused(void **state)
 {
 	(void)state;
 	ASSERT_EQ(INSTALL("--links", "alhpa"), 1);
-	assert_non_null(strstr(err_text, "no link 'alhpa'; did you mean 'alpha'?"));
+	assert_non_null(strstr(t_err, "no link 'alhpa'; did you mean 'alpha'?"));
 	ASSERT_EQ(INSTALL("--links", "tool"), 1);
 	ASSERT_EQ(INSTALL("--cni-bin-dir", "here"), 2);
 	ASSERT_EQ(INSTALL("--uninstall", "--replace"), 2);
 	ASSERT_EQ(INSTALL("--uninstall", "--links=all"), 2);
 	ASSERT_EQ(INSTALL("now"), 2);
-	ASSERT_STR_EQ(err_text, "unirail install: directory 'now' is not an absolute path\n");
+	ASSERT_STR_EQ(t_err, "unirail install: directory 'now' is not an absolute path\n");
 	ASSERT_EQ(INSTALL("--cni-bin-dir", "/a", "/b"), 2);
 	ASSERT_EQ(INSTALL("/a", "/b"), 2);
 	ASSERT_EQ(dir_make(&root, in_bin("alpha"), 0755, NULL), 0);
 	ASSERT_EQ(INSTALL("--replace"), 1);
-	assert_non_null(strstr(err_text, "'alpha': neither a file nor a link; move it"));
+	assert_non_null(strstr(t_err, "'alpha': neither a file nor a link; move it"));
 	ASSERT_EQ(count(), 1);
 	ASSERT_EQ(INSTALL("--list"), 0);
-	ASSERT_STR_EQ(out_text, "alpha\nbeta\n");
+	ASSERT_STR_EQ(t_out, "alpha\nbeta\n");
 	ASSERT_EQ(INSTALL("--list", "-o", "json"), 0);
-	ASSERT_STR_EQ(out_text, "[\n    \"alpha\",\n    \"beta\"\n]\n");
+	ASSERT_STR_EQ(t_out, "[\n    \"alpha\",\n    \"beta\"\n]\n");
 }
 
 /*
@@ -495,8 +470,8 @@ static void test_invalid_installation_records_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		put(INSTALL_RECORD, bad[i], 0644);
 		ASSERT_EQ_MSG(INSTALL("--uninstall"), 1, "bad[%zu]", i);
-		assert_non_null(strstr(err_text, "record of the installation "
-						 "'/opt/cni/bin/.unirail-install.json'"));
+		assert_non_null(strstr(t_err, "record of the installation "
+					      "'/opt/cni/bin/.unirail-install.json'"));
 	}
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
 		snprintf(text, sizeof(text), "{\"version\": 1, \"sha256\": \"%064d%s", 0, tails[i]);
@@ -525,7 +500,7 @@ static void test_killed_installation_is_completed_or_undone(void **state)
 	ASSERT_EQ(INSTALL("--replace"), 0);
 	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_STR_EQ(out_text, "link     beta -> unirail\n");
+	ASSERT_STR_EQ(t_out, "link     beta -> unirail\n");
 	/* An uninstall that was killed after it had restored alpha. */
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
@@ -558,9 +533,9 @@ static void test_upgrade_replaces_the_binary(void **state)
 	put(INSTALL_RECORD, text, 0644);
 	put("unirail", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_STR_EQ(out_text, "copy     unirail\n");
+	ASSERT_STR_EQ(t_out, "copy     unirail\n");
 	ASSERT_EQ(INSTALL(), 0);
-	ASSERT_STR_EQ(out_text, "nothing to do in /opt/cni/bin\n");
+	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(call("alpha"), OWN_STATUS);
 
 	/* A binary from another source is stored as a backup, like any file. */
@@ -584,13 +559,13 @@ static void test_failed_installation_retains_the_old_state(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--replace"), 1);
 	assert_non_null(
-		strstr(err_text, "copy to 'unirail': write: No space left on device (ENOSPC)"));
+		strstr(t_err, "copy to 'unirail': write: No space left on device (ENOSPC)"));
 	ASSERT_EQ(call("alpha"), OTHER_STATUS);
 	ASSERT_EQ(count(), 1);
 	/* On a read-only file system the old state stays as well. */
 	ASSERT_EQ(mount(NULL, bin, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
 	ASSERT_EQ(INSTALL("--replace"), 1);
-	assert_non_null(strstr(err_text, "Read-only file system (EROFS)"));
+	assert_non_null(strstr(t_err, "Read-only file system (EROFS)"));
 	snprintf(command, sizeof(command), "umount '%s'", bin);
 	ASSERT_EQ(system(command), 0);
 }

@@ -12,24 +12,21 @@
 #include "base/alloc.h"
 #include "cli/install/swap.h"
 
-static char dir[64];
+static char dir[T_DIR_MAX];
 static struct root root;
 
 static int setup(void **state)
 {
 	(void)state;
-	strcpy(dir, "/tmp/test_swap.XXXXXX");
-	return mkdtemp(dir) ? root_open(&root, dir, NULL) : -1;
+	t_dir_make(dir, &root);
+	return 0;
 }
 
 static int teardown(void **state)
 {
-	char command[128];
-
 	(void)state;
-	root_close(&root);
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
+	t_dir_remove(dir, &root);
+	return 0;
 }
 
 static void put(const char *path, const char *text)

@@ -28,67 +28,26 @@ static int setup(void **state)
 	return 0;
 }
 
-struct said {
-	int status;
-	char *out, *err;
-};
-
-static void said_done(struct said *s)
-{
-	free(s->out);
-	free(s->err);
-}
-#define auto_said __attribute__((cleanup(said_done)))
-
-static int redirect(int fd, const char *path, int *saved)
-{
-	auto_free char *host = il_path(&il_lab, path);
-	int to = open(host, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-	assert_true(to >= 0);
-	*saved = dup(fd);
-	dup2(to, fd);
-	return close(to);
-}
-
-static void restore(int fd, int saved)
-{
-	dup2(saved, fd);
-	close(saved);
-}
-
 /* Runs `unirail pool ARGUMENTS...` on the directories of the lab. */
-static struct said run(const char *arguments)
+static int run(const char *arguments)
 {
 	auto_free char *line = xasprintf("pool %s --root %s --pool-dir /pools --state-dir /state",
 					 arguments, il_lab.dir);
-	char *argv[32] = {0};
-	struct said s = {0};
-	int argc = 0, out, err;
-	size_t n;
+	const char *args[32] = {0};
+	size_t n = 0;
 
 	for (char *w = strtok(line, " "); w; w = strtok(NULL, " "))
-		argv[argc++] = w;
-	fflush(stdout);
-	redirect(1, "/out", &out);
-	redirect(2, "/err", &err);
-	s.status = pool_main(argc, argv);
-	fflush(stdout);
-	restore(1, out);
-	restore(2, err);
-	s.out = il_read(&il_lab, "/out", &n);
-	s.err = il_read(&il_lab, "/err", &n);
-	return s;
+		args[n++] = w;
+	return t_main(pool_main, args);
 }
 
 static void says(const char *arguments, int status, const char *out, const char *err)
 {
-	auto_said struct said s = run(arguments);
+	int r = run(arguments);
 
-	ASSERT_HAS(s.out, out);
-	ASSERT_HAS(s.err, err);
-	if (s.status != status)
-		fail_msg("'%s' exits with %d: %s", arguments, s.status, s.err);
+	ASSERT_HAS(t_out, out);
+	ASSERT_HAS(t_err, err);
+	ASSERT_EQ_MSG(r, status, "'%s': %s", arguments, t_err);
 }
 
 static void take_for_pod(const char *id, const char *pod)
@@ -112,7 +71,6 @@ static void take_for_pod(const char *id, const char *pod)
 
 static void test_list_shows_pools_with_their_counts(void **state)
 {
-	auto_said struct said s;
 	auto_json struct json_doc *doc = NULL;
 	const struct json *pool;
 	struct err e = ERR_INIT;
@@ -127,8 +85,8 @@ static void test_list_shows_pools_with_their_counts(void **state)
 	     "0              0            no       ready\n"
 	     "wide   6           fd00::/64    0     18446744073709551615  ",
 	     "");
-	s = run("list -o json");
-	ASSERT_OK(json_parse(&doc, span_of(s.out), 1 << 20, &e), &e);
+	ASSERT_EQ(run("list -o json"), 0);
+	ASSERT_OK(json_parse(&doc, span_of(t_out), 1 << 20, &e), &e);
 	pool = json_at(json_get(json_root(doc), "pools"), 0);
 	ASSERT_STR_EQ(json_string(json_get(pool, "name")), "rail0");
 	ASSERT_EQ(json_int(json_get(pool, "used"), &n), 0);
@@ -205,11 +163,11 @@ static void test_reading_commands_create_no_directory(void **state)
 	(void)state;
 	rmdir(state_dir); /* the directory may not exist yet */
 	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
-		auto_said struct said s = run(reading[i]);
+		int status = run(reading[i]);
 
 		if (file_exists(&il_lab.root, "/state"))
 			fail_msg("'%s' created the state directory (status %d)", reading[i],
-				 s.status);
+				 status);
 	}
 }
 
@@ -254,12 +212,12 @@ static void test_reading_commands_write_nothing(void **state)
 	il_write(&il_lab, "/state/.journal.01234567.tmp", "unirail-journal 1 base=0");
 	before = snapshot();
 	for (size_t i = 0; i < ARRAY_LEN(reading); i++) {
-		auto_said struct said s = run(reading[i]);
+		int status = run(reading[i]);
 		auto_free char *after = snapshot();
 
 		/* `check` reports the incomplete line. */
-		if (s.status != (strcmp(reading[i], "check") == 0))
-			fail_msg("'%s' exits with %d: %s%s", reading[i], s.status, s.out, s.err);
+		ASSERT_EQ_MSG(status, strcmp(reading[i], "check") == 0, "'%s': %s%s", reading[i],
+			      t_out, t_err);
 		if (strcmp(before, after) != 0)
 			fail_msg("'%s' wrote:\nbefore:\n%s\nafter:\n%s", reading[i], before, after);
 	}
