@@ -226,13 +226,22 @@ void t_loop_run(struct loop *l, int64_t ms)
 	(void)loop_run(l);
 }
 
+static void make_below(const char *parent, char path[static T_DIR_MAX], struct root *root)
+{
+	snprintf(path, T_DIR_MAX, "%s/unirail-test.XXXXXX", parent);
+	assert_non_null(mkdtemp(path));
+	ASSERT_EQ(root_open(root, path, NULL), 0);
+}
+
 void t_dir_make(char path[static T_DIR_MAX], struct root *root)
 {
 	/* Thousands of fsyncs would each wait for a disk that other processes use. */
-	snprintf(path, T_DIR_MAX, "%s/unirail-test.XXXXXX",
-		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-	assert_non_null(mkdtemp(path));
-	ASSERT_EQ(root_open(root, path, NULL), 0);
+	make_below(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", path, root);
+}
+
+void t_dir_make_in_tmp(char path[static T_DIR_MAX], struct root *root)
+{
+	make_below("/tmp", path, root);
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)

@@ -78,6 +78,8 @@ void t_loop_run(struct loop *l, int64_t ms);
 /* Creates an empty temporary directory, in memory if possible, and opens it as a root. */
 enum { T_DIR_MAX = 32 };
 void t_dir_make(char path[static T_DIR_MAX], struct root *root);
+/* In /tmp: for tests that execute files of it, since memory may be mounted with noexec, or that need a path outside of /dev. */
+void t_dir_make_in_tmp(char path[static T_DIR_MAX], struct root *root);
 void t_dir_remove(const char *path, struct root *root); /* with everything in it */
 
 /* cmocka's fixtures: *state is a struct t_dir of each test. */

@@ -25,7 +25,7 @@
 
 /* Each test has an empty directory, opened as a root and as a path of the host. */
 struct place {
-	char dir[64];
+	char dir[T_DIR_MAX];
 	struct root in, host;
 };
 
@@ -33,26 +33,19 @@ static int setup(void **state)
 {
 	struct place *p = xcalloc(1, sizeof(*p));
 
-	strcpy(p->dir, "/tmp/test_file.XXXXXX");
-	if (!mkdtemp(p->dir) || root_open(&p->in, p->dir, NULL) < 0 ||
-	    root_open(&p->host, NULL, NULL) < 0)
-		return -1;
+	t_dir_make_in_tmp(p->dir, &p->in);
 	*state = p;
-	return 0;
+	return root_open(&p->host, NULL, NULL);
 }
 
 static int teardown(void **state)
 {
 	struct place *p = *state;
-	char command[128];
-	int r;
 
-	root_close(&p->in);
 	root_close(&p->host);
-	snprintf(command, sizeof(command), "rm -rf '%s'", p->dir);
-	r = system(command);
+	t_dir_remove(p->dir, &p->in);
 	free(p);
-	return r;
+	return 0;
 }
 
 static void put(const struct root *r, const char *path, const char *text)

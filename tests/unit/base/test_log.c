@@ -14,28 +14,24 @@
 #include "base/log.h"
 #include "wire/json/json.h"
 
-static char dir[64], path[128];
-static struct root host;
+static char dir[T_DIR_MAX], path[128];
+static struct root root, host;
 
 static int setup(void **state)
 {
 	(void)state;
-	strcpy(dir, "/tmp/test_log.XXXXXX");
-	if (!mkdtemp(dir))
-		return -1;
+	t_dir_make(dir, &root);
 	snprintf(path, sizeof(path), "%s/sub/x.log", dir);
 	return root_open(&host, NULL, NULL);
 }
 
 static int teardown(void **state)
 {
-	char command[128];
-
 	(void)state;
 	root_close(&host);
 	log_setup(&(struct log_conf){.level = LOG_INFO}, NULL);
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
+	t_dir_remove(dir, &root);
+	return 0;
 }
 
 static void open_log(enum log_format format, int64_t max_bytes, int max_files)

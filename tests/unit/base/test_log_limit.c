@@ -13,17 +13,15 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-static char dir[64], path[128];
-static struct root host;
+static char dir[T_DIR_MAX], path[128];
+static struct root root, host;
 
 static int setup(void **state)
 {
 	struct log_conf c = {LOG_INFO, LOG_LOGFMT, path, 0, 0};
 
 	(void)state;
-	strcpy(dir, "/tmp/test_log_limit.XXXXXX");
-	if (!mkdtemp(dir))
-		return -1;
+	t_dir_make(dir, &root);
 	snprintf(path, sizeof(path), "%s/x.log", dir);
 	log_limit_end();
 	return root_open(&host, NULL, NULL) < 0 ? -1 : log_setup(&c, NULL);
@@ -35,8 +33,8 @@ static int teardown(void **state)
 	log_limit_end();
 	log_setup(&(struct log_conf){.level = LOG_INFO}, NULL);
 	root_close(&host);
-	unlink(path);
-	return rmdir(dir);
+	t_dir_remove(dir, &root);
+	return 0;
 }
 
 /* Returns the lines logged since the last call, without their times; the caller frees. */

@@ -297,3 +297,24 @@ void bl_clear(void)
 	free(bl_server.late);
 	bl_server = (struct block_server){0};
 }
+
+struct pool bl_pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
+
+int bl_pool_setup(void **state)
+{
+	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
+
+	(void)state;
+	bl_pool.subnet = (struct ipnet){ip_from_num(4, 0x0a000000), 26};
+	ip_set_add(&bl_pool.ips, &r);
+	ip_set_add(&bl_pool.open, &r);
+	return block_cut_choose(&bl_pool.subnet, 29, false, &bl_pool.cut, NULL);
+}
+
+int bl_pool_teardown(void **state)
+{
+	(void)state;
+	ip_set_done(&bl_pool.ips);
+	ip_set_done(&bl_pool.open);
+	return 0;
+}

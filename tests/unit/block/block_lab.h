@@ -3,11 +3,12 @@
 #define UNIRAIL_TESTS_BLOCK_LAB_H
 
 /*
- * An API server that stores block objects and may execute a request after its client timed out, and
- * a random generator.
+ * An API server that stores block objects and may execute a request after its client timed out, a
+ * pool, and a random generator.
  */
 
 #include "block/op.h"
+#include "ipam/pool/pool.h"
 
 struct bl_owner {
 	char node[16], uid[16];
@@ -50,5 +51,10 @@ void bl_arrive(void);
 /* Replaces all objects by those of a backup and drops the delayed requests. */
 void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
+
+/* Pool p of 10.0.0.0/26 with the addresses .1 to .30, in blocks of 8; cmocka's fixtures of a group. */
+extern struct pool bl_pool;
+int bl_pool_setup(void **state);
+int bl_pool_teardown(void **state);
 
 #endif

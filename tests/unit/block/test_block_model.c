@@ -37,7 +37,7 @@ static bool tracing;
 
 /* --- nodes --- */
 
-static char dir[64];
+static char dir[T_DIR_MAX];
 static struct root root;
 static struct block_cut cut;
 static struct ip_set usable;
@@ -652,10 +652,7 @@ static void start(uint64_t s)
 {
 	bl_seed = s * 0x9e3779b97f4a7c15u + 1;
 	now = 1000000;
-	strcpy(dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-blocks.XXXXXX"
-						  : "/tmp/unirail-blocks.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	ASSERT_EQ(root_open(&root, dir, NULL), 0);
+	t_dir_make(dir, &root);
 	twin = s % 3 == 0;
 	backed_up = 200 + (int)(s % 4) * 100;
 	tracing = getenv("BLOCK_TRACE") != NULL;
@@ -672,7 +669,6 @@ static void start(uint64_t s)
 static void stop(void)
 {
 	for (int i = 0; i < ALL; i++) {
-		file_remove(&root, nodes[i].path, NULL);
 		if (!nodes[i].lost)
 			node_down(&nodes[i]);
 		lease_table_done(&nodes[i].leases);
@@ -681,8 +677,7 @@ static void stop(void)
 	}
 	bl_clear();
 	drop_backup();
-	root_close(&root);
-	rmdir(dir);
+	t_dir_remove(dir, &root);
 }
 
 static void show_plan(struct node *x)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "block_lab.h"
 #include "block/codec.h"
 #include "block/migration.h"
 #include "ipam_lab.h"
@@ -146,8 +147,6 @@ static void test_migration_is_superseded_by_a_pod_on_its_node(void **state)
 
 /* --- the next step of the requesting node --- */
 
-static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
-
 static void test_next_step_of_the_requesting_node(void **state)
 {
 	struct block_table t = {.node = (char *)"n2"};
@@ -160,7 +159,7 @@ static void test_next_step_of_the_requesting_node(void **state)
 				 .claim = (char *)"c"};
 	struct block_entry entry;
 	struct migration_facts f = {.table = &t,
-				    .pool = &pool,
+				    .pool = &bl_pool,
 				    .ip = ip_from_num(4, 0x0a00000a),
 				    .place = &place,
 				    .uid = "u2"};
@@ -173,14 +172,14 @@ static void test_next_step_of_the_requesting_node(void **state)
 	/* The address belongs to no pool. */
 	f.pool = NULL;
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
-	f.pool = &pool;
+	f.pool = &bl_pool;
 	f.ip = ip_from_num(4, 0x0b00000a);
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
 	f.ip = ip_from_num(4, 0x0a00000a);
 	/* The pool's block size is unknown. */
-	pool.cut_is_written = false;
+	bl_pool.cut_is_written = false;
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
-	pool.cut_is_written = true;
+	bl_pool.cut_is_written = true;
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_READ);
 	ASSERT_EQ(op.kind, OP_READ);
 	ASSERT_STR_EQ(op.name, "p-1");
@@ -294,25 +293,6 @@ static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
 	}
 }
 
-static int setup(void **state)
-{
-	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
-
-	(void)state;
-	pool.subnet = (struct ipnet){ip_from_num(4, 0x0a000000), 26};
-	ip_set_add(&pool.ips, &r);
-	ip_set_add(&pool.open, &r);
-	return block_cut_choose(&pool.subnet, 29, false, &pool.cut, NULL);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	ip_set_done(&pool.ips);
-	ip_set_done(&pool.open);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,5 +305,5 @@ int main(void)
 		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
 	};
 
-	return T_RUN(tests, setup, teardown);
+	return T_RUN(tests, bl_pool_setup, bl_pool_teardown);
 }

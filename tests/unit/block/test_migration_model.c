@@ -17,11 +17,9 @@
 #include "block/plan.h"
 #include "block/migration.h"
 
-static struct pool pool = {.name = (char *)"p", .family = 4, .cut_is_written = true};
-
 enum { NODES = 3, NAMES = 5, OTHERS = 30, REST_MS = 2000, VIEW_MS = 300 };
 
-static char dir[64];
+static char dir[T_DIR_MAX];
 static struct root root;
 static int64_t now;
 
@@ -108,7 +106,7 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 		if (&nodes[names[i].at] == x && !names[i].lives && names[i].ip.family)
 			reserved[f.n_reserved++] = names[i].ip;
 	qsort(reserved, f.n_reserved, sizeof(*reserved), by_address);
-	*need = (struct block_need){.pool = "p", .cut = pool.cut, .usable = &pool.open};
+	*need = (struct block_need){.pool = "p", .cut = bl_pool.cut, .usable = &bl_pool.open};
 	need->want = x->waiting;
 	need->spare = x->waiting ? 0 : bl_roll(3) ? 2 : 20;
 	return f;
@@ -129,7 +127,7 @@ static bool request(struct node *x, struct block_op *op)
 	if (op->kind == OP_FORGET)
 		return true;
 	if (op->kind == OP_LIST) {
-		block_view_put(&x->t, "p", &pool.cut, bl_server.v, bl_server.n, now);
+		block_view_put(&x->t, "p", &bl_pool.cut, bl_server.v, bl_server.n, now);
 		return true;
 	}
 	if (bl_roll(100) < bl_server.loss_percent) {
@@ -210,7 +208,7 @@ static bool is_mine(const struct node *x, const struct ipaddr *a)
 	struct ip_set mine = {0};
 	bool r;
 
-	block_usable(&x->t, "p", &pool.open, &mine);
+	block_usable(&x->t, "p", &bl_pool.open, &mine);
 	r = ip_set_has(&mine, a);
 	ip_set_done(&mine);
 	return r;
@@ -229,7 +227,7 @@ static bool any_free(struct node *x, struct ipaddr *a)
 	bool there;
 
 	f.n_reserved = 0; /* no reservation of others delays them */
-	block_usable(&x->t, "p", &pool.open, &mine);
+	block_usable(&x->t, "p", &bl_pool.open, &mine);
 	there = ip_set_next(&mine, NULL, a);
 	while (there && block_is_busy(&f, a))
 		there = ip_add(a, 1, a) && ip_set_next(&mine, a, a);
@@ -385,7 +383,7 @@ static void name_requests(struct name *n)
 {
 	struct node *x = &nodes[n->at];
 	struct migration_facts f = {.table = &x->t,
-				    .pool = &pool,
+				    .pool = &bl_pool,
 				    .ip = n->ip,
 				    .place = bl_roll(100) < bl_server.loss_percent ? &n->late
 										   : &n->place,
@@ -519,10 +517,7 @@ static void start(uint64_t s)
 {
 	bl_seed = s * 0x9e3779b97f4a7c15u + 1;
 	now = 1000000;
-	strcpy(dir, access("/dev/shm", W_OK) == 0 ? "/dev/shm/unirail-handover.XXXXXX"
-						  : "/tmp/unirail-handover.XXXXXX");
-	assert_non_null(mkdtemp(dir));
-	ASSERT_EQ(root_open(&root, dir, NULL), 0);
+	t_dir_make(dir, &root);
 	for (int i = 0; i < NODES; i++) {
 		snprintf(nodes[i].name, sizeof(nodes[i].name), "node%d", i);
 		snprintf(nodes[i].path, sizeof(nodes[i].path), "/node%d.json", i);
@@ -540,7 +535,6 @@ static void start(uint64_t s)
 static void stop(void)
 {
 	for (int i = 0; i < NODES; i++) {
-		file_remove(&root, nodes[i].path, NULL);
 		node_down(&nodes[i]);
 		lease_table_done(&nodes[i].leases);
 		nodes[i] = (struct node){0};
@@ -552,8 +546,7 @@ static void stop(void)
 		names[i] = (struct name){0};
 	}
 	bl_clear();
-	root_close(&root);
-	rmdir(dir);
+	t_dir_remove(dir, &root);
 }
 
 static void show(void)
@@ -708,25 +701,6 @@ static void test_no_address_is_used_twice_or_lost_with_faults(void **state)
 	assert_true(n_retained > n_changed * 20);
 }
 
-static int setup(void **state)
-{
-	struct ip_range r = {ip_from_num(4, 0x0a000001), ip_from_num(4, 0x0a00001e)};
-
-	(void)state;
-	pool.subnet = (struct ipnet){ip_from_num(4, 0x0a000000), 26};
-	ip_set_add(&pool.ips, &r);
-	ip_set_add(&pool.open, &r);
-	return block_cut_choose(&pool.subnet, 29, false, &pool.cut, NULL);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	ip_set_done(&pool.ips);
-	ip_set_done(&pool.open);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -734,5 +708,5 @@ int main(void)
 		cmocka_unit_test(test_no_address_is_used_twice_or_lost_with_faults),
 	};
 
-	return T_RUN(tests, setup, teardown);
+	return T_RUN(tests, bl_pool_setup, bl_pool_teardown);
 }

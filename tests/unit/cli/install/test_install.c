@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,26 +29,21 @@ static const struct applet table[] = {
 enum { OWN_STATUS = 42, OTHER_STATUS = 41 };
 #define THEIR_TEXT "#!/bin/sh\nexit 41\n"
 
-static char dir[64];
+static char dir[T_DIR_MAX];
 static struct root root;
 
 static int setup(void **state)
 {
 	(void)state;
-	strcpy(dir, "/tmp/test_install.XXXXXX");
-	if (!mkdtemp(dir) || root_open(&root, dir, NULL) < 0)
-		return -1;
+	t_dir_make_in_tmp(dir, &root);
 	return dir_make(&root, "/opt/cni/bin", 0755, NULL);
 }
 
 static int teardown(void **state)
 {
-	char command[128];
-
 	(void)state;
-	root_close(&root);
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command);
+	t_dir_remove(dir, &root);
+	return 0;
 }
 
 #define INSTALL(...)                                                                               \

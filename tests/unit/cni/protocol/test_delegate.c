@@ -14,23 +14,21 @@
 #include "base/loop.h"
 #include "cni/protocol/delegate.h"
 
-static char dir[] = "/tmp/test_delegate.XXXXXX";
+static char dir[T_DIR_MAX];
 static struct root root;
 
 static int setup(void **state)
 {
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	return root_open(&root, dir, NULL);
+	t_dir_make_in_tmp(dir, &root);
+	return 0;
 }
 
 static int teardown(void **state)
 {
-	auto_free char *command = xasprintf("rm -rf %s", dir);
-
 	(void)state;
-	root_close(&root);
-	return system(command);
+	t_dir_remove(dir, &root);
+	return 0;
 }
 
 /*

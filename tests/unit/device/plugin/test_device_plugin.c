@@ -186,7 +186,8 @@ static void test_resource_names_follow_the_rules_of_kubernetes(void **state)
 
 struct lab {
 	struct loop *loop;
-	char dir[32], registry[64], devices[64];
+	char dir[T_DIR_MAX], registry[64], devices[64];
+	struct root root;
 	struct device_plugins *set;
 	struct device_plugin *plugin;
 	bool healthy;
@@ -233,8 +234,7 @@ static int open_lab(void **state)
 	struct lab *l = xcalloc(1, sizeof(*l));
 	struct device_plugins_conf c = {.dir = l->devices, .registry = l->registry};
 
-	strcpy(l->dir, "/tmp/unirail-test-XXXXXX");
-	assert_non_null(mkdtemp(l->dir));
+	t_dir_make(l->dir, &l->root);
 	snprintf(l->registry, sizeof(l->registry), "%s/registry", l->dir);
 	snprintf(l->devices, sizeof(l->devices), "%s/devices", l->dir);
 	ASSERT_EQ(mkdir(l->registry, 0755), 0);
@@ -252,9 +252,11 @@ static int close_lab(void **state)
 	struct lab *l = *state;
 
 	device_plugins_free(l->set);
-	rmdir(l->registry);
+	/* The plugin has removed all of its sockets. */
+	ASSERT_EQ(rmdir(l->registry), 0);
 	rmdir(l->devices);
-	ASSERT_EQ(rmdir(l->dir), 0); /* the plugin removed all of its sockets */
+	ASSERT_EQ(access(l->devices, F_OK), -1);
+	t_dir_remove(l->dir, &l->root);
 	loop_free(l->loop);
 	buf_done(&l->reply);
 	free(l);

@@ -68,7 +68,8 @@ static void test_entered_namespace_is_left_again(void **state)
 /* Error texts of the originals, which users search for. */
 static void test_invalid_namespace_paths_are_refused(void **state)
 {
-	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], expected[256];
+	char dir[T_DIR_MAX], path[64], expected[256];
+	struct root root;
 	int fd = -1;
 
 	(void)state;
@@ -80,7 +81,7 @@ static void test_invalid_namespace_paths_are_refused(void **state)
 	ASSERT_EQ(e.kind, ERR_NETNS);
 	FAILS(netns_open("/dev/null/x", &fd, &e), -ENOTDIR,
 	      "failed to Statfs \"/dev/null/x\": Not a directory (ENOTDIR)");
-	assert_non_null(mkdtemp(dir));
+	t_dir_make(dir, &root);
 	snprintf(path, sizeof(path), "%s/file", dir);
 	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	ASSERT_EQ(netns_open(path, &fd, &e), -EINVAL);
@@ -96,18 +97,18 @@ static void test_invalid_namespace_paths_are_refused(void **state)
 	      "open '/proc/self/status': not a network namespace");
 	FAILS(netns_open("/proc", &fd, &e), -EINVAL, "open '/proc': not a network namespace");
 	ASSERT_EQ(fd, -1);
-	unlink(path);
-	rmdir(dir);
+	t_dir_remove(dir, &root);
 }
 
 static void test_namespace_is_mounted_on_a_new_file(void **state)
 {
-	char dir[] = "/tmp/unirail-netns-XXXXXX", path[64], expected[128];
+	char dir[T_DIR_MAX], path[64], expected[128];
 	auto_fd int ns = -1, found = -1;
+	struct root root;
 	struct stat st;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
+	t_dir_make(dir, &root);
 	snprintf(path, sizeof(path), "%s/pod", dir);
 	OK(netns_new(false, &ns, &e));
 	OK(netns_pin(ns, path, &e));
@@ -123,7 +124,7 @@ static void test_namespace_is_mounted_on_a_new_file(void **state)
 	/* A failed mount leaves no file. */
 	ASSERT_EQ(netns_pin(4711, path, &e), -ENOENT);
 	ASSERT_EQ(stat(path, &st), -1);
-	rmdir(dir);
+	t_dir_remove(dir, &root);
 }
 
 /*

@@ -47,24 +47,22 @@
 #define REFUSED(x) NEED((x) < 0 && errno == EPERM)
 
 struct place {
-	char dir[64], in[80], out[80];
+	char dir[T_DIR_MAX], in[80], out[80];
+	struct root root;
 };
 
 static void place_make(struct place *p)
 {
-	strcpy(p->dir, "/tmp/unirail-sandbox-XXXXXX");
-	assert_non_null(mkdtemp(p->dir));
+	t_dir_make(p->dir, &p->root);
 	snprintf(p->in, sizeof(p->in), "%s/in", p->dir);
 	snprintf(p->out, sizeof(p->out), "%s/out", p->dir);
 	ASSERT_EQ(mkdir(p->in, 0755), 0);
 	ASSERT_EQ(mkdir(p->out, 0755), 0);
 }
 
-static void place_drop(const struct place *p)
+static void place_drop(struct place *p)
 {
-	auto_free char *rm = xasprintf("rm -rf %s", p->dir);
-
-	ASSERT_EQ(system(rm), 0);
+	t_dir_remove(p->dir, &p->root);
 }
 
 static int in_child(int (*fn)(const struct place *p), struct place *p, char *said, size_t size)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -78,13 +77,12 @@ static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
 /* A recorded root with read-only files: a value that is set already is not written. */
 static void test_sysctl_is_written_only_if_different(void **state)
 {
-	char dir[] = "/tmp/unirail-sysctl-XXXXXX", path[96], value[VALUE_MAX];
+	char dir[T_DIR_MAX], path[96], value[VALUE_MAX];
 	struct root root;
 	struct stat st;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	OK(root_open(&root, dir, &e));
+	t_dir_make(dir, &root);
 	OK(dir_make(&root, "/proc/sys/net", 0755, &e));
 	OK(file_replace(&root, "/proc/sys/net/tcp_rmem", span_of("4096\t131072\t6291456\n"), 0644,
 			&e));
@@ -98,11 +96,7 @@ static void test_sysctl_is_written_only_if_different(void **state)
 	OK(sysctl_ensure(&root, "net/tcp_rmem", "1", NULL, &e));
 	OK(sysctl_get(&root, "net/tcp_rmem", value, sizeof(value), &e));
 	ASSERT_EQ(value[0], '1');
-	root_close(&root);
-	unlink(path);
-	for (char *slash; (slash = strrchr(path, '/')) != path + strlen("/tmp"); rmdir(path))
-		*slash = '\0';
-	ASSERT_EQ(stat(dir, &st), -1);
+	t_dir_remove(dir, &root);
 }
 
 int main(void)

@@ -286,14 +286,15 @@ static void on_done(void *arg, struct span reply, const struct err *e)
 /* The call's descriptor is closed once: its number may be that of a descriptor which `done` opens. */
 static void test_descriptors_that_done_opens_stay_open(void **state)
 {
-	char dir[] = "/tmp/unirail-grpc-XXXXXX";
+	char dir[T_DIR_MAX];
+	struct root root;
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct after a = {.pipe = {-1, -1}};
 	struct grpc_async *call = NULL;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
+	t_dir_make(dir, &root);
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", dir);
 	ASSERT_EQ(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
 	ASSERT_EQ(listen(listener, 1), 0);
@@ -312,8 +313,7 @@ static void test_descriptors_that_done_opens_stay_open(void **state)
 	}
 	loop_free(a.loop);
 	close(listener);
-	unlink(at.sun_path);
-	rmdir(dir);
+	t_dir_remove(dir, &root);
 }
 
 int main(void)

@@ -431,14 +431,15 @@ static void state_of(struct chained_lab *l, struct tuning_attrs *attrs, char val
 
 static void test_failed_chain_restores_the_link(void **state)
 {
-	char dir[] = "/tmp/unirail-tuning-XXXXXX", before[16], after[16];
+	char dir[T_DIR_MAX], before[16], after[16];
 	auto_free char *conf = NULL, *file = NULL;
 	struct tuning_attrs old, now;
 	auto_result struct cni_result r;
 	struct chained_lab l;
+	struct root root;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
+	t_dir_make(dir, &root);
 	conf = xasprintf("{'dataDir':'%s','sysctl':{'net.ipv4.conf.IFNAME.proxy_arp':'1'},'mac':'" A
 			 "','mtu':1400,'promisc':true,'allmulti':true,'txQLen':5}",
 			 dir);
@@ -463,7 +464,7 @@ static void test_failed_chain_restores_the_link(void **state)
 	ASSERT_STR_EQ(after, before);
 	assert_int_not_equal(access(file, F_OK), 0);
 	chained_close(&l);
-	ASSERT_EQ(rmdir(dir), 0);
+	t_dir_remove(dir, &root);
 }
 
 int main(void)
