@@ -46,6 +46,50 @@ static void test_interface_names_in_use_or_invalid_are_refused(void **state)
 	ASSERT_EQ(names("lo", "net2", "eth0"), -EEXIST);
 }
 
+static struct rail rail_on(const struct link_driver *k, const char *ifname, int master)
+{
+	return (struct rail){.kind = k,
+			     .ifname = ifname,
+			     .label = ifname,
+			     .master = {.index = master, .name = "ens1"}};
+}
+
+static void test_two_rails_with_one_vlan_or_device_are_refused(void **state)
+{
+	struct rail r[] = {rail_on(&vlan_kind, "net1", 4), rail_on(&vlan_kind, "net2", 4),
+			   rail_on(&macvlan_kind, "net3", 4),
+			   rail_on(&host_device_kind, "net4", 5)};
+
+	(void)state;
+	r[0].conf.vlan.id = 7;
+	r[1].conf.vlan.id = 8;
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
+	r[1].conf.vlan.id = 7;
+	assert_true(attach_check_devices(r, 4, &e) < 0);
+	says("net2: 'ens1' is used by 'net1' of this pod too");
+	/* ens1 of the pod is another device than ens1 of the host */
+	r[1].conf.in_container = true;
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
+	r[3].master.index = 4;
+	assert_true(attach_check_devices(r, 4, &e) < 0);
+	says("net4: 'ens1' is used by 'net1'");
+	r[3].no_link = true;
+	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
+}
+
+/* With DPDK the pod gets no link. */
+static void test_rail_without_link_may_have_a_name_in_use(void **state)
+{
+	struct rail r[] = {rail_on(&host_device_kind, "net1", 0)};
+	const struct link pod[] = {{.index = 2, .name = "net1"}};
+
+	(void)state;
+	assert_true(attach_check_names(r, 1, pod, 1, &e) < 0);
+	says("attach host-device 'net1' in the pod: File exists (EEXIST)");
+	r[0].no_link = true;
+	ASSERT_EQ(attach_check_names(r, 1, pod, 1, &e), 0);
+}
+
 /* --- routes --- */
 
 static void test_routes_get_the_familys_gateway(void **state)
@@ -81,6 +125,20 @@ static void test_routes_get_the_familys_gateway(void **state)
 }
 
 /* --- group delete --- */
+
+/* A moved device is not deleted with the group, since its name is in none of the lists. */
+static void test_group_with_a_moved_device_is_recognized(void **state)
+{
+	static const char *const made[] = {"net1", "net2"};
+	struct link pod[] = {{.name = "net1", .group = LINK_GROUP},
+			     {.name = "net2", .group = LINK_GROUP},
+			     {.name = "net3", .alias = "ens3"}};
+
+	(void)state;
+	assert_true(attach_group_is_of_pod(pod, 3, made, 2));
+	pod[2].group = LINK_GROUP;
+	assert_false(attach_group_is_of_pod(pod, 3, made, 2));
+}
 
 static void test_group_delete_keeps_links_of_others(void **state)
 {
@@ -269,6 +327,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_interface_names_in_use_or_invalid_are_refused),
+		cmocka_unit_test(test_two_rails_with_one_vlan_or_device_are_refused),
+		cmocka_unit_test(test_rail_without_link_may_have_a_name_in_use),
+		cmocka_unit_test(test_group_with_a_moved_device_is_recognized),
 		cmocka_unit_test(test_routes_get_the_familys_gateway),
 		cmocka_unit_test(test_group_delete_keeps_links_of_others),
 		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),

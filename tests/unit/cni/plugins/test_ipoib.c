@@ -7,18 +7,15 @@
 
 #include "base/alloc.h"
 #include "cni/attach/attach.h"
+#include "rail_lab.h"
 
 static struct err e;
-static struct json_doc *doc;
 
 static int read_text(const char *more, struct rail_conf *c)
 {
 	auto_free char *text = xasprintf("{\"master\":\"ib0\"%s%s}", *more ? "," : "", more);
 
-	json_cleanup(&doc);
-	err_clear(&e);
-	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
-	return ipoib_kind.read(&(struct rail_source){.doc = doc, .conf = json_root(doc)}, c, &e);
+	return rl_read(&ipoib_kind, text, NULL, c, &e);
 }
 
 static struct rail_conf conf(const char *more)
@@ -171,13 +168,6 @@ static void test_only_marked_ipoib_children_are_leftovers(void **state)
 	assert_false(ipoib_is_leftover(&l));
 }
 
-static int free_doc(void **state)
-{
-	(void)state;
-	json_cleanup(&doc);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,5 +180,5 @@ int main(void)
 		cmocka_unit_test(test_only_marked_ipoib_children_are_leftovers),
 	};
 
-	return T_RUN(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, rl_teardown);
 }

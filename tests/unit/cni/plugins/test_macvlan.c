@@ -2,31 +2,18 @@
 /* The netconf of the macvlan plugin, and its checks. */
 #include "testlib.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cni/attach/rail.h"
+#include "rail_lab.h"
 
 static struct err e;
-static struct json_doc *doc;
-
-static int read_text(const char *text, const char *args_mac, struct rail_conf *c)
-{
-	json_free(doc);
-	doc = NULL;
-	err_clear(&e);
-	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
-	return macvlan_kind.read(&(struct rail_source){doc, json_get(json_root(doc), "defaults"),
-						       json_root(doc), args_mac},
-				 c, &e);
-}
 
 static struct rail_conf conf(const char *text, const char *args_mac)
 {
 	struct rail_conf c;
 
-	ASSERT_OK(read_text(text, args_mac, &c), &e);
+	ASSERT_OK(rl_read(&macvlan_kind, text, args_mac, &c, &e), &e);
 	return c;
 }
 
@@ -34,10 +21,9 @@ static void refused(const char *text, const char *args_mac, const char *word)
 {
 	struct rail_conf c;
 
-	assert_true(read_text(text, args_mac, &c) < 0);
+	assert_true(rl_read(&macvlan_kind, text, args_mac, &c, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_CONF);
-	if (!strstr(e.text, word))
-		fail_msg("'%s' is not in '%s'", word, e.text);
+	ASSERT_HAS(e.text, word);
 }
 
 static void test_omitted_macvlan_settings_have_defaults(void **state)
@@ -171,13 +157,6 @@ static void test_dns_of_the_netconf_is_read(void **state)
 	assert_non_null(strstr(e.text, "conf.dns.search"));
 }
 
-static int free_doc(void **state)
-{
-	(void)state;
-	json_free(doc);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,5 +171,5 @@ int main(void)
 		cmocka_unit_test(test_dns_of_the_netconf_is_read),
 	};
 
-	return T_RUN(tests, NULL, free_doc);
+	return T_RUN(tests, NULL, rl_teardown);
 }

@@ -2,7 +2,6 @@
 /* sriov: netconf, STATUS on a node, and CHECK of a link. */
 #include "host_lab.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,30 +9,13 @@
 
 #include "base/alloc.h"
 #include "cni/attach/attach.h"
+#include "rail_lab.h"
 
 static struct err e;
-static struct json_doc *doc;
-
-static int read_text(const char *text, const char *args_mac, struct rail_conf *c)
-{
-	struct rail_source s = {.args_mac = args_mac};
-
-	json_cleanup(&doc);
-	err_clear(&e);
-	ASSERT_OK(json_parse(&doc, span_of(text), 1 << 16, &e), &e);
-	s.doc = doc;
-	s.conf = json_root(doc);
-	s.defaults = json_get(s.conf, "defaults");
-	*c = (struct rail_conf){0};
-	return sriov_kind.read(&s, c, &e);
-}
 
 static struct rail_conf conf(const char *text)
 {
-	struct rail_conf c;
-
-	ASSERT_OK(read_text(text, NULL, &c), &e);
-	return c;
+	return rl_conf(&sriov_kind, text);
 }
 
 static void test_omitted_attributes_are_not_requested(void **state)
@@ -89,10 +71,12 @@ static void test_runtime_config_takes_precedence_over_args(void **state)
 	struct rail_conf c;
 
 	(void)state;
-	ASSERT_EQ(read_text(text, "02:00:00:00:00:02", &c), 0);
+	ASSERT_EQ(rl_read(&sriov_kind, text, "02:00:00:00:00:02", &c, &e), 0);
 	ASSERT_EQ(c.mac.b[5], 3);
 	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.3");
-	ASSERT_EQ(read_text("{\"mac\":\"02:00:00:00:00:01\"}", "02:00:00:00:00:02", &c), 0);
+	ASSERT_EQ(rl_read(&sriov_kind, "{\"mac\":\"02:00:00:00:00:01\"}", "02:00:00:00:00:02", &c,
+			  &e),
+		  0);
 	ASSERT_EQ(c.mac.b[5], 2);
 	ASSERT_EQ(conf("{\"mac\":\"02:00:00:00:00:01\"}").mac.b[5], 1);
 	c = conf("{\"deviceID\":\"0000:3b:00.2\",\"runtimeConfig\":{\"deviceID\":\"x\"}}");
@@ -136,7 +120,7 @@ static void test_invalid_sriov_configuration_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		assert_true(read_text(all[i].text, NULL, &c) < 0);
+		assert_true(rl_read(&sriov_kind, all[i].text, NULL, &c, &e) < 0);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "all[%zu]", i);
 		if (!strstr(e.text, all[i].expected) ||
 		    strncmp(e.text, "SRIOV-CNI failed to load netconf: ", 34) != 0)
@@ -150,8 +134,9 @@ static void test_device_is_read_from_an_invalid_configuration(void **state)
 	struct rail_conf c;
 
 	(void)state;
-	assert_true(read_text("{\"deviceID\":\"0000:3b:00.2\",\"vlan\":9999,\"ipam\":{}}", NULL,
-			      &c) < 0);
+	assert_true(rl_read(&sriov_kind,
+			    "{\"deviceID\":\"0000:3b:00.2\",\"vlan\":9999,\"ipam\":{}}", NULL, &c,
+			    &e) < 0);
 	ASSERT_STR_EQ(c.sriov.device_id, "0000:3b:00.2");
 	assert_non_null(c.ipam);
 	ASSERT_EQ(c.sriov.want.set, 0);
@@ -219,13 +204,6 @@ static void test_status_reports_missing_vfs(void **state)
 	host_remove(&h);
 }
 
-static int done(void **state)
-{
-	(void)state;
-	json_cleanup(&doc);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,5 +217,5 @@ int main(void)
 		cmocka_unit_test(test_status_reports_missing_vfs),
 	};
 
-	return T_RUN(tests, NULL, done);
+	return T_RUN(tests, NULL, rl_teardown);
 }
