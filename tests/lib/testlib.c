@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -212,6 +213,17 @@ int t_main(int (*fn)(int argc, char **argv), const char *const *args)
 	close(err);
 	t_slurp(o, t_out, sizeof(t_out));
 	t_slurp(e, t_err, sizeof(t_err));
+	return status;
+}
+
+int t_in_child(int (*fn)(const char *arg), const char *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(fn(arg));
+	ASSERT_EQ(waitpid(pid, &status, 0), pid);
 	return status;
 }
 

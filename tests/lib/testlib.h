@@ -72,6 +72,18 @@ void t_slurp(FILE *f, char *into, size_t size);
 int t_main(int (*fn)(int argc, char **argv), const char *const *args);
 extern char t_out[1 << 16], t_err[1 << 14];
 
+/*
+ * Calls the function in a child process, which exits with its result, and returns the child's wait
+ * status: 0 if all went well. In the function, T_NEED() returns the number of its line (modulo 255)
+ * unless the condition holds.
+ */
+int t_in_child(int (*fn)(const char *arg), const char *arg);
+#define T_NEED(x)                                                                                  \
+	do {                                                                                       \
+		if (!(x))                                                                          \
+			return __LINE__ % 255 + 1;                                                 \
+	} while (0)
+
 /* Runs the loop for so many milliseconds of its clock (loop_set_now()). */
 void t_loop_run(struct loop *l, int64_t ms);
 

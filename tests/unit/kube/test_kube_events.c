@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which Events are sent, and JSON patches. */
+/* Which Events are sent. */
 #include "testlib.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "kube/events.h"
-#include "kube/patch.h"
 
 static struct kube_event event(const char *name, const char *reason, const char *message)
 {
@@ -103,25 +102,6 @@ static void test_oldest_event_is_evicted(void **state)
 	kube_event_filter_free(f);
 }
 
-static void test_json_patch_is_written(void **state)
-{
-	struct kube_patch p;
-
-	(void)state;
-	kube_patch_init(&p);
-	jo_str(kube_patch_add(&p, "test", "spec", "owner", NULL), "n1");
-	jo_int(kube_patch_add(&p, "add", "metadata", "annotations", "a/b~c", NULL), 3);
-	kube_patch_add(&p, "remove", "spec", "x", NULL);
-	ASSERT_STR_EQ(kube_patch_end(&p).p,
-		      "[{\"op\":\"test\",\"path\":\"/spec/owner\",\"value\":\"n1\"},"
-		      "{\"op\":\"add\",\"path\":\"/metadata/annotations/a~1b~0c\","
-		      "\"value\":3},{\"op\":\"remove\",\"path\":\"/spec/x\"}]");
-	kube_patch_done(&p);
-	kube_patch_init(&p);
-	ASSERT_STR_EQ(kube_patch_end(&p).p, "[]");
-	kube_patch_done(&p);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -129,7 +109,6 @@ int main(void)
 		cmocka_unit_test(test_similar_events_are_combined_after_ten),
 		cmocka_unit_test(test_events_of_one_object_are_rate_limited),
 		cmocka_unit_test(test_oldest_event_is_evicted),
-		cmocka_unit_test(test_json_patch_is_written),
 	};
 
 	return T_RUN(tests, NULL, NULL);

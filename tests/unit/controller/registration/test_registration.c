@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "controller/registration/registration.h"
-#include "controller/registration/match_condition.h"
 
 static const struct inject_scope scope = {.include = NULL, .exclude = "kube-system, unirail"};
 static struct registration_form form = {.ns = "unirail",
@@ -145,39 +144,12 @@ static void test_differences_of_existing_configurations_are_found(void **state)
 	differs("[{\"name\":\"a\"}]", wanted, false, "");
 }
 
-static void test_match_condition_lists_namespaces_up_to_a_limit(void **state)
-{
-	const char *const two[] = {"default", "kube-node-lease"};
-	const char **many = xcalloc(5000, sizeof(*many));
-	auto_buf struct buf b, none, long_one;
-
-	(void)state;
-	buf_init(&b, 1 << 20);
-	buf_init(&none, 1 << 20);
-	buf_init(&long_one, 1 << 20);
-	match_condition_write(two, 2, &b);
-	ASSERT_STR_EQ(b.p, "has(object.metadata.annotations) && ('cni.spidernet.io/"
-			   "rdma-resource-inject' in object.metadata.annotations || "
-			   "'cni.spidernet.io/network-resource-inject' in "
-			   "object.metadata.annotations) || !(request.namespace in "
-			   "['default','kube-node-lease'])");
-	match_condition_write(NULL, 0, &none);
-	assert_non_null(strstr(none.p, "!(request.namespace in [])"));
-	/* Too many namespaces: no condition, so the API server sends all objects. */
-	for (int i = 0; i < 5000; i++)
-		many[i] = "a-namespace-with-a-name";
-	match_condition_write(many, 5000, &long_one);
-	ASSERT_EQ(long_one.len, 0);
-	free(many);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_webhook_configurations_have_the_service_and_rules),
 		cmocka_unit_test(test_pod_webhook_is_limited_by_conditions),
 		cmocka_unit_test(test_differences_of_existing_configurations_are_found),
-		cmocka_unit_test(test_match_condition_lists_namespaces_up_to_a_limit),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -6,7 +6,6 @@
 #include "kern_lab.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -550,6 +549,33 @@ static void test_random_macs_are_local_unicast(void **state)
 	assert_false(mac_eq(&a, &b));
 }
 
+static void test_ipoib_child_is_created(void **state)
+{
+	auto_nl struct nl_wire *w = kern_replay("ipoib.nl");
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct link_spec s = LINK_SPEC_INIT;
+	enum { PF = 7 };
+	struct link link;
+
+	(void)state;
+	s.name = "net1";
+	s.kind = "ipoib";
+	s.parent = PF;
+	s.ipoib_pkey = 0x8005;
+	s.ipoib_mode = LINK_IPOIB_CONNECTED;
+	s.ipoib_umcast = true;
+	link_add(b, &s);
+	OK(nl_batch_commit(w, b, &e));
+	OK(link_get(w, "net1", &link, &e));
+	OK(nl_replay_finished(w, &e));
+	ASSERT_STR_EQ(link.kind, "ipoib");
+	ASSERT_EQ(link.ipoib_pkey, 0x8005);
+	ASSERT_EQ(link.ipoib_mode, LINK_IPOIB_CONNECTED);
+	assert_true(link.ipoib_umcast);
+	ASSERT_EQ(link.mac.len, 20);
+	ASSERT_EQ(link.parent, PF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -570,6 +596,7 @@ int main(void)
 		cmocka_unit_test(test_link_is_moved_to_another_namespace),
 		cmocka_unit_test(test_failed_change_is_described),
 		cmocka_unit_test(test_random_macs_are_local_unicast),
+		cmocka_unit_test(test_ipoib_child_is_created),
 	};
 
 	return T_RUN(tests, NULL, NULL);

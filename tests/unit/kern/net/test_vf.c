@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * VFs configured by their PF, with recordings of tests/replay/make_vf.py; alternative names, with
- * this kernel.
- */
+/* VFs configured by their PF, with recordings of tests/replay/make_vf.py. */
 #include "kern_lab.h"
 
 #include <errno.h>
@@ -10,8 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
-#include "kern/net/altname.h"
 #include "kern/net/vf.h"
 
 enum { PF = 7 };
@@ -131,64 +126,6 @@ static void test_mutated_vf_answers_do_not_crash(void **state)
 	kern_mutate("vf_ib.nl", 1000, use_list);
 }
 
-static void test_alternative_names_are_added_and_deleted(void **state)
-{
-	auto_batch struct nl_batch *b = nl_batch_new();
-	struct kern_lab l;
-	char **names = NULL;
-	size_t n;
-	int index;
-
-	(void)state;
-	kern_open(&l);
-	index = kern_veth(&l, "net1", "peer");
-	OK(altname_list(l.w, index, &names, &n, &e));
-	ASSERT_EQ(n, 0);
-	altname_add(b, index, "net1", "enp59s0f0v3-with-a-long-name");
-	altname_add(b, index, "net1", "ens1f0v3");
-	kern_commit(&l, b);
-	OK(altname_list(l.w, index, &names, &n, &e));
-	ASSERT_EQ(n, 2);
-	ASSERT_STR_EQ(names[0], "enp59s0f0v3-with-a-long-name");
-	str_list_free(names, n);
-	altname_add(b, index, "net1", "peer");
-	ASSERT_EQ(nl_batch_commit(l.w, b, &e), -EEXIST);
-	nl_batch_reset(b);
-	altname_del(b, index, "net1", "ens1f0v3");
-	altname_del(b, index, "net1", "ens1f0v3");
-	kern_commit(&l, b);
-	altname_add(b, index, "net1", "");
-	FAILS(nl_batch_commit(l.w, b, &e), -EINVAL,
-	      "add alternative name '' of link 'net1': Invalid argument (EINVAL): expected 1 to 127 bytes");
-	kern_close(&l);
-}
-
-static void test_ipoib_child_is_created(void **state)
-{
-	auto_nl struct nl_wire *w = kern_replay("ipoib.nl");
-	auto_batch struct nl_batch *b = nl_batch_new();
-	struct link_spec s = LINK_SPEC_INIT;
-	struct link link;
-
-	(void)state;
-	s.name = "net1";
-	s.kind = "ipoib";
-	s.parent = PF;
-	s.ipoib_pkey = 0x8005;
-	s.ipoib_mode = LINK_IPOIB_CONNECTED;
-	s.ipoib_umcast = true;
-	link_add(b, &s);
-	OK(nl_batch_commit(w, b, &e));
-	OK(link_get(w, "net1", &link, &e));
-	OK(nl_replay_finished(w, &e));
-	ASSERT_STR_EQ(link.kind, "ipoib");
-	ASSERT_EQ(link.ipoib_pkey, 0x8005);
-	ASSERT_EQ(link.ipoib_mode, LINK_IPOIB_CONNECTED);
-	assert_true(link.ipoib_umcast);
-	ASSERT_EQ(link.mac.len, 20);
-	ASSERT_EQ(link.parent, PF);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,8 +135,6 @@ int main(void)
 		cmocka_unit_test(test_each_vf_attribute_is_one_message),
 		cmocka_unit_test(test_guids_are_parsed),
 		cmocka_unit_test(test_mutated_vf_answers_do_not_crash),
-		cmocka_unit_test(test_alternative_names_are_added_and_deleted),
-		cmocka_unit_test(test_ipoib_child_is_created),
 	};
 
 	return T_RUN(tests, NULL, NULL);

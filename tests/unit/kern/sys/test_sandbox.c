@@ -32,11 +32,6 @@
 #include "kern/sys/sandbox.h"
 
 /* In the child: the exit status is the line that failed. */
-#define NEED(x)                                                                                    \
-	do {                                                                                       \
-		if (!(x))                                                                          \
-			return __LINE__ % 255 + 1;                                                 \
-	} while (0)
 #define PASS(fn)                                                                                   \
 	do {                                                                                       \
 		int line = (fn);                                                                   \
@@ -44,7 +39,7 @@
 		if (line)                                                                          \
 			return line;                                                               \
 	} while (0)
-#define REFUSED(x) NEED((x) < 0 && errno == EPERM)
+#define REFUSED(x) T_NEED((x) < 0 && errno == EPERM)
 
 struct place {
 	char dir[T_DIR_MAX], in[80], out[80];
@@ -141,16 +136,16 @@ static int refused_in_all_modes(void)
 	REFUSED(syscall(SYS_open_by_handle_at, 0, NULL, 0));
 	REFUSED(syscall(SYS_clone, (long)(CLONE_NEWNET | SIGCHLD), 0L, 0L, 0L, 0L));
 	REFUSED(syscall(SYS_prlimit64, 1, RLIMIT_CORE, NULL, NULL));
-	NEED(prctl(PR_SET_NAME, "x") != 0);
+	T_NEED(prctl(PR_SET_NAME, "x") != 0);
 	REFUSED(ioctl(0, SIOCGIFINDEX, (void *)NULL));
 	REFUSED(syscall(SYS_capset, NULL, NULL));
 	REFUSED(setuid(0));
 	p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(p == MAP_FAILED); /* musl reports ENOMEM instead of EPERM here */
+	T_NEED(p == MAP_FAILED); /* musl reports ENOMEM instead of EPERM here */
 	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	NEED(p != MAP_FAILED);
+	T_NEED(p != MAP_FAILED);
 	REFUSED(mprotect(p, 4096, PROT_READ | PROT_EXEC));
-	NEED(mprotect(p, 4096, PROT_READ) == 0 && munmap(p, 4096) == 0);
+	T_NEED(mprotect(p, 4096, PROT_READ) == 0 && munmap(p, 4096) == 0);
 	return 0;
 }
 
@@ -161,18 +156,18 @@ static int allowed_in_all_modes(void)
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
 	char text[16], *big;
 
-	NEED(ep < 0 && errno == EPERM); /* the loop was created before the sandbox */
-	NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
-	     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
+	T_NEED(ep < 0 && errno == EPERM); /* the loop was created before the sandbox */
+	T_NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
+	       syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	NEED(fd >= 0 && write(fd, "x", 1) == 1 && read(fd, text, 1) == 0);
+	T_NEED(fd >= 0 && write(fd, "x", 1) == 1 && read(fd, text, 1) == 0);
 	big = malloc(8 << 20);
-	NEED(big);
+	T_NEED(big);
 	big[0] = big[(8 << 20) - 1] = 1;
 	big = realloc(big, 16 << 20);
-	NEED(big && big[0] == 1);
+	T_NEED(big && big[0] == 1);
 	free(big);
-	NEED(getpid() > 0);
+	T_NEED(getpid() > 0);
 	return 0;
 }
 
@@ -188,8 +183,8 @@ static bool can_fork(void)
 
 static int enter(enum sandbox_mode mode)
 {
-	NEED(caps_files_only(NULL) == 0);
-	NEED(sandbox_calls(mode, false, NULL) == 0);
+	T_NEED(caps_files_only(NULL) == 0);
+	T_NEED(sandbox_calls(mode, false, NULL) == 0);
 	PASS(refused_in_all_modes());
 	PASS(allowed_in_all_modes());
 	return 0;
@@ -201,7 +196,7 @@ static int as_ipam_serve(const struct place *p)
 	REFUSED(socket(AF_INET, SOCK_STREAM, 0));
 	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
 	REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
-	NEED(!can_fork() && errno == EPERM);
+	T_NEED(!can_fork() && errno == EPERM);
 	REFUSED(chdir(p->in));
 	return 0;
 }
@@ -212,22 +207,22 @@ static int with_cluster(enum sandbox_mode mode)
 
 	PASS(enter(mode));
 	fd = socket(AF_INET6, SOCK_STREAM, 0);
-	NEED(fd >= 0);
+	T_NEED(fd >= 0);
 	/*
 	 * An agent opens sockets of device plugins again when the kubelet restarts, and reads
 	 * devices by netlink.
 	 */
 	if (mode == SANDBOX_AGENT) {
-		NEED(listen(fd, 1) == 0);
+		T_NEED(listen(fd, 1) == 0);
 		close(fd);
 		fd = socket(AF_NETLINK, SOCK_RAW, 0);
-		NEED(fd >= 0);
+		T_NEED(fd >= 0);
 	} else {
 		REFUSED(listen(fd, 1));
 		REFUSED(socket(AF_NETLINK, SOCK_RAW, 0));
 	}
 	close(fd);
-	NEED(can_fork());
+	T_NEED(can_fork());
 	return 0;
 }
 
@@ -238,8 +233,8 @@ static int as_agent(const struct place *p)
 
 	PASS(with_cluster(SANDBOX_AGENT));
 	fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	NEED(fd >= 0 && fsync(fd) == 0 && flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0);
-	NEED(renameat(AT_FDCWD, file, AT_FDCWD, to) == 0);
+	T_NEED(fd >= 0 && fsync(fd) == 0 && flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0);
+	T_NEED(renameat(AT_FDCWD, file, AT_FDCWD, to) == 0);
 	return 0;
 }
 
@@ -282,7 +277,7 @@ static int by_another_gate(const struct place *p)
 	long r;
 
 	(void)p;
-	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
+	T_NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
 	__asm__ volatile("int $0x80" : "=a"(r) : "a"(20L) : "memory");
 	return 1;
 }
@@ -290,7 +285,7 @@ static int by_another_gate(const struct place *p)
 static int by_x32(const struct place *p)
 {
 	(void)p;
-	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
+	T_NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, false, NULL) == 0);
 	syscall(0x40000000 | SYS_getpid);
 	return 1;
 }
@@ -316,8 +311,8 @@ static void test_system_calls_of_other_architectures_are_killed(void **state)
 static int only_logs(const struct place *p)
 {
 	(void)p;
-	NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, true, NULL) == 0);
-	NEED(prctl(PR_SET_NAME, "x") == 0);
+	T_NEED(caps_files_only(NULL) == 0 && sandbox_calls(SANDBOX_AGENT, true, NULL) == 0);
+	T_NEED(prctl(PR_SET_NAME, "x") == 0);
 	return 0;
 }
 
@@ -350,25 +345,25 @@ static int confined(const struct place *p)
 	struct root root;
 	int abi = 0;
 
-	NEED(mkdir(read_only, 0755) == 0);
-	NEED(root_open(&root, NULL, NULL) == 0);
-	NEED(caps_files_only(NULL) == 0);
-	NEED(sandbox_paths(v, ARRAY_LEN(v), &abi, NULL) == 0 && abi >= 1);
-	NEED(file_replace(&root, inside, span_of("x"), 0600, NULL) == 0);
-	NEED(mkdir(sub, 0755) == 0 && file_rename(&root, inside, to, true, NULL) == 0);
-	NEED(file_remove(&root, to, NULL) == 0 && rmdir(sub) == 0);
+	T_NEED(mkdir(read_only, 0755) == 0);
+	T_NEED(root_open(&root, NULL, NULL) == 0);
+	T_NEED(caps_files_only(NULL) == 0);
+	T_NEED(sandbox_paths(v, ARRAY_LEN(v), &abi, NULL) == 0 && abi >= 1);
+	T_NEED(file_replace(&root, inside, span_of("x"), 0600, NULL) == 0);
+	T_NEED(mkdir(sub, 0755) == 0 && file_rename(&root, inside, to, true, NULL) == 0);
+	T_NEED(file_remove(&root, to, NULL) == 0 && rmdir(sub) == 0);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	NEED(fd >= 0);
-	NEED(file_replace(&root, outside, span_of("x"), 0600, NULL) == -EACCES);
-	NEED(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES);
-	NEED(open("/proc/1/environ", O_RDONLY) < 0 && errno == EACCES);
-	NEED(open("/sys/kernel/uevent_helper", O_WRONLY) < 0);
-	NEED(mkdir(outside, 0755) < 0 && errno == EACCES);
-	NEED(rmdir(p->out) < 0 && errno == EACCES);
-	NEED(mknod(inside, S_IFIFO | 0600, 0) < 0 && errno == EACCES);
-	NEED(symlink("/", inside) < 0 && errno == EACCES);
+	T_NEED(fd >= 0);
+	T_NEED(file_replace(&root, outside, span_of("x"), 0600, NULL) == -EACCES);
+	T_NEED(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES);
+	T_NEED(open("/proc/1/environ", O_RDONLY) < 0 && errno == EACCES);
+	T_NEED(open("/sys/kernel/uevent_helper", O_WRONLY) < 0);
+	T_NEED(mkdir(outside, 0755) < 0 && errno == EACCES);
+	T_NEED(rmdir(p->out) < 0 && errno == EACCES);
+	T_NEED(mknod(inside, S_IFIFO | 0600, 0) < 0 && errno == EACCES);
+	T_NEED(symlink("/", inside) < 0 && errno == EACCES);
 	other = open(read_only, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	NEED(other >= 0 && openat(other, "x", O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
+	T_NEED(other >= 0 && openat(other, "x", O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
 	root_close(&root);
 	return 0;
 }

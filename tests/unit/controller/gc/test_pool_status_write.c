@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spiderpool's status text of allocated addresses. */
+#include "testlib.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "controller/gc/pool_status_write.h"
+#include "wire/json/json.h"
+
+static void add(struct records *r, const char *ip, const char *ns, const char *pod, const char *uid)
+{
+	records_add(r, &(struct record){t_ip(ip), ns, pod, uid});
+}
+
+static void assert_text(struct records *r, size_t max, const char *want)
+{
+	auto_free char *text = records_text(r, max);
+
+	ASSERT_STR_EQ(text, want);
+}
+
+/* As in Go, keys are in byte order, and an empty map is an empty text instead of "{}". */
+static void test_allocated_addresses_are_written_like_go(void **state)
+{
+	struct records r = {0};
+
+	(void)state;
+	assert_text(&r, 10, "");
+	add(&r, "10.6.0.9", "a", "p", "u1");
+	add(&r, "10.6.0.10", NULL, "b/q", "u2");
+	add(&r, "fd00::a", "a", "p", "u1");
+	add(&r, "10.6.0.9", NULL, "c/r", "u3"); /* said later */
+	assert_text(&r, 10,
+		    "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"},"
+		    "\"10.6.0.9\":{\"pod\":\"a/p\",\"podUid\":\"u1\"},"
+		    "\"fd00::a\":{\"pod\":\"a/p\",\"podUid\":\"u1\"}}");
+	ASSERT_EQ(r.n, 3);
+	assert_text(&r, 1, "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"}}");
+	assert_text(&r, 0, "");
+	records_done(&r);
+}
+
+/*
+ * Names may have 253 characters, an object 1.5 MiB. Existing records are not dropped, since an
+ * object had space for them.
+ */
+static void test_too_long_text_drops_new_records(void **state)
+{
+	char uid[37], name[254];
+	struct records r = {0};
+	auto_free char *text = NULL, *all = NULL;
+	auto_json struct json_doc *d = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	memset(uid, 'u', 36);
+	memset(name, 'n', 253);
+	uid[36] = name[253] = '\0';
+	for (uint32_t i = 0; i < RECORDS_MAX; i++)
+		records_add(&r, &(struct record){ip_from_num(4, 0x0a000000 + i), "ns", name, uid});
+	text = records_text(&r, RECORDS_MAX);
+	assert_in_range(strlen(text), RECORDS_TEXT_MAX - 1000, RECORDS_TEXT_MAX + 1000);
+	ASSERT_EQ(json_parse(&d, span_of(text), RECORDS_TEXT_MAX + 1000, &e), 0);
+	ASSERT_EQ(json_kind(json_get(json_root(d), "10.0.0.0")), JSON_OBJECT);
+	all = records_text(&r, SIZE_MAX);
+	assert_true(strlen(all) > 5000 * 253);
+	records_done(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_allocated_addresses_are_written_like_go),
+		cmocka_unit_test(test_too_long_text_drops_new_records),
+	};
+
+	return T_RUN(tests, NULL, NULL);
+}
