@@ -716,7 +716,7 @@ def test_device_in_two_networks_is_refused(lab, other):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", lab.rails(nets), pod, ifname="eth0", code=7,
-             contains=["rail 'net2' (rail1)", "'rail0' is used by 'net1'"])
+             contains=["rail 'net2' (rail1)", "'rail0' is already used by 'net1'"])
     assert (state(lab.node), pod.state()) == before and lab.used() == {}
 
 

@@ -90,7 +90,7 @@ def test_interface_name_in_use_is_refused(lab, chained_plugins):
     before = same_shape(state(lab.node))
     lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7,
              "a non-bond type interface named bond0 already exists on the host", plugins=chained_plugins)
-    lab.fail("ADD", conf("ifacer", vlanID=5, **NIC), lab.pod(), 7, "'rail0.5' is there and is not VLAN 5 of 'rail0'",
+    lab.fail("ADD", conf("ifacer", vlanID=5, **NIC), lab.pod(), 7, "'rail0.5' exists and is not VLAN 5 of 'rail0'",
              plugins=chained_plugins)
     unchanged(lab, before)
 

@@ -246,7 +246,7 @@ def test_del_retains_the_file_if_the_restore_fails(t):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text('{\n "mtu": 99999999\n}')
     c = t.ok("DEL")
-    assert "the interface is not what it was before" in c.err and "net1.json" in t.files()
+    assert "cannot restore the state of the interface" in c.err and "net1.json" in t.files()
 
 
 # --- refusals ---
@@ -400,7 +400,7 @@ def test_gc_retains_files_of_other_networks(t):
 def test_unwritable_data_directory_is_reported(t):
     t.data.write_text("a file")
     before = t.link()
-    t.fail("ADD", 5, "keep what the interface was before (conf.dataDir)", mtu=1400)
+    t.fail("ADD", 5, "save the state of the interface (conf.dataDir)", mtu=1400)
     t.data.unlink()
     assert t.link() == before
 

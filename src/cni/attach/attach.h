@@ -156,7 +156,7 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 
 /* --- DEL --- */
 /* Removes the attachments' links, and further links by name: moved devices are restored to the
- * host, created links are deleted. It continues after a failure and returns the first one. It uses
+ * host, created links are deleted. It continues after an error and returns the first error. It uses
  * kind and ifname of each rail, and conf if it could be read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);

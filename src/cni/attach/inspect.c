@@ -66,7 +66,7 @@ static bool same_device(const struct rail *a, const struct rail *b)
 static int device_taken(const struct rail *rail, const struct rail *by, const char *reason,
 			struct err *e)
 {
-	err_kind(e, ERR_CONF, -EEXIST, "'%s' is used by '%s' of this pod too: %s",
+	err_kind(e, ERR_CONF, -EEXIST, "'%s' is already used by '%s' of this pod: %s",
 		 rail->master.name, by->ifname, reason);
 	return rail_err(rail, -EEXIST, e);
 }

@@ -70,7 +70,7 @@ static const struct json_field made_fields[] = {
 	{.name = "mtu",
 	 .type = J_INT,
 	 .offset = offsetof(struct raw_made, mtu),
-	 JSON_DOC("0", "MTU; 0: the master's; at most the master's")},
+	 JSON_DOC("0", "MTU, at most that of the master; 0: the MTU of the master")},
 	{.name = "linkInContainer",
 	 .type = J_BOOL,
 	 .offset = offsetof(struct raw_made, in_container),

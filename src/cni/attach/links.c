@@ -69,7 +69,7 @@ static void settle_names(struct attach *a)
 
 static int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
 
-/* Continues after a failure and returns the first one. */
+/* Continues after an error and returns the first error. */
 static int undo_links(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;

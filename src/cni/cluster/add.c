@@ -54,7 +54,8 @@ struct adding {
 
 /* --- the document --- */
 
-/* Returns whether a key of the netconf is copied in addition to the networks. */
+/* Returns whether this key of the netconf is copied to the document, in addition to the
+ * networks. */
 static bool is_cached(const char *key)
 {
 	static const char *const keys[] = {"defaults", "coordinator", "timeoutMs", "runtimeConfig",
@@ -490,7 +491,8 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 	jo_kstr(t->o, "nad", net->nad ? net->nad : name ? name : net->name ? net->name : "");
 	if (if_set(net->ifname))
 		jo_kstr(t->o, "ifname", net->ifname);
-	/* The version "" means that the plugin gets none, not that it gets the netconf's. */
+	/* With the version "" the plugin gets no cniVersion. Without this key it would get the
+	 * netconf's version. */
 	jo_kstr(t->o, "cniVersion", version ? version : "");
 	if (pod_net_device(net))
 		jo_kstr(t->o, "deviceID", pod_net_device(net));

@@ -148,13 +148,12 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 		return r;
 	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
 	if (kind == MULTUS_CACHE_OTHER)
-		return 0; /* as in Multus, which does not search either */
+		return 0; /* Multus does not search for one either */
 	if (kind == MULTUS_CACHE_NONE)
-		return err_kind(
-			e, ERR_OTHER, -ENOENT,
-			"nothing is noted of container '%s' in '%s' (conf.cniDir): it is not "
-			"attached",
-			c->container_id, conf.cni_dir);
+		return err_kind(e, ERR_OTHER, -ENOENT,
+				"no record of container '%s' in '%s' (conf.cniDir): it is not "
+				"attached",
+				c->container_id, conf.cni_dir);
 	r = multi_read(&entry.call, &x, e);
 	if (r < 0)
 		return r;

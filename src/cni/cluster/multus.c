@@ -80,7 +80,7 @@ static void read_if_readable(struct cni_call *c, struct json_doc **doc)
 	struct err reason = ERR_INIT;
 
 	if (read_daemon(c, doc, &reason) < 0)
-		log_warn("Multus' settings are not valid, the netconf alone counts",
+		log_warn("Multus' settings are invalid, using only the netconf",
 			 LOG_S("error", reason.text));
 }
 

@@ -115,7 +115,8 @@ int rdma_move_find(const struct root *r, const char *device, char name[static RD
 	else if (n > 1)
 		code = too_many(device, names, n, e);
 	else if (!str_copy(name, RDMA_NAME_MAX, names[0]))
-		code = err_set(e, -ENAMETOOLONG, "RDMA device '%s': too long a name", names[0]);
+		code = err_set(e, -ENAMETOOLONG, "RDMA device '%s': the name is too long",
+			       names[0]);
 	str_list_free(names, n);
 	return code < 0 ? code : 0;
 }

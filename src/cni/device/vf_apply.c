@@ -55,7 +55,8 @@ static bool take_instead(struct work *w, unsigned int attr)
 
 	if (attr != VF_ATTR_MAC || !j->instead.len || !is_zero(&j->want.to.mac))
 		return false;
-	log_warn("driver refuses to forget the administrative MAC, it becomes what the VF had",
+	log_warn("driver refuses to clear a VF's administrative MAC, setting the earlier MAC "
+		 "instead",
 		 LOG_S("pf", j->ref.pf), LOG_I("vf", j->ref.vf));
 	j->want.to.mac = j->instead;
 	j->instead.len = 0;
@@ -70,12 +71,13 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 			vf_attr_name(attr), errno_text(code));
 	if (code == -EOPNOTSUPP)
 		return err_kind(e, ERR_UNSUPPORTED, code,
-				"%s (the PF's driver cannot: leave conf.%s out)", e ? e->text : "",
-				vf_attr_name(attr));
+				"%s (the PF's driver does not support it: remove conf.%s)",
+				e ? e->text : "", vf_attr_name(attr));
 	/* igb and ixgbe have no rate limit without a carrier. */
 	if (code == -EINVAL && attr == VF_ATTR_RATE && e)
-		err_kind(e, e->kind, code, "%s (more than the link has, or PF '%s' has no carrier)",
-			 e->text, w->job.ref.pf);
+		err_kind(e, e->kind, code,
+			 "%s (more than the link's rate, or PF '%s' has no carrier)", e->text,
+			 w->job.ref.pf);
 	return code;
 }
 
@@ -136,7 +138,7 @@ static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, 
 static int did_not_take(const struct work *w, const struct err *busy, struct err *e)
 {
 	if (busy->code)
-		return err_kind(e, ERR_AGAIN, -EBUSY, "%s (still so after %d s)", busy->text,
+		return err_kind(e, ERR_AGAIN, -EBUSY, "%s (retried for %d s)", busy->text,
 				TRIES * PAUSE_MS / 1000);
 	if (w->job.want.set & VF_ATTR_MAC)
 		return err_kind(e, ERR_AGAIN, -EAGAIN,
@@ -144,7 +146,7 @@ static int did_not_take(const struct work *w, const struct err *busy, struct err
 				"'%s', %d s after it was set)",
 				w->job.ref.vf, w->job.ref.pf, TRIES * PAUSE_MS / 1000);
 	return err_kind(e, ERR_AGAIN, -EAGAIN,
-			"VF %u of '%s': the driver took %s and did not carry it out in %d s",
+			"VF %u of '%s': the driver accepted %s but did not apply it within %d s",
 			w->job.ref.vf, w->job.ref.pf, vf_attr_name(w->job.want.set),
 			TRIES * PAUSE_MS / 1000);
 }

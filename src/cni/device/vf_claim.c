@@ -49,10 +49,11 @@ static int same_twice(const struct turn *list, size_t n, struct err *e)
 {
 	for (size_t i = 1; i < n; i++)
 		if (strcmp(list[i].bdf, list[i - 1].bdf) == 0)
-			return err_kind(e, ERR_CONF, -EEXIST,
-					"conf.deviceID '%s' is that of another network of this pod "
-					"too: a VF serves one",
-					list[i].bdf);
+			return err_kind(
+				e, ERR_CONF, -EEXIST,
+				"conf.deviceID '%s' is also that of another network of this pod: "
+				"a VF serves only one network",
+				list[i].bdf);
 	return 0;
 }
 

@@ -265,7 +265,7 @@ int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_
 		code = file_replace(root, path, text, FILE_MODE, e);
 	if (code < 0) {
 		err_default_kind(e, ERR_IO);
-		return err_wrap(e, code, "keep what VF '%s' was before", r->device);
+		return err_wrap(e, code, "save the state of VF '%s'", r->device);
 	}
 	free(r->file);
 	r->file = take(file);

@@ -51,8 +51,9 @@ enum {
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* Steps that ib-sriov uses as well: one decides what a failed attribute means for the caller, one
- * restores alternative names, except those that another device has by now. */
+/* Two steps of a restore, which ib-sriov also uses. vf_restore_come_again() evaluates an attribute
+ * that could not be restored: 1: retry later, negative: an error. vf_restore_altnames() restores
+ * the alternative names, except names that another device has taken. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,

@@ -422,10 +422,10 @@ static int add_sets(const struct cni_ipam_call *call, const struct json *v, cons
 		return json_wants(v, place, "an array of range sets", e);
 	for (size_t i = 0; r == 0 && (set = json_walk_next(&w, NULL)); i++) {
 		if (c->n_sets == SETS_MAX)
-			return bad(e,
-				   "%s: more than %d range sets: one is for one address of the "
-				   "interface",
-				   place, SETS_MAX);
+			return bad(
+				e,
+				"%s: more than %d range sets (a pod gets one address of each set)",
+				place, SETS_MAX);
 		snprintf(at, sizeof(at), "%s[%zu]", place, i);
 		r = add_set(call, set, at, c, e);
 	}

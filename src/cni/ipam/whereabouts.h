@@ -22,9 +22,11 @@
  *	configuration_path        see below
  *	log_file, log_level       for the process of its own: debug, verbose, error, panic
  *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Only in the netconf
- *	kubernetes.kubeconfig     the cluster's store, not supported by this build: ADD, CHECK, GC and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the addresses of the local store and warns
- *	node_slice_size           refused (ERR_UNSUPPORTED): slices are dealt out by a controller in
- *	                          the cluster; without it two nodes would give out the same
+ *	kubernetes.kubeconfig     the cluster's store, not supported by this build: ADD, CHECK, GC
+ *	                          and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the
+ *	                          addresses of the local store and warns
+ *	node_slice_size           refused (ERR_UNSUPPORTED): slices are assigned by a controller in
+ *	                          the cluster; without it two nodes would allocate the same
  *	                          addresses
  *
  * Keys of the cluster's store (leader_*, sleep_for_race, reconciler_cron_expression,

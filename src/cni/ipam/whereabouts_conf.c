@@ -226,11 +226,12 @@ int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e)
 {
 	if (!given(c->keys.kubeconfig))
 		return 0;
-	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-			"kubernetes.kubeconfig is '%s' in %s, but this build keeps whereabouts' "
-			"addresses on the node and knows no IPPool objects: remove 'kubernetes' "
-			"there, and give each node a range of its own",
-			c->keys.kubeconfig, c->kubeconfig_in ? c->kubeconfig_in : "the netconf");
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
+		"kubernetes.kubeconfig is '%s' in %s, but unirail stores whereabouts' addresses "
+		"on the node and reads no IPPool objects: remove 'kubernetes' there, and give "
+		"each node a separate range",
+		c->keys.kubeconfig, c->kubeconfig_in ? c->kubeconfig_in : "the netconf");
 }
 
 static int check_local(const struct whereabouts_conf *c, struct err *e)
@@ -239,11 +240,12 @@ static int check_local(const struct whereabouts_conf *c, struct err *e)
 
 	if (r < 0 || !given(c->keys.node_slice_size))
 		return r;
-	return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-			"conf.ipam.node_slice_size is \"%s\": slices are dealt out in the cluster, "
-			"the store of this node cannot: give each node its part with range_start "
-			"and range_end",
-			c->keys.node_slice_size);
+	return err_kind(
+		e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+		"conf.ipam.node_slice_size is \"%s\": only a controller in the cluster assigns "
+		"slices: give each node its part with range_start "
+		"and range_end",
+		c->keys.node_slice_size);
 }
 
 /* --- the whole configuration --- */

@@ -164,7 +164,7 @@ int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 		return 0;
 	path = scratch_path(x);
 	if (multus_has(x->call, x->keep_dir)) {
-		log_debug("Multus itself has noted this pod", LOG_S("file", path));
+		log_debug("Multus has a record of this pod", LOG_S("file", path));
 		return 0;
 	}
 	r = make_scratch(x, &text, e);

@@ -248,7 +248,7 @@ static int type_of(const struct json *plugin, const char *place, const char **re
 		return bad(e, place, "has no 'type', expected a plugin's name");
 	if (strcmp(type, "unirail-cni") == 0)
 		return bad(e, place,
-			   "is 'unirail-cni' again, expected a plugin that makes one network");
+			   "is 'unirail-cni' itself, expected a plugin that makes one network");
 	*ret = type;
 	return 0;
 }
@@ -426,8 +426,8 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	if (!name_ok(raw.name))
 		return bad(
 			e, place,
-			"has no good 'name', expected letters, digits, '_', '.' or '-', a letter or "
-			"digit first");
+			"has no valid 'name', expected letters, digits, '_', '.' or '-', a letter "
+			"or digit first");
 	if (!link_name_ok(net->ifname))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,

@@ -10,8 +10,8 @@
 #include "cni/multus/import.h"
 
 /*
- * DEL of all networks of a pod, in reverse order. It continues after a failure and returns the
- * first one at the end.
+ * DEL of all networks of a pod, in reverse order. It continues after an error and returns the first
+ * error at the end.
  */
 
 struct deleting {
@@ -417,7 +417,7 @@ static int gc_veths(const struct multi *x, struct err *e)
 	return n ? coordinator_gc(nets, n, x->call, e) : 0;
 }
 
-/* Runs GC of all networks, continues after a failure, and returns the first one. */
+/* Runs GC of all networks: continues after an error and returns the first error. */
 int multi_gc(struct multi *x, struct err *e)
 {
 	int first = gc_veths(x, e);

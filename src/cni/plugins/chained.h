@@ -3,7 +3,9 @@
 #define UNIRAIL_CNI_PLUGINS_CHAINED_H
 
 /*
- * Chained plugins: they create no interface but change one, or prepare the host for one. Each is a table of functions that use namespaces and sockets which the caller has opened, so that one process can run a whole chain; the applet of the same name (META_PLUGIN) makes one call.
+ * Chained plugins: they create no interface but change one, or prepare the host for one. Each is
+ * a table of functions that use namespaces and sockets which the caller has opened. This allows
+ * one process to run a whole chain; the applet of the same name (META_PLUGIN) makes one call.
  *
  *	const struct cni_meta *p = chained_find(type);
  *
@@ -24,8 +26,9 @@ struct chained_call {
 	const struct cni_call *call;
 	struct json_doc *doc;
 	const struct json *conf; /* the plugin's own object */
-	/* runtimeConfig of the runtime: only the keys that conf.capabilities declares are used. NULL: it
-	 * is in conf already, as in a process of its own. */
+	/* runtimeConfig from the runtime, of which only keys that conf.capabilities declares are
+	 * used. NULL: conf contains runtimeConfig, because the runtime called this plugin as a
+	 * separate process. */
 	const struct json *runtime;
 	/* name of the network; in unirail-cni it differs from the call's name */
 	const char *network;
@@ -69,7 +72,7 @@ struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc
 /* Returns the value of m->runtime or the conf for a capability; NULL: none. */
 const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
-/* --- the applets: the kind of their plugin is a struct cni_meta --- */
+/* --- the verbs of an applet whose cni_plugin.kind is a struct cni_meta --- */
 int chained_run_add(struct cni_call *c, struct cni_result *out, struct err *e);
 int chained_run_del(struct cni_call *c, struct err *e);
 int chained_run_check(struct cni_call *c, struct err *e);

@@ -323,7 +323,7 @@ static int load(const struct root *root, const char *path, struct record *ret, s
 			       (long long)ret->raw.version, RECORD_VERSION);
 	if (!ret->raw.link || !link_name_ok(ret->raw.link) || !ret->raw.container ||
 	    !ret->raw.ifname)
-		return err_set(e, -EINVAL, "record has no good 'link', 'container' and 'ifname'");
+		return err_set(e, -EINVAL, "record has no valid 'link', 'container' and 'ifname'");
 	return 0;
 }
 
@@ -551,9 +551,9 @@ static int restore(struct attach *a, const struct raw *r, struct err *e)
 	if (n >= 0)
 		n = restore_link(a, r, &l, e);
 	if (n < 0 && !is_final(n))
-		return err_wrap(e, n, "make '%s' what it was before the pod had it", r->link);
+		return err_wrap(e, n, "restore the state of '%s' from before the pod", r->link);
 	if (n < 0)
-		log_warn("a device of the node is not as it was before a pod had it",
+		log_warn("cannot restore the state of a device from before the pod",
 			 LOG_S("link", l.name), LOG_S("error", e ? e->text : ""));
 	err_clear(e);
 	for (size_t i = 0; i < r->addresses.n; i++)

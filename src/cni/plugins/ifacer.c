@@ -457,7 +457,8 @@ static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 	struct err reason = ERR_INIT;
 
 	if (check_members(c, bond, links, n, &reason) < 0)
-		log_warn("bond is there and not as configured", LOG_S("why", reason.text));
+		log_warn("an existing bond differs from the configuration",
+			 LOG_S("why", reason.text));
 }
 
 static int plan_bond(const struct ifacer_conf *c, const struct link *links, size_t n,
@@ -507,8 +508,8 @@ static int check_existing(const struct link *l, const struct ifacer_plan *p, str
 	    l->parent == p->parent_index)
 		return 0;
 	return err_kind(e, ERR_CONF, -EEXIST,
-			"'%s' is there and is not VLAN %u of '%s': remove or rename it",
-			p->vlan_name, p->vlan, p->parent);
+			"'%s' exists and is not VLAN %u of '%s': remove or rename it", p->vlan_name,
+			p->vlan, p->parent);
 }
 
 static int plan_vlan(const struct ifacer_conf *c, const struct link *links, size_t n,

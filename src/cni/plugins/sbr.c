@@ -167,7 +167,7 @@ static void push_done(const struct chained_call *m, const struct sbr_step *s, st
 	/* A source hint never replaces a multipath route, since that has a gateway. */
 	d->step.old.hops = NULL;
 	d->step.old.n_hops = 0;
-	undo_push(u, "take a rule or route back", undo_step, d, size);
+	undo_push(u, "undo a rule or route", undo_step, d, size);
 }
 
 static int step_err(const struct sbr_step *s, int code, struct err *e)

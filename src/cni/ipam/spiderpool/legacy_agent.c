@@ -62,11 +62,12 @@ static int add_one(const struct rail_request *v, struct err *e)
 static int sayable(const struct rail_request *v, struct err *e)
 {
 	if (v->n_want)
-		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"%s asks for %s: the agent at '%s' cannot be asked for a certain "
-				"address",
-				v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
-				v->conf.socket);
+		return err_kind(
+			e, ERR_UNSUPPORTED, -EOPNOTSUPP,
+			"%s requests %s, but Spiderpool's agent at '%s' accepts no request for an "
+			"address",
+			v->call->ifname, ip_str(&v->want[0], (char[IP_TEXT_MAX]){0}),
+			v->conf.socket);
 	if (v->conf.sticky)
 		log_warn(
 			"ignoring sticky: Spiderpool's agent retains addresses of StatefulSets only",
@@ -83,7 +84,8 @@ int agent_add(const struct rail_request *const *v, size_t n, struct err *e)
 	if (r == 0)
 		r = agent_healthy(v[0]->conf.socket, v[0]->call, e);
 	for (size_t i = 0; i < n && r == 0; i++) {
-		/* Even if the answer is an error or is lost. */
+		/* Set before the request: the agent may have allocated the address even if it
+		 * answers with an error or the answer is lost. */
 		v[i]->call->flags->is_new = true;
 		r = add_one(v[i], e);
 	}

@@ -66,10 +66,11 @@ static int read_wants(struct rail_request *r, size_t n_rails, struct err *e)
 	if (n < 0 || !q->args.ip || !*q->args.ip)
 		return n;
 	if (n_rails > 1 && !r->call->own_args)
-		return err_kind(e, ERR_ENV, -EINVAL,
-				"CNI_ARGS asks for address %s on %zu rails: ask with "
-				"runtimeConfig.ips of one network",
-				q->args.ip, n_rails);
+		return err_kind(
+			e, ERR_ENV, -EINVAL,
+			"CNI_ARGS requests address %s for %zu networks: use runtimeConfig.ips of "
+			"one network instead",
+			q->args.ip, n_rails);
 	return add_args_wants(r, q->args.ip, e);
 }
 

@@ -32,8 +32,8 @@
  *	detect                   {tries, interval_ms, total_ms, carrier_ms}: default 3, 100, 1000 and
  *	                         10000; carrier_ms is for the link, total_ms for both tests from then
  *
- * Certain addresses are asked for with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS; the last
- * is the whole pod's, so it is refused where one call asks for several rails.
+ * A user requests specific addresses with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS.
+ * CNI_ARGS belongs to the whole pod, so a call for several rails refuses IP.
  */
 
 #include "base/log.h"

@@ -57,7 +57,7 @@ static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 	if (!c->has_prev)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"required prevResult missing (the coordinator stands in a chain, after the "
+			"required prevResult missing (in a chain, the coordinator must follow the "
 			"plugin that makes the interface)");
 	r = coordinator_conf_read(c->doc, c->conf, &conf, e);
 	if (r < 0)

@@ -571,7 +571,7 @@ static void coordinator_node_steps(struct planning *pl)
 /* Which NIC keeps the main table's default route (D), and which NIC's routes move to the table of
  * the NIC being planned (M): by default D is unchanged and M is the new NIC. */
 
-enum { TYPE_UNICAST = 1 /* RTN_UNICAST; 0 is what we plan ourselves */ };
+enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
 
 static bool counts(const struct planning *pl, const struct route *r)
 {

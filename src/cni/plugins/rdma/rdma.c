@@ -205,7 +205,8 @@ static int load(const struct chained_call *m, const char *path, struct rdma_stat
 	int r = rdma_state_load(&m->call->root, path, s, &reason);
 
 	if (r == -EINVAL)
-		log_warn("the state of an RDMA device makes no sense", LOG_S("error", reason.text));
+		log_warn("the state file of an RDMA device is invalid",
+			 LOG_S("error", reason.text));
 	if (r >= 0 || r == -ENOENT || r == -EINVAL)
 		return r;
 	if (e)

@@ -80,7 +80,7 @@ int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e)
 	    !copy(s.container, sizeof(s.container), raw.container) ||
 	    !copy(s.ifname, sizeof(s.ifname), raw.ifname) ||
 	    !copy(s.netns, sizeof(s.netns), raw.netns))
-		return err_set(e, -EINVAL, "state has too long a name in it");
+		return err_set(e, -EINVAL, "the state file has a name that is too long");
 	*ret = s;
 	return 0;
 }

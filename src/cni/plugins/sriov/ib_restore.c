@@ -87,7 +87,7 @@ static int load(struct attach *a, const struct rail *rail, struct vf_record *r, 
 			*e = reason;
 		return code;
 	}
-	log_warn("the record of a VF makes no sense", LOG_S("error", reason.text));
+	log_warn("the record of a VF is invalid", LOG_S("error", reason.text));
 	r->file = vf_record_file(a->call->container_id, rail->ifname);
 	return -ENOENT;
 }
@@ -214,7 +214,7 @@ static int put_right(struct attach *a, const char *bdf, const char *ifname, char
 		*living = xstrdup(r.netns);
 		return 1;
 	}
-	log_info("a deleted pod still had the VF", LOG_S("vf", bdf), LOG_S("record", r.file));
+	log_info("restoring a VF of a deleted pod", LOG_S("vf", bdf), LOG_S("record", r.file));
 	netns = open_netns(&r);
 	code = release(a, netns, &r, VF_RESTORE_STRICT, e);
 	return code < 0 ? err_wrap(e, code, "restore VF '%s' after a deleted pod", bdf) : 0;

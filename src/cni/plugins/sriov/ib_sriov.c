@@ -85,7 +85,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 		return err_set(e, -EINVAL, "interface '%s' is device '%s', expected VF '%s'",
 			       l->name, l->device, id);
 	if (c->ib_sriov.guid && ib_guid_of_link(&l->mac) != c->ib_sriov.guid)
-		return err_set(e, -EINVAL, "interface '%s' has not got the GUID asked for",
+		return err_set(e, -EINVAL, "interface '%s' does not have the requested GUID",
 			       l->name);
 	return 0;
 }

@@ -133,7 +133,7 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 
 	(void)vf_owner_read(root, r->device, &owner, NULL);
 	if (has_moved_on(a, r, owner)) {
-		log_info("another pod has the VF by now", LOG_S("vf", r->device));
+		log_info("not restoring a VF: another pod has it", LOG_S("vf", r->device));
 		return vf_record_remove(root, &sriov_store, r->file, e);
 	}
 	if (r->netns || !owner)
@@ -288,7 +288,7 @@ static int collect_one(struct attach *a, struct vf_record *r, struct err *e)
 	return file_exists(&a->call->root, path) ? del_recorded(a, r, e) : 0;
 }
 
-/* Continues after a failure; returns the first one. */
+/* Continues after an error and returns the first error. */
 int sriov_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	struct collecting g = {.a = a, .network = rail->ipam.name ? rail->ipam.name : ""};

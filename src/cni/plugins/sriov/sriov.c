@@ -207,7 +207,7 @@ static int verify(struct attach *a, const struct rail *rail, struct err *e)
 		missing &= ~(unsigned int)VF_ATTR_TRUST;
 	if (!missing)
 		return 0;
-	return err_set(e, -EINVAL, "VF %u of '%s' has not got what conf.%s asks for", p.number,
+	return err_set(e, -EINVAL, "VF %u of '%s' does not have the value of conf.%s", p.number,
 		       p.pf.name, vf_attr_name(missing));
 }
 

@@ -164,10 +164,11 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"duplicated sysctl keys are not allowed: %s has '%s' twice", place,
 				a);
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"duplicated sysctl keys are not allowed: %s has '%s' and '%s', which are "
-			"one, with different values",
-			place, a, b);
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		"duplicated sysctl keys are not allowed: %s has '%s' and '%s', which are one "
+		"sysctl, with different values",
+		place, a, b);
 }
 
 /* `from`: index of the first entry of this object. A value of a later object replaces that of an

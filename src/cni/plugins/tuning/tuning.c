@@ -186,9 +186,10 @@ static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 
 static int no_prev(struct err *e)
 {
-	return err_kind(e, ERR_CONF, -EINVAL,
-			"Required prevResult missing (tuning stands in a chain, after the plugin "
-			"that makes the interface)");
+	return err_kind(
+		e, ERR_CONF, -EINVAL,
+		"Required prevResult missing (in a chain, tuning must follow the plugin that "
+		"makes the interface)");
 }
 
 static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
@@ -226,7 +227,7 @@ static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 	if (r >= 0)
 		r = apply(m->pod, l.index, l.name, a, &reason);
 	if (r < 0)
-		log_warn("the interface is not what it was before", LOG_S("ifname", m->ifname),
+		log_warn("cannot restore the state of the interface", LOG_S("ifname", m->ifname),
 			 LOG_S("error", reason.text));
 	return r >= 0;
 }
@@ -560,5 +561,5 @@ static int tuning_backup_save(const struct root *root, const char *path,
 	if (r >= 0)
 		return 0;
 	err_default_kind(e, ERR_IO);
-	return err_wrap(e, r, "keep what the interface was before (conf.dataDir)");
+	return err_wrap(e, r, "save the state of the interface (conf.dataDir)");
 }

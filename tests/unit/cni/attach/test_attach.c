@@ -66,13 +66,13 @@ static void test_two_rails_with_one_vlan_or_device_are_refused(void **state)
 	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 	r[1].conf.vlan.id = 7;
 	assert_true(attach_check_devices(r, 4, &e) < 0);
-	says("net2: 'ens1' is used by 'net1' of this pod too");
+	says("net2: 'ens1' is already used by 'net1' of this pod");
 	/* ens1 of the pod is another device than ens1 of the host */
 	r[1].conf.in_container = true;
 	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 	r[3].master.index = 4;
 	assert_true(attach_check_devices(r, 4, &e) < 0);
-	says("net4: 'ens1' is used by 'net1'");
+	says("net4: 'ens1' is already used by 'net1'");
 	r[3].no_link = true;
 	ASSERT_EQ(attach_check_devices(r, 4, &e), 0);
 }

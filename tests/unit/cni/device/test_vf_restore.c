@@ -47,7 +47,8 @@ static void test_attribute_the_driver_cannot_set_is_an_error(void **state)
 
 	(void)state;
 	FAILS(vf_apply(w, &j, 1, &bad, &e), -EOPNOTSUPP,
-	      "set VF 3 of 'pf0': trust: Operation not supported (EOPNOTSUPP) (the PF's driver cannot: leave conf.trust out)");
+	      "set VF 3 of 'pf0': trust: Operation not supported (EOPNOTSUPP) (the PF's driver "
+	      "does not support it: remove conf.trust)");
 	ASSERT_EQ(e.kind, ERR_UNSUPPORTED);
 	ASSERT_EQ(bad, 0);
 	OK(nl_replay_finished(w, &e));
@@ -73,7 +74,8 @@ static void test_attribute_that_stays_busy_is_an_error(void **state)
 	OK(vf_apply(w, &j, 1, NULL, &e));
 	j = job(VF_ATTR_MAC, "02:00:00:00:07:01");
 	FAILS(vf_apply(w, &j, 1, NULL, &e), -EBUSY,
-	      "set VF 3 of 'pf0': mac 02:00:00:00:07:01: Device or resource busy (EBUSY) (still so after 2 s)");
+	      "set VF 3 of 'pf0': mac 02:00:00:00:07:01: Device or resource busy (EBUSY) (retried "
+	      "for 2 s)");
 	ASSERT_EQ(e.kind, ERR_AGAIN);
 	OK(nl_replay_finished(w, &e));
 	OK(vf_apply(w, NULL, 0, NULL, &e));
@@ -289,7 +291,8 @@ static void test_refused_attribute_does_not_block_the_deletion(void **state)
 	strcpy(r.device, "0000:01:10.0");
 	ASSERT_EQ(vf_restore(&target, &r, 0, &e), 1);
 	FAILS(vf_restore(&target, &r, VF_RESTORE_STRICT, &e), -EINVAL,
-	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more than the link has, or "
+	      "set VF 0 of 'eth1': min_tx_rate 0 max_tx_rate 0: Invalid argument (EINVAL) (more "
+	      "than the link's rate, or "
 	      "PF 'eth1' has no carrier)");
 	ASSERT_EQ(vf_restore(&target, &r, VF_RESTORE_STRICT, &e), 0);
 	OK(nl_replay_finished(w, &e));

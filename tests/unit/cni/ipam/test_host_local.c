@@ -239,8 +239,8 @@ static void expect_too_many(struct t_dir *w)
 	conf = buf_take(&b);
 	v = call(w, "ADD", conf);
 	expect(&v, 1,
-	       "{\"code\":7,\"msg\":\"conf.ipam.ranges: more than 256 range sets: one is for one "
-	       "address of the interface\"}");
+	       "{\"code\":7,\"msg\":\"conf.ipam.ranges: more than 256 range sets (a pod gets one "
+	       "address of each set)\"}");
 }
 
 static void test_invalid_ranges_are_refused(void **state)

@@ -930,7 +930,7 @@ static void test_store_in_a_cluster_is_refused(void **state)
 	fails(w, conf, "{\"code\":7,\"msg\":\"config file not found\"}");
 	put(w, FLAT2, "{\"kubernetes\":{\"kubeconfig\":\"/etc/k2\"}}");
 	fails(w, conf, no);
-	fails(w, conf, "in the netconf, but this build keeps");
+	fails(w, conf, "in the netconf, but unirail stores");
 	fails(w, RANGE("10.0.0.0/24"), "kubernetes.kubeconfig is '/etc/k2' in '" FLAT2 "', but");
 	said(w, "CHECK", conf, POD("a"), 1, no);
 	said(w, "STATUS", conf, POD("a"), 1, no);

@@ -138,7 +138,7 @@ static void test_invalid_netconf_is_refused(void **state)
 		{"{\"networks\":[]}", "conf.networks"},
 		{"{\"networks\":{}}", "conf.networks"},
 		{"{\"networks\":[7]}", "conf.networks[0] is"},
-		{"{\"networks\":[{\"type\":\"macvlan\"}]}", "conf.networks[0] has no good 'name'"},
+		{"{\"networks\":[{\"type\":\"macvlan\"}]}", "conf.networks[0] has no valid 'name'"},
 		{"{\"networks\":[{\"name\":\"../x\",\"type\":\"macvlan\"}]}", "'name'"},
 		{"{\"networks\":[{\"name\":\"a\"}]}", "conf.networks[0] has no 'type'"},
 		{"{\"networks\":[{\"name\":\"a\",\"type\":\"/bin/sh\"}]}", "'type'"},

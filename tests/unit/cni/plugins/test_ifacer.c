@@ -291,12 +291,12 @@ static void test_plans_of_vlan_interfaces(void **state)
 	/* the original uses any link with this name */
 	v->parent = ENS2;
 	expect_refusal(VLAN5, &n, ERR_CONF,
-		       "failed to createVlanDevice: 'ens1.5' is there and is not VLAN 5 of 'ens1': "
+		       "failed to createVlanDevice: 'ens1.5' exists and is not VLAN 5 of 'ens1': "
 		       "remove or rename it");
 	v->parent = ENS1;
 	v->vlan_id = 6;
 	expect_refusal(VLAN5, &n, ERR_CONF,
-		       "failed to createVlanDevice: 'ens1.5' is there and is not VLAN 5 of 'ens1': "
+		       "failed to createVlanDevice: 'ens1.5' exists and is not VLAN 5 of 'ens1': "
 		       "remove or rename it");
 	expect_refusal("{'interfaces':['gone'],'vlanID':7}", &n, ERR_UNAVAILABLE,
 		       "failed to createVlanDevice: interface 'gone': Link not found on this node");

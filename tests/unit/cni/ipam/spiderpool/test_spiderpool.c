@@ -540,7 +540,7 @@ static void test_args_address_for_several_rails_is_refused(void **state)
 	pod_add(&p, 1, "{" IPAM(RAIL0) "}");
 	assert_true(cni_ipam_add(p.calls, 2, &e) < 0);
 	ASSERT_EQ(e.kind, ERR_ENV);
-	ASSERT_HAS(e.text, "CNI_ARGS asks for address 10.0.0.12 on 2 rails");
+	ASSERT_HAS(e.text, "CNI_ARGS requests address 10.0.0.12 for 2 networks");
 	pod_done(&p);
 }
 

@@ -417,7 +417,8 @@ static void test_error_of_spiderpools_agent_is_reported(void **state)
 	     "{\"cniVersion\":\"1.0.0\",\"name\":\"net\",\"type\":\"macvlan\",\"runtimeConfig\":{"
 	     "\"ips\":[\"10.6.0.15\"]},\"ipam\":{\"type\":\"spiderpool\"" AT_SERVER "}}",
 	     1,
-	     "{\"code\":2,\"msg\":\"net1 asks for 10.6.0.15: the agent at '/sock' cannot be asked");
+	     "{\"code\":2,\"msg\":\"net1 requests 10.6.0.15, but Spiderpool's agent at '/sock' "
+	     "accepts no request");
 	al_stop(al_server);
 	al_server = al_serve_original(&il_lab, 422,
 				      "{\"code\":602,\"message\":\"podUID in body is required\"}");

@@ -136,7 +136,7 @@ static void test_invalid_tuning_configuration_is_refused(void **state)
 		 "duplicated sysctl keys are not allowed: conf.sysctl has 'net.a' twice"},
 		{"{'sysctl':{'net.a':'1','net/a':'2'}}",
 		 "duplicated sysctl keys are not allowed: conf.sysctl has 'net.a' and 'net/a', "
-		 "which are one, with different values"},
+		 "which are one sysctl, with different values"},
 		{"{'sysctl':{'net.a':1}}",
 		 "conf.sysctl.net.a is number, expected a string such as \"1\""},
 		{"{'args':{'cni':{'sysctl':{'vm.a':'1'}}}}",
