@@ -99,9 +99,10 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 		    k->flags & HOST_BARE || is_wanted(c, rec) || is_removal(rec) ||
 		    is_noted(j, i - 1))
 			continue;
-		host_plan_remark(p, k->name, rec->subject,
-				 "no longer wanted; undo with 'unirail host undo %s'%s", k->name,
-				 w->n ? ", then 'unirail host apply'" : "");
+		host_plan_remark(
+			p, k->name, rec->subject,
+			"no section requests this any more; undo with 'unirail host undo %s'%s",
+			k->name, w->n ? ", then 'unirail host apply'" : "");
 	}
 }
 
@@ -292,7 +293,8 @@ static int confirm(struct host *h, const char *kind, const struct host_op *op, s
 		return r < 0 ? r : 0;
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EIO,
-		"the kernel accepted it, and has another value (EIO): the driver ignores it, or "
+		"the kernel accepted the value, but reports another one (EIO): the driver ignores "
+		"it, or "
 		"another program set it");
 }
 

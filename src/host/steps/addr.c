@@ -91,7 +91,7 @@ static int parse_gateway(const char *key, const char *text, struct host_addr_fam
 		return err_kind(e, ERR_CONF, -EINVAL, "%s '%s' is not an IPv%u address", key, text,
 				family);
 	if (!f->has)
-		return err_kind(e, ERR_CONF, -EINVAL, "%s is set, and no ipv%u-ip", key, family);
+		return err_kind(e, ERR_CONF, -EINVAL, "%s is set without ipv%u-ip", key, family);
 	if (!ipnet_contains(&f->ip, &f->gw) && !ip_is_link_local(&f->gw))
 		return err_kind(e, ERR_CONF, -EINVAL, "%s %s is outside %s", key, text,
 				ipnet_str(&f->ip, net));

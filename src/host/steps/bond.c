@@ -64,7 +64,7 @@ int host_bond_parse(const char *dev, const char *ports, const char *mode, struct
 		str_copy(ret->ports[ret->n++], LINK_NAME_MAX, name);
 	}
 	if (mode && !ports)
-		return err_kind(e, ERR_CONF, -EINVAL, "bond-mode is set, and no bond-ports");
+		return err_kind(e, ERR_CONF, -EINVAL, "bond-mode is set without bond-ports");
 	return 0;
 }
 

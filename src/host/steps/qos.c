@@ -756,8 +756,8 @@ static void peer(const struct work *k)
 
 		host_plan_remark(
 			k->plan, "qos", k->p->nic.netdev,
-			"the switch announces PFC on priority %s, this host uses %u: set the "
-			"switch port alike",
+			"the switch announces PFC on priority %s, this host uses %u: configure "
+			"the same priority on the switch port",
 			announced, k->c.prio);
 	}
 }
@@ -800,8 +800,8 @@ static void decide_host(const struct qos_found *f, const struct qos_want *w, str
 	if (f->rival && f->n)
 		host_plan_remark(
 			p, "qos", "host",
-			"'%s' runs and may overwrite these settings: stop it, or configure it "
-			"alike",
+			"'%s' runs and may overwrite these settings: stop it, or give it the same "
+			"configuration",
 			f->rival);
 	if (inbox && !has_storage(w))
 		host_plan_remark(p, "qos", "host",

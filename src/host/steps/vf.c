@@ -737,7 +737,8 @@ static int check_sections(const struct host_wants *all, size_t i, const struct p
 		if (other->number != w->number)
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"sections '%s' and '%s' want %lld and %lld VFs of '%s': give both "
+				"sections '%s' and '%s' request %lld and %lld VFs of '%s': give "
+				"both "
 				"the same num-vfs",
 				other->head.name ? other->head.name : "",
 				w->head.name ? w->head.name : "", (long long)other->number,

@@ -498,7 +498,8 @@ static const char *bad_spec(const struct link_spec *s)
 	if (is_veth(s) && !s->peer_name)
 		return "a veth needs its peer's name";
 	if (turned(s) && (s->master || (s->up && s->netns_fd >= 0)))
-		return "one end can be set up in another namespace, not both and no bridge port";
+		return "only one end can be set up in another namespace, and that end cannot be a "
+		       "bridge port";
 	return NULL;
 }
 

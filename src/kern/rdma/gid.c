@@ -93,7 +93,7 @@ static int list_ports(const struct root *sys, const char *dir, const char *devic
 		      char ***names, size_t *n, struct err *e)
 {
 	if (snprintf(path, PATH_SIZE, "%s/class/infiniband/%s/ports", dir, device) >= PATH_SIZE)
-		return err_set(e, -ENAMETOOLONG, "RDMA device '%s': too long a name", device);
+		return err_set(e, -ENAMETOOLONG, "RDMA device '%s': the name is too long", device);
 	return dir_list(sys, path, names, n, e);
 }
 

@@ -223,7 +223,7 @@ static void test_invalid_bonds_are_refused(void **state)
 	bad_conf("[interface bond7]\nbond-ports = ens1,bond7\n", "which is the bond itself");
 	bad_conf("[interface bond7]\nbond-ports = ens1,ens1\n", "contains 'ens1' twice");
 	bad_conf("[interface bond7]\nbond-ports = ens1,a/b\n", "expected names of interfaces");
-	bad_conf("[interface bond7]\nbond-mode = 802.3ad\n", "bond-mode is set, and no bond-ports");
+	bad_conf("[interface bond7]\nbond-mode = 802.3ad\n", "bond-mode is set without bond-ports");
 }
 
 static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)

@@ -442,7 +442,7 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 		ASSERT_STR_EQ(p.v[3].want, "MTU 2000");
 		w.v = odd;
 		ASSERT_EQ(k->decide(&w, found, &q, &e), -EINVAL);
-		assert_non_null(strstr(e.text, "want 4 and 3 VFs of 'ens1np0'"));
+		assert_non_null(strstr(e.text, "request 4 and 3 VFs of 'ens1np0'"));
 	}
 	k->forget(found);
 	free(a.w);

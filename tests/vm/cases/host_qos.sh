@@ -68,7 +68,7 @@ undone "a repair"
 # If the driver acknowledges a change and ignores it, the step fails.
 echo 1 >/sys/module/fakedcb/parameters/ignore
 said=$(unirail host qos --priority-buffer 0,0,0,0,0,1,0,0 --buffer-size 131008,131008,0,0,0,0,0,0 2>&1) && fail "works: $said"
-echo "$said" | grep -q 'the kernel accepted it, and has another value' || fail "$said"
+echo "$said" | grep -q 'the kernel accepted the value, but reports another one' || fail "$said"
 echo 0 >/sys/module/fakedcb/parameters/ignore
 undone "an ignored setting"
 

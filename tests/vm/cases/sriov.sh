@@ -54,7 +54,7 @@ refused 'invalid MTU 9000, must be [0, PF MTU(1500)]' sriov pod net1 "$(conf "$a
 refused 'is not a VF' sriov pod net1 "$(conf "$pci1" '{}' 172.16.1.20/24)"
 refused 'does not exist' sriov pod net1 "$(conf 0000:7f:00.0 '{}' 172.16.1.20/24)"
 
-refused "more than the link has" sriov pod net1 "$(conf "$a" '{"max_tx_rate": 2000000}' 172.16.1.20/24)"
+refused "more than the link's rate" sriov pod net1 "$(conf "$a" '{"max_tx_rate": 2000000}' 172.16.1.20/24)"
 driven=$(basename "$(readlink -f "/sys/bus/pci/devices/$b/driver")")
 echo "$b" >"/sys/bus/pci/drivers/$driven/unbind"
 refused "its driver is 'none'" sriov pod net1 "$(conf "$b" '{}' 172.16.1.20/24)"

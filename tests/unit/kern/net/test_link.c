@@ -278,8 +278,8 @@ static void test_peer_in_another_namespace_is_set_up(void **state)
 	s.netns_fd = pod.ns;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
-	      "create veth 'eth1': Invalid argument (EINVAL): one end can be set up in another namespace, not both "
-	      "and no bridge port");
+	      "create veth 'eth1': Invalid argument (EINVAL): only one end can be set up in "
+	      "another namespace, and that end cannot be a bridge port");
 	kern_close(&host);
 	kern_close(&pod);
 }
