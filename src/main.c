@@ -229,8 +229,8 @@ static const struct applet table[] = {
 	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and shows the steps to "
 	 "unirail, each with the present state, the state afterwards, the equivalent command and the "
 	 "one that reverses it. 'apply' carries them out, node by node: running pods keep their "
-	 "interfaces and addresses. 'undo' returns to the originals. What must not be migrated as it is "
-	 "is refused with the remedy. deploy/README.md describes the steps.\n\n"
+	 "interfaces and addresses. 'undo' returns to the originals. State that cannot be "
+	 "migrated unchanged is refused, with the remedy. deploy/README.md describes the steps.\n\n"
 	 "The state is in the cluster, so a command that was killed is repeated, also from another "
 	 "machine. Exit status: 0 nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 "
 	 "a plan has steps."},
@@ -340,7 +340,7 @@ static int end(int status)
 		return status;
 	if (reader_has_closed())
 		return 128 + SIGPIPE;
-	fputs("unirail: write to stdout: not everything arrived\n", stderr);
+	fputs("unirail: write to stdout: the output is incomplete\n", stderr);
 	return 1;
 }
 

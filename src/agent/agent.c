@@ -423,7 +423,8 @@ static void put_drift(const struct host_drift_state *s, struct buf *b)
 	sample_gauge(b, "unirail_host_drift_steps", s->steps,
 		     "Steps of host preparation that 'unirail host watch' has not carried out.");
 	sample_gauge(b, "unirail_host_drift_blocked_steps", s->blocked,
-		     "Those of them that are blocked.");
+		     "Steps of host preparation that 'unirail host watch' cannot carry out now, "
+		     "because they are blocked.");
 }
 
 static void put_nri(const struct nri *n, struct buf *b)

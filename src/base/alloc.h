@@ -4,9 +4,9 @@
 
 /*
  * Scope attributes: `auto_fd int fd = open(...)` closes itself at the end of its scope.
- * A cleanup keeps errno and accepts NULL or -1; cleanup_fd() leaves -1, so that a second one does not
- * close a descriptor that has got the same number meanwhile. take() and take_fd() transfer a value out of the
- * scope: they return it and leave NULL or -1 behind.
+ * A cleanup keeps errno and accepts NULL or -1; cleanup_fd() leaves -1, so that a second cleanup
+ * does not close another descriptor, opened meanwhile, that has the same number. take() and
+ * take_fd() transfer a value out of the scope: they return it and set the variable to NULL or -1.
  */
 
 #include <stddef.h>

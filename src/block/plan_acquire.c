@@ -269,12 +269,12 @@ void plan_want(struct planner *p, const struct block_need *need)
 
 /*
  * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
- * with free addresses this owner usually reserves them. If it refuses, more owners are asked for a
- * part each, at growing intervals. With each answer an owner reports its free capacity, and it is
- * asked for at most that. While no owner reports any, one list per round detects the first owner
- * that has free addresses again. Reports may be outdated, so an owner without free capacity is
- * asked as well, but only once in several rounds. So the nodes that wait for an exhausted pool
- * rarely write to its blocks.
+ * with free addresses this owner usually reserves them. If it refuses, the node requests a part
+ * from each of several more owners, at growing intervals. With each answer an owner reports its
+ * free capacity, and no request exceeds it. While no owner reports any, one list per round detects
+ * the first owner that has free addresses again. Reports may be outdated, so an owner without free
+ * capacity also gets a request, but only once in several rounds. So the nodes that wait for an
+ * exhausted pool rarely write to its blocks.
  */
 enum {
 	BORROW_MOST = 64,

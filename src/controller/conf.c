@@ -244,9 +244,10 @@ static int check_webhooks(const struct controller_conf *c, struct err *e)
 				"belong together",
 				c->webhook_cert ? "webhook-key" : "webhook-cert");
 	if (c->webhook_ca && !c->webhook_cert)
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"webhook-ca comes without webhook-cert: of a "
-				"Secret it is ca.crt");
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"webhook-ca requires webhook-cert: without files, the CA is ca.crt of the "
+			"Secret");
 	if (c->webhook_url && (strncmp(c->webhook_url, "https://", 8) || !c->webhook_url[8] ||
 			       strchr(c->webhook_url + 8, '/')))
 		return err_kind(e, ERR_CONF, -EINVAL,

@@ -8,7 +8,7 @@
  * candidate retries every 2 s.
  *
  * Clocks are not compared: each process counts 15 s on its own clock, from when it last saw the
- * Lease change. So two processes can lead at once only if one clock runs half as fast again as the
+ * Lease change. So two processes can lead at once only if one clock runs 1.5 times as fast as the
  * other. (`lost` must stop all leader work before it returns.) Every write names the version of the
  * Lease it replaces.
  */

@@ -95,8 +95,8 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 	}
 	if (fd == -EADDRINUSE)
 		return err_kind(e, ERR_CONF, fd,
-				"port %d is in use: end what has it, or give another one (%s; 0: "
-				"none)",
+				"port %d is in use: stop the process that uses it, or set another "
+				"port (%s; 0: none)",
 				port, setting);
 	return fd < 0 ? err_sys(e, fd, "listen on port %d", port) : fd;
 }
@@ -122,7 +122,7 @@ static void answer_ready(struct ports *p, struct http_request *q)
 		if (http_request_is_local(q))
 			answer(q, 503, span_of(text));
 		else
-			answer(q, 503, span_of("not ready: its log says why\n"));
+			answer(q, 503, span_of("not ready: the daemon's log has the reason\n"));
 		return;
 	}
 	answer(q, 200, span_of("ok\n"));
@@ -177,7 +177,9 @@ static void handle(void *arg, struct http_request *q)
 	else if (is_one_of(path, "/readyz", "/v1/runtime/readiness", NULL))
 		answer_ready(port->p, q);
 	else
-		answer(q, 404, span_of("there are /healthz, /readyz and, on its port, /metrics\n"));
+		answer(q, 404,
+		       span_of("unknown path: expected /healthz, /readyz or, on the "
+			       "metrics port, /metrics\n"));
 }
 
 /* --- construction --- */

@@ -102,8 +102,8 @@ int64_t conn_grace(const struct http_request *c);
 void conn_wait(struct http_request *c);
 /* Closes the connection if the peer has closed it, which the loop may not have reported yet. */
 void conn_reap(struct http_request *c);
-/* Handles an idle connection at shutdown: one that never sent a request has a last moment to do
- * so. */
+/* Handles an idle connection at shutdown: closes it, but waits a moment if it has never sent a
+ * request. */
 void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 

@@ -48,7 +48,7 @@ static int take_lock(struct listener *l, const struct root *r, const char *path,
 
 	if (n == -EWOULDBLOCK)
 		return err_kind(e, ERR_UNAVAILABLE, n,
-				"another server has '%s' (it holds '%s'): stop that one first",
+				"another server uses '%s' (it has locked '%s'): stop it first",
 				path, lock);
 	return n;
 }

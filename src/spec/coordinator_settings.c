@@ -421,10 +421,8 @@ static void say_phase(const struct json *object)
 	const char *reason = json_string(json_get(status, "reason"));
 
 	if (phase && strcmp(phase, "Synced") != 0)
-		log_warn(
-			"the SpiderCoordinator's networks are not known to its controller: taken as "
-			"they are",
-			LOG_S("phase", phase), LOG_S("reason", reason ? reason : ""));
+		log_warn("the SpiderCoordinator is not Synced: using the CIDRs in its status",
+			 LOG_S("phase", phase), LOG_S("reason", reason ? reason : ""));
 }
 
 int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,

@@ -95,7 +95,7 @@ static int annotation_error(const struct annotation *n, struct err *e, const cha
 
 static void annotation_log_default(const struct annotation *n, const char *what, const char *as)
 {
-	log_limited(LOG_WARN, 3, "an annotation is taken as it must be meant",
+	log_limited(LOG_WARN, 3, "an annotation has the wrong form and is read as the intended one",
 		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
 		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
 }
@@ -169,7 +169,9 @@ static void warn_unknown(const struct annotation *n, const struct json *v)
 		while (i < ARRAY_LEN(known) && strcasecmp(known[i], key) != 0)
 			i++;
 		if (i == ARRAY_LEN(known))
-			log_limited(LOG_WARN, 3, "an annotation has a key that nothing reads",
+			log_limited(LOG_WARN, 3,
+				    "an annotation has an unknown key, which is "
+				    "ignored",
 				    LOG_S("namespace", n->ns), LOG_S("pod", n->name),
 				    LOG_S("annotation", n->key), LOG_S("key", key));
 	}
@@ -486,8 +488,8 @@ static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -EINVAL,
-		"pod '%s/%s': interface %s: %s names pools of IPv%d only, which is off in this "
-		"cluster",
+		"pod '%s/%s': interface %s: %s names pools of IPv%d only, which is disabled in "
+		"this cluster",
 		f->pod->ns, f->pod->name, nic->ifname, w->from, w->no4 ? 4 : 6);
 }
 
@@ -509,7 +511,7 @@ static int pod_pools_check_subnets(const struct pod_pools_facts *f, struct err *
 				"annotation '" ANNOTATION_IPPOOL "'",
 				f->pod->ns, f->pod->name);
 	if (!f->conf.subnets) {
-		log_limited(LOG_WARN, 3, "an annotation does not count: SpiderSubnet is off",
+		log_limited(LOG_WARN, 3, "an annotation is ignored: SpiderSubnet is disabled",
 			    LOG_S("namespace", f->pod->ns), LOG_S("pod", f->pod->name),
 			    LOG_S("annotation", key));
 		return 0;

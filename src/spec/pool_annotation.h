@@ -109,10 +109,10 @@ int pod_check_alive(const struct pod_facts *p, struct err *e);
 /* Reads [{"dst":"10.9.0.0/16","gw":"10.6.0.1"}]; the caller frees the list. */
 int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e);
 /*
- * Each route goes to the first interface of the pod in whose subnet its gateway is, behind that of
- * its pool and before the default route. `had`: addresses of the pod's interfaces that were there
- * before these allocations and so have such routes already. Returns how many routes have no
- * interface yet.
+ * Adds each route to the first interface of the pod whose subnet contains the route's gateway,
+ * after the routes of the interface's pool and before the default route. `had`: addresses of
+ * interfaces that the pod had before these allocations; they got their routes then. Returns how
+ * many routes have no interface yet.
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
 		       struct ip_allocation *allocations, size_t n_allocations);

@@ -143,7 +143,7 @@ static int wait_for_change(struct api_call *c)
 	return API_PENDING;
 }
 
-/* The same without a demand for addresses: any change ends the wait. */
+/* Waits without a demand for addresses of certain pools: a change of any pool ends the wait. */
 static int wait_for_any(struct api_call *c)
 {
 	needs_done(&c->needs);

@@ -22,7 +22,7 @@ enum {
 	GAP_MS = 60,
 	LOCK_MS = 1,	     /* maximum time that the event loop may block */
 	RETRY_MS = 5,	     /* retry interval while another process has locked the store */
-	WAIT_MS = 30 * 1000, /* a CNI process waits as long */
+	WAIT_MS = 30 * 1000, /* maximum wait for the lock, as in a CNI process */
 };
 
 static void on_turn(void *arg);

@@ -97,8 +97,8 @@ struct ipam_api {
 /*
  * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
  * values of the pod's annotations in place of those of the network's configuration. Both are kept
- * while the call waits, so that a change repeats only the selection of addresses; allocate()
- * makes the second again if an object that it was made from has changed.
+ * while the call waits, so that a change repeats only the selection of addresses. allocate() makes
+ * `v` again if the pod's namespace or the settings have changed.
  */
 struct api_requests {
 	size_t n;
@@ -115,8 +115,8 @@ struct api_requests {
 	char **networks;
 	struct pool_route *routes; /* from the pod's routes annotation */
 	size_t n_routes;
-	/* what it was made from, besides the pod: the namespace's version, the position of the
-	 * interface (not `whole`), ipam_api.settings_made */
+	/* what `v` was made from, in addition to the pod: resourceVersion of the namespace;
+	 * position of the interface (unless `whole`); value of ipam_api.settings_made */
 	char *ns_version;
 	int position;
 	unsigned int settings;

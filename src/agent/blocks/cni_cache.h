@@ -24,7 +24,7 @@
 #include "base/ip.h"
 
 enum {
-	CNI_CACHE_FILE_MAX = 4 << 20, /* the limit of cni/multi/cache.c as well */
+	CNI_CACHE_FILE_MAX = 4 << 20, /* same limit as in cni/multi/cache.c */
 	CNI_CACHE_TOTAL_MAX = 32 << 20,
 	CNI_CACHE_FILES_MAX = 16384,
 	CNI_CACHE_ADDRESSES_MAX = 65536,

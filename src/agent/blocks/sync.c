@@ -60,8 +60,8 @@ static void find_another(struct blocks *b, const struct block_object *was,
 static void put(struct blocks *b, struct block_object *o)
 {
 	const struct block_object *was = block_object_find(&b->t, o->name);
-	/* The response of this node's request about the block is reported when the log contains it;
-	 * then the watch delivers the same version. */
+	/* A change by this node's own request is not reported here: it is reported when the log
+	 * contains the response, and the watch delivers the same version before or after that. */
 	bool reported = blocks_is_under_way(b, o->name) ||
 			(was && strcmp(was->version, o->version) == 0);
 	auto_free char *pool = xstrdup(o->pool);

@@ -437,7 +437,8 @@ static int check_bond(const struct block *b, size_t n_masters)
 
 	if (n_masters < 2) {
 		if (json_kind(bond) != JSON_NULL)
-			admit_warn(b->a, "spec.%s.bond is ignored: there is one master", b->name);
+			admit_warn(b->a, "spec.%s.bond is ignored: spec has only one master",
+				   b->name);
 		return 0;
 	}
 	if (json_kind(bond) == JSON_NULL)

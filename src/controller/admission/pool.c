@@ -209,7 +209,7 @@ static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 	else if (listed < count)
 		r = admit_refuse(a, ADMIT_FORBIDDEN,
 				 "spec.ips: remove addresses while %" PRId64
-				 " are in use of which status.allocatedIPs names %" PRId64
+				 " are in use and status.allocatedIPs names only %" PRId64
 				 ": raise the controller's max-allocated-ips first",
 				 count, listed);
 	free(u.pod);

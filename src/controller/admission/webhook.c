@@ -235,8 +235,8 @@ static void claim(struct admit_webhook *h, struct review *q, const struct admit_
 								  .arg = w});
 }
 
-/* Returns whether pools and subnets were listed. The kind that the request is not about may have no
- * CRD. */
+/* Returns whether pools and subnets were listed. A kind without a CRD counts as listed, unless the
+ * request is about an object of this kind. */
 static bool knows(const struct admit_webhook *h, const char *kind, struct err *e)
 {
 	static const struct {

@@ -179,7 +179,8 @@ static int prefer(const struct device_plugin *p, const struct message_container 
 	size_t n;
 
 	if (q->size < 0 || (size_t)q->size > q->ids.n)
-		return err_kind(e, ERR_CONF, -EINVAL, "%lld of %zu devices were asked for",
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"the request is for %lld of %zu available devices",
 				(long long)q->size, q->ids.n);
 	chosen = xcalloc((size_t)q->size, sizeof(*chosen));
 	n = p->ops->preferred(p->arg, &available, &must, (size_t)q->size, chosen);

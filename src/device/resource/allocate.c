@@ -519,7 +519,7 @@ static int collect(const struct resource *r, const char *const *ids, size_t n,
 				VEC_PUSH(*ret, *count) = &r->v[k];
 	}
 	return n ? 0
-		 : err_kind(e, ERR_CONF, -EINVAL, "resource %s: no device is asked for",
+		 : err_kind(e, ERR_CONF, -EINVAL, "resource %s: the request names no device",
 			    r->conf->full);
 }
 

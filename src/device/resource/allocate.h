@@ -67,8 +67,8 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
  */
 bool resource_cdi_is_own(struct span text);
 
-/* Writes files that differ, with mode 0444 as the original, or removes them. After a failure it continues with the
- * other files and returns the first failure. */
+/* Writes files that differ, with mode 0444 as the original, or removes them. After an error it
+ * continues with the other files and returns the first error. */
 int answer_files_write(const struct root *root, const struct answer *a, struct err *e);
 
 #endif

@@ -387,7 +387,8 @@ static int read_name(const struct reading *x, const struct entry *n, struct reso
 	if (len < sizeof(c->full))
 		snprintf(c->full, sizeof(c->full), "%s/%s", c->prefix, c->name);
 	if (len >= sizeof(c->full))
-		return fail(e, x, "resourcePrefix and resourceName have %zu bytes, want %d at most",
+		return fail(e, x,
+			    "resourcePrefix and resourceName have %zu bytes, expected at most %d",
 			    len, RESOURCE_NAME_MAX - 1);
 	if (is_taken(x->config, c->full))
 		return fail(e, x, "error: resource name \"%s\" already exists", c->full);

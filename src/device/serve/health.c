@@ -17,8 +17,8 @@ enum { AER_MAX = 4096 }; /* one page, the maximum size of a sysfs attribute */
 #define REPORT_DEVICE                                                                              \
 	"the driver reports an error of the device or its firmware (see devlink health show)"
 #define REPORT_PORT                                                                                \
-	"the driver reports an error of the port and did not recover it (see devlink health show)"
-#define LINK_NEVER_UP "the link was never up, those of most other devices are"
+	"the driver reports an error of the port and could not recover it (see devlink health show)"
+#define LINK_NEVER_UP "the link was never up, while the links of most other devices are"
 
 struct entry {
 	char id[PCI_NAME_MAX];
@@ -255,7 +255,8 @@ static const char *judge_pci(struct health *h, struct entry *e, int64_t errors, 
 	}
 	if (e->pci_at < 0)
 		return NULL;
-	/* after this time, while the count cannot be read, the next successful reading decides */
+	/* Checks again when this time without errors has passed. If the count cannot be read then, the
+	 * next successful reading ends the fault. */
 	if (now < e->pci_at + HEALTH_PCI_STABLE_MS)
 		due_at(h, e->pci_at + HEALTH_PCI_STABLE_MS);
 	return PCI_ERRORS;

@@ -728,8 +728,8 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 		return yaml_fail(y, "merge keys are not supported: repeat the keys");
 	jo_key(&y->out, y->text.p);
 	n = y->out.b->len - from;
-	/* Leaves out the comma before a key, which the first key of a mapping does not have, so
-	 * that equal keys have equal bytes. */
+	/* The writer puts a comma before every key except the first of a mapping. The comparison
+	 * leaves out the comma, so that equal keys have equal bytes. */
 	if (y->out.b->p[from] == ',') {
 		from++;
 		n--;

@@ -194,9 +194,9 @@ def test_agent_token_only_exchanges_addresses_of_other_blocks(emptied):
         emptied.refused("n1", "neither a block's pool", "PATCH", at, {"spec": spec})
     emptied.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
     for labels in ({"unirail.io/node": "n1"}, {"unirail.io/node": None}, {"x": "y"}):
-        emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": labels}})
+        emptied.refused("n1", "only the label unirail.io/node of a block", "PATCH", at, {"metadata": {"labels": labels}})
     for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
-        emptied.refused("n1", "no annotation of a block but", "PATCH", at, annotation(key, "1"))
+        emptied.refused("n1", "only the annotations unirail.io/seen", "PATCH", at, annotation(key, "1"))
     for key in ("n3", "n3@*", "n11@*"):
         emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {key: 1}}})
     emptied.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
@@ -228,14 +228,14 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     for key in ("unirail.io/seen", "unirail.io/set-back"):
         emptied.allowed("n1", "PATCH", at, annotation(key, "1"))
     emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
-    emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
-    emptied.refused("n1", "no label of a block but", "PATCH", at, {"metadata": {"labels": {"unirail.io/pool": "q"}}})
+    emptied.refused("n1", "only the label unirail.io/node of a block", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
+    emptied.refused("n1", "only the label unirail.io/node of a block", "PATCH", at, {"metadata": {"labels": {"unirail.io/pool": "q"}}})
     no_owner = {"metadata": {"labels": {"unirail.io/node": None}}, "spec": {"node": "-", "nodeUID": "-", "claim": "-"}}
     emptied.allowed("n1", "PATCH", at, no_owner)
     emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
     emptied.refused("n1", "nodeUID, claim and busy", "PATCH", at, {"spec": {"claim": "x"}})
     take = lambda node: {"metadata": {"labels": {"unirail.io/node": node}}, "spec": {"node": node, "nodeUID": "v", "claim": "m/1"}}
-    emptied.refused("n3", "no label of a block but", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
+    emptied.refused("n3", "only the label unirail.io/node of a block", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
     emptied.allowed("n3", "PATCH", at, take("n3"))
     emptied.refused("n3", "of which no other node has addresses", "DELETE", at)
     emptied.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": None}}})

@@ -254,7 +254,7 @@ static void test_pools_of_the_pod_precede_those_of_its_namespace(void **state)
 		{.ippool = "{\"ipv6\":[\"rail6\"]}",
 		 .flags = NO6,
 		 .want = "!pod 'a/p': interface net1: annotation ipam.spidernet.io/ippool names pools "
-			 "of IPv6 only, which is off in this cluster"},
+			 "of IPv6 only, which is disabled in this cluster"},
 		{.conf4 = "rail0",
 		 .flags = NO4,
 		 .want = "!the network's configuration names pools of "
