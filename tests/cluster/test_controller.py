@@ -124,5 +124,5 @@ def test_missing_permissions_are_reported(cluster, ns, replica, tmp_path):
     c = replica("n", cluster.kubeconfig(tmp_path / "conf", {"token": token})).start(ready=False)
     c.wait_logged("may not read spiderippools")
     status, text = c.get(c.health, "/readyz")
-    assert status == 503 and "are not known" in text, text
+    assert status == 503 and "spiderippools are not in sync" in text, text
     assert c.get(c.health, "/healthz")[0] == 200
