@@ -62,7 +62,7 @@ int rdma_state_held(const struct root *r, const char *device, const char *but, s
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
-/* --- back on the node: cni/device/rdma_move.c --- */
+/* --- return to the node: restore.c --- */
 
 /* Sets s->in_pod to the current name of the device: the pod may have changed it. */
 void rdma_restore_name(const struct root *root, struct rdma_state *s);
