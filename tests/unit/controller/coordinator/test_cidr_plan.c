@@ -29,43 +29,44 @@ static const struct {
 	void (*read)(const struct json *object, struct cidr_facts *f);
 	const char *object, *pods, *services;
 } objects[] = {
-	{"kubeadm", cidr_of_kubeadm,
+	{"kubeadm's ConfigMap", cidr_of_kubeadm,
 	 "{\"data\":{\"ClusterConfiguration\":\"kind: ClusterConfiguration\\nnetworking:\\n"
 	 "  dnsDomain: cluster.local\\n  podSubnet: 10.244.0.0/16,fd00:1::/48\\n"
 	 "  serviceSubnet: 10.96.0.0/12\\n\"}}",
 	 "10.244.0.0/16 fd00:1::/48", "10.96.0.0/12"},
-	{"quotes, a comment, one that is no subnet", cidr_of_kubeadm,
+	{"kubeadm: quotes, a comment, and an entry that is not a CIDR", cidr_of_kubeadm,
 	 "{\"data\":{\"ClusterConfiguration\":\"podSubnet: \\\"10.244.0.0/16, x\\\" # 1.0.0.0/8\\n"
 	 "serviceSubnet:\\nmyserviceSubnet: 1.0.0.0/8\\n\"}}",
 	 "10.244.0.0/16", ""},
-	{"no such key", cidr_of_kubeadm, "{\"data\":{\"ClusterStatus\":\"\"}}", "", ""},
-	{"the manager's words", cidr_of_manager,
+	{"kubeadm: no key ClusterConfiguration", cidr_of_kubeadm,
+	 "{\"data\":{\"ClusterStatus\":\"\"}}", "", ""},
+	{"kube-controller-manager: arguments", cidr_of_manager,
 	 "{\"spec\":{\"containers\":[{\"name\":\"sidecar\"},{\"command\":[\"kcm\","
 	 "\"--cluster-cidr=10.1.0.0/16,fd00::/48\",\"--service-cluster-ip-range\",\"10.2.0.0/16\"],"
 	 "\"args\":[\"--cluster-cidr=10.3.0.0/16\",\"--cluster-cidr-x=1.0.0.0/8\"]}]}}",
 	 "10.1.0.0/16 fd00::/48 10.3.0.0/16", "10.2.0.0/16"},
 	{"ServiceCIDR", cidr_of_service_cidr,
 	 "{\"spec\":{\"cidrs\":[\"10.96.0.0/16\",\"fd00::/108\"]}}", "", "10.96.0.0/16 fd00::/108"},
-	{"a node", cidr_of_node,
+	{"Node", cidr_of_node,
 	 "{\"spec\":{\"podCIDR\":\"10.244.1.0/24\",\"podCIDRs\":[\"10.244.1.0/24\",\"fd00::/64\"]}}",
 	 "10.244.1.0/24 fd00::/64", ""},
-	{"Calico", cidr_of_calico, "{\"spec\":{\"cidr\":\"10.5.0.0/16\",\"disabled\":true}}",
-	 "10.5.0.0/16", ""},
-	{"Calico, deleting", cidr_of_calico,
+	{"Calico's IPPool", cidr_of_calico,
+	 "{\"spec\":{\"cidr\":\"10.5.0.0/16\",\"disabled\":true}}", "10.5.0.0/16", ""},
+	{"Calico's IPPool with a deletionTimestamp", cidr_of_calico,
 	 "{\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"},\"spec\":{\"cidr\":"
 	 "\"10.5.0.0/16\"}}",
 	 "", ""},
-	{"Cilium", cidr_of_cilium,
+	{"Cilium's ConfigMap", cidr_of_cilium,
 	 "{\"data\":{\"ipam\":\"cluster-pool\",\"cluster-pool-ipv4-cidr\":\"10.0.0.0/8\","
 	 "\"cluster-pool-ipv6-cidr\":\"fd00::/104\"}}",
 	 "10.0.0.0/8 fd00::/104", ""},
-	{"Cilium by another's", cidr_of_cilium,
+	{"Cilium with the IPAM of a cloud provider", cidr_of_cilium,
 	 "{\"data\":{\"ipam\":\"eni\",\"cluster-pool-ipv4-cidr\":\"10.0.0.0/8\"}}", "", ""},
-	{"a Cilium pool", cidr_of_cilium_pool,
+	{"Cilium's pool", cidr_of_cilium_pool,
 	 "{\"spec\":{\"ipv6\":{\"cidrs\":[\"fd00::/104\"]},\"ipv4\":{\"cidrs\":[\"10.9.0.0/16\"]}}}",
 	 "10.9.0.0/16 fd00::/104", ""},
-	{"what is no object", cidr_of_manager, "{\"spec\":{\"containers\":[3,{\"args\":[4]}]}}", "",
-	 ""},
+	{"kube-controller-manager: containers and arguments of other types", cidr_of_manager,
+	 "{\"spec\":{\"containers\":[3,{\"args\":[4]}]}}", "", ""},
 };
 
 static void test_cidrs_are_read_from_each_kind_of_object(void **state)
@@ -76,14 +77,13 @@ static void test_cidrs_are_read_from_each_kind_of_object(void **state)
 		struct cidr_facts f = {0};
 		auto_free char *pods = NULL, *services = NULL;
 
-		print_message("%s\n", objects[i].what);
-		ASSERT_EQ_MSG(json_parse(&doc, span_of(objects[i].object), 4096, NULL), 0,
-			      "objects[%zu]", i);
+		ASSERT_EQ_MSG(json_parse(&doc, span_of(objects[i].object), 4096, NULL), 0, "%s",
+			      objects[i].what);
 		objects[i].read(json_root(doc), &f);
 		pods = text_of(&f.pods);
 		services = text_of(&f.services);
-		ASSERT_STR_EQ_MSG(pods, objects[i].pods, "objects[%zu]", i);
-		ASSERT_STR_EQ_MSG(services, objects[i].services, "objects[%zu]", i);
+		ASSERT_STR_EQ_MSG(pods, objects[i].pods, "%s", objects[i].what);
+		ASSERT_STR_EQ_MSG(services, objects[i].services, "%s", objects[i].what);
 		cidr_facts_done(&f);
 	}
 }
@@ -238,7 +238,7 @@ static const struct {
 	/* reason: a substring of the reported reason; NULL: no reason */
 	const char *pods, *services, *reason;
 } plans[] = {
-	{"kubeadm",
+	{"both of kubeadm",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -246,7 +246,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"half of it, half of the manager",
+	{"pods' CIDRs of kubeadm, services' CIDRs of kube-controller-manager",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;", .manager = "10.9.0.0/16;10.2.0.0/16"},
@@ -254,7 +254,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"no kubeadm",
+	{"without kubeadm: both of kube-controller-manager",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.manager = "10.1.0.0/16;10.2.0.0/16"},
@@ -262,7 +262,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"neither: nodes",
+	{"without kubeadm and kube-controller-manager: pods' CIDRs of the Nodes",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.nodes = "10.1.0.0/24;", .services = ";10.2.0.0/16"},
@@ -270,7 +270,7 @@ static const struct {
 	 "10.1.0.0/24",
 	 "10.2.0.0/16",
 	 NULL},
-	{"a cluster that says nothing",
+	{"type cluster, and no source has CIDRs",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {0},
@@ -278,7 +278,7 @@ static const struct {
 	 "",
 	 "",
 	 "the pods' CIDRs are not known"},
-	{"and needs nothing",
+	{"type none, and no source has CIDRs",
 	 CIDR_NONE,
 	 CIDR_NONE,
 	 {0},
@@ -286,7 +286,7 @@ static const struct {
 	 "",
 	 "",
 	 "the services' CIDRs are not known"},
-	{"the CNI may not be read",
+	{"the CNI's configuration is not readable",
 	 CIDR_AUTO,
 	 CIDR_UNREADABLE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -294,7 +294,7 @@ static const struct {
 	 "",
 	 "10.2.0.0/16",
 	 "is readable by root only"},
-	{"ServiceCIDR comes first",
+	{"ServiceCIDRs take precedence over kubeadm",
 	 CIDR_NONE,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16", .services = ";10.3.0.0/16 10.4.0.0/16"},
@@ -302,7 +302,7 @@ static const struct {
 	 "",
 	 "10.3.0.0/16 10.4.0.0/16",
 	 NULL},
-	{"of Kubernetes 1.31",
+	{"ServiceCIDRs of Kubernetes 1.31",
 	 CIDR_NONE,
 	 CIDR_NONE,
 	 {.services_old = ";10.3.0.0/16"},
@@ -310,7 +310,7 @@ static const struct {
 	 "",
 	 "10.3.0.0/16",
 	 NULL},
-	{"may not read kubeadm's",
+	{"access to kubeadm's ConfigMap is refused: both of kube-controller-manager",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.kubeadm = "!", .manager = "10.1.0.0/16;10.2.0.0/16"},
@@ -318,8 +318,15 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"not answered yet", CIDR_CLUSTER, CIDR_NONE, {.kubeadm = "?"}, CIDR_WAIT, NULL, NULL, NULL},
-	{"Calico",
+	{"waits for the response about kubeadm's ConfigMap",
+	 CIDR_CLUSTER,
+	 CIDR_NONE,
+	 {.kubeadm = "?"},
+	 CIDR_WAIT,
+	 NULL,
+	 NULL,
+	 NULL},
+	{"type calico: pods' CIDRs of the IPPools, services' of kubeadm",
 	 CIDR_CALICO,
 	 CIDR_NONE,
 	 {.calico = "10.5.0.0/16;", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -327,7 +334,7 @@ static const struct {
 	 "10.5.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"Calico by name, not there",
+	{"type calico, and no IPPool exists",
 	 CIDR_CALICO,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -335,7 +342,7 @@ static const struct {
 	 "",
 	 "",
 	 "podCIDRType is calico, but Calico's IPPools cannot be read"},
-	{"Calico found, its pools not",
+	{"type auto, Calico's file exists, and no IPPool: as type cluster",
 	 CIDR_AUTO,
 	 CIDR_CALICO,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -343,7 +350,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"Calico refused",
+	{"type calico, and access to the IPPools is refused",
 	 CIDR_CALICO,
 	 CIDR_NONE,
 	 {.calico = "!", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -351,7 +358,7 @@ static const struct {
 	 "",
 	 "",
 	 "cannot be read: 403 Forbidden"},
-	{"Calico without kubeadm",
+	{"type calico, and no source has services' CIDRs",
 	 CIDR_CALICO,
 	 CIDR_NONE,
 	 {.calico = "10.5.0.0/16;"},
@@ -359,7 +366,7 @@ static const struct {
 	 "10.5.0.0/16",
 	 "",
 	 "the services' CIDRs are not known"},
-	{"Cilium's own",
+	{"type cilium with ipam cluster-pool",
 	 CIDR_CILIUM,
 	 CIDR_NONE,
 	 {.cilium = "10.0.0.0/8;", .mode = "cluster-pool", .services = ";10.96.0.0/16"},
@@ -367,7 +374,7 @@ static const struct {
 	 "10.0.0.0/8",
 	 "10.96.0.0/16",
 	 NULL},
-	{"Cilium's pools",
+	{"type cilium with ipam multi-pool",
 	 CIDR_CILIUM,
 	 CIDR_NONE,
 	 {.cilium = ";", .mode = "multi-pool", .pools = "10.7.0.0/16;", .services = ";10.96.0.0/16"},
@@ -375,7 +382,7 @@ static const struct {
 	 "10.7.0.0/16",
 	 "10.96.0.0/16",
 	 NULL},
-	{"Cilium by Kubernetes",
+	{"Cilium with ipam kubernetes: as type cluster",
 	 CIDR_AUTO,
 	 CIDR_CILIUM,
 	 {.cilium = ";", .mode = "kubernetes", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -383,7 +390,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"Cilium by the cloud",
+	{"type cilium with ipam eni",
 	 CIDR_CILIUM,
 	 CIDR_NONE,
 	 {.cilium = ";", .mode = "eni", .services = ";10.96.0.0/16"},
@@ -391,7 +398,7 @@ static const struct {
 	 "",
 	 "",
 	 "Cilium's ipam 'eni' publishes no CIDRs of pods"},
-	{"and found",
+	{"type auto, Cilium with ipam eni",
 	 CIDR_AUTO,
 	 CIDR_CILIUM,
 	 {.cilium = ";", .mode = "eni", .services = ";10.96.0.0/16"},
@@ -399,7 +406,7 @@ static const struct {
 	 "",
 	 "10.96.0.0/16",
 	 "the pods' CIDRs are not known"},
-	{"no CNI known",
+	{"type auto, and no CNI is recognized",
 	 CIDR_AUTO,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -430,22 +437,21 @@ static void test_sources_of_cidrs_are_combined_by_the_table(void **state)
 		auto_free char *pods = NULL, *services = NULL;
 		struct cidr_plan p;
 
-		print_message("%s\n", plans[i].what);
 		fill(&plans[i].w, known);
 		cidr_plan(plans[i].type, plans[i].cni, known, &p);
-		ASSERT_EQ_MSG(p.phase, plans[i].phase, "plans[%zu]", i);
+		ASSERT_EQ_MSG(p.phase, plans[i].phase, "%s", plans[i].what);
 		pods = text_of(&p.pods);
 		services = text_of(&p.services);
 		if (plans[i].pods) {
-			ASSERT_STR_EQ_MSG(pods, plans[i].pods, "plans[%zu]", i);
-			ASSERT_STR_EQ_MSG(services, plans[i].services, "plans[%zu]", i);
+			ASSERT_STR_EQ_MSG(pods, plans[i].pods, "%s", plans[i].what);
+			ASSERT_STR_EQ_MSG(services, plans[i].services, "%s", plans[i].what);
 		}
 		if (plans[i].reason && !strstr(p.reason, plans[i].reason))
-			fail_msg("%s", p.reason);
+			fail_msg("%s: %s", plans[i].what, p.reason);
 		if (!plans[i].reason)
-			ASSERT_STR_EQ_MSG(p.reason, "", "plans[%zu]", i);
-		ASSERT_EQ_MSG(p.unread, plans[i].w.calico && *plans[i].w.calico == '!',
-			      "plans[%zu]", i);
+			ASSERT_STR_EQ_MSG(p.reason, "", "%s", plans[i].what);
+		ASSERT_EQ_MSG(p.unread, plans[i].w.calico && *plans[i].w.calico == '!', "%s",
+			      plans[i].what);
 		cidr_plan_done(&p);
 		for (int s = 0; s < CIDR_SOURCES; s++)
 			cidr_facts_done(&known[s].facts);
