@@ -109,7 +109,7 @@ def test_nads_of_every_type_are_written(lab, controller):
 
 def test_invalid_configurations_are_reported(lab, controller):
     for i, case in enumerate(CASES["bad"]):
-        if case["what"] in ("an unknown type", "no bridge"):  # the API server refuses the object because of its definition
+        if case["what"] in ("an unknown cniType", "ovs without a bridge"):  # the API server refuses the object because of its definition
             continue
         lab.apply(f"bad-{i}", case["spec"])
         c = lab.ready(f"bad-{i}")
