@@ -69,18 +69,18 @@ def without_ca(path):
     ("token empty", "token: '{token}' is empty"),
     ("ca missing", "open '{ca}': No such file or directory (ENOENT)"),
     ("ca garbage", "'{ca}': the CA is not valid PEM"),
-    ("ca of another", "the server's certificate is not signed by the configured CA"),
-    ("name", "10.96.0.1, not for 'example.com'"),
+    ("ca of another cluster", "the server's certificate is not signed by the configured CA"),
+    ("name of another server", "10.96.0.1, not for 'example.com'"),
 ])
 def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, what, contains):
     """One line names the error; the agent continues once it is corrected."""
     files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
     files["token"].write_text("" if what == "token empty" else token)
     files["ca"].write_bytes(b"hello" if what == "ca garbage" else Pki(tmp_path / "pki").ca.read_bytes()
-                            if what == "ca of another" else mine.pki.ca.read_bytes())
+                            if what == "ca of another cluster" else mine.pki.ca.read_bytes())
     if what.endswith("missing"):
         files[what.split()[0]].unlink()
-    server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name" else {})}
+    server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name of another server" else {})}
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
     logged_lines = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "a warning or an error in the agent's log")
@@ -88,7 +88,7 @@ def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, 
          "the agent's readiness reports that it is not synced")
     assert len(logged_lines) == 1 and contains.format(**files) in logged_lines[0]["error"], logged_lines
     assert token not in one.log.read_text()
-    if what != "name":
+    if what != "name of another server":
         files["token"].write_text(token)
         files["ca"].write_bytes(mine.pki.ca.read_bytes())
         one.ready(60)

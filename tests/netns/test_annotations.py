@@ -27,26 +27,26 @@ RESULTS = {
         "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", **POD}],
         "ips": [{"interface": 0, "address": "10.1.0.9/16", "gateway": "10.1.0.1"}],
         "routes": [{"dst": "0.0.0.0/0", "gw": "10.1.0.1"}]}),
-    "a version of old": ("0.3.1", {
+    "version 0.3.1": ("0.3.1", {
         "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", **POD}],
         "ips": [{"version": "4", "interface": 0, "address": "10.1.0.9/16"},
                 {"version": "6", "interface": 0, "address": "FD00:0::9/64", "gateway": "fd00::1"}],
         "routes": [{"dst": "::/0", "gw": "FD00::1"}], "dns": {"nameservers": ["10.96.0.10"]}}),
-    "ends on the node": ("1.0.0", {
+    "interfaces on the node and in the pod": ("1.0.0", {
         "interfaces": [{"name": "cbr0", "mac": "0a:00:00:00:00:01"}, {"name": "veth1", "mac": "0a:00:00:00:00:02"},
                        {"name": "eth0", "mac": "0a:00:00:00:00:03", **POD}],
         "ips": [{"interface": 2, "address": "10.1.0.9/16", "gateway": "10.1.0.1"}],
         "routes": [{"dst": "0.0.0.0/0"}, {"dst": "10.0.0.0/8", "gw": "10.1.0.2"}]}),
-    "two in the pod": ("1.0.0", {
+    "two interfaces in the pod": ("1.0.0", {
         "interfaces": [{"name": "a", **POD}, {"name": "h"}, {"name": "b", "mac": "02:00:00:00:00:02", **POD}],
         "ips": [{"interface": 0, "address": "10.0.0.1/24"}, {"interface": 2, "address": "10.0.1.1/24", "gateway": "10.0.1.254"},
                 {"interface": 1, "address": "10.0.2.1/24"}, {"address": "10.0.3.1/24"}]}),
-    "two gateways": ("1.0.0", {
+    "default routes of two interfaces": ("1.0.0", {
         "interfaces": [{"name": "a", **POD}, {"name": "b", **POD}],
         "ips": [{"interface": 1, "address": "10.0.1.1/24", "gateway": "10.0.1.254"},
                 {"interface": 0, "address": "10.0.0.1/24", "gateway": "10.0.0.254"}],
         "routes": [{"dst": "0.0.0.0/0", "gw": "10.0.1.254"}, {"dst": "::/0", "gw": "fd00::1"}]}),
-    "no sandbox": ("1.0.0", {"interfaces": [{"name": "h", "mac": "02:00:00:00:00:03"}], "ips": [{"address": "10.0.0.1/24"}]}),
+    "interface without sandbox": ("1.0.0", {"interfaces": [{"name": "h", "mac": "02:00:00:00:00:03"}], "ips": [{"address": "10.0.0.1/24"}]}),
     "no interface": ("1.0.0", {"ips": [{"address": "10.0.0.1/24"}]}),
     "nothing": ("1.0.0", {}),
     "mtu and dns": ("1.1.0", {

@@ -99,7 +99,7 @@ def test_check_finds_damaged_rules_of_sbr(lab):
 
 
 @pytest.mark.parametrize("last", [{"type": "sbr", "gateways": ["x"]}, {"type": "nosuch"}, {"type": "false"}],
-                         ids=["in process", "missing", "executed"])
+                         ids=["plugin in process", "missing plugin", "executed plugin"])
 def test_failure_reverts_all_plugins(lab, tmp_path, last):
     """A plugin after all coordinators fails: the changes of tuning and sbr to a device of the node are reverted with
     the rest."""

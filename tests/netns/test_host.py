@@ -264,7 +264,7 @@ def test_read_only_etc_is_refused_before_the_first_change(host):
     ("install mstflint (mstconfig) or NVIDIA's MFT (mlxconfig)", ["link-type"], {"RDMA_MODE": "infiniband"}),
     ("DHCP needs netplan, NetworkManager or systemd-networkd; none of them is on this host", ["addr"],
      {"INTERFACE": "ens1", "DHCP4": "true"}),
-], ids=["modprobe", "mlxconfig", "owner"])
+], ids=["no modprobe", "no mlxconfig", "no program for DHCP"])
 def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contains, args, env):
     run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
     (tmp_path / "recorded/sys").rename(host.root / "sys")
@@ -350,7 +350,7 @@ class Cards:
 
 
 @pytest.mark.parametrize("env", [{"RDMA_MODE": "infiniband"}, {"RDMA_MODE": "roce"},
-                                 {"GPU_RDMA_MODE": "infiniband", "OTHER_RDMA_MODE": "roce"}], ids=["infiniband", "roce", "by GPU"])
+                                 {"GPU_RDMA_MODE": "infiniband", "OTHER_RDMA_MODE": "roce"}], ids=["infiniband", "roce", "infiniband near GPUs"])
 def test_link_type_sets_the_firmware_like_the_script(host, tmp_path, env):
     cards = Cards(host, tmp_path)
     assert len(cards.all) >= 8

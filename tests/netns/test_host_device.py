@@ -237,7 +237,7 @@ def test_failed_add_leaves_the_device_in_use(dual, record):
     lab = dual
     pod = lab.pod()
     before = in_use(lab)
-    ipam, word = FAILS["route"]
+    ipam, word = FAILS["unreachable gateway"]
     lab.fail("ADD", conf(ipam), pod, contains=word)
     assert as_is(lab) == before and not record(pod).exists()
 
@@ -277,7 +277,7 @@ def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
     assert as_is(lab) == before and not record(pod).exists()
 
 
-@pytest.mark.parametrize("damage", ["another device", "another boot", "broken", "another version", "gone"])
+@pytest.mark.parametrize("damage", ["of another device", "of another boot", "malformed", "of another version", "missing"])
 def test_record_of_another_device_is_not_used(dual, damage, record):
     """The device is restored as without a record; the device of another pod is not changed."""
     lab = dual
@@ -285,9 +285,9 @@ def test_record_of_another_device_is_not_used(dual, damage, record):
     in_use(lab)
     lab.add(c, pod)
     r = json.loads(record(pod).read_text())
-    changes = {"another device": {"mac": "02:00:00:00:00:99"}, "another boot": {"boot": "b"}, "another version": {"version": 2}}
-    record(pod).write_text("{" if damage == "broken" else json.dumps({**r, **changes.get(damage, {})}))
-    if damage == "gone":
+    changes = {"of another device": {"mac": "02:00:00:00:00:99"}, "of another boot": {"boot": "b"}, "of another version": {"version": 2}}
+    record(pod).write_text("{" if damage == "malformed" else json.dumps({**r, **changes.get(damage, {})}))
+    if damage == "missing":
         record(pod).unlink()
     lab.delete(c, pod)
     now, lasting, _ = as_is(lab)
@@ -347,8 +347,8 @@ def test_del_restores_a_device_that_the_kernel_returned(lab, name, by, up):
     assert restored(lab)["address"] == mac and name not in link_names(lab.node)
 
 
-@pytest.mark.parametrize("alias,reason", [("rail0", "its name is taken"), ("other", "is another's"),
-                                       ("no name!", "is not a name")])
+@pytest.mark.parametrize("alias,reason", [("rail0", "the node has a link with this name"), ("other", "the alias is not the configured device"),
+                                       ("no name!", "the alias is not an interface name")])
 def test_del_changes_no_link_of_the_node(lab, alias, reason):
     ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     ip(lab.node, "link", "set", "net1", "alias", alias)
@@ -443,10 +443,10 @@ def test_del_restores_the_device_after_a_kill_at_any_request(lab, tmp_path, verb
 
 
 FAILS = {
-    "ipam": ({"type": "host-local", "ranges": [[{"subnet": "172.16.1.0/33"}]]}, "172.16.1.0/33"),
-    "no ips": ({"type": "static", "addresses": []}, "IPAM plugin returned missing IP config"),
-    "route": ({"type": "static", "addresses": [{"address": "172.16.1.20/24"}],
-               "routes": [{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]}, "failed to add route"),
+    "IPAM plugin fails": ({"type": "host-local", "ranges": [[{"subnet": "172.16.1.0/33"}]]}, "172.16.1.0/33"),
+    "no address": ({"type": "static", "addresses": []}, "IPAM plugin returned missing IP config"),
+    "unreachable gateway": ({"type": "static", "addresses": [{"address": "172.16.1.20/24"}],
+                             "routes": [{"dst": "172.30.0.0/16", "gw": "192.168.99.1"}]}, "failed to add route"),
 }
 
 
@@ -587,8 +587,8 @@ def tree(tmp_path):
 
 
 @pytest.mark.parametrize("how,more", [
-    ("pci", {"pciBusID": PCI}), ("deviceID", {"runtimeConfig": {"deviceID": PCI}}),
-    ("over pciBusID", {"pciBusID": "0000:00:00.0", "runtimeConfig": {"deviceID": PCI}}),
+    ("pciBusID", {"pciBusID": PCI}), ("deviceID", {"runtimeConfig": {"deviceID": PCI}}),
+    ("deviceID before pciBusID", {"pciBusID": "0000:00:00.0", "runtimeConfig": {"deviceID": PCI}}),
     ("kernelpath", {"kernelpath": f"/sys/devices/pci0000:5d/{PCI}"}),
     ("virtio", {"pciBusID": PCI}), ("aux", {"runtimeConfig": {"deviceID": "mlx5_core.sf.4"}})])
 def test_device_is_found_by_its_pci_address(lab, tree, how, more):
@@ -691,13 +691,13 @@ def test_deletion_by_group_deletes_no_moved_device(lab):
     assert link_names(pod.ns) == ["lo"] and restored(lab)["group"] == GROUP
 
 
-@pytest.mark.parametrize("break_it", ["master", "sbr"])
+@pytest.mark.parametrize("break_it", ["unknown master", "invalid table of sbr"])
 def test_failed_rail_restores_the_device(lab, break_it):
     lab.rail_pools()
     bare(lab)
     ip(lab.node, "link", "set", "rail0", "group", GROUP)
     c, pod = lab.rails(rails(lab, coordinator={"mode": "underlay", "podMACPrefix": "0a:58"})), lab.pod()
-    if break_it == "master":
+    if break_it == "unknown master":
         c["networks"][2]["plugins"][0]["master"] = "nic9"
     else:
         c["networks"][2]["plugins"].append({"type": "sbr", "table": "x"})

@@ -23,7 +23,7 @@ def files(lab):
 
 
 @pytest.mark.parametrize("more", [{}, {"mode": "l3"}, {"linkInContainer": True, "master": "inner0"}],
-                         ids=["l2", "l3", "in the pod"])
+                         ids=["l2", "l3", "master in the pod"])
 def test_kernel_without_ipvlan_is_reported_before_any_change(lab, more):
     """The error is the kernel's, before any change. The original's error is `failed to rename ipvlan`, about a link in the pod, which
     hides the kernel's error."""

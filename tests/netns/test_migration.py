@@ -50,7 +50,7 @@ FORMATS = {
     "host-local, two families": lambda lab: [macvlan(host_local(lab, "172.16.1.0/24", "fd16:1::/64"))],
     "tuning's file": lambda lab: [macvlan(host_local(lab, "172.16.1.0/24")), tuning(lab)],
     "sbr": lambda lab: [macvlan(host_local(lab, "172.16.1.0/24", routes=[{"dst": "0.0.0.0/0"}])), {"type": "sbr"}],
-    "all": lambda lab: [macvlan(host_local(lab, "172.16.1.0/24")), tuning(lab), {"type": "sbr"}],
+    "host-local, tuning and sbr": lambda lab: [macvlan(host_local(lab, "172.16.1.0/24")), tuning(lab), {"type": "sbr"}],
     "host-device's alias": lambda lab: [host_device(lab)],
     "host-device and tuning": lambda lab: [host_device(lab), tuning(lab)],
 }

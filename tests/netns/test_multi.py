@@ -226,7 +226,8 @@ def test_failure_on_the_last_rail_undoes_the_others(eight):
     (lambda n: n[2].update(plugins=[]), ["plugins"]),
     (lambda n: n[2]["plugins"].insert(0, {"type": "sriov"}), ["sriov"]),
     (lambda n: n.clear(), ["networks"]),
-], ids=["master", "mtu", "name twice", "name", "default nic", "mode", "no plugins", "type", "no networks"])
+], ids=["unknown master", "mtu above the limit", "interface name twice", "invalid interface name",
+        "unknown podDefaultRouteNic", "mode overlay on underlay", "no plugins", "a second link plugin", "no networks"])
 def test_invalid_configuration_changes_nothing(lab, spoil, contains):
     lab.rail_pools()
     nets = lab.all_networks(coordinator=CO)

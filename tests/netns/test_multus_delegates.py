@@ -195,7 +195,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
-@pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
+@pytest.mark.parametrize("first", [True, False], ids=["first network", "later network"])
 def test_result_of_an_old_version_without_addresses_is_accepted(lab, agent, recorder, first, version):
     """libcni stores and passes on such a result; only a conversion to 0.2.0 needs an address."""
     pod = lab.pod()

@@ -27,7 +27,7 @@ def added(lab, chained_plugins, pod, ipam, ifname="net1", master="rail0", by=Non
 
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (False, ALONE), (True, V6), (True, DUAL)],
-                         ids=["ipv4", "several", "no gateway", "ipv6", "dual"])
+                         ids=["ipv4", "two addresses", "no gateway", "ipv6", "dual"])
 def test_state_and_result_equal_debians(make_lab, chained_plugins, v6, ipam):
     lab = make_lab(v6=v6)
     states, results = [], []

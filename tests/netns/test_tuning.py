@@ -70,18 +70,18 @@ def t(lab, chained_plugins):
 REQUESTS = {
     "sysctls": ({"sysctl": {**NOTIFY, "net/ipv4/ip_forward": "0", "net.core.somaxconn": "512"}}, None),
     "mac": ({"mac": MAC.upper()}, None),
-    "all": ({"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "sysctl": NOTIFY}, None),
+    "every attribute": ({"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "sysctl": NOTIFY}, None),
     "allmulti off": ({"allmulti": False}, None),
-    "runtime": ({"mac": OLD, "runtimeConfig": {"mac": MAC}, "capabilities": {"mac": True}},
+    "runtimeConfig before CNI_ARGS": ({"mac": OLD, "runtimeConfig": {"mac": MAC}, "capabilities": {"mac": True}},
                 "IgnoreUnknown=1;MAC=0a:58:00:00:00:09"),
     "CNI_ARGS": ({"mac": OLD}, f"IgnoreUnknown=1;MAC={MAC}"),
-    "args": ({"sysctl": {**NOTIFY, "net.ipv4.conf.IFNAME.proxy_arp": "0"}, "mac": OLD, "mtu": 1500,
+    "args before all others": ({"sysctl": {**NOTIFY, "net.ipv4.conf.IFNAME.proxy_arp": "0"}, "mac": OLD, "mtu": 1500,
               "promisc": True, "args": {"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"},
                                                 "mac": MAC, "mtu": 1400, "promisc": False,
                                                 "allmulti": True}}},
              f"IgnoreUnknown=1;MAC={OLD}"),
-    "keys without case": ({"MTU": 1400, "SysCtl": NOTIFY, "Mac": MAC}, None),
-    "nothing": ({}, None),
+    "keys in another case": ({"MTU": 1400, "SysCtl": NOTIFY, "Mac": MAC}, None),
+    "no attribute": ({}, None),
 }
 
 

@@ -23,16 +23,16 @@ def deployed():
 CORE = "/api/v1/namespaces/unirail"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/unirail"
 CREATES = {
-    "a token of an account": (f"{CORE}/secrets", {"metadata": {"name": "x", "annotations": {
+    "a Secret with a token of a ServiceAccount": (f"{CORE}/secrets", {"metadata": {"name": "x", "annotations": {
         "kubernetes.io/service-account.name": "unirail-agent"}}, "type": "kubernetes.io/service-account-token"}),
     "a Secret": (f"{CORE}/secrets", {"metadata": {"name": "unirail-controller-x"}}),
     "a ConfigMap": (f"{CORE}/configmaps", {"metadata": {"name": "x"}}),
     "a Lease": ("/apis/coordination.k8s.io/v1/namespaces/unirail/leases", {"metadata": {"name": "x"}}),
     "a TokenRequest": (f"{CORE}/serviceaccounts/unirail-agent/token", {"spec": {}}),
     "a Pod": (f"{CORE}/pods", {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
-    "an account": (f"{CORE}/serviceaccounts", {"metadata": {"name": "x"}}),
-    "a role": (f"{ROLES}/roles", {"metadata": {"name": "x"}, "rules": []}),
-    "a binding": (f"{ROLES}/rolebindings", {"metadata": {"name": "x"}, "roleRef": {
+    "a ServiceAccount": (f"{CORE}/serviceaccounts", {"metadata": {"name": "x"}}),
+    "a Role": (f"{ROLES}/roles", {"metadata": {"name": "x"}, "rules": []}),
+    "a RoleBinding": (f"{ROLES}/rolebindings", {"metadata": {"name": "x"}, "roleRef": {
         "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "unirail-controller"}}),
 }
 # Objects in the namespace that are not the controller's own, and objects that are.
