@@ -114,6 +114,15 @@ def clean(admitting):
     sweep()
 
 
+def set_status(cluster, kind, name, status):
+    """Sets the status of a pool or subnet, and waits until both replicas have seen it: a watch delivers the changes of a kind in order, and the
+    count of objects shows the next change."""
+    cluster.ok("PATCH", f"{PATHS[kind]}/{name}/status", {"status": status}, type=MERGE)
+    cluster.ok("POST", PATHS[kind], whole(kind, "later", {}, {"subnet": "192.0.2.0/24", "ips": ["192.0.2.1"]}))
+    known(cluster)
+    remove(cluster, kind, "later")
+
+
 # --- the table ---
 
 
@@ -180,8 +189,7 @@ def test_reviews_match_the_table(clean, kind, case):
     for o in case.get("there", []):
         made = cluster.ok("POST", PATHS[o["kind"]], whole(o["kind"], o["metadata"]["name"], o["metadata"], o["spec"]))
         if o.get("status"):
-            cluster.ok("PATCH", f"{PATHS[o['kind']]}/{made['metadata']['name']}/status", {"status": o["status"]},
-                       type=MERGE)
+            set_status(cluster, o["kind"], made["metadata"]["name"], o["status"])
     if was:
         prepare(cluster, kind, was)
     known(cluster)
