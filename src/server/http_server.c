@@ -59,9 +59,10 @@ static bool give_way(struct http_server *s, int rank)
 }
 
 /*
- * Returns the connection of an unknown peer to evict: of the peer with the most, one that has had
- * an answer, else its oldest; if that one is still in its grace period, a served or an older one of
- * another peer.
+ * Returns the connection to evict among those of unknown peers, NULL: none. It belongs to the
+ * peer with the most of them; an idle one that has had an answer (RANK_SERVED) is preferred. If
+ * the peer has none with an answer and its oldest is still in the grace period, a connection of
+ * another peer is preferred: one with RANK_SERVED, or the oldest one after its grace period.
  */
 static struct peer_entry *stranger(struct http_server *s)
 {

@@ -65,7 +65,7 @@
 /* Annotation of a SpiderIPBlock: the resourceVersion that the writer of a patch had seen. */
 #define ANNOTATION_SEEN "unirail.io/seen"
 /* Annotation and label of a SpiderEndpoint whose retained addresses migrate: "NODE UID", "...
- * migration", "... refused"; block_label() of the node that is asked for the addresses. */
+ * migration", "... refused"; block_label() of the node that is to release the addresses. */
 #define ANNOTATION_WANTED_BY "unirail.io/wanted-by"
 #define LABEL_WANTED_FROM    "unirail.io/wanted-from"
 /* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */

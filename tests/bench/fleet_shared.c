@@ -27,7 +27,7 @@ struct rail {
 struct fleet_shared {
 	struct rail *rails;
 	size_t left;
-	uint64_t pod; /* the one in progress */
+	uint64_t pod; /* number of the pod whose addresses are being allocated */
 };
 
 static void get(struct rail *r);

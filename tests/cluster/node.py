@@ -130,7 +130,7 @@ class Node:
             (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
         if "unirail" in present:
             (images / "unirail").write_bytes(image.unirail(BINARY))
-        for plugin in PLUGINS.iterdir():  # as on a node
+        for plugin in PLUGINS.iterdir():  # a node has them too
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memlock by a container runtime with CDI and without NRI: the agent on a recorded host writes the hook into its CDI
-specifications, a real kubelet names the devices, containerd runs the hook. The limit is one that root may set without CAP_SYS_RESOURCE,
-which a CI machine may lack."""
+"""Memlock by a container runtime with CDI and without NRI: the agent on a recorded host writes the hook into its CDI specifications, a real
+kubelet names the devices, containerd runs the hook. The limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that
+a CI machine may lack."""
 import json
 import pathlib
 import subprocess

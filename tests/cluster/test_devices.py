@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RDMA devices of pods: the device plugin at a real kubelet, and memlock and variables by a container runtime with NRI.
 
-The limit is one that root may set without CAP_SYS_RESOURCE, which a CI machine may lack."""
+The limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that a CI machine may lack."""
 import json
 import pathlib
 import subprocess
@@ -143,7 +143,7 @@ def test_devices_are_counted_and_allocated(whole, ns, plugin):
         pending = [p for p in whole.pods(ns, "app=workers") if p["status"]["phase"] == "Pending"]
         return [c["message"] for p in pending for c in p["status"].get("conditions", []) if f"Insufficient {RESOURCE}" in
                 c.get("message", "")]
-    wait(waiting, "a pod is Pending for want of devices", 30)
+    wait(waiting, "a pod is Pending because no device is free", 30)
     whole.kubectl("scale", "-n", ns, "deployment/workers", "--replicas=3")
     whole.ready(ns, "app=workers", 3)
 

@@ -12,7 +12,7 @@ from whole import Whole
 
 RAILS = tuple(f"rail{i}" for i in range(1, 9))
 NETS = tuple(f"net{i}" for i in range(1, 9))
-MEMLOCK = 1 << 20  # one that root may set without CAP_SYS_RESOURCE
+MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
 PODS = 100
 MAP = "/api/v1/namespaces/unirail/configmaps/rdma-devices"
 POOLS = f"{SPIDER}/spiderippools"
@@ -165,7 +165,7 @@ def test_pods_are_scheduled_by_count(whole):
     def waiting():
         return [c["message"] for p in whole.pods("ai") if p["status"]["phase"] == "Pending" for c in p["status"]["conditions"]
                 if f"Insufficient {resource('rail1')}" in c.get("message", "")]
-    wait(waiting, "a pod is Pending for want of devices", 30)
+    wait(waiting, "a pod is Pending because no device is free", 30)
     pods = noted(whole, 8)
     assert sorted(p["spec"]["nodeName"] for p in pods) == ["n1"] * 4 + ["n2"] * 4
     assert not any(c["restartCount"] for p in pods for c in p["status"]["containerStatuses"])

@@ -36,7 +36,7 @@ static const struct opt opts[] = {
 	{"workers", 'j', OPT_INT, "N", "schedules at a time; 2 if not given", AT(workers), 1, 16},
 	{0},
 };
-static const struct cmd usage = {NULL, NULL, "hold the address store against a model of it",
+static const struct cmd usage = {NULL, NULL, "compare the address store with a model of it",
 				 opts, 0,    0};
 
 static struct shared {

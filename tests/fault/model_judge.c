@@ -155,7 +155,9 @@ bool doing_explained(struct running *x, size_t step, struct doing *d, size_t n)
 	}
 	buf_reset(&reason);
 	model_matches(&x->m, &s, &reason);
-	buf_printf(&wrong, "no order of calls explains it: against what was before, %s\n",
+	buf_printf(&wrong,
+		   "no order of the calls explains the state: compared with the state "
+		   "before them, %s\n",
 		   reason.len ? reason.p : "nothing has changed");
 	put_answers(d, n, &wrong);
 	return plan_fails(x, step, wrong.p);

@@ -41,7 +41,7 @@ void store_mount(void)
 
 	if (unshare(CLONE_NEWNS) < 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("model", MODEL_DISK, "tmpfs", 0, "size=384k,mode=755") < 0)
-		die("a disk of one's own: %s: run as root", errno_text(errno));
+		die("mount a private tmpfs: %s: run as root", errno_text(errno));
 	if (root_open(&root, NULL, &e) < 0 || dir_make(&root, POOLS, 0755, &e) < 0)
 		die("%s", e.text);
 }

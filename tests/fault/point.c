@@ -39,7 +39,7 @@ static bool is_answer(const struct shot *s)
 static void judge_end(struct stage *s, enum end end)
 {
 	if (end == END_LATE)
-		stage_wrong(s, "does not come to an end", NULL);
+		stage_wrong(s, "does not terminate in time", NULL);
 	else if (end == END_CRASH && !may_crash(s) && !is_out_of_memory(s))
 		stage_wrong(s, "crashed", NULL);
 	else if (end == END_MUTE && !is_out_of_memory(s) && !is_answer(s->shot))

@@ -77,7 +77,7 @@ static void in_the_way(struct lab *l)
 	s.peer_name = "obstacle";
 	link_add(b, &s);
 	if (nl_batch_commit(w, b, NULL) < 0)
-		die("the veth pair in the way cannot be made");
+		die("the veth pair that causes the conflict cannot be created");
 }
 
 static void out_of_the_way(struct lab *l)
@@ -106,7 +106,7 @@ static void with_spare(struct lab *l)
 	s.peer_name = "far"; /* the link is down, as DEL leaves it */
 	link_add(b, &s);
 	if (nl_batch_commit(w, b, NULL) < 0)
-		die("the spare NIC cannot be made");
+		die("the spare NIC cannot be created");
 }
 
 static void without_spare(struct lab *l)

@@ -91,7 +91,7 @@ static void must(struct stage *s, bool ok, const char *what)
 	if (ok)
 		return;
 	stage_wrong(s, what, NULL);
-	die("scene '%s' does not work even undisturbed", s->sc->name);
+	die("scene '%s' does not work even without a fault", s->sc->name);
 }
 
 /* The command before the scene. */
@@ -123,7 +123,7 @@ static void rehearse_failure(struct stage *s)
 	s->sc->arm(s->l);
 	lab_dump_stable(s->l, &s->step);
 	attach_steps(s, &pod_here, NULL, &end);
-	must(s, end == END_REFUSED, "ADD does not fail as it should");
+	must(s, end == END_REFUSED, "ADD succeeded, expected a failure");
 	must(s, stage_same(s, &s->step, "left after ADD failed"), "ADD that fails");
 	s->sc->disarm(s->l);
 }

@@ -38,7 +38,7 @@ void lab_dump_stable(const struct lab *l, struct buf *b)
 		if (!text_differs(&last, b, NULL))
 			return;
 	}
-	die("the lab does not come to rest");
+	die("the lab's state keeps changing");
 }
 
 /* --- stages --- */

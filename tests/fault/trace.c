@@ -105,7 +105,7 @@ static void slurp(int fd, struct buf *b)
 {
 	lseek(fd, 0, SEEK_SET);
 	if (fd_read_all(fd, OUTCOME_MAX, b, NULL) < 0)
-		die("what the binary said cannot be read");
+		die("the binary's output cannot be read");
 	close(fd);
 }
 

@@ -7,8 +7,8 @@
  *	t	the same, and the file's last bytes are missing
  *	d	the same, and one byte is another
  *
- * What was committed is there after reopening, and so is what was there before; what is refused can
- * be repaired.
+ * After reopening, the journal contains each committed entry and all entries from before. A file
+ * that is refused can be repaired.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -129,8 +129,8 @@ static inline void kl_call_free(struct kube_call *c)
 	free(c);
 }
 
-/* Answers and frees the request. text: from status 400 on the text of the error, below it the
- * object, or NULL. */
+/* Answers and frees the request. text: for a status of 400 and above the error message, otherwise
+ * the object or NULL. */
 static inline void kl_answer(struct kube_call *c, int status, const char *text)
 {
 	auto_json struct json_doc *doc = text && status < 400 ? t_json(text) : NULL;

@@ -135,7 +135,7 @@ def test_address_comes_by_dhcp(host, readers, tmp_path, name):
 
 
 BOND = ["--bond-ports", "ens1,ens2", "--ipv4-ip", "172.16.1.10/24", "--ipv4-gateway", "172.16.1.1", "--policy-route", "--mtu", "4200"]
-# This kernel may have no bonding, so what the programs read is compared.
+# The kernel may have no bonding driver: the tests compare the settings that the programs have read, instead of the bond.
 READ_BACK = {
     "netplan": "chroot . /usr/libexec/netplan/generate\ncat run/systemd/network/*\n",
     # networkd logs the settings that it cannot parse, and then either that the kernel has no bonding or that it has configured the bond.

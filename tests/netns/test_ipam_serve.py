@@ -543,7 +543,7 @@ def test_killed_server_loses_no_allocated_address(server):
 def test_second_server_is_refused(server):
     server.start()
     p = run([BINARY, "ipam", "serve", *server.options()], check=False)
-    assert p.returncode == 1 and "another server has" in p.stderr and p.stderr.count("\n") == 1
+    assert p.returncode == 1 and "another server uses" in p.stderr and p.stderr.count("\n") == 1
     assert server.answers()
 
 

@@ -224,7 +224,7 @@ def unexplained(case, found):
         used.add(row)
         if row is None or (isinstance(reason, Code) and pair != (str(reason.reference), str(reason.candidate))):
             problems.append(show(key, pair))
-    problems += [f"'{row}' is said to differ and does not" for row in case.differs if row not in used]
+    problems += [f"row '{row}' expects a difference that did not occur" for row in case.differs if row not in used]
     return problems
 
 

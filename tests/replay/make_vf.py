@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes vf_*.nl, ipoib.nl, devlink*.nl, rdma_set.nl, rdma_res.nl and rdma_held.nl beside this file: what Linux 6.12 answers on hosts with
-SR-IOV and InfiniBand that were not at hand. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
+SR-IOV and InfiniBand, which were not available. Composed from the UAPI headers, net/core/rtnetlink.c, net/devlink/ and
 drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
 import struct
@@ -94,14 +94,14 @@ query_vfs(t)
 t.answer(pf_link(80, *[eth_vf(i) for i in reversed(range(80))]))
 t.write("vf_list.nl")
 
-t = Talk("route", "two VFs of an InfiniBand PF, asked for twice")
+t = Talk("route", "two VFs of an InfiniBand PF, requested twice")
 for _ in range(2):
     query_vfs(t)
     t.answer(pf_link(2, *[vf(i, attr(10, struct.pack("<IxxxxQ", i, 0x0c42a1030016051c)), attr(11, struct.pack("<IxxxxQ", i, 0x0c42a1030016051d)),
                              mac=bytes(20)) for i in range(2)], mac=bytes(range(20))))
 t.write("vf_ib.nl")
 
-t = Talk("route", "a list that was cut, three times, then a driver that tells nothing")
+t = Talk("route", "a truncated list, three times, then a driver that reports nothing")
 for _ in range(3):
     query_vfs(t)
     t.answer(pf_link(300, eth_vf(0), eth_vf(1)))
@@ -147,7 +147,7 @@ def reads(t, mac, trust, vlan=0):
     t.answer(pf_link(4, vf(3, attr(2, struct.pack("<III", 3, vlan, 0)), attr(9, struct.pack("<II", 3, trust)), mac=mac)))
 
 
-t = Talk("route", "MAC and trust: the driver is busy once, takes the MAC late")
+t = Talk("route", "MAC and trust: the driver is busy once, then accepts the MAC twice before it reports it")
 sets_are(t, (set_mac(0, PODS), -16), (set_trust(1, 1), 0))
 reads(t, FREE, 1)
 sets_are(t, (set_mac(0, PODS), 0))
@@ -160,14 +160,14 @@ t = Talk("route", "MAC and trust: the driver has no trust")
 sets_are(t, (set_mac(0, PODS), -16), (set_trust(1, 1), -95))
 t.write("vf_apply_cannot.nl")
 
-t = Talk("route", "no MAC, which the driver refuses: then the one the VF had")
+t = Talk("route", "the MAC is to be cleared, which the driver refuses: the previous MAC is set instead")
 sets_are(t, (set_mac(0, bytes(6)), -22))
 reads(t, PODS, 0)
 sets_are(t, (set_mac(0, FREE), 0))
 reads(t, FREE, 0)
 t.write("vf_apply_zero.nl")
 
-t = Talk("route", "trust, which the driver takes and does not tell; it is busy for ever with the MAC")
+t = Talk("route", "trust, which the driver applies but does not report; each time the MAC is set the driver is busy")
 sets_are(t, (set_trust(0, 1), 0))
 reads(t, FREE, 0xffffffff)
 for _ in range(20):
@@ -175,7 +175,7 @@ for _ in range(20):
     reads(t, FREE, 0xffffffff)
 t.write("vf_apply_busy.nl")
 
-t = Talk("route", "a rate that the driver does not take back without a carrier, twice; then it does")
+t = Talk("route", "a rate limit that the driver refuses to remove twice, since the port has no carrier; then it removes it")
 rate = message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, attr(6, struct.pack("<III", 0, 0, 0)))))
 for code in (-22, -22, 0):
     t.query(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "eth1")))
@@ -189,7 +189,7 @@ for code in (-22, -22, 0):
         sets_are(t, (rate, code))
 t.write("vf_home_rate.nl")
 
-t = Talk("route", "an IPoIB child with PKey 0x8005 is made and looked at")
+t = Talk("route", "an IPoIB child with PKey 0x8005 is created and read back")
 info = nest(18, text(1, "ipoib"), nest(2, u16(1, 0x8005), u16(2, 1), u16(3, 1)))
 make = message(NEWLINK, REQUEST | ACK | CREATE | EXCL, ifinfo(0, 0) + text(3, "net1") + u32(5, PF) + info)
 t.query(make)
@@ -312,7 +312,7 @@ t.answer(rdma(STAT_GET, 0, u32(1, 5), u32(3, 1), nest(80, nest(81, text(82, "out
 refuse(t, rdma(STAT_GET, REQUEST, u32(1, 5), u32(3, 2)), -22)
 t.write("rdma_res.nl")
 
-t = Talk("rdma", "a device that stays in use, asked who uses it; then one that is let go of")
+t = Talk("rdma", "a device that stays in use, and the query of its users; then one that is released at the second attempt")
 find = rdma(GET, REQUEST | DUMP)
 for tries in (3, 2):
     t.query(find)

@@ -6,7 +6,7 @@ FAULT_DRIVE := $(patsubst %.c,$(OBJ)/%.o,$(filter-out tests/fault/model%,$(wildc
 FAULT_MODEL := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fault/model*.c tests/fault/trace*.c))
 
 .PHONY: test-fault fault
-## test-fault: kill and fail the binary at every system call, hold the address store against a model (QUICK=1: a sample)
+## test-fault: kill and fail the binary at every system call, compare the address store with a model (QUICK=1: a sample)
 test-fault: $(BIN) fault
 	$(OBJ)/fault/model $(if $(QUICK),--runs 500 --first 1); held=$$?; \
 		$(OBJ)/fault/drive --binary '$(BIN)' $(if $(QUICK),--quick) && exit $$held

@@ -8,7 +8,7 @@
  *	GET    /v1/ipam/healthy
  *	POST   /v1/ipam/ip		addresses for one interface
  *	DELETE /v1/ipam/ip		releases them
- *	POST   /v1/ipam/ips		nothing, as there
+ *	POST   /v1/ipam/ips		does nothing, as in Spiderpool
  *	DELETE /v1/ipam/ips		releases what a container has
  *	GET    /v1/workloadendpoint	?podNamespace=&podName=
  *	GET    /v1/coordinator/config

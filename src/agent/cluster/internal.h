@@ -48,7 +48,8 @@ void cluster_pools_open(struct cluster *c);
 void cluster_pools_close(struct cluster *c);
 /* Schedules a rebuild of the pool set for the next iteration of the event loop. */
 void cluster_pools_changed(struct cluster *c);
-/* The same if no address has changed (cluster_conf.pools_changed). */
+/* Schedules the rebuild after a change of block sizes only, which leaves all addresses unchanged
+ * (cluster_conf.pools_changed). */
 void cluster_block_size_changed(struct cluster *c);
 void cluster_save_schedule(struct cluster *c);
 

@@ -321,7 +321,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 	hang_up(&other);
 }
 
-/* Before: while one client withheld the end of a long body, all others were refused. */
+/* Before the fix, all other clients were refused while one withheld the end of a long body. */
 static void test_longest_incomplete_body_gives_way(void **state)
 {
 	struct client one = connected(), other = connected();

@@ -172,7 +172,7 @@ static int check_links(struct checking *k, struct err *e)
 	exit = k->underlay ? COORD_VETH : k->c->default_nic;
 	k->exit = coordinator_link(k->f, exit);
 	if (!k->exit || !link_is_up(k->exit))
-		return err_set(e, -ENODEV, "'%s', the pod's way to its node, is %s", exit,
+		return err_set(e, -ENODEV, "'%s', the pod's interface to its node, is %s", exit,
 			       k->exit ? "down" : "gone: Link not found");
 	if (!k->f->host_veth.index || !link_is_up(&k->f->host_veth))
 		return err_set(e, -ENODEV, "the host end of '%s' is %s", exit,

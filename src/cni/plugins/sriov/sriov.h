@@ -7,12 +7,12 @@
  * that only its PF can set. Its netconf, keys matched as Go's encoding/json does:
  *
  *	deviceID	the VF's PCI address; runtimeConfig.deviceID stands in for it
- *	vlan		0..4094, 0: none; absent: left as it is; so with all that follow
+ *	vlan		0..4094, 0: none; absent: not changed. The same holds for each key below
  *	vlanQoS		0..7, with vlan
  *	vlanProto	"802.1q" or "802.1ad", with vlan
- *	mac		runtimeConfig.mac counts before CNI_ARGS MAC, that before this
+ *	mac		runtimeConfig.mac takes precedence over MAC of CNI_ARGS, and that over this key
  *	mtu		in the pod, at most the PF's (not in the original)
- *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; of one alone the other becomes 0
+ *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; if only one is given, the other becomes 0
  *	spoofchk, trust	"on"; anything else that is not empty is off, as in the original
  *	link_state	"auto", "enable" or "disable"
  *	logLevel, logFile	where a process of its own logs to

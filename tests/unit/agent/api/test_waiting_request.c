@@ -252,7 +252,8 @@ static void request(int n, bool pools)
 		api_enqueue(c);
 }
 
-/* One turn finds that addresses are missing, one takes them. Before: one after each answer. */
+/* The first turn finds that addresses are missing, the second allocates them. A turn after each
+ * answer would need the store more often. */
 static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 {
 	(void)state;

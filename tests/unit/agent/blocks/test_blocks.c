@@ -501,7 +501,7 @@ static void test_address_is_borrowed_from_a_peer_when_no_block_is_free(void **st
 	pass(5000);
 	assert_true(may_allocate("10.0.0.43"));
 	ASSERT_EQ(usable(), 1);
-	/* It claimed a block before it knew those of its peers. */
+	/* The node tried to create a block before it knew the blocks of its peers. */
 	ASSERT_EQ(api_requests("POST", &q), 1);
 	ASSERT_EQ(q[0].status, 409);
 	ASSERT_EQ(api_requests("PATCH", &q), 1);

@@ -317,7 +317,7 @@ static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **stat
 	assert_false(is_left_out(t, 4));
 }
 
-/* Before: one request a second as long as the server refused. */
+/* Before the fix, the agent sent one request a second as long as the server refused it. */
 static void test_refused_requests_back_off(void **state)
 {
 	struct lab *t = *state;

@@ -285,8 +285,8 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 }
 
 /*
- * A FIFO as rails.json, of a pod that may write to the directory. Before: DEL waited for a writer,
- * with the lock of all pods of the node.
+ * A FIFO as rails.json, of a pod that may write to the directory. Before the fix, DEL waited for a
+ * writer while it held the lock of all pods of the node.
  */
 static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
 {

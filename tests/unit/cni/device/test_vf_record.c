@@ -417,7 +417,8 @@ static void test_vfs_are_locked_in_one_order(void **state)
 	(void)state;
 	host_unpack(&h, "qemu_igb.tree");
 	ASSERT_EQ(vf_lock(&h.root, twice, 3, fds, &e), -EEXIST);
-	assert_non_null(strstr(e.text, "'0000:3b:00.3' is that of another network of this pod"));
+	assert_non_null(
+		strstr(e.text, "'0000:3b:00.3' is also that of another network of this pod"));
 	assert_true(fds[0] == -1 && fds[1] == -1 && fds[2] == -1);
 	OK(vf_lock(&h.root, two, 2, fds, &e));
 	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov/pci/vf_lock/0000:3b:00.3.lock"), 0600);
