@@ -701,7 +701,7 @@ static int is_registered(struct controller *c, struct err *e)
 		return 0;
 	if (!*kube_lease_holder(c->lease))
 		return err_kind(e, ERR_AGAIN, -EAGAIN,
-				"no replica is the leader yet, which registers the webhooks");
+				"no replica is the leader yet: the leader registers the webhooks");
 	r = webhooks_registered(c->webhooks, e);
 	c->registered = r == 0;
 	return r;

@@ -78,7 +78,7 @@ const struct doctor_check doctor_checks[] = {
 	{"pci-acs", "NICs and GPUs reach each other below the PCIe switch", doctor_pci_acs},
 	{"pci-read", "RDMA NICs may read 4096 bytes of memory at once", doctor_pci_read},
 	{"gpu-peermem", "RDMA reaches the memory of GPUs", doctor_gpu_peermem},
-	{"memlock", "processes that use RDMA may lock memory", doctor_memlock},
+	{"memlock", "processes that use RDMA have permission to lock memory", doctor_memlock},
 	{"vf-drivers", "each VF has a driver", doctor_vf_drivers},
 	{"vf-pfs", "each PF has its configured VFs, and a link for them", doctor_vf_pfs},
 	{"vf-rdma", "VFs of an RDMA NIC have RDMA devices", doctor_vf_rdma},

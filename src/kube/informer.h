@@ -60,7 +60,7 @@ struct kube_informer_conf {
 	/* was NULL: added; is NULL: deleted. `was` is valid during the call only, `is` until the
 	 * next change. */
 	void (*changed)(void *arg, const struct kube_object *was, const struct kube_object *is);
-	void (*synced)(void *arg); /* the first list is complete; may be NULL */
+	void (*synced)(void *arg); /* called after the first complete list; may be NULL */
 	/* The server's data is older than what was reported before (etcd restored): all objects are
 	 * reported again. May be NULL. */
 	void (*etcd_restored)(void *arg);

@@ -292,7 +292,7 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
     wait(lambda: contents(cluster)["token"] not in (None, old), "the token is renewed")
     wait(lambda: pool_is_taken(cluster, "q2"), "pool q2 is admitted")
     assert c.stop() == 0
-    # As an earlier controller created it.
+    # The Secret as a controller of an earlier release created it.
     old = cluster.ok("GET", OWN["certificate"])
     cluster.ok("DELETE", OWN["certificate"])
     cluster.ok("POST", OWN["certificate"].rsplit("/", 1)[0], {

@@ -13,7 +13,7 @@ from agents import DEPLOY, MERGE, SPIDER, addresses, elapsed
 from cluster import wait
 
 
-def test_addresses_of_pods_deleted_meanwhile_are_released(mine, nodes, agent, rails, tmp_path):
+def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, tmp_path):
     """Pods were deleted and their DEL is missing: their addresses are released after the grace time, but not while the API server is
     unavailable. Addresses of other pods stay."""
     one = agent(UNIRAIL_GC_GRACE="1s")

@@ -15,7 +15,7 @@ MEMLOCK = 1 << 20  # a limit that root may set without CAP_SYS_RESOURCE
 
 @pytest.fixture
 def bundle(tmp_path):
-    """A container of busybox that is uid 1000 and prints its limit, as containerd creates it: without limits in its configuration."""
+    """A busybox container that runs as user 1000 and prints its limit. As with containerd, its configuration sets no limits."""
     node = pathlib.Path(subprocess.run([HERE / "fetch-node"], check=True, capture_output=True, text=True).stdout.strip())
     runc = node / "usr/sbin/runc"
     (tmp_path / "rootfs/bin").mkdir(parents=True)

@@ -114,7 +114,7 @@ def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
 
 
 def test_write_with_a_broken_connection_is_not_repeated(cluster, ns, do, proxy, tmp_path):
-    """Whether the server executed it is unknown, so it is not retried."""
+    """The client cannot know whether the server executed the write, so it does not retry it."""
     path = cluster.through(proxy, tmp_path / "config")
     proxy.cut_after = 30000
     status, text = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 100000}}),

@@ -209,7 +209,8 @@ static void measure(const struct definition *d, const struct shape *const *s, co
 	}
 }
 
-/* The entries are the keys of a map, whatever its values are. */
+/* Of a map only the keys matter, which have the same texts in all variants: the first five
+ * suffice. */
 static bool differs(const struct shape *s, int variant)
 {
 	return s->what != SHAPE_MAP || variant < 5;

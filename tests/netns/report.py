@@ -39,7 +39,7 @@ def wait(condition, what, seconds=30, every=0.05):
 
 
 def wait_started(process, condition, what, log, seconds=30):
-    """wait() for a server, which fails at once if its process ends; a failure has the end of the log."""
+    """wait() for a server, which fails at once if its process ends; its error contains the end of the log."""
     __tracebackhide__ = True
     try:
         wait(lambda: process.poll() is not None or condition(), what, seconds)

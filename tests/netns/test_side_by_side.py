@@ -171,8 +171,8 @@ def walk(case, side, plugins, tmp):
 
 
 def as_current(text):
-    """A 1.0.0 result of Debian's 1.1.1 as the current originals and unirail write it: keys in order, no
-    empty dns."""
+    """Converts a result of Debian's plugins (1.1.1) to the form of the current originals and of unirail: sorted keys, no empty
+    dns. Only results of version 1.0.0 differ."""
     try:
         result = json.loads(text)
     except ValueError:

@@ -35,7 +35,7 @@ bundle: image
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' tools/bundle '$(B)/image' '$(B)'
 .PHONY: bundle
 
-# Empty: DEBFULLNAME and DEBEMAIL, or what git knows.
+# Empty: the maintainer is "DEBFULLNAME <DEBEMAIL>" of the environment, or git's user.
 MAINTAINER ?=
 ## deb: the Debian package of this architecture (MAINTAINER='Name <address>': who builds it): deploy/debian
 deb: $(BIN)

@@ -50,7 +50,8 @@ struct adopt_conf {
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;
-	/* delay before adoption: containers of pods deleted meanwhile end within it */
+	/* delay before adoption: containers of pods that were deleted while the log was missing end
+	 * within it */
 	int64_t hold_ms;
 	void (*touch)(void *arg); /* schedules a batch of the store */
 	void *arg;

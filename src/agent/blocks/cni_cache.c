@@ -174,7 +174,7 @@ static bool is_roots(const struct stat *st)
 	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* Returns 1 if the file was removed meanwhile. */
+/* Returns 1 if the file does not exist any more. */
 static int read_file(int dir, const char *name, size_t max, struct buf *into, struct err *e)
 {
 	auto_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -86,7 +86,7 @@ struct blocks_in_flight {
 	void *arg;
 };
 
-/* Backoff of a block, or of a pool's search. */
+/* Backoff of one key: the name of a block or of a pool, or BLOCKS_DISK_KEY. */
 struct blocks_backoff_set {
 	char *key;
 	struct backoff backoff;

@@ -725,9 +725,8 @@ static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 	if (c->agent_ns || agents || missing) {
 		s = step(p, UNDO_RECORDS, 0, xstrdup("SpiderIPPools"));
 		s->now = xasprintf("%zu addresses of pods are not in status.allocatedIPs", missing);
-		s->will =
-			xstrdup("unirail's controller has written all of them, as Spiderpool reads "
-				"addresses there");
+		s->will = xstrdup("unirail's controller has added these addresses to the status, "
+				  "from which Spiderpool reads them");
 	}
 	if (c->controller) {
 		s = step(p, UNDO_CONTROLLER, 0,

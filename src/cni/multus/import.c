@@ -229,9 +229,9 @@ static void delete_one(struct multus *m, const struct network *net)
 static const struct json_field fields[] = {
 	{.name = "multusCniDir",
 	 .type = J_STR,
-	 JSON_OWN(
-		 PATH_MULTUS,
-		 "without cniDir: directory of Multus, whose attachments a DEL also deletes; empty: none")},
+	 JSON_OWN(PATH_MULTUS,
+		  "directory in which Multus stored the attachments of pods, which a DEL also "
+		  "deletes; ignored if cniDir is given; empty: none")},
 	{0},
 };
 const struct json_table multus_import_table = {fields, JSON_GO, 0};

@@ -222,8 +222,8 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
-/* Returns whether the object in the cache is as it was claimed, so that judge(NULL) has compared
- * it. */
+/* Returns whether the caller's cache has the object with the claimed addresses. judge(NULL) has
+ * then compared the request with it. */
 static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);

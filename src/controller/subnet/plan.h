@@ -42,7 +42,7 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b);
 void subnet_entry_done(struct subnet_entry *x);
 void subnet_entries_done(struct subnet_entries *l);
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool);
-/* returns the number of addresses, held ones included */
+/* Returns the number of addresses: ips and held of all entries. */
 u128 subnet_entries_count(const struct subnet_entries *l);
 
 /* --- plan --- */

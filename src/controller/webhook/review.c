@@ -10,7 +10,7 @@
 #include "controller/webhook/internal.h"
 #include "wire/tls/base64.h"
 
-/* The hook's answer; the encoding is below. */
+/* Results of a review, which the hook sets; review_write() encodes them. */
 
 void review_allow(struct review_answer *a)
 {

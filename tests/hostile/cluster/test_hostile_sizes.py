@@ -154,7 +154,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         seen = {}
 
         def unchanged():
-            """The size in the condition includes the condition itself, so it is written twice."""
+            """The condition contains the object's size, which includes the condition, so the controller writes the condition twice."""
             was = dict(seen)
             seen.update(versions())
             return was == seen

@@ -117,7 +117,7 @@ same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 ip link set "$pf1" up
 until_true has_carrier "$pf1"
 
-echo "--- chained: tuning changes what the VF has"
+echo "--- chained: tuning changes settings of the VF"
 add sriov pod net1 "$full"
 chained() {
 	echo "$full" | jq -c --argjson prev "$result" --argjson more "$1" '{cniVersion, name, prevResult: $prev} + $more'

@@ -108,7 +108,8 @@ int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
  * VF; restores a VF of a deleted pod. Takes the lock of all InfiniBand VFs if a restore is needed.
- * ifname: an attachment of this call that may come again without a DEL; NULL: none. */
+ * ifname: the attachment of this call, whose own VF is restored as well, because a runtime may
+ * repeat ADD without a DEL; NULL: none. */
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

@@ -297,7 +297,7 @@ static void test_network_is_read_again_when_its_namespace_has_room(void **state)
 	assert_false(is_left_out(t, 5));
 }
 
-static void test_network_that_changed_meanwhile_is_left_to_the_watch(void **state)
+static void test_network_that_changed_before_its_read_is_left_to_the_watch(void **state)
 {
 	struct lab *t = *state;
 	auto_free char *text = NULL;
@@ -350,7 +350,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_coordinator_is_refused),
 		cmocka_unit_test(test_network_attachment_definition_is_decoded),
 		TEST(test_network_is_read_again_when_its_namespace_has_room),
-		TEST(test_network_that_changed_meanwhile_is_left_to_the_watch),
+		TEST(test_network_that_changed_before_its_read_is_left_to_the_watch),
 		TEST(test_refused_requests_back_off),
 	};
 

@@ -114,7 +114,7 @@ static char *patch_of(const struct host_drift_state *s, const char *node)
 	"\",\"reason\":\"" reason "\",\"message\":\"" message                                            \
 	"\",\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"}]}}"
 
-static void test_condition_after_the_end_of_the_watch(void **state)
+static void test_condition_is_unknown_after_the_end_of_the_watch(void **state)
 {
 	struct host_drift_state s = {true, 1, 1, "m", "StepsLeft"};
 	auto_free char *text = NULL, *again = NULL;
@@ -244,7 +244,7 @@ int main(void)
 		cmocka_unit_test(test_delay_between_rounds),
 		cmocka_unit_test(test_damaged_report_is_refused),
 		cmocka_unit_test(test_node_condition_is_patched_when_the_report_changes),
-		cmocka_unit_test(test_condition_after_the_end_of_the_watch),
+		cmocka_unit_test(test_condition_is_unknown_after_the_end_of_the_watch),
 		cmocka_unit_test(test_condition_of_an_earlier_agent_is_removed),
 		cmocka_unit_test(test_report_is_read_every_ten_seconds),
 		cmocka_unit_test(test_condition_that_is_forbidden_is_retried_after_five_minutes),

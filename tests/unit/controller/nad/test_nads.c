@@ -102,7 +102,8 @@ static void test_nad_of_a_network_is_created(void **state)
 	ASSERT_EQ(nads_counts(t->nads).written, 2);
 }
 
-/* A change during the request is compared after its answer: one request an object at a time. */
+/* A network that changes during its request is compared again after the answer, so each object has
+ * one request at a time. */
 static void test_network_has_one_request_at_a_time(void **state)
 {
 	struct lab *t = *state;
