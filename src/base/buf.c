@@ -220,3 +220,31 @@ bool str_copy(char *dst, size_t size, const char *s)
 	}
 	return n < size;
 }
+
+const char *str_or_empty(const char *s)
+{
+	return s ? s : "";
+}
+
+const char *str_if_set(const char *s)
+{
+	return s && *s ? s : NULL;
+}
+
+char *str_dup(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+bool str_list_has(char *const *v, size_t n, const char *s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(v[i], s) == 0)
+			return true;
+	return false;
+}
+
+int str_order(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}

@@ -68,6 +68,15 @@ void *vec_grow(void *p, size_t count, size_t size);
 		&(p)[(n)++];                                                                       \
 	}))
 
+/* --- strings that may be absent (NULL), and lists of strings --- */
+
+const char *str_or_empty(const char *s); /* "" instead of NULL */
+const char *str_if_set(const char *s);	 /* NULL instead of "" */
+char *str_dup(const char *s);		 /* returns a copy, which the caller frees; NULL: NULL */
+bool str_list_has(char *const *v, size_t n, const char *s);
+/* compares the strings that are two elements of a list: for qsort() and bsearch() */
+int str_order(const void *a, const void *b);
+
 /* Like strlcpy(): returns false if s does not fit and was truncated. */
 bool str_copy(char *dst, size_t size, const char *s);
 

@@ -373,11 +373,6 @@ int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e)
 		     : 0;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int read_names(DIR *d, char ***names, size_t *n)
 {
 	struct dirent *entry;
@@ -412,7 +407,7 @@ int dir_list(const struct root *r, const char *path, char ***names, size_t *n, s
 		return err_sys(e, err, "read directory '%s'", path);
 	}
 	if (count > 1)
-		qsort(list, count, sizeof(*list), by_bytes);
+		qsort(list, count, sizeof(*list), str_order);
 	*names = list;
 	*n = count;
 	return 0;

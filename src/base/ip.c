@@ -31,6 +31,11 @@ int ip_cmp(const struct ipaddr *a, const struct ipaddr *b)
 	return a->family ? memcmp(a->b, b->b, ip_size(a)) : 0;
 }
 
+int ip_order(const void *a, const void *b)
+{
+	return ip_cmp(a, b);
+}
+
 bool mac_eq(const struct mac *a, const struct mac *b)
 {
 	return a->len == b->len && memcmp(a->b, b->b, a->len) == 0;

@@ -46,6 +46,7 @@ unsigned int ip_size(const struct ipaddr *a); /* 4 or 16 bytes */
 bool ip_eq(const struct ipaddr *a, const struct ipaddr *b);
 /* compares the families, then the addresses as numbers */
 int ip_cmp(const struct ipaddr *a, const struct ipaddr *b);
+int ip_order(const void *a, const void *b); /* ip_cmp() for qsort() and bsearch() */
 bool mac_eq(const struct mac *a, const struct mac *b);
 int mac_cmp(const struct mac *a, const struct mac *b); /* compares the length, then the bytes */
 bool ip_is_unspecified(const struct ipaddr *a);

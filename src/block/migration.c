@@ -266,11 +266,6 @@ bool migration_export(const struct block_table *t, const struct ipaddr *ip, cons
 	return c && release_own(t, c, ip, to_node, op);
 }
 
-static int by_address(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, size_t n,
 		       struct block_op *op)
 {
@@ -289,7 +284,7 @@ bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, 
 			 */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0 ||
 			    block_entry_reserved(x) ||
-			    (n > 0 && bsearch(&x->ip, leave, n, sizeof(*leave), by_address)))
+			    (n > 0 && bsearch(&x->ip, leave, n, sizeof(*leave), ip_order)))
 				continue;
 			*op = (struct block_op){.kind = OP_RECLAIM, .net = c->net, .ip = x->ip};
 			str_copy(op->name, sizeof(op->name), c->name);

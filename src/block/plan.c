@@ -12,15 +12,10 @@ enum { RESERVED_MAX_MS = 6000 };
 
 /* --- state of an address, demand of a pool --- */
 
-static int by_address(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a)
 {
 	return (f->n_reserved > 0 &&
-		bsearch(a, f->reserved, f->n_reserved, sizeof(*f->reserved), by_address) != NULL) ||
+		bsearch(a, f->reserved, f->n_reserved, sizeof(*f->reserved), ip_order) != NULL) ||
 	       block_has_lease(f, a);
 }
 

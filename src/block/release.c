@@ -4,14 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_ip(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 static bool is_retained(const struct block_release *f, const struct ipaddr *a)
 {
-	return f->n_retained && bsearch(a, f->retained, f->n_retained, sizeof(*a), by_ip);
+	return f->n_retained && bsearch(a, f->retained, f->n_retained, sizeof(*a), ip_order);
 }
 
 /* --- entries --- */

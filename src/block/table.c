@@ -157,11 +157,6 @@ struct block_object *block_object_find(const struct block_table *t, const char *
 	 memmove(&(list)[(at) + 1], &(list)[at], ((n)-1 - (at)) * sizeof(*(list))), &(list)[at])
 #define DROP(list, n, x) memmove((x), (x) + 1, (size_t)(&(list)[--(n)] - (x)) * sizeof(*(list)))
 
-static int by_address(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 static int by_entry(const void *a, const void *b)
 {
 	const struct block_entry *x = a, *y = b;
@@ -192,7 +187,7 @@ void block_claim_put(struct block_table *t, const struct block_claim *c)
 	if (c->n_released)
 		memcpy(n.released, c->released, c->n_released * sizeof(*n.released));
 	if (c->n_released > 1)
-		qsort(n.released, n.n_released, sizeof(*n.released), by_address);
+		qsort(n.released, n.n_released, sizeof(*n.released), ip_order);
 	if (x)
 		claim_done(x);
 	else
@@ -364,7 +359,7 @@ bool block_agrees(const struct block_table *t, const struct block_claim *c,
 bool block_is_released(const struct block_claim *c, const struct ipaddr *a)
 {
 	return c->n_released > 0 &&
-	       bsearch(a, c->released, c->n_released, sizeof(*c->released), by_address) != NULL;
+	       bsearch(a, c->released, c->n_released, sizeof(*c->released), ip_order) != NULL;
 }
 
 static void collect_one(struct ip_set *s, const struct ipaddr *a)

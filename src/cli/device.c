@@ -135,11 +135,7 @@ static void json_row(struct json_out *o, const struct podres_pod *p,
 	jo_kstr(o, "pod", p->name);
 	jo_kstr(o, "container", k->name);
 	jo_kstr(o, "resource", d->resource);
-	jo_key(o, "devices");
-	jo_arr(o);
-	for (size_t i = 0; i < d->n_ids; i++)
-		jo_str(o, d->ids[i]);
-	jo_end_arr(o);
+	jo_kstrs(o, "devices", d->ids, d->n_ids);
 	jo_key(o, "numaNodes");
 	jo_arr(o);
 	for (size_t i = 0; i < d->n_nodes; i++)

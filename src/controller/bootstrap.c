@@ -59,13 +59,8 @@ static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 	jo_kstr(&o, "mode", c->mode);
 	jo_kstr(&o, "podCIDRType", c->type);
 	jo_kbool(&o, "tunePodRoutes", true);
-	if (hijack.n > 0) {
-		jo_key(&o, "hijackCIDR");
-		jo_arr(&o);
-		for (size_t i = 0; i < hijack.n; i++)
-			jo_str(&o, hijack.v[i]);
-		jo_end_arr(&o);
-	}
+	if (hijack.n > 0)
+		jo_kstrs(&o, "hijackCIDR", hijack.v, hijack.n);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	cidr_list_done(&hijack);

@@ -53,11 +53,6 @@ void lint_missing_network(struct lint *l, const struct object *o, const char *fi
 
 /* --- networks of a pod --- */
 
-static char *dup_or_null(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 static void add_network(const struct lint *l, const struct network_request *s, size_t i,
 			struct lint_network *ret)
 {
@@ -69,13 +64,12 @@ static void add_network(const struct lint *l, const struct network_request *s, s
 	if (!ret->object)
 		return;
 	if (!strcmp(ret->object->kind, "NetworkAttachmentDefinition")) {
-		ret->config = dup_or_null(
-			json_string(json_get(json_get(ret->object->v, "spec"), "config")));
-		ret->resource =
-			dup_or_null(lint_annotation(ret->object->v, ANNOTATION_RESOURCE_NAME));
+		ret->config =
+			str_dup(json_string(json_get(json_get(ret->object->v, "spec"), "config")));
+		ret->resource = str_dup(lint_annotation(ret->object->v, ANNOTATION_RESOURCE_NAME));
 	} else if (nad_write(ret->object->v, &nad, NULL) == 0) {
-		ret->config = dup_or_null(nad.config);
-		ret->resource = dup_or_null(labels_get(&nad.annotations, ANNOTATION_RESOURCE_NAME));
+		ret->config = str_dup(nad.config);
+		ret->resource = str_dup(labels_get(&nad.annotations, ANNOTATION_RESOURCE_NAME));
 		nad_done(&nad);
 	}
 }

@@ -426,11 +426,6 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 
 /* Records addresses of pods that are missing in this journal. */
 
-static const char *text(const char *s)
-{
-	return s ? s : "";
-}
-
 struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 {
 	struct lease l = LEASE_INIT;
@@ -440,12 +435,12 @@ struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 	l.at_ms = i->now_ms();
 	l.container_id = k->owner.container_id;
 	l.ifname = k->owner.ifname;
-	l.pod_namespace = text(k->owner.pod_namespace);
-	l.pod_name = text(k->owner.pod_name);
-	l.pod_uid = text(k->owner.pod_uid);
-	l.netns = text(k->owner.netns);
-	l.network = text(k->owner.network);
-	l.pool = text(k->pool);
+	l.pod_namespace = str_or_empty(k->owner.pod_namespace);
+	l.pod_name = str_or_empty(k->owner.pod_name);
+	l.pod_uid = str_or_empty(k->owner.pod_uid);
+	l.netns = str_or_empty(k->owner.netns);
+	l.network = str_or_empty(k->owner.network);
+	l.pool = str_or_empty(k->pool);
 	return l;
 }
 

@@ -508,20 +508,15 @@ void kube_informer_read_again(struct kube_informer *i)
 
 /* --- public functions --- */
 
-static char *copy(const char *s)
-{
-	return xstrdup(s ? s : "");
-}
-
 struct kube_informer *kube_informer_new(struct kube *k, const struct kube_informer_conf *c)
 {
 	struct kube_informer *i = xcalloc(1, sizeof(*i));
 
 	*i = (struct kube_informer){.k = k,
 				    .c = *c,
-				    .ns = copy(c->select.ns),
-				    .labels = copy(c->select.labels),
-				    .fields = copy(c->select.fields),
+				    .ns = xstrdup(str_or_empty(c->select.ns)),
+				    .labels = xstrdup(str_or_empty(c->select.labels)),
+				    .fields = xstrdup(str_or_empty(c->select.fields)),
 				    .timer = LOOP_ALARM(kube_loop(k), start, i),
 				    .again_timer = LOOP_ALARM(kube_loop(k), on_again_timer, i),
 				    .backoff = {BACKOFF_MS, BACKOFF_MAX_MS, 0},

@@ -68,11 +68,6 @@ void kube_list_cancel(struct kube_list *l)
 		kube_cancel(l->call);
 }
 
-static char *copy(const char *s)
-{
-	return xstrdup(s ? s : "");
-}
-
 static int take_meta(struct kube_list *l, const struct json *root, struct err *e)
 {
 	const struct json *meta = json_get(root, "metadata");
@@ -82,7 +77,7 @@ static int take_meta(struct kube_list *l, const struct json *root, struct err *e
 		return err_kind(e, ERR_DECODE, -EBADMSG, "the list has no resourceVersion");
 	free(l->next);
 	free(l->version);
-	l->next = copy(json_string(json_get(meta, "continue")));
+	l->next = xstrdup(str_or_empty(json_string(json_get(meta, "continue"))));
 	l->version = xstrdup(version);
 	return 0;
 }
@@ -197,10 +192,10 @@ static struct kube_list *start(struct kube *k, const struct kube_kind *kind,
 
 	*l = (struct kube_list){.k = k,
 				.kind = kind,
-				.ns = copy(s->ns),
-				.labels = copy(s->labels),
-				.fields = copy(s->fields),
-				.since = copy(since),
+				.ns = xstrdup(str_or_empty(s->ns)),
+				.labels = xstrdup(str_or_empty(s->labels)),
+				.fields = xstrdup(str_or_empty(s->fields)),
+				.since = xstrdup(str_or_empty(since)),
 				.page = page,
 				.count = page < FIRST_PAGE ? page : FIRST_PAGE,
 				.ops = ops,

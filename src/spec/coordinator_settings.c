@@ -286,15 +286,6 @@ void coordinator_settings_done(struct coordinator_settings *s)
 
 /* Conversion of the settings to the configuration of the coordinator plugin. */
 
-static void put_list(struct json_out *o, const char *key, const struct text_list *l)
-{
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
-}
-
 static void put_routes(struct json_out *o, const struct coordinator_settings *s)
 {
 	jo_key(o, "policyRoutes");
@@ -324,15 +315,15 @@ static void put_text(struct json_out *o, const char *key, const char *v)
 void coordinator_settings_json(const struct coordinator_settings *s, struct json_out *o)
 {
 	jo_obj(o);
-	put_list(o, "hijackCIDR", &s->hijack);
+	jo_kstrs(o, "hijackCIDR", s->hijack.v, s->hijack.n);
 	put_int(o, "hostRuleTable", s->rule_table);
 	jo_kstr(o, "mode", s->mode);
-	put_list(o, "overlayPodCIDR", &s->overlay);
+	jo_kstrs(o, "overlayPodCIDR", s->overlay.v, s->overlay.n);
 	put_text(o, "podDefaultRouteNIC", s->default_nic);
 	put_text(o, "podMACPrefix", s->mac_prefix);
 	put_int(o, "podRPFilter", s->rp_filter);
 	put_routes(o, s);
-	put_list(o, "serviceCIDR", &s->service);
+	jo_kstrs(o, "serviceCIDR", s->service.v, s->service.n);
 	jo_kbool(o, "tunePodRoutes", s->tune);
 	put_int(o, "txQueueLen", s->queue_len);
 	put_text(o, "vethLinkAddress", s->veth_address);

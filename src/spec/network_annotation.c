@@ -134,11 +134,6 @@ static const struct json_field fields[] = {FIELD("name", J_STR, name),
 					   {0}};
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-static const char *if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 static int check_mac(const char *text, const char *place, const char *key, struct err *e)
 {
 	struct mac m;
@@ -202,14 +197,14 @@ static int check_name(const char *name, const char *place, const char *key, stru
 
 static int check_raw(const struct raw *raw, const char *place, struct err *e)
 {
-	int r = check_name(if_set(raw->name), place, "name", e);
+	int r = check_name(str_if_set(raw->name), place, "name", e);
 
-	if (r == 0 && if_set(raw->ns))
+	if (r == 0 && str_if_set(raw->ns))
 		r = check_name(raw->ns, place, "namespace", e);
 	if (r == 0)
-		r = check_mac(if_set(raw->mac), place, "mac", e);
+		r = check_mac(str_if_set(raw->mac), place, "mac", e);
 	if (r == 0)
-		r = check_mac(if_set(raw->guid), place, "infiniband-guid", e);
+		r = check_mac(str_if_set(raw->guid), place, "infiniband-guid", e);
 	if (r == 0)
 		r = check_ips(&raw->ips, place, e);
 	if (r == 0)
@@ -236,13 +231,13 @@ static int parse_element(struct net_select *s, const struct json *v, const char 
 		r = check_raw(&raw, place, e);
 	if (r < 0)
 		return r;
-	ifname = if_set(raw.ifname) ? raw.ifname : if_set(raw.old_ifname);
-	*a = (struct network_request){.ns = xstrdup(if_set(raw.ns) ? raw.ns : pod_ns),
+	ifname = str_if_set(raw.ifname) ? raw.ifname : str_if_set(raw.old_ifname);
+	*a = (struct network_request){.ns = xstrdup(str_if_set(raw.ns) ? raw.ns : pod_ns),
 				      .name = xstrdup(raw.name),
 				      .ifname = ifname ? xstrdup(ifname) : NULL,
-				      .mac = if_set(raw.mac),
-				      .guid = if_set(raw.guid),
-				      .device_id = if_set(raw.device_id),
+				      .mac = str_if_set(raw.mac),
+				      .guid = str_if_set(raw.guid),
+				      .device_id = str_if_set(raw.device_id),
 				      .ips = raw.ips,
 				      .routes = raw.routes,
 				      .ports = raw.ports,

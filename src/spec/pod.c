@@ -199,11 +199,6 @@ void pod_facts_done(struct pod_facts *p)
 	*p = (struct pod_facts){0};
 }
 
-static char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 static struct labels copy_labels(const struct labels *l)
 {
 	struct labels ret = {0};
@@ -217,17 +212,17 @@ static struct labels copy_labels(const struct labels *l)
 void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret)
 {
 	*ret = (struct pod_facts){
-		.ns = copy(p->ns),
-		.name = copy(p->name),
-		.uid = copy(p->uid),
-		.node = copy(p->node),
+		.ns = str_dup(p->ns),
+		.name = str_dup(p->name),
+		.uid = str_dup(p->uid),
+		.node = str_dup(p->node),
 		.labels = copy_labels(&p->labels),
 		.annotations = copy_labels(&p->annotations),
-		.owner_api = copy(p->owner_api),
-		.owner_kind = copy(p->owner_kind),
-		.owner_name = copy(p->owner_name),
-		.owner_uid = copy(p->owner_uid),
-		.ends = copy(p->ends),
+		.owner_api = str_dup(p->owner_api),
+		.owner_kind = str_dup(p->owner_kind),
+		.owner_name = str_dup(p->owner_name),
+		.owner_uid = str_dup(p->owner_uid),
+		.ends = str_dup(p->ends),
 		.host_network = p->host_network,
 		.finished = p->finished,
 		.deleting = p->deleting,

@@ -487,11 +487,6 @@ static void api_requests_routes(struct api_call *c, struct ipam *store, struct i
 
 /* Finds the pod of a request: in the cluster cache, or by one GET. */
 
-static const char *text(const char *s)
-{
-	return s ? s : "";
-}
-
 static void answer_failure(struct api_call *c, const struct err *e)
 {
 	log_limited(LOG_WARN, 1, "no addresses allocated", LOG_S("path", c->route->path),
@@ -502,7 +497,8 @@ static void answer_failure(struct api_call *c, const struct err *e)
 
 static int judge(const struct pod_facts *p, const struct api_pod *requested, struct err *e)
 {
-	if (*text(requested->uid) && strcmp(requested->uid, p->uid) != 0 && !pod_is_static(p))
+	if (*str_or_empty(requested->uid) && strcmp(requested->uid, p->uid) != 0 &&
+	    !pod_is_static(p))
 		return err_kind(e, ERR_AGAIN, -ESTALE,
 				"pod '%s/%s' has UID %s at the API server, but the container "
 				"runtime sent UID %.64s: the pod was replaced by another of the "
@@ -616,7 +612,7 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *cause
 		pod_facts_copy(p, &c->pod);
 		c->has_pod = true;
 		r = judge(p, &requested, &e);
-	} else if (is_away(cause) && *text(requested.uid)) {
+	} else if (is_away(cause) && *str_or_empty(requested.uid)) {
 		take_requested(c, &requested, cause);
 	} else {
 		e = *cause;
@@ -633,8 +629,8 @@ static void on_pod(void *arg, const struct pod_facts *p, const struct err *cause
 
 static bool is_known(const struct pod_facts *p, const struct api_pod *requested)
 {
-	return p &&
-	       (!*text(requested->uid) || strcmp(p->uid, requested->uid) == 0 || pod_is_static(p));
+	return p && (!*str_or_empty(requested->uid) || strcmp(p->uid, requested->uid) == 0 ||
+		     pod_is_static(p));
 }
 
 static bool node_collect(struct api_call *c)
@@ -646,7 +642,7 @@ static bool node_collect(struct api_call *c)
 
 	if (!c->route->pod || !c->route->pod(c, &requested))
 		return false;
-	if (!*text(requested.ns) || !*text(requested.name)) {
+	if (!*str_or_empty(requested.ns) || !*str_or_empty(requested.name)) {
 		err_kind(&e, ERR_ENV, -EINVAL,
 			 "no pod in the request: CNI_ARGS must contain K8S_POD_NAMESPACE and "
 			 "K8S_POD_NAME");

@@ -207,14 +207,9 @@ static void retime(struct ipam_api *a)
 		loop_alarm_set(&a->pending_timer, next - now(a));
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool has_changed(const struct ipam_api *a, const char *pool)
 {
-	return bsearch(&pool, a->changed, a->n_changed, sizeof(*a->changed), by_text) != NULL;
+	return bsearch(&pool, a->changed, a->n_changed, sizeof(*a->changed), str_order) != NULL;
 }
 
 /* Applies the changed pools to the needs of a call. Returns whether to retry it now. */
@@ -266,7 +261,7 @@ static void on_changed(void *arg)
 {
 	struct ipam_api *a = arg;
 
-	qsort(a->changed, a->n_changed, sizeof(*a->changed), by_text);
+	qsort(a->changed, a->n_changed, sizeof(*a->changed), str_order);
 	retry(a, false);
 	forget_changed(a);
 }

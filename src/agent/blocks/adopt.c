@@ -112,11 +112,6 @@ static bool is_endpoint_of(const char *status, const char *uid)
 	return s && strcmp(s, uid) == 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 size_t adopt_uids(const struct lease_table *t, const char ***ret)
 {
 	size_t n = 0;
@@ -126,13 +121,13 @@ size_t adopt_uids(const struct lease_table *t, const char ***ret)
 		if (t->v[i].state == LEASE_USED)
 			(*ret)[n++] = t->v[i].pod_uid;
 	if (n > 1)
-		qsort(*ret, n, sizeof(**ret), by_text);
+		qsort(*ret, n, sizeof(**ret), str_order);
 	return n;
 }
 
 bool adopt_has_leases(const char *const *uids, size_t n, const char *uid)
 {
-	return n > 0 && bsearch(&uid, uids, n, sizeof(*uids), by_text) != NULL;
+	return n > 0 && bsearch(&uid, uids, n, sizeof(*uids), str_order) != NULL;
 }
 
 /* Adds the addresses that the pod's traces name to t. Returns whether the pod left any trace. */

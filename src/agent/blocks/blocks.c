@@ -392,11 +392,6 @@ void blocks_reservations_merge(struct blocks_reservation *v, size_t *n)
 	*n = n_unique;
 }
 
-static int by_ip(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 size_t blocks_reserved(struct blocks *b)
 {
 	size_t n = b->n_reserved;
@@ -414,7 +409,7 @@ size_t blocks_reserved(struct blocks *b)
 	for (size_t i = 0; i < b->n_named; i++)
 		b->busy[n++] = b->named[i].ip;
 	if (n > 1)
-		qsort(b->busy, n, sizeof(*b->busy), by_ip);
+		qsort(b->busy, n, sizeof(*b->busy), ip_order);
 	return n;
 }
 

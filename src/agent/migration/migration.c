@@ -669,11 +669,6 @@ void migration_scan(struct migration *h, const struct block_table *t)
 	h->n_exported = n;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 /*
  * Reclaims exported addresses that no node imported within MIGRATION_LEAVE_MS and that no node
  * requests.
@@ -694,7 +689,7 @@ static void reclaim(struct migration *h, struct blocks *b)
 		if (migration_now(h) - h->given[i].since < MIGRATION_LEAVE_MS)
 			VEC_PUSH(leave, n) = h->given[i].ip;
 	if (n > 1)
-		qsort(leave, n, sizeof(*leave), by_address);
+		qsort(leave, n, sizeof(*leave), ip_order);
 	if (migration_reclaim(blocks_table(b), leave, n, &op))
 		blocks_request(b, &op, on_exported, h);
 	free(leave);

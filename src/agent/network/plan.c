@@ -39,14 +39,6 @@ struct planning {
 	struct net_plan *p;
 };
 
-static bool has_word(const struct json_strs *l, const char *word)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->v[i], word) == 0)
-			return true;
-	return false;
-}
-
 static char *label(const struct net_choice *c)
 {
 	return c->ns ? xasprintf("%s/%s", c->ns, c->name) : xstrdup(c->name);
@@ -181,7 +173,7 @@ static int choose_defaults(const struct planning *t, struct err *e)
 {
 	int r = 0;
 
-	if (has_word(&t->w->system_ns, t->pod->ns))
+	if (json_strs_has(&t->w->system_ns, t->pod->ns))
 		return 0;
 	for (size_t i = 0; r == 0 && i < t->w->defaults.n; i++)
 		r = add_named(t, t->w->defaults.v[i], "defaultNetworks", e);
@@ -403,10 +395,7 @@ static void put_strs(struct json_out *o, const char *key, const struct json_strs
 	if (!l->n)
 		return;
 	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
+	jo_strs(o, l);
 }
 
 static void put_request(struct json_out *o, const struct network_request *a)
@@ -448,9 +437,5 @@ void net_plan_put(const struct net_plan *p, struct json_out *o)
 		put_choice(o, &p->v[i]);
 	jo_end_arr(o);
 	jo_kbool(o, "replacesFirst", p->replaces_first);
-	jo_key(o, "warnings");
-	jo_arr(o);
-	for (size_t i = 0; i < p->n_warnings; i++)
-		jo_str(o, p->warnings[i]);
-	jo_end_arr(o);
+	jo_kstrs(o, "warnings", p->warnings, p->n_warnings);
 }

@@ -43,16 +43,11 @@ static void encode(struct buf *b, const pb_msgdesc_t *fields, const void *m)
 		buf_add(b, text, s.bytes_written);
 }
 
-static const char *text_of(const char *s)
-{
-	return s ? s : "";
-}
-
 static const char *annotation(const nri_PodSandbox *p, const char *key)
 {
 	for (pb_size_t i = 0; p && i < p->annotations_count; i++)
-		if (strcmp(text_of(p->annotations[i].key), key) == 0)
-			return text_of(p->annotations[i].value);
+		if (strcmp(str_or_empty(p->annotations[i].key), key) == 0)
+			return str_or_empty(p->annotations[i].value);
 	return NULL;
 }
 
@@ -64,7 +59,7 @@ static void take_devices(struct nri_container *c, const nri_LinuxContainer *l)
 		return;
 	v = xcalloc(l->devices_count, sizeof(*v));
 	for (pb_size_t i = 0; i < l->devices_count; i++)
-		v[i] = text_of(l->devices[i].path);
+		v[i] = str_or_empty(l->devices[i].path);
 	c->devices = v;
 	c->n_devices = l->devices_count;
 }
@@ -77,7 +72,7 @@ static void take_rlimits(struct nri_container *c, const nri_Container *m)
 		return;
 	v = xcalloc(m->rlimits_count, sizeof(*v));
 	for (pb_size_t i = 0; i < m->rlimits_count; i++)
-		v[i] = (struct nri_rlimit){text_of(m->rlimits[i].type), m->rlimits[i].hard,
+		v[i] = (struct nri_rlimit){str_or_empty(m->rlimits[i].type), m->rlimits[i].hard,
 					   m->rlimits[i].soft};
 	c->rlimits = v;
 	c->n_rlimits = m->rlimits_count;
@@ -99,8 +94,8 @@ int nri_create_decode(struct nri_create **ret, struct span message, struct err *
 		take_rlimits(&c->container, m);
 	}
 	c->container.nccl_net = annotation(c->m.pod, ANNOTATION_NCCL_NET);
-	c->pod = xasprintf("%s/%s", c->m.pod ? text_of(c->m.pod->namespace) : "",
-			   c->m.pod ? text_of(c->m.pod->name) : "");
+	c->pod = xasprintf("%s/%s", c->m.pod ? str_or_empty(c->m.pod->namespace) : "",
+			   c->m.pod ? str_or_empty(c->m.pod->name) : "");
 	*ret = take(c);
 	return 0;
 }
@@ -128,7 +123,7 @@ const struct nri_container *nri_create_container(const struct nri_create *c)
 
 const char *nri_create_pod_uid(const struct nri_create *c)
 {
-	return c->m.pod ? text_of(c->m.pod->uid) : "";
+	return c->m.pod ? str_or_empty(c->m.pod->uid) : "";
 }
 
 const char *nri_create_pod(const struct nri_create *c)
@@ -138,7 +133,7 @@ const char *nri_create_pod(const struct nri_create *c)
 
 const char *nri_create_name(const struct nri_create *c)
 {
-	return c->m.container ? text_of(c->m.container->name) : "";
+	return c->m.container ? str_or_empty(c->m.container->name) : "";
 }
 
 void nri_put_adjustment(struct buf *b, const struct nri_adjustment *a)
@@ -181,8 +176,8 @@ int nri_configure_decode(struct span message, struct nri_runtime *ret, struct er
 
 	if (r < 0)
 		return r;
-	str_copy(ret->name, sizeof(ret->name), text_of(m.runtime_name));
-	str_copy(ret->version, sizeof(ret->version), text_of(m.runtime_version));
+	str_copy(ret->name, sizeof(ret->name), str_or_empty(m.runtime_name));
+	str_copy(ret->version, sizeof(ret->version), str_or_empty(m.runtime_version));
 	pb_release(nri_ConfigureRequest_fields, &m);
 	return 0;
 }

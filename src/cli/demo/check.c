@@ -181,11 +181,6 @@ static void address_lines(struct lines *l, const struct demo_facts *f)
 					   demo_link_name(f, f->neighs[i].index)));
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /*
  * State that an ADD or DEL changes. Ignores state that the kernel adds and removes by itself:
  * learnt neighbours, link-local addresses, and the routes that follow from an address.
@@ -216,7 +211,7 @@ static struct lines lines_of(const struct demo_facts *f)
 	address_lines(&l, f);
 	if (f->marks)
 		add_line(&l, "nf_tables", xstrdup("table 'inet unirail'"));
-	qsort(l.v, l.n, sizeof(*l.v), by_text);
+	qsort(l.v, l.n, sizeof(*l.v), str_order);
 	return l;
 }
 

@@ -422,11 +422,7 @@ static void document(struct json_out *o, const struct demo *d)
 	jo_end_arr(o);
 	pings(o, d);
 	jo_kint(o, "left", (int64_t)d->n_left);
-	jo_key(o, "problems");
-	jo_arr(o);
-	for (size_t i = 0; i < d->n_problems; i++)
-		jo_str(o, d->problems[i]);
-	jo_end_arr(o);
+	jo_kstrs(o, "problems", d->problems, d->n_problems);
 	jo_end_obj(o);
 }
 

@@ -149,15 +149,6 @@ static void print_text(const struct migrate_plan *p, const struct buf *remarks)
 	print_lines("Commands to run afterwards, when no undo is needed any more", &p->remains);
 }
 
-static void json_lines(struct json_out *j, const char *key, const struct migrate_lines *l)
-{
-	jo_key(j, key);
-	jo_arr(j);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(j, l->v[i]);
-	jo_end_arr(j);
-}
-
 static int print_json(const struct migrate_plan *p, const struct json_tree *values,
 		      const struct buf *remarks)
 {
@@ -168,8 +159,8 @@ static int print_json(const struct migrate_plan *p, const struct json_tree *valu
 	buf_init(&b, OUT_MAX);
 	jo_init(&j, &b, 4);
 	jo_obj(&j);
-	json_lines(&j, "problems", &p->problems);
-	json_lines(&j, "warnings", &p->warnings);
+	jo_kstrs(&j, "problems", p->problems.v, p->problems.n);
+	jo_kstrs(&j, "warnings", p->warnings.v, p->warnings.n);
 	jo_key(&j, "notes");
 	jo_arr(&j);
 	while (span_cut(&rest, '\n', &line)) {
@@ -194,7 +185,7 @@ static int print_json(const struct migrate_plan *p, const struct json_tree *valu
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
-	json_lines(&j, "remains", &p->remains);
+	jo_kstrs(&j, "remains", p->remains.v, p->remains.n);
 	jo_key(&j, "values");
 	json_tree_write(values, &j);
 	jo_end_obj(&j);

@@ -116,15 +116,10 @@ static int put_own(const struct adding *a, struct json_out *o, size_t i, struct 
 	return pod_net_put(o, &p, &net, i, e);
 }
 
-static const char *if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 /* Returns the network's device, allocated or requested; NULL: none. */
 static const char *pod_net_device(const struct pod_net *net)
 {
-	return if_set(net->device) ? net->device : if_set(net->requested);
+	return str_if_set(net->device) ? net->device : str_if_set(net->requested);
 }
 
 static void copy_devinfo(const struct adding *a, const struct pod_net *net)
@@ -465,7 +460,7 @@ static void put_cni_args(const struct pod_putting *t)
 	auto_buf struct buf b;
 
 	buf_init(&b, 1 << 16);
-	if (if_set(net->mac))
+	if (str_if_set(net->mac))
 		buf_printf(&b, "MAC=%s", net->mac);
 	for (size_t i = 0; i < net->ips.n; i++)
 		buf_printf(&b, "%s%s", i ? "," : b.len ? ";IP=" : "IP=", net->ips.v[i]);
@@ -473,23 +468,15 @@ static void put_cni_args(const struct pod_putting *t)
 		jo_kstr(t->o, "cniArgs", b.p);
 }
 
-static void pod_put_strs(struct json_out *o, const struct json_strs *l)
-{
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
-}
-
 static void put_head(const struct pod_putting *t, const struct json *config)
 {
-	const char *name = if_set(json_string(json_get_go(config, "name")));
-	const char *version = if_set(json_string(json_get_go(config, "cniVersion")));
+	const char *name = str_if_set(json_string(json_get_go(config, "name")));
+	const char *version = str_if_set(json_string(json_get_go(config, "cniVersion")));
 	const struct pod_net *net = t->net;
 
 	jo_kstr(t->o, "name", name ? name : net->name ? net->name : "");
 	jo_kstr(t->o, "nad", net->nad ? net->nad : name ? name : net->name ? net->name : "");
-	if (if_set(net->ifname))
+	if (str_if_set(net->ifname))
 		jo_kstr(t->o, "ifname", net->ifname);
 	/* With the version "" the plugin gets no cniVersion. Without this key it would get the
 	 * netconf's version. */
@@ -499,7 +486,7 @@ static void put_head(const struct pod_putting *t, const struct json *config)
 	put_cni_args(t);
 	if (net->gateways.n) {
 		jo_key(t->o, "defaultRoute");
-		pod_put_strs(t->o, &net->gateways);
+		jo_strs(t->o, &net->gateways);
 	}
 }
 
@@ -526,7 +513,8 @@ static int put_config(const struct pod_putting *t, const struct json *config, st
 
 	if (json_kind(config) != JSON_OBJECT)
 		return json_wants(config, "its configuration", "an object", e);
-	if (!json_get_go(config, "plugins") && !if_set(json_string(json_get_go(config, "type"))))
+	if (!json_get_go(config, "plugins") &&
+	    !str_if_set(json_string(json_get_go(config, "type"))))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"LoadDelegateNetConfList: delegate must have the 'type' or 'plugin' "
@@ -550,7 +538,7 @@ int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_n
 	int r = 0;
 
 	if (json_kind(config) == JSON_NULL) {
-		r = if_set(net->path)
+		r = str_if_set(net->path)
 			    ? conf_path_load(&p->call->root, net->path, &file, e)
 			    : conf_dir_load(&p->call->root, p->conf_dir, net->name, &file, e);
 		config = file ? json_root(file) : NULL;
@@ -628,9 +616,9 @@ static bool names_device(const struct json *plugin)
 	const struct json *runtime = json_get_go(plugin, "runtimeConfig");
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-		if (if_set(json_string(json_get_go(plugin, keys[i]))))
+		if (str_if_set(json_string(json_get_go(plugin, keys[i]))))
 			return true;
-	return if_set(json_string(json_get_go(runtime, "deviceID"))) != NULL;
+	return str_if_set(json_string(json_get_go(runtime, "deviceID"))) != NULL;
 }
 
 /*
@@ -640,9 +628,9 @@ static bool names_device(const struct json *plugin)
  */
 static const char *runtime_device(const struct pod_net *net, const struct json *plugin)
 {
-	if (if_set(net->device))
+	if (str_if_set(net->device))
 		return net->device;
-	return names_device(plugin) ? NULL : if_set(net->requested);
+	return names_device(plugin) ? NULL : str_if_set(net->requested);
 }
 
 /* Writes the requests of the pod and returns whether there are any. If o is NULL, only returns
@@ -667,14 +655,14 @@ static bool put_asked(const struct pod_putting *t, const struct json *plugin, co
 					      net->ifname ? net->ifname : "");
 	if (is(key, "ips") && net->ips.n) {
 		if (o)
-			pod_put_strs(o, &net->ips);
+			jo_strs(o, &net->ips);
 		return true;
 	}
-	if (if_set(text) && o)
+	if (str_if_set(text) && o)
 		jo_str(o, text);
 	else if (json_kind(v) != JSON_NULL && o)
 		jo_val(o, v, false);
-	return if_set(text) || json_kind(v) != JSON_NULL;
+	return str_if_set(text) || json_kind(v) != JSON_NULL;
 }
 
 /* Writes runtimeConfig for the capabilities that the plugin declares; writes nothing if none
@@ -782,7 +770,7 @@ static int check_plugin(const struct pod_putting *t, const struct json *plugin, 
 
 	if (json_kind(plugin) != JSON_OBJECT)
 		return json_wants(plugin, "a plugin", "an object", e);
-	if (!if_set(type))
+	if (!str_if_set(type))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"LoadDelegateNetConfList: a plugin delegate must have the 'type' "
 				"field");
@@ -805,7 +793,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 
 	if (r < 0)
 		return r;
-	if (if_set(t->net->device)) {
+	if (str_if_set(t->net->device)) {
 		but[n++] = "deviceID";
 		but[n++] = "pciBusID";
 	}
@@ -818,7 +806,7 @@ static int pod_plugin_put(const struct pod_putting *t, const struct json *plugin
 		put_coordinator(t, plugin);
 	else
 		put_rest(t, plugin, but);
-	if (if_set(t->net->device)) {
+	if (str_if_set(t->net->device)) {
 		jo_kstr(t->o, "deviceID", t->net->device);
 		jo_kstr(t->o, "pciBusID", t->net->device);
 	}

@@ -95,10 +95,7 @@ static int failed(const struct agent_reply *reply, struct err *e)
 static void put_list(struct json_out *o, const char *key, const struct json_strs *l)
 {
 	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
+	jo_strs(o, l);
 }
 
 static void put_pod(struct json_out *o, const struct cni_call *c, const struct cni_args *a)

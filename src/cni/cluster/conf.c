@@ -62,19 +62,14 @@ static const struct json_field fields[] = {
 	{0}};
 const struct json_table pod_conf_table = {fields, JSON_GO, 0};
 
-static const char *if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 bool pod_conf_names_pod(const struct json *conf)
 {
-	return if_set(json_string(json_get_go(conf, "agent"))) != NULL;
+	return str_if_set(json_string(json_get_go(conf, "agent"))) != NULL;
 }
 
 static void set_default(const char **s, const char *otherwise)
 {
-	*s = if_set(*s) ? *s : otherwise;
+	*s = str_if_set(*s) ? *s : otherwise;
 }
 
 static int want_absolute(const char *path, const char *key, struct err *e)
@@ -104,7 +99,7 @@ static int check_paths(const struct pod_conf *c, struct err *e)
  */
 static void leave_container(const char **path, const char *chroot)
 {
-	const char *const mounts[] = {if_set(chroot), "/hostroot", "/host"};
+	const char *const mounts[] = {str_if_set(chroot), "/hostroot", "/host"};
 
 	for (size_t i = 0; *path && i < ARRAY_LEN(mounts); i++) {
 		size_t n = mounts[i] ? strlen(mounts[i]) : 0;
@@ -131,13 +126,13 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 	struct pod_conf *c = &raw->conf;
 	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
 	/* multus-shim needs an agent: Multus' daemon has credentials of its own */
-	bool alone = c->delegates && !if_set(raw->kubeconfig) && !if_set(c->cluster_network) &&
-		     !shim;
+	bool alone = c->delegates && !str_if_set(raw->kubeconfig) &&
+		     !str_if_set(c->cluster_network) && !shim;
 
-	c->agent = if_set(c->agent);
+	c->agent = str_if_set(c->agent);
 	if (multus && !c->agent && !alone)
 		c->agent = PATH_AGENT_SOCKET;
-	c->cluster_network = if_set(c->cluster_network);
+	c->cluster_network = str_if_set(c->cluster_network);
 	if (c->cluster_network && strchr(c->cluster_network, '/')) {
 		c->cluster_path = c->cluster_network;
 		c->cluster_network = NULL;
@@ -147,7 +142,7 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 	set_default(&c->bin_dir, PATH_CNI_BIN);
 	set_default(&c->multus_namespace, "kube-system");
 	set_default(&c->global_namespaces, "default");
-	c->ready_file = if_set(c->ready_file);
+	c->ready_file = str_if_set(c->ready_file);
 	if (multus)
 		c->networks = NULL;
 	else
@@ -198,7 +193,7 @@ static void start_log(const struct raw *raw)
 		      {"verbose", LOG_INFO},
 		      {"debug", LOG_DEBUG}};
 	struct log_conf l = {.level = log_threshold,
-			     .path = if_set(raw->log_file),
+			     .path = str_if_set(raw->log_file),
 			     .max_bytes = 100 << 20,
 			     .max_files = 5};
 	struct err e = ERR_INIT;
@@ -226,9 +221,9 @@ int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, s
 	r = check(&raw.conf, e);
 	if (r < 0)
 		return r;
-	if (multus && (if_set(raw.log_file) || if_set(raw.log_level)))
+	if (multus && (str_if_set(raw.log_file) || str_if_set(raw.log_level)))
 		start_log(&raw);
-	if (if_set(raw.chain_name))
+	if (str_if_set(raw.chain_name))
 		log_warn(
 			"conf.auxiliaryCNIChainName does nothing: name the plugins in the network's "
 			"own list",

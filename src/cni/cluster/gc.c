@@ -279,14 +279,9 @@ static bool is_entry(const struct collecting *g, const char *name)
 	       S_ISREG(st.st_mode);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool has_entry(const struct collecting *g, const char *id)
 {
-	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), by_name);
+	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), str_order);
 }
 
 /* Lists each container once, even if the runtime lists several of its interfaces. */

@@ -28,13 +28,8 @@ static bool has_ip(const struct entry *t, const struct cni_ip *ip)
 
 static void put_list(struct json_out *o, const char *key, char *const *v, size_t n)
 {
-	if (!n)
-		return;
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < n; i++)
-		jo_str(o, v[i]);
-	jo_end_arr(o);
+	if (n > 0)
+		jo_kstrs(o, key, v, n);
 }
 
 static void put_ips(struct json_out *o, const struct entry *t)

@@ -7,7 +7,6 @@
 #include "cni/device/vf_record.h"
 #include "wire/json/json.h"
 
-const char *vf_conf_given(const char *s); /* returns s, or NULL if it is absent or empty */
 /* Parses a link state to the kernel's value: "auto" 0, "enable" 1, "disable" 2; error class
  * ERR_CONF. */
 int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e);

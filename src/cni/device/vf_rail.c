@@ -98,11 +98,6 @@ void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned in
 		fill_netdev(&rail->master, rec);
 }
 
-const char *vf_conf_given(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e)
 {
 	static const char *const names[] = {"auto", "enable", "disable"};

@@ -91,11 +91,7 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 {
 	jo_obj(o);
 	put_str(o, "alias", r->alias);
-	jo_key(o, "altnames");
-	jo_arr(o);
-	for (size_t i = 0; i < r->n_altnames; i++)
-		jo_str(o, r->altnames[i]);
-	jo_end_arr(o);
+	jo_kstrs(o, "altnames", r->altnames, r->n_altnames);
 	put_str(o, "boot", r->boot);
 	put_str(o, "container", r->container);
 	jo_kbool(o, "dpdk", r->dpdk);
@@ -113,11 +109,6 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	jo_kint(o, "trust", r->was.trust);
 	jo_kbool(o, "up", r->up);
 	jo_end_obj(o);
-}
-
-static char *dup(const char *s)
-{
-	return s && *s ? xstrdup(s) : NULL;
 }
 
 static int take_guid(const char *text, const char *key, uint64_t *ret, struct err *e)
@@ -164,12 +155,12 @@ int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r
 	if (code < 0)
 		return code;
 	r->by_unirail = true;
-	r->container = dup(raw.container);
-	r->ifname = dup(raw.ifname);
-	r->netns = dup(raw.netns);
-	r->pod = dup(raw.pod);
-	r->boot = dup(raw.boot);
-	r->instance = dup(raw.instance);
+	r->container = str_dup(str_if_set(raw.container));
+	r->ifname = str_dup(str_if_set(raw.ifname));
+	r->netns = str_dup(str_if_set(raw.netns));
+	r->pod = str_dup(str_if_set(raw.pod));
+	r->boot = str_dup(str_if_set(raw.boot));
+	r->instance = str_dup(str_if_set(raw.instance));
 	str_copy(r->alias, sizeof(r->alias), raw.alias ? raw.alias : "");
 	str_copy(r->rdma, sizeof(r->rdma), raw.rdma ? raw.rdma : "");
 	for (size_t i = 0; i < raw.altnames.n; i++)

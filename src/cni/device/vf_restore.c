@@ -257,19 +257,11 @@ static int name_is_free(const struct vf_restore_state *h, const struct vf_found 
 		f->link.name, name);
 }
 
-static bool has(char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
 /* Returns whether the name conflicts with a name on the host, or was added by the pod. */
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
-	       (in_pod && r->by_unirail && !has(r->altnames, r->n_altnames, altname));
+	       (in_pod && r->by_unirail && !str_list_has(r->altnames, r->n_altnames, altname));
 }
 
 /* Sets the link down, restores its MTU, and removes conflicting alternative names. */
@@ -348,7 +340,7 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
 	if (code < 0)
 		return code;
 	for (size_t i = 0; i < r->n_altnames; i++)
-		if (!has(names, n, r->altnames[i]))
+		if (!str_list_has(names, n, r->altnames[i]))
 			altname_add(b, l->index, l->name, r->altnames[i]);
 	str_list_free(names, n);
 	if (nl_batch_len(b) && nl_batch_commit(host, b, &reason) < 0)

@@ -19,11 +19,6 @@
 
 enum { PLACE_BYTES = 64, NETWORK_NAME_MAX = 128 };
 
-static bool given(const char *s)
-{
-	return s && *s;
-}
-
 static int check_type(const char *type, struct err *e)
 {
 	if (type && strcmp(type, "whereabouts") == 0)
@@ -71,9 +66,9 @@ static int add_ranges(struct whereabouts_conf *c, struct err *e)
 	char place[PLACE_BYTES];
 	int r = 0;
 
-	if (given(k->range.range))
+	if (str_if_set(k->range.range))
 		r = add_range(c, k->range, &k->exclude, "conf.ipam", e);
-	else if (k->exclude.n || given(k->range.start) || given(k->range.end))
+	else if (k->exclude.n || str_if_set(k->range.start) || str_if_set(k->range.end))
 		log_warn("exclude, range_start and range_end are of 'range', which is not given");
 	for (size_t i = 0; i < k->more.n && r == 0; i++) {
 		snprintf(place, sizeof(place), "conf.ipam.ipRanges[%zu]", i);
@@ -86,7 +81,7 @@ static int add_ranges(struct whereabouts_conf *c, struct err *e)
 
 static int parse_gateway(const char *text, struct ipaddr *ret, struct err *e)
 {
-	if (!given(text) || whereabouts_ip_parse(span_of(text), ret) == 0)
+	if (!str_if_set(text) || whereabouts_ip_parse(span_of(text), ret) == 0)
 		return 0;
 	return bad(e, "couldn't parse gateway IP: %s", text);
 }
@@ -147,9 +142,9 @@ static int add_statics(struct whereabouts_conf *c, struct err *e)
 		if (r < 0)
 			err_wrap(e, r, "conf.ipam.addresses[%zu]", i);
 	}
-	if (r == 0 && given(c->args.ip))
+	if (r == 0 && str_if_set(c->args.ip))
 		r = add_args_ip(c, c->args.ip, e);
-	if (r == 0 && given(c->args.gateway))
+	if (r == 0 && str_if_set(c->args.gateway))
 		r = set_args_gateway(c, c->args.gateway, e);
 	return r;
 }
@@ -224,7 +219,7 @@ static int read_fixed(const struct cni_ipam_call *call, struct whereabouts_conf 
 
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e)
 {
-	if (!given(c->keys.kubeconfig))
+	if (!str_if_set(c->keys.kubeconfig))
 		return 0;
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EOPNOTSUPP,
@@ -238,7 +233,7 @@ static int check_local(const struct whereabouts_conf *c, struct err *e)
 {
 	int r = whereabouts_no_cluster(c, e);
 
-	if (r < 0 || !given(c->keys.node_slice_size))
+	if (r < 0 || !str_if_set(c->keys.node_slice_size))
 		return r;
 	return err_kind(
 		e, ERR_UNSUPPORTED, -EOPNOTSUPP,
@@ -266,7 +261,7 @@ static int count_families(const struct cni_ipam_call *call, const struct whereab
 
 static void settle(struct whereabouts_conf *c)
 {
-	c->network_name = given(c->keys.network_name) ? c->keys.network_name : "";
+	c->network_name = str_if_set(c->keys.network_name) ? c->keys.network_name : "";
 	c->overlapping = !c->keys.has_overlapping || c->keys.overlapping;
 }
 
@@ -320,7 +315,7 @@ int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_c
 	if (r < 0)
 		return r;
 	settle(ret);
-	if (given(ret->keys.path) && !ret->flat)
+	if (str_if_set(ret->keys.path) && !ret->flat)
 		log_warn("no flat configuration file exists",
 			 LOG_S("configuration_path", ret->keys.path));
 	r = judge(call, ret, e);
@@ -373,7 +368,7 @@ void whereabouts_conf_log(const struct cni_ipam_call *call, struct whereabouts_c
 		whereabouts_keys_merge(call, c, NULL);
 	level = c->keys.log_level;
 	*ret = (struct log_conf){.level = LOG_WARN, .path = c->keys.log_file};
-	if (!given(level))
+	if (!str_if_set(level))
 		return;
 	if (strcasecmp(level, "verbose") == 0)
 		ret->level = LOG_INFO;

@@ -357,11 +357,6 @@ static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t 
 	return xstrdup(*x->call->ifname ? x->call->ifname : "eth0");
 }
 
-static const char *if_set(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 /* Makes the environment of the network's plugins: that of the pod, with the values that only this
  * network requests. */
 static int take_call(const struct multi *x, struct multi_net *net, size_t i,
@@ -369,11 +364,11 @@ static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 {
 	const char *args = i ? x->later_args : x->call->args_text;
 
-	net->nad = if_set(raw->nad);
-	net->device = if_set(raw->device);
+	net->nad = str_if_set(raw->nad);
+	net->device = str_if_set(raw->device);
 	net->call = *x->call;
 	net->call.args_text = args;
-	net->own_cni_args = if_set(raw->args);
+	net->own_cni_args = str_if_set(raw->args);
 	net->own_args = net->own_cni_args != NULL;
 	if (net->own_args) {
 		net->args = xasprintf("%s%s%s", args, *args ? ";" : "", raw->args);
@@ -382,7 +377,7 @@ static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 	net->call.no_version = net->nad && raw->version && !*raw->version;
 	if (net->call.no_version)
 		net->call.version = CNI_0_1_0;
-	if (net->nad && if_set(raw->version) &&
+	if (net->nad && str_if_set(raw->version) &&
 	    cni_version_parse(raw->version, &net->call.version) < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s.cniVersion is '%s', expected one of 0.1.0 to 1.1.0", place,
@@ -420,9 +415,9 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	net->named = i > 0 || (raw.ifname && *raw.ifname);
 	net->ifname = ifname_of(x, &raw, i);
 	net->label = xasprintf("rail '%s' (%s)", net->ifname,
-			       if_set(raw.nad) ? raw.nad
-			       : raw.name      ? raw.name
-					       : "");
+			       str_if_set(raw.nad) ? raw.nad
+			       : raw.name	   ? raw.name
+						   : "");
 	if (!name_ok(raw.name))
 		return bad(
 			e, place,

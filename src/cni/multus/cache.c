@@ -192,11 +192,6 @@ static const struct json_field delegate_fields[] = {
 	{0}};
 static const struct json_table delegate_table = {delegate_fields, JSON_GO, 0};
 
-static char *dup_set(const char *s)
-{
-	return s && *s ? xstrdup(s) : NULL;
-}
-
 /* A delegate that cannot be read stays in the list: interfaces of delegates are named by their
  * position. */
 static void read_delegate(struct json_doc *d, const struct json *v, struct multus_delegate *ret)
@@ -207,10 +202,10 @@ static void read_delegate(struct json_doc *d, const struct json *v, struct multu
 	if (json_kind(v) == JSON_OBJECT)
 		json_read(d, v, &delegate_table, &raw, "delegate", NULL);
 	ret->name = xstrdup(raw.name ? raw.name : "");
-	ret->ifname = dup_set(raw.ifname);
-	ret->device_id = dup_set(raw.device_id);
-	ret->keeper = dup_set(raw.keeper);
-	ret->args = dup_set(json_string(json_get(own(raw.state), "cniArgs")));
+	ret->ifname = str_dup(str_if_set(raw.ifname));
+	ret->device_id = str_dup(str_if_set(raw.device_id));
+	ret->keeper = str_dup(str_if_set(raw.keeper));
+	ret->args = str_dup(str_if_set(json_string(json_get(own(raw.state), "cniArgs"))));
 	version = json_string(json_get(own(raw.state), "cniVersion"));
 	ret->version = version ? xstrdup(version) : NULL;
 	ret->conf = decode(raw.bytes, &ret->conf_len);

@@ -63,14 +63,9 @@ static const struct json_field fields[] = {
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 
-static const char *given(const char *s)
-{
-	return s && *s ? s : NULL;
-}
-
 static int read_hwaddr(const char *text, struct mac *ret, struct err *e)
 {
-	if (!given(text) || mac_parse(span_of(text), ret) >= 0)
+	if (!str_if_set(text) || mac_parse(span_of(text), ret) >= 0)
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -EINVAL,
@@ -92,10 +87,10 @@ static int read_conf(const struct rail_source *s, struct rail_conf *ret, struct 
 		r = read_hwaddr(raw.hwaddr, &h->hwaddr, e);
 	if (r < 0)
 		return r;
-	h->device = given(raw.device);
-	h->kernelpath = given(raw.kernelpath);
-	h->pci = given(raw.pci);
-	h->id = given(raw.runtime.id);
+	h->device = str_if_set(raw.device);
+	h->kernelpath = str_if_set(raw.kernelpath);
+	h->pci = str_if_set(raw.pci);
+	h->id = str_if_set(raw.runtime.id);
 	if (!h->device && !h->hwaddr.len && !h->kernelpath && !h->pci && !h->id)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"specify either \"device\", \"hwaddr\", \"kernelpath\" or "

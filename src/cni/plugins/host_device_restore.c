@@ -34,14 +34,6 @@ void host_device_rename_conflicting(const struct link *l, const char *altname, s
 	altname_del(b, l->index, l->name, altname);
 }
 
-static bool has(char *const *names, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
-}
-
 static void warn_lost(const char *link, const char *altname, const char *reason)
 {
 	log_warn("an alternative name of the device is lost", LOG_S("link", link),
@@ -79,7 +71,7 @@ static int restore_altnames(struct nl_wire *w, const char *name, struct err *e)
 	for (size_t i = 0; i < n; i++)
 		if (strncmp(names[i], prefix, len) == 0 && names[i][len])
 			restore_altname(w, &l, names[i], names[i] + len,
-					has(names, n, names[i] + len));
+					str_list_has(names, n, names[i] + len));
 	str_list_free(names, n);
 	return 0;
 }

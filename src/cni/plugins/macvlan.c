@@ -109,18 +109,13 @@ static int read_mac(const char *text, const char *place, struct mac *ret, struct
 	return 0;
 }
 
-static bool given(const char *s)
-{
-	return s && *s;
-}
-
 static int pick_mac(const struct raw *raw, const char *args_mac, struct mac *ret, struct err *e)
 {
-	if (given(raw->runtime.mac))
+	if (str_if_set(raw->runtime.mac))
 		return read_mac(raw->runtime.mac, "conf.runtimeConfig.mac", ret, e);
-	if (given(args_mac))
+	if (str_if_set(args_mac))
 		return read_mac(args_mac, "CNI_ARGS MAC", ret, e);
-	if (given(raw->mac))
+	if (str_if_set(raw->mac))
 		return read_mac(raw->mac, "conf.mac", ret, e);
 	return 0;
 }

@@ -58,20 +58,14 @@ void cni_result_done(struct cni_result *r)
 	errno = saved;
 }
 
-/* Maps an empty string to NULL, because an empty member is printed like an absent one. */
-static char *text_or_null(const char *s)
-{
-	return s && *s ? xstrdup(s) : NULL;
-}
-
 struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const char *mac,
 				   const char *sandbox)
 {
 	struct cni_iface *i = &VEC_PUSH(r->ifaces, r->n_ifaces);
 
 	i->name = xstrdup(name ? name : "");
-	i->mac = text_or_null(mac);
-	i->sandbox = text_or_null(sandbox);
+	i->mac = str_dup(str_if_set(mac));
+	i->sandbox = str_dup(str_if_set(sandbox));
 	return i;
 }
 
@@ -108,8 +102,8 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 		const struct cni_iface *from = &src->ifaces[i];
 		struct cni_iface *to = cni_result_iface(&r, from->name, from->mac, from->sandbox);
 
-		to->socket_path = text_or_null(from->socket_path);
-		to->pci_id = text_or_null(from->pci_id);
+		to->socket_path = str_dup(str_if_set(from->socket_path));
+		to->pci_id = str_dup(str_if_set(from->pci_id));
 		to->mtu = from->mtu;
 		to->rdma = from->rdma;
 	}
@@ -117,7 +111,7 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
 		cni_result_ip(&r, &src->ips[i]);
 	for (size_t i = 0; i < src->n_routes; i++)
 		cni_result_route(&r, &src->routes[i]);
-	r.dns.domain = text_or_null(src->dns.domain);
+	r.dns.domain = str_dup(str_if_set(src->dns.domain));
 	copy_list(&r.dns.nameservers, &r.dns.n_nameservers, src->dns.nameservers,
 		  src->dns.n_nameservers);
 	copy_list(&r.dns.search, &r.dns.n_search, src->dns.search, src->dns.n_search);
@@ -159,13 +153,8 @@ static void put_net(struct json_out *o, const char *key, const struct ipnet *n)
 
 static void put_list(struct json_out *o, const char *key, char *const *list, size_t n)
 {
-	if (n == 0)
-		return;
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < n; i++)
-		jo_str(o, list[i]);
-	jo_end_arr(o);
+	if (n > 0)
+		jo_kstrs(o, key, list, n);
 }
 
 static bool dns_is_empty(const struct cni_dns *d)

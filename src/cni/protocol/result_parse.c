@@ -210,11 +210,6 @@ static void add_ip(struct cni_result *r, const struct ip *ip)
 					  ip->has_iface ? (int)ip->iface : -1});
 }
 
-static char *text_or_null(const char *s)
-{
-	return s && *s ? xstrdup(s) : NULL;
-}
-
 static void add_rdma(struct cni_rdma *to, const struct rdma *r)
 {
 	if (!r->device || !str_copy(to->device, sizeof(to->device), r->device) ||
@@ -230,8 +225,8 @@ static void add_iface(struct cni_result *r, const struct iface *i)
 {
 	struct cni_iface *to = cni_result_iface(r, i->name, i->mac, i->sandbox);
 
-	to->socket_path = text_or_null(i->socket_path);
-	to->pci_id = text_or_null(i->pci_id);
+	to->socket_path = str_dup(str_if_set(i->socket_path));
+	to->pci_id = str_dup(str_if_set(i->pci_id));
 	to->mtu = (uint32_t)i->mtu;
 	add_rdma(&to->rdma, &i->rdma);
 }

@@ -88,15 +88,6 @@ static void send(struct coordinators *c, const struct kube_object *at, const cha
 
 /* --- the status --- */
 
-static void put_list(struct json_out *o, const char *key, const struct cidr_list *l)
-{
-	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
-}
-
 static bool same_list(const struct json *v, const struct cidr_list *l)
 {
 	struct json_walk w = json_walk_start(v);
@@ -162,8 +153,8 @@ static void put_status(struct coordinators *c, const struct kube_object *o,
 	jo_obj(&out);
 	jo_kstr(&out, "phase", phase_name(p));
 	jo_kstr(&out, "reason", p->reason[0] ? p->reason : NULL);
-	put_list(&out, "overlayPodCIDR", &p->pods);
-	put_list(&out, "serviceCIDR", &p->services);
+	jo_kstrs(&out, "overlayPodCIDR", p->pods.v, p->pods.n);
+	jo_kstrs(&out, "serviceCIDR", p->services.v, p->services.n);
 	jo_end_obj(&out);
 	jo_end_obj(&out);
 	send(c, o, "status", &b);

@@ -120,11 +120,6 @@ void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_
 
 /* --- retained addresses --- */
 
-static int by_ip(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 static bool is_wanted(struct cluster_gc *g, const struct kube_object *o)
 {
 	const struct gc_cache_endpoint *x = gc_cache_endpoint(o);
@@ -148,7 +143,7 @@ static void collect_retained(struct cluster_gc *g)
 			VEC_PUSH(g->retained, g->n_retained) = x->v[k].ip;
 	}
 	if (g->n_retained)
-		qsort(g->retained, g->n_retained, sizeof(*g->retained), by_ip);
+		qsort(g->retained, g->n_retained, sizeof(*g->retained), ip_order);
 }
 
 /* --- requests --- */

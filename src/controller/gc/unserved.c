@@ -50,14 +50,9 @@ static int by_uid(const void *a, const void *b)
 		      ((const struct unserved_network *)b)->uid);
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool is_on_a_node(const char *const *resources, size_t n, const char *name)
 {
-	return n && bsearch(&name, resources, n, sizeof(*resources), by_text);
+	return n && bsearch(&name, resources, n, sizeof(*resources), str_order);
 }
 
 static struct unserved_network *known(const struct unserved_table *t,
@@ -185,7 +180,7 @@ static const char **list_resources(const struct kube_cache *c, size_t *n)
 	}
 	if (!*n)
 		return v;
-	qsort(v, *n, sizeof(*v), by_text);
+	qsort(v, *n, sizeof(*v), str_order);
 	for (size_t i = 1; i < *n; i++)
 		if (strcmp(v[n_unique - 1], v[i]) != 0)
 			v[n_unique++] = v[i];

@@ -78,14 +78,9 @@ static void on_time(void *arg)
 	q->changed(q->arg);
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_listed(const struct match_condition *q, const char *name)
 {
-	return q->n && bsearch(&name, q->names, q->n, sizeof(*q->names), by_name);
+	return q->n && bsearch(&name, q->names, q->n, sizeof(*q->names), str_order);
 }
 
 static void on_namespace(void *arg, const struct kube_object *was, const struct kube_object *is)

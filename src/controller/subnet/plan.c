@@ -63,11 +63,6 @@ struct plan {
 	bool *taken; /* whether each address was assigned to the pool that it came from */
 };
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int by_pool(const void *a, const void *b)
 {
 	return strcmp(((const struct subnet_entry *)a)->pool,
@@ -79,12 +74,12 @@ static void sort_wants(struct plan *p)
 	p->wanted = xcalloc(p->f->n_wants + 1, sizeof(*p->wanted));
 	for (size_t i = 0; i < p->f->n_wants; i++)
 		p->wanted[i] = p->f->wants[i].pool;
-	qsort(p->wanted, p->f->n_wants, sizeof(p->wanted[0]), by_name);
+	qsort(p->wanted, p->f->n_wants, sizeof(p->wanted[0]), str_order);
 }
 
 static bool is_wanted(const struct plan *p, const char *pool)
 {
-	return bsearch(&pool, p->wanted, p->f->n_wants, sizeof(p->wanted[0]), by_name);
+	return bsearch(&pool, p->wanted, p->f->n_wants, sizeof(p->wanted[0]), str_order);
 }
 
 static int pool_by_name(const void *name, const void *pool)

@@ -18,11 +18,6 @@ enum { FILES_MS = 10 * 1000, FILE_MAX = 256 << 10 };
 
 /* --- current state --- */
 
-static char *copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 static bool same(const char *a, const char *b)
 {
 	return a && b ? !strcmp(a, b) : a == b;
@@ -32,9 +27,9 @@ static void keep(struct certs *c, const struct certs_set *s)
 {
 	struct certs_set was = c->set;
 
-	c->set = (struct certs_set){.ca = copy(s->ca),
-				    .cert = copy(s->cert),
-				    .key = copy(s->key),
+	c->set = (struct certs_set){.ca = str_dup(s->ca),
+				    .cert = str_dup(s->cert),
+				    .key = str_dup(s->key),
 				    .ca_since = s->ca_since};
 	certs_set_done(&was);
 }
@@ -353,11 +348,6 @@ bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, i
 
 /* --- issuing --- */
 
-static char *certs_plan_copy(const char *s)
-{
-	return s ? xstrdup(s) : NULL;
-}
-
 /*
  * Computes notBefore: a little in the past, but not so far that the certificate would be due for
  * renewal at once.
@@ -441,9 +431,9 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 	struct certs_set s = {.ca_since = is->ca_since};
 	int r = 0;
 
-	s.ca_key = certs_plan_copy(is->ca_key);
-	s.cert = certs_plan_copy(is->cert);
-	s.key = certs_plan_copy(is->key);
+	s.ca_key = str_dup(is->ca_key);
+	s.cert = str_dup(is->cert);
+	s.key = str_dup(is->key);
 	if (step == CERTS_ALL || step == CERTS_CA)
 		r = make_ca(w, now, &s, e);
 	add_trusted(&s, is->ca, now);
@@ -475,7 +465,7 @@ static void put_ca(const struct certs_set *from, enum certs_step step, struct ce
 	*ret = (struct certs_write){.step = step,
 				    .to_ca = true,
 				    .set = {.ca = signer_text(from),
-					    .ca_key = certs_plan_copy(from->ca_key)}};
+					    .ca_key = str_dup(from->ca_key)}};
 }
 
 /* Handles a Secret of an earlier version, which has the CA's key together with the certificate. */
@@ -487,9 +477,9 @@ static void next_of_old(const struct certs_set *serving, const struct certs_set 
 		return;
 	}
 	*ret = (struct certs_write){.step = CERTS_REMOVE_KEY,
-				    .set = {.ca = certs_plan_copy(serving->ca),
-					    .cert = certs_plan_copy(serving->cert),
-					    .key = certs_plan_copy(serving->key),
+				    .set = {.ca = str_dup(serving->ca),
+					    .cert = str_dup(serving->cert),
+					    .key = str_dup(serving->key),
 					    .ca_since = serving->ca_since}};
 }
 
@@ -517,10 +507,10 @@ int certs_next(const struct certs_set *serving, const struct certs_set *ca,
 		next_of_old(serving, ca, ret);
 		return 0;
 	}
-	is.ca = certs_plan_copy(serving->ca);
-	is.cert = certs_plan_copy(serving->cert);
-	is.key = certs_plan_copy(serving->key);
-	is.ca_key = certs_plan_copy(ca->ca_key);
+	is.ca = str_dup(serving->ca);
+	is.cert = str_dup(serving->cert);
+	is.key = str_dup(serving->key);
+	is.ca_key = str_dup(ca->ca_key);
 	if (other)
 		trust(&is, ca, now);
 	step = certs_step(&is, w, now, trusted && !other, &wake);

@@ -259,23 +259,18 @@ static int check(struct request *q, struct err *e)
 		   q->operation);
 }
 
-static const char *word(const char *s)
-{
-	return s ? s : "";
-}
-
 static struct review review_of(const struct request *q)
 {
 	return (struct review){.uid = q->uid,
-			       .group = word(q->kind.group),
+			       .group = str_or_empty(q->kind.group),
 			       .version = q->kind.version,
 			       .kind = q->kind.word,
 			       .resource = q->resource.word,
-			       .subresource = word(q->subresource),
-			       .ns = word(q->ns),
-			       .name = word(q->name),
+			       .subresource = str_or_empty(q->subresource),
+			       .ns = str_or_empty(q->ns),
+			       .name = str_or_empty(q->name),
 			       .operation = q->operation,
-			       .user = word(q->user),
+			       .user = str_or_empty(q->user),
 			       .dry_run = q->dry_run,
 			       .object = q->object,
 			       .old = q->old};
@@ -439,11 +434,7 @@ static void put_patch(struct json_out *o, const char *patch)
 
 static void put_warnings(struct json_out *o, const struct review_answer *a)
 {
-	jo_key(o, "warnings");
-	jo_arr(o);
-	for (size_t i = 0; i < a->n_warnings; i++)
-		jo_str(o, a->warnings[i]);
-	jo_end_arr(o);
+	jo_kstrs(o, "warnings", a->warnings, a->n_warnings);
 }
 
 void review_write(struct buf *b, const struct review *q, const struct review_answer *a)

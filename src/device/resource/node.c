@@ -91,14 +91,6 @@ static void read_link_type(const struct root *r, struct node_device *d)
 			      : "");
 }
 
-static bool list_has(char *const *v, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(v[i], name) == 0)
-			return true;
-	return false;
-}
-
 struct names {
 	char **v;
 	size_t n;
@@ -118,7 +110,7 @@ static void read_netdevs(const struct root *r, const struct names *routes, struc
 	if (pci_children(r, d->id, PCI_NETDEV, &l.v, &l.n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < l.n; i++) {
-		d->default_route = d->default_route || list_has(routes->v, routes->n, l.v[i]);
+		d->default_route = d->default_route || str_list_has(routes->v, routes->n, l.v[i]);
 		if (!*d->netdev && !(can_have && is_representor(r, l.v[i])))
 			str_copy(d->netdev, sizeof(d->netdev), l.v[i]);
 	}
@@ -141,7 +133,7 @@ static void read_routes(const struct root *r, struct names *ret)
 
 		if (sscanf(text, "%15s %15s %*s %*s %*s %*s %*s %15s", name, to, mask) == 3 &&
 		    strcmp(to, "00000000") == 0 && strcmp(mask, "00000000") == 0 &&
-		    !list_has(ret->v, ret->n, name))
+		    !str_list_has(ret->v, ret->n, name))
 			VEC_PUSH(ret->v, ret->n) = xstrdup(name);
 	}
 }
@@ -416,7 +408,7 @@ static void read_soft_netdev(const struct reader *x, struct node_device *d)
 		d->netdev[0] = '\0';
 		return;
 	}
-	d->default_route = list_has(x->routes.v, x->routes.n, d->netdev);
+	d->default_route = str_list_has(x->routes.v, x->routes.n, d->netdev);
 	read_link_type(x->root, d);
 }
 

@@ -63,14 +63,6 @@ static bool in_ranges(const struct json_strs *l, const char *name, int64_t index
 
 /* --- one list of a selector object --- */
 
-static bool has(const struct json_strs *l, const char *value)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->v[i], value) == 0)
-			return true;
-	return false;
-}
-
 static const char *value_of(enum select_key key, const struct node_device *d)
 {
 	switch (key) {
@@ -101,7 +93,7 @@ static bool list_matches(const struct json_strs *l, enum select_key key,
 		return true;
 	if (key == SELECT_PF_NAMES || key == SELECT_ROOT_DEVICES)
 		return in_ranges(l, value, d->index);
-	return has(l, value);
+	return json_strs_has(l, value);
 }
 
 static void describe(const struct resource_conf *c, const struct json_strs *l, enum select_key key,

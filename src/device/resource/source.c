@@ -44,24 +44,16 @@ static void read_in(struct reading_sources *x, const char *dir, const char *name
 	read_file(x, path);
 }
 
-static bool has_name(char *const *v, size_t n, const char *name)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(v[i], name) == 0)
-			return true;
-	return false;
-}
-
 static void read_dir(struct reading_sources *x, const char *dir, char *const *v, size_t n,
 		     const char *node)
 {
 	size_t before = x->n, seen = 0;
 
-	if (node && *node && *node != '.' && has_name(v, n, node)) {
+	if (node && *node && *node != '.' && str_list_has(v, n, node)) {
 		read_in(x, dir, node);
 		return;
 	}
-	if (has_name(v, n, "config.json")) {
+	if (str_list_has(v, n, "config.json")) {
 		read_in(x, dir, "config.json");
 		return;
 	}

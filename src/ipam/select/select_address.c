@@ -26,12 +26,6 @@ struct choice {
 
 enum { FULL_MESSAGE_MAX = 620 };
 
-/* Maps NULL to "". */
-static const char *select_text(const char *s)
-{
-	return s ? s : "";
-}
-
 enum select_state select_state(const struct select_facts *f, const struct pool *p,
 			       const struct ipaddr *a)
 {
@@ -75,11 +69,11 @@ static void choice_allocation(struct choice *c, const struct ip_request *a, size
 		.at_ms = c->f->now_ms,
 		.container_id = a->owner.container_id,
 		.ifname = a->owner.ifname,
-		.pod_namespace = select_text(a->owner.pod_namespace),
-		.pod_name = select_text(a->owner.pod_name),
-		.pod_uid = select_text(a->owner.pod_uid),
-		.netns = select_text(a->owner.netns),
-		.network = select_text(a->owner.network),
+		.pod_namespace = str_or_empty(a->owner.pod_namespace),
+		.pod_name = str_or_empty(a->owner.pod_name),
+		.pod_uid = str_or_empty(a->owner.pod_uid),
+		.netns = str_or_empty(a->owner.netns),
+		.network = str_or_empty(a->owner.network),
 		.pool = p->name,
 		.other = "",
 	};
@@ -195,7 +189,7 @@ static int choose_held(struct choice *c, const struct ip_request *a, size_t requ
 static bool is_adopted_by(const struct pool_record *r, const struct ip_request *a, uint64_t pod,
 			  uint64_t uid)
 {
-	return r->pod == pod && (a->sticky || (*select_text(a->owner.pod_uid) && r->uid == uid));
+	return r->pod == pod && (a->sticky || (*str_or_empty(a->owner.pod_uid) && r->uid == uid));
 }
 
 /* Returns whether the address can be allocated now; c NULL: no call is in progress. */
@@ -218,12 +212,12 @@ static const struct pool *adopted_of(const struct select_facts *f, const struct 
 				     const struct ip_request *a, const struct pool_list *l,
 				     bool away, struct ipaddr *ret)
 {
-	uint64_t uid = pool_record_key(select_text(a->owner.pod_uid)), pod;
-	auto_free char *name = xasprintf("%s/%s", select_text(a->owner.pod_namespace),
-					 select_text(a->owner.pod_name));
+	uint64_t uid = pool_record_key(str_or_empty(a->owner.pod_uid)), pod;
+	auto_free char *name = xasprintf("%s/%s", str_or_empty(a->owner.pod_namespace),
+					 str_or_empty(a->owner.pod_name));
 
 	pod = pool_record_key(name);
-	for (size_t i = 0; i < l->n && *select_text(a->owner.pod_name); i++)
+	for (size_t i = 0; i < l->n && *str_or_empty(a->owner.pod_name); i++)
 		for (size_t k = 0; k < l->v[i]->n_records; k++) {
 			const struct pool_record *r = &l->v[i]->records[k];
 
@@ -291,8 +285,8 @@ static bool is_retained_for(const struct lease *l, const struct ipam_owner *owne
 {
 	return (l->state == LEASE_RETAINED || (l->state == LEASE_USED && l->sticky)) &&
 	       strcmp(l->ifname, owner->ifname) == 0 &&
-	       strcmp(l->pod_name, select_text(owner->pod_name)) == 0 &&
-	       strcmp(l->pod_namespace, select_text(owner->pod_namespace)) == 0;
+	       strcmp(l->pod_name, str_or_empty(owner->pod_name)) == 0 &&
+	       strcmp(l->pod_namespace, str_or_empty(owner->pod_namespace)) == 0;
 }
 
 static void give_back(struct choice *c, const struct lease *l)
@@ -326,7 +320,7 @@ static bool choose_retained(struct choice *c, const struct ip_request *a, size_t
 {
 	bool found = false;
 
-	if (!select_text(a->owner.pod_name)[0])
+	if (!str_or_empty(a->owner.pod_name)[0])
 		return false;
 	for (size_t i = 0; i < c->n_near; i++) {
 		const struct lease *s = c->near[i];
@@ -483,7 +477,7 @@ static int choose(struct choice *c, const struct ip_request *requests, size_t re
 		    strcmp(requests[i].owner.ifname, a->owner.ifname) == 0)
 			return err_kind(e, ERR_CONF, -EINVAL, "NIC %s is requested twice",
 					a->owner.ifname);
-	if (a->sticky && !select_text(a->owner.pod_name)[0])
+	if (a->sticky && !str_or_empty(a->owner.pod_name)[0])
 		return err_kind(e, ERR_ENV, -EINVAL,
 				"sticky addresses need K8S_POD_NAME in CNI_ARGS (NIC %s)",
 				a->owner.ifname);

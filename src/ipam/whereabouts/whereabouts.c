@@ -69,11 +69,6 @@ int whereabouts_net_parse(struct span s, struct ipnet *ret)
 	return without_zeros(s, text, &clean) < 0 ? -EINVAL : ipnet_parse(clean, ret);
 }
 
-static bool given(const char *s)
-{
-	return s && *s;
-}
-
 static int outside(const char *which, const struct whereabouts_range *r, const struct ipaddr *a,
 		   struct err *e)
 {
@@ -127,7 +122,7 @@ static int parse_bound(const char *which, const char *text, const struct whereab
 {
 	struct ipaddr a;
 
-	if (ret->family || !given(text))
+	if (ret->family || !str_if_set(text))
 		return 0;
 	if (whereabouts_ip_parse(span_of(text), &a) < 0)
 		return bad(e, "range_%s is \"%s\", expected an IP address", which, text);
@@ -200,7 +195,7 @@ static int exclude(const struct whereabouts_range *r, const char *text, struct i
 static int make(const struct whereabouts_text *t, struct whereabouts_range *r, struct err *e)
 {
 	struct ip_set out = {0};
-	int n = parse_range(given(t->range) ? t->range : "", r, e);
+	int n = parse_range(str_if_set(t->range) ? t->range : "", r, e);
 
 	if (n == 0)
 		n = parse_bound("start", t->start, r, &r->first, e);
@@ -290,11 +285,6 @@ static char *whereabouts_pool_name(const struct ipnet *net, const char *network_
 	ipnet_str(net, text);
 	*strchr(text, '/') = '-';
 	return *network_name ? xasprintf("%s@%s", text, network_name) : xstrdup(text);
-}
-
-static const char *text(const char *s)
-{
-	return s ? s : "";
 }
 
 /* Returns the index of an open pool; w->n: the pool is not open. */
@@ -559,7 +549,7 @@ struct choice {
 
 static bool same(const char *a, const char *b)
 {
-	return strcmp(a, text(b)) == 0;
+	return strcmp(a, str_or_empty(b)) == 0;
 }
 
 static const struct lease_table *leases(const struct whereabouts *w, size_t pool)
@@ -732,11 +722,11 @@ static struct lease allocated(const struct choice *c, const struct pick *p)
 	l.at_ms = c->w->v[p->pool].store->now_ms();
 	l.container_id = owner->container_id;
 	l.ifname = owner->ifname;
-	l.pod_namespace = text(owner->pod_namespace);
-	l.pod_name = text(owner->pod_name);
-	l.pod_uid = text(owner->pod_uid);
-	l.netns = text(owner->netns);
-	l.network = text(owner->network);
+	l.pod_namespace = str_or_empty(owner->pod_namespace);
+	l.pod_name = str_or_empty(owner->pod_name);
+	l.pod_uid = str_or_empty(owner->pod_uid);
+	l.netns = str_or_empty(owner->netns);
+	l.network = str_or_empty(owner->network);
 	l.pool = c->w->v[p->pool].name;
 	return l;
 }

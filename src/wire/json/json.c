@@ -809,6 +809,20 @@ void jo_kstr(struct json_out *o, const char *key, const char *s)
 	jo_str(o, s);
 }
 
+void jo_strs(struct json_out *o, const struct json_strs *l)
+{
+	jo_arr(o);
+	for (size_t i = 0; i < l->n; i++)
+		jo_str(o, l->v[i]);
+	jo_end_arr(o);
+}
+
+void jo_kstrs(struct json_out *o, const char *key, char *const *v, size_t n)
+{
+	jo_key(o, key);
+	jo_strs(o, &(struct json_strs){(const char **)v, n});
+}
+
 void jo_kint(struct json_out *o, const char *key, int64_t v)
 {
 	jo_key(o, key);

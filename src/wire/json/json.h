@@ -125,6 +125,8 @@ struct json_strs {
 	size_t n;
 };
 
+bool json_strs_has(const struct json_strs *l, const char *s);
+
 struct json_list {
 	void *v; /* array owned by the document, zeroed before reading */
 	size_t n;
@@ -204,9 +206,11 @@ void jo_real(struct json_out *o, double v);
 /* Writes a parsed value; sorted: object keys in byte order, as Go writes a map. Numbers keep their
  * text's meaning (integers exact, reals as Go's float64). */
 void jo_val(struct json_out *o, const struct json *v, bool sorted);
+void jo_strs(struct json_out *o, const struct json_strs *l); /* an array of strings */
 /* Functions that write key and value in one call. */
 void jo_kstr(struct json_out *o, const char *key, const char *s);
 void jo_kint(struct json_out *o, const char *key, int64_t v);
 void jo_kbool(struct json_out *o, const char *key, bool v);
+void jo_kstrs(struct json_out *o, const char *key, char *const *v, size_t n);
 
 #endif

@@ -114,6 +114,11 @@ static int read_int(const struct json_field *f, const struct json *v, int64_t *i
 	return wants(place, v, e, range);
 }
 
+bool json_strs_has(const struct json_strs *l, const char *s)
+{
+	return str_list_has((char *const *)l->v, l->n, s);
+}
+
 static int read_strs(struct json_doc *d, const struct json *v, struct json_strs *into,
 		     const char *place, struct err *e)
 {

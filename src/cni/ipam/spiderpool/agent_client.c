@@ -546,10 +546,7 @@ static void put_list(struct json_out *o, const char *key, const struct json_strs
 	if (l->n == 0)
 		return;
 	jo_key(o, key);
-	jo_arr(o);
-	for (size_t i = 0; i < l->n; i++)
-		jo_str(o, l->v[i]);
-	jo_end_arr(o);
+	jo_strs(o, l);
 }
 
 void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c)

@@ -70,11 +70,6 @@ static const struct json_field fields[] = {
 #undef FIELD
 const struct json_table coordinator_table = {fields, JSON_GO, sizeof(struct raw)};
 
-static bool given(const char *s)
-{
-	return s && *s;
-}
-
 static int read_mode(const char *text, enum coordinator_mode *ret, struct err *e)
 {
 	static const struct {
@@ -87,7 +82,7 @@ static int read_mode(const char *text, enum coordinator_mode *ret, struct err *e
 	};
 
 	*ret = COORD_AUTO;
-	if (!given(text))
+	if (!str_if_set(text))
 		return 0;
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (strcmp(text, modes[i].name) == 0) {
@@ -113,7 +108,7 @@ static int hex_byte(struct span s, uint8_t *ret)
  * but refuses others. */
 static int read_mac_prefix(const char *text, struct coordinator_conf *c, struct err *e)
 {
-	if (!given(text))
+	if (!str_if_set(text))
 		return 0;
 	if (strlen(text) != 5 || (text[2] != ':' && text[2] != '-') ||
 	    hex_byte((struct span){text, 2}, &c->mac_prefix[0]) < 0 ||
@@ -204,7 +199,7 @@ static int read_addresses(const struct raw *raw, struct coordinator_conf *c, str
 		r = add_cidrs(&raw->hijack, "hijackCIDR", c, e);
 	for (size_t i = 0; r >= 0 && i < raw->policy.n; i++)
 		r = add_policy(&policy[i], i, c, e);
-	if (r >= 0 && given(raw->veth_addr) &&
+	if (r >= 0 && str_if_set(raw->veth_addr) &&
 	    (ip_parse(span_of(raw->veth_addr), &c->veth_addr) < 0 || c->veth_addr.family != 4))
 		r = err_kind(e, ERR_CONF, -EINVAL,
 			     "conf.vethLinkAddress is '%s', expected an IPv4 address such as "
@@ -222,8 +217,8 @@ int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct co
 
 	if (r < 0)
 		return r;
-	c.default_nic = given(raw.default_nic) ? raw.default_nic : "eth0";
-	c.default_route_nic = given(raw.default_route_nic) ? raw.default_route_nic : NULL;
+	c.default_nic = str_if_set(raw.default_nic) ? raw.default_nic : "eth0";
+	c.default_route_nic = str_if_set(raw.default_route_nic) ? raw.default_route_nic : NULL;
 	r = read_mode(raw.mode, &c.mode, e);
 	if (r >= 0)
 		r = read_numbers(&raw, &c, e);

@@ -275,20 +275,15 @@ struct addresses {
 	size_t n;
 };
 
-static int by_address(const void *a, const void *b)
-{
-	return ip_cmp(a, b);
-}
-
 static void sort(struct addresses *l)
 {
 	if (l->n > 0)
-		qsort(l->v, l->n, sizeof(*l->v), by_address);
+		qsort(l->v, l->n, sizeof(*l->v), ip_order);
 }
 
 static bool has(const struct addresses *l, const struct ipaddr *a)
 {
-	return l->n > 0 && bsearch(a, l->v, l->n, sizeof(*l->v), by_address);
+	return l->n > 0 && bsearch(a, l->v, l->n, sizeof(*l->v), ip_order);
 }
 
 static struct addresses own_ips(const struct planning *pl)

@@ -174,8 +174,8 @@ static int read_switch(const char *key, const char *text)
 
 static void read_switches(const struct raw *raw, struct sriov_conf *c)
 {
-	c->spoofchk = vf_conf_given(raw->spoofchk);
-	c->trust = vf_conf_given(raw->trust);
+	c->spoofchk = str_if_set(raw->spoofchk);
+	c->trust = str_if_set(raw->trust);
 	if (c->spoofchk) {
 		c->want.set |= VF_ATTR_SPOOFCHK;
 		c->want.to.spoofchk = read_switch("conf.spoofchk", c->spoofchk);
@@ -190,7 +190,7 @@ static int read_link_state(const struct raw *raw, struct sriov_conf *c, struct e
 {
 	int r;
 
-	c->link_state = vf_conf_given(raw->link_state);
+	c->link_state = str_if_set(raw->link_state);
 	if (!c->link_state)
 		return 0;
 	r = vf_conf_link_state(c->link_state, &c->want.to.link_state, e);
@@ -201,14 +201,14 @@ static int read_link_state(const struct raw *raw, struct sriov_conf *c, struct e
 
 static int read_mac(const struct raw *raw, const char *args_mac, struct rail_conf *c, struct err *e)
 {
-	const char *text = vf_conf_given(raw->runtime.mac), *place = "runtimeConfig.mac";
+	const char *text = str_if_set(raw->runtime.mac), *place = "runtimeConfig.mac";
 
 	if (!text) {
-		text = vf_conf_given(args_mac);
+		text = str_if_set(args_mac);
 		place = "CNI_ARGS MAC";
 	}
 	if (!text) {
-		text = vf_conf_given(raw->mac);
+		text = str_if_set(raw->mac);
 		place = "conf.mac";
 	}
 	if (!text)
@@ -260,11 +260,11 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 		r = rail_read_own(s, &sriov_table, &raw, e);
 	if (r < 0)
 		return err_wrap(e, r, ORIG("SRIOV-CNI failed to load netconf"));
-	c.sriov.device_id = vf_conf_given(raw.device_id) ? raw.device_id
-							 : vf_conf_given(raw.runtime.device_id);
-	c.sriov.runtime_mac = vf_conf_given(raw.runtime.mac);
-	c.sriov.log_level = vf_conf_given(raw.log_level);
-	c.sriov.log_file = vf_conf_given(raw.log_file);
+	c.sriov.device_id = str_if_set(raw.device_id) ? raw.device_id
+						      : str_if_set(raw.runtime.device_id);
+	c.sriov.runtime_mac = str_if_set(raw.runtime.mac);
+	c.sriov.log_level = str_if_set(raw.log_level);
+	c.sriov.log_file = str_if_set(raw.log_file);
 	r = read_values(s, &raw, &c, e);
 	if (r < 0) {
 		ret->ipam = c.ipam;

@@ -141,16 +141,16 @@ static int check_ipam(const struct rail_conf *c, struct err *e)
 static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 {
 	struct ib_sriov_conf *c = &ret->ib_sriov;
-	const char *id = vf_conf_given(raw->device_id) ? raw->device_id
-						       : vf_conf_given(raw->runtime.device_id);
+	const char *id = str_if_set(raw->device_id) ? raw->device_id
+						    : str_if_set(raw->runtime.device_id);
 	uint32_t state;
 	int r;
 
-	c->pkey = vf_conf_given(raw->pkey);
-	c->link_state = vf_conf_given(raw->link_state);
-	c->runtime_guid = vf_conf_given(raw->runtime.guid);
+	c->pkey = str_if_set(raw->pkey);
+	c->link_state = str_if_set(raw->link_state);
+	c->runtime_guid = str_if_set(raw->runtime.guid);
 	c->args_cni = raw->args.cni;
-	c->args_guid = vf_conf_given(json_string(json_get(raw->args.cni, "guid")));
+	c->args_guid = str_if_set(json_string(json_get(raw->args.cni, "guid")));
 	c->isolation = raw->isolation;
 	c->ib_kubernetes = raw->ib_kubernetes;
 	c->vfio = raw->vfio;
@@ -163,7 +163,7 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 	r = c->link_state ? vf_conf_link_state(c->link_state, &state, e) : 0;
 	if (r >= 0)
 		r = pick_guid(c, e);
-	if (r >= 0 && vf_conf_given(raw->pool))
+	if (r >= 0 && str_if_set(raw->pool))
 		r = ib_guid_pool_parse(raw->pool, &c->pool, e);
 	if (r >= 0)
 		r = check_ipam(ret, e);

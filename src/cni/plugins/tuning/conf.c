@@ -79,11 +79,6 @@ static const struct json_field top_fields[] = {
 };
 const struct json_table tuning_top_table = {top_fields, JSON_GO, sizeof(struct raw)};
 
-static bool given(const char *s)
-{
-	return s && *s;
-}
-
 const char *tuning_data_dir(const struct chained_call *m)
 {
 	struct err reason = ERR_INIT;
@@ -91,7 +86,7 @@ const char *tuning_data_dir(const struct chained_call *m)
 
 	if (json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", &reason) < 0)
 		log_warn("dataDir cannot be read", LOG_S("error", reason.text));
-	return given(raw.data_dir) ? raw.data_dir : PATH_TUNING;
+	return str_if_set(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 }
 
 /* --- sysctls --- */
@@ -240,7 +235,7 @@ static void take_attrs(const struct raw *raw, struct tuning_attrs *want)
 
 static int read_mac(struct tuning_conf *c, struct err *e)
 {
-	if (!given(c->mac_text)) {
+	if (!str_if_set(c->mac_text)) {
 		c->mac_text = NULL;
 		return 0;
 	}
@@ -260,7 +255,7 @@ static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct 
 
 	if (r < 0)
 		return r;
-	if (given(args.mac))
+	if (str_if_set(args.mac))
 		c->mac_text = args.mac;
 	if (json_kind(runtime) == JSON_NULL)
 		return 0;
@@ -302,7 +297,7 @@ static int read_all(const struct chained_call *m, struct tuning_conf *c, struct 
 		r = json_read(m->doc, m->conf, &tuning_table, &raw, "conf", e);
 	if (r < 0)
 		return r;
-	c->data_dir = given(raw.data_dir) ? raw.data_dir : PATH_TUNING;
+	c->data_dir = str_if_set(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 	if (*c->data_dir != '/')
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"conf.dataDir is '%s', expected an absolute path", c->data_dir);
