@@ -384,6 +384,17 @@ static int read_names(DIR *d, char ***names, size_t *n)
 	return -errno;
 }
 
+int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct err *e)
+{
+	auto_free char *dir = xstrdup(path);
+	char *slash = strrchr(dir, '/');
+
+	if (!slash || slash == dir)
+		return 0;
+	*slash = '\0';
+	return dir_make(r, dir, mode, e);
+}
+
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e)
 {
 	int fd = file_open(r, path, O_RDONLY | O_DIRECTORY, 0, e);

@@ -56,6 +56,8 @@ void file_sweep(const struct root *r, const char *path);
 void file_sweep_dir(const struct root *r, const char *dir);
 /* creates missing parent directories as well, like mkdir -p */
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e);
+/* creates the directory of a file; the path is absolute */
+int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct err *e);
 /* Lists the names in a directory except "." and "..", sorted bytewise; free them with str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);

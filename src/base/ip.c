@@ -46,6 +46,11 @@ int mac_cmp(const struct mac *a, const struct mac *b)
 	return a->len != b->len ? (a->len < b->len ? -1 : 1) : memcmp(a->b, b->b, a->len);
 }
 
+bool mac_is_zero(const struct mac *a)
+{
+	return mac_eq(a, &(struct mac){.len = a->len});
+}
+
 bool ip_is_unspecified(const struct ipaddr *a)
 {
 	return a->family != 0 && ip_num(a) == 0;

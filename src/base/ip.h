@@ -49,6 +49,7 @@ int ip_cmp(const struct ipaddr *a, const struct ipaddr *b);
 int ip_order(const void *a, const void *b); /* ip_cmp() for qsort() and bsearch() */
 bool mac_eq(const struct mac *a, const struct mac *b);
 int mac_cmp(const struct mac *a, const struct mac *b); /* compares the length, then the bytes */
+bool mac_is_zero(const struct mac *a);
 bool ip_is_unspecified(const struct ipaddr *a);
 bool ip_is_link_local(const struct ipaddr *a); /* 169.254/16, fe80::/10 */
 bool ip_is_multicast(const struct ipaddr *a);

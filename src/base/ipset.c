@@ -454,3 +454,22 @@ void ip_sets_part(struct ip_set *sets, size_t n)
 	free(w.all);
 	free(w.heap);
 }
+
+void ip_set_copy(const struct ip_set *s, struct ip_set *ret)
+{
+	*ret = (struct ip_set){.family = s->family};
+	for (size_t i = 0; i < s->n; i++)
+		VEC_PUSH(ret->v, ret->n) = s->v[i];
+}
+
+/* computed as a - (a - b) */
+void ip_set_intersect(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
+{
+	struct ip_set rest;
+
+	ip_set_copy(a, &rest);
+	ip_set_minus(&rest, b);
+	ip_set_copy(a, ret);
+	ip_set_minus(ret, &rest);
+	ip_set_done(&rest);
+}

@@ -42,6 +42,9 @@ void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum 
 /* Subtracts `out` from s. Costs the length of s times the logarithm of the length of `out`, plus
  * the number of intervals of `out` that overlap s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);
+/* ret is overwritten: a copy of s; the intersection of a and b */
+void ip_set_copy(const struct ip_set *s, struct ip_set *ret);
+void ip_set_intersect(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 /* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one
  * family. Costs n log n of all ranges. */
 void ip_sets_part(struct ip_set *sets, size_t n);

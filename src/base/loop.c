@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -285,4 +286,18 @@ int64_t now_real_ms(void)
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int fd_wait(int fd, int64_t deadline_ms, short events)
+{
+	for (;;) {
+		struct pollfd p = {fd, events, 0};
+		int64_t left = deadline_ms - now_mono_ms();
+		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
+
+		if (r >= 0)
+			return r;
+		if (errno != EINTR)
+			return -errno;
+	}
 }

@@ -71,6 +71,9 @@ int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int value);
 
 int64_t now_mono_ms(void);
+/* Waits for events of poll(2), until a time of now_mono_ms(). Returns 1 if the descriptor is ready, 0 if the time has
+ * passed, or -errno. */
+int fd_wait(int fd, int64_t deadline_ms, short events);
 int64_t now_mono_us(void);
 int64_t now_real_ms(void); /* since the epoch */
 

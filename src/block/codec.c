@@ -384,17 +384,14 @@ void block_request(const struct block_op *op, const char *node, const char *node
 	if (op->kind == OP_READ || op->kind == OP_LIST)
 		return;
 	ret->method = "PATCH";
-	ret->type = "application/json-patch+json";
 	if (op->kind == OP_CREATE) {
 		ret->method = "POST";
-		ret->type = "application/json";
 		put_new(&o, op, node, node_uid);
 	} else if (op->kind == OP_DELETE) {
 		ret->method = "DELETE";
-		ret->type = "application/json";
 		put_delete(&o, op);
 	} else if (op->kind == OP_TOUCH) {
-		ret->type = "application/merge-patch+json";
+		ret->is_merge = true;
 		put_touch(&o, op);
 	} else {
 		put_patch(&o, op, node, node_uid);

@@ -25,7 +25,7 @@ int block_object_read(const struct json *v, struct block_object *ret, struct err
 
 struct block_request {
 	const char *method; /* HTTP method, "POST" "PATCH" "DELETE" "GET" */
-	const char *type;   /* content type of the body; NULL: no body */
+	bool is_merge;	    /* "PATCH": the body is a merge patch, not a JSON patch */
 	struct buf path, body;
 };
 /* Builds the HTTP request of op. node_uid: UID of this node's Node object. Both buffers are

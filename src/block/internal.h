@@ -9,6 +9,13 @@
 #include "block/op.h"
 #include "block/plan.h"
 
+/* table.c */
+
+void block_claim_done(struct block_claim *c);
+void block_borrowed_done(struct block_borrowed *l);
+struct block_peer *block_peer_find(const struct block_view *v,
+				   const char *block); /* NULL: unknown */
+
 /* op.c */
 
 /* A copy of a claim with its own strings: the table frees its strings when the claim changes. */

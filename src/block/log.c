@@ -85,14 +85,6 @@ static struct block_claim copy_claim(const struct block_claim *c)
 	return n;
 }
 
-static void claim_clear(struct block_claim *c)
-{
-	free(c->name);
-	free(c->pool);
-	free(c->uid);
-	free(c->released);
-}
-
 /* Returns whether the change would give this node more addresses. */
 static bool is_gain(const struct block_claim *was, const struct block_claim *c)
 {
@@ -127,7 +119,7 @@ int block_log_claim(struct block_log *l, struct block_table *t, const struct blo
 	r = save(l, t, e);
 	if (r < 0 && gain)
 		block_claim_put(t, &old);
-	claim_clear(&old);
+	block_claim_done(&old);
 	return r;
 }
 
@@ -138,12 +130,6 @@ static struct block_borrowed copy_borrowed(const struct block_borrowed *l)
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
 	return n;
-}
-
-static void borrowed_clear(struct block_borrowed *l)
-{
-	free(l->block);
-	free(l->pool);
 }
 
 int block_log_borrowed_all(struct block_log *l, struct block_table *t,
@@ -170,7 +156,7 @@ int block_log_borrowed_all(struct block_log *l, struct block_table *t,
 		}
 		if (r < 0 && gain)
 			block_borrowed_put(t, &old[i]);
-		borrowed_clear(&old[i]);
+		block_borrowed_done(&old[i]);
 	}
 	return r;
 }
@@ -183,9 +169,9 @@ void block_log_batch(struct block_log *l)
 static void old_clear(struct block_log *l)
 {
 	for (size_t i = 0; i < l->n_old_claims; i++)
-		claim_clear(&l->old_claims[i]);
+		block_claim_done(&l->old_claims[i]);
 	for (size_t i = 0; i < l->n_old_borrowed; i++)
-		borrowed_clear(&l->old_borrowed[i]);
+		block_borrowed_done(&l->old_borrowed[i]);
 	free(take(l->old_claims));
 	free(take(l->old_borrowed));
 	l->n_old_claims = l->n_old_borrowed = 0;

@@ -291,14 +291,6 @@ enum {
 	RESERVED_MIN_MS = 4000,
 };
 
-static const struct block_peer *peer(const struct block_view *v, const char *block)
-{
-	for (size_t i = 0; i < v->n_peers; i++)
-		if (strcmp(v->peers[i].name, block) == 0)
-			return &v->peers[i];
-	return NULL;
-}
-
 static bool was_requested(const struct planner *p, const struct block_peer *x, int64_t ms)
 {
 	return x && x->requested_ms && p->f->now_ms - x->requested_ms < ms;
@@ -329,8 +321,9 @@ static enum offer_kind kind_of(const struct planner *p, const struct block_view 
 {
 	if (strcmp(x->to, "*") != 0)
 		return OFFER_RESERVED;
-	return was_requested(p, peer(v, x->block), REQUEST_FORGET_MS) ? OFFER_OF_REQUESTED
-								      : OFFER_OF_ANY;
+	return was_requested(p, block_peer_find(v, x->block), REQUEST_FORGET_MS)
+		       ? OFFER_OF_REQUESTED
+		       : OFFER_OF_ANY;
 }
 
 static bool lasts(const struct planner *p, const struct block_offer *x, enum offer_kind kind)

@@ -7,10 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/sorted.h"
+#include "block/internal.h"
 
 /* --- lookup --- */
 
-static void claim_done(struct block_claim *c)
+void block_claim_done(struct block_claim *c)
 {
 	free(c->name);
 	free(c->pool);
@@ -18,7 +19,7 @@ static void claim_done(struct block_claim *c)
 	free(c->released);
 }
 
-static void borrowed_done(struct block_borrowed *l)
+void block_borrowed_done(struct block_borrowed *l)
 {
 	free(l->block);
 	free(l->pool);
@@ -97,9 +98,9 @@ void block_table_done(struct block_table *t)
 	block_views_done(t);
 	block_lookup_done(t);
 	for (size_t i = 0; i < t->n_claims; i++)
-		claim_done(&t->claims[i]);
+		block_claim_done(&t->claims[i]);
 	for (size_t i = 0; i < t->n_borrowed; i++)
-		borrowed_done(&t->borrowed[i]);
+		block_borrowed_done(&t->borrowed[i]);
 	for (size_t i = 0; i < t->n_objects; i++)
 		block_object_done(&t->objects[i]);
 	free(t->claims);
@@ -189,12 +190,12 @@ void block_claim_put(struct block_table *t, const struct block_claim *c)
 	if (c->n_released > 1)
 		qsort(n.released, n.n_released, sizeof(*n.released), ip_order);
 	if (x)
-		claim_done(x);
+		block_claim_done(x);
 	else
 		x = INSERT(t->claims, t->n_claims, at);
 	*x = n;
 	if (n.state == CLAIM_REMOVED) {
-		claim_done(x);
+		block_claim_done(x);
 		DROP(t->claims, t->n_claims, x);
 	}
 }
@@ -207,18 +208,17 @@ void block_borrowed_put(struct block_table *t, const struct block_borrowed *l)
 	n.block = xstrdup(l->block);
 	n.pool = xstrdup(l->pool);
 	if (x)
-		borrowed_done(x);
+		block_borrowed_done(x);
 	else
 		x = INSERT(t->borrowed, t->n_borrowed, at);
 	*x = n;
 	if (n.state == BORROW_REMOVED) {
-		borrowed_done(x);
+		block_borrowed_done(x);
 		DROP(t->borrowed, t->n_borrowed, x);
 	}
 }
 
-/* resourceVersions of one object grow (documented since Kubernetes 1.35; always so with etcd). */
-static bool is_older(const char *a, const char *b)
+bool block_version_is_older(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
 
@@ -254,7 +254,7 @@ void block_object_put(struct block_table *t, struct block_object *o)
 	size_t at = object_at(t, o->name);
 
 	block_entries_sort(o);
-	if (x && strcmp(x->uid, o->uid) == 0 && is_older(o->version, x->version)) {
+	if (x && strcmp(x->uid, o->uid) == 0 && block_version_is_older(o->version, x->version)) {
 		block_object_done(o);
 		return;
 	}
@@ -559,7 +559,7 @@ static void view_add(struct block_view *v, const struct block_object *o, const c
 						     xstrdup(o->released[i].to), now_ms};
 }
 
-static struct block_peer *find_other(const struct block_view *v, const char *block)
+struct block_peer *block_peer_find(const struct block_view *v, const char *block)
 {
 	for (size_t i = 0; i < v->n_peers; i++)
 		if (strcmp(v->peers[i].name, block) == 0)
@@ -581,7 +581,7 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms)
 {
 	struct block_view *v = block_view_find(t, pool);
-	struct block_peer *x = v ? find_other(v, block) : NULL;
+	struct block_peer *x = v ? block_peer_find(v, block) : NULL;
 
 	if (!x)
 		return;
@@ -605,7 +605,7 @@ static void keep_requests(struct block_view *is, const struct block_view *was)
 	is->rounds = was->rounds + (was->requested_ms != 0);
 	for (size_t i = 0; i < was->n_peers; i++) {
 		const struct block_peer *x = &was->peers[i];
-		struct block_peer *same = x->requested_ms ? find_other(is, x->name) : NULL;
+		struct block_peer *same = x->requested_ms ? block_peer_find(is, x->name) : NULL;
 
 		if (same) {
 			same->requested_ms = x->requested_ms;
@@ -806,4 +806,11 @@ bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64
 	else if (w)
 		buf_printf(w, "node '%s' has it", s->node);
 	return true;
+}
+
+int block_object_order(const void *a, const void *b)
+{
+	const struct block_object *const *x = a, *const *y = b;
+
+	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
 }

@@ -204,6 +204,11 @@ uint32_t block_room(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
 void block_object_done(struct block_object *o);
+/* Compares the networks of two elements of a list of pointers to blocks: for qsort(). */
+int block_object_order(const void *a, const void *b);
+/* Compares two resourceVersions of one object: they grow (documented since Kubernetes 1.35; always so
+ * with etcd). */
+bool block_version_is_older(const char *a, const char *b);
 /* Sorts the entries for block_entry_find(). block_object_read() and block_object_put() call it. */
 void block_entries_sort(struct block_object *o);
 /* Records when each entry of this node's objects was first seen (since_ms). */

@@ -447,14 +447,6 @@ static const char *link_state(const struct vf_info *a)
 	return a->link_state < ARRAY_LEN(link_states) ? link_states[a->link_state] : "unknown";
 }
 
-static bool is_zero(const struct mac *mac)
-{
-	for (unsigned int i = 0; i < mac->len; i++)
-		if (mac->b[i])
-			return false;
-	return true;
-}
-
 /* --- for people --- */
 
 static void add_role(struct columns *c, const struct inventory_function *f)
@@ -679,7 +671,7 @@ static void put_settings(struct json_out *o, const struct vf_info *a)
 	char mac[MAC_TEXT_MAX], guid[VF_GUID_TEXT_MAX];
 
 	jo_obj(o);
-	put_str(o, "mac", is_zero(&a->mac) ? NULL : mac_str(&a->mac, mac));
+	put_str(o, "mac", mac_is_zero(&a->mac) ? NULL : mac_str(&a->mac, mac));
 	jo_kint(o, "vlan", a->n_vlans ? a->vlans[0].id : 0);
 	jo_kint(o, "vlanQoS", a->n_vlans ? a->vlans[0].qos : 0);
 	jo_kstr(o, "vlanProto",

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "kube/discover.h"
 #include "kube/informer.h"
+#include "kube/object.h"
 #include "kube/time.h"
 
 /* Options and API access of all commands, and `kube get`. */
@@ -195,14 +196,9 @@ struct target {
 
 static void next(struct get *g);
 
-static const char *meta(const struct json *object, const char *key)
-{
-	return json_string(json_get(json_get(object, "metadata"), key));
-}
-
 static void age(const struct json *object, char *ret, size_t size)
 {
-	const char *text = meta(object, "creationTimestamp");
+	const char *text = kube_meta_string(object, "creationTimestamp");
 	int64_t at, s;
 
 	str_copy(ret, size, "");
@@ -225,8 +221,8 @@ static void add_row(struct target *x, const struct json *object)
 
 	age(object, text, sizeof(text));
 	if (x->kind->namespaced)
-		columns_add(&x->columns, meta(object, "namespace"));
-	columns_add(&x->columns, meta(object, "name"));
+		columns_add(&x->columns, kube_meta_string(object, "namespace"));
+	columns_add(&x->columns, kube_meta_string(object, "name"));
 	columns_add(&x->columns, text);
 }
 

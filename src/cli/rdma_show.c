@@ -167,8 +167,7 @@ static void put_uint(struct rdma_out *o, const char *key, uint64_t v)
 		buf_printf(o->b, "%s %" PRIu64 " ", key, v);
 		return;
 	}
-	jo_key(&o->json, key);
-	jo_uint(&o->json, v);
+	jo_kuint(&o->json, key, v);
 }
 
 static void put_on_off(struct rdma_out *o, const char *key, bool on)

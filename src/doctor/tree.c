@@ -160,15 +160,6 @@ static int get_path(struct reader *r, struct span s)
 	return 0;
 }
 
-static int make_parent(struct reader *r)
-{
-	char dir[PATH_MAX];
-
-	str_copy(dir, sizeof(dir), r->path);
-	*strrchr(dir, '/') = '\0';
-	return *dir ? dir_make(r->into, dir, 0755, r->e) : 0;
-}
-
 static int make_link(struct reader *r, struct span target)
 {
 	char base[PATH_NAME_MAX];
@@ -179,7 +170,7 @@ static int make_link(struct reader *r, struct span target)
 	buf_init(&b, PATH_MAX - 1);
 	if (get_text(target, &b, NULL) < 0 || b.over || !b.len || memchr(b.p, '\0', b.len))
 		return wrong(r, "invalid target of a link");
-	n = make_parent(r);
+	n = dir_make_parent(r->into, r->path, 0755, r->e);
 	if (n < 0)
 		return n;
 	n = path_parent(r->into, r->path, base, &dir);
@@ -201,7 +192,7 @@ static int close_file(struct reader *r)
 		buf_char(&r->file, '\n');
 	if (r->file.over)
 		return wrong(r, "the file before this line is too long");
-	n = make_parent(r);
+	n = dir_make_parent(r->into, r->path, 0755, r->e);
 	if (n < 0)
 		return n;
 	fd = file_open(r->into, r->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644, r->e);

@@ -136,17 +136,6 @@ static bool is_file_op(const struct host_op *op)
 	return strcmp(op->verb, HOST_FILE) == 0 || strcmp(op->verb, HOST_LINK) == 0;
 }
 
-static int make_parent(const struct root *root, const char *path, struct err *e)
-{
-	auto_free char *dir = xstrdup(path);
-	char *slash = strrchr(dir, '/');
-
-	if (!slash || slash == dir)
-		return 0;
-	*slash = '\0';
-	return dir_make(root, dir, 0755, e);
-}
-
 static int act_file(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *text = host_op_get(op, "text"), *mode = host_op_get(op, "mode");
@@ -160,7 +149,7 @@ static int act_file(struct host *h, const struct host_op *op, const char *path, 
 		return file_remove(&h->root, path, e);
 	if (mode && sscanf(mode, "%o", &bits) != 1)
 		return err_kind(e, ERR_CONF, -EINVAL, "mode '%s' is not octal", mode);
-	r = make_parent(&h->root, path, e);
+	r = dir_make_parent(&h->root, path, 0755, e);
 	return r < 0 ? r : file_replace(&h->root, path, span_of(text), bits & MODE_MAX, e);
 }
 
@@ -171,7 +160,7 @@ static int act_link(struct host *h, const struct host_op *op, const char *path, 
 
 	if (!target)
 		return file_remove(&h->root, path, e);
-	r = make_parent(&h->root, path, e);
+	r = dir_make_parent(&h->root, path, 0755, e);
 	return r < 0 ? r : link_replace(&h->root, path, target, e);
 }
 

@@ -173,14 +173,6 @@ static void any_or_own(struct work *w, const struct ip_request *a, const struct 
 		choose(w, l);
 }
 
-static bool wants_any(const struct ip_request *a, uint8_t family)
-{
-	for (size_t i = 0; i < a->n_want; i++)
-		if (a->want[i].family == family)
-			return false;
-	return true;
-}
-
 static int need_of(struct work *w, const struct ip_request *a, uint8_t family, struct err *e)
 {
 	struct pool_list l = {0};
@@ -192,7 +184,7 @@ static int need_of(struct work *w, const struct ip_request *a, uint8_t family, s
 	for (size_t i = 0; i < a->n_want && r == 0; i++)
 		if (a->want[i].family == family)
 			name(w, &l, &a->want[i]);
-	if (r == 0 && wants_any(a, family))
+	if (r == 0 && !select_wants_family(a, family))
 		any_or_own(w, a, &l);
 	free(l.v);
 	return r;

@@ -363,12 +363,6 @@ static void json_ip(struct json_out *j, const char *key, const struct ipaddr *a)
 	jo_kstr(j, key, a->family ? ip_str(a, text) : NULL);
 }
 
-static void json_count(struct json_out *j, const char *key, uint64_t n)
-{
-	jo_key(j, key);
-	jo_uint(j, n);
-}
-
 static void report_pool(struct json_out *j, const struct pool *p, const struct report_tally *t)
 {
 	char text[IP_TEXT_MAX];
@@ -385,14 +379,14 @@ static void report_pool(struct json_out *j, const struct pool *p, const struct r
 	json_ip(j, "gateway", &p->gateway);
 	jo_kbool(j, "default", p->is_default);
 	jo_kbool(j, "disable", p->disabled);
-	json_count(j, "total", t->total);
-	json_count(j, "reserved", t->reserved);
-	json_count(j, "used", t->used);
-	json_count(j, "adopted", t->adopted);
-	json_count(j, "sticky", t->sticky);
-	json_count(j, "resting", t->resting);
-	json_count(j, "quarantined", t->quarantined);
-	json_count(j, "free", t->free);
+	jo_kuint(j, "total", t->total);
+	jo_kuint(j, "reserved", t->reserved);
+	jo_kuint(j, "used", t->used);
+	jo_kuint(j, "adopted", t->adopted);
+	jo_kuint(j, "sticky", t->sticky);
+	jo_kuint(j, "resting", t->resting);
+	jo_kuint(j, "quarantined", t->quarantined);
+	jo_kuint(j, "free", t->free);
 	jo_end_obj(j);
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "kube/internal.h"
+#include "wire/http/http1.h"
 
 enum kube_call_state { CALL_WAITING, CALL_PAUSED, CALL_SENT };
 
@@ -362,11 +363,11 @@ static const char *const types[] = {
 	[KUBE_GET] = NULL,
 	[KUBE_LIST] = NULL,
 	[KUBE_WATCH] = NULL,
-	[KUBE_CREATE] = "application/json",
-	[KUBE_REPLACE] = "application/json",
+	[KUBE_CREATE] = HTTP_JSON,
+	[KUBE_REPLACE] = HTTP_JSON,
 	[KUBE_MERGE_PATCH] = "application/merge-patch+json",
 	[KUBE_JSON_PATCH] = "application/json-patch+json",
-	[KUBE_DELETE] = "application/json",
+	[KUBE_DELETE] = HTTP_JSON,
 };
 
 static bool is_good(const struct kube_call *c)
@@ -548,7 +549,7 @@ static void submit(struct kube_call *c)
 			       .body = buf_span(&c->body)};
 	struct err e = ERR_INIT;
 
-	fields[r.n_fields++] = (struct h2_field){"accept", "application/json", false};
+	fields[r.n_fields++] = (struct h2_field){"accept", HTTP_JSON, false};
 	fields[r.n_fields++] = (struct h2_field){"user-agent", c->k->set.agent, false};
 	if (c->body.len)
 		fields[r.n_fields++] = (struct h2_field){"content-type", types[c->verb], false};

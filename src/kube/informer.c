@@ -12,13 +12,9 @@
 #include "base/num.h"
 #include "base/sorted.h"
 #include "kube/internal.h"
+#include "kube/object.h"
 
 /* --- store --- */
-
-static const char *meta(const struct json *object, const char *key)
-{
-	return json_string(json_get(json_get(object, "metadata"), key));
-}
 
 static const char *place(char **at, const char *s)
 {
@@ -32,8 +28,10 @@ static const char *place(char **at, const char *s)
 
 struct kube_object *kube_object_new(const struct json *object, size_t size)
 {
-	const char *name = meta(object, "name"), *version = meta(object, "resourceVersion");
-	const char *ns = meta(object, "namespace"), *uid = meta(object, "uid");
+	const char *name = kube_meta_string(object, "name"),
+		   *version = kube_meta_string(object, "resourceVersion");
+	const char *ns = kube_meta_string(object, "namespace"),
+		   *uid = kube_meta_string(object, "uid");
 	size_t head = sizeof(struct kube_object), text;
 	struct kube_object *o;
 	char *at;
@@ -322,7 +320,7 @@ static void start_list(struct kube_informer *i)
 static void on_probe(void *arg, int status, const struct json *list, const struct err *e)
 {
 	struct kube_informer *i = arg;
-	const char *version = json_string(json_get(json_get(list, "metadata"), "resourceVersion"));
+	const char *version = kube_meta_string(list, "resourceVersion");
 
 	(void)status;
 	i->probe = NULL;

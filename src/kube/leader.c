@@ -9,6 +9,7 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/time.h"
 
 enum { BODY_MAX = 8 << 10, ERROR_MAX = 256 };
@@ -111,7 +112,7 @@ static void replace(char **to, const char *with)
 static void take_lease(struct kube_lease *l, const struct json *lease)
 {
 	const struct json *spec = json_get(lease, "spec");
-	const char *version = json_string(json_get(json_get(lease, "metadata"), "resourceVersion"));
+	const char *version = kube_meta_string(lease, "resourceVersion");
 
 	if (json_int(json_get(spec, "leaseTransitions"), &l->transitions) < 0)
 		l->transitions = 0;

@@ -12,4 +12,9 @@ static inline const struct json *kube_meta(const struct json *object, const char
 	return json_get(json_get(object, "metadata"), key);
 }
 
+static inline const char *kube_meta_string(const struct json *object, const char *key)
+{
+	return json_string(kube_meta(object, key));
+}
+
 #endif

@@ -542,7 +542,7 @@ static void put_error(struct http_request *c, int status, int code, const char *
 {
 	struct buf b;
 	struct http1_response r = {.status = status,
-				   .type = "application/json",
+				   .type = HTTP_JSON,
 				   .allow = allow,
 				   .retry_after = status == 503 ? 1 : 0,
 				   .body = error_text(&b, code, message)};

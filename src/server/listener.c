@@ -30,17 +30,6 @@ static int address(struct sockaddr_un *a, const char *path, struct err *e)
 	return 0;
 }
 
-static int make_dir(const struct root *r, const char *path, struct err *e)
-{
-	auto_free char *dir = xstrdup(path);
-	char *slash = strrchr(dir, '/');
-
-	if (slash == dir)
-		return 0;
-	*slash = '\0';
-	return dir_make(r, dir, 0755, e);
-}
-
 static int take_lock(struct listener *l, const struct root *r, const char *path, struct err *e)
 {
 	auto_free char *lock = xasprintf("%s.lock", path);
@@ -112,7 +101,7 @@ static int open_here(struct listener *l, const struct root *root, const char *pa
 	int r = address(&a, path, e);
 
 	if (r == 0)
-		r = make_dir(root, path, e);
+		r = dir_make_parent(root, path, 0755, e);
 	if (r == 0)
 		r = take_lock(l, root, path, e);
 	if (r == 0)

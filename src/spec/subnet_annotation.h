@@ -73,8 +73,8 @@ void auto_pool_labels(const struct app_id *a, const char *subnet, const char *ci
 void auto_pool_put_annotations(const struct app_id *a, const char *number, struct json_out *o);
 /* Returns whether a label value is the (possibly shortened) name. */
 bool auto_pool_label_is(const char *label, const char *name);
-/* Returns the CIDR as a label value: the first three '.', the first seven ':' and the first '/'
- * become '-'. */
+/* Returns the CIDR as a label value, as Spiderpool does: the first three '.', the first seven ':'
+ * and the first '/' become '-'. The caller frees it. */
 char *auto_pool_cidr_label(const char *cidr);
 /* Returns the key of a pool with these labels: "subnet/uid/interface"; NULL: it is not an automatic
  * pool. */

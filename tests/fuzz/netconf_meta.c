@@ -47,7 +47,7 @@ static void check_sysctls(const struct tuning_conf *c)
 		const char *path = c->sysctls[i].path;
 
 		must(strncmp(path, "net/", 4) == 0 && !strstr(path, "/../"));
-		must(tuning_same_value(c->sysctls[i].value, c->sysctls[i].value));
+		must(sysctl_same_value(c->sysctls[i].value, c->sysctls[i].value));
 		for (size_t k = i > BESIDE ? i - BESIDE : 0; k < i; k++)
 			must(strcmp(c->sysctls[k].path, path) != 0);
 	}

@@ -316,7 +316,7 @@ static void run_subnet(const struct sample *s)
 	buf_init(&b, TEXT_BYTES);
 	if (subnet_spec_ips(json_get(s->object, "spec"), &ips, NULL) == 0 &&
 	    subnet_spec_ips(json_get(s->old, "spec"), &old, NULL) == 0)
-		subnet_meet(&ips, &old, &records);
+		ip_set_intersect(&ips, &old, &records);
 	ip_set_done(&records);
 	ip_set_done(&ips);
 	ip_set_done(&old);

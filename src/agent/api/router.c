@@ -85,14 +85,12 @@ void ipam_api_handle(void *arg, struct http_request *q)
 
 /* The table of routes, and functions for requests and responses that all routes share. */
 
-#define JSON_TYPE "application/json"
-
 /* --- responses --- */
 
 static void answer(struct api_call *c, int status, struct span body)
 {
 	http_answer(c->q,
-		    &(struct http1_response){.status = status, .type = JSON_TYPE, .body = body});
+		    &(struct http1_response){.status = status, .type = HTTP_JSON, .body = body});
 }
 
 void api_ok(struct api_call *c)
@@ -143,24 +141,15 @@ void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 
 /* --- reading requests --- */
 
-static bool is_json_type(struct span v)
-{
-	struct span type;
-
-	span_cut(&v, ';', &type);
-	type = span_trim(type);
-	return type.n == strlen(JSON_TYPE) && strncasecmp(type.p, JSON_TYPE, type.n) == 0;
-}
-
 /* A body without a Content-Type counts as JSON. Any other type is refused, also that of a form,
  * which curl sends by default. */
 static int check_type(struct api_call *c)
 {
 	struct span v;
 
-	if (!http1_get(http_request_msg(c->q), "content-type", &v) || is_json_type(v))
+	if (!http1_get(http_request_msg(c->q), "content-type", &v) || http1_type_is_json(v))
 		return 0;
-	api_refuse(c, 415, 415, "unsupported media type \"%.*s\", only [" JSON_TYPE "] are allowed",
+	api_refuse(c, 415, 415, "unsupported media type \"%.*s\", only [" HTTP_JSON "] are allowed",
 		   (int)(v.n < 100 ? v.n : 100), v.p);
 	return -EINVAL;
 }

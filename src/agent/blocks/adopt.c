@@ -198,13 +198,6 @@ struct account {
 	struct buf missing; /* for the log: pods without a trace, or with another pod's address */
 };
 
-static int by_net(const void *a, const void *b)
-{
-	const struct block_object *const *x = a, *const *y = b;
-
-	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
-}
-
 static void list_blocks(const struct blocks *b, struct account *x)
 {
 	const struct block_object *o;
@@ -213,7 +206,7 @@ static void list_blocks(const struct blocks *b, struct account *x)
 	while ((o = blocks_unadopted_next(b, &at)))
 		VEC_PUSH(x->blocks, x->n_blocks) = o;
 	if (x->n_blocks > 1)
-		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), by_net);
+		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), block_object_order);
 }
 
 /* Returns the block that contains the address; NULL: none does. */

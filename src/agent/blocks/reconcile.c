@@ -559,8 +559,7 @@ static enum kube_verb verb_of(const struct block_request *q)
 	if (strcmp(q->method, "DELETE") == 0)
 		return KUBE_DELETE;
 	if (strcmp(q->method, "PATCH") == 0)
-		return strcmp(q->type, "application/merge-patch+json") == 0 ? KUBE_MERGE_PATCH
-									    : KUBE_JSON_PATCH;
+		return q->is_merge ? KUBE_MERGE_PATCH : KUBE_JSON_PATCH;
 	return KUBE_GET;
 }
 

@@ -151,14 +151,6 @@ static bool was_etcd_restored(const struct blocks *b)
 	return b->log.etcd_restored || is_behind(b);
 }
 
-/* Compares two resourceVersions. A watch delivers the versions of an object in order. */
-static bool is_older(const char *version, const char *than)
-{
-	size_t n = strlen(version), m = strlen(than);
-
-	return n != m ? n < m : strcmp(version, than) < 0;
-}
-
 /* Returns whether a block that the log assigns to this node is missing after the connection was
  * restored: the API server may have lost it. */
 static bool is_lost(const struct blocks *b, const struct block_object *o)
@@ -175,7 +167,8 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	const struct block_object *known;
 	auto_free char *pool = NULL;
 
-	if (was && is && strcmp(was->uid, is->uid) == 0 && is_older(is->version, was->version))
+	if (was && is && strcmp(was->uid, is->uid) == 0 &&
+	    block_version_is_older(is->version, was->version))
 		etcd_restored(b);
 	blocks_schedule(b, 0);
 	/* The table owns the object's value from now on; the informer retains its name and

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 enum { LOOKUP_MS = 10 * 1000, BODY_MAX = 64 << 10 };
@@ -67,8 +68,7 @@ static struct cluster_lookup *begin(struct cluster *c, const struct app_id *app)
 
 static const struct json *controller_of(const struct json *object)
 {
-	struct json_walk w =
-		json_walk_start(json_get(json_get(object, "metadata"), "ownerReferences"));
+	struct json_walk w = json_walk_start(kube_meta(object, "ownerReferences"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))

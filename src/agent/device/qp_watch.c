@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/sorted.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/time.h"
 #include "wire/http/grpc.h"
 
@@ -203,7 +204,7 @@ static void take_status(struct qp_watch *w, struct rdma_container *h, const stru
 	const char *since =
 		json_string(json_get(json_get(json_get(status, "state"), "running"), "startedAt"));
 	const char *id = json_string(json_get(status, "containerID")), *slashes;
-	const char *uid = json_string(json_get(json_get(pod, "metadata"), "uid"));
+	const char *uid = kube_meta_string(pod, "uid");
 	int64_t start_ms;
 
 	h->next_ms = now_ms + w->conf.after_ms;
@@ -375,14 +376,6 @@ static int64_t now_of(const struct qp_watch *w)
 	return loop_now_ms(kube_loop(w->conf.kube));
 }
 
-static int64_t wall_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void on_inspected(void *arg, int status, struct span out, const struct err *e)
 {
 	struct qp_watch *w = arg;
@@ -431,7 +424,7 @@ static void on_pod(void *arg, int status, const struct json *object, const struc
 	w->call = NULL;
 	if (e)
 		warn(w, e->text);
-	qp_watch_take_pod(w, w->ns, w->pod, object, now_of(w), wall_ms());
+	qp_watch_take_pod(w, w->ns, w->pod, object, now_of(w), now_real_ms());
 	read_starts(w);
 }
 

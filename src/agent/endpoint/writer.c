@@ -7,6 +7,7 @@
 
 #include "block/codec.h"
 #include "kube/informer.h"
+#include "kube/object.h"
 #include "kube/workqueue.h"
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -58,8 +59,7 @@ static int read_there(void *value, const struct json *object, struct err *e)
 
 	(void)e;
 	t->status = endpoint_status_of(object);
-	t->wanted = json_get(json_get(json_get(object, "metadata"), "annotations"),
-			     ANNOTATION_WANTED_BY) != NULL;
+	t->wanted = json_get(kube_meta(object, "annotations"), ANNOTATION_WANTED_BY) != NULL;
 	return 0;
 }
 

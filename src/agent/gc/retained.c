@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gc/retained.h"
 #include "block/migration.h"
+#include "kube/object.h"
 #include "spec/identity.h"
 #include "kube/client.h"
 
@@ -322,13 +323,6 @@ void retained_free(struct retained *k)
 
 /* Owner lookup: the requests to the API server, and the evaluation of their responses. */
 
-static int64_t number(const struct json *v, int64_t otherwise)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : otherwise;
-}
-
 static struct identity_set read_set(const struct json *object)
 {
 	const struct json *spec = json_get(object, "spec");
@@ -336,14 +330,14 @@ static struct identity_set read_set(const struct json *object)
 	return (struct identity_set){
 		.known = true,
 		.exists = object != NULL,
-		.start = number(json_get(json_get(spec, "ordinals"), "start"), 0),
-		.replicas = number(json_get(spec, "replicas"), 1),
+		.start = json_int_or(json_get(json_get(spec, "ordinals"), "start"), 0),
+		.replicas = json_int_or(json_get(spec, "replicas"), 1),
 	};
 }
 
 static bool is_deleting(const struct json *object)
 {
-	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp")) != NULL;
+	return kube_meta_string(object, "deletionTimestamp") != NULL;
 }
 
 /* Stores the response of the current step; object NULL: it does not exist. */

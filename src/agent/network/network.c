@@ -117,9 +117,8 @@ static void answer(struct nets_request *a)
 	if (b.over)
 		http_answer_error(a->q, 500, 999, "the response is longer than 4 MiB");
 	else
-		http_answer(a->q, &(struct http1_response){.status = 200,
-							   .type = "application/json",
-							   .body = buf_span(&b)});
+		http_answer(a->q, &(struct http1_response){
+					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});
 	request_free(a);
 }
 

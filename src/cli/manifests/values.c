@@ -112,13 +112,6 @@ static int value_at(const char **at, struct buf *b, struct json_tree **ret)
 	return 0;
 }
 
-static struct json_tree *member_array(struct json_tree *t, const char *key)
-{
-	if (json_tree_kind(json_tree_member(t, key)) != JSON_ARRAY)
-		json_tree_put(t, key, json_tree_new(JSON_ARRAY));
-	return json_tree_member(t, key);
-}
-
 /*
  * Returns item i of a list, an object; appends it if i is the length of the list. NULL: i is
  * larger, or the item is not an object.
@@ -152,7 +145,7 @@ static struct json_tree *enter_item(struct json_tree *t, const char *key, const 
 	if ((*at)[1] != '.')
 		return NULL;
 	*at += 2;
-	return item_object(member_array(t, key), i);
+	return item_object(json_tree_member_array(t, key), i);
 }
 
 static int set_one(struct json_tree *t, const char **at, struct err *e)

@@ -44,13 +44,6 @@ static char *text_of(const struct json_tree *t)
 	return buf_take(&b);
 }
 
-static struct json_tree *list_in(struct json_tree *t, const char *key)
-{
-	if (json_tree_kind(json_tree_member(t, key)) != JSON_ARRAY)
-		json_tree_put(t, key, json_tree_new(JSON_ARRAY));
-	return json_tree_member(t, key);
-}
-
 /* Excludes nodes with the label. Terms are alternatives, so each term gets the condition. */
 static char *exclude_body(const struct migrate_workload *x)
 {
@@ -61,9 +54,9 @@ static char *exclude_body(const struct migrate_workload *x)
 	spec = json_tree_member_object(json_tree_member_object(spec, "template"), "spec");
 	json_tree_put(spec, "affinity", have ? json_tree_of(have) : json_tree_new(JSON_OBJECT));
 	affinity = json_tree_member_object(json_tree_member(spec, "affinity"), "nodeAffinity");
-	terms = list_in(json_tree_member_object(affinity,
-						"requiredDuringSchedulingIgnoredDuringExecution"),
-			"nodeSelectorTerms");
+	terms = json_tree_member_array(
+		json_tree_member_object(affinity, "requiredDuringSchedulingIgnoredDuringExecution"),
+		"nodeSelectorTerms");
 	if (!json_tree_first(terms))
 		json_tree_push(terms, json_tree_new(JSON_OBJECT));
 	for (term = json_tree_first(terms); term; term = json_tree_next(term)) {
@@ -71,7 +64,7 @@ static char *exclude_body(const struct migrate_workload *x)
 
 		json_tree_put_text(v, "key", LABEL_MIGRATED);
 		json_tree_put_text(v, "operator", "DoesNotExist");
-		json_tree_push(list_in(term, "matchExpressions"), v);
+		json_tree_push(json_tree_member_array(term, "matchExpressions"), v);
 	}
 	return text_of(t);
 }

@@ -294,7 +294,7 @@ static int pool_of_agent(struct pool_tool *t, const struct report_call *call, st
 			       "a running agent's journal cannot be repaired: stop the agent and "
 			       "run this command on its node with --state-dir");
 	put_call(t, call, &request_body);
-	c.request.type = "application/json";
+	c.request.type = HTTP_JSON;
 	c.request.body = buf_span(&request_body);
 	r = http1_call(&c, &body, e);
 	if (r < 0)

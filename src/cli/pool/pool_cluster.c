@@ -189,12 +189,6 @@ static struct sum sum_of(const struct pool_view *v, const char *pool)
 	return s;
 }
 
-static void count(struct json_out *j, const char *key, uint64_t n)
-{
-	jo_key(j, key);
-	jo_uint(j, n);
-}
-
 static void json_block(struct json_out *j, const struct block_object *o)
 {
 	char text[IP_TEXT_MAX];
@@ -228,11 +222,11 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_kstr(j, "subnet", ipnet_str(&p->subnet, text));
 	jo_kbool(j, "default", p->is_default);
 	jo_kbool(j, "disable", p->disabled);
-	count(j, "total", (uint64_t)ip_set_count(&p->ips));
-	count(j, "claimedBlocks", s.blocks);
-	count(j, "blocksOfNobody", s.nobodys);
-	count(j, "givenUp", s.given_up);
-	count(j, "onOffer", s.open);
+	jo_kuint(j, "total", (uint64_t)ip_set_count(&p->ips));
+	jo_kuint(j, "claimedBlocks", s.blocks);
+	jo_kuint(j, "blocksOfNobody", s.nobodys);
+	jo_kuint(j, "givenUp", s.given_up);
+	jo_kuint(j, "onOffer", s.open);
 	jo_key(j, "blocks");
 	jo_arr(j);
 	for (size_t i = 0; i < v->n_blocks && blocks; i++)

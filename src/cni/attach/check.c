@@ -61,25 +61,13 @@ static bool has_addr(const struct attach_seen *s, int index, const struct ipnet 
 	return false;
 }
 
-static bool leads_to(const struct route *rt, int index, const struct ipaddr *gw)
-{
-	bool any_gw = !gw->family;
-
-	if (rt->index == index && (any_gw || ip_eq(&rt->gw, gw)))
-		return true;
-	for (size_t i = 0; i < rt->n_hops; i++)
-		if (rt->hops[i].index == index && (any_gw || ip_eq(&rt->hops[i].gw, gw)))
-			return true;
-	return false;
-}
-
 /* Accepts a route in any table, because sbr and the coordinator move routes out of the main table.
  * */
 static bool has_route(const struct attach_seen *s, int index, const struct ipnet *dst,
 		      const struct ipaddr *gw)
 {
 	for (size_t i = 0; i < s->n_routes; i++)
-		if (ipnet_eq(&s->routes[i].dst, dst) && leads_to(&s->routes[i], index, gw))
+		if (ipnet_eq(&s->routes[i].dst, dst) && route_leads_to(&s->routes[i], index, gw))
 			return true;
 	return false;
 }

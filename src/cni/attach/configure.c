@@ -88,7 +88,7 @@ int attach_sysctls(struct attach *a, struct err *e)
 	return r;
 }
 
-static bool is_conflict_free(const struct rail *rail, const struct ipaddr *ip)
+bool rail_is_conflict_free(const struct rail *rail, const struct ipaddr *ip)
 {
 	for (size_t i = 0; i < rail->n_conflict_free; i++)
 		if (ip_eq(&rail->conflict_free[i], ip))
@@ -99,7 +99,7 @@ static bool is_conflict_free(const struct rail *rail, const struct ipaddr *ip)
 /* An IPv6 address that was probed needs no duplicate address detection by the kernel. */
 static unsigned int addr_flags(const struct rail *rail, const struct ipaddr *ip)
 {
-	return ip->family == 6 && is_conflict_free(rail, ip) ? ADDR_NODAD : 0;
+	return ip->family == 6 && rail_is_conflict_free(rail, ip) ? ADDR_NODAD : 0;
 }
 
 static bool waits_for_dad(const struct rail *rail)
@@ -110,7 +110,8 @@ static bool waits_for_dad(const struct rail *rail)
 		const struct cni_ip *ip = &rail->got.ips[i];
 
 		gateway |= ip->gateway.family == 6;
-		unsure |= ip->address.ip.family == 6 && !is_conflict_free(rail, &ip->address.ip);
+		unsure |= ip->address.ip.family == 6 &&
+			  !rail_is_conflict_free(rail, &ip->address.ip);
 	}
 	return gateway && unsure && !rail->no_link;
 }
@@ -269,14 +270,6 @@ int attach_configure(struct attach *a, struct err *e)
 	return r < 0 ? r : work_commit(a, &w, e);
 }
 
-static struct ipaddr gateway_of(const struct cni_result *got, int family)
-{
-	for (size_t i = 0; i < got->n_ips; i++)
-		if (got->ips[i].gateway.family == family)
-			return got->ips[i].gateway;
-	return (struct ipaddr){0};
-}
-
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret)
 {
 	struct route *list = NULL;
@@ -288,7 +281,7 @@ size_t attach_routes(const struct cni_result *got, int index, struct route **ret
 
 		to->dst = from->dst;
 		to->family = from->dst.ip.family;
-		to->gw = from->gw.family ? from->gw : gateway_of(got, to->family);
+		to->gw = from->gw.family ? from->gw : cni_result_gateway(got, to->family);
 		to->index = index;
 		to->table = from->has_table ? from->table : 0;
 		to->scope = from->has_scope ? (uint8_t)from->scope : SCOPE_UNIVERSE;

@@ -16,14 +16,6 @@ static bool wanted(const struct rail *rail)
 	       (rail->flags.conflict_detection || rail->flags.gateway_detection);
 }
 
-static bool asked_before(const struct rail *rail, const struct ipaddr *ip)
-{
-	for (size_t i = 0; i < rail->n_conflict_free; i++)
-		if (ip_eq(&rail->conflict_free[i], ip))
-			return true;
-	return false;
-}
-
 struct round {
 	struct probe *p;
 	size_t *owner; /* index of each probe's attachment */
@@ -42,7 +34,7 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 		const struct cni_ip *ip = &rail->got.ips[i];
 		size_t n = round->n;
 
-		if (asked_before(rail, &ip->address.ip))
+		if (rail_is_conflict_free(rail, &ip->address.ip))
 			continue;
 		VEC_PUSH(round->owner, n) = owner;
 		VEC_PUSH(round->p, round->n) = (struct probe){

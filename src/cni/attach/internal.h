@@ -8,6 +8,8 @@
 
 /* Calls the IPAM again for one attachment whose conflicting addresses were removed. */
 int attach_detect_again(struct rail *rail, struct err *e);
+/* Returns whether a probe found no other owner of the address. */
+bool rail_is_conflict_free(const struct rail *rail, const struct ipaddr *ip);
 /* Commits the batch. On failure e is wrapped with the label of the first attachment whose
  * message failed; owner[i] is the index of the rail of message i. */
 int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const size_t *owner,

@@ -41,7 +41,7 @@ static void call_of(const struct cni_call *c, const struct pod_conf *conf, const
 		ret->socket = at;
 	}
 	if (body) {
-		ret->request.type = "application/json";
+		ret->request.type = HTTP_JSON;
 		ret->request.body = buf_span(body);
 	}
 }

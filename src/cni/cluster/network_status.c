@@ -5,11 +5,6 @@
 
 #include "base/alloc.h"
 
-static bool in_pod(const struct cni_iface *f)
-{
-	return f->sandbox && *f->sandbox;
-}
-
 /* One object of the list. */
 struct entry {
 	const struct net_status *net;
@@ -170,7 +165,7 @@ static void put_several(const struct net_status *v, struct buf *b)
 	size_t first = r->n_ifaces, last = r->n_ifaces;
 
 	for (size_t i = 0; i < r->n_ifaces; i++) {
-		if (!in_pod(&r->ifaces[i]))
+		if (!cni_iface_in_pod(&r->ifaces[i]))
 			continue;
 		first = first < r->n_ifaces ? first : i;
 		last = i;
@@ -178,7 +173,7 @@ static void put_several(const struct net_status *v, struct buf *b)
 	for (size_t i = 0; i < r->n_ifaces; i++) {
 		struct entry t = {v, &r->ifaces[i], i, false, false, i == last};
 
-		if (!in_pod(&r->ifaces[i]))
+		if (!cni_iface_in_pod(&r->ifaces[i]))
 			continue;
 		t.is_default = v->is_default && (chosen < 0 ? i == first : i == (size_t)chosen);
 		put_entry(&t, b);
@@ -190,8 +185,8 @@ static void put_network(const struct net_status *v, struct buf *b)
 	const struct cni_result *r = v->result;
 
 	if (r->n_ifaces == 1)
-		put_entry(&(struct entry){v, in_pod(r->ifaces) ? r->ifaces : NULL, 0, v->is_default,
-					  true, true},
+		put_entry(&(struct entry){v, cni_iface_in_pod(r->ifaces) ? r->ifaces : NULL, 0,
+					  v->is_default, true, true},
 			  b);
 	else
 		put_several(v, b);
@@ -215,7 +210,7 @@ static const char *ifname_of(const struct cni_result *r)
 	const char *name = "";
 
 	for (size_t i = 0; i < r->n_ifaces; i++)
-		if (in_pod(&r->ifaces[i]))
+		if (cni_iface_in_pod(&r->ifaces[i]))
 			name = r->ifaces[i].name;
 	return name;
 }

@@ -25,14 +25,6 @@ static bool passes(int code)
 	return code == -EBUSY || code == -EAGAIN || code == -ETIMEDOUT;
 }
 
-static bool is_zero(const struct mac *mac)
-{
-	for (unsigned int i = 0; i < mac->len; i++)
-		if (mac->b[i])
-			return false;
-	return true;
-}
-
 /* State of a job: want.set has the attributes that are still to be set. */
 struct work {
 	struct vf_job job;
@@ -53,7 +45,7 @@ static bool take_instead(struct work *w, unsigned int attr)
 {
 	struct vf_job *j = &w->job;
 
-	if (attr != VF_ATTR_MAC || !j->instead.len || !is_zero(&j->want.to.mac))
+	if (attr != VF_ATTR_MAC || !j->instead.len || !mac_is_zero(&j->want.to.mac))
 		return false;
 	log_warn("driver refuses to clear a VF's administrative MAC, setting the earlier MAC "
 		 "instead",
@@ -331,14 +323,6 @@ struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info 
 	return back;
 }
 
-static bool vf_plan_is_zero(const struct mac *mac)
-{
-	for (unsigned int i = 0; i < mac->len; i++)
-		if (mac->b[i])
-			return false;
-	return true;
-}
-
 struct vf_info vf_plan_guess(const struct vf_info *now, const struct vf_info *sibling,
 			     const struct mac *mac)
 {
@@ -349,7 +333,7 @@ struct vf_info vf_plan_guess(const struct vf_info *now, const struct vf_info *si
 		was.vf = now->vf;
 		was.mac = (struct mac){.len = now->mac.len};
 	}
-	if (sibling && !vf_plan_is_zero(&sibling->mac))
+	if (sibling && !mac_is_zero(&sibling->mac))
 		was.mac = *mac;
 	if (now->spoofchk < 0)
 		was.spoofchk = -1;

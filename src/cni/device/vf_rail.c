@@ -113,17 +113,17 @@ int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e)
 		text);
 }
 
-void vf_record_put_text(struct json_out *o, const char *key, const char *s)
+const char *vf_rail_hint(int code)
 {
-	if (s && *s)
-		jo_kstr(o, key, s);
+	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
+			       : NULL;
 }
 
 void vf_record_put_inner(struct json_out *o, const char *key, const char *inner, const char *s)
 {
 	jo_key(o, key);
 	jo_obj(o);
-	vf_record_put_text(o, inner, s);
+	jo_kstr_if_set(o, inner, s);
 	jo_end_obj(o);
 }
 

@@ -81,28 +81,22 @@ static void put_guids(struct json_out *o, const struct vf_info *was)
 	jo_kstr(o, "portGUID", vf_guid_str(was->port_guid, text));
 }
 
-static void put_str(struct json_out *o, const char *key, const char *s)
-{
-	if (s && *s)
-		jo_kstr(o, key, s);
-}
-
 void vf_record_put(struct json_out *o, const struct vf_record *r)
 {
 	jo_obj(o);
-	put_str(o, "alias", r->alias);
+	jo_kstr_if_set(o, "alias", r->alias);
 	jo_kstrs(o, "altnames", r->altnames, r->n_altnames);
-	put_str(o, "boot", r->boot);
-	put_str(o, "container", r->container);
+	jo_kstr_if_set(o, "boot", r->boot);
+	jo_kstr_if_set(o, "container", r->container);
 	jo_kbool(o, "dpdk", r->dpdk);
-	put_str(o, "ifname", r->ifname);
-	put_str(o, "instance", r->instance);
+	jo_kstr_if_set(o, "ifname", r->ifname);
+	jo_kstr_if_set(o, "instance", r->instance);
 	if (r->link_mtu)
 		jo_kint(o, "mtu", r->link_mtu);
-	put_str(o, "netns", r->netns);
+	jo_kstr_if_set(o, "netns", r->netns);
 	put_guids(o, &r->was);
-	put_str(o, "pod", r->pod);
-	put_str(o, "rdma", r->rdma);
+	jo_kstr_if_set(o, "pod", r->pod);
+	jo_kstr_if_set(o, "rdma", r->rdma);
 	/* Written in addition, because a Go boolean cannot express that the driver does not report
 	 * the attribute. */
 	jo_kint(o, "spoofchk", r->was.spoofchk);

@@ -68,19 +68,13 @@ static int find_in_pod(const struct vf_restore_state *h, const struct vf_record 
 	return 0;
 }
 
-bool vf_restore_is_kernel_name(const char *name)
-{
-	return strncmp(name, "dev", 3) == 0 && name[3] &&
-	       strspn(name + 3, "0123456789") == strlen(name + 3);
-}
-
 static bool is_leftover(const struct link *l, const struct vf_record *r)
 {
 	if (*r->name && strcmp(l->alias, r->name) == 0 && strcmp(r->alias, r->name) != 0)
 		return true;
 	if (*r->name && strcmp(l->name, r->name) == 0)
 		return false;
-	return (r->ifname && strcmp(l->name, r->ifname) == 0) || vf_restore_is_kernel_name(l->name);
+	return (r->ifname && strcmp(l->name, r->ifname) == 0) || link_name_is_kernels(l->name);
 }
 
 static int find_on_node(const struct vf_restore_state *h, const struct vf_record *r,
@@ -472,7 +466,7 @@ static void guess_name(const struct vf_place *p, const struct vf_found *f, const
 	const struct link *l = &f->link;
 
 	if (f->where == VF_ON_NODE && strcmp(l->name, ifname) != 0 &&
-	    !vf_restore_is_kernel_name(l->name))
+	    !link_name_is_kernels(l->name))
 		str_copy(r->name, sizeof(r->name), l->name);
 	else if (link_name_ok(l->alias))
 		str_copy(r->name, sizeof(r->name), l->alias);

@@ -64,8 +64,5 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
  * PF. */
 int vf_restore_guess(const struct vf_restore_state *h, const char *bdf, const char *ifname,
 		     const struct mac *pods, struct vf_record *ret, struct err *e);
-/* Returns whether the name is dev<ifindex>, which default_device_exit_net() gives a link whose name
- * is taken. */
-bool vf_restore_is_kernel_name(const char *name);
 
 #endif

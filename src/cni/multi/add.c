@@ -214,14 +214,6 @@ int multi_add(struct multi *x, struct cni_result *out, struct err *e)
 
 /* Merges the results of all networks, and splits a merged result by network. */
 
-static struct ipaddr gateway_of(const struct cni_result *r, int family)
-{
-	for (size_t i = 0; i < r->n_ips; i++)
-		if (r->ips[i].gateway.family == family)
-			return r->ips[i].gateway;
-	return (struct ipaddr){0};
-}
-
 static void copy_iface(const struct cni_iface *from, struct cni_result *into)
 {
 	struct cni_iface *f = cni_result_iface(into, from->name, from->mac, from->sandbox);
@@ -269,15 +261,10 @@ void multi_merge(const struct cni_result *from, struct cni_result *into)
 		struct cni_route rt = from->routes[i];
 
 		if (!rt.gw.family)
-			rt.gw = gateway_of(from, rt.dst.ip.family);
+			rt.gw = cni_result_gateway(from, rt.dst.ip.family);
 		cni_result_route(into, &rt);
 	}
 	merge_dns(from, into);
-}
-
-static bool in_pod(const struct cni_iface *f)
-{
-	return f->sandbox && *f->sandbox;
 }
 
 static size_t net_of_name(const struct multi *x, const char *ifname, size_t other)
@@ -295,7 +282,7 @@ static void owners(const struct multi *x, const struct cni_result *all, size_t *
 
 	for (size_t i = 0; i < all->n_ifaces; i++) {
 		owner[i] = now;
-		if (!in_pod(&all->ifaces[i]))
+		if (!cni_iface_in_pod(&all->ifaces[i]))
 			continue;
 		now = net_of_name(x, all->ifaces[i].name, now);
 		while (pending <= i)
@@ -318,7 +305,7 @@ static void reach_ips(const struct cni_result *all, const size_t *owner, size_t 
 		int f = all->ips[i].iface;
 
 		if (f >= 0 && (size_t)f < all->n_ifaces && owner[f] == net &&
-		    in_pod(&all->ifaces[f]))
+		    cni_iface_in_pod(&all->ifaces[f]))
 			ip_set_collect(&ret->to[a->ip.family == 6],
 				       &(struct ip_range){ipnet_first(a), ipnet_last(a)});
 	}
@@ -339,7 +326,7 @@ static bool has_all(const struct cni_result *all, const size_t *owner, size_t ne
 			has[f]++;
 	}
 	for (size_t i = 0; i < all->n_ifaces; i++)
-		found |= owner[i] == net && in_pod(&all->ifaces[i]) && has[i] == named;
+		found |= owner[i] == net && cni_iface_in_pod(&all->ifaces[i]) && has[i] == named;
 	free(has);
 	return found;
 }

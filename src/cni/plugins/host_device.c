@@ -433,13 +433,6 @@ static bool is_meant(const struct host_device_conf *c, const struct host_device_
 	return false;
 }
 
-/* default_device_exit_net() names the link dev<ifindex> if its name is taken. */
-static bool named_by_kernel(const char *name)
-{
-	return strncmp(name, "dev", 3) == 0 && name[3] &&
-	       strspn(name + 3, "0123456789") == strlen(name + 3);
-}
-
 const struct link *host_device_stranded(const struct host_device_conf *c,
 					const struct host_device_files *f, const char *ifname,
 					const struct link *links, size_t n)
@@ -449,7 +442,7 @@ const struct link *host_device_stranded(const struct host_device_conf *c,
 
 		if (!host_device_is_moved(l) || !is_meant(c, f, l))
 			continue;
-		if (!named_by_kernel(l->name) && (!ifname || strcmp(l->name, ifname) != 0))
+		if (!link_name_is_kernels(l->name) && (!ifname || strcmp(l->name, ifname) != 0))
 			continue;
 		if (!link_find(links, n, l->alias))
 			return l;

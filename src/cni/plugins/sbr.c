@@ -595,24 +595,12 @@ size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n
 
 /* --- CHECK --- */
 
-static bool leads(const struct route *r, int index, const struct ipaddr *gw)
-{
-	bool any = !gw->family;
-
-	if (r->index == index && (any || ip_eq(&r->gw, gw)))
-		return true;
-	for (size_t i = 0; i < r->n_hops; i++)
-		if (r->hops[i].index == index && (any || ip_eq(&r->hops[i].gw, gw)))
-			return true;
-	return false;
-}
-
 static bool has_route(const struct sbr_facts *f, uint32_t table, const struct ipnet *dst,
 		      const struct ipaddr *gw)
 {
 	for (size_t i = 0; i < f->n_routes; i++)
 		if (f->routes[i].table == table && ipnet_eq(&f->routes[i].dst, dst) &&
-		    leads(&f->routes[i], f->index, gw))
+		    route_leads_to(&f->routes[i], f->index, gw))
 			return true;
 	return false;
 }

@@ -72,8 +72,7 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
 int cni_result_pod_iface(const struct cni_result *r, const char *ifname)
 {
 	for (size_t i = 0; i < r->n_ifaces; i++)
-		if (r->ifaces[i].sandbox && *r->ifaces[i].sandbox &&
-		    strcmp(r->ifaces[i].name, ifname) == 0)
+		if (cni_iface_in_pod(&r->ifaces[i]) && strcmp(r->ifaces[i].name, ifname) == 0)
 			return (int)i;
 	return -1;
 }
@@ -124,12 +123,6 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src)
  * in alphabetical order: so each object has one function for 0.x and one for 1.x.
  */
 
-static void put(struct json_out *o, const char *key, const char *s)
-{
-	if (s && *s)
-		jo_kstr(o, key, s);
-}
-
 static void put_uint(struct json_out *o, const char *key, uint32_t v)
 {
 	if (v)
@@ -167,7 +160,7 @@ static void put_dns_0(struct json_out *o, const struct cni_dns *d)
 	jo_key(o, "dns");
 	jo_obj(o);
 	put_list(o, "nameservers", d->nameservers, d->n_nameservers);
-	put(o, "domain", d->domain);
+	jo_kstr_if_set(o, "domain", d->domain);
 	put_list(o, "search", d->search, d->n_search);
 	put_list(o, "options", d->options, d->n_options);
 	jo_end_obj(o);
@@ -179,7 +172,7 @@ static void put_dns_1(struct json_out *o, const struct cni_dns *d)
 		return;
 	jo_key(o, "dns");
 	jo_obj(o);
-	put(o, "domain", d->domain);
+	jo_kstr_if_set(o, "domain", d->domain);
 	put_list(o, "nameservers", d->nameservers, d->n_nameservers);
 	put_list(o, "options", d->options, d->n_options);
 	put_list(o, "search", d->search, d->n_search);
@@ -202,20 +195,20 @@ static void put_rdma(struct json_out *o, const struct cni_rdma *r)
 static void put_iface_0(struct json_out *o, const struct cni_iface *i)
 {
 	jo_kstr(o, "name", i->name ? i->name : "");
-	put(o, "mac", i->mac);
-	put(o, "sandbox", i->sandbox);
+	jo_kstr_if_set(o, "mac", i->mac);
+	jo_kstr_if_set(o, "sandbox", i->sandbox);
 	put_rdma(o, &i->rdma);
 }
 
 static void put_iface_1(struct json_out *o, const struct cni_iface *i)
 {
-	put(o, "mac", i->mac);
+	jo_kstr_if_set(o, "mac", i->mac);
 	put_uint(o, "mtu", i->mtu);
 	jo_kstr(o, "name", i->name ? i->name : "");
-	put(o, "pciID", i->pci_id);
+	jo_kstr_if_set(o, "pciID", i->pci_id);
 	put_rdma(o, &i->rdma);
-	put(o, "sandbox", i->sandbox);
-	put(o, "socketPath", i->socket_path);
+	jo_kstr_if_set(o, "sandbox", i->sandbox);
+	jo_kstr_if_set(o, "socketPath", i->socket_path);
 }
 
 static void put_ip_0(struct json_out *o, const struct cni_ip *ip)
@@ -363,4 +356,17 @@ int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf 
 				ORIG("cannot convert: no valid IP addresses"));
 	cni_result_relay(r, v, b);
 	return 0;
+}
+
+struct ipaddr cni_result_gateway(const struct cni_result *r, int family)
+{
+	for (size_t i = 0; i < r->n_ips; i++)
+		if (r->ips[i].gateway.family == family)
+			return r->ips[i].gateway;
+	return (struct ipaddr){0};
+}
+
+bool cni_iface_in_pod(const struct cni_iface *i)
+{
+	return i->sandbox && *i->sandbox;
 }

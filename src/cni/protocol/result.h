@@ -78,6 +78,9 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
  * no sandbox, do not count. */
 int cni_result_pod_iface(const struct cni_result *r, const char *ifname);
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
+/* Returns the first gateway of the family; family 0: there is none. */
+struct ipaddr cni_result_gateway(const struct cni_result *r, int family);
+bool cni_iface_in_pod(const struct cni_iface *i);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);
 /* Copies a result to *dst, which must be empty. */
 void cni_result_copy(struct cni_result *dst, const struct cni_result *src);

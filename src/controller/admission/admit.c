@@ -511,24 +511,6 @@ void admit_ranges(const struct ip_set *s, struct buf *ret)
 	buf_str(ret, text.over ? "...]" : "]");
 }
 
-void admit_set_copy(const struct ip_set *s, struct ip_set *ret)
-{
-	*ret = (struct ip_set){.family = s->family};
-	for (size_t i = 0; i < s->n; i++)
-		VEC_PUSH(ret->v, ret->n) = s->v[i];
-}
-
-void admit_set_common(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
-{
-	struct ip_set rest;
-
-	admit_set_copy(a, &rest);
-	ip_set_minus(&rest, b);
-	admit_set_copy(a, ret);
-	ip_set_minus(ret, &rest);
-	ip_set_done(&rest);
-}
-
 /* --- requests that may conflict with concurrent ones --- */
 
 static bool has_ranges(const char *kind)

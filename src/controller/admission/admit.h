@@ -126,7 +126,5 @@ struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_
  * it did not have before.
  */
 bool admit_is_contended(const struct admit_request *q);
-/* Returns the value of a CIDR label: "10-6-0-0-16" for "10.6.0.0/16". The caller frees it. */
-char *admit_cidr_label(const char *subnet);
 
 #endif

@@ -9,19 +9,7 @@
 #include "kube/kinds.h"
 #include "kube/object.h"
 #include "spec/annotations.h"
-
-/* Replaces at most as many of each character as a valid CIDR has, as in Spiderpool. */
-char *admit_cidr_label(const char *subnet)
-{
-	int dots = 3, colons = 7, slashes = 1;
-	char *text = xstrdup(subnet);
-
-	for (char *p = text; *p; p++)
-		if ((*p == '.' && dots-- > 0) || (*p == ':' && colons-- > 0) ||
-		    (*p == '/' && slashes-- > 0))
-			*p = '-';
-	return text;
-}
+#include "spec/subnet_annotation.h"
 
 static bool is_new_finalizer(const struct json_tree *list)
 {
@@ -209,7 +197,7 @@ static bool fill_ranges(struct admit *a, struct json_tree *object, const char *l
 	if (!fill_subnet(a, spec, net))
 		return false;
 	fill_version(spec, net->ip.family);
-	value = admit_cidr_label(ipnet_str(net, network));
+	value = auto_pool_cidr_label(ipnet_str(net, network));
 	put_label(object, label, value);
 	return true;
 }

@@ -61,8 +61,6 @@ int admit_check_family(struct admit *a, uint8_t family);
 int admit_check_fixed(struct admit *a); /* denies changes of ipVersion and subnet */
 /* Writes a set as Go prints a list: "[10.6.0.1-10.6.0.9 10.6.0.20]". */
 void admit_ranges(const struct ip_set *s, struct buf *ret);
-void admit_set_copy(const struct ip_set *s, struct ip_set *ret);
-void admit_set_common(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 
 /* Removes Spiderpool's finalizer from kinds for which no controller removes it. */
 void admit_drop_finalizer(struct json_tree *object);

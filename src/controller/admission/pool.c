@@ -24,7 +24,7 @@ static void added_ips(const struct admit *a, const struct pool *p, struct ip_set
 	struct admit silent = {a->cache, a->request, &ignored};
 	struct pool old = {0};
 
-	admit_set_copy(&p->ips, ret);
+	ip_set_copy(&p->ips, ret);
 	if (a->request->operation == ADMIT_UPDATE &&
 	    admit_pool_of(&silent, a->request->name, json_get(a->request->old, "spec"), &old) ==
 		    0) {
@@ -62,7 +62,7 @@ static int check_other(struct admit *a, const struct pool *p, const struct ip_se
 		return 0;
 	if (!ipnet_eq(&p->subnet, &other->subnet))
 		return a->request->operation == ADMIT_CREATE ? overlap_net(a, p, other) : 0;
-	admit_set_common(added, &other->ips, &common);
+	ip_set_intersect(added, &other->ips, &common);
 	if (common.n == 0)
 		return 0;
 	buf_init(&text, 512);
@@ -139,7 +139,7 @@ static int check_within(struct admit *a, const struct json *subnet, const struct
 		pool_done(&whole);
 		return 0;
 	}
-	admit_set_copy(added, &out);
+	ip_set_copy(added, &out);
 	ip_set_minus(&out, &whole.ips);
 	buf_init(&text, 512);
 	admit_ranges(&out, &text);
@@ -419,7 +419,7 @@ static int check_pool_of_subnet(struct admit *a, const struct pool *p, const str
 				    pool->name, ipnet_str(&pool->subnet, text),
 				    hint.len ? hint.p : "");
 	}
-	admit_set_copy(&pool->ips, &out);
+	ip_set_copy(&pool->ips, &out);
 	ip_set_minus(&out, &p->ips);
 	buf_init(&ranges, 512);
 	admit_ranges(&out, &ranges);
@@ -441,7 +441,7 @@ static int check_removed(struct admit *a, const struct ip_set *removed, const st
 
 	if (removed->family != pool->family)
 		return 0;
-	admit_set_common(removed, &pool->ips, &common);
+	ip_set_intersect(removed, &pool->ips, &common);
 	buf_init(&ranges, 512);
 	admit_ranges(&common, &ranges);
 	if (common.n > 0)
@@ -464,7 +464,7 @@ static void removed_ips(const struct admit *a, const struct pool *p, struct ip_s
 	*ret = (struct ip_set){0};
 	if (admit_pool_of(&silent, a->request->name, json_get(a->request->old, "spec"), &old) ==
 	    0) {
-		admit_set_copy(&old.ips, ret);
+		ip_set_copy(&old.ips, ret);
 		ip_set_minus(ret, &p->ips);
 		pool_done(&old);
 	}

@@ -37,7 +37,7 @@ static void scan(struct claim *m);
 
 static const char *name_of(const struct json *object)
 {
-	const char *s = json_string(json_get(json_get(object, "metadata"), "name"));
+	const char *s = kube_meta_string(object, "name");
 
 	return s ? s : "";
 }
@@ -247,7 +247,7 @@ static bool range_locks_is_removed(const struct range_locks *c, const char *uid)
 static bool is_in_the_way(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
-	const char *uid = json_string(json_get(json_get(claim, "metadata"), "uid"));
+	const char *uid = kube_meta_string(claim, "uid");
 	struct err e;
 
 	return !is_own(m, claim) && now_real_ms() - c->at_ms < CLAIMS_RETAINED_MS &&
@@ -288,7 +288,7 @@ static void on_map(void *arg, int status, const struct json *map, const struct e
 {
 	struct claim *m = arg;
 	struct err cause = ERR_INIT;
-	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
+	const char *version = kube_meta_string(map, "resourceVersion");
 
 	m->call = NULL;
 	if (e && status != 404) {
@@ -642,7 +642,7 @@ static bool drop_removed(const struct range_locks *c, struct range_locks_list *l
 static void range_locks_cleanup_on_map(void *arg, int status, const struct json *map,
 				       const struct err *e)
 {
-	const char *version = json_string(json_get(json_get(map, "metadata"), "resourceVersion"));
+	const char *version = kube_meta_string(map, "resourceVersion");
 	struct range_locks *c = arg;
 	struct range_locks_list list;
 	auto_buf struct buf body;

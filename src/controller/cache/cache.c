@@ -9,6 +9,7 @@
 #include "controller/cache/cache.h"
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "spec/pod.h"
 
@@ -424,7 +425,7 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 	r = keep(v, &b, e);
 	if (r < 0)
 		return r;
-	v->deleting = json_get(json_get(v->json, "metadata"), "deletionTimestamp");
+	v->deleting = kube_meta(v->json, "deletionTimestamp");
 	v->allocated = kind == CLUSTER_CACHE_POOLS ? digest_of(object) : 0;
 	return 0;
 }

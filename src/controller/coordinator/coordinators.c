@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "controller/coordinator/cidr_sources.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 
 /*
  * RESCAN_MS: delay that groups changes. PROBE_MS: interval of checks of the node's CNI, which may
@@ -175,8 +176,7 @@ static bool has_finalizer(const struct json *list)
 
 static void let_go(struct coordinators *c, const struct kube_object *o)
 {
-	const struct json *list =
-		json_get(json_get(cluster_cache_json(o), "metadata"), "finalizers");
+	const struct json *list = kube_meta(cluster_cache_json(o), "finalizers");
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
 	struct json_out out;

@@ -9,6 +9,7 @@
 #include "controller/gc/gc_cache.h"
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 
 /*
  * DELETED_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
@@ -135,7 +136,7 @@ static enum liveness_answer liveness_judge_node(const struct json *object)
 static enum liveness_answer liveness_judge_pod(const struct liveness_question *q,
 					       const struct json *object)
 {
-	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
+	const char *uid = kube_meta_string(object, "uid");
 	const char *phase = json_string(json_get(json_get(object, "status"), "phase"));
 
 	if (!object || (*q->uid && uid && strcmp(uid, q->uid) != 0))
@@ -147,14 +148,7 @@ static enum liveness_answer liveness_judge_pod(const struct liveness_question *q
 
 static bool is_deleting(const struct json *object)
 {
-	return json_string(json_get(json_get(object, "metadata"), "deletionTimestamp"));
-}
-
-static int64_t number(const struct json *v, int64_t otherwise)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : otherwise;
+	return kube_meta_string(object, "deletionTimestamp");
 }
 
 /* Records the result of the current step of a LIVENESS_NAME entry. */
@@ -166,8 +160,8 @@ static void liveness_learn(struct liveness_question *q, const struct json *objec
 	case LIVENESS_STEP_SET:
 		q->set.known = true;
 		q->set.exists = object;
-		q->set.start = number(json_get(json_get(spec, "ordinals"), "start"), 0);
-		q->set.replicas = number(json_get(spec, "replicas"), 1);
+		q->set.start = json_int_or(json_get(json_get(spec, "ordinals"), "start"), 0);
+		q->set.replicas = json_int_or(json_get(spec, "replicas"), 1);
 		break;
 	case LIVENESS_STEP_VMI:
 		q->machine.vmi_exists = object;

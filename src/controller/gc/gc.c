@@ -277,13 +277,6 @@ static int by_ip(const void *a, const void *b)
 	return ip_cmp(&((const struct held *)a)->ip, &((const struct held *)b)->ip);
 }
 
-static int by_net(const void *a, const void *b)
-{
-	const struct block_object *const *x = a, *const *y = b;
-
-	return ip_cmp(&(*x)->net.ip, &(*y)->net.ip);
-}
-
 static void collect(struct scan *s)
 {
 	const struct kube_cache *c = s->g->conf.gc_cache;
@@ -301,7 +294,7 @@ static void collect(struct scan *s)
 		VEC_PUSH(s->blocks, s->n_blocks) =
 			&gc_cache_block(kube_cache_at(c, GC_CACHE_BLOCKS, i))->o;
 	if (s->n_blocks)
-		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), by_net);
+		qsort(s->blocks, s->n_blocks, sizeof(*s->blocks), block_object_order);
 }
 
 /*

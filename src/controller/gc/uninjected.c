@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "kube/object.h"
 #include "server/prometheus.h"
 
 struct uninjected {
@@ -35,9 +36,7 @@ static unsigned int ns_requests(const struct uninjected *u, const char *ns)
 	const struct kube_object *o =
 		kube_cache_get(u->conf.cache, CLUSTER_CACHE_NAMESPACES, "", ns);
 
-	return o ? inject_requests(
-			   json_get(json_get(cluster_cache_json(o), "metadata"), "annotations"))
-		 : 0;
+	return o ? inject_requests(kube_meta(cluster_cache_json(o), "annotations")) : 0;
 }
 
 static bool is_one(const struct uninjected *u, const struct kube_object *o, enum inject_key *key)

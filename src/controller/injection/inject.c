@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "spec/multusconfig.h"
 
@@ -55,7 +56,7 @@ unsigned int inject_requests(const struct json *annotations)
 
 static struct inject_choice request_for(const struct inject_request *q, enum inject_key key)
 {
-	const struct json *annotations = json_get(json_get(q->pod, "metadata"), "annotations");
+	const struct json *annotations = kube_meta(q->pod, "annotations");
 	const char *own = json_string(json_get(annotations, inject_key_name(key)));
 	struct inject_choice w = {key, own ? own : q->ns_group[key], !own};
 
@@ -256,7 +257,7 @@ enum { ANNOTATION_MAX = 512 << 10, QUOTE_MAX = 200 };
 
 static const struct json *annotations_of(const struct json *pod)
 {
-	return json_get(json_get(pod, "metadata"), "annotations");
+	return kube_meta(pod, "annotations");
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "controller/injection/internal.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* Interval at which waiting pods are checked, besides each change. */
@@ -179,7 +180,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 static const struct json *annotations_of(const struct kube_object *o)
 {
-	return json_get(json_get(cluster_cache_json(o), "metadata"), "annotations");
+	return kube_meta(cluster_cache_json(o), "annotations");
 }
 
 static void on_network(void *arg, const struct kube_object *was, const struct kube_object *is)

@@ -17,13 +17,6 @@ struct nad_request {
 	const char *type;
 };
 
-static inline int64_t nad_int(const struct json *v, int64_t fallback)
-{
-	int64_t n;
-
-	return json_int(v, &n) == 0 ? n : fallback;
-}
-
 static inline const char *nad_text(const struct json *v, const char *fallback)
 {
 	const char *s = json_string(v);

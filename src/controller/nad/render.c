@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "controller/nad/internal.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "spec/multusconfig.h"
 
@@ -18,7 +19,7 @@ enum { SPEC_MAX = 4 << 20 };
 
 static const struct json *annotation(const struct json *smc, const char *key)
 {
-	return json_get(json_get(json_get(smc, "metadata"), "annotations"), key);
+	return json_get(kube_meta(smc, "annotations"), key);
 }
 
 /* --- spec.config --- */
@@ -30,7 +31,7 @@ static bool is_type(const struct nad_request *q, const char *type)
 
 static int64_t number(const struct nad_request *q, const char *key)
 {
-	return nad_int(json_get(q->block, key), 0);
+	return json_int_or(json_get(q->block, key), 0);
 }
 
 static void put_type(struct json_out *o, const char *type, int64_t mtu)
@@ -195,7 +196,7 @@ static void put_resource(struct labels *l, const struct nad_request *q)
 
 static void put_annotations(struct labels *l, const struct json *smc, const struct nad_request *q)
 {
-	struct json_walk w = json_walk_start(json_get(json_get(smc, "metadata"), "annotations"));
+	struct json_walk w = json_walk_start(kube_meta(smc, "annotations"));
 	const struct json *v;
 	const char *key;
 
@@ -313,7 +314,7 @@ static void put_ifacer(struct json_out *o, const struct nad_request *q, int64_t 
 		jo_key(o, "bond");
 		jo_obj(o);
 		jo_kstr(o, "name", nad_text(json_get(bond, "name"), ""));
-		jo_kint(o, "mode", nad_int(json_get(bond, "mode"), 0));
+		jo_kint(o, "mode", json_int_or(json_get(bond, "mode"), 0));
 		jo_kstr(o, "options", nad_text(json_get(bond, "options"), ""));
 		jo_end_obj(o);
 	}
@@ -498,8 +499,8 @@ static void put_routes(struct json_out *o, const struct json *v)
 /* By mistake, Spiderpool writes podRPFilter if podCIDRType is given. */
 static void put_numbers(struct json_out *o, const struct json *c)
 {
-	int64_t filter = nad_int(json_get(c, "podRPFilter"), 0);
-	int64_t table = nad_int(json_get(c, "hostRuleTable"), MULTUS_RULE_TABLE);
+	int64_t filter = json_int_or(json_get(c, "podRPFilter"), 0);
+	int64_t table = json_int_or(json_get(c, "hostRuleTable"), MULTUS_RULE_TABLE);
 
 	if (filter != 0 || nad_text(json_get(c, "podCIDRType"), NULL))
 		jo_kint(o, "podRPFilter", filter);
@@ -512,7 +513,7 @@ static void nad_put_coordinator(struct json_out *o, const struct json *c)
 	int64_t mtu;
 
 	jo_obj(o);
-	jo_kint(o, "txQueueLen", nad_int(json_get(c, "txQueueLen"), 0));
+	jo_kint(o, "txQueueLen", json_int_or(json_get(c, "txQueueLen"), 0));
 	put_text(o, "vethLinkAddress", json_get(c, "vethLinkAddress"));
 	if (json_int(json_get(c, "vethMTU"), &mtu) == 0)
 		jo_kint(o, "vethMTU", mtu);

@@ -11,6 +11,7 @@
 #include "base/backoff.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "wire/tls/base64.h"
 
@@ -461,8 +462,7 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	s->call = NULL;
 	registration_schedule(s, 0);
 	if (!e) {
-		const char *version =
-			json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+		const char *version = kube_meta_string(object, "resourceVersion");
 
 		free(s->version);
 		s->version = version ? xstrdup(version) : NULL;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "controller/subnet/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 static const struct app_kind {
@@ -37,8 +38,7 @@ static void drop(void *value)
 
 static bool has_controller(const struct json *object)
 {
-	struct json_walk w =
-		json_walk_start(json_get(json_get(object, "metadata"), "ownerReferences"));
+	struct json_walk w = json_walk_start(kube_meta(object, "ownerReferences"));
 	const struct json *v;
 
 	while ((v = json_walk_next(&w, NULL)))
@@ -67,9 +67,8 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	if ((k->alone && has_controller(object)) ||
 	    json_bool(json_get(json_get(template, "spec"), "hostNetwork")))
 		return 1;
-	r = labels_read(json_get(json_get(template, "metadata"), "annotations"),
-			"spec.template.metadata.annotations", pod_annotation_counts, &annotations,
-			e);
+	r = labels_read(kube_meta(template, "annotations"), "spec.template.metadata.annotations",
+			pod_annotation_counts, &annotations, e);
 	if (r < 0)
 		return r;
 	r = auto_pool_request_read(&annotations, 0, &a->request, &cause);

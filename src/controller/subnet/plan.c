@@ -149,7 +149,7 @@ static void take_own(struct plan *p, const struct subnet_pool *pool)
 	struct subnet_entry *x = subnet_entry_find(p->l, pool->name);
 
 	ip_set_done(&x->ips);
-	subnet_meet(&pool->ips, &p->f->total, &x->ips);
+	ip_set_intersect(&pool->ips, &p->f->total, &x->ips);
 	set_app(x, NULL);
 }
 
@@ -163,7 +163,7 @@ static void take_lost(struct plan *p, const struct subnet_pool *const *lost, siz
 
 	collect_held(p->l, &sets[0]);
 	for (size_t i = 0; i < n; i++)
-		subnet_meet(&lost[i]->ips, &p->f->total, &sets[i + 1]);
+		ip_set_intersect(&lost[i]->ips, &p->f->total, &sets[i + 1]);
 	ip_sets_part(sets, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		struct subnet_entry *x = subnet_entry_find(p->l, lost[i]->name);
@@ -244,7 +244,7 @@ static bool know_open(struct plan *p)
 		return true;
 	if (!p->f->leftovers(p->f->arg, &v, &n))
 		return false;
-	subnet_set_copy(&p->f->total, &p->open);
+	ip_set_copy(&p->f->total, &p->open);
 	ip_set_minus(&p->open, &p->f->reserved);
 	collect_held(p->l, &held);
 	ip_set_minus(&p->open, &held);
@@ -372,7 +372,7 @@ static void shrink(const struct subnet_facts *f, const struct subnet_want *w,
 
 	if (!used)
 		return;
-	subnet_set_copy(&x->ips, &idle);
+	ip_set_copy(&x->ips, &idle);
 	ip_set_minus(&idle, used);
 	if (ip_set_count(&idle) < less) {
 		err_kind(&e, ERR_AGAIN, -EBUSY,

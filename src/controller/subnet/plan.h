@@ -105,9 +105,6 @@ uint64_t subnet_app_size(const char *kind, const struct json *object);
 /* Writes the set as an array of ranges. */
 struct json_out;
 void subnet_put_set(struct json_out *o, const struct ip_set *s);
-/* Computes the intersection of a and b. */
-void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
-void subnet_set_copy(const struct ip_set *s, struct ip_set *ret);
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b);
 /* Reads spec.ips without spec.excludeIPs. *ret is overwritten. */
 int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e);

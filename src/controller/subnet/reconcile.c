@@ -10,6 +10,7 @@
 #include "controller/subnet/internal.h"
 #include "ipam/pool/pool_cluster.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /* State of one subnet: its pools, and the pools that applications request from it. */
@@ -390,7 +391,7 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	if (subnets_busy(s, SUBNETS_INPUTS, pool))
 		return;
 	ip_set_done(&n->checked);
-	subnet_set_copy(of, &n->checked);
+	ip_set_copy(of, &n->checked);
 	n->clear = false;
 	buf_printf(&label, "%s=%s", LABEL_POOL, block_label(pool, value));
 	kube_path_query(&query, "labelSelector", label.p);
@@ -438,7 +439,7 @@ static bool is_deleted(void *arg, const struct subnet_entry *x)
 		return false;
 	if (cluster_cache_object(k->subnet)->deleting)
 		return true;
-	subnet_set_copy(&x->ips, &all);
+	ip_set_copy(&x->ips, &all);
 	ip_set_plus(&all, &x->held);
 	deleted = is_clear(k, n, &all);
 	ip_set_done(&all);
@@ -498,7 +499,7 @@ static void collect_leftovers(struct subnets_inputs *k)
 			ip_set_collect(&had, &k->wanted.v[i].held.v[n]);
 	}
 	ip_set_merge(&had);
-	subnet_set_copy(&k->f.total, &open);
+	ip_set_copy(&k->f.total, &open);
 	ip_set_minus(&open, &had);
 	subnets_turn_ips(k->turn, &open, &k->leftovers, &k->n_leftovers);
 	ip_set_done(&open);
@@ -610,7 +611,7 @@ static void on_owner(void *arg, int status, const struct json *object, const str
 	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 	const struct kube_object *pool =
 		kube_cache_get(s->conf.cache->objects, CLUSTER_CACHE_POOLS, "", op->name);
-	const char *uid = json_string(json_get(json_get(object, "metadata"), "uid"));
+	const char *uid = kube_meta_string(object, "uid");
 	const char *label = pool ? subnets_label(pool, LABEL_OWNER_UID) : NULL;
 
 	op->call = NULL;

@@ -17,13 +17,6 @@ enum { STATUS_MAX = 1 << 20 };
 
 /* --- sets --- */
 
-void subnet_set_copy(const struct ip_set *s, struct ip_set *ret)
-{
-	*ret = (struct ip_set){.family = s->family};
-	for (size_t i = 0; i < s->n; i++)
-		VEC_PUSH(ret->v, ret->n) = s->v[i];
-}
-
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 {
 	if (a->n != b->n)
@@ -32,18 +25,6 @@ bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 		if (!ip_eq(&a->v[i].first, &b->v[i].first) || !ip_eq(&a->v[i].last, &b->v[i].last))
 			return false;
 	return true;
-}
-
-/* the intersection is computed as a - (a - b) */
-void subnet_meet(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret)
-{
-	struct ip_set rest;
-
-	subnet_set_copy(a, &rest);
-	ip_set_minus(&rest, b);
-	subnet_set_copy(a, ret);
-	ip_set_minus(ret, &rest);
-	ip_set_done(&rest);
 }
 
 void subnet_put_set(struct json_out *o, const struct ip_set *s)

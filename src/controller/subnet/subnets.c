@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "controller/subnet/internal.h"
+#include "kube/object.h"
 #include "server/prometheus.h"
 #include "spec/annotations.h"
 
@@ -504,7 +505,7 @@ void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kub
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key)
 {
-	return json_get(json_get(cluster_cache_json(o), "metadata"), key);
+	return kube_meta(cluster_cache_json(o), key);
 }
 
 const char *subnets_label(const struct kube_object *o, const char *key)

@@ -11,6 +11,7 @@
 #include "controller/webhook/internal.h"
 #include "controller/webhook/secret.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 /*
@@ -29,7 +30,7 @@ enum { CHECK_MAX_S = 300, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
-	const struct json *annotations = json_get(json_get(object, "metadata"), "annotations");
+	const struct json *annotations = kube_meta(object, "annotations");
 	struct certs_secret *s = value;
 
 	(void)e;
@@ -64,9 +65,7 @@ static void schedule_in(struct certs *c, int64_t ms)
 /* Stores the version of our last write: the watch lags while it shows an older one. */
 static void store_version(struct certs *c, const struct json *object)
 {
-	const char *version =
-		object ? json_string(json_get(json_get(object, "metadata"), "resourceVersion"))
-		       : NULL;
+	const char *version = object ? kube_meta_string(object, "resourceVersion") : NULL;
 
 	free(c->version);
 	c->version = version ? xstrdup(version) : NULL;
@@ -255,7 +254,7 @@ static void on_ca(void *arg, int status, const struct json *object, const struct
 		ca.set.ca = secret_text(object, "ca.crt");
 		ca.set.ca_key = secret_text(object, "ca.key");
 		ca.managed = secret_is_managed(object);
-		ca.version = json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+		ca.version = kube_meta_string(object, "resourceVersion");
 	}
 	renew(c, &ca);
 	certs_set_done(&ca.set);

@@ -102,15 +102,11 @@ static const struct review_route *route_of(const struct reviews *s, struct span 
 	return NULL;
 }
 
-/* Returns whether the type is "application/json", with or without parameters. */
 static bool is_json(const struct http1_msg *m)
 {
-	struct span value, type;
+	struct span value;
 
-	if (!http1_get(m, "Content-Type", &value) || !span_cut(&value, ';', &type))
-		return false;
-	type = span_trim(type);
-	return type.n == 16 && !strncasecmp(type.p, "application/json", 16);
+	return http1_get(m, "Content-Type", &value) && http1_type_is_json(value);
 }
 
 /* --- reviews --- */
@@ -160,9 +156,8 @@ void review_answer(struct review *q, struct review_answer *a)
 	if (b.over)
 		http_answer_error(http, 500, 500, "the response is too long");
 	else
-		http_answer(http, &(struct http1_response){.status = 200,
-							   .type = "application/json",
-							   .body = buf_span(&b)});
+		http_answer(http, &(struct http1_response){
+					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});
 }
 
 static void refuse(struct review *q, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/time.h"
 #include "spec/annotations.h"
 #include "wire/json/json.h"
@@ -36,7 +37,7 @@ void secret_explain_missing(struct err *e, const char *kind, const char *ns, con
 
 bool secret_is_managed(const struct json *object)
 {
-	const struct json *labels = json_get(json_get(object, "metadata"), "labels");
+	const struct json *labels = kube_meta(object, "labels");
 	const char *by = json_string(json_get(labels, LABEL_MANAGED_BY));
 	/* Helm sets the common label of all objects of a release to "Helm". */
 	const char *chart = json_string(json_get(labels, LABEL_CHART_MANAGED_BY));
@@ -46,7 +47,7 @@ bool secret_is_managed(const struct json *object)
 
 int64_t secret_since(const struct json *object, const char *since_name)
 {
-	const struct json *annotations = json_get(json_get(object, "metadata"), "annotations");
+	const struct json *annotations = kube_meta(object, "annotations");
 	const char *since = json_string(json_get(annotations, since_name));
 	int64_t ms;
 

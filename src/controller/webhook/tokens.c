@@ -13,6 +13,7 @@
 #include "controller/webhook/secret.h"
 #include "kube/informer.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 enum { TEXT_MAX = 8 << 10, RESCAN_MS = 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
@@ -143,8 +144,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 
 static void store_version(struct tokens *t, const struct json *object)
 {
-	const char *version =
-		json_string(json_get(json_get(object, "metadata"), "resourceVersion"));
+	const char *version = kube_meta_string(object, "resourceVersion");
 
 	free(t->version);
 	t->version = object && version ? xstrdup(version) : NULL;

@@ -195,10 +195,8 @@ static void write_limit(struct json_out *o, uint64_t limit)
 {
 	jo_obj(o);
 	jo_kstr(o, "type", "RLIMIT_MEMLOCK");
-	jo_key(o, "hard");
-	jo_uint(o, limit);
-	jo_key(o, "soft");
-	jo_uint(o, limit);
+	jo_kuint(o, "hard", limit);
+	jo_kuint(o, "soft", limit);
 	jo_end_obj(o);
 }
 

@@ -567,13 +567,6 @@ static bool lacks_identity(const struct vf_found *f, const struct pf *p, uint32_
 	       (!vfio && existing->own.len && !mac_eq(&existing->own, &want));
 }
 
-static bool mac_is_zero(const struct mac *m)
-{
-	struct mac zero = {.len = m->len};
-
-	return mac_eq(m, &zero);
-}
-
 static struct host_step *begin_step(struct host_plan *plan, const struct pf *p, uint32_t i)
 {
 	auto_free char *subject = xasprintf("%s VF %u", host_nic_name(&p->nic), i);

@@ -405,7 +405,7 @@ static int choose_wanted(struct choice *c, const struct ip_request *a, size_t re
 	return 0;
 }
 
-static bool wants_family(const struct ip_request *a, uint8_t family)
+bool select_wants_family(const struct ip_request *a, uint8_t family)
 {
 	for (size_t i = 0; i < a->n_want; i++)
 		if (a->want[i].family == family)
@@ -422,7 +422,7 @@ static int choose_family(struct choice *c, const struct ip_request *a, size_t re
 	if (r != 0)
 		return r < 0 ? r : 0;
 	r = select_pools(c->f, a, family, &l, e);
-	if (r == 0 && wants_family(a, family))
+	if (r == 0 && select_wants_family(a, family))
 		r = choose_wanted(c, a, request, family, &l, e);
 	else if (r == 0 && l.n > 0 && !choose_retained(c, a, request, family, &l) &&
 		 !choose_own(c, a, request, &l))

@@ -56,6 +56,8 @@ struct decision {
 int select_addresses(const struct select_facts *f, const struct ip_request *requests, size_t n,
 		     struct decision *ret, struct err *e);
 void decision_done(struct decision *d);
+/* Returns whether the request names an address of the family. */
+bool select_wants_family(const struct ip_request *a, uint8_t family);
 
 /* Sets *ret to the address of these pools that the request gets because its pod had it before, and
  * returns its pool; NULL: none. */

@@ -193,12 +193,6 @@ int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *
 
 /* --- writing --- */
 
-static int ignore(void *msg, void *arg)
-{
-	(void)msg, (void)arg;
-	return 0;
-}
-
 /* An IEEE_SET or IEEE_DEL request, to which the functions below add attributes. */
 struct change {
 	struct nl_msg *m;
@@ -218,7 +212,7 @@ static int commit(struct nl_wire *w, struct change *c, const char *ifname, const
 	int r;
 
 	nest_end(c->m, c->ieee);
-	r = nl_request(w, c->m, ignore, NULL, NULL, e);
+	r = nl_request(w, c->m, NULL, NULL, NULL, e);
 	if (r == -EOPNOTSUPP)
 		return no_dcb(ifname, "set", e);
 	return r < 0 ? err_wrap(e, r, "set %s of '%s'", what, ifname) : 0;

@@ -741,3 +741,9 @@ bool link_is_nodes_own(const char *name)
 			return false;
 	return true;
 }
+
+bool link_name_is_kernels(const char *name)
+{
+	return strncmp(name, "dev", 3) == 0 && name[3] &&
+	       strspn(name + 3, "0123456789") == strlen(name + 3);
+}

@@ -64,6 +64,8 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 /* Returns whether the kernel accepts the name, such as "net1": 1..15 bytes, no '/', ':' or white space, not "." or
  * "..". */
 bool link_name_ok(const char *name);
+/* Returns whether the name is dev<ifindex>, which default_device_exit_net() gives a link whose name is taken. */
+bool link_name_is_kernels(const char *name);
 /* Returns false for a host link whose addresses are not the node's own (docker*, veth*, cali*, cni*, ...), by
  * Spiderpool's list. */
 bool link_is_nodes_own(const char *name);

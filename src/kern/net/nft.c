@@ -181,17 +181,10 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 	return r < 0 ? err_wrap(e, r, "check marks for replies by '%s'", iface) : r;
 }
 
-static int ignore(void *msg, void *arg)
-{
-	(void)msg;
-	(void)arg;
-	return 0;
-}
-
 /* nfnetlink answers EINVAL for a subsystem whose module is not loaded. */
 int nft_status(struct nl_wire *w, struct err *e)
 {
-	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, NFPROTO_IPV4), ignore, NULL, NULL,
+	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, NFPROTO_IPV4), NULL, NULL, NULL,
 			   e);
 
 	if (r == 0 || r == -ENOENT) {

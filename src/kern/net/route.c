@@ -381,3 +381,15 @@ size_t route_del(struct nl_batch *b, const struct route *r)
 	return nl_batch_add(b, message(RTM_DELROUTE, 0, r), NL_OK_ABSENT, "delete route '%s'",
 			    what);
 }
+
+bool route_leads_to(const struct route *r, int index, const struct ipaddr *gw)
+{
+	bool any_gw = !gw->family;
+
+	if (r->index == index && (any_gw || ip_eq(&r->gw, gw)))
+		return true;
+	for (size_t i = 0; i < r->n_hops; i++)
+		if (r->hops[i].index == index && (any_gw || ip_eq(&r->hops[i].gw, gw)))
+			return true;
+	return false;
+}

@@ -35,6 +35,8 @@ struct route {
  * skipped. */
 int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret, size_t *n,
 	       struct err *e);
+/* Returns whether a hop of the route uses the link, and the gateway unless its family is 0. */
+bool route_leads_to(const struct route *r, int index, const struct ipaddr *gw);
 void route_list_free(struct route *list, size_t n);
 /* Returns the route that the kernel would use for dst (RTM_GETROUTE): src: preferred source, index:
  * link; never multipath. -ENETUNREACH: there is none. */

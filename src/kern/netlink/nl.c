@@ -305,7 +305,7 @@ static void on_end(struct request *q, const struct nlmsghdr *h)
 static void on_data(struct request *q, struct nlmsghdr *h)
 {
 	if (q->result >= 0 && !q->again)
-		q->result = q->cb(h, q->arg);
+		q->result = q->cb ? q->cb(h, q->arg) : 0;
 	if (!is_dump(q->h) && !(q->h->nlmsg_flags & NLM_F_ACK) && !(h->nlmsg_flags & NLM_F_MULTI))
 		q->done = true;
 }

@@ -78,7 +78,7 @@ size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, co
  * batch is sent, and the commit fails with "<what>: <code>: <reason>". */
 size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Sends a request and calls cb for every message of the response (a struct nlmsghdr *). A negative
+/* Sends a request and calls cb (may be NULL) for every message of the response (a struct nlmsghdr *). A negative
  * result of cb ends the request and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated
  * up to 5 times: `reset` (may be NULL) is called before each repetition. Takes ownership of m. */
 typedef int (*nl_cb)(void *nlmsghdr, void *arg);

@@ -144,13 +144,6 @@ int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *r
 	return 0;
 }
 
-static int ignore(void *msg, void *arg)
-{
-	(void)msg;
-	(void)arg;
-	return 0;
-}
-
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e)
 {
 	const char *name = eswitch_mode_name(mode);
@@ -164,7 +157,7 @@ int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mo
 	put_u16(m, DEVLINK_ATTR_ESWITCH_MODE,
 		mode == ESWITCH_SWITCHDEV ? DEVLINK_ESWITCH_MODE_SWITCHDEV
 					  : DEVLINK_ESWITCH_MODE_LEGACY);
-	r = nl_request(d->w, m, ignore, NULL, NULL, e);
+	r = nl_request(d->w, m, NULL, NULL, NULL, e);
 	if (r == -EOPNOTSUPP)
 		return no_eswitch(bdf, "set", e);
 	return r < 0 ? err_wrap(e, r, "set the eswitch mode of '%s' to %s", bdf, name) : 0;

@@ -216,16 +216,9 @@ const char *rdma_netns_mode_name(enum rdma_netns_mode mode)
 }
 
 /* Ignores everything but the acknowledgement. */
-static int ignore(void *msg, void *arg)
-{
-	(void)msg;
-	(void)arg;
-	return 0;
-}
-
 static int change(struct nl_wire *w, struct nl_msg *m, struct err *e)
 {
-	return nl_request(w, m, ignore, NULL, NULL, e);
+	return nl_request(w, m, NULL, NULL, NULL, e);
 }
 
 int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct err *e)

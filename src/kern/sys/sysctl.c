@@ -47,14 +47,13 @@ static struct span next_word(const char **s)
 {
 	struct span word;
 
-	*s += strspn(*s, " \t");
-	word = (struct span){*s, strcspn(*s, " \t")};
+	*s += strspn(*s, " \t\n");
+	word = (struct span){*s, strcspn(*s, " \t\n")};
 	*s += word.n;
 	return word;
 }
 
-/* Compares values. Some are lists, which the kernel prints with tabs: "4096\t131072\t6291456". */
-static bool same_value(const char *a, const char *b)
+bool sysctl_same_value(const char *a, const char *b)
 {
 	for (;;) {
 		struct span x = next_word(&a), y = next_word(&b);
@@ -80,5 +79,5 @@ int sysctl_ensure(const struct root *r, const char *key, const char *value, bool
 	}
 	if (code < 0)
 		return code;
-	return same_value(now, value) ? 0 : sysctl_set(r, key, value, e);
+	return sysctl_same_value(now, value) ? 0 : sysctl_set(r, key, value, e);
 }

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "base/num.h"
+#include "wire/http/internal.h"
 
 enum {
 	PREFIX = 5, /* before each message: a compression flag (1 byte) and the length (4 bytes) */
@@ -59,11 +60,6 @@ static ssize_t give_body(nghttp2_session *session, int32_t stream, uint8_t *to, 
 	return (ssize_t)n;
 }
 
-static bool is_header(const uint8_t *name, size_t n, const char *word)
-{
-	return span_eq((struct span){(const char *)name, n}, word);
-}
-
 static void take_number(struct span s, int *ret)
 {
 	uint64_t v;
@@ -81,13 +77,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	(void)session, (void)flags;
 	if (frame->hd.stream_id != g->stream)
 		return 0;
-	if (is_header(name, name_n, ":status"))
+	if (h2_name_is(name, name_n, ":status"))
 		take_number(v, &g->http_status);
-	else if (is_header(name, name_n, "grpc-status"))
+	else if (h2_name_is(name, name_n, "grpc-status"))
 		take_number(v, &g->grpc_status);
-	else if (is_header(name, name_n, "grpc-message"))
+	else if (h2_name_is(name, name_n, "grpc-message"))
 		grpc_message_decode(v, g->message, sizeof(g->message));
-	else if (is_header(name, name_n, "content-type"))
+	else if (h2_name_is(name, name_n, "content-type"))
 		grpc_message_decode(v, g->content_type, sizeof(g->content_type));
 	return 0;
 }
@@ -413,21 +409,6 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->socket, c->call->timeout_ms);
 }
 
-/* Waits for the socket. Returns 1 if it is ready, 0 if the deadline has passed. */
-static int wait_for(const struct conn *c, short events)
-{
-	for (;;) {
-		struct pollfd p = {c->fd, events, 0};
-		int64_t left = c->deadline - now_mono_ms();
-		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
-
-		if (r >= 0)
-			return r;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
 static int no_answer(const struct grpc_call *c, int code, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, code, "connect to '%s': %s%s%s", c->socket,
@@ -505,7 +486,7 @@ static int talk(struct conn *c, struct err *e)
 			return r;
 		if (grpc_is_done(c->g))
 			return 0;
-		r = wait_for(c, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
+		r = fd_wait(c->fd, c->deadline, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
 		if (r == 0)
 			return too_late(c, "no answer from", e);
 		if (r < 0)

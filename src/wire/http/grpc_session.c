@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "wire/http/internal.h"
 
 enum {
 	PREFIX = 5, /* before each message: a compression flag (1 byte) and the length (4 bytes) */
@@ -287,11 +288,6 @@ void grpc_in_fail_err(struct grpc_in *c, const struct err *e)
 
 /* --- the request --- */
 
-static bool is_header(const uint8_t *name, size_t n, const char *word)
-{
-	return span_eq((struct span){(const char *)name, n}, word);
-}
-
 static void copy_cut(char *ret, size_t size, struct span v)
 {
 	grpc_message_decode(v, ret, size);
@@ -372,16 +368,16 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST || c->headers > GRPC_HEADERS_MAX)
 		return 0;
 	c->regular |= name_n == 0 || name[0] != ':';
-	if (is_header(name, name_n, ":method")) {
+	if (h2_name_is(name, name_n, ":method")) {
 		c->malformed |= c->has_method || c->regular;
 		c->has_method = true;
 		c->post = span_eq(v, "POST");
-	} else if (is_header(name, name_n, ":path")) {
+	} else if (h2_name_is(name, name_n, ":path")) {
 		c->malformed |= c->path[0] || c->regular;
 		take_path(c, v);
-	} else if (is_header(name, name_n, "content-type")) {
+	} else if (h2_name_is(name, name_n, "content-type")) {
 		copy_cut(c->type, sizeof(c->type), v);
-	} else if (is_header(name, name_n, "grpc-timeout")) {
+	} else if (h2_name_is(name, name_n, "grpc-timeout")) {
 		c->timeout_ms = timeout_parse(v);
 		c->bad_timeout = c->timeout_ms < 0;
 	}

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "wire/http/internal.h"
 
 /* Receive windows. They cost no memory, since received bytes are passed on immediately. */
 enum { STREAM_WINDOW = 256 << 10, CONN_WINDOW = 1 << 20 };
@@ -63,11 +64,6 @@ static ssize_t give_body(nghttp2_session *session, int32_t id, uint8_t *to, size
 	return (ssize_t)n;
 }
 
-static bool is_field(const uint8_t *name, size_t n, const char *word)
-{
-	return span_eq((struct span){(const char *)name, n}, word);
-}
-
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
 		     size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *user)
 {
@@ -78,11 +74,11 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	(void)flags, (void)user;
 	if (!s || s->has_head)
 		return 0; /* ignores trailers */
-	if (is_field(name, name_n, ":status") && num_u64(v, 100, 999, &number) == 0) {
+	if (h2_name_is(name, name_n, ":status") && num_u64(v, 100, 999, &number) == 0) {
 		s->head = (struct h2_head){.status = (int)number, .retry_after = -1};
-	} else if (is_field(name, name_n, "retry-after") && num_u64(v, 0, 86400, &number) == 0) {
+	} else if (h2_name_is(name, name_n, "retry-after") && num_u64(v, 0, 86400, &number) == 0) {
 		s->head.retry_after = (int64_t)number;
-	} else if (is_field(name, name_n, "content-type")) {
+	} else if (h2_name_is(name, name_n, "content-type")) {
 		size_t n = v.n < sizeof(s->head.type) - 1 ? v.n : sizeof(s->head.type) - 1;
 
 		memcpy(s->head.type, v.p, n);
@@ -331,4 +327,9 @@ bool h2_is_draining(const struct h2 *h)
 size_t h2_streams(const struct h2 *h)
 {
 	return h->n_streams;
+}
+
+bool h2_name_is(const uint8_t *name, size_t n, const char *word)
+{
+	return span_eq((struct span){(const char *)name, n}, word);
 }

@@ -517,6 +517,14 @@ bool http1_get(const struct http1_msg *m, const char *name, struct span *ret)
 	return false;
 }
 
+bool http1_type_is_json(struct span value)
+{
+	struct span type;
+
+	span_cut(&value, ';', &type);
+	return http1_span_eq_nocase(span_trim(type), HTTP_JSON);
+}
+
 static size_t count(const struct http1_msg *m, const char *name)
 {
 	size_t n = 0;
@@ -780,8 +788,8 @@ void http1_put_continue(struct buf *b)
 
 void http1_put_request(struct buf *b, const struct http1_request *r)
 {
-	buf_printf(b, "%s %s HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n",
-		   r->method, r->target);
+	buf_printf(b, "%s %s HTTP/1.1\r\nHost: localhost\r\nAccept: " HTTP_JSON "\r\n", r->method,
+		   r->target);
 	if (r->type)
 		buf_printf(b, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->type, r->body.n);
 	buf_str(b, "Connection: close\r\n\r\n");

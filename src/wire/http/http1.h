@@ -82,6 +82,9 @@ bool http1_wants_continue(struct http1 *h);
 /* Sets *ret to the value of the first field of this name, in any case; returns false if there is
  * none. */
 bool http1_get(const struct http1_msg *m, const char *name, struct span *ret);
+#define HTTP_JSON "application/json"
+/* Returns whether the value of Content-Type is HTTP_JSON, with or without parameters. */
+bool http1_type_is_json(struct span value);
 
 /* Splits the target "/v1/x?a=b" or "http://host/v1/x?a=b" into path and query (without '?').
  * -EINVAL: any other form. */

@@ -27,21 +27,6 @@ static int too_late(const struct conn *c, const char *what, struct err *e)
 			c->call->timeout_ms);
 }
 
-/* Waits for the socket. Returns 1 if it is ready, 0 if the deadline has passed. */
-static int wait_for(const struct conn *c, short events)
-{
-	for (;;) {
-		struct pollfd p = {c->fd, events, 0};
-		int64_t left = c->deadline - now_mono_ms();
-		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
-
-		if (r >= 0)
-			return r;
-		if (errno != EINTR)
-			return -errno;
-	}
-}
-
 static int open_socket(struct conn *c, struct err *e)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -117,7 +102,7 @@ static int talk(struct conn *c, struct err *e)
 		r = write_some(c, e);
 		if (r < 0)
 			return r;
-		r = wait_for(c, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
+		r = fd_wait(c->fd, c->deadline, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
 		if (r == 0)
 			return too_late(c, "no answer from", e);
 		if (r < 0)
@@ -149,7 +134,8 @@ int http1_send(const struct http1_call *call, struct err *e)
 		r = write_some(&c, e);
 		if (r < 0 || !c.out.n)
 			break;
-		r = wait_for(&c, POLLOUT) > 0 ? 0 : too_late(&c, "request not read by", e);
+		r = fd_wait(c.fd, c.deadline, POLLOUT) > 0 ? 0
+							   : too_late(&c, "request not read by", e);
 	}
 	cleanup_fd(&c.fd);
 	return r;

@@ -11,6 +11,9 @@
 #include "wire/http/https.h"
 #include "wire/resolve.h"
 
+/* Compares the name of a header field, as nghttp2 passes it (h2.c). */
+bool h2_name_is(const uint8_t *name, size_t n, const char *word);
+
 /* State of an HTTP/1.1 codec (http1.c). */
 
 enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };

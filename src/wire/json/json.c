@@ -316,6 +316,13 @@ int json_int(const struct json *v, int64_t *ret)
 	return 0;
 }
 
+int64_t json_int_or(const struct json *v, int64_t fallback)
+{
+	int64_t n;
+
+	return json_int(v, &n) == 0 ? n : fallback;
+}
+
 size_t json_len(const struct json *v)
 {
 	return yyjson_is_obj(val_of(v)) ? yyjson_obj_size(val_of(v)) : yyjson_arr_size(val_of(v));
@@ -823,10 +830,22 @@ void jo_kstrs(struct json_out *o, const char *key, char *const *v, size_t n)
 	jo_strs(o, &(struct json_strs){(const char **)v, n});
 }
 
+void jo_kstr_if_set(struct json_out *o, const char *key, const char *s)
+{
+	if (s && *s)
+		jo_kstr(o, key, s);
+}
+
 void jo_kint(struct json_out *o, const char *key, int64_t v)
 {
 	jo_key(o, key);
 	jo_int(o, v);
+}
+
+void jo_kuint(struct json_out *o, const char *key, uint64_t v)
+{
+	jo_key(o, key);
+	jo_uint(o, v);
 }
 
 void jo_kbool(struct json_out *o, const char *key, bool v)

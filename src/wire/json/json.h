@@ -44,6 +44,7 @@ const char *json_string(const struct json *v); /* NUL-terminated, borrowed; NULL
 const char *json_text(const struct json *v);
 /* returns the string of a member; "": not a string */
 const char *json_get_text(const struct json *v, const char *key);
+int64_t json_int_or(const struct json *v, int64_t fallback); /* fallback: not an integer */
 /* reads an integer; -EINVAL: not an integer, -ERANGE */
 int json_int(const struct json *v, int64_t *ret);
 /* returns the number of elements of an array, or of pairs of an object */
@@ -209,7 +210,10 @@ void jo_val(struct json_out *o, const struct json *v, bool sorted);
 void jo_strs(struct json_out *o, const struct json_strs *l); /* an array of strings */
 /* Functions that write key and value in one call. */
 void jo_kstr(struct json_out *o, const char *key, const char *s);
+void jo_kstr_if_set(struct json_out *o, const char *key,
+		    const char *s); /* nothing for NULL and "" */
 void jo_kint(struct json_out *o, const char *key, int64_t v);
+void jo_kuint(struct json_out *o, const char *key, uint64_t v);
 void jo_kbool(struct json_out *o, const char *key, bool v);
 void jo_kstrs(struct json_out *o, const char *key, char *const *v, size_t n);
 

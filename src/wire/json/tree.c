@@ -336,3 +336,10 @@ void json_tree_write(const struct json_tree *t, struct json_out *o)
 	}
 	(is_object ? jo_end_obj : jo_end_arr)(o);
 }
+
+struct json_tree *json_tree_member_array(struct json_tree *t, const char *key)
+{
+	if (json_tree_kind(json_tree_member(t, key)) != JSON_ARRAY)
+		json_tree_put(t, key, json_tree_new(JSON_ARRAY));
+	return json_tree_member(t, key);
+}

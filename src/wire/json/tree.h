@@ -44,6 +44,8 @@ bool json_tree_same(const struct json_tree *t, const struct json *v);
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
 /* Returns the member as an object, created if absent or null; NULL: it has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
+/* Returns the member as an array, which replaces a value of another kind. */
+struct json_tree *json_tree_member_array(struct json_tree *t, const char *key);
 /* adds v, which t owns from then on */
 void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v);
 void json_tree_put_text(struct json_tree *t, const char *key, const char *text);

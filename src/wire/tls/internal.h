@@ -56,6 +56,7 @@ int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 /* Sets e from the findings. */
 int tls_check_err(const struct tls_check *c, enum tls_side side, struct err *e);
 
+int64_t x509_seconds(const mbedtls_x509_time *t);      /* seconds since the epoch */
 int tls_random(void *arg, unsigned char *p, size_t n); /* mbedTLS's f_rng */
 
 #endif

@@ -465,22 +465,10 @@ static bool match_names(struct tls_check *c, const mbedtls_x509_crt *crt)
 	return found;
 }
 
-static int64_t seconds_of(const mbedtls_x509_time *t)
-{
-	struct tm tm = {.tm_year = t->year - 1900,
-			.tm_mon = t->mon - 1,
-			.tm_mday = t->day,
-			.tm_hour = t->hour,
-			.tm_min = t->min,
-			.tm_sec = t->sec};
-
-	return timegm(&tm);
-}
-
 int tls_check_cert(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
 	struct tls_check *c = arg;
-	int64_t end = seconds_of(&crt->valid_to);
+	int64_t end = x509_seconds(&crt->valid_to);
 
 	if (!c->verified || end < c->end)
 		c->end = end;

@@ -46,7 +46,7 @@ static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *
 		 : 0;
 }
 
-static int64_t seconds(const mbedtls_x509_time *t)
+int64_t x509_seconds(const mbedtls_x509_time *t)
 {
 	struct tm tm = {.tm_year = t->year - 1900,
 			.tm_mon = t->mon - 1,
@@ -66,8 +66,8 @@ int x509_inspect(struct span pem, struct x509_facts *ret, struct err *e)
 	mbedtls_x509_crt_init(&crt);
 	r = x509_read(&crt, pem, "the certificate", e);
 	if (r == 0)
-		*ret = (struct x509_facts){.from = seconds(&crt.valid_from),
-					   .to = seconds(&crt.valid_to),
+		*ret = (struct x509_facts){.from = x509_seconds(&crt.valid_from),
+					   .to = x509_seconds(&crt.valid_to),
 					   .is_ca = crt.MBEDTLS_PRIVATE(ca_istrue)};
 	mbedtls_x509_crt_free(&crt);
 	return r;

@@ -361,7 +361,7 @@ static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 		return err_set(e, -EFBIG, "request '%s' is longer than %d MiB", path,
 			       BODY_MAX >> 20);
 	if (body) {
-		c.request.type = "application/json";
+		c.request.type = HTTP_JSON;
 		c.request.body = buf_span(body);
 	}
 	*ret = (struct agent_reply)AGENT_REPLY_INIT;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "cni/attach/attach.h"
+#include "cni/device/vf_conf.h"
 #include "cni/device/rdma_move.h"
 #include "cni/device/vf_apply.h"
 #include "cni/device/vf_place.h"
@@ -156,12 +157,6 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 	return vf_place_read(root, NULL, c->device_id, &p, e);
 }
 
-static const char *hint(int code)
-{
-	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
-			       : NULL;
-}
-
 static int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e);
 
 static int ib_sriov_prepare(struct attach *a, struct err *e);
@@ -173,7 +168,7 @@ const struct link_driver ib_sriov_kind = {
 	.order = RAIL_IB_SRIOV,
 	.read = ib_sriov_read,
 	.check = check,
-	.hint = hint,
+	.hint = vf_rail_hint,
 	.claim = claim,
 	.inspect = ib_sriov_inspect,
 	.prepare = ib_sriov_prepare,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "cni/device/vf_conf.h"
 #include "cni/device/vf_apply.h"
 #include "cni/device/vf_claim.h"
 #include "cni/device/vf_stores.h"
@@ -251,12 +252,6 @@ static int status(const struct root *root, struct rail *rail, struct err *e)
 	return 0;
 }
 
-static const char *hint(int code)
-{
-	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
-			       : NULL;
-}
-
 static int sriov_prepare(struct attach *a, struct err *e);
 
 static void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b);
@@ -270,7 +265,7 @@ const struct link_driver sriov_kind = {
 	.start = start,
 	.read = sriov_read,
 	.check = check,
-	.hint = hint,
+	.hint = vf_rail_hint,
 	.claim = claim,
 	.inspect = inspect,
 	.prepare = sriov_prepare,

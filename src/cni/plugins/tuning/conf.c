@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "cni/plugins/tuning/tuning.h"
 #include "cni/protocol/quote.h"
+#include "kern/sys/sysctl.h"
 
 /* Reads the netconf of tuning, which has four sources for the attributes of an interface. */
 
@@ -177,7 +178,7 @@ static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_
 	if (!path)
 		return -EINVAL;
 	same = find_path(c, from, path);
-	if (same && (strcmp(same->key, key) == 0 || !tuning_same_value(same->value, value)))
+	if (same && (strcmp(same->key, key) == 0 || !sysctl_same_value(same->value, value)))
 		return two_values(place, same->key, key, e);
 	if (!same)
 		same = find_path(c, 0, path);

@@ -173,7 +173,7 @@ static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 
 	for (size_t i = 0; i < r->n_ifaces; i++) {
 		struct cni_iface *f = &r->ifaces[i];
-		bool of_pod = f->sandbox && *f->sandbox;
+		bool of_pod = cni_iface_in_pod(f);
 
 		if (strcmp(f->name, ifname) != 0 || of_pod != in_pod)
 			continue;
@@ -261,7 +261,7 @@ static int check_sysctl(const struct chained_call *m, const struct tuning_sysctl
 
 	if (r < 0)
 		return err_wrap(e, r, "read sysctl '%s'", s->key);
-	if (tuning_same_value(now, s->value))
+	if (sysctl_same_value(now, s->value))
 		return 0;
 	return err_set(e, -EINVAL,
 		       "Error: Tuning configured value of /proc/sys/%s is %s, current value is %s",
@@ -387,28 +387,6 @@ size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[stati
 	if (a->has_txqlen)
 		ret[n++] = (struct link_change){.set = LINK_SET_TXQLEN, .txqlen = a->txqlen};
 	return n;
-}
-
-static struct span next_word(const char **s)
-{
-	struct span word;
-
-	*s += strspn(*s, " \t\n");
-	word = (struct span){*s, strcspn(*s, " \t\n")};
-	*s += word.n;
-	return word;
-}
-
-bool tuning_same_value(const char *a, const char *b)
-{
-	for (;;) {
-		struct span x = next_word(&a), y = next_word(&b);
-
-		if (x.n != y.n || memcmp(x.p, y.p, x.n) != 0)
-			return false;
-		if (x.n == 0)
-			return true;
-	}
 }
 
 static const char *word(bool b)
@@ -540,19 +518,11 @@ static int tuning_backup_load(const struct root *root, const char *path, struct 
 	return r < 0 ? err_wrap(e, r, "read '%s'", path) : 0;
 }
 
-static int make_dir(const struct root *root, const char *path, struct err *e)
-{
-	auto_free char *dir = xstrdup(path);
-
-	*strrchr(dir, '/') = '\0';
-	return dir_make(root, *dir ? dir : "/", BACKUP_DIR_MODE, e);
-}
-
 static int tuning_backup_save(const struct root *root, const char *path,
 			      const struct tuning_attrs *a, struct err *e)
 {
 	auto_buf struct buf text;
-	int r = make_dir(root, path, e);
+	int r = dir_make_parent(root, path, BACKUP_DIR_MODE, e);
 
 	buf_init(&text, BACKUP_MAX);
 	tuning_backup_print(a, &text);

@@ -63,10 +63,6 @@ const char *tuning_data_dir(const struct chained_call *m);
 /* Converts "net.ipv4.conf.IFNAME.x" to "net/ipv4/conf/net1/x"; returns NULL and sets *e if the
  * sysctl is not below net. */
 char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);
-/* Compares two values without regard to the kind of blanks between words, because the kernel prints
- * lists with tabs. */
-bool tuning_same_value(const char *a, const char *b);
-
 bool tuning_touches(const struct tuning_attrs *a); /* Returns whether any attribute is set. */
 /* Returns the current values on the link of the attributes that `want` sets. */
 struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct link *l);

@@ -324,10 +324,10 @@ static void test_unreadable_function_is_an_error(void **state)
 static void test_names_given_by_the_kernel_are_recognized(void **state)
 {
 	(void)state;
-	assert_true(vf_restore_is_kernel_name("dev12"));
-	assert_false(vf_restore_is_kernel_name("dev"));
-	assert_false(vf_restore_is_kernel_name("dev1a"));
-	assert_false(vf_restore_is_kernel_name("eth1"));
+	assert_true(link_name_is_kernels("dev12"));
+	assert_false(link_name_is_kernels("dev"));
+	assert_false(link_name_is_kernels("dev1a"));
+	assert_false(link_name_is_kernels("eth1"));
 }
 
 int main(void)

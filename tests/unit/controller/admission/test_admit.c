@@ -16,6 +16,7 @@
 #include "controller/nad/render.h"
 #include "kube/kinds.h"
 #include "patch_apply.h"
+#include "spec/subnet_annotation.h"
 #include "wire/yaml/yaml.h"
 
 enum { TABLE_MAX = 1 << 20, THERE_MAX = 8 };
@@ -335,7 +336,7 @@ static void test_cidr_label_replaces_characters_not_allowed_in_labels(void **sta
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
-		auto_free char *label = admit_cidr_label(pairs[i][0]);
+		auto_free char *label = auto_pool_cidr_label(pairs[i][0]);
 
 		ASSERT_STR_EQ_MSG(label, pairs[i][1], "pairs[%zu]", i);
 	}

@@ -269,12 +269,12 @@ static void test_each_attribute_is_a_change_of_its_own(void **state)
 static void test_sysctl_values_are_compared_by_fields(void **state)
 {
 	(void)state;
-	assert_true(tuning_same_value("1", "1"));
-	assert_true(tuning_same_value("4096\t131072\t6291456", "4096 131072  6291456 "));
-	assert_true(tuning_same_value("", "  \n"));
-	assert_false(tuning_same_value("1", "10"));
-	assert_false(tuning_same_value("1 2", "12"));
-	assert_false(tuning_same_value("1 2", "1"));
+	assert_true(sysctl_same_value("1", "1"));
+	assert_true(sysctl_same_value("4096\t131072\t6291456", "4096 131072  6291456 "));
+	assert_true(sysctl_same_value("", "  \n"));
+	assert_false(sysctl_same_value("1", "10"));
+	assert_false(sysctl_same_value("1 2", "12"));
+	assert_false(sysctl_same_value("1 2", "1"));
 }
 
 static void test_check_reports_attributes_that_differ(void **state)
