@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "kube/path.h"
 #include "spec/pod.h"
 
 struct identity_conf {
@@ -60,5 +61,27 @@ struct identity_machine {
  */
 bool identity_is_over(const char *name, const struct identity_conf *c,
 		      const struct identity_set *set, const struct identity_machine *machine);
+
+/*
+ * The requests that fill these states, one after the other:
+ *
+ *	struct identity_lookup q = {0};
+ *
+ *	while (identity_lookup_next(&q, c, ns, name, &ref))
+ *		GET ref, then identity_lookup_learn(&q, object);
+ *	if (identity_is_over(name, c, &q.set, &q.machine))
+ *
+ * identity_lookup_next() returns false after the last object; *ret borrows ns, name and q. object
+ * NULL: it does not exist (404, which is also the answer if its kind is not installed).
+ */
+struct identity_lookup {
+	enum { IDENTITY_READ_SET, IDENTITY_READ_VMI, IDENTITY_READ_VM, IDENTITY_READ_END } step;
+	char set_name[254];
+	struct identity_set set;
+	struct identity_machine machine;
+};
+bool identity_lookup_next(struct identity_lookup *q, const struct identity_conf *c, const char *ns,
+			  const char *name, struct kube_ref *ret);
+void identity_lookup_learn(struct identity_lookup *q, const struct json *object);
 
 #endif

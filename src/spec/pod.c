@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/identity.h"
 #include "spec/pod.h"
 
@@ -410,4 +412,44 @@ bool identity_is_over(const char *name, const struct identity_conf *c,
 {
 	return (!c->statefulset || set_is_over(name, set)) &&
 	       (!c->kubevirt || machine_is_over(machine));
+}
+
+bool identity_lookup_next(struct identity_lookup *q, const struct identity_conf *c, const char *ns,
+			  const char *name, struct kube_ref *ret)
+{
+	uint64_t ordinal;
+
+	if (q->step == IDENTITY_READ_SET &&
+	    !(c->statefulset && identity_ordinal(name, q->set_name, &ordinal)))
+		q->step = IDENTITY_READ_VMI;
+	if (q->step > IDENTITY_READ_SET && !c->kubevirt)
+		q->step = IDENTITY_READ_END;
+	*ret = (struct kube_ref){.kind = q->step == IDENTITY_READ_SET	? &kube_statefulsets
+					 : q->step == IDENTITY_READ_VMI ? &kube_vmis
+									: &kube_vms,
+				 .ns = ns,
+				 .name = q->step == IDENTITY_READ_SET ? q->set_name : name};
+	return q->step < IDENTITY_READ_END;
+}
+
+void identity_lookup_learn(struct identity_lookup *q, const struct json *object)
+{
+	const struct json *spec = json_get(object, "spec");
+	bool is_deleting = kube_meta_string(object, "deletionTimestamp");
+
+	if (q->step == IDENTITY_READ_SET) {
+		q->set = (struct identity_set){
+			.known = true,
+			.exists = object,
+			.start = json_int_or(json_get(json_get(spec, "ordinals"), "start"), 0),
+			.replicas = json_int_or(json_get(spec, "replicas"), 1)};
+	} else if (q->step == IDENTITY_READ_VMI) {
+		q->machine.vmi_exists = object;
+		q->machine.vmi_deleting = is_deleting;
+	} else {
+		q->machine.known = true;
+		q->machine.vm_exists = object;
+		q->machine.vm_deleting = is_deleting;
+	}
+	q->step++;
 }

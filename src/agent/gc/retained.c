@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gc/retained.h"
 #include "block/migration.h"
-#include "kube/object.h"
 #include "spec/identity.h"
 #include "kube/client.h"
 
@@ -13,23 +12,6 @@
 #include "base/log.h"
 #include "ipam/pools.h"
 #include "kube/kinds.h"
-
-/* The objects that are read to find the owner of a name, one after the other. */
-
-enum owner_lookup_step {
-	OWNER_LOOKUP_SET,
-	OWNER_LOOKUP_VMI,
-	OWNER_LOOKUP_VM,
-	OWNER_LOOKUP_ENDPOINT,
-	OWNER_LOOKUP_END
-};
-
-struct owner_lookup {
-	enum owner_lookup_step step;
-	struct identity_set set;
-	struct identity_machine machine;
-	struct migration_place place;
-};
 
 enum { TICK_MS = 2000, AGAIN_TIMES = 10 };
 
@@ -54,8 +36,9 @@ struct retained {
 	struct kube_call *call;
 	/* name whose lookup is in flight; NULL: none */
 	char *ns, *name;
-	struct owner_lookup q;
-	struct log_once logged; /* last logged error */
+	struct identity_lookup q;
+	struct migration_place place; /* read from the name's SpiderEndpoint */
+	struct log_once logged;	      /* last logged error */
 };
 
 static void next(struct retained *k);
@@ -144,7 +127,7 @@ static void over(struct retained *k)
 {
 	free(take(k->ns));
 	free(take(k->name));
-	migration_place_done(&k->q.place);
+	migration_place_done(&k->place);
 	k->call = NULL;
 	next(k);
 }
@@ -164,55 +147,62 @@ static void judge(struct retained *k)
 
 	if (h && identity_is_over(k->name, &k->conf.identity, &k->q.set, &k->q.machine)) {
 		h->cause = "no pod of that name will be created";
-	} else if (h && k->q.place.n && strcmp(k->q.place.node, k->conf.node) != 0) {
+	} else if (h && k->place.n && strcmp(k->place.node, k->conf.node) != 0) {
 		migration_place_done(&h->place);
-		h->place = k->q.place;
-		k->q.place = (struct migration_place){0};
+		h->place = k->place;
+		k->place = (struct migration_place){0};
 		h->elsewhere = true;
 	}
 	if (h && (h->cause || h->elsewhere))
 		k->conf.touch(k->conf.arg);
 }
 
-static void request(struct retained *k);
+/* -ENOENT also means that the CRD of the kind is not installed, so no object exists */
+static bool has_failed(struct retained *k, const struct err *e)
+{
+	k->call = NULL;
+	if (!e || e->code == -ENOENT)
+		return false;
+	say(k, e);
+	over(k);
+	return true;
+}
 
-static void owner_lookup_learn(struct owner_lookup *q, const struct json *object);
-
-static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
+static void on_endpoint(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct retained *k = arg;
 
 	(void)status;
-	k->call = NULL;
-	/* -ENOENT also means that the CRD of the kind is not installed, so no object exists */
-	if (e && e->code != -ENOENT) {
-		say(k, e);
-		over(k);
+	if (has_failed(k, e))
 		return;
-	}
-	owner_lookup_learn(&k->q, e ? NULL : object);
-	k->q.step++;
+	if (!e)
+		migration_place_read(object, &k->place, NULL);
+	judge(k);
+	over(k);
+}
+
+static void request(struct retained *k);
+
+static void on_owner(void *arg, int status, const struct json *object, const struct err *e)
+{
+	struct retained *k = arg;
+
+	(void)status;
+	if (has_failed(k, e))
+		return;
+	identity_lookup_learn(&k->q, e ? NULL : object);
 	request(k);
 }
 
-static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
-				 const char *ns, const char *name, struct kube_ref *ret,
-				 char set[static 254]);
-
+/* Reads the possible owners of the name, then its SpiderEndpoint. */
 static void request(struct retained *k)
 {
 	struct kube_request r = {.verb = KUBE_GET};
-	char set[254];
+	bool is_owner = identity_lookup_next(&k->q, &k->conf.identity, k->ns, k->name, &r.on);
 
-	while (k->q.step < OWNER_LOOKUP_END &&
-	       !owner_lookup_subject(&k->q, &k->conf.identity, k->ns, k->name, &r.on, set))
-		k->q.step++;
-	if (k->q.step < OWNER_LOOKUP_END) {
-		k->call = kube_send(k->conf.kube, &r, on_answer, k);
-		return;
-	}
-	judge(k);
-	over(k);
+	if (!is_owner)
+		r.on = (struct kube_ref){.kind = &kube_endpoints, .ns = k->ns, .name = k->name};
+	k->call = kube_send(k->conf.kube, &r, is_owner ? on_owner : on_endpoint, k);
 }
 
 static void on_tick(void *arg)
@@ -232,7 +222,7 @@ static void on_tick(void *arg)
 	h->due = now(k) + AGAIN_TIMES * k->conf.grace_ms;
 	k->ns = xstrdup(h->ns);
 	k->name = xstrdup(h->name);
-	k->q = (struct owner_lookup){0};
+	k->q = (struct identity_lookup){0};
 	request(k);
 }
 
@@ -317,68 +307,6 @@ void retained_free(struct retained *k)
 	free(k->v);
 	free(k->ns);
 	free(k->name);
-	migration_place_done(&k->q.place);
+	migration_place_done(&k->place);
 	free(k);
-}
-
-/* Owner lookup: the requests to the API server, and the evaluation of their responses. */
-
-static struct identity_set read_set(const struct json *object)
-{
-	const struct json *spec = json_get(object, "spec");
-
-	return (struct identity_set){
-		.known = true,
-		.exists = object != NULL,
-		.start = json_int_or(json_get(json_get(spec, "ordinals"), "start"), 0),
-		.replicas = json_int_or(json_get(spec, "replicas"), 1),
-	};
-}
-
-static bool is_deleting(const struct json *object)
-{
-	return kube_meta_string(object, "deletionTimestamp") != NULL;
-}
-
-/* Stores the response of the current step; object NULL: it does not exist. */
-static void owner_lookup_learn(struct owner_lookup *q, const struct json *object)
-{
-	switch (q->step) {
-	case OWNER_LOOKUP_SET: q->set = read_set(object); break;
-	case OWNER_LOOKUP_VMI:
-		q->machine.vmi_exists = object != NULL;
-		q->machine.vmi_deleting = is_deleting(object);
-		break;
-	case OWNER_LOOKUP_VM:
-		q->machine.known = true;
-		q->machine.vm_exists = object != NULL;
-		q->machine.vm_deleting = is_deleting(object);
-		break;
-	case OWNER_LOOKUP_ENDPOINT:
-		if (object)
-			migration_place_read(object, &q->place, NULL);
-		break;
-	case OWNER_LOOKUP_END: break;
-	}
-}
-
-/* Sets *ret to the object that the current step reads; returns false if it reads none. */
-static bool owner_lookup_subject(const struct owner_lookup *q, const struct identity_conf *c,
-				 const char *ns, const char *name, struct kube_ref *ret,
-				 char set[static 254])
-{
-	uint64_t ordinal;
-
-	*ret = (struct kube_ref){.ns = ns, .name = name};
-	switch (q->step) {
-	case OWNER_LOOKUP_SET:
-		ret->kind = &kube_statefulsets;
-		ret->name = set;
-		return c->statefulset && identity_ordinal(name, set, &ordinal);
-	case OWNER_LOOKUP_VMI: ret->kind = &kube_vmis; return c->kubevirt;
-	case OWNER_LOOKUP_VM: ret->kind = &kube_vms; return c->kubevirt;
-	case OWNER_LOOKUP_ENDPOINT: ret->kind = &kube_endpoints; return true;
-	case OWNER_LOOKUP_END: break;
-	}
-	return false;
 }

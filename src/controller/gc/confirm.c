@@ -146,36 +146,6 @@ static enum liveness_answer liveness_judge_pod(const struct liveness_question *q
 		       : LIVENESS_THERE;
 }
 
-static bool is_deleting(const struct json *object)
-{
-	return kube_meta_string(object, "deletionTimestamp");
-}
-
-/* Records the result of the current step of a LIVENESS_NAME entry. */
-static void liveness_learn(struct liveness_question *q, const struct json *object)
-{
-	const struct json *spec = json_get(object, "spec");
-
-	switch (q->step) {
-	case LIVENESS_STEP_SET:
-		q->set.known = true;
-		q->set.exists = object;
-		q->set.start = json_int_or(json_get(json_get(spec, "ordinals"), "start"), 0);
-		q->set.replicas = json_int_or(json_get(spec, "replicas"), 1);
-		break;
-	case LIVENESS_STEP_VMI:
-		q->machine.vmi_exists = object;
-		q->machine.vmi_deleting = is_deleting(object);
-		break;
-	case LIVENESS_STEP_VM:
-		q->machine.known = true;
-		q->machine.vm_exists = object;
-		q->machine.vm_deleting = is_deleting(object);
-		break;
-	case LIVENESS_STEP_END: break;
-	}
-}
-
 static void on_answer(void *arg, int status, const struct json *object, const struct err *e)
 {
 	struct liveness_question *q = arg;
@@ -194,8 +164,7 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 		return;
 	}
 	if (q->about == LIVENESS_NAME) {
-		liveness_learn(q, v);
-		q->step++;
+		identity_lookup_learn(&q->lookup, v);
 		send(q);
 		return;
 	}
@@ -204,23 +173,17 @@ static void on_answer(void *arg, int status, const struct json *object, const st
 	next(a);
 }
 
-static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
-			     char set[static 254]);
-
 static void send_name(struct liveness_question *q)
 {
 	struct kube_request r = {.verb = KUBE_GET};
 	struct liveness *a = q->a;
-	char set[254];
 
-	while (q->step < LIVENESS_STEP_END && !liveness_subject(q, &r.on, set))
-		q->step++;
-	if (q->step < LIVENESS_STEP_END) {
+	if (identity_lookup_next(&q->lookup, &a->conf.identity, q->ns, q->name, &r.on)) {
 		q->call = kube_send(a->conf.kube, &r, on_answer, q);
 		return;
 	}
 	a->under_way--;
-	answer(q, identity_is_over(q->name, &a->conf.identity, &q->set, &q->machine)
+	answer(q, identity_is_over(q->name, &a->conf.identity, &q->lookup.set, &q->lookup.machine)
 			  ? LIVENESS_DELETED
 			  : LIVENESS_THERE);
 	next(a);
@@ -256,9 +219,7 @@ static void on_timer(void *arg)
 		if (!q->requested || q->call)
 			continue;
 		a->under_way++;
-		q->step = LIVENESS_STEP_SET;
-		q->set = (struct identity_set){0};
-		q->machine = (struct identity_machine){0};
+		q->lookup = (struct identity_lookup){0};
 		send(q);
 	}
 }
@@ -330,27 +291,4 @@ void liveness_free(struct liveness *a)
 	free(a->v);
 	loop_alarm_cancel(&a->timer);
 	free(a);
-}
-
-/* Interpretation of the objects: is a pod or node gone, and which objects decide about a name. */
-
-/* Sets the object to GET in the current step of a LIVENESS_NAME entry; returns false if the step is
- * skipped. */
-static bool liveness_subject(const struct liveness_question *q, struct kube_ref *ret,
-			     char set[static 254])
-{
-	const struct identity_conf *c = &q->a->conf.identity;
-	uint64_t ordinal;
-
-	*ret = (struct kube_ref){.ns = q->ns, .name = q->name};
-	switch (q->step) {
-	case LIVENESS_STEP_SET:
-		ret->kind = &kube_statefulsets;
-		ret->name = set;
-		return c->statefulset && identity_ordinal(q->name, set, &ordinal);
-	case LIVENESS_STEP_VMI: ret->kind = &kube_vmis; return c->kubevirt;
-	case LIVENESS_STEP_VM: ret->kind = &kube_vms; return c->kubevirt;
-	case LIVENESS_STEP_END: break;
-	}
-	return false;
 }

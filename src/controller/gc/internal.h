@@ -13,7 +13,6 @@
 /* Used by confirm.c: entries and their requests. */
 
 enum liveness_about { LIVENESS_POD, LIVENESS_NODE, LIVENESS_NAME };
-enum liveness_step { LIVENESS_STEP_SET, LIVENESS_STEP_VMI, LIVENESS_STEP_VM, LIVENESS_STEP_END };
 
 struct liveness_question {
 	struct liveness *a;
@@ -25,10 +24,7 @@ struct liveness_question {
 	int64_t wanted;	       /* time of the last use by a caller */
 	int64_t deleted_since; /* time since which the object is gone; 0: it is not gone */
 	struct kube_call *call;
-	/* LIVENESS_NAME only */
-	enum liveness_step step;
-	struct identity_set set;
-	struct identity_machine machine;
+	struct identity_lookup lookup; /* LIVENESS_NAME only */
 };
 
 struct liveness {
