@@ -3,14 +3,12 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
 #include "agent/api/api.h"
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "base/paths.h"
 #include "kern/sys/caps.h"
 #include "server/confine.h"
@@ -21,51 +19,58 @@
  * are refused at once. */
 enum { DRAIN_MS = 10 * 1000, FD_RESERVE = 40, CONNS_MAX = 4096 };
 
-struct serve_opts {
+struct serve_conf {
 	const char *socket, *pool_dir, *state_dir, *hostlocal_dir, *node, *config;
 	const char *log_level, *log_format, *sandbox, *pid_file;
+	bool release_conflict;
 	int64_t conns;
+	struct settings_own own;
 };
 
-static const struct opt serve_opts[] = {
-	{"socket", 0, OPT_STR, "PATH", "path of the socket to listen on (" PATH_AGENT_SOCKET ")",
-	 offsetof(struct serve_opts, socket), 0, 0},
-	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" PATH_POOLS ")",
-	 offsetof(struct serve_opts, pool_dir), 0, 0},
-	{"state-dir", 0, OPT_STR, "DIR",
-	 "directory of the journal and its lock (" PATH_IPAM_STATE ")",
-	 offsetof(struct serve_opts, state_dir), 0, 0},
-	{"hostlocal-dir", 0, OPT_STR, "DIR",
-	 "directory of host-local's allocations (" PATH_HOST_LOCAL ")",
-	 offsetof(struct serve_opts, hostlocal_dir), 0, 0},
-	{"node", 0, OPT_STR, "NAME", "this node's name (default: the host name)",
-	 offsetof(struct serve_opts, node), 0, 0},
-	{"config", 0, OPT_STR, "FILE", "file of the coordinator's settings (" AGENT_CONF ")",
-	 offsetof(struct serve_opts, config), 0, 0},
-	{"max-connections", 0, OPT_INT, "N",
-	 "maximum number of concurrent connections to the socket (256)",
-	 offsetof(struct serve_opts, conns), 1, CONNS_MAX},
-	{"log-level", 0, OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged (info)",
-	 offsetof(struct serve_opts, log_level), 0, 0},
-	{"log-format", 0, OPT_CHOICE, "logfmt|json", "format of log lines (logfmt)",
-	 offsetof(struct serve_opts, log_format), 0, 0},
-	{"sandbox", 0, OPT_CHOICE, SETTINGS_ON_OFF_LOG,
-	 "deny system calls and files that the server does not need (seccomp, Landlock); log: the "
-	 "kernel only logs them (on, or UNIRAIL_SANDBOX)",
-	 offsetof(struct serve_opts, sandbox), 0, 0},
-	{"pid-file", 0, OPT_STR, "FILE", "file that holds the process id from readiness until exit",
-	 offsetof(struct serve_opts, pid_file), 0, 0},
-	{0},
-};
+/* server/settings.h describes the columns. The variables are those of the agent. */
+#define KEYS(X)                                                                                    \
+	X("socket", OPT_STR, "PATH", "path of the socket to listen on", socket, 0, 0,              \
+	  PATH_AGENT_SOCKET, "UNIRAIL_SOCKET", 0)                                                  \
+	X("pool-dir", OPT_STR, "DIR", "directory of pools", pool_dir, 0, 0, PATH_POOLS, "", 0)     \
+	X("state-dir", OPT_STR, "DIR", "directory of the journal and its lock", state_dir, 0, 0,   \
+	  PATH_IPAM_STATE, "UNIRAIL_STATE_DIR", 0)                                                 \
+	X("hostlocal-dir", OPT_STR, "DIR", "directory of host-local's allocations", hostlocal_dir, \
+	  0, 0, PATH_HOST_LOCAL, "UNIRAIL_HOSTLOCAL_DIR", 0)                                       \
+	X("node", OPT_STR, "NAME", "this node's name (default: the host name)", node, 0, 0, "",    \
+	  "NODE_NAME SPIDERPOOL_NODE_NAME SPIDERPOOL_NODENAME", 0)                                 \
+	X("config", OPT_STR, "FILE", "file of the coordinator's settings", config, 0, 0,           \
+	  AGENT_CONF, "UNIRAIL_CONFIG", 0)                                                         \
+	X("max-connections", OPT_INT, "N",                                                         \
+	  "maximum number of concurrent connections to the socket", conns, 1, CONNS_MAX, "256",    \
+	  "UNIRAIL_MAX_CONNECTIONS", 0)                                                            \
+	X("release-conflict-ips", OPT_BOOL, SETTINGS_YES_NO,                                       \
+	  "allow CNI plugins to release addresses that are in conflict", release_conflict, 0, 0,   \
+	  "yes", "SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS", 0)                                     \
+	SETTINGS_LOG(X, 0)                                                                         \
+	SETTINGS_SANDBOX(X)                                                                        \
+	SETTINGS_PID_FILE(X)
+
+#define AS_OPT(...) SETTINGS_OPT(struct serve_conf, __VA_ARGS__)
+
+static const struct opt serve_opts[] = {KEYS(AS_OPT){0}};
+static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
+
+#define HELP "allocate addresses on a UNIX socket with the API of Spiderpool's agent"
+
+const struct settings ipam_serve_settings = {.opts = serve_opts,
+					     .rows = rows,
+					     .n = ARRAY_LEN(rows),
+					     .prog = "unirail ipam serve",
+					     .help = HELP,
+					     .own = offsetof(struct serve_conf, own)};
 
 const struct cmd ipam_cmds[] = {
-	{"serve", NULL, "allocate addresses on a UNIX socket with the API of Spiderpool's agent",
-	 serve_opts, 0, 0},
+	{"serve", NULL, HELP, serve_opts, 0, 0},
 	{0},
 };
 
 struct server {
-	const struct serve_opts *o;
+	const struct serve_conf *o;
 	struct root root;
 	struct loop *loop;
 	struct listener listener;
@@ -98,18 +103,9 @@ static void end(void *arg)
 
 /* --- set-up --- */
 
-/* An unset variable means yes, as in Spiderpool's chart. */
-static bool env_is_no(const char *name)
-{
-	const char *v = getenv(name);
-	int on;
-
-	return v && num_bool(span_of(v), &on) == 0 && !on;
-}
-
 static struct ipam_api_conf api_conf(const struct server *s)
 {
-	const struct serve_opts *o = s->o;
+	const struct serve_conf *o = s->o;
 
 	return (struct ipam_api_conf){
 		.loop = s->loop,
@@ -119,24 +115,8 @@ static struct ipam_api_conf api_conf(const struct server *s)
 			  .hostlocal_dir = o->hostlocal_dir,
 			  .node = o->node},
 		.settings = o->config,
-		.no_release_conflict_ips = env_is_no("SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS"),
+		.no_release_conflict_ips = !o->release_conflict,
 	};
-}
-
-static int check_paths(const struct serve_opts *o, struct err *e)
-{
-	const struct {
-		const char *name, *path;
-	} v[] = {{"pool-dir", o->pool_dir},	      {"state-dir", o->state_dir},
-		 {"hostlocal-dir", o->hostlocal_dir}, {"config", o->config},
-		 {"pid-file", o->pid_file},	      {"socket", o->socket}};
-
-	for (size_t i = 0; i < ARRAY_LEN(v); i++)
-		if (v[i].path && *v[i].path != '/')
-			return err_kind(e, ERR_CONF, -EINVAL,
-					"--%s is '%s', expected an absolute path", v[i].name,
-					v[i].path);
-	return 0;
 }
 
 static int listen_on(struct server *s, struct err *e)
@@ -145,7 +125,7 @@ static int listen_on(struct server *s, struct err *e)
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return listener_open(&s->listener, s->o->socket ? s->o->socket : PATH_AGENT_SOCKET, e);
+	return listener_open(&s->listener, s->o->socket, e);
 }
 
 /* Opens the store once at the start, so that an error in the store fails the start and not the ADD
@@ -162,13 +142,13 @@ static int try_store(const struct server *s, const struct ipam_api_conf *c, stru
 static void confine(struct server *s)
 {
 	struct confine c = {.root = &s->root, .mode = SANDBOX_IPAM_SERVE};
-	const struct serve_opts *o = s->o;
+	const struct serve_conf *o = s->o;
 	char message[256];
 
-	confine_file(&c, o->config ? o->config : AGENT_CONF, SANDBOX_READ);
-	confine_dir(&c, o->pool_dir ? o->pool_dir : PATH_POOLS, SANDBOX_READ);
-	confine_dir(&c, o->state_dir ? o->state_dir : PATH_IPAM_STATE, SANDBOX_WRITE);
-	confine_dir(&c, o->hostlocal_dir ? o->hostlocal_dir : PATH_HOST_LOCAL, SANDBOX_WRITE);
+	confine_file(&c, o->config, SANDBOX_READ);
+	confine_dir(&c, o->pool_dir, SANDBOX_READ);
+	confine_dir(&c, o->state_dir, SANDBOX_WRITE);
+	confine_dir(&c, o->hostlocal_dir, SANDBOX_WRITE);
 	if (s->listener.path)
 		confine_file(&c, s->listener.path, SANDBOX_REMOVE);
 	confine_file(&c, o->pid_file, SANDBOX_REMOVE);
@@ -180,10 +160,8 @@ static int start(struct server *s, struct err *e)
 	static const struct daemon_ops ops = {reload, end};
 	struct http_limits limits = HTTP_LIMITS_INIT;
 	struct ipam_api_conf conf;
-	int r = check_paths(s->o, e);
+	int r = daemon_log(s->o->log_level, s->o->log_format, e);
 
-	if (r == 0)
-		r = daemon_log(s->o->log_level, s->o->log_format, e);
 	if (r == 0)
 		r = root_open(&s->root, NULL, e);
 	if (r == 0)
@@ -224,7 +202,7 @@ static void stop(struct server *s)
 		root_close(&s->root);
 }
 
-static int serve(const struct serve_opts *o)
+static int serve(const struct serve_conf *o)
 {
 	struct server s = {.o = o, .root = {.fd = -1}, .listener = LISTENER_INIT};
 	struct err e = ERR_INIT;
@@ -241,36 +219,17 @@ static int serve(const struct serve_opts *o)
 	return r < 0 ? 1 : 0;
 }
 
-/* Reads the variable that daemons with a settings file use for the sandbox. */
-static int sandbox_from_env(struct serve_opts *o, struct err *e)
-{
-	const char *v = getenv("UNIRAIL_SANDBOX");
-
-	if (!v || !*v)
-		return 0;
-	if (strcmp(v, "on") != 0 && strcmp(v, "off") != 0 && strcmp(v, "log") != 0)
-		return err_kind(
-			e, ERR_CONF, -EINVAL,
-			"variable UNIRAIL_SANDBOX is '%.100s', expected one of " SETTINGS_ON_OFF_LOG,
-			v);
-	o->sandbox = v;
-	return 0;
-}
-
 int ipam_main(int argc, char **argv)
 {
-	struct serve_opts o = {
-		.conns = 256, .log_level = "info", .log_format = "logfmt", .sandbox = "on"};
+	struct serve_conf o = {.conns = 0};
 	struct err e = ERR_INIT;
 	const struct cmd *c;
 	int message, r = cmd_pick("unirail ipam", ipam_cmds, argc, argv, &c, &message, &e);
 
 	if (r == 0)
-		r = sandbox_from_env(&o, &e);
-	if (r == 0)
-		r = opt_parse(c, "unirail ipam serve", argc - 1 - message, argv + 1 + message, &o,
-			      &e);
-	if (r < 0)
-		return opt_exit("unirail ipam", r, &e);
-	return serve(&o);
+		r = settings_read(&ipam_serve_settings, &o, NULL, NULL, argc - 1 - message,
+				  argv + 1 + message, &e);
+	r = r < 0 ? opt_exit("unirail ipam", r, &e) : serve(&o);
+	settings_done(&ipam_serve_settings, &o);
+	return r;
 }

@@ -155,10 +155,9 @@ static void daemon_settings(const struct settings *t, const char *extra,
 static void ipam_settings(const struct reference_style *s, struct buf *b)
 {
 	s->section(b, "settings of unirail ipam serve");
-	s->paragraph(b, "Each is an option. SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS=false in the "
-			"environment disables the release of addresses in conflict.");
-	for (const struct opt *o = ipam_cmds[0].opts; o->name; o++)
-		s->row(b, o->name, o->type == OPT_FLAG ? "" : o->arg, o->help);
+	s->paragraph(b, "Each is an option (--NAME) and usually an environment variable; the first "
+			"of these that is given applies. Defaults are in parentheses.");
+	reference_settings(&ipam_serve_settings, s, b);
 }
 
 static int settings(const char *part, const struct reference_style *s, struct buf *b, struct err *e)

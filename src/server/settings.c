@@ -241,7 +241,7 @@ int settings_read(const struct settings *s, void *into, const struct root *root,
 	if (named)
 		*(const char **)place_of(s, into, config) = named;
 	r = check_paths(s, into, e);
-	if (r == 0)
+	if (r == 0 && s->section)
 		r = from_file(s, into, root, named, e);
 	for (size_t i = 0; i < s->n && r >= 0; i++)
 		if (i != config)

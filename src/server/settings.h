@@ -23,7 +23,8 @@
  *	static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
  *	static const struct settings my_settings = SETTINGS_TABLE(my_opts, rows, "unirail my", "my", ...);
  *
- * The table must have a row "config" (the file), and the struct a member `struct settings_own own`.
+ * The table must have a row "config" (the file), and the struct a member `struct settings_own own`. Without `section` the
+ * file has no keys of the table and is not read.
  * Strings that are not given and have no default are NULL; values of type FILE, PATH or DIR are
  * absolute paths.
  *
@@ -52,7 +53,7 @@ struct settings {
 	const struct settings_row *rows; /* rows of the table, one for each option */
 	size_t n;
 	const char *prog, *help; /* name and line of --help of the daemon: "unirail agent" */
-	const char *section;	 /* "agent" */
+	const char *section;	 /* "agent"; NULL: none */
 	const char *other;	 /* a section that another program reads; NULL: none */
 	size_t own;		 /* offset of the member struct settings_own */
 };
@@ -71,7 +72,7 @@ struct settings {
 
 /*
  * Rows shared by all daemons, with members of these names: access to the API server, TCP ports,
- * log. The defaults of the two ports are strings.
+ * log. The defaults of the two ports are strings; live: 1 if a reload changes the log.
  */
 #define SETTINGS_KUBE(X)                                                                           \
 	X("kubeconfig", OPT_STR, "FILE",                                                           \
@@ -97,10 +98,12 @@ struct settings {
 	  65535, of_metrics, "SPIDERPOOL_METRIC_HTTP_PORT", 0)                                                                \
 	X("metrics", OPT_BOOL, SETTINGS_YES_NO, "serve /metrics", metrics, 0, 0, "yes",                                       \
 	  "SPIDERPOOL_ENABLED_METRIC", 0)                                                                                     \
-	X("log-level", OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged",                                    \
-	  log_level, 0, 0, "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", 1)                                               \
-	X("log-format", OPT_CHOICE, "logfmt|json", "format of log lines", log_format, 0, 0,                                   \
-	  "logfmt", "UNIRAIL_LOG_FORMAT", 1)
+	SETTINGS_LOG(X, 1)
+#define SETTINGS_LOG(X, live)                                                                      \
+	X("log-level", OPT_CHOICE, "debug|info|warn|error", "lowest level that is logged",         \
+	  log_level, 0, 0, "info", "UNIRAIL_LOG_LEVEL SPIDERPOOL_LOG_LEVEL", live)                 \
+	X("log-format", OPT_CHOICE, "logfmt|json", "format of log lines", log_format, 0, 0,        \
+	  "logfmt", "UNIRAIL_LOG_FORMAT", live)
 #define SETTINGS_PID_FILE(X)                                                                       \
 	X("pid-file", OPT_STR, "FILE", "file that holds the process id from readiness until exit", \
 	  pid_file, 0, 0, "", "UNIRAIL_PID_FILE", 0)

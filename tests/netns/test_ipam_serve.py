@@ -221,7 +221,7 @@ def test_unknown_paths_and_methods_are_refused(server):
         assert p.returncode == 2 and word in p.stderr and p.stderr.count("\n") == 1, p.stderr
     for option in ("--socket", "--pool-dir", "--state-dir", "--pid-file"):
         p = run([BINARY, "ipam", "serve", *server.options(), option, "relative"], check=False)
-        assert p.returncode == 1 and f"{option} is 'relative', expected an absolute path" in p.stderr
+        assert p.returncode == 2 and f"{option[2:]} is 'relative', expected an absolute path" in p.stderr
 
 
 def test_help_lists_the_options():
@@ -701,7 +701,9 @@ def test_sandbox_can_be_switched_off(server):
     assert [line["reason"] for line in lines] == ["sandbox = off"]
     assert server.stop() == 0
     r = run([BINARY, "ipam", "serve", *server.options()], env={"UNIRAIL_SANDBOX": "maybe"}, check=False)
-    assert r.returncode == 2 and "variable UNIRAIL_SANDBOX is 'maybe', expected one of on|off|log" in r.stderr, r
+    assert r.returncode == 2 and "variable UNIRAIL_SANDBOX: sandbox is 'maybe', expected one of on|off|log" in r.stderr, r
+    r = run([BINARY, "ipam", "serve", *server.options()], env={"SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS": "maybe"}, check=False)
+    assert r.returncode == 2 and "release-conflict-ips is 'maybe', expected one of yes|no" in r.stderr, r
 
 
 def test_socket_of_systemd_is_inherited(server):
