@@ -149,7 +149,7 @@ static void test_missing_file_is_an_error_only_if_named(void **state)
 	assert_non_null(strstr(e.text, "/etc/none.conf"));
 }
 
-static void test_settings_that_require_a_restart(void **state)
+static void test_changed_settings_that_require_a_restart_are_named(void **state)
 {
 	struct agent_conf a, b;
 
@@ -199,8 +199,9 @@ int main(void)
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_missing_file_is_an_error_only_if_named,
 						il_setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_settings_that_require_a_restart, il_setup,
-						il_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_changed_settings_that_require_a_restart_are_named, il_setup,
+			il_teardown),
 		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_generated_reference_has_every_key, il_setup,

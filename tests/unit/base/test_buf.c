@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/alloc.h"
 
-static void test_length_of_utf8_sequences(void **state)
+static void test_utf8_sequences_have_their_length(void **state)
 {
 	/* a continuation byte, overlong forms, a surrogate, above U+10FFFF, truncated */
 	static const char *const invalid[] = {"",
@@ -131,7 +131,7 @@ static void test_text_beyond_the_ceiling_is_rejected(void **state)
 	ASSERT_STR_EQ(b.p, "");
 }
 
-static void test_printf_at_every_ceiling(void **state)
+static void test_printf_stops_at_every_ceiling(void **state)
 {
 	(void)state;
 	for (size_t max = 0; max < 200; max++) {
@@ -258,11 +258,11 @@ static void test_out_of_memory_exits_with_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_length_of_utf8_sequences),
+		cmocka_unit_test(test_utf8_sequences_have_their_length),
 		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
 		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
 		cmocka_unit_test(test_text_beyond_the_ceiling_is_rejected),
-		cmocka_unit_test(test_printf_at_every_ceiling),
+		cmocka_unit_test(test_printf_stops_at_every_ceiling),
 		cmocka_unit_test(test_vector_grows_with_zeroed_elements),
 		cmocka_unit_test(test_copied_strings_must_fit),
 		cmocka_unit_test(test_cleanup_attributes_preserve_errno),

@@ -113,7 +113,7 @@ static void test_subtraction_splits_ranges(void **state)
 }
 
 /* Operations on 2^64 addresses and more take as long as on a few. */
-static void test_ranges_of_2_to_the_64_addresses(void **state)
+static void test_count_of_2_to_the_64_addresses_saturates(void **state)
 {
 	struct ip_set s = {0};
 	struct ipaddr a, from = t_ip("fd00::8000:0:0:0");
@@ -307,7 +307,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_ranges_are_refused_with_a_suggestion),
 		cmocka_unit_test(test_added_ranges_are_merged),
 		cmocka_unit_test(test_subtraction_splits_ranges),
-		cmocka_unit_test(test_ranges_of_2_to_the_64_addresses),
+		cmocka_unit_test(test_count_of_2_to_the_64_addresses_saturates),
 		cmocka_unit_test(test_membership_overlap_and_next_address),
 		cmocka_unit_test(test_difference_of_sets_equals_that_of_tables),
 		cmocka_unit_test(test_collected_ranges_equal_added_ones),

@@ -19,7 +19,7 @@ static struct block_cut cut_of(const char *subnet, uint8_t requested, bool one_n
 	return c;
 }
 
-static void test_block_size_of_a_pool(void **state)
+static void test_block_size_of_a_pool_is_chosen_by_its_subnet(void **state)
 {
 	struct ipnet n = t_net("10.0.0.0/24");
 	struct block_cut c;
@@ -39,7 +39,7 @@ static void test_block_size_of_a_pool(void **state)
 	ASSERT_HAS(e.text, "expected 24 to 32");
 }
 
-static void test_block_index_of_an_address(void **state)
+static void test_block_index_of_an_address_is_computed(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
 	struct ipaddr in = t_ip("10.0.0.47"), out = t_ip("10.0.1.1");
@@ -525,8 +525,8 @@ static void test_table_finds_entries_after_random_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_block_size_of_a_pool),
-		cmocka_unit_test(test_block_index_of_an_address),
+		cmocka_unit_test(test_block_size_of_a_pool_is_chosen_by_its_subnet),
+		cmocka_unit_test(test_block_index_of_an_address_is_computed),
 		cmocka_unit_test(test_block_name_has_pool_and_index),
 		cmocka_unit_test(test_free_block_is_picked_by_seed),
 		cmocka_unit_test(test_block_has_the_pool_addresses_within_its_subnet),

@@ -69,7 +69,7 @@ static void assert_patch(struct buf *b, const char *want)
 	buf_reset(b);
 }
 
-static void test_migration_patches_of_the_endpoint(void **state)
+static void test_migration_is_requested_refused_and_cleared_by_patches(void **state)
 {
 	struct migration_place p = {.for_node = (char *)"n2", .for_uid = (char *)"u2"};
 	struct buf b;
@@ -147,7 +147,7 @@ static void test_migration_is_superseded_by_a_pod_on_its_node(void **state)
 
 /* --- the next step of the requesting node --- */
 
-static void test_next_step_of_the_requesting_node(void **state)
+static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoint(void **state)
 {
 	struct block_table t = {.node = (char *)"n2"};
 	struct migration_place place = {.node = (char *)"n1", .uid = (char *)"u1"};
@@ -297,10 +297,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_migration_request_is_read_from_the_endpoint),
-		cmocka_unit_test(test_migration_patches_of_the_endpoint),
+		cmocka_unit_test(test_migration_is_requested_refused_and_cleared_by_patches),
 		cmocka_unit_test(test_owner_exports_an_unused_retained_address),
 		cmocka_unit_test(test_migration_is_superseded_by_a_pod_on_its_node),
-		cmocka_unit_test(test_next_step_of_the_requesting_node),
+		cmocka_unit_test(
+			test_next_step_of_the_requesting_node_follows_from_block_and_endpoint),
 		cmocka_unit_test(test_export_reserves_the_address_for_the_requesting_node),
 		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
 	};

@@ -41,7 +41,7 @@ static void make(struct host_lab *h)
 	host_write(h, "/sys/class/net/ens1f1np1/operstate", "down");
 }
 
-static void test_ibdev2netdev_output(void **state)
+static void test_ibdev2netdev_prints_like_the_original(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -55,7 +55,7 @@ static void test_ibdev2netdev_output(void **state)
 	host_remove(&h);
 }
 
-static void test_show_gids_output(void **state)
+static void test_show_gids_prints_like_the_original(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -75,7 +75,7 @@ static void test_show_gids_output(void **state)
 	host_remove(&h);
 }
 
-static void test_ibstat_output(void **state)
+static void test_ibstat_prints_like_the_original(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -107,7 +107,7 @@ static void test_ibstat_output(void **state)
 	host_remove(&h);
 }
 
-static void test_output_on_a_host_without_rdma(void **state)
+static void test_views_print_no_device_on_a_host_without_rdma(void **state)
 {
 	auto_buf struct buf b;
 	struct host_lab h;
@@ -126,10 +126,10 @@ static void test_output_on_a_host_without_rdma(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ibdev2netdev_output),
-		cmocka_unit_test(test_show_gids_output),
-		cmocka_unit_test(test_ibstat_output),
-		cmocka_unit_test(test_output_on_a_host_without_rdma),
+		cmocka_unit_test(test_ibdev2netdev_prints_like_the_original),
+		cmocka_unit_test(test_show_gids_prints_like_the_original),
+		cmocka_unit_test(test_ibstat_prints_like_the_original),
+		cmocka_unit_test(test_views_print_no_device_on_a_host_without_rdma),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -167,7 +167,7 @@ static void test_conflicting_addresses_and_routes_are_named(void **state)
  * The bond is created, its ports join it, and the addresses are set on the bond; existing state
  * gives no step.
  */
-static void test_plan_of_a_bond_with_two_ports(void **state)
+static void test_bond_with_two_ports_is_planned_in_order(void **state)
 {
 	struct link there[] = {links[0],
 			       links[1],
@@ -603,7 +603,7 @@ int main(void)
 		cmocka_unit_test(test_plan_of_two_rails_has_addresses_routes_and_rules),
 		cmocka_unit_test(test_configured_host_has_no_steps),
 		cmocka_unit_test(test_address_with_another_prefix_length_is_replaced),
-		cmocka_unit_test(test_plan_of_a_bond_with_two_ports),
+		cmocka_unit_test(test_bond_with_two_ports_is_planned_in_order),
 		cmocka_unit_test(test_invalid_bonds_are_refused),
 		cmocka_unit_test(test_conflicting_addresses_and_routes_are_named),
 		cmocka_unit_test(test_change_of_rdma_mode_is_blocked_by_namespaces),

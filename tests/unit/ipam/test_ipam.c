@@ -262,7 +262,7 @@ static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
 }
 
 /* 2^64 addresses, with host bits in the middle. */
-static void test_ipv6_pool_of_2_to_the_64_addresses(void **state)
+static void test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from(void **state)
 {
 	static const char *const names[] = {"six"};
 	struct ip_request a = {
@@ -797,7 +797,7 @@ int main(void)
 		CASE(test_removed_journal_starts_empty_after_its_blocks),
 		CASE(test_invalid_pools_fail_the_request),
 		CASE(test_rails_of_a_pod_are_allocated_all_or_none),
-		CASE(test_ipv6_pool_of_2_to_the_64_addresses),
+		CASE(test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from),
 		CASE(test_gc_releases_attachments_that_are_not_valid),
 		CASE(test_addresses_of_host_local_are_adopted),
 		CASE(test_address_of_an_empty_host_local_file_is_adopted),

@@ -278,7 +278,7 @@ static void refuse(struct lab *t, int kind, enum err_kind class, int code, const
 	err_kind(&t->k.refuse[kind], class, code, "%s", text);
 }
 
-static void test_reason_of_an_unsynced_kind(void **state)
+static void test_unsynced_kind_is_reported_with_its_reason(void **state)
 {
 	struct lab *t = *state;
 	struct err e = ERR_INIT;
@@ -374,7 +374,8 @@ int main(void)
 			teardown),
 		cmocka_unit_test_setup_teardown(test_broken_watch_makes_its_kind_stale, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_reason_of_an_unsynced_kind, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unsynced_kind_is_reported_with_its_reason,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_error_is_logged_once_with_its_remedy, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(

@@ -40,7 +40,7 @@ static void refused(const char *text, const char *error)
 	assert_null(c.host);
 }
 
-static void test_kubeconfig_with_a_token(void **state)
+static void test_kubeconfig_with_a_token_is_read(void **state)
 {
 	struct kube_conf c = parse(HEAD CLUSTER "users:\n- name: u\n  user:\n    token: abc.def\n");
 
@@ -77,7 +77,7 @@ static void test_relative_files_are_resolved_from_the_kubeconfigs_directory(void
 	kube_conf_done(&c);
 }
 
-static void test_kubeconfig_with_an_exec_plugin(void **state)
+static void test_kubeconfig_with_an_exec_plugin_is_read(void **state)
 {
 	struct kube_conf c = parse(
 		HEAD CLUSTER "users:\n- name: u\n  user:\n    exec:\n"
@@ -167,7 +167,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 	fclose(f);
 }
 
-static void test_search_order_of_configurations(void **state)
+static void test_configurations_are_searched_in_order(void **state)
 {
 	char dir[T_DIR_MAX];
 	struct kube_conf c = {0};
@@ -262,13 +262,13 @@ static void test_rfc_3339_times_are_parsed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kubeconfig_with_a_token),
+		cmocka_unit_test(test_kubeconfig_with_a_token_is_read),
 		cmocka_unit_test(test_relative_files_are_resolved_from_the_kubeconfigs_directory),
-		cmocka_unit_test(test_kubeconfig_with_an_exec_plugin),
+		cmocka_unit_test(test_kubeconfig_with_an_exec_plugin_is_read),
 		cmocka_unit_test(test_incomplete_kubeconfigs_are_refused),
 		cmocka_unit_test(test_secrets_are_not_printed),
 		cmocka_unit_test(test_unknown_context_is_refused),
-		cmocka_unit_test(test_search_order_of_configurations),
+		cmocka_unit_test(test_configurations_are_searched_in_order),
 		cmocka_unit_test(test_exec_credentials_are_parsed),
 		cmocka_unit_test(test_rfc_3339_times_are_parsed),
 	};

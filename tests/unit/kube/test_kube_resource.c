@@ -20,7 +20,7 @@ static void path(struct kube_ref r, const char *want, const char *expected)
 	buf_done(&b);
 }
 
-static void test_path_and_description_of_an_object(void **state)
+static void test_objects_have_a_path_and_a_description(void **state)
 {
 	struct buf b;
 
@@ -43,7 +43,7 @@ static void test_path_and_description_of_an_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_path_and_description_of_an_object),
+		cmocka_unit_test(test_objects_have_a_path_and_a_description),
 	};
 
 	return T_RUN(tests, NULL, NULL);

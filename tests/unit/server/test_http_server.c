@@ -89,7 +89,7 @@ static void test_connection_is_reused_until_close(void **state)
 	close(fd);
 }
 
-static void test_head_request_and_http_1_0_client(void **state)
+static void test_head_request_and_http_1_0_client_are_answered(void **state)
 {
 	int fd = al_connect(&il_lab);
 
@@ -376,7 +376,7 @@ static void crowd_stop(void *arg)
 	loop_stop(crowd.loop, 0);
 }
 
-static void test_a_crowd_that_connects_fast(void **state)
+static void test_honest_client_is_served_beside_a_crowd_that_connects_fast(void **state)
 {
 	static const struct http_limits limits = {.max_conns = 4,
 						  .first_ms = 100 * 1000,
@@ -657,7 +657,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_connection_is_reused_until_close),
-		TEST(test_head_request_and_http_1_0_client),
+		TEST(test_head_request_and_http_1_0_client_are_answered),
 		TEST(test_half_closed_client_gets_its_responses),
 		TEST(test_1000_pipelined_requests_do_not_starve_others),
 		TEST(test_client_gets_100_continue),
@@ -677,7 +677,7 @@ int main(void)
 		TEST(test_another_user_is_forbidden),
 		TEST(test_drain_completes_pending_requests),
 		TEST(test_new_requests_are_rejected_during_shutdown),
-		TEST(test_a_crowd_that_connects_fast),
+		TEST(test_honest_client_is_served_beside_a_crowd_that_connects_fast),
 	};
 
 	return T_RUN(tests, NULL, NULL);

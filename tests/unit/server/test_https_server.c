@@ -242,7 +242,7 @@ static void test_tls_connection_is_reused(void **state)
 	hang_up(&c);
 }
 
-static void test_long_bodies_and_responses_over_tls(void **state)
+static void test_long_bodies_and_responses_pass_over_tls(void **state)
 {
 	struct client c = connected();
 	auto_free char *got = NULL;
@@ -363,7 +363,7 @@ static void test_clients_without_tls_are_disconnected(void **state)
 }
 
 /* More connections than the limit stop in the middle of the handshake: they are evicted. */
-static void test_limit_of_connections_in_the_handshake(void **state)
+static void test_connections_in_the_handshake_are_limited(void **state)
 {
 	int fds[12];
 	struct client idle = connected();
@@ -487,12 +487,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tls_connection_is_reused),
-		cmocka_unit_test(test_long_bodies_and_responses_over_tls),
+		cmocka_unit_test(test_long_bodies_and_responses_pass_over_tls),
 		cmocka_unit_test(test_too_long_body_gets_413),
 		cmocka_unit_test(test_request_beyond_the_common_budget_gets_503),
 		cmocka_unit_test(test_longest_incomplete_body_gives_way),
 		cmocka_unit_test(test_clients_without_tls_are_disconnected),
-		cmocka_unit_test(test_limit_of_connections_in_the_handshake),
+		cmocka_unit_test(test_connections_in_the_handshake_are_limited),
 		cmocka_unit_test(test_request_refused_by_its_head_is_not_read),
 		cmocka_unit_test(test_body_that_slows_down_expires),
 		cmocka_unit_test(test_broken_tls_connections_do_not_affect_others),

@@ -89,7 +89,7 @@ static void test_second_server_is_refused_until_the_first_hides(void **state)
 	listener_close(&l);
 }
 
-static void test_other_files_at_the_socket_path(void **state)
+static void test_socket_path_of_a_dead_server_is_reused_and_of_others_refused(void **state)
 {
 	auto_free char *path = il_path(&il_lab, "/sock");
 	struct listener l;
@@ -182,7 +182,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_listener_creates_and_removes_its_socket),
 		TEST(test_second_server_is_refused_until_the_first_hides),
-		TEST(test_other_files_at_the_socket_path),
+		TEST(test_socket_path_of_a_dead_server_is_reused_and_of_others_refused),
 		TEST(test_invalid_socket_paths_are_refused),
 		TEST(test_socket_inherited_from_systemd_is_used_and_stays),
 	};

@@ -475,7 +475,7 @@ static void test_pools_are_ordered_by_their_affinities(void **state)
 
 /* --- all rails in one call --- */
 
-static void test_all_rails_at_once(void **state)
+static void test_pools_of_all_rails_are_selected_at_once(void **state)
 {
 	static const char *const want[] = {"rail0", "rail1", "rail0"};
 	struct pod_facts pod = {.ns = xstrdup("a"), .name = xstrdup("p"), .uid = xstrdup("u")};
@@ -521,7 +521,7 @@ static void test_all_rails_at_once(void **state)
 	pod_facts_done(&pod);
 }
 
-static void test_position_of_an_interface(void **state)
+static void test_interface_has_its_position_among_all(void **state)
 {
 	(void)state;
 	ASSERT_EQ(pod_nic_position(net123, 3, "net2"), 1);
@@ -761,8 +761,8 @@ int main(void)
 		cmocka_unit_test(test_wildcards_expand_to_pools_in_order),
 		cmocka_unit_test(test_unsuitable_pools_are_skipped_with_their_reason),
 		cmocka_unit_test(test_pools_are_ordered_by_their_affinities),
-		cmocka_unit_test(test_all_rails_at_once),
-		cmocka_unit_test(test_position_of_an_interface),
+		cmocka_unit_test(test_pools_of_all_rails_are_selected_at_once),
+		cmocka_unit_test(test_interface_has_its_position_among_all),
 		cmocka_unit_test(test_deleted_or_finished_pod_gets_no_address),
 		cmocka_unit_test(test_routes_annotation_is_parsed),
 		cmocka_unit_test(test_routes_are_added_to_the_interface_of_their_gateway),

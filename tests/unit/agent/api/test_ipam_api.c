@@ -60,7 +60,7 @@ static void test_probe_paths_return_an_empty_response(void **state)
 	expect("POST", "ipam/ips", NULL, 200, "");
 }
 
-static void test_spiderpool_add_and_del(void **state)
+static void test_spiderpool_add_allocates_and_del_releases(void **state)
 {
 	static const char *const answer =
 		"{\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":\"10.0.0.1\",\"ipPool\":\"a\","
@@ -422,7 +422,7 @@ static void test_dry_run_of_a_plan_allocates_nothing(void **state)
 	ASSERT_HAS(answer, "{\"code\":7,");
 }
 
-static void test_plan_with_requested_addresses_and_master(void **state)
+static void test_plan_uses_the_requested_addresses_and_master(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -613,7 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_probe_paths_return_an_empty_response),
-		TEST(test_spiderpool_add_and_del),
+		TEST(test_spiderpool_add_allocates_and_del_releases),
 		TEST(test_second_interface_gets_an_address_of_its_own),
 		TEST(test_requested_pools_and_flags_are_used),
 		TEST(test_failed_spiderpool_requests_return_a_json_string),
@@ -628,7 +628,7 @@ int main(void)
 		TEST(test_pod_addresses_are_planned_checked_and_released),
 		TEST(test_plan_allocates_all_rails_or_none),
 		TEST(test_dry_run_of_a_plan_allocates_nothing),
-		TEST(test_plan_with_requested_addresses_and_master),
+		TEST(test_plan_uses_the_requested_addresses_and_master),
 		TEST(test_invalid_plans_are_refused),
 		TEST(test_reported_conflicts_are_quarantined),
 		TEST(test_address_reported_twice_keeps_lowest_mac),

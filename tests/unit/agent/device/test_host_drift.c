@@ -62,7 +62,7 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 
 /* Another program sets the opposite each time: rounds get rarer, up to the interval, and are again right after each change
  * once the host is in sync. */
-static void test_delay_between_rounds(void **state)
+static void test_delay_between_rounds_doubles_until_nothing_differs(void **state)
 {
 	enum { INTERVAL_MS = 30000 };
 	static const int64_t wanted[] = {2000, 4000, 8000, 16000, 30000, 30000};
@@ -241,7 +241,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift_report_counts_remaining_and_blocked_steps),
-		cmocka_unit_test(test_delay_between_rounds),
+		cmocka_unit_test(test_delay_between_rounds_doubles_until_nothing_differs),
 		cmocka_unit_test(test_damaged_report_is_refused),
 		cmocka_unit_test(test_node_condition_is_patched_when_the_report_changes),
 		cmocka_unit_test(test_condition_is_unknown_after_the_end_of_the_watch),

@@ -152,7 +152,7 @@ static void test_addresses_of_the_last_container_count(void **state)
  * Released addresses and addresses without a pod name have no object; the object of retained
  * addresses stays.
  */
-static void test_leases_without_an_endpoint(void **state)
+static void test_free_and_nameless_leases_have_no_endpoint(void **state)
 {
 	struct lease l = lease("10.6.0.2/24", "p4", "a", "u1", "eth0");
 	struct endpoints_required w;
@@ -263,7 +263,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_addresses_of_the_last_container_count, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_leases_without_an_endpoint, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_free_and_nameless_leases_have_no_endpoint,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_owner_of_a_pod_is_its_top_controller, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_endpoint_requests_have_owner_and_status, setup,

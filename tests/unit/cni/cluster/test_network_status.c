@@ -52,7 +52,7 @@ static void is(struct given *g, const char *text)
 
 #define NS "\"sandbox\":\"/run/netns/p\""
 
-static void test_status_of_a_macvlan_network(void **state)
+static void test_macvlan_network_has_one_status_element(void **state)
 {
 	struct given g = {0};
 
@@ -154,7 +154,7 @@ static void test_status_has_every_key_of_a_result(void **state)
  * Two interfaces in the pod: addresses by interface, addresses without an interface last; the
  * default interface is that of the first address with a gateway.
  */
-static void test_status_of_a_network_with_several_interfaces(void **state)
+static void test_status_has_an_element_for_each_interface_of_the_pod(void **state)
 {
 	struct given g = {0};
 
@@ -184,7 +184,7 @@ static void test_status_of_a_network_with_several_interfaces(void **state)
 	       "}]");
 }
 
-static void test_status_of_networks_without_interfaces(void **state)
+static void test_status_of_networks_without_addresses_is_written(void **state)
 {
 	struct given none = {0}, host = {0}, several = {0}, empty = {0};
 
@@ -226,10 +226,10 @@ static void test_event_message_lists_interfaces_and_addresses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status_of_a_macvlan_network),
+		cmocka_unit_test(test_macvlan_network_has_one_status_element),
 		cmocka_unit_test(test_status_has_every_key_of_a_result),
-		cmocka_unit_test(test_status_of_a_network_with_several_interfaces),
-		cmocka_unit_test(test_status_of_networks_without_interfaces),
+		cmocka_unit_test(test_status_has_an_element_for_each_interface_of_the_pod),
+		cmocka_unit_test(test_status_of_networks_without_addresses_is_written),
 		cmocka_unit_test(test_event_message_lists_interfaces_and_addresses),
 	};
 

@@ -250,7 +250,7 @@ static void link_to(struct host_lab *h, const char *path, const char *target)
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
 
 /* A VF with vfio, and a PF with vfio as well. */
-static void test_vf_with_a_userspace_driver(void **state)
+static void test_vf_with_a_userspace_driver_has_no_netdev(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -306,7 +306,7 @@ static void test_unreadable_pf_is_an_error(void **state)
 }
 
 /* A host in switchdev mode, a host whose PF is in user space, and InfiniBand with vfio. */
-static void test_location_of_vfs_on_recorded_hosts(void **state)
+static void test_vfs_are_located_on_recorded_hosts(void **state)
 {
 	struct vf_place p;
 	struct host_lab h;
@@ -345,10 +345,10 @@ int main(void)
 		cmocka_unit_test(test_attributes_are_set_in_the_order_of_the_original),
 		cmocka_unit_test(test_location_of_a_vf_is_read),
 		cmocka_unit_test(test_functions_that_are_no_vf_are_refused),
-		cmocka_unit_test(test_vf_with_a_userspace_driver),
+		cmocka_unit_test(test_vf_with_a_userspace_driver_has_no_netdev),
 		cmocka_unit_test(test_representors_are_not_taken_for_the_pf),
 		cmocka_unit_test(test_unreadable_pf_is_an_error),
-		cmocka_unit_test(test_location_of_vfs_on_recorded_hosts),
+		cmocka_unit_test(test_vfs_are_located_on_recorded_hosts),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -175,7 +175,7 @@ static void test_netdev_is_restored_from_the_pod(void **state)
 /*
  * An alternative name equal to the old name (systemd adds such names) does not prevent the rename.
  */
-static void test_alternative_name_equal_to_the_old_name(void **state)
+static void test_alternative_name_equal_to_the_old_name_does_not_prevent_the_restore(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct vf_found f;
@@ -338,7 +338,8 @@ int main(void)
 		cmocka_unit_test(test_mac_cannot_be_restored_to_none),
 		cmocka_unit_test(test_attribute_that_stays_busy_is_an_error),
 		cmocka_unit_test(test_netdev_is_restored_from_the_pod),
-		cmocka_unit_test(test_alternative_name_equal_to_the_old_name),
+		cmocka_unit_test(
+			test_alternative_name_equal_to_the_old_name_does_not_prevent_the_restore),
 		cmocka_unit_test(test_netdev_left_by_a_deleted_namespace_is_restored),
 		cmocka_unit_test(test_unchanged_netdev_is_not_modified),
 		cmocka_unit_test(test_name_in_use_prevents_the_restore_until_renamed),

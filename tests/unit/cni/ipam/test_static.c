@@ -54,7 +54,7 @@ static void test_result_has_the_bytes_of_the_original(void **state)
 	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
 
 /* Precedence: runtimeConfig, args.cni, then CNI_ARGS and the configuration. */
-static void test_precedence_of_requested_addresses(void **state)
+static void test_runtime_config_takes_precedence_over_args_and_args_over_ipam(void **state)
 {
 	static const struct {
 		const char *args, *conf, *out;
@@ -146,7 +146,7 @@ static void test_check_requires_the_addresses_in_prev_result(void **state)
 	expect(&v, 1, "{\"code\":999,\"msg\":\"static: addr 10.1.2.3 is not in prevResult\"}");
 }
 
-static void test_del_gc_and_status_of_static_addresses(void **state)
+static void test_del_gc_and_status_of_static_need_no_addresses(void **state)
 {
 	struct invocation v = {.plugin = &cni_static,
 			       .conf = "{\"cniVersion\":\"1.1.0\",\"name\":\"n\"}"};
@@ -172,10 +172,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_result_has_the_bytes_of_the_original),
-		cmocka_unit_test(test_precedence_of_requested_addresses),
+		cmocka_unit_test(test_runtime_config_takes_precedence_over_args_and_args_over_ipam),
 		cmocka_unit_test(test_invalid_addresses_are_refused),
 		cmocka_unit_test(test_check_requires_the_addresses_in_prev_result),
-		cmocka_unit_test(test_del_gc_and_status_of_static_addresses),
+		cmocka_unit_test(test_del_gc_and_status_of_static_need_no_addresses),
 	};
 
 	return T_RUN(tests, NULL, NULL);

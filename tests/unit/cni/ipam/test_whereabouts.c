@@ -584,7 +584,7 @@ static void test_address_excluded_later_stays_with_its_container(void **state)
 }
 
 /* Overlapping ranges of one network: each retains its address when the request is repeated. */
-static void test_repeated_request_of_overlapping_ranges(void **state)
+static void test_repeated_request_of_overlapping_ranges_gets_the_same_addresses(void **state)
 {
 	struct t_dir *w = *state;
 	static const char conf[] =
@@ -1039,7 +1039,7 @@ int main(void)
 		TEST(test_exhausted_range_is_reported),
 		TEST(test_same_pod_gets_the_same_address),
 		TEST(test_address_excluded_later_stays_with_its_container),
-		TEST(test_repeated_request_of_overlapping_ranges),
+		TEST(test_repeated_request_of_overlapping_ranges_gets_the_same_addresses),
 		TEST(test_overlapping_ranges_share_no_address),
 		TEST(test_second_range_is_reserved_too),
 		TEST(test_address_allocated_elsewhere_is_not_used_again),

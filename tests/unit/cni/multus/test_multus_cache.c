@@ -48,7 +48,7 @@ static void is(const struct multus_delegate *d, const char *name, const char *if
 	ASSERT_EQ(d->conf_len, strlen(conf));
 }
 
-static void test_delegates_of_the_multus_development_version(void **state)
+static void test_delegates_of_the_multus_development_version_are_read(void **state)
 {
 	struct multus_delegate *list;
 	size_t n;
@@ -63,7 +63,7 @@ static void test_delegates_of_the_multus_development_version(void **state)
 	multus_delegates_free(list, n);
 }
 
-static void test_delegates_of_multus_4_3_0(void **state)
+static void test_delegates_of_multus_4_3_0_are_read(void **state)
 {
 	struct multus_delegate *list;
 	size_t n;
@@ -316,8 +316,8 @@ static void test_written_cache_file_is_read_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_delegates_of_the_multus_development_version),
-		cmocka_unit_test(test_delegates_of_multus_4_3_0),
+		cmocka_unit_test(test_delegates_of_the_multus_development_version_are_read),
+		cmocka_unit_test(test_delegates_of_multus_4_3_0_are_read),
 		cmocka_unit_test(test_truncated_delegates_file_is_an_error),
 		cmocka_unit_test(test_delegates_file_must_be_a_list),
 		cmocka_unit_test(test_unreadable_delegates_count_in_the_order),

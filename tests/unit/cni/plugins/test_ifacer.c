@@ -267,7 +267,7 @@ static void expect_refusal(const char *conf, const struct node *n, enum err_kind
 #define BOND   "{'interfaces':['ens1','ens2'],'bond':{'name':'bond0','mode':1}}"
 #define BOND_V "{'interfaces':['ens1','ens2'],'bond':{'name':'bond0','mode':1},'vlanID':5}"
 
-static void test_plans_of_vlan_interfaces(void **state)
+static void test_vlan_interfaces_are_planned_on_their_master(void **state)
 {
 	struct node n = node();
 	struct link *v;
@@ -302,7 +302,7 @@ static void test_plans_of_vlan_interfaces(void **state)
 		       "failed to createVlanDevice: interface 'gone': Link not found on this node");
 }
 
-static void test_plans_of_bonds(void **state)
+static void test_bonds_are_planned_with_their_ports(void **state)
 {
 	struct node n = node();
 	struct link *b, *v;
@@ -571,8 +571,8 @@ int main(void)
 		cmocka_unit_test(test_bond_and_vlan_are_created_only_if_configured),
 		cmocka_unit_test(test_bond_options_are_parsed_like_the_original),
 		cmocka_unit_test(test_invalid_bond_options_are_refused),
-		cmocka_unit_test(test_plans_of_vlan_interfaces),
-		cmocka_unit_test(test_plans_of_bonds),
+		cmocka_unit_test(test_vlan_interfaces_are_planned_on_their_master),
+		cmocka_unit_test(test_bonds_are_planned_with_their_ports),
 		cmocka_unit_test(test_interfaces_unsuitable_as_ports_are_refused),
 		cmocka_unit_test(test_check_reports_missing_or_different_links),
 		cmocka_unit_test(test_messages_that_create_a_vlan_interface),

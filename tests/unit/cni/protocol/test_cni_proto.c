@@ -122,7 +122,7 @@ static void test_missing_cni_variables_are_reported(void **state)
 	ASSERT_EQ(calls, 0);
 }
 
-static void test_version_and_about_texts(void **state)
+static void test_version_and_about_texts_are_printed(void **state)
 {
 	char *env[] = {"CNI_COMMAND=VERSION", NULL}, *none[] = {"CNI_COMMAND=", NULL};
 	auto_buf struct buf out;
@@ -456,7 +456,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_missing_cni_variables_are_reported),
-		cmocka_unit_test(test_version_and_about_texts),
+		cmocka_unit_test(test_version_and_about_texts_are_printed),
 		cmocka_unit_test(test_invalid_network_configuration_is_refused),
 		cmocka_unit_test(test_cni_versions_the_plugin_does_not_support_are_refused),
 		cmocka_unit_test(test_each_cni_command_calls_the_plugin),

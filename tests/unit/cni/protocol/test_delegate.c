@@ -197,7 +197,7 @@ static void test_plugin_is_searched_in_all_directories(void **state)
 }
 
 /* Input and output larger than a pipe buffer, and a plugin that does not read its stdin. */
-static void test_input_and_output_larger_than_a_pipe_buffer(void **state)
+static void test_input_and_output_may_exceed_a_pipe_buffer(void **state)
 {
 	static char conf[300000];
 	auto_result struct cni_result r = {0};
@@ -258,7 +258,7 @@ int main(void)
 		cmocka_unit_test(test_results_of_any_cni_version_are_parsed),
 		cmocka_unit_test(test_error_of_the_plugin_is_passed_on),
 		cmocka_unit_test(test_plugin_is_searched_in_all_directories),
-		cmocka_unit_test(test_input_and_output_larger_than_a_pipe_buffer),
+		cmocka_unit_test(test_input_and_output_may_exceed_a_pipe_buffer),
 		cmocka_unit_test(test_daemon_left_behind_does_not_delay_the_result),
 		cmocka_unit_test(test_busy_plugin_file_is_retried),
 	};

@@ -219,7 +219,7 @@ static size_t remaining(size_t n, int64_t age_ms, bool drop)
 	return remaining_of(n, 100, age_ms, drop);
 }
 
-static void test_age_at_which_locks_are_dropped(void **state)
+static void test_locks_are_dropped_after_their_maximum_age(void **state)
 {
 	(void)state;
 	ASSERT_EQ(remaining(3, CLAIMS_RETAINED_MS - 1000, false), 3);
@@ -277,7 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_lock_creates_the_configmap),
 		cmocka_unit_test(test_written_list_of_locks_is_read_again),
-		cmocka_unit_test(test_age_at_which_locks_are_dropped),
+		cmocka_unit_test(test_locks_are_dropped_after_their_maximum_age),
 		cmocka_unit_test(test_long_locks_are_dropped_earlier),
 		cmocka_unit_test(test_update_retains_labels_and_annotations),
 		cmocka_unit_test(test_length_of_a_lock_is_constant),

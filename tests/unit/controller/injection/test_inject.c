@@ -596,7 +596,7 @@ static const struct {
 	{"team-*", "team-1", "other", false},
 };
 
-static void test_namespaces_in_scope_of_injection(void **state)
+static void test_include_and_exclude_decide_the_namespaces_in_scope(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
@@ -655,7 +655,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_injections_are_refused),
 		cmocka_unit_test(test_injection_without_networks_in_the_cluster_is_refused),
 		cmocka_unit_test(test_group_with_too_many_networks_is_refused),
-		cmocka_unit_test(test_namespaces_in_scope_of_injection),
+		cmocka_unit_test(test_include_and_exclude_decide_the_namespaces_in_scope),
 		cmocka_unit_test(test_scope_becomes_a_namespace_selector),
 		cmocka_unit_test(test_injection_is_requested_by_a_non_empty_annotation),
 		cmocka_unit_test(test_malformed_network_objects_do_not_crash),

@@ -354,7 +354,7 @@ static const struct {
 	{"CronJob", "{'spec':{'jobTemplate':{'spec':{'parallelism':6}}}}", 6},
 };
 
-static void test_size_of_an_application_by_its_kind(void **state)
+static void test_size_of_an_application_is_read_by_its_kind(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -372,7 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_addresses_are_assigned_to_pools_by_the_table),
 		cmocka_unit_test(test_invalid_subnet_status_is_refused),
-		cmocka_unit_test(test_size_of_an_application_by_its_kind),
+		cmocka_unit_test(test_size_of_an_application_is_read_by_its_kind),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -229,7 +229,7 @@ static void test_notification_updates_the_reporter_list(void **state)
 }
 
 /* rtnetlink sends no events for these HCAs. */
-static void test_port_events_of_hcas_without_a_netdev(void **state)
+static void test_port_events_are_watched_only_for_hcas_without_a_netdev(void **state)
 {
 	struct node_rdma rdma = {.name = "mlx5_0"};
 	struct node_device d = {.class = NODE_NET, .rdma = &rdma, .n_rdma = 1};
@@ -257,7 +257,7 @@ int main(void)
 		cmocka_unit_test(test_unkillable_list_starts_no_second_child),
 		cmocka_unit_test(test_failed_list_is_retried),
 		cmocka_unit_test(test_notification_updates_the_reporter_list),
-		cmocka_unit_test(test_port_events_of_hcas_without_a_netdev),
+		cmocka_unit_test(test_port_events_are_watched_only_for_hcas_without_a_netdev),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

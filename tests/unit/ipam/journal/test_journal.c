@@ -111,7 +111,7 @@ static const struct lease *find(const struct journal *j, const char *ip)
 }
 
 /* Values of `xxhsum -H1`, and of the specification. */
-static void test_xxh64_of_known_texts(void **state)
+static void test_xxh64_of_known_texts_is_computed(void **state)
 {
 	const char *text = "Nobody inspects the spammish repetition";
 
@@ -774,7 +774,7 @@ static void test_repair_drops_damaged_records_only(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_xxh64_of_known_texts),
+		cmocka_unit_test(test_xxh64_of_known_texts_is_computed),
 		CASE(test_every_field_of_a_lease_is_read_back),
 		CASE(test_journal_has_the_documented_text_format),
 		CASE(test_last_record_of_an_address_counts),

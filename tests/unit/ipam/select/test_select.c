@@ -531,7 +531,7 @@ static void test_full_shared_pool_lists_its_users(void **state)
 /*
  * An address in another node's block may become available; an address outside of all pools cannot.
  */
-static void test_requested_address_of_a_shared_pool(void **state)
+static void test_requested_address_of_a_shared_pool_must_be_in_a_local_block(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct ipaddr want = t_ip("10.0.0.2");
@@ -724,7 +724,7 @@ int main(void)
 		CASE(test_sticky_address_is_selected_for_its_pod),
 		CASE(test_requested_address_is_selected_or_refused),
 		CASE(test_full_shared_pool_lists_its_users),
-		CASE(test_requested_address_of_a_shared_pool),
+		CASE(test_requested_address_of_a_shared_pool_must_be_in_a_local_block),
 		CASE(test_adopted_address_is_selected_for_its_owner_only),
 		CASE(test_migrated_address_is_selected_for_its_name),
 		CASE(test_retained_address_of_another_nodes_block_stays),

@@ -185,7 +185,7 @@ static void test_ipv4_rules_are_not_accepted_with_ipv6(void **state)
 }
 
 /* The recording of a kernel without IPv6: its rules are accepted. */
-static void test_recorded_rules_of_a_kernel_without_ipv6(void **state)
+static void test_marks_are_recognized_on_a_kernel_without_ipv6(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("nft_ipv4.nl");
 
@@ -359,7 +359,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ipv4_rules_are_not_accepted_with_ipv6, setup,
 						teardown),
-		cmocka_unit_test(test_recorded_rules_of_a_kernel_without_ipv6),
+		cmocka_unit_test(test_marks_are_recognized_on_a_kernel_without_ipv6),
 		cmocka_unit_test_setup_teardown(test_missing_nf_tables_is_reported, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_failed_transaction_changes_nothing, setup,

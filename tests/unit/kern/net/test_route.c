@@ -246,7 +246,7 @@ static void test_multipath_route_is_added_and_deleted(void **state)
 	}
 }
 
-static void test_ipv4_route_with_an_ipv6_gateway(void **state)
+static void test_ipv4_route_with_an_ipv6_gateway_is_added(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", "fd00:1::1", r->one, 101), out;
@@ -363,8 +363,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_multipath_route_is_added_and_deleted, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_ipv4_route_with_an_ipv6_gateway, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_ipv4_route_with_an_ipv6_gateway_is_added,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_flags_decide_on_an_existing_route, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_failed_route_is_described, setup, teardown),

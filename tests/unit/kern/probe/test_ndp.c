@@ -90,7 +90,7 @@ static void test_written_ndp_messages_are_decoded(void **state)
 	round_trip(&m, IB, 40 + 24 + 8);
 }
 
-static void test_multicast_macs_of_ethernet_and_infiniband(void **state)
+static void test_multicast_macs_are_derived_for_ethernet_and_infiniband(void **state)
 {
 	static const struct mac eth = {6, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
 	/* full membership of PKey 0x8001, site-local scope */
@@ -317,7 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ndp_probe_has_the_bytes_of_rfc_4861),
 		cmocka_unit_test(test_written_ndp_messages_are_decoded),
-		cmocka_unit_test(test_multicast_macs_of_ethernet_and_infiniband),
+		cmocka_unit_test(test_multicast_macs_are_derived_for_ethernet_and_infiniband),
 		cmocka_unit_test(test_advertisement_may_have_any_options),
 		cmocka_unit_test(test_malformed_ndp_options_are_refused),
 		cmocka_unit_test(test_malformed_ndp_messages_are_refused),

@@ -10,7 +10,7 @@
 static struct err e;
 static const struct roce_port port = {"ens1f0np0", "mlx5_0", "0000:3b:00.0"};
 
-static void test_roce_parameters_of_mlnx_ofed(void **state)
+static void test_roce_parameters_of_mlnx_ofed_are_read(void **state)
 {
 	char path[ROCE_PATH_MAX];
 	struct host_lab h;
@@ -39,7 +39,7 @@ static void test_roce_parameters_of_mlnx_ofed(void **state)
 	host_remove(&h);
 }
 
-static void test_roce_parameters_of_the_kernels_driver(void **state)
+static void test_roce_parameters_of_the_kernels_driver_are_read(void **state)
 {
 	static const struct roce_port none = {"", "../mlx5_0", NULL};
 	char path[ROCE_PATH_MAX];
@@ -56,7 +56,7 @@ static void test_roce_parameters_of_the_kernels_driver(void **state)
 	host_remove(&h);
 }
 
-static void test_roce_mode_and_tos_of_the_connection_manager(void **state)
+static void test_roce_mode_and_tos_of_the_connection_manager_are_read(void **state)
 {
 	struct host_lab h;
 	struct roce_cm v;
@@ -83,9 +83,9 @@ static void test_roce_mode_and_tos_of_the_connection_manager(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_roce_parameters_of_mlnx_ofed),
-		cmocka_unit_test(test_roce_parameters_of_the_kernels_driver),
-		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager),
+		cmocka_unit_test(test_roce_parameters_of_mlnx_ofed_are_read),
+		cmocka_unit_test(test_roce_parameters_of_the_kernels_driver_are_read),
+		cmocka_unit_test(test_roce_mode_and_tos_of_the_connection_manager_are_read),
 	};
 
 	return T_RUN(tests, NULL, NULL);

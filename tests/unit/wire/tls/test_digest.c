@@ -14,7 +14,7 @@
 /* The long test vector of FIPS 180-4: a million times "a". */
 #define MILLION "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
 
-static void test_sha256_of_memory(void **state)
+static void test_sha256_of_memory_is_computed(void **state)
 {
 	char hex[DIGEST_HEX];
 
@@ -25,7 +25,7 @@ static void test_sha256_of_memory(void **state)
 	ASSERT_STR_EQ(hex, EMPTY);
 }
 
-static void test_sha256_of_a_file(void **state)
+static void test_sha256_of_a_file_is_computed(void **state)
 {
 	char dir[T_DIR_MAX], hex[DIGEST_HEX] = "kept";
 	auto_free char *million = xmalloc(1000000);
@@ -67,8 +67,8 @@ static void test_versions_of_bundled_libraries_are_reported(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sha256_of_memory),
-		cmocka_unit_test(test_sha256_of_a_file),
+		cmocka_unit_test(test_sha256_of_memory_is_computed),
+		cmocka_unit_test(test_sha256_of_a_file_is_computed),
 		cmocka_unit_test(test_versions_of_bundled_libraries_are_reported),
 	};
 

@@ -145,7 +145,7 @@ static void test_errors_of_the_agent_retain_their_code(void **state)
 	says("STATUS", CONF("1.1.0", AT_SERVER POOL_A), 1, "{\"code\":50,");
 }
 
-static void test_status_and_gc_by_the_agent(void **state)
+static void test_status_and_gc_are_answered_by_the_agent(void **state)
 {
 	(void)state;
 	al_server = al_serve_ipam(&il_lab, NULL, NULL);
@@ -357,7 +357,7 @@ static void test_dns_of_spiderpools_agent_is_in_the_result(void **state)
 	       "\"10.6.0.2/16\",\"gateway\":\"10.6.0.1\"}]}");
 }
 
-static void test_rails_from_spiderpools_agent(void **state)
+static void test_spiderpools_agent_allocates_for_all_rails(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER), CONF("1.0.0", AT_SERVER),
 				    CONF("1.0.0", AT_SERVER)};
@@ -480,13 +480,13 @@ int main(void)
 		TEST(test_check_compares_the_addresses_with_prev_result),
 		TEST(test_requested_ips_and_flags_reach_the_agent),
 		TEST(test_errors_of_the_agent_retain_their_code),
-		TEST(test_status_and_gc_by_the_agent),
+		TEST(test_status_and_gc_are_answered_by_the_agent),
 		TEST(test_all_rails_are_one_request_to_the_agent),
 		TEST(test_failed_rail_releases_all_rails),
 		TEST(test_rails_of_a_store_and_of_an_agent_in_one_pod),
 		TEST(test_agent_of_spiderpool_allocates),
 		TEST(test_dns_of_spiderpools_agent_is_in_the_result),
-		TEST(test_rails_from_spiderpools_agent),
+		TEST(test_spiderpools_agent_allocates_for_all_rails),
 		TEST(test_missing_rail_from_spiderpools_agent_is_an_error),
 		TEST(test_error_of_spiderpools_agent_is_reported),
 		TEST(test_missing_agent_is_unavailable),

@@ -394,7 +394,7 @@ static void test_dual_stack_pod_gets_routes_of_both_families(void **state)
 }
 
 /* The original adds an address without a family to the node's addresses and continues. */
-static void test_ipv6_pod_on_a_node_without_ipv6(void **state)
+static void test_ipv6_pod_gets_no_ipv6_route_to_a_node_without_ipv6(void **state)
 {
 	(void)state;
 	underlay_pod();
@@ -894,7 +894,7 @@ int main(void)
 		TEST(test_hidden_link_is_reported_as_missing),
 		TEST(test_later_nic_keeps_the_chosen_node_address),
 		TEST(test_dual_stack_pod_gets_routes_of_both_families),
-		TEST(test_ipv6_pod_on_a_node_without_ipv6),
+		TEST(test_ipv6_pod_gets_no_ipv6_route_to_a_node_without_ipv6),
 		TEST(test_one_hop_of_an_ipv6_multipath_default_is_moved),
 		TEST(test_default_route_is_moved_to_the_selected_nic),
 		TEST(test_selected_default_route_nic_must_exist),

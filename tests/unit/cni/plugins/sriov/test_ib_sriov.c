@@ -78,7 +78,7 @@ static void test_invalid_ib_sriov_configuration_is_refused(void **state)
 	ASSERT_STR_EQ(c.ib_sriov.device_id, VF);
 }
 
-static void test_guid_of_a_pool_by_vf_number(void **state)
+static void test_guid_is_taken_from_the_pool_by_vf_number(void **state)
 {
 	struct ib_guid_pool p;
 	uint64_t guid;
@@ -231,7 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_guid_is_taken_from_runtime_config_before_args),
 		cmocka_unit_test(test_invalid_ib_sriov_configuration_is_refused),
-		cmocka_unit_test(test_guid_of_a_pool_by_vf_number),
+		cmocka_unit_test(test_guid_is_taken_from_the_pool_by_vf_number),
 		cmocka_unit_test(test_guid_derived_from_the_pf_is_stable),
 		cmocka_unit_test(test_guid_of_a_link_is_read_from_its_address),
 		cmocka_unit_test(test_vf_place_counts_over_all_ports_of_the_card),

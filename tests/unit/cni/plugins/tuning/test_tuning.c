@@ -92,7 +92,7 @@ static void expect_conf(const char *args, const char *conf, const char *want)
 #define A "0a:00:00:00:00:01"
 #define B "0a:00:00:00:00:02"
 
-static void test_precedence_of_tuning_sources(void **state)
+static void test_tuning_args_take_precedence_over_the_configuration(void **state)
 {
 	(void)state;
 	expect_conf("", "{}", "");
@@ -471,7 +471,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sysctl_names_become_paths),
-		cmocka_unit_test(test_precedence_of_tuning_sources),
+		cmocka_unit_test(test_tuning_args_take_precedence_over_the_configuration),
 		cmocka_unit_test(test_sysctls_of_args_override_the_configuration),
 		cmocka_unit_test(test_invalid_tuning_configuration_is_refused),
 		cmocka_unit_test(test_file_for_del_is_written_and_read),
