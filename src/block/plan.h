@@ -77,6 +77,7 @@ struct block_facts {
 struct block_plan {
 	struct block_op *v;
 	size_t n;
+	int64_t next_ms; /* time at which the next plan is due; 0: at the next change */
 };
 
 /*

@@ -269,20 +269,21 @@ void plan_want(struct planner *p, const struct block_need *need)
 
 /*
  * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
- * with free addresses this owner usually reserves them. If it refuses, the node requests a part
- * from each of several more owners, at growing intervals. With each answer an owner reports its
- * free capacity, and no request exceeds it. While no owner reports any, one list per round detects
- * the first owner that has free addresses again. Reports may be outdated, so an owner without free
- * capacity also gets a request, but only once in several rounds. So the nodes that wait for an
- * exhausted pool rarely write to its blocks.
+ * with free addresses this owner usually reserves them. If it refuses, the next round follows at
+ * once: in a pool with as many addresses as pods, another waiting node was faster. After
+ * FAST_ROUNDS the node requests a part from each of several owners, at growing intervals. With each
+ * answer an owner reports its free capacity, and no request exceeds it. While no owner reports any,
+ * one list per round detects the first owner that has free addresses again. Reports may be
+ * outdated, so an owner without free capacity also gets a request, but only once in several rounds.
+ * So the nodes that wait for an exhausted pool rarely write to its blocks.
  */
 enum {
 	BORROW_MOST = 64,
 	REQUEST_MAX = 4,
-	FIRST_MS = 600,
 	ROUND_MS = 200,
 	ROUND_MOST = 15,      /* maximum factor */
-	RESCAN_MS = 150,      /* delay before the answer is read; doubled after each read */
+	FAST_ROUNDS = 4,      /* rounds without an interval */
+	RESCAN_MS = 100,      /* delay before the answer is read; doubled after each read */
 	ANSWER_MS = 5 * 1000, /* no answer is expected after this time */
 	REQUEST_RETRY_MS = 3 * 1000,
 	IN_VAIN = 4, /* rounds between requests to owners that report no free capacity */
@@ -370,30 +371,27 @@ static int64_t round_ms(const struct planner *p, const struct block_view *v)
 	return ms / 2 + of_this_node(p, ms, v->rounds);
 }
 
-/* Returns whether the view of the peers is probably stale. */
-static bool is_old(const struct planner *p, const struct block_view *v)
+/* Returns whether a list is due: a request was sent since the last one, or it is probably outdated.
+ */
+static bool is_list_due(const struct planner *p, const struct block_view *v)
 {
 	int64_t ms = round_ms(p, v) > p->f->view_ms ? round_ms(p, v) : p->f->view_ms;
 
-	return p->f->now_ms - v->at_ms >= ms;
+	return v->at_ms <= v->requested_ms || p->f->now_ms - v->at_ms >= ms;
 }
 
-/* Returns whether the view is still the first list, which found no free block. A peer is chosen
- * from a second list, FIRST_MS later. */
-static bool is_first(const struct planner *p, const struct block_view *v)
+/* Returns whether the time has come; otherwise the next plan is due then. */
+static bool is_reached(struct planner *p, int64_t ms)
 {
-	return !v->again && !v->requested_ms && p->f->now_ms - v->at_ms < FIRST_MS;
+	if (p->f->now_ms >= ms)
+		return true;
+	if (!p->ret->next_ms || ms < p->ret->next_ms)
+		p->ret->next_ms = ms;
+	return false;
 }
 
-static bool is_due(const struct planner *p, const struct block_view *v)
-{
-	if (is_first(p, v))
-		return p->f->now_ms - v->at_ms >= of_this_node(p, FIRST_MS, 0);
-	return v->at_ms <= v->requested_ms || is_old(p, v);
-}
-
-/* Returns whether an answer is still expected. Plans a read of each block whose owner was asked, at
- * growing intervals. */
+/* Returns whether an answer is still expected, or the interval before the next round has not passed.
+ * Plans a read of each block whose owner was asked, at growing intervals. */
 static bool is_requesting(struct planner *p, const struct block_need *need,
 			  const struct block_view *v)
 {
@@ -405,10 +403,11 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 		if (!x->pending || !was_requested(p, x, ANSWER_MS))
 			continue;
 		pending = true;
-		if (p->f->now_ms - x->read_ms >= (int64_t)RESCAN_MS << x->reads)
+		if (is_reached(p, x->read_ms + ((int64_t)RESCAN_MS << x->reads)))
 			plan_add(p, OP_READ, need->pool, x->name);
 	}
-	return pending || (v->requested_ms && p->f->now_ms - v->requested_ms < round_ms(p, v));
+	return pending ||
+	       (v->rounds >= FAST_ROUNDS && !is_reached(p, v->requested_ms + round_ms(p, v)));
 }
 
 /* Returns the capacity that the owner reports, minus the addresses that other nodes request.
@@ -418,11 +417,17 @@ static int64_t hope(const struct block_peer *x)
 	return (int64_t)x->spare - x->crowd;
 }
 
+/* Returns whether the owner reports free capacity. */
+static bool is_sure(const struct block_peer *x)
+{
+	return x->reports && hope(x) > 0;
+}
+
 /* Returns whether the owner probably has free addresses: by its report, or (without one) if it was
  * not asked recently. */
 static bool is_hopeful(const struct planner *p, const struct block_peer *x)
 {
-	return x->reports ? hope(x) > 0 : !was_requested(p, x, REQUEST_FORGET_MS);
+	return x->reports ? is_sure(x) : !was_requested(p, x, REQUEST_FORGET_MS);
 }
 
 /* Prefers the peer that probably has the most free addresses; if no peer has any, the one asked
@@ -437,8 +442,8 @@ static bool is_better(const struct planner *p, const struct block_peer *x,
 	return hopeful == before ? x->requested_ms < than->requested_ms : hopeful;
 }
 
-/* Returns the best peer that was not asked recently; the order of equal ones differs between nodes.
- * */
+/* Returns the best peer that reports free capacity or was not asked recently; the order of equal ones
+ * differs between nodes. */
 static const struct block_peer *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));
@@ -447,7 +452,8 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	for (size_t i = 0; i < v->n_peers; i++) {
 		const struct block_peer *x = &v->peers[(from + i) % v->n_peers];
 
-		if (x->room && !was_requested(p, x, REQUEST_RETRY_MS) && !plan_has(p, x->name) &&
+		if (x->room && !plan_has(p, x->name) &&
+		    (is_sure(x) || !was_requested(p, x, REQUEST_RETRY_MS)) &&
 		    (!ret || is_better(p, x, ret)))
 			ret = x;
 	}
@@ -460,7 +466,7 @@ static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, u
 {
 	uint32_t part = (want + n - 1) / n;
 
-	if (x->reports && hope(x) > 0)
+	if (is_sure(x))
 		part = (uint32_t)hope(x);
 	return part < left ? part : left;
 }
@@ -468,12 +474,13 @@ static uint32_t part(const struct block_peer *x, uint32_t want, uint32_t left, u
 static void request_spread(struct planner *p, const struct block_need *need,
 			   const struct block_view *v)
 {
-	uint32_t n = v->rounds < 6 ? 1u << (v->rounds / 3) : REQUEST_MAX, left = need->want;
+	uint32_t n = v->rounds < 2 * FAST_ROUNDS ? 1u << (v->rounds / FAST_ROUNDS) : REQUEST_MAX;
+	uint32_t left = need->want;
 	bool in_vain = p->f->now_ms - v->requested_ms >= IN_VAIN * round_ms(p, v);
 	const struct block_peer *x;
 
 	for (uint32_t i = 0; i < REQUEST_MAX && left && (x = best(p, v)); i++) {
-		bool sure = x->reports && hope(x) > 0;
+		bool sure = is_sure(x);
 		struct block_op *op;
 
 		if ((!sure && i >= n) || (x->reports && !sure && !in_vain))
@@ -492,9 +499,9 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 {
 	if (borrow(p, need, v) || is_requesting(p, need, v))
 		return;
-	if (is_due(p, v))
+	if (is_list_due(p, v))
 		plan_list(p, need);
-	else if (!is_first(p, v))
+	else
 		request_spread(p, need, v);
 }
 

@@ -601,7 +601,6 @@ static void keep_requests(struct block_view *is, const struct block_view *was)
 {
 	is->requested_ms = was->requested_ms;
 	is->requested = was->requested;
-	is->again = was->at_ms != 0;
 	is->rounds = was->rounds + (was->requested_ms != 0);
 	for (size_t i = 0; i < was->n_peers; i++) {
 		const struct block_peer *x = &was->peers[i];

@@ -137,7 +137,6 @@ struct block_view {
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
 	size_t requested;     /* number of blocks asked so far */
 	unsigned int rounds;  /* lists without success since the first request */
-	bool again;	      /* an earlier list preceded this one */
 };
 
 /* State of an address that was requested by name and belongs to the block of a peer or to an

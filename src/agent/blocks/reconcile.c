@@ -698,6 +698,8 @@ void blocks_reconcile(struct blocks *b)
 	end_recovery(b, &f);
 	block_plan(&f, &plan);
 	carry_out(b, &plan);
+	if (plan.next_ms)
+		blocks_schedule(b, plan.next_ms - blocks_now(b));
 	block_plan_done(&plan);
 	blocks_schedule(b, next_ms(b));
 }

@@ -27,6 +27,7 @@ struct lab {
 	struct block_need needs[RAILS];
 	struct block_facts f;
 	struct bl_owner owner;
+	int64_t next_ms; /* of the last plan */
 };
 
 static void make(struct lab *x)
@@ -115,6 +116,7 @@ static const char *turn(struct lab *x)
 
 	*text = '\0';
 	block_plan(&x->f, &p);
+	x->next_ms = p.next_ms;
 	for (size_t i = 0; i < p.n; i++) {
 		size_t n = strlen(text);
 
@@ -504,9 +506,6 @@ static void make_full(struct lab *x)
 	x->needs[0].want = 2;
 	while (strncmp(turn(x), "list", 4) != 0)
 		;
-	/* Nodes that lack addresses at the same time send their requests one after the other. */
-	x->f.now_ms += 590;
-	ASSERT_STR_EQ(turn(x), "list rail0");
 }
 
 static void give(const char *to)
@@ -530,11 +529,14 @@ static void test_released_addresses_are_borrowed_after_the_request(void **state)
 		ASSERT_STR_EQ(bl_find("rail0-9")->wanted[0].node, "n1@*");
 		ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
 		ASSERT_STR_EQ(turn(&x), "");
-		x.f.now_ms += 150;
+		/* The next plan is due when the answer is read. */
+		ASSERT_EQ(x.next_ms, x.f.now_ms + 100);
+		x.f.now_ms = x.next_ms;
 		ASSERT_STR_EQ(turn(&x), "read rail0-9");
 		ASSERT_STR_EQ(turn(&x), "");
+		ASSERT_EQ(x.next_ms, x.f.now_ms + 200);
 		give(given[i]);
-		x.f.now_ms += 300;
+		x.f.now_ms = x.next_ms;
 		ASSERT_STR_EQ(turn(&x), "read rail0-9");
 		ASSERT_STR_EQ(turn(&x), "borrow rail0-9");
 		ASSERT_EQ(count_mine(&x), 2);
@@ -558,11 +560,12 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 		make_full(&x);
 		ASSERT_STR_EQ(turn(&x), "wish rail0-9");
 		give(given[i]);
-		x.f.now_ms += 150;
+		x.f.now_ms += 100;
 		ASSERT_STR_EQ(turn(&x), "read rail0-9");
-		x.f.now_ms += 299;
+		x.f.now_ms += 199;
 		ASSERT_STR_EQ(turn(&x), "");
-		/* After a refusal the node lists blocks and sends a request to another peer. */
+		/* After a refusal the node lists blocks and sends a request to another peer, both at
+		 * once. */
 		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
 		x.f.now_ms += 1;
 		ASSERT_STR_EQ(turn(&x), "read rail0-9");
@@ -573,18 +576,24 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 	}
 }
 
+/* The number of requests that peers have and have not answered. */
+static size_t requests_of_peers(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < bl_server.n; i++)
+		n += bl_server.v[i].n_wanted;
+	return n;
+}
+
 /* The number of peers that got a request within `turns` tenths of a second. */
 static size_t asked_after(struct lab *x, int turns)
 {
-	size_t requested = 0;
-
 	for (int i = 0; i < turns; i++) {
 		x->f.now_ms += 100;
 		turn(x);
 	}
-	for (size_t i = 0; i < bl_server.n; i++)
-		requested += bl_server.v[i].n_wanted;
-	return requested;
+	return requests_of_peers();
 }
 
 /* Eventually every peer gets a request: a peer that reports no free address may have one. */
@@ -651,6 +660,52 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	for (int i = 0; i < 100; i++)
 		turn(&x);
 	ASSERT_EQ(bl_find("rail0-3")->n_wanted, 1);
+	drop(&x);
+}
+
+/* An owner that has just released addresses to this node and reports more gets the next request at once. */
+static void test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+	refuse_all();
+	give("@n1*");
+	say_all(0);
+	say("rail0-9", 5);
+	x.needs[0].want = 5;
+	x.f.now_ms += 100;
+	ASSERT_STR_EQ(turn(&x), "read rail0-9");
+	ASSERT_STR_EQ(turn(&x), "borrow rail0-9");
+	x.needs[0].want = 2;
+	ASSERT_STR_EQ(turn(&x), "list rail0");
+	ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+	ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
+	drop(&x);
+}
+
+/* After a refusal the next request is sent at once; the fifth is sent after an interval. */
+static void test_intervals_between_requests_begin_after_four_refusals(void **state)
+{
+	struct lab x;
+
+	(void)state;
+	make_full(&x);
+	for (int i = 0; i < 4; i++) {
+		assert_memory_equal(turn(&x), "wish rail0-", 11);
+		refuse_all();
+		x.f.now_ms += 100;
+		assert_memory_equal(turn(&x), "read rail0-", 11);
+		ASSERT_STR_EQ(turn(&x), "list rail0");
+	}
+	ASSERT_STR_EQ(turn(&x), "");
+	assert_in_range(x.next_ms - x.f.now_ms, 100, 2000);
+	x.f.now_ms = x.next_ms;
+	/* Two owners get a request for a part each. */
+	assert_memory_equal(strrchr(turn(&x), 'w'), "wish rail0-", 11);
+	ASSERT_EQ(requests_of_peers(), 2);
 	drop(&x);
 }
 
@@ -770,6 +825,9 @@ int main(void)
 		cmocka_unit_test(test_reservations_for_other_nodes_are_not_borrowed),
 		cmocka_unit_test(test_every_peer_gets_a_request_eventually),
 		cmocka_unit_test(test_peers_with_free_addresses_get_requests_first),
+		cmocka_unit_test(
+			test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
+		cmocka_unit_test(test_intervals_between_requests_begin_after_four_refusals),
 		cmocka_unit_test(test_last_free_address_is_found_when_reported),
 		cmocka_unit_test(test_peers_without_free_addresses_get_requests_last),
 		cmocka_unit_test(test_no_reserve_is_acquired_while_peers_borrow),
