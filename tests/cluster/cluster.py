@@ -95,6 +95,8 @@ class Cluster:
                                "--advertise-client-urls", me, "--listen-peer-urls", peer,
                                "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
                                "--unsafe-no-fsync", "--log-level", "warn")
+        # An API server ends if it does not reach etcd for 20 s, which a busy machine may need.
+        report.wait_started(self.etcd, lambda: self.etcd_call("maintenance/status"), "etcd is ready", self.folder / "etcd.log", 120)
 
     def start_apiserver(self, *more, ready=True):
         pki = self.folder / "pki"
