@@ -144,44 +144,38 @@ static void make_block(const char *node, const char *pool, unsigned int index, c
 
 static void test_all_rails_acquire_the_same_block_index(void **state)
 {
+	struct lab *x = *state;
 	char want[64];
 	unsigned int at;
-	struct lab x;
 
-	(void)state;
-	make(&x);
 	/* One pool acquires a block at a random index. */
-	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
-	ASSERT_EQ(x.t.n_claims, 1);
-	x.needs[0].want = 0;
+	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
+	ASSERT_EQ(x->t.n_claims, 1);
+	x->needs[0].want = 0;
 	/* The other pools acquire the block with the same index. */
 	snprintf(want, sizeof(want), "create rail1-%x create rail2-%x", at, at);
-	ASSERT_STR_EQ(turn(&x), want);
-	ASSERT_EQ(x.t.n_claims, 3);
-	drop(&x);
+	ASSERT_STR_EQ(turn(x), want);
+	ASSERT_EQ(x->t.n_claims, 3);
 }
 
 static void test_index_claimed_by_a_peer_is_skipped(void **state)
 {
+	struct lab *x = *state;
 	unsigned int at, peer;
 	char net[32], want[64];
-	struct lab x;
 
-	(void)state;
-	make(&x);
-	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
-	x.needs[0].want = x.needs[2].want = 0;
+	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
+	x->needs[0].want = x->needs[2].want = 0;
 	snprintf(net, sizeof(net), "10.1.0.%u/28", at * 16);
 	make_block("n2", "rail1", at, net);
 	snprintf(want, sizeof(want), "create rail1-%x", at);
-	ASSERT_STR_EQ(turn(&x), want);
-	ASSERT_EQ(x.t.n_claims, 1);
+	ASSERT_STR_EQ(turn(x), want);
+	ASSERT_EQ(x->t.n_claims, 1);
 	/* The server reported that the block exists: it is not created again. */
-	ASSERT_STR_EQ(turn(&x), "list rail1");
-	ASSERT_EQ(sscanf(turn(&x), "create rail1-%x", &peer), 1);
+	ASSERT_STR_EQ(turn(x), "list rail1");
+	ASSERT_EQ(sscanf(turn(x), "create rail1-%x", &peer), 1);
 	assert_int_not_equal(at, peer);
-	ASSERT_EQ(x.t.n_claims, 2);
-	drop(&x);
+	ASSERT_EQ(x->t.n_claims, 2);
 }
 
 /*
@@ -190,25 +184,22 @@ static void test_index_claimed_by_a_peer_is_skipped(void **state)
  */
 static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 {
+	struct lab *x = *state;
 	struct ip_range removed = {t_ip("10.1.0.16"), t_ip("10.1.0.47")};
 	char want[64];
 	unsigned int at;
-	struct lab x;
 
-	(void)state;
-	make(&x);
-	x.needs[2].want = 0;
-	ip_set_subtract(&x.usable[1], &removed);
+	x->needs[2].want = 0;
+	ip_set_subtract(&x->usable[1], &removed);
 	/* One of the first 13 of 15 blocks, which exist in the shorter pool as well. */
-	x.f.seed = 0;
-	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
-	x.needs[0].want = 0;
+	x->f.seed = 0;
+	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
+	x->needs[0].want = 0;
 	if (at + 2 <= 15)
 		snprintf(want, sizeof(want), "create rail1-%x", at + 2);
 	else
 		fail_msg("the seed picks %x", at);
-	ASSERT_STR_EQ(turn(&x), want);
-	drop(&x);
+	ASSERT_STR_EQ(turn(x), want);
 }
 
 /*
@@ -217,40 +208,35 @@ static void test_offset_within_the_pool_is_compared_between_rails(void **state)
  */
 static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make(&x);
-	x.needs[0].under_way = x.needs[0].claiming = true;
-	ASSERT_STR_EQ(turn(&x), "");
+	x->needs[0].under_way = x->needs[0].claiming = true;
+	ASSERT_STR_EQ(turn(x), "");
 	for (unsigned int i = 1; i < 16; i++) {
 		char net[32];
 
 		snprintf(net, sizeof(net), "10.1.0.%u/28", i * 16);
 		make_block("n2", "rail1", i, net);
 	}
-	block_view_put(&x.t, "rail1", &x.needs[1].cut, bl_server.v, bl_server.n, x.f.now_ms);
-	x.f.now_ms += 600;
-	assert_memory_equal(turn(&x), "wish rail1-", 11);
+	block_view_put(&x->t, "rail1", &x->needs[1].cut, bl_server.v, bl_server.n, x->f.now_ms);
+	x->f.now_ms += 600;
+	assert_memory_equal(turn(x), "wish rail1-", 11);
 	/* The node has had no response to its claim for a long time. */
-	x.needs[0].claiming = false;
-	assert_memory_equal(strstr(turn(&x), "create"), "create rail2-", 13);
-	drop(&x);
+	x->needs[0].claiming = false;
+	assert_memory_equal(strstr(turn(x), "create"), "create rail2-", 13);
 }
 
 /* The node lists blocks after one claim was refused; in a large pool after two. */
 static void test_blocks_are_listed_after_refused_claims(void **state)
 {
+	struct lab *x = *state;
 	struct ip_range more = {t_ip("10.0.1.0"), t_ip("10.0.31.255")};
-	struct lab x;
 
-	(void)state;
 	for (int large = 0; large < 2; large++) {
-		make(&x);
-		x.needs[1].want = x.needs[2].want = 0;
+		x->needs[1].want = x->needs[2].want = 0;
 		if (large) {
-			x.needs[0].cut.subnet = t_net("10.0.0.0/19");
-			ip_set_add(&x.usable[0], &more);
+			x->needs[0].cut.subnet = t_net("10.0.0.0/19");
+			ip_set_add(&x->usable[0], &more);
 		}
 		for (unsigned int i = 1; i < 512; i++) {
 			char net[32];
@@ -258,12 +244,13 @@ static void test_blocks_are_listed_after_refused_claims(void **state)
 			snprintf(net, sizeof(net), "10.0.%u.%u/28", i / 16, i % 16 * 16);
 			make_block("n2", "rail0", i, net);
 		}
-		assert_memory_equal(turn(&x), "create rail0-", 13);
+		assert_memory_equal(turn(x), "create rail0-", 13);
 		if (large)
-			assert_memory_equal(turn(&x), "create rail0-", 13);
-		ASSERT_STR_EQ(turn(&x), "list rail0");
-		ASSERT_EQ(x.t.n_claims, 0);
-		drop(&x);
+			assert_memory_equal(turn(x), "create rail0-", 13);
+		ASSERT_STR_EQ(turn(x), "list rail0");
+		ASSERT_EQ(x->t.n_claims, 0);
+		drop(x);
+		make(x);
 	}
 }
 
@@ -286,7 +273,6 @@ static struct block_object *have_request(struct lab *x, char name[static 32])
 	const struct bl_owner n2 = bl_by("n2");
 	struct block_op request = {.kind = OP_REQUEST, .count = 3};
 
-	make(x);
 	x->needs[1].want = x->needs[2].want = 0;
 	turn(x);
 	x->needs[0].want = 0;
@@ -318,106 +304,98 @@ static size_t count_mine(const struct lab *x)
 
 static void test_expired_reservation_is_reclaimed(void **state)
 {
+	struct lab *x = *state;
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
+	o = have_request(x, name);
 	ASSERT_STR_EQ(o->wanted[0].node, "n2@*");
-	watch(&x, name);
-	assert_memory_equal(turn(&x), "cede", 4);
+	watch(x, name);
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(count_of(o, "@n2*"), 3);
 	ASSERT_EQ(o->n_wanted, 0);
 	ASSERT_EQ(block_spare(o), 13);
-	ASSERT_EQ(count_mine(&x), 13);
-	watch(&x, name);
-	x.f.now_ms += 5999;
-	ASSERT_STR_EQ(turn(&x), "");
+	ASSERT_EQ(count_mine(x), 13);
+	watch(x, name);
+	x->f.now_ms += 5999;
+	ASSERT_STR_EQ(turn(x), "");
 	/* The block is not used before the server confirms the claim. */
-	x.f.now_ms += 1;
+	x->f.now_ms += 1;
 	for (size_t i = 0; i < 3; i++) {
-		ASSERT_EQ(count_mine(&x), 13 + i);
-		assert_memory_equal(turn(&x), "uncede", 6);
+		ASSERT_EQ(count_mine(x), 13 + i);
+		assert_memory_equal(turn(x), "uncede", 6);
 	}
 	ASSERT_EQ(o->n_released, 0);
-	ASSERT_EQ(count_mine(&x), 16);
-	drop(&x);
+	ASSERT_EQ(count_mine(x), 16);
 }
 
 /* The other node borrows while the owner reclaims: the entry has changed by then. */
 static void test_reservation_borrowed_while_reclaimed(void **state)
 {
+	struct lab *x = *state;
 	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
 	const struct bl_owner n2 = bl_by("n2");
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
-	watch(&x, name);
-	turn(&x);
-	watch(&x, name);
+	o = have_request(x, name);
+	watch(x, name);
+	turn(x);
+	watch(x, name);
 	VEC_PUSH(fetch.ips, fetch.n_ips) = o->released[0].ip;
 	snprintf(fetch.name, sizeof(fetch.name), "%s", name);
 	ASSERT_EQ(bl_serve(&n2, &fetch), BLOCK_OK);
-	x.f.now_ms += 6000;
+	x->f.now_ms += 6000;
 	for (int i = 0; i < 8; i++)
-		turn(&x);
-	watch(&x, name);
-	x.f.now_ms += 6000;
+		turn(x);
+	watch(x, name);
+	x->f.now_ms += 6000;
 	for (int i = 0; i < 8; i++)
-		turn(&x);
+		turn(x);
 	ASSERT_EQ(count_of(o, "n2/t-1"), 1);
-	ASSERT_EQ(count_mine(&x), 15);
+	ASSERT_EQ(count_mine(x), 15);
 	block_op_done(&fetch);
-	drop(&x);
 }
 
 /* An agent of an older release does not reserve addresses for the requesting node. */
 static void test_request_of_an_older_agent_gets_unreserved_addresses(void **state)
 {
+	struct lab *x = *state;
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
+	o = have_request(x, name);
 	strcpy(o->wanted[0].node, "n2");
-	watch(&x, name);
-	x.f.now_ms += 60000;
-	assert_memory_equal(turn(&x), "cede", 4);
+	watch(x, name);
+	x->f.now_ms += 60000;
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(count_of(o, "*"), 3);
-	drop(&x);
 }
 
 /* A refusal is a reply. The requesting node is notified when an address becomes free. */
 static void test_request_is_refused_while_no_address_is_free(void **state)
 {
+	struct lab *x = *state;
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
-	watch(&x, name);
-	x.needs[0].under_way = true;
-	x.needs[0].want = 1;
-	assert_memory_equal(turn(&x), "cede", 4);
+	o = have_request(x, name);
+	watch(x, name);
+	x->needs[0].under_way = true;
+	x->needs[0].want = 1;
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(o->n_released, 0);
 	ASSERT_EQ(o->n_wanted, 0);
 	assert_true(o->reports);
 	ASSERT_EQ(block_spare(o), 0);
-	watch(&x, name);
-	ASSERT_STR_EQ(turn(&x), "");
-	x.needs[0].want = 0;
-	assert_memory_equal(turn(&x), "cede", 4);
+	watch(x, name);
+	ASSERT_STR_EQ(turn(x), "");
+	x->needs[0].want = 0;
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(block_spare(o), 16);
-	ASSERT_EQ(count_mine(&x), 16);
-	watch(&x, name);
-	ASSERT_STR_EQ(turn(&x), "");
-	drop(&x);
+	ASSERT_EQ(count_mine(x), 16);
+	watch(x, name);
+	ASSERT_STR_EQ(turn(x), "");
 }
 
 /*
@@ -426,60 +404,56 @@ static void test_request_is_refused_while_no_address_is_free(void **state)
  */
 static void test_reply_reports_the_current_free_capacity(void **state)
 {
+	struct lab *x = *state;
 	const struct bl_owner n3 = bl_by("n3");
 	struct block_op request = {.kind = OP_REQUEST, .count = 20};
 	struct lease l = LEASE_INIT;
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
-	watch(&x, name);
-	assert_memory_equal(turn(&x), "cede", 4);
-	watch(&x, name);
+	o = have_request(x, name);
+	watch(x, name);
+	assert_memory_equal(turn(x), "cede", 4);
+	watch(x, name);
 	l.state = LEASE_USED;
 	for (unsigned int i = 0; i < 5; i++) {
 		l.address.ip = ip_from_num(4, ip_num(&o->net.ip) + i);
-		lease_put(&x.leases, &l);
+		lease_put(&x->leases, &l);
 	}
-	ASSERT_STR_EQ(turn(&x), "");
+	ASSERT_STR_EQ(turn(x), "");
 	ASSERT_EQ(block_spare(o), 13);
 	str_copy(request.name, sizeof(request.name), name);
 	ASSERT_EQ(bl_serve(&n3, &request), BLOCK_OK);
-	watch(&x, name);
-	assert_memory_equal(turn(&x), "cede", 4);
+	watch(x, name);
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(count_of(o, "@n3*"), 8);
 	ASSERT_EQ(block_room(o), 5);
 	ASSERT_EQ(block_spare(o), 0);
-	watch(&x, name);
-	ASSERT_STR_EQ(turn(&x), "");
+	watch(x, name);
+	ASSERT_STR_EQ(turn(x), "");
 	/* Returned addresses are counted without a request. */
 	free(o->released[--o->n_released].to);
 	ASSERT_EQ(block_spare(o), 1);
-	drop(&x);
 }
 
 /* Addresses for local pods that wait are not released to other nodes until the pods have them. */
 static void test_addresses_for_waiting_pods_are_not_released(void **state)
 {
+	struct lab *x = *state;
 	struct block_object *o;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	o = have_request(&x, name);
-	watch(&x, name);
-	x.needs[0].keep = 14;
-	assert_memory_equal(turn(&x), "cede", 4);
+	o = have_request(x, name);
+	watch(x, name);
+	x->needs[0].keep = 14;
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(count_of(o, "@n2*"), 2);
 	ASSERT_EQ(block_spare(o), 0);
-	watch(&x, name);
-	ASSERT_STR_EQ(turn(&x), "");
-	x.needs[0].keep = 4;
-	assert_memory_equal(turn(&x), "cede", 4);
+	watch(x, name);
+	ASSERT_STR_EQ(turn(x), "");
+	x->needs[0].keep = 4;
+	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(block_spare(o), 10);
-	drop(&x);
 }
 
 /*
@@ -488,7 +462,6 @@ static void test_addresses_for_waiting_pods_are_not_released(void **state)
  */
 static void make_full(struct lab *x)
 {
-	make(x);
 	x->needs[1].want = x->needs[2].want = 0;
 	for (unsigned int i = 1; i < 16; i++) {
 		char net[32], name[32];
@@ -519,60 +492,60 @@ static void give(const char *to)
 
 static void test_released_addresses_are_borrowed_after_the_request(void **state)
 {
+	struct lab *x = *state;
 	static const char *const given[] = {"@n1*", "*"}; /* written by an older release */
-	struct lab x;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
-		make_full(&x);
-		ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+		make_full(x);
+		ASSERT_STR_EQ(turn(x), "wish rail0-9");
 		ASSERT_STR_EQ(bl_find("rail0-9")->wanted[0].node, "n1@*");
 		ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
-		ASSERT_STR_EQ(turn(&x), "");
+		ASSERT_STR_EQ(turn(x), "");
 		/* The next plan is due when the answer is read. */
-		ASSERT_EQ(x.next_ms, x.f.now_ms + 100);
-		x.f.now_ms = x.next_ms;
-		ASSERT_STR_EQ(turn(&x), "read rail0-9");
-		ASSERT_STR_EQ(turn(&x), "");
-		ASSERT_EQ(x.next_ms, x.f.now_ms + 200);
+		ASSERT_EQ(x->next_ms, x->f.now_ms + 100);
+		x->f.now_ms = x->next_ms;
+		ASSERT_STR_EQ(turn(x), "read rail0-9");
+		ASSERT_STR_EQ(turn(x), "");
+		ASSERT_EQ(x->next_ms, x->f.now_ms + 200);
 		give(given[i]);
-		x.f.now_ms = x.next_ms;
-		ASSERT_STR_EQ(turn(&x), "read rail0-9");
-		ASSERT_STR_EQ(turn(&x), "borrow rail0-9");
-		ASSERT_EQ(count_mine(&x), 2);
+		x->f.now_ms = x->next_ms;
+		ASSERT_STR_EQ(turn(x), "read rail0-9");
+		ASSERT_STR_EQ(turn(x), "borrow rail0-9");
+		ASSERT_EQ(count_mine(x), 2);
 		/* The borrowed addresses are stored on this node and are allocated to pods next. */
-		x.needs[0].want = 0;
-		x.needs[0].keep = 2;
-		ASSERT_STR_EQ(turn(&x), "");
-		x.needs[0].keep = 0;
-		ASSERT_STR_EQ(turn(&x), "return rail0-9");
-		drop(&x);
+		x->needs[0].want = 0;
+		x->needs[0].keep = 2;
+		ASSERT_STR_EQ(turn(x), "");
+		x->needs[0].keep = 0;
+		ASSERT_STR_EQ(turn(x), "return rail0-9");
+		drop(x);
+		make(x);
 	}
 }
 
 static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 {
+	struct lab *x = *state;
 	static const char *const given[] = {"@n9*", "@n1", "@n11*"};
-	struct lab x;
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
-		make_full(&x);
-		ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+		make_full(x);
+		ASSERT_STR_EQ(turn(x), "wish rail0-9");
 		give(given[i]);
-		x.f.now_ms += 100;
-		ASSERT_STR_EQ(turn(&x), "read rail0-9");
-		x.f.now_ms += 199;
-		ASSERT_STR_EQ(turn(&x), "");
+		x->f.now_ms += 100;
+		ASSERT_STR_EQ(turn(x), "read rail0-9");
+		x->f.now_ms += 199;
+		ASSERT_STR_EQ(turn(x), "");
 		/* After a refusal the node lists blocks and sends a request to another peer, both at
 		 * once. */
 		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
-		x.f.now_ms += 1;
-		ASSERT_STR_EQ(turn(&x), "read rail0-9");
-		ASSERT_STR_EQ(turn(&x), "list rail0");
-		assert_memory_equal(turn(&x), "wish rail0-", 11);
+		x->f.now_ms += 1;
+		ASSERT_STR_EQ(turn(x), "read rail0-9");
+		ASSERT_STR_EQ(turn(x), "list rail0");
+		assert_memory_equal(turn(x), "wish rail0-", 11);
 		ASSERT_EQ(bl_find("rail0-9")->n_wanted, 0);
-		drop(&x);
+		drop(x);
+		make(x);
 	}
 }
 
@@ -599,12 +572,10 @@ static size_t asked_after(struct lab *x, int turns)
 /* Eventually every peer gets a request: a peer that reports no free address may have one. */
 static void test_every_peer_gets_a_request_eventually(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make_full(&x);
-	ASSERT_EQ(asked_after(&x, 2000), 15);
-	drop(&x);
+	make_full(x);
+	ASSERT_EQ(asked_after(x, 2000), 15);
 }
 
 /* The owner of each block reports its number of free addresses. */
@@ -637,17 +608,16 @@ static void list_again(struct lab *x)
 
 static void test_peers_with_free_addresses_get_requests_first(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make_full(&x);
+	make_full(x);
 	say_all(0);
 	say("rail0-3", 1);
 	say("rail0-5", 4);
 	say("rail0-c", 2);
-	x.needs[0].want = 6;
-	list_again(&x);
-	ASSERT_STR_EQ(turn(&x), "wish rail0-5 wish rail0-c");
+	x->needs[0].want = 6;
+	list_again(x);
+	ASSERT_STR_EQ(turn(x), "wish rail0-5 wish rail0-c");
 	ASSERT_EQ(bl_find("rail0-5")->wanted[0].count, 4);
 	ASSERT_EQ(bl_find("rail0-c")->wanted[0].count, 2);
 	/* Addresses that other nodes have requested from a block count as allocated. */
@@ -656,57 +626,52 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	say("rail0-3", 1);
 	VEC_PUSH(bl_find("rail0-3")->wanted, bl_find("rail0-3")->n_wanted) =
 		(struct block_requested){.node = xstrdup("n7@*"), .count = 1};
-	x.f.now_ms += 5000;
+	x->f.now_ms += 5000;
 	for (int i = 0; i < 100; i++)
-		turn(&x);
+		turn(x);
 	ASSERT_EQ(bl_find("rail0-3")->n_wanted, 1);
-	drop(&x);
 }
 
 /* An owner that has just released addresses to this node and reports more gets the next request at once. */
 static void test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make_full(&x);
-	ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+	make_full(x);
+	ASSERT_STR_EQ(turn(x), "wish rail0-9");
 	refuse_all();
 	give("@n1*");
 	say_all(0);
 	say("rail0-9", 5);
-	x.needs[0].want = 5;
-	x.f.now_ms += 100;
-	ASSERT_STR_EQ(turn(&x), "read rail0-9");
-	ASSERT_STR_EQ(turn(&x), "borrow rail0-9");
-	x.needs[0].want = 2;
-	ASSERT_STR_EQ(turn(&x), "list rail0");
-	ASSERT_STR_EQ(turn(&x), "wish rail0-9");
+	x->needs[0].want = 5;
+	x->f.now_ms += 100;
+	ASSERT_STR_EQ(turn(x), "read rail0-9");
+	ASSERT_STR_EQ(turn(x), "borrow rail0-9");
+	x->needs[0].want = 2;
+	ASSERT_STR_EQ(turn(x), "list rail0");
+	ASSERT_STR_EQ(turn(x), "wish rail0-9");
 	ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
-	drop(&x);
 }
 
 /* After a refusal the next request is sent at once; the fifth is sent after an interval. */
 static void test_intervals_between_requests_begin_after_four_refusals(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make_full(&x);
+	make_full(x);
 	for (int i = 0; i < 4; i++) {
-		assert_memory_equal(turn(&x), "wish rail0-", 11);
+		assert_memory_equal(turn(x), "wish rail0-", 11);
 		refuse_all();
-		x.f.now_ms += 100;
-		assert_memory_equal(turn(&x), "read rail0-", 11);
-		ASSERT_STR_EQ(turn(&x), "list rail0");
+		x->f.now_ms += 100;
+		assert_memory_equal(turn(x), "read rail0-", 11);
+		ASSERT_STR_EQ(turn(x), "list rail0");
 	}
-	ASSERT_STR_EQ(turn(&x), "");
-	assert_in_range(x.next_ms - x.f.now_ms, 100, 2000);
-	x.f.now_ms = x.next_ms;
+	ASSERT_STR_EQ(turn(x), "");
+	assert_in_range(x->next_ms - x->f.now_ms, 100, 2000);
+	x->f.now_ms = x->next_ms;
 	/* Two owners get a request for a part each. */
-	assert_memory_equal(strrchr(turn(&x), 'w'), "wish rail0-", 11);
+	assert_memory_equal(strrchr(turn(x), 'w'), "wish rail0-", 11);
 	ASSERT_EQ(requests_of_peers(), 2);
-	drop(&x);
 }
 
 /*
@@ -715,16 +680,15 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
  */
 static void test_last_free_address_is_found_when_reported(void **state)
 {
+	struct lab *x = *state;
 	int64_t begin;
 	size_t wanted_by = 0;
-	struct lab x;
 
-	(void)state;
-	make_full(&x);
-	x.needs[0].want = 1;
+	make_full(x);
+	x->needs[0].want = 1;
 	for (int i = 0; i < 600; i++) {
-		x.f.now_ms += 100;
-		if (strstr(turn(&x), "wish")) {
+		x->f.now_ms += 100;
+		if (strstr(turn(x), "wish")) {
 			wanted_by++;
 			refuse_all();
 			say_all(0);
@@ -734,25 +698,22 @@ static void test_last_free_address_is_found_when_reported(void **state)
 	assert_in_range(wanted_by, 2, 12);
 	refuse_all();
 	say("rail0-4", 1);
-	begin = x.f.now_ms;
-	while (!bl_find("rail0-4")->n_wanted && x.f.now_ms < begin + 60000) {
-		x.f.now_ms += 100;
-		turn(&x);
+	begin = x->f.now_ms;
+	while (!bl_find("rail0-4")->n_wanted && x->f.now_ms < begin + 60000) {
+		x->f.now_ms += 100;
+		turn(x);
 	}
-	assert_in_range(x.f.now_ms - begin, 0, 5000);
-	drop(&x);
+	assert_in_range(x->f.now_ms - begin, 0, 5000);
 }
 
 /* A peer that reports no free address may have an outdated report. */
 static void test_peers_without_free_addresses_get_requests_last(void **state)
 {
-	struct lab x;
+	struct lab *x = *state;
 
-	(void)state;
-	make_full(&x);
+	make_full(x);
 	say_all(0);
-	ASSERT_EQ(asked_after(&x, 6000), 15);
-	drop(&x);
+	ASSERT_EQ(asked_after(x, 6000), 15);
 }
 
 /*
@@ -760,16 +721,14 @@ static void test_peers_without_free_addresses_get_requests_last(void **state)
  */
 static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
 {
+	struct lab *x = *state;
 	char name[32];
-	struct lab x;
 
-	(void)state;
-	have_request(&x, name);
-	watch(&x, name);
-	turn(&x);
-	x.needs[0].ahead = 4;
-	ASSERT_STR_EQ(turn(&x), "");
-	drop(&x);
+	have_request(x, name);
+	watch(x, name);
+	turn(x);
+	x->needs[0].ahead = 4;
+	ASSERT_STR_EQ(turn(x), "");
 }
 
 /*
@@ -778,60 +737,75 @@ static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
  */
 static void test_deleted_block_is_recreated_before_another_is_claimed(void **state)
 {
+	struct lab *x = *state;
 	struct lease l = LEASE_INIT;
 	char want[64], name[32];
 	unsigned int at;
-	struct lab x;
 
-	(void)state;
-	make(&x);
-	x.f.n_needs = 1;
-	ASSERT_EQ(sscanf(turn(&x), "create rail0-%x", &at), 1);
-	x.needs[0].want = 0;
-	x.needs[0].ahead = 4;
-	l.address = ipnet_host(&x.t.claims[0].net.ip);
+	x->f.n_needs = 1;
+	ASSERT_EQ(sscanf(turn(x), "create rail0-%x", &at), 1);
+	x->needs[0].want = 0;
+	x->needs[0].ahead = 4;
+	l.address = ipnet_host(&x->t.claims[0].net.ip);
 	l.state = LEASE_USED;
-	lease_put(&x.leases, &l);
+	lease_put(&x->leases, &l);
 
 	snprintf(name, sizeof(name), "rail0-%x", at);
 	bl_clear();
-	block_object_remove(&x.t, name);
+	block_object_remove(&x->t, name);
 	snprintf(want, sizeof(want), "read %s", name);
-	ASSERT_STR_EQ(turn(&x), want);
+	ASSERT_STR_EQ(turn(x), want);
 	snprintf(want, sizeof(want), "create %s", name);
-	ASSERT_STR_EQ(turn(&x), want);
-	ASSERT_EQ(x.t.n_claims, 1);
+	ASSERT_STR_EQ(turn(x), want);
+	ASSERT_EQ(x->t.n_claims, 1);
 	/* The pre-allocation continues. */
-	ASSERT_EQ(strncmp(turn(&x), "create rail0-", 13), 0);
-	ASSERT_EQ(x.t.n_claims, 2);
-	drop(&x);
+	ASSERT_EQ(strncmp(turn(x), "create rail0-", 13), 0);
+	ASSERT_EQ(x->t.n_claims, 2);
 }
+
+static int setup(void **state)
+{
+	struct lab *x = xcalloc(1, sizeof(*x));
+
+	make(x);
+	*state = x;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	drop(*state);
+	free(*state);
+	return 0;
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_rails_acquire_the_same_block_index),
-		cmocka_unit_test(test_index_claimed_by_a_peer_is_skipped),
-		cmocka_unit_test(test_offset_within_the_pool_is_compared_between_rails),
-		cmocka_unit_test(test_pool_without_room_does_not_wait_for_a_claim),
-		cmocka_unit_test(test_blocks_are_listed_after_refused_claims),
-		cmocka_unit_test(test_expired_reservation_is_reclaimed),
-		cmocka_unit_test(test_reservation_borrowed_while_reclaimed),
-		cmocka_unit_test(test_request_of_an_older_agent_gets_unreserved_addresses),
-		cmocka_unit_test(test_request_is_refused_while_no_address_is_free),
-		cmocka_unit_test(test_reply_reports_the_current_free_capacity),
-		cmocka_unit_test(test_addresses_for_waiting_pods_are_not_released),
-		cmocka_unit_test(test_released_addresses_are_borrowed_after_the_request),
-		cmocka_unit_test(test_reservations_for_other_nodes_are_not_borrowed),
-		cmocka_unit_test(test_every_peer_gets_a_request_eventually),
-		cmocka_unit_test(test_peers_with_free_addresses_get_requests_first),
+		TEST(test_all_rails_acquire_the_same_block_index),
+		TEST(test_index_claimed_by_a_peer_is_skipped),
+		TEST(test_offset_within_the_pool_is_compared_between_rails),
+		TEST(test_pool_without_room_does_not_wait_for_a_claim),
+		TEST(test_blocks_are_listed_after_refused_claims),
+		TEST(test_expired_reservation_is_reclaimed),
+		TEST(test_reservation_borrowed_while_reclaimed),
+		TEST(test_request_of_an_older_agent_gets_unreserved_addresses),
+		TEST(test_request_is_refused_while_no_address_is_free),
+		TEST(test_reply_reports_the_current_free_capacity),
+		TEST(test_addresses_for_waiting_pods_are_not_released),
+		TEST(test_released_addresses_are_borrowed_after_the_request),
+		TEST(test_reservations_for_other_nodes_are_not_borrowed),
+		TEST(test_every_peer_gets_a_request_eventually),
+		TEST(test_peers_with_free_addresses_get_requests_first),
 		cmocka_unit_test(
 			test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
-		cmocka_unit_test(test_intervals_between_requests_begin_after_four_refusals),
-		cmocka_unit_test(test_last_free_address_is_found_when_reported),
-		cmocka_unit_test(test_peers_without_free_addresses_get_requests_last),
-		cmocka_unit_test(test_no_reserve_is_acquired_while_peers_borrow),
-		cmocka_unit_test(test_deleted_block_is_recreated_before_another_is_claimed),
+		TEST(test_intervals_between_requests_begin_after_four_refusals),
+		TEST(test_last_free_address_is_found_when_reported),
+		TEST(test_peers_without_free_addresses_get_requests_last),
+		TEST(test_no_reserve_is_acquired_while_peers_borrow),
+		TEST(test_deleted_block_is_recreated_before_another_is_claimed),
 	};
 
 	return T_RUN(tests, NULL, NULL);
