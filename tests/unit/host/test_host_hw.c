@@ -29,6 +29,19 @@ struct want {
 	struct host_wants list;
 };
 
+/* A recorded host. */
+static void open_host(struct host_lab *lab, struct host *h, const char *tree)
+{
+	host_unpack(lab, tree);
+	ASSERT_OK(host_open(h, lab->dir, &e), &e);
+}
+
+static void close_host(struct host_lab *lab, struct host *h)
+{
+	host_close(h);
+	host_remove(lab);
+}
+
 static void set_key(const struct host_kind *k, void *w, const char *line)
 {
 	for (const struct opt *o = k->keys; o->name; o++) {
@@ -243,8 +256,7 @@ static void test_acs_and_pci_steps_are_executed_and_undone(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	ASSERT_EQ(plan(&h, host_kind_find("acs"), every, &acs), 0);
 	ASSERT_EQ(plan(&h, host_kind_find("pci"), keys, &pci), 0);
 	ASSERT_EQ(acs.n, 16);
@@ -257,8 +269,7 @@ static void test_acs_and_pci_steps_are_executed_and_undone(void **state)
 	ASSERT_EQ(carry(&h, &pci, true), 0);
 	ASSERT_EQ(left(&h, "acs", every), 16);
 	ASSERT_EQ(left(&h, "pci", keys), 17);
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 /* --- mistakes --- */
@@ -292,8 +303,7 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	refuses(&h, "qos", "nics=ens1np0,ens2np1", "no RDMA NIC 'ens2np1'; did you mean 'ens");
 	refuses(&h, "qos", "cnp-priority=5", "are both 5");
 	refuses(&h, "qos", "dscp=26", "dscp is 26, expected 40 to 47");
@@ -318,8 +328,7 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 		     "has 'ens1np0' more than once");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np1#0-1", "did you mean 'ens1np0'");
 	refuses(&h, "modules", "load=ib_umad,../evil", "expected names of modules");
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 /* Storage NICs have their own traffic class; a value that a line does not change gives no step. */
@@ -332,8 +341,7 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	ASSERT_EQ(plan(&h, host_kind_find("qos"), keys, &p), 0);
 	for (size_t i = 0; i < p.n; i++) {
 		assert_string_not_equal(p.v[i].subject, "ens8np0");
@@ -341,8 +349,7 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 			ASSERT_STR_EQ(p.v[i].want, "PFC on priority 3");
 	}
 	ASSERT_EQ(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 /* VFs in use are reported with their pod; neither their number nor the eswitch mode may change. */
@@ -357,8 +364,7 @@ static void test_vfs_of_pods_are_not_changed(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_infiniband.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_infiniband.tree");
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), more, &p), 0);
 	ASSERT_EQ(p.n, 5);
 	ASSERT_STR_EQ(p.v[0].now, "2 VFs");
@@ -374,8 +380,7 @@ static void test_vfs_of_pods_are_not_changed(void **state)
 	assert_non_null(strstr(e.text, "did you mean 'ibs1'?"));
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), other, &p), -ENODEV);
 	assert_non_null(strstr(e.text, "no PF matches"));
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 static void test_number_of_vfs_is_set_and_undone(void **state)
@@ -386,8 +391,7 @@ static void test_number_of_vfs_is_set_and_undone(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), keys, &p), 0);
 	ASSERT_EQ(p.n, 1);
 	assert_null(p.v[0].blocked);
@@ -395,8 +399,7 @@ static void test_number_of_vfs_is_set_and_undone(void **state)
 	ASSERT_EQ(left(&h, "vf", keys), 0);
 	ASSERT_EQ(carry(&h, &p, true), 0);
 	ASSERT_EQ(left(&h, "vf", keys), 1);
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 /*
@@ -420,8 +423,7 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	want_begin(&a, k, low);
 	want_begin(&b, k, high);
 	want_begin(&c, k, other);
@@ -450,8 +452,7 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 	free(c.w);
 	assert_true(plan(&h, k, vfio, &q) < 0);
 	assert_non_null(strstr(e.text, "is-rdma and driver vfio-pci exclude each other"));
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 /* The same PF, named by its interface and by its PCI address. */
@@ -472,8 +473,7 @@ static void test_two_sections_about_one_pf_are_refused(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
 		auto_host_plan struct host_plan p = {0};
 		void *found = NULL;
@@ -502,8 +502,7 @@ static void test_two_sections_about_one_pf_are_refused(void **state)
 		free(a.w);
 		free(b.w);
 	}
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 static int in_effect(struct host *h, const struct host_step *s, bool undo)
@@ -531,8 +530,7 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 	struct host h;
 
 	(void)state;
-	host_unpack(&lab, "hw_eight_ofed.tree");
-	ASSERT_EQ(host_open(&h, lab.dir, &e), 0);
+	open_host(&lab, &h, "hw_eight_ofed.tree");
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_host_plan struct host_plan p = {0}, third = {0};
 		const struct host_kind *k = host_kind_find(cases[i].kind);
@@ -556,8 +554,7 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), 0, "cases[%zu]", i);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 0, "cases[%zu]", i);
 	}
-	host_close(&h);
-	host_remove(&lab);
+	close_host(&lab, &h);
 }
 
 int main(void)
