@@ -9,9 +9,11 @@ order), not recorded. Replace them by `unirail doctor --snapshot` of real hosts 
 import pathlib
 import struct
 
+from nlmsg import DONE, MULTI, attr, message, nest, text, u8, u32, u64
+
 HERE = pathlib.Path(__file__).parent
 GET, PORT_GET, SYS_GET, QP_GET, GET_CHARDEV, STAT_GET, CTX_GET = 1, 5, 6, 10, 15, 17, 22
-REQUEST, MULTI, DUMP = 1, 2, 0x300
+REQUEST, DUMP = 1, 0x300
 DEV_INDEX, DEV_NAME, PORT_INDEX, CAP_FLAGS, FW, NODE_GUID, SYS_GUID, PREFIX, LID, SM_LID, LMC, STATE, PHYS, TYPE = \
     range(1, 15)
 NDEV_INDEX, NDEV_NAME, NETNS_MODE, PROTOCOL = 50, 51, 66, 67
@@ -24,36 +26,8 @@ COUNTERS, COUNTER, COUNTER_NAME, COUNTER_VALUE, COPY_ON_FORK = 80, 81, 82, 83, 9
 MLX5, RXE = 1, 14
 
 
-def attr(kind, value):
-    head = struct.pack("<HH", 4 + len(value), kind)
-    return head + value + bytes(-len(value) % 4)
-
-
-def u8(kind, v):
-    return attr(kind, struct.pack("<B", v))
-
-
-def u32(kind, v):
-    return attr(kind, struct.pack("<I", v))
-
-
-def u64(kind, v):
-    return attr(kind, struct.pack("<Q", v))
-
-
-def text(kind, v):
-    return attr(kind, v.encode() + b"\0")
-
-
-def nest(kind, *parts):
-    return attr(0x8000 | kind, b"".join(parts))
-
-
-def message(cmd, flags, body):
-    return struct.pack("<IHHII", 16 + len(body), 5 << 10 | cmd, flags, 0, 0) + body
-
-
-DONE = struct.pack("<IHHIIi", 20, 3, MULTI, 0, 0, 0)
+def nldev(cmd, flags, body):
+    return message(5 << 10 | cmd, flags, body)
 
 
 class Host:
@@ -70,24 +44,24 @@ class Host:
         (HERE / name).write_text("\n".join(self.lines) + "\n")
 
     def devices(self, devs, mode=True):
-        self.query(message(GET, REQUEST | DUMP, b""))
-        self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
+        self.query(nldev(GET, REQUEST | DUMP, b""))
+        self.answer(b"".join(nldev(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)
         for d in devs:
-            self.query(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
-            self.answer(message(PORT_GET, MULTI, self.port(d)))
+            self.query(nldev(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.answer(nldev(PORT_GET, MULTI, self.port(d)))
             self.answer(DONE)
-            self.query(message(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
-            self.answer(message(GET_CHARDEV, 0, self.chardev(d)))
+            self.query(nldev(GET_CHARDEV, REQUEST, u32(DEV_INDEX, d["index"]) + text(CHARDEV_TYPE, "uverbs")))
+            self.answer(nldev(GET_CHARDEV, 0, self.chardev(d)))
         if not mode:
             return
-        self.query(message(SYS_GET, REQUEST, b""))
-        self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 1)))
+        self.query(nldev(SYS_GET, REQUEST, b""))
+        self.answer(nldev(SYS_GET, 0, u8(NETNS_MODE, 1)))
 
     def objects(self, cmd, index, *answers):
-        self.query(message(cmd, REQUEST | DUMP, u32(DEV_INDEX, index)))
+        self.query(nldev(cmd, REQUEST | DUMP, u32(DEV_INDEX, index)))
         for a in answers:
-            self.answer(message(cmd, MULTI, u32(DEV_INDEX, index) + a))
+            self.answer(nldev(cmd, MULTI, u32(DEV_INDEX, index) + a))
         self.answer(DONE)
 
     def qps(self, index, *owners):
@@ -99,7 +73,7 @@ class Host:
 
     def contexts(self, index, *pids):
         if pids == (None,):  # before Linux 5.15
-            query = message(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
+            query = nldev(CTX_GET, REQUEST | DUMP, u32(DEV_INDEX, index))
             self.query(query)
             self.answer(struct.pack("<IHHIIi", 20 + len(query), 2, 0, 0, 0, -95) + query)
         else:
@@ -107,28 +81,28 @@ class Host:
 
     def views(self, devs):
         """What `unirail rdma dev`, `link`, `system` and `statistic` request."""
-        self.query(message(GET, REQUEST | DUMP, b""))
-        self.answer(b"".join(message(GET, MULTI, self.device(d)) for d in devs))
+        self.query(nldev(GET, REQUEST | DUMP, b""))
+        self.answer(b"".join(nldev(GET, MULTI, self.device(d)) for d in devs))
         self.answer(DONE)
         for d in devs:
-            self.query(message(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
-            self.answer(message(PORT_GET, MULTI, self.port(d)))
+            self.query(nldev(PORT_GET, REQUEST | DUMP, u32(DEV_INDEX, d["index"])))
+            self.answer(nldev(PORT_GET, MULTI, self.port(d)))
             self.answer(DONE)
-        self.query(message(SYS_GET, REQUEST, b""))
-        self.answer(message(SYS_GET, 0, u8(NETNS_MODE, 0) + u8(COPY_ON_FORK, 1)))
-        self.query(message(STAT_GET, REQUEST, u32(DEV_INDEX, 0) + u32(PORT_INDEX, 1)))
+        self.query(nldev(SYS_GET, REQUEST, b""))
+        self.answer(nldev(SYS_GET, 0, u8(NETNS_MODE, 0) + u8(COPY_ON_FORK, 1)))
+        self.query(nldev(STAT_GET, REQUEST, u32(DEV_INDEX, 0) + u32(PORT_INDEX, 1)))
         counters = b"".join(attr(COUNTER, text(COUNTER_NAME, name) + u64(COUNTER_VALUE, value))
                             for name, value in (("out_of_sequence", 7), ("rx_write_requests", 1 << 40)))
-        self.answer(message(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
+        self.answer(nldev(STAT_GET, 0, self.handle(devs[0]) + u32(PORT_INDEX, 1) + attr(COUNTERS, counters)))
 
     def statistic(self, kind, index, port, *answers, mode=None):
         """Counters of queue pairs or of memory regions; mode: the criterion by which queue pairs are assigned to counters."""
         place = u32(DEV_INDEX, index) + (u32(PORT_INDEX, port) if port else b"")
         more = u32(STAT_MODE, 2) if mode is not None else b""
-        self.query(message(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))
+        self.query(nldev(STAT_GET, REQUEST | (DUMP if mode is None else 0), place + more + u32(STAT_RES, kind)))
         flags = MULTI if mode is None else 0
         for a in answers if mode is None else [u32(PORT_INDEX, port) + mode]:
-            self.answer(message(STAT_GET, flags, u32(DEV_INDEX, index) + text(DEV_NAME, f"mlx5_{index}") + a))
+            self.answer(nldev(STAT_GET, flags, u32(DEV_INDEX, index) + text(DEV_NAME, f"mlx5_{index}") + a))
         if mode is None:
             self.answer(DONE)
 

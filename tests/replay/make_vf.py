@@ -6,43 +6,13 @@ drivers/infiniband/core/nldev.c, not recorded."""
 import pathlib
 import struct
 
+from nlmsg import DONE, MULTI, attr, message, nest, text, u8, u16, u32, u64
+
 HERE = pathlib.Path(__file__).parent
-REQUEST, MULTI, ACK, DUMP, CREATE, EXCL, NESTED, CAPPED = 1, 2, 4, 0x300, 0x400, 0x200, 0x8000, 0x100
+REQUEST, ACK, DUMP, CREATE, EXCL, CAPPED = 1, 4, 0x300, 0x400, 0x200, 0x100
 NEWLINK, GETLINK, SETLINK = 16, 18, 19
 PF = 7
 PID = 31337
-
-
-def attr(kind, value):
-    return struct.pack("<HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
-
-
-def u8(kind, v):
-    return attr(kind, struct.pack("<B", v))
-
-
-def u16(kind, v):
-    return attr(kind, struct.pack("<H", v))
-
-
-def u32(kind, v):
-    return attr(kind, struct.pack("<I", v))
-
-
-def u64(kind, v):
-    return attr(kind, struct.pack("<Q", v))
-
-
-def text(kind, v):
-    return attr(kind, v.encode() + b"\0")
-
-
-def nest(kind, *parts):
-    return attr(kind | NESTED, b"".join(parts))
-
-
-def message(kind, flags, body, seq=0):
-    return struct.pack("<IHHII", 16 + len(body), kind, flags, seq, 0) + body
 
 
 def ack(request, code=0):
@@ -61,9 +31,6 @@ class Talk:
 
     def write(self, name):
         (HERE / name).write_text("\n".join(self.lines) + "\n")
-
-
-DONE = struct.pack("<IHHIIi", 20, 3, MULTI, 0, 0, 0)
 
 
 def ifinfo(index, kind=1):
