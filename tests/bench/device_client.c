@@ -15,22 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	FRAME_HEAD = 9,
-	DATA = 0,
-	HEADERS = 1,
-	SETTINGS = 4,
-	PING = 6,
-	WINDOW_UPDATE = 8,
-	ACK = 1,
-	END_STREAM = 1,
-	END_HEADERS = 4,
-	MESSAGE_MAX = 1 << 20,
-	WARM = 100,
-};
+#include "../lib/kubelet_client.h"
 
-#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#define METHOD	"/v1beta1.DevicePlugin/Allocate"
+enum { WARM = 100 };
+
+#define METHOD "/v1beta1.DevicePlugin/Allocate"
 
 static _Noreturn void fail(const char *what)
 {
@@ -46,95 +35,6 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static void send_all(int fd, const uint8_t *p, size_t n)
-{
-	while (n) {
-		ssize_t done = send(fd, p, n, MSG_NOSIGNAL);
-
-		if (done <= 0)
-			fail("send");
-		p += done;
-		n -= (size_t)done;
-	}
-}
-
-static void receive_all(int fd, uint8_t *p, size_t n)
-{
-	while (n) {
-		ssize_t done = recv(fd, p, n, 0);
-
-		if (done <= 0)
-			fail("receive");
-		p += done;
-		n -= (size_t)done;
-	}
-}
-
-/* --- frames --- */
-
-static size_t put_head(uint8_t *at, size_t len, uint8_t type, uint8_t flags, uint32_t stream)
-{
-	const uint8_t head[FRAME_HEAD] = {(uint8_t)(len >> 16),
-					  (uint8_t)(len >> 8),
-					  (uint8_t)len,
-					  type,
-					  flags,
-					  (uint8_t)(stream >> 24),
-					  (uint8_t)(stream >> 16),
-					  (uint8_t)(stream >> 8),
-					  (uint8_t)stream};
-
-	memcpy(at, head, FRAME_HEAD);
-	return FRAME_HEAD;
-}
-
-static size_t put_literal(uint8_t *at, const char *s)
-{
-	size_t n = strlen(s);
-
-	at[0] = (uint8_t)n;
-	memcpy(at + 1, s, n);
-	return n + 1;
-}
-
-/* Literals without indexing: all names except "te" are in HPACK's static table. */
-static size_t put_headers(uint8_t *at)
-{
-	uint8_t *p = at;
-
-	*p++ = 0x83; /* :method POST */
-	*p++ = 0x86; /* :scheme http */
-	*p++ = 0x04; /* :path */
-	p += put_literal(p, METHOD);
-	*p++ = 0x01; /* :authority */
-	p += put_literal(p, "localhost");
-	*p++ = 0x0f; /* 31, content-type */
-	*p++ = 0x10;
-	p += put_literal(p, "application/grpc");
-	*p++ = 0x00;
-	p += put_literal(p, "te");
-	p += put_literal(p, "trailers");
-	return (size_t)(p - at);
-}
-
-/* AllocateRequest{container_requests{devices_ids...}}; fewer than 128 bytes an id, 16384 in all. */
-static size_t put_request(uint8_t *at, char *const *ids, int n)
-{
-	size_t inner = 0;
-	uint8_t *p = at;
-
-	for (int i = 0; i < n; i++)
-		inner += strlen(ids[i]) + 2;
-	*p++ = 0x0a;
-	*p++ = (uint8_t)(inner | 0x80);
-	*p++ = (uint8_t)(inner >> 7);
-	for (int i = 0; i < n; i++) {
-		*p++ = 0x0a;
-		p += put_literal(p, ids[i]);
-	}
-	return (size_t)(p - at);
-}
-
 struct call {
 	uint8_t *bytes;
 	size_t len, at_headers, at_data; /* positions of the two stream ids */
@@ -143,15 +43,15 @@ struct call {
 static void call_new(struct call *c, char *const *ids, int n)
 {
 	uint8_t headers[256], *message = malloc(16384 + 8), *p;
-	size_t h = put_headers(headers), m = put_request(message, ids, n);
+	size_t h = put_headers(headers, METHOD), m = put_allocate(message, ids, n);
 
 	c->bytes = p = malloc(h + m + 64);
-	p += put_head(p, h, HEADERS, END_HEADERS, 0);
+	p += put_frame(p, h, HEADERS, END_HEADERS, 0);
 	c->at_headers = 5;
 	memcpy(p, headers, h);
 	p += h;
 	c->at_data = (size_t)(p - c->bytes) + 5;
-	p += put_head(p, m + 5, DATA, END_STREAM, 0);
+	p += put_frame(p, m + 5, DATA, END_STREAM, 0);
 	*p++ = 0; /* not compressed */
 	for (int shift = 24; shift >= 0; shift -= 8)
 		*p++ = (uint8_t)(m >> shift);
@@ -166,15 +66,6 @@ static void put_stream(uint8_t *at, uint32_t stream)
 		at[i] = (uint8_t)(stream >> (24 - 8 * i));
 }
 
-static void open_window(int fd, uint32_t bytes)
-{
-	uint8_t b[FRAME_HEAD + 4];
-
-	put_head(b, 4, WINDOW_UPDATE, 0, 0);
-	put_stream(b + FRAME_HEAD, bytes);
-	send_all(fd, b, sizeof(b));
-}
-
 /* Reads up to the trailers of the call; returns the length of its message, 0 if it has none, or an
  * error. */
 static size_t receive_answer(int fd, uint32_t stream)
@@ -187,18 +78,11 @@ static size_t receive_answer(int fd, uint32_t stream)
 		size_t n;
 
 		receive_all(fd, head, sizeof(head));
-		n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+		n = frame_len(head);
 		if (n > sizeof(payload))
 			fail("a frame that is too long");
 		receive_all(fd, payload, n);
-		if ((head[3] == SETTINGS || head[3] == PING) && !(head[4] & ACK)) {
-			uint8_t ack[FRAME_HEAD];
-
-			put_head(ack, head[3] == PING ? n : 0, head[3], ACK, 0);
-			send_all(fd, ack, sizeof(ack));
-			if (head[3] == PING)
-				send_all(fd, payload, n);
-		}
+		acknowledge(fd, head, payload);
 		if (head[8] != (stream & 0xff) || head[7] != (stream >> 8 & 0xff))
 			continue;
 		data += head[3] == DATA ? n : 0;
@@ -276,7 +160,7 @@ int main(int argc, char **argv)
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
 		fail(argv[1]);
 	send_all(fd, (const uint8_t *)PREFACE, strlen(PREFACE));
-	put_head(hello, 0, SETTINGS, 0, 0);
+	put_frame(hello, 0, SETTINGS, 0, 0);
 	send_all(fd, hello, sizeof(hello));
 	call_new(&c, argv + 3, argc - 3);
 	for (int i = 0; i < WARM + count; i++) {
@@ -291,7 +175,7 @@ int main(int argc, char **argv)
 			fail("Allocate has no answer");
 		if (i >= WARM)
 			calls[i - WARM] = now_us() - began;
-		open_window(fd, (uint32_t)answer);
+		open_window(fd, 0, answer);
 	}
 	floor_fd = start_echo(c.len, answer);
 	bytes = malloc(answer);

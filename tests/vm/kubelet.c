@@ -22,21 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	FRAME_HEAD = 9,
-	DATA = 0,
-	HEADERS = 1,
-	SETTINGS = 4,
-	PING = 6,
-	WINDOW_UPDATE = 8,
-	ACK = 1,
-	END_STREAM = 1,
-	END_HEADERS = 4,
-	MESSAGE_MAX = 1 << 20,
-	GRPC_HEAD = 5,
-	STREAM = 1,
-	WAIT_S = 20,
-};
+#include "../lib/kubelet_client.h"
+
+enum { GRPC_HEAD = 5, STREAM = 1, WAIT_S = 20 };
 
 static _Noreturn void fail(const char *what)
 {
@@ -54,81 +42,12 @@ static double now_ms(void)
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void send_all(int fd, const void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t r = send(fd, (const char *)p + done, n - done, MSG_NOSIGNAL);
-
-		if (r <= 0)
-			fail("send");
-		done += (size_t)r;
-	}
-}
-
-static void receive_all(int fd, void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t r = recv(fd, (char *)p + done, n - done, 0);
-
-		if (r <= 0)
-			fail("receive");
-		done += (size_t)r;
-	}
-}
-
-/* --- HTTP/2 --- */
-
-static size_t put_frame(uint8_t *at, size_t len, uint8_t type, uint8_t flags, uint32_t stream)
-{
-	const uint8_t head[FRAME_HEAD] = {(uint8_t)(len >> 16),
-					  (uint8_t)(len >> 8),
-					  (uint8_t)len,
-					  type,
-					  flags,
-					  (uint8_t)(stream >> 24),
-					  (uint8_t)(stream >> 16),
-					  (uint8_t)(stream >> 8),
-					  (uint8_t)stream};
-
-	memcpy(at, head, FRAME_HEAD);
-	return FRAME_HEAD;
-}
-
-static size_t put_text(uint8_t *at, const char *s)
-{
-	size_t n = strlen(s);
-
-	at[0] = (uint8_t)n;
-	memcpy(at + 1, s, n);
-	return n + 1;
-}
-
-/* Literals without indexing: all names except "te" are in HPACK's static table. */
-static size_t put_headers(uint8_t *at, const char *path)
-{
-	uint8_t *p = at;
-
-	*p++ = 0x83; /* :method POST */
-	*p++ = 0x86; /* :scheme http */
-	*p++ = 0x04; /* :path */
-	p += put_text(p, path);
-	*p++ = 0x01; /* :authority */
-	p += put_text(p, "localhost");
-	*p++ = 0x0f; /* 31, content-type */
-	*p++ = 0x10;
-	p += put_text(p, "application/grpc");
-	*p++ = 0x00;
-	p += put_text(p, "te");
-	p += put_text(p, "trailers");
-	return (size_t)(p - at);
-}
-
 static void call(int fd, const char *path, const uint8_t *message, size_t n)
 {
 	uint8_t b[4096], headers[512], *p = b;
 	size_t h = put_headers(headers, path);
 
-	memcpy(b, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
+	memcpy(b, PREFACE, 24);
 	p += 24;
 	p += put_frame(p, 0, SETTINGS, 0, 0);
 	p += put_frame(p, h, HEADERS, END_HEADERS, STREAM);
@@ -140,16 +59,6 @@ static void call(int fd, const char *path, const uint8_t *message, size_t n)
 		*p++ = (uint8_t)(n >> shift);
 	memcpy(p, message, n);
 	send_all(fd, b, (size_t)(p - b) + n);
-}
-
-static void open_window(int fd, uint32_t stream, size_t n)
-{
-	uint8_t b[FRAME_HEAD + 4];
-
-	put_frame(b, 4, WINDOW_UPDATE, 0, stream);
-	for (int i = 0; i < 4; i++)
-		b[FRAME_HEAD + i] = (uint8_t)(n >> (24 - 8 * i));
-	send_all(fd, b, sizeof(b));
 }
 
 /* The next message of the stream; false: the stream has ended without one. */
@@ -173,20 +82,13 @@ static bool next_message(int fd, uint8_t *ret, size_t *len)
 			return true;
 		}
 		receive_all(fd, head, sizeof(head));
-		size = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+		size = frame_len(head);
 		if (n + size > sizeof(got)) {
 			errno = EMSGSIZE;
 			fail("message");
 		}
 		receive_all(fd, payload, size);
-		if ((head[3] == SETTINGS || head[3] == PING) && !(head[4] & ACK)) {
-			uint8_t ack[FRAME_HEAD];
-
-			put_frame(ack, head[3] == PING ? size : 0, head[3], ACK, 0);
-			send_all(fd, ack, sizeof(ack));
-			if (head[3] == PING)
-				send_all(fd, payload, size);
-		}
+		acknowledge(fd, head, payload);
 		if (head[8] != STREAM)
 			continue;
 		if (head[3] == DATA && size) {
@@ -320,21 +222,18 @@ static int watch(int fd, uint8_t *message, char **argv, int argc)
 	fail("the stream has ended");
 }
 
-/* AllocateRequest{container_requests{devices_ids...}} */
 static int allocate(int fd, uint8_t *message, char **ids, int count)
 {
-	uint8_t request[2048], *p = request + 3;
-	size_t n;
+	uint8_t request[2048];
+	size_t n = 3;
 
-	for (int i = 0; i < count && p < request + sizeof(request) - 256; i++) {
-		*p++ = 0x0a;
-		p += put_text(p, ids[i]);
+	for (int i = 0; i < count; i++)
+		n += strlen(ids[i]) + 2;
+	if (n > sizeof(request)) {
+		errno = E2BIG;
+		fail("allocate");
 	}
-	n = (size_t)(p - request) - 3;
-	request[0] = 0x0a;
-	request[1] = (uint8_t)(n | 0x80);
-	request[2] = (uint8_t)(n >> 7);
-	call(fd, "/v1beta1.DevicePlugin/Allocate", request, n + 3);
+	call(fd, "/v1beta1.DevicePlugin/Allocate", request, put_allocate(request, ids, count));
 	if (!next_message(fd, message, &n)) {
 		fprintf(stderr, "kubelet: Allocate was refused\n");
 		return 1;
