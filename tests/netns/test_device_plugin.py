@@ -67,13 +67,21 @@ class Node:
         return sorted(n for n in os.listdir(folder) if n.endswith(".sock") and n != "kubelet.sock")
 
 
+@contextlib.contextmanager
+def recorded(tmp_path, tree):
+    made = Node(tmp_path, tree)
+    try:
+        yield made
+    finally:
+        for run in made.runs:
+            run.kill()
+            run.wait()
+
+
 @pytest.fixture
 def node(tmp_path):
-    made = Node(tmp_path, "eight_rails.tree")
-    yield made
-    for run in made.runs:
-        run.kill()
-        run.wait()
+    with recorded(tmp_path, "eight_rails.tree") as made:
+        yield made
 
 
 @pytest.fixture
@@ -370,11 +378,8 @@ def test_plugin_runs_under_the_names_and_flags_of_the_originals(node, tmp_path):
 
 @pytest.fixture
 def vf_node(tmp_path):
-    made = Node(tmp_path, "mlx5_ib.tree")
-    yield made
-    for run in made.runs:
-        run.kill()
-        run.wait()
+    with recorded(tmp_path, "mlx5_ib.tree") as made:
+        yield made
 
 
 VF = "0000:18:00.1"
