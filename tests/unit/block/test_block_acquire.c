@@ -799,8 +799,7 @@ int main(void)
 		TEST(test_reservations_for_other_nodes_are_not_borrowed),
 		TEST(test_every_peer_gets_a_request_eventually),
 		TEST(test_peers_with_free_addresses_get_requests_first),
-		cmocka_unit_test(
-			test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
+		TEST(test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
 		TEST(test_intervals_between_requests_begin_after_four_refusals),
 		TEST(test_last_free_address_is_found_when_reported),
 		TEST(test_peers_without_free_addresses_get_requests_last),
