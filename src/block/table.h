@@ -80,10 +80,10 @@ struct block_borrowed {
 	char token[BLOCK_TOKEN_MAX];
 	enum borrow_state state;
 	/*
-	 * Not borrowed from the owner: a local pod already used the address and the node asserted
-	 * it (OP_ASSERT). The block's owner may have allocated it as well (the node was fenced, or
-	 * etcd restored), so it stays with that pod, is returned after the pod's end, and is not
-	 * allocated to another pod of this node.
+	 * The owner did not lend the address: a local pod already used it, and the node asserted
+	 * that (OP_ASSERT). The block's owner may have allocated the address as well (this node was
+	 * fenced, or etcd restored). Therefore no other pod of this node gets the address, and it
+	 * is returned after the end of the pod that uses it.
 	 */
 	bool asserted;
 	bool absent; /* a recent read found no block; not in the log */

@@ -17,7 +17,7 @@ debian_base() {
 	# shellcheck disable=SC2016 # apt's own placeholder
 	uris=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sed 's,/*$,,' | sort -u)
 	grep -m1 '/debian$' <<<"$uris" && return
-	# A mirror of Ubuntu often has Debian beside it.
+	# A mirror of Ubuntu often provides Debian as well.
 	sed -n 's,/ubuntu$,/debian,p' <<<"$uris" | grep -m1 . && return
 	echo "this system's apt knows no Debian archive: name one in UNIRAIL_DEBIAN" >&2
 	return 1

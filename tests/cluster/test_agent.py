@@ -107,7 +107,8 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert "belongs to pool 'rail2', which does not exist" in show("check", *config, status=1)
     at = ("--socket", one.socket)
     assert rows(show("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
-    # On its node an address is released in the journal, which the agent checks before each batch.
+    # `release` on the address's node removes it from the journal; the running agent sees the change, because it reads
+    # the journal before each batch.
     pod = nodes.pod("t", "n1")
     assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
     assert f"t/{pod['metadata']['name']} " in show("owner", "172.16.3.77", "--state-dir", one.state)

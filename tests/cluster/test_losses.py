@@ -306,7 +306,7 @@ def test_replaced_token_is_used(mine, nodes, agent, rails, tmp_path):
     mine.ok("DELETE", path)
     mine.ok("POST", "/api/v1/namespaces/t/serviceaccounts", {"metadata": {"name": "rotating"}})
     token.write_text(mine.token("t", "rotating"))
-    # The watch has not reported the pod, so the agent requests it.
+    # The watch has not reported the pod yet, so the agent reads it from the API server.
     status, answer = one.plan(nodes.pod("t", "n1"), *rails)
     assert status == 200, answer
 

@@ -18,8 +18,8 @@ struct ipam_lab {
 extern int64_t il_clock_ms; /* time that il_now() returns */
 int64_t il_now(void);
 
-/* The lab of a program with one, and cmocka's fixtures, which make and drop it for each test, without log
- * lines. */
+/* The lab of a test program that needs only one; the fixtures il_setup() and il_teardown() of
+ * cmocka create and delete it for each test, and suppress log lines. */
 extern struct ipam_lab il_lab;
 int il_setup(void **state);
 int il_teardown(void **state);

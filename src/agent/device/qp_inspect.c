@@ -149,7 +149,7 @@ static void set_reason(struct qp_target *t, enum qp_state state, const char *tex
 	str_copy(t->reason, sizeof(t->reason), text);
 }
 
-/* Returns whether no port of the container's visible devices is active; false if none is visible. */
+/* Returns whether the container has visible devices and none of their ports is active. */
 static bool ports_are_down(const struct inspection *l, const struct qp_target *t,
 			   const char **device, const char **state)
 {

@@ -33,9 +33,9 @@ static bool conf_text_writes(const char *key, bool gc)
 }
 
 /*
- * Writes the configuration for a plugin as libcni does: with name and version of the network, and
- * for GC with the valid attachments (in both spellings). A network of unirail-cni has these outside
- * of the plugin's object.
+ * Writes the configuration for an IPAM plugin as libcni does: with name and version of the network,
+ * and for GC with the valid attachments (under both keys). They come from the call, because in a
+ * netconf of unirail-cni the plugin's object does not contain them.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {

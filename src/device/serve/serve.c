@@ -443,8 +443,8 @@ static void move_config(struct generation *to, struct generation *from)
 	from->config = (struct resource_config)RESOURCE_CONFIG_INIT;
 }
 
-/* If a document cannot be read, the previous configuration stays in force, provided that all of its
- * documents could be read. */
+/* Keeps the previous configuration for a generation with an invalid document. All documents of the
+ * previous configuration must have been valid. */
 static void keep_config(struct generation *g, struct generation *old, struct resource_messages *l)
 {
 	for (size_t i = 0; i < l->n; i++) {

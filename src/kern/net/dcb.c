@@ -88,7 +88,7 @@ static bool read_buffers(const struct nlattr *a, struct dcb_buffers *ret)
 	return true;
 }
 
-/* Calls `take` for each entry of a table of applications. */
+/* Calls `take` for each entry of a DCB application table. */
 static void read_apps(const struct nlattr *table, void (*take)(struct dcb *, struct dcb_entry),
 		      struct dcb *d)
 {

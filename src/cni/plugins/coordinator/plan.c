@@ -626,8 +626,8 @@ static const struct link *default_owner(const struct planning *pl)
 	return NULL;
 }
 
-/* Returns whether a route stays in its table: that of link-local addresses, which every link
- * has. */
+/* Returns whether a route is not moved to another table: each link needs its own route to
+ * link-local addresses. */
 static bool stays(const struct route *r)
 {
 	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);

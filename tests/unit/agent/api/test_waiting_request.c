@@ -252,8 +252,8 @@ static void request(int n, bool pools)
 		api_enqueue(c);
 }
 
-/* The first turn finds that addresses are missing, the second allocates them. A turn after each
- * answer would need the store more often. */
+/* The first turn finds that addresses are missing, the second allocates them. Without the delay,
+ * each answer of the API server would cause a turn. */
 static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 {
 	(void)state;

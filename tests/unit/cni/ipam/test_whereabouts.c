@@ -618,7 +618,8 @@ static void test_overlapping_ranges_share_no_address(void **state)
 	/* Another network name is another network. */
 	gives(w, RANGE("10.0.0.0/24") NAME("blue"), POD("f"), A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") NAME("blue"), POD("g"), A("10.0.0.2/16"));
-	/* enable_overlapping_ranges is false: other ranges of the same network still count. */
+	/* enable_overlapping_ranges is false: addresses in other ranges of the same network are
+	 * skipped as well. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
 	/* Other networks consider these addresses. */
