@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034 # the variables are for the scripts that source this file
-# What vendor/fetch, vendor/build and every vendor/<name>/build share. A change here rebuilds all libraries.
+# Functions and variables shared by vendor/fetch, vendor/build and each vendor/<name>/build. A change of this file
+# rebuilds all libraries.
 
 VENDOR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${UNIRAIL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/unirail}
@@ -26,7 +27,7 @@ row() {
 		die "manifest: no line for '$1'"
 }
 
-# fits FILE: the file is what the manifest's current row asks for.
+# fits FILE: checks that the file has the checksum in the manifest's current row.
 fits() {
 	local sum
 
@@ -36,8 +37,8 @@ fits() {
 	[ "$sum" = "$R_SHA" ] || [ "$sum" = "$R_UPSHA" ]
 }
 
-# compiler_flags: sets CFLAGS for $LIBC. Paths of this machine never reach an object file: that keeps two builds alike,
-# byte for byte. The last map that fits a path is the one used.
+# compiler_flags: sets CFLAGS for $LIBC. Object files contain no path of this machine, so that builds are reproducible
+# byte for byte. Of the maps that match a path, the compiler uses the last one.
 compiler_flags() {
 	if [ "$LIBC" = musl ]; then
 		CFLAGS=(-Os -ffunction-sections -fdata-sections -fPIE -fno-asynchronous-unwind-tables
@@ -48,7 +49,7 @@ compiler_flags() {
 	CFLAGS+=(-w "-ffile-prefix-map=$CACHE=/vendor" "-ffile-prefix-map=$WORK=/vendor/$NAME")
 }
 
-# unpack: the current row's source into $SRC, with our patches.
+# unpack: extracts the source of the current row to $SRC and applies our patches.
 unpack() {
 	local p
 
@@ -60,7 +61,7 @@ unpack() {
 	done
 }
 
-# archive LIB FLAG... -- SOURCE...: compiles the sources side by side into $OUT/lib/LIB.
+# archive LIB FLAG... -- SOURCE...: compiles the sources in parallel and creates $OUT/lib/LIB.
 archive() {
 	local lib=$1 flags=() dir=$WORK/obj
 
@@ -71,7 +72,7 @@ archive() {
 	done
 	shift
 	mkdir -p "$dir" "$OUT/lib"
-	# Two folders may hold files of one name: the object is named after the whole path.
+	# The object is named after the whole path, because two folders may contain files with the same name.
 	# shellcheck disable=SC2016 # expands in the inner shell
 	(cd "$SRC" && printf '%s\n' "$@" | xargs -P "$JOBS" -I{} sh -c \
 		'dir=$1; src=$2; shift 2; exec "$@" -c "$src" -o "$dir/$(echo "${src%.c}" | tr / _).o"' \
@@ -85,7 +86,7 @@ headers() {
 	(cd "$SRC" && cp -r "$@" "$OUT/include/")
 }
 
-# licence FILE...: keeps licence texts for `make dist`.
+# licence FILE...: copies licence texts for `make dist`.
 licence() {
 	mkdir -p "$OUT/share/licences/$NAME"
 	(cd "$SRC" && cp "$@" "$OUT/share/licences/$NAME/")
