@@ -71,7 +71,7 @@ struct migration_place {
 	size_t n;
 	/* the node and pod that request the addresses (the annotation); NULL: none */
 	char *for_node, *for_uid;
-	char *from; /* the node that is asked (the label); NULL: none */
+	char *from; /* the node that is to release the addresses (the label); NULL: none */
 	bool migration, refused;
 };
 
@@ -79,8 +79,8 @@ struct migration_place {
  * ERR_DECODE: status.current is missing. *ret is unchanged on failure. */
 int migration_place_read(const struct json *endpoint, struct migration_place *ret, struct err *e);
 void migration_place_done(struct migration_place *p);
-/* Merge patches of the endpoint. from: the node that is asked; node, uid: node and UID of the pod
- * that requests the address. */
+/* Merge patches of the endpoint. from: the node that is to release the addresses; node, uid: node
+ * and UID of the pod that requests them. */
 void migration_request_patch(const char *from, const char *node, const char *uid, bool migrating,
 			     struct buf *b);
 void migration_refuse_patch(const struct migration_place *p, struct buf *b);

@@ -64,8 +64,8 @@ size_t lint_count(const struct lint *l, enum lint_level level)
 /* --- references --- */
 
 /*
- * Compares only the names next to this one in alphabetical order, since every reference may need a
- * suggestion.
+ * Compares only the names next to this one in alphabetical order, which limits the time: each of
+ * many references may need a suggestion.
  */
 static const char *suggest(const struct lint *l, const char *kind, const char *name)
 {

@@ -238,7 +238,7 @@ def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rail
 
 
 def test_pod_unknown_to_the_watch_is_read_from_the_server(nodes, agent, rails):
-    """Its ADD comes right after its creation: the agent reads the pod with one request."""
+    """ADD is called right after the creation of the pod: the agent reads the pod with one request."""
     one = agent()
     for _ in range(5):
         pod = nodes.pod("t", "n1")

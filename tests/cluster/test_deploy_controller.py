@@ -369,7 +369,7 @@ def test_deployment_runs_as_deployed(controllers):
 
 # --- every container of deploy/ ---
 
-# These run as root with the capability to open files of others, since the files that they read and write on the node belong to root.
+# Agent and installers run as root with the capability to open files of other users, since files on the node belong to root.
 FILES = {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]}
 CAPABILITIES = {"controller.yaml": {"drop": ["ALL"]}, "agent.yaml": FILES, "uninstall/node.yaml": FILES,
                 # Links, addresses, routes and rules of the node.

@@ -76,7 +76,7 @@ def stays(what, seconds=7):
 
 
 def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
-    """Its blocks and endpoints are deleted after its pods; an address that another node borrowed stays with that node."""
+    """After the node's pods are deleted, so are its blocks and endpoints; an address that another node borrowed stays with that node."""
     nodes.pool("gone-1", "172.30.1.0/24")
     nodes.pool("gone-2", "172.30.2.0/28", ["172.30.2.2-172.30.2.9"])  # one block
     one, two = agent("gone-n1"), agent("gone-n2")
@@ -129,7 +129,7 @@ def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
     one.kill()
     ready(mine, "lost-n1", False)
     stays(lambda: blocks(nodes, "lost-1") == before)
-    # Its pods are deleted by force, which the node does not see.
+    # The node's pods are deleted by force; the node does not see the deletion.
     nodes.remove_pod(pod)
     stays(lambda: blocks(nodes, "lost-1") == before and nodes.endpoint("t", pod["metadata"]["name"]))
     assert json.loads(status(mine, "lost-1")["allocatedIPs"]).keys() == {address}

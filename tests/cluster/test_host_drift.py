@@ -82,7 +82,7 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
 
 
 def test_condition_of_a_killed_watch_is_unknown(mine, start, watch):
-    """Its report stays in the file; both the agent that read it and the next one ignore it."""
+    """The report of the killed process stays in its file; the running agent ignores it, and so does a restarted one."""
     one = start()
     watch.start(WRONG)
     becomes(mine, "True", "RoundFailed")

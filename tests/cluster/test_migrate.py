@@ -88,7 +88,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
 
 
 def test_obstacles_of_a_migration_are_reported(cluster, originals):
-    # Both are active.
+    # Multus and Spiderpool are active.
     cluster.namespace("rails")
     daemonset = {"metadata": {"name": "unirail-agent"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}}, "template": {

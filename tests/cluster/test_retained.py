@@ -55,7 +55,7 @@ def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent)
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: released(one, second), f"{second} is released", 40)
     assert not released(one, first)
-    # Its pod is recreated and has the address again.
+    # The StatefulSet's pod is recreated and has the address again.
     pod = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     assert addresses(one.plan(pod, "rail1")[1]) == {"net1": first}
     assert one.release(pod) == 1

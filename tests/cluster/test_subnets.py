@@ -533,7 +533,7 @@ def test_pods_of_a_cronjob_and_without_owner_get_their_pool(place, controller, p
 
 
 def test_application_of_another_kind_gets_a_pool(place, controller, pods, mine):
-    """Its pool is created for the first of its pods."""
+    """The application's pool is created with the first of its pods."""
     mine.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "clonesets.apps.kruise.io"},

@@ -112,7 +112,7 @@ def test_watch_continues_after_a_killed_api_server(cluster, ns, watch):
 
 
 def test_watch_continues_after_a_stopped_api_server(cluster, ns, watch):
-    """It sends GOAWAY first."""
+    """The API server sends GOAWAY before it stops."""
     w = watch("cm", "-n", ns)
     cluster.stop_apiserver(signal.SIGTERM)
     cluster.start_apiserver()

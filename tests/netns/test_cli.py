@@ -248,7 +248,7 @@ def applets():
 
 
 def test_node_without_cni_directories_is_reported(tmp_path):
-    """They are created, and the message says what the configuration waits for."""
+    """`unirail install` creates the directories, and its message says that it waits for the configuration of the cluster's network."""
     net_d = tmp_path / "etc/cni/net.d"
     p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
     assert p.returncode == 0 and (tmp_path / "opt/cni/bin/unirail-cni").is_symlink() and list(net_d.iterdir()) == []

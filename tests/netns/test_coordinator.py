@@ -268,7 +268,7 @@ def test_mac_is_derived_from_the_prefix_and_address(lab):
 
 
 def test_txqueuelen_is_set_in_the_pod(lab):
-    """The original sets it in the host's namespace."""
+    """The original sets txQueueLen on the host's link."""
     before = link(lab.node, "eth0")["txqlen"]
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", txQueueLen=4321)

@@ -62,7 +62,7 @@ def test_pf_bound_to_vfio_gets_addresses_only(lab, recorded):
 
 
 def test_vf_bound_to_vfio_requires_its_pf(lab, recorded):
-    """Its GUID must be set through the PF, which does not exist."""
+    """The GUID of a VF with vfio-pci must be set through its PF, which does not exist here."""
     pod = lab.pod()
     lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, contains=["PF network device not found", "0000:c1:00.0"],
              **recorded("mlx5_vfio"))

@@ -313,8 +313,8 @@ def test_gc_deletes_networks_of_unlisted_containers(lab):
 
 
 def use_plan(lab, plan, number):
-    """The files of configs/ for a plan, on the plan's node with this number. Only directories and node names are changed: this host,
-    which may itself be called node1, has the name of that node."""
+    """Returns the netconf of a plan of configs/ and writes its pool files, for the plan's node with this number. Only directories and
+    node names are changed: the pool files name this host in place of that node, and other names in place of other nodes."""
     from lab import TOP
     here = os.uname().nodename
     for src in (TOP / "configs" / plan).glob("pools/*.conf"):

@@ -244,8 +244,8 @@ def test_gc_retains_records_of_pods_added_during_the_gc(lab, agent, recorder):  
 
 @pytest.mark.parametrize("ns, status", [("team", 0), ("kube-system", 1)])
 def test_failing_network_of_a_tenant_does_not_fail_gc(lab, agent, recorder, ns, status):  # noqa: F811
-    """Its plugin fails each GC: the error is logged, but returned to the runtime only for an administrator's
-    network."""
+    """The network's plugin fails each GC: the error is logged, and is returned to the runtime only if the network is an
+    administrator's."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
     net["plugins"].append({"type": "chained"})
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": ns != "team"}))

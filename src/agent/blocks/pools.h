@@ -51,7 +51,7 @@ void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
 /* The node's blocks, for demand, leases and refusals (agent/blocks/blocks.h). NULL until this node's
  * UID is known, and so until node_pools_ready() returns 0. */
 struct blocks *node_pools_blocks(struct node_pools *l);
-/* Both only after node_pools_ready() returned 0. */
+/* Texts for error messages; call them only after node_pools_ready() returned 0. */
 /* Describes in w, in brackets, where an explicitly requested address is. */
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
 /* Describes in w, in brackets, how addresses of the pool were searched for; writes nothing if they

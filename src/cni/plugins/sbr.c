@@ -198,8 +198,9 @@ static int apply(const struct chained_call *m, const struct sbr_step *steps, siz
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* Pushes the reverse also after a failure, because only the reply may be lost. Undo
-		 * of a step that had no effect is harmless. */
+		/* Also pushes the undo of a step that failed: the kernel may have carried it out
+		 * and only its reply was lost. The undo of a step that had no effect is
+		 * harmless. */
 		if (one != -EEXIST)
 			push_done(m, &steps[i], u);
 		if (one < 0 && !failed)

@@ -394,8 +394,8 @@ static void find_leftovers(struct scan *s)
 }
 
 /*
- * A node that is not Ready may have the addresses of unknown owner, so their entries stay until it
- * is Ready.
+ * Addresses of unknown owner may be in use on a node that is not Ready, so their entries stay until
+ * all nodes are Ready.
  */
 static void count_unknown(const struct scan *s)
 {

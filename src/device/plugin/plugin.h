@@ -78,8 +78,8 @@ struct device_plugin_allocation {
 	size_t n_cdi;
 };
 
-/* These copy their strings. If an environment variable is added twice, the last value counts; a device
- * node with the same container path is added once. */
+/* Functions that fill an allocation; they copy their strings. If an environment variable is added
+ * twice, the last value counts; a device node with the same container path is added once. */
 void device_plugin_env(struct device_plugin_allocation *a, const char *key, const char *value);
 void device_plugin_node(struct device_plugin_allocation *a, const char *container_path,
 			const char *host_path, const char *permissions);

@@ -41,8 +41,8 @@ struct pci_devctl {
 int pci_acs_read(const struct root *r, const char *bdf, struct pci_acs *ret, struct err *e);
 int pci_devctl_read(const struct root *r, const char *bdf, struct pci_devctl *ret, struct err *e);
 
-/* These set a register and read it back; -EIO: it did not take the value. -EOPNOTSUPP: the function does not have the
- * capability. */
+/* Functions that set a register and read it back. -EIO: the register has another value afterwards.
+ * -EOPNOTSUPP: the device function does not have the capability. */
 int pci_acs_set(const struct root *r, const char *bdf, uint16_t control, struct err *e);
 int pci_max_read_set(const struct root *r, const char *bdf, uint16_t bytes, struct err *e);
 int pci_relaxed_set(const struct root *r, const char *bdf, bool on, struct err *e);

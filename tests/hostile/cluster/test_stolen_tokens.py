@@ -359,7 +359,8 @@ def test_agents_work_under_the_policies(emptied, closing, tmp_path):
 
 
 def test_controller_works_under_the_policies(emptied, closing, tmp_path):
-    """It writes, adopts and removes networks and reviews pools; the block size that an agent writes for an older pool passes policies and webhook."""
+    """The controller writes, adopts and removes networks and reviews pools. Policies and webhook accept the block size that an agent
+    writes for an older pool."""
     cluster, smcs = emptied.cluster, f"{SPIDER}/namespaces/t/spidermultusconfigs"
     emptied.nodes.pool("old", "172.16.7.0/24")  # created before webhooks exist, so no defaults were filled in
     c = closing(Controller(tmp_path / "c", emptied.config("controller", tmp_path / "c.conf"), "unirail"))

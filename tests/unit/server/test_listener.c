@@ -100,7 +100,7 @@ static void test_socket_path_of_a_dead_server_is_reused_and_of_others_refused(vo
 	fails(path, -EADDRINUSE, "another program listens on '");
 	assert_true(answers(path));
 	close(fd);
-	/* It died. */
+	/* The other program has ended; its socket file is left. */
 	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	assert_true(answers(path));
 	/* Another process replaced the socket: the server must not remove the new one. */

@@ -76,8 +76,8 @@ undone "an ignored setting"
 GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] || fail "$(cat /run/dry)"
 grep -q 'PFC on priority 4' /run/dry || fail "$(cat /run/dry)"
 
-# Its documented invocation, whose values are the defaults, and what mlnx_qos --trust=dscp --pfc, cma_roce_mode, cma_roce_tos and
-# sysctl set in it.
+# The documented call of rdma-qos.sh: its values are the defaults, set with mlnx_qos --trust=dscp --pfc, cma_roce_mode, cma_roce_tos
+# and sysctl.
 lossless() {
 	for nic in $pf1 $pf2; do
 		dcb pfc show dev "$nic" prio-pfc

@@ -16,8 +16,8 @@
 #define UNIRAIL_API "/v1/unirail/"
 
 enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
-/* Time to wait for an agent without a socket: it has just answered with the networks, so it is
- * restarting. */
+/* Time to wait for the agent's socket if it is missing: the agent has just answered another request
+ * of this call, so it is restarting. */
 enum { RESTART_MS = 30 * 1000 };
 
 static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,

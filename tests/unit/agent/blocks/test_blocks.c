@@ -445,7 +445,7 @@ static void test_idle_block_is_released_after_the_idle_time(void **state)
 	api_plan_fault(&(struct api_fault){.method = "DELETE", .count = 1, .before = on_delete});
 	pass(2 * IDLE_MS);
 	ASSERT_EQ(api_requests("DELETE", NULL), 1);
-	/* None of its addresses could be allocated while the request was under way. */
+	/* No address of the block could be allocated while the DELETE was in progress. */
 	ASSERT_EQ(usable_at_delete, 0);
 	ASSERT_EQ(api_count(BLOCKS "/"), 0);
 	ASSERT_EQ(usable(), 0);

@@ -278,7 +278,7 @@ static void test_container_gets_one_event_and_one_when_it_has_a_queue_pair(void 
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	ASSERT_STR_EQ(ns, "t");
 	ASSERT_STR_EQ(pod, "p");
-	/* Its image was pulled for 20 s. */
+	/* The container started 20 s later, after its image was pulled. */
 	started(&l, NOW + AFTER_MS, "p", 20);
 	assert_false(qp_watch_next_pod(l.w, NOW + 2 * AFTER_MS, &ns, &pod));
 	ASSERT_EQ(due(&l, NOW + AFTER_MS + 19999, NULL), 0);
