@@ -98,7 +98,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  device_config, 0, 0, PATH_RESOURCES, "UNIRAIL_DEVICE_CONFIG", 0)                                \
 	X("device-configmap", OPT_STR, "[NAMESPACE/]NAME[,...]",                                          \
 	  "ConfigMaps of the cluster with resource configurations: the key with the node's name, "        \
-	  "else config.json, else *.json; then no resources are named by rail",                           \
+	  "else config.json, else *.json; if set, resources are not named by rail",                       \
 	  device_configmap, 0, 0, "", "UNIRAIL_DEVICE_CONFIGMAP", 0)                                      \
 	X("device-sweep", OPT_DUR, "TIME",                                                                \
 	  "time after which an extended resource of this node that no device plugin serves any "          \

@@ -7,7 +7,7 @@
 
 /* --- of unirail --- */
 
-#define PATH_AGENT_SOCKET "/var/run/spidernet/spiderpool.sock" /* as Spiderpool's agent has it */
+#define PATH_AGENT_SOCKET "/var/run/spidernet/spiderpool.sock" /* same path as Spiderpool's agent */
 #define PATH_POOLS	  "/etc/unirail/pools"
 #define PATH_IPAM_STATE	  "/var/lib/unirail/ipam"  /* directory of the journal and its lock */
 #define PATH_RESOURCES	  "/etc/unirail/resources" /* configurations of device plugins */

@@ -106,8 +106,8 @@ const struct object *lint_maker_of(const struct lint *l, const char *ns, const c
 
 	if (from == to)
 		return NULL;
-	/* The entries are sorted by name, so if one has another name, the first or the last entry
-	 * has another name. */
+	/* The entries are sorted by name: if any of them has another name than `other_than`, the
+	 * first or the last one has. */
 	if (!other_than || strcmp(x->makers[from].o->name, other_than) != 0)
 		return x->makers[from].o;
 	return strcmp(x->makers[to - 1].o->name, other_than) != 0 ? x->makers[to - 1].o : NULL;

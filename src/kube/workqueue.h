@@ -64,7 +64,7 @@ struct workqueue_conf {
 struct work {
 	char *ns, *name; /* ns "": cluster-scoped */
 	struct backoff backoff;
-	struct log_once logged; /* the reconciler's; workqueue_forget() clears it */
+	struct log_once logged; /* used by the reconciler; workqueue_forget() clears it */
 	struct kube_call *call; /* in flight; NULL: none */
 	/* the rest belongs to workqueue.c */
 	struct workqueue *q;

@@ -56,7 +56,7 @@ static const struct field {
 	const char *text;
 	const char *choices;	/* the valid strings */
 	int64_t min, max;	/* of a number */
-	const char *wanted;	/* for messages, if min and max do not tell */
+	const char *wanted;	/* expected values, in messages; NULL: from min to max */
 	bool is_vlan, optional; /* optional: the empty string is valid, too */
 } fields[] = {
 	{"macvlan ipvlan sriov", "vlanID", JSON_NUMBER, VLAN},

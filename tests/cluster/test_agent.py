@@ -176,7 +176,7 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
     assert one.metrics()["unirail_block_requests_total"] == before
-    # As many addresses as pods.
+    # The agent requests as many addresses in advance as pods are scheduled.
     pods = [nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"}) for _ in range(30)]
     wait(lambda: len(nodes.blocks("ahead0")) == 3, "three blocks of pool ahead0")
     before = one.metrics()["unirail_block_requests_total"]

@@ -55,7 +55,7 @@ def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
 
 
 def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, replica):
-    """All its pods are sent once it has a requesting annotation."""
+    """Once the namespace's annotation requests injection, the API server sends all its pods to the webhook."""
     c = registered(cluster, start(replica()).leads())
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
     wait_unregistered(cluster, c, work)
@@ -68,7 +68,8 @@ def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, r
 
 
 def test_pods_of_a_new_namespace_are_sent_to_the_webhook(cluster, replica, ns):
-    """Pods of an unknown namespace are sent: its first pod may come as early as its annotation."""
+    """The API server also sends pods of a namespace that the controller does not know yet: the first pod may be created right after the
+    namespace."""
     registered(cluster, start(replica()).leads())
     work = f"{ns}-new"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": work, "annotations": {INJECT: "none-such"}}})

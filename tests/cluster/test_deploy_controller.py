@@ -187,8 +187,8 @@ def accessible(closing):
 
 
 def test_controller_runs_without_root(controllers, closing, accessible):
-    """As in its manifest: another user, no capability. Calico's configuration belongs to root; the agent publishes the network's name.
-    Before the fix the manifest ran it as root."""
+    """The controller runs as in its manifest: as a user other than root, without capabilities. Only root can read Calico's configuration,
+    so the agent publishes the network's name. Before the fix the manifest's user was root."""
     cluster = controllers.cluster
     controllers.apply()
     may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")

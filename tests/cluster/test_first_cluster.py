@@ -207,7 +207,7 @@ def test_documented_steps_install_use_and_uninstall(bare_cluster):
     info = w.cluster.ok("GET", "/api/v1/nodes/n1")["status"]["nodeInfo"]
     assert info["kubeletVersion"].startswith(f"v{clusters.KUBE}.") and info["containerRuntimeVersion"].startswith("containerd://"), info
     before = node_files(w)
-    # As a device plugin does.
+    # The Node's status gets the capacity of extended resources, as with a device plugin.
     assert w.cluster.request("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {
         f"spidernet.io/shared_{r}": "8" for r in MASTERS}}}, type="application/merge-patch+json")[0] == 200
     todo = commands("README.md", "In a cluster")

@@ -92,7 +92,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     one.kill()
     block, = nodes.blocks("gone-1")
     delete_node(mine, "gone-n1")
-    # Pods that are bound to it may still run.
+    # Pods that are bound to the deleted node may still run.
     stays(lambda: [n for n, _ in blocks(nodes, "gone-1").values()] == ["gone-n1"])
     for p in pods:
         nodes.remove_pod(p)
@@ -427,7 +427,7 @@ def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, age
     two, pod = agent("vm-n2"), launcher("vm-a", "vm-n2")
     wait(lambda: two.plan(pod, "vm-1")[0] == 200, "the other node gets the retained address", 60)
     assert addresses(two.plan(pod, "vm-1")[1])["net1"] == had["vm-a"]
-    # Stopped: its VirtualMachine will start it again.
+    # The virtual machine is stopped; its VirtualMachine object will start it again.
     mine.ok("DELETE", f"{at}/virtualmachineinstances/vm-b")
     stays(lambda: blocks(nodes, "vm-1")["vm-1-0"][1].get(had["vm-b"]) == "@-" and nodes.endpoint("t", "vm-b"))
     mine.ok("DELETE", f"{at}/virtualmachines/vm-b")

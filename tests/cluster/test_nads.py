@@ -260,7 +260,7 @@ def test_last_of_several_edits_is_written(lab, controller):
 
 
 def test_nads_are_written_without_a_status_subresource(cluster, ns, lab, closing, tmp_path):
-    """As Spiderpool installs it."""
+    """The definition has no status subresource, as Spiderpool installs it."""
     crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/spidermultusconfigs.spiderpool.spidernet.io"
     part, patch = "/spec/versions/0/subresources", "application/json-patch+json"
     cluster.ok("PATCH", crd, [{"op": "remove", "path": part}], type=patch)

@@ -168,7 +168,7 @@ def node_with_agent(mine, nodes, team, lab, agent):
 
 
 def text_of(entries):
-    """As Multus writes it."""
+    """Formats the entries of the network-status annotation as Multus does."""
     return "[" + ",".join(json.dumps(e, indent=4).replace("<", "\\u003c").replace(">", "\\u003e") for e in entries) + "]"
 
 

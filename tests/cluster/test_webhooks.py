@@ -471,7 +471,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     late = replica("late")
     start(late, ready=False)
     late.wait_logged("no webhook certificate to serve")
-    # Until its cache is synced it reports that first.
+    # Readiness reports an unsynced cache first, so wait for the message about the key.
     wait(lambda: "tls.crt and tls.key: the key does not belong" in late.get(late.health, "/readyz")[1],
          "the controller's readiness reports the wrong key")
     assert late.get(late.health, "/readyz")[0] == 503
@@ -512,7 +512,7 @@ def moved(cluster, ns, before):
 
 
 def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replica, ns):
-    """The leader moves it, while all reviews are served."""
+    """The leader moves the key to the new Secret; meanwhile all reviews are served."""
     c = registered(cluster, start(replica()).leads())
     ca = trusted(cluster)
     was = served(c, ca)

@@ -194,7 +194,7 @@ static void ring(int sig)
 
 static void begin_progress(void)
 {
-	struct sigaction sa = {.sa_handler = ring}; /* the signal makes wait() return */
+	struct sigaction sa = {.sa_handler = ring}; /* the signal interrupts wait() */
 	struct itimerval second = {{1, 0}, {1, 0}};
 
 	if (!isatty(STDERR_FILENO))

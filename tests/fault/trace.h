@@ -53,7 +53,7 @@ void outcome_done(struct outcome *o);
 
 struct command {
 	const char *dir;  /* chroot */
-	const char *path; /* in it */
+	const char *path; /* of the program, in dir */
 	char *const *argv, *const *env;
 	struct span in;
 };

@@ -106,8 +106,7 @@ static void load(const char *path, struct definition *d)
 
 /* --- one case --- */
 
-/* As the API server sends it: the keys of a map are sorted, unless an attacker stands in for the
- * API server. */
+/* Returns an object as the API server sends it: with the keys of maps sorted. */
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
 			     const int *variants, size_t n_shapes, size_t n)
 {

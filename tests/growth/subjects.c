@@ -379,7 +379,7 @@ static void run_nad_types(const struct sample *s)
 	}
 }
 
-/* As for the injection of a pod. */
+/* Reads the pod's annotations as the injection of a pod does. */
 static void run_inject_net(const struct sample *s)
 {
 	struct inject_net n;

@@ -214,7 +214,7 @@ def as_is(lab, nic="rail0"):
 
 
 def test_device_in_use_is_restored(dual, record):
-    """The original leaves it down, without addresses. A DHCP lease is renewed by its client."""
+    """The original leaves the device down and without addresses; unirail restores the static addresses. A DHCP client renews its lease."""
     lab = dual
     pod, c = lab.pod(), conf(STATIC4)
     before = in_use(lab)
@@ -453,7 +453,7 @@ FAILS = {
 @pytest.mark.parametrize("how", FAILS)
 @pytest.mark.parametrize("up", ["up", "down"])
 def test_failed_add_restores_the_device(lab, how, up):
-    """The original leaves it in the pod."""
+    """After a failed ADD the original leaves the device in the pod."""
     ipam, word = FAILS[how]
     pod = lab.pod()
     bare(lab)

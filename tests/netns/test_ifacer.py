@@ -29,7 +29,7 @@ def test_configuration_without_bond_or_vlan_creates_nothing(lab, chained_plugins
 
 
 def test_prev_result_is_passed_on(lab, chained_plugins):
-    """The original drops it."""
+    """The original omits prevResult from its result."""
     pod = lab.pod()
     before = prev(pod, [("172.16.1.20/24", "172.16.1.1")])
     assert lab.add(conf("ifacer", prevResult=before, **NIC), pod, plugins=chained_plugins) == before

@@ -365,7 +365,7 @@ def test_disconnected_clients_affect_no_other_client(server):
     # Requests are answered in their order, so the earlier ones are finished.
     assert server.plan("c1", "rail2")[0] == 200
     assert list(server.used()) == ["172.16.2.10"]
-    # 40 answers of 6 kB to one that reads 1 kB of them.
+    # Clients that request 40 answers of 6 kB and read 1 kB.
     for i in range(16):
         assert server.request("POST", "/v1/ipam/ip", add_args("p", f"net{i}", defaultIPv4IPPool=["rail3"]))[0] == 200
     asked = b"GET /v1/workloadendpoint?podNamespace=team&podName=p HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -729,7 +729,7 @@ def test_damaged_journal_is_reported_at_the_start(server):
     assert not server.path.exists()
 
 
-# --- plugins that use it ---
+# --- plugins that get addresses from the server ---
 
 
 @pytest.fixture

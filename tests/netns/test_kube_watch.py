@@ -177,7 +177,7 @@ def test_forbidden_is_logged_once(watch):
 
 
 def test_429_of_a_watch_waits_for_retry_after(watch):
-    """As API servers answer for a second after a CRD was created."""
+    """API servers answer with 429 for a second after a CRD was created."""
     w = watch(listed(5), h2.answer(429, {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 2},
                                          "message": "storage is (re)initializing"}), listed(5), OPEN)
     w.wait_requests(3)

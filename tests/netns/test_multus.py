@@ -246,7 +246,7 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
 
 
 def test_delegates_alone_send_no_request(lab, agent):
-    """As Multus without kubeconfig."""
+    """Multus does the same without a kubeconfig."""
     c = conf(lab, agent, delegates=[podnet(lab)])
     del c["agent"]
     pod = lab.pod()
@@ -271,7 +271,7 @@ def as_daemon(lab, agent, text):
 
 
 def shim(agent, **more):
-    """As Multus' daemon wrote it."""
+    """A configuration in the format of Multus' daemon."""
     return {"cniVersion": "1.0.0", "name": "multus-cni-network", "type": "multus-shim", "agent": str(agent.path),
             "capabilities": {"portMappings": True}, "logLevel": "verbose", "logToStderr": True,
             "clusterNetwork": "/host/etc/cni/net.d/10-podnet.conflist", **more}

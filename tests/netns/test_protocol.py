@@ -180,7 +180,7 @@ def test_result_bytes_equal_debians(plugins, version):
 
 
 def test_own_namespace_is_refused(plugins):
-    """The original fails after the attachment and does not undo it."""
+    """The original creates the attachment, fails afterwards, and does not delete it."""
     ns = ns_add("own")
     try:
         p = run([plugins / "static"], ns=ns, check=False, input=json.dumps(conf()),

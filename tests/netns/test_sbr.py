@@ -71,7 +71,7 @@ def test_tables_are_numbered_from_100(lab, chained_plugins):
 
 
 def test_table_with_routes_and_no_rule_is_not_used(lab, chained_plugins):
-    """The original adds its routes to a table of another program."""
+    """The original adds its routes to the table, although another program uses it."""
     pod = lab.pod()
     ip(pod.ns, "route", "add", "10.1.0.0/16", "dev", "lo", "table", "100")
     added(lab, chained_plugins, pod, V4)

@@ -151,7 +151,7 @@ def test_interface_name_may_contain_dots(t):
 
 
 def test_only_the_pods_interface_gets_the_mac(t):
-    """The original also sets it on the host's interface of the same name."""
+    """The original also sets the MAC on the host's interface of the same name."""
     before = prev(t.pod, IPS, mac=OLD)
     before["interfaces"].append({"name": "net1", "mac": "0a:58:00:00:00:99"})
     got = t.lab.add(conf("tuning", dataDir=str(t.data), mac=MAC, prevResult=before), t.pod,
@@ -163,7 +163,7 @@ def test_only_the_pods_interface_gets_the_mac(t):
 
 
 def test_sysctls_given_only_in_args_are_set(t):
-    """The original panics."""
+    """The original panics on sysctls in args."""
     t.ok("ADD", args={"cni": {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}}})
     assert sysctl(t.pod.ns, PROXY) == "1"
 
@@ -213,7 +213,7 @@ def test_failing_second_tuning_retains_the_first_file(t):
 
 
 def test_del_without_the_link_removes_its_file(t):
-    """The original never removes its file."""
+    """The original never removes the attachment's file in that case."""
     t.ok("ADD", mtu=1400)
     ip(t.pod.ns, "link", "del", "net1")
     t.ok("DEL")

@@ -217,7 +217,7 @@ t.answer(genl(16, 1, 0, text(2, "devlink") + u16(1, FAMILY) + u32(3, 1) +
 def reporter(cmd, flags, dev, port, name, state, can_recover=True):
     head = text(1, "pci") + text(2, dev) + (u32(3, port) if port is not None else b"")
     ends = [u64(120, 60000), u8(121, 1)] if can_recover else []
-    # The nest without its flag, as devlink writes it.
+    # devlink writes this nest without NLA_F_NESTED.
     return genl(FAMILY, cmd, flags, head + attr(114, b"".join([text(115, name), u8(116, state), u64(117, state), u64(118, 0), *ends])))
 
 

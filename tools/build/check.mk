@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# make check and what it consists of.
+# make check and its parts.
 
 # Each test_NAME.c below tests/unit is a program. All are linked with tests/lib, and with the other .c files of their folder.
 TEST_SRC := $(sort $(shell find tests/unit -name '*.c'))

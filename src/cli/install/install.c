@@ -56,7 +56,7 @@ static const struct opt opts[] = {
 	 "with --uninstall: also remove the agent's socket and state (which addresses pods have)",
 	 AT(purge)},
 	{"stay", 0, OPT_FLAG, NULL,
-	 "after --uninstall wait for SIGTERM, for a container whose pod is to be ready when the "
+	 "after --uninstall wait for SIGTERM: a pod that runs this command is ready once the "
 	 "removal is done",
 	 AT(stay)},
 	{"list", 0, OPT_FLAG, NULL, "print the names of all links, change nothing", AT(list)},

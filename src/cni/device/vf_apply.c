@@ -55,7 +55,8 @@ static bool take_instead(struct work *w, unsigned int attr)
 	return true;
 }
 
-/* `first`: e already describes the error of this message. */
+/* Sets e to the error of the attribute `attr` and returns code. `first`: the failed message is the
+ * batch's first failure, which e describes already. */
 static int fatal(const struct work *w, unsigned int attr, int code, bool first, struct err *e)
 {
 	if (!first || !e)

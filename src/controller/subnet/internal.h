@@ -137,7 +137,7 @@ struct subnets_inputs {
 	struct subnets_pool_key {
 		char *key;
 		size_t pool;
-	} * keys; /* sorted; an application finds its pools by them */
+	} * keys; /* sorted; for the lookup of an application's pools */
 	size_t n_keys;
 	size_t n_pools;
 	struct subnet_want *wants;

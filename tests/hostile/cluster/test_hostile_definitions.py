@@ -111,7 +111,7 @@ def admitting(tmp_path_factory):
 
 
 def apply(cluster, ns, spec):
-    """Whether the API server accepts it, without storing it, and its message."""
+    """Creates a SpiderMultusConfig with dryRun; returns status and message of the answer."""
     status, answer = cluster.request(
         "POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs?dryRun=All",
         {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "x"}, "spec": spec})

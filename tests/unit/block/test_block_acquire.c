@@ -256,7 +256,7 @@ static void test_blocks_are_listed_after_refused_claims(void **state)
 
 /* --- one node requests, another releases --- */
 
-/* As the watch of this node's blocks delivers it. */
+/* Puts a block of the server into the table, as the watch does. */
 static struct block_object *watch(struct lab *x, const char *name)
 {
 	struct block_object o = bl_copy(bl_find(name));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster cache: state, errors and listeners by kind. The API server is kube_lab.h: each
- * kind has its list and its watch; the loop has the clock of a test.
+ * The cluster cache: state, errors and listeners by kind. kube_lab.h stands in for the API server,
+ * with a list and a watch for each kind; the test sets the loop's clock.
  */
 #include "testlib.h"
 

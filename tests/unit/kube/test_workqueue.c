@@ -211,8 +211,9 @@ static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwa
 	ASSERT_STR_EQ(t->trail, "a b a! a a! b!");
 }
 
-/* done() sends a second request, for example for the status: the reconcile waits for its answer. */
-static void test_item_is_reconciled_after_the_second_request_of_its_answer(void **state)
+/* done() sends a second request, for example for the status: the next reconcile of the item waits
+ * for its answer. */
+static void test_reconcile_waits_for_a_request_sent_by_done(void **state)
 {
 	struct lab *t = *state;
 
@@ -415,7 +416,7 @@ int main(void)
 		TEST(test_items_are_reconciled_once_in_the_order_of_their_addition),
 		TEST(test_number_of_requests_in_flight_is_bounded),
 		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
-		TEST(test_item_is_reconciled_after_the_second_request_of_its_answer),
+		TEST(test_reconcile_waits_for_a_request_sent_by_done),
 		TEST(test_delayed_items_keep_the_earlier_time),
 		TEST(test_many_delayed_items_become_due_in_the_order_of_their_times),
 		TEST(test_failed_item_is_retried_with_a_growing_delay_and_logged_once),

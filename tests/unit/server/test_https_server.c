@@ -307,7 +307,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 
 	(void)state;
 	half_a_body(&one, BODY_MAX / 2, 1);
-	/* As long as the one before when there is no room left. */
+	/* Two bodies of this length exceed the limit: the second one is refused. */
 	expect_answer(&other, "/", BODY_MAX, "503 ");
 	hang_up(&other);
 	/* Small requests are still served. */

@@ -315,13 +315,13 @@ static void test_ippools_annotation_selects_by_interface_or_position(void **stat
 			 "its \"interface\""},
 		{.ippools = "[{\"ipv4\":[\"rail0\"]}]", .ifname = "net5", .want = "rail0"},
 		{.ippools = "[{\"interface\":\"\",\"ipv4\":[\"rail0\"]}]", .at = 1, .want = "rail0"},
-		/* As meant. */
+		/* Wrong type or wrong annotation, but unambiguous: accepted. */
 		{.ippools = "{\"ipv4\":[\"rail0\"]}", .ifname = "net5", .at = 6, .want = "rail0"},
 		{.ippools = "{\"interface\":\"net1\",\"ipv4\":\"rail0\"}", .want = "rail0"},
 		{.ippool = UNNAMED, .ifname = "net2", .at = 2, .want = "rail1"},
 		{.ippool = NAMED, .ifname = "net1", .want = "rail1|rail6"},
 		{.ippool = "{\"ipv4\":\"rail0\"}", .want = "rail0"},
-		/* Bad. */
+		/* Invalid annotations. */
 		{.ippools = "[]", .want = "!value requires at least one item"},
 		{.ippools =
 			 "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]",

@@ -166,7 +166,7 @@ static int host_routes(struct attach *a, const struct coordinator_nic *nics, siz
 			return err_wrap(e, r, "host table %u", nics[i].conf->host_table);
 		for (size_t k = 0; k < count; k++)
 			VEC_PUSH(f->host_routes, f->n_host_routes) = list[k];
-		free(list); /* the routes were moved, together with what they own */
+		free(list); /* the array only: the routes now belong to f->host_routes */
 	}
 	return 0;
 }

@@ -402,7 +402,7 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 	return vf_apply(a->host, &job, 1, NULL, e);
 }
 
-/* --- all of it --- */
+/* --- restore of a whole VF --- */
 
 /* A process may have been killed between unbinding and binding. */
 static int bind_again(const struct root *root, const struct vf_record *r, struct vf_place *p,

@@ -351,7 +351,7 @@ static void test_forbidden_claims_are_retried_with_a_growing_backoff(void **stat
 	}
 	assert_in_range(longest, 7500, 22510);
 	ASSERT_EQ(usable(), 0);
-	/* The API server allows it: the next attempt succeeds. */
+	/* The API server accepts requests again: the next attempt succeeds. */
 	api_plan_fault(&(struct api_fault){0});
 	pass(23000);
 	ASSERT_EQ(usable(), IN_A_BLOCK);
@@ -416,7 +416,7 @@ static void test_block_of_a_lost_log_is_not_used_before_all_pods_are_known(void 
 	agent_start();
 	ASSERT_EQ(blocks_unadopted_count(lab->blocks), 1);
 	ASSERT_EQ(usable(), 0);
-	/* No pod has an address of it: it is deleted. */
+	/* No pod has an address of the block, so the block is deleted. */
 	blocks_inventory_complete(lab->blocks);
 	pass(2 * IDLE_MS);
 	ASSERT_EQ(blocks_unadopted_count(lab->blocks), 0);

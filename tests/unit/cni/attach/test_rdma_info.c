@@ -314,7 +314,7 @@ static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
 	ASSERT_EQ(mkfifo(file, 0666), 0);
 	alarm(20);
 	rails_gc(&c);
-	rails_write(&a); /* replaces it */
+	rails_write(&a); /* replaces the FIFO */
 	ASSERT_EQ(lstat(file, &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	ASSERT_EQ(unlink(file), 0);

@@ -768,7 +768,7 @@ static void test_del_reports_failed_releases(void **state)
 	static const char damaged[] = "unirail-journal 1 base=0 #0000000000000000\nx\n";
 
 	del(w, RANGE("10.0.0.0/24"), POD("a"));
-	assert_false(file_exists(&w->root, STORE)); /* and no store is created for it */
+	assert_false(file_exists(&w->root, STORE)); /* DEL creates no store */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	put(w, STORE "10.9.0.0-24@other/journal", damaged);
 	/* A record of another network is ignored. */

@@ -83,7 +83,7 @@ static void until_changes(struct lab *l, int n)
 		loop_gap_run(&l->gap, 2);
 }
 
-/* As after the next scan of the node, which cannot read devlink's attributes from sysfs. */
+/* Applies the stored facts to a new scan of the node: sysfs does not have devlink's attributes. */
 static void apply(struct lab *l)
 {
 	for (int i = 0; i < DEVICES; i++)

@@ -38,7 +38,8 @@ static int make_then_see(void *arg, struct err *err)
 
 	(void)err;
 	if (rounds++ == 0)
-		kern_veth(l, "net1", "peer"); /* between the first inspection and the wait */
+		/* the interface appears after the first check, before the wait */
+		kern_veth(l, "net1", "peer");
 	return rounds > 1;
 }
 

@@ -563,7 +563,8 @@ static void test_conflict_test_is_repeated_after_a_lost_carrier(void **state)
 	assert_true(p.carrier_us > 0);
 }
 
-/* Rounds share their limits; waiting for carrier does not reduce the tests' time. */
+/* All rounds together have one time limit for the carrier and one for the probes; waiting for the
+ * carrier does not shorten the probes. */
 static void test_probe_rounds_share_their_limits(void **state)
 {
 	struct lab *lab = *state;

@@ -261,7 +261,8 @@ static void test_device_is_read_from_prev_result(void **state)
 	chained_close(&l);
 }
 
-/* The only interface, or the interface with this name in the pod; never one of two others. */
+/* The device's interface is the only one of prevResult, or the one with the requested name in the
+ * pod. Of two interfaces with other names, neither is taken. */
 static void test_interface_of_the_device_is_found_in_prev_result(void **state)
 {
 	struct cni_result prev;
