@@ -95,8 +95,8 @@ def links(node):
 
 
 def are_whole(whole, pods):
-    """Interfaces, addresses, endpoints and device IDs of the pods agree with the kernel, the pools and the kubelets. No two pods share one,
-    and no pod that was deleted has any left."""
+    """Interfaces, addresses, endpoints and device IDs of the pods agree with the kernel, the pools and the kubelets. No two pods have the same
+    one, and nothing of a deleted pod is left."""
     by_name = {p["metadata"]["name"]: p for p in pods}
     for p in pods:
         assert [n["name"] for n in json.loads(p["metadata"]["annotations"][NETWORKS])] == list(RAILS)

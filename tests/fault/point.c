@@ -152,9 +152,9 @@ static void del_point(struct stage *s, struct shot *shot)
 	if (reached(s, end))
 		judge(s, end, NULL);
 	if (!whole)
-		clean_up(s, "left after a failed DEL and another");
+		clean_up(s, "left after a failed DEL and its repetition");
 	else if (s->sc->lenient)
-		clean_up(s, "left after a DEL and another");
+		clean_up(s, "left after a DEL and its repetition");
 	else
 		must_be_clean(s, "DEL succeeded and left something");
 }

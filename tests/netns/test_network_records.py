@@ -105,7 +105,8 @@ def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  
 
 @pytest.mark.parametrize("ns", ["team", "kube-system"])
 def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, recorder, ns):  # noqa: F811
-    """Also for a namespace that is trusted without an annotation, since at the ADD an annotation may have withdrawn the trust."""
+    """A definition that was untrusted at its ADD is checked at GC as well, even if its namespace is trusted by default: at the ADD an
+    annotation may have declared the namespace untrusted."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
     net["plugins"].append({"type": "chained"})
     agent.networks((f"{ns}/rail0", "eth0", net, {"trusted": False}))

@@ -320,7 +320,7 @@ static bool is_userspace(const char *driver)
 	return false;
 }
 
-/* A device without any driver has no link either; that is reported when none is found. */
+/* A device without a driver has no link either; the caller reports the missing link. */
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];

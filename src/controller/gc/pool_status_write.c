@@ -16,7 +16,8 @@
 
 /* The writes: one at a time for a pool, each computed from the current object. */
 
-/* BYTES_A_MS: paces long texts, so that the watches of all nodes receive one within a second. */
+/* BYTES_A_MS: delays the next write after a long text, so that the watches of all nodes receive
+ * each text within a second. */
 enum {
 	PACE_MS = 1000,
 	PACE_MOST_MS = 60 * 1000,

@@ -314,7 +314,8 @@ static void test_least_loaded_hca_is_preferred(void **state)
 
 /* --- soft-RoCE --- */
 
-/* Without a parent on PCI: only a shared resource whose ifNames has its netdev takes it. */
+/* A device without a PCI parent belongs only to a shared resource whose ifNames lists its
+ * netdev. */
 static void test_software_device_is_selected_by_its_netdev(void **state)
 {
 	static const char conf[] =
