@@ -10,33 +10,6 @@
 #include "controller/gc/pool_status.h"
 #include "controller/gc/pool_status_write.h"
 
-/* Used by confirm.c: entries and their requests. */
-
-enum liveness_about { LIVENESS_POD, LIVENESS_NODE, LIVENESS_NAME };
-
-struct liveness_question {
-	struct liveness *a;
-	enum liveness_about about;
-	char *ns, *name, *uid;
-	enum liveness_answer answer;
-	bool requested;	       /* waiting for its request to be sent or answered */
-	int64_t until;	       /* time at which the answer expires */
-	int64_t wanted;	       /* time of the last use by a caller */
-	int64_t deleted_since; /* time since which the object is gone; 0: it is not gone */
-	struct kube_call *call;
-	struct identity_lookup lookup; /* LIVENESS_NAME only */
-};
-
-struct liveness {
-	struct liveness_conf conf;
-	struct liveness_question **v; /* sorted */
-	size_t n;
-	size_t next; /* index of the next entry to send, round-robin */
-	size_t under_way;
-	struct loop_alarm timer;
-	struct log_once logged;
-};
-
 /* Used only by pool_status.c and pool_status_write.c. */
 
 /*
