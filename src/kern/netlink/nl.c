@@ -15,6 +15,7 @@
 #include <linux/netfilter/nfnetlink.h>
 
 #include "base/buf.h"
+#include "base/alloc.h"
 #include "base/err.h"
 #include "kern/netlink/attr.h"
 #include "kern/netlink/internal.h"
@@ -852,4 +853,32 @@ int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e)
 		from = c.to;
 	}
 	return conclude(b, e);
+}
+
+int nl_listen(int protocol, unsigned int group)
+{
+	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
+	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+
+	/* The kernel sends a notification to all sockets but its sender, whose address is 0. An unbound socket has this
+	 * address as well, so it must be bound. */
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
+	    setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+int nl_receive(int fd, void *bytes, size_t size)
+{
+	for (;;) {
+		struct sockaddr_nl from = {0};
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(fd, bytes, size, 0, (struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno != EINTR)
+			return errno == EAGAIN ? 0 : -errno;
+		/* any process may send to the group; only the kernel has port 0 */
+		if (n > 0 && from.nl_pid == 0)
+			return (int)n;
+	}
 }

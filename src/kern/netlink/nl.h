@@ -78,6 +78,11 @@ size_t nl_batch_add(struct nl_batch *b, struct nl_msg *m, unsigned int flags, co
  * batch is sent, and the commit fails with "<what>: <code>: <reason>". */
 size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Opens a socket that receives the notifications of a multicast group. Returns the descriptor or -errno. */
+int nl_listen(int protocol, unsigned int group);
+/* Receives a notification of the kernel from a non-blocking socket. Returns its length, 0 if none is queued, or -errno;
+ * -ENOBUFS: notifications were lost. */
+int nl_receive(int fd, void *bytes, size_t size);
 /* Sends a request and calls cb (may be NULL) for every message of the response (a struct nlmsghdr *). A negative
  * result of cb ends the request and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated
  * up to 5 times: `reset` (may be NULL) is called before each repetition. Takes ownership of m. */

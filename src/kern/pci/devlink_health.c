@@ -80,21 +80,16 @@ int devlink_reporter_list(struct devlink *d, struct devlink_reporter **ret, size
 
 int devlink_watch_open(const struct devlink *d, int *fd, struct err *e)
 {
-	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
-	auto_fd int s = -1;
+	int s;
 
 	if (!d->config_group)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 				"watch devlink: the kernel reports no multicast group of "
 				"notifications");
-	s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_GENERIC);
-	/* The kernel sends a notification to all sockets but its sender, whose address is 0. An unbound socket has this
-	 * address as well, so it must be bound. */
-	if (s < 0 || bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
-	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &d->config_group,
-		       sizeof(d->config_group)) < 0)
-		return err_sys(e, -errno, "watch devlink");
-	*fd = take_fd(&s);
+	s = nl_listen(NETLINK_GENERIC, d->config_group);
+	if (s < 0)
+		return err_sys(e, s, "watch devlink");
+	*fd = s;
 	return 0;
 }
 
@@ -110,18 +105,10 @@ bool devlink_report_parse(const struct devlink *d, struct span datagram,
 int devlink_watch_next(const struct devlink *d, int fd, struct devlink_reporter *ret)
 {
 	_Alignas(struct nlmsghdr) char bytes[DATAGRAM_MAX];
+	int n;
 
-	for (;;) {
-		struct sockaddr_nl from = {0};
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == ENOBUFS ? -ENOBUFS : 0;
-		if (from.nl_pid == 0 &&
-		    devlink_report_parse(d, (struct span){bytes, (size_t)n}, ret))
+	while ((n = nl_receive(fd, bytes, sizeof(bytes))) > 0)
+		if (devlink_report_parse(d, (struct span){bytes, (size_t)n}, ret))
 			return 1;
-	}
+	return n == -ENOBUFS ? -ENOBUFS : 0;
 }

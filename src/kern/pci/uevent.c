@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/loop.h"
+#include "kern/netlink/nl.h"
 
 enum {
 	DATAGRAM_MAX = 8192, /* the kernel's buffer for an event has 2 KiB (UEVENT_BUFFER_SIZE) */
@@ -87,20 +88,12 @@ bool uevent_parse(struct span datagram, struct uevent *ret)
 int uevent_next(int fd, struct uevent *ret, struct err *e)
 {
 	char bytes[DATAGRAM_MAX];
+	int n;
 
-	for (;;) {
-		struct sockaddr_nl from = {0};
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN ? 0 : err_sys(e, -errno, "read device events");
-		/* any process may send to the group; only the kernel has port 0 */
-		if (from.nl_pid == 0 && uevent_parse((struct span){bytes, (size_t)n}, ret))
+	while ((n = nl_receive(fd, bytes, sizeof(bytes))) > 0)
+		if (uevent_parse((struct span){bytes, (size_t)n}, ret))
 			return 1;
-	}
+	return n < 0 ? err_sys(e, n, "read device events") : 0;
 }
 
 /* Discards all queued events: one check after any number of events suffices. */

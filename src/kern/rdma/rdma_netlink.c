@@ -563,23 +563,16 @@ enum { RDMA_WATCH_ATTRS = RDMA_NLDEV_ATTR_MAX, DATAGRAM_MAX = 8192 };
 
 int rdma_watch_open(int *fd, struct err *e)
 {
-	struct sockaddr_nl self = {.nl_family = AF_NETLINK};
-	int group = RDMA_NL_GROUP_NOTIFY;
-	auto_fd int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
+	int s = nl_listen(NETLINK_RDMA, RDMA_NL_GROUP_NOTIFY);
 
-	if (s < 0 && errno == EPROTONOSUPPORT)
+	if (s == -EPROTONOSUPPORT)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -EPROTONOSUPPORT,
 			"listen to RDMA events: Protocol not supported (EPROTONOSUPPORT): this kernel has no RDMA: "
 			"load module ib_core");
 	if (s < 0)
-		return err_sys(e, -errno, "listen to RDMA events");
-	/* The kernel sends an event to all sockets but its sender, whose address is 0. An unbound socket has this
-	 * address as well, so it must be bound. */
-	if (bind(s, (const struct sockaddr *)&self, sizeof(self)) < 0 ||
-	    setsockopt(s, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
-		return err_sys(e, -errno, "join the group of RDMA events");
-	*fd = take_fd(&s);
+		return err_sys(e, s, "listen to RDMA events");
+	*fd = s;
 	return 0;
 }
 
@@ -616,17 +609,10 @@ bool rdma_event_parse(struct span datagram, struct rdma_event *ret)
 int rdma_watch_next(int fd, struct rdma_event *ret, struct err *e)
 {
 	_Alignas(struct nlmsghdr) char bytes[DATAGRAM_MAX];
+	int n;
 
-	for (;;) {
-		struct sockaddr_nl from = {0};
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno == EAGAIN ? 0 : err_sys(e, -errno, "read RDMA events");
-		if (from.nl_pid == 0 && rdma_event_parse((struct span){bytes, (size_t)n}, ret))
+	while ((n = nl_receive(fd, bytes, sizeof(bytes))) > 0)
+		if (rdma_event_parse((struct span){bytes, (size_t)n}, ret))
 			return 1;
-	}
+	return n < 0 ? err_sys(e, n, "read RDMA events") : 0;
 }
