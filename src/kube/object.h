@@ -6,6 +6,15 @@
 
 #include "wire/json/json.h"
 
+/* Begins a patch that the API server refuses if the object has another version; metadata stays open for more members. */
+static inline void kube_patch_begin(struct json_out *o, const char *version)
+{
+	jo_obj(o);
+	jo_key(o, "metadata");
+	jo_obj(o);
+	jo_kstr(o, "resourceVersion", version);
+}
+
 /* A field of metadata: "labels"; NULL: there is none. */
 static inline const struct json *kube_meta(const struct json *object, const char *key)
 {
@@ -16,5 +25,10 @@ static inline const char *kube_meta_string(const struct json *object, const char
 {
 	return json_string(kube_meta(object, key));
 }
+
+bool kube_has_finalizer(const struct json *object, const char *name);
+/* Writes the member `finalizers` of metadata: those of the object but `name`, and `name` at the end if it is wanted. */
+void kube_put_finalizers(struct json_out *o, const struct json *object, const char *name,
+			 bool wanted);
 
 #endif

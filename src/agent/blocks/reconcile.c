@@ -12,6 +12,7 @@
 #include "base/sorted.h"
 #include "block/codec.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 
 enum {
@@ -120,10 +121,7 @@ static void put_patch(struct json_out *o, const struct blocks_pool *p, const cha
 
 	buf_init(&text, 8);
 	buf_printf(&text, "%u", p->cut.prefix);
-	jo_obj(o);
-	jo_key(o, "metadata");
-	jo_obj(o);
-	jo_kstr(o, "resourceVersion", version);
+	kube_patch_begin(o, version);
 	jo_key(o, "annotations");
 	jo_obj(o);
 	jo_kstr(o, ANNOTATION_BLOCK_PREFIX, text.p);

@@ -69,10 +69,7 @@ static void begin(struct json_out *o, struct buf *b, const struct kube_object *a
 {
 	buf_init(b, BODY_MAX);
 	jo_init(o, b, 0);
-	jo_obj(o);
-	jo_key(o, "metadata");
-	jo_obj(o);
-	jo_kstr(o, "resourceVersion", at->version);
+	kube_patch_begin(o, at->version);
 }
 
 static void send(struct coordinators *c, const struct kube_object *at, const char *sub,
@@ -163,32 +160,13 @@ static void put_status(struct coordinators *c, const struct kube_object *o,
 
 /* --- deletion --- */
 
-static bool has_finalizer(const struct json *list)
-{
-	struct json_walk w = json_walk_start(list);
-	const struct json *v;
-
-	while ((v = json_walk_next(&w, NULL)))
-		if (same_text(v, SPIDERPOOL_FINALIZER))
-			return true;
-	return false;
-}
-
 static void let_go(struct coordinators *c, const struct kube_object *o)
 {
-	const struct json *list = kube_meta(cluster_cache_json(o), "finalizers");
-	struct json_walk w = json_walk_start(list);
-	const struct json *v;
 	struct json_out out;
 	auto_buf struct buf b;
 
 	begin(&out, &b, o);
-	jo_key(&out, "finalizers");
-	jo_arr(&out);
-	while ((v = json_walk_next(&w, NULL)))
-		if (!same_text(v, SPIDERPOOL_FINALIZER))
-			jo_val(&out, v, false);
-	jo_end_arr(&out);
+	kube_put_finalizers(&out, cluster_cache_json(o), SPIDERPOOL_FINALIZER, false);
 	jo_end_obj(&out);
 	jo_end_obj(&out);
 	send(c, o, NULL, &b);
@@ -236,12 +214,11 @@ static unsigned int inspect(struct coordinators *c, const struct kube_object *o,
 	bool wait;
 	enum cidr_type type, cni;
 
-	const struct json *meta = json_get(cluster_cache_json(o), "metadata");
 	struct cidr_plan p;
 	unsigned int wants;
 
 	if (cluster_cache_object(o)->deleting) {
-		if (!c->call && has_finalizer(json_get(meta, "finalizers")))
+		if (!c->call && kube_has_finalizer(cluster_cache_json(o), SPIDERPOOL_FINALIZER))
 			let_go(c, o);
 		return 0;
 	}

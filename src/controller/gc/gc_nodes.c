@@ -7,6 +7,7 @@
 #include "base/sorted.h"
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 
 /* Detects deleted nodes. */
 
@@ -236,10 +237,7 @@ static void take_off(struct cluster_gc *g, const struct kube_object *o)
 
 	buf_init(&b, 4096);
 	jo_init(&j, &b, 0);
-	jo_obj(&j);
-	jo_key(&j, "metadata");
-	jo_obj(&j);
-	jo_kstr(&j, "resourceVersion", o->version);
+	kube_patch_begin(&j, o->version);
 	jo_key(&j, "finalizers");
 	jo_arr(&j);
 	for (const char *f = gc_cache_endpoint(o)->other_finalizers; *f; f += strlen(f) + 1)

@@ -62,7 +62,6 @@ void pool_status_freed(struct pool_status_pool *p, bool done);
 /* Returns the adopted records; NULL: not adopted yet. */
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);
-bool pool_status_has_finalizer(const struct json *object);
 bool pool_status_wants_finalizer(const struct json *object);
 /* Writes the annotation and the finalizer; note NULL: leaves the annotation unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,

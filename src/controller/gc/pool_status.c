@@ -480,7 +480,7 @@ static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k
 	want = pool_status_wants_finalizer(object) &&
 	       (!pool_status_is_deleting(object) || p->allocated > 0 ||
 		cluster_cache_hold(p->c->conf.cache) != CLUSTER_CACHE_SURE);
-	if (pool_status_has_finalizer(object) != want)
+	if (kube_has_finalizer(object, SPIDERPOOL_FINALIZER) != want)
 		pool_status_patch_meta(p, object, NULL, want);
 }
 

@@ -92,32 +92,6 @@ static void patch(struct pool_status_pool *p, const char *version, const char *s
 
 /* --- metadata: adopted records, the finalizer --- */
 
-bool pool_status_has_finalizer(const struct json *object)
-{
-	struct json_walk w = json_walk_start(kube_meta(object, "finalizers"));
-	const struct json *v;
-
-	while ((v = json_walk_next(&w, NULL)))
-		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) == 0)
-			return true;
-	return false;
-}
-
-static void put_finalizers(struct json_out *o, const struct json *object, bool wanted)
-{
-	struct json_walk w = json_walk_start(kube_meta(object, "finalizers"));
-	const struct json *v;
-
-	jo_key(o, "finalizers");
-	jo_arr(o);
-	while ((v = json_walk_next(&w, NULL)))
-		if (json_string(v) && strcmp(json_string(v), SPIDERPOOL_FINALIZER) != 0)
-			jo_str(o, json_string(v));
-	if (wanted)
-		jo_str(o, SPIDERPOOL_FINALIZER);
-	jo_end_arr(o);
-}
-
 /* note NULL: leaves the annotation unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer)
@@ -128,18 +102,15 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 
 	buf_init(&b, BODY_MAX);
 	jo_init(&o, &b, 0);
-	jo_obj(&o);
-	jo_key(&o, "metadata");
-	jo_obj(&o);
-	jo_kstr(&o, "resourceVersion", version);
+	kube_patch_begin(&o, version);
 	if (annotation) {
 		jo_key(&o, "annotations");
 		jo_obj(&o);
 		jo_kstr(&o, ANNOTATION_ADOPTED, annotation);
 		jo_end_obj(&o);
 	}
-	if (finalizer != pool_status_has_finalizer(object))
-		put_finalizers(&o, object, finalizer);
+	if (finalizer != kube_has_finalizer(object, SPIDERPOOL_FINALIZER))
+		kube_put_finalizers(&o, object, SPIDERPOOL_FINALIZER, finalizer);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 	p->dirty = true;
@@ -156,7 +127,8 @@ bool pool_status_is_deleting(const struct json *object)
 /* The API server rejects a finalizer added to an object that is being deleted. */
 bool pool_status_wants_finalizer(const struct json *object)
 {
-	return pool_status_is_deleting(object) ? pool_status_has_finalizer(object) : true;
+	return pool_status_is_deleting(object) ? kube_has_finalizer(object, SPIDERPOOL_FINALIZER)
+					       : true;
 }
 
 /* --- the status --- */
@@ -204,10 +176,7 @@ static void patch_status(struct pool_status_pool *p, const struct json *object, 
 
 	buf_init(&b, BODY_MAX);
 	jo_init(&o, &b, 0);
-	jo_obj(&o);
-	jo_key(&o, "metadata");
-	jo_obj(&o);
-	jo_kstr(&o, "resourceVersion", version);
+	kube_patch_begin(&o, version);
 	jo_end_obj(&o);
 	jo_key(&o, "status");
 	jo_obj(&o);

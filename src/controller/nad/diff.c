@@ -136,10 +136,7 @@ static bool same_config(const struct nad *n, const struct json *there)
 static void begin_patch(struct json_out *o, struct buf *b, const struct json *object)
 {
 	jo_init(o, b, 0);
-	jo_obj(o);
-	jo_key(o, "metadata");
-	jo_obj(o);
-	jo_kstr(o, "resourceVersion", json_text(kube_meta(object, "resourceVersion")));
+	kube_patch_begin(o, json_text(kube_meta(object, "resourceVersion")));
 }
 
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const struct json *there)

@@ -164,12 +164,12 @@ bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name
 struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r);
 
-/* A request body being written. */
+/* A request body being written. version: that of the object to patch, with `metadata` left open; NULL: a new object. */
 struct subnets_body {
 	struct buf b;
 	struct json_out o;
 };
-void subnets_body(struct subnets_body *x);
+void subnets_body(struct subnets_body *x, const char *version);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
 int64_t subnets_count_text(u128 n); /* A count as the status has it: limited for a large IPv6 range.
                                      */

@@ -8,6 +8,7 @@
 #include "controller/subnet/internal.h"
 #include "controller/subnet/plan.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
@@ -282,10 +283,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 	if ((has_controller(owners, subnet->uid, &other) || other) &&
 	    auto_pool_label_is(label, subnet->name))
 		return false;
-	subnets_body(&b);
-	jo_key(&b.o, "metadata");
-	jo_obj(&b.o);
-	jo_kstr(&b.o, "resourceVersion", pool->version);
+	subnets_body(&b, pool->version);
 	jo_key(&b.o, "labels");
 	jo_obj(&b.o);
 	jo_kstr(&b.o, LABEL_OWNER_SUBNET, block_label(subnet->name, text));
@@ -322,10 +320,7 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 
 	buf_init(&text, SUBNETS_BODY_MAX / 2);
 	subnet_entries_write(l, &text);
-	subnets_body(&b);
-	jo_key(&b.o, "metadata");
-	jo_obj(&b.o);
-	jo_kstr(&b.o, "resourceVersion", subnet->version);
+	subnets_body(&b, subnet->version);
 	jo_end_obj(&b.o);
 	jo_key(&b.o, "status");
 	jo_obj(&b.o);
@@ -341,31 +336,18 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet)
 {
-	struct json_walk w = json_walk_start(subnets_meta(subnet, "finalizers"));
+	const struct json *object = cluster_cache_json(subnet);
 	struct kube_request r = {.verb = KUBE_MERGE_PATCH,
 				 .on = {.kind = &kube_subnets, .name = subnet->name}};
-	const struct json *v;
-	bool has = false;
 	struct subnets_body b;
 
-	subnets_body(&b);
-	jo_key(&b.o, "metadata");
-	jo_obj(&b.o);
-	jo_kstr(&b.o, "resourceVersion", subnet->version);
-	jo_key(&b.o, "finalizers");
-	jo_arr(&b.o);
-	while ((v = json_walk_next(&w, NULL))) {
-		bool is_finalizer = json_string(v) && !strcmp(json_string(v), SPIDERPOOL_FINALIZER);
-
-		has |= is_finalizer;
-		if (!is_finalizer)
-			jo_val(&b.o, v, false);
-	}
-	jo_end_arr(&b.o);
+	if (!kube_has_finalizer(object, SPIDERPOOL_FINALIZER))
+		return;
+	subnets_body(&b, subnet->version);
+	kube_put_finalizers(&b.o, object, SPIDERPOOL_FINALIZER, false);
 	jo_end_obj(&b.o);
 	jo_end_obj(&b.o);
 	r.body = buf_span(&b.b);
-	if (has)
-		subnets_send(s, SUBNETS_STATUS, &r);
+	subnets_send(s, SUBNETS_STATUS, &r);
 	buf_done(&b.b);
 }

@@ -6,14 +6,18 @@
 #include "base/log.h"
 #include "controller/subnet/internal.h"
 #include "kube/kinds.h"
+#include "kube/object.h"
 #include "kube/patch.h"
 #include "spec/annotations.h"
 
-void subnets_body(struct subnets_body *x)
+void subnets_body(struct subnets_body *x, const char *version)
 {
 	buf_init(&x->b, SUBNETS_BODY_MAX);
 	jo_init(&x->o, &x->b, 0);
-	jo_obj(&x->o);
+	if (version)
+		kube_patch_begin(&x->o, version);
+	else
+		jo_obj(&x->o);
 }
 
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet)
@@ -107,7 +111,7 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 	struct kube_request r = {.verb = KUBE_CREATE, .on = {.kind = &kube_ippools}};
 	struct subnets_body b;
 
-	subnets_body(&b);
+	subnets_body(&b, NULL);
 	jo_kstr(&b.o, "apiVersion", SPIDERPOOL_API);
 	jo_kstr(&b.o, "kind", "SpiderIPPool");
 	put_metadata(s, &b.o, subnet, t);
@@ -161,7 +165,7 @@ bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 	if (!strcmp(uid, t->app->uid) && number && !strcmp(number, wanted) && reclaim &&
 	    !strcmp(reclaim, t->request->reclaim ? "true" : "false"))
 		return false;
-	subnets_body(&b);
+	subnets_body(&b, NULL);
 	jo_key(&b.o, "metadata");
 	jo_obj(&b.o);
 	jo_kstr(&b.o, "uid", pool->uid);
