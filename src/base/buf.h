@@ -58,6 +58,7 @@ void *xrealloc(void *p, size_t n);
 char *xstrdup(const char *s);
 /* Like tsearch(): adds the key, or finds an equal one. */
 void *xtsearch(const void *key, void **root, int (*compare)(const void *, const void *));
+char *xvasprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Grows a vector for one more element: VEC_PUSH(list, count) is an lvalue, zeroed. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/table.h"
+#include "base/alloc.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,15 +30,13 @@ void columns_add(struct columns *c, const char *s)
 
 void columns_addf(struct columns *c, const char *fmt, ...)
 {
-	struct buf b;
+	auto_free char *text = NULL;
 	va_list ap;
 
-	buf_init(&b, 4096);
 	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
-	columns_add(c, b.p);
-	buf_done(&b);
+	columns_add(c, text);
 }
 
 static void widths(const struct columns *c, int *w)

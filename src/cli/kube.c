@@ -36,25 +36,7 @@ struct kube_tool {
 /* `unirail kube`: requests to the API server, to test access and permissions. */
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
-#define ACCESS                                                                                     \
-	{"kubeconfig",                                                                             \
-	 0,                                                                                        \
-	 OPT_STR,                                                                                  \
-	 "FILE",                                                                                   \
-	 "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "    \
-	 "~/.kube/config is used",                                                                 \
-	 AT(kubeconfig)},                                                                          \
-		{"context",                                                                        \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "NAME",                                                                           \
-		 "context of the kubeconfig to use instead of its current context",                \
-		 AT(context)},                                                                     \
-	{                                                                                          \
-		"timeout", 0, OPT_DUR, "TIME",                                                     \
-			"maximum time to try to reach the API server (30s)",                       \
-			offsetof(struct kube_opts, timeout_ms), 1, 3600 * 1000                     \
-	}
+#define ACCESS	  KUBE_ACCESS_OPTS(struct kube_opts)
 
 static const struct opt get_opts[] = {
 	ACCESS,

@@ -116,32 +116,26 @@ void doctor_find(struct doctor *d, enum finding_level level, const char *where, 
 		 const char *fmt, ...)
 {
 	struct finding *f = &VEC_PUSH(d->out->v, d->out->n);
-	struct buf b;
 	va_list ap;
 
-	buf_init(&b, 4096);
 	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
 	*f = (struct finding){.check = d->out->check,
 			      .level = level,
 			      .where = xstrdup(where),
-			      .what = buf_take(&b),
+			      .what = xvasprintf(fmt, ap),
 			      .remedy = xstrdup(remedy)};
+	va_end(ap);
 }
 
 void doctor_fix(struct doctor *d, const char *fmt, ...)
 {
 	struct finding *f = &d->out->v[d->out->n - 1];
-	struct buf b;
 	va_list ap;
 
-	buf_init(&b, 4096);
 	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
 	free(f->fix);
-	f->fix = buf_take(&b);
+	f->fix = xvasprintf(fmt, ap);
+	va_end(ap);
 }
 
 void findings_done(struct findings *l)

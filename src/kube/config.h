@@ -21,6 +21,31 @@
 #include "base/err.h"
 #include "base/file.h"
 
+/* Options of the commands that use the API server: the members kubeconfig, context, timeout_ms of S. */
+#define KUBE_ACCESS_OPTS(S)                                                                        \
+	{"kubeconfig",                                                                             \
+	 0,                                                                                        \
+	 OPT_STR,                                                                                  \
+	 "FILE",                                                                                   \
+	 "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "    \
+	 "~/.kube/config is used",                                                                 \
+	 offsetof(S, kubeconfig),                                                                  \
+	 0,                                                                                        \
+	 0},                                                                                       \
+		{"context",                                                                        \
+		 0,                                                                                \
+		 OPT_STR,                                                                          \
+		 "NAME",                                                                           \
+		 "context of the kubeconfig to use instead of its current context",                \
+		 offsetof(S, context),                                                             \
+		 0,                                                                                \
+		 0},                                                                               \
+	{                                                                                          \
+		"timeout", 0, OPT_DUR, "TIME",                                                     \
+			"maximum time to try to reach the API server (30s)",                       \
+			offsetof(S, timeout_ms), 1, 3600 * 1000                                    \
+	}
+
 #define KUBE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
 /* A program that prints an ExecCredential. */

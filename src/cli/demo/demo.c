@@ -43,14 +43,11 @@ const struct cmd demo_cmds[] = {{NULL, NULL,
 
 void demo_problem(struct demo *d, const char *fmt, ...)
 {
-	struct buf b;
 	va_list ap;
 
-	buf_init(&b, 4096);
 	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
+	VEC_PUSH(d->problems, d->n_problems) = xvasprintf(fmt, ap);
 	va_end(ap);
-	VEC_PUSH(d->problems, d->n_problems) = buf_take(&b);
 }
 
 static void demo_progress(struct demo *d, const char *fmt, ...)

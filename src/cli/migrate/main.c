@@ -25,27 +25,7 @@ struct options {
 
 #define AT(field) offsetof(struct options, field), 0, 0
 #define ACCESS                                                                                     \
-	{"kubeconfig",                                                                             \
-	 0,                                                                                        \
-	 OPT_STR,                                                                                  \
-	 "FILE",                                                                                   \
-	 "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "    \
-	 "~/.kube/config is used",                                                                 \
-	 AT(kubeconfig)},                                                                          \
-		{"context",                                                                        \
-		 0,                                                                                \
-		 OPT_STR,                                                                          \
-		 "NAME",                                                                           \
-		 "context of the kubeconfig to use instead of its current context",                \
-		 AT(context)},                                                                     \
-		{"timeout",                                                                        \
-		 0,                                                                                \
-		 OPT_DUR,                                                                          \
-		 "TIME",                                                                           \
-		 "maximum time to try to reach the API server (30s)",                              \
-		 offsetof(struct options, timeout_ms),                                             \
-		 1,                                                                                \
-		 3600 * 1000},                                                                     \
+	KUBE_ACCESS_OPTS(struct options),                                                          \
 	{                                                                                          \
 		"namespace", 'n', OPT_STR, "NAME", "namespace of unirail (unirail)", AT(ns)        \
 	}
