@@ -187,7 +187,8 @@ static void forget_peer(struct peers *p, struct peer *one)
 
 /* --- ranks --- */
 
-/* May need one more count than allocated: rings are moved with their heads. */
+/* Enlarges r->counts if it has no ring for the count n. The first and last element of each ring
+ * point to its head, so they are updated. */
 static void make_room(struct rank *r, size_t n)
 {
 	struct ring *was = r->counts;

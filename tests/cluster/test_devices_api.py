@@ -167,7 +167,7 @@ def test_stale_resources_are_removed(mine, devices, registry):
     serves(registry, "a")
     wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, "resource rdma/b is removed", 40)
     wait(lambda: event_messages(mine, "extended resource 'rdma/b' removed from the Node"), "an event on the removed resource rdma/b")
-    # A resource whose capacity becomes 0 later, in the next process.
+    # The capacity of rdma/c becomes 0 while the agent is stopped; its next process removes the resource.
     a.stop()
     capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
     devices(*args)

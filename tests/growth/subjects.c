@@ -132,7 +132,7 @@ static void run_review(const struct sample *s)
 	review_doc_done(&d);
 }
 
-/* Delivered both by a list and by a watch. */
+/* Reads the object as an event of a watch, and as the only item of a list. */
 static void run_split(const struct sample *s)
 {
 	auto_buf struct buf b;

@@ -441,7 +441,8 @@ def test_user_without_root_is_refused(host):
 
 
 def test_manifest_prepares_a_host_with_its_capabilities_only(host):
-    """The container's arguments, settings and capabilities, on a root that has the ConfigMap where the pod mounts it."""
+    """Runs the container's command with its arguments, settings and capabilities, on a root that has the ConfigMap's file at its mount
+    path."""
     docs = {d["kind"]: d for d in yaml.safe_load_all((DEPLOY / "host/host.yaml").read_text())}
     pod = docs["DaemonSet"]["spec"]["template"]["spec"]
     (box,) = pod["containers"]

@@ -80,7 +80,7 @@ def test_concurrent_adds_with_host_local_get_distinct_addresses(lab, tmp_path):
     assert not list((tmp_path / "n" / "rail0").glob("172.*"))
 
 
-def test_concurrent_pods_do_not_affect_another(make_lab):
+def test_concurrent_pods_do_not_affect_each_other(make_lab):
     """ADD and DEL of whole pods run concurrently: links, rules and the node's part of one pod do not affect another pod."""
     lab = make_lab(rails=2)
     lab.rail_pools()
