@@ -54,11 +54,23 @@ static void test_result_has_the_bytes_of_the_original(void **state)
 	"{\"address\":\"10.1.2.3/24\"}]}" more "}"
 
 /* Precedence: runtimeConfig, args.cni, then CNI_ARGS and the configuration. */
+struct add {
+	const char *args, *conf, *out;
+};
+
+static void expect_adds(const struct add *v, size_t n, int status)
+{
+	for (size_t i = 0; i < n; i++)
+		expect(&(struct invocation){.plugin = &cni_static,
+					    .command = "ADD",
+					    .args = v[i].args,
+					    .conf = v[i].conf},
+		       status, v[i].out);
+}
+
 static void test_runtime_config_takes_precedence_over_args_and_args_over_ipam(void **state)
 {
-	static const struct {
-		const char *args, *conf, *out;
-	} cases[] = {
+	static const struct add cases[] = {
 		{"IP=10.1.2.9/24, fd00::9/64;GATEWAY=10.1.2.1", CONF(""),
 		 IPS("{\"address\":\"10.1.2.3/24\"},"
 		     "{\"address\":\"10.1.2.9/24\",\"gateway\":\"10.1.2.1\"},"
@@ -75,19 +87,12 @@ static void test_runtime_config_takes_precedence_over_args_and_args_over_ipam(vo
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		expect(&(struct invocation){.plugin = &cni_static,
-					    .command = "ADD",
-					    .args = cases[i].args,
-					    .conf = cases[i].conf},
-		       0, cases[i].out);
+	expect_adds(cases, ARRAY_LEN(cases), 0);
 }
 
 static void test_invalid_addresses_are_refused(void **state)
 {
-	static const struct {
-		const char *args, *conf, *out;
-	} cases[] = {
+	static const struct add cases[] = {
 		{NULL, "{\"name\":\"n\"}",
 		 "{\"code\":7,\"msg\":\"IPAM config missing 'ipam' key\"}"},
 		{NULL, "{\"name\":\"n\",\"ipam\":{\"addresses\":[{\"address\":\"10.0.0.1\"}]}}",
@@ -115,12 +120,7 @@ static void test_invalid_addresses_are_refused(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		expect(&(struct invocation){.plugin = &cni_static,
-					    .command = "ADD",
-					    .args = cases[i].args,
-					    .conf = cases[i].conf},
-		       1, cases[i].out);
+	expect_adds(cases, ARRAY_LEN(cases), 1);
 }
 
 #define CHECKED(prev)                                                                              \

@@ -28,11 +28,15 @@ struct lab {
 	char said[1024];
 };
 
-static void begin(struct lab *l)
+static int setup(void **state)
 {
+	struct lab *l = xcalloc(1, sizeof(*l));
+
 	*l = (struct lab){.name = CNI_CONFIG_NAME};
 	host_empty(&l->host);
 	ASSERT_EQ(dir_make(&l->host.root, DIR, 0755, NULL), 0);
+	*state = l;
+	return 0;
 }
 
 static void put(struct lab *l, const char *name, const char *text)
@@ -98,236 +102,215 @@ static void wraps(struct lab *l, const char *network)
 	ASSERT_STR_EQ(json_string(json_get(p, "clusterNetwork")), network);
 }
 
-static void end(struct lab *l)
+static int teardown(void **state)
 {
+	struct lab *l = *state;
+
 	cni_config_plan_done(&l->plan);
 	host_remove(&l->host);
+	free(l);
+	return 0;
 }
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 static void test_first_cni_network_is_wrapped(void **state)
 {
+	struct lab *l = *state;
 	struct stat st;
-	struct lab l;
 
-	(void)state;
-	begin(&l);
-	put(&l, "05-broken.conflist", "{\"name\":");
-	put(&l, "06-empty.conflist", "{\"name\":\"x\",\"plugins\":[]}");
-	put(&l, "07-no-type.conf", "{\"name\":\"x\"}");
-	put(&l, "10-calico.conflist", CALICO);
-	put(&l, "20-other.conf", "{\"name\":\"o\",\"type\":\"bridge\"}");
-	put(&l, "0-calico-kubeconfig", "no configuration");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
-	is(&l,
+	put(l, "05-broken.conflist", "{\"name\":");
+	put(l, "06-empty.conflist", "{\"name\":\"x\",\"plugins\":[]}");
+	put(l, "07-no-type.conf", "{\"name\":\"x\"}");
+	put(l, "10-calico.conflist", CALICO);
+	put(l, "20-other.conf", "{\"name\":\"o\",\"type\":\"bridge\"}");
+	put(l, "0-calico-kubeconfig", "no configuration");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_FIRST);
+	is(l,
 	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
 	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
-	ASSERT_EQ(file_lstat(&l.host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
+	ASSERT_EQ(file_lstat(&l->host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
 	ASSERT_EQ(st.st_mode & 0777, 0600);
 	/* The cluster's network is replaced by another, and finally removed. */
-	put(&l, "08-cilium.conflist",
+	put(l, "08-cilium.conflist",
 	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
-	step(&l);
-	wraps(&l, DIR "/08-cilium.conflist");
-	file_remove(&l.host.root, DIR "/08-cilium.conflist", NULL);
-	file_remove(&l.host.root, DIR "/10-calico.conflist", NULL);
-	step(&l);
-	wraps(&l, DIR "/20-other.conf");
-	file_remove(&l.host.root, DIR "/20-other.conf", NULL);
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_NO_NETWORK);
-	assert_false(is_there(&l, CNI_CONFIG_NAME));
-	assert_non_null(strstr(l.said, "as soon as there is one"));
-	end(&l);
+	step(l);
+	wraps(l, DIR "/08-cilium.conflist");
+	file_remove(&l->host.root, DIR "/08-cilium.conflist", NULL);
+	file_remove(&l->host.root, DIR "/10-calico.conflist", NULL);
+	step(l);
+	wraps(l, DIR "/20-other.conf");
+	file_remove(&l->host.root, DIR "/20-other.conf", NULL);
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_NO_NETWORK);
+	assert_false(is_there(l, CNI_CONFIG_NAME));
+	assert_non_null(strstr(l->said, "as soon as there is one"));
 }
 
 static void test_cni_version_newer_than_supported_is_not_written(void **state)
 {
+	struct lab *l = *state;
 	static const char *const versions[][2] = {
 		{"1.1.0", "1.1.0"}, {"1.2.0", "0.3.1"}, {"0.2.0", "0.3.1"}, {"", "0.3.1"}};
-	struct lab l;
 
-	(void)state;
-	begin(&l);
 	for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
 		auto_free char *text =
 			xasprintf("{\"cniVersion\":\"%s\",\"type\":\"bridge\"}", versions[i][0]);
 
-		put(&l, "10-net.conf", text);
-		step(&l);
-		auto_json struct json_doc *d = generated(&l);
+		put(l, "10-net.conf", text);
+		step(l);
+		auto_json struct json_doc *d = generated(l);
 
 		ASSERT_STR_EQ_MSG(json_string(json_get(json_root(d), "cniVersion")), versions[i][1],
 				  "versions[%zu]", i);
 	}
-	end(&l);
 }
 
 static void test_file_that_sorts_first_is_reported(void **state)
 {
-	struct lab l;
+	struct lab *l = *state;
 
-	(void)state;
-	begin(&l);
-	put(&l, "10-calico.conflist", CALICO);
-	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
-	step(&l);
+	put(l, "10-calico.conflist", CALICO);
+	put(l, "0-aa.conf", "{\"type\":\"bridge\"}");
+	step(l);
 	/* The file is written nevertheless: it is used once the other file is removed. */
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_non_null(strstr(l.said, "uses '" DIR "/0-aa.conf'"));
-	assert_non_null(strstr(l.said, "cni-conf-name"));
-	assert_true(is_there(&l, CNI_CONFIG_NAME));
-	put(&l, "0-aa.conf", "{\"type\":");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_non_null(strstr(l.said, "is not valid"));
-	put(&l, "0-aa.conf", "{}");
-	step(&l);
-	assert_non_null(strstr(l.said, "is not valid (type is missing)"));
-	file_remove(&l.host.root, DIR "/0-aa.conf", NULL);
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
-	ASSERT_STR_EQ(l.said, "");
-	end(&l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l->said, "uses '" DIR "/0-aa.conf'"));
+	assert_non_null(strstr(l->said, "cni-conf-name"));
+	assert_true(is_there(l, CNI_CONFIG_NAME));
+	put(l, "0-aa.conf", "{\"type\":");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l->said, "is not valid"));
+	put(l, "0-aa.conf", "{}");
+	step(l);
+	assert_non_null(strstr(l->said, "is not valid (type is missing)"));
+	file_remove(&l->host.root, DIR "/0-aa.conf", NULL);
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_STR_EQ(l->said, "");
 }
 
 static void test_multus_configuration_is_replaced(void **state)
 {
-	struct lab l;
+	struct lab *l = *state;
 
-	(void)state;
-	begin(&l);
-	put(&l, "00-multus.conf",
+	put(l, "00-multus.conf",
 	    "{\"cniVersion\":\"0.3.1\",\"type\":\"multus\",\"namespaceIsolation\":true,"
 	    "\"systemNamespaces\":[\"a\"],\"clusterNetwork\":\"/host/etc/cni/net.d/10-calico.conflist\","
 	    "\"kubeconfig\":\"/x\"}");
-	put(&l, "10-calico.conflist", CALICO);
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
-	is(&l,
+	put(l, "10-calico.conflist", CALICO);
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_FIRST);
+	is(l,
 	   "{\"cniVersion\":\"0.3.1\",\"name\":\"unirail\",\"unirail.io/generated\":true,\"plugins\":[{"
 	   "\"type\":\"unirail-cni\",\"capabilities\":{\"portMappings\":true,\"bandwidth\":true},"
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
 	/* The cluster's network by name, and set in the file of the Multus daemon. */
-	put(&l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
-	ASSERT_EQ(dir_make(&l.host.root, DIR "/multus.d", 0755, NULL), 0);
-	put(&l, "multus.d/daemon-config.json",
+	put(l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
+	ASSERT_EQ(dir_make(&l->host.root, DIR "/multus.d", 0755, NULL), 0);
+	put(l, "multus.d/daemon-config.json",
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
-	step(&l);
-	wraps(&l, "team");
+	step(l);
+	wraps(l, "team");
 	/* A file that sorts after Multus would be used as the cluster's network. */
-	strcpy(l.name, "01-unirail.conflist");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_false(is_there(&l, "01-unirail.conflist"));
-	assert_non_null(strstr(l.said, "Multus"));
-	end(&l);
+	strcpy(l->name, "01-unirail.conflist");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_false(is_there(l, "01-unirail.conflist"));
+	assert_non_null(strstr(l->said, "Multus"));
 }
 
 static void test_inline_delegates_of_multus_are_not_wrapped(void **state)
 {
-	struct lab l;
+	struct lab *l = *state;
 
-	(void)state;
-	begin(&l);
-	put(&l, "00-multus.conf", "{\"type\":\"multus\",\"delegates\":[{\"type\":\"bridge\"}]}");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_false(is_there(&l, CNI_CONFIG_NAME));
-	end(&l);
+	put(l, "00-multus.conf", "{\"type\":\"multus\",\"delegates\":[{\"type\":\"bridge\"}]}");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_false(is_there(l, CNI_CONFIG_NAME));
 }
 
 static void test_configuration_written_by_hand_is_used(void **state)
 {
+	struct lab *l = *state;
 	static const char hand[] = "{\"plugins\":[{\"type\":\"unirail-cni\",\"networks\":[]}]}";
-	struct lab l;
 
-	(void)state;
-	begin(&l);
-	put(&l, "10-calico.conflist", CALICO);
-	step(&l);
-	assert_true(is_there(&l, CNI_CONFIG_NAME));
-	put(&l, "05-unirail.conflist", hand);
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_WRITTEN);
-	assert_false(is_there(&l, CNI_CONFIG_NAME));
-	ASSERT_STR_EQ(l.said, "");
+	put(l, "10-calico.conflist", CALICO);
+	step(l);
+	assert_true(is_there(l, CNI_CONFIG_NAME));
+	put(l, "05-unirail.conflist", hand);
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_WRITTEN);
+	assert_false(is_there(l, CNI_CONFIG_NAME));
+	ASSERT_STR_EQ(l->said, "");
 	/* A file written by hand under unirail's name is used as well. */
-	file_remove(&l.host.root, DIR "/05-unirail.conflist", NULL);
-	put(&l, CNI_CONFIG_NAME, hand);
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_WRITTEN);
-	put(&l, "0-aa.conf", "{\"type\":\"bridge\"}");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_non_null(strstr(l.said, "written by hand"));
-	end(&l);
+	file_remove(&l->host.root, DIR "/05-unirail.conflist", NULL);
+	put(l, CNI_CONFIG_NAME, hand);
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_WRITTEN);
+	put(l, "0-aa.conf", "{\"type\":\"bridge\"}");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l->said, "written by hand"));
 }
 
 static void test_file_of_another_plugin_under_our_name_stays(void **state)
 {
-	struct lab l;
+	struct lab *l = *state;
 
-	(void)state;
-	begin(&l);
-	put(&l, "10-calico.conflist", CALICO);
-	put(&l, CNI_CONFIG_NAME, "{\"plugins\":[{\"type\":\"bridge\"}]}");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_BEHIND);
-	assert_non_null(strstr(l.said, CNI_CONFIG_NAME));
-	end(&l);
+	put(l, "10-calico.conflist", CALICO);
+	put(l, CNI_CONFIG_NAME, "{\"plugins\":[{\"type\":\"bridge\"}]}");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
+	assert_non_null(strstr(l->said, CNI_CONFIG_NAME));
 }
 
 static void test_plugins_appended_by_others_stay(void **state)
 {
-	struct lab l;
+	struct lab *l = *state;
 
-	(void)state;
-	begin(&l);
-	put(&l, "10-calico.conflist", CALICO);
-	put(&l, CNI_CONFIG_NAME,
+	put(l, "10-calico.conflist", CALICO);
+	put(l, CNI_CONFIG_NAME,
 	    "{\"unirail.io/generated\":true,\"plugins\":[{\"type\":\"unirail-cni\"},{\"type\":\"istio-cni\"}]}");
-	step(&l);
-	auto_json struct json_doc *d = generated(&l);
+	step(l);
+	auto_json struct json_doc *d = generated(l);
 	const struct json *list = json_get(json_root(d), "plugins");
 
 	ASSERT_EQ(json_len(list), 2);
 	ASSERT_STR_EQ(json_string(json_get(json_at(list, 1), "type")), "istio-cni");
-	end(&l);
 }
 
 static void test_generated_configuration_is_removed(void **state)
 {
+	struct lab *l = *state;
 	auto_cni_config struct cni_config_files files = {0};
-	struct lab l;
 
-	(void)state;
-	begin(&l);
-	put(&l, "10-calico.conflist", CALICO);
-	put(&l, "11-calico.conflist.cilium_bak", CALICO);
-	put(&l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
-	step(&l);
+	put(l, "10-calico.conflist", CALICO);
+	put(l, "11-calico.conflist.cilium_bak", CALICO);
+	put(l, "12-hand.conflist.cilium_bak", "{\"plugins\":[{\"type\":\"unirail-cni\"}]}");
+	step(l);
 	/* Cilium renames other configurations to become the only CNI. */
-	ASSERT_EQ(file_rename(&l.host.root, DIR "/" CNI_CONFIG_NAME,
+	ASSERT_EQ(file_rename(&l->host.root, DIR "/" CNI_CONFIG_NAME,
 			      DIR "/" CNI_CONFIG_NAME ".cilium_bak", true, NULL),
 		  0);
-	strcpy(l.name, "000-unirail.conflist");
-	step(&l);
-	ASSERT_EQ(l.plan.state, CNI_CONFIG_IS_FIRST);
-	ASSERT_EQ(cni_config_read(&l.host.root, DIR, &files, NULL), 0);
-	ASSERT_EQ(cni_config_remove(&l.host.root, DIR, &files, l.name, NULL), 1);
-	assert_true(is_there(&l, l.name));
-	assert_false(is_there(&l, CNI_CONFIG_NAME ".cilium_bak"));
-	ASSERT_EQ(cni_config_remove(&l.host.root, DIR, &files, NULL, NULL), 2);
-	assert_false(is_there(&l, l.name));
-	assert_true(is_there(&l, "10-calico.conflist"));
-	assert_true(is_there(&l, "11-calico.conflist.cilium_bak"));
-	assert_true(is_there(&l, "12-hand.conflist.cilium_bak"));
-	end(&l);
+	strcpy(l->name, "000-unirail.conflist");
+	step(l);
+	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_FIRST);
+	ASSERT_EQ(cni_config_read(&l->host.root, DIR, &files, NULL), 0);
+	ASSERT_EQ(cni_config_remove(&l->host.root, DIR, &files, l->name, NULL), 1);
+	assert_true(is_there(l, l->name));
+	assert_false(is_there(l, CNI_CONFIG_NAME ".cilium_bak"));
+	ASSERT_EQ(cni_config_remove(&l->host.root, DIR, &files, NULL, NULL), 2);
+	assert_false(is_there(l, l->name));
+	assert_true(is_there(l, "10-calico.conflist"));
+	assert_true(is_there(l, "11-calico.conflist.cilium_bak"));
+	assert_true(is_there(l, "12-hand.conflist.cilium_bak"));
 }
 
 static void test_invalid_configuration_names_are_refused(void **state)
@@ -343,15 +326,15 @@ static void test_invalid_configuration_names_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first_cni_network_is_wrapped),
-		cmocka_unit_test(test_cni_version_newer_than_supported_is_not_written),
-		cmocka_unit_test(test_file_that_sorts_first_is_reported),
-		cmocka_unit_test(test_multus_configuration_is_replaced),
-		cmocka_unit_test(test_inline_delegates_of_multus_are_not_wrapped),
-		cmocka_unit_test(test_configuration_written_by_hand_is_used),
-		cmocka_unit_test(test_file_of_another_plugin_under_our_name_stays),
-		cmocka_unit_test(test_plugins_appended_by_others_stay),
-		cmocka_unit_test(test_generated_configuration_is_removed),
+		TEST(test_first_cni_network_is_wrapped),
+		TEST(test_cni_version_newer_than_supported_is_not_written),
+		TEST(test_file_that_sorts_first_is_reported),
+		TEST(test_multus_configuration_is_replaced),
+		TEST(test_inline_delegates_of_multus_are_not_wrapped),
+		TEST(test_configuration_written_by_hand_is_used),
+		TEST(test_file_of_another_plugin_under_our_name_stays),
+		TEST(test_plugins_appended_by_others_stay),
+		TEST(test_generated_configuration_is_removed),
 		cmocka_unit_test(test_invalid_configuration_names_are_refused),
 	};
 

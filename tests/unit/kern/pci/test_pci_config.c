@@ -53,16 +53,23 @@ static void put(struct host_lab *h, const unsigned char *p, size_t n)
 	ASSERT_EQ(write(fd, p, n), (ssize_t)n);
 }
 
-static void test_acs_is_read_and_disabled(void **state)
+/* The switch port of a recorded host. */
+static void port_open(struct host_lab *h)
 {
 	unsigned char p[4096];
+
+	host_empty(h);
+	space(p);
+	put(h, p, sizeof(p));
+}
+
+static void test_acs_is_read_and_disabled(void **state)
+{
 	struct host_lab h;
 	struct pci_acs a;
 
 	(void)state;
-	host_empty(&h);
-	space(p);
-	put(&h, p, sizeof(p));
+	port_open(&h);
 	ASSERT_EQ(pci_acs_read(&h.root, PORT, &a, &e), 1);
 	ASSERT_EQ(a.capable, 0x5f);
 	ASSERT_EQ(a.control, 0x1d);
@@ -77,14 +84,11 @@ static void test_acs_is_read_and_disabled(void **state)
 
 static void test_read_request_size_is_read_and_set(void **state)
 {
-	unsigned char p[4096];
 	struct pci_devctl d;
 	struct host_lab h;
 
 	(void)state;
-	host_empty(&h);
-	space(p);
-	put(&h, p, sizeof(p));
+	port_open(&h);
 	ASSERT_EQ(pci_devctl_read(&h.root, PORT, &d, &e), 1);
 	ASSERT_EQ(d.max_read, 512);
 	ASSERT_EQ(d.max_payload, 256);
