@@ -177,6 +177,17 @@ size_t t_hex(const char *hex, uint8_t *ret, size_t size)
 	return n;
 }
 
+void t_assert_hex(const struct buf *b, const char *hex)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, 1 << 16);
+	for (size_t i = 0; i < b->len; i++)
+		buf_printf(&text, "%02x", (unsigned char)b->p[i]);
+	buf_str(&text, "");
+	ASSERT_STR_EQ(text.p ? text.p : "", hex);
+}
+
 void t_slurp(FILE *f, char *into, size_t size)
 {
 	size_t n;

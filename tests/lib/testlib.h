@@ -61,6 +61,8 @@ struct json_doc *t_json(const char *text);
 struct json_doc *t_json_quoted(const char *text);
 /* Decodes pairs of hexadecimal digits; returns the number of bytes, at most `size`. */
 size_t t_hex(const char *hex, uint8_t *ret, size_t size);
+/* Fails the test unless the buffer has the bytes of these pairs of digits. */
+void t_assert_hex(const struct buf *b, const char *hex);
 
 /* Closes the file after reading its whole content, of at most size - 1 bytes, as a string. */
 void t_slurp(FILE *f, char *into, size_t size);
