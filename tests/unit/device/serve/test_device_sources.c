@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "device/serve/port_events.h"
 #include "device/serve/sources.h"
 #include "loop_gap.h"
 
@@ -228,27 +227,6 @@ static void test_notification_updates_the_reporter_list(void **state)
 	free(v);
 }
 
-/* rtnetlink sends no events for these HCAs. */
-static void test_port_events_are_watched_only_for_hcas_without_a_netdev(void **state)
-{
-	struct node_rdma rdma = {.name = "mlx5_0"};
-	struct node_device d = {.class = NODE_NET, .rdma = &rdma, .n_rdma = 1};
-
-	(void)state;
-	assert_true(port_events_wants(&d));
-	str_copy(d.netdev, sizeof(d.netdev), "ib0");
-	assert_false(port_events_wants(&d));
-	d.netdev[0] = '\0';
-	str_copy(d.pf, sizeof(d.pf), "0000:3b:00.0");
-	assert_false(port_events_wants(&d));
-	d.pf[0] = '\0';
-	d.n_rdma = 0;
-	assert_false(port_events_wants(&d));
-	d.n_rdma = 1;
-	d.class = NODE_AUX;
-	assert_false(port_events_wants(&d));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,7 +235,6 @@ int main(void)
 		cmocka_unit_test(test_unkillable_list_starts_no_second_child),
 		cmocka_unit_test(test_failed_list_is_retried),
 		cmocka_unit_test(test_notification_updates_the_reporter_list),
-		cmocka_unit_test(test_port_events_are_watched_only_for_hcas_without_a_netdev),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
