@@ -39,7 +39,7 @@ def install(cluster):
     for name in names:
         def established():
             crd = cluster.ok("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
-            have = {x["type"]: x for x in crd.get("status", {}).get("conditions", [])}
+            have = {x["type"]: x for x in (crd.get("status") or {}).get("conditions") or []}
             assert have.get("NonStructuralSchema") is None, have
             return have.get("Established", {}).get("status") == "True"
         wait(established, f"the definition {name} is established")
