@@ -26,10 +26,22 @@ static char **lines_of(const struct buf *b, size_t *n)
 	return v;
 }
 
-/* Long hexadecimal values are truncated for readability. */
-static void put_line(struct buf *b, char sign, const char *line)
+/* A long line is shown from its first difference to the line of the other state that sorts next to it. */
+enum { LINE_START = 60, LINE_PART = 120 };
+
+static void put_line(struct buf *b, char sign, const char *line, const char *other)
 {
-	buf_printf(b, "\t%c %.180s%s\n", sign, line, strlen(line) > 180 ? "..." : "");
+	size_t same = 0;
+
+	while (other && line[same] && line[same] == other[same])
+		same++;
+	if (strlen(line) <= LINE_START + LINE_PART) {
+		buf_printf(b, "\t%c %s\n", sign, line);
+		return;
+	}
+	same = same < LINE_START + 20 ? LINE_START : same - 20;
+	buf_printf(b, "\t%c %.*s...%.*s%s\n", sign, LINE_START, line, LINE_PART, line + same,
+		   strlen(line + same) > LINE_PART ? "..." : "");
 }
 
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *text)
@@ -46,7 +58,8 @@ bool text_differs(const struct buf *was, const struct buf *is, struct buf *text)
 		int c = i == n ? 1 : j == m ? -1 : strcmp(a[i], b[j]);
 
 		if (c && text)
-			put_line(text, c < 0 ? '-' : '+', c < 0 ? a[i] : b[j]);
+			put_line(text, c < 0 ? '-' : '+', c < 0 ? a[i] : b[j],
+				 c < 0 ? (j < m ? b[j] : NULL) : (i < n ? a[i] : NULL));
 		found |= c != 0;
 		i += c <= 0;
 		j += c >= 0;

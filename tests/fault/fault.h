@@ -90,6 +90,7 @@ struct nl_wire *lab_wire(const struct ns *s);
 
 void vf_borrow(struct lab *l); /* in the initial namespace VFs exist already */
 void vf_return(struct lab *l);
+void vf_reset(const struct lab *l); /* resets the driver of a VF that is on the node and down */
 /* One line for each VF: the attributes that the PF has for it. */
 void vf_dump(const struct lab *l, struct buf *b);
 

@@ -20,6 +20,8 @@ bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ
 			return true;
 		if (waited >= SETTLE_MS)
 			return false;
+		if (waited == 0)
+			vf_reset(l);
 		usleep(POLL_MS * 1000);
 	}
 }

@@ -113,6 +113,27 @@ void vf_borrow(struct lab *l)
 	move("vf0", first, l->node.fd);
 }
 
+/*
+ * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset, until
+ * it is set up and down again. A link that was up has a queueing discipline until it is moved.
+ */
+void vf_reset(const struct lab *l)
+{
+	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};
+	auto_nl struct nl_wire *w = NULL;
+	struct link k;
+
+	if (!l->vfs)
+		return;
+	w = lab_wire(&l->node);
+	if (link_get(w, "vf0", &k, NULL) < 0 || k.arptype != ARPHRD_ETHER || link_is_up(&k))
+		return;
+	change(w, "vf0", &up);
+	change(w, "vf0", &down);
+	move("vf0", l->node.fd, l->fabric.fd);
+	move("vf0", l->fabric.fd, l->node.fd);
+}
+
 void vf_return(struct lab *l)
 {
 	auto_fd int first = first_ns();

@@ -76,12 +76,8 @@ fabric() {
 attach() {
 	mkdir -p /etc/unirail
 	cp -r "/tests/configs/$1/pools" /etc/unirail/pools
-	# Each node records only its own allocations, so it gets its own part of each shared subnet.
-	if [ "$node" = 1 ]; then
-		sed -i 's/\.10-\(.*\)\.250$/.10-\1.99/' /etc/unirail/pools/*
-	else
-		sed -i 's/\.10-/.100-/' /etc/unirail/pools/*
-	fi
+	# Each node records only its own allocations: by the key `node` of a pool it uses its own part of each shared subnet.
+	echo "node$node" >/proc/sys/kernel/hostname
 	conf=$(jq -c '.plugins[0] + {cniVersion, name} | .networks |= .[0:3] |
 		.networks[].plugins[0].ipam += {detect: {tries: 3, interval_ms: 1000, total_ms: 30000}}' \
 		"/tests/configs/$1/10-unirail.conflist")
