@@ -355,7 +355,7 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 	blocks_schedule(b, 0);
 }
 
-/* Addresses that pending requests ask for explicitly. */
+/* Addresses that pending requests name. */
 
 /*
  * A pending request is retried within one iteration of the event loop, or one batch of the store.

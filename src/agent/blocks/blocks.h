@@ -93,7 +93,7 @@ void blocks_leases(struct blocks *b, const struct lease_table *t);
 /* Sets how many addresses of the pool the pending requests need; 0: none. Free addresses of this
  * node count; the missing ones are claimed, reclaimed, borrowed or requested from peers. */
 void blocks_want(struct blocks *b, const char *pool, uint32_t count);
-/* Sets all addresses that pending requests ask for explicitly; replaces the previous list. If the
+/* Sets all addresses that pending requests name; replaces the previous list. If the
  * block of an address has no owner, it is claimed; otherwise the address is requested from the
  * owner. */
 void blocks_names(struct blocks *b, const struct need_name *v, size_t n);

@@ -36,7 +36,7 @@ struct blocks_pool {
 	 * yet */
 	int64_t cut_ms;
 	uint32_t want;
-	struct ipaddr *names; /* addresses that pending requests ask for explicitly */
+	struct ipaddr *names; /* addresses that pending requests name */
 	size_t n_names;
 	int64_t used_ms; /* when the pool was last needed here; 0: never */
 	/* addresses that pods will probably request until expected_ms + EXPECTED_MS */

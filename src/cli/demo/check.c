@@ -424,7 +424,7 @@ static void send_request(struct demo_ping *p)
 	m.h.un.echo.id = p->id;
 	m.h.checksum = checksum((const uint8_t *)&m, sizeof(m));
 	memcpy(&to.sin_addr, p->target.b, 4);
-	p->asked = now_mono_us();
+	p->requested_us = now_mono_us();
 	/* A kernel error (no route, no neighbour) counts as a missing reply. */
 	(void)!sendto(p->fd, &m, sizeof(m), 0, (struct sockaddr *)&to, sizeof(to));
 }
@@ -455,7 +455,7 @@ static bool receive(struct demo_ping *p)
 
 	while ((n = recv(p->fd, b, sizeof(b), 0)) >= 0)
 		if (answers(p, b, (size_t)n)) {
-			p->us = now_mono_us() - p->asked;
+			p->us = now_mono_us() - p->requested_us;
 			return true;
 		}
 	return false;

@@ -65,8 +65,8 @@ struct demo_ping {
 	size_t pod, nic;
 	const char *to; /* "gateway", "pod-2" */
 	struct ipaddr from, target;
-	int64_t asked; /* time of the last request */
-	int64_t us;    /* round trip; -1: no reply */
+	int64_t requested_us; /* time of the last request */
+	int64_t us;	      /* round trip; -1: no reply */
 	int fd;
 	uint16_t id;
 };

@@ -121,9 +121,9 @@ static void say(const struct install_opts *o, const struct install_plan *p,
 {
 	for (size_t i = 0; i < p->n; i++)
 		say_step(o, &p->steps[i], b);
-	if (node->said.len)
-		buf_printf(b, "%s", buf_span(&node->said).p);
-	if (p->n == 0 && node->said.len == 0)
+	if (node->messages.len)
+		buf_printf(b, "%s", buf_span(&node->messages).p);
+	if (p->n == 0 && node->messages.len == 0)
 		buf_printf(b, "nothing to do in %s\n", o->dir);
 }
 
@@ -136,7 +136,7 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 	jo_obj(&j);
 	jo_kstr(&j, "folder", o->dir);
 	jo_kbool(&j, "dryRun", o->dry_run);
-	jo_kbool(&j, "changed", (p->n > 0 || node->said.len > 0) && !o->dry_run);
+	jo_kbool(&j, "changed", (p->n > 0 || node->messages.len > 0) && !o->dry_run);
 	jo_key(&j, "steps");
 	jo_arr(&j);
 	for (size_t i = 0; i < p->n; i++) {
@@ -314,7 +314,7 @@ static int run(const struct install_opts *o, struct err *e)
 
 	if (n < 0)
 		return n;
-	buf_init(&node.said, HELP_MAX);
+	buf_init(&node.messages, HELP_MAX);
 	buf_init(&node.reason, ERR_TEXT_MAX);
 	n = do_node(o, &node, false, e);
 	made = n == 0 && !o->dry_run && !o->uninstall && !file_exists(&r, o->dir);
@@ -332,7 +332,7 @@ static int run(const struct install_opts *o, struct err *e)
 		n = do_node(o, &node, true, e);
 	if (n == 0)
 		status = report(o, &p, &node);
-	buf_done(&node.said);
+	buf_done(&node.messages);
 	buf_done(&node.reason);
 	install_plan_done(&p);
 	install_facts_done(&f);

@@ -113,7 +113,7 @@ struct install_node {
 	const char *conf_dir, *conf_name; /* see host/cni/cni_config.h */
 	const char *socket;		  /* the agent's */
 	bool dry_run;
-	struct buf said; /* messages of the steps, one line per step */
+	struct buf messages; /* messages of the steps, one line per step */
 	/* reason why the runtime does not use the configuration now; empty: it uses it */
 	struct buf reason;
 };

@@ -30,7 +30,7 @@ static const char *const state[] = {"/var/lib/unirail", "/run/unirail"};
 
 static void say(struct install_node *n, const char *what, const char *path)
 {
-	buf_printf(&n->said, "%s%-8s %s\n", n->dry_run ? "would " : "", what, path);
+	buf_printf(&n->messages, "%s%-8s %s\n", n->dry_run ? "would " : "", what, path);
 }
 
 /* --- the CNI configuration --- */

@@ -15,7 +15,7 @@
 
 /* `unirail pool`: options, and the commands that change addresses. */
 
-enum { SAID_MAX = 1 << 20 };
+enum { MESSAGES_MAX = 1 << 20 };
 
 #define AT(field) offsetof(struct pool_opts, field), 0, 0
 #define COMMON                                                                                      \
@@ -95,7 +95,7 @@ static int say_damage(const struct report *o, const struct err *reason)
 {
 	auto_buf struct buf found;
 
-	buf_init(&found, SAID_MAX);
+	buf_init(&found, MESSAGES_MAX);
 	buf_printf(
 		&found,
 		"%s\nno address is allocated or released until the journal is repaired: 'unirail "
@@ -110,14 +110,14 @@ static int repair(const struct pool_tool *t, const struct report *o, const struc
 		  struct err *e)
 {
 	struct pool_found found = {0};
-	auto_buf struct buf said;
+	auto_buf struct buf messages;
 	int r;
 
-	buf_init(&said, SAID_MAX);
-	pool_find_used(&found, t->root, &said);
-	r = ipam_repair(t->root, p, found.v, found.n, &said, e);
+	buf_init(&messages, MESSAGES_MAX);
+	pool_find_used(&found, t->root, &messages);
+	r = ipam_repair(t->root, p, found.v, found.n, &messages, e);
 	pool_found_done(&found);
-	return r < 0 ? r : report_findings(o, NULL, &said, 0);
+	return r < 0 ? r : report_findings(o, NULL, &messages, 0);
 }
 
 static int of_store(const struct pool_tool *t, const struct report_call *call, struct report *o,
@@ -154,7 +154,7 @@ static int run_here(const struct pool_tool *t, const struct report_call *call, s
 	int r, put;
 
 	buf_init(&out, REPORT_MAX);
-	buf_init(&aside, SAID_MAX);
+	buf_init(&aside, MESSAGES_MAX);
 	r = of_store(t, call, &o, e);
 	put = out.len ? opt_print(&out) : 0;
 	if (aside.len)

@@ -87,7 +87,7 @@ static int pool_found_read(struct pool_found *f, struct span text, struct err *e
 }
 
 static void read_cache(struct pool_found *f, const struct root *r, const char *dir,
-		       struct buf *said)
+		       struct buf *messages)
 {
 	char **names = NULL;
 	size_t n = 0;
@@ -109,7 +109,7 @@ static void read_cache(struct pool_found *f, const struct root *r, const char *d
 		if (code == 0)
 			code = pool_found_read(f, buf_span(&text), &e);
 		if (code < 0)
-			buf_printf(said, "'%s' cannot be read: %s\n", path, e.text);
+			buf_printf(messages, "'%s' cannot be read: %s\n", path, e.text);
 	}
 	str_list_free(names, n);
 }
@@ -123,7 +123,7 @@ struct seen {
 
 struct spaces {
 	struct pool_found *f;
-	struct buf *said;
+	struct buf *messages;
 	struct seen *v; /* namespaces already inspected, including that of this process */
 	size_t n;
 };
@@ -179,7 +179,7 @@ static void inspect_netns(struct spaces *x, const char *path)
 		return;
 	x->f->netns++;
 	if (list_addresses(x->f, fd, path, &e) < 0)
-		buf_printf(x->said, "addresses in '%s' cannot be read: %s\n", path, e.text);
+		buf_printf(x->messages, "addresses in '%s' cannot be read: %s\n", path, e.text);
 }
 
 static void inspect_netns_dir(struct spaces *x, const struct root *r, const char *dir,
@@ -199,14 +199,14 @@ static void inspect_netns_dir(struct spaces *x, const struct root *r, const char
 	str_list_free(names, n);
 }
 
-void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said)
+void pool_find_used(struct pool_found *f, const struct root *r, struct buf *messages)
 {
-	struct spaces x = {.f = f, .said = said};
+	struct spaces x = {.f = f, .messages = messages};
 	int own;
 
-	read_cache(f, r, PATH_CNI_CACHE "/results", said);
+	read_cache(f, r, PATH_CNI_CACHE "/results", messages);
 	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
-	read_cache(f, r, PATH_MULTUS "/results", said);
+	read_cache(f, r, PATH_MULTUS "/results", messages);
 	/* A recorded root has no namespaces, only a running host. */
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
@@ -216,6 +216,6 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said
 		inspect_netns_dir(&x, r, "/proc", "/ns/net");
 	}
 	free(x.v);
-	buf_printf(said, "%zu addresses found in libcni's cache and %zu network namespaces\n", f->n,
-		   f->netns);
+	buf_printf(messages, "%zu addresses found in libcni's cache and %zu network namespaces\n",
+		   f->n, f->netns);
 }

@@ -20,8 +20,8 @@ struct pool_found {
 	size_t netns; /* number of namespaces inspected */
 };
 
-/* Does not fail: reports files that cannot be read in `said`. */
-void pool_find_used(struct pool_found *f, const struct root *r, struct buf *said);
+/* Does not fail: reports files that cannot be read in `messages`. */
+void pool_find_used(struct pool_found *f, const struct root *r, struct buf *messages);
 void pool_found_done(struct pool_found *f);
 
 #endif

@@ -83,7 +83,7 @@ static int step_drain(struct server *s, const struct verify_msg *m, struct err *
 {
 	struct verbs_done got[VERBS_POLL_MAX];
 	uint64_t n = 0, all = UINT64_MAX;
-	struct verify_msg said;
+	struct verify_msg message;
 	int r = post_receives(s, e);
 
 	(void)m;
@@ -93,8 +93,8 @@ static int step_drain(struct server *s, const struct verify_msg *m, struct err *
 		r = verbs_wait(s->side.qp, all == UINT64_MAX ? s->conn.fd : -1, VERIFY_TIMEOUT_MS,
 			       got, e);
 		if (r == 0) {
-			r = verify_expect(&s->conn, VERIFY_STEP, &said, e);
-			all = said.count;
+			r = verify_expect(&s->conn, VERIFY_STEP, &message, e);
+			all = message.count;
 			continue;
 		}
 		for (int i = 0; i < r; i++, n++)
@@ -133,11 +133,11 @@ static int step_ping(struct server *s, const struct verify_msg *m, struct err *e
 	if (r == 0)
 		r = done(s, e);
 	while (r >= 0 && (!last || sent < received)) {
-		struct verify_msg said;
+		struct verify_msg message;
 
 		r = verbs_wait(s->side.qp, last ? -1 : s->conn.fd, VERIFY_TIMEOUT_MS, got, e);
 		if (r == 0) {
-			r = verify_get(&s->conn, &said, 0, e);
+			r = verify_get(&s->conn, &message, 0, e);
 			return r < 0 ? r
 				     : err_set(e, -EPROTO, "the peer sent a message during pings");
 		}

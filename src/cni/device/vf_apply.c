@@ -298,7 +298,7 @@ unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *
 }
 
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
-				unsigned int asked)
+				unsigned int requested)
 {
 	struct vf_attrs back = {.set = VF_ATTR_ALL, .to = *was};
 
@@ -308,19 +308,19 @@ struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info 
 		back.set &= ~(unsigned int)VF_ATTR_GUID;
 	if (was->spoofchk < 0) {
 		back.to.spoofchk = 1;
-		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | asked;
+		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | requested;
 	}
 	if (was->trust < 0) {
 		back.to.trust = 0;
-		back.set &= ~(unsigned int)VF_ATTR_TRUST | asked;
+		back.set &= ~(unsigned int)VF_ATTR_TRUST | requested;
 	}
 	back.set = vf_plan_missing(&back, now);
 	/* An attribute that was reported before the ADD and is not reported now is restored only if
 	 * the ADD changed it. */
 	if (now->spoofchk < 0)
-		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | asked;
+		back.set &= ~(unsigned int)VF_ATTR_SPOOFCHK | requested;
 	if (now->trust < 0)
-		back.set &= ~(unsigned int)VF_ATTR_TRUST | asked;
+		back.set &= ~(unsigned int)VF_ATTR_TRUST | requested;
 	return back;
 }
 

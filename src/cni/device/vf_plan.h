@@ -34,11 +34,11 @@ const char *vf_attr_name(unsigned int attr);
 unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *now);
 /*
  * Computes what restores a VF: all attributes that differ from `was`. A switch that the driver did
- * not report then is not changed unless it is in `asked` (VF_ATTR_*: set for the pod); it is set to
+ * not report then is not changed unless it is in `requested` (VF_ATTR_*: set for the pod); it is set to
  * the kernel's default. A MAC of length 0 in `was` is unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
-				unsigned int asked);
+				unsigned int requested);
 /*
  * Guesses the state of a VF without a record: that of an unused sibling (NULL: the drivers'
  * default: no VLAN, no limit, spoofchk on, no trust, link state auto). `mac`: the MAC to set if the

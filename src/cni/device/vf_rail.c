@@ -72,7 +72,7 @@ static void fill_netdev(const struct link *l, struct vf_record *rec)
 	rec->up = link_is_up(l);
 }
 
-void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned int asked)
+void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned int requested)
 {
 	struct vf_rail *v = rail->vf;
 	struct vf_record *rec = &v->record;
@@ -92,7 +92,7 @@ void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned in
 	str_copy(rec->pf, sizeof(rec->pf), v->place.pf.name);
 	rec->was = v->now;
 	rec->was.vf = v->place.number;
-	rec->asked = asked;
+	rec->requested = requested;
 	rec->dpdk = v->place.dpdk;
 	if (!rec->dpdk)
 		fill_netdev(&rail->master, rec);

@@ -28,8 +28,8 @@ void vf_rail_free(struct vf_rail *v); /* releases the lock */
 int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e);
 /* Fills rail->vf->record from the discovered state: the VF's new owner, the VF and its netdev.
- * asked: VF_ATTR_* set for the pod. The caller has already stored the alternative names in the
+ * requested: VF_ATTR_* set for the pod. The caller has already stored the alternative names in the
  * record. */
-void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned int asked);
+void vf_rail_record(const struct attach *a, const struct rail *rail, unsigned int requested);
 
 #endif

@@ -27,7 +27,7 @@ struct vf_record {
 	char pf[LINK_NAME_MAX];	  /* name of the PF's netdev at the ADD; "": none */
 	uint32_t mtu;		  /* MTU in the pod */
 	struct mac pod_mac;	  /* the requested MAC; len 0: none */
-	unsigned int asked;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */
+	unsigned int requested;	  /* VF_ATTR_* that the pod was given (cni/device/vf_plan.h) */
 
 	/* state of the VF before the ADD */
 	struct vf_info was;	  /* was.vf is the VF number; MAC length 0: unknown */

@@ -152,7 +152,7 @@ static int vf_restore_attrs(const struct vf_restore_state *h, const struct vf_pl
 	/* The PF did not answer, so the driver did not refuse: the next restore tries again. */
 	if (code < 0)
 		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
-	job.want = vf_plan_restore(&r->was, &now, r->asked);
+	job.want = vf_plan_restore(&r->was, &now, r->requested);
 	return vf_apply(h->host, &job, 1, NULL, e);
 }
 

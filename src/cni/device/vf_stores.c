@@ -117,9 +117,9 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 	r.pod_mac = sriov_record_raw.mac;
 	r.network = xstrdup(sriov_record_raw.network ? sriov_record_raw.network : "");
 	if (sriov_record_raw.spoofchk && *sriov_record_raw.spoofchk)
-		r.asked |= VF_ATTR_SPOOFCHK;
+		r.requested |= VF_ATTR_SPOOFCHK;
 	if (sriov_record_raw.trust && *sriov_record_raw.trust)
-		r.asked |= VF_ATTR_TRUST;
+		r.requested |= VF_ATTR_TRUST;
 	/* The original does not record that a VF was bound to a DPDK driver, so a VF without a
 	 * netdev counts as one. */
 	r.dpdk = !*r.name;
@@ -188,10 +188,10 @@ static int take_legacy(const struct ib_record_raw *ib_record_raw, struct vf_reco
 	uint64_t guid = 0;
 
 	if (ib_record_raw->link_state && *ib_record_raw->link_state)
-		r->asked |= VF_ATTR_LINK_STATE;
+		r->requested |= VF_ATTR_LINK_STATE;
 	if (!ib_record_raw->guid || !*ib_record_raw->guid)
 		return 0;
-	r->asked |= VF_ATTR_GUID;
+	r->requested |= VF_ATTR_GUID;
 	if (strcmp(ib_record_raw->guid, "00:00:00:00:00:00:00:00") != 0 &&
 	    vf_guid_parse(span_of(ib_record_raw->guid), &guid) < 0)
 		return err_set(e, -EINVAL, "HostIFGUID is '%s', expected a GUID",

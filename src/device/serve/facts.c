@@ -134,7 +134,7 @@ static void start(struct device_facts *f, const struct node_devices *node)
 	f->node = node;
 	f->is_outdated = false;
 	if (child_start(&f->child, f->conf.loop, &c, on_answers, f, &e) < 0) {
-		log_warn("cannot ask devlink about devices, will retry", LOG_S("error", e.text));
+		log_warn("devlink does not answer, will retry", LOG_S("error", e.text));
 		f->is_known = true;
 	}
 	f->node = NULL;

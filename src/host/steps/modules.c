@@ -309,9 +309,9 @@ static int load(struct host *h, char *name, struct err *e)
 	if (r < 0)
 		return r;
 	if (r > 0 || !has_module(h, name)) {
-		struct span said = span_trim(buf_span(&out)), line = {0};
+		struct span output = span_trim(buf_span(&out)), line = {0};
 
-		span_cut(&said, '\n', &line);
+		span_cut(&output, '\n', &line);
 		return err_kind(e, ERR_UNAVAILABLE, -ENOENT, "load module '%s': %.*s", name,
 				line.n ? (int)line.n : 26,
 				line.n ? line.p : "modprobe did not load it");

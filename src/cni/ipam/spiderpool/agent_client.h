@@ -17,7 +17,7 @@
 
 #include "cni/ipam/spiderpool/spiderpool.h"
 
-/* The request of one attachment: what its netconf and CNI_ARGS ask for. */
+/* The request of one attachment: what its netconf and CNI_ARGS request. */
 struct rail_request {
 	const struct cni_ipam_call *call;
 	struct spiderpool_conf conf;

@@ -181,18 +181,18 @@ static void announce(const struct probing *p)
 int spiderpool_probe(const struct cni_ipam_call *call, int netns, struct err *e)
 {
 	struct probing p = {.call = call, .netns = netns};
-	bool asked = call->flags->conflict_detection || call->flags->gateway_detection;
+	bool requested = call->flags->conflict_detection || call->flags->gateway_detection;
 	struct err reason = ERR_INIT;
-	int r = prepare(&p, asked, asked ? e : &reason);
+	int r = prepare(&p, requested, requested ? e : &reason);
 
 	/* If the calling plugin creates its link later, nothing can be announced here. */
-	if (r < 0 && !asked) {
+	if (r < 0 && !requested) {
 		log_debug("nothing announced", LOG_S("error", reason.text));
 		return 0;
 	}
-	if (r == 0 && asked)
+	if (r == 0 && requested)
 		r = detect(&p, e);
-	if (r == 0 && (asked || link_is_up(&p.link)))
+	if (r == 0 && (requested || link_is_up(&p.link)))
 		announce(&p);
 	free(p.conflict_free);
 	return r;

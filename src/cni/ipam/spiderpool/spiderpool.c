@@ -290,12 +290,12 @@ static int try_store(const struct rail_request *rail, struct err *e)
 int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 {
 	struct cni_call probe_call = *call->call;
-	struct cni_ipam_call asked = *call;
-	struct rail_request rail = {.call = &asked};
+	struct cni_ipam_call copy = *call;
+	struct rail_request rail = {.call = &copy};
 	int r = spiderpool_conf_read(call, &rail.conf, e);
 
-	probe_call.container_id = asked.ifname = "status";
-	asked.call = &probe_call;
+	probe_call.container_id = copy.ifname = "status";
+	copy.call = &probe_call;
 	rail.conf.match_subnet = rail.conf.sticky = false;
 	if (r == 0)
 		r = spiderpool_has_server(&rail.conf) ? spiderpool_socket_try(&rail, e)

@@ -367,7 +367,7 @@ static struct vf_attrs to_restore(const struct vf_record *r, const struct vf_inf
 {
 	struct vf_attrs want = {.to = r->was};
 
-	if (r->by_unirail || (r->asked & VF_ATTR_LINK_STATE))
+	if (r->by_unirail || (r->requested & VF_ATTR_LINK_STATE))
 		want.set |= VF_ATTR_LINK_STATE;
 	if (r->was.has_guid) {
 		want.to.node_guid = guid_to_restore(r->was.node_guid);
@@ -440,7 +440,7 @@ static bool keeps_guid(struct attach *a, const struct vf_record *r)
 	char name[PCI_NAME_MAX];
 	struct link l;
 
-	if (!r->was.has_guid || !(r->asked & VF_ATTR_GUID) ||
+	if (!r->was.has_guid || !(r->requested & VF_ATTR_GUID) ||
 	    !ib_restore_child(&a->call->root, r->device, PCI_NETDEV, name) ||
 	    link_get(a->host, name, &l, NULL) < 0)
 		return false;

@@ -197,7 +197,7 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	}
 	log_warn("no record of the VF's former state: restoring what the device itself reports",
 		 LOG_S("vf", bdf));
-	r.asked = rail->conf.sriov.want.set;
+	r.requested = rail->conf.sriov.want.set;
 	code = sriov_release(a, &r, 0, e);
 	return code > 0 ? 0 : code;
 }

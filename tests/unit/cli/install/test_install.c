@@ -147,12 +147,12 @@ static int node(const char *name, bool uninstall, bool dry_run)
 				 .dry_run = dry_run};
 	int r;
 
-	buf_init(&n.said, sizeof(t_out));
+	buf_init(&n.messages, sizeof(t_out));
 	buf_init(&n.reason, sizeof(t_err));
 	r = install_node_config(&n, uninstall, NULL);
-	snprintf(t_out, sizeof(t_out), "%s", n.said.len ? n.said.p : "");
+	snprintf(t_out, sizeof(t_out), "%s", n.messages.len ? n.messages.p : "");
 	snprintf(t_err, sizeof(t_err), "%s", n.reason.len ? n.reason.p : "");
-	buf_done(&n.said);
+	buf_done(&n.messages);
 	buf_done(&n.reason);
 	return r;
 }
@@ -229,11 +229,11 @@ static void test_uninstall_removes_the_state_of_a_node(void **state)
 	write_file("/var/lib/unirail/ipam/status/y", "x");
 	write_file("/var/run/spidernet/spiderpool.sock", "");
 	ASSERT_EQ(symlinkat("../../../etc/cni", root.fd, "var/lib/unirail/link"), 0);
-	buf_init(&n.said, sizeof(t_out));
+	buf_init(&n.messages, sizeof(t_out));
 	ASSERT_EQ(install_node_is_free(&n, NULL), 0);
 	ASSERT_EQ(install_node_purge(&n, NULL), 0);
 	ASSERT_EQ(install_node_purge(&n, NULL), 0);
-	buf_done(&n.said);
+	buf_done(&n.messages);
 	assert_false(file_exists(&root, "/var/lib/unirail/ipam"));
 	assert_true(file_exists(&root, "/var/lib/unirail"));
 	assert_false(file_exists(&root, "/var/run/spidernet/spiderpool.sock"));

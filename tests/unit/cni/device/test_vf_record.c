@@ -52,7 +52,7 @@ static void test_record_of_the_original_is_read(void **state)
 		    r.was.link_state == VF_LINK_DISABLE && r.was.spoofchk == 1 && r.was.trust == 0);
 	assert_true(r.link_mtu == 9000 && r.mtu == 1500);
 	assert_false(r.by_unirail || r.dpdk || r.netns || r.boot);
-	ASSERT_EQ(r.asked, 0);
+	ASSERT_EQ(r.requested, 0);
 }
 
 /* A VF with DPDK has no netdev, and the original does not record that it uses DPDK. */
@@ -65,7 +65,7 @@ static void test_dpdk_record_of_the_original_is_read(void **state)
 		 "\"spoofchk\":\"off\"}",
 		 &r));
 	assert_true(r.dpdk);
-	ASSERT_EQ(r.asked, VF_ATTR_SPOOFCHK);
+	ASSERT_EQ(r.requested, VF_ATTR_SPOOFCHK);
 	ASSERT_EQ(r.was.vlans[0].proto, VF_VLAN_8021Q);
 	ASSERT_EQ(r.was.mac.len, 0);
 }
@@ -191,7 +191,7 @@ static void test_record_has_the_requested_attributes(void **state)
 			fail_msg("%s is not in %s", parts[i], b.p);
 	vf_record_done(&r);
 	OK(parse(b.p, &r));
-	ASSERT_EQ(r.asked, VF_ATTR_SPOOFCHK | VF_ATTR_TRUST);
+	ASSERT_EQ(r.requested, VF_ATTR_SPOOFCHK | VF_ATTR_TRUST);
 }
 
 static void fill_own(struct vf_record *r)

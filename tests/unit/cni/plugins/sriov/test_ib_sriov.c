@@ -169,7 +169,7 @@ static void test_cache_file_of_the_original_is_read(void **state)
 	ASSERT_EQ(r.was.vf, 3);
 	assert_true(r.was.has_guid);
 	assert_true(r.was.port_guid == 0x0002c903c2ec4911);
-	ASSERT_EQ(r.asked, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
+	ASSERT_EQ(r.requested, VF_ATTR_GUID | VF_ATTR_LINK_STATE);
 	assert_false(r.by_unirail);
 }
 
