@@ -401,7 +401,7 @@ static void on_settings(void *arg, const struct pod_facts *pod, struct json_out 
 	ipam_api_put_settings(a->api, pod, o);
 }
 
-/* --- events of the store --- */
+/* --- metrics --- */
 
 static void put_devices(const struct device_serve *d, struct buf *b)
 {
@@ -457,6 +457,8 @@ static void answer_scrape(struct agent *a, struct ipam *store)
 		put_drift(host_drift_state(a->drift), &b);
 	ports_metrics(a->ports, buf_span(&b));
 }
+
+/* --- events of the store --- */
 
 /* Returns whether the journal has the addresses of all pods on this node. */
 static bool is_whole(const struct agent *a)

@@ -135,8 +135,9 @@ struct block_view {
 	bool stale;	      /* a claim or borrowing failed since the last list */
 	unsigned int misses;  /* claims that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
-	size_t requested;     /* number of blocks asked so far */
-	unsigned int rounds;  /* lists without success since the first request */
+	size_t requested;     /* number of blocks whose owner was requested to release */
+	unsigned int
+		rounds; /* lists of the pool's blocks since the first request to a peer; 0 after a success */
 };
 
 /* State of an address that was requested by name and belongs to the block of a peer or to an

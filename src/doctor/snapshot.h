@@ -3,8 +3,8 @@
 #define UNIRAIL_DOCTOR_SNAPSHOT_H
 
 /*
- * A snapshot of a host as one text (doctor/tree.h): the files of /sys, /proc, /etc, /dev, /opt/cni
- * and /var/lib that unirail reads, with symbolic links preserved, no file larger than
+ * A snapshot of a host as one text (doctor/tree.h): the files of /sys, /proc, /etc, /dev, /run,
+ * /usr/lib, /opt/cni and /var/lib that unirail reads, with symbolic links preserved, no file larger than
  * SNAPSHOT_FILE_MAX, and no secrets (doctor/redact.h; kubeconfigs, tokens and keys are never read).
  *
  * Of processes only those that have an RDMA device open are included: name, limits and capabilities.

@@ -82,8 +82,8 @@ void confine_server(struct confine *c, const char *host, const char *const *file
 	}
 	if (program)
 		c->not_with =
-			"the kubeconfig has a program (exec), to which the sandbox would apply as "
-			"well";
+			"the kubeconfig has an exec credential plugin, to which the sandbox would "
+			"apply as well";
 }
 
 static void say(char *desc, size_t size, const char *what, const struct err *e)

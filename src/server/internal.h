@@ -10,7 +10,9 @@
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* Eviction order (http_peers.h). SERVED: unknown peers that have had an answer and are idle.
+/* Ranks of connections that may be evicted (http_peers.h); make_room() has the order. STRANGER:
+ * unknown peers. SERVED: those of them that have had an answer and are idle. REFUSED: connections
+ * that only receive the reason of a refusal.
  * HOLDING: connections that hold much memory for an incomplete request or an unread answer (if
  * limits.held_max is set). */
 enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };

@@ -91,7 +91,7 @@ static size_t receive_answer(int fd, uint32_t stream)
 	}
 }
 
-/* --- the floor --- */
+/* --- for comparison: a round trip of as many bytes between two processes --- */
 
 static void echo(int fd, size_t in, size_t out)
 {

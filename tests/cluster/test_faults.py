@@ -48,8 +48,8 @@ def kind_of(method, path):
 
 
 def each_second(acts, most=3):
-    """A fault for the first, third, fifth... request of each kind. A request that was refused as invalid is not repeated for a minute, or
-    not at all."""
+    """A fault for every second request of each kind from the first on, `most` times. Requests that the agent would not repeat for a minute,
+    or at all, after a 422 (SpiderEndpoints, status of pods) have none."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):

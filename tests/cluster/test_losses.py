@@ -59,7 +59,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
 
 
 def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
-    """Blocks of a journal that is lost are unused until the addresses of every pod of the node are known; then every pod still
+    """The blocks of a lost log are unused until the addresses of every pod of the node are known; then every pod still
     has its address, and no address has two pods."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
         nodes.remove_pod(pod)
@@ -68,10 +68,10 @@ def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
     before = [addresses(one.plan(p, *rails[:2])[1]) for p in pods]
     for pod in pods[:2]:
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
-    # The third pod's address is neither in a network-status nor in a SpiderEndpoint.
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
+    # No object of the API server but the block has the third pod's address.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()

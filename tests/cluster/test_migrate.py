@@ -254,7 +254,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     assert labels(cluster) == {"n1": None, "n2": None}
     migrate(cluster, "undo")
     wait(lambda: originals.state() == before or None, "the cluster has its state from before the migration")
-    # Then the image can be pulled, and a new run changes the existing objects.
+    # A run with a wrong tag fails. Once the image can be pulled, a run with other values changes the existing objects.
     migrate(cluster, "apply", "--wait", "3s", "--set", "image.tag=wrong", status=1)
     originals.kubelets.images = True
     migrate(cluster, "apply", "--set", "image.registry=registry.example/mirror")

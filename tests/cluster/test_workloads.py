@@ -88,7 +88,7 @@ def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, k
 
 
 def test_pods_start_once_their_group_exists(cluster, manager, replica, ns):
-    """The Deployment's events name the reason for which it has no pods; they start once the group exists."""
+    """While the group is missing, events FailedCreate name it and the Deployment has no pods; they start once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     apply(cluster, work, workload("Deployment", "ai", {}, 1, **{INJECT: "late"}))

@@ -8,6 +8,7 @@
 #include "cni/plugins/sbr.h"
 #include "cni/plugins/tuning/tuning.h"
 #include "netconf.h"
+#include "kern/sys/sysctl.h"
 
 enum { NET1 = 3, TEXT_MAX = 1 << 20, BESIDE = 64 };
 

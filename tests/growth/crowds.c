@@ -283,7 +283,7 @@ const struct crowd crowds[] = {
 	{"blocks of pools, usable addresses of each", growth_blocks_mine},
 	{"entries of a block, reported again", growth_blocks_entries},
 	{"released and requested addresses, looked up", growth_blocks_busy},
-	{"pods and leases of a node without its log", growth_blocks_adopted_pods},
+	{"pods and leases of a node whose block log was lost", growth_blocks_adopted_pods},
 	{"pools with more addresses, and calls that wait for others", growth_api_pools_changed},
 	{"containers whose pods have other names", growth_agent_gc},
 	{"names with retained addresses", growth_agent_retained},

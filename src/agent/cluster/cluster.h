@@ -105,7 +105,7 @@ const char *cluster_ns(const struct cluster *c); /* the agent's namespace */
 
 /* Returns the labels or annotations of a namespace; NULL: the namespace is unknown. */
 const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
-/* Contains only annotations of the groups that pod_facts stores as well. */
+/* Contains only annotations that unirail reads (pod_annotation_counts()). */
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns);
 const struct labels *cluster_node_labels(const struct cluster *c); /* NULL: unknown */
 /* Returns the UID of the Node object as last seen, possibly before a restart; NULL: it was never seen. */

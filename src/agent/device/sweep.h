@@ -7,9 +7,9 @@
  * of a resource ended, the kubelet sets its capacity to 0 (five minutes later) and never removes it: a pod that
  * requests it then waits with "Insufficient", as if all devices of the resource were in use.
  *
- * A resource is removed if unirail served it on this node before, which a file in the agent's state remembers
- * (device-resources.json), or if its prefix is one of `prefixes`; and the capacity is 0; and the agent has not served
- * it for `grace_ms`. A JSON patch removes both the capacity and the allocatable entry; it fails if the capacity is not
+ * A resource is removed if all of this holds: unirail served it on this node before (device-resources.json in the
+ * agent's state has it), or its prefix is one of `prefixes`; its capacity is 0; the agent has not served it for
+ * `grace_ms`. A JSON patch removes both the capacity and the allocatable entry; it fails if the capacity is not
  * 0 any more. After its removal a resource is removed from the file as well, so that a resource that another plugin
  * serves without devices is not removed repeatedly. After a day the file also loses a resource that the Node does not
  * have, or of which another plugin has devices. The Node is read while a resource may be removed: every 30 s at first,

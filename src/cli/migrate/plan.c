@@ -188,8 +188,8 @@ static void put_hooks(const struct migrate_cluster *c, struct json_out *o)
 }
 
 /*
- * Lists pools that had the annotation before the migration: only the first journal can observe
- * that, later ones copy its list.
+ * Lists the pools that had ANNOTATION_BLOCK_PREFIX before the migration. Only the first run can read
+ * that from the cluster; later runs copy the list from its journal.
  */
 static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 {

@@ -700,7 +700,7 @@ static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 	}
 }
 
-/* --- what the original plugins ask their agent --- */
+/* --- keys added to a netconf: settings of the coordinator, the agent's socket --- */
 
 static bool is_empty(const struct json *v)
 {

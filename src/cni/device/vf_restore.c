@@ -338,8 +338,8 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
 			altname_add(b, l->index, l->name, r->altnames[i]);
 	str_list_free(names, n);
 	if (nl_batch_len(b) && nl_batch_commit(host, b, &reason) < 0)
-		log_warn("alternative name is lost", LOG_S("link", l->name),
-			 LOG_S("why", reason.text));
+		log_warn("cannot restore the alternative names of the VF's netdev",
+			 LOG_S("link", l->name), LOG_S("why", reason.text));
 	return 0;
 }
 

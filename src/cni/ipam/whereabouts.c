@@ -167,7 +167,7 @@ static void warn_cluster(const struct whereabouts_conf *c)
 	struct err e = ERR_INIT;
 
 	if (whereabouts_no_cluster(c, &e) < 0)
-		log_warn("an address in the cluster's IPPool objects stays there",
+		log_warn("this DEL releases no address in the cluster's IPPool objects",
 			 LOG_S("error", e.text));
 }
 

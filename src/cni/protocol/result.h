@@ -88,8 +88,8 @@ void cni_result_copy(struct cni_result *dst, const struct cni_result *src);
 /* Prints as the originals do, indented by 4, without final newline. -EINVAL "cannot convert: no
  * valid IP addresses" for 0.1.0/0.2.0 without an address. */
 int cni_result_print(const struct cni_result *r, enum cni_version v, struct buf *b, struct err *e);
-/* Prints another plugin's result in this version, to pass on or store: 0.1.0 and 0.2.0 may have
- * no address, since nothing is converted. */
+/* Prints another plugin's result in version v, to pass on or store. Unlike cni_result_print() it
+ * accepts a result without an address for 0.1.0 and 0.2.0. */
 void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf *b);
 /* Parses prevResult (or an IPAM plugin's stdout) of the given version; a cniVersion in the
  * object takes precedence, as with Go's map order. *ret is overwritten. */

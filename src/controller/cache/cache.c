@@ -78,7 +78,7 @@ static void on_changed(void *arg, int kind, const struct kube_object *was,
 		cluster_cache_spend(arg, kind, is);
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 enum { SIZE = sizeof(struct cluster_cache_object) };
 

@@ -106,7 +106,7 @@ static void drop_pod(void *value)
 	free(((struct gc_cache_pod *)value)->node);
 }
 
-/* --- endpoints: all strings of one in one allocation --- */
+/* --- endpoints: one allocation has the addresses and strings of an endpoint --- */
 
 struct draft {
 	struct gc_cache_ip *v;

@@ -447,7 +447,8 @@ static char *text_or_empty(struct records *r)
 	return xstrdup("{}");
 }
 
-/* Adds the records of endpoints first, so that they replace adopted records of the same address. */
+/* Adds the adopted records to those of endpoints. Of two records of an address the endpoint's
+ * remains. Returns the text for the status. */
 static char *merge(struct pool_status_pool *p, const struct old *o)
 {
 	for (size_t i = 0; i < o->r.n; i++)

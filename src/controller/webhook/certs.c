@@ -140,7 +140,7 @@ static void inspect_files(void *arg)
 	certs_set_done(&s);
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 struct certs *certs_new(const struct certs_conf *conf)
 {

@@ -347,7 +347,7 @@ void reviews_handle(void *arg, struct http_request *q)
 		queue(s, route, q);
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg)

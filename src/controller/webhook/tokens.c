@@ -291,7 +291,7 @@ void tokens_lead(struct tokens *t, bool leads)
 	t->registered_since = 0;
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 struct tokens *tokens_new(const struct tokens_conf *c)
 {

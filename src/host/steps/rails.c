@@ -268,9 +268,10 @@ static int node_index(const struct host *h, const struct host_rails_want *w, int
 	*ret = name ? index_of(w->nodes, name) : -1;
 	if (*ret >= 0)
 		return 0;
-	return err_kind(e, ERR_CONF, -ENOENT,
-			"node '%s' is not one of the plan's nodes; name it by node",
-			name ? name : "");
+	return err_kind(
+		e, ERR_CONF, -ENOENT,
+		"node '%s' is not one of the plan's nodes: set 'node' to the name of this node in 'nodes'",
+		name ? name : "");
 }
 
 static struct host_wants wants_of(const struct found *f)

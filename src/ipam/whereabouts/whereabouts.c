@@ -436,8 +436,8 @@ static int open_lock(struct whereabouts *w, const struct root *r, const char *st
 	return 0;
 }
 
-/* Opens the pools of one network name, or (NULL) of all. Errors of pools whose network name is not
- * must_name are only logged. */
+/* Opens the pools of network_name; NULL: of all networks. A pool of must_name that cannot be opened
+ * is an error, one of another network is only logged. */
 static int open_there(struct whereabouts *w, const char *network_name, const char *must_name,
 		      struct err *e)
 {

@@ -168,7 +168,8 @@ static int no_dcb(const char *ifname, const char *action, struct err *e)
 {
 	return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
 			"%s DCB of '%s': Operation not supported (EOPNOTSUPP): the driver or "
-			"firmware has none here; a VF uses the settings of its PF",
+			"firmware does not support it on this interface; a VF uses the "
+			"settings of its PF",
 			action, ifname);
 }
 

@@ -96,7 +96,7 @@ static void readable(void *arg, uint32_t events)
 {
 	assert_true(events & EPOLLIN);
 	strcat(trail, "r");
-	/* The number of timers that ran first; the descriptor is not starved. */
+	/* The number of timers that ran before; the test expects at most one. */
 	*(int *)arg = rounds;
 	loop_del_fd(watches[0]);
 }

@@ -621,7 +621,8 @@ static void settle(uint64_t s)
 				 names[i].name, names[i].at);
 }
 
-/* All names are deleted, and one node requests every address. */
+/* Deletes all pods and names; then pods of one node request every address of the pool, and all
+ * must be usable. */
 static void fill(uint64_t s)
 {
 	struct block_op op;

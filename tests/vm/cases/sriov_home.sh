@@ -51,7 +51,8 @@ for lost in "rm $record" "rm -r $records" "echo { >$record"; do
 	lose "$lost"
 	same "the VF after '$lost'" "$(seen "$pf1" "$pci1" 0)" "$before"
 done
-# The MAC that igbvf then reports as the hardware's is the pod's: the VF gets a new one.
+# Without record and namespace, DEL reads the permanent MAC from the driver. igbvf reports the MAC that the PF set last, the pod's: DEL sets
+# a random one.
 lose "rm -r $records; ip netns del pod"
 ip netns add pod
 mac=$(of_vf "$pf1" 0 .address)

@@ -310,7 +310,8 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
 	/* The server did not answer, but its store is known: a release needs no server. */
-	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
+	log_warn("the IPAM server does not answer, its store is used directly",
+		 LOG_S("error", e ? e->text : ""));
 	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,
 			 e);
 }

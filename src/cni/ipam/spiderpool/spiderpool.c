@@ -273,7 +273,8 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
 	/* As in DEL, the store is used if the server does not answer and its store is known. */
-	log_warn("the server does not answer, its store is used", LOG_S("error", e ? e->text : ""));
+	log_warn("the IPAM server does not answer, its store is used directly",
+		 LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
 }
 

@@ -182,7 +182,7 @@ static void test_runtime_config_is_limited_to_capabilities(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
 }
 
-/* Used where the netconf has no value or an ineffective one. */
+/* A setting is used if the netconf has no such key, or null, "" or []; 0 is a value. */
 static void test_coordinator_settings_fill_missing_values(void **state)
 {
 	static const char common[] =

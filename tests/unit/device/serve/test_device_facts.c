@@ -12,7 +12,7 @@
 #include "device/serve/facts.h"
 #include "loop_gap.h"
 
-/* LONG_MS: for children that end by themselves, on a machine of any load. */
+/* LONG_MS: a timeout that does not expire on a loaded machine either. */
 enum { TIMEOUT_MS = 1000, LONG_MS = 600 * 1000, DEVICES = 4 };
 
 static const char *const ids[DEVICES] = {"0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0",

@@ -26,7 +26,7 @@ int kill(pid_t pid, int sig)
 	return is_unkillable ? 0 : (int)syscall(SYS_kill, pid, sig);
 }
 
-/* LONG_MS: for lists that end by themselves, on a machine of any load. */
+/* LONG_MS: a timeout that does not expire on a loaded machine either. */
 enum { LIST_MS = 500, LONG_MS = 600 * 1000, MANY = 300 };
 
 struct lab {

@@ -56,7 +56,7 @@ static void test_dcb_settings_are_read_and_set(void **state)
 	ASSERT_EQ(dcb_set_pfc(w, PORT, &d.pfc, &e), -EOPNOTSUPP);
 	FAILS(dcb_get(w, PORT, &d, &e), -EOPNOTSUPP,
 	      "read DCB of '" PORT "': Operation not supported (EOPNOTSUPP): the driver or "
-	      "firmware has none here; a VF uses the settings of its PF");
+	      "firmware does not support it on this interface; a VF uses the settings of its PF");
 	ASSERT_EQ(e.kind, ERR_UNAVAILABLE);
 	OK(nl_replay_finished(w, &e));
 }
