@@ -31,9 +31,9 @@ struct block_cut {
 };
 
 /*
- * Chooses the block size of a pool that has none yet. asked: the prefix length requested by the
- * user, 0 for none. one_node: the pool belongs to one node and becomes one block, up to
- * BLOCK_BITS_MAX. Kind ERR_CONF: the prefix length does not fit the subnet.
+ * Sets *ret to the division of a subnet into blocks. requested: the prefix length in the pool's
+ * annotation, 0 for none. one_node: only one node may use the pool, so its blocks have up to
+ * BLOCK_BITS_MAX host bits. Kind ERR_CONF: the prefix length does not fit the subnet.
  */
 int block_cut_choose(const struct ipnet *subnet, uint8_t requested, bool one_node,
 		     struct block_cut *ret, struct err *e);

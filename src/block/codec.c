@@ -344,7 +344,7 @@ static void put_patch(struct json_out *o, const struct block_op *op, const char 
 	jo_end_arr(o);
 }
 
-/* The API server ignores a write that changes nothing, so an annotation is changed as well. */
+/* The API server ignores a write that changes nothing, so the patch changes an annotation. */
 static void put_touch(struct json_out *o, const struct block_op *op)
 {
 	jo_obj(o);

@@ -70,7 +70,7 @@ int block_log_recreate(const struct root *r, const char *path, const char *node,
 	return n;
 }
 
-/* --- changes --- */
+/* --- changes of claims and borrowed addresses --- */
 
 static struct block_claim copy_claim(const struct block_claim *c)
 {
@@ -258,7 +258,7 @@ static const char *const claim_state_names[] = {[CLAIM_HELD] = "held", [CLAIM_LE
 static const char *const borrow_state_names[] =
 	{[BORROW_REQUESTED] = "asking", [BORROW_HELD] = "held", [BORROW_RETURNING] = "returning"};
 
-/* --- writing --- */
+/* --- writing the file --- */
 
 static void put_claim(struct json_out *o, const struct block_claim *c)
 {
@@ -349,7 +349,7 @@ static int block_log_write(struct block_log *l, const struct block_table *t, str
 	return r;
 }
 
-/* --- reading --- */
+/* --- reading the file --- */
 
 struct raw_claim {
 	const char *name, *pool, *uid, *token, *state;

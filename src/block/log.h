@@ -12,9 +12,9 @@
  *	            "state":"held","ceded":["10.0.0.50"]}],
  *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
  *
- * A borrowed address that was only asserted (table.h) has "said":true. "seen" is the highest resourceVersion
- * seen so far: an API server with a lower one was restored from a backup. "setBack" is true until
- * this node has finished its recovery, also across restarts of the agent.
+ * A borrowed address that was only asserted (table.h) has "said":true. "seen" is the highest
+ * resourceVersion seen so far: an API server whose resourceVersion is lower was restored from a
+ * backup. "setBack" is true from a restore of etcd until this node has finished its recovery.
  *
  * Members with two spellings: a file with "borrowed" instead of "loans" has "released", "asserted"
  * and "restored" instead of "ceded", "said" and "setBack". Both are read; the first is written, since
@@ -47,8 +47,8 @@ struct block_log {
 };
 
 /*
- * Reads the file into t (node, claims, borrowed addresses); if it does not exist, generates an id and writes it.
- * -EBADMSG, kind ERR_IO: the file is damaged; -EPROTO: it is from a later release; -EXDEV, kind
+ * Reads the file into t (node, claims, borrowed addresses); if none exists, writes one with a new
+ * id. -EBADMSG, kind ERR_IO: the file is damaged; -EPROTO: it is from a later release; -EXDEV, kind
  * ERR_CONF: it belongs to another node.
  */
 int block_log_open(struct block_log *l, const struct root *r, const char *path, const char *node,
@@ -74,8 +74,8 @@ int block_log_borrowed(struct block_log *l, struct block_table *t, const struct 
  */
 void block_log_batch(struct block_log *l);
 int block_log_commit(struct block_log *l, struct block_table *t, struct err *e);
-/* Sets the UID of the Node object, which blocks carry. If it differs from the log's, the Node was
- * recreated: addresses that peers reserved for it must be requested again before use. */
+/* Sets the UID of the Node object, which blocks carry. If the log has another UID, the Node was
+ * recreated: each held borrowed address gets a new token and must be borrowed again before use. */
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);
 /* Returns whether the entry has the name of this node and a token of this log. */
 bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x);
@@ -88,8 +88,8 @@ int block_log_borrowed_all(struct block_log *l, struct block_table *t,
  * it still owns the address.
  */
 int block_log_sync(struct block_log *l, const struct block_table *t, struct err *e);
-/* Records that etcd was restored from a backup (on), or that the recovery is finished (off, see
- * block_has_rescanned()). Takes effect in memory even when the write fails. */
+/* Records that etcd was restored from a backup (on; `seen` becomes 0), or that the recovery is
+ * finished (off, see block_has_rescanned()). Takes effect in memory even when the write fails. */
 int block_log_etcd_restored(struct block_log *l, struct block_table *t, bool on, struct err *e);
 /* Generates a new token "<id>-<number>". The next change of the log makes its number durable. */
 void block_log_token(struct block_log *l, char ret[static BLOCK_TOKEN_MAX]);

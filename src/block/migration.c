@@ -11,7 +11,7 @@
 #include "spec/annotations.h"
 #include "wire/json/json.h"
 
-/* --- where the pod is now --- */
+/* --- the node where the pod is now --- */
 
 static bool is_here(const struct migration_facts *f)
 {
@@ -185,7 +185,7 @@ void migration_describe(const struct migration_facts *f, const struct identity *
 		ip_str(&f->ip, ip), owner->ns, owner->name, *node ? node : f->place->node);
 }
 
-/* --- on the node that has the address --- */
+/* --- the node that has the address --- */
 
 enum migration_answer migration_answer(const struct migration_place *p, const char *ns,
 				       const char *name, const struct lease *l)

@@ -57,7 +57,7 @@
 
 struct json;
 
-/* --- the endpoint --- */
+/* --- the SpiderEndpoint of a pod name --- */
 
 struct migration_ip {
 	char *ifname, *pool;
@@ -85,7 +85,7 @@ void migration_request_patch(const char *from, const char *node, const char *uid
 			     struct buf *b);
 void migration_refuse_patch(const struct migration_place *p, struct buf *b);
 
-/* --- where the pod is now --- */
+/* --- the node where the pod is now --- */
 
 enum migration_step {
 	MIGRATION_HERE, /* this node may use the address */
@@ -120,7 +120,7 @@ void migration_owner(const struct migration_facts *f, char ret[static 254]);
 void migration_describe(const struct migration_facts *f, const struct identity *owner,
 			struct buf *b);
 
-/* --- on the node that has the address --- */
+/* --- the node that has the address --- */
 
 enum migration_answer { MIGRATION_EXPORT, MIGRATION_LATER, MIGRATION_REFUSE };
 

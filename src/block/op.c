@@ -252,8 +252,8 @@ static int settle_borrowed(struct block_log *l, struct block_table *t, const str
 	return put_borrowed_all(l, t, v, n, e);
 }
 
-/* Drops the addresses that this node requested from a block in vain: the request was refused, or
- * the block does not exist. */
+/* Drops the addresses of a block that this node requested (token NULL: also those that it is
+ * returning): the request was refused, or the block does not exist. */
 static int drop_borrowed(struct block_log *l, struct block_table *t, const char *block,
 			 const char *token, struct err *e)
 {
@@ -363,7 +363,8 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	}
 }
 
-/* The stored copy of the object is outdated: drop it, so that the object is read again. */
+/* Applies a refusal: after most of them the stored object is outdated, so it is dropped and read
+ * again. */
 static int refused(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   struct err *e)
 {
@@ -374,7 +375,7 @@ static int refused(struct block_log *l, struct block_table *t, const struct bloc
 	mark(t, op->name, false);
 	if (op->kind == OP_BORROW && op->first)
 		return drop_borrowed(l, t, op->name, op->token, e);
-	/* A refusal of one of these operations shows only that the object exists. */
+	/* The refusal of OP_CREATE or OP_ADOPT shows only that the object exists. */
 	if (op->kind != OP_CREATE && op->kind != OP_ADOPT)
 		block_object_remove(t, op->name);
 	return op->kind == OP_RETURN ? op_put_borrowed(l, t, op, BORROW_REMOVED, e) : 0;
@@ -422,7 +423,7 @@ static void drop_leftover(struct block_view *v, const struct ipaddr *a)
 }
 
 /* Records which node has an address that was requested by name. Any other request may have changed
- * the block. */
+ * the block, so the stored lookups of the block are dropped. */
 static void lookup_named(struct block_table *t, const struct block_op *op, enum block_outcome r,
 			 const struct block_object *o, int64_t now_ms)
 {

@@ -3,8 +3,8 @@
 #define UNIRAIL_BLOCK_OP_H
 
 /*
- * Requests about blocks, as data: the caller talks to the API server, carries one out and reports
- * its outcome. At most one request per block is in flight.
+ * Requests about blocks, as data: the caller sends each request to the API server and reports its
+ * outcome. At most one request per block is in flight.
  *
  *	if (block_op_begin(&log, &table, &op, e) >= 0)
  *		outcome = ...request...;
@@ -18,8 +18,7 @@
 #include "block/log.h"
 
 enum block_op_kind {
-	/* POST of a new object: name, pool, net, this node, token; released addresses of the claim
-	 * as "?" */
+	/* POST of a new object: name, pool, net, this node, token; the entries of ips are `to` */
 	OP_CREATE,
 	OP_TAKE_OVER, /* sets node and claim of an orphan, if the version matches */
 	/* for a block of an earlier log of this node: sets its claim, and the entries of ips to
@@ -53,7 +52,8 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	struct ipaddr *ips; /* of OP_ADOPT, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
+	/* of OP_CREATE, OP_ADOPT, OP_DISOWN, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
+	struct ipaddr *ips;
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];

@@ -47,7 +47,7 @@ const struct block_need *plan_need(const struct block_facts *f, const char *pool
 	return NULL;
 }
 
-/* --- requests --- */
+/* --- adding requests to the plan --- */
 
 bool plan_has(const struct planner *p, const char *name)
 {
@@ -100,8 +100,8 @@ static struct block_op *plan_entry(struct planner *p, enum block_op_kind kind, c
 
 /* --- requests of peers for addresses of this node's blocks --- */
 
-/* Addresses of a claim that no pod has and that have no entry in the object, highest first (the
- * lowest are allocated first). At most max; the caller frees *ret. */
+/* Sets *ret to at most max addresses of a claim that are neither released nor busy, highest first
+ * (the lowest are allocated first), and returns their number. The caller frees *ret. */
 static size_t plan_idle_of(const struct block_facts *f, const struct block_claim *c,
 			   const struct block_object *o, const struct ip_set *usable, size_t max,
 			   struct ipaddr **ret)
@@ -151,8 +151,8 @@ static const struct block_requested *first_requested(const struct block_object *
  */
 enum { IDLE_MOST = 64 };
 
-/* At most max addresses for peers, without those that pending requests of this node are about to
- * get. */
+/* Like plan_idle_of(); the returned number excludes addresses that pending requests of this node
+ * are about to get. */
 static size_t to_give(const struct planner *p, const struct block_claim *c,
 		      const struct block_object *o, const struct block_need *need, size_t max,
 		      struct ipaddr **ret)
@@ -253,7 +253,8 @@ static void plan_report_idle(struct planner *p, const struct block_claim *c,
 
 /* --- addresses of peers' blocks: borrowed ones, and leftover entries of this node --- */
 
-/* Returns whether the entry shows that another node uses the address, and the object is up to date. */
+/* Returns whether the entry shows that another node, or an earlier log of this node, borrowed the
+ * address. After a restore of etcd that this agent observed, such an entry is outdated. */
 static bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
 	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
@@ -271,8 +272,8 @@ static void plan_again(struct planner *p, const struct block_borrowed *l, const 
 	str_copy(op->token, sizeof(op->token), l->token);
 }
 
-/* Removes an outdated entry of this node. Its address was returned or reclaimed since, so another
- * node may have it. */
+/* Removes an outdated entry of this node, whose address was returned or reclaimed since. After a
+ * restore of etcd another node may have the address, so the entry becomes "?" instead. */
 static void release_all(struct planner *p, const char *pool, const char *block,
 			const struct block_entry *x)
 {
@@ -442,8 +443,9 @@ static void plan_borrowed_entry(struct planner *p, const struct block_borrowed *
 	}
 }
 
-/* Returns whether the entry is of this log, which does not show the address as borrowed: the
- * address was returned long ago, or a request was carried out late. */
+/* Returns whether the entry is of this log (or, if block_facts.alone, of any log of this node), the
+ * log does not show the address as borrowed, and no local pod has it: the address was returned long
+ * ago, or a request was carried out late. */
 static bool is_leftover(const struct block_facts *f, const struct block_entry *x)
 {
 	return (block_log_has_made(f->log, f->table->node, x) ||
@@ -518,8 +520,8 @@ bool plan_rescan(struct planner *p, const struct block_need *need)
 
 /* --- claims --- */
 
-/* Returns whether another node borrows addresses, which only that node can return, or an address is
- * reserved for a pod. */
+/* Returns whether the block must become an orphan: a node borrows addresses, which only that node
+ * can return, an address is reserved for a pod, or it is unknown which node has an address. */
 static bool lends_any(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_released; i++)
@@ -577,7 +579,7 @@ static const struct block_entry *released_by_mistake(const struct planner *p,
 	return NULL;
 }
 
-/* Returns a reservation that the node did not use in time. */
+/* Returns a reservation of which the requester did not borrow the address in time. */
 static const struct block_entry *expired_reservation(const struct planner *p,
 						     const struct block_object *o)
 {
@@ -654,7 +656,7 @@ static void recreate(struct planner *p, const struct block_claim *c)
 			VEC_PUSH(op->ips, op->n_ips) = c->released[i];
 }
 
-/* --- blocks that this node claimed in its log and another node owns in the object --- */
+/* --- claims whose object is missing or has another owner or token; releasing idle blocks --- */
 
 /* Local pods keep their addresses as borrowed from the block's owner: the owner, or a node that
  * takes the block over, sees the entries and does not allocate these addresses. */
@@ -718,9 +720,9 @@ static void plan_absent(struct planner *p, const struct block_claim *c)
 
 /*
  * The object has a token of this log, but the log has no such claim: an abandoned request was
- * carried out, or the object is an old version. Or the claim has the UID of an earlier Node object.
- * Another node may have owned the block since, so this node releases the block unless local pods
- * have addresses of it. After a restore it retains only the addresses of these pods.
+ * carried out, or the object is an old version. Or the object has the UID of an earlier Node
+ * object, or (if block_facts.alone) a token of another log. This node releases the block unless
+ * local pods have addresses of it. After a restore of etcd it retains only these addresses.
  */
 static void plan_unclaimed(struct planner *p, const struct block_object *o)
 {

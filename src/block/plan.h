@@ -16,18 +16,17 @@ struct block_need {
 	const char *pool;
 	struct block_cut cut;
 	const struct ip_set *usable; /* the pool's addresses */
-	/* Allocated before unirail was installed: only the pods that had them request them, by
-	 * name. NULL: none. */
+	/* addresses allocated before unirail was installed: only the pods that had them request
+	 * them, by name; NULL: none */
 	const struct ip_set *adopted;
-	/* Addresses that pending requests lack: they are obtained by any means, including
-	 * borrowing. */
+	/* number of addresses that pending requests lack: the node claims or borrows them */
 	uint32_t want;
 	/* number of available addresses that pending requests are about to get */
 	uint32_t keep;
-	/* Addresses that pre-allocation lacks: they come only from unowned blocks and are never
-	 * borrowed. */
+	/* number of addresses that pre-allocation lacks: the node claims blocks without an owner for
+	 * them, and never borrows */
 	uint32_t ahead;
-	/* Requested by name and not usable by this node: it obtains exactly these addresses. */
+	/* addresses requested by name and not usable by this node, which obtains exactly these */
 	const struct ipaddr *names;
 	size_t n_names;
 	uint32_t spare; /* free addresses beyond the pre-allocation */
@@ -66,8 +65,8 @@ struct block_facts {
 	 * rescan needed.
 	 */
 	int64_t rescan_ms;
-	/* Every pod of this node has a lease, and no other agent uses its name: blocks and entries
-	 * of earlier logs of this node may be adopted or returned. */
+	/* Every pod of this node has a lease, and no other agent uses the node's name: blocks and
+	 * entries of earlier logs of this node may be adopted or returned. */
 	bool alone;
 	int64_t view_ms; /* how long a list of a pool's blocks is valid for a request */
 	/* how long a list without free blocks delays the next attempt to pre-allocate */
@@ -81,9 +80,9 @@ struct block_plan {
 };
 
 /*
- * Plans at most one request per block; requests that finish earlier ones come first. After a failed
- * claim or borrowing the pool's blocks are listed; then the available addresses are borrowed, or
- * requested from peers if none is available.
+ * Plans at most one request per block; those that complete an interrupted change come first. After
+ * a failed claim or borrowing the pool's blocks are listed; then the available addresses are
+ * borrowed, or requested from peers if none is available.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);

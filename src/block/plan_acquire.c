@@ -78,7 +78,8 @@ static bool pick_alike(const struct planner *p, const struct block_need *need,
 	return false;
 }
 
-/* A claim in another pool is in flight: its result shows the position to use in this one. */
+/* Returns whether a claim in another pool is planned, or a claim is in flight: its result shows the
+ * position to use in this pool. */
 static bool is_led(const struct planner *p, const struct block_need *need)
 {
 	for (size_t i = 0; i < p->ret->n; i++)
@@ -171,7 +172,8 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 /*
  * Takes over an orphan, or claims a block without a known owner. If another node was faster, the
  * answer shows that, so a list with free blocks stays valid for a long time. The first claims are
- * guesses: in a pool with free blocks they mostly succeed and save the list.
+ * guesses: in a pool with free blocks they mostly succeed and save the list. Returns false if the
+ * pool has no free block, or must be listed first.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -281,7 +283,7 @@ enum {
 	BORROW_MOST = 64,
 	REQUEST_MAX = 4,
 	ROUND_MS = 200,
-	ROUND_MOST = 15,      /* maximum factor */
+	ROUND_MOST = 15,      /* the interval grows by ROUND_MS in each of this many rounds */
 	FAST_ROUNDS = 4,      /* rounds without an interval */
 	RESCAN_MS = 100,      /* delay before the answer is read; doubled after each read */
 	ANSWER_MS = 5 * 1000, /* no answer is expected after this time */
@@ -371,8 +373,7 @@ static int64_t round_ms(const struct planner *p, const struct block_view *v)
 	return ms / 2 + of_this_node(p, ms, v->rounds);
 }
 
-/* Returns whether a list is due: a request was sent since the last one, or it is probably outdated.
- */
+/* Returns whether a list is due: a request was sent since the last list, or that list is old. */
 static bool is_list_due(const struct planner *p, const struct block_view *v)
 {
 	int64_t ms = round_ms(p, v) > p->f->view_ms ? round_ms(p, v) : p->f->view_ms;
@@ -380,7 +381,7 @@ static bool is_list_due(const struct planner *p, const struct block_view *v)
 	return v->at_ms <= v->requested_ms || p->f->now_ms - v->at_ms >= ms;
 }
 
-/* Returns whether the time has come; otherwise the next plan is due then. */
+/* Returns whether the time ms is reached; if not, the next plan is due at ms or earlier. */
 static bool is_reached(struct planner *p, int64_t ms)
 {
 	if (p->f->now_ms >= ms)
@@ -512,7 +513,7 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
  * address. */
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
-/* Reclaims an address of a block of this node, unless another node borrowed it. */
+/* Reclaims an address of a block of this node that any node may borrow ("*"). */
 static void reclaim(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		    const struct ipaddr *a)
 {

@@ -7,11 +7,12 @@
  * Pure; the controller carries the requests out, one per block at a time, each bound to the
  * object's state.
  *
- *	a block of a deleted node	becomes an orphan while other nodes borrow from it or an
- *					address is retained for a pod name; otherwise deleted
+ *	a block of a deleted node	becomes an orphan if another node borrows from it, an entry
+ *					is "?" or an address is retained for a pod name; otherwise
+ *					deleted
  *	"deleted/token" "@deleted"	entry removed: the block's owner has the address again
  *	"?" that no node asserts	entry removed as well
- *	an orphan			deleted when its last entry is removed
+ *	an orphan			deleted when all remaining entries are "*" or "@node*"
  *
  * An address that is retained for a pod name (spec/identity.h) on a deleted node gets the entry
  * "@-". No node has the name "-", so only the node where the next pod of that name is scheduled

@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 #include "block/internal.h"
 
-/* --- lookup --- */
+/* --- freeing and searching the elements of a table --- */
 
 void block_claim_done(struct block_claim *c)
 {
@@ -150,9 +150,9 @@ struct block_object *block_object_find(const struct block_table *t, const char *
 	return i < t->n_objects && strcmp(t->objects[i].name, name) == 0 ? &t->objects[i] : NULL;
 }
 
-/* --- changes --- */
+/* --- changes of claims, borrowed addresses and objects --- */
 
-/* Makes room for an element at a position. */
+/* Inserts a zeroed element at a position and returns its address. */
 #define INSERT(list, n, at)                                                                        \
 	(VEC_PUSH(list, n) = (__typeof__(*(list))){0},                                             \
 	 memmove(&(list)[(at) + 1], &(list)[at], ((n)-1 - (at)) * sizeof(*(list))), &(list)[at])
@@ -486,7 +486,7 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
 static void add_available(struct block_view *v, const struct block_object *o, const char *node,
 			  int64_t now_ms)
 {
-	/* An address reserved for this node ("@node") is for one particular pod (migration.h). */
+	/* Not added: an address reserved for one pod ("@node"), which only migration.h borrows. */
 	for (size_t i = 0; i < o->n_released; i++) {
 		const struct block_entry *x = &o->released[i];
 

@@ -13,10 +13,10 @@
 enum { BLOCK_TOKEN_MAX = 32 };
 
 /*
- * An entry of an object's `ceded`: "*" any node may borrow it; "@node" reserved for that node, for
- * the pod that it was released for (migration.h); "@node*" reserved for that node, for any pod;
- * "node/token" borrowed by that node; "?" released, and it is unknown which node has it (the object
- * was lost and recreated).
+ * An entry of an object's `ceded`: "*" any node may borrow the address; "@node" reserved for that
+ * node, for the pod that it was released for (migration.h); "@node*" reserved for that node, for
+ * any pod; "@-" retained for a pod name (release.h); "node/token" borrowed by that node; "?"
+ * released, and it is unknown which node has it (the object was lost and recreated).
  */
 struct block_entry {
 	struct ipaddr ip;
@@ -26,8 +26,8 @@ struct block_entry {
 
 /*
  * An entry of `wanted`: a node that found no free block requests `count` addresses. The key is
- * "node@*"; or "node" (an older release, no reservation possible, see block_requested_may_reserve()); or
- * "node@address" for exactly this address (block_requested_key()).
+ * "node@*"; or "node" (an older release, which borrows no reserved address, see
+ * block_requested_may_reserve()); or "node@address" for this address (block_requested_key()).
  */
 struct block_requested {
 	char *node; /* the key */
@@ -43,13 +43,13 @@ struct block_object {
 	size_t n_released;
 	struct block_requested *wanted;
 	size_t n_wanted;
-	bool reports;  /* the owner reports its free capacity, in: */
+	bool reports;  /* the object has `busy`: the owner reports its free capacity */
 	uint32_t busy; /* number of unreleased addresses that the owner cannot release */
 };
 
 enum claim_state {
 	CLAIM_HELD,
-	CLAIM_LEAVING, /* being released: none of its addresses is allocated again */
+	CLAIM_LEAVING, /* the node is releasing the block and allocates no address of it again */
 	CLAIM_REMOVED, /* only for a change of the log: the claim is removed from the table */
 };
 
@@ -104,7 +104,7 @@ struct block_peer {
 	/* number of unreleased addresses that the owner can release, by its report; without a
 	 * report: `room` */
 	uint32_t spare;
-	bool reports;	      /* the owner reports its capacity */
+	bool reports;	      /* the owner reports its free capacity */
 	uint32_t crowd;	      /* number of addresses that other nodes request from this block */
 	int64_t requested_ms; /* when this node last sent a request; 0: never */
 	int64_t read_ms;      /* when the object was last read after the last request */
@@ -133,11 +133,11 @@ struct block_view {
 	size_t n_leftovers;
 	int64_t at_ms;
 	bool stale;	      /* a claim or borrowing failed since the last list */
-	unsigned int misses;  /* claims that failed since the last list */
+	unsigned int misses;  /* claims and borrowings that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
-	size_t requested;     /* number of blocks whose owner was requested to release */
-	unsigned int
-		rounds; /* lists of the pool's blocks since the first request to a peer; 0 after a success */
+	size_t requested;     /* requests to peers since none was sent for a minute */
+	/* lists since the first of these requests; 0 after a borrowing succeeded */
+	unsigned int rounds;
 };
 
 /* State of an address that was requested by name and belongs to the block of a peer or to an
@@ -149,8 +149,8 @@ struct block_lookup {
 	struct ipaddr ip;
 	int64_t at_ms;
 	bool absent;	/* the block does not exist */
-	bool requested; /* the owner of the block has a request and has not answered it */
-	bool refused;	/* another node or pod has it */
+	bool requested; /* the block's owner has not answered this node's request yet */
+	bool refused;	/* another node has the address, or the owner refused the request */
 };
 
 struct block_table {
@@ -206,8 +206,8 @@ uint32_t block_spare(const struct block_object *o);
 void block_object_done(struct block_object *o);
 /* Compares the networks of two elements of a list of pointers to blocks: for qsort(). */
 int block_object_order(const void *a, const void *b);
-/* Compares two resourceVersions of one object: they grow (documented since Kubernetes 1.35; always so
- * with etcd). */
+/* Returns whether resourceVersion a of an object is lower than b: versions grow (documented since
+ * Kubernetes 1.35; always so with etcd). */
 bool block_version_is_older(const char *a, const char *b);
 /* Sorts the entries for block_entry_find(). block_object_read() and block_object_put() call it. */
 void block_entries_sort(struct block_object *o);
@@ -248,8 +248,7 @@ const struct block_entry *block_entry_find(const struct block_object *o, const s
 bool block_entry_open(const struct block_entry *x);
 /* Returns whether the address is reserved for any pod of one node: "@node*". */
 bool block_entry_reserved(const struct block_entry *x);
-/* Returns whether the entry is "*" or "@node*". The answer to a request shows whether the address
- * is still available. */
+/* Returns whether the entry is "*" or "@node*", for any node. */
 bool block_entry_offered(const struct block_entry *x);
 /* The node of "node/token", "@node" or "@node*"; false: the entry names no node. */
 bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1]);
