@@ -12,8 +12,8 @@
 #include "base/sorted.h"
 #include "ipam/store.h"
 
-/* Allocation: the state comes from the store, select_addresses() decides, the journal makes it
- * durable. */
+/* Allocation: select_addresses() decides from the state of the store, and a commit to the journal
+ * makes the decision durable. */
 
 static void add_route(struct ip_allocation *g, const struct ipnet *dst, const struct ipaddr *gw)
 {
@@ -223,8 +223,8 @@ static const struct ipam_valid *owner_from(const struct owners *o, const char *c
 	return low < o->n && strcmp(o->v[low].container_id, container_id) == 0 ? &o->v[low] : NULL;
 }
 
-/* Returns whether an owner matches container and interface. Records of early releases have no
- * interface and match every interface of their container. */
+/* Returns whether an owner matches container and interface. A file of an early release of
+ * host-local names no interface: it matches every owner of its container that names one. */
 static bool named_owner(const struct owners *o, const char *container_id, const char *ifname)
 {
 	const struct ipam_valid *v = owner_from(o, container_id, ifname);
@@ -246,8 +246,8 @@ static bool any_owner(const struct owners *o, const char *container_id, const ch
 }
 
 /*
- * If only the container is given, only addresses of this node's pools are released: an address of
- * another interface may belong to another network.
+ * Returns whether a file of host-local belongs to one of the owners. An owner that names only the
+ * container has only addresses of this node's pools: others may belong to another network.
  */
 static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
 			     const char *container_id, const char *ifname)
@@ -282,7 +282,7 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
 	r = store_commit(i, c.v, c.n, e);
 	if (r < 0)
 		return r;
-	/* host-local's directory is read only for addresses that are not in the journal. */
+	/* host-local's directory is read only if an owner may have addresses outside the journal. */
 	if (whole_container(&o))
 		ipam_load_pools(i, NULL);
 	if (c.n < n || whole_container(&o))

@@ -18,7 +18,7 @@
 #include "ipam/pool/pool.h"
 
 struct ipam_paths {
-	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the default directories above */
+	const char *pool_dir, *state_dir, *hostlocal_dir; /* NULL: the directory in base/paths.h */
 	const char *node; /* this node's name; NULL: gethostname() */
 	int lock_ms;	  /* time to wait for the lock; 0: 30 s */
 	/*
@@ -119,7 +119,7 @@ int ipam_release_many(struct ipam *i, const struct ipam_valid *v, size_t n, stru
 /*
  * Retains an address for a pod's name before the pod requests it, as the release of a sticky
  * address does: the address was migrated from another node (block/migration.h). -EADDRINUSE: the
- * address is used, or retained for another owner.
+ * address is used, in quarantine, or retained for another owner.
  */
 int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *owner,
 	      const char *pool, struct err *e);

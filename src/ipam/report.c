@@ -23,7 +23,7 @@ int report_address(const char *text, struct ipaddr *ret, struct err *e)
 	return err_set(e, -EINVAL, "'%s' is not an address", text);
 }
 
-/* --- release --- */
+/* --- `unirail pool release` --- */
 
 static bool find_record(const struct report *o, const struct ipaddr *a, struct ipam_record *ret,
 			int *r, struct err *e)
@@ -103,7 +103,7 @@ int report_release(const struct report *o, const char *address, enum report_rele
 	return r < 0 ? r : 0;
 }
 
-/* --- check --- */
+/* --- `unirail pool check` --- */
 
 static int findings_text(const struct report *o, const char *checked, const struct buf *found,
 			 int n)
@@ -164,7 +164,7 @@ static int report_check(const struct report *o, struct err *e)
 	return report_findings(o, checked, &found, n);
 }
 
-/* --- commands by name --- */
+/* --- `unirail pool free`, and the table of commands --- */
 
 static const struct known {
 	const char *name;
@@ -266,7 +266,7 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 	return report_release(o, c->args[0], c->release, e);
 }
 
-/* `unirail pool list`. */
+/* Number of a pool's addresses in each state, for `unirail pool list` and `show`. */
 
 static uint64_t *count_of(struct report_tally *t, const char *state)
 {
@@ -289,7 +289,7 @@ static struct report_tally report_tally_of(const struct pool *p, const struct ip
 					   size_t n)
 {
 	uint64_t usable = (uint64_t)ip_set_count(&p->usable), taken = 0;
-	/* addresses on this node */
+	/* addresses that may be allocated on any node; a pool of a directory has no `open` */
 	uint64_t open = p->open.n ? (uint64_t)ip_set_count(&p->open) : usable;
 	struct report_tally t = {.total = (uint64_t)ip_set_count(&p->ips)};
 
@@ -304,7 +304,7 @@ static struct report_tally report_tally_of(const struct pool *p, const struct ip
 	return t;
 }
 
-/* --- list --- */
+/* --- `unirail pool list` --- */
 
 static void row(struct columns *c, const struct pool *p, const struct report_tally *t)
 {
@@ -431,7 +431,7 @@ static int report_list(const struct report *r, struct err *e)
 	return 0;
 }
 
-/* `unirail pool show`, `owner`, `free`. */
+/* `unirail pool show` and `unirail pool owner`. */
 
 enum { FREE_MAX = 100000, WHEN_MAX = 32 };
 
@@ -609,7 +609,7 @@ static int report_owner(const struct report *o, const char *address, struct err 
 	return 0;
 }
 
-/* --- free --- */
+/* --- number of addresses that `unirail pool free` lists --- */
 
 int report_count(const char *text, uint64_t *ret, struct err *e)
 {

@@ -39,7 +39,7 @@ static char *node_name(const char *given)
 	return xstrdup(host);
 }
 
-/* The part that ipam_open() and ipam_repair() share: paths and the lock. */
+/* Sets the paths and takes the lock; a read-only store without a lock file needs none. */
 static int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 		      struct err *e)
 {

@@ -32,14 +32,14 @@ struct select_facts store_facts(const struct ipam *i);
 /* Adds host-local's addresses that are in this node's pools to the leases; only once per store. */
 int store_adopt(struct ipam *i, struct err *e);
 
-/* Returns whether a file of host-local is to be removed. ifname "": a file of an old release,
- * which has only the container id. */
+/* Returns whether a file of host-local is to be removed. ifname "": a file of an early release of
+ * host-local, which has only the container id. */
 typedef bool (*adopt_match)(const void *arg, const char *network, const struct ipaddr *a,
 			    const char *container_id, const char *ifname);
 /* Writes one line to b for each address that host-local and the journal assign to different
  * owners; returns how many. */
 int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e);
-/* Removes the matching files; returns their number. A missing directory contains none. */
+/* Removes the matching files; returns their number, 0 if the directory does not exist. */
 int adopt_remove(const struct ipam *i, adopt_match match, const void *arg, struct err *e);
 
 #endif

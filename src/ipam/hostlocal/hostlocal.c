@@ -347,7 +347,8 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b)
 
 struct piece {
 	const struct hostlocal_range *r;
-	size_t group; /* index of the set; ranges of one set do not overlap */
+	/* index of the set, or in check_apart() of the range; ranges of one group do not overlap */
+	size_t group;
 };
 
 static int by_first(const void *a, const void *b)
@@ -355,7 +356,7 @@ static int by_first(const void *a, const void *b)
 	return ip_cmp(&((const struct piece *)a)->r->first, &((const struct piece *)b)->r->first);
 }
 
-/* Returns the set with the lowest index that overlaps another one; SIZE_MAX: none. */
+/* Returns the lowest group that overlaps another group; SIZE_MAX: none. */
 static size_t first_overlapping(const struct piece *v, size_t n)
 {
 	const struct ipaddr *last = NULL; /* highest last address of the ranges before v[i] */

@@ -36,8 +36,8 @@ void hostlocal_set_done(struct hostlocal_set *s);
  */
 int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
 /*
- * Finds the first set *i that shares an address with another one, and the first such set *j. Call
- * hostlocal_set_check() for each set before.
+ * Finds the first set *i that shares an address with another set, and the first set *j that shares
+ * one with *i. Call hostlocal_set_check() for each set before.
  */
 bool hostlocal_sets_overlap(const struct hostlocal_set *sets, size_t n, size_t *i, size_t *j);
 /* Returns the range that contains the address; NULL: none does. Costs log n after

@@ -17,8 +17,6 @@
 #include "base/loop.h"
 #include "base/num.h"
 
-/* Shared by the files of this directory. */
-
 enum {
 	JOURNAL_MAX = 256 << 20,
 	COMPACT_SLACK = 32 << 10,
@@ -72,7 +70,7 @@ static int damaged(const struct journal *j, size_t line, struct err *e)
 		j->path, line);
 }
 
-/* The first line: format and base. */
+/* Returns whether the line begins like the first line of a journal. */
 static bool journal_is_header(const char *line, size_t n)
 {
 	return span_has_prefix((struct span){line, n}, magic);
@@ -138,7 +136,7 @@ static int check_anchor(const struct journal *j, struct err *e)
 	return 0;
 }
 
-/* Returns whether an incomplete line looks like the last one after a crash. */
+/* Returns whether a damaged line may be the last line, which a crash left incomplete. */
 static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
 {
 	return is_last && (!has_newline || memchr(line, '\0', n));
@@ -502,7 +500,7 @@ static bool same_line(const struct lease *a, const struct lease *b)
 	       strcmp(a->container_id, b->container_id) == 0;
 }
 
-/* Writes leases as lines, one per pod. */
+/* Writes leases as lines; consecutive leases of one container, state and time share a line. */
 static void journal_render(const struct lease *v, size_t n, struct buf *b)
 {
 	struct line_writer w;
@@ -620,8 +618,8 @@ static int walk(struct repair *p, char *text, struct err *e)
 }
 
 /*
- * Adds doubtful addresses after all lines, regardless of their order: treating a free address as
- * used is safer than allocating a used one.
+ * Adds the addresses of damaged lines as used, and the leases found elsewhere, after all lines,
+ * regardless of their order: treating a free address as used is safer than allocating a used one.
  */
 static void hold_back(struct repair *p)
 {

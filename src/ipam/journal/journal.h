@@ -52,7 +52,7 @@ struct journal {
 	int64_t room;
 	uint64_t name;	 /* checksum of the first line, which identifies the file */
 	uint64_t last;	 /* checksum of the last complete line */
-	bool has_id;	 /* written by a release that maintains an anchor */
+	bool has_id;	 /* the file was written by a release that maintains an anchor */
 	bool reached;	 /* the line of the anchor was read */
 	bool no_newline; /* the last complete line has no newline */
 	bool broken;	 /* a write failed: this process refuses further writes */
@@ -77,10 +77,10 @@ struct journal {
 int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
 		 struct err *e);
 void journal_close(struct journal *j);
-/* Makes new states of leases durable, as one change, and applies them to j->leases. On failure (a
- * full disk) file and leases are unchanged. */
+/* Makes new states of leases durable, as one change, and applies them to j->leases. On failure the
+ * leases are unchanged, and either the file is too (full disk) or j->broken is set. */
 int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e);
-/* Returns whether the file is much longer than a rewritten file would be. */
+/* Returns whether the file is more than twice as long as after its last compaction. */
 bool journal_is_long(const struct journal *j);
 /* Rewrites the file without leases whose reuse delay or quarantine is over. */
 int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,
@@ -88,8 +88,8 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 /*
  * Repairs a damaged, truncated or missing file: rewrites it with every complete line; addresses
  * that are readable in a damaged line become used by an unknown owner; `found` (used leases found
- * elsewhere) are added unless the file has the address as used or retained. The old file is
- * renamed. `message` describes the repair.
+ * elsewhere) are added unless the file has the address as retained or as used by a known owner. The
+ * old content is kept in a file beside it. `message` describes the repair.
  */
 int journal_repair(const struct root *r, const char *path, int64_t now_ms,
 		   const struct lease *found, size_t n_found, struct buf *message, struct err *e);

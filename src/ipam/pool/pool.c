@@ -224,7 +224,7 @@ static int by_age(const struct aged *a, const struct aged *b)
 	return a->age < b->age ? -1 : a->age > b->age;
 }
 
-/* Names. */
+/* Conflicts: pools of the same name. */
 
 static int by_name_and_age(const void *a, const void *b)
 {
@@ -245,7 +245,7 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
 			oldest = i;
 }
 
-/* Subnets. */
+/* Conflicts: subnets that overlap without being equal. */
 
 /*
  * A subnet and its oldest pool. outside: the oldest pool of all subnets that contain this one;
@@ -308,7 +308,7 @@ static void nested_subnets(const struct pool *const *v, size_t n, size_t *ret)
 	}
 }
 
-/* Addresses. */
+/* Conflicts: addresses that several pools have. */
 
 /* Copies the addresses of one family to ret, in the order of v (the oldest pool first) or with the
  * youngest first; an address that several pools have goes to the first of them in that order. */
@@ -428,7 +428,7 @@ void pool_conflicts(const struct pool *const *v, size_t n, size_t *ret)
 	shared_addresses(v, n, 6, ret);
 }
 
-/* --- the directory --- */
+/* --- reading a directory of pool files; drafts --- */
 
 static int check_pairs(const struct pool_set *s, struct err *e)
 {
@@ -685,8 +685,8 @@ static int build_gateway(const struct pool_draft *d, struct pool *p, struct err 
 	return 0;
 }
 
-/* Returns the error for a range that is outside the subnet, or contains its network or broadcast
- * address. */
+/* Returns the error for a range that reaches outside the subnet. The error suggests the part
+ * inside, without the subnet's network and broadcast address. */
 static int outside(const struct pool *p, const struct pool_text *t, const struct ip_range *r,
 		   struct err *e)
 {
@@ -718,8 +718,8 @@ static int range_in(const struct pool *p, const struct pool_text *t, struct ip_r
 	return 0;
 }
 
-/* Adds all addresses of the subnet, except network and broadcast address (IPv6: the subnet-router
- * anycast address). A /31 and a /32 have neither. */
+/* Adds all addresses of the subnet, except the gateway and, if there are more than two addresses,
+ * the network and broadcast address (IPv6: the subnet-router anycast address). */
 static void all_usable(struct pool *p)
 {
 	struct ip_range r = {ipnet_first(&p->subnet), ipnet_last(&p->subnet)};

@@ -17,7 +17,7 @@
  *	default = yes
  *	disable = no
  *	node = node1, node2 ; node names; empty: every node
- *	namespace = team-a                          ; likewise
+ *	namespace = team-a                          ; namespaces of pods; empty: every namespace
  *	rest    = 60s                               ; delay before a released address is reused
  *
  *	[reserved]
@@ -89,8 +89,8 @@ struct pool {
 	 * those in the records of other pools. `usable` is the part of these that this node owns.
 	 */
 	struct ip_set open;
-	/* Allocated before unirail was installed: only their owners get these addresses; sorted by
-	 * address. adopted_here: those in blocks of this node. */
+	/* Addresses allocated before unirail was installed, sorted: only the pods in these records
+	 * get them. adopted: those in `ips`; adopted_here: those in blocks of this node. */
 	struct pool_record *records;
 	size_t n_records;
 	struct ip_set adopted, adopted_here;

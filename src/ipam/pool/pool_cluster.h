@@ -9,8 +9,8 @@
  *
  * A pool that cannot be used is left out with its reason, without affecting the others; a request
  * for it by name fails with that reason. Of two overlapping pools the one created first stays (the
- * first by name if in the same second); if it was changed since, the addresses that both contain
- * are allocated from neither. Pools are in the natural order of their names: rail2 before rail10.
+ * first by name if in the same second); if that pool was changed since, the addresses that both
+ * contain are allocated from neither. Pools are in the natural order of their names: rail2, rail10.
  *
  * Addresses that Spiderpool allocated before (status.allocatedIPs) are adopted: such an address is
  * allocated to the pod in its record, if that pod requests it again, and to no other pod until the
@@ -32,7 +32,7 @@ enum { POOL_KUBE_TEXT_MAX = 4 << 20 };
 /* The line of an object; pass `kind`, since items of a list have none. Fails only if the object
  * has no name or is too long; other errors are found when the set is built. */
 int pool_kube_text(const struct json *object, const char *kind, char **ret, struct err *e);
-/* Whether two lines of a pool differ at most in the block size, on which no request depends. */
+/* Returns whether two lines of a pool differ at most in the block size. */
 bool pool_kube_same_addresses(const char *a, const char *b);
 
 /*

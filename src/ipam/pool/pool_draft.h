@@ -43,8 +43,8 @@ int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
 /* Builds the index for pool_find() and pool_of(), when all pools are added. `v`, names and `ips`
  * must not change afterwards; no two pools share a name or an address. */
 void pool_set_index(struct pool_set *s);
-/* Adds the addresses of SpiderReservedIP objects, of both families: all that can be parsed, even
- * if one cannot. */
+/* Adds reserved addresses of both families to the set: all that can be parsed. Returns the error of
+ * the first one that cannot. */
 int pool_reserve(struct pool_set *s, const struct pool_texts *ips, struct err *e);
 int pool_text_bool(const struct pool_text *t, bool *ret, struct err *e);
 int pool_text_ms(const struct pool_text *t, int64_t max, int64_t *ret, struct err *e);

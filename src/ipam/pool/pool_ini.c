@@ -21,7 +21,7 @@ struct ini_reader {
 	struct pool_draft draft; /* pool of the current section */
 	struct pool_texts reserved;
 	struct pool_text settings[4];
-	int r; /* of adding a pool, whose errors have the position of its section */
+	int r; /* result of adding a pool; its error already names file and line */
 };
 
 enum key_kind { KEY_ONE, KEY_LIST, KEY_LINES };

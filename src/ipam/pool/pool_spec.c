@@ -191,7 +191,7 @@ static int get_networks(const struct pool_spec *o, struct pool_texts *ret, struc
 	return r;
 }
 
-/* Fields that a cluster can evaluate. */
+/* Reads the fields that only a cluster can evaluate. */
 static int get_bindings(const struct pool_spec *o, struct pool_draft *d, struct err *e)
 {
 	int r = get_affinity(o, "nodeAffinity", &d->node_affinity, e);

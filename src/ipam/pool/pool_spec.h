@@ -12,9 +12,9 @@ struct pool_spec {
 	const char *where; /* location of the object such as "rails.json: 'rail0'", for messages */
 	const struct json *spec;
 	/*
-	 * Namespace of networks without one. NULL: the object is in a directory; then unknown keys
-	 * are refused, because no schema has reported them to the user, and so are fields that only
-	 * a cluster can evaluate.
+	 * Namespace of names in multusName that have none. NULL: the object is in a directory; then
+	 * unknown keys are refused, because no schema has reported them to the user, and so are
+	 * fields that only a cluster can evaluate.
 	 */
 	const char *agent_ns;
 };

@@ -6,8 +6,6 @@
 #include "base/alloc.h"
 #include "ipam/select/select_pool.h"
 
-/* Shared by the files of this directory. */
-
 /* State of one call of select_addresses(). */
 struct choice {
 	const struct select_facts *f;
@@ -146,8 +144,8 @@ static int choose_new(struct choice *c, const struct ip_request *a, size_t reque
 	return used_out(c, a, family, l, e);
 }
 
-/* Existing allocations must match the request: either no address is requested by name, or exactly
- * the allocated ones are. */
+/* Fails if the request names an address that this call has not picked: the owner already has other
+ * addresses of the family. */
 static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
@@ -540,9 +538,7 @@ void decision_done(struct decision *d)
 	*d = (struct decision){0};
 }
 
-/*
- * Selection of particular addresses: already allocated, retained for the pod, or requested by name.
- */
+/* Search for an address that the request's pod had before, without allocating the address. */
 
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)

@@ -368,7 +368,7 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	return NULL;
 }
 
-/* Names the first few owners and counts the others. */
+/* Adds the owner of the nth used address; only the first `owners` of them are named. */
 static void add_owner(const struct lease *l, uint64_t nth, size_t owners, struct buf *b)
 {
 	char text[IP_TEXT_MAX];

@@ -394,7 +394,7 @@ static int fail_pool(const char *dir, int code, struct err *e)
 	return err_wrap(e, code, "address store of whereabouts");
 }
 
-/* These paths do not exist: the store has neither a directory of pools nor one of host-local. */
+/* pool_dir and hostlocal_dir are a path that does not exist: the store needs neither directory. */
 static int open_pool(struct whereabouts *w, const char *name, struct err *e)
 {
 	auto_free char *dir = xasprintf("%s/%s", w->dir, name);
@@ -597,8 +597,8 @@ static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct 
 }
 
 /*
- * Returns the address of the range that the container already has. again: also an address of an
- * earlier container of the pod, if it can still be allocated: it may have been excluded since, or
+ * Returns the address of the range that the container already has. again: returns instead an
+ * address that this or an earlier container of the pod has, unless it was excluded since or
  * allocated in another range.
  */
 static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool again)
