@@ -26,7 +26,7 @@ struct adoption {
 	bool logged_no_cache;
 };
 
-/* --- traces --- */
+/* --- addresses that the traces of a pod name --- */
 
 void adopt_traces_done(struct adopt_traces *t)
 {
@@ -182,7 +182,7 @@ size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at)
 	return n_unique;
 }
 
-/* --- inventory --- */
+/* --- inventory of addresses: the blocks and pods that they belong to --- */
 
 struct account {
 	struct adopt_claim *claims; /* strings are borrowed from traces and blocks */
@@ -424,7 +424,7 @@ static void account_done(struct account *x)
 	buf_done(&x->missing);
 }
 
-/* --- adopting --- */
+/* --- adopting the blocks --- */
 
 static void say_missing(struct adoption *f, const char *pods)
 {
@@ -479,7 +479,7 @@ static void run(struct adoption *f, struct ipam *store)
 	account_done(&x);
 }
 
-/* --- timer --- */
+/* --- time of the adoption --- */
 
 static int64_t now(const struct adoption *f)
 {

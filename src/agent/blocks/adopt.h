@@ -20,13 +20,14 @@
  * of two pods is accepted for neither: otherwise it could be released with the wrong pod and then
  * assigned twice. It delays the adoption until one of the two pods is deleted; the log names both.
  *
- * An address that the lost log had borrowed from a peer is returned to the peer's block unless a
- * lease here has it (block/plan.c). So addresses outside of these blocks that a SpiderEndpoint
- * names are journaled as well. If only an annotation names one, it may be borrowed or false: it
- * delays the adoption, and the log names pod and address.
+ * If only the lost log recorded that this node borrows an address from a peer, the address is
+ * returned to the peer's block unless the journal has a lease of it (block/plan.c). So addresses
+ * outside of these blocks that a SpiderEndpoint names are journaled as well. An address that only
+ * an annotation names may be borrowed or false: it delays the adoption, and the log names pod and
+ * address.
  *
  * If the API server was unavailable, all of these traces may name addresses that a pod had before
- * its sandbox was recreated, and only the lost log had the new ones. So when every pod has left a
+ * its sandbox was recreated, and only the lost journal had the new ones. So when every pod left a
  * trace, the addresses recorded in this node's CNI result caches (agent/blocks/cni_cache.h) are
  * added. A cache file alone is not a trace of a pod: it may be of another network. Addresses that
  * an agent allocated take precedence over SpiderEndpoints, which may be older; others count like

@@ -358,7 +358,8 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 /* Addresses that pending requests name. */
 
 /*
- * A pending request is retried within one iteration of the event loop, or one batch of the store.
+ * Reservation of an address: for PIN_NAMED_MS while pending requests name it, then for PIN_MS,
+ * since a request is retried within one iteration of the event loop, or one batch of the store.
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 

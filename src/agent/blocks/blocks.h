@@ -31,7 +31,7 @@
  * When etcd is restored from a backup, objects return to an earlier state and the nodes' logs do
  * not. For half a minute (the freeze) each node only asserts the addresses of its pods, and claims,
  * borrows and releases nothing. An agent that observed the restore overwrites conflicting entries
- * of peers. One that did not waits until these peers rescan, which every agent does within a
+ * of peers. Any other agent waits until these peers rescan, which every agent does within a
  * minute. If an agent starts only after that time, peers may have claimed the addresses of its
  * pods; it asserts them when it starts. The log records an unfinished recovery, for an agent that
  * starts during it, and the highest resourceVersion seen, by which an agent that starts afterwards
@@ -115,8 +115,8 @@ void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set
  * with their current or retained owner and are never allocated to another pod. */
 void blocks_reserved_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
 			  struct ip_set *ret);
-/* Returns whether the node's blocks were listed at least once, or the log has blocks and the API
- * server did not respond for TRUST_MS. */
+/* Returns whether the node's blocks were listed, or TRUST_MS have passed since the start without a
+ * list: then the blocks of the log are used. */
 bool blocks_ready(const struct blocks *b);
 /* Describes in w, for an error, how the node searched for addresses of the pool: "25 blocks of the
  * pool are claimed, which are all its blocks, ...". */
@@ -130,8 +130,8 @@ size_t blocks_unadopted_count(const struct blocks *b);
 const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
  * Returns whether another agent with this node's name was seen running: an unadopted block was
- * created, claimed again, or lost entries of released addresses while this agent watched. Then nothing is adopted;
- * the operator must stop one of the two.
+ * created, claimed again, or lost entries of released addresses while this agent watched. Then
+ * nothing is adopted; the operator must stop one of the two agents.
  */
 bool blocks_unadopted_alive(const struct blocks *b);
 /*
@@ -164,7 +164,7 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n);
 /* --- metrics --- */
 
 struct blocks_stats {
-	/* refused: another node had claimed or borrowed first */
+	/* refused: a precondition failed, mostly because another node was faster */
 	uint64_t requests, refused, unanswered;
 	uint64_t claimed, left, released, borrowed, returned, listed;
 	size_t claims, borrowed_now, under_way;

@@ -43,8 +43,8 @@ struct blocks_pool {
 	uint32_t expected;
 	int64_t expected_ms;
 	uint32_t taken; /* number of the pool's addresses that pods had at the last count */
-	/* Lowest number of free addresses in each quarter of idle_ms; the minimum of all quarters
-	 * is used. */
+	/* Lowest number of free addresses beyond twice the reserve in each quarter of idle_ms; the
+	 * minimum of all quarters is used. */
 	uint32_t spare[BLOCKS_IDLE_PARTS];
 	int64_t spare_part;
 	uint32_t idle;		       /* number of free addresses at the last count */

@@ -11,7 +11,7 @@
 
 enum { NAD_MAX = 1 << 20 };
 
-/* A network that the pod will get. Names are borrowed from the JSON document. */
+/* A network that the pod will get. Names of pools are borrowed from `config`. */
 struct nic {
 	char *ifname, *network;
 	struct json_doc *config;

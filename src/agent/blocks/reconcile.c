@@ -215,8 +215,8 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 	return n;
 }
 
-/* Returns the lowest number of addresses that was free during all of idle_ms, so that a node does
- * not release a block that it claims again a minute later. */
+/* Returns the lowest number of spare addresses (now: at present) during all of idle_ms, so that a
+ * node does not release a block that it claims again a minute later. */
 static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 {
 	int64_t length = b->c.idle_ms / BLOCKS_IDLE_PARTS + 1;
@@ -506,7 +506,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 	block_object_done(&o);
 }
 
-/* --- lists --- */
+/* --- lists of a pool's blocks --- */
 
 static int on_item(void *arg, const struct json *object, struct err *e)
 {

@@ -118,7 +118,7 @@ void blocks_etcd_restored(struct blocks *b)
 	hold(b, true);
 }
 
-/* The watch will deliver all objects again. */
+/* Drops all objects: the watch delivers the restored ones. */
 static void etcd_restored(void *arg)
 {
 	struct blocks *b = arg;
@@ -267,8 +267,8 @@ static void synced(void *arg)
 
 /* --- objects of peers --- */
 
-/* Returns whether the object has this node's entry for the borrowed address; true while the object
- * is unknown. */
+/* Returns whether the object has this node's entry for the borrowed address. While the object is
+ * unknown: returns true unless a read found that no such object exists. */
 static bool is_asserted(const struct blocks *b, const struct block_borrowed *l)
 {
 	const struct block_object *o = block_object_find(&b->t, l->block);
