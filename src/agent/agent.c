@@ -90,7 +90,7 @@ static void reload(void *arg)
 	log_info("settings read", LOG_S("file", a->conf.config));
 }
 
-/* --- stop --- */
+/* --- stop on a signal --- */
 
 static void on_drained(void *arg)
 {
@@ -108,7 +108,7 @@ static void end(void *arg)
 	listener_close(&a->listener);
 }
 
-/* --- start --- */
+/* --- start of the agent --- */
 
 static int listen_on(struct agent *a, struct err *e)
 {
@@ -179,7 +179,7 @@ static void confine_devices(const struct agent *a, struct confine *c)
 		confine_dir(c, CGROUP_DIR, SANDBOX_WRITE);
 }
 
-/* The report is replaced by rename, so the agent needs access to its directory. */
+/* The drift report is replaced by rename, so the agent needs access to the report's directory. */
 static void confine_drift(const struct agent *a, struct confine *c)
 {
 	const char *slash = strrchr(a->conf.host_drift, '/');
@@ -344,7 +344,8 @@ static void on_expected(void *arg, const char *pool)
 	blocks_prefetch(arg, pool, 1);
 }
 
-/* The pool may already have addresses on this node. */
+/* For a pod of the initial list, which may already have its addresses: predicts no demand, but the
+ * node pre-allocates addresses of the pool. */
 static void on_found(void *arg, const char *pool)
 {
 	blocks_prefetch(arg, pool, 0);
@@ -538,7 +539,7 @@ static int on_ready(void *arg, struct err *e)
 	return r < 0 ? r : cni_watch_ready(a->cni, e);
 }
 
-/* --- set-up --- */
+/* --- creating the parts of the agent --- */
 
 static struct nri_policy agent_nri_policy(const struct agent_conf *c)
 {
@@ -599,7 +600,8 @@ static struct ipam_api_conf agent_api_conf(struct agent *a)
 	};
 }
 
-/* Parts are opened in this order; after a failure agent_teardown() closes those that are open. */
+/* start() calls agent_open_ports(), agent_connect() and agent_serve() in this order; after a
+ * failure agent_teardown() closes the parts that are open. */
 static int agent_open_ports(struct agent *a, struct err *e)
 {
 	bool metrics = a->conf.metrics;

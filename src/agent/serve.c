@@ -101,7 +101,7 @@ static void end(void *arg)
 	listener_close(&s->listener);
 }
 
-/* --- set-up --- */
+/* --- start and stop of the server --- */
 
 static struct ipam_api_conf api_conf(const struct server *s)
 {

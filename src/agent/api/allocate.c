@@ -125,8 +125,8 @@ int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_req
 	return r;
 }
 
-/* Returns 0 if pods and pools were read, which happens shortly after the start; otherwise ERR_AGAIN
- * and the reason. */
+/* Returns 0 if pools and blocks are known and, unless the pools are those of pools.json, the
+ * namespaces were listed; otherwise ERR_AGAIN and the reason. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
 	int r = node_pools_ready(a->conf.node_pools, e);
@@ -164,8 +164,8 @@ static int allocate(struct api_call *c, struct ipam *store, const struct ip_requ
 	return r;
 }
 
-/* Waits until the retained addresses of the pod's name are imported from another node: API_PENDING,
- * or an error. */
+/* Waits until the retained addresses of the pod's name are imported from another node: returns
+ * API_PENDING, 0 if there is nothing to wait for, or an error. */
 static int await_retained(struct api_call *c, struct ipam *store, const struct identity *owner,
 			  struct err *e)
 {
@@ -184,7 +184,7 @@ static int api_requests_update(struct api_call *c, struct ipam *store, struct er
 static void api_requests_routes(struct api_call *c, struct ipam *store, struct ip_allocation *g,
 				size_t n);
 
-/* For a call whose pod is known. */
+/* Allocates for a call whose pod is known. */
 static int allocate_for_pod(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
 			    size_t *n_ret, struct err *e)
 {
@@ -318,7 +318,7 @@ static void make_pool(void *arg, const struct app_id *app, const char *subnet, c
 	cluster_make_pool(arg, app, subnet, ifname, family, count, reclaim);
 }
 
-/* --- requests --- */
+/* --- requests with the values of annotations --- */
 
 static int request_pools(struct api_call *c, struct err *e)
 {

@@ -33,7 +33,7 @@
  * version adds such a key if an older agent may ignore it, so that plugin and agent may differ by
  * one minor version. The same holds for the networks in the answer of pods/networks; plugins ignore
  * other unknown keys of answers. A change of meaning gets another path. Failures are 500 and
- * {"code": the CNI code, "message"}. The bodies are in plan.c, pods.c and admin.c.
+ * {"code": the CNI code, "message"}. The bodies are documented in pods.c and admin.c.
  *
  * On a node of a cluster (`node_pools` is set) addresses are the cluster's: pools are attached for each batch,
  * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request

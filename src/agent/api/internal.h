@@ -242,7 +242,7 @@ void api_coordinator(struct api_call *c);
 void api_status(struct api_call *c, struct ipam *store);
 void api_devices(struct api_call *c);
 
-/* Arguments of unirail's own routes; the bodies are documented in pods.c. */
+/* Arguments of unirail's own routes; pods.c and admin.c document the bodies. */
 struct api_plan_args {
 	const char *container_id, *netns, *pod_namespace, *pod_name, *pod_uid;
 	struct json_list rails;

@@ -123,7 +123,7 @@ void api_reserved(const struct api_call *c, struct needs *ret)
 	sum_before(c->api, c, ret);
 }
 
-/* --- waiting --- */
+/* --- calls that wait for addresses --- */
 
 static int64_t next_of(const struct api_call *c)
 {

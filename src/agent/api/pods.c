@@ -20,7 +20,7 @@
  *          nad: "ns/name" of the NetworkAttachmentDefinition of the network;
  *          ips and routes as in IpamAddResponse; fresh: some addresses are newly allocated.
  *          dryRun: {"rails": []} if all addresses could be allocated.
- * done     {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}
+ * report   {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}
  * check    {"containerID", "rails": ["net1"]}                      {"rails": [as in plan]}
  * release  {"containerID", "rails": ["net1"]}                      {"released": N}
  *          without rails: all addresses of the container
@@ -283,7 +283,7 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* A request without the list is refused. It does not release all addresses. */
+/* A request without `valid` is refused: with an empty list it would release all addresses. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;
@@ -322,7 +322,7 @@ void api_gc(struct api_call *c, struct ipam *store)
  *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as in
  *           /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first network replaces the first one of the netconf
- * done in addition to the keys above: {"podNamespace", "podName", "podUID", "networkStatus",
+ * report   in addition to the keys above: {"podNamespace", "podName", "podUID", "networkStatus",
  *           "message"}: the annotation to write, and the message of the event
  */
 

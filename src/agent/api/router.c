@@ -196,7 +196,7 @@ int api_not_empty(struct api_call *c, const char *field, const char *value)
 	return -EINVAL;
 }
 
-/* --- routes with an empty response --- */
+/* --- readiness, and the table of routes --- */
 
 static void api_ready(struct api_call *c)
 {

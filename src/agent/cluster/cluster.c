@@ -12,7 +12,7 @@
 #include "kube/object.h"
 #include "spec/annotations.h"
 
-/* --- errors --- */
+/* --- restores of etcd, errors of watches --- */
 
 static void on_etcd_restored(void *arg)
 {
@@ -29,7 +29,7 @@ static void on_sync_error(void *arg, int kind, const struct err *reason)
 		cluster_pools_changed(arg);
 }
 
-/* --- changes --- */
+/* --- changes of objects --- */
 
 static void know_node(struct cluster *c, const char *uid)
 {
@@ -391,7 +391,7 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));
 }
 
-/* Subtracts a deleted object from the counts: another one may have room now. */
+/* Subtracts a deleted or replaced object from the counts: another object may fit now. */
 static void cluster_nad_spend_back(struct cluster *c, const struct kube_object *o)
 {
 	const struct cluster_nad *n = o->value;
@@ -571,7 +571,7 @@ void cluster_fetch_cancel(struct cluster_fetch *f)
 	fetch_free(f);
 }
 
-/* --- fetches --- */
+/* --- cancelling all reads of pods --- */
 static void cluster_fetch_drop_all(struct cluster *c)
 {
 	while (c->fetches)

@@ -40,7 +40,7 @@ static void replace(struct cluster *c, const char *const *texts, size_t n, bool 
 	report_error(c);
 }
 
-/* --- the file --- */
+/* --- the file pools.json --- */
 
 /* Returns whether pools and reserved addresses are known. If the CRD of reserved addresses is not
  * installed, there are none. */

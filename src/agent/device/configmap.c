@@ -47,7 +47,7 @@ struct device_configmaps {
 	size_t n;
 };
 
-/* --- one object --- */
+/* --- documents of a ConfigMap --- */
 
 static void document_done(struct document *d)
 {
@@ -143,7 +143,7 @@ static void report_mended(struct configmap *c)
 		conf->event(conf->arg, false, line);
 }
 
-/* --- the directory --- */
+/* --- the directory of a ConfigMap --- */
 
 static int remove_others(const struct root *root, const char *dir, const struct documents *d,
 			 bool *changed, struct err *e)
@@ -304,7 +304,7 @@ bool device_configmaps_take(struct device_configmaps *m, size_t i, const struct 
 	return take_documents(&m->v[i], &d);
 }
 
-/* --- the informer --- */
+/* --- the informer of a ConfigMap --- */
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -332,7 +332,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	choose(d, c->all->conf.node);
 	if (take_documents(c, d))
 		c->all->conf.changed(c->all->conf.arg);
-	documents_done(d); /* its files contain the documents */
+	documents_done(d); /* the directory contains the last valid version */
 }
 
 static void on_synced(void *arg)
@@ -360,7 +360,7 @@ static void on_sync_error(void *arg, const struct err *reason)
 	report(c, text);
 }
 
-/* --- the setting --- */
+/* --- the setting device-configmap --- */
 
 static bool is_name(struct span s)
 {

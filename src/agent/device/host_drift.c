@@ -128,7 +128,7 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 	return true;
 }
 
-/* --- observe and act --- */
+/* --- reading the report, publishing the drift --- */
 
 static void failed(struct host_drift *d, const struct err *e)
 {

@@ -5,8 +5,8 @@
 /*
  * Publishes the report of `unirail host watch` about this node. The watch is a separate process with rights that the
  * agent does not have. It writes a file after each round (host/watch.h) and removes it when it ends; this module reads
- * the file every HOST_DRIFT_CHECK_MS. The watch locks PATH.lock while it runs, so the file of a killed watch is ignored. Drift is
- * published as
+ * the file every HOST_DRIFT_CHECK_MS. The watch locks PATH.lock while it runs: a report without that
+ * lock counts as removed. Drift is published as
  *
  *	metrics		unirail_host_drift_steps, unirail_host_drift_blocked_steps
  *	an event	of the Node: HostDrift, HostWatchFailed, HostRestored
@@ -63,7 +63,7 @@ int host_drift_read(struct span text, struct host_drift_state *ret);
  * node of the cluster retries.
  */
 int64_t host_drift_retry_ms(int code);
-/* Sets the state for a watch that has ended: drift is unknown, no steps are left. */
+/* Sets the state for a watch that has ended: drift is unknown, and so is the number of steps. */
 void host_drift_stopped(struct host_drift_state *ret);
 /*
  * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift was ever reported.

@@ -32,7 +32,7 @@ struct qp_target {
 	const char *id;
 	const char *const *devices; /* names of its RDMA devices, "mlx5_0" */
 	size_t n_devices;
-	enum qp_state state;	    /* found */
+	enum qp_state state;	    /* result */
 	char reason[QP_REASON_MAX]; /* result for QP_NONE and QP_UNKNOWN: cause and remedy */
 };
 

@@ -28,7 +28,7 @@ struct rdma_limits {
 	bool is_reported;
 };
 
-/* --- decide --- */
+/* --- computing the limits of all pods --- */
 
 struct found {
 	const struct rdma_limits_conf *conf;
@@ -102,7 +102,7 @@ void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres
 	*n = n_merged;
 }
 
-/* --- act --- */
+/* --- setting the limits --- */
 
 static int apply_one(const struct rdma_limits_conf *c, const char *dir,
 		     const struct cgroup_pods *pods, const struct rdma_limit *l, struct err *e)

@@ -10,8 +10,9 @@
  *
  * The agent writes the pod's group itself, because no interface of container runtimes has these limits: NRI's resources
  * and CDI's edits do not have them, and containerd 1.6 has neither NRI nor CDI. The kubelet makes the pod's group after
- * it allocated the pod's devices and before it makes the pod's first container. So after an Allocate the agent reads
- * the devices of pods from the kubelet every 500 ms until each pod has its limits, and once a minute in any case.
+ * it allocated the pod's devices and before it makes the pod's first container. So the agent reads
+ * the devices of pods from the kubelet every 500 ms for 10 s after an Allocate and while a limit
+ * cannot be set (30 s at most for one cause), otherwise once a minute.
  */
 
 #include "base/loop.h"

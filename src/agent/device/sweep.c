@@ -73,7 +73,7 @@ static int64_t removable_ms(const struct device_sweep *s, const struct known *k)
 	return k->unserved_ms == SERVED ? INT64_MAX : k->unserved_ms + s->conf.grace_ms;
 }
 
-/* --- the file --- */
+/* --- the file device-resources.json --- */
 
 static void save(const struct device_sweep *s)
 {
@@ -126,7 +126,7 @@ static int read_state(struct device_sweep *s, int64_t now_ms, struct err *e)
 	return 0;
 }
 
-/* --- what the agent serves --- */
+/* --- resources that the agent serves --- */
 
 static void read_served(struct device_sweep *s, int64_t now_ms)
 {
@@ -155,7 +155,7 @@ static void read_served(struct device_sweep *s, int64_t now_ms)
 		save(s);
 }
 
-/* --- decide --- */
+/* --- resources to remove from the Node --- */
 
 static bool is_of_prefix(const struct device_sweep *s, const char *resource)
 {
@@ -284,7 +284,7 @@ void device_sweep_done(struct device_sweep *s)
 	save(s);
 }
 
-/* --- observe and act --- */
+/* --- reading and patching the Node --- */
 
 static void failed(struct device_sweep *s, const char *what, const struct err *e)
 {

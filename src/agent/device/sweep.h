@@ -11,9 +11,9 @@
  * agent's state has it), or its prefix is one of `prefixes`; its capacity is 0; the agent has not served it for
  * `grace_ms`. A JSON patch removes both the capacity and the allocatable entry; it fails if the capacity is not
  * 0 any more. After its removal a resource is removed from the file as well, so that a resource that another plugin
- * serves without devices is not removed repeatedly. After a day the file also loses a resource that the Node does not
- * have, or of which another plugin has devices. The Node is read while a resource may be removed: every 30 s at first,
- * later every five minutes.
+ * serves without devices is not removed repeatedly. A resource that the Node does not have, or of
+ * which another plugin has devices, is removed from the file after a day. The Node is read while a
+ * resource may be removed: every 30 s at first, later every five minutes.
  */
 
 #include "base/file.h"

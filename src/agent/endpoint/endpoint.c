@@ -50,8 +50,8 @@ static bool counts(const struct lease *l)
 	       *l->pod_namespace;
 }
 
-/* Sorts the leases of a name by the time of their container's ADD, and the leases of one container
- * in the natural order of their interfaces: net2 before net10. */
+/* Sorts leases by pod name, container and time of the request, and those of one request in the
+ * natural order of their interfaces: net2 before net10. */
 static int in_order(const void *a, const void *b)
 {
 	const struct lease *x = *(const struct lease *const *)a;

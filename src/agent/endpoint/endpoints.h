@@ -10,7 +10,7 @@
  * and the amount of work is limited by the number of pods.
  *
  * An endpoint is written only for a pod that the API server has under that UID on this node, and
- * deleted only if no other client has changed it since this node wrote it.
+ * deleted only if no other client has changed it since the watch delivered it.
  */
 
 #include "agent/cluster/cluster.h"

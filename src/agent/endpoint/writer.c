@@ -96,7 +96,8 @@ static void on_synced(void *arg)
 	compare_all(arg);
 }
 
-/* Not logged here: agent/cluster/cluster.c logs the same error for other kinds of the API group. */
+/* Logs only a missing permission; the cluster cache logs other errors, for other kinds of the same
+ * API group. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg;
@@ -106,7 +107,7 @@ static void on_sync_error(void *arg, const struct err *cause)
 			  LOG_S("error", cause->text));
 }
 
-/* --- inputs --- */
+/* --- changes of leases and pods --- */
 
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s)
 {
@@ -268,8 +269,8 @@ static void remove_one(struct endpoints *e, struct endpoints_item *x, const stru
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
 	/*
-	 * If another node requests the addresses, the endpoint is their only record until that node
-	 * has written its own.
+	 * If another node requests the addresses, the endpoint is the only record of them until that
+	 * node has patched it.
 	 */
 	due = t->idle_since + (t->wanted ? MIGRATION_LEAVE_MS : DELETED_MS);
 	if (due > now(e))

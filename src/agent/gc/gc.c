@@ -45,7 +45,7 @@ static int64_t now(const struct gc *g)
 	return loop_now_ms(g->conf.loop);
 }
 
-/* --- suspects --- */
+/* --- list of containers whose pod seems to be deleted --- */
 
 static void suspect_free(struct suspect *s)
 {

@@ -48,7 +48,7 @@ static int64_t now(const struct retained *k)
 	return loop_now_ms(kube_loop(k->conf.kube));
 }
 
-/* --- names --- */
+/* --- names with retained addresses --- */
 
 static void owner_done(struct owner *h)
 {

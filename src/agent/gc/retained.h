@@ -4,9 +4,9 @@
 
 /*
  * Releases addresses that are retained for a pod's name (spec/identity.h) when no pod will use them.
- * After the grace time, and then after every ten times that, the owner is read: the StatefulSet, the
- * KubeVirt machine, and the SpiderEndpoint, which shows whether the name has other addresses on
- * another node. If one of them cannot be read, the addresses stay retained.
+ * After the grace time, and then every ten grace times, the agent reads the StatefulSet and the
+ * KubeVirt machine that may own the name, and the SpiderEndpoint, which shows whether the name has
+ * other addresses on another node. If one of them cannot be read, the addresses stay retained.
  */
 
 #include "spec/identity.h"
@@ -28,7 +28,8 @@ struct retained *retained_new(const struct retained_conf *c); /* c->node is borr
 /* call it before kube_free(); k may be NULL */
 void retained_free(struct retained *k);
 void retained_settings(struct retained *k, int64_t grace_ms, const struct identity_conf *c);
-/* Call it within a batch: releases the addresses whose owner lookup found no owner. */
+/* Call it within a batch: releases the addresses of names that have no owner any more, or that have
+ * other addresses on another node. */
 void retained_batch(struct retained *k, struct ipam *store);
 
 #endif

@@ -36,7 +36,7 @@ struct import {
 	char *cause; /* reason of the wait, for errors; NULL: none */
 };
 
-/* An address that this node released to another node, which has not claimed it yet. */
+/* An address that this node released to another node, which has not borrowed it yet. */
 struct given {
 	struct ipaddr ip;
 	int64_t since;

@@ -23,8 +23,8 @@ static struct import *find(const struct migration *h, const char *ns, const char
 	return NULL;
 }
 
-/* Returns whether the pools attached to the store have the address. A retained address that was
- * released a moment ago counts as missing. */
+/* Returns whether this node may use the address of a lease, or no pool has that address. A retained
+ * address that was released to another node a moment ago counts as missing. */
 static bool is_here(struct ipam *store, const struct lease *l)
 {
 	const struct pool *p = pool_of(ipam_pools(store), &l->address.ip);
@@ -127,7 +127,7 @@ void migration_begin(struct migration *h, struct ipam *store)
 			keep(h->v[i], &h->v[i]->place.v[k], store);
 }
 
-/* --- start and stop --- */
+/* --- start and stop of the migration --- */
 
 static void migration_watch(struct migration *h);
 
@@ -168,7 +168,7 @@ enum {
 	PATIENCE_MS = 60 * 1000,
 };
 
-/* --- list of names --- */
+/* --- names whose addresses are imported --- */
 
 /* Reserves imported addresses until they have a lease; otherwise they would be returned at once. */
 static void import_pin(struct migration *h)
@@ -214,7 +214,7 @@ static void say(struct import *c, const char *cause)
 	c->cause = xstrdup(cause);
 }
 
-/* --- one address --- */
+/* --- import of one address --- */
 
 static struct migration_facts facts_of(const struct import *c, const struct blocks *b)
 {
@@ -298,7 +298,7 @@ static void on_rescanned(void *arg, enum block_outcome r, const struct block_obj
 	leave_open(c, &f);
 }
 
-/* Returns false if a request is in flight. */
+/* Tries the current address. Returns false if a request was sent, whose end continues the round. */
 static bool step(struct import *c, struct blocks *b)
 {
 	struct migration_facts f = facts_of(c, b);
@@ -441,7 +441,6 @@ static void on_timer(void *arg)
 
 /* --- start of an import --- */
 
-/* migration.c */
 static struct import *import_new(struct migration *h, const struct identity *owner, const char *uid,
 				 const char *ifname)
 {
@@ -520,7 +519,6 @@ static void on_sweep(void *arg)
 	h->conf.touch(h->conf.arg);
 }
 
-/* migration.c */
 static void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];

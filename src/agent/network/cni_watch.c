@@ -78,7 +78,7 @@ static void take_state(struct cni_watch *w, bool used, const char *cause, bool e
 		report(w, false, "the container runtime uses unirail's CNI configuration");
 }
 
-/* --- one scan --- */
+/* --- scan of the CNI configuration directory --- */
 
 /* Counts a removal: the generated file existed at the last scan and is missing now. */
 static void count_removal(struct cni_watch *w, int64_t now)

@@ -140,7 +140,7 @@ static int add_named(const struct planning *t, const char *name, const char *key
 	return r < 0 ? err_wrap(e, r, "network '%s/%s' (conf.%s)", ns, name, key) : 0;
 }
 
-/* --- selection --- */
+/* --- selection of the pod's networks --- */
 
 static int select_from(const struct planning *t, const char *annotation, const char *ns,
 		       struct net_select *ret, struct err *e)

@@ -66,10 +66,11 @@ struct net_choice {
 struct net_plan {
 	struct net_choice *v;
 	size_t n;
-	/* v[0] is the pod's first network, which replaces that of the netconf */
+	/* v[0] is the pod's first network, from annotation default-network or clusterNetwork */
 	bool has_first;
-	bool replaces_first; /* v[0] replaces the first network of the netconf */
-	bool lacks_nad;	     /* the error was caused by a missing definition */
+	/* v[0], from annotation default-network, replaces the first network of the netconf */
+	bool replaces_first;
+	bool lacks_nad; /* the error was caused by a missing definition */
 	struct net_select first, requested;
 	char **warnings;
 	size_t n_warnings;

@@ -34,7 +34,7 @@ static void free_members(void *item)
 
 static void status_recovery_forget(const struct nets *n, const char *container_id);
 
-/* Frees a patch that was written or is dropped. */
+/* Frees a patch that was written or is dropped, and removes the file with its status. */
 static void settle(struct nets_patch *p)
 {
 	status_recovery_forget(p->nets, p->container_id);

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* memlock limit of kernels before Linux 5.16 */
+/* default memlock limit of kernels before Linux 5.16 */
 enum { MEMLOCK_MIN = 65536 };
 
 #define VERBS "/dev/infiniband/uverbs"
@@ -135,8 +135,8 @@ static void put_environment(struct nri_adjustment *a, const struct nri_container
 		put(a, c, span_of("NVSHMEM_ENABLE_NIC_PE_MAPPING"), span_of("1"));
 		put(a, c, span_of("NVSHMEM_HCA_LIST"), span_of(devices));
 	}
-	/* Names the interface exactly. Without it NCCL may choose "net1", on which its peers may
-	 * not listen. */
+	/* Names the interface exactly. Without this variable NCCL may choose "net1", on which its
+	 * peers may not listen. */
 	put(a, c, span_of("NCCL_SOCKET_IFNAME"), span_of(exact));
 	put(a, c, span_of("GLOO_SOCKET_IFNAME"), span_of(p->primary));
 }

@@ -65,7 +65,7 @@ static void lose(struct nri *n, const char *cause)
 		n->conf.ended(n->conf.arg);
 }
 
-/* --- the requests --- */
+/* --- requests of the container runtime --- */
 
 /* Reads the pod's rails.json; a missing file means that the pod has no rail with an RDMA device. */
 static int read_rails(struct nri *n, const char *uid, struct rails_list *ret, struct err *e)
