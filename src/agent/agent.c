@@ -904,7 +904,7 @@ static int serve_devices(struct agent *a, struct err *e)
 	return 0;
 }
 
-/* The modules that keep addresses, their objects and the pods of this node in agreement. */
+/* Creates the modules that keep addresses, their objects and the pods of this node in agreement. */
 static void open_addresses(struct agent *a)
 {
 	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,

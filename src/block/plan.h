@@ -94,7 +94,7 @@ bool block_has_rescanned(const struct block_facts *f);
 bool block_has_lease(const struct block_facts *f, const struct ipaddr *a);
 /* Like block_has_lease(); also true for addresses in `reserved`. */
 bool block_is_busy(const struct block_facts *f, const struct ipaddr *a);
-/* Returns whether a pod has the address or it is retained for one. */
+/* Returns whether a pod has the address, or the address is retained for a pod. */
 bool block_has_pod(const struct block_facts *f, const struct ipaddr *a);
 
 #endif

@@ -159,7 +159,7 @@ struct block_table {
 	size_t n_claims;
 	struct block_borrowed *borrowed; /* sorted by address */
 	size_t n_borrowed;
-	/* sorted by name: blocks of this node, and peers' blocks it borrows from */
+	/* sorted by name: blocks of this node, and peers' blocks from which this node borrows */
 	struct block_object *objects;
 	size_t n_objects;
 	bool synced; /* the objects were listed: an object missing here does not exist */

@@ -8,8 +8,8 @@
  *
  * The prediction uses what is known without the host's CNI configuration and its master interfaces:
  * the networks in the pod's annotation, the `ipam` of their definitions, and the pools of the pod
- * and its namespace, in the order of precedence. Errors are neither reported nor logged here: the
- * request for the addresses reports them.
+ * and its namespace, in the order of precedence. Errors are not reported: the request for the
+ * addresses reports them.
  */
 
 #include "agent/cluster/cluster.h"

@@ -12,7 +12,7 @@
  * device_serve(). So it is in force while the API server is unavailable, also after a restart, and errors name
  * ConfigMap and key. If a ConfigMap is deleted, not readable (RBAC), without a key for this node or invalid, the
  * previous version stays in force, and the reason is logged and reported as an event. If a version cannot be written (a
- * full disk), the write is retried. At most 64 documents of a ConfigMap are read.
+ * full disk), the write is retried. A version with more than 64 documents for this node is invalid.
  */
 
 #include "base/file.h"
@@ -35,8 +35,8 @@ struct device_configmaps_conf {
 	void *arg;
 };
 
-/* Returns -EINVAL if conf->names is invalid. *ret is NULL if it is empty. Everything that conf points to is borrowed,
- * except conf->names. */
+/* Fails with kind ERR_CONF if conf->names is invalid. *ret is NULL if conf->names is empty.
+ * Everything that conf points to is borrowed, except conf->names. */
 int device_configmaps_new(struct device_configmaps **ret, const struct device_configmaps_conf *conf,
 			  struct err *e);
 void device_configmaps_free(struct device_configmaps *m); /* m may be NULL */

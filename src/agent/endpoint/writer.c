@@ -21,7 +21,7 @@ enum { AGAIN_MS = 1000, AGAIN_MOST_MS = 15 * 1000 };
 /* An existing endpoint written by this node. */
 struct endpoints_there {
 	char *status;
-	/* loop time since which none of its addresses is used here; 0: some are used */
+	/* loop time since which no pod of this node has the endpoint's addresses; 0: one has them */
 	int64_t idle_since;
 	bool wanted; /* a pod on another node requests its addresses */
 };

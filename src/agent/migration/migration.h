@@ -39,8 +39,8 @@ void migration_free(struct migration *h); /* call it before node_pools_free(); h
 
 /*
  * Call it within a batch for the requests of a pod with retained addresses. Returns 0 if there is nothing to wait for,
- * 1 if the requests wait for changed(). `last`: the requests cannot wait any longer; returns a negative code, kind
- * ERR_AGAIN, instead of 1.
+ * 1 if the requests wait for changed(). `last`: the requests cannot wait any longer; instead of 1
+ * returns 0 for a migrating virtual machine, otherwise a negative code, kind ERR_AGAIN.
  */
 int migration_wait(struct migration *h, struct ipam *store, const struct identity *owner,
 		   const char *uid, const struct ip_request *requests, size_t n, bool last,

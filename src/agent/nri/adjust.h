@@ -6,9 +6,10 @@
  * Pure: computes the adjustment of a container at its creation. A container "has RDMA" if one of its device nodes is
  * /dev/infiniband/uverbsN, from a device plugin, from CDI, or because the pod is privileged.
  *
- *  - RLIMIT_MEMLOCK, unlimited by default. Registered memory is locked memory: with the runtime's default of
- *    64 KiB or 8 MiB, ibv_reg_mr() fails with ENOMEM and NCCL silently uses sockets. Capability
- *    IPC_LOCK does not help a container that does not run as root.
+ *  - RLIMIT_MEMLOCK, unlimited by default, unless the container's soft and hard limit are at least
+ *    that. Registered memory is locked memory: with the runtime's default of 64 KiB or 8 MiB,
+ *    ibv_reg_mr() fails with ENOMEM and NCCL silently uses sockets. Capability IPC_LOCK does not
+ *    help a container that does not run as root.
  *  - the environment of NCCL, UCX, NVSHMEM and Gloo, from the pod's attachments (rails.json,
  *    cni/attach/rdma_info.h): which RDMA devices to use, by exact match, and the GID index, known
  *    only after CNI ADD; the primary network's interface for sockets. A variable that the
