@@ -28,7 +28,7 @@ const struct cmd agent_cmds[] = {
 	{0},
 };
 
-/* --- settings --- */
+/* --- settings of the agent --- */
 
 static struct ipam_api_conf agent_api_conf(struct agent *a);
 

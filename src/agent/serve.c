@@ -79,7 +79,7 @@ struct server {
 	struct daemon *daemon;
 };
 
-/* --- signals --- */
+/* --- reload and stop on signals --- */
 
 static void reload(void *arg)
 {

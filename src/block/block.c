@@ -58,7 +58,7 @@ struct ipnet block_net(const struct block_cut *c, u128 index)
 	return (struct ipnet){ip_from_num(c->subnet.ip.family, first), c->prefix};
 }
 
-/* --- names --- */
+/* --- names of blocks --- */
 
 static void hex(u128 n, char ret[static 33])
 {

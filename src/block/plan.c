@@ -518,7 +518,7 @@ bool plan_rescan(struct planner *p, const struct block_need *need)
 	return due;
 }
 
-/* --- claims --- */
+/* --- held claims: entries of their objects, recreation of a lost object --- */
 
 /* Returns whether the block must become an orphan: a node borrows addresses, which only that node
  * can return, an address is reserved for a pod, or it is unknown which node has an address. */

@@ -9,7 +9,7 @@ static bool is_retained(const struct block_release *f, const struct ipaddr *a)
 	return f->n_retained && bsearch(a, f->retained, f->n_retained, sizeof(*a), ip_order);
 }
 
-/* --- entries --- */
+/* --- entries of a block's object --- */
 
 /* Returns whether the entry is obsolete; sets *retained if the address is retained for a name. */
 static bool is_void(const struct block_entry *x, const struct block_release *f, bool *retained)
@@ -50,7 +50,7 @@ static bool lends_any(const struct block_object *o, const struct block_release *
 	return false;
 }
 
-/* --- requests --- */
+/* --- requests about a block --- */
 
 static void begin(const struct block_object *o, enum block_op_kind kind, struct block_op *op)
 {

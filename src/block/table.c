@@ -278,7 +278,7 @@ void block_object_remove(struct block_table *t, const char *name)
 	DROP(t->objects, t->n_objects, x);
 }
 
-/* --- entries --- */
+/* --- entries of a block's object --- */
 
 const char *block_entry_local(const char *node, const char *token, char ret[static BLOCK_ENTRY_MAX])
 {
@@ -340,7 +340,7 @@ bool block_entry_free_for(const struct block_entry *x, const char *node)
 	       (*x->to == '@' && block_entry_node(x, to) && strcmp(to, node) == 0);
 }
 
-/* --- what may be allocated --- */
+/* --- addresses that this node may allocate --- */
 
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o)

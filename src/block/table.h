@@ -182,7 +182,7 @@ void block_borrowed_put(struct block_table *t, const struct block_borrowed *l);
 void block_object_put(struct block_table *t, struct block_object *o);
 void block_object_remove(struct block_table *t, const char *name);
 
-/* --- views (table.c) --- */
+/* --- views of pools (table.c) --- */
 
 /* Finds the view of a pool; NULL: the pool was never listed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);

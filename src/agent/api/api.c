@@ -62,7 +62,7 @@ static int files_allocate(struct api_call *c, struct ipam *store, struct ip_allo
 static const struct api_backend api_files = {files_ready, files_attach, files_detach, files_collect,
 					     files_allocate};
 
-/* --- start and stop --- */
+/* --- creation and destruction of the API --- */
 
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c)
 {
@@ -124,7 +124,7 @@ void ipam_api_free(struct ipam_api *a)
 	free(a);
 }
 
-/* --- pools and settings --- */
+/* --- reading pools and settings --- */
 
 static void reload_pools(struct ipam_api *a)
 {

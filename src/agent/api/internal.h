@@ -190,7 +190,7 @@ void api_fail_object(struct api_call *c, const struct err *e); /* 500 */
 void api_refuse(struct api_call *c, int status, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* --- addresses --- */
+/* --- allocation, queue, pending calls --- */
 
 /* Allocates by ipam_allocate() without waiting, and counts the time. */
 int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,
@@ -210,7 +210,7 @@ bool api_is_exhausted(void *api, const char *pool);
 /* Answers with the failure by the route's fail(). */
 void api_call_fail(struct api_call *c, const struct err *e);
 
-/* --- routes --- */
+/* --- arguments and functions of the routes --- */
 
 enum { API_ANSWER_MAX = 4 << 20 };
 

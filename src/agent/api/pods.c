@@ -50,7 +50,7 @@ static void put_count(struct api_call *c, const char *key, int64_t n)
 	api_json(c, &b);
 }
 
-/* --- report --- */
+/* --- route pods/report --- */
 
 static const struct json_field conflict_fields[] = {
 	{"address", J_IP, .offset = offsetof(struct ipam_conflict, address), .required = true},
@@ -131,7 +131,7 @@ void api_report(struct api_call *c, struct ipam *store)
 		put_count(c, "quarantined", (int64_t)count);
 }
 
-/* --- check, release --- */
+/* --- routes pods/check and pods/release --- */
 
 static const struct json_field release_fields[] = {
 	{"containerID", J_STR, .offset = offsetof(struct api_release_args, container_id)},
@@ -268,7 +268,7 @@ void api_check(struct api_call *c, struct ipam *store)
 	api_json(c, &b);
 }
 
-/* --- gc --- */
+/* --- route networks/gc --- */
 
 static const struct json_field valid_fields[] = {
 	{"containerID", J_STR, .offset = offsetof(struct ipam_valid, container_id),

@@ -74,7 +74,7 @@ int api_read_batch_del(struct api_call *c)
 	return read_pod(c, "ipam-batch-del-args", false, false);
 }
 
-/* --- addresses --- */
+/* --- routes ipam/ip and ipam/ips --- */
 
 static const char *last_text(const struct ipaddr *a, char buf[static IP_TEXT_MAX])
 {
@@ -228,7 +228,7 @@ void api_batch_del(struct api_call *c, struct ipam *store)
 		release(c, store, NULL);
 }
 
-/* --- coordinator --- */
+/* --- route coordinator/config --- */
 
 static const struct json_field coordinator_fields[] = {
 	{"podName", J_STR, .offset = offsetof(struct api_coordinator_args, pod_name)},

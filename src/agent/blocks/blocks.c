@@ -15,7 +15,7 @@
 
 enum { LOCK_MS = 5000 };
 
-/* --- pools --- */
+/* --- pools of the cluster --- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -198,7 +198,7 @@ int64_t blocks_real_ms(const struct blocks *b)
 	return b->c.now_ms ? b->c.now_ms() : now_real_ms();
 }
 
-/* --- timer --- */
+/* --- timer of the next reconcile --- */
 
 static void on_tick(void *arg)
 {
@@ -210,7 +210,7 @@ void blocks_schedule(struct blocks *b, int64_t ms)
 	loop_alarm_within(&b->tick, ms);
 }
 
-/* --- start and stop --- */
+/* --- lock and log, creation and destruction --- */
 
 int blocks_lock(const struct root *root, const char *state_dir, int *fd, struct err *e)
 {

@@ -167,7 +167,7 @@ int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, s
 	return r;
 }
 
-/* --- directories --- */
+/* --- reading one directory --- */
 
 static bool is_roots(const struct stat *st)
 {

@@ -127,7 +127,7 @@ static void on_changed(void *arg, int kind, const struct kube_object *was,
 		cluster_nad_spend(c, is);
 }
 
-/* --- start and stop --- */
+/* --- creation and destruction --- */
 
 /* Limits, because tenants can create any number of networks, and each agent stores all of them.
  * CONFIG_MAX: the limit of a SpiderMultusConfig as well (controller/nad/render.h). */

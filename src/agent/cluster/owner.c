@@ -122,7 +122,7 @@ struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_fa
 	return a;
 }
 
-/* --- pools --- */
+/* --- automatic pools of applications --- */
 
 static const struct pool *pool_for(struct cluster *c, const char *key, uint8_t family)
 {

@@ -13,7 +13,7 @@
 
 enum { FORMAT = 1, FILE_MAX = 16 << 20, SAVE_MS = 500, COMPLAINT_MAX = 4096 };
 
-/* --- building the set --- */
+/* --- building the pool set --- */
 
 /* Logs each error once, not at each change of a pool. */
 static void report_error(struct cluster *c)

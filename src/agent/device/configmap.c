@@ -114,7 +114,7 @@ static void choose(struct documents *d, const char *node)
 	d->n = n_left;
 }
 
-/* --- reports --- */
+/* --- reports of errors --- */
 
 static void report(struct configmap *c, const char *text)
 {

@@ -32,7 +32,7 @@ struct inspection {
 	size_t hidden, hidden_contexts;
 };
 
-/* --- processes --- */
+/* --- processes of containers --- */
 
 static bool read_proc(const struct inspection *l, uint32_t pid, const char *name, struct buf *b)
 {
@@ -104,7 +104,7 @@ static bool lacks_memlock(const struct inspection *l, uint32_t pid, uint64_t *li
 	return !(caps >> CAP_IPC_LOCK_BIT & 1);
 }
 
-/* --- devices --- */
+/* --- RDMA devices --- */
 
 static const struct rdma_dev *device_of(const struct inspection *l, const char *name)
 {
@@ -174,7 +174,7 @@ static bool is_visible(const struct inspection *l, const struct qp_target *t)
 	return false;
 }
 
-/* --- control groups --- */
+/* --- usage in control groups --- */
 
 /* Returns the path of the container's control group, "ID" or "cri-containerd-ID.scope" below that of its pod; NULL:
  * there is none. */
@@ -216,7 +216,7 @@ static bool read_usage(const struct inspection *l, const struct cgroup_pods *pod
 	return known > 0;
 }
 
-/* --- one container --- */
+/* --- state of one container --- */
 
 struct clues {
 	uint32_t opener; /* PID of a process that opened a device; 0: unknown */

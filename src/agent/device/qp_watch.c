@@ -163,7 +163,7 @@ void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t n
 	forget_unlisted(w);
 }
 
-/* --- start of a container --- */
+/* --- start time of a container --- */
 
 bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns, const char **pod)
 {
@@ -234,7 +234,7 @@ void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,
 	}
 }
 
-/* --- queue pairs --- */
+/* --- containers to inspect, and the results --- */
 
 static bool is_due(const struct rdma_container *h, int64_t now_ms)
 {

@@ -157,7 +157,7 @@ size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podre
 	return failed;
 }
 
-/* --- timer --- */
+/* --- periodic check --- */
 
 static void report(struct rdma_limits *l)
 {

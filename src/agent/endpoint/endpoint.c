@@ -220,7 +220,7 @@ void endpoints_required(const struct lease_table *t, const struct pool_set *s,
 	}
 }
 
-/* --- JSON --- */
+/* --- JSON of a SpiderEndpoint --- */
 
 /* Returns the name of the Deployment of a ReplicaSet's pod. The name of the ReplicaSet is that of
  * the Deployment, followed by the pod template hash. */

@@ -243,7 +243,7 @@ static void request(struct gc *g)
 	}
 }
 
-/* --- release --- */
+/* --- release of addresses --- */
 
 static void give_back(struct suspect *s, struct ipam *store)
 {

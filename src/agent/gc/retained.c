@@ -232,7 +232,7 @@ static void next(struct retained *k)
 		loop_alarm_within(&k->timer, TICK_MS);
 }
 
-/* --- release --- */
+/* --- release of addresses --- */
 
 static bool is_due(const struct retained *k, const struct owner *h, const struct lease *l)
 {

@@ -99,7 +99,7 @@ void migration_imported(struct migration *h, const struct identity *owner)
 	import_pin(h);
 }
 
-/* --- imported addresses --- */
+/* --- retaining imported addresses --- */
 
 static void keep(const struct import *c, const struct migration_ip *x, struct ipam *store)
 {

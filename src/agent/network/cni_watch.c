@@ -34,7 +34,7 @@ struct cni_watch {
 	int64_t removed_ms, backoff_ms;
 };
 
-/* --- reports --- */
+/* --- reports of the watch's state --- */
 
 static void report(struct cni_watch *w, bool warning, const char *text)
 {
@@ -201,7 +201,7 @@ static void scan(struct cni_watch *w)
 	cni_config_plan_done(&p);
 }
 
-/* --- timer --- */
+/* --- timer and inotify --- */
 
 static void on_time(void *arg)
 {
@@ -222,7 +222,7 @@ static void on_changes(void *arg, uint32_t events)
 	loop_alarm_within(&w->timer, CNI_WATCH_DELAY_MS);
 }
 
-/* --- start and stop --- */
+/* --- start and stop of the watch --- */
 
 int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e)
 {
@@ -260,7 +260,7 @@ void cni_watch_free(struct cni_watch *w)
 	free(w);
 }
 
-/* --- getters --- */
+/* --- queries of the watch's state --- */
 
 bool cni_watch_used(const struct cni_watch *w)
 {

@@ -90,7 +90,7 @@ void nets_event(struct nets *n, const struct pod_facts *pod, bool warning, const
 							     .message = message});
 }
 
-/* --- response --- */
+/* --- response to a request --- */
 
 static void fail(struct nets_request *a, const struct err *e)
 {
@@ -122,7 +122,7 @@ static void answer(struct nets_request *a)
 	request_free(a);
 }
 
-/* --- devices --- */
+/* --- devices that the kubelet allocated to the pod --- */
 
 static void put_devices(const struct nets_request *a, const struct kubelet *k, struct buf *b)
 {
@@ -240,7 +240,7 @@ static void query_kubelet(struct nets *n)
 		on_devices(n, 0, (struct span){NULL, 0}, &e);
 }
 
-/* --- networks --- */
+/* --- networks of the pod --- */
 
 /* An unknown namespace counts as one that is not trusted, because it may have the annotation
  * "false". */

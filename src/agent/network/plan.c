@@ -44,7 +44,7 @@ static char *label(const struct net_choice *c)
 	return c->ns ? xasprintf("%s/%s", c->ns, c->name) : xstrdup(c->name);
 }
 
-/* --- one network --- */
+/* --- adding one network to the plan --- */
 
 /* A string of whitespace counts as no configuration. Each use of a definition is parsed again and
  * counts towards the limit, since a pod may name one large definition for each of its interfaces.
@@ -213,7 +213,7 @@ static int choose_requested(const struct planning *t, struct err *e)
 	return r;
 }
 
-/* --- interfaces --- */
+/* --- names of the interfaces --- */
 
 static void name_interfaces(const struct planning *t)
 {
@@ -294,7 +294,7 @@ int net_plan_make(const struct net_request *w, const struct pod_facts *pod,
 	return r < 0 ? err_wrap(e, r, "pod '%s/%s'", pod->ns, pod->name) : 0;
 }
 
-/* --- devices --- */
+/* --- devices of the networks --- */
 
 static const char *requested_device(const struct net_choice *c)
 {

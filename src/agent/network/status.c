@@ -162,7 +162,7 @@ static void reconcile(void *arg, void *item)
 		send_patch(p);
 }
 
-/* --- a new status --- */
+/* --- status that a CNI process reports --- */
 
 static void add(struct nets *n, const struct nets_status *s, const char *uid)
 {

@@ -210,7 +210,7 @@ static void on_response(void *arg, uint32_t stream, int status, struct span mess
 			  LOG_S("error", text));
 }
 
-/* --- the connection --- */
+/* --- connection to the container runtime --- */
 
 static int flush(struct nri *n, struct err *e)
 {

@@ -45,7 +45,7 @@ static void leave_out(struct member *m, const struct err *e)
 		m->cause = xstrdup(e->text);
 }
 
-/* --- one pool --- */
+/* --- reading one pool object --- */
 
 static int read_cut(struct member *m, const struct json *object, struct err *e)
 {
@@ -263,7 +263,7 @@ static void add_member(struct build *b, struct member *m)
 	free(m->created);
 }
 
-/* --- the whole set --- */
+/* --- building the set --- */
 
 static void reserve(struct build *b, const struct json *object)
 {
