@@ -28,8 +28,8 @@ struct block_request {
 	bool is_merge;	    /* "PATCH": the body is a merge patch, not a JSON patch */
 	struct buf path, body;
 };
-/* Builds the HTTP request of op. node_uid: UID of this node's Node object. Both buffers are
- * allocated here; block_request_done() frees them. */
+/* Builds the HTTP request of op. node_uid: UID of this node's Node object. block_request_done()
+ * frees path and body of the request. */
 void block_request(const struct block_op *op, const char *node, const char *node_uid,
 		   struct block_request *ret);
 void block_request_done(struct block_request *q);

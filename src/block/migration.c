@@ -93,8 +93,8 @@ static bool is_local_request(const struct migration_facts *f)
 	       strcmp(p->for_uid, f->uid) == 0;
 }
 
-/* Returns whether the endpoint still has the request of an earlier pod of the name. It must be
- * replaced, because the owner would answer it. */
+/* Returns whether the endpoint still has the request of an earlier pod of the name. That request
+ * must be replaced, because the owner would answer it. */
 static bool is_old_request(const struct migration_facts *f)
 {
 	char owner[254];

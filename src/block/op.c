@@ -363,7 +363,7 @@ static int answered(struct block_log *l, struct block_table *t, const struct blo
 	}
 }
 
-/* Applies a refusal: after most of them the stored object is outdated, so it is dropped and read
+/* Applies a refusal: after most refusals the stored object is outdated, so it is dropped and read
  * again. */
 static int refused(struct block_log *l, struct block_table *t, const struct block_op *op,
 		   struct err *e)

@@ -486,7 +486,7 @@ void block_view_taken(struct block_table *t, const char *pool, const char *block
 static void add_available(struct block_view *v, const struct block_object *o, const char *node,
 			  int64_t now_ms)
 {
-	/* Not added: an address reserved for one pod ("@node"), which only migration.h borrows. */
+	/* An entry "@node" is not added: its address is reserved for one pod (migration.h). */
 	for (size_t i = 0; i < o->n_released; i++) {
 		const struct block_entry *x = &o->released[i];
 

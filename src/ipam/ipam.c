@@ -147,7 +147,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	return 0;
 }
 
-/* Release. It never needs the pools, because they may be deleted before the DEL. */
+/* Release, which works without the pools: they may be deleted before the DEL. */
 
 struct changes {
 	struct lease *v;

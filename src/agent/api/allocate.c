@@ -98,8 +98,8 @@ static bool has_own(const struct api_call *c, const struct ip_allocation *g, siz
 	return !c->own.family;
 }
 
-/* Logs that the pod gets a new address instead of its former one. It did not request the former
- * address explicitly, so any address is valid. */
+/* Logs that the pod gets a new address instead of its former one. The pod did not request the
+ * former address explicitly, so any address is valid. */
 static void say_not_own(const struct api_call *c)
 {
 	char text[IP_TEXT_MAX];

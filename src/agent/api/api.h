@@ -107,9 +107,8 @@ struct ipam_api_conf {
 /* Paths in c are borrowed. If pools cannot be read, requests that need no pool are still served. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* pending requests are freed without a response */
-/* Call it when a pool, or any pool (NULL), may have more addresses, or a pool was added (""). It is
- * the callback of node_pools_conf.changed. The requests are retried in the next iteration of the
- * loop. */
+/* Call it when a pool, or any pool (NULL), may have more addresses, or a pool was added (""): also
+ * from node_pools_conf.changed. The requests are retried in the next iteration of the loop. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
 /* Schedules a batch without a request; its callbacks run as usual. */
 void ipam_api_touch(struct ipam_api *a);

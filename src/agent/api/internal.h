@@ -96,7 +96,7 @@ struct ipam_api {
 
 /*
  * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
- * values of the pod's annotations in place of those of the network's configuration. Both are kept
+ * values of the pod's annotations in place of those of the network's configuration. Both forms stay
  * while the call waits, so that a change repeats only the selection of addresses. allocate() makes
  * `v` again if the pod's namespace or the settings have changed.
  */
@@ -201,8 +201,8 @@ void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_pending_init(struct ipam_api *a);
 void api_pending_free(struct ipam_api *a);
-/* Adds the call to the pending ones. It is retried when there are more addresses, or its time
- * expires. */
+/* Adds the call to the pending calls. The call is retried when there are more addresses, or its
+ * time expires. */
 void api_pending_add(struct api_call *c);
 /* Sums up the addresses reserved for pending requests that arrived earlier. */
 void api_reserved(const struct api_call *c, struct needs *ret);

@@ -65,7 +65,7 @@ static void sum_before(const struct ipam_api *a, const struct api_call *end, str
 	needs_sum(v, n, ret);
 }
 
-/* Reports the pools whose demand has changed; both lists are sorted by name. */
+/* Reports the pools whose demand has changed; the old and the new list are sorted by name. */
 static void report_pools(struct ipam_api *a, struct blocks *b)
 {
 	struct needs old = a->wanted;

@@ -220,8 +220,8 @@ static const struct block_object *block_of(const struct account *x, const struct
 	return x->blocks[behind - 1];
 }
 
-/* Records an address that is in no unadopted block: before its log was lost, this node borrowed it
- * from a peer's block. It is returned to the peer when no lease here has it (block/plan.c). An
+/* Records an address that is in no unadopted block: before its log was lost, this node borrowed the
+ * address from a peer's block. Once no lease has the address, it is returned (block/plan.c). An
  * annotation may be forged: without a SpiderEndpoint the address is reported as unconfirmed. */
 static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
 			    const struct adopt_address *a)

@@ -18,7 +18,8 @@
  * block, and, when only an annotation names it, one of the pool's addresses. A SpiderEndpoint,
  * which only agents write, takes precedence over annotations. An address named by the annotations
  * of two pods is accepted for neither: otherwise it could be released with the wrong pod and then
- * assigned twice. It delays the adoption until one of the two pods is deleted; the log names both.
+ * assigned twice. Such an address delays the adoption until one of the two pods is deleted; the log
+ * names both pods.
  *
  * If only the lost log recorded that this node borrows an address from a peer, the address is
  * returned to the peer's block unless the journal has a lease of it (block/plan.c). So addresses

@@ -111,8 +111,8 @@ void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
  * is sent. */
 void blocks_usable(const struct blocks *b, const char *pool, const struct ip_set *usable,
 		   struct ip_set *ret);
-/* Adds to ret the addresses asserted by this node after a restore (block_asserted()). They stay
- * with their current or retained owner and are never allocated to another pod. */
+/* Adds to ret the addresses asserted by this node (block_asserted()). These addresses stay with
+ * their current or retained owner and are never allocated to another pod. */
 void blocks_reserved_only(const struct blocks *b, const char *pool, const struct ip_set *usable,
 			  struct ip_set *ret);
 /* Returns whether the node's blocks were listed, or TRUST_MS have passed since the start without a

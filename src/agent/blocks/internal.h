@@ -18,8 +18,8 @@ enum {
 	BLOCKS_EXPECTED_MAX = 64,
 };
 
-/* Backoff key of the log. It contains a space, so it differs from the keys of blocks and pools,
- * which are their names. */
+/* Backoff key of the log. The key contains a space, so it differs from the keys of blocks and
+ * pools, which are their names. */
 #define BLOCKS_DISK_KEY "the log"
 
 struct blocks_pool {

@@ -133,8 +133,8 @@ struct blocks_stats blocks_stats(const struct blocks *b)
 }
 
 /* Finds the pod that has a refused address. The object of a block names only nodes; the status of
- * the pool, which the controller maintains, names pods. It is read once per address, and only for
- * error messages. */
+ * the pool, which the controller maintains, names pods. The status is read at most every OWNER_MS
+ * for an address, and only for error messages. */
 
 enum { OWNER_MS = 10 * 1000, OWNERS_MAX = 64, LOOKUP_MS = 2000, STATUS_MAX = 4 << 20 };
 

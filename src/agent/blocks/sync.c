@@ -86,10 +86,10 @@ static void schedule_in(struct blocks *b, int64_t ms)
 static void blocks_notify_etcd_restored(struct blocks *b);
 
 /*
- * etcd was restored: its objects are older than the logs of the nodes. For HOLD_MS this node only
- * asserts the addresses of its pods again, and claims, borrows and releases nothing. It also
- * rescans peers' objects for outdated entries of its own, at a random time within RESCAN_MS so that
- * not all nodes do so at once.
+ * etcd was (sure) or may have been restored: objects may be older than the logs of the nodes. For
+ * HOLD_MS this node only asserts the addresses of its pods again, and claims, borrows and releases
+ * nothing. The node also rescans peers' objects for outdated entries of its own, at a random time
+ * within RESCAN_MS so that not all nodes do so at once.
  */
 static void hold(struct blocks *b, bool sure)
 {

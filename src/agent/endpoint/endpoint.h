@@ -3,9 +3,9 @@
 #define UNIRAIL_AGENT_ENDPOINT_ENDPOINT_H
 
 /*
- * A SpiderEndpoint as Spiderpool defines it: all addresses of a pod in one object. It is named like
- * the pod, or like the KubeVirt VM (spec/identity.h). The pod owns it, so it is deleted with the
- * pod unless its addresses are retained. Pure functions: they convert leases to JSON.
+ * A SpiderEndpoint as Spiderpool defines it: all addresses of a pod in one object, named like the
+ * pod or the KubeVirt VM (spec/identity.h). Unless its addresses are retained, the object has the
+ * pod as owner and is deleted with the pod. Pure functions: they convert leases to JSON.
  */
 
 #include "ipam/journal/lease.h"

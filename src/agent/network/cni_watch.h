@@ -9,8 +9,8 @@
  * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
  *
  * The reason why the container runtime does not use the file is logged and reported as a Node event
- * each time it changes. It is also the agent's reason in /readyz and `unirail status`, and sets
- * unirail_cni_config_used.
+ * each time it changes. /readyz and `unirail status` have the same reason, and the metric
+ * unirail_cni_config_used is 0 meanwhile.
  */
 
 #include "base/loop.h"

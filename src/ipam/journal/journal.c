@@ -194,7 +194,7 @@ static void set_anchor(struct journal *j)
 }
 
 /* Lines after the anchor's mark: a process was killed before it wrote the anchor, or an earlier
- * release wrote them. They may not be on the disk yet, so sync them. */
+ * release wrote them. These lines may not be on the disk yet, so they are synced first. */
 static void catch_up(struct journal *j)
 {
 	const struct anchor_mark *now = &j->anchor.now;

@@ -78,7 +78,7 @@ int journal_open(struct journal *j, const struct root *r, const char *path, bool
 		 struct err *e);
 void journal_close(struct journal *j);
 /* Makes new states of leases durable, as one change, and applies them to j->leases. On failure the
- * leases are unchanged, and either the file is too (full disk) or j->broken is set. */
+ * leases are unchanged, and either the file is unchanged (full disk) or j->broken is set. */
 int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e);
 /* Returns whether the file is more than twice as long as after its last compaction. */
 bool journal_is_long(const struct journal *j);
