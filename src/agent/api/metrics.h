@@ -38,7 +38,8 @@ struct metrics_ipam {
 };
 
 struct metrics {
-	struct metrics_ipam allocation, release; /* no metric has no_pool, used_out of `release` */
+	/* no_pool and used_out of `release` are not exported */
+	struct metrics_ipam allocation, release;
 	struct metrics_times phases[METRICS_PHASES];
 	uint64_t gc, gc_failed;
 	uint64_t endpoints, endpoints_failed; /* writes of SpiderEndpoints */

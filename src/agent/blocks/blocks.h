@@ -4,8 +4,8 @@
 
 /*
  * The pools' blocks on this node: sends the requests that block/plan.h decides on to the API
- * server, and knows which addresses may be allocated now. Runs on the event loop, which only writes
- * of the log block. While the API server is unavailable, the node keeps its addresses.
+ * server, and knows which addresses may be allocated now. Runs on the event loop; only writes of
+ * the log delay the loop. While the API server is unavailable, the node keeps its addresses.
  *
  *	blocks_new(&b, &conf, e);
  *	blocks_pools(b, &set);		 when pools are known, and after each change of them

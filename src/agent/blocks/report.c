@@ -9,7 +9,7 @@
 
 /* Reports the reason why a pool has no address, the unadopted blocks, and metrics. */
 
-/* --- why a pool or a requested address has no address for a pod --- */
+/* --- why a pool has no address, and which node has a requested address --- */
 
 static void say_view(const struct block_view *v, const struct blocks_pool *p, struct buf *w)
 {

@@ -8,9 +8,9 @@
  * configuration of the cluster's own network changes, or when another program removed it; if that
  * happens repeatedly (Cilium with cni.exclusive=true), after a backoff of 1 s to 60 s.
  *
- * The reason why the container runtime does not use the file is logged and reported as a Node event
- * each time it changes. /readyz and `unirail status` have the same reason, and the metric
- * unirail_cni_config_used is 0 meanwhile.
+ * The reason why the container runtime does not use the file is logged each time it changes, and
+ * `unirail status` shows it. Unless the reason is that there is no network to wrap yet, it is also
+ * a Node event and the agent's reason in /readyz. unirail_cni_config_used has the state.
  */
 
 #include "base/loop.h"
