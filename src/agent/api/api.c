@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatches requests to their routes, and queues them for the store. */
+/* Queues requests for the store and runs them in batches; the backend of `unirail ipam serve`. */
 #include "agent/api/api.h"
 
 #include <errno.h>

@@ -76,7 +76,7 @@ struct ipam_api_conf {
 	const struct root *root;
 	struct ipam_paths paths;
 	const char *settings; /* file of the coordinator's settings; NULL: AGENT_CONF */
-	/* SPIDERPOOL_ENABLED_RELEASE_CONFLICT_IPS */
+	/* setting release-conflict-ips is no: CNI plugins may not release addresses in conflict */
 	bool no_release_conflict_ips;
 	struct metrics *metrics; /* metrics to update; may be NULL */
 

@@ -23,9 +23,9 @@ struct api_route {
 	/* Answers without the store. NULL: run() answers with the store. */
 	void (*now)(struct api_call *c);
 	void (*run)(struct api_call *c, struct ipam *store);
-	/* Answers the request when the store cannot be opened. */
+	/* Answers the request with an error. */
 	void (*fail)(struct api_call *c, const struct err *e);
-	bool for_caller; /* true for allocations: skipped if the client has disconnected */
+	bool for_caller; /* the call is skipped if the client has disconnected */
 	/* Sets *ret to the pod of an allocation; false: the request names none. NULL: not an
 	 * allocation. */
 	bool (*pod)(const struct api_call *c, struct api_pod *ret);

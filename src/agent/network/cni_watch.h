@@ -41,8 +41,8 @@ void cni_watch_free(struct cni_watch *w); /* the file is not removed; w may be N
 /* Returns 0 if the container runtime uses unirail's configuration, if there is no network to wrap
  * yet, or if w is NULL. Otherwise a negative code, kind ERR_AGAIN, and the reason. */
 int cni_watch_ready(const struct cni_watch *w, struct err *e);
-/* Writes {"used": bool, "file": the generated file or "", "network": the network it wraps or "",
- * "why": "" or the error}; null if w is NULL. */
+/* Writes {"used": bool, "file": name of the generated file, "network": name of the file with the
+ * network that it wraps, or "", "why": the reason why it is not used, or ""}; null if w is NULL. */
 void cni_watch_put(const struct cni_watch *w, struct json_out *o);
 bool cni_watch_used(const struct cni_watch *w);
 

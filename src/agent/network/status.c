@@ -209,7 +209,7 @@ void nets_notify(struct nets *n, const struct nets_status *s)
 enum {
 	UNTIL_KNOWN_MS = 1000,
 	EVERY_MS = 60 * 1000,
-	HALF_SECONDS = 60, /* age of a file after which its writer has ended */
+	HALF_SECONDS = 60, /* age in seconds of a file after which its writer has ended */
 	FILE_MAX = 4 << 20,
 };
 

@@ -49,8 +49,8 @@ struct journal_anchor {
 		.fd = -1                                                                           \
 	}
 
-/* Reads <journal path>.anchor. If it does not exist, or no slot is valid, the result is {0}.
- * read_only: the caller will not write the anchor. */
+/* Reads <journal path>.anchor. If it does not exist, or no slot is valid, all members of *a except
+ * fd are 0. read_only: the caller will not write the anchor. */
 int anchor_open(struct journal_anchor *a, const struct root *r, const char *journal, bool read_only,
 		struct err *e);
 void anchor_close(struct journal_anchor *a);
