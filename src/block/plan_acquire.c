@@ -267,7 +267,7 @@ void plan_want(struct planner *p, const struct block_need *need)
 		plan_ahead(p, need);
 }
 
-/* Borrowing: available addresses of peers, and requests to them. */
+/* Borrows available addresses of peers, and requests addresses from peers. */
 
 /*
  * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool

@@ -123,8 +123,8 @@ struct cluster_nad {
 	 * nothing. */
 	struct missing_resource *missing;
 	char *group;
-	/* Size in bytes of config and resource, if they were dropped because this object, or all objects of its
-	 * namespace, are too large. 0: not dropped. */
+	/* Size in bytes of the object, if its fields above were dropped because this object, all
+	 * objects of its namespace, or all objects together are too large. 0: not dropped. */
 	size_t left_out;
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
