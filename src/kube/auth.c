@@ -16,7 +16,7 @@
 
 enum {
 	VALID_MS = 60000,
-	EARLY_MS = 10000, /* run the program this long before its credential expires */
+	EARLY_MS = 10000, /* run the exec program this long before its credential expires */
 	AGAIN_MS = 1000,  /* minimum interval between reads of files */
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
@@ -238,8 +238,8 @@ static bool exec_is_due(const struct kube_auth *a)
 static int kube_exec_start(struct child **ret, struct loop *l, const struct kube_exec *x,
 			   child_done_fn done, void *arg, struct err *e);
 
-/* Returns 1 if the credential is valid, 0 if the program is running; negative: the program failed
- * recently. */
+/* Returns 1 if the caller may use the stored credential, 0 while the program runs; negative: the
+ * program failed less than EXEC_AGAIN_MS ago, or cannot be started. */
 static int refresh_exec(struct kube_auth *a, struct err *e)
 {
 	int r;

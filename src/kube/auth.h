@@ -44,7 +44,7 @@ struct kube_credential {
 	int64_t until_ms;	  /* since the epoch; 0: does not expire */
 };
 void kube_credential_done(struct kube_credential *c);
-/* Parses the output of an exec program. Errors never quote it. */
+/* Parses the output of an exec program. Errors never quote the output. */
 int kube_credential_parse(struct kube_credential *ret, struct span text, struct err *e);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-enum { NOT_INSTALLED_MS = 200 }; /* delay within which the errors of all kinds arrive */
+enum { NOT_INSTALLED_MS = 200 }; /* wait for the errors of all kinds, which share a log line */
 
 /* --- errors --- */
 

@@ -44,7 +44,7 @@ struct kube_cache_conf {
 	struct kube *kube;
 	const struct kube_cache_kind *kinds; /* borrowed */
 	int n;				     /* number of kinds */
-	const struct kube_select *select;    /* by kind, used during the call; NULL: all objects */
+	const struct kube_select *select; /* by kind, read by kube_cache_new(); NULL: all objects */
 	const char *component; /* of log lines about errors: "agent"; NULL: logs nothing */
 	/* Called before the listeners of the kind, with the arguments of kube_cache_fn. May be NULL. */
 	void (*changed)(void *arg, int kind, const struct kube_object *was,

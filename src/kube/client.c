@@ -32,7 +32,7 @@ struct kube_call {
 	unsigned int tries;
 	bool once;
 	bool rejected;		  /* a previous attempt was answered with 401 */
-	bool doomed;		  /* the call fails at once if there is no connection */
+	bool doomed;		  /* kube_calls_no_connection() will end the call */
 	bool busy, ended;	  /* busy: a callback of this call runs */
 	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
 	struct kube_call *prev, *next;
@@ -43,7 +43,7 @@ static inline bool kube_call_reads(const struct kube_call *c)
 	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
 }
 
-/* The connection; the requests follow below. */
+/* The client and its connection. */
 
 enum { CONNECT_MS = 15000, BACKOFF_MS = 200, BACKOFF_MAX_MS = 20000 };
 
@@ -163,7 +163,7 @@ static void on_cleanup(void *arg)
 	}
 }
 
-/* A stream of this connection has ended. */
+/* Frees replaced connections without streams in the next turn of the loop. */
 static void kube_cleanup_schedule(struct kube *k)
 {
 	if (k->old)
@@ -339,7 +339,6 @@ static void pump(void *arg)
 		kube_calls_submit(k);
 }
 
-/* --- client.c: connection and requests --- */
 static void kube_pump_schedule(struct kube *k)
 {
 	loop_alarm_within(&k->pump, 0);
@@ -466,7 +465,7 @@ static void on_data(void *arg, struct span bytes)
 	r = c->ops->data(c->arg, bytes, &e);
 	c->busy = false;
 	if (c->ended)
-		call_free(c); /* cancelled from within */
+		call_free(c); /* the callback has cancelled the call */
 	else if (r < 0)
 		fail(c, &e);
 }
@@ -488,7 +487,7 @@ static void broken(struct kube_call *c, const struct err *reason, bool untouched
 	fail(c, &e);
 }
 
-/* Returns whether the failure is temporary. */
+/* Returns whether to retry a refused request; after: seconds of Retry-After, -1: none. */
 static bool is_passing(const struct kube_call *c, int64_t after)
 {
 	if (c->status == 429)

@@ -231,7 +231,7 @@ struct exec {
 struct user {
 	const char *cert, *cert_data, *key, *token_file;
 	const char *username, *as;
-	/* secrets: read outside of the field tables, whose errors quote values */
+	/* secrets: of type J_VAL, because the errors of other types quote the value */
 	const struct json *token, *key_data;
 	const struct json *provider;
 	struct exec exec;
@@ -466,7 +466,7 @@ static int take_user(struct kube_conf *c, const struct user *u, const char *name
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s: client-certificate and client-key must be set together",
 				subject);
-	/* kubectl uses `token` only if tokenFile cannot be read: a token in a file is rotated. */
+	/* tokenFile precedes `token`, as in kubectl, because a token in a file is rotated. */
 	if (u->token_file && *u->token_file)
 		c->token_file = resolve(dir, u->token_file);
 	else if (token && *token)

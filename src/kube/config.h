@@ -58,8 +58,8 @@ struct kube_exec {
 	char *hint; /* installHint; may be NULL */
 };
 
-/* Credentials. Of each pair (file, PEM text) at most one is set; files are re-read when they
- * change. */
+/* Credentials. Of each pair (file, PEM text) at most one is set; kube/auth.h says when files
+ * are re-read. */
 struct kube_conf {
 	char *host;
 	uint16_t port;

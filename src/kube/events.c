@@ -412,7 +412,8 @@ static bool is_known(const struct group *g, uint64_t message)
 	return false;
 }
 
-/* Returns whether the group has more than DIFFERENT messages, so that this message is combined. */
+/* Returns whether to combine the message: in GROUP_MS the group had DIFFERENT messages, and this is
+ * another one. */
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);

@@ -215,8 +215,8 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 }
 
 /*
- * Stores and reports an object. again: only if it has not changed since it was stored; otherwise
- * only if it has.
+ * Decodes, stores and reports an object. again false: only if it is new or has another version than
+ * the stored one; true: only if it has the same version.
  */
 static void take_object(struct kube_informer *i, const struct json *object, bool again)
 {
@@ -465,7 +465,7 @@ static void on_read_again(void *arg, int status, const struct json *list, const 
 	read_again_from(i, kube_store_find(&i->store, ns, name, &at) ? at + 1 : at);
 }
 
-/* Lists one object, for which the permission to list suffices. */
+/* Reads the object by a list with a fieldSelector, so that the account needs no permission `get`. */
 static void read_again(struct kube_informer *i, const struct kube_object *o)
 {
 	auto_free char *field = xasprintf("metadata.name=%s", o->name);

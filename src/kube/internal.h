@@ -20,7 +20,7 @@
 struct kube_conn {
 	struct kube *k;
 	struct https *h;
-	unsigned int generation; /* kube_auth_generation() when it was opened */
+	unsigned int generation; /* kube_auth_generation() when the connection was opened */
 	bool ready;
 	struct kube_conn *next; /* in k->old */
 };
@@ -87,7 +87,7 @@ struct kube_informer {
 	struct loop_alarm again_timer;
 	struct kube_call *again;
 	char *again_ns, *again_name;
-	struct backoff again_backoff; /* backoff after the server refused to send the object */
+	struct backoff again_backoff; /* backoff after a failed read */
 };
 
 /* State of cache.c. */

@@ -158,7 +158,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		enqueue(w);
 	w->again = false;
 	schedule(q);
-	/* last: it may free the item and the queue */
+	/* The callback comes last, because it may free the item and the queue. */
 	q->c.done(q->c.arg, w, status, object, e);
 }
 

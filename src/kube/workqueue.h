@@ -66,7 +66,7 @@ struct work {
 	struct backoff backoff;
 	struct log_once logged; /* used by the reconciler; workqueue_forget() clears it */
 	struct kube_call *call; /* in flight; NULL: none */
-	/* the rest belongs to workqueue.c */
+	/* the members below are private to workqueue.c */
 	struct workqueue *q;
 	struct work *older, *newer;   /* all items */
 	struct work *earlier, *later; /* the queue, if `queued` */
@@ -78,7 +78,8 @@ struct work {
 struct workqueue *workqueue_new(const struct workqueue_conf *c);
 void workqueue_free(struct workqueue *q); /* cancels all requests; accepts NULL */
 
-/* The item of that object; get: creates it, zeroed and not queued, if there is none. */
+/* Return the item of the object. If there is none, workqueue_find() returns NULL, workqueue_get()
+ * creates it, zeroed and not queued. */
 void *workqueue_find(const struct workqueue *q, const char *ns, const char *name);
 void *workqueue_get(struct workqueue *q, const char *ns, const char *name);
 /* Frees the item, and cancels its request. */
@@ -92,7 +93,7 @@ size_t workqueue_count(const struct workqueue *q);
 void workqueue_add(struct work *w);
 /*
  * Reconciles the item in `ms` at the latest: an earlier time stays. A reconcile in the meantime
- * cancels it.
+ * cancels the delay.
  */
 void workqueue_add_after(struct work *w, int64_t ms);
 /* Reconciles the item when its backoff expires. */

@@ -16,7 +16,7 @@ struct addresses;
 struct uninjected;
 
 struct addresses_conf {
-	struct kube *kube; /* borrowed, like world and events */
+	struct kube *kube; /* borrowed, like cache and events */
 	struct cluster_cache *cache;
 	struct kube_events *events;
 	bool gc;		       /* false: pools are counted, nothing is deleted or released

@@ -53,7 +53,7 @@ static void drop(void *item)
 	free(q->uid);
 }
 
-/* Returns the entry; if there is none, creates it, or returns NULL. */
+/* Returns the entry. If there is none: creates it (create true) or returns NULL. */
 static struct question *find(const struct liveness *a, enum about about, const char *ns,
 			     const char *name, const char *uid, bool create)
 {
@@ -88,7 +88,7 @@ static void answer(struct liveness *a, struct question *q, enum liveness_answer 
 	a->conf.answered(a->conf.arg);
 }
 
-/* Logs an error once until it changes. */
+/* Logs an error unless the last logged one was the same. */
 static void say(struct liveness *a, const struct err *e)
 {
 	if (!log_once(&a->logged, e->text))
@@ -122,7 +122,7 @@ static enum liveness_answer judge_pod(const struct question *q, const struct jso
 		       : LIVENESS_THERE;
 }
 
-/* Sends the next request of the entry, or answers it. */
+/* Sends the next request of the entry; if none is left, stores the answer. */
 static void send(struct liveness *a, struct question *q)
 {
 	struct kube_request r = {.verb = KUBE_GET,
@@ -141,7 +141,7 @@ static void send(struct liveness *a, struct question *q)
 		workqueue_send(&q->w, &r);
 }
 
-/* Called for a requested entry, and REQUIRED_MS after an answer. */
+/* Sends the request of a requested entry; removes an entry unused for REQUIRED_MS. */
 static void reconcile(void *arg, void *item)
 {
 	struct liveness *a = arg;

@@ -192,7 +192,8 @@ static void on_timer(void *arg)
 
 /* --- creation and destruction --- */
 
-/* Filters heartbeats: a node updates its status every few minutes. */
+/* Returns whether the node was added or deleted, or is ready or fenced unlike before; a heartbeat
+ * changes none of these. */
 static bool is_news(const struct kube_object *was, const struct kube_object *is)
 {
 	const struct gc_cache_node *a = was ? gc_cache_node(was) : NULL;
@@ -206,7 +207,7 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 {
 	if (kind == GC_CACHE_BLOCKS && was && is)
 		cluster_gc_block_changed(gc_cache_block(was), gc_cache_block(is));
-	/* Normally agents clean up after pods and endpoints: the next tick is early enough. */
+	/* Other changes wait for the next tick, because normally agents clean up after them. */
 	if ((kind == GC_CACHE_NODES && is_news(was, is)) ||
 	    (kind == GC_CACHE_BLOCKS && g->n_nodes > 0) ||
 	    (kind == GC_CACHE_PODS && g->n_nodes > 0 && was && !is))
@@ -394,8 +395,8 @@ static void find_leftovers(struct scan *s)
 }
 
 /*
- * Addresses of unknown owner may be in use on a node that is not Ready, so their entries stay until
- * all nodes are Ready.
+ * Counts entries whose owner is unknown. Logs a node that is not Ready, if any: pods on it may have
+ * these addresses, so the entries stay until all nodes are Ready.
  */
 static void count_unknown(const struct scan *s)
 {
@@ -411,7 +412,6 @@ static void count_unknown(const struct scan *s)
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
 }
 
-/* Makes a full scan. */
 static void cluster_gc_scan(struct cluster_gc *g)
 {
 	struct scan s = {.g = g};

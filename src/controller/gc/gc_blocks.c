@@ -10,8 +10,8 @@
 #include "kube/kinds.h"
 
 /*
- * Number of grace periods to wait: ten minutes with the default. A node renews its blocks as soon
- * as its agent runs.
+ * RECREATED_GRACES: grace periods after which a block that a recreated node has not renewed is
+ * released: ten minutes with the default. A node renews its blocks as soon as its agent runs.
  */
 enum { RECREATED_GRACES = 10 };
 
@@ -186,8 +186,8 @@ static void begin(struct cluster_gc *g, const struct kube_object *k, const struc
 }
 
 /*
- * Returns whether a block may have to be released or has a retained entry. Normally no block has,
- * and retained addresses need not be collected.
+ * Returns whether a block may have to be released or has a retained entry. Otherwise the pass does
+ * not collect the retained addresses.
  */
 static bool may_need_retained(const struct cluster_gc *g)
 {

@@ -59,18 +59,18 @@ void pool_status_freed(struct pool_status_pool *p, bool done);
 
 /* Functions of pool_status_write.c: accessors of pool objects, and the writes, which are sent at
  * once. */
-/* Returns the adopted records; NULL: not adopted yet. */
+/* Returns the adopted records (ANNOTATION_ADOPTED); NULL: not adopted yet. */
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);
 bool pool_status_wants_finalizer(const struct json *object);
-/* Writes the annotation and the finalizer; note NULL: leaves the annotation unchanged. */
+/* Writes the annotation and the finalizer; annotation NULL: leaves it unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer);
 /* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text);
 
-/* gc*.c only. */
+/* Used only by gc.c, gc_blocks.c and gc_nodes.c. */
 
 enum { GC_IN_FLIGHT_MAX = 8, GC_SCANS = 2 };
 

@@ -226,8 +226,8 @@ void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 		mark(c, is);
 		pool_status_schedule(c, SCHEDULE_MS);
 	}
-	/* Checks adopted records again: a recreated pod gets its record back, and that of a deleted
-	 * pod may be removed. */
+	/* Checks adopted records again: the record of a deleted pod may be removed, that of a
+	 * recreated pod stays. */
 	if (kind == GC_CACHE_PODS && (!was || !is))
 		pool_status_answered(c);
 }
@@ -459,7 +459,7 @@ static char *merge(struct pool_status_pool *p, const struct old *o)
 	return records_text(&p->own, p->c->conf.records_max);
 }
 
-/* Handles a pool whose adopted records are in the annotation. */
+/* Handles a pool whose adopted records are in ANNOTATION_ADOPTED. */
 static void act_on_noted(struct pool_status_pool *p, const struct kube_object *k)
 {
 	const struct json *object = cluster_cache_json(k);

@@ -15,8 +15,8 @@
  * the controller sees a pool first. Before any other write the controller copies these records into
  * the annotation unirail.io/adopted, with the version they were read in, so that none is lost. A
  * record is removed when its pod is gone according to the watch and to GETs over the grace period,
- * no pod of that name can return that uses it (identity_is_over()), and its node is not merely
- * unreachable. Records too long for an annotation stay in the status and are removed from there. A
+ * no pod of that name can return that uses it (identity_is_over()), and its node is Ready, fenced or
+ * deleted. Records too long for an annotation stay in the status and are removed from there. A
  * record that names no pod stays until a user removes it. Spiderpool's agents must be stopped
  * before: their later writes are ignored.
  *
@@ -50,7 +50,7 @@ struct pool_status_conf {
 struct pool_status *pool_status_new(const struct pool_status_conf *c);
 void pool_status_free(struct pool_status *c); /* accepts NULL */
 
-/* For gc_cache_conf.changed. */
+/* For gc_cache_new(). */
 void pool_status_changed(struct pool_status *c, enum gc_cache_kind kind,
 			 const struct kube_object *was, const struct kube_object *is);
 void pool_status_answered(struct pool_status *c); /* for liveness_conf.answered */

@@ -16,8 +16,8 @@
 
 /* The writes: one at a time for a pool, each computed from the current object. */
 
-/* BYTES_A_MS: delays the next write after a long text, so that the watches of all nodes receive
- * each text within a second. */
+/* BYTES_A_MS: a text of this many bytes delays the next write of the pool by a millisecond (at most
+ * PACE_MOST_MS), because the watch of every node receives each text. */
 enum {
 	PACE_MS = 1000,
 	PACE_MOST_MS = 60 * 1000,
@@ -92,7 +92,6 @@ static void patch(struct pool_status_pool *p, const char *version, const char *s
 
 /* --- metadata: adopted records, the finalizer --- */
 
-/* note NULL: leaves the annotation unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer)
 {

@@ -35,7 +35,7 @@ struct uninjected *uninjected_new(const struct uninjected_conf *c);
 void uninjected_free(struct uninjected *u); /* call before cluster_cache_free(); accepts NULL */
 /* Sets the cache whose pods are checked once namespaces are listed; NULL: none. */
 void uninjected_set_cache(struct uninjected *u, const struct kube_cache *c);
-/* The caller reports that a pod changed; arguments as in gc_cache_conf.changed. */
+/* The caller reports that a pod changed; was, is: see kube_cache_fn. */
 void uninjected_pod(struct uninjected *u, const struct kube_object *was,
 		    const struct kube_object *is);
 void uninjected_metrics(const struct uninjected *u, struct buf *b);

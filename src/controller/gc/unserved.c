@@ -25,7 +25,7 @@ static void check_in(struct unserved *u, int64_t ms)
 	loop_alarm_set(&u->timer, ms);
 }
 
-/* --- the decision --- */
+/* --- the table of networks without resource --- */
 
 static void network_done(struct unserved_network *n)
 {
@@ -134,15 +134,15 @@ char *unserved_table_annotation(const struct unserved_table *t, bool decided, co
 		return missing_resource_text(resource, k->suggestion);
 	if (!k && decided)
 		return NULL;
-	/* Keeps the current annotation unless it is about another resource, because the
-	 * SpiderMultusConfig has changed. */
+	/* Keeps the current annotation unless it names another resource than the
+	 * SpiderMultusConfig. */
 	if (missing_resource_read(is, &m) && strcmp(m.resource, resource) == 0)
 		ret = xstrdup(is);
 	missing_resource_done(&m);
 	return ret;
 }
 
-/* --- observe --- */
+/* --- input: networks and the resources of nodes --- */
 
 static struct unserved_network *list_networks(const struct kube_cache *c, size_t *n)
 {
@@ -188,7 +188,7 @@ static const char **list_resources(const struct kube_cache *c, size_t *n)
 	return v;
 }
 
-/* --- act --- */
+/* --- log, events and annotations --- */
 
 static void changed(const struct unserved *u, const char *ns, const char *name)
 {
@@ -228,7 +228,7 @@ static void report(void *arg, const struct unserved_network *n, enum unserved_ev
 					     .message = text});
 }
 
-/* Checks all NADs, because a former leader may have left annotations. */
+/* Reports all SpiderMultusConfigs, because a former leader may have left annotations on NADs. */
 static void changed_all(const struct unserved *u)
 {
 	for (size_t i = 0; i < kube_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++) {

@@ -33,7 +33,7 @@ struct unserved_conf { /* borrowed */
 
 struct unserved *unserved_new(const struct unserved_conf *c);
 void unserved_free(struct unserved *u); /* call before kube_cache_free(); accepts NULL */
-/* A node changed; arguments as in gc_cache_conf.changed. */
+/* The caller reports that a node changed; was, is: see kube_cache_fn. */
 void unserved_node(struct unserved *u, const struct kube_object *was, const struct kube_object *is);
 void unserved_metrics(const struct unserved *u, struct buf *b);
 /*
@@ -42,7 +42,7 @@ void unserved_metrics(const struct unserved *u, struct buf *b);
  */
 char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is);
 
-/* --- the decision, pure --- */
+/* --- the table of networks without resource, for unserved.c and tests --- */
 
 struct unserved_network {
 	char *uid, *ns, *name, *resource;
