@@ -32,7 +32,7 @@ struct defaults {
 	struct backoff backoff;
 };
 
-/* --- the objects --- */
+/* --- request bodies --- */
 
 static void begin(struct json_out *o, struct buf *b, const char *kind, const char *name)
 {
@@ -45,7 +45,6 @@ static void begin(struct json_out *o, struct buf *b, const char *kind, const cha
 	jo_kstr(o, "name", name);
 }
 
-/* --- request bodies --- */
 static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 {
 	struct cidr_list hijack = {0};
@@ -156,7 +155,7 @@ static bool make_coordinator(struct defaults *d)
 	return true;
 }
 
-/* Returns whether the object exists under either name, whatever program created it. */
+/* Returns whether the network has a SpiderMultusConfig or a NAD, whatever program created it. */
 static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;

@@ -359,9 +359,9 @@ struct part {
 	void (*metrics)(void *part, struct buf *b);
 };
 
-/* --- networks --- */
+/* --- NADs of SpiderMultusConfigs --- */
 
-/* start_addresses() runs before this part. */
+/* Called from the loop, after all parts of the leader have started: c->addresses is set. */
 static char *missing_resource(void *arg, const struct kube_object *smc, const char *is)
 {
 	const struct controller *c = arg;

@@ -84,7 +84,7 @@ static void add_name(struct webhooks *w, char *name)
 		free(name);
 }
 
-/* Of "https://host:port" */
+/* Returns the host of "https://host:port". */
 static struct span host_of(const char *url)
 {
 	struct span rest = span_of(url + strlen("https://"));
@@ -278,7 +278,7 @@ static struct review_route route_of(const struct webhooks *w, const struct webho
 		.arg = h->by == WEBHOOK_INJECT ? (void *)w->inject : (void *)w->admit};
 }
 
-/* Pods of the controller's own namespace must start while no replica replies. */
+/* Excludes the controller's own namespace, whose pods must start while no replica replies. */
 static void read_scope(struct webhooks *w)
 {
 	const struct controller_conf *c = w->conf.conf;

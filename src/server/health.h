@@ -10,7 +10,7 @@
  * MB resident under any load on these ports: tests/hostile/netns/test_hostile_ports.py.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
- *	/readyz, /v1/runtime/readiness				503 when no address can be allocated; the
+ *	/readyz, /v1/runtime/readiness				503 while ports_conf.ready() fails; the
  *								reason only to callers on loopback
  *	/metrics						if enabled: see agent/api/metrics.h
  */

@@ -26,7 +26,7 @@ bool conn_is_idle(const struct http_request *c)
 	       http1_phase(c->codec) == HTTP1_NOTHING;
 }
 
-/* --- time --- */
+/* --- timeouts --- */
 
 /* Returns the milliseconds until the next rate check of the current body. Negative: the timeout has
  * expired. */
@@ -88,7 +88,7 @@ void conn_set_timer(struct http_request *c, int64_t ms)
 	c->timer = ms < 0 ? NULL : loop_add_timer(c->s->loop, ms, on_timer, c);
 }
 
-/* A phase has one deadline, however slowly its bytes arrive. */
+/* Starts the timer of a new phase; bytes that arrive within a phase do not restart it. */
 void conn_set_phase(struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -146,7 +146,7 @@ static int rank_of(const struct http_request *c)
 	return -1;
 }
 
-/* Updates its eviction rank from its current state. */
+/* Updates the eviction rank of the connection from its current state. */
 static void conn_rank(struct http_request *c)
 {
 	enum http1_phase phase = http1_phase(c->codec);
@@ -163,7 +163,7 @@ int64_t conn_grace(const struct http_request *c)
 {
 	int64_t age = loop_now_ms(c->s->loop) - c->opened;
 
-	/* An unfinished handshake is limited by first_ms instead. */
+	/* TLS has no grace period: first_ms limits an unfinished handshake. */
 	return c->s->tls || c->began || age >= c->s->grace_ms ? 0 : c->s->grace_ms - age;
 }
 
@@ -268,7 +268,7 @@ static bool parse(struct http_request *c)
 	return r != 0;
 }
 
-/* --- the states --- */
+/* --- one step of a connection in each state --- */
 
 static void send_handshake_error(struct http_request *c, const struct err *e)
 {
@@ -302,7 +302,7 @@ static bool do_shaking(struct http_request *c)
 	int r;
 
 	if (!c->shook) {
-		/* Bytes that arrive meanwhile are read in its next turn. */
+		/* Bytes that arrive meanwhile are read in the next turn of the connection. */
 		conn_watch(c, 0);
 		conn_wait(c);
 		return false;

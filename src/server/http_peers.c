@@ -300,7 +300,7 @@ size_t peers_most(const struct peers *p, int rank)
 	return p->ranks[rank].top;
 }
 
-/* --- turns --- */
+/* --- turns of waiting connections --- */
 
 static void stop_waiting(struct peer_entry *e)
 {

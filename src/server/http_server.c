@@ -363,7 +363,7 @@ void conn_wait(struct http_request *c)
 	loop_alarm_within(&s->turn, 0);
 }
 
-/* --- */
+/* --- accepting, creation and destruction --- */
 
 static void accept_some(struct http_server *s, bool all)
 {
@@ -473,7 +473,8 @@ static void on_drained(void *arg)
 	s->done(s->done_arg);
 }
 
-/* Notifies the server that a connection was closed. */
+/* Resumes accepting, which the closed connection makes possible, and ends a drain without
+ * connections. */
 static void http_server_conn_closed(struct http_server *s)
 {
 	if (loop_alarm_armed(&s->pause) && s->watch) {
@@ -660,11 +661,7 @@ void http_answer_wrong_method(struct http_request *q, const char *allow, const c
 	answer_error(q, 405, 405, message, allow);
 }
 
-/* Opening and closing of connections. */
-
-/* --- the beginning --- */
-
-/* --- the end --- */
+/* Closing of connections. */
 
 void conn_free(struct http_request *c)
 {

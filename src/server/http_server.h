@@ -107,9 +107,8 @@ void http_server_check(struct http_server *s, http_check check);
 
 /*
  * From now on every answer closes its connection, so that clients move to another server of the
- * same service; new connections are still accepted. A connection that closes while its client is
- * writing a request would fail that client; clients whose connections were closed after an answer
- * before cannot be affected.
+ * same service; new connections are still accepted. Called a while before http_server_drain(),
+ * which closes idle connections: a client that is just writing a request on one of them would fail.
  */
 void http_server_reject(struct http_server *s);
 

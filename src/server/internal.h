@@ -110,7 +110,7 @@ void conn_end_idle(struct http_request *c);
 /* --- http_conn.c: the socket, or TLS on it --- */
 
 /* Closes connections whose incomplete body is longer than `body`, the longest first, until the
- * total is within bodies_max. Returns whether it is. */
+ * total is within bodies_max. Returns whether the total is. */
 bool http_server_shorten(struct http_server *s, size_t body);
 /* Closes connections until total memory is within held_max. */
 void http_server_trim(struct http_server *s);

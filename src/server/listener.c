@@ -14,7 +14,8 @@
 #include "base/file.h"
 #include "base/num.h"
 
-/* A server that is being replaced releases the lock before it finishes its open requests. */
+/* LOCK_MS: wait for the lock. A server that is being replaced releases the lock before it finishes
+ * its open requests. */
 enum { LOCK_MS = 2000, BACKLOG = 1024, SYSTEMD_FD = 3 };
 
 static int address(struct sockaddr_un *a, const char *path, struct err *e)
@@ -140,8 +141,8 @@ static bool sock_is(int fd, int option, int want)
 	return getsockopt(fd, SOL_SOCKET, option, &value, &n) == 0 && value == want;
 }
 
-/* Reads LISTEN_FDS only if LISTEN_PID is this process, and removes both from the environment of
- * children. */
+/* Reads LISTEN_FDS only if LISTEN_PID is this process, and removes the variables from the
+ * environment of children. */
 static uint64_t passed(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");

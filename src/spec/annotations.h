@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_SPEC_ANNOTATIONS_H
 #define UNIRAIL_SPEC_ANNOTATIONS_H
 
-/* Keys of annotations and labels, each once. Keys that one table alone lists (doctor/node.c: node
- * addresses of other CNIs) are there. */
+/* Keys of annotations and labels, each once. Keys that only one file uses are in that file
+ * (doctor/node.c: node addresses of other CNIs). */
 
 /* --- networks: Multus, of pods and definitions --- */
 
@@ -46,7 +46,7 @@
 #define LABEL_OWNER_UID	      IPAM_SPIDERNET_IO "owner-application-uid"
 #define LABEL_INTERFACE	      IPAM_SPIDERNET_IO "interface"
 #define LABEL_IP_VERSION      IPAM_SPIDERNET_IO "ip-version" /* "IPv4", "IPv6" */
-/* Labels in podAffinity of such a pool. */
+/* Prefix of labels in podAffinity of a pool that was created for an application. */
 #define LABEL_APP_PREFIX IPAM_SPIDERNET_IO "app-"
 
 /* --- unirail's own --- */
@@ -64,8 +64,9 @@
 #define ANNOTATION_RESTORED "unirail.io/set-back"
 /* Annotation of a SpiderIPBlock: the resourceVersion that the writer of a patch had seen. */
 #define ANNOTATION_SEEN "unirail.io/seen"
-/* Annotation and label of a SpiderEndpoint whose retained addresses migrate: "NODE UID", "...
- * migration", "... refused"; block_label() of the node that is to release the addresses. */
+/* Of a SpiderEndpoint whose retained addresses migrate. Annotation: "NODE UID" of the pod that
+ * requests them, "... migration", "... refused". Label: block_label() of the node that is to
+ * release them. */
 #define ANNOTATION_WANTED_BY "unirail.io/wanted-by"
 #define LABEL_WANTED_FROM    "unirail.io/wanted-from"
 /* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */
@@ -79,8 +80,8 @@
 #define ANNOTATION_CA_SINCE    "unirail.io/ca-since"
 /* Label of a Secret in a release of Helm, which sets LABEL_MANAGED_BY to "Helm". */
 #define LABEL_CHART_MANAGED_BY "unirail.io/managed-by"
-/* Labels of a Node: "stopping" or "yes"; and the one by which deploy/uninstall removes unirail's
- * files. */
+/* Labels of a Node. LABEL_MIGRATED: "stopping" or "yes", by `unirail migrate`. LABEL_UNINSTALL:
+ * deploy/uninstall removes unirail's files from the node. */
 #define LABEL_MIGRATED	"unirail.io/migrated"
 #define LABEL_UNINSTALL "unirail.io/uninstall"
 

@@ -224,7 +224,7 @@ static int on_pair(void *arg, const struct ini_at *at, const char *key, const ch
 {
 	int r;
 
-	if (strcmp(at->section, "agent") == 0) /* agent/conf.c's */
+	if (strcmp(at->section, "agent") == 0) /* the section of agent/conf.c */
 		return 0;
 	if (strcmp(at->section, "coordinator") != 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
@@ -299,7 +299,7 @@ static void put_routes(struct json_out *o, const struct coordinator_settings *s)
 	jo_end_arr(o);
 }
 
-/* Go's omitempty. */
+/* Omits 0, as Go's omitempty. */
 static void put_int(struct json_out *o, const char *key, int64_t v)
 {
 	if (v)

@@ -53,11 +53,9 @@ int coordinator_settings_read(const struct root *r, const char *path,
 int coordinator_settings_object(const struct json *object, struct coordinator_settings *ret,
 				struct err *e);
 void coordinator_settings_done(struct coordinator_settings *s);
-/* Spiderpool's CoordinatorConfig. */
+/* Writes the settings as Spiderpool's CoordinatorConfig. */
 void coordinator_settings_json(const struct coordinator_settings *s, struct json_out *o);
 
-/* --- its parts --- */
-
-void coordinator_settings_init(struct coordinator_settings *s); /* the defaults */
+void coordinator_settings_init(struct coordinator_settings *s); /* sets the defaults */
 
 #endif

@@ -20,8 +20,8 @@ bool definition_trusted(const char *ns, const char *annotation, const char *own_
 {
 	if (annotation)
 		return strcmp(annotation, "true") == 0;
-	/* Uses kube-system instead of "default", which own_ns is also if no setting sets it, and
-	 * which is never trusted. */
+	/* own_ns is "default" if no setting names it. Without the annotation "default" is not
+	 * trusted. */
 	if (!own_ns || !*own_ns || strcmp(own_ns, "default") == 0)
 		own_ns = "kube-system";
 	return strcmp(ns, "kube-system") == 0 || strcmp(ns, own_ns) == 0;
@@ -91,7 +91,7 @@ static const struct host_key {
 	{"hostlocal_dir", false, {0}},
 	{"node_name", false, {0}},
 	{"ipam_unix_socket_path", false, {PATH_AGENT_SOCKET, "/run/spidernet/spiderpool.sock"}},
-	/* whereabouts, ovs; host-local; dhcp; flannel */
+	/* whereabouts, ovs, host-local, dhcp, flannel */
 	{"configuration_path", false, {PATH_WHEREABOUTS, NULL}},
 	{"resolvConf", false, {"/etc/resolv.conf", NULL}},
 	{"daemonSocketPath", false, {0}},

@@ -56,8 +56,8 @@ void coordinator_complete(struct json_tree *spec);
 
 /*
  * Validate the choices, and the numbers, of a block of the spec, or of "coordinator", by the table;
- * place: path of the object for messages, "spec.vlan". -ENOTSUP: an unknown word, or a number that
- * stands for none; -EINVAL: not a number in the range. The error begins with the field's path.
+ * place: path of the object for messages, "spec.vlan". -ENOTSUP: not one of the choices, of words
+ * or of numbers; -EINVAL: not a number in the range. The error begins with the field's path.
  */
 int multus_check_choices(const struct json *v, const char *block, const char *place, struct err *e);
 int multus_check_numbers(const struct json *v, const char *block, const char *place, struct err *e);

@@ -31,7 +31,7 @@ static int bad_ifname(const char *name, struct err *e)
 		name);
 }
 
-/* --- a list --- */
+/* --- the list form --- */
 
 /* Returns whether the text has the characters of a DNS label; its length is not limited. */
 static bool is_label(const char *s)
@@ -72,7 +72,7 @@ static size_t count(struct span s, char c)
 	return n;
 }
 
-/* [ns/]name[@interface] */
+/* Parses "[ns/]name[@interface]". */
 static int parse_item(struct span item, const char *pod_ns, struct network_request *ret,
 		      struct err *e)
 {
@@ -106,7 +106,7 @@ static int parse_list(struct span text, const char *pod_ns, struct net_select *s
 	return r < 0 ? err_wrap(e, r, "parsePodNetworkObjectName") : 0;
 }
 
-/* --- JSON --- */
+/* --- the JSON form --- */
 
 struct raw {
 	const char *name, *ns, *ifname, *old_ifname, *mac, *guid, *device_id;

@@ -53,7 +53,7 @@ void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a
 	a->clean_gateway = w->clean_gateway;
 }
 
-/* Once. */
+/* Adds the name if the list does not have it. */
 static void pod_names_add(char ***v, size_t *n, const char *name)
 {
 	for (size_t i = 0; i < *n; i++)

@@ -43,7 +43,7 @@ struct auto_nic {
 };
 
 struct auto_pool_request {
-	bool single; /* of `subnet` */
+	bool single; /* the only entry v[0], of `subnet`, applies to every interface */
 	struct auto_nic *v;
 	size_t n;
 	/* true: `number` is the total of addresses; false: in addition to the number of pods */

@@ -47,7 +47,7 @@ bool admit_knows(const char *kind)
 
 /* --- answers --- */
 
-/* Writes "spec.ips[0]: text"; a text without a field is about the spec. */
+/* Splits "spec.ips[0]: text" into field and text; a text without a field is about the spec. */
 static void split(struct admit_answer *r, const char *text)
 {
 	const char *colon = strstr(text, ": ");
@@ -324,7 +324,7 @@ static bool annotations_are_allowed(const struct admit_request *q)
 	return true;
 }
 
-/* Denies changes by an agent's account, except those that agents make. */
+/* Denies changes of a SpiderIPPool by an agent's account, except those that agents make. */
 static int admit_check_agent(struct admit *a)
 {
 	const struct admit_request *q = a->request;
@@ -532,19 +532,15 @@ bool admit_is_contended(const struct admit_request *q)
 	return false;
 }
 
-/*
- * What an agent's account may change in pools, for API servers without the policies of
- * deploy/policies/agent.yaml.
- */
+/* Accounts of agents. */
 
 #define ACCOUNT "system:serviceaccount:"
 #define AGENT	":unirail-agent"
 
 /*
- * Returns whether the user is an agent's service account, in any namespace. An agent may change
- * only certain fields of pools (as deploy/policies/agent.yaml does where the API server has
- * policies: Kubernetes 1.30). Its updates get no defaults: what an administrator wrote stays
- * unchanged.
+ * Returns whether the user is an agent's service account, in any namespace. admit_check_agent()
+ * limits what an agent may change in pools, as deploy/policies/agent.yaml does on API servers with
+ * policies (since 1.30). An agent's update gets no defaults: what an administrator wrote stays.
  */
 static bool admit_is_agent(const char *user)
 {

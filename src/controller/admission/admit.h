@@ -14,7 +14,7 @@
  * spelling (ipam/pool/pool_spec.h), or the proper field is added beside it. Only a value of a type
  * that the CRD does not allow is replaced: a string as `ipVersion`, a number as `pkey`; and
  * `enableCoordinator` of a custom network, which is always false, as in Spiderpool. Anything else
- * invalid is denied with the field's path and a corrected line.
+ * invalid is denied with the field's path and a remedy.
  *
  * The defaults are Spiderpool's. The stored object also gets:
  *
@@ -27,10 +27,10 @@
  * 	SpiderCoordinator	mode, vethMTU
  *
  * A pool has the finalizer spiderpool.spidernet.io: a pool deleted while its addresses are in use
- * allocates no more, stays visible so that no other pool gets its addresses, and is removed with
- * the last one (the leader removes the finalizer). The user who deletes it is warned how many
- * addresses are in use. No other kind gets the finalizer: a SpiderCoordinator or SpiderSubnet that
- * has it from Spiderpool loses it at its next change.
+ * allocates no more, stays visible so that no other pool gets its addresses, and is removed when
+ * the last address is released (the leader removes the finalizer). The user who deletes a pool is
+ * warned how many addresses are in use. No other kind gets the finalizer: a SpiderCoordinator or
+ * SpiderSubnet that has it from Spiderpool loses it at its next change.
  *
  * An update that does not change the spec is always allowed. Of an update that changes it, only the
  * added addresses are compared with other objects, so that pools that already overlap can be

@@ -79,13 +79,13 @@ int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
 /* Checks a coordinator. place: "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
-/* multus_check_choices(), and multus_check_numbers(), with a denial. */
+/* Call multus_check_choices() and multus_check_numbers(); an error denies the object. */
 int admit_check_choices(struct admit *a, const struct json *v, const char *block,
 			const char *place);
 int admit_check_numbers(struct admit *a, const struct json *v, const char *block,
 			const char *place);
 
-/* range_locks.c. */
+/* State of range_locks.c. */
 
 enum { CLAIMS_REMOVED_MAX = 256, CLAIMS_UID_MAX = 64 };
 
@@ -95,7 +95,7 @@ struct range_locks {
 	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* ring buffer */
 	size_t next_removed;
 	struct claim *first;
-	/* timer of the removal of deleted objects' claims */
+	/* request and timer of the removal of deleted objects' claims */
 	struct kube_call *clean_up;
 	struct loop_alarm cleanup_timer;
 };

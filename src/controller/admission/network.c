@@ -122,7 +122,8 @@ static int check_version(struct admit *a)
 		v);
 }
 
-/* libcni's rule for a network's name; libcni rejects each pod of a network with an invalid name. */
+/* Checks a network's name by libcni's rule, by which libcni would reject each pod of the
+ * network. */
 static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -190,7 +191,7 @@ static int check_inject(struct admit *a, const struct json *spec)
 	return r;
 }
 
-/* --- free JSON --- */
+/* --- CNI configurations as JSON text: customCNI, chainCNIJsonData --- */
 
 static bool is_trusted(const struct admit *a)
 {
@@ -271,7 +272,7 @@ static int check_chain(struct admit *a, const struct json *spec)
 	return r;
 }
 
-/* --- blocks --- */
+/* --- blocks of other cniTypes, which must be absent --- */
 
 static int check_block_alone(struct admit *a, const struct json *spec, const char *type,
 			     const char *own, const char *key, const char *of)
@@ -514,7 +515,7 @@ static int check_sriov(const struct block *b)
 		return r;
 	json_int(get(b, "minTxRateMbps"), &least);
 	json_int(get(b, "maxTxRateMbps"), &most);
-	/* highest value; 0: no limit */
+	/* maxTxRateMbps 0: no limit */
 	if (most > 0 && least > most)
 		return admit_refuse(b->a, ADMIT_INVALID,
 				    "spec.sriov.minTxRateMbps: %" PRId64
@@ -620,7 +621,8 @@ static int admit_check_block(struct admit *a, const char *type, const char *name
 
 /* Fields that only administrators may set: CNI plugins run as root on the nodes. */
 
-/* Validates ifacer, which the controller puts in front of a tenant's plugin. */
+/* Denies settings for which the controller would put the plugin ifacer into a definition of a
+ * namespace that is not trusted. */
 static int admit_check_ifacer(struct admit *a, const char *block, const struct json *spec)
 {
 	const struct json *b = json_get(spec, block);

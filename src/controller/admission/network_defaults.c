@@ -29,7 +29,7 @@ static void mirror(struct admit *a, struct json_tree *object, const char *key)
 		json_tree_drop(labels, key);
 }
 
-/* Normalizes a number however it was written: 0x8001 in YAML arrives as 32769. */
+/* Converts a pkey given as a number to a string: 0x8001 in YAML arrives as 32769. */
 static void take_pkey(struct admit *a, struct json_tree *block)
 {
 	auto_free char *text = NULL;

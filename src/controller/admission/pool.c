@@ -236,7 +236,8 @@ static int check_use(struct admit *a, const struct pool *p)
 /* --- affinities --- */
 
 /*
- * Denies "{}": it would match every pod, as an absent podAffinity does, and is probably a mistake.
+ * Denies "{}", which would match every pod as an absent podAffinity does and is probably a mistake.
+ * Denies additions to the podAffinity of an automatic pool.
  */
 static int check_affinity(struct admit *a, const struct pool *p)
 {
@@ -281,9 +282,9 @@ static void say_unused(struct admit *a, const struct pool *p)
 		admit_warn(a, "spec.namespaceAffinity is ignored because namespaceName is set");
 }
 
-/* --- name --- */
+/* --- the name of a pool --- */
 
-/* Limits the name of a pool, because names of blocks contain it. */
+/* Limits the length of a new pool's name, because names of blocks contain it. */
 static int check_name(struct admit *a, const struct pool *p)
 {
 	char name[BLOCK_NAME_MAX + 1];
@@ -305,7 +306,7 @@ static int check_name(struct admit *a, const struct pool *p)
 			    strlen(a->request->name), room);
 }
 
-/* --- the whole object --- */
+/* --- the whole SpiderIPPool --- */
 
 static int check_valid(struct admit *a, const struct pool *p)
 {
@@ -400,7 +401,8 @@ static int check_other_subnets(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* The subnet must have all addresses of its pools; otherwise an address of a pool has no subnet. */
+/* Denies a subnet that overlaps with the CIDR of a pool without being equal, or that lacks
+ * addresses of a pool with the same CIDR. */
 static int check_pool_of_subnet(struct admit *a, const struct pool *p, const struct pool *pool)
 {
 	char text[IP_TEXT_MAX];
@@ -509,8 +511,8 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * status.allocatedIPCount gets the same number later, but it is the only source while pools are not
- * listed yet.
+ * Denies (keep_used) or warns about the deletion of a subnet whose pools have addresses.
+ * status.allocatedIPCount is compared because it is the only source while pools are not listed.
  */
 static int admit_subnet_check_deletion(struct admit *a)
 {
@@ -592,7 +594,8 @@ static int check_reserved_ranges(struct admit *a, const struct json *spec, uint8
 	return r;
 }
 
-/* If ipVersion is still missing, the first address is invalid, or there is no address. */
+/* Denies an object without ipVersion: defaulting sets it unless the first address is invalid or
+ * absent. */
 static int check_versionless(struct admit *a, const struct json *spec)
 {
 	const struct json *first = json_at(json_get(spec, "ips"), 0);

@@ -108,7 +108,8 @@ static void again(struct claim *m, int after_ms)
 
 /* --- writing --- */
 
-/* After a lost response the outcome is unknown: reads the ConfigMap again. */
+/* Reads the ConfigMap again after a conflict, or after a lost response, whose outcome is
+ * unknown. */
 static void on_written(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;
@@ -137,7 +138,8 @@ static void write_map(struct claim *m)
 
 /* --- conflicting claims --- */
 
-/* The claimed object does not exist, or differs from its claim. */
+/* Handles a conflicting claim whose object does not exist or differs: drops an expired claim, waits
+ * for the object, or denies the request. */
 static void unsettled(struct claim *m)
 {
 	struct range_locks_entry *c = &m->list.v[m->at];

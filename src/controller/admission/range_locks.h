@@ -16,7 +16,7 @@
  * of a SpiderSubnet no addresses. So it may conflict unnecessarily, but never misses a conflict.
  * Its digest shows whether the existing object is the one that was claimed.
  *
- * When a claim conflicts with another object, a GET of the claimed object decides. While that
+ * When a claim conflicts with another object, a read of the claimed object decides. While that
  * object does not exist (its request is in flight, or was denied by another webhook), the decision
  * waits a moment; then the request is denied and may be retried. After CLAIMS_RUN_OUT_MS no request
  * can be in flight any more, and a claim without its object is ignored; the claim itself is stored

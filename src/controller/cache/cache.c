@@ -57,7 +57,8 @@ static bool has_room(void *arg, int kind, const struct kube_object *o)
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o);
 
-/* Releases the memory charged for a deleted or replaced object; another one may have room now. */
+/* Releases the memory charged for a deleted or replaced object, and reads large objects again that
+ * may have room now. */
 static void cluster_cache_spend_back(struct cluster_cache *w, enum cluster_cache_kind kind,
 				     const struct kube_object *o)
 {

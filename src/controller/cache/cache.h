@@ -19,10 +19,11 @@
  *
  * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
  * could exhaust the memory of every replica. So an object is cached as a large one when it exceeds
- * CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its namespace past CLUSTER_CACHE_NS_MAX,
- * or when it is bigger than CLUSTER_CACHE_SMALL and brings all namespaces together past CLUSTER_CACHE_TOTAL_MAX. One
- * that is large for lack of room is read again when another object releases enough. A module that needs the missing part rejects the object with an
- * error (cluster_cache_object.large).
+ * CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its namespace
+ * past CLUSTER_CACHE_NS_MAX, or when it is bigger than CLUSTER_CACHE_SMALL and brings all
+ * namespaces together past CLUSTER_CACHE_TOTAL_MAX. An object that is large for lack of room is
+ * read again when another one releases enough. A module that needs the missing part rejects the
+ * object with an error (cluster_cache_object.large).
  *
  * 	for (size_t i = 0; i < kube_cache_count(w->objects, CLUSTER_CACHE_POOLS); i++)
  * 		inspect(part, cluster_cache_json(kube_cache_at(w->objects, CLUSTER_CACHE_POOLS, i)));

@@ -16,7 +16,7 @@
 
 enum { CONF_MAX = 256 << 10, PUBLISHED_MAX = 256 };
 
-/* --- lists --- */
+/* --- lists of CIDRs --- */
 
 void cidr_list_done(struct cidr_list *l)
 {
@@ -106,7 +106,7 @@ void cidr_facts_done(struct cidr_facts *f)
 	*f = (struct cidr_facts){0};
 }
 
-/* --- objects --- */
+/* --- CIDRs of one object --- */
 
 static const struct json *at(const struct json *v, const char *a, const char *b)
 {
@@ -130,7 +130,7 @@ static void set_since(const struct json *object, struct cidr_facts *f)
 		f->since_ms = 0;
 }
 
-/* Finds a line " podSubnet: 10.244.0.0/16,fd00::/48 # why" anywhere in the text. */
+/* Adds the CIDRs of each line such as " podSubnet: 10.244.0.0/16,fd00::/48 # why". */
 static void add_line(struct cidr_list *l, const char *text, const char *key)
 {
 	struct span rest = span_of(text), line;
@@ -156,7 +156,7 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f)
 	add_line(&f->services, text, "serviceSubnet");
 }
 
-/* Finds "--key=value", or the word after "--key". */
+/* Adds the CIDRs of "--key=value", or of the word after "--key". */
 static void add_option(struct cidr_list *l, const struct json *message, const char *key)
 {
 	struct json_walk w = json_walk_start(message);
@@ -233,7 +233,7 @@ void cidr_of_cilium_pool(const struct json *object, struct cidr_facts *f)
 	set_since(object, f);
 }
 
-/* --- types --- */
+/* --- podCIDRType, and the node's CNI --- */
 
 static const char *const types[] = {"auto", "cluster", "calico", "cilium", "none"};
 
@@ -287,7 +287,8 @@ static enum cidr_type by_name(const char *name)
 }
 
 /* Reads the network name of one CNI configuration. Returns 1 and sets *ret (NULL: it has no name);
- * 0 if the configuration is invalid, or that of a program that delegates to other networks. */
+ * 0 if the configuration is invalid, or that of a program that delegates to other networks;
+ * -EACCES: readable by root only. */
 static int read_name(const struct root *root, const char *path, char **ret)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -510,7 +511,7 @@ static void sort(const struct cidr_facts **list, size_t n)
 		}
 }
 
-/* Joins the CIDRs of several objects, each CIDR once. */
+/* Appends the CIDRs of a node; collect() then joins those of all nodes, and removes duplicates. */
 static void append(struct cidr_list *l, const struct cidr_list *from)
 {
 	for (size_t i = 0; i < from->n; i++)

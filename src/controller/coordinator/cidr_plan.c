@@ -27,14 +27,15 @@ static void not_ready(struct planner *a, const char *what, const char *cause)
 		 cause ? cause : "");
 }
 
-/* An error of the pods' part precedes one of the services' part. */
+/* Sets the reason unless there is one: a reason of the pods' CIDRs precedes that of the
+ * services'. */
 static void set_reason(struct planner *a, const char *what)
 {
 	if (!a->p->reason[0])
 		snprintf(a->p->reason, sizeof(a->p->reason), "%s", what);
 }
 
-/* Finds the first source with content; returns false if the state of one is not known yet. */
+/* Copies the CIDRs of the first source that has any; returns false at a source of unknown state. */
 static bool first_of(struct planner *a, const enum cidr_source *list, size_t n, bool services,
 		     struct cidr_list *ret)
 {

@@ -140,7 +140,7 @@ static void put_limits(struct json_out *o, const struct needs *add)
 	jo_end_obj(o);
 }
 
-/* The API server defaults requests to the limits. */
+/* Writes no requests, because the API server defaults them to the limits. */
 static int write_limits(const struct json *first, const struct needs *add, struct kube_patch *p)
 {
 	const struct json *resources = json_get(first, "resources");

@@ -46,7 +46,7 @@ static void drop_nets(struct inject_webhook *h)
 	h->n = 0;
 }
 
-/* A network that is being deleted is not used. */
+/* Rebuilds the index of networks after a change, without those that are being deleted. */
 static void scan(struct inject_webhook *h)
 {
 	auto_free const struct inject_net **list = NULL;

@@ -162,7 +162,7 @@ static void mark_wants(struct nads *n, const char *ns, const char *nad)
 		workqueue_add(&n->wants.v[i]->job->w);
 }
 
-/* A SpiderMultusConfig was deleted: processes those that wait for the name of its NAD. */
+/* Queues the SpiderMultusConfigs that want the name of a NAD of a deleted SpiderMultusConfig. */
 static void leave(struct nads *n, const struct kube_object *was)
 {
 	for (size_t i = nads_index_at(&n->owned, was->ns, was->uid, "");
@@ -197,7 +197,7 @@ static void know(struct nads *n, const struct kube_object *o)
 		nads_index_add(&n->owned, o->ns, uid, o->name, NULL);
 }
 
-/* Processes the previous, current and next owner of the NAD. */
+/* Queues the previous and the current owner of the NAD, and those that want the NAD's name. */
 static void on_nad(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
 	const struct kube_object *o = is ? is : was;

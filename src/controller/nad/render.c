@@ -14,7 +14,7 @@
 
 #define OVS_RESOURCE "ovs-cni.network.kubevirt.io/"
 
-/* An object of the API server, with its defaults. */
+/* SPEC_MAX: more bytes than an object of the API server has with its defaults. */
 enum { SPEC_MAX = 4 << 20 };
 
 static const struct json *annotation(const struct json *smc, const char *key)
@@ -341,7 +341,7 @@ static int put_macvlan(struct json_out *o, const struct nad_request *q, struct e
 	return 0;
 }
 
-/* The vlan plugin tags packets itself. */
+/* Passes no VLAN to ifacer, because the vlan plugin tags packets itself. */
 static int put_vlan(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const char *mode = nad_text(json_get(q->block, "vlanMode"), "");
@@ -372,7 +372,7 @@ static int put_sriov(struct json_out *o, const struct nad_request *q, struct err
 	return 0;
 }
 
-/* Converts a number to its digits, for a field that is a string in the CRD. */
+/* A pkey given as a number is written as its digits, because the field is a string in the CRD. */
 static int put_ib_sriov(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	const struct json *pkey = json_get(q->block, "pkey");
@@ -496,7 +496,7 @@ static void put_routes(struct json_out *o, const struct json *v)
 	jo_end_arr(o);
 }
 
-/* By mistake, Spiderpool writes podRPFilter if podCIDRType is given. */
+/* Writes podRPFilter also if podCIDRType is given, as Spiderpool does by mistake. */
 static void put_numbers(struct json_out *o, const struct json *c)
 {
 	int64_t filter = json_int_or(json_get(c, "podRPFilter"), 0);

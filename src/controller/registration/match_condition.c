@@ -50,7 +50,7 @@ static void forget(struct match_condition *q)
 	q->n = 0;
 }
 
-/* Adds all namespaces that do not request networks now. */
+/* Lists the namespaces that do not request networks now, and writes the condition. */
 static void take_all(struct match_condition *q)
 {
 	struct buf b;

@@ -17,7 +17,7 @@
 
 enum { REGISTRATION_TEXT_MAX = 1 << 20, REGISTRATION_WHAT_MAX = 1024 };
 
-/* One of the two configurations. */
+/* The mutating or the validating configuration. */
 struct side {
 	struct registration *h;
 	const struct kube_kind *kind;
@@ -29,10 +29,10 @@ struct side {
 	/* Backoff for two writers that keep reverting each other's changes. */
 	struct backoff calm;
 	int64_t healed_at, not_before;
-	char *sent;	    /* last content requested; NULL: none yet */
-	char *version;	    /* resourceVersion of our last write: older ones are from before it */
-	char *stored;	    /* what the server stored for `sent`, if different; NULL: the same */
-	bool right;	    /* the content was correct at least once after `sent` was requested */
+	char *sent;    /* last content requested; NULL: none yet */
+	char *version; /* resourceVersion of our last write; an older one in the watch is stale */
+	char *stored;  /* what the server stored for `sent`, if different; NULL: the same */
+	bool right;    /* the content was correct at least once after `sent` was requested */
 	bool no_conditions; /* the server drops or rejects matchConditions */
 	bool making;	    /* the call in flight creates the object */
 	bool missing;	    /* the object does not exist, and the account may not create it */
@@ -696,7 +696,8 @@ static const struct json *by_name(const struct json *list, const char *name)
 }
 
 /*
- * Keys that we do not write are defaults of a newer server and are ignored, except the one we know.
+ * Returns the first key that differs; NULL: none. Keys that are not in `want` are defaults of a
+ * newer server and are ignored, except matchConditions.
  */
 static const char *field_differs(const struct json *have, const struct json *want, bool conditions)
 {
@@ -747,7 +748,7 @@ static bool is_registered_path(struct span path)
 	return false;
 }
 
-/* "https://host:port/path?query" */
+/* Returns the path of "https://host:port/path?query". */
 static struct span path_of(const char *url)
 {
 	const char *at = strstr(url, "://");

@@ -48,7 +48,7 @@ struct subnets_pool_error {
 	/* loop time since which the pool is without its held addresses, or does not exist; 0: not
 	 * waiting */
 	int64_t since;
-	bool seen;  /* it existed at some time since this replica became leader */
+	bool seen;  /* the pool existed at some time since this replica became leader */
 	bool clear; /* the last read found no block with an address of `checked` */
 	struct ip_set checked;
 	struct ip_set used;
@@ -188,7 +188,7 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 		       const struct subnets_target *t, const struct subnet_entry *x);
 void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 		     const struct subnet_entry *x);
-/* Updates labels and the annotation of a pool. Returns false if they are up to date. */
+/* Updates labels and ANNOTATION_POOL_NUMBER of a pool. Returns false if they are up to date. */
 bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 			const struct subnets_target *t);
 /*

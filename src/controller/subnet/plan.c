@@ -208,7 +208,8 @@ static int leftover_by_pool(const void *a, const void *b)
 		      ((const struct plan_leftover *)b)->pool);
 }
 
-/* Addresses that pods use are not free; a growing pool may get those that its own pods use. */
+/* Removes leftovers, which pods use, from the free addresses and lists them by pool: a growing pool
+ * may get its own. */
 static void collect_leftovers(struct plan *p, const struct subnet_leftover *v, size_t n)
 {
 	struct ip_set had = {.family = p->open.family};
@@ -406,7 +407,7 @@ static void meet_want(struct plan *p, const struct subnet_want *w)
 		shrink(p->f, w, x);
 }
 
-/* --- all --- */
+/* --- the whole plan --- */
 
 static bool is_over(const struct plan *p, const struct subnet_entry *x)
 {

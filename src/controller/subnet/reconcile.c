@@ -400,8 +400,8 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
-/* Returns whether no block has an address of the set, according to a GET. Each result is used once.
- * */
+/* Returns true, once for each read of the blocks, if the last one found no block with an address of
+ * the set; otherwise starts a read. */
 static bool is_clear(struct subnets_inputs *k, struct subnets_pool_error *n,
 		     const struct ip_set *of)
 {
@@ -427,7 +427,8 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	return waited(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
 }
 
-/* Skips the check of blocks if the subnet is being deleted: it allocates nothing any more. */
+/* Skips the check of blocks for a subnet that is being deleted, which allocates nothing any
+ * more. */
 static bool is_deleted(void *arg, const struct subnet_entry *x)
 {
 	struct subnets_inputs *k = arg;
@@ -597,7 +598,7 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 
 /* --- owners of other kinds --- */
 
-/* Returns whether the object does not exist. This is unknown if the server does not serve its kind
+/* Returns whether the object is known not to exist: 404, unless the server does not serve the kind
  * (ERR_UNAVAILABLE). */
 static bool is_absent(int status, const struct err *cause)
 {
@@ -771,9 +772,7 @@ subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t 
 	return t->requests + low;
 }
 
-/* --- addresses of pods --- */
-
-/* --- all --- */
+/* --- all indexes --- */
 
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s)
 {

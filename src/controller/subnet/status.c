@@ -145,7 +145,7 @@ static int by_pool(const void *a, const void *b)
 		      ((const struct subnet_entry *)b)->pool);
 }
 
-/* Merges duplicate entries of a pool. */
+/* Sorts the entries by pool, and merges those of the same pool. */
 static void sort_entries(struct subnet_entries *l)
 {
 	size_t n = 0;
@@ -302,7 +302,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 	return true;
 }
 
-/* --- the subnet --- */
+/* --- status and finalizer of the subnet --- */
 
 int64_t subnets_count_text(u128 n)
 {

@@ -127,7 +127,7 @@ bool subnets_is_sure(const struct subnets *s)
 	return cluster_cache_hold(s->conf.cache) == CLUSTER_CACHE_SURE;
 }
 
-/* Deletes the pools of a subnet that is being deleted, then its finalizer. */
+/* Deletes the pools of a subnet that is being deleted, then removes the subnet's finalizer. */
 static void take_leave(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++)

@@ -34,7 +34,7 @@ static void keep(struct certs *c, const struct certs_set *s)
 	certs_set_done(&was);
 }
 
-/* Logs each error once until it changes. */
+/* Stores the error, and logs it unless it was stored before. */
 static void is_failing(struct certs *c, const char *where, const struct err *e)
 {
 	struct err t = *e;

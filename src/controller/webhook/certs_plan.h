@@ -15,7 +15,7 @@
  *
  * Two Secrets store it: one has the certificate, its key and all trusted CAs, the other the signing
  * CA and its key. A new CA is written to its own Secret first and trusted afterwards, so that a
- * crash between the two writes loses nothing: the next plan uses the CA that it finds there.
+ * crash between the two writes loses nothing: the next plan uses the CA of that Secret.
  *
  * Thus a client with the previous set of trusted CAs always accepts the certificate in use.
  */

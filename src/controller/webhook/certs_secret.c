@@ -15,8 +15,8 @@
 #include "spec/annotations.h"
 
 /*
- * cert-manager's annotation: its certificates must not be replaced, or both would overwrite each
- * other forever.
+ * Annotation of a Secret that cert-manager writes. unirail does not write such a Secret, because
+ * cert-manager would overwrite it in turn.
  */
 #define ISSUED "cert-manager.io/certificate-name"
 
@@ -36,8 +36,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* The CA's key is here only if an earlier version wrote it,
-				     * until it is moved. */
+				    /* This Secret has the CA's key only if an earlier version
+				     * wrote it, until it is moved. */
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),
@@ -182,7 +182,7 @@ static bool is_trusted(const struct certs *c, const struct certs_set *s)
 	return s->ca && c->conf.trusted(c->conf.arg, s->ca);
 }
 
-/* --- with the CA's key --- */
+/* --- steps that need the CA's key --- */
 
 struct stored_ca {
 	struct certs_set set;
@@ -268,7 +268,7 @@ static void read_ca(struct certs *c)
 	c->call = kube_send(c->conf.kube, &r, on_ca, c);
 }
 
-/* --- without the CA's key --- */
+/* --- steps without the CA's key --- */
 
 /* Recreates a deleted Secret of our own with its last content. */
 static void write_again(struct certs *c)

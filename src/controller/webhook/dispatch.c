@@ -176,8 +176,8 @@ static void refuse(struct review *q, const char *fmt, ...)
 }
 
 /*
- * The API server converts other versions (matchPolicy Equivalent). A review of another version is
- * of a definition that is not unirail's.
+ * Denies a review of another kind or version. The API server converts objects to the version of the
+ * route (matchPolicy Equivalent), so another version means CRDs that are not this release's.
  */
 static void dispatch_review(struct requested *a)
 {

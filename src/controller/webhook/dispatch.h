@@ -17,8 +17,8 @@
  * Reviews are decided in the order of arrival, for at most 20 ms at a time; other callbacks of the
  * loop run in between.
  *
- * Each answer other than 200 has one line of text with the reason, which is logged as well: the API
- * server hides it from users behind "failed calling webhook".
+ * Each answer other than 200, except that to a request without the token, has one line of text with
+ * the reason, which is logged as well: the API server shows users only "failed calling webhook".
  *
  * GET /webhook-health-check returns 200, as in Spiderpool.
  */

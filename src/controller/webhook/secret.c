@@ -33,7 +33,7 @@ void secret_explain_missing(struct err *e, const char *kind, const char *ns, con
 		 kind, ns, name);
 }
 
-/* --- read --- */
+/* --- reading a Secret --- */
 
 bool secret_is_managed(const struct json *object)
 {
@@ -65,7 +65,7 @@ char *secret_text(const struct json *object, const char *key)
 	return ret;
 }
 
-/* --- write --- */
+/* --- writing a Secret --- */
 
 static void put_item(struct json_out *o, const struct secret_item *i)
 {

@@ -4,10 +4,10 @@
 
 /*
  * Reads and writes the controller's own Secrets, which have the label
- * app.kubernetes.io/managed-by=unirail-controller, or, in a release of Helm, which sets that one to "Helm",
- * unirail.io/managed-by=unirail-controller; secret_is_managed() checks it. A create fails with
- * -EEXIST and a patch with -ESTALE when another replica was first. Request bodies are wiped after
- * they were passed to the client.
+ * app.kubernetes.io/managed-by=unirail-controller, or, in a release of Helm, which sets that label
+ * to "Helm", unirail.io/managed-by=unirail-controller; secret_is_managed() checks it. A create
+ * fails with -EEXIST and a patch with -ESTALE when another replica was first. Request bodies are
+ * wiped after they were passed to the client.
  */
 
 #include <stdbool.h>
