@@ -7,11 +7,11 @@
  * (wire/http/h2.h explains why). It is opened by the first request and reopened whenever it is
  * lost, after a growing, jittered backoff. Credentials are refreshed as needed (kube/auth.h).
  *
- * A request waits for a connection until its timeout. At most ten times it is retried: after 429, or
- * 5xx with Retry-After (not before that time); once after 401, with new credentials; when the server
- * did not process it; and, if it only reads, when the connection broke before the answer, or (three
- * times) after 500, 502, 503 and 504. A write whose connection broke is not retried: it fails with
- * -ECONNRESET, kind ERR_AGAIN, since the server may have carried it out.
+ * A request waits for a connection until its timeout. At most ten times it is retried: after 429,
+ * or 5xx with Retry-After (not before that time); once after 401, with new credentials; when the
+ * server did not process it; and, if it only reads, when the connection broke before the answer, or
+ * (three times) after 500, 502, 503 and 504. A write whose connection broke is not retried: it
+ * fails with -ECONNRESET, kind ERR_AGAIN, since the server may have carried it out.
  *
  * Errors are one line, "kube: create ipblock 'x': 403 Forbidden: ..."; codes in kube/status.h;
  * -ETIMEDOUT (kind ERR_AGAIN) names the last failure.

@@ -99,8 +99,8 @@ static bool find(struct kube_discover *d, const struct json *list)
 	return false;
 }
 
-/* Without an answer, or with 401 or 403, discovery fails. Another status, such as 503 of a group whose
- * aggregated API server is unavailable, only skips the group. */
+/* Without an answer, or with 401 or 403, discovery fails. Another status, such as 503 of a group
+ * whose aggregated API server is unavailable, only skips the group. */
 static void on_resources(void *arg, int status, const struct json *list, const struct err *e)
 {
 	struct kube_discover *d = arg;

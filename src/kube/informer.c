@@ -465,7 +465,8 @@ static void on_read_again(void *arg, int status, const struct json *list, const 
 	read_again_from(i, kube_store_find(&i->store, ns, name, &at) ? at + 1 : at);
 }
 
-/* Reads the object by a list with a fieldSelector, so that the account needs no permission `get`. */
+/* Reads the object by a list with a fieldSelector, so that the account needs no permission
+ * `get`. */
 static void read_again(struct kube_informer *i, const struct kube_object *o)
 {
 	auto_free char *field = xasprintf("metadata.name=%s", o->name);

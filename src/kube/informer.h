@@ -13,9 +13,9 @@
  * is reported as both. If an object cannot be decoded, its previous state stays and a line is
  * logged.
  *
- * After a restore of etcd from a backup, a resumed watch could stay silent forever. So after a broken
- * connection the informer first reads the collection's version (a list of one object), and relists
- * when it is older than the last known one.
+ * After a restore of etcd from a backup, a resumed watch could stay silent forever. So after a
+ * broken connection the informer first reads the collection's version (a list of one object), and
+ * relists when it is older than the last known one.
  */
 
 #include <stdbool.h>

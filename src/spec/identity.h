@@ -39,8 +39,8 @@ bool identity_is_sticky(const struct identity *i);
 
 /* --- release of retained addresses --- */
 
-/* Splits "web-0" into StatefulSet "web" and ordinal; returns false if the name is not that of a
- * StatefulSet's pod. */
+/* Splits "web-0" into StatefulSet "web" and ordinal; returns false if the name has not this
+ * form. */
 bool identity_ordinal(const char *pod, char set[static 254], uint64_t *ordinal);
 
 /* State of possible owners at the API server; known false: not requested. */
@@ -55,9 +55,9 @@ struct identity_machine {
 
 /*
  * Returns whether the addresses retained under a name may be released: no StatefulSet will create a
- * pod of that name again (it is deleted, or its replicas do not reach the ordinal), and no machine
- * has the name. If the state is unknown the addresses stay retained. If the setting is off, no
- * addresses are retained.
+ * pod of that name again (it does not exist, or its replicas do not include the ordinal), and no
+ * machine has the name, except one that is being deleted. If the state is unknown the addresses
+ * stay retained. A setting that is off retains none.
  */
 bool identity_is_over(const char *name, const struct identity_conf *c,
 		      const struct identity_set *set, const struct identity_machine *machine);

@@ -100,8 +100,8 @@ void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a
  */
 int pod_nic_position(const char *const *held, size_t n, const char *ifname);
 
-/* Fails for a pod that is being deleted (class ERR_AGAIN, since a new pod of the same name may get
- * an address). */
+/* Fails for a pod that is being deleted or has finished (class ERR_AGAIN, since a new pod of the
+ * same name may get an address). */
 int pod_check_alive(const struct pod_facts *p, struct err *e);
 
 /* --- annotation ipam.spidernet.io/routes --- */

@@ -32,9 +32,9 @@
  * warned how many addresses are in use. No other kind gets the finalizer: a SpiderCoordinator or
  * SpiderSubnet that has it from Spiderpool loses it at its next change.
  *
- * An update that does not change the spec is always allowed. Of an update that changes it, only the
- * added addresses are compared with other objects, so that pools that already overlap can be
- * repaired.
+ * Of an update that changes neither spec nor annotations only the user and the number of labels are
+ * checked. Of an update that changes the spec only the added addresses are compared with other
+ * objects, so that pools that already overlap can be repaired.
  *
  * SpiderEndpoint and SpiderIPBlock have no webhooks: agents write them and must not depend on a
  * running controller; RBAC keeps others from writing them.
@@ -122,8 +122,8 @@ void admit_answer_done(struct admit_answer *a);
 struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q);
 
 /*
- * Returns whether the decision may conflict with concurrent requests: the object adds ranges that
- * it did not have before.
+ * Returns whether the decision may conflict with concurrent requests: a SpiderIPPool or
+ * SpiderSubnet is created, or its subnet, ips or excludeIPs change.
  */
 bool admit_is_contended(const struct admit_request *q);
 

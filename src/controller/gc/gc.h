@@ -8,9 +8,9 @@
  *
  * A node counts as gone when both conditions hold:
  *
- * - its Node object does not exist, according to the watch for the grace period and according to a
- *   GET at the end of it; or the node is fenced: not Ready, with the taint
- *   node.kubernetes.io/out-of-service
+ * - its Node object does not exist, or the node is fenced (not Ready, with the taint
+ *   node.kubernetes.io/out-of-service), according to the watch for the grace period and according
+ *   to a GET at the end of the period
  * - no unfinished pod is bound to it. Ignored are pods on the host's network, which have no address
  *   of a pool, and pods without SpiderEndpoint that stay on a fenced node because they tolerate the
  *   taint

@@ -41,8 +41,9 @@ static bool is_used(const struct cluster_gc *g, const char *node, const struct i
 	return false;
 }
 
-/* Returns whether the node was recreated under the same name (other UID) and has not renewed the
- * block. */
+/* Returns whether to release the block of a node that was recreated under the same name (other
+ * UID): the node has not renewed the block for RECREATED_GRACES, and none of its endpoints uses
+ * it. */
 static bool is_left_behind(struct cluster_gc *g, struct gc_cache_block *b)
 {
 	const struct kube_object *n =

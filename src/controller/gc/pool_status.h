@@ -15,8 +15,8 @@
  * the controller sees a pool first. Before any other write the controller copies these records into
  * the annotation unirail.io/adopted, with the version they were read in, so that none is lost. A
  * record is removed when its pod is gone according to the watch and to GETs over the grace period,
- * no pod of that name can return that uses it (identity_is_over()), and its node is Ready, fenced or
- * deleted. Records too long for an annotation stay in the status and are removed from there. A
+ * no pod of that name can return that uses it (identity_is_over()), and its node is Ready, fenced
+ * or deleted. Records too long for an annotation stay in the status and are removed from there. A
  * record that names no pod stays until a user removes it. Spiderpool's agents must be stopped
  * before: their later writes are ignored.
  *

@@ -289,8 +289,8 @@ static void no_status(struct nads *n, const struct err *e)
 }
 
 /*
- * Reports a failure once until a write succeeds. The watch delivers the status that was written,
- * which triggers the next attempt.
+ * Reports a failure in the status, once until a write succeeds. The watch delivers the status that
+ * was written, which triggers the next attempt.
  */
 static void report_failed(struct nads_job *j, const char *message)
 {

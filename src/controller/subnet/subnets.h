@@ -10,8 +10,8 @@
  * creates the pool when the first pod starts, with the requested number but without addresses; the
  * controller then assigns them.
  *
- * Each reconcile of a subnet ends with at most one write of its status, which comes first, or with the
- * writes that make the pools match the status (plan.h). A failure is reported as an event on the
+ * Each reconcile of a subnet writes the subnet's status if the plan differs from it, and makes the
+ * pools match the status that is already stored (plan.h). A failure is reported as an event on the
  * application and retried.
  *
  * A pool that no application requests any more is deleted, unless ippool-reclaim is false: then a
