@@ -69,7 +69,8 @@ const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spid
 /* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed once; false if its CRD is not
  * installed. */
 bool kube_cache_synced(const struct kube_cache *c, int kind);
-/* Returns the milliseconds since the kind was last watched; 0 while it is watched. */
+/* Returns the milliseconds since the watch of the kind ended, or since kube_cache_new() if there
+ * was none; 0 while the kind is watched. */
 int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);
 /* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
 bool kube_cache_current(const struct kube_cache *c, int kind);

@@ -87,7 +87,8 @@ void kube_informer_free(struct kube_informer *i);
 void kube_informer_read_again(struct kube_informer *i);
 
 bool kube_informer_synced(const struct kube_informer *i);
-/* Returns the milliseconds since the informer stopped watching, at least 1; 0 while it watches. */
+/* Returns the milliseconds since the informer stopped watching or was created, at least 1; 0 while
+ * it watches. */
 int64_t kube_informer_behind_ms(const struct kube_informer *i);
 const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
 					    const char *name);

@@ -3,9 +3,9 @@
 #define UNIRAIL_SERVER_SETTINGS_H
 
 /*
- * A daemon's settings, defined by one table. Each has a flag, a key of the same name in its section
- * of an INI file, usually an environment variable, and a default; the first one given in this order
- * wins.
+ * A daemon's settings, defined by one table. Each has a flag, usually an environment variable, a
+ * key of the same name in the daemon's section of an INI file, and a default; the first one given
+ * in this order wins.
  *
  *	[agent]
  *	log-level = info

@@ -431,7 +431,7 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 	return 0;
 }
 
-/* --- limit of a namespace --- */
+/* --- quotas of a namespace, and of all namespaces --- */
 
 static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
@@ -442,8 +442,8 @@ static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 }
 
 /*
- * Charges a new object to its namespace; caches it as a large one if the namespace is over its
- * limit.
+ * Charges a new object that tenants write to the quotas of its namespace and of all namespaces;
+ * caches it as a large one if it exceeds a quota.
  */
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o)

@@ -15,12 +15,13 @@
  * 	spec, status	complete; a pool without status.allocatedIPs (see cluster_cache_object.allocated)
  * 	namespaces	metadata only: name, uid, deletionTimestamp, labels, and the annotations that
  * 			count for pods
- * 	large objects	identifying metadata, and the status of a SpiderMultusConfig
+ * 	large objects	identifying metadata; unless they are long, the annotation cr-name,
+ * 			the annotations of a namespace, the status of a SpiderMultusConfig
  *
  * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
- * could exhaust the memory of every replica. So an object is cached as a large one when it exceeds
- * CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its namespace
- * past CLUSTER_CACHE_NS_MAX, or when it is bigger than CLUSTER_CACHE_SMALL and brings all
+ * could exhaust the memory of every replica. So one of these is cached as a large one when it
+ * exceeds CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its
+ * namespace past CLUSTER_CACHE_NS_MAX, or when it is bigger than CLUSTER_CACHE_SMALL and brings all
  * namespaces together past CLUSTER_CACHE_TOTAL_MAX. An object that is large for lack of room is
  * read again when another one releases enough. A module that needs the missing part rejects the
  * object with an error (cluster_cache_object.large).

@@ -185,8 +185,8 @@ static enum cidr_type type_of(const struct kube_object *o)
 }
 
 /*
- * Returns the CNI of this node. If it is readable by root only, waits for the agent to publish it:
- * pods started with a wrong status would keep its effects.
+ * Returns the CNI of this node. If it is readable by root only, sets *wait for UNREADABLE_MS, in
+ * which the agent may publish it: pods started with a wrong status would keep its effects.
  */
 static enum cidr_type probe(struct coordinators *c, bool *wait)
 {

@@ -18,7 +18,7 @@
  *
  * An annotation of the pod takes precedence over the namespace's, even when it is empty: the pod
  * then gets nothing. The RDMA annotation takes precedence over the other one. A pod that has
- * everything already is not changed.
+ * everything already, or is on the host's network, is not changed.
  *
  * These functions neither block nor keep state; the caller has the objects.
  */

@@ -12,7 +12,8 @@
  * 	405	not POST
  * 	415	not application/json
  * 	413	deciding it exceeds the limits (controller/webhook/trials.h)
- * 	503	the limits could not be checked
+ * 	500	the answer is too long
+ * 	503	the limits could not be checked, or the client has disconnected
  *
  * Reviews are decided in the order of arrival, for at most 20 ms at a time; other callbacks of the
  * loop run in between.
