@@ -25,7 +25,7 @@ enum {
 
 struct defaults {
 	struct defaults_conf c;
-	size_t step;  /* of steps[] */
+	size_t step;  /* index in steps[] of go_on() */
 	bool unknown; /* true: the network's name is unknown, which was logged */
 	struct kube_call *call;
 	struct loop_alarm again;
@@ -112,8 +112,8 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 
 	d->call = NULL;
 	/*
-	 * 409: the object exists by now. 422: the settings are invalid; the other objects do not
-	 * wait for it.
+	 * 409: the object exists by now. 422: the settings are invalid; the next objects are
+	 * created nevertheless.
 	 */
 	if (e && status == 422)
 		log_error("a default object was refused: correct the settings",

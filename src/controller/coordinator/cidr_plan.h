@@ -20,8 +20,9 @@
  *
  * A cluster without any source for a part (no kubeadm, hidden control plane) is Synced
  * nevertheless: the list is empty and the reason names the setting to use. Spiderpool's
- * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if a
- * source selected by name does not exist or cannot be read.
+ * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if the
+ * source of a CNI cannot be read, or a podCIDRType selected by name has no source or (Cilium's ipam
+ * mode) no CIDRs.
  */
 
 #include "controller/coordinator/cidr_read.h"

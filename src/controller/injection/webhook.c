@@ -119,7 +119,8 @@ static bool is_growing(const struct inject_webhook *h)
 	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_WRITTEN_MS;
 }
 
-/* Answers the review, unless the result may change within a moment. */
+/* Answers the review, unless the result may change within a moment; last: answers in any case.
+ * Returns whether it answered. */
 static bool answer(struct inject_webhook *h, struct review *q, bool last)
 {
 	struct err e = ERR_INIT;

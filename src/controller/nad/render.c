@@ -461,7 +461,7 @@ static int nad_put_main(struct json_out *o, const struct nad_request *q, struct 
 	return 0;
 }
 
-/* The coordinator plugin, which the chain of every type except `custom` has. */
+/* The coordinator plugin, for every type except `custom` if enableCoordinator is true. */
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
 {

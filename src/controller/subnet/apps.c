@@ -188,7 +188,7 @@ bool subnets_apps_known(struct subnets *s)
 	return known;
 }
 
-/* --- requests for subnets that do not exist: no pass visits them --- */
+/* --- requests for subnets that do not exist or do not fit: no pass visits them --- */
 
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {

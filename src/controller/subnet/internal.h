@@ -83,7 +83,8 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 void subnets_apps_start(struct subnets *s);
 void subnets_apps_stop(struct subnets *s);
 bool subnets_apps_known(struct subnets *s);
-/* Reports an error to each application whose subnet does not exist. */
+/* Reports an error to each application whose subnet does not exist, is being deleted or has the
+ * other IP version. */
 void subnets_apps_check(struct subnets *s);
 const struct subnets_app *subnets_app_at(const struct subnets *s, size_t kind, size_t i);
 size_t subnets_app_count(const struct subnets *s, size_t kind);

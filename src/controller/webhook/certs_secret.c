@@ -270,7 +270,7 @@ static void read_ca(struct certs *c)
 
 /* --- steps without the CA's key --- */
 
-/* Recreates a deleted Secret of our own with its last content. */
+/* Recreates a deleted Secret of our own with its last content; a foreign one is only logged. */
 static void write_again(struct certs *c)
 {
 	if (!c->managed) {
