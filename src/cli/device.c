@@ -447,7 +447,7 @@ static const char *link_state(const struct vf_info *a)
 	return a->link_state < ARRAY_LEN(link_states) ? link_states[a->link_state] : "unknown";
 }
 
-/* --- for people --- */
+/* --- the list as text --- */
 
 static void add_role(struct columns *c, const struct inventory_function *f)
 {
@@ -583,7 +583,7 @@ void device_show_text(const struct device_row *v, size_t n, FILE *f)
 	columns_print(&c, f);
 }
 
-/* --- for programs --- */
+/* --- the list as JSON --- */
 
 /* Writes null for an unknown value. */
 static void put_str(struct json_out *o, const char *key, const char *s)

@@ -120,7 +120,7 @@ static int read_node(const struct doctor_opts *o, struct host_facts *f, struct e
 	return json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, e);
 }
 
-/* Redacts secrets, as in every file of a snapshot. */
+/* Adds the Node object; secrets are redacted, as in every file of a snapshot. */
 static void put_node(const struct host_facts *f, struct buf *b)
 {
 	auto_buf struct buf text = {0}, clean = {0};
@@ -288,7 +288,8 @@ static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *
 	return 0;
 }
 
-/* Runs the commands that mend the problems found; for a snapshot only prints them. */
+/* Runs the commands that mend the problems found. With --dry-run and for the files of another host
+ * only prints them. */
 static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
 		struct err *e)
 {

@@ -281,8 +281,8 @@ static int run_show(struct call *c, struct err *e)
 }
 
 /*
- * Adds notes about sections that were removed. Errors are ignored: a plan is possible without a
- * readable journal.
+ * Adds notes about sections that were removed. A journal that cannot be read is a note as well: a
+ * plan is possible without it.
  */
 static void remark_unwanted(struct call *c, bool open)
 {

@@ -47,7 +47,7 @@ static const struct opt show_opts[] = {
 	{0},
 };
 
-/* The commands before "list" are iproute2's and may be abbreviated, as there (`rdma stat`). */
+/* The commands before "list" are iproute2's and may be abbreviated as in iproute2 (`rdma stat`). */
 const struct cmd rdma_cmds[] = {
 	{"dev", "[show [DEVICE]]", "devices, as iproute2's rdma prints them", show_opts, 0, 2},
 	{"link", "[show [DEVICE[/PORT]]]", "ports of devices, as iproute2's rdma prints them",
@@ -123,7 +123,7 @@ static int show_mode(bool json, struct err *e)
 	int r = rdma_netns_mode_get(&mode, e);
 	const char *name = mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
 
-	/* A kernel without this mode shares RDMA devices. */
+	/* A kernel without namespace modes shares RDMA devices. */
 	if (r < 0 && r != -EPROTONOSUPPORT && r != -EOPNOTSUPP)
 		return r;
 	if (r == -EPROTONOSUPPORT)
@@ -502,7 +502,7 @@ static int show(const struct cmd *c, const struct rdma_format *f, const struct s
 	return opt_print(&b);
 }
 
-/* --- the applet --- */
+/* --- options and operands --- */
 
 /* Options may come before or after the operands, alone or combined as "-jd", as in iproute2. */
 static bool is_letters(const char *word)

@@ -71,7 +71,8 @@ static struct names ports(const struct root *r, const char *device)
 
 /* --- ibdev2netdev --- */
 
-/* The port's netdev: that of its first GID, otherwise that of the device with this dev_port. */
+/* Finds the port's netdev: that of its first GID, otherwise the device's netdev with the port's
+ * dev_port, or the device's only netdev. */
 static bool find_netdev(const struct root *r, const char *device, const char *port,
 			char ret[static LINE_BYTES])
 {

@@ -268,7 +268,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Moves *s to the end of the digits there; returns the digits without leading zeros. */
+/* Moves *s to the end of the digits at *s; returns the digits without leading zeros. */
 static struct span digits(const char **s)
 {
 	struct span run;

@@ -382,7 +382,7 @@ static void find_source(struct doctor *d, const char *file, const struct json *p
 
 /*
  * Returns the name of the first CNI configuration that allocates addresses from the node's own
- * pools, without an agent. The caller frees it; NULL: there is none.
+ * pools; the caller frees it. NULL: no configuration does, or one uses the node's agent.
  */
 static char *doctor_local_pools_conf(struct doctor *d)
 {
@@ -475,7 +475,7 @@ static size_t count_children(const struct host_facts *f, const char *bdf, enum p
 	return n;
 }
 
-/* In exclusive mode /sys does not show the devices that are in pods. */
+/* In exclusive mode /sys does not show the RDMA devices that are in pods, so no NIC is reported. */
 static void doctor_rdma_kernel(struct doctor *d)
 {
 	const struct host_facts *f = d->f;

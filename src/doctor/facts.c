@@ -100,7 +100,7 @@ static int read_mode(struct nl_wire *w, struct host_facts *f, struct err *e)
 {
 	int r = rdma_nl_netns_mode(w, &f->mode, e);
 
-	/* Linux before 5.2 does not report the mode */
+	/* Linux before 5.2 does not report the mode, and shares RDMA devices */
 	return r == -EOPNOTSUPP ? 0 : r;
 }
 

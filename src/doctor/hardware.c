@@ -228,7 +228,7 @@ void doctor_rail_macs(struct doctor *d)
 	for (size_t i = 0; i < f->n_rdma; i++) {
 		const struct link *l = rail_of(f, &f->rdma[i]);
 
-		/* skips the ports of a bond, which share an address */
+		/* skips links with a master, since the ports of a bond share an address */
 		if (!l || l->mac.len != 6 || l->master)
 			continue;
 		list[n].l = l;
@@ -275,8 +275,8 @@ static int64_t rp_filter(const struct root *r, const char *name)
 }
 
 /*
- * The kernel uses the larger of the interface's value and "all". With a single rail replies leave
- * by the interface on which requests arrive.
+ * The kernel uses the larger of the interface's value and "all". A host with a single rail is not
+ * checked: replies leave by the interface on which requests arrive.
  */
 void doctor_rail_rp_filter(struct doctor *d)
 {

@@ -64,8 +64,8 @@ size_t lint_count(const struct lint *l, enum lint_level level)
 /* --- references --- */
 
 /*
- * Compares only the names next to this one in alphabetical order, which limits the time: each of
- * many references may need a suggestion.
+ * Compares only the names next to `name` in alphabetical order, which limits the time: each of many
+ * references may need a suggestion.
  */
 static const char *suggest(const struct lint *l, const char *kind, const char *name)
 {
@@ -241,7 +241,8 @@ static void check_definition(struct lint *l, const struct object *o)
 	struct err e = ERR_INIT;
 
 	if (!config || !*config)
-		return; /* not an object but a file of that name on each node */
+		/* without spec.config, a file of that name on each node has the configuration */
+		return;
 	if (json_parse(&doc, span_of(config), CONFIG_TEXT_MAX, &e) < 0) {
 		lint_find(l, LINT_ERROR, o, "spec.config", "is not JSON: %s", e.text);
 		return;

@@ -86,7 +86,8 @@ void lint_networks_done(struct lint_network *v, size_t n)
 	free(v);
 }
 
-/* Returns the value that the injection writes; NULL: none. The caller frees it. */
+/* Returns the networks annotation that the injection's patch writes; NULL: none. The caller frees
+ * it. */
 static char *patched_networks(struct span patch)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -158,7 +158,7 @@ void doctor_rdma_firmware(struct doctor *d)
 
 /* --- MTUs --- */
 
-/* Returns the function's only interface in this namespace; NULL: none. */
+/* Returns the function's first interface in this namespace; NULL: none. */
 static const struct link *link_of(const struct host_facts *f, const char *bdf)
 {
 	const struct link *l = NULL;
@@ -327,7 +327,8 @@ void doctor_rail_networkd(struct doctor *d)
 	}
 }
 
-/* Tunnels of pod networks, and switches that are not bonds. */
+/* Reports rails that are ports of a switch other than a bond or team, or that carry the tunnel of a
+ * pod network. */
 void doctor_rail_foreign(struct doctor *d)
 {
 	const struct host_facts *f = d->f;

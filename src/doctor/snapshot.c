@@ -339,7 +339,8 @@ void snapshot_take(struct snapshot *s)
 		walk(s, "", r->glob, r->how);
 }
 
-/* The content of a snapshot. A check that reads a new path needs a rule here. */
+/* The attributes of devices in a snapshot. A check that reads a new attribute needs a rule in these
+ * tables. */
 
 static const struct snap_rule pci[] = {
 	{"vendor", SNAP_TEXT},

@@ -245,8 +245,8 @@ static bool is_user(const struct json *pod, const struct json *container)
 	return json_bool(non ? non : json_get(all, "runAsNonRoot"));
 }
 
-/* Reports a container that cannot lock memory. If the agent's NRI plugin is there, nothing is
- * reported: it overrides the runtime's default limit. */
+/* Reports the first container that cannot lock memory. If the agent runs or its NRI plugin is
+ * installed, reports nothing: the plugin overrides the runtime's default limit. */
 static void check_memlock(struct run *r)
 {
 	struct json_walk w = json_walk_start(json_get(json_get(r->pod, "spec"), "containers"));

@@ -241,8 +241,8 @@ static bool same_values(const char *a, const char *b)
 	}
 }
 
-/* A file of /sys may print a value in a form that differs from the written one. Then it is unknown
- * whether the operation is in effect, so the undo is carried out. */
+/* Compares only files of /proc/sys. A file of /sys may print a value in a form that differs from
+ * the written one: returns 1, so that the undo is carried out. */
 static int attr_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *value = host_op_get(op, "value");
@@ -270,9 +270,9 @@ static int in_effect(struct host *h, const char *kind, const struct host_op *op,
 }
 
 /*
- * A driver may acknowledge a change and ignore it. The verbs of the model are not confirmed: `file`
- * and `link` report such a failure themselves, and a file of /sys may print a value in another
- * form.
+ * Returns an error if the change is not in effect: a driver may acknowledge a change and ignore it.
+ * Does not confirm the verbs `file` and `link`, which report such a failure themselves, and `attr`,
+ * since a file of /sys may print a value in another form.
  */
 static int confirm(struct host *h, const char *kind, const struct host_op *op, struct err *e)
 {

@@ -177,7 +177,7 @@ static void want_remove(struct host_wants *w, const struct host_want *one)
 	}
 }
 
-/* "FILE:LINE" of this file */
+/* Returns whether the section's origin is "FILE:LINE" of this file. */
 static bool is_from_file(const struct host_want *w, const char *file)
 {
 	size_t n = strlen(file);

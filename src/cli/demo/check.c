@@ -182,8 +182,8 @@ static void address_lines(struct lines *l, const struct demo_facts *f)
 }
 
 /*
- * State that an ADD or DEL changes. Ignores state that the kernel adds and removes by itself:
- * learnt neighbours, link-local addresses, and the routes that follow from an address.
+ * Lists the state that an ADD or DEL changes, not the state that the kernel adds and removes by
+ * itself: learnt neighbours, link-local addresses and routes, table local.
  */
 static struct lines lines_of(const struct demo_facts *f)
 {

@@ -281,9 +281,9 @@ static int check_capabilities(const struct root *root, struct err *e)
 }
 
 /*
- * Mounts a tmpfs in a new mount namespace of this process and its children. The kernel removes it
- * when the last of them ends. If mounting is not permitted (a container's profile), *ret stays
- * empty.
+ * Mounts a tmpfs in a new mount namespace of this process and its children. The kernel removes the
+ * tmpfs when the last of these processes ends. If mounting is not permitted (a container's
+ * profile), *ret stays empty.
  */
 static void private_tmpfs(char *ret, size_t size)
 {

@@ -284,8 +284,9 @@ static void drop_dir(const struct root *r, const char *dir)
 }
 
 /*
- * Changes the CNI configuration. A removal does this before it removes the links, so that the
- * runtime no longer calls them; an installation does it when all links exist.
+ * Changes the CNI configuration. A removal does this before it removes the links (after: false), so
+ * that the runtime no longer calls them; an installation does it when all links exist (after:
+ * true). A purge comes last.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -469,8 +470,8 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 	if (same(&n->now, &n->desired))
 		return;
 	/*
-	 * Keeps a file of another program under the name of a link. Under the name of the binary it
-	 * is an error, because the links point to this name.
+	 * Keeps a file of another program under the name of a link. Under the name of the binary
+	 * such a file is an error, because the links point to this name.
 	 */
 	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {

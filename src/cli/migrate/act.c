@@ -169,8 +169,7 @@ static int have_ended(const struct migrate_act *x, void *arg, struct err *e)
 }
 
 /*
- * Adds the reason from the agent's event of the Node. Without permission to read events it is
- * missing.
+ * Adds the reason from the agent's event of the Node; without permission to read events, adds none.
  */
 static void explain_node(const struct migrate_act *x, struct pods *p)
 {
@@ -267,7 +266,8 @@ static int are_recorded(const struct migrate_act *x, void *arg, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Returns 1 if status.allocatedIPs, which Spiderpool reads, has every address. */
+/* Returns 1 if status.allocatedIPs, which Spiderpool reads, has every address but those that no
+ * pool had recorded before the migration. */
 static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 {
 	auto_migrate struct migrate_cluster now = {0};

@@ -72,7 +72,7 @@ static bool selects_never(const struct json *template)
 		      "never") == 0;
 }
 
-/* Returns whether every term has the condition, since the terms are alternatives. */
+/* Returns whether every term excludes nodes with LABEL_MIGRATED, since terms are alternatives. */
 static bool is_excluded(const struct json *template)
 {
 	struct json_walk terms = json_walk_start(migrate_at(
@@ -179,7 +179,8 @@ static void add_node(struct migrate_cluster *c, const struct json *object)
 	x->windows = strcmp(json_get_text(labels, LABEL_OS), "windows") == 0;
 	x->ready = condition(v, "Ready", &ready);
 	x->reason = json_get_text(ready, "message");
-	/* The kubelet: "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady ..." */
+	/* The kubelet's message: "container runtime network not ready: NetworkReady=false
+	 * reason:NetworkPluginNotReady ..." */
 	x->has_network = !strstr(x->reason, "NetworkReady=false") &&
 			 !strstr(x->reason, "NetworkPluginNotReady") &&
 			 !strstr(x->reason, "cni config");
@@ -193,7 +194,7 @@ static void add_pod(struct migrate_cluster *c, const struct json *object)
 	const struct json *condition_of;
 	struct migrate_pod *x;
 
-	/* Pods of other programs are ignored. */
+	/* Ignores pods that neither a DaemonSet nor a ReplicaSet owns. */
 	if (strcmp(kind, "DaemonSet") != 0 && strcmp(kind, "ReplicaSet") != 0)
 		return;
 	x = &VEC_PUSH(c->pods, c->n_pods);
@@ -334,7 +335,8 @@ static bool is_shared(const struct json *definition)
 	       strcmp(group, UNIRAIL_GROUP) == 0;
 }
 
-/* Does not copy schemas: they are not needed, and nested deeper than a document may be. */
+/* Adds a definition that Helm deletes with its release (no policy "keep"). Does not copy its
+ * schema, which is not needed, and nested deeper than a document may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);
@@ -380,7 +382,7 @@ void migrate_add(struct migrate_cluster *c, const char *kind, const struct json 
 		add_namespace(c, object);
 }
 
-/* --- relations --- */
+/* --- owners of pods, nodes of pods, records of addresses --- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -286,7 +286,7 @@ static int print_values(const struct json_tree *values, const struct buf *remark
 	return opt_print(&b);
 }
 
-/* The exit status, or negative. */
+/* Runs a command. Returns the exit status, or a negative errno. */
 static int run_with(const struct options *o, const char *command, struct migrate_api *a,
 		    struct err *e)
 {

@@ -69,7 +69,7 @@ struct migrate_node {
 	bool ready, has_network, windows, files_label;
 	const char *reason; /* reason why the node is not ready */
 	size_t originals;   /* number of the originals' pods */
-	bool planned;	    /* runs originals, or is in the journal */
+	bool planned;	    /* runs originals, has LABEL_MIGRATED, or is in the journal */
 	bool agent, agent_ready;
 	size_t addresses; /* of SpiderEndpoints */
 };

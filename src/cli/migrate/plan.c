@@ -31,7 +31,7 @@ static const char *kind_of(const struct migrate_workload *x)
 	return x->role == ROLE_CONTROLLER ? "deployment" : "daemonset";
 }
 
-/* --- bodies of requests, which are also in the commands --- */
+/* --- bodies of patches, which the printed kubectl commands contain as well --- */
 
 static char *text_of(const struct json_tree *t)
 {
@@ -44,7 +44,7 @@ static char *text_of(const struct json_tree *t)
 	return buf_take(&b);
 }
 
-/* Excludes nodes with the label. Terms are alternatives, so each term gets the condition. */
+/* Excludes nodes with LABEL_MIGRATED. Terms are alternatives, so each term gets the condition. */
 static char *exclude_body(const struct migrate_workload *x)
 {
 	const struct json *have = migrate_at(x->v, "spec", "template", "spec", "affinity", NULL);
@@ -370,8 +370,8 @@ static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 }
 
 /*
- * A preStop hook of this container removes 00-multus.conf; pods would then be created without their
- * networks.
+ * A preStop hook of Spiderpool's container multus-cni removes 00-multus.conf; pods would then be
+ * created without their networks.
  */
 static void check_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 {
@@ -677,8 +677,8 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 		bool named = n && is_wanted(x->name, only, n);
 
 		/*
-		 * Checks all nodes, not only those to be migrated now: Spiderpool's agents end on
-		 * all of them.
+		 * With node names as operands, checks the other planned nodes as well: Spiderpool's
+		 * agents end on all of them.
 		 */
 		if (x->planned || named)
 			check_node(x, p);

@@ -222,7 +222,7 @@ static void add_variables(const struct migrate_workload *x, struct json_tree *t)
 	}
 }
 
-/* CNI directories of the nodes that differ from the defaults, such as those of k3s. */
+/* Adds the nodes' CNI directories that differ from the defaults, such as those of k3s. */
 static void add_directories(const struct migrate_workload *x, struct json_tree *t)
 {
 	struct json_walk w =

@@ -236,7 +236,7 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_end_obj(j);
 }
 
-/* Each function returns the exit status. `only` NULL: all pools. */
+/* Prints the pools as JSON; only NULL: all pools. Returns the exit status. */
 static int pool_view_json(const struct pool_view *v, const char *only)
 {
 	auto_buf struct buf b;

@@ -96,7 +96,8 @@ static void put_gid(struct buf *b, const uint8_t *gid)
 		buf_printf(b, "%02x", gid[i]);
 }
 
-/* Replaces line breaks, so that any text stays on one line. */
+/* Replaces line breaks and other bytes that are not printable ASCII, so that any text stays on one
+ * line. */
 static void put_text(struct buf *b, const char *s)
 {
 	for (; *s; s++)
@@ -327,7 +328,8 @@ static int resolve(const struct verify_place *p, int flags, struct addrinfo **re
 
 /* --- opening --- */
 
-/* Disables Nagle's algorithm: messages are short, and the peer waits for each. */
+/* Disables Nagle's algorithm, since messages are short and the peer waits for each; enables
+ * keepalive. */
 static void set_up(int fd)
 {
 	int one = 1;
@@ -397,7 +399,7 @@ static int try_listen(const struct addrinfo *a, int *ret)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* "any" accepts both families */
+	/* a socket bound to "::" accepts IPv4 as well */
 	if (a->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, 64) < 0)
@@ -421,7 +423,7 @@ int verify_listen(const struct verify_place *at, int *fd, struct err *e)
 	for (a = list; a && r < 0; a = a->ai_next)
 		r = try_listen(a, fd);
 	freeaddrinfo(list);
-	/* the kernel has no IPv6 */
+	/* a kernel without IPv6: listens on 0.0.0.0 */
 	if (r < 0 && r != -EADDRINUSE && !at->host[0] && strcmp(any.host, "0.0.0.0")) {
 		str_copy(any.host, sizeof(any.host), "0.0.0.0");
 		return verify_listen(&any, fd, e);

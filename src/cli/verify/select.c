@@ -126,7 +126,7 @@ void verify_rails(const struct verify_facts *f, struct verify_rail **ret, size_t
 	*n = count;
 }
 
-/* --- the user's choice, and errors that list the possible ones --- */
+/* --- the user's choice, and errors that list the possible devices, rails and GIDs --- */
 
 static int no_devices(const struct verify_facts *f, struct err *e)
 {
@@ -340,9 +340,7 @@ static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct er
 	return r < 0 ? r : verbs_gids(v, &d->gids, &d->n_gids, e);
 }
 
-/*
- * An unusable device is not an error here; its reason is reported if the selection finds no device.
- */
+/* An unusable device is not an error: its reason is reported if the selection finds no device. */
 static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_t n)
 {
 	auto_buf struct buf reason;

@@ -375,8 +375,8 @@ static void put_end(const struct ipnet *net, const char *ifname, const char *dev
 		fputc(')', f);
 }
 
-/* RDMA uses the smaller MTU of the two sides, so it works; but packets of sockets that are larger
- * are dropped. */
+/* Warns about different MTUs: RDMA uses the smaller one and works, but the side with the smaller
+ * MTU drops larger packets of sockets. */
 static void put_mtus(const struct verify_result *r, const char *before, FILE *f)
 {
 	uint32_t most = r->link_mtu > r->peer_link_mtu ? r->link_mtu : r->peer_link_mtu;

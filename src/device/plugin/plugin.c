@@ -389,7 +389,7 @@ static int start_register(struct device_plugin *p, struct err *e)
 	return grpc_start(p->set->loop, &call, on_registered, p, &p->registering, e);
 }
 
-/* One step of the registration: create the socket, or send Register. */
+/* Creates the socket if there is none; without plugins_registry then sends Register. */
 static void plugin_try(struct device_plugin *p)
 {
 	struct err e = ERR_INIT;
@@ -567,7 +567,7 @@ static void on_inotify(void *arg, uint32_t events)
 	loop_alarm_within(&s->check, 0);
 }
 
-/* --- the interface --- */
+/* --- functions of plugin.h --- */
 
 int device_plugins_new(struct device_plugins **ret, struct loop *l,
 		       const struct device_plugins_conf *c, struct err *e)

@@ -451,7 +451,8 @@ static void to_cdi(const struct resources *s, const struct resource *r,
 
 /* --- Allocate --- */
 
-/* Returns "PCIDEVICE_INTEL_COM_SRIOV_NET": only dots become underscores. */
+/* Returns "PCIDEVICE_INTEL_COM_SRIOV_NET": upper case, with dots replaced by underscores; other
+ * characters stay. */
 static char *env_name(const struct resource_conf *c, const char *suffix)
 {
 	char *name = xasprintf("PCIDEVICE_%s_%s%s", c->prefix, c->name, suffix);
@@ -549,7 +550,7 @@ int resource_allocate(const struct resources *s, const struct resource *r, const
 	return 0;
 }
 
-/* --- output for users and tests --- */
+/* --- writing of device-info files --- */
 
 /* Returns whether the file has this content already: a repeated allocation of a VF usually writes the same text, and
  * reading costs a tenth of writing. */

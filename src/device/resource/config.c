@@ -202,8 +202,8 @@ struct reading {
 };
 
 /*
- * The originals ignore unknown keys, so a mistyped selector selects everything. Here they are
- * ignored with a warning.
+ * The originals ignore unknown keys, so a mistyped selector selects everything. unirail ignores
+ * them with a warning.
  */
 static void report_unknown(const struct reading *x, const struct json *object,
 			   const struct json_table *t, const char *place)

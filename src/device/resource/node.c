@@ -392,8 +392,8 @@ static void list_aux(const struct reader *x)
 
 /* --- RDMA devices without hardware --- */
 
-/* Finds the netdev: soft-RoCE names it; for other RoCE devices it is the netdev of the first GID.
- * */
+/* Finds the netdev: the file `parent` of a soft-RoCE device names it; other RoCE devices have the
+ * netdev of their first GID. */
 static void read_soft_netdev(const struct reader *x, struct node_device *d)
 {
 	char path[PATH_SIZE];

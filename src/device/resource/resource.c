@@ -16,7 +16,7 @@
 
 enum { SEEN_TEXT_MAX = 400, SEEN_DEVICES = 4 };
 
-/* The resource of resourceList that has each device of the node; NULL: no resource has it yet. */
+/* owners: the resource of resourceList that has each device of the node; NULL: none yet. */
 struct deciding {
 	const struct node_devices *node;
 	const struct resource_conf **owners;
@@ -64,7 +64,7 @@ static void report_conflicts(const struct deciding *x, const struct resource *r,
 	}
 }
 
-/* Reports device nodes that are missing on the node, so that responses omit them. */
+/* Reports device nodes that the node lacks, and that responses therefore omit. */
 static void report_absent(const struct deciding *x, const struct resource *r)
 {
 	for (size_t i = 0; i < r->n; i++) {

@@ -31,13 +31,17 @@ enum {
 	RESCAN_S = 60, /* default of the originals' periodicUpdateInterval */
 	/* delay after an event, because a driver causes tens of events when it binds */
 	SETTLE_MS = 100,
-	/* delay after a change, because the files of a ConfigMap change one after the other */
+	/* delay after a change of the configuration, because the files of a ConfigMap change one
+	 * after the other */
 	CONFIG_SETTLE_MS = 50,
 	/* interval for states without events: PCIe errors, ports of HCAs that the module
 	 * port_events does not open */
 	POLL_MS = 5000,
-	PODRES_MS = 1000, /* timeout, short because the kubelet admits no other pod meanwhile */
-	/* delay of a second reading, because a driver sets the state of the RDMA port after the carrier */
+	/* timeout of the request of pods, short because the kubelet admits no other pod
+	 * meanwhile */
+	PODRES_MS = 1000,
+	/* delay of a second reading of the links, because a driver sets the state of the RDMA port
+	 * after the carrier */
 	AGAIN_MS = 30,
 };
 
@@ -133,7 +137,8 @@ static void log_allocation(const struct served *v, const struct device_plugin_id
 		 LOG_S("devices", b.over ? "many" : b.p));
 }
 
-/* Returns whether the device was in a pod at the last scan, or parts of it may still have been there. */
+/* Returns whether a requested device was in a pod at the last scan, or may have been incomplete
+ * since it left the pod. */
 static bool is_outdated(const struct resource *r, const struct device_plugin_ids *ids,
 			int64_t now_ms)
 {
@@ -594,7 +599,7 @@ static void rescan(struct device_serve *s)
 	judge(s, &g->node);
 	resources_decide(&g->config, &g->node, &g->set, &l);
 	s->now = g;
-	/* While devices are missing only temporarily, the list without them is neither reported nor
+	/* Until devlink's attributes are known, resources may lack devices: nothing is reported or
 	 * advertised. */
 	if (s->facts && !device_facts_are_known(s->facts)) {
 		resource_messages_done(&l);
@@ -711,7 +716,8 @@ static void on_config(void *arg, uint32_t events)
 	rescan_in(s, CONFIG_SETTLE_MS);
 }
 
-/* Watches the directory of each source: the files of a ConfigMap are symbolic links that are replaced. */
+/* Watches each source that is a directory, for another source its parent directory: the files of a
+ * ConfigMap are symbolic links that are replaced. */
 static void watch_sources(struct device_serve *s)
 {
 	for (size_t i = 0; i < s->conf.n_sources; i++) {

@@ -73,7 +73,7 @@ void host_addr_init(void *want)
 	w->mode = "set";
 }
 
-/* --- one section --- */
+/* --- parsing of a section --- */
 
 static bool is_policy(const struct host_addr_want *w)
 {
@@ -405,8 +405,8 @@ static int plan_route(const struct host_net *n, const struct route *want, const 
 	return 0;
 }
 
-/* A table that the user names must have no other routes than the requested ones, since packets from
- * this address would use them. */
+/* A table that the user names must have no other routes than `want`, since packets from the
+ * section's address would use them. */
 static int check_table(const struct host_net *n, const struct host_addr_plan *a, uint8_t family,
 		       const struct route *want, struct err *e)
 {

@@ -41,7 +41,7 @@ static bool any_exists(const struct host *h, const char *const *paths)
 	return false;
 }
 
-/* Returns whether a state file of networkd or NetworkManager has this line. */
+/* Returns whether a line of a state file of networkd or NetworkManager begins with `line`. */
 static bool has_line(const struct host *h, const char *path, const char *line)
 {
 	auto_buf struct buf b;
@@ -179,7 +179,6 @@ static void netplan_rules(const struct host_addr_plan *a, struct buf *b)
 				ip_str(&a->f[i].ip.ip, text), a->f[i].table, a->f[i].priority);
 }
 
-/* Declares the ports, since a bond can only name declared interfaces. */
 static void netplan_bond(const struct host_addr_plan *a, struct buf *b)
 {
 	buf_str(b, "      interfaces:\n");
@@ -191,7 +190,8 @@ static void netplan_bond(const struct host_addr_plan *a, struct buf *b)
 		buf_str(b, "        transmit-hash-policy: layer3+4\n");
 }
 
-/* Contents of each file; the caller frees them. */
+/* Returns the content of the netplan file; the caller frees it. Declares a bond's ports, since a
+ * bond can only name declared interfaces. */
 static char *host_addr_netplan(const struct host_addr_plan *a)
 {
 	struct buf b;

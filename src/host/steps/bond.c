@@ -15,7 +15,7 @@ static const char *const modes[] = {"balance-rr", "active-backup", "balance-xor"
 				    "802.3ad",	  "balance-tlb",   "balance-alb"};
 enum { ACTIVE_BACKUP = 1, BALANCE_XOR = 2, MODE_802_3AD = 4 };
 
-/* -1: unknown. */
+/* Returns the number of a bonding mode; -1: no mode has this name. */
 static int mode_of(const char *name)
 {
 	for (size_t i = 0; name && i < ARRAY_LEN(modes); i++)

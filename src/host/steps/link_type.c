@@ -89,8 +89,8 @@ static bool next_word(struct span *line, struct span *ret)
 	return true;
 }
 
-/* Parses "* LINK_TYPE_P1 IB(1) IB(1) ETH(2)": default, current, next boot. Without -e the last
- * only. */
+/* Parses "* LINK_TYPE_P1 IB(1) IB(1) ETH(2)": default, current, next boot. Without option -e the
+ * program prints only the value of the next boot. */
 static void parse_line(struct span line, struct card *c)
 {
 	struct span word;

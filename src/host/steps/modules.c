@@ -371,7 +371,8 @@ static int modules_in_effect(struct host *h, const struct host_op *op, struct er
 	(void)e;
 	if (!module || has_module(h, module) == !strcmp(op->verb, "load"))
 		return 1;
-	/* modprobe first loads the modules that this module needs. */
+	/* modprobe first loads the modules that this module needs: an interrupted load is in effect
+	 * if one of them is loaded. */
 	while (span_cut(&rest, ',', &name)) {
 		auto_free char *one = span_dup(name);
 

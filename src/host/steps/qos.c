@@ -29,7 +29,7 @@ enum {
 
 #define TCP_ECN "/proc/sys/net/ipv4/tcp_ecn"
 
-/* --- wanted --- */
+/* --- the section's values --- */
 
 struct qos_want {
 	struct host_want head;
@@ -74,7 +74,7 @@ static const struct opt keys[] = {
 	{0},
 };
 static const char *const env[] = {"GPU_RDMA_PRIORITY", "GPU_CNP_PRIORITY", "GPU_RDMA_QOS",
-				  /* the first name is documented; the script reads the second */
+				  /* rdma-qos.sh documents GPU_CNP_QOS and reads GPU_NIC_QOS */
 				  "GPU_CNP_QOS|GPU_NIC_QOS", "STORAGE_RDMA_PRIORITY",
 				  "STORAGE_CNP_PRIORITY", "STORAGE_RDMA_QOS", "STORAGE_CNP_QOS",
 				  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
@@ -214,7 +214,7 @@ static int check(void *want, struct err *e)
 	return r < 0 ? r : parse_eight("buffer-size", w->buffer_size, UINT32_MAX, v, e);
 }
 
-/* --- found --- */
+/* --- the state of ports --- */
 
 /* A number that the driver has in a file; path "": the driver does not have the file. */
 struct value {
@@ -318,8 +318,9 @@ static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 	return r;
 }
 
-/* A recorded host has the conversation, in the order of PCI addresses. Without a recording, no port
- * has DCB. */
+/* Sets *ret to the wire for DCB: of the kernel, or of the recorded messages in dcb.nl, which are in
+ * the order of PCI addresses. *ret is NULL if another host's files have no dcb.nl: no port has
+ * DCB. */
 static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, struct err *e)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/dcb.nl", h->dir ? h->dir : "");
@@ -939,8 +940,8 @@ static int act_buffers(struct nl_wire *w, const char *ifname, const struct host_
 	return r < 0 ? r : dcb_set_buffers(w, ifname, &b, e);
 }
 
-/* mlx5 returns DCBX to its firmware only by mode 0, which keeps the versions of the previous mode,
- * so the versions are set first. */
+/* mlx5 returns DCBX to its firmware only by mode 0, which keeps the IEEE and CEE bits of the
+ * previous mode, so those bits are set first. */
 static int act_dcbx(struct nl_wire *w, const char *ifname, uint8_t mode, struct err *e)
 {
 	int r = dcb_set_dcbx(w, ifname, mode, e);
@@ -1010,8 +1011,8 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 
 /* --- whether an operation is in effect --- */
 
-/* If a DSCP has neither the entry from before the operation nor the one that the operation sets,
- * another program set it. */
+/* Returns false if a DSCP has neither its entry from before the operation nor the entry that the
+ * operation sets: another program has set it. */
 static bool dscps_in_effect(const struct dcb *d, const struct host_op *op)
 {
 	struct dcb_entry add[DCB_DSCPS], del[DCB_DSCPS];

@@ -68,7 +68,7 @@ static int index_of(const char *list, const char *name)
 	return -1;
 }
 
-/* Prefix lengths with their defaults. */
+/* Sets the prefix lengths of a rail and of a node; 0 in the section: the default. */
 static void prefixes(const struct host_rails_want *w, const struct ipnet *all, unsigned int *rail,
 		     unsigned int *node)
 {

@@ -214,7 +214,7 @@ int host_rule_act(struct host *h, const struct host_op *op, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* --- the kind --- */
+/* --- kind rule --- */
 
 static void init(void *want)
 {
@@ -268,7 +268,8 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return host_net_read(h, &f->net, e);
 }
 
-/* Returns 0 if the priority is free, or has a rule for an earlier CIDR, which is then replaced. */
+/* Returns 0 if the priority is free or has the wanted rule (*exists). A rule of the same form for
+ * an earlier CIDR is replaced. */
 static int free_priority(const struct host_net *n, const struct rule *want, struct host_plan *p,
 			 bool *exists, struct err *e)
 {

@@ -102,7 +102,7 @@ static int parse_range(struct span entry, struct span *name, struct vf_range *re
 	return 0;
 }
 
-/* Returns whether an entry of the list before this one has the same name. */
+/* Returns whether an entry that precedes `name` in the list has the same name. */
 static bool names_before(const char *list, struct span name)
 {
 	struct span rest = span_of(list), one, other;
@@ -161,7 +161,7 @@ static int check(void *want, struct err *e)
 	return r < 0 ? r : check_ranges("pf-names", w->pf_names, w, e);
 }
 
-/* --- found --- */
+/* --- the state of PFs and VFs --- */
 
 struct vf {
 	char bdf[PCI_BDF_MAX], driver[PCI_DRIVER_MAX], netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
@@ -254,8 +254,9 @@ static bool is_ipoib(struct host *h, const char *netdev)
 	return type && !strcmp(type, "32"); /* ARPHRD_INFINIBAND */
 }
 
-/* A VF in another namespace (exclusive mode, moved interface) has no RDMA device in the host's
- * namespace, and no interface or only an IPoIB interface. */
+/* Sets vf->pod if the VF is in another namespace (exclusive mode, moved interface): it has a kernel
+ * driver, but no RDMA device in the host's namespace, and no interface or only an IPoIB
+ * interface. */
 static void is_away(struct host *h, struct vf *vf)
 {
 	if (!vf->pod[0] && h->kernel && vf->driver[0] && !pci_driver_is_dpdk(vf->driver) &&
@@ -336,8 +337,8 @@ static int read_pf(struct host *h, const struct host_nic *nic, struct pf *p, str
 	return r;
 }
 
-/* Reads the MAC that the PF has for each VF. If the driver does not report it, the MACs stay
- * unknown. */
+/* Reads the MAC that the PF has for each VF and, while the PF is up, the MAC of the VF's interface.
+ * A MAC that the driver does not report stays unknown. */
 static void read_admin_macs(struct host *h, struct pf *p)
 {
 	auto_free struct vf_info *list = NULL;
@@ -547,8 +548,8 @@ static void add_identity(const struct vf_found *f, const struct pf *p, uint32_t 
 
 /*
  * Returns whether a VF lacks its stable identity. An InfiniBand VF without a GUID is useless; a MAC
- * that the driver chose works, but changes at the next boot. The driver of a VF reads the PF's MAC
- * for it when it is bound, so both MACs are compared.
+ * that the driver chose works, but changes at the next boot. A VF's driver reads the MAC that the
+ * PF has for the VF only when the driver is bound, so both MACs are compared.
  */
 static bool lacks_identity(const struct vf_found *f, const struct pf *p, uint32_t i,
 			   const struct vf *existing, bool vfio)
@@ -698,7 +699,8 @@ static bool names_its_pfs(const struct vf_want *w)
 	return !has_selector(w) || w->pf_names || w->root_devices;
 }
 
-/* A PF has several names: interface, RDMA device, PCI address. */
+/* Returns whether two sections that name a PF (by interface, RDMA device or PCI address) select a
+ * common VF. */
 static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
 			 const struct vf_want *b, const struct vf_range *of_b)
 {
@@ -706,7 +708,8 @@ static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
 	       of_b->first <= of_a->last;
 }
 
-/* Sections that select ranges of one PF must have the same number of VFs, and no VF in common. */
+/* Sections that select ranges of one PF must have the same number of VFs; those that name the PF
+ * must not have a VF in common. */
 static int check_sections(const struct host_wants *all, size_t i, const struct pf *p,
 			  const struct vf_range *range, struct err *e)
 {
@@ -883,8 +886,8 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 	return file_write_attr(&h->root, path, mtu, e);
 }
 
-/* Sets the MAC of the VF's interface. The VF's driver reads the PF's MAC for it when it is bound,
- * but igb's driver does not while the PF restarts after a change of the number of VFs. A driver
+/* Sets the MAC of the VF's interface if it differs: igb's driver does not read the MAC that the PF
+ * has for the VF if it is bound while the PF restarts after a change of the number of VFs. A driver
  * that refuses the MAC (-EADDRNOTAVAIL), as igb's while the PF is down, is no error. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {

@@ -74,8 +74,9 @@ static int set_marks(struct nl_wire *w, enum nft_layout l, const struct nft_mark
 	return nl_batch_commit(w, b, e);
 }
 
-/* A new pod has no such table, and a transaction that deletes one waits about 15 ms for the kernel's
- * readers: at the latest when its socket is closed. */
+/* Creates the tables; replaces them only if one exists (not in a new pod): a transaction that
+ * deletes a table waits about 15 ms for the kernel's readers, at the latest when its socket is
+ * closed. */
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
 {
 	int r = set_marks(w, l, m, add_table, e);
@@ -128,7 +129,8 @@ static int delete_at_once(struct nl_wire *w)
 }
 
 /* Each transaction waits about 15 ms for the kernel's readers, so all families are deleted in one.
- * Only if the kernel lacks a family, each family gets a transaction of its own. */
+ * Only if that fails, for example because the kernel lacks a family, each family gets a transaction
+ * of its own. */
 int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 {
 	int r = delete_at_once(w);

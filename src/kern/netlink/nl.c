@@ -58,8 +58,9 @@ static void set_options(int fd)
 	set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
-	/* Room for the acks of two batches, 1 KiB each; sends of 64 KiB. The FORCE options need CAP_NET_ADMIN and
-	 * override the limit of rmem_max. */
+	/* The receive buffer has room for the acks of two chunks, 1 KiB each; the send buffer for
+	 * sends of 64 KiB. SO_RCVBUFFORCE needs CAP_NET_ADMIN and overrides the limit of
+	 * rmem_max. */
 	set_option(fd, SOL_SOCKET, SO_RCVBUF, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_SNDBUF, 128 << 10);
@@ -201,7 +202,7 @@ static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 	return err_wrap(e, reason.code, "send to the kernel by %s netlink", protos[w->proto].name);
 }
 
-/* Makes one recvmsg(). Ignores datagrams that the kernel did not send, like an interruption. */
+/* Makes one recvmsg(). A datagram that the kernel did not send is ignored: it counts as -EINTR. */
 static ssize_t receive(struct nl_wire *w, int *flags)
 {
 	struct sockaddr_nl from = {0};
@@ -444,7 +445,7 @@ static int nl_error_parse(const struct nlmsghdr *h, struct nl_error *ret)
 
 	*ret = (struct nl_error){0};
 	if (done && nlmsg_datalen(h) < (int)sizeof(code))
-		return 0; /* old kernels and RDMA netlink send an empty one */
+		return 0; /* old kernels and RDMA netlink send NLMSG_DONE without a code */
 	if (!done && nlmsg_datalen(h) < (int)sizeof(struct nlmsgerr))
 		return -EBADMSG;
 	memcpy(&code, nlmsg_data(h), sizeof(code));
@@ -491,7 +492,8 @@ static const char *remedy(const struct nl_error *reason)
 	return "";
 }
 
-/* Sets e to "Operation not permitted (EPERM): text of the kernel: remedy", with the kind of the code. */
+/* Sets e to "Operation not permitted (EPERM): explanation: text of the kernel: remedy", with the
+ * kind of the code. Parts that do not exist are left out. */
 static int nl_error_set(struct err *e, const struct nl_error *reason)
 {
 	const struct meaning *m = meaning_of(reason->code);
@@ -670,7 +672,8 @@ static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *r
 	it->text = reason->text[0] ? xstrdup(reason->text) : NULL;
 }
 
-/* Sets the result of all items. The error of a whole transaction has the sequence number of its first message. */
+/* Sets the result of all items; open: only of those without a response. The error of a whole
+ * transaction has the sequence number of its first message. */
 static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *reason,
 		       bool open)
 {
@@ -722,8 +725,8 @@ static bool nl_commit_on_datagram(struct nl_wire *w, struct nl_batch *b, struct 
 }
 
 /*
- * Reads the acks without waiting: the kernel executes a batch within sendmsg(), so all acks are queued already, except
- * those that were lost (ENOBUFS).
+ * Reads the acks. The kernel executes a batch within sendmsg(), so all acks are queued already;
+ * after a loss (ENOBUFS) or the error of a whole transaction this does not wait for more.
  */
 static void read_acks(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 {
@@ -799,7 +802,8 @@ static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, st
 	return r;
 }
 
-/* Returns whether a message was refused by nl_batch_refuse(): then nothing of the batch is sent. */
+/* Returns whether nl_batch_refuse() refused a message; nothing of the batch is sent, and the result
+ * of the other messages is -ECANCELED. */
 static bool refused(struct nl_batch *b)
 {
 	bool any = false;

@@ -134,7 +134,8 @@ static int read_group(const struct root *r, const char *bdf)
 		       : -1;
 }
 
-/* Returns -ENODEV if the device does not exist; with other errors it is unknown. */
+/* Returns 0 if the device exists, -ENODEV if it does not; with another error its existence is
+ * unknown. */
 static int is_there(const struct root *r, const char *bdf, struct err *e)
 {
 	char path[PCI_PATH_MAX];

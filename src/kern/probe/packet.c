@@ -29,7 +29,8 @@ union link_addr {
 
 bool packet_link_running(const struct packet_link *l)
 {
-	/* IFF_RUNNING follows the carrier with up to a second of delay; packets pass only then. */
+	/* IFF_RUNNING follows the carrier with up to a second of delay; before, the link drops
+	 * packets. */
 	const unsigned int all = IFF_UP | IFF_LOWER_UP | IFF_RUNNING;
 
 	return (l->flags & all) == all;

@@ -93,7 +93,7 @@ static void enter(struct job *j, enum stage stage)
 	j->since_us = 0;
 }
 
-/* Lists the links at most once per millisecond, since all rails usually need them at the same
+/* Lists the links at most once per RETRY_MS / 2, since all rails usually need them at the same
  * time. */
 static void refresh_links(struct run *run)
 {
@@ -109,7 +109,7 @@ static void refresh_links(struct run *run)
 	run->links_ms = now;
 }
 
-/* Returns the link of the job; NULL: it has no carrier. */
+/* Returns the link of the job; NULL: it is missing, or has no carrier. */
 static const struct packet_link *running_link(struct job *j)
 {
 	const struct packet_link *l;
@@ -198,8 +198,8 @@ static void wait_for_carrier(struct job *j)
 	again(j, now - j->waits_ms < LONG_MS ? RETRY_MS : 5 * RETRY_MS);
 }
 
-/* Starts the test. The time limit of all waits together ends even with a carrier that changes
- * repeatedly. */
+/* Starts the test, which may last total_ms; it ends at the latest carrier_ms + total_ms after the
+ * start of the probes, also if the carrier changes repeatedly. */
 static void carrier_is_there(struct job *j, const struct packet_link *link)
 {
 	const struct probe_limits *l = j->run->limits;
@@ -215,7 +215,7 @@ static void carrier_is_there(struct job *j, const struct packet_link *link)
 /* --- tests --- */
 
 /* Sends the next packet of the stage. A link may refuse packets for a moment after it got its
- * carrier. */
+ * carrier: the packet is sent again after RETRY_MS. */
 static void send_next(struct job *j)
 {
 	int fd = j->p->ip.family == 4 ? j->run->v4.fd : j->run->v6.fd;
@@ -301,8 +301,7 @@ static void probe_hear(void *arg, uint32_t events)
 	struct mac other;
 
 	(void)events;
-	/* An error of the socket is counted once and does not end the probe: the timers
-	 * continue. */
+	/* An error of the socket ends only this callback: the timers of the probes continue. */
 	for (int k = 0; k < HEAR_AT_ONCE && packet_recv(ears->fd, &in) > 0; k++) {
 		for (size_t i = 0; i < run->n_jobs; i++) {
 			struct job *j = &run->jobs[i];
@@ -492,7 +491,7 @@ static int prepare(struct job *j, struct err *e)
 	return r < 0 ? err_wrap(e, r, "probe on '%s'", p->ifname) : 0;
 }
 
-/* Lists every MAC of the namespace once, so that pointers to the list stay valid. */
+/* Lists the MACs of all links and probes once, so that pointers to the list stay valid. */
 static void list_macs(struct run *run, const struct probe *p, size_t n)
 {
 	run->macs = xcalloc(run->n_links + n, sizeof(*run->macs));
@@ -510,7 +509,7 @@ static void drop(struct job *j)
 	j->run->open--;
 }
 
-/* Opens one socket for all jobs of the family. If that fails, each of them fails. */
+/* Opens one socket for all jobs of the family. If that fails, all these jobs fail. */
 static void listen_for(struct run *run, struct ears *ears, int family)
 {
 	auto_free struct packet_watch *w = xcalloc(run->n_jobs, sizeof(*w));
@@ -563,9 +562,9 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 }
 
 /*
- * Creates the jobs in the namespace. A probe that cannot be started is FAILED at once, with the
- * reason in .why; returns a negative code if all of them are. Sockets and wire stay in the
- * namespace; the caller returns to its own.
+ * Creates the jobs in the namespace. A probe that cannot be started is PROBE_FAILED at once, with
+ * the reason in .reason; returns the first one's code if no probe was started. Sockets and wire
+ * stay in the namespace; the caller returns to its own.
  */
 static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
 {

@@ -229,7 +229,7 @@ int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct 
 
 	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode == RDMA_NETNS_SHARED);
 	r = change(w, m, e);
-	/* rdma_compatdev_set() */
+	/* the kernel's rdma_compatdev_set() */
 	if (r == -EBUSY)
 		return err_kind(
 			e, ERR_AGAIN, r,
@@ -283,7 +283,8 @@ int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct er
 	return 0;
 }
 
-/* Finds the reason: ib_device_set_netns_put() returns the same error for both. */
+/* Sets e to the reason of -EOPNOTSUPP, which ib_device_set_netns_put() returns in shared mode and
+ * for a driver without support. */
 static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 {
 	enum rdma_netns_mode mode;

@@ -34,7 +34,8 @@ static enum ibv_mtu verbs_mtu_of(uint32_t bytes)
 	return mtu;
 }
 
-/* libibverbs tries other ways to find a device node that it may not open, and then reports ENOENT. */
+/* Opens the device node itself to find the reason: libibverbs tries other ways to find a device
+ * node that it may not open, and then reports ENOENT. */
 int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size)
 {
 	char node[96];
@@ -581,7 +582,7 @@ static int to_rts(struct verbs_qp *q, const struct verbs_end *peer, struct err *
 		 * soft-RoCE a count of 7 has no limit */
 		.timeout = 17,
 		.retry_cnt = 6,
-		.rnr_retry = 7, /* no limit: the time limit of the caller ends it */
+		.rnr_retry = 7, /* no limit of retries: the caller has a time limit */
 		.sq_psn = q->psn,
 		.max_rd_atomic = (uint8_t)(peer->reads < q->reads ? peer->reads : q->reads),
 	};

@@ -203,7 +203,8 @@ static const struct call calls[] = {
 #endif
 };
 
-/* Names for the log of system calls that may occur and are in no list. */
+/* Names for the log of system calls that may be refused: those in no mode's list, and those that a
+ * list allows only for some modes or arguments. */
 static const struct {
 	const char *name;
 	int nr;
