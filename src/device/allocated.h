@@ -4,7 +4,7 @@
 
 /*
  * The devices that the kubelet allocated to one pod, by resource, to be assigned to its networks in
- * turn. The kubelet's order has no meaning, so PCI addresses are sorted here by number and other
+ * turn. The kubelet's order has no meaning, so PCI addresses are sorted by number and other
  * ids naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource
  * gets the same device each time, from either source.
  */
@@ -44,9 +44,9 @@ int allocated_checkpoint(struct allocated *a, struct span text, const char *uid,
 
 /*
  * The kubelet's allocations of all pods, requested once: from its socket below the root, or without
- * one from its checkpoint; without both no pod has devices. kubelet_query() waits PODRES_TIMEOUT_MS
- * at most. A kubelet serves ten such requests at once and refuses more, so request many pods
- * together.
+ * a socket from its checkpoint; without both no pod has devices. kubelet_query() waits
+ * PODRES_TIMEOUT_MS at most. A kubelet serves ten such requests at once and refuses more, so
+ * request many pods together.
  */
 struct kubelet {
 	struct podres_list list;

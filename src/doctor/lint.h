@@ -56,8 +56,8 @@ struct lint_network {
 	char *resource;	 /* resource of the device plugin; NULL: none */
 };
 /*
- * The networks of a pod or pod template, by its annotations or by injection. Errors are of kind
- * ERR_CONF. The caller frees each with lint_networks_done().
+ * Lists the networks of a pod or pod template, by its annotations or by injection. Errors are of
+ * kind ERR_CONF. The caller frees the list with lint_networks_done().
  */
 int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);

@@ -34,7 +34,7 @@ static void unknown_field(struct lint *l, const struct object *o, const char *pa
 		  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* The depth is that of the schema, which refers to no other. */
+/* The recursion is at most as deep as the schema, which has no references. */
 static void check_fields(struct lint *l, const struct object *o, const struct json *v,
 			 const struct json *schema, const char *path)
 {

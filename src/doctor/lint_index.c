@@ -23,7 +23,7 @@ struct range {
 	bool is_subnet;
 };
 
-/* Pools and subnets within `net`; no CIDR of another cluster overlaps it. */
+/* Pools and subnets within `net`; no CIDR of another range_cluster overlaps `net`. */
 struct range_cluster {
 	struct ipnet net;
 	size_t pool, n_pools, subnet, n_subnets;
@@ -212,7 +212,7 @@ void lint_overlapping(const struct lint *l, const struct object *o, struct admit
 	ret->n_subnets = c->n_subnets;
 }
 
-/* --- */
+/* --- creation and end --- */
 
 void lint_index_make(struct lint *l)
 {

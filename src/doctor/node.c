@@ -124,8 +124,8 @@ void doctor_node_resources(struct doctor *d)
 			stale(d, name, json_string(v));
 }
 
-/* NVIDIA's network operator sets the label; its device plugins and CNIs are scheduled only on nodes
- * with this label. */
+/* NVIDIA's network operator sets the label MOFED_WAIT to "true" until its driver container is
+ * ready, and schedules its device plugins and CNIs only on nodes with the value "false". */
 void doctor_node_drivers(struct doctor *d)
 {
 	const char *wait = json_string(json_get(node_of(d, "metadata", "labels"), MOFED_WAIT));
@@ -167,7 +167,7 @@ static const struct link *rail_with(const struct host_facts *f, const struct ipa
 	return NULL;
 }
 
-/* Calico, Flannel and Cilium write the address that they chose into an annotation of the Node. */
+/* Calico, Flannel and k3s write the address that they chose into an annotation of the Node. */
 void doctor_node_address(struct doctor *d)
 {
 	static const struct {

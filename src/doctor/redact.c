@@ -162,7 +162,8 @@ static const char *secret_of(struct span s, const char *signs, const char **all)
 	return NULL;
 }
 
-/* Returns whether a secret follows in the next lines: "password:" and "password: |" of YAML. */
+/* Writes the pair, a secret as REDACTED. Returns whether a secret follows in the next lines:
+ * "password:" and "password: |" of YAML. */
 static bool put_pair(struct span s, const char *signs, const char *blank, struct buf *b)
 {
 	const char *all, *at = secret_of(s, signs, &all);

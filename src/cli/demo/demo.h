@@ -116,7 +116,8 @@ int demo_place_clean(struct demo *d, struct err *e);
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
-/* check.c: sends all requests at once and waits for the replies or the timeout. */
+/* check.c: sends the requests one after the other, and those without a reply again until the
+ * timeout. */
 int demo_ping_all(struct demo *d, struct err *e);
 
 /* check.c */

@@ -99,7 +99,7 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 /*
  * What to do with files that unirail did not install: OTHERS_REFUSE: fail with -EEXIST and list all
  * of them; OTHERS_REPLACE: keep them under another name; OTHERS_STAY: leave them, list them in
- * `left`, and install no link there.
+ * `left`, and install no link under their names.
  */
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_STAY };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,

@@ -416,7 +416,8 @@ static bool recorded(const struct migrate_cluster *c, const struct migrate_addre
 	return c->n_records && bsearch(&key, c->records, c->n_records, sizeof(key), by_address);
 }
 
-/* Returns whether a pod's owner is the Deployment NAME, by its ReplicaSet "NAME-HASH". */
+/* Returns whether the workload owns the pod: a DaemonSet by its name, a Deployment NAME by a
+ * ReplicaSet "NAME-HASH". */
 static bool owns(const struct migrate_workload *x, const struct migrate_pod *p)
 {
 	size_t n = strlen(x->name);

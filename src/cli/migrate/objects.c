@@ -148,7 +148,7 @@ static void replace(struct buf *text, const char *find, const char *put)
 	buf_add(text, b.p, b.len);
 }
 
-/* The DaemonSet has the image and the directories of the agent. */
+/* Gives the DaemonSet of deploy/uninstall the image and the directories of the agent. */
 static void use_agents(struct buf *text, const struct objects *l)
 {
 	for (size_t i = 0; i < l->n; i++) {

@@ -129,7 +129,7 @@ static int add_config(struct migrate_api *a, struct migrate_cluster *c, const ch
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Lists the ConfigMaps that the originals' pods mount. */
+/* Reads the journal and the ConfigMaps that the originals' pods mount. */
 static int add_configs(struct migrate_api *a, struct migrate_cluster *c, struct err *e)
 {
 	int r = add_config(a, c, c->ns, MIGRATE_JOURNAL, e);

@@ -4,8 +4,8 @@
 
 /*
  * Device plugins of the kubelet (API v1beta1): one server for each extended resource, registered with the kubelet and
- * kept registered. struct device_plugin_ops defines the content of a resource; protocol, sockets and registration are
- * here.
+ * kept registered. struct device_plugin_ops defines the content of a resource; this folder implements protocol, sockets
+ * and registration.
  *
  * Registration. If the directory plugins_registry exists, the socket is created there and the kubelet finds it.
  * Otherwise the socket is created in the directory device-plugins and announced through kubelet.sock there. A plugin

@@ -128,7 +128,8 @@ struct node_fact {
 bool node_device_wants_fact(const struct node_device *d);
 /* May block. */
 void node_fact_read(struct devlink *devlink, const struct node_device *d, struct node_fact *ret);
-/* v: results of node_fact_read() in the order of the devices. A device without one is not changed. */
+/* v: results of node_fact_read() in the order of the devices. A device without a result is not
+ * changed. */
 void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, size_t n);
 /* Reads and sets the facts of all devices; may block. Without devlink in the kernel, none is set. */
 void node_devices_read_facts(struct node_devices *d);

@@ -11,7 +11,7 @@
  *
  *	resources_decide(&conf, &node, &set, &messages);
  *
- * A resource borrows from both, which must exist as long as it.
+ * A resource borrows from node and conf, which must exist as long as the resource.
  */
 
 #include "device/resource/config.h"

@@ -127,7 +127,8 @@ static bool vdpa_matches(const struct selector *s, const struct node_device *d)
 	       strcmp(d->vdpa_driver + n, suffix) == 0;
 }
 
-/* Returns the number of conditions that the device meets; if it meets all, sets v->matches. */
+/* Returns the number of conditions that the device meets before the first unmet one, which *v
+ * describes; if it meets all, sets v->matches. */
 static size_t try_selector(const struct resource_conf *c, const struct selector *s,
 			   const struct node_device *d, struct verdict *v)
 {

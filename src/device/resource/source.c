@@ -121,7 +121,7 @@ static const struct flag sriov_flags[] = {
 	{"use-cdi", FLAG_BOOL, INTO(use_cdi)},
 	{"help", FLAG_BOOL, INTO(help)},
 	{"h", FLAG_BOOL, INTO(help)},
-	/* glog */
+	/* flags of glog */
 	{"v", FLAG_NUMBER, INTO(log_level)},
 	{"logtostderr", FLAG_BOOL, NO_OFFSET},
 	{"alsologtostderr", FLAG_BOOL, NO_OFFSET},

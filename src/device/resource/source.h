@@ -10,8 +10,6 @@
 
 #include "device/resource/config.h"
 
-/* Default path of the agent and the commands. */
-
 /*
  * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be read adds a message
  * and is counted in c->n_invalid; the others are read. Returns how many documents were read. A source that does not

@@ -74,7 +74,10 @@ void health_read_links(const struct root *r, const struct node_devices *node,
  * aer_dev_nonfatal of sysfs. -1 if kernel or platform do not count them, and for VFs.
  */
 void health_read_pci_errors(const struct root *r, const struct node_devices *node, int64_t *ret);
-/* Returns the sum of such a file, "DLP 0\nTLP 2\n...TOTAL_ERR_FATAL 2\n", without UnsupReq; -1: invalid text. */
+/* Returns the sum of the errors in the text of a file aer_dev_*, "DLP 0
+ * TLP 2
+ * ...TOTAL_ERR_FATAL 2
+ * ", without UnsupReq; -1: invalid text. */
 int64_t health_parse_pci_errors(struct span text);
 /*
  * Sets node->v[].unhealthy to static strings by the rules. Returns true if at least one has changed since the last

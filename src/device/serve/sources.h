@@ -10,7 +10,8 @@
  *
  * A driver that resets its device holds the lock that a list of the reporters needs, for seconds. So a child process
  * (base/child.h) lists them, one at a time, and gives up after HEALTH_REPORTERS_MS; the last state stays meanwhile, as updated by
- * notifications, which need no lock. A child that waits for the lock ends with it, and only then the next one starts.
+ * notifications, which need no lock. A child that waits for the lock, even a killed one, ends only when it gets the
+ * lock; then the next child starts.
  */
 
 #include "base/loop.h"

@@ -135,8 +135,8 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 	if (is_dir(r, path))
 		return;
 	if (load(r, path, &doc, &e) < 0) {
-		/* A file that was removed after the directory was listed (-ENOENT) is not invalid;
-		 * the watch reports this change again. */
+		/* A file that was removed after the directory was listed (-ENOENT) is not invalid:
+		 * the watch reports this change again. A link without a target is invalid. */
 		if (is_conf(name) && (e.code != -ENOENT || is_link(r, path)))
 			add(l, name, CNI_CONFIG_INVALID, NULL, e.text);
 		return;

@@ -61,8 +61,8 @@ struct host {
 };
 int host_open(struct host *h, const char *dir, struct err *e);
 void host_close(struct host *h);
-/* Reads the state once; after changes call host_net_forget(). It is empty for a host that does not
- * run. */
+/* Reads links, addresses, routes and rules once; after changes call host_net_forget(). *ret is
+ * empty for a host that does not run. */
 int host_net_read(struct host *h, const struct host_net **ret, struct err *e);
 void host_net_forget(struct host *h);
 /* Opens a netlink socket for changes, which stays open until host_close(). Requires h->kernel. */
@@ -169,8 +169,8 @@ struct host_kind {
 	 * states.
 	 */
 	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
-	/* Returns whether the section requests a removal; then it is not stored in host.d, and an
-	 * earlier one is removed from there. NULL: never. */
+	/* Returns whether the section requests a removal; such a section is not stored in host.d,
+	 * and an earlier section is removed from host.d. NULL: never. */
 	bool (*clears)(const void *want);
 	/* Returns whether the sections require steps of `kind` on this subject. NULL: the sections
 	 * require all steps of their own kind. */

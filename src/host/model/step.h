@@ -11,9 +11,9 @@
  * An operation is a verb and named arguments. Verbs `file`, `link` and `attr` (below) are carried out
  * by the model itself for every kind; any other verb is passed to the act() of the step's kind
  * (host/model/kind.h). Requirements for every operation:
- * - idempotent: a second execution succeeds and leaves the same state, since after a kill it is
- * unknown whether the last operation was carried out; - `undo` restores the observed state, not a
- * default: decide() copies the observed value into it.
+ *  - idempotent: a second execution succeeds and leaves the same state, since after a kill it is
+ *    unknown whether the last operation was carried out
+ *  - `undo` restores the observed state, not a default: decide() copies the observed value into it
  */
 
 #include "base/buf.h"
@@ -115,9 +115,9 @@ struct host_file {
 };
 void host_file_done(struct host_file *f);
 /*
- * Adds a step that gives the file this text (NULL: removes it), unless it has it already: then
- * returns NULL. The undo restores the observed text and mode. `now`, `want` and `command` are set;
- * the caller may replace them.
+ * Adds a step that gives the file this text and mode; text NULL: removes the file. Returns NULL if
+ * the file is in this state already. The undo restores the observed text and mode. `now`, `want`
+ * and `command` are set; the caller may replace them.
  */
 struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
 				 const struct host_file *found, const char *text,

@@ -6,10 +6,11 @@
  * Addresses, gateways, MTU, policy routing and the RDMA route of an interface (setNicAddr.sh): by netlink now, and in the
  * files of the program that owns the interface for the next boot: netplan, NetworkManager or
  * systemd-networkd. Only unirail's files are written (and the netplan file of the script, which has
- * the same name); other interfaces are not changed. * Differences from the script, each of which
- * corrects a bug: a second run changes nothing; the rule has an explicit priority (32765, the
- * kernel's choice for a first rule, then downwards; the rule of setRdmaRule.sh at 2000 does not
- * change it); IPv6 has policy routing as well; IPoIB is of type infiniband; mixed DHCP and static
+ * the same name); other interfaces are not changed.
+ *
+ * Differences from the script, each of which corrects a bug: a second run changes nothing; the rule
+ * has an explicit priority (32765, the kernel's choice for a first rule, then downwards; the rule of
+ * setRdmaRule.sh at 2000 does not change it); IPv6 has policy routing as well; IPoIB is of type infiniband; mixed DHCP and static
  * addresses give valid files.
  */
 

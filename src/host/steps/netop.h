@@ -23,9 +23,9 @@ void host_plan_up(struct host_plan *p, const char *kind, const char *dev);
 /* Returns a route as `ip route` prints it: "default via 172.16.1.1 dev ens1 table 151 metric 10".
  * The caller frees it. */
 char *host_route_describe(const struct route *r, const char *dev);
-/* Carries out these verbs; -EOPNOTSUPP for any other. */
+/* Carries out the verbs of this file; -EOPNOTSUPP for any other. */
 int host_net_act(struct host *h, const struct host_op *op, struct err *e);
-/* Implements host_kind.in_effect for these verbs. */
+/* Implements host_kind.in_effect for the verbs of this file. */
 int host_net_in_effect(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -41,7 +41,8 @@ const char *nft_chain_name(const struct nft_place *p);
 struct nl_msg *nft_table_msg(int type, int flags, uint8_t family);
 struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size_t which,
 			    const struct nft_marks *marks);
-/* Dumps all rules of unirail's table. */
+/* Creates a request for the chains of a family (NFT_MSG_GETCHAIN), or the rules of unirail's table
+ * (NFT_MSG_GETRULE). */
 struct nl_msg *nft_dump_msg(int type, uint8_t family);
 
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);

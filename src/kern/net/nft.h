@@ -10,14 +10,15 @@
  *	PREROUTING meta mark 0x1                -> ct mark set meta mark
  *	OUTPUT     (route hook)                 -> meta mark set ct mark
  *
- * in one table `inet unirail` (families as asked: inet covers both), chains `prerouting` (type
+ * in one table `inet unirail` for IPv4 and IPv6, chains `prerouting` (type
  * filter, hook prerouting, priority mangle -150) and `output` (type route, hook output, -150; as
  * two tables `ip unirail`, `ip6 unirail` where a kernel lacks inet route chains).
  */
 
 #include "kern/netlink/nl.h"
 
-/* Replaces the table in one transaction, so it is idempotent and either complete or unchanged. */
+/* Creates or replaces the table in one transaction, so it is idempotent and either complete or
+ * unchanged. */
 int nft_reply_marks_set(struct nl_wire *netfilter, const char *iface, uint32_t mark, struct err *e);
 /* success as well if there is no table */
 int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e);

@@ -9,10 +9,10 @@
  *
  * The wire can be the kernel, a recorder (the kernel, and every datagram written to a file) or a
  * replayer (a recorded file answers; a request that is not the next recorded one fails with
- * -EPROTO and says what differs).  Recordings are text, one datagram a line: "> HEX" or "< HEX"
- * with port ids zeroed and sequence numbers counted from the request's first message (so that
- * answers still find their message), "#" comments.  "# protocol netfilter" names the protocol
- * (route, netfilter, rdma, generic; route when there is no such line).
+ * -EPROTO, and the error names the difference).  Recordings are text, one datagram a line: "> HEX"
+ * or "< HEX" with port ids zeroed and sequence numbers counted from the request's first message, by
+ * which a response is matched to its message, "#" comments.  "# protocol netfilter" names the
+ * protocol (route, netfilter, rdma, generic; route when there is no such line).
  *
  * Changes go through batches: messages are collected, sent together in as few sendmsg() as fit,
  * and every answer is matched to its message.  The kernel carries out a batch in order and does

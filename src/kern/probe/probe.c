@@ -563,8 +563,8 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 
 /*
  * Creates the jobs in the namespace. A probe that cannot be started is PROBE_FAILED at once, with
- * the reason in .reason; returns the first one's code if no probe was started. Sockets and wire
- * stay in the namespace; the caller returns to its own.
+ * the reason in .reason; returns the code of the first probe if all have failed. Sockets and
+ * wire stay in the namespace; the caller returns to its own.
  */
 static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
 {

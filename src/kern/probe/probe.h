@@ -29,7 +29,7 @@ enum probe_state {
 	PROBE_OK,	   /* no conflict, and the gateway, if given, has replied */
 	PROBE_CONFLICT,	   /* another host has the address: .other */
 	PROBE_UNREACHABLE, /* the gateway has not replied within the limit */
-	PROBE_FAILED,	   /* the test could not be carried out: .why */
+	PROBE_FAILED,	   /* the test could not be carried out: .reason */
 };
 
 struct probe {

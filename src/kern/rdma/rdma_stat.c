@@ -60,7 +60,7 @@ static int take_stats(void *msg, void *arg)
 	return 0;
 }
 
-/* A dump that the kernel interrupted is requested again. */
+/* Called before a dump that the kernel interrupted is requested again. */
 static void forget_stats(void *arg)
 {
 	struct stats *all = arg;

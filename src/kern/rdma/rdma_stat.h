@@ -22,7 +22,8 @@ struct rdma_stat {
 	size_t n_counts;
 };
 
-/* Bits of the mode: what the kernel binds a new queue pair to a counter by. 0: it binds none. */
+/* Bits of the mode: the criteria by which the kernel binds a new queue pair to a counter. 0: it
+ * binds none. */
 enum { RDMA_STAT_BY_TYPE = 1 << 0, RDMA_STAT_BY_PID = 1 << 1 };
 
 /*

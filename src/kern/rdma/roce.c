@@ -72,7 +72,7 @@ int roce_param_read(const struct root *r, const char *path, int *ret, struct err
 		*ret = -1;
 		return 0;
 	}
-	/* traffic_class */
+	/* the file traffic_class begins with this text */
 	if (!strncmp(text, "Global tclass=", strlen("Global tclass=")))
 		text += strlen("Global tclass=");
 	if (num_i64(span_trim(span_of(text)), -1, INT32_MAX, &v) < 0)

@@ -6,9 +6,9 @@
  * One reliable connection (RC queue pair) with its memory and completions. The two sides exchange
  * their struct verbs_end, for example over TCP:
  *
- *	verbs_qp_new() -> verbs_qp_end() -> (exchange) -> verbs_qp_connect() -> post, poll
+ *	verbs_qp_new() -> verbs_qp_end() -> (exchange) -> verbs_qp_connect() -> post, wait
  *
- * verbs_poll() fails if work failed; its error has the meaning of the completion status and the
+ * verbs_wait() fails if work failed; its error has the meaning of the completion status and the
  * remedy.
  */
 
@@ -62,9 +62,9 @@ struct verbs_done {
 };
 enum { VERBS_POLL_MAX = 16 };
 /*
- * Like verbs_poll(), but waits: polls for a moment without sleeping, then sleeps. Returns 0 if
- * `other_fd` (-1: none) is readable. -ETIMEDOUT: nothing was completed for timeout_ms. -EINTR: a
- * signal.
+ * Waits for completed work: polls for a moment without sleeping, then sleeps. Returns the number of
+ * elements of ret[VERBS_POLL_MAX]; 0: `other_fd` (-1: none) is readable. -ETIMEDOUT: nothing was
+ * completed for timeout_ms. -EINTR: a signal.
  */
 int verbs_wait(struct verbs_qp *q, int other_fd, int timeout_ms, struct verbs_done *ret,
 	       struct err *e);

@@ -32,7 +32,8 @@ static int set(const struct __user_cap_data_struct v[static 2], struct err *e)
 	return 0;
 }
 
-/* Drops all capabilities up to the last one that the kernel has; the next one gives EINVAL. */
+/* Drops all capabilities but CAP_DAC_OVERRIDE from the bounding set, up to the last one that the
+ * kernel has; the next one gives EINVAL. */
 static int drop_bounding(struct err *e)
 {
 	for (int cap = 0; cap < 64; cap++) {

@@ -149,7 +149,8 @@ int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e)
 			"cgroup_disable=rdma; with v1: mount -t cgroup -o rdma rdma " RDMA_V1);
 }
 
-/* In cgroup v2 a group has the files of a controller if cgroup.subtree_control of each group above enables it. */
+/* Enables the controller in each group above `path`: in cgroup v2 a group has the files of a
+ * controller only if cgroup.subtree_control of each group above enables it. */
 static void enable(const struct root *r, const char *path)
 {
 	auto_free char *at = xstrdup(path);

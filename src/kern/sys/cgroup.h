@@ -46,9 +46,9 @@ struct cgroup_rdma {
 };
 
 /*
- * Gets and sets the limits of a device in rdma.max of the group `path`. In v2 they enable the controller for the group
- * if necessary: container runtimes and kubelets do so, unless they are older than the controller. -ENODEV: there is no
- * such RDMA device.
+ * Gets and sets the limits of a device in rdma.max of the group `path`. In v2 cgroup_rdma_get()
+ * enables the controller for the group if necessary: container runtimes and kubelets do so, unless
+ * they are older than the controller. -ENODEV: there is no such RDMA device.
  */
 int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
 		    struct cgroup_rdma *ret, struct err *e);
