@@ -34,8 +34,8 @@ void device_facts_free(struct device_facts *f); /* accepts NULL */
  */
 void device_facts_apply(struct device_facts *f, struct node_devices *now,
 			const struct node_devices *before);
-/* Returns whether the first child has ended or was killed, or no device needs one. Until then,
- * resources may lack devices. */
+/* Returns whether the first child has ended or was killed, or none was needed or could be started.
+ * Until then, resources may lack devices. */
 bool device_facts_are_known(const struct device_facts *f);
 
 #endif

@@ -3,9 +3,10 @@
 #define UNIRAIL_KERN_PCI_DEVLINK_H
 
 /*
- * The embedded switch of a PF, by devlink over generic netlink (Documentation/networking/devlink). The
- * wire is NL_GENERIC in the namespace of the devlink instance, which is the initial one unless a reload moved the
- * instance. Changes need CAP_NET_ADMIN.
+ * The embedded switch of a PF, versions and parameters of a device, by devlink over generic netlink
+ * (Documentation/networking/devlink). The wire is NL_GENERIC in the namespace of the devlink
+ * instance, which is the initial one unless a reload moved the instance. Changes need
+ * CAP_NET_ADMIN.
  */
 
 #include "kern/netlink/nl.h"

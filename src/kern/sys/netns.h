@@ -9,10 +9,10 @@
 #include "base/err.h"
 
 /*
- * Opens a namespace path and checks that it is one (nsfs or proc magic). Errors are of kind
- * ERR_NETNS. If the path does not exist: -ENOENT with the text of the original plugins, `failed to
- * Statfs "<path>": no such file or directory`; if it is not a namespace: -EINVAL with `unknown FS
- * magic on "<path>": <hex>`.
+ * Opens a namespace path and checks that it is a network namespace. Errors are of kind ERR_NETNS.
+ * If the path does not exist: -ENOENT with the text of the original plugins, `failed to Statfs
+ * "<path>": no such file or directory`; if its filesystem is neither nsfs nor proc: -EINVAL with
+ * `unknown FS magic on "<path>": <hex>`.
  */
 int netns_open(const char *path, int *fd, struct err *e);
 int netns_current(int *fd, struct err *e);
