@@ -8,10 +8,10 @@
  * systemd-networkd. Only unirail's files are written (and the netplan file of the script, which has
  * the same name); other interfaces are not changed.
  *
- * Differences from the script, each of which corrects a bug: a second run changes nothing; the rule
- * has an explicit priority (32765, the kernel's choice for a first rule, then downwards; the rule of
- * setRdmaRule.sh at 2000 does not change it); IPv6 has policy routing as well; IPoIB is of type
- * infiniband; mixed DHCP and static addresses give valid files.
+ * Differences from the script, each of which corrects a bug: a second run changes nothing; the
+ * rule has an explicit priority (32765, the kernel's choice for a first rule, then downwards; the
+ * rule of setRdmaRule.sh at 2000 does not change it); IPv6 has policy routing as well; IPoIB is of
+ * type infiniband; mixed DHCP and static addresses give valid files.
  */
 
 #include "host/steps/bond.h"
