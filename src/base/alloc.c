@@ -14,7 +14,8 @@
 
 enum { LONG_VECTOR = 4096 }; /* bytes */
 
-/* Calls no allocator, no stdio and no exit handlers, which would need memory. */
+/* Allocates nothing: formats into a fixed buffer, and calls write(2) and _exit(2), which run no
+ * exit handlers. */
 static void __attribute__((noreturn)) out_of_memory(size_t n)
 {
 	char line[80];

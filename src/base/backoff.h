@@ -2,9 +2,9 @@
 #ifndef UNIRAIL_BASE_BACKOFF_H
 #define UNIRAIL_BASE_BACKOFF_H
 
-/* Exponential backoff with jitter: the first wait is half to one and a half times `base`, each
- * later one twice as long, up to `most`. Because of the jitter, a thousand agents do not reconnect
- * at the same moment when their server restarts. */
+/* Exponential backoff with jitter: the wait begins at `base` and doubles with each failure, up to
+ * `most`; backoff_next() returns half to one and a half times the wait. Because of the jitter, a
+ * thousand agents do not reconnect at the same moment when their server restarts. */
 
 #include <stdint.h>
 

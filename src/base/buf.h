@@ -3,9 +3,9 @@
 #define UNIRAIL_BASE_BUF_H
 
 /*
- * Spans are borrowed bytes with a length; buffers own bytes and grow up to a maximum size chosen
- * at creation.  Writing more sets `over` and drops the rest: check it once, at the end.
- * A buffer's data is always followed by a NUL that len does not count.  Out of memory exits.
+ * Spans are borrowed bytes with a length; buffers own bytes and grow up to a maximum size chosen at
+ * creation. Writing more sets `over` and drops the rest: check `over` once, at the end. A buffer's
+ * data is always followed by a NUL that len does not count. Out of memory exits.
  */
 
 #include <stdarg.h>
@@ -39,7 +39,7 @@ void buf_init(struct buf *b, size_t max);
 void buf_done(struct buf *b);
 #define auto_buf __attribute__((cleanup(buf_done)))
 void buf_reset(struct buf *b);
-/* Empties the buffer and frees memory beyond `keep` bytes. */
+/* Empties the buffer, and frees its memory if that is larger than `keep` bytes. */
 void buf_trim(struct buf *b, size_t keep);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);

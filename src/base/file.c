@@ -309,7 +309,7 @@ int file_replace(const struct root *r, const char *path, struct span data, mode_
 	return n < 0 ? err_wrap(e, n, "replace '%s'", path) : 0;
 }
 
-/* Directories, symbolic links and names (the second part of file.h). */
+/* Functions that remove, create, list, link and rename names. */
 
 int file_remove(const struct root *r, const char *path, struct err *e)
 {
@@ -424,7 +424,7 @@ int dir_list(const struct root *r, const char *path, char ***names, size_t *n, s
 	return 0;
 }
 
-/* ".BASE.01234567.tmp" */
+/* Returns whether the name is that of a temporary file for `base`: ".BASE.01234567.tmp". */
 static bool is_temp_of(const char *name, const char *base)
 {
 	size_t n = strlen(base), len = strlen(name);
@@ -451,8 +451,8 @@ void file_sweep(const struct root *r, const char *path)
 	str_list_free(names, n);
 }
 
-/* Returns whether the file is old; a time in the future counts as old, because the clock was moved
- * backwards after the write. */
+/* Returns whether the file was last modified more than FILE_OLD_S ago. A time in the future, as
+ * after the clock was set back, is not old. */
 static bool is_old(const struct root *r, const char *path)
 {
 	int64_t now = now_real_ms() / 1000;
@@ -559,9 +559,8 @@ int file_rename(const struct root *r, const char *from, const char *to, bool exc
 	return n < 0 ? err_sys(e, n, "rename '%s' to '%s'", from, to) : 0;
 }
 
-/* Lock files (the last part of file.h). */
-
-/* Tries flock until `deadline` (-1: no limit), after 5, 10, 20, 40, 50, 50 ms ... */
+/* Locks with flock(2). Until `deadline` tries again after 5, 10, 20, 40, 50, 50 ms ...; -1: waits
+ * in one call without limit. */
 static int flock_until(int fd, int64_t deadline)
 {
 	int64_t pause = 5;

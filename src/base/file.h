@@ -18,8 +18,8 @@ struct root {
 	int fd;	   /* O_PATH|O_DIRECTORY; AT_FDCWD is never used */
 	bool host; /* fd is "/" itself: paths are the host's paths */
 	/*
-	 * Set it after root_open() if other users may influence the paths that are opened; no effect on a root other
-	 * than the host's, nor below /proc, /sys and /dev:
+	 * Set `strict` after root_open() if other users may influence the paths that are opened; no
+	 * effect on a root other than the host's, nor below /proc, /sys and /dev:
 	 *  - a symbolic link is followed only if root owns it and its directory, and only root can modify that
 	 *    directory (or it is sticky): /var/run, an administrator's link to another disk. Any other link
 	 *    is -ELOOP, and the error names it.
@@ -36,8 +36,8 @@ void root_close(struct root *r);
  * -errno. */
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
 bool file_exists(const struct root *r, const char *path);
-/* Reads the whole file, at most max bytes (-EFBIG beyond). A missing file (-ENOENT) sets e as well.
- * */
+/* Reads the whole file, at most max bytes (-EFBIG: it is longer). A missing file (-ENOENT) sets e
+ * as well. */
 int file_read(const struct root *r, const char *path, size_t max, struct buf *into, struct err *e);
 /* Reads the first line without its line end into a fixed buffer; for sysfs and proc. */
 int file_read_line(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
@@ -52,7 +52,7 @@ int file_replace(const struct root *r, const char *path, struct span data, mode_
 int file_remove(const struct root *r, const char *path, struct err *e);
 /* Removes temporary files that a killed file_replace(path) left. Call it only while no process writes the file. */
 void file_sweep(const struct root *r, const char *path);
-/* Removes such temporary files of all files in a directory. */
+/* Removes from a directory the temporary files that killed file_replace() calls left. */
 void file_sweep_dir(const struct root *r, const char *dir);
 /* creates missing parent directories as well, like mkdir -p */
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e);
@@ -64,7 +64,8 @@ void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
 /* Creates the symlink `path` -> target, or atomically replaces a file of any type by it. */
 int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
-/* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory. */
+/* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory
+ * of `to`. */
 int file_rename(const struct root *r, const char *from, const char *to, bool exclusive,
 		struct err *e);
 /* lstat(): type, mode and size of the file itself, which may be a link. A missing file (-ENOENT)

@@ -37,7 +37,8 @@ static int class_rune(const char **p, uint32_t *ret)
 	return bad || !**p ? -EINVAL : 0;
 }
 
-/* *p is after '[', and after ']' on return. Returns 1 if r is in the class, otherwise 0. */
+/* *p is after '[', and after ']' on return. Returns 1 if the class matches r, 0 if not, -EINVAL:
+ * bad pattern. */
 static int class_match(const char **p, uint32_t r)
 {
 	bool negated = **p == '^', in = false;
@@ -60,8 +61,7 @@ static int class_match(const char **p, uint32_t r)
 	return in != negated;
 }
 
-/* Checks the rest of a pattern: Go reports a bad pattern even after the name has failed to match.
- * */
+/* Checks the rest of a pattern: Go reports a bad pattern even after the name has not matched. */
 static bool pattern_ok(const char *p)
 {
 	while (*p) {

@@ -7,7 +7,7 @@
 /* Go's filepath.Match: * ? [a-z] [^a-z] and backslash. 1: match, 0: no match, -EINVAL: bad
  * pattern. */
 int wildcard_match(const char *pattern, const char *name);
-/* Returns whether the name contains a pattern character. */
+/* Returns whether the name contains '*' or '?', or both '[' and ']'. */
 bool wildcard_is(const char *name);
 
 #endif

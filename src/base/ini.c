@@ -57,7 +57,8 @@ static int take_line(struct reading *p, struct span line, char *into, size_t siz
 	return begin_section(p, trimmed);
 }
 
-/* Replaces the fgets of inih: NULL at the end or after an error. */
+/* Replaces the fgets of inih. Returns NULL at the end, after an error, or when a callback
+ * stopped. */
 static char *next_line(char *into, int size, void *arg)
 {
 	struct reading *p = arg;

@@ -8,8 +8,8 @@
  *	[pool rail0]
  *	ips = 10.1.0.0/24
  *
- * inih splits the lines. Sections and positions are handled here, since inih truncates the names of
- * sections and does not report sections without keys.
+ * inih splits the lines. ini_read() itself parses section headers and counts lines, since inih
+ * truncates the names of sections and does not report sections without keys.
  */
 
 #include "base/err.h"
@@ -25,8 +25,8 @@ struct ini_at {
 };
 
 /*
- * Both return 0, or -errno with an error, which gets the prefix "FILE:LINE: ", or a positive number
- * to stop without one.
+ * Each callback returns 0; or -errno with e set, to which ini_read() adds the prefix "FILE:LINE: ";
+ * or a positive number, which ends ini_read() without an error.
  */
 struct ini_ops {
 	int (*section)(void *arg, const struct ini_at *at, struct err *e); /* may be NULL */
@@ -35,9 +35,9 @@ struct ini_ops {
 };
 
 /*
- * Calls ops for each section and each pair of the text, in order, until one does not return 0;
- * returns its result. -EINVAL: a line is not `key = value`, a section or a comment, is longer than
- * INI_LINE_MAX bytes, or has a NUL byte.
+ * Calls ops for each section and each pair of the text, in order, until a callback does not return
+ * 0; returns the result of the last callback. -EINVAL: a line is not `key = value`, a section or a
+ * comment, has '[' without ']', is longer than INI_LINE_MAX bytes, or has a NUL byte.
  */
 int ini_read(struct span text, const char *file, const struct ini_ops *ops, void *arg,
 	     struct err *e);

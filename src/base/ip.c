@@ -77,8 +77,8 @@ bool ip_is_loopback(const struct ipaddr *a)
 	return a->family == 6 && ip_num(a) == 1;
 }
 
-/* Returns a mask of the bits after the prefix. Whole widths are separate cases, because a shift by
- * the width is undefined. */
+/* Returns a mask of the bits after the prefix. 128 bits are a separate case, because a shift by the
+ * width of the type is undefined. */
 static u128 host_mask(const struct ipnet *n)
 {
 	unsigned int bits = ip_bits(&n->ip), host = n->len < bits ? bits - n->len : 0;

@@ -41,7 +41,8 @@ static bool is_octet_slip(struct span s)
 	return groups == 4 && past;
 }
 
-/* Writes the user's text with every group above 255 replaced by 255, the last one of an address by 254. */
+/* Writes the user's text with each number above 255 replaced: the last number of an address by 254,
+ * any other by 255. */
 static void mend_octets(struct span whole, struct buf *b)
 {
 	for (size_t i = 0; i < whole.n;) {

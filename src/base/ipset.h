@@ -5,7 +5,7 @@
 /*
  * Sets of addresses as sorted, disjoint intervals; never expanded, so an IPv6 /64 costs as much as
  * an IPv4 /30. The grammar is SpiderIPPool's: "a" or "a-b", one family, a <= b, blanks around each
- * address allowed (a reversed range is refused: the original accepts it and then cannot use it).
+ * address allowed (a reversed range is refused; Spiderpool accepts it, but cannot use it).
  */
 
 #include "base/err.h"
@@ -17,7 +17,7 @@ struct ip_range {
 
 struct ip_set {
 	uint8_t family;
-	struct ip_range *v; /* ascending, not touching */
+	struct ip_range *v; /* ascending, neither overlapping nor adjacent */
 	size_t n;
 };
 
@@ -42,7 +42,7 @@ void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum 
 /* Subtracts `out` from s. Costs the length of s times the logarithm of the length of `out`, plus
  * the number of intervals of `out` that overlap s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);
-/* ret is overwritten: a copy of s; the intersection of a and b */
+/* Overwrite *ret, the first with a copy of s, the second with the intersection of a and b. */
 void ip_set_copy(const struct ip_set *s, struct ip_set *ret);
 void ip_set_intersect(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
 /* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one

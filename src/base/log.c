@@ -35,7 +35,8 @@ enum log_level log_threshold = LOG_INFO;
 
 enum { CONTEXT_MAX = 8 };
 
-/* The output of log lines. Its size is fixed, so that a line about exhausted memory needs none. */
+/* The output of log lines. The struct has a fixed size, so that logging exhausted memory allocates
+ * nothing. */
 static struct {
 	int file; /* descriptor of the file while path is set; otherwise lines go to stderr */
 	enum log_format format;
@@ -155,7 +156,7 @@ void log_context(const char *key, const char *value)
 	str_copy(output.context[i].value, sizeof(output.context[i].value), value ? value : "");
 }
 
-/* Renames file.1 to file.2 ..., file to file.1; removes the oldest. */
+/* Renames file.1 to file.2 ..., file to file.1; replaces the oldest. max_files 0: removes file. */
 static void shift_files(void)
 {
 	char from[PATH_MAX + 16], to[PATH_MAX + 16];
@@ -407,8 +408,7 @@ enum {
 	N_ROWS = 4,
 	VALUE_MAX = 96,
 	LAST_MAX = 160,
-	/* number of lines for one place at the end of a period; all further subjects share one line
-	 * */
+	/* maximum number of lines with counts per place and period; further subjects share one */
 	SUMMARIES_MAX = 10,
 };
 
@@ -491,8 +491,8 @@ static void count_due(int64_t start_ms)
 		limit.due_ms = start_ms + LOG_PERIOD_MS;
 }
 
-/* Logs the count of an evicted row. If its place has reached its limit of lines, adds the count to
- * that of the place instead. */
+/* Frees a row and logs its count of suppressed lines. If its place has logged SUMMARIES_MAX counts
+ * in this period, adds the count to that of the place instead. */
 static void close_row(struct subject *s)
 {
 	struct log_place *place = s->place;

@@ -3,8 +3,8 @@
 #define UNIRAIL_BASE_LOG_H
 
 /*
- * Logs: one line per event, stable keys, no secrets.  Format logfmt or JSON, to stderr or to a
- * file (opened O_APPEND; reopened by size: file.1 .. file.N).  stdout belongs to CNI.
+ * Logs: one line per event, stable keys, no secrets. Format logfmt or JSON, to stderr or to a file
+ * (opened O_APPEND; rotated by size: file.1 .. file.N). stdout belongs to CNI.
  *
  *	log_info("attached", LOG_S("rail", name), LOG_I("ms", ms));
  *
@@ -29,7 +29,7 @@ struct log_kv {
 #define LOG_S(k, v) ((struct log_kv){.key = (k), .s = (v)})
 #define LOG_I(k, v) ((struct log_kv){.key = (k), .i = (v)})
 
-extern enum log_level log_threshold; /* the only global variable */
+extern enum log_level log_threshold; /* level from which lines are written */
 
 struct log_conf {
 	enum log_level level;
@@ -62,8 +62,8 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
 
 /*
  * Lines that an untrusted party can cause: a peer that has not authenticated, or an object that a
- * tenant writes. Each is rate-limited per place (the call in the source) and subject, so that no
- * party can fill the disk, and a flood from one subject does not hide the lines of another:
+ * tenant writes. Each line is rate-limited per place (the call in the source) and subject, so that
+ * no party can fill the disk, and a flood from one subject does not hide the lines of another:
  *
  *	log_limited(LOG_WARN, 1, "request refused", LOG_S("peer", address), LOG_S("error", why));
  *	log_limited(LOG_WARN, 2, "no networks for a pod", LOG_S("namespace", ns), LOG_S("pod", pod),

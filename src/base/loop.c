@@ -128,7 +128,7 @@ void loop_del_fd(struct loop_fd *f)
 		f->l->fds = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
-	/* the present batch may contain an event for it */
+	/* f is freed after the present batch of events, which may contain an event for f */
 	f->fd = -1;
 	f->prev = NULL;
 	f->next = f->l->dead;

@@ -20,7 +20,7 @@ typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* events: EPOLLIN ... *
 typedef void (*loop_timer_fn)(void *arg);
 
 int loop_new(struct loop **ret, struct err *e);
-void loop_free(struct loop *l); /* frees its timers and watches as well, but closes no descriptor */
+void loop_free(struct loop *l); /* frees its timers and watches, but closes no watched descriptor */
 int64_t loop_now_ms(const struct loop *l);
 /* Sets the time to `ms` and stops the clock, except that an idle loop jumps to its next timer
  * instead of sleeping. For tests. */
@@ -48,8 +48,8 @@ void loop_del_timer(struct loop_timer *t);
  *	loop_alarm_within(&x->reconcile, 200);	// armed already: no effect
  *	loop_alarm_cancel(&x->reconcile);	// before x or the loop is freed
  *
- * It is not armed any more when fn runs, so fn may arm it again, cancel it and free the object. All
- * functions but the two that arm it accept {0}.
+ * The alarm is not armed any more when fn runs, so fn may arm it again, cancel it and free the
+ * object. loop_alarm_cancel() and loop_alarm_armed() accept {0}.
  */
 struct loop_alarm {
 	struct loop *loop;
@@ -66,7 +66,7 @@ void loop_alarm_cancel(struct loop_alarm *a);
 bool loop_alarm_armed(const struct loop_alarm *a);
 
 /* Runs until loop_stop(), or until there are no watches and timers. Returns the value passed to
- * loop_stop(). */
+ * loop_stop(), otherwise 0. */
 int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int value);
 

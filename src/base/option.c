@@ -193,7 +193,7 @@ static int check_operands(const struct cmd *c, int n, char *const *operands, str
 	return 0;
 }
 
-/* Removes options from argv[0..argc) and moves the operands, in order, to its end. */
+/* Parses the options in argv[0..argc) and collects the operands, in order. */
 static int walk(const struct cmd *c, int argc, char **argv, void *into, char **operands, int *n,
 		struct err *e)
 {
@@ -247,8 +247,6 @@ int opt_exit(const char *prog, int r, const struct err *e)
 	fprintf(stderr, "%s: %s\n", prog, e->text);
 	return 2;
 }
-
-/* Finds the command of an applet that argv names, and suggests one for a mistyped word. */
 
 /* Returns how many words of argv are the command's name; 0: argv names another command. */
 static int command_args(const struct cmd *c, int argc, char **argv)

@@ -24,8 +24,8 @@ enum opt_type {
 	OPT_FLAG,   /* bool: set true */
 	OPT_STR,    /* const char *: borrowed from argv */
 	OPT_STRS,   /* struct opt_strs: like OPT_STR, may be given several times */
-	OPT_INT,    /* int64_t: min..max */
-	OPT_DUR,    /* int64_t: milliseconds, max in ms */
+	OPT_INT,    /* int64_t: min..max; both 0: any */
+	OPT_DUR,    /* int64_t: milliseconds, min..max; max 0: no maximum */
 	OPT_CHOICE, /* const char *: one of the choices in arg, "a|b|c" */
 	OPT_BOOL,   /* bool: "yes" or "no", which arg lists, "yes|no" */
 };
@@ -84,7 +84,7 @@ int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
  * one line "unirail pool: ..." on stderr. */
 int opt_exit(const char *prog, int r, const struct err *e);
 
-/* Appends the help of one command: usage, its line, options, aligned. */
+/* Appends the help of one command: its usage, its `help`, and its options in aligned columns. */
 void opt_help(const struct cmd *c, const char *prog, struct buf *b);
 /* Appends "unirail pool list [OPTION...] [POOL]" without a line break. */
 void opt_usage(const struct cmd *c, const char *prog, struct buf *b);

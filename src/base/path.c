@@ -104,7 +104,7 @@ void path_temp_name(const char *base, char *ret)
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);
 }
 
-/* Host paths that only root can change: `strict` of struct root. */
+/* Opening of paths below a root that is `strict`. */
 
 /* copied from <linux/openat2.h>, because base does not include <linux/...> */
 struct path_strict_how {
@@ -185,7 +185,8 @@ static int take_name(struct walk *w, bool *last)
 	return 0;
 }
 
-/* Enters w->name, or follows it. Errors are those of openat(), such as -ENOENT. */
+/* Enters the directory w->name, or follows the symbolic link w->name. Errors are those of openat(),
+ * such as -ENOENT. */
 static int step(struct walk *w, bool last, bool *followed)
 {
 	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

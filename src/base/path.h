@@ -21,7 +21,7 @@ bool path_is_kernels(const char *path);
 int path_parent(const struct root *r, const char *path, char *base, int *dir);
 /* fsync of a directory; 0 on file systems that do not support it. */
 int path_sync_dir(int dir);
-/* ".BASE.xxxxxxxx.tmp", random */
+/* Sets ret to the name of a temporary file, ".BASE.xxxxxxxx.tmp" with eight random digits. */
 void path_temp_name(const char *base, char *ret);
 
 /* The last component: what follows the last slash. */

@@ -36,7 +36,7 @@ int undo_run(struct undo *u)
 	int failed = 0;
 
 	while (u->n > 0) {
-		/* copies the step, because it may push others */
+		/* copies the step, because its function may push further steps */
 		struct undo_step s = u->steps[--u->n];
 		struct err e = ERR_INIT;
 		int r = s.fn(s.arg, &e);

@@ -3,10 +3,10 @@
 #define UNIRAIL_BASE_UNDO_H
 
 /*
- * The undo list: after each successful change, push its reverse. On failure undo_run() runs them
- * newest first (all of them, even if one fails; failures are logged); on success undo_disarm()
- * discards them. The argument is copied; pointers in it are borrowed and must live as long as the
- * list.
+ * The undo list: after each successful change the caller pushes a step that reverses the change. On
+ * failure undo_run() runs the steps newest first (all of them, even if one fails; failures are
+ * logged); on success undo_disarm() discards them. undo_push() copies the argument of a step;
+ * pointers in the argument are borrowed and must live as long as the list.
  */
 
 #include <stddef.h>
