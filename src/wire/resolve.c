@@ -19,7 +19,7 @@ struct resolve {
 	void *arg;
 };
 
-/* Runs in the child: prints one address per line, or "!" and the error. */
+/* lookup() runs in the child: it prints one address per line, or "!" and the error. */
 static void print_address(const struct sockaddr *sa)
 {
 	struct ipaddr a = {0};

@@ -9,7 +9,7 @@
  * Errors: a grpc-status other than OK becomes the errno of one table (UNAVAILABLE -EAGAIN,
  * UNIMPLEMENTED -EOPNOTSUPP, NOT_FOUND -ENOENT ...) and the text "METHOD: STATUS: the server's
  * grpc-message". -ETIMEDOUT: the deadline. -EPROTO: the peer is not a gRPC server. -EMSGSIZE: the
- * answer is larger than the cap.
+ * answer is larger than `max`.
  */
 
 #include <stdbool.h>
@@ -26,10 +26,10 @@ struct grpc_call {
 	struct span request; /* one protobuf message */
 	int timeout_ms;	     /* timeout of the whole call, including connecting */
 	size_t max;	     /* largest answer; 0: GRPC_REPLY_MAX */
-	const char *remedy;  /* remedy to name when no process listens there; may be NULL */
+	const char *remedy;  /* remedy to name when connecting fails; may be NULL */
 };
 
-/* Stores the answer's message in *reply, which is initialized here and freed by the caller, even on
+/* Stores the answer's message in *reply, which the call initializes and the caller frees, even on
  * failure. */
 int grpc_unary(const struct grpc_call *c, struct buf *reply, struct err *e);
 
@@ -47,7 +47,7 @@ int grpc_start(struct loop *l, const struct grpc_call *c, grpc_done_fn done, voi
 /* Cancels the call; done() is not called. Must not be called after done(). Accepts NULL. */
 void grpc_cancel(struct grpc_async *a);
 
-/* --- the codec --- */
+/* --- the codec of one call: bytes in and out, no descriptor --- */
 
 struct grpc;
 

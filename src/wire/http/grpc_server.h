@@ -68,8 +68,8 @@ struct grpc_in;
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
 	size_t max;	  /* maximum size of a request message; 0: GRPC_REQUEST_MAX */
-	/* Called with one whole request message, borrowed. It answers with grpc_in_reply() or
-	 * grpc_in_fail(), immediately or later; on a stream call grpc_in_send() any number of
+	/* Called with one whole request message, borrowed. The method answers with grpc_in_reply()
+	 * or grpc_in_fail(), immediately or later; on a stream call grpc_in_send() any number of
 	 * times. Must not free the server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
 	/* Called when the call ended before the method answered: cancelled, deadline passed,
@@ -81,7 +81,7 @@ struct grpc_method {
 /* Queues a copy of the message; it replaces a pending one. A message longer than GRPC_MESSAGE_MAX
  * ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid afterwards. */
 int grpc_in_send(struct grpc_in *c, struct span message);
-/* Calls grpc_in_send(), then grpc_in_end(). */
+/* Queues the message like grpc_in_send(), then ends the call with OK; c is invalid afterwards. */
 void grpc_in_reply(struct grpc_in *c, struct span message);
 /* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
  * invalid afterwards. */
@@ -91,7 +91,7 @@ void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
  * else UNKNOWN. */
 void grpc_in_fail_err(struct grpc_in *c, const struct err *e);
 
-/* --- on the loop --- */
+/* --- the server on the loop --- */
 
 struct grpc_server;
 

@@ -545,7 +545,7 @@ static int session_new(struct grpc_session *s)
 	if (!r) {
 		nghttp2_option_set_no_closed_streams(option, 1);
 		/* The authority of grpc-go before 1.34 is the socket's path, whose '/' HTTP does
-		 * not allow there. check_head() checks the headers that matter. */
+		 * not allow in an authority. check_head() checks the headers that matter. */
 		nghttp2_option_set_no_http_messaging(option, 1);
 		/* nghttp2 reports a frame of an unknown type only if that type is registered. */
 		for (int t = NGHTTP2_CONTINUATION + 1; t <= UINT8_MAX; t++)

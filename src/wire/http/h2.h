@@ -70,7 +70,7 @@ void h2_cancel(struct h2_stream *s); /* cancels a request; its callbacks are not
 int h2_out(struct h2 *h, struct span *ret, struct err *e);
 int h2_in(struct h2 *h, struct span bytes, struct err *e);
 void h2_ping(struct h2 *h);
-/* Ends every stream with the reason, after the connection has ended. */
+/* Ends every stream with the reason; called after the connection has ended. */
 void h2_fail(struct h2 *h, const struct err *reason);
 
 /* returns whether SETTINGS were received, so that the peer speaks HTTP/2 */

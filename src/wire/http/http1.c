@@ -14,7 +14,8 @@
 
 /* Framing: which bytes belong to which message. */
 
-/* Limit of interim answers (1xx) before the final one. */
+/* Maximum number of interim answers (1xx) before the final one, and of empty lines before a
+ * request. */
 enum { INTERIM_MAX = 8 };
 
 enum state { ST_HEAD, ST_BODY, ST_DONE, ST_FAILED };
@@ -149,7 +150,8 @@ static int head_in(struct http1 *h, struct span *in, struct err *e)
 	return line == LINE_EMPTY;
 }
 
-/* Old clients send an empty line after a body: accept one before a request. */
+/* Returns whether the head is only an empty line. Old clients send one after a body, so up to
+ * INTERIM_MAX are accepted before a request. */
 static bool is_empty_line(const struct http1 *h)
 {
 	return h->head.len == 2;
@@ -632,7 +634,7 @@ static int framing(enum http1_side side, struct http1_head *h, size_t body_max, 
 	return 0;
 }
 
-/* --- requests --- */
+/* --- requests and responses --- */
 
 static int request_line(const struct http1_msg *m, int *refusal, struct err *e)
 {
@@ -757,7 +759,7 @@ static const char *http1_reason(int status)
 	for (size_t i = 0; reasons[i].status; i++)
 		if (reasons[i].status == status)
 			return reasons[i].reason;
-	/* The codes 521 and 522 are Spiderpool's own. */
+	/* A code that HTTP does not define, such as Spiderpool's 521 and 522. */
 	return "Other";
 }
 

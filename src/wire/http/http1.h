@@ -130,14 +130,14 @@ struct http1_call {
 };
 
 /*
- * Sends one request on a new connection and stores the answer's body in *body, which is initialized
- * here and freed by the caller, even on failure. Returns the status. -ETIMEDOUT (kind ERR_AGAIN);
- * the errno of connect (kind ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not
- * HTTP or ends too early.
+ * Sends one request on a new connection and stores the answer's body in *body, which the call
+ * initializes and the caller frees, even on failure. Returns the status. Errors: -ETIMEDOUT, and
+ * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect (kind
+ * ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not HTTP or ends too early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
-/* Sends a request without waiting for its answer. Returns 0 if the server has received all of it.
- * */
+/* Sends a request without waiting for its answer. Returns 0 if all of the request is in the
+ * socket's buffer, or if the server has closed the connection. */
 int http1_send(const struct http1_call *c, struct err *e);
 
 #endif

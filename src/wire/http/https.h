@@ -24,7 +24,7 @@ struct https_conf {
 struct https_ops {
 	void (*ready)(void *arg);
 	/* Called once at the end of the connection, after every stream has ended with the same
-	 * error. The connection may be freed from here on. */
+	 * error. `closed` may free the connection. */
 	void (*closed)(void *arg, const struct err *e);
 };
 

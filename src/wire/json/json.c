@@ -91,7 +91,7 @@ static void put_place(struct buf *b, const struct level *v, int depth)
 }
 
 /* Writes the path of the value at the byte `pos`, such as "request.object.spec.ips[9999]"; the text
- * must be valid up to there. */
+ * must be valid up to `pos`. */
 static void place_at(struct span text, size_t pos, struct buf *ret)
 {
 	struct level v[JSON_DEPTH_MAX + 1] = {0};
@@ -133,8 +133,7 @@ static int too_many(struct span text, size_t pos, size_t values, struct err *e)
 
 /*
  * Enforces the limits that yyjson lacks (depth, number of values, NUL in strings) before it parses.
- * The text may be invalid JSON: only brackets, strings and separators are counted. A key ends with
- * a colon.
+ * The text may be invalid JSON: each ',', ':', '{' and '[' outside of strings counts as one value.
  */
 static int check_limits(struct span text, size_t values, struct err *e)
 {

@@ -33,7 +33,8 @@ static struct place place_index(const char *place, size_t i)
 	return p;
 }
 
-/* Writes the value as it is in the document, truncated after 64 bytes. */
+/* Describes the value for an error: a string, truncated after 64 bytes; "an array"; "an object"; or
+ * the JSON text of any other value. */
 static void describe(const struct json *v, char ret[static 80])
 {
 	enum { SHOWN = 64 };

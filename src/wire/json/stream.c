@@ -31,7 +31,7 @@ static int bad(struct json_split *s, const char *what)
 			s->mode == JSON_SPLIT_LIST ? "list" : "stream", what);
 }
 
-/* Updates depth and string state; returns whether c is outside of strings. */
+/* Updates the state of strings and escapes; returns false if c is in a string or ends one. */
 static bool track(struct json_split *s, char c)
 {
 	if (s->in_string) {

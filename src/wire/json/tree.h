@@ -10,9 +10,10 @@
  *	json_tree_put_int(json_tree_member_object(t, "spec"), "ipVersion", 4);
  *	json_tree_write(t, &out);
  *
- * Nothing is borrowed from the document, except by json_tree_over(). Functions accept NULL and values of
- * the wrong kind: they do nothing and return nothing, so that paths can be followed without checks.
- * Of duplicate keys the last counts.
+ * Nothing is borrowed from the document, except by json_tree_over(). Functions except
+ * json_tree_next() and json_tree_set_text() accept NULL and values of the wrong kind: they change
+ * nothing and return NULL, false or an error, so that callers can follow paths without checks. Of
+ * duplicate keys the last counts.
  */
 
 #include "wire/json/json.h"
@@ -36,7 +37,7 @@ enum json_kind json_tree_kind(const struct json_tree *t); /* NULL: JSON_NULL */
 const char *json_tree_text(const struct json_tree *t);
 bool json_tree_true(const struct json_tree *t);
 int json_tree_int(const struct json_tree *t, int64_t *ret);
-/* returns whether two trees are equal, ignoring the order of keys */
+/* returns whether the tree equals the value, ignoring the order of keys */
 bool json_tree_same(const struct json_tree *t, const struct json *v);
 
 /* --- objects --- */
@@ -44,9 +45,10 @@ bool json_tree_same(const struct json_tree *t, const struct json *v);
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
 /* Returns the member as an object, created if absent or null; NULL: it has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
-/* Returns the member as an array, which replaces a value of another kind. */
+/* Returns the member as an array, created if absent; the array replaces a value of another kind. */
 struct json_tree *json_tree_member_array(struct json_tree *t, const char *key);
-/* adds v, which t owns from then on */
+/* Sets the member `key` to v, replacing a previous value. t then owns v; v is freed if t is not an
+ * object. */
 void json_tree_put(struct json_tree *t, const char *key, struct json_tree *v);
 void json_tree_put_text(struct json_tree *t, const char *key, const char *text);
 void json_tree_put_int(struct json_tree *t, const char *key, int64_t n);
@@ -55,7 +57,7 @@ void json_tree_drop(struct json_tree *t, const char *key);
 /* Removes the member and passes it to the caller; NULL: no such member. */
 struct json_tree *json_tree_take(struct json_tree *t, const char *key);
 
-/* --- arrays: the first item, and the item after an item --- */
+/* --- items of arrays and objects; text values and writing --- */
 
 struct json_tree *json_tree_first(const struct json_tree *t);
 struct json_tree *json_tree_next(const struct json_tree *item);

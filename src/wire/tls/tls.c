@@ -69,8 +69,8 @@ static void forget(struct tls_saved_session *k)
 	*k = (struct tls_saved_session){.session = k->session};
 }
 
-/* Resumes the saved session of a client if it belongs to this server name; *until is then its
- * expiry. */
+/* Resumes the saved session of a client if it belongs to this server name, and sets *until to the
+ * expiry of the session. */
 static void tls_session_use(struct tls_conf *c, mbedtls_ssl_context *ssl,
 			    const struct tls_check *check, int64_t *until)
 {
@@ -93,8 +93,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	t->events = EPOLLIN;
 	tls_check_init(&t->check, name);
 	mbedtls_ssl_init(&t->ssl);
-	/* Ignores the results, because both calls fail only for lack of memory, which the handshake
-	 * then reports. */
+	/* Both calls fail only for lack of memory: `broken` keeps the failure, and the handshake
+	 * reports it. */
 	t->broken = mbedtls_ssl_setup(&t->ssl, &c->ssl);
 	if (!t->broken)
 		t->broken = mbedtls_ssl_set_hostname(&t->ssl, t->check.ip.family ? NULL : name);
@@ -271,7 +271,8 @@ static void wipe(char *text)
 	explicit_bzero(text, strlen(text));
 }
 
-/* Adds the certificates of `pem`; returns how many of them mbedTLS cannot read. */
+/* Adds the certificates of `pem`; returns how many of them mbedTLS cannot read, or -EINVAL if it
+ * can read none. */
 static int read_certs(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = with_nul(pem);
@@ -618,10 +619,10 @@ static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 /* --- server --- */
 
 /*
- * A ticket replaces the verification of the client certificate. So no ticket is issued after a
- * handshake without verification (a resumed one), or if a certificate of the chain expires before
- * the ticket would: the client then receives one invalid byte, since mbedTLS closes a TLS 1.3
- * connection when no ticket can be written.
+ * On a server with a CA a ticket replaces the verification of the client certificate. So no ticket
+ * is issued after a handshake without verification (a resumed one), or if a certificate of the
+ * chain expires before the ticket would: the client then receives one invalid byte, since mbedTLS
+ * closes a TLS 1.3 connection when no ticket can be written.
  */
 static bool may_give(const struct tls_conf *c)
 {
@@ -654,9 +655,7 @@ static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p
 	return mbedtls_ssl_ticket_parse(&c->tickets, session, p, n);
 }
 
-/* --- */
-
-/* --- sessions, tls.c --- */
+/* --- client and server --- */
 static int tls_sessions_init(struct tls_conf *c)
 {
 	mbedtls_ssl_session_init(&c->saved.session);

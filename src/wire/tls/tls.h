@@ -4,7 +4,7 @@
 
 /*
  * TLS 1.2 and 1.3 (mbedTLS) on a connected, non-blocking socket. It never waits: a call that needs
- * the socket returns -EAGAIN, and tls_events() says what for.
+ * the socket returns -EAGAIN, and tls_events() returns the event to wait for.
  *
  * A client always verifies the server: chain, validity and name (DNS or IP address in the
  * certificate's subjectAltName); there is no way to turn that off. An IP address is never sent as

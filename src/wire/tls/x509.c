@@ -18,7 +18,7 @@
 
 /* Certificates: inspection and creation. */
 
-/* `what` names the input in errors. */
+/* Reads all certificates of a PEM text; `what` names the text in errors. */
 static int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = span_dup(pem);
@@ -33,7 +33,6 @@ static int x509_read(mbedtls_x509_crt *into, struct span pem, const char *what, 
 			(unsigned int)-r);
 }
 
-/* --- PEM --- */
 static int x509_read_key(mbedtls_pk_context *into, struct span pem, const char *what, struct err *e)
 {
 	auto_free char *text = span_dup(pem);
@@ -185,8 +184,6 @@ static int read_ca(struct making *m, struct err *e)
 		r = err_kind(e, ERR_CONF, -EINVAL, "the CA's key does not belong to the CA");
 	return r;
 }
-
-/* --- inspection --- */
 
 static int set_names(struct making *m, struct err *e)
 {

@@ -23,7 +23,7 @@ enum {
 	STATUS_INVALID_ARGUMENT = 3,
 	STATUS_UNIMPLEMENTED = 12,
 	STATUS_INTERNAL = 13,
-	/* An answer and its envelope. */
+	/* Maximum size of a message's envelope without the payload. */
 	ENVELOPE_MAX = 2048,
 	/* Buffer capacity that is retained between messages. */
 	KEEP = 16 << 10,

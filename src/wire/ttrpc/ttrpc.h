@@ -9,9 +9,10 @@
  * requests of the plugin to the runtime. Within a connection: messages {u32 length, u32 stream, u8
  * type, u8 flags}. Unary calls only. The codec never touches a descriptor.
  *
- * Errors: -EPROTO for an invalid message of the peer, -EMSGSIZE for one over TTRPC_MESSAGE_MAX; the
- * connection cannot be used afterwards. A frame may be larger than a message, and a message may
- * span frames. Frames of other connections are skipped.
+ * Errors: -EPROTO for an invalid message of the peer, -EMSGSIZE for a message over
+ * TTRPC_MESSAGE_MAX, or if the peer does not read its answers; the connection cannot be used
+ * afterwards. A frame may be larger than a message, and a message may span frames. Frames of other
+ * connections are skipped.
  */
 
 #include <stdint.h>

@@ -11,7 +11,7 @@
 #include "wire/yaml/yaml.h"
 
 /*
- * State and helpers of yaml.c.
+ * State of a conversion.
  */
 
 struct yaml {
@@ -34,8 +34,6 @@ struct yaml_keys {
 };
 
 enum { YAML_TEXT_MAX = 1 << 20 };
-
-/* Collections and their nesting. */
 
 static int node(struct yaml *y, int indent, bool inline_only);
 
@@ -241,11 +239,11 @@ static int flow(struct yaml *y)
 	return r;
 }
 
-/* --- block and flow --- */
+/* --- scalars and nodes --- */
 
 static int yaml_block(struct yaml *y, int indent);
 
-/* Fails if anything but blanks and a comment follows in this line. */
+/* Skips to the next token. Outside flow collections, fails if the token is in the same line. */
 static int yaml_end_of_line(struct yaml *y)
 {
 	unsigned int line = y->line;
@@ -762,8 +760,6 @@ static int yaml_key(struct yaml *y, struct yaml_keys *k)
 	return r;
 }
 
-/* Tokens and scalars. */
-
 /* Skips blanks, comments and line breaks up to the next token. */
 static int yaml_skip(struct yaml *y)
 {
@@ -784,9 +780,7 @@ static int yaml_skip(struct yaml *y)
 	}
 }
 
-/* --- lines of one scalar --- */
-
-/* --- quoted --- */
+/* --- quoted scalars --- */
 
 static void put_utf8(struct buf *b, uint32_t c)
 {
@@ -927,5 +921,3 @@ static int yaml_quoted(struct yaml *y, int indent, bool key)
 		y->p++;
 	return r;
 }
-
-/* --- plain --- */
