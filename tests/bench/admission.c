@@ -40,7 +40,7 @@ static void judge(const struct review *q, struct review_answer *ret)
 	admit_answer_done(&a);
 }
 
-/* `object`: a SpiderIPPool's metadata and spec. */
+/* Measures the review of one SpiderIPPool; `object`: its metadata and spec. */
 static void one(const char *what, struct buf *object)
 {
 	struct review_answer answer;
@@ -83,7 +83,7 @@ static void put_labels(struct buf *b, int n)
 		buf_printf(b, "%s\"label-%d\":\"v\"", i ? "," : "", i);
 }
 
-/* Every second address, so that no two form a range. */
+/* Writes every second address, so that no two form a range. */
 static void put_ips(struct buf *b, int from, int to)
 {
 	for (int i = from; i != to; i += from < to ? 1 : -1) {

@@ -31,7 +31,8 @@
 
 struct fleet fleet;
 
-/* Executes the commands "add" and "del": one pod of one node in each iteration of the loop. */
+/* Pending commands "add" and "del": each iteration of the loop adds or deletes one pod of one
+ * node. */
 static struct job {
 	bool del;
 	size_t node; /* SIZE_MAX: all */

@@ -35,7 +35,7 @@ struct fleet_node {
 	size_t n_pods, waiting;
 	uint64_t next;
 	struct loop_timer *retry;
-	struct fleet_shared *shared; /* NULL: blocks */
+	struct fleet_shared *shared; /* NULL: the node owns blocks */
 	bool down;
 };
 
@@ -63,7 +63,7 @@ void fleet_die(const char *what, const struct err *e) __attribute__((noreturn));
 void fleet_node_up(struct fleet_node *n);
 void fleet_node_down(struct fleet_node *n); /* as if killed; its pods stay */
 void fleet_node_add(struct fleet_node *n);
-void fleet_node_del(struct fleet_node *n); /* the oldest pod */
+void fleet_node_del(struct fleet_node *n); /* deletes the oldest pod */
 void fleet_node_print(struct fleet_node *n, FILE *out);
 
 /* fleet_shared.c: the same requests with one object for each pool, which all nodes rewrite. */

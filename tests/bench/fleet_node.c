@@ -27,7 +27,7 @@ static struct ipam *store_open(struct fleet_node *n)
 	return i;
 }
 
-/* Every pool limited to the addresses that this node may allocate. */
+/* Limits every pool to the addresses that this node may allocate. */
 static void cut_pools(struct fleet_node *n)
 {
 	for (size_t k = 0; k < n->pools.set.n; k++) {
@@ -129,7 +129,7 @@ static void set_cut(struct pool *p, uint8_t prefix)
 	p->cut_is_written = true;
 }
 
-/* The block size of a pool of the API server; 0: not written yet. */
+/* Reads the block size of a pool object into *value; 0: not written yet. */
 static int decode_pool(void *value, const struct json *object, struct err *e)
 {
 	const struct json *meta = json_get(object, "metadata");

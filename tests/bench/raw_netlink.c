@@ -125,7 +125,7 @@ static void nest_end(struct batch *b, struct rtattr *nest)
 	nest->rta_len = (unsigned short)(b->bytes + b->len - (char *)nest);
 }
 
-/* A batch is sent whole; the first failure ends the program. */
+/* Sends the whole batch; the first failure ends the program. */
 static void commit(struct batch *b)
 {
 	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
@@ -235,7 +235,7 @@ static void add_neigh(struct batch *b, int index, unsigned int rail, unsigned in
 	attr(b, NDA_LLADDR, mac, 6);
 }
 
-/* The next attributes are the route's destination, gateway and source. */
+/* Begins a route; the caller appends its destination, gateway and source. */
 static void add_route(struct batch *b, int index, unsigned int table, unsigned char prefix,
 		      unsigned char scope)
 {

@@ -162,7 +162,7 @@ def sboms(programs, tmp_path_factory):
 
 
 def blobs(archive):
-    """The files of an archive; those of blobs/ have the digest that is their name."""
+    """{name: content} of an archive's files; asserts that the digest of each file in blobs/ is its name."""
     with tarfile.open(archive) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
     for name, data in files.items():

@@ -54,7 +54,7 @@ def used(show):
 
 
 def subset(want, got, place="answer"):
-    """Whether the answer has every field of the previous version, with the same value."""
+    """Asserts that the answer has every field of the previous version, with the same value."""
     if isinstance(want, dict):
         assert isinstance(got, dict), (place, got)
         for key, value in want.items():
@@ -202,7 +202,7 @@ def test_objects_of_the_previous_version_are_accepted(old):
 
 
 def test_comparison_finds_a_narrower_definition():
-    """The comparison itself."""
+    """narrower() finds each kind of change that refuses an object or drops a field."""
     old = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 1}, "b": {"type": "string"}}}
     for change, says in ((lambda s: s["properties"].pop("b"), ".b is gone"),
                          (lambda s: s["properties"]["b"].update(type="integer"), "type string"),

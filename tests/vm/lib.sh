@@ -41,7 +41,7 @@ same() {
 	[ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
 }
 
-# until_true COMMAND...: for thirty seconds.
+# until_true COMMAND...: repeats COMMAND until it succeeds, for thirty seconds.
 until_true() {
 	for _ in $(seq 150); do
 		! "$@" || return 0

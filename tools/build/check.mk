@@ -20,7 +20,7 @@ check:
 unit:
 	$(with_make) tools/check units $(test_names)
 
-# Only builds; tools/check runs them.
+# Builds the unit test programs; tools/check runs them.
 units: $(test_names:%=$(OBJ)/tests/%)
 
 TEST_FLAGS := -Itests/lib -DHAVE_UINTPTR_T -DTEST_DATA='"tests/"'
@@ -56,7 +56,7 @@ layering: $(OBJS)
 words:
 	@tools/words
 
-# Versions differ in taste: this one decides (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
+# Versions of clang-format format differently, so all use this one (Debian 12, Ubuntu 22.04 and 24.04 have it; Debian 13 has not).
 CLANG_FORMAT := clang-format-14
 # Generated protobuf code keeps its generator's style.
 F ?= $(filter-out %.pb.c %.pb.h,$(SRC) $(HDR) $(shell find tests/unit -name '*.[ch]') \

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Past the binary: installing it, packing it, weighing it, holding that it comes out the same.
+# Targets that use the binary: install, pack, measure its size, check that its build is reproducible.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-# A foreign binary describes itself under qemu.
+# Runs the binary of another architecture under qemu.
 RUN := $(if $(CROSS),qemu-$(ARCH)-static)
-# Examples and manifests, as far as the tree has them.
+# The directories of examples and manifests that the tree has.
 CONFIGS := $(wildcard configs deploy)
 
 .PHONY: install dist size reproducible demo bench bench-device check-run

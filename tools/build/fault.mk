@@ -11,7 +11,7 @@ test-fault: $(BIN) fault
 	$(OBJ)/fault/model $(if $(QUICK),--runs 500 --first 1); held=$$?; \
 		$(OBJ)/fault/drive --binary '$(BIN)' $(if $(QUICK),--quick) && exit $$held
 
-# Only builds.
+# Builds the driver and the model.
 fault: $(OBJ)/fault/drive $(OBJ)/fault/model
 
 $(OBJ)/tests/fault/%.o: tests/fault/%.c $(OBJ)/flags

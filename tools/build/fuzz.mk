@@ -5,13 +5,13 @@
 FUZZERS := $(sort $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/fuzz/*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(FLAVOUR)),-fsanitize=fuzzer,$(OBJ)/tests/fuzz/replay.o)
-# What files.c and, for libFuzzer, arena.c stand in for; some fuzzers are about a disk.
+# Functions that files.c and, for libFuzzer, arena.c replace; the fuzzers in FUZZ_ON_DISK use real files.
 FUZZ_ON_DISK := tree
 FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace file_temp_open file_temp_commit file_temp_abort fd_write_all file_remove file_sweep file_lstat \
 	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
 FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free malloc_usable_size LLVMFuzzerTestOneInput)
 fuzz_wrap = $(FUZZ_MEMORY) $(if $(filter $(1),$(FUZZ_ON_DISK)),,$(FUZZ_FILES))
-# T and SECONDS only as said on the command line: T has a default of its own elsewhere, a shell may export SECONDS.
+# T and SECONDS count only on the command line of make: T has another default elsewhere, and a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 
 .PHONY: fuzz fuzzers
@@ -20,7 +20,7 @@ fuzz:
 	$(with_make) B='$(B)' RUNS='$(RUNS)' LIMIT='$(call fuzz_said,SECONDS)' \
 		tools/fuzz $(or $(call fuzz_said,T),$(FUZZERS))
 
-# Only builds; tools/fuzz and tools/check run them.
+# Builds the fuzzers; tools/fuzz and tools/check run them.
 fuzzers: $(patsubst %,$(OBJ)/fuzz/%,$(or $(call fuzz_said,T),$(FUZZERS)))
 
 $(OBJ)/tests/fuzz/%.o: tests/fuzz/%.c $(OBJ)/flags

@@ -2,7 +2,7 @@
 # tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc reads.
 
 GROWTH_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/growth/*.c))
-# What the fuzzer of netconf reads and judges configurations by.
+# The files of the netconf fuzzer that parse and check configurations.
 GROWTH_OBJS += $(patsubst %,$(OBJ)/tests/fuzz/%.o,fuzz $(basename $(notdir $(wildcard tests/fuzz/netconf_*.c))))
 GROWTH_WRAP := memcpy memmove memset memcmp memchr strlen strchr strstr strspn strpbrk strcmp strncmp
 GROWTH_SCHEMAS = $(sort $(wildcard deploy/crd.yaml deploy/crds/*.yaml tests/growth/schemas/*.yaml))

@@ -51,7 +51,7 @@ def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, vol
 
     trusted = lambda: [n.get("trusted", False) for n in w.request_networks(pod)[1]["networks"]]
     assert trusted() == [True, False]  # the definition of kube-system, and the tenant's
-    trust(w.mine, w.team, "yes")  # not the word
+    trust(w.mine, w.team, "yes")  # only "true" is trust
     trust(w.mine, w.team, "true")
     wait(lambda: trusted() == [True, True], "both definitions are trusted")
     lab_.cni("ADD", w.conf(), box, ifname="eth0", args=w.args(pod))

@@ -357,7 +357,7 @@ def cpu_time(pid):
 
 @pytest.mark.parametrize("what", LARGE)
 def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns, what):
-    """Before the fix such a review blocked the controller's only thread for all of its CPU time."""
+    """Before the fix the review of such an object blocked the controller's only thread for the whole CPU time in LARGE."""
     c = replica("c").leads()
     registered(cluster)
     path = f"/{tokens(cluster, ns)[0]}{PATH}"

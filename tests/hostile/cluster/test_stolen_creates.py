@@ -38,7 +38,7 @@ CREATES = {
 # Objects in the namespace that are not the controller's own, and objects that are.
 READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE}/configmaps/unirail-controller": 403,
          f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-certs": 200,
-         # The controller reads it to sign, and neither lists nor watches it.
+         # The controller reads the CA's Secret to sign, and neither lists nor watches the Secret.
          f"{CORE}/secrets/unirail-controller-ca": 200, f"{CORE}/secrets?fieldSelector=metadata.name%3Dunirail-controller-ca": 403,
          f"{CORE}/configmaps/unirail-claims": 200}
 

@@ -82,7 +82,7 @@ def test_plugins_that_change_the_node_are_refused(lab, agent, plugin):
 
 @pytest.mark.parametrize("where", ["binary", "folder"])
 def test_plugin_writable_by_other_users_is_not_executed(lab, agent, tmp_path, where):
-    """The same plugin is executed once only root can change it."""
+    """While a user other than root can change the plugin or its directory, ADD fails; afterwards the plugin is executed."""
     folder, seen = tmp_path / "bin", tmp_path / "root"
     folder.mkdir()
     spy(folder / "mine", seen)
@@ -196,7 +196,7 @@ def test_ipam_that_executes_its_caller_ends_with_an_error(lab):
 
 
 def test_common_untrusted_definitions_are_attached(lab, agent):
-    """The agent does not mark these definitions as trusted, as it is for all definitions that existed before the mark."""
+    """The definitions have no mark of trust, like all definitions that existed before the mark was introduced."""
     definition = rail("rail0")
     definition["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}, "mtu": 1400},
                               {"type": "sbr"}, {"type": "coordinator", "mode": "auto"}]

@@ -24,7 +24,7 @@ done >/run/vfs
 cat /run/vfs
 ip netns add pod
 
-# rails N: the netconf
+# rails N: prints the netconf of a pod with N VFs
 rails() {
 	head -n "$1" /run/vfs | jq -Rnc '{cniVersion: "1.1.0", name: "rails", type: "unirail-cni", networks: [inputs | split(" ") |
 		{name: "rail\(.[0])", ifname: "net\(.[0])", plugins: [{type: "sriov", deviceID: .[3], vlan: 7, vlanQoS: 3,
@@ -32,7 +32,7 @@ rails() {
 			ipam: {type: "static", addresses: [{address: "172.16.\(.[0]).20/24"}]}}]}]}'
 }
 
-# floor N: files of `ip -batch` for the node and for the pod, there and back
+# floor N: writes the files of `ip -batch` that attach N VFs to the pod and return them to the node
 floor() {
 	rm -f /run/floor-*
 	head -n "$1" /run/vfs | while read -r i pf vf _ nic; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail doctor` on a node with something wrong of each kind; its snapshot, checked elsewhere, has the same findings.
+# `unirail doctor` on a node with many faults; its snapshot, checked with --root, has the same findings.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -82,7 +82,7 @@ finds stray-links net1 "'ip link del net1'"
 tree=${case_log%.log}.tree
 unirail doctor --snapshot "$tree"
 ! grep -q hunter2 "$tree" || fail "a secret is in the snapshot"
-# With all files, and with none.
+# The snapshot's findings are the same on a node with all of these files and, at the end, on a node with none.
 ! there=$(unirail doctor --root "$tree" -o json) || fail "nothing is wrong with the snapshot"
 # A file that cannot be parsed is not in the snapshot, since it may contain secrets.
 without='del(.findings[] | select(.where | endswith("20-broken.conf")))'

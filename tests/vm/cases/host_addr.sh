@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host addr` of a bond: created, its ports joined, address and policy route; undone, killed at a step.
+# `unirail host addr` of a bond: created, its ports joined, address and policy route; undone, and killed at system calls.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh

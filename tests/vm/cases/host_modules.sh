@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host modules` and `unirail host rdma-mode`: now, undone, killed at a step.
+# `unirail host modules` and `unirail host rdma-mode`: applied, undone, and killed at system calls.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh
@@ -15,7 +15,7 @@ observed() {
 	rdma system | sed 's/ copy.*//'
 }
 
-# The modules for user space, and modules that only these need.
+# Unloads the modules for user space, and the modules that only they need.
 rmmod rdma_ucm
 rmmod ib_umad
 rmmod rdma_cm

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host vf`: number, MAC, MTU and driver of igb's VFs, which have RoCE devices: now, undone, killed at a step; refused
-# while a pod has one.
+# `unirail host vf`: number, MAC, MTU and driver of igb's VFs, which have RoCE devices: applied, undone, and killed at system calls; refused
+# while a pod has a VF.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host vf`: number, GUIDs, MTU and driver of InfiniBand VFs and the mode of the PF's switch: now, the same after the VFs
-# are created again, undone, killed at a step; refused while a pod has one.
+# `unirail host vf`: number, GUIDs, MTU and driver of InfiniBand VFs and the mode of the PF's switch: applied, the same after the VFs are
+# created again, undone, and killed at system calls; refused while a pod has a VF.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh

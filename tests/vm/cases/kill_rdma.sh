@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Killed, or failed, at their system calls with RDMA devices in hand, in exclusive mode: sriov and rdma in a chain, and ib-sriov.
-# After DEL or GC no VF, GUID, RDMA device or link is stranded. A sample of the points, each of which takes seconds;
-# all with EVERY=1, all kills with EVERY=kill.
+# The chain of sriov and rdma, and ib-sriov, are killed at system calls, or their system calls fail, while they move RDMA devices in
+# exclusive mode. After DEL or GC no VF, GUID, RDMA device or link is stranded. A sample of the points, each of which takes seconds; all
+# with EVERY=1, all kills with EVERY=kill.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Killed, or failed, at its system calls while they handle a virtual function: after DEL nothing of it is left anywhere. A sample of
-# the points; all with EVERY=1, all kills with EVERY=kill.
+# host-device and sriov are killed at system calls, or their system calls fail, while they move a virtual function: DEL restores the
+# function on the node. A sample of the points; all with EVERY=1, all kills with EVERY=kill.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
