@@ -52,8 +52,9 @@ struct err {
 		0                                                                                  \
 	}
 
-/* All return `code` (made negative), so that `return err_set(...)` works; e may be NULL. The setters discard the
- * previous content of e; arguments may point into e. */
+/* err_set(), err_kind(), err_sys() and err_wrap() return `code` (made negative), so that `return
+ * err_set(...)` works; e may be NULL. The first three discard the previous content of e. Arguments
+ * may point into e. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

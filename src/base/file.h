@@ -88,8 +88,9 @@ int lock_is_held(const struct root *r, const char *path);
 int lock_fd(int fd, int timeout_ms);
 
 /*
- * For content that is not in memory: create a temporary file in the directory of `path`, write to t.fd, then commit
- * (fsync, rename, fsync of the directory) or abort. Both close t.fd; abort after commit has no effect.
+ * For content that is not in memory: create a temporary file in the directory of `path`, write to
+ * t.fd, then commit (fsync, rename, fsync of the directory) or abort. Commit and abort close t.fd;
+ * abort after commit has no effect.
  */
 struct file_temp {
 	int dir, fd;

@@ -6,7 +6,8 @@
 
 #include "base/file.h"
 
-/* Like file_open(), but without an error text: returns a descriptor or -errno. */
+/* Like file_open(), but without an error text and a check of the file's type: returns a descriptor
+ * or -errno. */
 int path_open(const struct root *r, const char *path, int flags, mode_t mode);
 /* After -ELOOP: sets ret to the absolute path of the link that path_open_strict() refused; false:
  * there is none. */

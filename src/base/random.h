@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Random bytes from getrandom(2), suitable for keys. Cannot fail. */
+/* Random bytes from getrandom(2), suitable for keys. Aborts if the kernel returns an error. */
 void random_bytes(void *p, size_t n);
 
 #endif

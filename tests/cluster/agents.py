@@ -82,7 +82,7 @@ class Agent(Daemon):
     # --- as a runtime ---
 
     def add(self, pod, ifname="eth0", container=None, timeout=60, **more):
-        """The request of Spiderpool's plugin, for one interface."""
+        """Sends the request of Spiderpool's plugin for one interface."""
         meta = pod["metadata"]
         return self.request("POST", "/v1/ipam/ip", {
             "containerID": container or meta["uid"][:12], "ifName": ifname, "netNamespace": "/var/run/netns/x",
@@ -96,7 +96,7 @@ class Agent(Daemon):
             "podNamespace": meta["namespace"], "podName": meta["name"], "podUID": meta["uid"]})
 
     def plan(self, pod, *pools, container=None, timeout=60, **more):
-        """unirail's request, for all rails."""
+        """Sends the request of unirail's plugin for all rails."""
         meta = pod["metadata"]
         return self.request("POST", "/v1/unirail/pods/plan", {
             "containerID": container or meta["uid"][:12], "netNamespace": "/var/run/netns/x",
@@ -117,7 +117,7 @@ def addresses(answer):
 
 
 def by_name(agent, pod, pool, *ips):
-    """unirail's request, for these addresses of a pool."""
+    """Sends the request of unirail's plugin for these addresses of a pool."""
     meta = pod["metadata"]
     return agent.request("POST", "/v1/unirail/pods/plan", {
         "containerID": meta["uid"][:12], "netNamespace": "/var/run/netns/x", "podNamespace": meta["namespace"],

@@ -30,7 +30,7 @@ CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "bui
 PREFIX = "unirail-cluster-"
 KUBE = os.environ.get("UNIRAIL_KUBE", "1.20")
 FETCH = {"1.20": "fetch", "1.34": "fetch-1.34"}
-# The directory of kubelet, scheduler and controllers, if that of the API server does not have them.
+# The script that fetches kubelet, scheduler and controllers, if that of the API server does not.
 FETCH_NODE = {"1.20": "fetch-kubelet"}
 OLD = KUBE == "1.20"
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"

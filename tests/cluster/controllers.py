@@ -12,7 +12,7 @@ class Controller(Daemon):
     def __init__(self, folder, kubeconfig, ns, name="c", **env):
         super().__init__(f"controller {name}", folder, kubeconfig, **env)
         self.ns, self.name, self.conf = ns, name, self.folder / "controller.conf"
-        self.webhook_port = 0  # none: without a reachable peer, no block is claimed
+        self.webhook_port = 0  # 0: no webhooks
 
     def start(self, *more, ready=True):
         self.conf.touch()

@@ -132,7 +132,7 @@ def empty(talk, request):
 
 
 def half_event(talk, request):
-    """A fault for a watch, which otherwise stays open for long without events."""
+    """Ends a watch in the middle of its first event."""
     talk.head(request.stream, 200)
     talk.data(request.stream, b'{"type":"ADDED","object":{"kind"', end=True)
 
@@ -165,7 +165,7 @@ class Request:
         return self.upstream.getresponse()
 
     def real(self):
-        """Reads the response; of a watch, only the beginning."""
+        """Forwards the request and returns (status, body); of a watch, only the beginning of the body."""
         r = self.open()
         body = r.read1(65536) if "watch=" in self.path else r.read()
         self.upstream.close()
@@ -190,7 +190,7 @@ class Talk:
     # out
 
     def send(self, data):
-        """Only one thread at a time calls OpenSSL, and none blocks in it."""
+        """Sends all data. Only one thread at a time calls OpenSSL, and no thread blocks in OpenSSL."""
         with self.lock:
             while data and not self.closed:
                 try:

@@ -72,7 +72,7 @@ nodeStatusUpdateFrequency: 2s
 kubeAPIQPS: 50
 kubeAPIBurst: 100
 """
-# One of these settings was added after 1.20.
+# The kubelet of Kubernetes 1.20 does not know the setting containerRuntimeEndpoint.
 RUNTIME = "unix:///run/containerd/containerd.sock"
 if not OLD:
     KUBELET += f"containerRuntimeEndpoint: {RUNTIME}\n"
@@ -130,7 +130,7 @@ class Node:
             (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
         if "unirail" in present:
             (images / "unirail").write_bytes(image.unirail(BINARY))
-        for plugin in PLUGINS.iterdir():  # a node has them too
+        for plugin in PLUGINS.iterdir():  # a node has these plugins too
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
@@ -176,7 +176,7 @@ class Node:
         return int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def run(self, *args, check=True, timeout=60, text=None):
-        """In the node's namespaces."""
+        """Runs a command in the node's namespaces."""
         p = subprocess.run(["nsenter", "-t", str(self.pid()), "-m", "-n", "-p", "-u", "-i", *map(str, args)], input=text,
                            capture_output=True, text=True, timeout=timeout, env=self.env())
         assert not check or p.returncode == 0, (args, p.stdout, p.stderr)

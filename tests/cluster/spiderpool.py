@@ -39,7 +39,7 @@ podResourceInject:
   namespacesInclude: []
 """
 
-# As the charts render them, without fields that do not affect scheduling.
+# The DaemonSets and Deployments as the charts render them, without fields that do not affect scheduling.
 WORKLOADS = """
 apiVersion: apps/v1
 kind: DaemonSet
@@ -387,7 +387,7 @@ class Kubelets(threading.Thread):
 
 
 def running(cluster, name, n):
-    """n pods of a DaemonSet or Deployment are ready."""
+    """Waits until n pods of a DaemonSet or Deployment are ready."""
     def there():
         found = [p for p in cluster.ok("GET", "/api/v1/pods")["items"] if re.fullmatch(f"{name}(-[a-z0-9]+)?", owner(p)) and is_ready(p)]
         assert len(found) == n, [p["metadata"]["name"] for p in found]

@@ -135,7 +135,7 @@ def cases():
 
 
 def has(is_, want, place=""):
-    """`want` is a subset; an empty or null value matches a missing one."""
+    """Asserts that `want` is a subset of `is_`; an empty or null value matches a missing one."""
     if isinstance(want, dict):
         assert isinstance(is_ or {}, dict), place
         for key, value in want.items():
@@ -149,7 +149,7 @@ def has(is_, want, place=""):
 
 
 def prepare(cluster, kind, was):
-    """The object as it was before an update or a deletion."""
+    """Creates the object as it was before an update or a deletion."""
     meta = dict(was.get("meta") or {})
     if was.get("going"):
         meta["finalizers"] = ["test/hold", *meta.get("finalizers", [])]

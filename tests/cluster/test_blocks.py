@@ -49,7 +49,7 @@ class Fleet(Process):
         return [tuple(x.split()) for x in self.lines[at:-1]]
 
     def wait_idle(self, seconds=60, waiting=0):
-        """No work is pending, and this number of pods has no address."""
+        """Waits until no work is pending and this number of pods has no address."""
         return self.wait_stat(lambda stat: stat["jobs"] == 0 and stat["waiting"] == waiting,
                               f"the fleet has no jobs and {waiting} waiting requests", seconds)
 
@@ -104,7 +104,7 @@ def fleet(cluster, closing, tmp_path):
 
 
 def alone(*fleets):
-    """No address has two pods; returns the number of addresses."""
+    """Asserts that no address has two pods; returns the number of addresses."""
     have = [x for f in fleets for x in f.addresses()]
     twice = [a for a, n in collections.Counter(a for _, a in have).items() if n > 1]
     assert not twice, [x for x in have if x[1] in twice]
@@ -313,7 +313,7 @@ def test_lost_state_directory_allocates_no_used_address(cluster, pools, fleet, t
 
 
 def lines_read(cluster, pool, have):
-    """Whether the API server has the owner of every pod's address."""
+    """Asserts that the blocks in the API server have the node of every pod's address."""
     them = blocks(cluster, pool)
     for node, a in have:
         b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]

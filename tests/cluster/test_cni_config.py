@@ -76,7 +76,7 @@ def test_configuration_follows_a_changed_network(writer, net_d):
     wraps(net_d, "10-calico.conflist")
     (net_d / NAME).unlink()  # by mistake
     wraps(net_d, "10-calico.conflist")
-    # Without an event nothing is written.
+    # Neither a file of another program nor a restart of the agent causes a write.
     before = os.stat(net_d / NAME)
     (net_d / "calico-kubeconfig").write_text("x")
     a.stop()

@@ -113,7 +113,7 @@ def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
 
 
 def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
-    """With Spiderpool, pods of such a cluster wait forever; the controller finds CIDRs that are added later."""
+    """With Spiderpool, pods of a cluster without kubeadm wait forever; the controller finds CIDRs that are added later."""
     lab.coordinator("none")
     start()
     assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")

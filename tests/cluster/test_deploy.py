@@ -16,7 +16,8 @@ def agents():
 
 
 def use_applications(cluster, nodes, agent):
-    """The owner of a pod is read; for kinds that the controller does not watch an empty pool is created, which the controller fills."""
+    """The agent reads the owner of a pod; for a kind that the controller does not watch, it creates an empty pool, which the controller
+    fills."""
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
         "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})

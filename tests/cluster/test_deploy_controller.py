@@ -149,7 +149,8 @@ def use_coordinators(cluster):
     wait(lambda: cluster.request("GET", f"{path}/default")[0] == 404, "the SpiderCoordinator is deleted")
 
 
-# The API server of these tests is too old for the first permission; the others are used by the API server itself.
+# Permissions that need not be used: Kubernetes 1.20 has no ServiceCIDRs, and only the API server itself checks the permission for
+# finalizers.
 BUT = {("networking.k8s.io", "servicecidrs", "watch"),
        *(("spiderpool.spidernet.io", f"{kind}/finalizers", "update") for kind in ("spidermultusconfigs", "spidersubnets"))}
 

@@ -116,7 +116,7 @@ def test_resources_are_served_while_the_api_server_is_unavailable(mine, devices,
 
 
 def test_missing_permission_for_the_configmap_is_reported(mine, devices, registry, tmp_path):
-    """The roles of deploy/ permit the names listed there, in namespaces with the role, and no others."""
+    """The roles of deploy/ permit the ConfigMaps that they name, in namespaces with the role, and no others."""
     mine.kubectl("apply", "-f", DEPLOY / "agent.yaml")
     config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
     config_map(mine, "unirail", "else", {"config.json": shared("b")})

@@ -95,8 +95,8 @@ def links(node):
 
 
 def are_whole(whole, pods):
-    """Interfaces, addresses, endpoints and device IDs of the pods agree with the kernel, the pools and the kubelets. No two pods have the same
-    one, and nothing of a deleted pod is left."""
+    """Interfaces, addresses, endpoints and device IDs of the pods agree with the kernel, the pools and the kubelets. No two pods have the
+    same address or device ID, and no namespace or endpoint of a deleted pod is left."""
     by_name = {p["metadata"]["name"]: p for p in pods}
     for p in pods:
         assert [n["name"] for n in json.loads(p["metadata"]["annotations"][NETWORKS])] == list(RAILS)
@@ -205,7 +205,7 @@ def kill_all(whole, count, at):
 
 def test_burst_of_pods_succeeds_while_every_process_is_killed(whole):
     """100 pods are created at once, and deleted at once; meanwhile kubelet, containerd and agent of each node and the API server are
-    killed. A container whose runtime ends while it starts it is started a second time, by the kubelet."""
+    killed. If the runtime ends while it starts a container, the kubelet starts the container again."""
     before = {node.name: links(node) for node in whole.nodes}
     whole.cluster.ok("PATCH", MAP, {"data": devices(PODS // 2)}, type="application/merge-patch+json")
     wait(lambda: counted(whole, PODS // 2), f"{PODS // 2} devices of each resource on each node", 60, 0.5)

@@ -29,7 +29,7 @@ def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, 
     wait(lambda: nodes.endpoint("t", name)["status"]["current"]["ips"][0]["ipv4"].split("/")[0] == again["net1"],
          "the SpiderEndpoint has the new address")
     assert nodes.endpoint("t", name)["metadata"]["uid"] == have["metadata"]["uid"]
-    # If another client deletes or changes the endpoint, the agent restores it.
+    # If another client deletes the endpoint, the agent creates it again.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.release(pod, container="second")

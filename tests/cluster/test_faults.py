@@ -48,8 +48,8 @@ def kind_of(method, path):
 
 
 def each_second(acts, most=3):
-    """A fault for every second request of each kind from the first on, `most` times. Requests that the agent would not repeat for a minute,
-    or at all, after a 422 (SpiderEndpoints, status of pods) have none."""
+    """A fault for every second request of each kind from the first on, `most` times. A request that the agent does not repeat within a
+    minute after a 422 (of a SpiderEndpoint or a pod's status) gets no 422."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):
@@ -68,7 +68,8 @@ def annotation(mine, pod):
 
 
 def lives(mine, nodes, one, pods):
-    """No address has two pods, every node has the same state, and in the end every address is released."""
+    """Asserts that each pod gets its addresses, no address has two pods, endpoints and annotations are written, and in the end every
+    address is released."""
     held = {}
 
     def planned(pod):
@@ -97,8 +98,8 @@ def lives(mine, nodes, one, pods):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, agent, name):
-    """From the agent's start on, the first, third, fifth... request of every kind fails. Whether or not the server executed
-    it, each pod has its address in the end, and the number of requests is bounded."""
+    """From the agent's start on, the first, third and fifth request of every kind fails. Whether or not the server executed the request,
+    each pod has its addresses in the end, and the number of requests is bounded."""
     server.rule = each_second(MISTAKES[name])
     agent.start(ready=False).ready(120)
     lives(mine, nodes, agent, [nodes.pod("t", "n1") for _ in range(2)])

@@ -229,7 +229,7 @@ def test_documented_steps_install_use_and_uninstall(bare_cluster):
     assert header.split().count("NODE") == 1
     after = node_files(w)
     assert {k: v for k, v in after.items() if k in before} == before
-    # And back.
+    # The commands that uninstall unirail.
     others_objects(w.cluster)
     for command in commands("deploy/README.md", "Uninstall"):
         steps.run(command)

@@ -68,7 +68,7 @@ def fence(mine, name):
 
 
 def stays(what, seconds=7):
-    """Waits longer than two grace times, with a full scan in each."""
+    """Asserts that what() stays true for longer than two grace times, with a full scan in each."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert what()

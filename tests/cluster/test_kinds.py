@@ -120,7 +120,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     # The same request later: the resource version has changed.
     late = [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.18", "value": "*"}]
     assert cluster.request("PATCH", one, late, type=PATCH)[0] == 422
-    # Only one request can remove an entry: a second one, or one for a missing entry, is refused.
+    # Only one request can change an entry from "*": a second request, or a request for a missing entry, is refused.
     path = "/spec/ceded/10.0.0.17"
     take = [{"op": "test", "path": path, "value": "*"}, {"op": "replace", "path": path, "value": "n2/t"}]
     assert cluster.ok("PATCH", one, take, type=PATCH)["spec"]["ceded"] == {"10.0.0.17": "n2/t"}

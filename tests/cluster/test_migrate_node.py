@@ -89,7 +89,7 @@ class Migration:
 
 @pytest.fixture(scope="module")
 def node():
-    # Before the cluster's namespace, which reaches no archive.
+    # Builds Multus before the cluster's network namespace exists, which cannot reach the Go module proxy.
     multus = subprocess.run([HERE / "fetch-multus"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     one = Whole(files={"50-bridge.conflist": BRIDGE}, deploy=False)
     try:

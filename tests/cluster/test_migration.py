@@ -7,7 +7,7 @@ from cluster import wait
 
 
 def moved(nodes, pod, node):
-    """The pod of the same name that its StatefulSet creates on another node."""
+    """Replaces the pod by one of the same name on another node, as its StatefulSet does; returns the new pod."""
     meta = pod["metadata"]
     nodes.remove_pod(pod)
     owner = {"kind": "StatefulSet", "name": meta["name"].rsplit("-", 1)[0]}

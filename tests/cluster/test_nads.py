@@ -20,14 +20,14 @@ MACVLAN = {"cniType": "macvlan", "macvlan": {"master": ["eth0"]}}
 
 @pytest.fixture(scope="module", autouse=True)
 def crds(cluster):
-    """No SpiderMultusConfigs of other tests, whose NADs would be counted here."""
+    """Installs the CRDs, and deletes the SpiderMultusConfigs of other tests, whose NADs these tests would count."""
     install_crds(cluster)
     for o in cluster.ok("GET", f"{SPIDER}/spidermultusconfigs")["items"]:
         cluster.request("DELETE", f"{SPIDER}/namespaces/{o['metadata']['namespace']}/spidermultusconfigs/{o['metadata']['name']}")
 
 
 def filled(v):
-    """Without empty strings: Debian's kube-apiserver reads them as null where a definition has a schema."""
+    """v without empty strings, which Debian's kube-apiserver reads as null where a definition has a schema."""
     return {k: filled(x) for k, x in v.items() if x != ""} if isinstance(v, dict) else v
 
 
@@ -54,7 +54,7 @@ class Lab:
         return {o["metadata"]["name"] for o in self.cluster.ok("GET", self.path)["items"]}
 
     def ready(self, name):
-        """The condition, once it has the object's current generation."""
+        """Waits until the condition Ready has the object's current generation; returns the condition."""
         def inspect():
             o = self.smc(name)
             found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
@@ -209,7 +209,7 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
     lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
     wait(lambda: lab.ready("wrong")["status"] == "False", "SpiderMultusConfig wrong is not Ready")
-    wrong = c.metrics()["unirail_nads_wrong"]  # events of other tests are among them
+    wrong = c.metrics()["unirail_nads_wrong"]  # may include definitions of other tests
     lab.apply("m", MACVLAN)
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]

@@ -95,7 +95,7 @@ class NodeWithAgent:
                       "ranges": [[{"subnet": "10.233.70.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 
     def rail(self, nic):
-        """Creates a NetworkAttachmentDefinition as Spiderpool's controller writes it."""
+        """The configuration of a NetworkAttachmentDefinition as Spiderpool's controller writes it."""
         return {"cniVersion": "0.3.1", "name": nic, "plugins": [
             {"type": "macvlan", "master": nic, "mode": "bridge", "mtu": 0,
              "ipam": {"type": "spiderpool", "default_ipv4_ippool": [nic]}},
@@ -393,7 +393,7 @@ def test_default_networks_precede_requested_ones(node_with_agent):
 
 
 def test_invalid_annotations_are_refused(node_with_agent):
-    """One clear line each; nothing is attached."""
+    """Each invalid annotation causes an error of one line, and no network is attached."""
     w, lab = node_with_agent, node_with_agent.lab
     w.nad(w.team, "broken", '{"type":')
     w.nad(w.team, "list", "[]")

@@ -192,7 +192,8 @@ def test_old_records_beyond_the_lookup_limit_are_released(cluster, ns, nodes, le
 
 
 def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster, ns, nodes, agent):
-    """The node requests it from the block's owner; if that does not answer, the pod gets another one, and the log reports it."""
+    """The node requests the old address from the block's owner; if the owner does not answer, the pod gets another address, and the log
+    reports the reason."""
     nodes.pool("count-far", "172.27.0.0/27", ["172.27.0.2-172.27.0.30"])
     had = {f"172.27.0.{i}": nodes.pod(ns, "count-n1") for i in (5, 6, 20, 21)}
     cluster.ok("PATCH", f"{POOLS}/count-far/status", {"status": {"allocatedIPs": text(had)}}, type=MERGE)

@@ -58,7 +58,7 @@ class Release:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     """A node with the cluster's own network and no image of unirail, on which the release is then installed from the bundle."""
-    helm_path()  # before the cluster's namespace, which reaches no archive
+    helm_path()  # builds Helm before the cluster's network namespace exists, which has no route to the outside
     one = Whole(files={"50-bridge.conflist": BRIDGE}, images=("busybox",), deploy=False)
     try:
         assert one.node.run("ip", "route", "show", "default").stdout == ""

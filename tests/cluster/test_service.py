@@ -45,7 +45,7 @@ def controller(own, closing, tmp_path):
 
 
 def decides(own):
-    """Valid objects are admitted, invalid ones refused."""
+    """Waits until the API server admits valid objects and refuses invalid ones."""
     def refused():
         status, answer = create(own, pool("bad", "10.6.0.0/24", ips=["10.7.0.1"]))
         assert status == 422 and "10.7.0.1" in answer["message"], answer

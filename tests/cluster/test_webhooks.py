@@ -53,7 +53,7 @@ def replica(cluster, ns, closing, tmp_path):
         made.append(c)
         return c
     yield make
-    for c in made:  # a running controller would restore them
+    for c in made:  # a running controller would restore the webhook configurations
         c.close()
     for path in (MUTATING, VALIDATING):
         cluster.request("DELETE", f"{path}/{NAME}")
@@ -69,7 +69,7 @@ def hooks(cluster, path=VALIDATING):
 
 
 def registered(cluster, c):
-    """Both webhook configurations exist, belong to this controller, and it answers."""
+    """Waits until both webhook configurations exist, belong to this controller, and the API server calls the controller."""
     def are():
         found = hooks(cluster) + hooks(cluster, MUTATING)
         return len(found) == 11 and all(h["clientConfig"]["url"].startswith(c.url) for h in found)
@@ -122,7 +122,7 @@ def test_kubectl_apply_is_reviewed(cluster, replica, ns):
 
 
 def token(cluster, ns):
-    """The newest."""
+    """The newest token in the controller's Secret."""
     return base64.b64decode(cluster.ok("GET", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")["data"]["tokens"]).decode().split()[0]
 
 
@@ -180,7 +180,7 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
 
 
 def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
-    """The webhook overwrites them, as Spiderpool's does; kubectl shows a warning that quotes the overwritten list."""
+    """The webhook overwrites the template's networks, as Spiderpool's does; kubectl shows a warning that quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     # A separate group: networks of other tests' namespaces would be injected as well.
@@ -496,7 +496,7 @@ def test_secret_of_cert_manager_is_served_and_not_written(cluster, replica, ns):
 
 
 def as_before(cluster, ns):
-    """Both Secrets as an earlier version left them: the CA's key beside the certificate, and no Secret of the CA."""
+    """Changes both Secrets to the state that an earlier version left: the CA's key beside the certificate, and no Secret of the CA."""
     path = f"/api/v1/namespaces/{ns}/secrets"
     key = secret(cluster, ns, CA_SECRET)["data"]["ca.key"]
     cluster.ok("DELETE", f"{path}/{CA_SECRET}")
@@ -504,7 +504,7 @@ def as_before(cluster, ns):
 
 
 def moved(cluster, ns, before):
-    """The key is in the CA's Secret and no longer beside the certificate, and nothing else is changed."""
+    """Waits until the key is in the CA's Secret and no longer beside the certificate; asserts that nothing else is changed."""
     wait(lambda: "ca.key" not in secret(cluster, ns)["data"], "the CA's key is removed from the certificate's Secret")
     own = secret(cluster, ns, CA_SECRET)["data"]
     assert own == {k: before[k] for k in ("ca.key", "ca.crt")}
@@ -548,7 +548,7 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
 
 
 def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, closing, tmp_path):
-    """After a crash between the two writes of the migration the key is in both Secrets; the next process removes it from the first
+    """After a crash between the two writes of the migration the key is in both Secrets; the next process removes it from the certificate's
     Secret."""
     c = registered(cluster, start(replica()).leads())
     assert c.stop() == 0

@@ -45,7 +45,7 @@ class Whole:
             raise
 
     def start(self, nodes):
-        # Before the namespace, which reaches no archive.
+        # Fetches programs before the cluster's network namespace exists, which has no route to the outside.
         clusters.programs(node=True)
         runtime(self.nri or self.cdi)
         self.net = self.part(OwnNet())
@@ -68,7 +68,7 @@ class Whole:
             self.join(n)
 
     def join(self, n):
-        """Node n. Each node has a separate range for the cluster's own network."""
+        """Starts node n. Each node has a separate range for the cluster's own network."""
         net = None
         if n > 1:
             net = self.namespace().pid

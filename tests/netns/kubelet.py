@@ -60,7 +60,7 @@ class Plugin:
                   (b"\x08\x01" if registered else b"") + (field(2, error) if error else b""))
 
     def watch(self):
-        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # between bind() and listen()
+        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # bind() precedes listen()
 
         def run():
             with contextlib.suppress(grpc.RpcError):

@@ -151,7 +151,7 @@ def filled(disk):
 
 
 def age(path, seconds=3600):
-    """An empty file with a modification time `age` seconds ago."""
+    """Creates an empty file that was modified `seconds` ago; returns its path."""
     path.write_bytes(b"")
     then = time.time() - seconds
     os.utime(path, (then, then))
@@ -416,8 +416,8 @@ def clean_link(k):
 
 
 def is_of_link_local(r):
-    """Whether it is a route of a link-local address, which the kernel adds a second or two after the link is up; addresses() leaves out
-    the address as well."""
+    """Whether r is a route of a link-local address, which the kernel adds a second or two after the link is up; addresses() leaves out the
+    address as well."""
     return r.get("protocol") == "kernel" and r["dst"].startswith("fe80:")
 
 

@@ -92,7 +92,8 @@ class Multus:
         return names
 
     def prev(self, pod, name, ifname, version):
-        """libcni's DEL ignores a missing cache file and fails on one that cannot be read."""
+        """The prevResult that libcni passes to DEL, from its cache file; None: the file is missing, or the version has no prevResult for
+        DEL."""
         path = self.cached(pod, name, ifname)
         if version < "0.4.0" or not path.exists():
             return None

@@ -90,7 +90,7 @@ def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DE
 
 
 def refused(contains, *plugins, version="1.0.0", env=None, after=("DEL",), del_contains=None):
-    """The last plugin's ADD fails; then the calls of the runtime."""
+    """The last plugin's ADD fails; then the runtime makes the calls in `after`."""
     steps = chain(*plugins, version=version, env=env, verbs=("ADD",))
     steps[-1] = dataclasses.replace(steps[-1], fails=True, contains=(contains,) if isinstance(contains, str) else contains)
     for verb in after:

@@ -44,7 +44,7 @@ def test_packages_of_a_group_are_listed():
 
 
 def test_missing_packages_are_named_without_root():
-    """In a /usr/bin where one of the group's programs is hidden."""
+    """PATH has only the programs that tools/need itself calls, and the user is not root."""
     script = """set -e
         mount -t tmpfs tmpfs /mnt && mkdir /mnt/bin && chmod 755 /mnt /mnt/bin
         for f in sh env grep id cat; do cp "$(command -v $f)" /mnt/bin; done

@@ -61,7 +61,7 @@ class Attached:
 
 
 def tables(ns):
-    """Of eth0: {table: routes}."""
+    """{table: routes} of eth0."""
     found = {}
     for table in ["main", *{r[3] for r in rules(ns)}]:
         if table not in ("local", "default"):
@@ -95,7 +95,7 @@ MORE = {
 
 
 def sbr_table(ns):
-    """The address's rule whose table has no route to the node."""
+    """The table of sbr: of the tables in the address's rules, the one without a route to the node."""
     found = [r[3] for r in rules(ns) if r[1] == ADDRESS and not any("veth0" in x for x in routes(ns, r[3]))]
     assert len(found) == 1, rules(ns)
     return found[0]

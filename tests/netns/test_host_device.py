@@ -83,7 +83,7 @@ def test_state_and_result_equal_debians(make_lab, v6, ipam, by):
 
 @pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
 def test_pods_added_by_one_plugin_are_deleted_by_the_other(lab, maker, deleter):
-    """Pods change between both plugins: only the link's alias records how to restore it."""
+    """Pods change between both plugins: only the device's alias records how to restore the device."""
     where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
     bare(lab)

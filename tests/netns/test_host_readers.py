@@ -14,7 +14,7 @@ from report import follow, wait
 from test_host import BOOT_ID, BOTH, V4, Host
 
 HERE = pathlib.Path(__file__).resolve().parent
-# /sys is read-only, as in a container, so that no udev is waited for.
+# /sys is read-only, as in a container, so that the programs do not wait for udev.
 CHROOT = """set -e
 mount --make-rprivate /
 mount -t tmpfs layers $1

@@ -98,7 +98,7 @@ def test_coordinator_works_after_debians_macvlan(lab):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_coordinator_returns_the_result_unchanged(lab, version):
-    """Unchanged, in the configuration's version."""
+    """The coordinator prints prevResult unchanged, in the configuration's version."""
     pod = lab.pod()
     prev = lab.add(lab.macvlan("eth0", {**STATIC, "addresses": [{"address": "172.16.0.20/24"}]}, version), pod,
                    ifname="eth0")

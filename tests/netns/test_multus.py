@@ -547,7 +547,7 @@ def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
 
 
 def test_del_succeeds_while_the_server_hangs(lab, agent):
-    """The cache entry names the server's store: after ten seconds a DEL releases the addresses there."""
+    """The cache entry names the server's store: after ten seconds a DEL releases the addresses in that store."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")

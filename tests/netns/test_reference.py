@@ -17,7 +17,7 @@ WRONG = {"STRING": {"x": 1}, "BOOL": "x", "NUMBER": "x", "STRINGS": 7, "OBJECT":
 BASE = {"unirail-cni": {"networks": [{"name": "a", "type": "macvlan"}]}, "ifacer": {"interfaces": ["eth0"]},
         "spiderpool": {"ipam": {}}, "whereabouts": {"ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}}
 LISTS = {"networks": 1, "policyRoutes": 1, "ipam.ranges": 2, "ipam.ipRanges": 1, "ipam.addresses": 1}
-# Keys of unirail-cni with an agent; `multus` has the same, and there they are tested.
+# Keys that unirail-cni reads only with an agent; the keys are tested with `multus`, which has the same.
 AGENT = ("agent", "clusterNetwork", "defaultNetworks", "systemNamespaces", "multusNamespace", "namespaceIsolation",
          "globalNamespaces", "confDir", "readinessindicatorfile", "kubeconfig", "logFile", "logLevel",
          "auxiliaryCNIChainName", "chrootDir")
@@ -62,7 +62,7 @@ def test_each_key_of_the_list_is_read(plugin):
     listed = keys(plugin)
     assert listed or plugin == "loopback"
     for key, kind in listed:
-        # dns is read when the result is written; runtimeConfig and args of these with the request of an ADD
+        # dns is read when the result is written; spiderpool and whereabouts read runtimeConfig and args with the request of an ADD
         if kind not in WRONG or key.startswith("dns.") or (
                 plugin in ("spiderpool", "whereabouts") and not key.startswith("ipam.")) or (
                 plugin == "unirail-cni" and key in AGENT + ("multusCniDir",)):

@@ -213,7 +213,7 @@ def test_failing_second_tuning_retains_the_first_file(t):
 
 
 def test_del_without_the_link_removes_its_file(t):
-    """The original never removes the attachment's file in that case."""
+    """The original never removes the attachment's file if the link does not exist."""
     t.ok("ADD", mtu=1400)
     ip(t.pod.ns, "link", "del", "net1")
     t.ok("DEL")

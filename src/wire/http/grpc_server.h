@@ -78,8 +78,9 @@ struct grpc_method {
 	void (*closed)(void *arg, struct grpc_in *c);
 };
 
-/* Queues a copy of the message; it replaces a pending one. A message longer than GRPC_MESSAGE_MAX
- * ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid afterwards. */
+/* Queues a copy of the message, which replaces a pending message. A message longer than
+ * GRPC_MESSAGE_MAX ends the call with RESOURCE_EXHAUSTED: returns -EMSGSIZE, c is invalid
+ * afterwards. */
 int grpc_in_send(struct grpc_in *c, struct span message);
 /* Queues the message like grpc_in_send(), then ends the call with OK; c is invalid afterwards. */
 void grpc_in_reply(struct grpc_in *c, struct span message);
