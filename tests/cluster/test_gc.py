@@ -101,7 +101,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     (owner, entries), = blocks(nodes, "gone-2").values()
     assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
 
-    def counted():  # the time of the response, which may be later than the watch event
+    def counted():  # the controller counts when the API server answers, possibly after the watch event
         m = c.metrics()
         return (m["unirail_gc_blocks_total"], m["unirail_gc_endpoints_total"], m["spiderpool_ip_gc_counts_total"]) == (2, 3, 6)
     wait(counted, "the controller counts 2 blocks, 3 endpoints and 6 addresses")
@@ -165,8 +165,8 @@ def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent)
     ready(mine, "fence-n1")
     one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
     late = nodes.pod("t", "fence-n1")
-    # All addresses have other owners, including that of its pod. When the node is back, it asserts this address and releases it with the
-    # pod, even while another pod waits for addresses.
+    # Pods of fence-n2 have all addresses, including that of the former pod of fence-n1. When fence-n1 is back, its agent asserts this
+    # address and releases it with the former pod, even while another pod waits for addresses.
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
@@ -513,7 +513,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     names = blocks(nodes, "word-1")
     other = next(i for i in range(16) if f"word-1-{i}" not in names)
     mine.ok("PATCH", f"{BLOCKS}/{min(names)}", {"metadata": {"annotations": {"a": "b"}}}, type=MERGE)
-    time.sleep(2)  # the agent's watch has reported it
+    time.sleep(2)  # the agent's watch has reported the change
     mine.restore()
     # A block of a node that the backup does not contain.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
@@ -530,7 +530,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
-    # Otherwise the grace period after a restore would delay later tests.
+    # Without the annotation the grace period after a restore does not delay later tests.
     for b in nodes.blocks("word-1"):
         mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/set-back": None}}},
                 type=MERGE)
@@ -556,7 +556,7 @@ class Churn:
             self.done += 1
 
     def end(self, count, lost=0):
-        """Ends the oldest pod; the agent gets no DEL for those in `lost`."""
+        """Deletes the `count` oldest pods; the agents get no DEL for the first `lost` of them."""
         for i in range(count):
             a, pod, _ = self.alive.pop(0)
             if i >= lost:

@@ -148,7 +148,7 @@ class NodeWithAgent:
         return [e for e in items if e["involvedObject"].get("uid") == pod["metadata"]["uid"] and e["reason"] == reason]
 
     def warm(self, pod, *pools):
-        """Waits until the node has blocks of the pools."""
+        """Allocates an address of each pool and releases it, so that the node has blocks of the pools; returns the addresses."""
         status, answer = self.agent.plan(pod, *pools, container="warm")
         assert status == 200, answer
         self.agent.release(pod, container="warm")
@@ -311,8 +311,8 @@ def test_status_is_written_by_the_next_agent(node_with_agent):
 
 
 def test_status_outlives_the_agent(node_with_agent):
-    """The agent could not write the status while the API server was unavailable: the next agent writes it. It drops the status of a
-    deleted pod, and a truncated file."""
+    """The agent could not write the status while the API server was unavailable: the next agent writes it. The next agent drops the status
+    of a deleted pod, and an old truncated file."""
     w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1") as (pod, other, boxes):
         assert w.agent.stop() == 0 and left(w) == sorted(b.id for b in boxes)

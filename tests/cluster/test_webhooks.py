@@ -240,7 +240,7 @@ def test_outage_refuses_objects_and_admits_pods(cluster, replica, ns):
     start(c)
     wait(lambda: create(cluster, pool("late", "10.17.0.0/24"))[0] == 201, "the pool is created")
     assert [h["clientConfig"]["caBundle"] for h in hooks(cluster)] == before
-    assert len(written(c)) == 1  # value of the first start
+    assert len(written(c)) == 1  # only the first start wrote the Secret
     drop(cluster, "late")
 
 
@@ -337,7 +337,7 @@ def test_malformed_reviews_are_refused(cluster, replica, ns):
 
 
 def test_definition_of_another_version_is_reported(cluster, replica):
-    """One line names it; objects of all other kinds are reviewed as before."""
+    """One log line names the definition; objects of all other kinds are reviewed as before."""
     path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "spidercoordinators.spiderpool.spidernet.io"
 
     def install(crd):
@@ -427,7 +427,7 @@ def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp
             return False
     wait(serves, "the webhook answers")
     wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"), "reviews of both kinds wait for the first list")
-    # A kind that is not installed has no objects, so no webhook is called for it.
+    # If the kind SpiderSubnet is not installed, pools are reviewed without a list of subnets.
     answer[0] = faulty.refused(404, "NotFound")
     wait(lambda: decided("SpiderIPPool") is True, "SpiderIPPools are reviewed", 60)
     answer[0] = None
@@ -446,7 +446,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     wait(lambda: data(secret(cluster, ns), "tls.key"), "the Secret has a key")
     assert len(c.logged("tls.key is missing")) == 1
     assert secret(cluster, ns)["data"]["ca.crt"] == first["data"]["ca.crt"]
-    # Deleted Secrets are created again with the same content.
+    # A deleted Secret is created again with the same content.
     was = secret(cluster, ns)["data"]
     cluster.ok("DELETE", path)
     wait(lambda: secret(cluster, ns), "the Secret is created")
@@ -492,7 +492,7 @@ def test_secret_of_cert_manager_is_served_and_not_written(cluster, replica, ns):
     wait(lambda: trusted(cluster) == ca and served(c, ca), "the controller serves the Secret's certificate and registers its CA")
     time.sleep(2)
     assert secret(cluster, ns)["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert len(written(c)) == 1  # value of the start
+    assert len(written(c)) == 1  # only the start wrote the Secret
 
 
 def as_before(cluster, ns):
@@ -535,7 +535,7 @@ def test_ca_key_of_an_earlier_version_is_moved_to_its_own_secret(cluster, replic
 
 
 def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, replica, ns):
-    """The webhook configurations are written again from the certificate's Secret as it was before its last change."""
+    """Annotations of the certificate's Secret change; a webhook configuration that is deleted meanwhile is created with the same CA."""
     c = registered(cluster, start(replica()).leads())
     path, ca = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", hooks(cluster)[0]["clientConfig"]["caBundle"]
     for kind in (MUTATING, VALIDATING):
@@ -583,7 +583,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
     registered(cluster, start(c).leads())
     assert len(written(c, CA_SECRET)) == 1
     path = f"/api/v1/namespaces/{ns}/secrets/{CA_SECRET}"
-    assert of_ca() == [("GET", path)] * 2  # the Secret is missing; later it is read to sign
+    assert of_ca() == [("GET", path)] * 2  # the first request finds no Secret, the second reads the key to sign
     assert c.stop() == 0
     requests.clear()
     d = replica("d", c.webhook_port)
@@ -677,7 +677,7 @@ def test_session_with_a_verified_client_certificate_is_resumed(cluster, replica,
 
 
 class Load:
-    """Creates objects that are admitted, one after another in each thread; returns the errors."""
+    """Creates pools with dryRun in several threads, one after another in each; `wrong` has the errors and unexpected answers."""
 
     def __init__(self, cluster, threads=3):
         self.cluster, self.wrong, self.done, self.stopped = cluster, [], 0, False
