@@ -160,7 +160,7 @@ class Spiderpool:
 
     def node(self, name, ready=True, message="kubelet is posting ready status"):
         self.cluster.request("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"kubernetes.io/os": "linux"}}})
-        # Set by the API server when the Node is created; the node's lifecycle controller, which does not run, removes it.
+        # Removes the taint that the API server sets on a new Node: the node lifecycle controller, which would remove it, does not run.
         self.cluster.ok("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, type=MERGE)
         self.cluster.ok("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"conditions": [{
             "type": "Ready", "status": "True" if ready else "False", "message": message}]}}, type=MERGE)
@@ -223,7 +223,7 @@ def is_ready(pod):
 
 
 def selects(template, node):
-    """Whether a DaemonSet's pods belong on a node, by its labels."""
+    """Whether a DaemonSet's pods belong on a node, by the node's labels."""
     spec, labels = template["spec"], node["metadata"]["labels"]
     if any(labels.get(k) != v for k, v in spec.get("nodeSelector", {}).items()):
         return False
@@ -243,7 +243,7 @@ class Kubelets(threading.Thread):
         self.cluster, self.folder, self.manages = cluster, folder, manages
         self.agents, self.controllers, self.seen = {}, {}, []
         self.images, self.going, self.problem = True, True, None
-        self.images_seen = set()  # of unirail's pods
+        self.images_seen = set()  # images of unirail's pods
         self.more = {}  # arguments of the agent on a node
         self.start()
 
@@ -367,7 +367,7 @@ class Kubelets(threading.Thread):
         return True
 
     def originals(self, node):
-        """The originals' pods on a node, and Spiderpool's agents on all."""
+        """Names of the owners of the originals' pods on a node, and of Spiderpool's agents on any node."""
         found = set()
         for p in self.pods():
             if owner(p) == "spiderpool-agent" or p["spec"].get("nodeName") == node and owner(p) in (

@@ -156,7 +156,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
     no_cache, = one.logged("no CNI result cache found")  # reported once, although the inventory is repeated
     assert no_cache["dir"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
-    # Both nodes claim the remaining blocks of the small pool.
+    # Both nodes request the remaining addresses of the small pool.
     for _ in range(2):
         for a, node in ((one, here), (other, there)):
             status, answer = a.plan(nodes.pod("t", node), small, timeout=120)
@@ -249,7 +249,7 @@ def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, node
 
 
 def test_killed_agent_loses_no_address(nodes, agent, rails):
-    """An answered allocation is durable, and an unanswered one is not lost."""
+    """An agent that was killed and restarted returns the same addresses for the same pods."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     known = {}
@@ -271,7 +271,7 @@ def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent,
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")
-    time.sleep(1)  # the watch shows the other pods, blocks their reserve
+    time.sleep(1)  # the agent's watch reports the other pods, and the agent claims blocks as a reserve
     mine.stop_apiserver()
     try:
         took, (status, answer) = elapsed(lambda: one.plan(pods[1], *rails))

@@ -115,7 +115,7 @@ def ips(pool):
 def place(mine, request):
     here = Place(mine, request.node.name.split("[")[0].replace("_", "-")[:40] + f"-{uuid.uuid4().hex[:4]}")
     yield here
-    # The objects of a test are deleted, so that they do not affect later tests.
+    # Deletes the objects of the test, so that they do not affect later tests.
     for kind, path in KINDS.items():
         mine.request("DELETE", here.path(kind))
     for path in (POOLS, SUBNETS):
@@ -461,7 +461,7 @@ def own(o, api, kind):
 
 @pytest.fixture
 def pods(mine, place, closing, tmp_path):
-    """An agent on a node, and pods there as an application's template has them."""
+    """A function that creates a pod of an owner, with annotations, on a node with an agent."""
     nodes = Nodes(mine)
     node = f"n-{uuid.uuid4().hex[:6]}"
     nodes.node(node)
@@ -504,7 +504,7 @@ def test_pods_of_a_deployment_wait_for_their_pool(place, controller, pods):
         status, answer = job.result()
         assert status == 200, answer
         print("a third address after", time.monotonic() - began, "s")
-    # A pod of another application may not have its addresses.
+    # A pod of another application gets no address of the pool.
     other = place.app("Deployment", "other", {"ippool": {"ipv4": [place.pool("web")["metadata"]["name"]]}})
     rs = place.app("ReplicaSet", "other-1", {}, owner=own(other, "apps/v1", "Deployment"))
     stranger = pods(own(rs, "apps/v1", "ReplicaSet"), {"ippool": {"ipv4": [place.pool("web")["metadata"]["name"]]}})
@@ -608,8 +608,8 @@ def test_owners_of_another_kind_are_read(place, controller, mine):
 
 
 def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mine):
-    """etcd is restored to a time before the pools: each is recreated with the addresses of its pods. The last of
-    these tests: the freeze after a restore would delay the others."""
+    """etcd is restored to a time before the pools: each pool is recreated with the addresses of its pods. This is the last test of the
+    module, because the freeze after a restore would delay the others."""
     annotations = {"subnet": {"ipv4": ["lost"]}}
     place.subnet("lost", "10.29.0.0/24", ["10.29.0.2-10.29.0.30"])
     mates = {}

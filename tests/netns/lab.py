@@ -202,9 +202,8 @@ class Pod:
 
 
 class Lab:
-    """rails NICs on the node ("rail0"...), and "eth0"; each on a bridge of the fabric with a
-    gateway. NIC i has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and fd00:16:i::/64; .1 is the
-    gateway, .2 the node. exclusive: a /27 each."""
+    """`rails` NICs on the node ("rail0"...), and "eth0"; each is connected to a bridge of the fabric that has the gateway's address. NIC i
+    has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and fd00:16:i::/64; .1 is the gateway, .2 the node. With `exclusive` each NIC has a /27."""
 
     def __init__(self, tmp, plugins, rails=2, v6=False, exclusive=False):
         self.tmp, self.plugins, self.namespaces = tmp, plugins, []
@@ -386,7 +385,7 @@ class Lab:
 
 
 def state(ns):
-    """The state of a namespace that CNI can change, as text that can be compared."""
+    """The state of a namespace that CNI can change, as an object that can be compared."""
     names = {}
     links = ip_json(ns, "link", "show")
     for link in links:

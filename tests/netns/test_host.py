@@ -48,7 +48,7 @@ class Host:
         return p.stdout
 
     def refused(self, contains, *args, status=1, **kw):
-        """One line on stderr, nothing changed."""
+        """The command fails with one line on stderr and changes nothing."""
         before = self.state()
         p = self.call(*args, **kw)
         assert p.returncode == status, (args, p.returncode, p.stdout, p.stderr)
@@ -276,7 +276,7 @@ def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contain
     assert "modprobe is not on this host" in p.stderr and "install mstflint" in p.stderr, p.stderr
 
 
-# A card whose default, running and stored type are files; `set` is logged.
+# A card whose running and stored types are files; `set` is logged.
 MLXCONFIG = """#!/bin/sh
 [ "$1" != -e ] || shift
 dir=/firmware/$2
@@ -452,7 +452,7 @@ def test_manifest_prepares_a_host_with_its_capabilities_only(host):
     assert pod["hostNetwork"] and volumes["root"]["hostPath"]["path"] == "/" and args[:4] == ["host", "watch", "--root", mounts["root"]]
     assert mounts["root"] + args[5] == mounts["conf"] + "/host.conf" and args[4] == "--conf"
     conf = docs["ConfigMap"]["data"]["host.conf"]
-    # with the example sections of the manifest, and an interface of this host
+    # with the example sections of the manifest, and two interfaces of this host
     conf = conf.replace("; ", "").replace("rail0,rail1,rail2,rail3,rail4,rail5,rail6,rail7", "ens1,far1")
     host.put(args[5], conf)
     host.put("/etc/hostname", "node2\n")

@@ -35,7 +35,7 @@ def files(lab):
 
 
 def bare(lab, nic="rail0"):
-    """A NIC without addresses of the node, as a NIC for pods should be."""
+    """Removes the addresses of a NIC of the node, as a NIC for pods should have none; returns the link."""
     ip(lab.node, "addr", "flush", "dev", nic)
     return link(lab.node, nic)
 
@@ -121,7 +121,7 @@ def test_packets_reach_the_gateway_from_the_moved_device(make_lab, v6):
 
 
 def test_link_names_of_node_and_pod_are_independent(lab):
-    """The pod already has a link rail0, the node a link net1: ADD fails only if the pod already has the device's new name."""
+    """The pod already has a link rail0, the node a link net1: ADD and DEL succeed."""
     pod = lab.pod()
     mac = bare(lab)["address"]
     ip(pod.ns, "link", "add", "rail0", "type", "veth", "peer", "name", "x")
@@ -169,7 +169,8 @@ RECORDS = pathlib.Path("/var/lib/cni/host-device")
 
 @pytest.fixture(autouse=True)
 def no_record_left(monkeypatch):
-    """Removes the record, which stays when the original deleted the pod or when the device was deleted with its namespace."""
+    """Removes the records of the test's pods, which stay when the original deleted the pod or when the device was deleted with its
+    namespace."""
     ids = []
 
     class Pod(lab_module.Pod):
@@ -191,12 +192,12 @@ def dual(make_lab):
 
 @pytest.fixture
 def record():
-    """The record of a pod's device."""
+    """A function that returns the path of the record of a pod's device."""
     return lambda pod, ifname="net1": RECORDS / f"{pod.id}-{ifname}"
 
 
 def in_use(lab, nic="rail0"):
-    """A NIC that the node uses: up, with addresses, an MTU and an altname. Returns its state."""
+    """Sets an MTU, an alias and addresses on a NIC, as on one that the node uses. Returns its state."""
     ip(lab.node, "link", "set", nic, "mtu", "1450", "alias", "port 7")
     ip(lab.node, "addr", "add", "192.0.2.7/24", "dev", nic)
     ip(lab.node, "addr", "add", "192.0.2.77/32", "dev", nic, "noprefixroute")
@@ -214,7 +215,8 @@ def as_is(lab, nic="rail0"):
 
 
 def test_device_in_use_is_restored(dual, record):
-    """The original leaves the device down and without addresses; unirail restores the static addresses. A DHCP client renews its lease."""
+    """The original leaves the device down and without addresses; unirail restores the static addresses. It does not restore addresses with
+    a lifetime, which a DHCP client adds again."""
     lab = dual
     pod, c = lab.pod(), conf(STATIC4)
     before = in_use(lab)
@@ -243,7 +245,7 @@ def test_failed_add_leaves_the_device_in_use(dual, record):
 
 
 def test_del_completes_a_restore_that_was_killed(dual, tmp_path, record):
-    """The next DEL completes the restore."""
+    """DEL is killed at its n-th request to the kernel, for every n; the next DEL completes the restore."""
     lab = dual
     c, before = conf(), in_use(lab)
     for n in range(1, 40):
@@ -261,7 +263,7 @@ def test_del_completes_a_restore_that_was_killed(dual, tmp_path, record):
 
 @pytest.mark.parametrize("how", ["DEL", "GC"])
 def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
-    """The device is on the node with its name in the pod, down and without addresses, as after the kernel returned a physical device."""
+    """The device is on the node with a new name, down and without addresses, as after the kernel returned a physical device."""
     lab = dual
     pod, other, c = lab.pod(), lab.pod("b"), conf(None, "1.1.0")
     before = in_use(lab)
@@ -279,7 +281,7 @@ def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
 
 @pytest.mark.parametrize("damage", ["of another device", "of another boot", "malformed", "of another version", "missing"])
 def test_record_of_another_device_is_not_used(dual, damage, record):
-    """The device is restored as without a record; the device of another pod is not changed."""
+    """DEL restores only the device's name, as without a record."""
     lab = dual
     pod, c = lab.pod(), conf()
     in_use(lab)
@@ -313,7 +315,7 @@ def test_repeated_del_succeeds(lab):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-not-there"])
 def test_del_without_namespace_frees_the_address(lab, netns):
-    """The original keeps the address without a netns (cni#1167) and fails without the file."""
+    """The original keeps the address without a netns (cni#1167) and fails if the file of the netns does not exist."""
     pod, c = lab.pod(), conf(host_local(lab))
     lab.add(c, pod)
     assert files(lab)
@@ -406,7 +408,7 @@ def injected(lab, tmp_path, what, n):
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
 def test_failed_kernel_request_of_add_leaves_nothing(lab, tmp_path, call):
-    """The request is not sent, or executed and its answer lost."""
+    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost."""
     c, pod = conf(host_local(lab)), lab.pod()
     bare(lab)
     ip(lab.node, "link", "property", "add", "dev", "rail0", "altname", "net1")
@@ -551,7 +553,7 @@ def test_gc_restores_devices_of_unlisted_pods(lab):
 
 
 def test_status_reports_an_unusable_device(lab, tree):
-    """STATUS succeeds while a pod has the device, and fails if the device is not hardware."""
+    """STATUS succeeds while a pod has the device, and fails if no device has the PCI address or if the IPAM plugin does not exist."""
     pod, c = lab.pod(), conf(STATIC4, "1.1.0")
     lab.ok("STATUS", c, pod)
     lab.add(c, pod)
@@ -567,7 +569,7 @@ def test_status_reports_an_unusable_device(lab, tree):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A recorded /sys with one PCI device and its children."""
+    """A function that creates a /sys with one PCI or auxiliary device, its driver and its netdevs; it returns the root."""
     def make(pci=None, names=(), driver="mlx5_core", below="", aux=None):
         top = tmp_path / "root"
         where = top / "sys/devices/pci0000:5d" / (pci or aux)
@@ -617,7 +619,7 @@ def test_key_device_has_precedence_over_other_keys(lab, tree):
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio"])
 @pytest.mark.parametrize("ipam", [None, STATIC4], ids=["no ipam", "ipam"])
 def test_device_with_a_dpdk_driver_gets_addresses_only(lab, tree, driver, ipam):
-    """A userspace driver's device has addresses only: nothing in the pod changes."""
+    """The result of a device with a userspace driver has addresses only; nothing in the pod or on the node changes."""
     root, pod = tree(PCI, driver=driver), lab.pod()
     c = conf(ipam, device=None, pciBusID=PCI)
     before = state(lab.node), pod.state()
@@ -627,7 +629,7 @@ def test_device_with_a_dpdk_driver_gets_addresses_only(lab, tree, driver, ipam):
     c["prevResult"] = result
     lab.ok("CHECK", c, pod, UNIRAIL_ROOT=str(root))
     lab.delete(c, pod, UNIRAIL_ROOT=str(root))
-    lab.delete(c, pod)  # the hardware was removed meanwhile
+    lab.delete(c, pod)  # without the device in /sys, as after the hardware was removed
     assert (state(lab.node), pod.state()) == before
 
 

@@ -92,7 +92,7 @@ class Server:
         return run([BINARY, "pool", *args, "--pool-dir", self.pools, "--state-dir", self.state])
 
     def used(self):
-        """{address: (container, interface)}, read from the journal instead of the server."""
+        """{address: record}, read from the journal instead of the server."""
         found = {}
         for pool in json.loads(self.pool("list", "-o", "json").stdout)["pools"]:
             shown = json.loads(self.pool("show", pool["name"], "-o", "json").stdout)
@@ -317,7 +317,7 @@ def test_connection_limit_is_logged(server):
 
 
 def test_connection_limit_leaves_descriptors_for_the_store(server):
-    """The limit of connections leaves the descriptors that the store needs."""
+    """With a limit of 50 descriptors the server accepts 10 connections at once, so that the store can open its files."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
 
@@ -446,7 +446,7 @@ def test_server_and_plugin_processes_share_a_store(server, direct):
         reference = [pool.submit(direct, "ADD", f"d{i}") for i in range(60)]
         got = [addresses(f.result()[1])[0] for f in candidate] + [f.result() for f in reference]
     assert len(got) == len(set(got)) == 160 and set(got) == set(server.used())
-    # Server and plugin processes release addresses that the other one allocated.
+    # The plugin releases addresses that the server allocated, and the server those of the plugin.
     for i in range(20):
         direct("DEL", f"s{i}")
         assert server.release(f"d{i}") == 1
@@ -523,7 +523,7 @@ def test_killed_server_loses_no_allocated_address(server):
             assert all(used[ip]["containerId"] == name for ip in ips), (name, ips)
         # A pod has both addresses or none.
         assert set(collections.Counter(r["containerId"] for r in used.values()).values()) <= {2}
-        server.start()  # its socket was left behind
+        server.start()  # the socket of the killed server still exists
         for name in cut:
             status, answer = server.plan(name, "rail1", "rail2")
             assert status == 200
@@ -586,7 +586,7 @@ def test_full_disk_fails_requests_without_allocation(server):
     assert status == 500 and answer["code"] == 5 and "No space left on device (ENOSPC)" in answer["message"], answer
     assert "free space" in answer["message"]
     assert server.answers()
-    # No address of the failed requests is allocated.
+    # No address of the failed request is allocated.
     assert server.ok("POST", "/v1/unirail/pods/check", {"containerID": f"c{i}"})["rails"] == []
     os.unlink(f"{inside}/filler")
     given.append(addresses(server.plan(f"c{i}", "rail3")[1]))

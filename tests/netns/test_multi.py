@@ -328,7 +328,7 @@ def use_plan(lab, plan, number):
 
 
 def test_example_configurations_work_unchanged(make_lab):
-    """The files of configs/ work unchanged, except for directories: readers copy them."""
+    """The files of configs/ work with only their directories and node names changed, because readers copy them."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")
         if plan == "exclusive":
@@ -359,7 +359,7 @@ def test_example_configurations_on_two_nodes_share_no_address(make_lab):
 @pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "dual"])
 def test_default_route_belongs_to_the_network_that_requests_it(make_lab, v6):
     """With Multus' default-route exactly one network has the pod's default route of that address family; the other family's route stays.
-    A failed ADD restores it, CHECK verifies it, DEL removes it."""
+    CHECK and DEL succeed."""
     lab = make_lab(rails=2, v6=v6)
     lab.rail_pools(v6=v6)
     nets = lab.all_networks(ipam=None)

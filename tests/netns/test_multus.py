@@ -45,7 +45,7 @@ def reported_names(agent, n):
 
 
 def cache_entries(lab):
-    """Cache entries of pods; networks are recorded beside them."""
+    """Names of the cache entries of pods, without those in unirail/, which records networks."""
     top = lab.tmp / "multus"
     return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
@@ -182,7 +182,7 @@ def test_definition_without_configuration_uses_a_file(lab, agent):
 
 
 def test_requests_of_a_pod_reach_the_plugins(lab, agent):
-    """MAC, addresses, the default route, cni-args, a device: written to the keys that each plugin reads."""
+    """The MAC, addresses, default route, cni-args and device that a pod requests are written to the keys that each plugin reads."""
     seen = lab.tmp / "seen.json"
     spy = lab.tmp / "bin" / "spy"
     spy.parent.mkdir()
@@ -209,7 +209,7 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
     assert [(d["Name"], d.get("ifnameRequest"), d.get("deviceID")) for d in scratch] == [
         ("kube-system/podnet", None, None), ("team/rail0", "net1", "0000:3b:02.1"), ("team/rail1", "net2", None)]
-    # the status has the result of the network's plugins, before the default route moved
+    # the status has the gateways that the network's plugins returned before the default route was moved
     reported_names(agent, 1)
     assert [s.get("gateway") for s in json.loads(agent.reports[0]["networkStatus"])][1:] == [["172.16.1.1"], ["172.16.2.1"]]
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(spy.parent))
@@ -246,7 +246,7 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
 
 
 def test_delegates_alone_send_no_request(lab, agent):
-    """Multus does the same without a kubeconfig."""
+    """With `delegates` and without an agent no request is sent, as Multus does without a kubeconfig."""
     c = conf(lab, agent, delegates=[podnet(lab)])
     del c["agent"]
     pod = lab.pod()
@@ -259,7 +259,8 @@ def test_delegates_alone_send_no_request(lab, agent):
 
 
 def as_daemon(lab, agent, text):
-    """A node with the settings of Multus' daemon and the file that the daemon selected; returns the environment for it."""
+    """Writes the settings of Multus' daemon, and the file that the daemon selected, below a root; returns the environment that names the
+    root."""
     net_d = lab.tmp / "root/etc/cni/net.d"
     (net_d / "multus.d").mkdir(parents=True)
     (net_d / "multus.d/daemon-config.json").write_text(text)
@@ -359,7 +360,7 @@ def test_refusal_of_the_agent_is_reported(lab, agent):
 
 @pytest.mark.parametrize("type, reference", [("host-device", "specify either"), ("sriov", "deviceID")])
 def test_add_without_an_allocated_device_names_the_resource(lab, agent, type, reference):
-    """The plugin knows that there is no deviceID, the agent knows which resource the pod lacks."""
+    """The plugin reports the missing deviceID, and the error also has the agent's warning, which names the resource that the pod lacks."""
     reason = "network 'team/vf': the pod has no device of resource 'x/other' left: its containers have x/vf"
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/vf", "net1", {"cniVersion": "1.0.0", "name": "vf", "type": type}),
                    warnings=["network 'team/rail0': something else", reason])
@@ -379,7 +380,7 @@ def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
 
 
 def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
-    """unirail deletes them, whereas the GC of Multus releases nothing."""
+    """unirail's GC deletes them, whereas the GC of Multus releases nothing."""
     two_rails(lab, agent)
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -464,7 +465,7 @@ def test_pod_of_multus_is_deleted_by_unirail(lab, agent, head):
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -2])
 def test_truncated_cache_entry_does_not_fail_del(lab, agent, cut):
-    """libcni's cache also has the networks: a truncated entry must not make every DEL fail."""
+    """A DEL whose cache entry is truncated reads the networks from libcni's cache."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")
@@ -490,8 +491,7 @@ def test_del_without_a_cache_entry_releases_addresses(lab, agent):
 
 
 def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
-    """The cache entry is written before anything is created, so a DEL finds what a killed ADD left, without the
-    agent."""
+    """The cache entry is written before anything is created, so a DEL finds what a killed ADD created. ADD is killed after 0 to 69 ms."""
     two_rails(lab, agent)
     c, left = conf(lab, agent, clusterNetwork="podnet"), 0
     for i in range(24):
@@ -510,7 +510,7 @@ def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
 def test_del_succeeds_on_a_full_disk(lab, agent, type):
-    """cniDir and the cluster network's addresses have no byte and no inode left."""
+    """The file systems of cniDir and of the cluster network's addresses have no byte and no inode left."""
     two_rails(lab, agent)
     with small_disk(lab.tmp / "multus") as disk, small_disk(lab.tmp / "networks") as addresses:
         c, pod, late = conf(lab, agent, type, clusterNetwork="podnet"), lab.pod(), lab.pod("late")
