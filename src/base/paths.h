@@ -26,8 +26,8 @@
 
 /* --- of Kubernetes and the node --- */
 
-#define PATH_DEVINFO_CNI	"/var/run/k8s.cni.cncf.io/devinfo/cni" /* written by CNI plugins */
-#define PATH_DEVINFO_DP		"/var/run/k8s.cni.cncf.io/devinfo/dp" /* written by device plugins */
+#define PATH_DEVINFO_CNI	"/var/run/k8s.cni.cncf.io/devinfo/cni" /* files of CNI plugins */
+#define PATH_DEVINFO_DP		"/var/run/k8s.cni.cncf.io/devinfo/dp"  /* files of device plugins */
 #define PATH_CDI		"/var/run/cdi"
 #define PATH_DEVICE_PLUGINS	"/var/lib/kubelet/device-plugins"
 #define PATH_KUBELET_CHECKPOINT PATH_DEVICE_PLUGINS "/kubelet_internal_checkpoint"

@@ -211,7 +211,7 @@ def test_dual_stack_underlay_pod_gets_routes_of_both_families(make_lab):
     assert "default via fd00:16:1::1 dev net1" in routes(pod, 101, "-6")
     assert "default via fd00:16:1::1 dev net1" not in routes(pod, "main", "-6")
     assert "default via fd00:16::2 dev veth0" in routes(pod, 100, "-6")
-    assert "fd09::/64 via fd00:16::2 dev veth0" in routes(pod, "main", "-6")  # never a src
+    assert "fd09::/64 via fd00:16::2 dev veth0" in routes(pod, "main", "-6")  # without a source address
     assert ("172.16.0.20", s.pod.host_veth) in neighbours(lab.node)
     assert ("fd00:16::20", s.pod.host_veth) in neighbours(lab.node)
     assert (1000, "all", None, "500") in rules(lab.node, "-6")
@@ -506,7 +506,7 @@ def attached(lab):
 
 
 def check(s, nic):
-    """CHECK of every plugin of one NIC; the errors."""
+    """Calls CHECK of every plugin of one NIC; returns the error messages."""
     chain, ifname, result = s.done[nic]
     errors = []
     for p in chain:

@@ -188,7 +188,7 @@ def test_pod_of_multus_is_deleted(lab, where, head):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
 def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
-    """As after a reboot: the NIC was deleted with the namespace, and neither Multus' plugin nor unirail reports it."""
+    """As after a reboot; without the moved NIC, which is deleted with the namespace."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
     m.ok(netns=netns)
@@ -493,7 +493,7 @@ def test_gc_removes_cache_entries_of_deleted_pods(m):
     gc = {**conf, "cni.dev/valid-attachments": [{"containerID": pods[0].id, "ifname": "eth0"}]}
     m.lab.ok("GC", gc, pods[0], plugins=m.candidate)
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
-    m.lab.ok("GC", conf, pods[0], plugins=m.candidate)  # no list: nothing
+    m.lab.ok("GC", conf, pods[0], plugins=m.candidate)  # GC without a list removes nothing
     assert [len(m.multus.files(p)) for p in pods] == [2, 0, 2, 1]
     for pod in pods[:3]:
         m.lab.delete({**conf, "name": "other"} if pod is pods[2] else conf, pod, ifname="eth0", plugins=m.candidate)

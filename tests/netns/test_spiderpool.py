@@ -103,7 +103,7 @@ def test_pool_with_another_namespace_is_skipped(lab):
 
 
 def test_sticky_address_returns_to_its_pod(lab):
-    """A pod that comes back under its name gets its address back; others never get it."""
+    """A pod that is recreated with its name gets its address again; other pods never get it."""
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\nrest=0s\n")
     pod = lab.pod("train-0")
     conf = lab.macvlan("rail0", lab.ipam("p", sticky=True))
@@ -218,7 +218,7 @@ def test_del_succeeds_without_pools(lab):
 
 
 def test_missing_capability_allocates_no_address(lab, tmp_path):
-    """No address is allocated before the check: releasing it would start its reuse delay for nothing."""
+    """The capability is checked before an address is allocated, because the release of that address would start its reuse delay."""
     lab.rail_pools()
     pod = lab.pod()
     confs = {"macvlan": lab.macvlan("rail0", lab.ipam("rail0")),
@@ -266,8 +266,8 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
 
 
 def test_truncated_journal_allocates_no_used_address(lab):
-    """Truncated at the end of a line the journal seems complete: it is refused, with its name and the remedy; the
-    pods' namespaces then show the missing leases."""
+    """A truncated journal is refused with its name and the remedy, also if it ends at the end of a line; the repair then finds the missing
+    addresses in the pods' namespaces."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     pods = [lab.pod() for _ in range(3)]
@@ -292,7 +292,7 @@ def test_truncated_journal_allocates_no_used_address(lab):
 
 
 def test_damaged_journal_is_refused(lab):
-    """A record in the middle that does not match its checksum: the journal is refused and the error names the line."""
+    """A record in the middle that does not match its checksum: ADD fails with the journal's name, and the journal is unchanged."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))
     for _ in range(3):
@@ -307,7 +307,7 @@ def test_damaged_journal_is_refused(lab):
 
 
 def test_full_disk_fails_add_without_damage(lab, tmp_path):
-    """No space for the record: no address, no link, no damage; and it works again later."""
+    """Without space for its record an ADD allocates no address and creates no link. DEL succeeds, and so does ADD once there is space."""
     lab.rail_pools()
     full = tmp_path / "full"
     full.mkdir()

@@ -15,7 +15,7 @@ IPS = [("172.16.1.20/24", "172.16.1.1")]
 
 
 class Setup:
-    """A pod with net1, which tuning is permitted to change, and a directory for its files."""
+    """A pod with net1, and a directory for tuning's files."""
 
     def __init__(self, lab, chained_plugins):
         self.lab, self.chained_plugins, self.data = lab, chained_plugins, lab.tmp / "tuning"
@@ -48,7 +48,7 @@ class Setup:
         assert contains in c.json["msg"], c
 
     def files(self, pod=None):
-        """The tuning files of the pod, without the container id."""
+        """The tuning files of the pod: {name without the container ID: text}."""
         found = {}
         for f in sorted(self.data.glob("*")) if self.data.is_dir() else []:
             assert f.name.startswith((pod or self.pod).id + "_"), f
@@ -169,7 +169,7 @@ def test_sysctls_given_only_in_args_are_set(t):
 
 
 def test_failed_add_reverts_all_changes(t):
-    """The kernel refuses the MTU: the original leaves sysctl, MAC, flag and file."""
+    """The kernel refuses the MTU: the original leaves the changed sysctl, MAC and flag, and its file."""
     before, keys = t.link(), sysctl(t.pod.ns, PROXY)
     more = {"sysctl": {"net.ipv4.conf.IFNAME.proxy_arp": "1"}, "mac": MAC, "mtu": 99999999,
             "promisc": True, "allmulti": True}
@@ -312,7 +312,7 @@ def test_check_finds_changed_attributes(t):
 
 
 def test_check_succeeds_while_tcpdump_runs(t):
-    """tcpdump sets promiscuous mode, which is not in the configuration: the original fails."""
+    """A packet socket sets promiscuous mode, as tcpdump does. The mode is not in the configuration, and the original's CHECK fails."""
     t.ok("ADD", mtu=1400)
     code = ("import socket, struct, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3);"
             "s.setsockopt(263, 1, struct.pack('iHH8s', socket.if_nametoindex('net1'), 1, 0, b''));"
@@ -330,7 +330,7 @@ def test_check_succeeds_while_tcpdump_runs(t):
 
 @pytest.fixture
 def allow(t, tmp_path):
-    """A directory whose tuning uses this allowlist."""
+    """A function that creates a directory of plugins whose tuning uses an allowlist with this text."""
     def make(text, of=t.chained_plugins):
         folder = tmp_path / f"allow-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
@@ -376,7 +376,7 @@ def test_status_checks_the_configuration(t, allow):
     t.data.rmdir()
     t.data.write_text("a file")
     t.fail("STATUS", 50, "Not a directory (ENOTDIR)", version="1.1.0", mtu=1400)
-    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # STATUS needs no directory
+    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # STATUS without attributes needs no directory
 
 
 def test_status_reports_an_unreadable_allowlist(t, tmp_path):
@@ -409,7 +409,7 @@ def test_unwritable_data_directory_is_reported(t):
 
 
 def test_check_and_del_succeed_in_a_chain_with_macvlan_and_sbr(t):
-    """CHECK of all three, which the originals fail; DEL of all."""
+    """CHECK and DEL of all three plugins succeed; CHECK of the originals fails."""
     pod = t.lab.pod()
     ipam = {"type": "static", "addresses": [{"address": "172.16.1.20/24", "gateway": "172.16.1.1"}],
             "routes": [{"dst": "0.0.0.0/0"}]}

@@ -126,7 +126,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert len(held(lab)) == 6
     lab.delete(c, pods[0], ifname="eth0")
     assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
-    # The runtime no longer lists this pod. For the runtime a pod has one attachment, for the plugin three.
+    # The runtime lists one attachment of the pod, for which the plugin has three; the second GC lists none.
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
     assert len(held(lab)) == 3
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
@@ -177,7 +177,7 @@ def test_fifty_concurrent_pods_get_distinct_addresses(lab):
 
 
 def test_concurrent_adds_and_dels_lose_no_address(lab):
-    """Concurrent ADD and DEL in a range that is large enough only if no address is lost."""
+    """Ten concurrent DELs, then ten concurrent ADDs, in a range that is large enough only if no address is lost."""
     ipam = wb(lab, "172.16.1.1-172.16.1.20/24")
     here = [Caller(f"a{i}") for i in range(20)]
     for p in here:
@@ -225,7 +225,7 @@ def test_gc_releases_addresses_after_a_restart_of_the_node(lab):
 
 
 def killed(lab, tmp_path, command, ipam, pod, call, n):
-    """Kills the plugin at the n-th system call of a kind. False: there are fewer."""
+    """Kills the plugin at its n-th system call of a kind. Returns False if it makes fewer of them."""
     folder = tmp_path / f"traced{next(counter)}"
     folder.mkdir()
     (folder / "whereabouts").write_text(
@@ -245,7 +245,7 @@ def test_kill_at_any_call_loses_and_duplicates_no_address(lab, tmp_path, call):
     """kill -9 at each system call of a kind, in ADD and in DEL, for two ranges: no address is ever used by two pods, and none is lost after
     the runtime's DEL."""
     ipam = wb(lab, ipRanges=[{"range": "172.16.2.0/24"}])
-    moments, creates_journal = 0, call in ("mkdirat", "fsync", "renameat", "write")  # made only for a new journal
+    moments, creates_journal = 0, call in ("mkdirat", "fsync", "renameat", "write")  # these calls are made only for a new journal
     first = Caller("first")
     got(alone(lab, "ADD", ipam, first))
     assert alone(lab, "DEL", ipam, first).status == 0
@@ -334,7 +334,7 @@ def test_del_releases_addresses_on_a_full_disk(lab, tmp_path):
             for p in pods[:3] + pods[:1]:
                 c = alone(lab, "DEL", ipam, p)
                 assert c.status == 0, c
-        # none of the three is allocated: they are free again
+        # the addresses of the three deleted pods are free again
         assert [got(alone(lab, "ADD", ipam, Caller(f"q{i}")))[0] for i in range(4)] == [
             "172.16.1.1", "172.16.1.2", "172.16.1.3", "172.16.1.5"]
 

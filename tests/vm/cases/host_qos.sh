@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail host qos` by dcbnl, configfs and sysctl, compared with iproute2's `dcb`: applied, undone, and killed at system calls; PFC is written
-# once only.
+# `unirail host qos` by dcbnl, configfs and sysctl, compared with iproute2's `dcb`: applied, undone, and killed at system calls; PFC is
+# written once only.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh
