@@ -26,7 +26,8 @@ static struct ipaddr address(size_t i)
 	return ip_from_num(4, ((u128)10 << 24) + 256 + i);
 }
 
-/* 2n addresses of n names, n apart: in use, or retained. */
+/* A store with 2n addresses of n pods, two for each pod, n apart. retained: they are retained
+ * for the pods' names; otherwise in use. */
 static struct ipam *store_of(const struct growth_lab *lab, size_t n, bool retained)
 {
 	auto_free struct ipam_known *v = xcalloc(2 * n, sizeof(*v));
@@ -61,7 +62,7 @@ static int decode(void *value, const struct json *object, struct err *e)
 	return pod_facts_read(object, value, e);
 }
 
-/* n pods whose names are not those of the leases: half of them by their UIDs. */
+/* n pods, none with the name of a lease's pod, half of them with the UID of one. */
 static void pods_init(struct cluster *c, struct kube_informer *i, size_t n)
 {
 	*i = (struct kube_informer){.synced = true};
@@ -143,7 +144,7 @@ uint64_t growth_agent_retained(size_t n)
 	return before;
 }
 
-/* Addresses released for one node each, in one block. */
+/* A block in which each address is released for one node. */
 uint64_t growth_agent_exported(size_t n)
 {
 	struct growth_lab lab = growth_lab();

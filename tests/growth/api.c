@@ -211,7 +211,8 @@ static void hold(size_t n)
 	must_be(post("/v1/unirail/pods/plan", buf_span(&b)));
 }
 
-/* Each with a separate interface (`with` 0) or container (`with` 1). */
+/* Adds n addresses to the journal, each of a separate container (`containers`) or of a separate
+ * interface of one container. */
 static void know(size_t n, bool containers)
 {
 	auto_free struct ipam_known *v = xcalloc(n, sizeof(*v));
@@ -386,7 +387,7 @@ uint64_t growth_api_wildcard(size_t n)
 	return request_cost(n, 1, true);
 }
 
-/* A directory of pools as the agent loads it. */
+/* Loads a directory of n pools as the agent does. */
 uint64_t growth_api_pool_files(size_t n)
 {
 	struct err e = ERR_INIT;
@@ -407,7 +408,7 @@ uint64_t growth_api_pool_files(size_t n)
 
 /* --- calls that wait for addresses --- */
 
-/* No blocks: notifications to them are ignored. */
+/* In place of the node's pools, which the calls notify of their demand. */
 static union {
 	char bytes[1024];
 	void *align;
@@ -431,7 +432,7 @@ static void stop(void *arg)
 	loop_stop(lab.loop, 0);
 }
 
-/* Each call waits for a separate pool. */
+/* n calls, each of which waits for a separate pool. */
 uint64_t growth_api_waiting(size_t n)
 {
 	struct ipam_api *a;
@@ -454,7 +455,7 @@ uint64_t growth_api_waiting(size_t n)
 	return before;
 }
 
-/* All pools are reported after a relist; each call waits for another one. */
+/* n pools are reported as changed while n calls wait for other pools. */
 uint64_t growth_api_pools_changed(size_t n)
 {
 	struct ipam_api *a;
@@ -483,7 +484,7 @@ uint64_t growth_api_pools_changed(size_t n)
 	return before;
 }
 
-/* Reservations of addresses that are requested by name, some of them repeatedly. */
+/* Merges the reservations of n addresses that are requested by name, each of them twice. */
 uint64_t growth_api_reserved(size_t n)
 {
 	uint64_t before = count_work;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of a node that uses many pools; entries of one block; addresses about to be assigned.
+ * The blocks of a node that uses many pools, the entries of one block, and the leases of a node
+ * whose block log was lost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ uint64_t growth_blocks_busy(size_t n)
 	return before;
 }
 
-/* Pods of a node whose log was lost, and the leases that it has by now. */
+/* Searches for 2n pods among the n leases that a node has after the loss of its log. */
 uint64_t growth_blocks_adopted_pods(size_t n)
 {
 	struct lease_table leases = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's plan for a NIC with many addresses, on a node with a neighbour entry for each,
- * or with many default routes; and its CHECK of a pod that has the state that ADD configured. */
+/* The coordinator's plan for a NIC with many addresses and stale node entries for them, with
+ * many default routes or many links; and its CHECK of a pod that has the state that ADD
+ * configured. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static size_t deletions(const struct coordinator_plan *p)
 	return n;
 }
 
-/* n routes are deleted. */
+/* Returns the cost of the plan of net1, which must delete n routes. */
 static uint64_t plan(struct coordinator_facts *f, size_t n)
 {
 	static const char text[] = "{\"type\":\"coordinator\",\"mode\":\"overlay\"}";
@@ -170,7 +171,8 @@ static void add_route(struct coordinator_facts *f, struct ipaddr a, int index, u
 							  .type = UNICAST};
 }
 
-/* n addresses of the pod, n of the node, n CIDRs; in the state they are in reverse order. */
+/* n addresses of the pod, n addresses of the node, n CIDRs; their routes, rules and neighbour
+ * entries are in reverse order. */
 static void configured_state(struct coordinator_facts *f, struct checking *k,
 			     struct coordinator_conf *c, struct rule *rules, struct neigh *neighs,
 			     size_t n)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * growth SCHEMA...: passes each list, map and string of each definition, in several orders and at three sizes, and each
- * pair of lists of one kind, through all code that reads such an object. `growth crowds`: calls the code that reads many
- * objects of a kind together, with three numbers of them. It counts work, not time, so that every run gives the same.
- * Fails if the step from 4n to 16n costs more than LIMIT times the step from n to 4n: 4 is linear, 4.9 is n log n,
- * 16 is quadratic. With GROWTH_EVERY=7 in the environment it runs a sample: each 7th case of every kind.
+ * growth SCHEMA...: passes each list, map and string of each definition, in several orders and at
+ * three sizes, and all lists and maps that are members of one object together, through all code
+ * that reads such an object. `growth crowds`: calls the code that reads many objects of a kind
+ * together, with three numbers of them. The cost is counted work, not time, so that every run gives
+ * the same result. Fails if the step from 4n to 16n costs more than LIMIT times the step from n to
+ * 4n: 4 is linear, 4.9 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment it runs
+ * a sample: each 7th case of every kind.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +106,7 @@ static void load(const char *path, struct definition *d)
 	shapes_of(d->schema, &d->shapes);
 }
 
-/* --- one case --- */
+/* --- cost of a case: lists of one object at three sizes --- */
 
 /* Returns an object as the API server sends it: with the keys of maps sorted. */
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
@@ -130,7 +132,7 @@ static uint64_t cost(const struct subject *x, const struct sample *s)
 	return count_work - before;
 }
 
-/* An object beyond a limit is refused, which costs less. */
+/* If the largest object costs less than the smallest, it is beyond a limit and is refused early. */
 static bool grows_too_fast(const uint64_t c[static SIZES])
 {
 	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
@@ -226,7 +228,8 @@ static void each(const struct definition *d)
 		}
 }
 
-/* Each pair of lists within one object. */
+/* Returns the lists and maps that are members of the same object as shape `first`; 0 if an
+ * earlier shape is among them. */
 static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
 {
 	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');
@@ -239,7 +242,7 @@ static size_t siblings(const struct definition *d, size_t first, const struct sh
 		    strchr(s->path + head, '.'))
 			continue;
 		if (n == 0 && i < first)
-			return 0; /* this pair is tested already */
+			return 0; /* this object's members are tested already */
 		ret[n++] = s;
 	}
 	return n;

@@ -17,9 +17,7 @@
 #include "wire/json/json.h"
 #include "wire/json/tree.h"
 
-/*
- * --- count.c: deterministic work: basic blocks of src, and bytes that libc reads or moves ---
- */
+/* --- count.c: deterministic work: basic blocks of src, and bytes that libc reads or moves --- */
 
 extern uint64_t count_work;
 
@@ -48,7 +46,7 @@ const char *shape_variant(const struct shape *s, int variant);
 
 /* --- subjects.c --- */
 
-/* NULL: does not exist. No object has a key twice. */
+/* An object, and its previous version or NULL. No map in them has a key twice. */
 struct sample {
 	const char *kind;
 	const struct json *object, *old;

@@ -20,20 +20,21 @@ struct ipam_api_conf;
 pid_t al_serve_ipam(const struct ipam_lab *l, const struct http_limits *limits,
 		    void (*more)(struct ipam_api_conf *c));
 /*
- * Serves with a handler of the test's; NULL: default limits. `start` (or NULL) is called in the
- * child before the first connection is accepted.
+ * Serves with the handler of the test; limits NULL: the defaults. `start` (or NULL) is called in
+ * the child before the first connection is accepted.
  */
 pid_t al_serve(const struct ipam_lab *l, const struct http_limits *limits, http_handler handle,
 	       void (*start)(struct http_server *s, struct loop *loop));
 /*
- * A fake of Spiderpool's original agent, which has no requests of unirail: it replies to POST
- * /v1/ipam/ip with `add` (a status and a body) and appends the request line of each request to
- * <l->dir>/asked.
+ * A fake of Spiderpool's agent: it answers 404 to paths of unirail, replies to POST /v1/ipam/ip
+ * with `status` and the body `add`, and appends method, target and body of each request as a line
+ * to <l->dir>/asked. With status 599 it refuses DELETE /v1/ipam/ip with 500.
  */
 pid_t al_serve_original(const struct ipam_lab *l, int status, const char *add);
 void al_stop(pid_t pid);
 
-/* The server of a program with one on il_lab, and cmocka's teardown: stops it, if it is set, and drops il_lab. */
+/* For a test program with one server, on il_lab: al_teardown(), a cmocka teardown, stops
+ * al_server (0: none) and drops il_lab. */
 extern pid_t al_server;
 int al_teardown(void **state);
 

@@ -40,7 +40,7 @@ int il_free(const struct ipam_lab *l, const char *id, const char *ifname);
 /* number of records of the store with this state */
 size_t il_records(const struct ipam_lab *l, const char *state);
 void il_assert_ip(const struct ipaddr *a, const char *text);
-/* The size of a file below the root, and its content. */
+/* Returns the content of a file below the root; *n: its size. */
 char *il_read(const struct ipam_lab *l, const char *path, size_t *n);
 /* absolute path on the host; the caller frees */
 char *il_path(const struct ipam_lab *l, const char *path);

@@ -8,9 +8,9 @@
  * server below the real client.) It defines the functions of both headers, in place of
  * kube/client.c and kube/listwatch.c: one file of a program includes it.
  *
- * The test owns the struct kube: zeros, with a loop that has the clock of a test. A server with
- * more state is a struct whose first member it is. A list ends, and a watch opens, when the loop
- * runs next. A request stays open until the test answers it or the code under test cancels it.
+ * The test owns the struct kube: zeros, with a loop that has the clock of a test. A fake with more
+ * state is a struct whose first member is a struct kube. A list ends, and a watch opens, when the
+ * loop runs next. A request stays open until the test answers it or the code under test cancels it.
  * Events are never answered, and are not counted.
  */
 
@@ -26,8 +26,8 @@
 
 struct kube {
 	struct loop *loop;
-	/* Called at the end of each list: passes its objects to kl_item(). Returns the error with
-	 * which the list ends, or NULL. NULL: each list is empty. */
+	/* Called at the end of each list: passes its objects to kl_item(). Returns the error
+	 * with which the list ends, or NULL. If this member is NULL, each list is empty. */
 	const struct err *(*list)(const struct kube_list *l);
 	/* called by kube_send() for each request that is counted; may be NULL */
 	void (*send)(struct kube_call *c, const struct kube_request *r);
@@ -72,7 +72,7 @@ struct kube_call {
 
 /* --- for tests --- */
 
-/* Passes an object, which is JSON, to the code that lists. */
+/* Passes an object (JSON) of the list to the code under test. */
 static inline void kl_item(const struct kube_list *l, const char *text)
 {
 	auto_json struct json_doc *doc = t_json(text);
@@ -81,7 +81,7 @@ static inline void kl_item(const struct kube_list *l, const char *text)
 	ASSERT_OK(l->ops->item(l->arg, json_root(doc), &e), &e);
 }
 
-/* The last watch of this kind; fails the test if none is open. */
+/* Returns the watch of this kind that was opened last; fails */
 static inline struct kube_watch *kl_watch(const struct kube *k, const struct kube_kind *kind)
 {
 	struct kube_watch *w = k->watches;
@@ -92,7 +92,7 @@ static inline struct kube_watch *kl_watch(const struct kube *k, const struct kub
 	return w;
 }
 
-/* An event of the watch of this kind. text: the object. */
+/* Passes an event to the watch that kl_watch() returns. text: the object. */
 static inline void kl_event(const struct kube *k, const struct kube_kind *kind,
 			    enum kube_change change, const char *text)
 {
@@ -102,7 +102,7 @@ static inline void kl_event(const struct kube *k, const struct kube_kind *kind,
 	w->ops->event(w->arg, change, json_root(doc));
 }
 
-/* The last open request for an object of this name, or NULL. */
+/* Returns the open request that was sent last for */
 static inline struct kube_call *kl_call(const struct kube *k, const char *name)
 {
 	struct kube_call *c = k->calls;
@@ -155,7 +155,7 @@ static inline void kl_on_answer(void *arg)
 	kl_answer(c, c->status, c->text);
 }
 
-/* The same, so many milliseconds from now on. The text is copied. */
+/* Answers as kl_answer() does after `ms` milliseconds of the loop's clock. The text is copied. */
 static inline void kl_answer_after(struct kube_call *c, int64_t ms, int status, const char *text)
 {
 	c->status = status;

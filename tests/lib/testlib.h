@@ -4,8 +4,8 @@
 
 /*
  * What every unit test uses: cmocka with the headers that it needs, comparisons that print the
- * expressions with their values, and values made of text. A helper that cannot do its work fails the
- * test; each test and each helper with a result owns this result, unless its comment says otherwise.
+ * expressions with their values, and values made of text. A helper that cannot do its work fails
+ * the test. The caller owns what a helper returns.
  */
 
 #include <setjmp.h>
@@ -31,7 +31,7 @@
 #define ASSERT_EQ(a, b)		 t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), "%s", "")
 #define ASSERT_EQ_MSG(a, b, ...) t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), __VA_ARGS__)
 
-/* The same for strings; NULL equals only NULL. Long strings: the first difference is printed. */
+/* Fails the test unless two strings are equal, with a message as that of ASSERT_EQ; */
 #define ASSERT_STR_EQ(a, b)	     t_assert_str_eq(a, b, T_AT(#a, #b), "%s", "")
 #define ASSERT_STR_EQ_MSG(a, b, ...) t_assert_str_eq(a, b, T_AT(#a, #b), __VA_ARGS__)
 
@@ -43,20 +43,20 @@
 
 /*
  * Runs the tests of an array and returns the exit status of the program. The group has the name of
- * the module under test: base/buf. Fixtures of the whole group, or NULL.
+ * the module under test: base/buf. setup, teardown: fixtures of the group, or NULL.
  */
 #define T_RUN(tests, setup, teardown)                                                              \
 	_cmocka_run_group_tests(t_module((char[64]){0}, __FILE__), tests,                          \
 				sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
-/* The address, the network (a bare address: /32 or /128), the MAC address that the text says. */
+/* Parse an address, a network (a bare address: /32 or /128), a MAC address. */
 struct ipaddr t_ip(const char *text);
 struct ipnet t_net(const char *text);
 struct mac t_mac(const char *text);
 
 /* The text with double quotes in place of single ones. The caller frees. */
 char *t_quoted(const char *text);
-/* The document of a JSON text; of one with single quotes in place of double ones. */
+/* Parse a JSON text; t_json_quoted(): with single quotes in place of double ones. */
 struct json_doc *t_json(const char *text);
 struct json_doc *t_json_quoted(const char *text);
 /* Decodes pairs of hexadecimal digits; returns the number of bytes, at most `size`. */
@@ -76,8 +76,8 @@ extern char t_out[1 << 16], t_err[1 << 14];
 
 /*
  * Calls the function in a child process, which exits with its result, and returns the child's wait
- * status: 0 if all went well. In the function, T_NEED() returns the number of its line (modulo 255)
- * unless the condition holds.
+ * status: 0 if all went well. In the function, T_NEED() returns __LINE__ % 255 + 1 unless the
+ * condition holds.
  */
 int t_in_child(int (*fn)(const char *arg), const char *arg);
 #define T_NEED(x)                                                                                  \
@@ -92,7 +92,8 @@ void t_loop_run(struct loop *l, int64_t ms);
 /* Creates an empty temporary directory, in memory if possible, and opens it as a root. */
 enum { T_DIR_MAX = 32 };
 void t_dir_make(char path[static T_DIR_MAX], struct root *root);
-/* In /tmp: for tests that execute files of it, since memory may be mounted with noexec, or that need a path outside of /dev. */
+/* The same in /tmp, for tests that execute a file (memory may be mounted with noexec) or need a
+ * path outside of /dev. */
 void t_dir_make_in_tmp(char path[static T_DIR_MAX], struct root *root);
 void t_dir_remove(const char *path, struct root *root); /* with everything in it */
 
@@ -108,7 +109,7 @@ int t_dir_teardown(void **state);
 /* cmocka's setup for tests of refusals, each of which is logged: switches the log off. */
 int t_log_off(void **state);
 
-/* The parts of the macros. */
+/* Arguments and results of the macros above. */
 struct t_int {
 	uintmax_t v;
 	bool is_signed;
@@ -119,7 +120,7 @@ struct t_at {
 	int line;
 };
 
-/* A function: gcc 12 warns of {0} inside a compound literal. */
+/* A function instead of a compound literal in the macro: gcc 12 warns of {0} in the latter. */
 static inline struct t_int t_int(uintmax_t v, bool is_signed)
 {
 	return (struct t_int){v, is_signed};
