@@ -23,7 +23,7 @@
 #include "base/option.h"
 
 enum { SCENES_MAX = 64, WORKERS_MAX = 16, NICS = 3 };
-enum { EIGHT_RAILS = SCENES_MAX - 1 }; /* index of its counters */
+enum { EIGHT_RAILS = SCENES_MAX - 1 }; /* index of the counters of rails_run() */
 enum {
 	DONE = 0,
 	SPOILT = 4,
@@ -169,7 +169,7 @@ static int do_rails(const struct options *o)
 	return DONE;
 }
 
-/* False: the worker failed. */
+/* Handles the end of a worker: another one replaces it if its lab was spoilt. False: it failed. */
 static bool has_ended(const struct options *o, int st)
 {
 	if (WIFSIGNALED(st))

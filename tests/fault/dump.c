@@ -172,7 +172,7 @@ static const char *describe_neigh(const struct nlmsghdr *h, char *text, size_t s
 	return text;
 }
 
-/* IPv6 multicast routes are added shortly after a link gets carrier. */
+/* Excludes IPv6 multicast routes, which the kernel adds shortly after a link gets carrier. */
 static bool is_stable(const struct nlmsghdr *h)
 {
 	return ((const struct rtmsg *)NLMSG_DATA(h))->rtm_type != RTN_MULTICAST;
@@ -220,14 +220,15 @@ static const struct kind nft_kinds[] = {
 };
 
 /*
- * An InfiniBand function that is bound again has another index and node GUID, so its name is used.
+ * Only the name is compared: an InfiniBand function that is bound again has another index and node
+ * GUID.
  */
 static const struct kind rdma_kind = {"rdma", RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
 				      0,      ~BIT(RDMA_NLDEV_ATTR_DEV_NAME),
 				      0,      describe_rdma,
 				      NULL};
 
-/* The IPv6 settings also contain counters and times. */
+/* IFLA_AF_SPEC: only its IPv4 part is compared, since the IPv6 part also has counters and times. */
 static bool is_inet6_part(const struct kind *k, const struct nlattr *a)
 {
 	return k->get == RTM_GETLINK && (a->nla_type & NLA_TYPE_MASK) == IFLA_AF_SPEC;
@@ -318,7 +319,7 @@ static void request_dump(int fd, const struct kind *k)
 		die("dump of %ss: %s", k->name, errno_text(errno));
 }
 
-/* False: no further message. */
+/* Adds a line for each object of a datagram. False: the datagram ends the dump. */
 static bool put_answer(const struct kind *k, const char *p, ssize_t n, uint64_t skip,
 		       const char *label, struct buf *b)
 {

@@ -42,7 +42,8 @@ void tree_take(struct tree *t, const char *dir, const char *const *skip);
 void tree_done(struct tree *t);
 /* Makes the directory equal to the tree. */
 void tree_restore(const struct tree *t, const char *dir, const char *const *skip);
-/* One line for each file that must not remain, and one for each address in a journal. */
+/* One line for each file except those that every call may leave, and one for each address in a
+ * journal that is not free. */
 void tree_dump(const struct tree *t, struct buf *b);
 
 /* --- differs.c --- */
@@ -88,7 +89,7 @@ struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l); /* in the initial namespace VFs exist already */
+void vf_borrow(struct lab *l); /* moves pf0 and vf0 to a node with a new namespace */
 void vf_return(struct lab *l);
 void vf_reset(const struct lab *l); /* resets the driver of a VF that is on the node and down */
 /* One line for each VF: the attributes that the PF has for it. */
@@ -184,9 +185,9 @@ struct stage {
 };
 void stage_open(struct stage *s, struct lab *l, const struct scene *sc, struct tally *t);
 void stage_close(struct stage *s);
-/* Number of calls of an undisturbed run. */
+/* Number of system calls of an undisturbed run. */
 long stage_count(struct stage *s, enum verb v);
-/* True: all plugins of the chain answered with a result. Calls count over all of them. */
+/* True: all plugins of the chain succeeded. `shot` counts the system calls of all of them. */
 bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_detach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
 bool stage_each(struct stage *s, enum verb v, struct shot *shot, enum end *end); /* CHECK, GC */

@@ -22,7 +22,7 @@ enum {
 	RAILS_MAX = 3,
 	NAMES = 5,     /* names of pods */
 	STICKY = 2,    /* the first pods retain their addresses */
-	POOLS_MAX = 9, /* the rail's own pool, its backup pool, its IPv6 pool */
+	POOLS_MAX = 9, /* a pool of its own, a backup pool and an IPv6 pool for each rail */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
 	CONTAINERS_MAX = 80,
@@ -115,7 +115,7 @@ struct model {
 	size_t n_c;
 	int64_t now, quarantine_ms;
 	bool wildcard;
-	bool turned_back; /* the clock was changed: reuse delays are no longer certain */
+	bool turned_back; /* the clock was set to an earlier time: reuse delays are uncertain */
 };
 void model_init(struct model *m, const struct setup *s);
 void model_pools(const struct model *m, struct buf *b); /* as INI */
@@ -130,19 +130,21 @@ struct request {
 	int64_t rounds; /* OP_CHURN; 0 in the model: the last address is still allocated */
 };
 
-/* The store's state and owner of each address. */
+/* State and owner of each address in the store. */
 struct seen {
 	enum state state[ADDRS_MAX];
 	int owner[ADDRS_MAX];
 	bool is_in_backoff[ADDRS_MAX];
 };
 
-/* Carries the request out on the model. If several addresses are equally good, it uses the one in
- * `s`. False: refused, since no address is free; nothing changes. */
+/* Carries the request out on the model. Of several equally good addresses it uses the one that
+ * `s` shows as the container's. False: refused, since no address is free or the released address
+ * is free already; nothing changes. */
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
 /* True if the store equals the model; otherwise the first difference is appended to b. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
-/* After a clock was set to an earlier time: reuse delays and quarantine are copied from the store. */
+/* For a clock that was set to an earlier time: the reuse delays and quarantines that have ended
+ * in the store end in the model. */
 void model_believe(struct model *m, const struct seen *s);
 bool model_is_in_backoff(const struct model *m, const struct address *a);
 bool model_is_free(const struct model *m, const struct address *a);

@@ -41,7 +41,7 @@ static bool may_be(const struct doing *d, enum done applied, bool accepted)
 	return a->code < 0 || applied;
 }
 
-/* The addresses in the answer are those that the model allocated. */
+/* Returns whether the addresses in the answer of an ADD are those that the model allocated. */
 static bool same_allocations(const struct model *m, const struct doing *d)
 {
 	size_t held = 0;
@@ -63,8 +63,8 @@ static bool same_allocations(const struct model *m, const struct doing *d)
 	return held == d->a->n;
 }
 
-/* Some order of the steps, each executed or not, explains all answers and the current state, which
- * m takes over. `left` is a mask. */
+/* Returns whether some order of the steps, each executed or not, explains all answers and the
+ * current state, which m takes over. `left`: mask of the steps not ordered yet. */
 static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t left,
 		    const struct seen *s, struct buf *reason)
 {
@@ -105,7 +105,8 @@ static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 	return true;
 }
 
-/* A container runs whose ADD returned its addresses. */
+/* After an ADD the container runs if the ADD returned its addresses; after a DEL it does not
+ * run. */
 static void settle(struct running *x, struct doing *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

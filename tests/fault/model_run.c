@@ -23,7 +23,7 @@ static int pick_container(const struct model *m, uint32_t pick)
 	return m->n_c ? (int)(pick % m->n_c) : -1;
 }
 
-/* The index of an address in this state, counted from `pick`; m->n: no address has it. */
+/* Returns the index of an address that fits, counted from `pick`; m->n: no address fits. */
 static size_t pick_address(const struct model *m, uint32_t pick,
 			   bool (*fits)(const struct model *m, const struct address *a))
 {
@@ -42,7 +42,7 @@ static bool is_used(const struct model *m, const struct address *a)
 	return a->state == M_USED;
 }
 
-/* An administrator releases addresses that no running pod has. */
+/* Selects addresses that an administrator releases: no running pod has them. */
 static bool is_stale(const struct model *m, const struct address *a)
 {
 	if (a->state == M_USED)
@@ -184,7 +184,8 @@ static void do_event(struct running *x, const struct step *t)
 	}
 }
 
-/* Either the damage is detected and refused, or no used address appears as free. */
+/* Damages the journal, then restores it. The store must refuse the damaged journal, or its state
+ * must equal the model. */
 static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 {
 	auto_free char *was = NULL;
@@ -209,7 +210,7 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	return ok && doing_explained(x, at, &d, 0);
 }
 
-/* Executes the step and the steps that run concurrently; returns their number. */
+/* Converts the step and those that run concurrently to *n requests; returns the number of steps. */
 static size_t collect(struct running *x, size_t at, struct doing *d, size_t *n)
 {
 	const struct plan *p = x->plan;

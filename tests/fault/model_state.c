@@ -225,7 +225,7 @@ static bool add(struct model *m, const struct request *r, const struct seen *s)
 
 /* --- DEL, GC and others --- */
 
-/* Only the last allocation or release of an address remains. */
+/* Many allocations and releases: the model applies the last one only. */
 static void churn(struct model *m, const struct request *r, const struct seen *s)
 {
 	struct adding x = {.m = m, .s = s, .container = CHURN};
@@ -314,7 +314,8 @@ bool model_matches(const struct model *m, const struct seen *s, struct buf *b)
 	return true;
 }
 
-/* A compacted journal has no records of addresses whose reuse delay was over at that time. */
+/* The store has no record of an address whose reuse delay or quarantine was over when the
+ * journal was compacted, so the model ends it as well. */
 void model_believe(struct model *m, const struct seen *s)
 {
 	for (size_t i = 0; i < m->n; i++) {

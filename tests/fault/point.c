@@ -46,7 +46,8 @@ static void judge_end(struct stage *s, enum end end)
 		stage_wrong(s, "failed without an error", NULL);
 }
 
-/* Some failures are detected by their consequence, and reported as such. */
+/* Counts an error text that does not name the injected errno. The point does not fail, since
+ * some failures are detected and reported by their consequence. */
 static void judge_text(struct stage *s)
 {
 	auto_free char *text = error_text(&s->o);
@@ -218,8 +219,8 @@ void stage_lost(struct stage *s, struct shot *add)
 
 /* --- commands --- */
 
-/* A temporary file that cannot be removed stays, until the next command removes old temporary files
- * of the directory. */
+/* Returns whether the call removes a file. A temporary file whose removal fails stays until the
+ * next command removes old temporary files of the directory. */
 static bool is_removal(const struct shot *s)
 {
 #ifdef SYS_unlink

@@ -111,7 +111,7 @@ static bool same(struct trial *t, const struct buf *wanted, const char *reason)
 	return false;
 }
 
-/* If the refused message is a query, it may concern all rails: then the error names no rail. */
+/* An error that results from a refused query may concern all rails and need not name the rail. */
 static bool names_rail(const struct trial *t, const char *text)
 {
 	char ifname[LINK_NAME_MAX];
@@ -312,8 +312,9 @@ static void trial_done(struct trial *t)
 	outcome_done(&t->o);
 }
 
-/* Sends and messages have consecutive numbers, and each rail tests a different part of the
- * messages. */
+/* Repeats a race before each send, and a refusal for the messages rail + 1, rail + 9, rail +
+ * 17...: the eight rails together refuse each message. quick: every seventh of these, and rails
+ * 0, 3 and 6 only. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;

@@ -19,12 +19,12 @@ struct mishap {
 	const char *name;
 	void (*begin)(struct lab *l, int rail);
 	void (*end)(struct lab *l, int rail);
-	bool race;		 /* begin() runs between two messages of the ADD to the kernel */
-	bool refuse;		 /* one message after another is refused */
-	bool refuse_del;	 /* one message of DEL after another is refused */
-	bool detect;		 /* rails probe their gateways, and whether addresses are in use */
-	bool only;		 /* the pool of the failing rail has one address */
-	bool quarantines;	 /* afterwards this address is in quarantine, as it should be */
+	bool race;	  /* begin() runs between two messages of the ADD to the kernel */
+	bool refuse;	  /* one message of ADD after another is refused */
+	bool refuse_del;  /* one message of DEL after another is refused */
+	bool detect;	  /* rails probe their gateways, and whether addresses are in use */
+	bool only;	  /* the pool of the failing rail has one address */
+	bool quarantines; /* the failed ADD leaves the address of the failing rail in quarantine */
 	const char *master;	 /* master of the failing rail, in place of its own */
 	uint32_t mtu;		 /* MTU of the failing rail */
 	const char *expected[3]; /* expected texts in the error, beside the rail */
@@ -44,7 +44,7 @@ struct refusal {
 	bool changes;	  /* the message was not a query */
 	struct shot shot; /* the run copies this to its input */
 };
-/* Never returns to the caller's namespaces. */
+/* Prepares x->shot, which refuses the n-th message of the run to which it is passed. */
 void refusal_init(struct refusal *x, long n);
 bool refused_named(const struct refusal *x, const char *text);
 

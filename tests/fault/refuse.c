@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One netlink message of a run is refused by the kernel: just before the message is sent, its type
- * is replaced by one that does not exist. The kernel executes the other messages of the batch
- * unchanged.
+ * is replaced by one that does not exist. The kernel executes the other messages of an rtnetlink
+ * batch, and none of an nf_tables batch.
  */
 #include "rails.h"
 
@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "fault.h"
 
-/* The bits of a type that mark a query: RTM_GETLINK, RTM_GETROUTE ... */
+/* Value of the two lowest bits of a query's type: RTM_GETLINK, RTM_GETROUTE ... */
 enum { GET = 2 };
 enum { NO_SUCH_ROUTE_TYPE = 0x3ff, NO_SUCH_NFT_TYPE = NFNL_SUBSYS_NFTABLES << 8 | 0xff };
 
@@ -30,7 +30,7 @@ static void copy(pid_t pid, bool to_child, unsigned long at, void *p, size_t n)
 		die("the child's memory cannot be reached");
 }
 
-/* nf_tables: the kernel executes all messages between a batch's begin and its end, or none. */
+/* Begin of an nf_tables batch, of which the kernel executes all messages or none. */
 static bool is_batch_begin(const struct nlmsghdr *h)
 {
 	return h->nlmsg_type == NFNL_MSG_BATCH_BEGIN &&

@@ -94,7 +94,8 @@ static void must(struct stage *s, bool ok, const char *what)
 	die("scene '%s' does not work even without a fault", s->sc->name);
 }
 
-/* The command before the scene. */
+/* Creates the initial state of the scene: its files, the other pod, the pod of a command, and
+ * the result of the command before; takes it as `base`. */
 static void set_scene(struct stage *s)
 {
 	const struct scene *sc = s->sc;
@@ -115,7 +116,7 @@ static void set_scene(struct stage *s)
 	lab_dump_stable(s->l, &s->base);
 }
 
-/* The operation must not change the obstacle either. */
+/* Runs the ADD that must fail, which must leave the state unchanged, including the obstacle. */
 static void rehearse_failure(struct stage *s)
 {
 	enum end end;

@@ -168,7 +168,7 @@ void tree_restore(const struct tree *t, const char *dir, const char *const *skip
 
 /* --- leftovers --- */
 
-/* The last record of an address, in a list sorted by address. */
+/* An address in a journal, and the state in its last record. */
 struct held {
 	char *ip;
 	const char *word;
@@ -224,7 +224,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Files that each call may leave: locks and round-robin positions. */
+/* Directories, locks, anchors of journals and round-robin positions, which each call may leave. */
 static bool is_furniture(const struct tree_file *f)
 {
 	const char *base = base_of(f->path);

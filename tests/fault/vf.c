@@ -18,7 +18,8 @@
 
 enum { COMES_MS = 30000, OPER_UP = 6 };
 
-/* The kernel returns a function to the host some time after its namespace was deleted. */
+/* Waits for the link: the kernel returns a function to the host some time after the deletion of
+ * the namespace that had it. */
 static int index_of(struct nl_wire *w, const char *name)
 {
 	struct link k;
@@ -73,7 +74,8 @@ static void wait_for_carrier(struct nl_wire *w, const char *name)
 	}
 }
 
-/* When the VF is first used, its driver reports its MAC to the PF; a moved link is down. */
+/* Sets the VF up once, since only then its driver reports its MAC to the PF, and down again, as
+ * a moved link is. */
 static void warm_up(struct nl_wire *w)
 {
 	struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};

@@ -85,7 +85,7 @@ static void make(struct scene *s)
 	make_rail(s, 1, "net2");
 }
 
-/* A rail whose request succeeded has addresses; a rail whose request failed has none. */
+/* If the call succeeds, each rail has an address; all addresses and routes have a family. */
 static int request_add(struct scene *s, struct err *e)
 {
 	int r = spiderpool_socket_add(s->requests, RAILS, e);

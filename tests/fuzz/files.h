@@ -4,9 +4,10 @@
 
 /*
  * Files in memory, in place of those of base/file.h: the linker's --wrap (tools/build/fuzz.mk) maps
- * its functions, and the calls on descriptors, here. A system call costs as much as a parser's work
- * on a short input. Files, descriptors and replacements behave as on a disk: an open descriptor of
- * a replaced file keeps the old content. There are no links, and no modes.
+ * the functions of base/file.h, and the calls on descriptors, to files.c, since a system call costs
+ * as much as a parser's work on a short input. Files, descriptors and replacements behave as on a
+ * disk: an open descriptor of a replaced file keeps the old content. There are no links, and no
+ * modes.
  */
 
 #include "base/file.h"

@@ -94,7 +94,8 @@ static char *line_of(const struct json *pool)
 	return pool && pool_kube_text(pool, "SpiderIPPool", &line, NULL) == 0 ? line : NULL;
 }
 
-/* Agents write records and the block size, which admission does not review. */
+/* Returns whether the pool has annotations or a status: agents write adopted addresses and the
+ * block size, which admission does not review. */
 static bool has_annotations(const struct json *pool)
 {
 	return json_get(json_get(pool, "metadata"), "annotations") || json_get(pool, "status");
@@ -143,7 +144,7 @@ static void review(const struct admit_cache *w, struct admit_request *q)
 	json_free(filled);
 }
 
-/* Only a SpiderSubnet that admission accepts can exist. */
+/* Adds defaults to the SpiderSubnet; removes it if admission refuses it, since it cannot exist. */
 static void keep_taken(struct json_doc **subnet)
 {
 	const struct admit_cache empty = {.agent_ns = "x"};

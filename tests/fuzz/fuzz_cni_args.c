@@ -27,7 +27,7 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* The pod's own arguments stay; those of the first network are removed. */
+/* Later networks keep the arguments that name the pod, and lose IP, MAC and GATEWAY. */
 static void check_later(const char *text, const struct cni_args *all)
 {
 	auto_free char *later = multi_later_args(text);

@@ -104,7 +104,8 @@ static void check_table(const struct lease_table *t)
 	}
 }
 
-/* A new lease whose texts are the input's first line, and the release of the last one. */
+/* Returns one or two changes: a new lease with the input's first line as container ID and pod
+ * name; the journal's last lease, if there is one, free instead of allocated or vice versa. */
 static size_t make_changes(const struct journal *j, const char *text, struct lease v[static 2])
 {
 	struct lease *l = &v[0];
@@ -138,7 +139,7 @@ static void commit(struct journal *j, const char *text)
 	check_table(&j->leases);
 }
 
-/* The records that a compacted file keeps. */
+/* Returns the leases whose records a compaction keeps. */
 static struct lease *what_matters(const struct lease_table *t, size_t *n)
 {
 	struct lease *live = xcalloc(t->n + 1, sizeof(*live));
@@ -183,7 +184,7 @@ static void go_on(struct journal *j, const char *text, bool also_compact)
 	journal_close(&again);
 }
 
-/* Only a file that a later release wrote, or that has its keys, cannot be repaired. */
+/* A repair fails only for a file that a later release wrote or that has keys of a later release. */
 static void repair(const char *text)
 {
 	struct err e = ERR_INIT;

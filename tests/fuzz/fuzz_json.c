@@ -91,7 +91,7 @@ static void writes_again_as(const struct json *v, int indent, bool sorted)
 	write_doc(v, indent, sorted, &once);
 	d = read_back(&once);
 	must(json_kind(json_root(d)) == json_kind(v));
-	must(sorted || json_len(json_root(d)) == json_len(v)); /* a map has each key once */
+	must(sorted || json_len(json_root(d)) == json_len(v)); /* sorted output has each key once */
 	write_doc(json_root(d), indent, sorted, &twice);
 	again = read_back(&twice);
 	write_doc(json_root(again), indent, sorted, &thrice);
@@ -165,7 +165,7 @@ static void read_tables(struct json_doc *d)
 	}
 }
 
-/* A string written and read again. */
+/* Writes a string as the element of an array, and parses the array. */
 static struct json_doc *through(const char *text)
 {
 	struct json_doc *d = NULL;

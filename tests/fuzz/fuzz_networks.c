@@ -86,7 +86,8 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 }
 
 /*
- * As the CNI process receives it; a configuration that cannot be written is refused with a message.
+ * Writes the networks as a configuration of unirail-cni and reads it as a CNI call does; a network
+ * that cannot be written is refused with a message.
  */
 static void write_down(const struct scene *s, struct json_doc *answer, struct cni_call *call)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data from a container runtime to its plugin. First byte 0: the rest is a CreateContainerRequest.
- * Else the rest is the data of the connection, in reads of that many bytes.
+ * Data from a container runtime to unirail's NRI plugin. First byte 0: the rest is a
+ * CreateContainerRequest. Otherwise the rest is the data of the connection, and the first byte is
+ * the size of the reads.
  */
 #include <string.h>
 

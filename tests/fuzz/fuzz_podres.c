@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of a kubelet. First byte 0: the rest is the message, protobuf. Otherwise the rest is data
- * from the socket, HTTP/2 frames of a gRPC answer, in reads of that many bytes. */
+/* Answers of a kubelet. First byte 0: the rest is the message, protobuf. Otherwise the rest is
+ * data from the socket, HTTP/2 frames of a gRPC answer, and the first byte is the size of the
+ * reads. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -170,7 +170,7 @@ static void check_picks(const struct scene *s, const struct decision *d)
 	}
 }
 
-/* A repeated request gets the same address, and nothing changes. */
+/* Applies the changes of the decision: the repeated request gets the addresses that it has now. */
 static void check_again(struct scene *s, const struct decision *first)
 {
 	struct decision d = {0};

@@ -19,7 +19,7 @@ static void read_back(struct span text, enum cni_version v, struct cni_result *r
 		fuzz_fail(text.p, v, e.text);
 }
 
-/* Version 1.1.0 keeps all fields. */
+/* A result in version 1.1.0 loses no field when it is printed and parsed. */
 static void check_all_written(const struct cni_result *a, const struct cni_result *b)
 {
 	must(a->n_ifaces == b->n_ifaces && a->n_ips == b->n_ips && a->n_routes == b->n_routes);

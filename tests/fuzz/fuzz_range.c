@@ -18,7 +18,7 @@ enum { OPS_MAX = 48 };
 struct op {
 	bool add;
 	struct ip_range r;
-	u128 first, last; /* the same set, in a form that is compared quickly */
+	u128 first, last; /* bounds of r as numbers */
 };
 
 struct model {
@@ -107,7 +107,7 @@ static void check_print(const struct ip_set *s)
 	ip_set_done(&again);
 }
 
-/* Compares the set with one that has only the second half of its ranges. */
+/* Compares the set with the set of the ranges that the second half of the operations added. */
 static void check_meets(const struct model *m)
 {
 	struct ip_set half = {.family = m->set.family};

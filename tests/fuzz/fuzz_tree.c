@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots (doctor/tree.h). The input is unpacked as a tree below an empty directory. Then it is
- * the content of a file, which is written as a tree and unpacked again with the same bytes.
+ * Snapshots (doctor/tree.h). The input is unpacked as a tree below an empty directory. The input is
+ * also the content of a file, which is written as a tree and unpacked again with the same bytes.
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -20,10 +20,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 	return remove(path);
 }
 
-/*
- * On a disk, since symbolic links must be followed by the kernel; in a directory in memory if one
- * exists.
- */
+/* A directory of the kernel, which must follow symbolic links; in memory if possible. */
 static char outer[64];
 
 static void drop_outer(void)

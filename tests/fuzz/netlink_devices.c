@@ -128,7 +128,7 @@ int netlink_altnames(struct nl_wire *w, struct err *e)
 	return r;
 }
 
-/* The address of a datagram must be aligned for a netlink header. */
+/* Copies the input, since the address of a datagram must be aligned for a netlink header. */
 int netlink_rdma_event(struct nl_wire *w, struct err *e)
 {
 	struct span in = netlink_bytes();

@@ -34,7 +34,7 @@ static void check_networks(const struct multus *m)
 	}
 }
 
-/* The agent reads the same file by another function. */
+/* Adds a file to libcni's cache, and parses it by the agent's function as well. */
 static void put_cached(const char *name, struct span text)
 {
 	auto_free char *path = xasprintf(MULTUS "/results/%s", name);

@@ -501,7 +501,7 @@ static void test_released_addresses_are_borrowed_after_the_request(void **state)
 		ASSERT_STR_EQ(bl_find("rail0-9")->wanted[0].node, "n1@*");
 		ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
 		ASSERT_STR_EQ(turn(x), "");
-		/* The next plan is due when the answer is read. */
+		/* The next plan is due when the node reads the owner's reply in the block. */
 		ASSERT_EQ(x->next_ms, x->f.now_ms + 100);
 		x->f.now_ms = x->next_ms;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");

@@ -195,7 +195,7 @@ static void test_unreferenced_address_is_reclaimed(void **state)
 	drop(&x);
 }
 
-/* No pod has the address either, so there is nothing to assert. */
+/* The block object is deleted and no local pod has the borrowed address: nothing is asserted. */
 static void test_deleted_block_without_local_pods_is_forgotten(void **state)
 {
 	struct lab x;
@@ -247,9 +247,8 @@ static void test_pods_are_asserted_in_a_block_created_by_another_node(void **sta
 }
 
 /*
- * A claim of a block that now belongs to another node: the assertion of its pods is logged before
- * it is sent, so that it is found and withdrawn if the pods are deleted before the response
- * arrives.
+ * The assertion of a pod's address in another node's block is logged before it is sent, so that the
+ * node finds and withdraws it if the pod is deleted before the response arrives.
  */
 static void test_assertion_without_answer_is_withdrawn(void **state)
 {
@@ -280,7 +279,8 @@ static void test_assertion_without_answer_is_withdrawn(void **state)
 	drop(&x);
 }
 
-/* An old copy of the object has an entry of this node: the object is read again. */
+/* A return is refused because the node's copy of the object is outdated: the copy is dropped, so
+ * that the object is read again. */
 static void test_outdated_borrowed_entry_causes_a_read(void **state)
 {
 	struct block_op op = {.kind = OP_RETURN, .name = "p-4", .pool = "p"};
@@ -332,7 +332,8 @@ static void test_list_after_restore_finds_returned_addresses(void **state)
 	assert_false(block_has_rescanned(&x.f));
 	ASSERT_EQ(request(&x), OP_RETURN);
 	assert_true(block_has_rescanned(&x.f));
-	/* A pod that has begun to use the address could not report it. */
+	/* The owner is unknown: a pod may have begun to use the address without being able to
+	 * report it. */
 	ASSERT_STR_EQ(bl_find("p-0")->released[0].to, "?");
 	ASSERT_EQ(request(&x), -1);
 	block_op_done(&peer);
@@ -377,8 +378,8 @@ static void test_address_that_a_restored_object_gives_another_node_is_borrowed_a
 }
 
 /*
- * This node cannot decide whether another pod uses the address legitimately. If not, the block's owner
- * releases it as an address of an unknown owner, and this node asserts it.
+ * A node that did not observe the restore cannot decide whether a pod of n3 uses the address. It
+ * borrows the address when n3 has released it as an address of an unknown owner.
  */
 static void test_address_borrowed_by_another_node_is_asserted_after_its_release(void **state)
 {

@@ -9,9 +9,9 @@
  * is allocated, or refused because a pod has it, and a pool with as many addresses as pods gives
  * each pod one.
  *
- * Assumptions: a released node has no pods left, though its journal may still have them when it is
- * back (not if etcd is restored as well); after a restore every agent has asserted the addresses of
- * its pods before another stops waiting.
+ * Assumptions: a node whose blocks were released has no pods left, though its journal may still
+ * have them when it returns (not if etcd is restored afterwards); after a restore every agent has
+ * asserted the addresses of its pods before another stops waiting.
  */
 #include "testlib.h"
 
@@ -53,7 +53,7 @@ static struct node {
 	struct ipaddr named; /* address that a pod requests by name; family 0: none */
 	int64_t named_until;
 	size_t seen; /* number of server events that the node's watch has delivered */
-	int made;    /* how often */
+	int made;    /* number of Node objects that the node has had since the first */
 	bool lost, etcd_restored, alone;
 	bool observed_restore; /* the node was running when etcd was restored */
 	int64_t hold_until;
@@ -95,7 +95,8 @@ static bool is_own(const struct node *x, const struct block_object *o)
 	return o && strcmp(o->node, x->owner.node) == 0;
 }
 
-/* The list of the node's own objects, which a watch returns when it starts again. */
+/* Lists the node's own objects, as a watch that starts again does. After a restore of etcd, the
+ * node records the restore in its log and its views of pools are stale. */
 static void list_own(struct node *x)
 {
 	for (size_t i = x->t.n_objects; i-- > 0;) {
@@ -188,7 +189,7 @@ static bool all_said(void)
 	return true;
 }
 
-/* After a restore. */
+/* Returns whether the node still holds its claims after a restore of etcd (block_facts.hold). */
 static bool is_held(const struct node *x)
 {
 	return x->log.etcd_restored && (now < x->hold_until || !all_said());
@@ -389,7 +390,7 @@ static bool pod_comes(struct node *x)
 	return true;
 }
 
-/* A pod gets the address that it requests by name. */
+/* A pod gets the address that it requests by name, if the node may allocate it. */
 static bool named_comes(struct node *x)
 {
 	const struct lease *l = lease_find(&x->leases, &x->named);
@@ -464,7 +465,8 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* An address of an unknown owner (block/README.md). */
+/* Returns whether no pod has the address; unknown until all agents have asserted their
+ * addresses. */
 static bool is_lost(void *arg, const struct ipaddr *a)
 {
 	(void)arg;
@@ -480,7 +482,7 @@ static bool is_deleted(void *arg, const char *node, const char *uid)
 	return false;
 }
 
-/* For some addresses the retained name may return until the run ends. */
+/* Every ninth address, at most four: the controller regards them as retained for a name. */
 static size_t retained_of(struct ipaddr ret[static 4])
 {
 	struct ipaddr a;
@@ -511,7 +513,7 @@ static void control(void)
 	}
 }
 
-/* Deletes the pods; the journal retains their addresses after the restore. */
+/* Deletes the pods, and their leases if a restore of etcd may follow (assumption above). */
 static void drop_pods(struct node *x)
 {
 	n_pods[x - nodes] = 0;
@@ -768,7 +770,8 @@ static void fill_round(struct node *x, int all)
 	nodes[0].waiting = (uint32_t)(all - count_pods());
 }
 
-/* Ends all faults: delayed requests are executed, and requests succeed from now on. */
+/* Ends all faults: delayed requests are executed, all later requests succeed, node0 returns, and
+ * the second agent ends. */
 static void calm(void)
 {
 	filling = true;
@@ -795,8 +798,8 @@ static int owner_of_address(const struct ipaddr *a)
 }
 
 /*
- * A pod that requests an address by name gets it, or the refusal names the pod that has the
- * address.
+ * A pod of node0 requests an address by name: it gets the address, or is refused if a pod of
+ * another node has the address.
  */
 static void by_name(void)
 {
@@ -837,7 +840,7 @@ static void by_name(void)
 	x->named = (struct ipaddr){0};
 }
 
-/* The nodes request the addresses one after the other. */
+/* node0 requests all free addresses: each address of the pool must become allocated. */
 static void fill(uint64_t s)
 {
 	int all = (int)ip_set_count(&usable);

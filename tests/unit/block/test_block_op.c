@@ -328,8 +328,8 @@ static void test_failed_log_write_applies_releases_only(void **state)
 	drop(&x);
 }
 
-/* The changes of a batch become durable together; a failed write ignores its gains and applies its
- * releases. */
+/* The changes of a batch become durable together; if the write fails, only its releases take
+ * effect. */
 static void test_batch_of_log_changes_is_written_once(void **state)
 {
 	struct lab x;
@@ -391,7 +391,7 @@ static void test_release_is_logged_before_the_request_is_sent(void **state)
 	drop(&x);
 }
 
-/* The agent may restart after etcd was restored, or during a restore. */
+/* The record of the restore survives restarts of the agent until it is reset. */
 static void test_log_retains_that_etcd_was_restored(void **state)
 {
 	struct lab x;

@@ -426,7 +426,7 @@ static void name_requests(struct name *n)
 	block_op_done(&op);
 }
 
-/* Handles the request on the node that receives it. */
+/* The node that has the name's address answers the request of the pod's new node. */
 static void name_is_answered(struct name *n)
 {
 	struct migration_place *p = bl_roll(100) < bl_server.loss_percent ? &n->late : &n->place;

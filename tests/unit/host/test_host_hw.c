@@ -22,7 +22,7 @@ static struct err e;
 enum { TEXT_MAX = 1 << 20 };
 
 /*
- * Parses a configuration of this kind from its defaults and from keys as in host.conf ("dscp=40").
+ * A section of a kind: want_begin() sets the kind's defaults and keys as in host.conf ("dscp=40").
  */
 struct want {
 	struct host_want *w;
@@ -403,8 +403,8 @@ static void test_number_of_vfs_is_set_and_undone(void **state)
 }
 
 /*
- * Two sections share a PF: one number of VFs, each section has its own range; a section about a VF
- * in the range of another section gives no step for it.
+ * Two sections with one number of VFs share a PF, each with a range of its own; sections with
+ * different numbers are refused.
  */
 static void test_sections_with_vf_ranges_share_a_pf(void **state)
 {

@@ -465,7 +465,7 @@ static void test_migrated_address_is_reserved(void **state)
 	ipam_close(i);
 }
 
-/* Attached pools of a cluster: the node's part of the pools, then an empty cluster. */
+/* Attached pools of a cluster: first none, then a pool of which two addresses are this node's. */
 static void test_attached_pools_replace_local_pools(void **state)
 {
 	static const char *const line =

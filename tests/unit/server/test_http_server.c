@@ -154,7 +154,7 @@ static void test_client_gets_100_continue(void **state)
 	close(fd);
 }
 
-/* --- slow --- */
+/* --- slow clients --- */
 
 static void test_slow_requests_expire(void **state)
 {
@@ -241,7 +241,7 @@ static void test_too_long_response_becomes_an_error(void **state)
 		  "{\"code\":500,\"message\":\"the answer is too long\"}");
 }
 
-/* --- hostile --- */
+/* --- invalid requests, clients that break off --- */
 
 static void test_invalid_requests_get_an_error(void **state)
 {
@@ -300,7 +300,7 @@ static void test_client_disconnects_at_any_byte(void **state)
 	still_well();
 }
 
-/* --- too many --- */
+/* --- more connections than the limit --- */
 
 static void test_oldest_idle_connection_is_evicted(void **state)
 {
@@ -321,7 +321,8 @@ static void test_oldest_idle_connection_is_evicted(void **state)
 	}
 }
 
-/* --- a crowd that connects faster than grace periods end, on TCP, in a loop without a clock --- */
+/* --- hostile clients that connect faster than grace periods end, on TCP; the test sets the
+ * clock --- */
 
 enum { QUEUE = 63, CROWD_MAX = 2000, CROWD_FOR_MS = 10 * 1000, WAIT_MAX_MS = 4000 };
 
@@ -343,7 +344,7 @@ static int crowd_connect(void)
 	return fd;
 }
 
-/* 20 connections a second, where four at a time have a second each. */
+/* Opens 20 connections a second; the server permits four, each with a grace period of a second. */
 static void crowd_more(void *arg)
 {
 	(void)arg;
@@ -545,7 +546,7 @@ static void on_drained(void *arg)
 	loop_stop(arg, 7);
 }
 
-/* Starts the shutdown of the server and responds 100 ms later. */
+/* The request that hold() answers 100 ms after it starts the shutdown of the server. */
 static struct http_request *held;
 
 static void answer_held(void *arg)

@@ -60,7 +60,7 @@ static const char *pool_version(void *arg, const char *pool)
 	return *lab->version ? lab->version : NULL;
 }
 
-/* The loop runs for so long, by its own clock. */
+/* Runs the loop for `ms` milliseconds of its clock. */
 static void pass(int64_t ms)
 {
 	t_loop_run(lab->loop, ms);
@@ -87,7 +87,7 @@ static void agent_start(void)
 	pass(100);
 }
 
-/* The agent ends without a word to the API server, as after kill -9. */
+/* The agent ends without a request to the API server, as after kill -9. */
 static void agent_stop(void)
 {
 	blocks_free(lab->blocks);
@@ -561,7 +561,7 @@ static void test_claims_are_frozen_after_a_restore_of_etcd(void **state)
 	blocks_want(lab->blocks, "p", 1);
 	pass(1000);
 	api_backup();
-	/* Later writes, which the restored server has forgotten. */
+	/* Writes after the backup, which the restore loses. */
 	blocks_want(lab->blocks, "p", 12);
 	pass(1000);
 	ASSERT_EQ(api_count(BLOCKS "/"), 2);

@@ -75,7 +75,7 @@ static void test_files_are_those_of_the_original(void **state)
 	no_file(w, "10.1.2.3");
 	file_is(w, "10.1.2.2", "c1\r\neth0");
 	expect(&v, 0, "");
-	/* Round robin: 10.1.2.3 is free, but the search continues after the last address. */
+	/* Round robin: 10.1.2.3 is free, but the search begins after the address allocated last. */
 	v.command = "ADD";
 	expect(&v, 0, ADDED("1.0.0", IP4("10.1.2.4")));
 }

@@ -350,7 +350,7 @@ static void test_pod_name_is_required(void **state)
 	expect(&v, 1,
 	       "{\"code\":4,\"msg\":\"LoadArgs - CNI Args Parsing Error: ARGS: unknown args "
 	       "[\\\"X=1\\\"]\"}");
-	/* Other pods cannot use the address. */
+	/* DEL requires no pod name. */
 	v.args = "";
 	v.command = "DEL";
 	expect(&v, 0, "");
@@ -618,11 +618,11 @@ static void test_overlapping_ranges_share_no_address(void **state)
 	/* Another network name is another network. */
 	gives(w, RANGE("10.0.0.0/24") NAME("blue"), POD("f"), A("10.0.0.1/24"));
 	gives(w, RANGE("10.0.0.0/16") NAME("blue"), POD("g"), A("10.0.0.2/16"));
-	/* enable_overlapping_ranges is false: addresses in other ranges of the same network are
-	 * skipped as well. */
+	/* enable_overlapping_ranges is false: an address that another range of the network has
+	 * may be allocated again. */
 	gives(w, RANGE("10.0.0.0/28") APART, POD("h"), A("10.0.0.1/28"));
 	gives(w, RANGE("10.0.0.0/24") APART, POD("i"), A("10.0.0.2/24"));
-	/* Other networks consider these addresses. */
+	/* A range with the default setting skips addresses of all ranges of the network. */
 	gives(w, RANGE("10.0.0.0/27"), POD("j"), A("10.0.0.6/27"));
 	gives(w, RANGE("10.7.0.0/24") "," RANGES("{\"range\":\"10.7.0.0/16\"}") APART, POD("k"),
 	      A("10.7.0.2/24") "," A("10.7.0.1/16"));

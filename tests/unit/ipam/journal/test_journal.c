@@ -73,7 +73,7 @@ static void put(const char *ip, const char *id)
 	journal_close(&j);
 }
 
-/* Reads a file, to restore it later. */
+/* The content of a file, to restore it later. */
 struct copy {
 	char *p;
 	size_t n;
@@ -415,7 +415,7 @@ static void test_corruption_loses_no_record_silently(void **state)
 		write_bytes(PATH, bad, whole.n);
 		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
-	/* A missing line, and a duplicate one. */
+	/* A missing line. */
 	for (char *line = strchr(whole.p, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
 		auto_buf struct buf b;
 		char *end = strchr(line, '\n') + 1;

@@ -428,10 +428,11 @@ static void test_sticky_address_is_selected_for_its_pod(void **state)
 	/* The former container of the pod loses the address. */
 	sticky_lease("10.0.0.5", LEASE_USED, "old", "web-0");
 	assert_pick(&a, "10.0.0.5");
-	/* Retained for another pod. */
+	/* An address that is retained for another pod is skipped. */
 	a.owner.pod_name = "web-2";
 	assert_pick(&a, "10.0.0.2");
-	/* No longer requested, or in a pool that is not permitted: released in the same change. */
+	/* A retained address that the pod no longer requests, or whose pool is not permitted, is
+	 * released in the same change. */
 	a.owner.pod_name = "web-1";
 	a.sticky = false;
 	d = decide(&a, 1);
@@ -584,7 +585,7 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 	assert_pick(&a, "10.0.0.6");
 	a.owner.pod_namespace = "other";
 	assert_pick(&a, "10.0.0.1");
-	/* The address is not in this node's blocks. */
+	/* 10.0.0.7, the recorded address of web-1, is not in this node's blocks. */
 	a.owner = (struct ipam_owner){.container_id = "c",
 				      .ifname = "net1",
 				      .pod_namespace = "ns",
@@ -650,7 +651,7 @@ static void test_retained_address_of_another_nodes_block_stays(void **state)
 	il_assert_ip(&d.picks[0].address.ip, "10.0.0.1");
 	ASSERT_EQ(d.n_changes, 1);
 	decision_done(&d);
-	/* The address was reserved meanwhile: a permanent refusal. */
+	/* A retained address that is reserved now can no longer be allocated, so it is released. */
 	sticky_lease("10.0.0.8", LEASE_RETAINED, "", "db-0");
 	d = decide(&a, 1);
 	ASSERT_EQ(d.n_changes, 2);

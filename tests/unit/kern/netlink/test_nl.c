@@ -444,7 +444,8 @@ static void test_replay_without_an_answer_times_out(void **state)
 	ASSERT_EQ(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
 }
 
-/* An interrupted dump is requested again, and the part read before is discarded. */
+/* Counts the messages of a dump; forget() discards them before an interrupted dump is requested
+ * again. */
 static int count(void *msg, void *arg)
 {
 	(void)msg;

@@ -155,8 +155,8 @@ static bool has_joined(const char *ifname, const struct ipaddr *a)
 }
 
 /*
- * Sends to the far end. The kernel joins the multicast group of an IPv6 address from a work queue,
- * and receives no solicitation before.
+ * Sets an address at the far end and waits until the kernel has joined the multicast group of an
+ * IPv6 address, since it receives no solicitation before.
  */
 static void give_peer(struct lab *lab, const char *ifname, const char *cidr)
 {
@@ -461,7 +461,7 @@ static void test_silent_gateway_is_unreachable(void **state)
 	expect_text(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
 
-/* An error of one rail does not affect the others. */
+/* The gateway of another rail, which does not reply, has no effect on this rail. */
 static void test_gateway_that_replies_late_is_reachable(void **state)
 {
 	static const struct probe_limits slow = {
@@ -488,7 +488,7 @@ static void wait_for_link(struct nl_wire *w, const char *name)
 		pause_ms(5);
 }
 
-/* Longer than the whole limit of the test: the time until carrier is not counted. */
+/* The carrier comes later than total_ms: the time until carrier is not counted. */
 static void test_probe_waits_for_carrier(void **state)
 {
 	struct lab *lab = *state;

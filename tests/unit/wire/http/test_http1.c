@@ -748,7 +748,7 @@ static void test_sent_request_arrives_after_the_client_disconnected(void **state
 	ASSERT_EQ(got.len, want.len);
 	assert_memory_equal(got.p, want.p, want.len);
 	close(conn);
-	/* A peer that does not read is disconnected after a short time. */
+	/* Sending to a peer that does not read fails after timeout_ms. */
 	for (size_t i = 0; i < 900 << 10; i++)
 		buf_char(&body, 'x');
 	c.request.body = buf_span(&body);

@@ -367,7 +367,7 @@ static void test_real_numbers_are_printed_like_go(void **state)
 	}
 }
 
-/* Written output is parsed, and written identically again. */
+/* The second round parses the output of the first one. */
 static void test_negative_zero_is_printed_like_go(void **state)
 {
 	const char *text = "[-0.0,-0,0]";
