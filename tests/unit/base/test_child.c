@@ -14,7 +14,8 @@
 
 #include "base/child.h"
 
-/* Replaces kill() of libc: the child survives SIGKILL, as a child in uninterruptible sleep does. */
+/* true: kill(), which replaces that of libc, does nothing, so that a child survives SIGKILL as
+ * in uninterruptible sleep. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)

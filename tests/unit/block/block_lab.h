@@ -21,7 +21,7 @@ struct bl_late {
 	struct block_op op;
 };
 
-/* The versions of an object, one for each change. A watch delivers them with a delay. */
+/* A change of an object: its new version, or its deletion. A watch delivers it with a delay. */
 struct bl_event {
 	struct block_object o;
 	bool deleted;

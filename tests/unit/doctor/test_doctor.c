@@ -154,7 +154,7 @@ static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-/* --- functions --- */
+/* --- PCI functions --- */
 
 static struct pci_dev *function(struct doctor_lab *l, const char *bdf)
 {
@@ -242,7 +242,7 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-/* --- folders --- */
+/* --- directories of CNI plugins and CNI configurations --- */
 
 static void test_broken_links_and_cni_configurations_are_found(void **state)
 {

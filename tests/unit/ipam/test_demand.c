@@ -73,7 +73,7 @@ static void reserve(struct needs *n, const char *pool, uint32_t count)
 	VEC_PUSH(n->v, n->n) = (struct need){.pool = xstrdup(pool), .count = count};
 }
 
-/* The request that reserved the address gets it. */
+/* An address that another request has reserved is not available. */
 static void test_reserved_addresses_count_as_missing(void **state)
 {
 	static const char *const a[] = {"a"};
@@ -133,8 +133,8 @@ static void test_address_in_its_reuse_delay_counts_as_local(void **state)
 }
 
 /*
- * An address that the pod had before and that is on this node belongs to the pod: it does not
- * reduce the count for others.
+ * A pod that had an address of this node before needs no address, even if another request has
+ * reserved the pool's last address.
  */
 static void test_former_address_of_the_pod_is_not_needed(void **state)
 {

@@ -90,7 +90,7 @@ static void drop(void *item)
 
 enum { AT_ONCE = 3, RETRY_MS = 1000, RETRY_MOST_MS = 8000 };
 
-/* The queue sends requests; it neither lists nor watches. */
+/* Fails the test: the queue sends requests and neither lists nor watches. */
 static const struct err *list(const struct kube_list *l)
 {
 	fail_msg("the queue lists %s", l->kind->plural);

@@ -285,7 +285,7 @@ static void wait_until_read(const struct client *c)
 	fail_msg("%d bytes unread", unread);
 }
 
-/* An incomplete body of n bytes but `missing` ones. */
+/* Sends a request with a body of n bytes without the last `missing` ones. */
 static void half_a_body(struct client *c, size_t n, size_t missing)
 {
 	auto_free char *head =
@@ -298,8 +298,8 @@ static void half_a_body(struct client *c, size_t n, size_t missing)
 	wait_until_read(c);
 }
 
-/* Incomplete requests use the budget of all requests: the next request, which is as long, gets 503
- * and retries. */
+/* An incomplete body counts against the limit of all bodies: a longer body gets 503, and shorter
+ * ones are served. */
 static void test_request_beyond_the_common_budget_gets_503(void **state)
 {
 	struct client one = connected(), other = connected();
@@ -307,7 +307,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 
 	(void)state;
 	half_a_body(&one, BODY_MAX / 2, 1);
-	/* Two bodies of this length exceed the limit: the second one is refused. */
+	/* Both bodies together exceed bodies_max. */
 	expect_answer(&other, "/", BODY_MAX, "503 ");
 	hang_up(&other);
 	/* Small requests are still served. */
@@ -423,7 +423,7 @@ static void test_request_refused_by_its_head_is_not_read(void **state)
 }
 
 /*
- * Most of the body at once and then single bytes: fast progress does not extend the time for a
+ * Most of the body at once and then nothing: fast progress does not extend the time limit of a
  * pause.
  */
 static void test_body_that_slows_down_expires(void **state)

@@ -269,7 +269,8 @@ static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 	assert_null(lab.api->pending);
 }
 
-/* An address that is released on this node is not reported: the request finds it all the same. */
+/* A change of one of its pools retries the request after a delay, although the other pools are
+ * unchanged. */
 static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void **state)
 {
 	(void)state;
@@ -299,7 +300,7 @@ static void space_changes(const char *annotations)
 	kl_event(&lab.k.kube, &kube_namespaces, KUBE_MODIFIED, text);
 }
 
-/* The test marks a request that was made from the annotations. */
+/* Returns whether the request has the test's mark, which it loses when it is made again. */
 static bool is_marked(void)
 {
 	return strcmp(lab.api->pending->requests.v[0].master, "mark") == 0;

@@ -52,8 +52,7 @@ static void test_addresses_are_read_from_the_endpoint(void **state)
 }
 
 /*
- * An unreadable record does not prove which addresses the pod has, so blocks of these addresses
- * wait.
+ * An unreadable network-status is not an empty list: it does not tell which addresses the pod has.
  */
 static void test_unreadable_network_status_is_an_error(void **state)
 {

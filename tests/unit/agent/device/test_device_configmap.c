@@ -144,7 +144,7 @@ static void test_previous_version_stays_in_force_after_an_error(void **state)
 		ASSERT_HAS(l.reported, cases[i].reported);
 		ASSERT_HAS(l.reported, "stays in force");
 		assert_file(&l, "config.json", PLAIN);
-		/* Valid again. */
+		/* The ConfigMap is valid again, which is reported. */
 		assert_false(given(&l, "\"config.json\":\"" SHARED "\""));
 		ASSERT_EQ_MSG(l.reports, 2, "cases[%zu]", i);
 		assert_false(l.is_warning);

@@ -74,7 +74,7 @@ static void test_delay_between_rounds_doubles_until_nothing_differs(void **state
 		ASSERT_EQ_MSG(delay, wanted[i], "wanted[%zu]", i);
 	}
 	ASSERT_EQ(host_watch_delay(delay, INTERVAL_MS, true), HOST_WATCH_DELAY_MIN_MS);
-	/* The first event after a round waits for the rest of the delay, later ones for none. */
+	/* An event waits until the delay since the last round has passed. */
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 0), 1000);
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 400), 600);
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 1000), 0);

@@ -123,7 +123,8 @@ static void test_hidden_processes_are_counted_by_control_groups(void **state)
 	il_make(&l);
 	il_write(&l, "/sys/fs/cgroup/cgroup.controllers", "cpu rdma\n");
 	process(&l, 101, "/kubepods/pod" UID "1/" ID "1", "unlimited", "0");
-	/* In exclusive mode; another container of the pod has RDMA objects. */
+	/* Netlink does not show the device in exclusive mode; the pod's RDMA objects belong to
+	 * another container. */
 	il_write(&l, "/sys/fs/cgroup/kubepods/pod" UID "8/rdma.current",
 		 "mlx5_0 hca_handle=1 hca_object=9\n");
 	il_write(&l,

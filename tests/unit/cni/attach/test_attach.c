@@ -126,7 +126,7 @@ static void test_routes_get_the_familys_gateway(void **state)
 
 /* --- group delete --- */
 
-/* A moved device is not deleted with the group, since its name is in none of the lists. */
+/* A device that was moved into the pod is outside of the group, so the group can be deleted. */
 static void test_group_with_a_moved_device_is_recognized(void **state)
 {
 	static const char *const made[] = {"net1", "net2"};
@@ -153,7 +153,7 @@ static void test_group_delete_keeps_links_of_others(void **state)
 	assert_true(attach_group_is_of_pod(pod, 5, both, 3));
 	/* another program created one link of the group */
 	assert_false(attach_group_is_of_pod(pod, 5, both, 2));
-	/* a link outside of the group is deleted by itself */
+	/* fewer than two links of the group: they are deleted by name */
 	assert_false(attach_group_is_of_pod(pod, 2, both, 3));
 	assert_false(attach_group_is_of_pod(pod, 1, both, 3));
 }

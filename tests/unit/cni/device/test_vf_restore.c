@@ -192,7 +192,8 @@ static void test_alternative_name_equal_to_the_old_name_does_not_prevent_the_res
 	close_way(&w);
 }
 
-/* The namespace was deleted first; then the process was killed before the alias was removed. */
+/* The kernel moved the netdev of a deleted namespace to the node, with any of three names, and a
+ * killed process left its alias. */
 static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 {
 	struct link_change half = {.set = LINK_SET_NAME | LINK_SET_ALIAS, .alias = "vf0"};
@@ -242,7 +243,7 @@ static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 	FAILS(vf_restore_netdev(&w.target, &w.r, &f, &e), -EEXIST,
 	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
-	/* a later attempt succeeds */
+	/* the netdev stays in the pod for a later attempt */
 	kern_link(&w.pod, "net1");
 	close_way(&w);
 }

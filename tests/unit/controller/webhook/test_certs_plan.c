@@ -80,7 +80,7 @@ static void test_first_step_creates_ca_and_certificate(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		ASSERT_EQ_MSG(certs_believed(&s, names[i], &e), 0, "names[%zu]", i);
 	ASSERT_EQ(certs_believed(&s, "other", &e), -EKEYREJECTED);
-	/* Two thirds of the certificate's year are over. */
+	/* The certificate is due when two thirds of its year are over. */
 	next_is(&s, &goal, now, true, CERTS_FINE, 242 * DAY, 244 * DAY);
 	certs_set_done(&s);
 }
@@ -126,7 +126,7 @@ static void test_new_ca_signs_after_all_servers_trust_it(void **state)
 	ASSERT_EQ(certs_believed(&s, names[0], NULL), 0);
 	ASSERT_EQ(x509_trusts(span_of(old), span_of(s.cert), NULL, NULL), -EKEYREJECTED);
 	ASSERT_EQ(x509_inspect(span_of(old), &f, NULL), 0);
-	/* a year later the certificate is due as well */
+	/* when the old CA expires, the certificate is due as well */
 	next_is(&s, &goal, f.to, true, CERTS_LEAF, 0, 0);
 	goes_to(&s, CERTS_PRUNE, &goal, f.to);
 	ASSERT_EQ(n_trusted(&s), 1);

@@ -79,11 +79,11 @@ static void test_devices_near_the_gpu_are_preferred(void **state)
 	prefer_init(&l);
 	/* a VF below the GPU's switch */
 	prefer(&l, ALL, "", 1, "0000:29:00.0", "0000:23:00.1");
-	/* each GPU's */
+	/* a VF below the switch of each GPU */
 	prefer(&l, ALL, "", 2, "0000:39:00.0 0000:19:00.0", "0000:13:00.1 0000:33:00.1");
 	/* no VF is left below this switch: one on the same NUMA node */
 	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:33:00.2", "", 1, "0000:29:00.0", "0000:33:00.2");
-	/* none is left on this node either */
+	/* no VF is left on this NUMA node either */
 	prefer(&l, "0000:13:00.1", "", 1, "0000:29:00.0", "0000:13:00.1");
 	/* a GPU that is not on this host */
 	prefer(&l, ALL, "", 1, "0000:99:00.0", "0000:03:00.1");

@@ -3,8 +3,9 @@
 #define UNIRAIL_TESTS_LOOP_GAP_H
 
 /*
- * Runs a loop for a number of timer ticks, and measures the longest time between two of them: how long a callback delayed the loop.
- * The time that the process waited for a CPU is not counted, so that the load of the machine does not matter.
+ * Runs a loop for a number of timer ticks, and measures the longest time between two ticks: how
+ * long a callback delayed the loop. The time that the process waited for a CPU is not counted, so
+ * that the load of the machine does not matter.
  */
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct loop_gap {
 	int64_t last, gap_ms; /* last: monotonic ms of the previous tick; 0: none yet */
 };
 
-/* Monotonic time without the time that this process waited for a CPU, as far as the kernel reports that. */
+/* Monotonic time without the time that this process waited for a CPU, if the kernel reports it. */
 static inline int64_t loop_gap_now_ms(void)
 {
 	unsigned long long waited_ns = 0;
@@ -36,7 +37,8 @@ static inline int64_t loop_gap_now_ms(void)
 	return now_mono_ms() - (int64_t)(waited_ns / 1000000);
 }
 
-/* Waits until all killed children have ended and are reaped: one that waits for a CPU outlives child_cancel(). */
+/* Waits until all killed children have ended and reaps them, since a killed child that waits for
+ * a CPU outlives child_cancel(). */
 static inline void loop_gap_reap(void)
 {
 	while (waitpid(-1, NULL, 0) > 0)

@@ -18,7 +18,8 @@
 #include "device/serve/sources.h"
 #include "loop_gap.h"
 
-/* Replaces kill() of libc: the child survives SIGKILL, as a child in uninterruptible sleep does. */
+/* true: kill(), which replaces that of libc, does nothing, so that a child survives SIGKILL as
+ * in uninterruptible sleep. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)
@@ -163,7 +164,7 @@ static void test_endless_list_does_not_delay_the_loop(void **state)
 	init(&l, list_never, LIST_MS, 1);
 	while (atomic_load(&shared->begun) < 3)
 		loop_gap_run(&l.gap, 10);
-	/* A loop that waits for a list waits this time at least. */
+	/* Waiting for a list would delay the loop by LIST_MS at least. */
 	assert_true(l.gap.gap_ms < LIST_MS);
 	ASSERT_EQ(l.changes, 0);
 	ASSERT_EQ(l.reports[0], HEALTH_REPORT_UNKNOWN);

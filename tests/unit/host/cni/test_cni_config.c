@@ -211,14 +211,15 @@ static void test_multus_configuration_is_replaced(void **state)
 	   "\"agent\":\"" SOCKET "\",\"clusterNetwork\":\"" DIR
 	   "/10-calico.conflist\",\"confDir\":\"" DIR
 	   "\",\"namespaceIsolation\":true,\"systemNamespaces\":[\"a\"]}]}");
-	/* The cluster's network by name, and set in the file of the Multus daemon. */
+	/* The file of the Multus daemon has precedence; it gives the cluster's network by name. */
 	put(l, "00-multus.conf", "{\"type\":\"multus-shim\",\"clusterNetwork\":\"calico\"}");
 	ASSERT_EQ(dir_make(&l->host.root, DIR "/multus.d", 0755, NULL), 0);
 	put(l, "multus.d/daemon-config.json",
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(l);
 	wraps(l, "team");
-	/* A file that sorts after Multus would be used as the cluster's network. */
+	/* Multus would use a file that sorts after its own as the cluster's network: none is
+	 * written. */
 	strcpy(l->name, "01-unirail.conflist");
 	step(l);
 	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);

@@ -98,7 +98,7 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, out, 0, &veth0));
 	ASSERT_EQ(check(l, "veth0", 1), 0);
-	/* another rule before it */
+	/* another rule before unirail's */
 	OK(nft_reply_marks_set(l->w, "veth0", 1, &e));
 	change(l, nft_rule_msg(NFT_MSG_NEWRULE, NLM_F_CREATE, pre, 0, &other));
 	ASSERT_EQ(check(l, "veth0", 1), 0);

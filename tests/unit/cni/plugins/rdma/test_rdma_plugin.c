@@ -75,7 +75,7 @@ static void test_busy_device_names_its_pod(void **state)
 	strcpy(s.ifname, "net1");
 	strcpy(s.netns, "/run/netns/x");
 	OK(rdma_state_save(&h.root, RDMA_STATE_DIR "/a-c1-net1", &s, &e));
-	/* one's own */
+	/* the caller's own state file does not count */
 	err_set(&e, -EBUSY, "it is away");
 	ASSERT_EQ(rdma_state_held(&h.root, VF, RDMA_STATE_DIR "/a-c1-net1", &e), -EBUSY);
 	ASSERT_STR_EQ(e.text, "it is away");
@@ -276,7 +276,7 @@ static void test_interface_of_the_device_is_found_in_prev_result(void **state)
 	cni_result_done(&prev);
 }
 
-/* --- the mode --- */
+/* --- the RDMA namespace mode --- */
 
 static void test_wrong_rdma_mode_is_refused(void **state)
 {
@@ -294,7 +294,7 @@ static void test_wrong_rdma_mode_is_refused(void **state)
 	HAS("rdma system set netns shared");
 }
 
-/* --- EBUSY --- */
+/* --- devices in use --- */
 
 enum { NS = 33, PAUSES = 70 /* pauses of 20 and 40 ms, and no third one of 80 ms */ };
 
@@ -330,7 +330,7 @@ static void test_users_of_a_device_are_described(void **state)
 				      "PID namespace (1 context)");
 }
 
-/* --- commands that change nothing --- */
+/* --- refused ADDs --- */
 
 static void test_rdma_plugin_without_a_chain_is_refused(void **state)
 {
