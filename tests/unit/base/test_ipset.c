@@ -112,7 +112,6 @@ static void test_subtraction_splits_ranges(void **state)
 	ip_set_done(&s);
 }
 
-/* Operations on 2^64 addresses and more take as long as on a few. */
 static void test_count_of_2_to_the_64_addresses_saturates(void **state)
 {
 	struct ip_set s = {0};
@@ -163,7 +162,8 @@ static void test_membership_overlap_and_next_address(void **state)
 }
 
 /*
- * Compared with a plain table of 256 addresses, which include the first and the last of the family.
+ * Adds random ranges to a set and to a table of 256 addresses: the first or (top) the last of the
+ * family.
  */
 static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
 {

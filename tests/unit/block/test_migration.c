@@ -194,7 +194,7 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
 	ASSERT_EQ(op.kind, OP_TAKE_OVER);
 	ASSERT_STR_EQ(op.version, "7");
-	/* Another node's. */
+	/* The block belongs to another node. */
 	o.node = (char *)"n1";
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_REQUEST);
 	place.for_node = (char *)"n2";
@@ -218,14 +218,15 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_WAIT);
 	place.refused = true;
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_NEVER);
-	/* Given. */
+	/* The owner has released the address for this node. */
 	entry.to = (char *)"@n2";
 	ASSERT_EQ(migration_next(&f, &op), MIGRATION_OP);
 	ASSERT_EQ(op.kind, OP_BORROW);
 	ASSERT_STR_EQ(op.from, "@n2");
 	ASSERT_EQ(op.n_ips, 1);
 	block_op_done(&op);
-	/* Address migrated to another node, returned to this node, or unknown. */
+	/* The address is released for another node, or its owner is unknown; in a block of this
+	 * node it is reclaimed. */
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";

@@ -339,7 +339,7 @@ static void test_error_is_logged_once_with_its_remedy(void **state)
 		t->k.refuse[k] = (struct err)ERR_INIT;
 	pass(t, 60000);
 	ASSERT_EQ(lines_with(t, "in sync again"), KINDS);
-	/* The client logs a server that is unavailable. */
+	/* The cache does not log that the server is unavailable, since the client does. */
 	refuse(t, PODS, ERR_AGAIN, -ECONNREFUSED, "connection refused");
 	breaks(t, PODS);
 	ASSERT_EQ(lines_with(t, "connection"), 0);

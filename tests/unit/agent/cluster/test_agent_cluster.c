@@ -143,7 +143,7 @@ struct server {
 	struct kube kube;
 	bool deleted[NADS];
 	int version[NADS];
-	int refuse; /* so many requests from now on fail */
+	int refuse; /* number of requests that fail from now on */
 	/* the requests for one object: its number and the time */
 	int asked[REQUESTS_MAX];
 	int64_t at[REQUESTS_MAX];

@@ -114,7 +114,7 @@ static void test_resource_no_longer_served_is_removed_after_the_grace(void **sta
 	ASSERT_STR_EQ(l.patch, REMOVE_A);
 	device_sweep_done(l.sweep);
 	ASSERT_HAS(l.events, "extended resource 'rdma/a' removed from the Node");
-	/* After its removal the resource is served by another plugin. */
+	/* Another plugin serves the resource after its removal: it is not removed again. */
 	ASSERT_EQ(plan(&l, "\"rdma/a\":\"0\"", 100 + 9 * GRACE_MS), 0);
 	end(&l);
 }

@@ -12,7 +12,6 @@ static int parse(const char *line, struct verify_msg *m, struct err *e)
 	return verify_msg_parse(span_of(line), m, e);
 }
 
-/* Every field is read back unchanged. */
 static void test_every_field_of_a_message_is_read_back(void **state)
 {
 	struct verify_msg m = {
@@ -79,7 +78,6 @@ static void test_longest_message_fits_into_a_line(void **state)
 	ASSERT_STR_EQ(back.text, m.text);
 }
 
-/* A text that contains a newline stays one line. */
 static void test_text_with_a_newline_stays_one_line(void **state)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL, .text = "a\nb\x1b[2J\xff"};

@@ -15,7 +15,7 @@
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"
 
-/* --- on the device --- */
+/* --- GIDs of a device --- */
 
 static void put_gid(struct host_lab *h, int i, const char *gid, const char *type, const char *ndev)
 {
@@ -32,7 +32,8 @@ static void put_gid(struct host_lab *h, int i, const char *gid, const char *type
 }
 
 /*
- * The NIC, a pod that has the address of another pod that is being deleted, and the requesting pod.
+ * GIDs of the NIC, of a pod that is being deleted (net2), and of the requesting pod (net1), which
+ * has the same address.
  */
 static void open_hca(struct host_lab *h)
 {
@@ -267,7 +268,8 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 	assert_true(exists(&h, "u1/rails.json"));
 	rails_forget(&c, &net2, 1);
 	assert_false(exists(&h, "u1"));
-	/* No UID, an invalid UID, then GC. */
+	/* If the pod's UID is invalid, the container ID names the directory. GC removes the
+	 * entries of its network. */
 	c.args_text = "K8S_POD_UID=../x;IgnoreUnknown=1";
 	rails_write(&a);
 	assert_true(exists(&h, "c1/rails.env"));

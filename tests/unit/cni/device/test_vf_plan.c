@@ -118,7 +118,7 @@ static void test_equal_attributes_need_no_change(void **state)
 	ASSERT_EQ(vf_plan_restore(&now, &was, VF_ATTR_ALL).set, 0);
 }
 
-/* spoofchk and trust of a driver that does not report them. */
+/* A driver does not report spoofchk and trust: they are restored if ADD set them. */
 static void test_unreported_switches_are_restored_if_set(void **state)
 {
 	struct vf_info was = plain(), now = plain();

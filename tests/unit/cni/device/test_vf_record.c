@@ -281,7 +281,7 @@ static void test_record_files_are_saved_listed_and_removed(void **state)
 	ASSERT_STR_EQ(r.file, "c1-net1");
 	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov/c1-net1"), 0600);
 	ASSERT_EQ(mode_of(&h, "/var/lib/cni/sriov"), 0700);
-	/* files of other programs in the directory do not matter */
+	/* temporary files, damaged records and the directory pci are not listed */
 	host_write(&h, "/var/lib/cni/sriov/.c1-net2.0123.tmp", "{}");
 	host_write(&h, "/var/lib/cni/sriov/c2-net1", "{\"deviceID\":");
 	host_write(&h, "/var/lib/cni/sriov/pci/0000:3b:00.2", "/run/netns/p");

@@ -215,7 +215,6 @@ static void test_netdev_left_by_a_deleted_namespace_is_restored(void **state)
 	}
 }
 
-/* A netdev that is on the host and unchanged is not modified. */
 static void test_unchanged_netdev_is_not_modified(void **state)
 {
 	struct vf_found f;
@@ -248,7 +247,6 @@ static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 	close_way(&w);
 }
 
-/* A function that was removed or recreated needs no restore. */
 static void test_removed_or_recreated_function_needs_no_restore(void **state)
 {
 	struct vf_record r = {.by_unirail = true};

@@ -27,7 +27,7 @@ static const char head[] =
 	"\"IsFilterV4Gateway\":true,\"IsFilterV6Gateway\":true,\"deviceID\":\"0000:3b:02.0\","
 	"\"resourceName\":\"nvidia.com/rail0\",\"Bytes\":\"" ONE_BYTES "\"}]";
 
-/* v4.3.0 has one more object. */
+/* The format of Multus 4.3.0, which has the object CNINetworkConfigList as well. */
 static const char v4_3_0[] =
 	"[{\"Conf\":{\"cniVersion\":\"0.3.1\",\"name\":\"rail0\",\"type\":\"macvlan\",\"ipam\":{},"
 	"\"dns\":{}},\"ConfList\":{\"dns\":{},\"plugins\":null},\"CNINetworkConfigList\":"

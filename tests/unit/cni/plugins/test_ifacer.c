@@ -322,7 +322,7 @@ static void test_bonds_are_planned_with_their_ports(void **state)
 	b = put_link(&n, BOND0, "bond0", "bond", true);
 	b->bond_mode = 1;
 	expect_plan(BOND, &n, "port ens1(2) up, port ens2(3), ");
-	/* of another program */
+	/* a bond that has a port stays as another program configured it */
 	n.links[1].master = BOND0;
 	expect_plan(BOND, &n, "");
 	b->flags = 0;

@@ -385,7 +385,7 @@ static int pipe_without_reader(void)
 	return p[1];
 }
 
-/* The runtime gets an error, so a result must not follow. */
+/* The runtime gets no result, so ADD fails and is undone. */
 static void test_add_with_an_undelivered_result_is_undone(void **state)
 {
 	(void)state;

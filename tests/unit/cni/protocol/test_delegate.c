@@ -32,8 +32,8 @@ static int teardown(void **state)
 }
 
 /*
- * All output of the plugin goes to stdout, so that the stderr of the test contains only its own
- * messages.
+ * Creates a plugin that is a shell script. Scripts write to stdout only, so that the stderr of the
+ * test has only its own messages.
  */
 static void script(const char *name, const char *body)
 {

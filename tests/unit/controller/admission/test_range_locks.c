@@ -103,7 +103,7 @@ static void test_length_of_a_lock_is_constant(void **state)
 	range_locks_digest(json_get(json_root(object), "spec"), is);
 	ASSERT_STR_EQ(was, is);
 	range_locks_list_done(&list);
-	/* Of a SpiderSubnet whose addresses are not in the cache yet. */
+	/* A lock of a SpiderSubnet whose addresses are not in the cache yet. */
 	q.kind = "SpiderSubnet";
 	buf_reset(&out);
 	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
@@ -189,7 +189,8 @@ static void test_written_list_of_locks_is_read_again(void **state)
 		"7");
 }
 
-/* Of n locks, each with a text of this length. */
+/* Returns how many of n locks remain when another one is written; len: length of each lock's
+ * text. */
 static size_t remaining_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
 	struct range_locks_list list = {0}, after;
@@ -238,7 +239,6 @@ static void test_long_locks_are_dropped_earlier(void **state)
 	ASSERT_EQ(remaining_of(8, CLAIMS_LONG / 8, CLAIMS_RUN_OUT_MS - 1000, false), 8);
 }
 
-/* The length of a parsed lock is that of its text. */
 static void test_parsed_lock_has_the_length_of_its_text(void **state)
 {
 	struct range_locks_list none = {0}, list;
@@ -252,7 +252,6 @@ static void test_parsed_lock_has_the_length_of_its_text(void **state)
 	range_locks_list_done(&list);
 }
 
-/* Entries that were edited by hand. */
 static void test_entries_edited_by_hand_do_not_crash(void **state)
 {
 	static const char map[] =

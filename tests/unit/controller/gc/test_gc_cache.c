@@ -62,7 +62,6 @@ static void test_endpoint_fields_for_gc_are_read(void **state)
 	gc_cache_endpoint_done(&x);
 }
 
-/* Malformed objects do not crash the parser. */
 static void test_malformed_endpoints_do_not_crash(void **state)
 {
 	static const char *const texts[] = {"{}", "{\"status\":7,\"metadata\":{\"finalizers\":{}}}",

@@ -160,8 +160,8 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 }
 
 /*
- * A write that the firmware acknowledges and does not store is a failure, and the undo of the
- * previous port is exact.
+ * A write that the firmware acknowledges and does not store is a failure, and undo leaves the
+ * previous value.
  */
 static void test_lost_firmware_write_is_a_failure(void **state)
 {
@@ -186,8 +186,8 @@ static void test_lost_firmware_write_is_a_failure(void **state)
 }
 
 /*
- * After a kill between the write and its journal mark: the value of another program is not
- * overwritten, the own value is undone.
+ * The process is killed before the journal marks the step as done: undo reverts the write if it was
+ * executed, and otherwise does nothing.
  */
 static void test_undo_after_a_kill_reverts_only_its_own_value(void **state)
 {

@@ -130,7 +130,6 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	ASSERT_EQ(check(l, "veth0", 1), 1);
 }
 
-/* Tables of other programs stay. */
 static void test_tables_of_other_programs_stay(void **state)
 {
 	struct nft_lab *l = *state;
@@ -207,7 +206,6 @@ static void test_missing_nf_tables_is_reported(void **state)
 	OK(nl_replay_finished(without, &e));
 }
 
-/* A failed transaction changes nothing. */
 static void test_failed_transaction_changes_nothing(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

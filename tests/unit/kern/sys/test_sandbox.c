@@ -271,7 +271,7 @@ static void test_system_calls_outside_of_a_mode_are_refused(void **state)
 }
 
 #ifdef __x86_64__
-/* The number of open(2) on i386, called by the i386 system call gate. */
+/* Calls getpid(2) of i386 by the i386 system call gate. */
 static int by_another_gate(const struct place *p)
 {
 	long r;

@@ -240,7 +240,7 @@ static void test_all_rails_are_one_request_to_the_agent(void **state)
 	many_init(&m, conf);
 	ASSERT_EQ(many_add(&m, &e), 0);
 	assert_false(m.flags[0].is_new || m.flags[1].is_new || m.flags[2].is_new);
-	/* Another owner has the address, so another address is allocated. */
+	/* An address that another host uses is put into quarantine. */
 	ASSERT_EQ(spiderpool_conflict(m.list[1], &m.out[1].ips[0].address.ip, NULL, &e), 0);
 	ASSERT_EQ(il_records(&il_lab, "quarantined"), 1);
 	ASSERT_EQ(spiderpool_del(m.list, 3, &e), 0);
@@ -432,8 +432,8 @@ static void test_error_of_spiderpools_agent_is_reported(void **state)
 	says("ADD", CONF("1.0.0", AT_SERVER), 1, "answer.ips[0].address is missing");
 	al_stop(al_server);
 	/*
-	 * Addresses after an error of Spiderpool's agent are released by its GC, as with its own
-	 * plugin.
+	 * DEL succeeds although Spiderpool's agent fails, as with Spiderpool's plugin: the agent's
+	 * GC releases the addresses.
 	 */
 	al_server = al_serve_original(&il_lab, 599, "");
 	is_unmatched("DEL", CONF("1.0.0", AT_SERVER));
@@ -448,7 +448,7 @@ static void test_missing_agent_is_unavailable(void **state)
 	     "{\"code\":50,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("ADD", CONF("1.0.0", AT_SERVER), 1,
 	     "(is 'unirail ipam serve' running?): connect to '");
-	/* The runtime retries, so a failed ADD must leave no address. */
+	/* DEL fails, so that the runtime repeats it and the address is released later. */
 	says("DEL", CONF("1.0.0", AT_SERVER), 1,
 	     "{\"code\":11,\"msg\":\"unhealthy spiderpool-agent backend, failed to check");
 	says("CHECK", CONF("1.0.0", AT_SERVER), 1, "unhealthy spiderpool-agent backend");
