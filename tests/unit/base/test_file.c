@@ -414,7 +414,7 @@ static void test_file_is_replaced_atomically_with_its_mode(void **state)
 
 /*
  * The disk is full: the old file stays and no temporary file is left. A file size limit simulates a
- * full disk, or a tmpfs of one page where mounting is permitted.
+ * full disk, or a tmpfs of 8 KiB where mounting is permitted.
  */
 static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 {

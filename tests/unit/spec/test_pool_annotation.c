@@ -241,7 +241,7 @@ static void test_pools_of_the_pod_precede_those_of_its_namespace(void **state)
 		{.ippools = "[{\"interface\":\"net1\",\"ipv4\":[\"rail0\"]}]",
 		 .ippool = "{\"ipv4\":[\"rail2\"]}",
 		 .want = "rail0"},
-		/* The namespace's pools are ignored if the pod requests pools. */
+		/* The namespace need not be known if the pod requests pools. */
 		{.ippool = "{\"ipv4\":[\"rail2\"]}", .flags = NO_NS, .want = "rail2"},
 		{.conf4 = "rail0",
 		 .flags = NO_NS,
@@ -259,7 +259,7 @@ static void test_pools_of_the_pod_precede_those_of_its_namespace(void **state)
 		 .flags = NO4,
 		 .want = "!the network's configuration names pools of "
 			 "IPv4 only"},
-		/* SpiderSubnet. */
+		/* Requests of pools of a SpiderSubnet. */
 		{.subnet = "{\"ipv4\":[\"s\"]}", .conf4 = "rail0", .want = "rail0"},
 		{.subnet = "{\"ipv4\":[\"s\"]}",
 		 .conf4 = "rail0",
@@ -505,7 +505,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	ASSERT_EQ(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
 	ASSERT_STR_EQ(w[0].pools4[0], "rail1");
 	pod_pool_request_done(&w[0]);
-	/* One invalid entry refuses all rails. */
+	/* A missing entry of one rail refuses all rails. */
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
 	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);

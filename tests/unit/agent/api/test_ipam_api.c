@@ -477,7 +477,7 @@ static void test_reported_conflicts_are_quarantined(void **state)
 
 	(void)state;
 	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a"))));
-	/* A late report, or a report of another container, releases nothing. */
+	/* A report of another container quarantines nothing. */
 	expect("POST", "unirail/pods/report",
 	       "{\"containerID\":\"c2\",\"conflicts\":[{\"address\":\"10.0.0.10\"}]}", 200,
 	       "{\"quarantined\":0}");

@@ -209,7 +209,7 @@ static void review(struct row *r)
 	admit_answer_done(&a);
 }
 
-/* --- what is expected --- */
+/* --- comparison with the expected result --- */
 
 static void expect(const struct row *r, const struct json *want, const struct json *is,
 		   const char *place)
@@ -399,7 +399,7 @@ static bool contended(const char *kind, const char *old, const char *is)
 	return admit_is_contended(&q);
 }
 
-/* --- sizes --- */
+/* --- number of entries in lists and maps --- */
 
 /*
  * An object of `kind` whose list or map at the path `place` ("spec.ips", "metadata.labels") has n

@@ -187,8 +187,8 @@ static char *long_review(const char *name)
 }
 
 /*
- * 413; or 503 on a machine with few processors, where the child does not use up its CPU budget in
- * time.
+ * Expects 413, or 503 on a machine with few processors, where the child does not use up its CPU
+ * budget in time.
  */
 static void refused(const char *review)
 {
@@ -202,7 +202,7 @@ static void refused(const char *review)
 	close(fd);
 }
 
-/* Other reviews are answered while the child parses this one, and afterwards. */
+/* Other reviews are answered while a child process parses a costly one, and afterwards. */
 static void test_costly_review_is_parsed_in_a_child(void **state)
 {
 	auto_free char *spin = long_review("spin"), *eat = long_review("eat"),
