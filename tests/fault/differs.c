@@ -26,7 +26,8 @@ static char **lines_of(const struct buf *b, size_t *n)
 	return v;
 }
 
-/* A long line is shown from its first difference to the line of the other state that sorts next to it. */
+/* A long line is shown from its first difference to the line of the other state that sorts next
+ * to it. */
 enum { LINE_START = 60, LINE_PART = 120 };
 
 static void put_line(struct buf *b, char sign, const char *line, const char *other)

@@ -80,7 +80,8 @@ void model_pools(const struct model *m, struct buf *b)
 
 /* --- state of an address --- */
 
-/* A time in the future was written before the clock was set to an earlier time: the delay has ended. */
+/* A time in the future was written before the clock was set to an earlier time: the delay has
+ * ended. */
 static bool lasts(const struct model *m, int64_t at, int64_t period)
 {
 	return at <= m->now && m->now - at < period;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of one execution, with FLAVOUR=fuzz only: the linker's --wrap maps malloc() and its relatives to
- * this file, since AddressSanitizer's allocator takes half of the time of a short input. This allocator never
- * returns the same address twice in an execution, and poisons gaps and freed memory, so that ASan reports
- * every fault as "use-after-poison". Memory that is not freed at the end is a leak, and ends the run.
- * The programs of `make check` (FLAVOUR=asan) report where the memory was allocated and freed.
+ * Memory of one execution, with FLAVOUR=fuzz only: the linker's --wrap maps malloc() and its
+ * relatives to this file, since AddressSanitizer's allocator takes half of the time of a short
+ * input. This allocator never returns the same address twice in an execution, and poisons gaps and
+ * freed memory, so that ASan reports every fault as "use-after-poison". Memory that is not freed at
+ * the end is a leak, and ends the run. The programs of `make check` (FLAVOUR=asan) report where the
+ * memory was allocated and freed.
  */
 #include <stdlib.h>
 #include <string.h>

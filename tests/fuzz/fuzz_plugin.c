@@ -36,7 +36,8 @@ static void answer_ids(const struct message_request *q)
 	buf_init(&b, ANSWER_MAX);
 	message_preferred_encode(v, q->n, &b);
 	if (!b.over && q->n) {
-		/* ContainerPreferredAllocationResponse and ContainerAllocateRequest both have ids as field 1. */
+		/* ContainerPreferredAllocationResponse and ContainerAllocateRequest both have
+		 * ids as field 1. */
 		auto_message_request struct message_request again = {0};
 		struct err e = ERR_INIT;
 

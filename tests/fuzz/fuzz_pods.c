@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of an API server about a pod and pools, and the resulting allocation. First line: an interface, and a
- * digit for its position or nothing. Second: a Pod. Third: a namespace's annotations. Each line after
- * that: a SpiderIPPool, SpiderReservedIP, or a SpiderEndpoint.
+ * Objects of an API server about a pod and pools, and the resulting allocation. First line: an
+ * interface, and a digit for its position or nothing. Second: a Pod. Third: a namespace's
+ * annotations. Each line after that: a SpiderIPPool, SpiderReservedIP, or a SpiderEndpoint.
  */
 #include <stdlib.h>
 #include <string.h>

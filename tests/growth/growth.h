@@ -3,9 +3,10 @@
 #define UNIRAIL_TESTS_GROWTH_H
 
 /*
- * Checks that no input of a user costs more than n log n. Interfaces between growth.c (each list of each kind at three
- * sizes, and the result), shapes.c (objects from a definition's schema), subjects.c (readers of one object), crowds.c
- * (readers of many objects), api.c (the agent's API), pools.c (the pools of a cluster) and count.c (the cost).
+ * Checks that no input of a user costs more than n log n. Interfaces between growth.c (each list of
+ * each kind at three sizes, and the result), shapes.c (objects from a definition's schema),
+ * subjects.c (readers of one object), crowds.c (readers of many objects), api.c (the agent's API),
+ * pools.c (the pools of a cluster) and count.c (the cost).
  */
 
 #include <stdbool.h>

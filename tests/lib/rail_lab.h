@@ -3,8 +3,8 @@
 #define UNIRAIL_TESTS_RAIL_LAB_H
 
 /*
- * The configuration of a CNI plugin that makes a link, read from the text of a netconf. Its strings are
- * those of rl_doc, which the next call or rl_teardown() frees.
+ * The configuration of a CNI plugin that makes a link, read from the text of a netconf. Its strings
+ * are those of rl_doc, which the next call or rl_teardown() frees.
  */
 
 #include "cni/attach/rail.h"
@@ -16,7 +16,8 @@ int rl_read(const struct link_driver *k, const char *text, const char *args_mac,
 	    struct rail_conf *ret, struct err *e);
 /* Fails the test if the netconf is refused. */
 struct rail_conf rl_conf(const struct link_driver *k, const char *text);
-/* Fails the test unless the netconf is refused with an error of this kind whose text contains `part`. */
+/* Fails the test unless the netconf is refused with an error of this kind whose text contains
+ * `part`. */
 void rl_refused(const struct link_driver *k, const char *text, enum err_kind kind,
 		const char *part);
 int rl_teardown(void **state); /* cmocka's, of a group */

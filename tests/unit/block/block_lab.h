@@ -52,7 +52,8 @@ void bl_arrive(void);
 void bl_restore(const struct block_object *v, size_t n, uint64_t version);
 void bl_clear(void);
 
-/* Pool p of 10.0.0.0/26 with the addresses .1 to .30, in blocks of 8; cmocka's fixtures of a group. */
+/* Pool p of 10.0.0.0/26 with the addresses .1 to .30, in blocks of 8; cmocka's fixtures of a
+ * group. */
 extern struct pool bl_pool;
 int bl_pool_setup(void **state);
 int bl_pool_teardown(void **state);

@@ -536,8 +536,8 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		x->f.now_ms += 199;
 		ASSERT_STR_EQ(turn(x), "");
-		/* After a refusal the node lists blocks and sends a request to another peer, both at
-		 * once. */
+		/* After a refusal the node lists blocks and sends a request to another peer,
+		 * both at once. */
 		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
 		x->f.now_ms += 1;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
@@ -632,7 +632,8 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	ASSERT_EQ(bl_find("rail0-3")->n_wanted, 1);
 }
 
-/* An owner that has just released addresses to this node and reports more gets the next request at once. */
+/* An owner that has just released addresses to this node and reports more gets the next request
+ * at once. */
 static void test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses(void **state)
 {
 	struct lab *x = *state;

@@ -358,7 +358,8 @@ static void lend_to_n3(struct lab *x)
 	ASSERT_EQ(request(x), OP_READ);
 }
 
-/* The restored object is from a time when n3 had borrowed the address; the node's own data is current. */
+/* The restored object is from a time when n3 had borrowed the address; the node's own data is
+ * current. */
 static void test_address_that_a_restored_object_gives_another_node_is_borrowed_again(void **state)
 {
 	struct lab x;

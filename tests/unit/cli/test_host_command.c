@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail host KIND ...`: options, operands and the variables of the scripts become a section; a query shows what is found. */
+/* `unirail host KIND ...`: options, operands and the variables of the scripts become a section;
+ * a query shows what it finds. */
 #include "host_lab.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@ static int args_of(const char *line, char *text, size_t size, char **argv)
 	return n;
 }
 
-/* The file that `unirail host KIND LINE` writes to host.d; NULL: nothing is given. The caller frees it. */
+/* The file that `unirail host KIND LINE` writes to host.d; NULL: the line gives no option. The
+ * caller frees it. */
 static char *section(const char *kind, const char *const *variables, const char *line)
 {
 	const struct host_kind *k = host_kind_find(kind);
@@ -166,7 +168,7 @@ static void test_query_is_recognized_after_its_options_only(void **state)
 	assert_false(is_query("qos", "q --help", &o));
 }
 
-/* Nothing wanted: what is found is shown, of each kind, and nothing is decided. */
+/* Without a section each kind shows what it finds, and decides nothing. */
 static void test_each_kind_is_shown_without_a_section(void **state)
 {
 	static const char *const trees[] = {"hw_eight_ofed.tree", "hw_infiniband.tree",

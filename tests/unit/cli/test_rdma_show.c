@@ -152,7 +152,8 @@ static void test_counters_are_printed_like_iproute2(void **state)
 	       "\"rx_write_requests\":1099511627776}]\n");
 }
 
-/* Counters of port 1, modes of both ports, counters of memory regions: rdma_stat.nl in this order. */
+/* Counters of port 1, modes of both ports, counters of memory regions: rdma_stat.nl in this
+ * order. */
 static char *prints_statistic(struct rdma_format f)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_stat.nl");

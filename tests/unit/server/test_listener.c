@@ -81,7 +81,8 @@ static void test_second_server_is_refused_until_the_first_hides(void **state)
 	ASSERT_EQ(listener_open(&l, path, NULL), 0);
 	fails(path, -EWOULDBLOCK, "another server uses '");
 	assert_true(answers(path));
-	/* A server that shuts down lets the next server bind before it has exited. */
+	/* After listener_hide() the lock is still held: the next server can start only after
+	 * listener_close(). */
 	listener_hide(&l);
 	fails(path, -EWOULDBLOCK, "another server uses '");
 	listener_close(&l);

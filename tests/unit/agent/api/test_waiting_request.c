@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request for eight rails on a node without blocks: how often it uses the store, and what makes it
- * read its annotations again. The API server (kube_lab.h) creates each block a moment after the
+ * A request for eight rails on a node without blocks: how often it uses the store, and what makes
+ * it read its annotations again. The API server (kube_lab.h) creates each block a moment after the
  * previous one. This file has a route of its own, since there is no socket.
  */
 #include "testlib.h"

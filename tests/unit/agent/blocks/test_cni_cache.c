@@ -78,7 +78,8 @@ static void test_cache_files_of_unirail_cni_are_read(void **state)
 	expect(&c.v[3], "b", "172.16.1.8", true);
 }
 
-/* A tenant with the right to write definitions could choose any address with the IPAM plugin static. */
+/* A tenant with the right to write definitions could choose any address with the IPAM plugin
+ * static. */
 static void test_only_addresses_of_spiderpool_ipam_count(void **state)
 {
 	static const struct {

@@ -60,8 +60,8 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
 }
 
-/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are again right after each change
- * once the host is in sync. */
+/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are
+ * again right after each change once the host is in sync. */
 static void test_delay_between_rounds_doubles_until_nothing_differs(void **state)
 {
 	enum { INTERVAL_MS = 30000 };

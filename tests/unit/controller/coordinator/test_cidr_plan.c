@@ -114,7 +114,7 @@ static void test_adjacent_cidrs_are_joined(void **state)
 	}
 }
 
-/* --- which CNI --- */
+/* --- the cluster's CNI --- */
 
 static void test_cluster_cni_is_recognized_by_its_first_file(void **state)
 {
@@ -197,7 +197,7 @@ static void test_unreadable_cni_file_is_an_error(void **state)
 	il_drop(&lab);
 }
 
-/* --- deciding --- */
+/* --- decision from all sources --- */
 
 /*
  * What each source returns: "pods;services"; "-": the object does not exist; "?": no response; "!":

@@ -176,7 +176,7 @@ static void test_examples_of_configs_give_their_resources(void **state)
 		ASSERT_EQ_MSG(m.n, 0, "rows[%zu]", i);
 		ASSERT_EQ_MSG(c.n, rows[i].n, "rows[%zu]", i);
 		resources_decide(&c, &node, &s, &m);
-		/* Eight shared rails: the same resources as without a configuration. */
+		/* Each of the eight shared resources has one HCA. */
 		for (size_t k = 0; i == 0 && k < s.n; k++)
 			ASSERT_EQ_MSG(s.v[k].n, 1, "rows[%zu]", i);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes that devlink reports of devices: a child process requests them, which a driver may block. */
+/* Attributes that devlink reports of devices: a child process requests them, because a driver
+ * may block the request. */
 #include "testlib.h"
 
 #include <stdatomic.h>
@@ -27,7 +28,8 @@ struct lab {
 	int changes;
 };
 
-/* In shared memory: which device the driver blocks (-1: none), what devlink reports of each, how many children have started. */
+/* In shared memory: the device whose driver blocks (-1: none), the attributes that devlink
+ * reports of each device, and how many children have started. */
 static struct shared {
 	atomic_int blocked, enabled[DEVICES], begun;
 } * shared;
@@ -126,7 +128,8 @@ static void test_answers_apply_at_the_next_scan(void **state)
 	done(&l);
 }
 
-/* An HCA has no RDMA device while its driver resets it, and the driver does not answer for seconds. */
+/* An HCA has no RDMA device while its driver resets it, and the driver does not answer for
+ * seconds. */
 static void test_a_blocked_driver_delays_neither_the_loop_nor_other_devices(void **state)
 {
 	struct lab l;

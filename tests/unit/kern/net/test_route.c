@@ -196,7 +196,7 @@ static void test_every_member_of_a_route_is_set(void **state)
 	ASSERT_EQ(out.protocol, 99);
 	ASSERT_EQ(out.type, TYPE_UNICAST);
 	assert_true(out.onlink);
-	/* Other tables and families are not deleted. */
+	/* Routes of other families and tables are not counted. */
 	ASSERT_EQ(count(r, 6, 70000), 0);
 	ASSERT_EQ(count(r, 4, 70001), 0);
 	ASSERT_EQ(count(r, 0, 70000), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration space of recorded functions: a switch port with ACS, a NIC, and spaces with invalid
- * content.
+ * Constructed configuration spaces: those of a switch port with ACS and of a NIC, and spaces with
+ * invalid content.
  */
 #include "host_lab.h"
 
@@ -53,7 +53,7 @@ static void put(struct host_lab *h, const unsigned char *p, size_t n)
 	ASSERT_EQ(write(fd, p, n), (ssize_t)n);
 }
 
-/* The switch port of a recorded host. */
+/* A host with a switch port whose configuration space is that of space(). */
 static void port_open(struct host_lab *h)
 {
 	unsigned char p[4096];
@@ -136,7 +136,8 @@ static void test_configuration_space_without_the_capability_is_refused(void **st
 }
 
 /*
- * Each byte of the capability lists with several values: parsing stays within the space and ends.
+ * Bytes of the capability lists with several invalid values: parsing stays within the space and
+ * ends.
  */
 static void test_invalid_capability_lists_do_not_crash(void **state)
 {

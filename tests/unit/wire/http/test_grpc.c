@@ -283,7 +283,8 @@ static void on_done(void *arg, struct span reply, const struct err *e)
 	loop_stop(a->loop, 0);
 }
 
-/* The call's descriptor is closed once: its number may be that of a descriptor which `done` opens. */
+/* The call's descriptor is closed once: its number may be that of a descriptor which `done`
+ * opens. */
 static void test_descriptors_that_done_opens_stay_open(void **state)
 {
 	char dir[T_DIR_MAX];
