@@ -231,7 +231,7 @@ static void make_nics(struct lab *l)
 	default_route(node);
 }
 
-/* Carrier and operational state change with a delay. */
+/* Waits until the NICs are up: carrier and operational state change with a delay. */
 static void settle(const struct lab *l)
 {
 	auto_nl struct nl_wire *w = lab_wire(&l->node);

@@ -31,7 +31,7 @@
 #define ASSERT_EQ(a, b)		 t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), "%s", "")
 #define ASSERT_EQ_MSG(a, b, ...) t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), __VA_ARGS__)
 
-/* Fails the test unless two strings are equal, with a message as that of ASSERT_EQ; */
+/* Fails the test unless two strings are equal, with a message as that of ASSERT_EQ. */
 #define ASSERT_STR_EQ(a, b)	     t_assert_str_eq(a, b, T_AT(#a, #b), "%s", "")
 #define ASSERT_STR_EQ_MSG(a, b, ...) t_assert_str_eq(a, b, T_AT(#a, #b), __VA_ARGS__)
 

@@ -173,7 +173,8 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 			continue;
 		if (e && block_entry_is_of(e, x->owner.node))
 			return true;
-		/* Another node may assert it for a pod whose deletion it has not seen. */
+		/* Another node may assert the address for a pod whose deletion that node has not
+		 * seen. */
 		return (!e || strchr(e->to, '/')) && c && block_is_of(&x->t, c, o);
 	}
 	return false;

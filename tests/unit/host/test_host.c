@@ -582,8 +582,8 @@ static void test_undo_reverts_a_step_that_succeeded_before_a_kill(void **state)
 }
 
 /*
- * An MTU that is neither the original nor the requested one was set by another program after the
- * failure.
+ * The interface has its original MTU: undo is in effect and the step is not. An MTU that another
+ * program set equals neither.
  */
 static void test_mtu_set_by_another_program_is_not_in_effect(void **state)
 {

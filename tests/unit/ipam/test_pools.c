@@ -37,8 +37,8 @@ static void test_pools_stay_in_use_when_their_file_becomes_invalid(void **state)
 	ASSERT_EQ(ipam_pools_read(&p, &il_lab.root, "/pools", &e), 0);
 	ASSERT_EQ(take_one(&p, "a", &e), 5);
 	/*
-	 * A pool file is invalid, then the directory is unreadable: the pools that were read before
-	 * stay in use.
+	 * A pool file is invalid: the pools that were read before stay in use. A change of the file
+	 * has no effect before the next successful read.
 	 */
 	il_pools(&il_lab, POOL("11.0.0.5"));
 	assert_true(ipam_pools_read(&p, &il_lab.root, "/pools", &e) < 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of RDMA objects: which limits each pod has, and where they are written in recorded control
- * groups.
+ * Limits of RDMA objects: which limits each pod has, and where they are written in constructed
+ * control groups.
  */
 #include "testlib.h"
 
@@ -117,7 +117,8 @@ static void test_sum_of_limits_does_not_exceed_the_kernels_maximum(void **state)
 	ASSERT_EQ(v[0].limit.objects, 3);
 }
 
-/* The content of the file afterwards; a recorded file has the last written text. */
+/* Fails unless the file has this text, the last that was written. (The kernel would return all
+ * limits.) */
 static void has_limit(const struct ipam_lab *l, const char *path, const char *text)
 {
 	size_t n;

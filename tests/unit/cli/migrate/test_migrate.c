@@ -438,7 +438,8 @@ static void test_undo_ignores_addresses_without_a_previous_record(void **state)
 	migrate_plan_done(&p);
 }
 
-/* An expression of a webhook may contain quotes, as may the shell command that writes it. */
+/* Quotes in an expression of a webhook are escaped in the shell command, and unchanged in the
+ * body of the request. */
 static void test_quotes_are_escaped_in_commands(void **state)
 {
 	auto_migrate struct migrate_cluster before = {.ns = "unirail"}, c = {.ns = "unirail"};

@@ -414,7 +414,7 @@ static void test_gateway_has_the_family_of_its_address(void **state)
 	      RANGE("10.0.0.0/24") "," RANGES(
 		      "{\"range\":\"fd00::/64\"}") ",\"gateway\":\"10.0.0.1\"",
 	      POD("a"), "{\"address\":\"10.0.0.2/24\",\"gateway\":\"10.0.0.1\"}," A("fd00::1/64"));
-	/* An address of another network is still a gateway. */
+	/* A gateway outside of the range is accepted. */
 	gives(w, RANGE("10.0.0.0/24") ",\"gateway\":\"10.9.0.1\"", POD("b"),
 	      "{\"address\":\"10.0.0.1/24\",\"gateway\":\"10.9.0.1\"}");
 }
@@ -850,7 +850,7 @@ static void test_gc_releases_attachments_of_its_network_only(void **state)
 	gives(w, RANGE("10.1.0.0/24"), POD("e"), A("10.1.0.5/24"));
 }
 
-/* --- the flat file, and the cluster --- */
+/* --- flat files, and the store in a cluster --- */
 
 #define KUBE  "\"kubernetes\":{\"kubeconfig\":\"/etc/k\"}"
 #define FLAT1 "/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf"
@@ -920,7 +920,8 @@ static void test_flat_files_are_searched_in_order(void **state)
 	      "with the defaults of '/x/own.conf': conf.ipam: net mask is too short");
 }
 
-/* An error, without use of the local store: two allocators would allocate the same addresses. */
+/* A netconf or flat file with a kubeconfig is refused, and the local store is not used: two
+ * allocators would allocate the same addresses. */
 static void test_store_in_a_cluster_is_refused(void **state)
 {
 	struct t_dir *w = *state;

@@ -108,7 +108,8 @@ static void test_delegates_file_must_be_a_list(void **state)
 	multus_delegates_free(list, n);
 }
 
-/* An unreadable delegate counts in the order: the next one is net2 nevertheless. */
+/* A delegate that cannot be read stays in the list without a configuration, so that the
+ * positions of the others are unchanged. */
 static void test_unreadable_delegates_count_in_the_order(void **state)
 {
 	static const char text[] =

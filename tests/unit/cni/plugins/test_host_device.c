@@ -31,7 +31,7 @@ static void test_host_device_configuration_is_read(void **state)
 		   "failed to parse MAC address \"02:zz\"");
 }
 
-/* A VLAN interface and the ports of a bond have the same MAC: the hardware device is selected. */
+/* A VLAN interface has the MAC of its hardware device: the hardware device is selected. */
 static void test_device_with_the_mac_is_selected(void **state)
 {
 	struct link l[] = {{.index = 1, .name = "ens1.7", .kind = "vlan"},

@@ -319,7 +319,7 @@ static void test_unused_address_has_no_conflict(void **state)
 	OK(probe_run(lab->here, p, 2, &quick, &e));
 	for (int i = 0; i < 2; i++) {
 		expect(&p[i], PROBE_OK);
-		/* Spiderpool stopped after the first conflict. */
+		/* An address counts as unused only after all tries are sent. */
 		ASSERT_EQ(p[i].sent, quick.tries);
 		assert_true(p[i].conflict_us >= quick.tries * quick.interval_ms * 900);
 	}
@@ -347,7 +347,7 @@ static void test_used_address_is_a_conflict_with_its_owner(void **state)
 	expect_text(&p[0], expected);
 }
 
-/* Ends with the expected conflict; the limits leave time for a busy machine. */
+/* A probe with these limits ends at the expected conflict; they leave time for a busy machine. */
 static const struct probe_limits calm = {.tries = 3,
 					 .interval_ms = 1000,
 					 .total_ms = 5000,

@@ -118,7 +118,7 @@ static void test_expired_or_future_certificates_are_refused(void **state)
 	drop(&early);
 }
 
-/* unirail's server presents the chain, and unirail's client trusts it. */
+/* A TLS server's configuration accepts a certificate that x509_make() has signed, with its key. */
 static void test_chain_is_verified_in_tls(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), leaf = make(&ca, "leaf", -60, DAY);
