@@ -29,7 +29,7 @@ static void on_devices(void *arg, const char *resource, const char *id, rdma_lim
 		each(each_arg, "mlx5_1");
 }
 
-/* "p1" and "p2" have the UIDs ...1 and ...2, "gone" has ended; the API server has not reported
+/* "p1" and "p2" have the UIDs ...1 and ...2; a third pod has ended; the API server has not reported
  * other pods yet. */
 static const char *on_uid(void *arg, const char *ns, const char *name)
 {
