@@ -222,7 +222,7 @@ static struct hostlocal_set ranges(size_t n)
 }
 
 /* Returns the cost of n lookups in a set of n ranges, as CHECK, DEL and an ADD with `ips` make
- * them; a range has the addresses 2 to 5, address `at` of each range is looked up. */
+ * them; a range has the addresses 2 to 5, and each lookup is for address `at` of a range. */
 static uint64_t ranges_found(size_t n, size_t at)
 {
 	struct hostlocal_set s = ranges(n);

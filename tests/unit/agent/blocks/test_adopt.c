@@ -52,7 +52,7 @@ static void test_addresses_are_read_from_the_endpoint(void **state)
 }
 
 /*
- * An unreadable network-status is not an empty list: it does not tell which addresses the pod has.
+ * An unreadable network-status is not an empty list: the addresses of the pod are unknown.
  */
 static void test_unreadable_network_status_is_an_error(void **state)
 {
