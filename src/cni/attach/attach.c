@@ -165,9 +165,10 @@ int attach_result(const struct attach *a, const struct rail *rail, struct cni_re
 	return cni_dns_read(rail->ipam.doc, rail->conf.dns, &out->dns, e);
 }
 
-/* Requests the addresses of all attachments in one call. */
+/* --- IPAM: one call for the addresses of all attachments --- */
 
-/* The calls of the attachments that have an IPAM; free(*ret). */
+/* Sets *ret to the calls for the attachments that have an IPAM plugin and returns their number; the
+ * caller frees *ret. */
 static size_t ipam_calls(struct attach *a, struct cni_ipam_call **ret)
 {
 	struct cni_ipam_call *calls = xcalloc(a->n_rails + 1, sizeof(*calls));
@@ -229,7 +230,7 @@ int attach_detect_again(struct rail *rail, struct err *e)
 	return r < 0 ? r : check_addresses(rail, e);
 }
 
-/* STATUS: checks that the node has the devices and link types that an attachment needs. */
+/* --- STATUS: checks of the devices and link types that an attachment needs --- */
 
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e)
 {

@@ -70,8 +70,9 @@ struct attach {
 	const struct cni_call *call;
 	int netns; /* the pod's network namespace; -1: it no longer exists (DEL only) */
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
-	/* DEL: the pod's nf_tables; NULL: not opened. Closing it waits about 15 ms for the kernel to
-	 * free the deleted tables, but not if links were deleted since, which takes as long. */
+	/* DEL: netlink socket for the pod's nf_tables; NULL: not opened. close() waits about 15 ms
+	 * until the kernel has freed deleted tables. It does not wait if links were deleted after
+	 * the tables, because the deletion of links waits as long. */
 	struct nl_wire *marks;
 	struct link *pod_links; /* links of the pod as last listed */
 	size_t n_pod_links;
@@ -101,10 +102,10 @@ void attach_close(struct attach *a);
 
 /* Runs all steps for a->rails. On failure the caller runs attach_rollback(). */
 int attach_rails(struct attach *a, struct err *e);
-/* Runs the steps after attach_facts(), which changes nothing. */
+/* Runs the steps that follow attach_facts(). */
 int attach_make(struct attach *a, struct err *e);
 /* Sends gratuitous ARP and unsolicited NA for the addresses of each attachment that had conflict
- * detection; best effort. */
+ * or gateway detection; best effort. */
 void attach_announce(const struct attach *a);
 void attach_rollback(struct attach *a);
 void attach_done(struct attach *a);
@@ -136,8 +137,8 @@ int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure --- */
-/* Checks that the requested interface names differ from each other and from the names in the pod;
- * error "... file exists". */
+/* Checks that the requested interface names are valid (ERR_CONF) and differ from each other and
+ * from the names in the pod (-EEXIST). */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
 /* Checks the discovered devices: a moved device serves one attachment only, and a device has one
@@ -150,7 +151,7 @@ bool attach_name_taken(const struct attach *a, const char *name);
  * taken from the addresses. The caller frees *ret. */
 size_t attach_routes(const struct cni_result *got, int index, struct route **ret);
 /* Returns whether one message can delete the links by IFLA_GROUP: at least two links of the pod are
- * in the group, and all of these are among `names`. */
+ * in LINK_GROUP, and all links of LINK_GROUP are among `names`. */
 bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const *names,
 			    size_t n_names);
 

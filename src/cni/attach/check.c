@@ -163,7 +163,8 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 	return r;
 }
 
-/* In a chain, a link without a configured master may be on any device. */
+/* Returns the ifindex of the master that CHECK expects; 0: CHECK does not compare the master. A
+ * driver with chained() may have taken the master from a prevResult that CHECK does not have. */
 static int find_parent(struct attach *a, struct rail *rail, struct err *e)
 {
 	struct link master;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ipam.ConfigureIface of the original plugins, for all attachments at once: enable IPv6 where
- * needed, add addresses, set up, wait for duplicate address detection, add routes.
+ * needed, add addresses, set links up, wait for duplicate address detection, add routes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ static bool has_family(const struct rail *rail, int family)
 }
 
 /*
- * Writes the sysctls that the original plugins write. They also write keep_addr_on_down of lo,
- * before that of the link.
+ * Writes the sysctls that the original plugins write for an IPv6 address, in their order: first
+ * those of lo, then those of the link.
  */
 static int sysctls_v6(const struct rail *rail, const struct root *root, struct err *e)
 {
@@ -46,7 +46,7 @@ static int sysctls_v6(const struct rail *rail, const struct root *root, struct e
 	return r;
 }
 
-/* Optional sysctls. */
+/* Sets a sysctl of the interface to 1. A failure is only logged. */
 static void try_sysctl(const struct root *root, int ip, const char *ifname, const char *what)
 {
 	struct err reason = ERR_INIT;
@@ -59,15 +59,15 @@ static void try_sysctl(const struct root *root, int ip, const char *ifname, cons
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)
 {
-	/* This sysctl is set before the link is up, since the kernel probes the link-local address
-	 * first. */
+	/* optimistic_dad is set before the link is up, because the kernel probes the link-local
+	 * address as soon as the link is up. */
 	if ((rail->kind->flags & RAIL_OPTIMISTIC_DAD) && !rail->no_link)
 		try_sysctl(root, 6, rail->ifname, "optimistic_dad");
 	if (rail->kind->flags & RAIL_PROXY_ARP)
 		try_sysctl(root, 4, rail->ifname, "proxy_arp");
 	if (!rail_has_addresses(rail))
 		return 0;
-	/* The IPv4 equivalent, arp_notify, is in the message that sets the link up. */
+	/* arp_notify, the IPv4 equivalent of ndisc_notify, is set by netlink, not here. */
 	try_sysctl(root, 6, rail->ifname, "ndisc_notify");
 	return has_family(rail, 6) ? sysctls_v6(rail, root, e) : 0;
 }
@@ -96,7 +96,8 @@ bool rail_is_conflict_free(const struct rail *rail, const struct ipaddr *ip)
 	return false;
 }
 
-/* An IPv6 address that was probed needs no duplicate address detection by the kernel. */
+/* An IPv6 address that was probed without a conflict needs no duplicate address detection by the
+ * kernel. */
 static unsigned int addr_flags(const struct rail *rail, const struct ipaddr *ip)
 {
 	return ip->family == 6 && rail_is_conflict_free(rail, ip) ? ADDR_NODAD : 0;
@@ -143,14 +144,14 @@ static int work_commit(struct attach *a, struct work *w, struct err *e)
 	return r;
 }
 
+/* Sets arp_notify in a separate message before the link is set up, so that the kernel announces the
+ * addresses. */
 static void put_addresses(const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change notify = {.set = LINK_SET_ARP_NOTIFY};
 	const struct link_change up = {.set = LINK_SET_UP};
 	const struct link_change mtu = {.set = LINK_SET_MTU, .mtu = rail->conf.mtu};
 
-	/* Sets arp_notify in a separate message before the link is set up, so that the kernel
-	 * announces the addresses. */
 	if (rail->no_link)
 		return;
 	if (rail->conf.mtu && (rail->kind->flags & RAIL_LATE_MTU))

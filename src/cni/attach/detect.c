@@ -50,7 +50,8 @@ static void add_probes(struct round *round, const struct rail *rail, size_t owne
 	}
 }
 
-/* All attachments share one limit: the longest limit of any attachment. */
+/* All attachments share the limits: the longest total and carrier limits of any attachment, and the
+ * tries and interval of the last attachment that sets them. a->detect_ms overrides the total. */
 static struct probe_limits limits_of(const struct attach *a)
 {
 	struct probe_limits l = PROBE_LIMITS_INIT;
@@ -88,7 +89,7 @@ static void describe_conflict(const struct rail *rail, const struct probe *p, st
 		 reason.text + skip);
 }
 
-/* Returns 1 if there is no conflict, 0 if there is at least one; negative: an error. */
+/* Returns 1 if there is no conflict, 0 if there is at least one conflict; negative: an error. */
 static int judge(struct attach *a, const struct round *round, struct err *e)
 {
 	int well = 1;
@@ -227,9 +228,9 @@ int attach_detect(struct attach *a, struct err *e)
 }
 
 /*
- * Detection brings a link up before its addresses are set, so the kernel does not announce them. So
- * they are announced here. The addresses of other links are announced by the kernel (arp_notify,
- * ndisc_notify): this saves the 10 to 20 ms that closing a packet socket takes.
+ * Detection sets a link up before the addresses are set, so the kernel does not announce these
+ * addresses: this function does. The kernel announces the addresses of other links (arp_notify,
+ * ndisc_notify), which saves the 10 to 20 ms that closing a packet socket takes.
  */
 void attach_announce(const struct attach *a)
 {

@@ -6,7 +6,7 @@
 
 #include "cni/attach/attach.h"
 
-/* Calls the IPAM again for one attachment whose conflicting addresses were removed. */
+/* Calls the IPAM's ADD again for one attachment after its addresses in conflict were reported. */
 int attach_detect_again(struct rail *rail, struct err *e);
 /* Returns whether a probe found no other owner of the address. */
 bool rail_is_conflict_free(const struct rail *rail, const struct ipaddr *ip);

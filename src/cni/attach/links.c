@@ -9,7 +9,7 @@
 #include "cni/attach/internal.h"
 #include "wire/tls/digest.h"
 
-/* Creates the links of all attachments in the pod's namespace, with final names and MACs. */
+/* --- the links of all attachments: creation, moves into the pod, final names, undo --- */
 
 /* Returns the attachment whose message failed first; NULL: the error belongs to no attachment. */
 static const struct rail *culprit(const struct attach *a, const struct nl_batch *b,
@@ -49,7 +49,7 @@ static const char *made_name(const struct rail *rail)
 	return *rail->temp ? rail->temp : rail->ifname;
 }
 
-/* The reply to a rename may be lost: find the current name by ifindex. */
+/* Finds the current names by ifindex, because the reply to a rename may be lost. */
 static void settle_names(struct attach *a)
 {
 	bool unsure = false;
@@ -96,8 +96,9 @@ static int undo_links(void *arg, struct err *e)
 
 /*
  * Before Linux 6.15 a new link's name must also be free in the namespace of the request: the
- * node's, which usually has an eth0. Such a link is created under a temporary name and renamed. DEL
- * computes the same temporary name, since the process may be killed before the rename.
+ * node's, which usually has an eth0. A link whose name the node has is created
+ * under a temporary name and renamed. DEL computes the same temporary name, since the process may
+ * be killed before the rename.
  */
 static bool attach_temp_name(const struct attach *a, const char *ifname,
 			     char ret[static LINK_NAME_MAX])
@@ -142,7 +143,7 @@ static void put_link(const struct attach *a, struct rail *rail, struct nl_batch 
 /*
  * The kernel runs a batch in order and continues after a failure. Undo covers successful messages,
  * and also failed ones, since the reply may have been lost or the move of a device may be
- * incomplete. The exception is -EEXIST: the link existed before.
+ * incomplete. The exception is -EEXIST for a link to create: another link had the name before.
  */
 static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *owner)
 {
@@ -153,7 +154,8 @@ static void mark_made(struct attach *a, const struct nl_batch *b, const size_t *
 	}
 }
 
-/* Adds hints that the kernel's error does not contain. */
+/* Adds to the kernel's error: the driver's hint, the final name of a link with a temporary name,
+ * and the attachment's label. */
 static int explain(const struct rail *rail, int code, struct err *e)
 {
 	const char *hint = rail->kind->hint ? rail->kind->hint(code) : NULL;
@@ -313,7 +315,7 @@ int attach_links(struct attach *a, struct err *e)
 	return r;
 }
 
-/* DEL and GC: links in the pod, and state that moved devices left on the node. */
+/* --- DEL and GC: links in the pod, and state of the drivers on the node --- */
 
 static bool among(const char *name, const char *const *names, size_t n)
 {
@@ -407,8 +409,8 @@ static void take_names(const struct attach *a, const struct rail *rails, size_t 
 	}
 }
 
-/* Restores a moved device. Created links are deleted later in one batch; gc() removes the state
- * they leave on the node. */
+/* Restores a moved device. Created links are deleted later in one batch; without the pod's
+ * namespace gc() removes what the driver left on the node. */
 static int remove_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	if (link_driver_moves(rail->kind))

@@ -95,7 +95,7 @@ struct link_driver {
 	/* Called first for a single plugin: sets the target of the log. NULL: stderr. */
 	void (*start)(const struct cni_call *c);
 
-	/* --- moved devices; all NULL for created links --- */
+	/* --- moved devices; for created links all but `gc` are NULL --- */
 	/* Called before devices are inspected, once for all attachments of the driver: locks their
 	 * devices against other processes and restores devices of deleted pods. NULL: not needed.
 	 * */

@@ -195,8 +195,8 @@ static bool is_shared(struct err *e)
 	       rdma_move_mode_fits(mode, RDMA_NETNS_SHARED, "RDMA on this rail", e) >= 0;
 }
 
-/* Logs only a warning, because no netconf key shows whether the pod needs RDMA, and after a moved
- * NIC the chain may contain the plugin rdma. */
+/* Logs only a warning, because no netconf key shows whether the pod needs RDMA. Logs nothing for a
+ * NIC that a single plugin moved: the plugin rdma may follow in its chain. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *reason)
 {
 	bool moved = link_driver_moves(rail->kind);
@@ -321,7 +321,7 @@ void rdma_info_add(const struct rail *rail, struct cni_result *r)
 		r->ifaces[i].rdma = rail->rdma;
 }
 
-/* Writes the attachments of a pod to files that the pod can mount. */
+/* --- files of a pod's attachments, which the pod can mount --- */
 
 enum { FILE_MODE = 0644, DIR_MODE = 0755, LOCK_MS = 2000, NAME_MAX_BYTES = 255 };
 
@@ -480,8 +480,6 @@ void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n
 		update(&c->root, dir, &l);
 }
 
-/* Removes an entry by index, or the entries of a container's interface; ifname NULL: all entries of
- * the container. */
 static void rails_drop_at(struct rails_list *l, size_t i)
 {
 	memmove(&l->v[i], &l->v[i + 1], (l->n - i - 1) * sizeof(*l->v));
@@ -495,7 +493,7 @@ static void gc_dir(const struct cni_call *c, const char *dir)
 
 	int code;
 
-	/* No other process writes these temporary files, because this process has the lock. */
+	/* No other process writes temporary files in dir, because this process has the lock. */
 	file_sweep_dir(&c->root, dir);
 	code = load(&c->root, dir, &l, NULL);
 	if (code == -ENOENT)
@@ -529,7 +527,7 @@ void rails_gc(const struct cni_call *c)
 	str_list_free(names, n);
 }
 
-/* Formats and parses the contents of the files. */
+/* --- contents of rails.json and rails.env --- */
 
 struct raw_entry {
 	const char *ifname, *device, *gid, *network, *container;

@@ -10,7 +10,7 @@
  *	"rdma": {"device": "mlx5_0", "port": 1, "gidIndex": 5, "gid": "::ffff:172.16.1.20"}
  *
  * and is written to files that a pod can mount (see below). On InfiniBand the index is 0. An
- * attachment without an RDMA device has neither the member nor the files; on a node without RDMA
+ * attachment without an RDMA device has neither the member nor an entry in the files; on a node without RDMA
  * the lookup costs one access().
  */
 
@@ -72,8 +72,9 @@ void rails_print_env(const struct rails_list *l, struct buf *b);
 bool rails_is_repeated(const struct rails_list *l, size_t i);
 /* Parses rails.json. -EINVAL: malformed, or written by a later version. */
 int rails_parse(struct span text, struct rails_list *ret, struct err *e);
-/* Adds an interface's entry; replaces an existing one. */
+/* Adds an interface's entry; replaces an existing entry of the interface. */
 void rails_put(struct rails_list *l, const struct rails_entry *e);
+/* Removes the entries of a container's interface; ifname NULL: all entries of the container. */
 void rails_drop(struct rails_list *l, const char *container, const char *ifname);
 
 /* --- files --- */

@@ -6,8 +6,8 @@
 #include "cni/ipam/ipam_plugins.h"
 #include "cni/protocol/ipam_call.h"
 
-/* CNI_ARGS are validated only for drivers with RAIL_READS_ARGS, so that invalid ones do not make
- * the DEL of another driver fail and leave state behind. */
+/* For ADD, CHECK and STATUS. CNI_ARGS are parsed only for drivers with RAIL_READS_ARGS: other
+ * drivers accept invalid CNI_ARGS. */
 static int read_conf(struct cni_call *c, struct rail_conf *ret, struct err *e)
 {
 	const struct link_driver *k = c->plugin->kind;

@@ -28,7 +28,7 @@
 #include "spec/annotations.h"
 #include "spec/definition.h"
 
-/* ADD of a pod's networks in the cluster. */
+/* ADD and STATUS of a pod's networks in the cluster. */
 
 enum {
 	DOC_MAX = 16 << 20,
@@ -52,7 +52,7 @@ struct adding {
 	enum cni_version printed;
 };
 
-/* --- the document --- */
+/* --- the document: the pod's networks as a netconf of unirail-cni --- */
 
 /* Returns whether this key of the netconf is copied to the document, in addition to the
  * networks. */
@@ -272,8 +272,7 @@ static void report(const struct adding *a, const struct multi *x)
 		json_free(docs[i]);
 }
 
-/* Records the networks also after a failure, so that GC finds what the rollback could not undo. The
- * cache entry exists already. */
+/* Records the networks also after a failure, so that GC finds what the rollback could not undo. */
 static void record_networks(const struct adding *a)
 {
 	const char *state_dir = json_string(json_get(answer_of(a), "stateDir"));
@@ -348,8 +347,8 @@ int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err 
 	if (r >= 0)
 		r = attach(&a, out, e);
 	/*
-	 * Multus prints the result of its first delegate in its version; here a version in the
-	 * netconf has precedence.
+	 * Multus prints the result of its first delegate in the delegate's version; here a
+	 * cniVersion in the netconf takes precedence.
 	 */
 	if (r >= 0 && multus && !has_version(c))
 		c->version = a.printed;
@@ -452,7 +451,7 @@ char *pod_net_devinfo(const char *name, const char *container_id, const char *if
 	return path;
 }
 
-/* --- the network --- */
+/* --- one network of the document --- */
 
 static void put_cni_args(const struct pod_putting *t)
 {
@@ -548,7 +547,7 @@ int pod_net_put(struct json_out *o, const struct pod_nets *p, const struct pod_n
 	return r < 0 ? err_wrap(e, r, "network '%s'", pod_net_label(net)) : 0;
 }
 
-/* Writers of a plugin's object of a pod's network, with the keys that are added. */
+/* --- one plugin of a network: its object, with the keys that are added --- */
 
 static bool is(const char *key, const char *word)
 {
@@ -633,8 +632,8 @@ static const char *runtime_device(const struct pod_net *net, const struct json *
 	return names_device(plugin) ? NULL : str_if_set(net->requested);
 }
 
-/* Writes the requests of the pod and returns whether there are any. If o is NULL, only returns
- * whether there are any. */
+/* Writes the value that the pod requests for a key of runtimeConfig, and returns whether there is a
+ * value. o NULL: writes nothing. The first network has no requests. */
 static bool put_asked(const struct pod_putting *t, const struct json *plugin, const char *key,
 		      struct json_out *o)
 {
@@ -665,8 +664,8 @@ static bool put_asked(const struct pod_putting *t, const struct json *plugin, co
 	return str_if_set(text) || json_kind(v) != JSON_NULL;
 }
 
-/* Writes runtimeConfig for the capabilities that the plugin declares; writes nothing if none
- * remains. */
+/* Writes runtimeConfig for the capabilities that the plugin declares, from the pod's requests or
+ * the runtime. If no capability has a value, copies the plugin's own runtimeConfig. */
 static void put_runtime(const struct pod_putting *t, const struct json *plugin)
 {
 	const struct json *caps = json_get(plugin, "capabilities"), *v;
@@ -712,7 +711,7 @@ static bool is_empty(const struct json *v)
 
 static void put_settings(const struct pod_putting *t, const struct json *plugin)
 {
-	/* An element of an array is written without a key. */
+	/* Settings that are not an object are ignored: elements of an array have no keys. */
 	const struct json *settings = t->p->coordinator;
 	struct json_walk w = json_walk_start(json_kind(settings) == JSON_OBJECT ? settings : NULL);
 	const struct json *v;
@@ -726,7 +725,7 @@ static void put_settings(const struct pod_putting *t, const struct json *plugin)
 	}
 }
 
-/* Empty keys of the coordinator's object are overridden. */
+/* The coordinator's settings replace keys of the plugin's object that are absent or empty. */
 static void put_coordinator(const struct pod_putting *t, const struct json *plugin)
 {
 	struct json_walk w = json_walk_start(plugin);

@@ -33,7 +33,7 @@ struct pod_net {
 	struct json_strs ips, gateways;
 	/* configuration of the network; NULL: network `name` of conf_dir */
 	const struct json *config;
-	const char *path; /* a file or directory of configurations instead of these */
+	const char *path; /* file or directory of configurations, instead of config and name */
 	bool trusted;	  /* an administrator wrote the configuration (spec/definition.h) */
 	const struct json *ports, *bandwidth, *args;
 };

@@ -13,13 +13,13 @@
 
 #define UNIRAIL_API "/v1/unirail/"
 
-/* Time limit of a request: the time that the agent may need to read a pod that its watch has not
+/* Time limits of requests. REQUEST_MS: the agent may have to read a pod that its watch has not
  * delivered, and to query the kubelet. */
 enum {
 	REQUEST_MS = 30 * 1000,
 	RELEASE_MS = 10 * 1000,
 	REPORT_MS = 1000,
-	/* Wait for an agent that restarts, since an update of its DaemonSet ends the old agent
+	/* additional wait for an agent that restarts: an update of its DaemonSet ends the old agent
 	 * before it starts the new one. */
 	RESTART_MS = 30 * 1000,
 	BODY_MAX = 4 << 20,
@@ -57,7 +57,7 @@ static int unavailable(const struct pod_conf *conf, int r, struct err *e)
 	return r;
 }
 
-/* Returns the HTTP status and sets the agent's answer. */
+/* Sets ret to the HTTP status and the agent's answer. Returns 0 or -errno. */
 static int request(const struct cni_call *c, const struct pod_conf *conf, int limit_ms,
 		   int restart_ms, const char *method, const char *path, const struct buf *body,
 		   struct agent_reply *ret, struct err *e)
@@ -90,7 +90,7 @@ static int failed(const struct agent_reply *reply, struct err *e)
 	return r;
 }
 
-/* --- networks --- */
+/* --- request of a pod's networks --- */
 
 static void put_list(struct json_out *o, const char *key, const struct json_strs *l)
 {
@@ -176,7 +176,7 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 	return 0;
 }
 
-/* --- the others --- */
+/* --- report of an ADD, readiness, release of addresses --- */
 
 /* Not synced, because after a power loss no container is left to report. */
 static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)

@@ -27,7 +27,8 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 /* Checks that the agent answers and is ready. Error class ERR_UNAVAILABLE. */
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e);
 
-/* Releases the addresses of the container; -1: the agent cannot be reached. */
+/* Releases the addresses of the container. Returns 0, or -errno if the agent cannot be reached or
+ * reports a failure. */
 int pod_agent_release(const struct cni_call *c, const struct pod_conf *conf, struct err *e);
 
 #endif

@@ -28,7 +28,7 @@
  * daemon's container: a path below /host or its chrootDir is a path on the node.
  *
  * auxiliaryCNIChainName has no effect and is logged. logOptions, logToStderr and retryDeleteOnError
- * are ignored: the entry of what cannot be deleted is retained anyway.
+ * are ignored: a DEL that fails retains the cache entry anyway.
  */
 
 #include "cni/cluster/add.h"
@@ -44,12 +44,13 @@ struct pod_conf {
 	const struct json *delegates, *networks; /* arrays; at most one, or NULL */
 };
 
-extern const struct json_table pod_conf_table; /* its netconf */
+extern const struct json_table pod_conf_table; /* keys of the netconf */
 /* Returns whether a netconf of unirail-cni names an agent, so that this module handles it. */
 bool pod_conf_names_pod(const struct json *conf);
 /* Parses the netconf. Error class ERR_CONF. */
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e);
-/* Reads the netconf for DEL: logs each value that cannot be parsed and uses its default. */
+/* Reads the netconf for DEL and GC. If it is invalid, logs the error and uses the default of every
+ * key. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
 /* Returns the number of networks in the netconf itself. */
 size_t pod_conf_own(const struct pod_conf *c);

@@ -27,7 +27,6 @@ struct multus_cache_entry {
 /* Reads the entry for call `c`, whose prevResult is used for networks without a recorded result. */
 enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
 					 const char *bin_dir, struct multus_cache_entry *ret);
-/* Sets the recorded results as prevResult of x's networks, which were read from n->call. */
 struct multi;
 /* DEL of all recorded networks. */
 int multus_cache_del(struct multus_cache_entry *n, struct err *e);

@@ -27,21 +27,21 @@ struct known {
 struct collecting {
 	const struct cni_call *call;
 	struct pod_conf conf;
-	struct known **nets; /* networks of the records and of the netconf, in this order */
+	struct known **nets; /* networks of the cache entries, then of the netconf */
 	size_t n_nets;
 	void *by_key; /* the same networks as a tree (tsearch), by key */
 	struct network_record *records;
 	size_t n_records;
-	char **noted; /* file names of the records, sorted */
+	char **noted; /* file names of the cache entries, sorted */
 	size_t n_noted;
 	/* The attachments that the runtime lists as valid, sorted by container. */
 	const struct cni_attachment **lives;
-	/* Every attachment that a network may have of a running container. */
+	/* The attachments that the GC of each network gets as valid. */
 	struct cni_attachment *valid;
 	size_t n_valid;
 	char **names; /* strings to which `valid` points */
 	size_t n_names;
-	const char *unknown; /* a running container without a record; NULL: none */
+	const char *unknown; /* a running container without a cache entry; NULL: none */
 	struct err first;    /* the first failure */
 };
 
@@ -233,7 +233,8 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 	return multus_cache_del(&entry, e);
 }
 
-/* Returns the interface of a first network that has no name of its own. */
+/* Returns the interface name for a first network whose entry records none: that of the runtime's
+ * list or of the call. */
 static const char *ifname_of(const struct collecting *g, const char *id)
 {
 	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
@@ -242,7 +243,9 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 	return *g->call->ifname ? g->call->ifname : "eth0";
 }
 
-/* Does not delete entries of another netconf or of Multus: their containers count as valid. */
+/* Reads a container's cache entry. Deletes the networks of an entry of this netconf whose container
+ * the runtime does not list. Otherwise the entry's attachments count as valid, also in an entry of
+ * another netconf or of Multus. */
 static void inspect_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
@@ -262,7 +265,7 @@ static void inspect_at(struct collecting *g, const char *id)
 				return;
 		}
 	}
-	/* Handles an unreadable entry of a deleted container. */
+	/* An unreadable entry of a deleted container has no attachments. */
 	if (m.found && !m.n_delegates && !is_living(g, id))
 		return;
 	protect_all(g, &m);
@@ -284,7 +287,7 @@ static bool has_entry(const struct collecting *g, const char *id)
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), str_order);
 }
 
-/* Lists each container once, even if the runtime lists several of its interfaces. */
+/* Inspects each container once, even if the runtime lists several of its interfaces. */
 static void inspect_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
@@ -383,7 +386,7 @@ static int put_recorded(const struct collecting *g, const struct network_record 
 	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
 }
 
-/* Returns the key under which pod_net_put() records the network. */
+/* Returns the key of the network as pod_net_put() writes it. */
 static char *recorded_key(const struct network_record *rec)
 {
 	const char *name = json_string(json_get_go(rec->net.config, "name"));
@@ -392,7 +395,8 @@ static char *recorded_key(const struct network_record *rec)
 	return key_of(rec->net.nad ? rec->net.nad : name, name);
 }
 
-/* Returns whether the network cannot have resources any more, so that its record may be removed. */
+/* Calls GC of a recorded network. Returns whether the network cannot have resources any more, so
+ * that its record may be removed. */
 static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 {
 	const struct known *noted = find_known(g, recorded_key(rec));

@@ -45,7 +45,7 @@ const struct cni_plugin cni_multus = {
 
 /*
  * `multus-shim` on a node that had Multus as a daemon: the daemon's file takes precedence over the
- * netconf that it wrote.
+ * netconf that the daemon wrote.
  */
 
 #define DAEMON_CONF "/etc/cni/net.d/multus.d/daemon-config.json"

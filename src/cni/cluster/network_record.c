@@ -132,7 +132,7 @@ static void put_record(const struct cni_call *c, const char *state_dir, const st
 	jo_end_obj(&o);
 }
 
-/* Returns whether the record exists with this content. A record that a full disk or a power loss
+/* Returns whether the record exists with this size. A record that a full disk or a power loss
  * truncated is written again. */
 static bool exists(int dir, const char *name, size_t size)
 {
@@ -211,7 +211,7 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 	int r;
 
 	buf_init(&b, NETWORK_RECORD_BYTES_MAX);
-	/* Not recorded, because the netconf names the file, so GC reads it from the netconf. */
+	/* A network from a file is not recorded: the netconf names the file, and GC reads it. */
 	if (net->path && *net->path)
 		return;
 	put_record(c, state_dir, net, &b);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* One object of the list. */
+/* One object of the annotation's list. */
 struct entry {
 	const struct net_status *net;
 	const struct cni_iface *iface; /* NULL: the result has no interface in the pod */
@@ -13,7 +13,8 @@ struct entry {
 	bool is_default, all_ips, last;
 };
 
-/* Selects the addresses of this interface. */
+/* Returns whether the object lists the address: one of its interface, and in the last object also
+ * one without interface. */
 static bool has_ip(const struct entry *t, const struct cni_ip *ip)
 {
 	if (t->all_ips)
@@ -80,7 +81,7 @@ static void put_part(struct json_out *o, const struct json *device, const char *
 	jo_end_obj(o);
 }
 
-/* Writes the known keys, in the order of the Go type; other keys of the file are not reported. */
+/* Writes the known keys, in the order of Multus' Go type; other keys of the file are not reported. */
 static void put_device(struct json_out *o, const struct json *device)
 {
 	static const char *const pci[] = {"pci-address",    "vhost-net",	  "rdma-device",
@@ -149,7 +150,7 @@ static void put_entry(const struct entry *t, struct buf *b)
 	jo_end_obj(&o);
 }
 
-/* Returns the interface of the first address that has a gateway; -1: none has one. */
+/* Returns the interface of the first address that has an interface and a gateway; -1: none. */
 static int gateway_iface(const struct cni_result *r)
 {
 	for (size_t i = 0; i < r->n_ips; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unirail-cni: its verbs, and their common code. */
+/* The verbs of unirail-cni. */
 #include "cni/cluster/conf.h"
 #include "cni/cluster/internal.h"
 #include "cni/multi/internal.h"

@@ -263,7 +263,7 @@ int rdma_move_is_in(int netns_fd, const char *name, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Users of an RDMA device, for error messages. */
+/* --- users of an RDMA device, for error messages --- */
 
 static const struct {
 	enum rdma_res_kind kind;
@@ -281,7 +281,7 @@ static uint32_t *count_of(const struct rdma_user *h, size_t i)
 	return (uint32_t *)((char *)h + counted[i].offset);
 }
 
-/* Returns whether the resource is that of ib_core, which has a QP 1 on each port that does not
+/* Returns whether the resource is of ib_core, which has a QP 1 on each port. This QP does not
  * prevent a move. */
 static bool is_core(const struct rdma_res *res)
 {

@@ -21,9 +21,9 @@ enum { RDMA_MOVE_LIMIT_MS = 2000 };
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
- * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: it has none, -EEXIST:
- * it has several, both of class ERR_UNAVAILABLE. -EBUSY, class ERR_AGAIN: the device is in another
- * namespace, because a pod that has or had it is being deleted.
+ * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: it does not
+ * exist or has none, -EEXIST: it has several, both of class ERR_UNAVAILABLE. -EBUSY, class
+ * ERR_AGAIN: the RDMA device is in another namespace: a pod has it, or it is being restored.
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);

@@ -40,7 +40,8 @@ static void put_all(struct work *list, size_t n, struct nl_batch *b)
 	}
 }
 
-/* Some drivers cannot return to a MAC that the VF chooses. */
+/* If the driver refuses to clear the administrative MAC, requests the MAC job.instead and returns
+ * true. */
 static bool take_instead(struct work *w, unsigned int attr)
 {
 	struct vf_job *j = &w->job;
@@ -94,7 +95,8 @@ static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *
 	return again;
 }
 
-/* Attributes that did not take effect are set again. */
+/* Reads the VFs back and leaves in want.set the attributes that did not take effect. Returns 1 if
+ * there are any, 0 if none, or -errno. */
 static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, size_t *bad,
 		     struct err *e)
 {

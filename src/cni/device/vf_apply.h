@@ -5,7 +5,7 @@
 /*
  * Sets attributes of VFs through their PFs, and a VF's own MAC. Drivers accept some attributes and
  * apply them later, or are busy: values are read back and retried, 20 times every 100 ms as in the
- * original.
+ * original plugin.
  */
 
 #include "cni/device/vf_plan.h"

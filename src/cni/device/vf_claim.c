@@ -259,8 +259,8 @@ static bool is_representor(const struct root *r, const char *name)
 	       (strstr(port, "vf") || strstr(port, "sf"));
 }
 
-/* Takes the first netdev, like the original. An unreadable directory is an error: if it counted as
- * empty, a VF would retain the attributes of a pod. */
+/* Finds the PF's first netdev that is no representor. An unreadable directory is an error: if it
+ * counted as empty, a VF would retain the attributes of a pod. */
 static int find_pf(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;

@@ -36,7 +36,7 @@ bool vf_owner_lives(const char *netns);
  * any record of this VF. Returns false if there is none. */
 bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
 		  const char *netns, struct vf_record *ret);
-/* Returns whether another attachment owns the VF, of this pod or another one. */
+/* Returns whether another attachment, of this or another pod, has a record of the VF. */
 bool vf_record_is_others(const struct root *root, const char *bdf, const char *container,
 			 const char *ifname);
 /* Returns the namespace of the live pod that owns the VF, by allocation file or record; the caller

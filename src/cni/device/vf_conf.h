@@ -11,10 +11,9 @@
  * ERR_CONF. */
 int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e);
 
-/* Writes a member with the string s, or nothing if s is absent. */
-/* Writes the object {inner: s}, or {} if s is absent. */
-/* the hint of struct link_driver, for a VF whose netdev moves into the pod */
+/* The hint() of struct link_driver, for a VF whose netdev moves into the pod. */
 const char *vf_rail_hint(int code);
+/* Writes the member `key` with the object {inner: s}, or {} if s is absent. */
 void vf_record_put_inner(struct json_out *o, const char *key, const char *inner, const char *s);
 /* Sets the record's device, name and PF; key: the file's key of the name. -EINVAL: invalid
  * record. */

@@ -4,7 +4,7 @@
 
 /*
  * Locates a virtual function: PCI function, PF, VF number and driver. A function keeps its PCI
- * address wherever its netdev is and whatever its name, so a VF is always identified by it.
+ * address wherever its netdev is and whatever its name is, so the PCI address identifies a VF.
  */
 
 #include "kern/net/link.h"

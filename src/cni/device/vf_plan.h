@@ -9,11 +9,11 @@
 
 #include "cni/device/vf_record.h"
 
-/* Attributes, in the order in which they are set, which is that of the original. */
+/* Attributes, in the order in which they are set, as in the original plugin. */
 enum vf_attr {
 	VF_ATTR_VLAN = 1 << 0, /* VLAN id, QoS and protocol */
 	VF_ATTR_MAC = 1 << 1,  /* administrative MAC */
-	VF_ATTR_RATE = 1 << 2, /* both limits */
+	VF_ATTR_RATE = 1 << 2, /* min_tx_rate and max_tx_rate */
 	VF_ATTR_SPOOFCHK = 1 << 3,
 	VF_ATTR_TRUST = 1 << 4,
 	VF_ATTR_LINK_STATE = 1 << 5,
@@ -33,9 +33,9 @@ const char *vf_attr_name(unsigned int attr);
  * report always differs. */
 unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *now);
 /*
- * Computes what restores a VF: all attributes that differ from `was`. A switch that the driver did
- * not report then is not changed unless it is in `requested` (VF_ATTR_*: set for the pod); it is set to
- * the kernel's default. A MAC of length 0 in `was` is unknown and not changed.
+ * Computes what restores a VF: all attributes that differ from `was`. spoofchk and trust are not
+ * changed if the driver does not report them, unless `requested` (VF_ATTR_*: set for the pod) has them;
+ * a value missing in `was` is the kernel's default. A MAC of length 0 in `was` is unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int requested);

@@ -21,7 +21,7 @@ struct attach;
 struct rail;
 struct link_driver;
 
-void vf_rail_free(struct vf_rail *v); /* releases the lock */
+void vf_rail_free(struct vf_rail *v); /* releases the locks */
 
 /* Sets rail->vf for all attachments of the driver and locks their VFs; id: PCI address of a
  * rail. */

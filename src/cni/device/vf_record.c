@@ -212,7 +212,7 @@ int vf_record_load(const struct root *root, const struct vf_store *s, const char
 
 	if (code < 0)
 		return code;
-	/* A record of the original plugin does not contain this member. */
+	/* A record of the original plugin contains neither container nor ifname. */
 	if (!ret->container)
 		ret->container = xstrdup(container);
 	if (!ret->ifname)

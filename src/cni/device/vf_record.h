@@ -52,7 +52,7 @@ struct vf_record {
 void vf_record_done(struct vf_record *r);
 #define auto_vf_record __attribute__((cleanup(vf_record_done)))
 
-/* --- the part under "unirail" --- */
+/* --- the member "unirail" of a record --- */
 void vf_record_put(struct json_out *o, const struct vf_record *r);
 /* Reads the member "unirail"; without it, in a record of the original plugin, r is unchanged. GUIDs
  * are stored in r->was. */

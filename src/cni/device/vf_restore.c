@@ -16,7 +16,7 @@
 #include "kern/net/altname.h"
 #include "kern/sys/netns.h"
 
-/* How long the kernel may take to move a netdev out of a deleted namespace. */
+/* Time limit for the kernel to move a netdev out of a deleted namespace. */
 enum { RESTORE_WAIT_MS = 3000, PAUSE_MS = 50 };
 
 /* --- locating the netdev --- */
@@ -26,8 +26,8 @@ static bool by_device(const struct link *l, const struct vf_record *r)
 	return strcmp(l->device, r->device) == 0;
 }
 
-/* The kernel does not report devices. The original leaves no alias, but a hardware link has no
- * kind. */
+/* Identifies the netdev in the pod if the kernel reports no device: by name and alias, or by name
+ * and the absence of a kind if the original plugin, which sets no alias, wrote the record. */
 static bool by_name(const struct link *l, const struct vf_record *r)
 {
 	if (*l->device || !r->ifname || strcmp(l->name, r->ifname) != 0)
@@ -35,7 +35,7 @@ static bool by_name(const struct link *l, const struct vf_record *r)
 	return r->by_unirail ? strcmp(l->alias, r->name) == 0 : !*l->kind;
 }
 
-/* Used if /sys belongs to another namespace than the netlink socket. */
+/* Identifies a netdev on the node if /sys belongs to another namespace than the netlink socket. */
 static bool by_alias(const struct link *l, const struct vf_record *r)
 {
 	return !*l->device && r->by_unirail && *r->name && strcmp(l->alias, r->name) == 0;
@@ -166,7 +166,8 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	struct vf_found f;
 	int code;
 
-	/* Restores a VF whose driver is or was a userspace driver, or that has no driver. */
+	/* A VF whose driver is or was a userspace driver, or that has no driver, has no netdev to
+	 * restore. */
 	if (r->dpdk || !*p->pci.driver || pci_driver_is_dpdk(p->pci.driver))
 		return 0;
 	code = find_in_time(h, r, &f, e);
@@ -184,8 +185,8 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* The netdev is on the node; attributes that the driver refuses permanently are left to the
- * administrator. */
+/* Called with the netdev on the node. Without VF_RESTORE_STRICT, logs attributes that the driver
+ * refuses (not class ERR_AGAIN) and returns 1: a later restore sets them. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e)
 {
@@ -231,7 +232,7 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &reason, e);
 }
 
-/* A VF's netdev while it is moved back to the node. */
+/* --- move of a VF's netdev back to the node --- */
 
 /* Fails if another link of the node has the name. The netdev is then not moved, since a later
  * restore could not find it on the node under the pod's name. */
@@ -404,7 +405,7 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 	return code < 0 ? code : finish(h, r, e);
 }
 
-/* Determines the state of a VF from the device itself, if its record is lost. */
+/* --- state of a VF whose record is lost, from the device itself --- */
 
 static bool is_free(const struct root *root, const char *bdf)
 {
@@ -457,9 +458,9 @@ static struct mac guess_mac(const struct link *l, const struct mac *pods)
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
 }
 
-/* Sets the name to which the netdev is restored: its present one if it is on the node under a name
- * of its own, otherwise the one that it had before its move, otherwise the one that systemd would
- * choose. */
+/* Sets the name to which the netdev is restored: its present name if it is on the node under neither
+ * the pod's name nor a name of the kernel, otherwise its alias (the name before the move), otherwise
+ * a name of systemd's form, "<PF>v<number>". */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

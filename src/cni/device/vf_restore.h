@@ -25,7 +25,7 @@ struct vf_found {
 struct vf_restore_state {
 	const struct root *root;
 	struct nl_wire *host;
-	struct nl_wire *pod; /* NULL: its namespace does not exist any more */
+	struct nl_wire *pod; /* NULL: the pod's namespace does not exist any more */
 };
 
 /* Finds the netdev by its PCI function, else (before Linux 5.14) by name and alias. */

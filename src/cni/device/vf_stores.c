@@ -86,7 +86,7 @@ static void take_state(const struct state *s, struct vf_record *r)
 	was->trust = s->trust;
 	was->n_vlans = 1;
 	was->vlans[0] = (struct vf_vlan){(uint16_t)s->vlan, (uint8_t)s->qos, (uint16_t)s->proto};
-	/* Before version 2.8 the file had no protocol. */
+	/* Before version 2.8 of the original plugin the file had no VlanProto. */
 	if (!s->proto)
 		was->vlans[0].proto = VF_VLAN_8021Q;
 	was->min_rate = (uint32_t)s->min_rate;
@@ -215,7 +215,8 @@ static int ib_record_take_all(struct json_doc *d, const struct ib_record_raw *ib
 	code = take_legacy(ib_record_raw, r, e);
 	if (code >= 0)
 		code = vf_record_take(d, ib_record_raw->own, r, e);
-	/* The value of the original takes precedence, since the original moves the device back. */
+	/* RdmaNetState of the original's format takes precedence, because the original plugin also
+	 * restores the RDMA device by it. */
 	if (code >= 0 && ib_record_raw->rdma.host_name &&
 	    !str_copy(r->rdma, sizeof(r->rdma), ib_record_raw->rdma.host_name))
 		code = err_set(e, -EINVAL, "RdmaNetState.sandboxRdmaDevName is too long");

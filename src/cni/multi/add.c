@@ -11,7 +11,7 @@
 #include "cni/multi/multi.h"
 #include "cni/protocol/delegate.h"
 
-/* ADD of every network of a pod. */
+/* --- ADD of every network of a pod --- */
 
 struct undo_chain {
 	struct multi *x;
@@ -108,7 +108,7 @@ static void set_mac(struct cni_result *r, const char *ifname, const struct mac *
 	}
 }
 
-/* The coordinator's podMACPrefix changes MACs after the links are created. */
+/* Copies the MACs that the coordinator's podMACPrefix changed to the results and attachments. */
 static void take_macs(struct multi *x, struct attach *a)
 {
 	size_t rail = 0;
@@ -212,7 +212,7 @@ int multi_add(struct multi *x, struct cni_result *out, struct err *e)
 	return 0;
 }
 
-/* Merges the results of all networks, and splits a merged result by network. */
+/* --- merge of the networks' results, and the parts of a merged result --- */
 
 static void copy_iface(const struct cni_iface *from, struct cni_result *into)
 {
@@ -401,9 +401,11 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
 }
 
 /*
- * defaultRoute: which network has the pod's default route. As in Multus, but per family: default
- * routes in the main table on the pod's networks are deleted, and one through the requested gateway
- * is added. Tables created by a coordinator are not changed.
+ * --- defaultRoute: which network has the pod's default routes ---
+ *
+ * As in Multus, but only in the families that a network requests: the default routes of all networks
+ * in the main table are deleted, and a route to each requested gateway is added. Tables created by a
+ * coordinator are not changed.
  */
 
 int multi_check_gateways(const struct multi *x, struct err *e)
@@ -452,7 +454,7 @@ static bool is_networks(const struct multi *x, const struct attach *a, const str
 	return false;
 }
 
-/* --- one change, and its reverse --- */
+/* --- one change of a default route, and its reverse --- */
 
 struct change {
 	struct attach *a;
@@ -525,9 +527,10 @@ static int add_own(const struct multi_net *net, struct attach *a, struct err *e)
 	return r < 0 ? err_wrap(e, r, "%s: default-route", net->label) : 0;
 }
 
-/* --- the result --- */
+/* --- default routes in a network's result --- */
 
-/* Changes the result in the same way, because CHECK and Multus' cache compare with it. */
+/* Replaces the default routes in the result as in the pod, because CHECK compares the result with
+ * the pod. net->plugin_result keeps the result of the plugins. */
 static void edit_result(const struct multi *x, struct multi_net *net)
 {
 	struct cni_result *r = &net->result;

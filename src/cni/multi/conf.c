@@ -11,7 +11,7 @@
 
 enum { MAX_NETWORKS = 128, MAX_TIMEOUT_MS = 60000 };
 
-/* A single network of the configuration. */
+/* --- keys of the netconf and of a network --- */
 
 struct raw_net {
 	const char *name, *ifname, *type, *nad, *device, *args, *version;
@@ -437,7 +437,7 @@ static int multi_take_net(struct multi *x, const struct json *self, size_t i, st
 	return r < 0 ? r : check_unique(x, place, e);
 }
 
-/* Makes the call for each network's plugins, and the attachments and NICs from their objects. */
+/* --- calls of each network's plugins; attachments and NICs --- */
 
 enum { ARGS_MAX = 1 << 16 };
 
@@ -467,7 +467,7 @@ const struct cni_call *multi_call(const struct multi *x, size_t i)
 	return &x->nets[i].call;
 }
 
-/* "ipam" is the plugin's own or the one of `defaults`. */
+/* The IPAM is in `ipam` of the plugin's object, otherwise in that of `defaults`. */
 struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i)
 {
 	const struct multi_net *net = &x->nets[i];
@@ -574,7 +574,7 @@ int multi_read_plugins(struct multi *x, struct err *e)
 	return r;
 }
 
-/* --- shared by the verbs --- */
+/* --- calls of plugins, for all verbs --- */
 
 struct chain_call multi_chain_call(const struct multi *x, size_t i, const struct multi_plugin *p,
 				   const struct cni_result *prev)

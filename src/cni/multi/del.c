@@ -84,8 +84,8 @@ static void know_prev_ips(struct deleting *d, size_t net)
 		VEC_PUSH(d->ips, d->n_ips) = prev.ips[i].address.ip;
 }
 
-/* Addresses of networks with a coordinator, from prevResult and from the pod; either may be
- * missing. */
+/* Collects the addresses of all networks, from prevResult and from the pod; prevResult or the pod
+ * may be missing. */
 static void know_ips(struct deleting *d)
 {
 	auto_free struct addr *addrs = NULL;
@@ -108,8 +108,8 @@ static bool has_coordinator(const struct deleting *d)
 	return false;
 }
 
-/* Done before the links are deleted, because a repeated DEL could not identify the rules without
- * the pod's addresses. */
+/* Runs before the links are deleted, because without the pod's addresses a repeated DEL could not
+ * identify the rules. */
 static void delete_rules(struct deleting *d)
 {
 	struct err reason = ERR_INIT;
@@ -184,7 +184,7 @@ static size_t ipam_calls(const struct multi *x, struct cni_ipam_call **ret)
 	return n;
 }
 
-/* After the links are deleted: no other pod may get the addresses while they are in use. */
+/* Runs after the links are deleted, so that no other pod gets an address that is in use. */
 static void free_addresses(struct deleting *d)
 {
 	auto_free struct cni_ipam_call *calls = NULL;
@@ -233,7 +233,7 @@ int multi_del(struct multi *x, struct err *e)
 	return d.first.code;
 }
 
-/* CHECK, GC and STATUS of all networks of a pod. */
+/* --- CHECK --- */
 
 static int check_ipam(const struct multi *x, struct err *e)
 {
@@ -276,7 +276,7 @@ static int wrap(const struct multi *x, size_t i, const struct multi_plugin *p, i
 	return err_wrap(e, code, "%s", x->nets[i].label);
 }
 
-/* Plugins are not called with verbs that the network's CNI version does not have. */
+/* Returns whether the network's CNI version has a verb that was added in version `since`. */
 static bool knows(const struct multi *x, size_t i, enum cni_version since)
 {
 	return multi_call(x, i)->version >= since;

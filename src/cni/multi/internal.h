@@ -17,9 +17,9 @@ struct chained_call multi_chained_call(const struct multi *x, const struct attac
 /* When a plugin runs in an ADD; a DEL runs them in reverse. */
 enum multi_place {
 	MULTI_AHEAD,  /* before the plugin that creates the interface */
-	MULTI_MAIN,   /* that plugin, if it is not a link driver */
+	MULTI_MAIN,   /* the plugin that creates the interface, if it is not a link driver */
 	MULTI_BEFORE, /* before the coordinator */
-	MULTI_AFTER,
+	MULTI_AFTER,  /* after the coordinator */
 	MULTI_PLACES,
 };
 struct multi_list {

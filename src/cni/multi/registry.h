@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_MULTI_REGISTRY_H
 #define UNIRAIL_CNI_MULTI_REGISTRY_H
 
-/* Plugins that run in this process, by name. */
+/* Link drivers and chained plugins that run in this process, by name. */
 
 #include "cni/attach/rail.h"
 #include "cni/plugins/chained.h"
