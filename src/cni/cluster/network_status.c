@@ -81,7 +81,7 @@ static void put_part(struct json_out *o, const struct json *device, const char *
 	jo_end_obj(o);
 }
 
-/* Writes the known keys, in the order of Multus' Go type; other keys of the file are not reported. */
+/* Writes the known keys, in the order of Multus' Go type; other keys of the file are left out. */
 static void put_device(struct json_out *o, const struct json *device)
 {
 	static const char *const pci[] = {"pci-address",    "vhost-net",	  "rdma-device",

@@ -458,9 +458,9 @@ static struct mac guess_mac(const struct link *l, const struct mac *pods)
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;
 }
 
-/* Sets the name to which the netdev is restored: its present name if it is on the node under neither
- * the pod's name nor a name of the kernel, otherwise its alias (the name before the move), otherwise
- * a name of systemd's form, "<PF>v<number>". */
+/* Sets the name to which the netdev is restored: its present name if it is on the node under
+ * neither the pod's name nor a name of the kernel, otherwise its alias (the name before the move),
+ * otherwise a name of systemd's form, "<PF>v<number>". */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

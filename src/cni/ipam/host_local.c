@@ -112,7 +112,7 @@ int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, str
 	return 0;
 }
 
-/* Collects the addresses in prevResult whose file this attachment owns, without listing the
+/* Releases the addresses in prevResult whose file this attachment owns, without listing the
  * directory. Returns true if these are all: one per range set. */
 static bool del_known(const struct cni_ipam_call *call, struct hostlocal *h, size_t n_sets)
 {

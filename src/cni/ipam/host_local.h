@@ -9,7 +9,7 @@ struct host_local_conf {
 	const char *data_dir; /* never NULL after the configuration is read */
 	const char *resolv_conf;
 	const struct json *routes;
-	/* the only set may point to this member, so the struct must not be moved */
+	/* one of the sets may point to this member, so the struct must not be moved */
 	struct hostlocal_range legacy;
 	struct hostlocal_set *sets;
 	size_t n_sets;

@@ -11,9 +11,7 @@
 #include "cni/ipam/whereabouts.h"
 #include "cni/protocol/ipam_call.h"
 
-/* Shared by the files of this directory. */
-
-/* Validates whereabouts' keys. */
+/* --- validation of whereabouts' keys --- */
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
@@ -149,7 +147,7 @@ static int add_statics(struct whereabouts_conf *c, struct err *e)
 	return r;
 }
 
-/* An address that is in use already is not allocated. */
+/* Excludes the fixed addresses and the gateway from the addresses that the ranges allocate. */
 static void keep_apart(struct whereabouts_conf *c)
 {
 	struct ip_set out[2] = {{.family = 4}, {.family = 6}};

@@ -403,9 +403,9 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
 /*
  * --- defaultRoute: which network has the pod's default routes ---
  *
- * As in Multus, but only in the families that a network requests: the default routes of all networks
- * in the main table are deleted, and a route to each requested gateway is added. Tables created by a
- * coordinator are not changed.
+ * As in Multus, but only in the families that a network requests: the default routes of all
+ * networks in the main table are deleted, and a route to each requested gateway is added. Tables
+ * created by a coordinator are not changed.
  */
 
 int multi_check_gateways(const struct multi *x, struct err *e)

@@ -7,10 +7,11 @@
  * import.c reads the files.
  *
  *	<cniDir>/<containerID>				Multus' scratch file: its delegates, in order
- *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache of what each answered
+ *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache: a network's result
  *
  * The configuration of a delegate is `Bytes` (base64); Conf and ConfList only have the keys that
- * are common to all plugins. v4.3.0 writes a CNINetworkConfigList as well, later ones do not.
+ * are common to all plugins. Multus 4.3.0 writes a CNINetworkConfigList as well, later releases do
+ * not.
  * Multus writes neither file atomically: after a power loss both may be truncated.
  *
  * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and libcni

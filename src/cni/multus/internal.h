@@ -13,7 +13,7 @@ enum { MULTUS_CONF_MAX = 4 << 20 };
 struct cache_file {
 	char *path, *name;
 	struct libcni_cached cached;
-	bool taken; /* a delegate's */
+	bool taken; /* the cache file belongs to a delegate of the scratch file */
 };
 
 /* A network of the pod. */

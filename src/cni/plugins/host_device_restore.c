@@ -171,8 +171,8 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 
 static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
-/* The pod's namespace was deleted first, and the kernel returned the device to the node; or a
- * process that was killed during the move, in either direction, left alternative names renamed. */
+/* Restores a device that the kernel returned to the node when it deleted the pod's namespace, and
+ * alternative names that a process killed during a move left renamed. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;

@@ -92,7 +92,7 @@ static int undo_up(void *arg, struct err *e)
 	return nl_batch_commit(m->w, b, e);
 }
 
-/* A port that leaves the bond stays down. A port that could not be enslaved is set up again. */
+/* Takes a port out of the bond, which sets it down, then sets it up again if it was up before. */
 static int undo_port(void *arg, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -149,8 +149,8 @@ static int make_bond(const struct chained_call *m, const struct ifacer_plan *p, 
 }
 
 /*
- * Sets the active port. The driver refuses a port whose link is not up yet; then its own choice
- * stays. (The original sets it when it makes the bond, which the driver always refuses.)
+ * Sets the active port. The driver refuses a port whose link is not up yet; the driver's choice
+ * then stays. (The original sets the active port when it creates the bond, which always fails.)
  */
 static void choose_active(const struct chained_call *m, const struct ifacer_plan *p, int bond)
 {
@@ -198,7 +198,7 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	r = commit(m, b, e);
 	if (p->sets_parent_up)
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
-	/* The message of the link itself is the last one. */
+	/* The last message is that of the VLAN interface. */
 	if (nl_batch_len(b) && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
 		push(u, "take the VLAN interface back", p->makes_vlan ? undo_link : undo_up,
 		     made_of(m->host, p->vlan_index, p->vlan_name, false));
@@ -346,7 +346,7 @@ const struct cni_meta chained_ifacer = {
 };
 const struct cni_plugin cni_ifacer = META_PLUGIN(ifacer, &ifacer_table);
 
-/* Decides which links the node lacks. */
+/* --- plan: the links that the node lacks --- */
 
 bool ifacer_wants_bond(const struct ifacer_conf *c)
 {

@@ -245,7 +245,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 		return r;
 	sbr_plan(&c, &f, ips, n, &plan);
 	r = apply(m, plan.steps, plan.n_adds, u, e);
-	/* The rules are added last, so that the main table is used until all routes exist. */
+	/* Routes are deleted from the main table only after all rules and tables were added. */
 	if (r >= 0)
 		r = apply(m, plan.steps + plan.n_adds, plan.n - plan.n_adds, u, e);
 	free(plan.steps);
@@ -320,7 +320,8 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return r < 0 ? r : sbr_check(&c, &f, ips, n, e);
 }
 
-/* A kernel without policy routing has no rules to list. */
+/* STATUS: the configuration is valid, and the kernel lists rules, which it cannot without policy
+ * routing. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct rule *rules = NULL;
@@ -348,7 +349,7 @@ const struct cni_meta chained_sbr = {
 };
 const struct cni_plugin cni_sbr = META_PLUGIN(sbr, &conf_table);
 
-/* sbr's decisions. */
+/* --- plan of the rules and routes --- */
 
 enum { IPV6_PRIORITY = 1024 };
 
@@ -373,8 +374,8 @@ static struct rule rule_of(const struct ipaddr *ip, uint32_t table)
 	return (struct rule){.family = ip->family, .src = ipnet_host(ip), .table = table};
 }
 
-/* The original checks only whether a rule uses the table, and adds routes to tables of other
- * programs. */
+/* Returns the first table, from `table` on, that no rule and no route uses. The original checks only
+ * the rules, and so adds routes to tables of other programs. */
 static uint32_t free_table(const struct sbr_facts *f, uint32_t table)
 {
 	for (;; table++) {
@@ -414,7 +415,8 @@ static bool has_gateway(const struct route *r)
 	return r->gw.family;
 }
 
-/* A route without source and gateway is valid for every interface. */
+/* Returns whether the route belongs in the table of an address with this subnet. A route without
+ * source and gateway belongs in the tables of all addresses. */
 static bool is_for(const struct route *r, const struct ipnet *net)
 {
 	for (size_t i = 0; i < r->n_hops; i++)

@@ -206,8 +206,8 @@ int cni_delegate_run(const struct cni_delegate *d, struct err *e)
 	return run(d, &out, e);
 }
 
-/* The class of a result follows from its own version; without one, from the version of the
- * configuration. */
+/* Sets *version to the result's cniVersion. A result without cniVersion keeps *version, which is the
+ * configuration's. */
 static int result_version(const struct json *v, enum cni_version *version, struct err *e)
 {
 	const char *text = json_string(json_get(v, "cniVersion"));
@@ -395,7 +395,8 @@ static bool is_cni_variable(const char *key)
 	return false;
 }
 
-/* Writes those keys of the runtime that plugin.capabilities.<key> requests. */
+/* Writes runtimeConfig: the runtime's keys that plugin.capabilities.<key> requests; if there are
+ * none, the plugin's own runtimeConfig. */
 static void put_runtime(const struct chain_call *c, struct json_out *o)
 {
 	const struct json *caps = json_get(c->plugin, "capabilities");

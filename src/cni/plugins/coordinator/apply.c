@@ -70,7 +70,7 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 	}
 }
 
-/* Computes the reverse of a step; false: the step has none. */
+/* Adds the reverse of a step to the batch; returns false if the step has none. */
 static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 {
 	struct coordinator_step back = *s;
@@ -98,8 +98,8 @@ static bool emit_reverse(const struct coordinator_step *s, struct nl_batch *b)
 		route_add(b, &r, ROUTE_CREATE);
 		return true;
 	case COORD_RULE_ADD:
-		/* Has no reverse, because all pods share the rule on the node; release_rules()
-		 * deletes it. */
+		/* The node's rule has no reverse, because all pods share it; release_rules()
+		 * deletes an unused rule. */
 		if (s->side == COORD_HOST)
 			return false;
 		rule_del(b, &s->rule);

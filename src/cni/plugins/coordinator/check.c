@@ -11,7 +11,7 @@
 
 /* CHECK of the coordinator: verifies each thing that ADD sets up. */
 
-/* --- lookups --- */
+/* --- index of routes, neighbours and rules --- */
 
 /* A path to a destination: a route, or a hop of a multipath route. */
 struct reach {
@@ -154,7 +154,7 @@ static size_t neigh_at(const struct by_link *v, size_t n, const struct ipaddr *i
 	return i < n && ip_eq(&v[i].ip, ip) && v[i].index == index ? v[i].at : n;
 }
 
-/* --- links and the node --- */
+/* --- the NIC's links, and the node's rules, routes and neighbours --- */
 
 static int check_links(struct checking *k, struct err *e)
 {
@@ -345,8 +345,8 @@ static bool is_default_of(const struct checking *k, const struct route *r, int f
 	return on_link == own;
 }
 
-/* A rule is expected only if main has the default route of another NIC: otherwise ADD created no
- * table. */
+/* Returns whether ADD added rules from the NIC's addresses. Without a default route of another NIC in
+ * the main table ADD created no table. */
 static bool wants_rule(const struct checking *k, int family)
 {
 	if (!k->c->tune_routes || k->first)
@@ -443,7 +443,7 @@ static int check_neighbours(const struct checking *k, struct err *e)
 	return 0;
 }
 
-/* Returns whether ADD gave the NIC a default route; unknown without prevResult. */
+/* Returns whether ADD gave the NIC a default route; false without prevResult. */
 static bool had_default(const struct checking *k, int family)
 {
 	const struct cni_result *prev = k->nic->prev ? k->nic->prev : &k->a->call->prev;

@@ -252,8 +252,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* Fails if a link already has the name, because the messages after this one refer to the pair by
- * its name and could change a link of another program. */
+/* Fails if a link of the node has the name, because the message that sets the pair's alias refers to
+ * the link by its name and could change a link of another program. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;
@@ -300,7 +300,8 @@ static int coordinator_make_veth(struct attach *a, const struct coordinator_nic 
 	return sysctl_ensure(&a->call->root, key, "0", NULL, e);
 }
 
-/* The NICs after nics[i] do not exist yet when it is configured. */
+/* Lists the links of the NICs after nics[i], which do not exist yet when nics[i] is configured in a
+ * chain. */
 static size_t hide_later(const struct coordinator_facts *f, const struct coordinator_nic *nics,
 			 size_t n, size_t i, int *hidden)
 {
@@ -333,7 +334,8 @@ static int make_plan(struct coordinator_nic *nics, size_t n, struct coordinator_
 	return r;
 }
 
-/* Announces the addresses, because neighbours still have the former MAC in their tables. */
+/* Announces the addresses of NICs whose MAC was changed, because neighbours still have the former
+ * MAC in their tables. */
 static void announce_macs(struct attach *a, const struct coordinator_nic *nics, size_t n,
 			  const struct coordinator_facts *f)
 {

@@ -77,21 +77,21 @@ int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct co
 			  struct err *e);
 void coordinator_conf_done(struct coordinator_conf *c);
 
-/* Input of a plan. Lists are owned. */
 struct coordinator_lookup {
 	/* source address that the node's kernel uses for packets to an address of the pod */
 	struct ipaddr pod, src;
 };
 
-/* What plan.c knows of a list of routes, by table, metric and destination. */
+/* Index of a list of routes by table, metric and destination, for plan.c. */
 struct coordinator_known_routes {
 	void *tree; /* tsearch */
 	size_t n;   /* routes of the list that are in the tree */
 };
 
-/* `index` of a route that a plan deletes. It stays in its list, with a table that no other has. */
+/* `index` of a route that a plan deletes. It stays in its list, with a table that no other route has. */
 enum { COORD_HOLE = -1 };
 
+/* Input of a plan. Owns its lists, except `hidden`. */
 struct coordinator_facts {
 	struct link *links; /* links of the pod, by index */
 	size_t n_links;
@@ -120,7 +120,7 @@ struct coordinator_nic {
 	/* NULL: this NIC has no coordinator and only occupies its position */
 	const struct coordinator_conf *conf;
 	const char *ifname;
-	const char *network;	       /* its name */
+	const char *network;	       /* name of the network */
 	const char *label;	       /* prefix of errors; NULL: no prefix */
 	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
 	/* result */
@@ -151,7 +151,7 @@ enum coordinator_do {
 struct coordinator_step {
 	enum coordinator_side side;
 	enum coordinator_do what;
-	size_t nic; /* whose */
+	size_t nic; /* index of the NIC */
 	char ifname[LINK_NAME_MAX];
 	int index;
 	bool done; /* the step was carried out, so undo reverses it */

@@ -89,7 +89,7 @@ struct known {
 	bool counts;
 };
 
-/* Returns 1 if the link counts, 0 if not, or a negative error of the request. */
+/* Returns 1 if the link is the node's own (link_is_nodes_own()), 0 if not, or -errno. */
 static int link_counts(struct attach *a, int index, struct known **list, size_t *n, struct err *e)
 {
 	struct link l;
@@ -109,7 +109,7 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	return counts;
 }
 
-/* The names of the masters were looked up before. */
+/* Lists the attachments' masters on the node, whose names are already known. */
 static size_t known_masters(const struct attach *a, struct known **ret)
 {
 	struct known *list = NULL;
@@ -212,7 +212,7 @@ int coordinator_facts_collect(struct attach *a, const struct coordinator_nic *ni
 	return r < 0 ? r : find_host_veth(a, nics, n, f, e);
 }
 
-/* Mode, first NIC and table number, and what counts as a link or an address. */
+/* --- mode, first NIC and table number of a NIC; usable links and addresses --- */
 
 bool coordinator_hidden(const struct coordinator_facts *f, int index)
 {

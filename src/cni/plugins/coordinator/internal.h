@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 
-/* Between the coordinator_*.c files: one NIC's plan while it is made. */
+/* Shared by the files of this directory: one NIC's plan while it is made. */
 
 #include "cni/plugins/coordinator/coordinator.h"
 

@@ -35,7 +35,7 @@ static int find_nic(struct planning *pl, struct err *e)
 	return 0;
 }
 
-/* Appends steps unless the facts show that they are not needed, and updates the facts. */
+/* Appends an empty step to the plan and returns it; the caller fills it and updates the facts. */
 static struct coordinator_step *coordinator_emit(struct planning *pl, enum coordinator_side side,
 						 enum coordinator_do what, const char *ifname,
 						 int index)
@@ -248,7 +248,7 @@ static int by_address_then_place(const void *a, const void *b)
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* Removes duplicates: there is one entry for each address of the pod. */
+/* Removes duplicate addresses of the node; the first occurrence remains. */
 static void drop_repeated_host_ips(struct planning *pl)
 {
 	auto_free struct ipaddr **v = xcalloc(pl->n_host + 1, sizeof(*v));
@@ -448,8 +448,7 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Returns the node's routes to former pods with the NIC's addresses, sorted by address. They are
- * deleted one by one, in any order. */
+/* Returns the node's routes to former pods with the NIC's addresses, sorted by address. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -563,8 +562,9 @@ static void coordinator_node_steps(struct planning *pl)
 	reply_path(pl);
 }
 
-/* Which NIC keeps the main table's default route (D), and which NIC's routes move to the table of
- * the NIC being planned (M): by default D is unchanged and M is the new NIC. */
+/* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
+ *
+ * The routes of the other NIC, by default those of the planned one, move to the planned NIC's table. */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
 
@@ -810,7 +810,7 @@ static int coordinator_tune_routes(struct planning *pl, struct err *e)
 	return 0;
 }
 
-/* Appends steps to the plan, and updates the facts accordingly. */
+/* --- steps that add or delete routes, and the routes in the facts --- */
 
 enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
 

@@ -8,10 +8,10 @@
 #include "kern/net/nft.h"
 
 /*
- * DEL of the coordinator. The name of the pair's host end follows from the container id, so nothing
- * else is needed; the kernel deletes its routes and neighbours with it. In overlay mode the link
- * belongs to another plugin, so its routes and neighbours are deleted one by one if they still
- * exist: by link, since another pod may have got an address.
+ * DEL of the coordinator. The name of the pair's host end follows from the container id, so
+ * prevResult is not needed; the kernel deletes the link's routes and neighbours with the link. In
+ * overlay mode the link belongs to another plugin, so the routes and neighbours of the link are
+ * deleted one by one, by link, since another pod may have got an address.
  */
 
 static int delete_host_veth(struct attach *a, struct err *e)
@@ -254,7 +254,7 @@ bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, s
 	return true;
 }
 
-/* Returns the families that have no route in the table. */
+/* Sets *ret to the families that have no route in the table. */
 static int idle(struct nl_wire *w, uint32_t table, unsigned int *ret, struct err *e)
 {
 	struct route *routes;
@@ -274,8 +274,8 @@ static int commit(struct nl_wire *w, struct nl_batch *b, struct err *e)
 	return nl_batch_len(b) ? nl_batch_commit(w, b, e) : 0;
 }
 
-/* Matches only rules of the coordinator: a user's rule with another selector stays. Returns the
- * families. */
+/* Deletes the coordinator's rules for the table; a user's rule with another selector stays. Sets
+ * *ret to the families of the deleted rules. */
 static int take_away(struct nl_wire *w, uint32_t table, unsigned int families, unsigned int *ret,
 		     struct err *e)
 {

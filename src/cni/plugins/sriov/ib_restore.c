@@ -49,7 +49,7 @@ static bool is_others(const struct attach *a, const struct rail *rail, const cha
 	       vf_record_is_others(&a->call->root, bdf, a->call->container_id, rail->ifname);
 }
 
-/* Without a record, uses the devices in the pod with their current names. */
+/* Fills r, for a VF without a record, from the devices in the pod with their current names. */
 static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 {
 	const char *id = rail->conf.ib_sriov.device_id;
@@ -195,7 +195,7 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 }
 
 /* Restores only a VF of a deleted pod, or of this pod that is added again. Returns 1 if a running
- * pod has the VF; *netns, which the caller frees, is then its namespace. */
+ * pod has the VF and sets *living to its namespace, which the caller frees. */
 static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
 		     struct err *e)
 {
@@ -288,7 +288,7 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 			 LOG_S("why", reason.text));
 }
 
-/* Waits for the device, because the kernel deletes a namespace asynchronously. */
+/* Sets name to the first netdev or RDMA device of the VF; returns false if there is none. */
 static bool ib_restore_child(const struct root *root, const char *bdf, enum pci_child what,
 			     char *name)
 {
