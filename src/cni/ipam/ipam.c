@@ -34,8 +34,8 @@ static bool conf_text_writes(const char *key, bool gc)
 
 /*
  * Writes the configuration for an IPAM plugin as libcni does: with name and version of the network,
- * and for GC with the valid attachments (under both keys). They come from the call, because in a
- * netconf of unirail-cni the plugin's object does not contain them.
+ * and for GC with the valid attachments (under both keys). The list of
+ * attachments is that of the call, because in a netconf of unirail-cni the plugin's object has none.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {
@@ -127,8 +127,8 @@ static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, ex
 /* --- refused IPAM types --- */
 
 /*
- * Refuses such a plugin, which would execute its own ipam.type without end, so it cannot have
- * allocated an address.
+ * Refuses an ipam.type that creates interfaces: this plugin would execute its own ipam.type without
+ * end, so it cannot have allocated an address.
  */
 static int refuse(const struct cni_ipam_call *c, struct err *e)
 {

@@ -37,8 +37,8 @@ static void put_plugin(struct json_out *o, const struct json *v)
 	jo_end_obj(o);
 }
 
-/* Writes the common keys of a list, which must have a cniVersion: Multus would rewrite a list without
- * cniVersion from the common keys, and lose all others. */
+/* Writes the common keys of a list, which must have a cniVersion: Multus would rewrite a list
+ * without cniVersion from the common keys, and lose all others. */
 static void put_list(struct json_out *o, const struct json *conf)
 {
 	const struct json *plugins = json_get_go(conf, "plugins");

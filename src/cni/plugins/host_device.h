@@ -54,7 +54,7 @@ struct attach;
 struct rail;
 struct nl_batch;
 void host_device_rename_conflicting(const struct link *l, const char *altname, struct nl_batch *b);
-/* The state of a device before it was moved. */
+/* Records the state of the devices before they are moved. */
 int host_device_prepare(struct attach *a, struct err *e);
 int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_del(struct attach *a, const struct rail *rail, struct err *e);

@@ -374,8 +374,8 @@ static struct rule rule_of(const struct ipaddr *ip, uint32_t table)
 	return (struct rule){.family = ip->family, .src = ipnet_host(ip), .table = table};
 }
 
-/* Returns the first table, from `table` on, that no rule and no route uses. The original checks only
- * the rules, and so adds routes to tables of other programs. */
+/* Returns the first table, from `table` on, that no rule and no route uses. The original checks
+ * only rules, and so adds routes to tables of other programs. */
 static uint32_t free_table(const struct sbr_facts *f, uint32_t table)
 {
 	for (;; table++) {

@@ -26,7 +26,7 @@ bool cni_name_ok(const char *name);
 int cni_conf_read(struct cni_call *c, struct err *e);
 /* Checks that the plugin supports this verb in the configuration's version. Sets c->version. */
 int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e);
-/* Reads prevResult, and GC's list of valid attachments. */
+/* Reads prevResult. An invalid prevResult fails ADD and CHECK; other verbs ignore it. */
 int cni_conf_prev(struct cni_call *c, struct err *e);
 
 #endif

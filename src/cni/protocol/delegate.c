@@ -206,8 +206,7 @@ int cni_delegate_run(const struct cni_delegate *d, struct err *e)
 	return run(d, &out, e);
 }
 
-/* Sets *version to the result's cniVersion. A result without cniVersion keeps *version, which is the
- * configuration's. */
+/* Sets *version, which is the configuration's, to the result's cniVersion if the result has one. */
 static int result_version(const struct json *v, enum cni_version *version, struct err *e)
 {
 	const char *text = json_string(json_get(v, "cniVersion"));

@@ -58,7 +58,7 @@ static int add_one(const struct rail_request *v, struct err *e)
 	return agent_take_rail(&reply, reply.doc ? json_root(reply.doc) : NULL, v, e);
 }
 
-/* Options that the API cannot express are refused or logged. */
+/* Refuses a requested address, and logs that sticky is ignored: the API cannot express either. */
 static int sayable(const struct rail_request *v, struct err *e)
 {
 	if (v->n_want)
@@ -94,8 +94,8 @@ int agent_add(const struct rail_request *const *v, size_t n, struct err *e)
 
 /* --- release --- */
 
-/* Sends no request without valid CNI_ARGS, since the agent could not identify the pod; the agent's
- * GC releases the addresses. */
+/* Returns 1 if the agent refuses the request: the agent's GC then releases the addresses. With
+ * invalid CNI_ARGS the request names no pod. */
 static int del_one(const char *socket, const struct cni_ipam_call *call, const char *path,
 		   bool whole, struct err *e)
 {

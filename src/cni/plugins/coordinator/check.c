@@ -345,8 +345,8 @@ static bool is_default_of(const struct checking *k, const struct route *r, int f
 	return on_link == own;
 }
 
-/* Returns whether ADD added rules from the NIC's addresses. Without a default route of another NIC in
- * the main table ADD created no table. */
+/* Returns whether ADD added rules from the NIC's addresses. Without a default route of another NIC
+ * in the main table ADD created no table. */
 static bool wants_rule(const struct checking *k, int family)
 {
 	if (!k->c->tune_routes || k->first)

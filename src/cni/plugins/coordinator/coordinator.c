@@ -252,8 +252,8 @@ static void mark_veth(const struct attach *a, const struct coordinator_nic *nic,
 	link_set(b, 0, host, &c);
 }
 
-/* Fails if a link of the node has the name, because the message that sets the pair's alias refers to
- * the link by its name and could change a link of another program. */
+/* Fails if a link of the node has the name, because the message that sets the pair's alias refers
+ * to the link by its name and could change a link of another program. */
 static int host_name_free(struct attach *a, const char *host, struct err *e)
 {
 	struct link l;

@@ -88,7 +88,7 @@ struct coordinator_known_routes {
 	size_t n;   /* routes of the list that are in the tree */
 };
 
-/* `index` of a route that a plan deletes. It stays in its list, with a table that no other route has. */
+/* `index` of a route that a plan deletes; the route stays in its list, with a table of its own. */
 enum { COORD_HOLE = -1 };
 
 /* Input of a plan. Owns its lists, except `hidden`. */

@@ -564,7 +564,8 @@ static void coordinator_node_steps(struct planning *pl)
 
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
- * The routes of the other NIC, by default those of the planned one, move to the planned NIC's table. */
+ * The routes of the other NIC, by default the planned one, move to the planned NIC's table.
+ */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
 

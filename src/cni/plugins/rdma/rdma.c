@@ -277,8 +277,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* Checks the device, because the path in the state file may now be that of another pod's namespace.
- * */
+/* Restores the device, and removes the state file if the device is on the node: the namespace in
+ * the state file may now be that of another pod. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -295,7 +295,7 @@ static int collect(const struct chained_call *m, const char *path, struct rdma_s
 	return r < 0 ? r : file_remove(root, path, e);
 }
 
-/* Returns whether a valid attachment of any network has the device now. */
+/* Returns whether another attachment, of any network, has a state file for the device. */
 static bool has_new_owner(const struct root *root, char *const *names, size_t n, const char *self,
 			  const struct rdma_state *s)
 {

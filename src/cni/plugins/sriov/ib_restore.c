@@ -404,7 +404,7 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 
 /* --- restore of a whole VF --- */
 
-/* A process may have been killed between unbinding and binding. */
+/* Binds a VF that has no driver: a process may have been killed between unbinding and binding. */
 static int bind_again(const struct root *root, const struct vf_record *r, struct vf_place *p,
 		      struct err *e)
 {
@@ -432,8 +432,8 @@ static int bring_devices(struct attach *a, int pod, const struct vf_record *r,
 	return code < 0 ? code : ib_restore_netdev(a, pod, r, e);
 }
 
-/* A process was killed, or failed, after the PF's GUID was restored and before the VF was bound
- * again. */
+/* Returns whether the netdev still has the pod's GUID: a process was killed, or failed, after it
+ * restored the GUID through the PF and before it bound the VF again. */
 static bool keeps_guid(struct attach *a, const struct vf_record *r)
 {
 	uint64_t was = r->was.port_guid, guid;

@@ -51,8 +51,9 @@ static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * One lock for all VFs of the node: the first attachment holds it. The driver sriov, which runs
- * before this one, takes it briefly while it has the locks of VFs, so it must be taken after those.
+ * Locks the VFs, then takes the node's one lock of InfiniBand VFs, which the first attachment holds.
+ * Another ADD may take the node's lock briefly while it has locks of VFs, so this order prevents a
+ * deadlock.
  */
 static int claim(struct attach *a, struct err *e)
 {

@@ -34,7 +34,7 @@ static void start(const struct cni_call *c)
 		log_warn("log goes to stderr", LOG_S("why", e.text));
 }
 
-/* --- ownership --- */
+/* --- locks and ownership of VFs --- */
 
 static int check_id(const struct rail *rail, struct err *e)
 {
@@ -83,7 +83,7 @@ static int claim(struct attach *a, struct err *e)
 	return r;
 }
 
-/* --- facts --- */
+/* --- inspection of VFs before any change --- */
 
 static int check_driver(const struct vf_place *p, struct err *e)
 {
@@ -280,11 +280,9 @@ const struct link_driver sriov_kind = {
 const struct cni_plugin cni_sriov =
 	RAIL_PLUGIN(sriov_kind, "sriov", &sriov_table, &rail_common_table);
 
-/* sriov: changes of an ADD, on the node and in the pod. */
+/* --- changes of an ADD on the node --- */
 
-/* --- on the node --- */
-
-/* Restores everything, because the links may be in either namespace and the files may be
+/* Restores all VFs with a record, whose netdevs may be in either namespace and whose files may be
  * incomplete. */
 static int undo_all(void *arg, struct err *e)
 {
@@ -352,7 +350,8 @@ static int configured(const struct rail *rail, int code, struct err *e)
 	return rail_err(rail, code, e);
 }
 
-/* For a VF with a userspace driver, the attributes can only be read from the PF. */
+/* Sets the result's MAC of a VF with a userspace driver: the requested MAC, or the administrative
+ * MAC, because only the PF reports attributes of such a VF. */
 static void report_mac(struct rail *rail)
 {
 	const struct mac *admin = &rail->vf->now.mac;
@@ -415,7 +414,7 @@ static void sriov_put(const struct attach *a, const struct rail *rail, struct nl
 	link_set(b, rail->master.index, rail->master.name, &c);
 }
 
-/* --- in the pod --- */
+/* --- changes of an ADD in the pod --- */
 
 static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 {
@@ -429,8 +428,8 @@ static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * The MTU is set even if none was requested, because a VF that was down may have taken the value of
- * its PF during the move.
+ * Sets the requested MTU and MAC, and then reads both for the result, because a VF that was down may
+ * have taken the MTU of its PF during the move.
  */
 static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 {

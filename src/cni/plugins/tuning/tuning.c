@@ -66,7 +66,7 @@ static int set_sysctls(const struct chained_call *m, const struct tuning_conf *c
 	return r;
 }
 
-/* --- the backup --- */
+/* --- backup of the link's former attributes --- */
 
 struct old_backup {
 	const struct root *root;
@@ -232,7 +232,8 @@ static bool restore(const struct chained_call *m, const struct tuning_attrs *a)
 	return r >= 0;
 }
 
-/* A failure here is only logged, so that it does not prevent the deletion of a pod. */
+/* A failure to restore the link is only logged, so that it does not prevent the deletion of a
+ * pod. */
 static int del(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_free char *path = tuning_backup_path(m, tuning_data_dir(m));
