@@ -10,8 +10,8 @@
  *	"rdma": {"device": "mlx5_0", "port": 1, "gidIndex": 5, "gid": "::ffff:172.16.1.20"}
  *
  * and is written to files that a pod can mount (see below). On InfiniBand the index is 0. An
- * attachment without an RDMA device has neither the member nor an entry in the files; on a node without RDMA
- * the lookup costs one access().
+ * attachment without an RDMA device has neither the member nor an entry in the files; on a node
+ * without RDMA the lookup costs one access().
  */
 
 #include "cni/attach/attach.h"

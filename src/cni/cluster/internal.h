@@ -22,14 +22,14 @@ struct pod_putting {
  *
  *	ADD	fails with error class ERR_AGAIN if the agent cannot be reached. The result is the first
  *		network's for multus, as in Multus, and all networks' for unirail-cni
- *	DEL	uses the cache entry in cniDir, in unirail's format or Multus'; without an entry nothing
- *		was attached, and DEL only releases addresses. Needs no agent
+ *	DEL	uses the cache entry in cniDir, in unirail's format or Multus'; without an entry
+ *		nothing was attached, and DEL only releases addresses. Needs no agent
  *	CHECK	uses the cache entry
  *	GC	deletes what is recorded for containers that are no longer valid, then calls GC of every
  *		network that the netconf has, that an entry of any container has, or that the agent named
  *		before (network_record.h), IPAM included, to find resources whose entry was lost
  *		(Multus does nothing). Needs no agent
- *	STATUS	checks the readiness file, and the agent or, without an agent, the netconf's networks
+ *	STATUS	checks the readiness file, and the agent or (without agent) the netconf's networks
  */
 
 int pod_add(struct cni_call *c, bool multus, struct cni_result *out, struct err *e);

@@ -34,8 +34,8 @@ static bool conf_text_writes(const char *key, bool gc)
 
 /*
  * Writes the configuration for an IPAM plugin as libcni does: with name and version of the network,
- * and for GC with the valid attachments (under both keys). The list of
- * attachments is that of the call, because in a netconf of unirail-cni the plugin's object has none.
+ * and for GC with the valid attachments (under both keys), which the call has, because the plugin's
+ * object in a netconf of unirail-cni does not contain them.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {

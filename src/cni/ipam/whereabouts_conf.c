@@ -572,7 +572,7 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 }
 
 /* Sets the keys that the netconf does not have from the flat file. Keys of "dns" are merged one by
- * one: this reads those of the flat file, which those of the netconf replace later. */
+ * one: merge() reads those of the flat file, whereabouts_keys_dns() then those of the netconf. */
 static int merge(struct whereabouts_conf *c, struct err *e)
 {
 	struct whereabouts_keys flat = {0};

@@ -304,7 +304,7 @@ void multus_forget(const struct cni_call *c, const char *dir)
 	remove_file(&m, m.scratch);
 }
 
-/* The networks that Multus attached to a pod, from its delegates cache and libcni's cache. */
+/* --- the networks of a pod, from Multus' scratch file and libcni's cache --- */
 
 enum { FILE_MAX = 4 << 20 };
 
@@ -359,8 +359,8 @@ static void read_cache_file(struct multus *m, struct cache_file *f)
 			 LOG_S("error", reason.text));
 }
 
-/* "<network>-<containerID>-<interface>": names and ids may contain '-', so the content of the file
- * decides. */
+/* Reads the cache files "<network>-<containerID>-<interface>" of the container. Names and ids may
+ * contain '-', so the container id in the file's content decides. */
 static void multus_find_cache(struct multus *m)
 {
 	auto_free char *dir = xasprintf("%s/results", m->dir);

@@ -13,7 +13,7 @@ enum { MULTUS_CONF_MAX = 4 << 20 };
 struct cache_file {
 	char *path, *name;
 	struct libcni_cached cached;
-	bool taken; /* the cache file belongs to a delegate of the scratch file */
+	bool taken; /* it belongs to a delegate of the scratch file, or to another container */
 };
 
 /* A network of the pod. */
@@ -39,7 +39,7 @@ struct multus {
 	struct network *nets;
 	size_t n_nets;
 	struct err first; /* the first failure */
-	bool forgotten;	  /* the DEL of a network without a cache file has failed */
+	bool forgotten;	  /* the DEL of a network without a readable cache file has failed */
 };
 
 /* Finds the networks of a pod. m->call and m->dir are inputs. */

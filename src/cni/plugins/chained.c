@@ -32,7 +32,8 @@ const struct json *chained_runtime(const struct chained_call *m, const char *cap
 	return json_bool(json_get(wants, capability)) ? json_get(m->runtime, capability) : NULL;
 }
 
-/* Namespace and wires of a call; a plugin of the host needs only the host's wire. */
+/* Opens the pod's namespace and the netlink sockets of a call; for a plugin with META_HOST only the
+ * host's socket. */
 static int open_call(const struct cni_meta *p, struct attach *a, struct cni_call *c,
 		     bool deleted_ok, struct chained_call *ret, struct err *e)
 {

@@ -205,7 +205,7 @@ static const char *hint(int code)
 	return code == -EINVAL ? "bridges, bonds and the like cannot leave their namespace" : NULL;
 }
 
-/* Any kind of link can be a device; it is identified by its MAC. */
+/* Accepts any kind of link as a device; attach_check() compares the MAC. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	(void)c, (void)l, (void)e;
@@ -320,7 +320,8 @@ static bool is_userspace(const char *driver)
 	return false;
 }
 
-/* A device without a driver has no link either; the caller reports the missing link. */
+/* Returns whether a PCI device is bound to a userspace driver. A device without a driver is not:
+ * the caller reports its missing link. */
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];

@@ -119,7 +119,7 @@ static int check_names(const struct ifacer_conf *c, struct err *e)
 	return r;
 }
 
-/* Options that name a port of the bond. */
+/* Checks an option whose value names a port of the bond. */
 static int check_port(const struct ifacer_conf *c, const char *option, const char *name,
 		      struct err *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loopback plugin: the pod's `lo` is up and has loopback addresses only. CNI_IFNAME is ignored.
- * Without a prevResult the result is lo with its first address of each family; a prevResult goes
- * through as it is.
+ * Without a prevResult the result is lo with its first address of each family; a prevResult
+ * is printed unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -131,7 +131,8 @@ static bool has(const struct lo *l, const struct ipnet *net)
 	return false;
 }
 
-/* Not compared in a chain, where prevResult describes another interface. */
+/* Compares the addresses only if prevResult contains lo: in a chain prevResult may describe another
+ * interface. */
 static int check(const struct chained_call *m, const struct cni_result *prev, struct err *e)
 {
 	auto_lo struct lo l = {0};

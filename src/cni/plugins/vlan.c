@@ -77,7 +77,7 @@ static bool same_link(const struct rail_conf *a, const struct rail_conf *b)
 	return a->vlan.id == b->vlan.id;
 }
 
-/* The MTU may be set by a later tuning plugin. */
+/* Does not compare the MTU, because a later tuning plugin may have set it. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (strcmp(l->kind, "vlan") != 0)

@@ -51,7 +51,7 @@ struct iface {
 	struct rdma rdma;
 };
 
-/* Fields of 0.x: the first three, and unirail's "rdma". */
+/* Fields of an interface in 0.x: name, mac, sandbox, and unirail's "rdma". */
 static const struct json_field iface0_fields[] = {FIELD(iface, "name", J_STR, name),
 						  FIELD(iface, "mac", J_STR, mac),
 						  FIELD(iface, "sandbox", J_STR, sandbox),

@@ -476,7 +476,8 @@ static void fill_flags(const struct rail_request *rail, const struct reply *p)
 	};
 }
 
-/* The reply lists all interfaces of the pod that the agent knows; this one is among them. */
+/* Takes the addresses and routes of this interface from a reply, which lists all interfaces of the
+ * pod that the agent knows. Returns the number of addresses. */
 static size_t fill_result(const struct rail_request *rail, const struct reply *p)
 {
 	const struct reply_ip *ips = p->ips.v;

@@ -22,7 +22,7 @@ void agent_reply_done(struct agent_reply *r);
 #define auto_agent_reply __attribute__((cleanup(agent_reply_done)))
 
 /* Sends a request. *ret must be empty before; `body` may be empty. Negative: the server did not
- * answer, or with 503 (kind ERR_AGAIN); the error is "unhealthy spiderpool-agent backend, ...". */
+ * answer, or answered 503 (kind ERR_AGAIN); error "unhealthy spiderpool-agent backend, ...". */
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e);
 /*

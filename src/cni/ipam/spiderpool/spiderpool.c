@@ -190,7 +190,7 @@ const struct cni_plugin cni_spiderpool = {
 	.status = status,
 };
 
-/* The spiderpool IPAM's verbs besides ADD and DEL, on the local store or a server. */
+/* --- CHECK, GC, STATUS and conflicts, on the local store or a server --- */
 
 static bool in_prev(const struct cni_result *prev, const struct ipnet *net)
 {

@@ -53,7 +53,8 @@ struct spiderpool_conf {
 /* Reads and validates the whole configuration. */
 int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_conf *ret,
 			 struct err *e);
-/* Reads the location of the store, for DEL. An invalid value is logged, and its default is used. */
+/* Reads the location of the store, for DEL. If the netconf is invalid, logs the error and uses the
+ * defaults of all keys. */
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 

@@ -82,8 +82,8 @@ static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 	return 0;
 }
 
-/* A link whose name was requested. Names are requested link by link, because a node has few links
- * with addresses, and many without. */
+/* A link of the node whose name is known. Names are requested link by link, because a node has few
+ * links with addresses, and many without. */
 struct known {
 	int index;
 	bool counts;

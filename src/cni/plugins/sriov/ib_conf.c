@@ -271,9 +271,7 @@ int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *r
 	return 0;
 }
 
-/* Writes the record of an InfiniBand VF as the original's cache file, with its keys sorted. */
-
-/* --- writing --- */
+/* --- the record of an InfiniBand VF, as the original's cache file, with its keys sorted --- */
 
 static void put_true(struct json_out *o, const char *key, bool v)
 {

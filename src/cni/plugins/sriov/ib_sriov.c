@@ -51,9 +51,9 @@ static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * Locks the VFs, then takes the node's one lock of InfiniBand VFs, which the first attachment holds.
- * Another ADD may take the node's lock briefly while it has locks of VFs, so this order prevents a
- * deadlock.
+ * Locks the VFs, then takes the node's one lock of InfiniBand VFs, which the first attachment
+ * holds. ib_restore_free_up() of another ADD takes the node's lock while it has locks of VFs, so
+ * this order prevents a deadlock.
  */
 static int claim(struct attach *a, struct err *e)
 {
@@ -271,7 +271,6 @@ static int inspect_rdma(struct attach *a, const struct rail *rail, struct err *e
 	const char *bdf = rail->vf->place.pci.bdf;
 	int r;
 
-	/* Waits for the device after a rebind, if the VF has one. */
 	if (!rail->conf.ib_sriov.isolation)
 		return 0;
 	r = rdma_move_mode(RDMA_NETNS_EXCLUSIVE, "conf.rdmaIsolation", e);
@@ -388,7 +387,7 @@ static int set_attrs(struct attach *a, const struct rail *rail, struct err *e)
 	return vf_apply(a->host, &job, 1, NULL, e);
 }
 
-/* After a rebind or a move of the RDMA device the netdev is a new one. */
+/* Waits for the VF's netdev, which is a new link after a rebind or a move of the RDMA device. */
 static int find_netdev_again(struct attach *a, struct rail *rail, int events, struct err *e)
 {
 	char name[PCI_NAME_MAX];

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_SRIOV_INTERNAL_H
 #define UNIRAIL_CNI_PLUGINS_SRIOV_INTERNAL_H
 
-/* Between the sriov*.c files. */
+/* Shared by sriov.c, conf.c and restore.c. */
 
 #include "cni/attach/attach.h"
 #include "cni/device/vf_rail.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sriov: restores a VF to the node, at DEL, at GC, and when an ADD finds it in use by a deleted
+/* sriov: restores a VF to the node, at DEL, at GC, and when an ADD finds the VF in use by a deleted
  * pod. */
 #include <errno.h>
 #include <stdlib.h>

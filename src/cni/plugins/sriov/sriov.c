@@ -428,8 +428,8 @@ static int set_mtu(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * Sets the requested MTU and MAC, and then reads both for the result, because a VF that was down may
- * have taken the MTU of its PF during the move.
+ * Sets the requested MTU and MAC, and then reads both for the result, because a VF that was down
+ * may have taken the MTU of its PF during the move.
  */
 static int settle_one(struct attach *a, struct rail *rail, struct err *e)
 {

@@ -15,7 +15,7 @@
 
 /* Reads the netconf of tuning, which has four sources for the attributes of an interface. */
 
-/* Merges the netconf and args.cni, which has precedence. */
+/* Keys of the netconf and of args.cni, which takes precedence. */
 struct raw {
 	const char *mac;
 	const struct json *sysctl, *args;
@@ -334,7 +334,7 @@ void tuning_conf_done(struct tuning_conf *c)
 	*c = (struct tuning_conf){0};
 }
 
-/* The host's allowlist of sysctls. */
+/* --- the host's allowlist of sysctls --- */
 
 enum { ALLOWLIST_MAX = 1 << 20, PATTERN_MAX = 64 << 10 };
 
