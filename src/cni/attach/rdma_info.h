@@ -65,7 +65,7 @@ struct rails_list {
 void rails_list_done(struct rails_list *l);
 #define auto_rails __attribute__((cleanup(rails_list_done)))
 
-/* --- pure --- */
+/* --- contents of the files (pure) --- */
 void rails_print_json(const struct rails_list *l, struct buf *b);
 void rails_print_env(const struct rails_list *l, struct buf *b);
 /* Returns whether an entry before v[i] has the same device and port. */
@@ -77,7 +77,7 @@ void rails_put(struct rails_list *l, const struct rails_entry *e);
 /* Removes the entries of a container's interface; ifname NULL: all entries of the container. */
 void rails_drop(struct rails_list *l, const char *container, const char *ifname);
 
-/* --- files --- */
+/* --- updates of the files --- */
 /* Adds the attachments that have an RDMA device. A failure is logged only. */
 void rails_write(const struct attach *a);
 /* DEL: removes the entries of these interfaces, and the directory with the last entry. */

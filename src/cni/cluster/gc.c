@@ -93,7 +93,7 @@ static void protect_all(struct collecting *g, const struct multus *m)
 		protect(g, m->call->container_id, m->nets[i].ifname);
 }
 
-/* --- networks --- */
+/* --- networks whose GC is called --- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -176,7 +176,7 @@ static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 	json_free(own.doc);
 }
 
-/* --- containers --- */
+/* --- containers and their cache entries --- */
 
 /* Sorts attachments by container; those of one container stay in the order of the runtime. */
 static int by_container(const void *a, const void *b)

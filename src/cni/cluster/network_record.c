@@ -62,7 +62,7 @@ static int lock_dir(int fd, const char *path, struct err *e)
 	return r < 0 ? err_sys(e, r, "lock '%s'", path) : 0;
 }
 
-/* --- names --- */
+/* --- file names of the records --- */
 
 static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
 {
@@ -106,7 +106,7 @@ static bool matches(const char *name, struct span content)
 	return strncmp(at, digest, DIGITS) == 0;
 }
 
-/* --- ADD --- */
+/* --- ADD: write of a record --- */
 
 static void put_record(const struct cni_call *c, const char *state_dir, const struct pod_net *net,
 		       struct buf *b)
@@ -225,7 +225,7 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 			LOG_S("definition", pod_net_label(net)), LOG_S("error", reason.text));
 }
 
-/* --- GC --- */
+/* --- GC: read and removal of records --- */
 
 struct raw {
 	int64_t version;

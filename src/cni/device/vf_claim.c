@@ -135,7 +135,7 @@ bool vf_owner_lives(const char *netns)
 	return r >= 0 || (r != -ENOENT && r != -ENOTDIR && r != -EINVAL);
 }
 
-/* --- records --- */
+/* --- records of VFs --- */
 
 static const struct vf_store *const stores[] = {&sriov_store, &ib_sriov_store};
 

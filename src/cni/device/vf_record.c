@@ -167,7 +167,7 @@ int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r
 	return 0;
 }
 
-/* --- files --- */
+/* --- files of the records --- */
 
 char *vf_record_file(const char *container, const char *ifname)
 {

@@ -58,7 +58,7 @@ void vf_record_put(struct json_out *o, const struct vf_record *r);
  * are stored in r->was. */
 int vf_record_take(struct json_doc *d, const struct json *v, struct vf_record *r, struct err *e);
 
-/* --- files --- */
+/* --- files of the records --- */
 /* A plugin's directory and file format. */
 struct vf_store {
 	const char *dir; /* "/var/lib/cni/sriov" */

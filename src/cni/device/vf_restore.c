@@ -126,7 +126,7 @@ static int find_in_time(const struct vf_restore_state *h, const struct vf_record
 	return code;
 }
 
-/* --- attributes --- */
+/* --- attributes that the PF sets --- */
 
 static int no_way(const struct vf_record *r, const char *reason)
 {

@@ -103,7 +103,7 @@ static void put_network(const struct multi *x, const struct multi_net *net, stru
 	jo_end_obj(&o);
 }
 
-/* --- files --- */
+/* --- the scratch file and libcni's cache files --- */
 
 static char *scratch_path(const struct multi *x)
 {

@@ -76,7 +76,7 @@ static int restore_altnames(struct nl_wire *w, const char *name, struct err *e)
 	return 0;
 }
 
-/* --- the device --- */
+/* --- move of the device back to the node --- */
 
 /* Moves a device from the pod to the node: l is a link of the pod. */
 static int move_to_host(struct attach *a, const struct link *l, const char *name, const char *alias,
@@ -340,7 +340,7 @@ static bool is_same(const struct raw *r, const struct link *l)
 	return mac_eq(&mac, &l->mac) || mac_eq(&mac, &l->perm);
 }
 
-/* --- ADD --- */
+/* --- ADD: write of the record --- */
 
 /* Returns whether the address is recorded: DHCP leases and link-local addresses of the kernel are
  * not restored. */
@@ -480,7 +480,7 @@ int host_device_prepare(struct attach *a, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* --- restored to the node --- */
+/* --- restore of the recorded state --- */
 
 /* Restores the link's attributes. The link is down while its MAC changes, because some drivers
  * require it. */

@@ -57,7 +57,7 @@ void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b
 		set_up(b, p->vlan_index, p->vlan_name);
 }
 
-/* --- undo --- */
+/* --- undo of links and ports --- */
 
 struct made {
 	struct nl_wire *w;

@@ -209,7 +209,7 @@ static int apply(const struct chained_call *m, const struct sbr_step *steps, siz
 	return r < 0 && failed ? step_err(failed, r, e) : r;
 }
 
-/* --- verbs --- */
+/* --- verbs of the plugin sbr --- */
 
 static int want_ips(const struct chained_call *m, const struct cni_result *prev,
 		    struct cni_ip **ips, size_t *n, struct err *e)

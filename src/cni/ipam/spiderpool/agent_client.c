@@ -39,7 +39,7 @@ static int request(const char *socket, int restart_ms, const struct cni_ipam_cal
 	return 0;
 }
 
-/* --- ADD --- */
+/* --- ADD: request for addresses --- */
 
 static void put_addresses(struct json_out *o, const struct rail_request *v)
 {

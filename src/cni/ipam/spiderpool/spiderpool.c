@@ -106,7 +106,7 @@ static int spiderpool_master(const struct cni_call *c, const char **master, stru
 	return r;
 }
 
-/* --- verbs --- */
+/* --- verbs of the IPAM plugin spiderpool --- */
 
 static int allocate(const struct cni_ipam_call *call, int netns, struct err *e)
 {

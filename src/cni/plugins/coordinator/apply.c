@@ -204,7 +204,7 @@ static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic 
 	return 0;
 }
 
-/* --- undo --- */
+/* --- undo of a plan --- */
 
 static void undo_batch(const struct coordinator_plan *p, enum coordinator_side side,
 		       struct nl_wire *w)

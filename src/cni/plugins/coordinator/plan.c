@@ -357,7 +357,7 @@ static void coordinator_host_ips(struct planning *pl)
 	drop_repeated_host_ips(pl);
 }
 
-/* --- neighbours --- */
+/* --- permanent neighbours of pod and node --- */
 
 static void neighbours(struct planning *pl)
 {

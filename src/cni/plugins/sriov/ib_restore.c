@@ -356,7 +356,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 	return code < 0 ? err_wrap(e, code, "restore the name of VF '%s'", r->device) : 0;
 }
 
-/* --- attributes --- */
+/* --- link state and GUID, set through the PF --- */
 
 static uint64_t guid_to_restore(uint64_t was)
 {
@@ -559,7 +559,7 @@ static int ib_restore_rdma(const struct root *root, int pod, const struct vf_rec
 	return 0;
 }
 
-/* --- netdev --- */
+/* --- netdev of the VF --- */
 
 static bool is_vfs(const struct link *l, const struct vf_record *r)
 {

@@ -215,7 +215,7 @@ static int add_sysctls(const struct chained_call *m, struct tuning_conf *c, cons
 	return r;
 }
 
-/* --- attributes --- */
+/* --- attributes of the link --- */
 
 static void take_attrs(const struct raw *raw, struct tuning_attrs *want)
 {

@@ -120,7 +120,7 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 	return tuning_backup_save(old.root, path, &keep, e);
 }
 
-/* --- attributes --- */
+/* --- attributes of the link --- */
 
 static int apply(struct nl_wire *w, int index, const char *name, const struct tuning_attrs *a,
 		 struct err *e)
@@ -182,7 +182,7 @@ static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 	}
 }
 
-/* --- verbs --- */
+/* --- verbs of the plugin tuning --- */
 
 static int no_prev(struct err *e)
 {

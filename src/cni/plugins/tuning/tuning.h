@@ -84,7 +84,7 @@ int tuning_allow(const struct tuning_conf *c, const char *name, struct span text
  * a text matches. */
 int tuning_pattern(const char *go, struct buf *posix, struct err *e);
 
-/* --- files --- */
+/* --- allowlist --- */
 /* Checks the sysctls against the host's allowlist. Without an allowlist all are allowed; one that
  * cannot be read is an error of kind ERR_UNAVAILABLE. */
 int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
