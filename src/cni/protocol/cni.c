@@ -627,7 +627,7 @@ int cni_conf_prev(struct cni_call *c, struct err *e)
 	bool strict = strcmp(c->command, "ADD") == 0 || strcmp(c->command, "CHECK") == 0;
 	struct common in = {0};
 	struct err reason = ERR_INIT;
-	int r = read_common(c, &more_table, &in, &reason);
+	int r = read_common(c, &more_table, &in, e);
 
 	if (r < 0 || !in.prev)
 		return r;
