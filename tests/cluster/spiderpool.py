@@ -320,12 +320,6 @@ class Kubelets(threading.Thread):
         self.cluster.request("DELETE", f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}",
                              {"gracePeriodSeconds": 0})
 
-    def inspect(self, pod):
-        meta = pod["metadata"]
-        if not is_ready(pod) and self.begin(pod, pod["spec"]["nodeName"]):
-            self.cluster.request("PATCH", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status", {"status": {
-                "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, type=MERGE)
-
     @staticmethod
     def program(pod):
         c = pod["spec"]["containers"][0]
@@ -336,13 +330,12 @@ class Kubelets(threading.Thread):
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         node = pod["spec"].get("nodeName")
         if meta.get("deletionTimestamp"):
-            self.end(meta["uid"])
-            self.cluster.request("DELETE", path, {"gracePeriodSeconds": 0})
+            self.end(pod)
         elif not node:
             terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
             fields = [f["values"][0] for t in terms.get("nodeSelectorTerms", []) for f in t.get("matchFields", [])]
             self.cluster.request("POST", f"{path}/binding", {"target": {"kind": "Node", "name": fields[0] if fields else "n1"}})
-        elif not any(c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions", [])):
+        elif not is_ready(pod):
             if self.begin(pod, node):
                 self.cluster.request("PATCH", f"{path}/status", {"status": {
                     "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}, type=MERGE)

@@ -433,7 +433,7 @@ static void cluster_gc_scan(struct cluster_gc *g)
 		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
 		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_deleted),
 		 LOG_I("doubles", (int64_t)g->stats.doubles),
-		 LOG_I("strays", (int64_t)g->stats.leftovers),
+		 LOG_I("leftovers", (int64_t)g->stats.leftovers),
 		 LOG_I("unknown", (int64_t)g->stats.unknown));
 	free(s.held);
 	free(s.blocks);

@@ -137,7 +137,8 @@ static void take_leave(struct subnets_inputs *k)
 		subnets_unfinalize(k->s, k->subnet);
 }
 
-static void drop_annotations(struct subnets_inputs *k)
+/* Forgets the errors and requests of pools that the status does not have any more. */
+static void forget_pools(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->is.n; i++)
 		if (!subnet_entry_find(&k->wanted, k->is.v[i].pool))
@@ -152,7 +153,7 @@ static void carry_out(struct subnets_inputs *k)
 		return;
 	if (!status_is(k)) {
 		subnets_write_status(k->s, k->subnet, &k->wanted, ip_set_count(&k->f.total));
-		drop_annotations(k);
+		forget_pools(k);
 	} else if (deleting) {
 		take_leave(k);
 	}

@@ -25,7 +25,7 @@ enum {
 	TURN_US = 20 * 1000,
 };
 
-struct pool_status {
+struct review_counts {
 	uint64_t allowed, refused, us;
 };
 
@@ -48,7 +48,7 @@ struct queued {
 
 struct reviews {
 	const struct review_route *routes;
-	struct pool_status *counts; /* one per route */
+	struct review_counts *counts; /* one per route */
 	size_t n;
 	/* requests that were not a valid review; requests without token */
 	uint64_t wrong, strangers;
@@ -133,7 +133,7 @@ static void log_refusal(const struct review *q, const struct review_answer *a)
 
 static void count(struct requested *a, bool allowed)
 {
-	struct pool_status *c = &a->s->counts[a->route - a->s->routes];
+	struct review_counts *c = &a->s->counts[a->route - a->s->routes];
 
 	c->allowed += allowed;
 	c->refused += !allowed;
@@ -394,15 +394,15 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 	put_counts(s, b,
 		   METRIC("unirail_controller_reviews_allowed_total", "counter",
 			  "Reviews that were allowed."),
-		   offsetof(struct pool_status, allowed));
+		   offsetof(struct review_counts, allowed));
 	put_counts(s, b,
 		   METRIC("unirail_controller_reviews_refused_total", "counter",
 			  "Reviews that were denied."),
-		   offsetof(struct pool_status, refused));
+		   offsetof(struct review_counts, refused));
 	put_counts(s, b,
 		   METRIC("unirail_controller_reviews_microseconds_total", "counter",
 			  "Time from request to answer of reviews."),
-		   offsetof(struct pool_status, us));
+		   offsetof(struct review_counts, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
 		       "Requests that are no AdmissionReview.");
 	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,

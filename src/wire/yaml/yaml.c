@@ -734,7 +734,7 @@ static int take_key(struct yaml *y, struct yaml_keys *k)
 	}
 	if (!is_new_key(k, y->out.b->p, from, n))
 		return yaml_fail(y, "duplicate key '%.64s'", y->text.p);
-	if (k->n >= YAML_KEYS_MAX)
+	if (k->n > YAML_KEYS_MAX)
 		return yaml_fail(y, "more than %d keys in one mapping", YAML_KEYS_MAX);
 	return 0;
 }

@@ -128,6 +128,23 @@ static void test_flow_collections_are_converted(void **state)
 	good("[a b , c]", "[\"a b\",\"c\"]");
 }
 
+static void test_mapping_has_at_most_a_thousand_keys(void **state)
+{
+	struct err e = ERR_INIT;
+	struct buf yaml, json;
+
+	(void)state;
+	buf_init(&yaml, 1 << 20);
+	buf_init(&json, 1 << 20);
+	for (int i = 0; i < YAML_KEYS_MAX; i++)
+		buf_printf(&yaml, "k%d: 1\n", i);
+	ASSERT_EQ(convert(yaml.p, yaml.len, &json, &e), 0);
+	buf_printf(&yaml, "one: 1\n");
+	bad(yaml.p, "1001:4: more than 1000 keys in one mapping");
+	buf_done(&json);
+	buf_done(&yaml);
+}
+
 static void test_unsupported_yaml_is_refused(void **state)
 {
 	(void)state;
@@ -201,6 +218,7 @@ int main(void)
 		cmocka_unit_test(test_scalars_over_several_lines_are_joined),
 		cmocka_unit_test(test_block_scalars_are_converted),
 		cmocka_unit_test(test_flow_collections_are_converted),
+		cmocka_unit_test(test_mapping_has_at_most_a_thousand_keys),
 		cmocka_unit_test(test_unsupported_yaml_is_refused),
 		cmocka_unit_test(test_invalid_yaml_is_refused_with_its_position),
 		cmocka_unit_test(test_too_deep_yaml_is_refused),
