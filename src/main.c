@@ -219,7 +219,7 @@ static const struct applet table[] = {
 	 "installation is recorded, with digests, in .unirail-install.json in that directory. "
 	 "--uninstall removes what was installed and restores the replaced files; a file that was "
 	 "changed since is reported and not removed (exit status 1)."},
-	{"manifests", "print the manifests of a cluster", manifests_main, 0, manifests_cmds,
+	{"manifests", "print the manifests that install unirail", manifests_main, 0, manifests_cmds,
 	 "Prints what 'kubectl apply' needs to install this version in a cluster: definitions, agent "
 	 "and controller, as the Helm chart renders them with the same values. deploy/chart/README.md "
 	 "lists the values. A value without an effect is a note on standard error. Exit status: 0 "

@@ -39,8 +39,9 @@ struct block_log {
 	bool etcd_restored;
 	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
 	bool batch;  /* between block_log_batch() and block_log_commit() */
-	/* claims and borrowed addresses that the batch gained, in their states before the batch;
-	 * their strings are owned */
+	/* The entries, as they were before the batch, in which the batch adds addresses:
+	 * block_log_commit() restores them if the write fails. State CLAIM_REMOVED or
+	 * BORROW_REMOVED: the table had no such entry. Their strings are owned. */
 	struct block_claim *old_claims;
 	struct block_borrowed *old_borrowed;
 	size_t n_old_claims, n_old_borrowed;

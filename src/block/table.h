@@ -50,7 +50,7 @@ struct block_object {
 enum claim_state {
 	CLAIM_HELD,
 	CLAIM_LEAVING, /* the node is releasing the block and allocates no address of it again */
-	CLAIM_REMOVED, /* only for a change of the log: the claim is removed from the table */
+	CLAIM_REMOVED, /* only in a change: block_claim_put() removes the claim */
 };
 
 /* A block of this node, as recorded in the log. */
@@ -70,7 +70,7 @@ enum borrow_state {
 	BORROW_REQUESTED, /* the request may be in flight */
 	BORROW_HELD,
 	BORROW_RETURNING,
-	BORROW_REMOVED, /* only for a change of the log: the address is removed from the table */
+	BORROW_REMOVED, /* only in a change: block_borrowed_put() removes the address */
 };
 
 /* An address borrowed from the block of a peer. */

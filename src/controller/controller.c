@@ -52,7 +52,7 @@ struct controller {
 	bool ready;	 /* last answer to /readyz */
 	bool registered; /* the webhooks were registered when this replica first became ready */
 	bool drains;	 /* the Lease was released, or will not be requested any more */
-	/* running parts, one for each row of the tables in controller.c; NULL: not running */
+	/* running parts, one for each row of the tables of the same names; NULL: not running */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
 
@@ -629,7 +629,7 @@ static const struct part leads[] = {
 };
 
 _Static_assert(ARRAY_LEN(every) <= CONTROLLER_PARTS_MAX && ARRAY_LEN(leads) <= CONTROLLER_PARTS_MAX,
-	       "a place for each");
+	       "CONTROLLER_PARTS_MAX is less than the rows of a table");
 
 static int parts_start(struct controller *c, const struct part *p, void **at, struct err *e)
 {

@@ -246,8 +246,9 @@ static bool any_owner(const struct owners *o, const char *container_id, const ch
 }
 
 /*
- * Returns whether a file of host-local belongs to one of the owners. An owner that names only the
- * container has only addresses of this node's pools: others may belong to another network.
+ * Returns whether a file of host-local belongs to one of the owners. For an owner that
+ * names no interface only files with an address of this node's pools count: a file with another
+ * address may belong to another network.
  */
 static bool adopted_by_owner(const void *arg, const char *network, const struct ipaddr *a,
 			     const char *container_id, const char *ifname)

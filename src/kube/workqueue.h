@@ -53,7 +53,7 @@ struct workqueue_conf {
 	struct kube *kube;
 	size_t in_flight_max;
 	int64_t retry_ms, retry_most_ms; /* backoff of workqueue_retry() */
-	size_t size;			 /* of an item, sizeof(struct work) or more */
+	size_t size;			 /* size of an item: sizeof(struct work) or more */
 	void (*reconcile)(void *arg, void *item);
 	void (*done)(void *arg, void *item, int status, const struct json *object,
 		     const struct err *e);

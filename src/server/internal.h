@@ -100,7 +100,7 @@ void conn_refuse_unsaid(struct http_request *c, int status);
 bool conn_is_idle(const struct http_request *c);
 /* Returns the milliseconds until a new connection without a request may be evicted; 0: now. */
 int64_t conn_grace(const struct http_request *c);
-/* Queues the connection for a handshake turn. */
+/* Queues the connection, whose TLS handshake continues when its turn comes. */
 void conn_wait(struct http_request *c);
 /* Closes the connection if the peer has closed it, which the loop may not have reported yet. */
 void conn_reap(struct http_request *c);

@@ -44,7 +44,7 @@ bool identity_is_sticky(const struct identity *i);
 bool identity_ordinal(const char *pod, char set[static 254], uint64_t *ordinal);
 
 /* State of possible owners at the API server; known false: not requested. */
-struct identity_set { /* state of the StatefulSet that identity_ordinal() finds */
+struct identity_set { /* state of the StatefulSet whose name identity_ordinal() returns */
 	bool known, exists;
 	int64_t start, replicas; /* spec.ordinals.start (0), spec.replicas (1) */
 };

@@ -450,8 +450,8 @@ static int from_others(const struct pod_pools_facts *f, const struct pod_nic *ni
 	if (!f->ns_annotations)
 		return err_kind(
 			e, ERR_AGAIN, -EAGAIN,
-			"pod '%s/%s': its namespace is not known yet, which may have pools for "
-			"interface %s",
+			"pod '%s/%s': its namespace is not known yet, and its annotations may name "
+			"pools for interface %s",
 			f->pod->ns, f->pod->name, nic->ifname);
 	r = from_namespace(f, ret, e);
 	ret->clean_gateway = nic->conf_clean;

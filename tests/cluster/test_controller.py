@@ -74,7 +74,7 @@ def test_disconnected_leader_follows_and_leads_again(cluster, ns, replica, proxy
     assert a.metrics()["unirail_controller_led_total"] == 2
 
 
-def test_settings_are_read_again(cluster, ns, replica):
+def test_changed_settings_are_read_with_and_without_a_signal(cluster, ns, replica):
     c = replica()
     c.conf.write_text("[controller]\nlog-level = debug\n")
     c.start("--lease-retry", "1s")

@@ -15,7 +15,7 @@ ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 NAME = "docker.io/library/unirail:1.2.3"
 # The programs of a minimal node: the loader may use no other program.
 TOOLS = ("sh", "sha256sum", "sed", "uname", "mktemp", "dirname", "rm", "cat")
-# Docker's client for the loader: `load` takes the archive apart as the daemon does, and keeps the names in a file.
+# A fake of Docker's client, for the loader: `load` reads every file of the archive, and adds the names of its images to a file.
 DOCKER = """#!/usr/bin/python3
 import json, os, pathlib, sys, tarfile
 names, args = pathlib.Path(os.environ["STATE"]), sys.argv[1:]

@@ -72,18 +72,21 @@ void settings_lab_reference(const struct settings *s)
 		auto_free char *line = NULL;
 
 		if (!at)
-			fail_msg("%s: no row of '%s'", s->prog, k.name);
+			fail_msg("%s: the help has no row of '%s'", s->prog, k.name);
 		line = xstrdup(at + 1);
 		*strchrnul(line, '\n') = '\0';
 		if (*k.fallback && !strstr(line, fallback))
-			fail_msg("%s: '%s' without its default %s", s->prog, k.name, fallback);
+			fail_msg("%s: the row of '%s' in the help lacks its default %s", s->prog,
+				 k.name, fallback);
 		if (!strstr(line, "needs a restart") != k.live)
-			fail_msg("%s: '%s': whether it needs a restart", s->prog, k.name);
+			fail_msg("%s: the row of '%s' in the help is wrong about 'needs a restart'",
+				 s->prog, k.name);
 		while (span_cut(&rest, ' ', &one)) {
 			auto_free char *name = span_dup(one);
 
 			if (!strstr(line, name))
-				fail_msg("%s: '%s' without %s", s->prog, k.name, name);
+				fail_msg("%s: the row of '%s' in the help lacks the variable %s",
+					 s->prog, k.name, name);
 		}
 	}
 }

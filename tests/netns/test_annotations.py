@@ -93,7 +93,7 @@ def annotation(entries):
     return "[" + ",".join(go(json.dumps(e, indent=4, ensure_ascii=False)) for e in entries) + "]"
 
 
-# --- the same pod, by unirail ---
+# --- what unirail writes for the same definitions and results ---
 
 
 @pytest.fixture

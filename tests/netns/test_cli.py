@@ -343,7 +343,7 @@ def test_address_is_released_after_confirmation(two):
     assert p.returncode == 1 and "172.16.1.99" in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_pool_check_reports_damage(two):
+def test_pool_check_succeeds_on_an_intact_store(two):
     p = two.pool("check", check=False)
     assert p.returncode == 0, p.stdout + p.stderr
 

@@ -16,7 +16,7 @@ def unchanged(lab, before):
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 @pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
                                   {**NIC, "bond": {"mode": 1}}])
-def test_configuration_without_bond_or_vlan_creates_nothing(lab, chained_plugins, version, more):
+def test_bond_of_one_interface_and_vlan_of_two_create_nothing(lab, chained_plugins, version, more):
     """The result is empty; the names are not checked."""
     before = same_shape(state(lab.node))
     pod = lab.pod()
@@ -54,7 +54,7 @@ def test_old_versions_fail_before_anything_is_created(lab, chained_plugins):
     ({**NIC, "vlanID": -1}, "invalid vlanID -1"),
     ({"interfaces": ["a", "b"], "bond": {"mode": 7}}, "unknown bond mode: 7, available mode: [0,6]"),
     ({"interfaces": ["a", "a"], "bond": {}}, "conf.interfaces has 'a' twice"),
-    ({"interfaces": ["a", "b"], "bond": {"name": "a"}}, "conf.interfaces[0] is 'a', which conf.bond.name is too"),
+    ({"interfaces": ["a", "b"], "bond": {"name": "a"}}, "conf.interfaces[0] is 'a', the same as conf.bond.name"),
     ({"interfaces": ["a/b"]}, "conf.interfaces[0] is 'a/b'"),
     ({"interfaces": ["enp175s0f0np0"], "vlanID": 1000}, "name of more than 15 bytes"),
     ({"interfaces": ["a", "b"], "bond": {"options": "miimon=fast"}}, "conf.bond.options: miimon is 'fast'"),

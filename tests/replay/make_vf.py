@@ -142,7 +142,7 @@ for _ in range(20):
     reads(t, FREE, 0xffffffff)
 t.write("vf_apply_busy.nl")
 
-t = Talk("route", "a rate limit that the driver refuses to remove twice, since the port has no carrier; then it removes it")
+t = Talk("route", "removal of a rate limit: the driver refuses it twice, since the port has no carrier, and accepts it the third time")
 rate = message(SETLINK, REQUEST | ACK, ifinfo(PF, 0) + nest(22, nest(1, attr(6, struct.pack("<III", 0, 0, 0)))))
 for code in (-22, -22, 0):
     t.query(message(GETLINK, REQUEST, ifinfo(0, 0) + u32(29, 8) + text(3, "eth1")))

@@ -136,7 +136,7 @@ static void log_failure(const struct api_pod_args *p, const char *what, const st
 }
 
 /* Refuses matchMasterSubnet: Spiderpool's agent finds the master (for a VF its PF) from the pod's
- * network namespace; this agent gets the master's addresses only by the route "plan". */
+ * network namespace; this agent gets the master's addresses only in requests to pods/plan. */
 static int no_match(const struct api_pod_args *p, struct err *e)
 {
 	if (!p->match_subnet)

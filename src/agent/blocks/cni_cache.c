@@ -107,7 +107,7 @@ static int add(struct cni_cache *c, const struct result_file *f, const struct js
 	if (ipnet_parse_loose(span_of(text), &net) < 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", text);
 	if (c->n >= CNI_CACHE_ADDRESSES_MAX)
-		return err_set(e, -E2BIG, "more than %d addresses are recorded",
+		return err_set(e, -E2BIG, "with this file more than %d addresses are recorded",
 			       CNI_CACHE_ADDRESSES_MAX);
 	VEC_PUSH(c->v, c->n) = (struct cni_cached){
 		.file = xstrdup(f->file),
@@ -155,7 +155,7 @@ int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, s
 	root = json_root(doc);
 	if (json_kind(root) != JSON_OBJECT)
 		return json_wants(root, "the file", "an object", e);
-	/* libcni before 0.7 writes the result without the cache's envelope */
+	/* libcni 0.7 writes the result without the cache's envelope */
 	if (json_kind(json_get(root, "kind")) == JSON_NULL)
 		return read_result(ret, &f, root, e);
 	f.ifname = json_string(json_get(root, "ifName"));

@@ -12,7 +12,7 @@
  * So the recorded addresses are correct even if the API server was unavailable and the journal lost
  * its last records. Read from a file: the result (of any CNI version, and unirailResult), the pod
  * in cniArgs (K8S_POD_NAMESPACE, K8S_POD_NAME, K8S_POD_UID), and the IPAM types in its
- * configuration. A result of libcni before 0.7 names no pod.
+ * configuration. A result of libcni 0.7 names no pod.
  *
  * Directories and files that users other than root can change are refused. Temporary files
  * (".NAME.tmp") are skipped. Files are limited to CNI_CACHE_FILE_MAX bytes, a directory to

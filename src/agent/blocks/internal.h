@@ -111,8 +111,8 @@ struct blocks {
 	int64_t hold_until;    /* loop time, end of the freeze; 0: etcd was not restored */
 	bool observed_restore; /* see struct block_facts */
 	int64_t rescan_ms;     /* see struct block_facts; used while log.etcd_restored */
-	/* Used by blocks_notify_etcd_restored(). report_at: real time in ms of the restore, 0:
-	 * nothing to report. */
+	/* Used by blocks_notify_etcd_restored(). report_at: real time in ms at which this agent
+	 * observed the restore of etcd; 0: nothing to report. */
 	struct kube_call *telling;
 	struct loop_alarm report_retry;
 	int64_t report_at;

@@ -172,7 +172,8 @@ static void choose_cut(struct blocks *b, struct blocks_pool *p)
 
 /* --- demand: how many addresses each pool lacks on this node, how many it can release --- */
 
-/* LEAD_MS: how long the other pools wait for the result of the first claim. */
+/* LEAD_MS: how long a claim in flight delays claims in other pools whose position is free to choose:
+ * its result shows the position to use, see is_led() in block/plan_acquire.c. */
 enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
 
 struct count {
@@ -300,8 +301,8 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.ahead = reserve > p->idle ? reserve - p->idle : 0,
 		.names = p->names,
 		.n_names = p->n_names,
-		/* The limit is twice the reserve, so that a node does not release a block that it
-		 * has just claimed. */
+		/* Only free addresses beyond twice the reserve are spare: with a lower limit the
+		 * node would release a block that it has just claimed. */
 		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
 		.claiming = is_claiming(b, p->name),

@@ -49,7 +49,7 @@ size_t device_sweep_plan(struct device_sweep *s, const struct json *node, int64_
 			 struct kube_patch *patch);
 /* Returns whether the Node is to be read now. */
 bool device_sweep_due(const struct device_sweep *s, int64_t now_ms);
-/* Call it when the patch has succeeded: reports the removed resources and drops them from the list. */
+/* Call it when the patch has succeeded: reports the removed resources and removes them from the file. */
 void device_sweep_done(struct device_sweep *s);
 
 #endif

@@ -257,7 +257,8 @@ static int prepare(struct swap *s, struct err *e)
 	for (size_t i = 0; i < s->n; i++) {
 		r = second_name(s, s->ops[i].name, s->ops[i].old);
 		if (r < 0 && r != -ENOENT)
-			return err_sys(e, r, "keep '%s' while it is replaced", s->ops[i].name);
+			return err_sys(e, r, "give '%s' a second name before it is replaced",
+				       s->ops[i].name);
 	}
 	r = path_sync_dir(s->dir);
 	return r < 0 ? err_sys(e, r, "fsync the directory") : 0;

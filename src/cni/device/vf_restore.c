@@ -259,7 +259,8 @@ static bool may_not_stay(const struct vf_record *r, const char *altname, bool in
 	       (in_pod && r->by_unirail && !str_list_has(r->altnames, r->n_altnames, altname));
 }
 
-/* Sets the link down, restores its MTU, and removes conflicting alternative names. */
+/* Sets the link down, restores its MTU, and removes the alternative names that conflict with r->name or
+ * that the pod added. */
 static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct vf_found *f,
 		      struct err *e)
 {

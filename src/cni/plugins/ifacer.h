@@ -46,7 +46,7 @@ struct ifacer_port {
 struct ifacer_plan {
 	/* the bond */
 	bool makes_bond, sets_bond_up;
-	int bond_index; /* ifindex of the bond; 0: must be created */
+	int bond_index; /* ifindex of the existing bond; 0: there is none */
 	const char *bond_name;
 	struct link_bond bond;
 	struct ifacer_port *ports; /* ports to be enslaved; owned */

@@ -95,7 +95,7 @@ static int check_name(const struct ifacer_conf *c, size_t i, void **seen, struct
 				name);
 	if (ifacer_wants_bond(c) && strcmp(name, c->bond_name) == 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.interfaces[%zu] is '%s', which conf.bond.name is too", i,
+				"conf.interfaces[%zu] is '%s', the same as conf.bond.name", i,
 				name);
 	found = xtsearch(name, seen, (int (*)(const void *, const void *))strcmp);
 	if (*found != name)

@@ -446,7 +446,7 @@ int certs_take_step(const struct certs_set *is, enum certs_step step, const stru
 	return r;
 }
 
-/* --- two Secrets --- */
+/* --- the next write, to the Secret of the CA or of the certificate --- */
 
 static char *signer_text(const struct certs_set *s)
 {

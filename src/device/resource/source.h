@@ -31,8 +31,8 @@ struct resource_flags {
 	int64_t log_level; /* value of -v or --log-level of sriovdp; -1: not given */
 };
 
-/* Parses the flags. -EINVAL: the original does not have the flag, or its value is missing; e has
- * the message of the original. */
+/* Parses the flags. -EINVAL: the original does not have the flag, or its value is missing or
+ * invalid; e has the message of the original. */
 int resource_flags_parse(enum resource_form form, int argc, char **argv, struct resource_flags *ret,
 			 struct err *e);
 

@@ -467,7 +467,7 @@ static void dcbx(const struct work *k)
 	both_numbers(s, "mode", d->dcbx, DCBX_WANT);
 }
 
-/* With NVIDIA's driver trust is a file, and DSCPs without an entry have their class selector's priority. */
+/* NVIDIA's driver has a file for the trust mode. */
 static void trust_file(const struct work *k)
 {
 	auto_free char *path = xasprintf("/sys/class/net/%s/qos/trust", k->p->nic.netdev);
@@ -501,6 +501,8 @@ static void dscps(const struct work *k)
 	for (unsigned int i = 0; i < DCB_DSCPS; i++) {
 		int want = by_dscp ? (int)(i >> 3) : -1, now = d->dscp_prio[i];
 
+		/* with the trust file of NVIDIA's driver, a DSCP without an entry has the priority
+		 * DSCP / 8 */
 		if (now == want || (k->p->trust[0] && now < 0))
 			continue;
 		if (now >= 0)

@@ -128,7 +128,8 @@ static int used_out(const struct choice *c, const struct ip_request *a, uint8_t 
 		"addresses used out: %s%s: add addresses, or list their owners with 'unirail pool "
 		"show %s'",
 		family, a->owner.ifname, names.p, message.p,
-		c->d.n_changes > 0 ? " (and other rails of this pod)" : "", l->v[0]->name);
+		c->d.n_changes > 0 ? " (without the addresses already selected for this pod)" : "",
+		l->v[0]->name);
 }
 
 static int choose_new(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,

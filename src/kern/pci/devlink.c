@@ -188,8 +188,7 @@ static int take_version(void *msg, void *arg)
 
 	if (r < 0)
 		return r;
-	/* the message has one attribute per component, and a parsed table has only the last: so all
-	 * are read */
+	/* The message has one attribute per component, of which `tb` has only the last. */
 	nlmsg_for_each_attr(a, h, sizeof(struct genlmsghdr), left)
 	{
 		if (nla_type(a) != DEVLINK_ATTR_INFO_VERSION_RUNNING || v->found)

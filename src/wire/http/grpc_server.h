@@ -68,9 +68,9 @@ struct grpc_in;
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
 	size_t max;	  /* maximum size of a request message; 0: GRPC_REQUEST_MAX */
-	/* Called with one whole request message, borrowed. The method answers with grpc_in_reply()
-	 * or grpc_in_fail(), immediately or later; on a stream call grpc_in_send() any number of
-	 * times. Must not free the server. */
+	/* Called with one whole request message, borrowed. The method ends the call with
+	 * grpc_in_reply() or grpc_in_fail(), immediately or later; before that, a method of a stream
+	 * may call grpc_in_send() any number of times. Must not free the server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
 	/* Called when the call ended before the method answered: cancelled, deadline passed,
 	 * connection closed, server freed. May be NULL for methods that always answer immediately.

@@ -105,7 +105,7 @@ ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
 def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
-    """The message of an agent that is not ready names objects and paths: only callers on loopback get it. Before the fix: every caller."""
+    """The message of an agent that is not ready names objects and paths: only callers on loopback get it."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "

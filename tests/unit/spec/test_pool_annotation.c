@@ -468,7 +468,7 @@ static void test_pools_are_ordered_by_their_affinities(void **state)
 	};
 
 	(void)state;
-	/* The order of the original changes with each run. */
+	/* Repeated, because the order of the original changes with each run. */
 	for (int i = 0; i < 20; i++)
 		check_rows(v, ARRAY_LEN(v));
 }

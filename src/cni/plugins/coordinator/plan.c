@@ -852,8 +852,8 @@ static void emit_route(struct planning *pl, enum coordinator_side side, enum coo
 
 /* --- index of existing routes: a configuration may name thousands --- */
 
-/* Index entry of a route. Of the routes with one key the kernel accepts only one: it returns EEXIST
- * to NLM_F_EXCL, regardless of their next hops. */
+/* Index entry of a route. Its key is table, metric and destination: the kernel refuses a route with
+ * the key of an existing route (EEXIST to NLM_F_EXCL), whatever its next hops are. */
 struct known_route {
 	uint32_t table, metric;
 	struct ipnet dst;

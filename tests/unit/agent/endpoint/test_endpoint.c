@@ -132,7 +132,7 @@ static void test_interfaces_of_an_endpoint_have_a_stable_order(void **state)
 }
 
 /* The DEL of the old sandbox arrives after the ADD of the new sandbox. */
-static void test_addresses_of_the_last_container_count(void **state)
+static void test_endpoint_has_only_the_addresses_of_the_newest_container(void **state)
 {
 	struct lease late = lease("10.6.0.9/24", "p4", "a", "u0", "eth0");
 	struct endpoints_required w;
@@ -261,8 +261,9 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_interfaces_of_an_endpoint_have_a_stable_order,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_addresses_of_the_last_container_count, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_endpoint_has_only_the_addresses_of_the_newest_container, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_free_and_nameless_leases_have_no_endpoint,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_owner_of_a_pod_is_its_top_controller, setup,

@@ -156,7 +156,9 @@ static void test_directory_in_place_of_a_file_changes_nothing(void **state)
 	ASSERT_EQ(swap_text(&s, "a", span_of("new"), 0644, NULL), 0);
 	ASSERT_EQ(swap_text(&s, "d", span_of("new"), 0644, NULL), 0);
 	ASSERT_EQ(swap_commit(&s, &e), -EPERM);
-	ASSERT_STR_EQ(e.text, "keep 'd' while it is replaced: Operation not permitted (EPERM)");
+	ASSERT_STR_EQ(
+		e.text,
+		"give 'd' a second name before it is replaced: Operation not permitted (EPERM)");
 	swap_close(&s);
 	expect("/a", "old");
 	ASSERT_EQ(count(), 2);

@@ -472,7 +472,7 @@ static void test_dns_is_read_from_resolv_conf(void **state)
 	       "\"options\":[\"ndots:5\",\"rotate\"]}}");
 }
 
-/* A directory written by the original or by unirail, with arbitrary content. */
+/* Only temporary files of unirail are removed. */
 static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
 {
 	struct t_dir *w = *state;

@@ -20,7 +20,7 @@
 
 /* namespace, name, annotations, cniType, other fields of spec */
 static const char *const smcs[][5] = {
-	/* eight rails whose names have another order than their netdevs */
+	/* three rails whose names have another order than their netdevs */
 	{"net", "rail-a", RDMA ":'gpu'", "macvlan",
 	 "'macvlan':{'master':['eth10'],'rdmaResourceName':'x/r10'," GATE "}"},
 	{"net", "rail-b", RDMA ":'gpu'", "macvlan",

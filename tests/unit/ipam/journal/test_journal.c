@@ -500,8 +500,8 @@ static void test_kill_during_a_rewrite_is_accepted(void **state)
 	put_back(PATH, &journal[1]);
 	ASSERT_EQ(open_or_refuse(), 0);
 	/*
-	 * A truncated new journal; or a change of the new journal, after which the old file is
-	 * restored.
+	 * Refused: the new journal if it is truncated; the old journal if it is restored after a
+	 * change of the new one.
 	 */
 	write_bytes(PATH, journal[1].p, journal[1].n - 20);
 	ASSERT_EQ(open_or_refuse(), -EBADMSG);

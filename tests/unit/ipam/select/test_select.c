@@ -679,7 +679,7 @@ static void test_rails_are_selected_all_or_none(void **state)
 	pool("a", "10.0.0.0/24", "10.0.0.1", "10.0.0.2");
 	assert_refused(a, 3, ERR_AGAIN,
 		       "to NIC net3 from IPPools [a]: all IP addresses used out: pool 'a' has 2 "
-		       "addresses: 0 in use (and other rails of this pod)");
+		       "addresses: 0 in use (without the addresses already selected for this pod)");
 }
 
 static void test_leases_are_found_by_address(void **state)
