@@ -45,32 +45,35 @@ static void begin(struct err *e, enum err_kind kind, int code, const char *text)
 	memcpy(e->text, text, strlen(text) + 1);
 }
 
-int err_set(struct err *e, int code, const char *fmt, ...)
+static int set(struct err *e, enum err_kind kind, int code, const char *fmt, va_list ap)
 {
 	char text[ERR_TEXT_MAX];
-	va_list ap;
 
 	if (!e)
 		return negative(code);
-	va_start(ap, fmt);
 	format(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	begin(e, ERR_OTHER, code, text);
+	begin(e, kind, code, text);
 	return e->code;
+}
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	code = set(e, ERR_OTHER, code, fmt, ap);
+	va_end(ap);
+	return code;
 }
 
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 {
-	char text[ERR_TEXT_MAX];
 	va_list ap;
 
-	if (!e)
-		return negative(code);
 	va_start(ap, fmt);
-	format(text, sizeof(text), fmt, ap);
+	code = set(e, kind, code, fmt, ap);
 	va_end(ap);
-	begin(e, kind, code, text);
-	return e->code;
+	return code;
 }
 
 int err_sys(struct err *e, int code, const char *fmt, ...)
