@@ -2,6 +2,7 @@
 #include "base/num.h"
 
 #include <errno.h>
+#include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
@@ -139,4 +140,20 @@ int num_bool(struct span s, int *ret)
 			return 0;
 		}
 	return -EINVAL;
+}
+
+int num_labelled(struct span text, const char *label, bool hex, uint64_t *ret)
+{
+	struct span line, word;
+
+	while (span_cut(&text, '\n', &line)) {
+		if (!span_has_prefix(line, label))
+			continue;
+		line.p += strlen(label);
+		line.n -= strlen(label);
+		line = span_trim(line);
+		span_cut(&line, ' ', &word);
+		return hex ? num_hex(word, UINT64_MAX, ret) : num_u64(word, 0, UINT64_MAX, ret);
+	}
+	return -ENOENT;
 }

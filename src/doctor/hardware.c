@@ -380,22 +380,10 @@ static bool number_of(const struct root *r, const char *pid, const char *file, c
 {
 	auto_free char *path = xasprintf("/proc/%s/%s", pid, file);
 	auto_buf struct buf b;
-	struct span rest, line, word;
 
 	buf_init(&b, 64 << 10);
-	if (file_read(r, path, b.max, &b, NULL) < 0)
-		return false;
-	for (rest = buf_span(&b); span_cut(&rest, '\n', &line);) {
-		if (!span_has_prefix(line, label))
-			continue;
-		line.p += strlen(label);
-		line.n -= strlen(label);
-		line = span_trim(line);
-		span_cut(&line, ' ', &word);
-		return (hex ? num_hex(word, UINT64_MAX, ret) : num_u64(word, 0, UINT64_MAX, ret)) ==
-		       0;
-	}
-	return false;
+	return file_read(r, path, b.max, &b, NULL) >= 0 &&
+	       num_labelled(buf_span(&b), label, hex, ret) == 0;
 }
 
 static void check_process(struct doctor *d, const char *pid)

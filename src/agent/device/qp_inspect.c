@@ -74,22 +74,10 @@ static bool number_of(const struct inspection *l, uint32_t pid, const char *name
 		      uint64_t *ret)
 {
 	auto_buf struct buf b;
-	struct span rest, line, word;
 
 	buf_init(&b, TEXT_MAX);
-	if (!read_proc(l, pid, name, &b))
-		return false;
-	for (rest = buf_span(&b); span_cut(&rest, '\n', &line);) {
-		if (!span_has_prefix(line, label))
-			continue;
-		line.p += strlen(label);
-		line.n -= strlen(label);
-		line = span_trim(line);
-		span_cut(&line, ' ', &word);
-		return (*label == 'C' ? num_hex(word, UINT64_MAX, ret)
-				      : num_u64(word, 0, UINT64_MAX, ret)) == 0;
-	}
-	return false;
+	return read_proc(l, pid, name, &b) &&
+	       num_labelled(buf_span(&b), label, *label == 'C', ret) == 0;
 }
 
 /* Returns whether the process cannot lock enough memory. The limit "unlimited" is not a number, and

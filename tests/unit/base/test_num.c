@@ -88,6 +88,25 @@ static void test_durations_are_parsed(void **state)
 	ASSERT_EQ(v, 77);
 }
 
+static void test_number_behind_a_label_is_read(void **state)
+{
+	static const char text[] =
+		"Max locked memory     8388608   unlimited bytes\nCapEff:\t00000000a80425fb\n"
+		"Max processes   unlimited  unlimited\nlast 7";
+	uint64_t v = 1;
+
+	(void)state;
+	ASSERT_EQ(num_labelled(span_of(text), "Max locked memory", false, &v), 0);
+	ASSERT_EQ(v, 8388608);
+	ASSERT_EQ(num_labelled(span_of(text), "CapEff:", true, &v), 0);
+	ASSERT_EQ(v, 0xa80425fb);
+	ASSERT_EQ(num_labelled(span_of(text), "last", false, &v), 0);
+	ASSERT_EQ(v, 7);
+	ASSERT_EQ(num_labelled(span_of(text), "Max processes", false, &v), -EINVAL);
+	ASSERT_EQ(num_labelled(span_of(text), "locked memory", false, &v), -ENOENT);
+	ASSERT_EQ(v, 7);
+}
+
 static void test_booleans_are_parsed(void **state)
 {
 	int v = 77;
@@ -120,6 +139,7 @@ int main(void)
 		cmocka_unit_test(test_signed_numbers_are_parsed_within_their_range),
 		cmocka_unit_test(test_hex_numbers_are_parsed_within_their_range),
 		cmocka_unit_test(test_durations_are_parsed),
+		cmocka_unit_test(test_number_behind_a_label_is_read),
 		cmocka_unit_test(test_booleans_are_parsed),
 	};
 
