@@ -202,6 +202,35 @@ int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int cod
 	return 1;
 }
 
+int vf_restore_found(const char *bdf, int code, const struct err *reason, struct err *e)
+{
+	if (code >= 0)
+		return 1;
+	if (!vf_place_is_removed(code)) {
+		if (e)
+			*e = *reason;
+		return err_wrap(e, code, "find VF '%s'", bdf);
+	}
+	log_warn("the VF no longer exists, nothing is left to restore", LOG_S("vf", bdf),
+		 LOG_S("why", reason->text));
+	return 0;
+}
+
+int vf_restore_place(const struct root *root, struct nl_wire *host, const struct vf_record *r,
+		     struct vf_place *ret, struct err *e)
+{
+	struct err reason = ERR_INIT;
+	int code;
+
+	if (vf_record_is_past(root, r)) {
+		log_warn("the VF was recreated meanwhile, nothing is left to restore",
+			 LOG_S("vf", r->device));
+		return 0;
+	}
+	code = vf_place_read(root, host, r->device, ret, &reason);
+	return vf_restore_found(r->device, code, &reason, e);
+}
+
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e)
 {
@@ -209,22 +238,9 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 	struct vf_place p;
 	int code, attrs;
 
-	if (vf_record_is_past(h->root, r)) {
-		log_warn("the VF was recreated meanwhile, nothing is left to restore",
-			 LOG_S("vf", r->device));
-		return 0;
-	}
-	code = vf_place_read(h->root, h->host, r->device, &p, &reason);
-	if (code < 0 && !vf_place_is_removed(code)) {
-		if (e)
-			*e = reason;
-		return err_wrap(e, code, "find VF '%s'", r->device);
-	}
-	if (code < 0) {
-		log_warn("the VF no longer exists, nothing is left to restore",
-			 LOG_S("vf", r->device), LOG_S("why", reason.text));
-		return 0;
-	}
+	code = vf_restore_place(h->root, h->host, r, &p, e);
+	if (code <= 0)
+		return code;
 	/* The VF chooses its own MAC again only after the PF has cleared it. The netdev is moved to
 	 * the node whether this succeeds or fails. */
 	attrs = vf_restore_attrs(h, &p, r, &reason);

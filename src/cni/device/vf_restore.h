@@ -51,9 +51,15 @@ enum {
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* Two steps of a restore, which ib-sriov also uses. vf_restore_come_again() evaluates an attribute
+/* Steps of a restore, which ib-sriov also uses. vf_restore_found() evaluates the result of finding the
+ * VF: 1: it exists, 0: it no longer exists (logged), negative: another error. vf_restore_place() finds
+ * the VF of a record, with the same results; 0 also if it was recreated since the record was written.
+ * vf_restore_come_again() evaluates an attribute
  * that could not be restored: 1: retry later, negative: an error. vf_restore_altnames() restores
  * the alternative names, except names that another device has taken. */
+int vf_restore_found(const char *bdf, int code, const struct err *reason, struct err *e);
+int vf_restore_place(const struct root *root, struct nl_wire *host, const struct vf_record *r,
+		     struct vf_place *ret, struct err *e);
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,

@@ -481,28 +481,14 @@ static int bring_all(struct attach *a, int pod, const struct vf_record *r, struc
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e)
 {
-	struct err reason = ERR_INIT;
 	struct vf_place p;
 	int code;
 
 	if (!*r->device)
 		return 0;
-	if (vf_record_is_past(&a->call->root, r)) {
-		log_warn("the VF was recreated meanwhile, nothing is left to restore",
-			 LOG_S("vf", r->device));
-		return 0;
-	}
-	code = vf_place_read(&a->call->root, a->host, r->device, &p, &reason);
-	if (code < 0 && !vf_place_is_removed(code)) {
-		if (e)
-			*e = reason;
-		return err_wrap(e, code, "find VF '%s'", r->device);
-	}
-	if (code < 0) {
-		log_warn("the VF no longer exists, nothing is left to restore",
-			 LOG_S("vf", r->device), LOG_S("why", reason.text));
-		return 0;
-	}
+	code = vf_restore_place(&a->call->root, a->host, r, &p, e);
+	if (code <= 0)
+		return code;
 	return bring_all(a, pod, r, &p, flags, e);
 }
 

@@ -185,16 +185,9 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	if (!is_of_pod(a, bdf, owner, rail->ifname))
 		return 0;
 	code = vf_restore_guess(&h, bdf, rail->ifname, &rail->conf.mac, &r, &reason);
-	if (code < 0 && !vf_place_is_removed(code)) {
-		if (e)
-			*e = reason;
-		return err_wrap(e, code, "find VF '%s'", bdf);
-	}
-	if (code < 0) {
-		log_warn("the VF no longer exists, nothing is left to restore", LOG_S("vf", bdf),
-			 LOG_S("why", reason.text));
-		return vf_owner_remove(root, bdf, e);
-	}
+	code = vf_restore_found(bdf, code, &reason, e);
+	if (code <= 0)
+		return code < 0 ? code : vf_owner_remove(root, bdf, e);
 	log_warn("no record of the VF's former state: restoring what the device itself reports",
 		 LOG_S("vf", bdf));
 	r.requested = rail->conf.sriov.want.set;
