@@ -444,23 +444,12 @@ static int write_some(struct conn *c, struct err *e)
 {
 	for (;;) {
 		int r = c->out.n ? 0 : grpc_out(c->g, &c->out, e);
-		ssize_t n;
 
 		if (r < 0 || !c->out.n)
 			return r;
-		n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL);
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		/* Not an error: the server has closed, and the next read returns its answer or the
-		 * end of the connection. */
-		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-			n = (ssize_t)c->out.n;
-		if (n < 0 && errno != EINTR)
-			return err_sys(e, -errno, "write to '%s'", c->call->socket);
-		if (n > 0) {
-			c->out.p += n;
-			c->out.n -= (size_t)n;
-		}
+		r = unix_send(c->fd, &c->out, c->call->socket, e);
+		if (r < 0 || c->out.n)
+			return r;
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "wire/http/http1.h"
+#include "wire/http/internal.h"
 
 enum { READ_SIZE = 16 << 10, BACKLOG_MS = 10, RESTART_MS = 50, REQUEST_MAX = 4 << 20 };
 
@@ -54,21 +55,21 @@ static int open_socket(struct conn *c, struct err *e)
 	return 0;
 }
 
-static int write_some(struct conn *c, struct err *e)
+int unix_send(int fd, struct span *out, const char *path, struct err *e)
 {
-	while (c->out.n > 0) {
-		ssize_t n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL);
+	while (out->n > 0) {
+		ssize_t n = send(fd, out->p, out->n, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EAGAIN)
 			return 0;
-		/* Not an error: the server answered and closed before it read the whole request,
-		 * and its answer is read next. */
+		/* Not an error: the server closed before it read everything; the next read returns
+		 * its answer or the end of the connection. */
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-			n = (ssize_t)c->out.n;
+			n = (ssize_t)out->n;
 		if (n < 0 && errno != EINTR)
-			return err_sys(e, -errno, "write to '%s'", c->call->socket);
+			return err_sys(e, -errno, "write to '%s'", path);
 		if (n > 0)
-			c->out = (struct span){c->out.p + n, c->out.n - (size_t)n};
+			*out = (struct span){out->p + n, out->n - (size_t)n};
 	}
 	return 0;
 }
@@ -99,7 +100,7 @@ static int talk(struct conn *c, struct err *e)
 	int r = 0;
 
 	while (r == 0) {
-		r = write_some(c, e);
+		r = unix_send(c->fd, &c->out, c->call->socket, e);
 		if (r < 0)
 			return r;
 		r = fd_wait(c->fd, c->deadline, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
@@ -131,7 +132,7 @@ int http1_send(const struct http1_call *call, struct err *e)
 	buf_init(&out, REQUEST_MAX);
 	r = start(&c, &out, e);
 	while (r == 0) {
-		r = write_some(&c, e);
+		r = unix_send(c.fd, &c.out, call->socket, e);
 		if (r < 0 || !c.out.n)
 			break;
 		r = fd_wait(c.fd, c.deadline, POLLOUT) > 0 ? 0
