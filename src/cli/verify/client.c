@@ -217,7 +217,7 @@ static int bandwidth(struct verify_client *c, struct err *e)
 
 /* --- a complete test --- */
 
-static void record_near(struct verify_result *r, const struct verify_rail *rail)
+void verify_record_near(struct verify_result *r, const struct verify_rail *rail)
 {
 	str_copy(r->ifname, sizeof(r->ifname), rail->ifname);
 	str_copy(r->device, sizeof(r->device), rail->dev->name);
@@ -228,7 +228,7 @@ static void record_near(struct verify_result *r, const struct verify_rail *rail)
 	r->ethernet = rail->port->ethernet;
 }
 
-static void record_far(struct verify_result *r, const struct verify_msg *m)
+void verify_record_far(struct verify_result *r, const struct verify_msg *m)
 {
 	str_copy(r->peer_ifname, sizeof(r->peer_ifname), m->ifname);
 	str_copy(r->peer_device, sizeof(r->peer_device), m->device);
@@ -251,7 +251,7 @@ static int open_side(struct verify_client *c, const struct verify_facts *f,
 		r = verify_pick(f, &local, &t->choice, rail, e);
 	if (r < 0)
 		return r;
-	record_near(c->r, rail);
+	verify_record_near(c->r, rail);
 	return verify_side_open(&c->side, rail, t->op, t->size, verify_depth_for(t->size), e);
 }
 
@@ -272,7 +272,7 @@ static int join(struct verify_client *c, const struct verify_rail *rail, struct 
 		r = verify_expect(&c->conn, VERIFY_READY, &m, e);
 	if (r < 0)
 		return r;
-	record_far(c->r, &m);
+	verify_record_far(c->r, &m);
 	r = verify_side_connect(&c->side, &m, e);
 	c->r->mtu = verbs_qp_mtu(c->side.qp);
 	return r;

@@ -169,25 +169,6 @@ static int run_step(struct server *s, const struct verify_msg *m, struct err *e)
 
 /* --- a test --- */
 
-static void record_rails(struct verify_result *r, const struct verify_rail *rail,
-			 const struct verify_msg *hello)
-{
-	str_copy(r->ifname, sizeof(r->ifname), rail->ifname);
-	str_copy(r->device, sizeof(r->device), rail->dev->name);
-	r->net = rail->net;
-	r->port = rail->port->port;
-	r->gid_index = rail->gid_index;
-	r->link_mtu = rail->link_mtu;
-	r->ethernet = rail->port->ethernet;
-	str_copy(r->peer_ifname, sizeof(r->peer_ifname), hello->ifname);
-	str_copy(r->peer_device, sizeof(r->peer_device), hello->device);
-	r->peer_net = hello->net;
-	r->peer_port = hello->port;
-	r->peer_gid_index = hello->gid_index;
-	r->peer_link_mtu = hello->link_mtu;
-	r->size = hello->size;
-}
-
 static int open_side(struct server *s, const struct verify_msg *hello, struct verify_msg *ready,
 		     struct err *e)
 {
@@ -220,7 +201,9 @@ static int open_side(struct server *s, const struct verify_msg *hello, struct ve
 		return r;
 	s->result.op = op;
 	s->result.mtu = verbs_qp_mtu(s->side.qp);
-	record_rails(&s->result, &rail, hello);
+	verify_record_near(&s->result, &rail);
+	verify_record_far(&s->result, hello);
+	s->result.size = hello->size;
 	verify_side_describe(&s->side, &rail, ready);
 	return 0;
 }

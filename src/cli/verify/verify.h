@@ -47,6 +47,9 @@ struct verify_result {
 /* Runs one test on its own connection; a failure is stored in ret->err as well. */
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	       const struct verify_test *t, struct verify_result *ret, struct err *e);
+/* Set the members of this side, and those of the peer. */
+void verify_record_near(struct verify_result *r, const struct verify_rail *rail);
+void verify_record_far(struct verify_result *r, const struct verify_msg *m);
 
 /* --- verify.c --- */
 
