@@ -7,7 +7,8 @@ override ARCH := $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(ARCH)))
 native := $(shell uname -m)
 DEB_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(ARCH)))
 
-# A script that calls make takes part in its jobs; `make -n` prints it like any other command. Not $(MAKE) in the recipe: that is run.
+# Runs a script that calls make. With '+' that make shares the jobs of this one. With -n there is no '+', so the script is printed and not
+# run. A line of a recipe that contains $(MAKE) itself would be run even with -n.
 dry := $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
 with_make = $(if $(dry),,+)@exec env MAKE='$(MAKE)'
 
@@ -19,7 +20,7 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-# ---- where things go ----------------------------------------------------------------------------------------------
+# ---- directories of the build -------------------------------------------------------------------------------------
 B ?= build
 variant := $(FLAVOUR)$(if $(filter-out $(native),$(ARCH)),-$(ARCH))
 OBJ := $(B)/obj/$(variant)
@@ -35,7 +36,7 @@ BIN := $(OUT)/unirail
 LIBC := $(or $(filter asan fuzz,$(FLAVOUR)),musl)
 CROSS := $(if $(filter-out $(native),$(ARCH)),$(ARCH)-linux-gnu-)
 
-# Nothing is looked for or installed when there is nothing to build.
+# These goals build nothing, so the packages that a build needs are neither checked nor installed.
 idle := help clean distclean
 ifneq ($(filter-out $(idle),$(or $(MAKECMDGOALS),all)),)
 needed := $(if $(dry),yes,$(shell tools/need build $(if $(CROSS),$(DEB_ARCH)) $(filter fuzz,$(FLAVOUR)) && echo yes))
@@ -43,57 +44,57 @@ ifneq ($(needed),yes)
 $(error what the build needs is missing, see above)
 endif
 include vendor/flags.mk
-# make exports nothing to a $(shell): PROVIDERS is part of the path.
+# The path depends on PROVIDERS, which the command sets itself: make before 4.4 exports no variable to $(shell).
 LIBDIR := $(shell PROVIDERS='$(PROVIDERS)' vendor/build --path $(ARCH) $(LIBC))
 CC := $(LIBDIR)/bin/cc
 endif
 
 # ---- flags --------------------------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wshadow -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
-# Warnings differ between compilers: they are errors with Debian 12's, which CI uses, and are shown with any other.
+# Each compiler has other warnings. A warning is an error only with Debian 12's compilers, which CI uses; others just print it.
 compiler := $(if $(filter fuzz,$(FLAVOUR)),clang,$(CROSS)gcc)
 ifneq ($(filter gcc-12 clang-14,$(subst $(CROSS),,$(compiler))-$(firstword $(subst ., ,$(shell $(compiler) -dumpversion 2>/dev/null)))),)
 WARN += -Werror
 endif
-# No -fcf-protection and no -mbranch-protection: the linker keeps their mark (readelf -n) only when every object has it, and none of
-# musl 1.2.5's has; its assembly has no landing pads. What the compiler adds would cost bytes and never be enforced: Linux has no
-# IBT for programs, a shadow stack is switched on by the C library, which musl does not do, and BTI by that mark.
+# Neither -fcf-protection nor -mbranch-protection: their code would cost bytes, and nothing would enforce it. Linux has no IBT for programs.
+# The C library enables a shadow stack, and musl does not. BTI requires a mark in the binary (readelf -n), which the linker writes only if
+# every object has the mark; no object of musl 1.2.5 has it, since musl's assembly has no landing pads.
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection
 ifeq ($(FLAVOUR),release)
 OPT := -Os -g -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
 else ifeq ($(FLAVOUR),debug)
 OPT := -Og -g
 else ifeq ($(FLAVOUR),count)
-# Every basic block calls a counter: tests/growth.
+# tests/growth counts the basic blocks that run: each calls a counter.
 OPT := -O1 -g -ffunction-sections -fdata-sections -fsanitize-coverage=trace-pc
 WARN += -Wno-maybe-uninitialized -Wno-format-truncation -Wno-stringop-truncation
 else ifeq ($(FLAVOUR),asan)
 OPT := -Og -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# gcc follows values less well through instrumented code: these would name what is not there.
+# gcc analyses instrumented code less precisely, so these warnings would be false.
 WARN += -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
 else ifeq ($(FLAVOUR),fuzz)
-# Without the call at every comparison, which is half of the time: tests/fuzz/*.dict have the words that it would find.
+# no-trace-cmp: a call at every comparison would take half of the time. tests/fuzz/*.dict have the words that these calls would find.
 OPT := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-coverage=trace-cmp \
 	-fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# What clang says of idioms that gcc takes for what they are.
+# clang warns about idioms that gcc accepts.
 WARN += -Wno-string-plus-int -Wno-format-nonliteral
 else
 $(error FLAVOUR is '$(FLAVOUR)', expected release, debug, asan, fuzz or count)
 endif
-# The fuzzers' files in memory stand in for read() and others, which Ubuntu's compiler replaces by checked ones.
+# The fuzzers replace pread() and other functions, so that files are in memory. Ubuntu's compiler would call checked variants instead.
 ifneq ($(FLAVOUR),release)
 OPT += -U_FORTIFY_SOURCE
 endif
-# The paths of this folder and of the cache stay out of the binary: two builds agree, byte for byte.
+# The binary contains neither this directory's path nor the cache's, so that builds in two directories are equal byte for byte.
 CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(HARDEN) $(WARN) -ffile-prefix-map=$(CURDIR)=. \
 	-ffile-prefix-map=$(abspath $(LIBDIR)/../..)=/cache -Isrc -I$(GEN) $(VENDOR_CFLAGS)
 LINK_MODE := $(if $(filter musl,$(LIBC)),-static-pie,-pie)
-# A bit for a pointer to relocate instead of 24 bytes: a twentieth of the binary. musl reads it since 1.2.4; GNU ld
-# writes it for arm64 since 2.43 only.
+# Stores a pointer to relocate as a bit instead of 24 bytes, which saves a twentieth of the binary. musl reads this format since 1.2.4;
+# GNU ld writes it for arm64 only since 2.43.
 PACK := $(if $(filter musl-x86_64,$(LIBC)-$(ARCH)),-Wl$(comma)-z$(comma)pack-relative-relocs)
 LDFLAGS = $(LINK_MODE) -Wl,--gc-sections,-O1,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--build-id=sha1 $(PACK)
 
-# Objects are written beside their place and moved there: two makes in one folder do not spoil each other's.
+# The compiler writes a temporary file, which is then renamed, so that two makes in one directory do not damage each other's objects.
 say = @printf '  %-5s %s\n' $(1) $(2);
 into = -o $@.$$$$ && mv -f $@.$$$$ $@
 compile = mkdir -p $(@D) && $(CC) $(CFLAGS) $(3) -MMD -MP -MT $@ -MF $@.d -c $(1) $(into)
@@ -107,7 +108,7 @@ LIB := $(OBJ)/libunirail.a
 .PHONY: all libs objs headers clean distclean help FORCE
 all: $(BIN)
 
-## libs: only the libraries we link (kept in the cache; a second time takes no time)
+## libs: build only the libraries that unirail links (kept in the cache: a second run does nothing)
 libs: $(LIBDIR)
 	@echo $(LIBDIR)
 ifdef LIBDIR
@@ -115,7 +116,7 @@ $(LIBDIR):
 	@vendor/build $(ARCH) $(LIBC) >/dev/null
 endif
 
-# Everything is compiled again when a flag or a library changed.
+# All objects are compiled again after a change of a flag or of a library.
 $(OBJ)/flags: FORCE | $(LIBDIR)
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(CC) $(CFLAGS))' >$@
@@ -127,7 +128,7 @@ obj/%.o: $(OBJ)/%.o ;
 $(OBJ)/src/%.o: src/%.c $(OBJ)/flags
 	$(call say,CC,$<) $(call compile,$<)
 
-# ---- version: `tools/release VERSION` sets it here and elsewhere; it reaches one object only ----------------------
+# ---- version: set by `tools/release VERSION`, here and in other files; only cli/version.o contains it -------------
 VERSION ?= 0.1.0
 COMMIT ?= $(or $(shell git rev-parse --short=12 HEAD 2>/dev/null),unknown)
 version_flags = -DUNIRAIL_VERSION='"$(VERSION)"' -DUNIRAIL_COMMIT='"$(COMMIT)"'
@@ -175,8 +176,8 @@ distclean: clean
 	rm -rf "$${UNIRAIL_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/unirail}"
 
 help:
-	@echo "make                the binary: build/unirail (FLAVOUR=release, debug or"
-	@echo "                    asan; ARCH=x86_64 or arm64; PROVIDERS=...)"
+	@echo "make                build the binary, build/unirail (FLAVOUR=release, debug"
+	@echo "                    or asan; ARCH=x86_64 or arm64; PROVIDERS=...)"
 	@sed -n 's/^## \([a-z-]*\): /\1 /p' $(MAKEFILE_LIST) | sort -u | while read -r name what; do \
 		echo "$$what" | fold -s -w 60 | sed "s/ *$$//; 1s/^/$$(printf 'make %-14s ' "$$name")/; 2,\$$s/^/                    /"; done
 

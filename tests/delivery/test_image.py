@@ -173,7 +173,7 @@ def test_version_is_the_images_tag(programs, tmp_path):
 def test_usage_errors_are_refused(programs, sboms, tmp_path):
     (tmp_path / "text").write_text("#!/bin/sh\n")
     (tmp_path / "empty").write_text("")
-    for args, says in (([tmp_path / "text", tmp_path / "o"], "text is no program for x86_64 or arm64"),
+    for args, says in (([tmp_path / "text", tmp_path / "o"], "text is not a program for x86_64 or arm64"),
                         ([tmp_path / "empty", tmp_path / "o"], "empty is no program"),
                         ([tmp_path / "missing", tmp_path / "o"], "missing"),
                         ([programs["amd64"], programs["amd64"], tmp_path / "o"], "is the second program for amd64"),

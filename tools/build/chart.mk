@@ -6,7 +6,7 @@
 chart:
 	@tools/chart
 
-## test-chart: the Helm chart, and that `unirail manifests` prints the same (the first time builds Helm, some minutes; K=notes: some)
+## test-chart: test the Helm chart, and that `unirail manifests` prints the same (the first run builds Helm, some minutes; K=notes: only these tests)
 test-chart: $(BIN)
 	@tools/need test cluster
 	@tools/pytest tests/chart $(if $(K),-k '$(K)')

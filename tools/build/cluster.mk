@@ -33,32 +33,32 @@ $(CNI_TIME) $(RAW_NETLINK): %: %.o
 -include $(CNI_TIME).o.d $(RAW_NETLINK).o.d
 
 .PHONY: test-cluster bench-admission bench-burst bench-cluster bench-fleet bench-policies
-## test-cluster: tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: some; KUBE=1.34: another server; POLICIES=1: agents under deploy/policies)
+## test-cluster: run tests on a real etcd and kube-apiserver (some minutes, the first time ten more; K=lease: only these tests; KUBE=1.34: that server instead of 1.20; POLICIES=1: agents under deploy/policies)
 test-cluster: $(BIN) $(CLIENT) $(RDMA_NETLINK) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_POLICIES=$(POLICIES) UNIRAIL_CLIENT=$(CLIENT) UNIRAIL_RDMA_NETLINK=$(RDMA_NETLINK) UNIRAIL_FLEET=$(FLEET) tools/pytest tests/cluster tests/hostile/cluster $(if $(K),-k '$(K)')
 
-## bench-admission: the processor's time for reviews of hostile sizes, without a cluster
+## bench-admission: measure the processor time of reviews of hostile sizes, without a cluster
 bench-admission: $(OBJ)/tests/bench/admission
 	@$<
 
-## bench-burst: 100 pods of eight rails at once on two real nodes, beside pods without rails: CPU of the CNI plugin, time to Running, API requests
+## bench-burst: measure 100 pods of eight rails at once on two real nodes, beside pods without rails: CPU of the CNI plugin, time to Running, API requests
 bench-burst: $(BIN) $(CNI_TIME)
 	@tools/need test cluster
 	@UNIRAIL_KUBE=$(or $(KUBE),1.20) UNIRAIL_CNI_TIME=$(abspath $(CNI_TIME)) tests/bench/burst $(if $(N),--pods $(N))
 
-## bench-cluster: memory of the agent, memory and API requests of the controller in a cluster of 1,000 nodes; the memory of each watch alone
+## bench-cluster: measure memory of the agent, memory and API requests of the controller in a cluster of 1,000 nodes; the memory of each watch alone
 bench-cluster: $(BIN)
 	@tools/need test cluster
 	@tests/bench/informers
 	@tests/bench/controller
 
-## bench-fleet: N nodes (200) that share a pool a rail, against one object a pool that all rewrite
+## bench-fleet: measure N nodes (200) that share one pool per rail, compared with one object per pool that all nodes rewrite
 bench-fleet: $(BIN) $(FLEET)
 	@tools/need test cluster
 	@UNIRAIL_FLEET=$(FLEET) tests/bench/fleet $(if $(N),--nodes $(N))
 
-## bench-policies: what deploy/policies cost an agent's writes on Kubernetes 1.34, and the largest objects
+## bench-policies: measure the time that deploy/policies add to an agent's writes on Kubernetes 1.34, and show whether the API server accepts the largest objects
 bench-policies: $(BIN)
 	@tools/need test cluster
 	@tests/bench/policies

@@ -11,11 +11,11 @@ FUZZ_FILES := root_open root_close file_open file_exists file_read file_replace 
 	dir_make dir_list lock_take close fstat pread pwrite ftruncate fdatasync
 FUZZ_MEMORY := $(if $(filter fuzz,$(FLAVOUR)),malloc calloc realloc free malloc_usable_size LLVMFuzzerTestOneInput)
 fuzz_wrap = $(FUZZ_MEMORY) $(if $(filter $(1),$(FUZZ_ON_DISK)),,$(FUZZ_FILES))
-# T and SECONDS count only on the command line of make: T has another default elsewhere, and a shell may export SECONDS.
+# T and SECONDS are read only from make's command line: check.mk sets T to the unit tests, and a shell may export SECONDS.
 fuzz_said = $(if $(filter command%,$(origin $(1))),$($(1)))
 
 .PHONY: fuzz fuzzers
-## fuzz: run the fuzzers for RUNS=10000000 or SECONDS= each, one with T=json; finds go to build/fuzz
+## fuzz: run each fuzzer for RUNS=10000000 inputs or SECONDS= (T=json: only this one); inputs that fail stay in build/fuzz
 fuzz:
 	$(with_make) B='$(B)' RUNS='$(RUNS)' LIMIT='$(call fuzz_said,SECONDS)' \
 		tools/fuzz $(or $(call fuzz_said,T),$(FUZZERS))

@@ -8,7 +8,7 @@ GROWTH_WRAP := memcpy memmove memset memcmp memchr strlen strchr strstr strspn s
 GROWTH_SCHEMAS = $(sort $(wildcard deploy/crd.yaml deploy/crds/*.yaml tests/growth/schemas/*.yaml))
 
 .PHONY: growth growth-run
-## growth: each list of each kind that users send costs n log n at most (counted, so the same in every run; GROWTH_EVERY=7: a sample)
+## growth: check that the work for a list of n entries that users send grows at most as n log n (counted, so equal in every run; GROWTH_EVERY=7: a sample)
 growth:
 	+@$(MAKE) --no-print-directory FLAVOUR=count growth-run
 growth-run: $(OBJ)/growth

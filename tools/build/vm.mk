@@ -14,7 +14,7 @@ $(VM_KUBELET): $(VM_KUBELET).o
 -include $(VM_KUBELET).o.d
 
 .PHONY: test-vm
-## test-vm: cases in a Debian kernel under QEMU (minutes; some with CASES="rdma links"; EVERY=1: kill at each call)
+## test-vm: run cases in a Debian kernel under QEMU (some minutes; CASES="rdma links": only these; EVERY=1: all points of kill_vf and kill_rdma instead of a sample)
 test-vm: $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(VM_KUBELET)
 	@tools/need vm
 	@EVERY='$(EVERY)' tests/vm/run $(BIN) $(OBJ)/fault/drive $(RDMA_USE) $(VM_KUBELET) $(CASES)

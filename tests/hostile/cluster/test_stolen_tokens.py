@@ -311,8 +311,8 @@ def test_controller_token_writes_its_networks_only(emptied):
     emptied.allowed("controller", "PATCH", f"{NADS}/hand", {"spec": {"config": "{\"type\":\"x\"}"}})
     emptied.refused("controller", only, "PATCH", f"{NADS}/hand", {"metadata": {"ownerReferences": []}})
     emptied.cluster.ok("POST", NADS, nad("anothers", owner("Operator", "example.org/v1")))
-    emptied.refused("controller", "to take no NetworkAttachmentDefinition from another controller", "PATCH", f"{NADS}/anothers",
-                  {"metadata": {"ownerReferences": [owner()]}})
+    emptied.refused("controller", "to take over only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig",
+                  "PATCH", f"{NADS}/anothers", {"metadata": {"ownerReferences": [owner()]}})
     emptied.allowed("controller", "POST", NADS, nad("y", owner()))
     emptied.allowed("controller", "DELETE", f"{NADS}/y")
 
