@@ -24,11 +24,11 @@ def named(edit):
     return [n for n in sorted(set(every)) if n.startswith(edit.get("in", ""))]
 
 
-def test_default_values_give_the_plain_manifests():
+def test_default_values_render_the_manifests_of_deploy():
     assert template(ns="unirail") == plain(*ALWAYS)
 
 
-def test_rendered_manifests_equal_the_plain_ones():
+def test_optional_parts_render_the_manifests_of_deploy():
     rendered = template("--set", "policies.install=true,host.install=true,serviceMonitor.install=true", ns="unirail")
     wanted = plain(*ALWAYS, "policies/agent.yaml", "policies/controller.yaml", "monitor/agent.yaml", "monitor/controller.yaml")
     assert {k: v for k, v in rendered.items() if k[2] != "host"} == wanted
@@ -38,7 +38,7 @@ def test_rendered_manifests_equal_the_plain_ones():
         assert rendered[kind, "unirail", name] == o
 
 
-def test_no_object_is_left_in_another_namespace():
+def test_release_in_another_namespace_has_no_object_in_namespace_unirail():
     assert {ns for _, ns, _ in template("--set", "serviceMonitor.install=true,host.install=true")} == {
         None, "rails", "kube-system"}
     text = helm("template", "unirail", CHART, "-n", "rails", "--set", "serviceMonitor.install=true,host.install=true")
@@ -59,7 +59,7 @@ def test_each_text_that_a_rule_replaces_is_in_a_manifest():
                 assert all(edit["find"] in file_text(n) for n in files), edit
 
 
-def test_each_setting_is_one_of_the_program():
+def test_each_setting_of_a_rule_is_known_to_its_program():
     known = {}
     for program in ("agent", "controller"):
         text = (DEPLOY.parent / f"configs/{program}.conf").read_text()
@@ -70,7 +70,7 @@ def test_each_setting_is_one_of_the_program():
             assert key in known[program], (rule["v"], setting)
 
 
-def test_generated_files_are_those_of_the_rules():
+def test_generated_files_are_up_to_date_with_the_rules():
     subprocess.run([DEPLOY.parent / "tools/chart", "--check"], check=True)
 
 
@@ -78,7 +78,7 @@ def test_chart_passes_lint():
     assert "0 chart(s) failed" in helm("lint", "--strict", CHART)
 
 
-def test_forty_values_files_are_tested():
+def test_at_least_forty_values_files_are_tested():
     assert len(VALUES) >= 40
 
 
@@ -96,7 +96,7 @@ def texts(o):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_values_files_of_guides_render(path):
+def test_values_files_of_guides_render_the_expected_objects(path):
     rendered = template("-f", path)
     for what, key, text in expectations(path):
         kind, name = key.split("/")
@@ -120,7 +120,7 @@ def noted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_notes_name_values_without_effect(path, noted):
+def test_notes_txt_lists_values_that_have_no_effect(path, noted):
     (o,) = documents(helm("template", "unirail", noted, "-n", "rails", "--kube-version", "1.34", "-s", "templates/notes.yaml", "-f",
                           path)).values()
     notes = o["data"]["notes"]
@@ -146,7 +146,7 @@ def test_notes_name_values_without_effect(path, noted):
                                                               "feature.enableIPv4 is now ipam.enableIPv4"),
     ("global.ciliumConfigMap=cilium/cilium-config", "at '/global/ciliumConfigMap': 'cilium/cilium-config' does not match pattern"),
 ])
-def test_invalid_value_is_refused_by_its_name(value, message):
+def test_refusal_of_an_invalid_value_names_the_value(value, message):
     assert message in helm("template", "unirail", CHART, "--set", value, ok=False)
 
 
@@ -187,7 +187,7 @@ def test_helm_tests_of_a_release_render():
     assert set(pods("--kube-version", "1.28")) == {"unirail-doctor"}
 
 
-def test_packed_chart_has_no_links(tmp_path):
+def test_packed_chart_renders_without_symbolic_links(tmp_path):
     helm("package", CHART, "-d", tmp_path)
     (packed,) = tmp_path.glob("unirail-*.tgz")
     assert documents(helm("template", "unirail", packed, "-n", "unirail", "--skip-tests")) == plain(*ALWAYS)

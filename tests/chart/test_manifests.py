@@ -38,7 +38,7 @@ def test_output_equals_that_of_the_chart(path):
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda p: p.stem)
-def test_notes_are_printed(path):
+def test_notes_on_values_without_effect_are_printed_on_stderr(path):
     p = subprocess.run([BINARY, "manifests", "-f", path], capture_output=True, text=True)
     notes = re.findall(r"(?m)^unirail manifests: note: (.*)$", p.stderr)
     assert p.returncode == 0 and len(notes) == len(p.stderr.splitlines())
@@ -61,7 +61,7 @@ def test_notes_are_printed(path):
     "image.tag=v1.2.3,global.imageRegistryOverride=r:5000,coordinator.name=other",
     "image.tag=,image.repository=",
 ])
-def test_set_option_is_parsed_like_helm(values):
+def test_set_option_is_parsed_as_helm_parses_it(values):
     assert printed("--set", values) == template("--set", values)
 
 

@@ -352,7 +352,7 @@ def claimed(cluster):
     return {json.loads(text)["metadata"]["name"] for text in claims(cluster).values()}
 
 
-def test_same_addresses_under_another_name_are_refused(clean):
+def test_addresses_of_a_deleted_pool_are_accepted_under_another_name(clean):
     """A deleted object reserves nothing once the deletion is seen; a replica that never saw the object learns it shortly after."""
     for name in ("first", "second"):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))

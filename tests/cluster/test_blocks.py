@@ -115,7 +115,7 @@ def blocks(cluster, pool):
     return [x for x in cluster.ok("GET", f"{BLOCKS}?limit=1000")["items"] if x["spec"]["pool"] == pool]
 
 
-def test_nodes_claim_blocks_in_order_of_arrival(cluster, pools, fleet):
+def test_nodes_claim_blocks_of_one_size_and_a_reserve(cluster, pools, fleet):
     # Each block has enough addresses for 8 pods and the reserve, the last one too.
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
     f.command("add", "*", 8)
@@ -151,7 +151,7 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     assert alone(f) == 45
 
 
-def test_late_answer_of_an_owner_is_repeated(cluster, pools, fleet):
+def test_rejected_answer_of_an_owner_is_repeated_at_once(cluster, pools, fleet):
     """An owner whose answer is rejected because other nodes wrote meanwhile answers again at once: the requesting
     node waits for it, and sends the request to another node after some seconds."""
     f = fleet(pools(busy=("10.9.0.0/24", "10.9.0.1-10.9.0.200")), 0, 1)

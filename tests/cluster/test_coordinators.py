@@ -191,7 +191,7 @@ def test_pod_cidrs_of_cilium_are_found(cluster, lab, start):
     assert "set podCIDRType to none" in lab.says("NotReady", [], [])
 
 
-def test_deleted_coordinator_is_created_again(cluster, lab, start):
+def test_coordinator_with_a_finalizer_of_spiderpool_can_be_deleted(cluster, lab, start):
     """The object has Spiderpool's finalizer, which the controller removes, since no process of Spiderpool runs."""
     lab.coordinator("none")
     cluster.ok("PATCH", f"{PATH}/default", {"metadata": {"finalizers": ["spiderpool.spidernet.io"]}}, type=MERGE)

@@ -98,7 +98,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     agents.check()
 
 
-def test_daemon_set_runs_as_deployed(agents):
+def test_daemon_set_of_the_agent_has_only_privileges_to_open_files(agents):
     """The object stored by the API server has no privilege except to open files."""
     spec = agents.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/daemonsets/unirail-agent")["spec"]["template"]["spec"]
     assert spec["hostNetwork"] and not spec.get("hostPID")

@@ -358,7 +358,7 @@ def test_account_cannot_create_webhook_configurations(controllers):
         assert controllers.cluster.request("PATCH", f"{path}/mine", {}, token=token, type=MERGE)[0] != 200
 
 
-def test_deployment_runs_as_deployed(controllers):
+def test_deployment_of_the_controller_has_no_privilege(controllers):
     """The object stored by the API server has no privilege at all."""
     o = controllers.cluster.ok("GET", "/apis/apps/v1/namespaces/unirail/deployments/unirail-controller")
     spec = o["spec"]["template"]["spec"]

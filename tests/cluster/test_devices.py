@@ -94,7 +94,7 @@ def test_container_without_rdma_devices_is_unchanged(whole, ns):
     assert "NCCL_IB_HCA" not in variables(whole, p)
 
 
-def test_devices_are_prepared_after_a_runtime_restart(whole, ns):
+def test_container_gets_its_limit_after_a_runtime_restart(whole, ns):
     whole.node.kill("containerd")
     wait(lambda: registered(whole, 2), "the agent is registered at the runtime again", 60)
     assert limit(whole, pod(whole, ns, "again", True)) == [MEMLOCK, MEMLOCK]

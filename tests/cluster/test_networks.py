@@ -261,7 +261,7 @@ def without_server(w, *networks):
         w.mine.start_apiserver()
 
 
-def test_status_is_written_when_the_server_is_back(node_with_agent):
+def test_network_status_is_written_when_the_api_server_is_available_again(node_with_agent):
     """ADD uses the cached objects; the annotation is written later, once, and never for a deleted pod."""
     w, lab = node_with_agent, node_with_agent.lab
     with without_server(w, "rail0", "rail1@rdma0") as (pod, other, boxes):
@@ -285,7 +285,7 @@ def left(w):
     return sorted(p.name for p in (w.agent.state / "status").iterdir())
 
 
-def test_status_is_written_by_the_next_agent(node_with_agent):
+def test_network_status_is_written_by_the_successor_of_a_killed_agent(node_with_agent):
     """The agent dies after its plan and before the plugin's report: the next agent writes the status."""
     w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod()
@@ -310,7 +310,7 @@ def test_status_is_written_by_the_next_agent(node_with_agent):
     lab.delete(conf, box, ifname="eth0", args=w.args(pod))
 
 
-def test_status_outlives_the_agent(node_with_agent):
+def test_unwritten_network_status_outlives_the_agent(node_with_agent):
     """The agent could not write the status while the API server was unavailable: the next agent writes it. The next agent drops the status
     of a deleted pod, and an old truncated file."""
     w, lab = node_with_agent, node_with_agent.lab
@@ -331,7 +331,7 @@ def test_status_outlives_the_agent(node_with_agent):
         lab.delete(w.conf(), box, ifname="eth0", args=w.args(one))
 
 
-def test_status_of_another_pod_of_the_same_name_is_not_written(node_with_agent):
+def test_network_status_of_another_pod_of_the_same_name_is_not_written(node_with_agent):
     """A StatefulSet recreates a pod under its name: a report about the former pod is not written to the new one."""
     w = node_with_agent
     pod = w.pod("rail0")

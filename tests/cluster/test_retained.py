@@ -45,7 +45,7 @@ def released(one, address):
     return [x for x in one.logged("released a retained address") if x["address"] == address]
 
 
-def test_retained_addresses_end_with_scale_down_and_deletion(mine, nodes, agent):
+def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes, agent):
     stateful_set(mine, "web", 2)
     one = agent("n1")
     first, second, unowned = (retain_address(nodes, one, name) for name in ("web-0", "web-1", "other-0"))

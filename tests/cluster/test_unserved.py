@@ -62,7 +62,7 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     wait(lambda: missing() == [], "the controller counts no missing resource")
 
 
-def test_changed_resource_is_decided_again(cluster, replica, ns):
+def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
     """The annotation of the former resource is removed, and so is one that a user wrote."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}

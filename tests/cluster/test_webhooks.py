@@ -395,7 +395,7 @@ def test_many_concurrent_reviews_are_answered(cluster, replica):
     assert answers == [200] * 400, [a for a in answers if a != 200][:3]
 
 
-def test_subnets_are_not_reviewed_before_the_list(cluster, replica, closing, tmp_path):
+def test_subnets_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster, replica, closing, tmp_path):
     """No subnet is validated against an incomplete list."""
     answer = [faulty.refused(503)]
     server = closing(faulty.Faulty(cluster, lambda method, path: answer[0] if "/spidersubnets" in path else None))

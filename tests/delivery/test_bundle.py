@@ -95,7 +95,7 @@ def with_ctr(node):
     (node / "ctr").symlink_to(shutil.which("ctr"))
 
 
-def test_two_runs_agree_byte_for_byte(bundle, programs, sboms, tmp_path):
+def test_two_builds_of_the_bundle_are_identical(bundle, programs, sboms, tmp_path):
     again = pack(tmp_path, programs, sboms, TZ="Asia/Tokyo", LC_ALL="C")
     assert again.read_bytes() == bundle.read_bytes()
 
@@ -144,7 +144,7 @@ def test_images_are_loaded_into_containerd(containerd, unpacked, node):
     assert out == run(BINARY, "version").stdout
 
 
-def test_load_command_with_an_argument_is_used(containerd, unpacked, node):
+def test_loader_runs_the_command_of_variable_ctr_with_its_argument(containerd, unpacked, node):
     """CTR='k3s ctr'"""
     (node / "k3s").write_text(f'#!/bin/sh\n[ "$1" = ctr ] && shift && exec {shutil.which("ctr")} "$@"\n')
     (node / "k3s").chmod(0o755)
@@ -178,7 +178,7 @@ def test_damaged_file_is_named_and_nothing_is_loaded(containerd, unpacked, node,
 
 
 @pytest.mark.parametrize("path", ["images/unirail-arm64.tar", "SHA256SUMS"])
-def test_missing_file_is_named(containerd, unpacked, node, path):
+def test_error_names_a_missing_file(containerd, unpacked, node, path):
     with_ctr(node)
     (unpacked / path).unlink()
     fails(load(unpacked, node, CONTAINERD_ADDRESS=containerd.socket), path, "extract")
@@ -191,7 +191,7 @@ def test_truncated_list_of_checksums_is_refused(containerd, unpacked, node):
     fails(load(unpacked, node, CONTAINERD_ADDRESS=containerd.socket), "SHA256SUMS' is damaged")
 
 
-def test_missing_tools_are_named(unpacked, node, docker):
+def test_error_names_a_missing_tool(unpacked, node, docker):
     fails(load(unpacked, node, "ctr"), "'ctr' is missing", "CTR='k3s ctr'")
     fails(load(unpacked, node, "ctr", CTR="k3s ctr"), "'k3s' is missing")
     (node / "sha256sum").unlink()
@@ -224,7 +224,7 @@ def test_full_disk_of_containerd_leaves_no_image(unpacked, node, tmp_path_factor
         one.close()
 
 
-def test_full_disk_for_the_output_of_commands_is_reported(unpacked, node, docker, tmp_path):
+def test_missing_tmpdir_is_reported(unpacked, node, docker, tmp_path):
     missing = tmp_path / "missing"
     fails(load(unpacked, node, STATE=docker, TMPDIR=str(missing)), f"cannot write to '{missing}'")
 

@@ -36,7 +36,7 @@ def test_lintian_reports_nothing(deb):
     assert p.returncode == 0 and p.stdout == "", p.stdout + p.stderr
 
 
-def test_two_runs_agree_byte_for_byte(deb, tmp_path):
+def test_two_builds_of_the_package_are_identical(deb, tmp_path):
     again = make(tmp_path, TZ="Asia/Tokyo", LC_ALL="C.UTF-8")
     assert hashlib.sha256(open(again, "rb").read()).digest() == hashlib.sha256(open(deb, "rb").read()).digest()
 
@@ -61,7 +61,7 @@ def test_maintainer_is_the_user_that_builds_the_package(tmp_path):
                  GIT_CONFIG_VALUE_1="")
 
 
-def test_package_has_program_pages_and_licences(unpacked):
+def test_package_contains_the_program_and_man_pages_and_licences(unpacked):
     share = unpacked / "usr/share"
     assert (unpacked / "usr/bin/unirail").read_bytes() == BINARY.read_bytes()
     run(BINARY, "man", "--all", unpacked.parent)
@@ -107,7 +107,7 @@ def test_package_is_installed_upgraded_and_purged_on_a_new_debian(deb):
     assert f"unirail {run(TOP / 'tools/release').stdout.strip()}" in p.stdout
 
 
-def test_missing_program_or_dpkg_deb_is_reported(tmp_path):
+def test_missing_dpkg_deb_is_reported(tmp_path):
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for tool in ("dirname", "env", "bash"):

@@ -20,7 +20,7 @@ def unpacked(tmp_path_factory):
     return top
 
 
-def test_archive_has_program_pages_and_licences(unpacked):
+def test_archive_contains_the_program_and_man_pages_and_licences(unpacked):
     for path in ("bin/unirail", "share/man/man1/unirail.1", "licences/libnl/COPYING", "licences/unirail", "licences/libgcc", "links"):
         assert (unpacked / path).is_file(), path
     parts = {p["name"] for p in json.loads((unpacked / "sbom.spdx.json").read_text())["packages"]}

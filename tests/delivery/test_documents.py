@@ -135,7 +135,7 @@ def manifests():
 
 
 @pytest.mark.parametrize("page", ["README.md", "deploy/README.md"])
-def test_commands_of_the_guides_name_what_exists(page):
+def test_commands_of_the_guides_name_existing_files_and_objects(page):
     """tests/cluster runs the commands that install, upgrade and remove; tests/netns tests the options of `unirail`; this test checks
     that files, objects, kinds and ports exist."""
     objects = manifests()
@@ -169,7 +169,7 @@ def targets():
 
 @pytest.mark.parametrize("page", ["README.md", "src/README.md", "tools/README.md", "images/README.md", "deploy/bundle/README.md", "deploy/debian/README.md", "deploy/README.md",
                                   "tests/README.md", "deploy/CHANGELOG.md"])
-def test_targets_that_the_pages_name_exist(page):
+def test_make_targets_named_by_the_pages_exist(page):
     known = targets()
     for target in re.findall(r"`make ([a-z-]+)", (TOP / page).read_text()):
         assert target in known, target

@@ -38,7 +38,7 @@ def one(tmp_path_factory, programs, sboms):
     return make(tmp_path_factory.mktemp("one") / "one.tar", programs, sboms, (NATIVE,))
 
 
-def test_two_runs_agree_byte_for_byte(both, programs, sboms, tmp_path):
+def test_two_builds_of_the_image_are_identical(both, programs, sboms, tmp_path):
     """The second run has another umask, time zone and locale, and its input files have other times."""
     elsewhere = {}
     for arch, path in programs.items():
@@ -155,7 +155,7 @@ def test_dry_run_of_make_builds_nothing(target, tmp_path):
 
 @pytest.mark.parametrize("machine, arch, compiler, package", [
     ("x86_64", "arm64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("aarch64", "amd64", "x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu")])
-def test_each_machine_builds_for_the_other(machine, arch, compiler, package, tmp_path):
+def test_machine_of_each_architecture_builds_for_the_other(machine, arch, compiler, package, tmp_path):
     """On a machine of either architecture make selects the compiler of the other, and tools/need its package."""
     (tmp_path / "uname").write_text(f'#!/bin/sh\n[ "$*" = -m ] && echo {machine} || exec /bin/uname "$@"\n')
     (tmp_path / "uname").chmod(0o755)

@@ -80,7 +80,7 @@ def keys(value, place=""):
             yield from keys(v, place + "[]")
 
 
-def test_previous_version_is_recorded():
+def test_at_least_one_previous_version_is_recorded():
     assert VERSIONS
 
 

@@ -39,7 +39,7 @@ def test_every_file_has_the_same_version():
     assert found == [version()] * 8
 
 
-def test_release_sets_the_version_everywhere(tree):
+def test_release_sets_the_version_in_every_file(tree):
     p = release(tree, "2.3.4-rc.1", check=False)
     assert p.returncode == 1 and "write one for 2.3.4-rc.1 first" in p.stderr and p.stderr.count("\n") == 1
     log = tree / "deploy/CHANGELOG.md"
@@ -62,7 +62,7 @@ def test_invalid_version_is_refused(tree, word):
 
 
 @pytest.mark.parametrize("path", ["deploy/crd.yaml", "deploy/crds/spiderippools.yaml", "deploy/chart/Chart.yaml"])
-def test_file_with_another_version_is_named(tree, path):
+def test_file_with_another_version_is_reported(tree, path):
     path = tree / path
     path.write_text(path.read_text().replace(version(), "9.9.9"))
     p = release(tree, check=False)

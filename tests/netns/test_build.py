@@ -43,7 +43,7 @@ def test_packages_of_a_group_are_listed():
     assert len(names) == len(set(names)) and {"gcc", "python3-pytest", "python3-yaml", "clang-format-14"} <= set(names)
 
 
-def test_missing_packages_are_named_without_root():
+def test_missing_packages_are_reported_to_a_user_without_root():
     """PATH has only the programs that tools/need itself calls, and the user is not root."""
     script = """set -e
         mount -t tmpfs tmpfs /mnt && mkdir /mnt/bin && chmod 755 /mnt /mnt/bin

@@ -100,7 +100,7 @@ def test_check_finds_damaged_rules_of_sbr(lab):
 
 @pytest.mark.parametrize("last", [{"type": "sbr", "gateways": ["x"]}, {"type": "nosuch"}, {"type": "false"}],
                          ids=["plugin in process", "missing plugin", "executed plugin"])
-def test_failure_reverts_all_plugins(lab, tmp_path, last):
+def test_failed_add_reverts_the_changes_of_all_plugins(lab, tmp_path, last):
     """A plugin after all coordinators fails: the changes of tuning and sbr to a device of the node are reverted with
     the rest."""
     lab.rail_pools()

@@ -187,7 +187,7 @@ STATUS = {
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", STATUS)
-def test_status_names_what_is_missing(lab, what, at_once):
+def test_status_reports_missing_resources_and_invalid_configurations(lab, what, at_once):
     """STATUS succeeds, or its error has the code for an invalid configuration or for a missing resource, and names the rail."""
     lab.rail_pools()
     plugins, code, contains = STATUS[what]

@@ -22,7 +22,7 @@ def traces():
 
 
 @pytest.mark.parametrize("plan", ["shared", "exclusive"])
-def test_demo_attaches_and_pings(plan):
+def test_demo_attaches_two_pods_and_pings_on_every_rail(plan):
     before = traces()
     p = unirail("demo", "--plan", plan, timeout=60)
     assert p.returncode == 0, p.stdout + p.stderr
@@ -34,7 +34,7 @@ def test_demo_attaches_and_pings(plan):
     assert traces() == before
 
 
-def test_demo_is_printed_as_json():
+def test_demo_prints_its_outcome_as_json():
     p = unirail("demo", "-o", "json", "--rails", "2", timeout=60)
     d = json.loads(p.stdout)
     assert p.returncode == 0 and d["ok"] and d["left"] == 0 and d["problems"] == []
@@ -44,14 +44,14 @@ def test_demo_is_printed_as_json():
         assert pod["attach"]["cpu_ms"] > 0
 
 
-def test_demo_of_64_rails_fits_80_columns():
+def test_output_of_a_demo_of_64_rails_fits_80_columns():
     p = unirail("demo", "--rails", "64", timeout=120)
     assert p.returncode == 0 and max(len(k) for k in p.stdout.splitlines()) <= 80
     assert "260 of 260 pings answered" in p.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
-def test_demo_whose_reader_ends_leaves_nothing(tmp_path, reader):
+def test_demo_whose_output_pipe_is_closed_leaves_no_namespaces_or_files(tmp_path, reader):
     """The namespaces are removed in any case; the exit status is that of a program that SIGPIPE ended."""
     before = traces()
     script = f"{BINARY} demo -n 1 2>{tmp_path}/err | {reader} >/dev/null; echo ${{PIPESTATUS[0]}}"
@@ -95,7 +95,7 @@ ls /run
 """ % BINARY
 
 
-def test_demo_left_running_is_removed_by_clean():
+def test_demo_with_option_keep_is_removed_by_option_clean():
     """In a private /run: every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     plan_file, rest = out.split("--- again\n")
@@ -107,7 +107,7 @@ def test_demo_left_running_is_removed_by_clean():
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("delay", ["start", "attached"])
-def test_interrupted_demo_leaves_nothing(sig, delay):
+def test_interrupted_demo_leaves_no_namespaces_or_files(sig, delay):
     before = traces()
     # Tests that run in the background ignore SIGINT, and an early signal would be lost.
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -123,7 +123,7 @@ def test_interrupted_demo_leaves_nothing(sig, delay):
     assert traces() == before
 
 
-def test_demo_reports_its_interruption_by_a_terminal():
+def test_demo_stopped_by_ctrl_c_reports_only_the_signal():
     """Ctrl-C also ends the plugin: its error is not reported."""
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                          text=True)
@@ -218,7 +218,7 @@ def test_plugins_are_installed(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-def test_install_leaves_other_files_and_uninstall_restores(tmp_path):
+def test_install_replaces_a_plugin_on_request_and_uninstall_restores_it(tmp_path):
     target = tmp_path / "bin"
     target.mkdir()
     (target / "macvlan").write_text("somebody else's\n")
@@ -247,7 +247,7 @@ def applets():
                         "install", "version", "help", "man", "completion") if a in out]
 
 
-def test_node_without_cni_directories_is_reported(tmp_path):
+def test_install_creates_missing_cni_directories(tmp_path):
     """`unirail install` creates the directories, and its message says that it waits for the configuration of the cluster's network."""
     net_d = tmp_path / "etc/cni/net.d"
     p = unirail("install", "--cni-conf-dir", net_d, "--socket", "/run/x.sock", tmp_path / "opt/cni/bin")
@@ -256,7 +256,7 @@ def test_node_without_cni_directories_is_reported(tmp_path):
                         "as soon as there is one\n")
 
 
-def test_help_lists_everything():
+def test_help_applet_prints_the_same_as_applet_help():
     assert len(applets()) == 13
     for name in ("demo", "pool", "install", "version", "completion", "man"):
         p = unirail(name, "--help")
@@ -274,13 +274,13 @@ def test_version_is_printed():
     assert p.returncode == 0 and p.stdout.startswith("unirail ")
 
 
-def test_pools_below_another_root_are_listed(tmp_path):
+def test_pool_list_without_permission_reports_the_remedy(tmp_path):
     p = run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY, "pool", "list",
              "--pool-dir", "/nowhere", "--state-dir", tmp_path / "state"], check=False)
     assert p.returncode == 1 and "Permission denied (EACCES): run as root, or set" in p.stderr and p.stderr.count("\n") == 1
 
 
-def test_full_disk_is_reported(tmp_path):
+def test_full_disk_at_stdout_is_reported(tmp_path):
     (tmp_path / "a.conf").write_text("[pool a]\nsubnet = 10.0.0.0/24\n")
     for args in (["version"], ["pool", "list", "--pool-dir", tmp_path, "--state-dir", tmp_path / "state"]):
         with open("/dev/full", "w") as full:
@@ -348,7 +348,7 @@ def test_pool_check_succeeds_on_an_intact_store(two):
     assert p.returncode == 0, p.stdout + p.stderr
 
 
-def test_usage_errors_of_pool_are_refused(two):
+def test_pool_show_refuses_an_unknown_pool(two):
     p = two.pool("show", "nope", check=False)
     assert p.returncode != 0 and "nope" in p.stderr and p.stderr.count("\n") == 1
 
@@ -375,7 +375,7 @@ def test_devices_of_a_recorded_host_are_listed(tmp_path):
     assert missing.returncode == 1 and "No such file or directory (ENOENT)" in missing.stderr and missing.stdout == ""
 
 
-def test_device_plan_is_a_configuration_that_explain_reads(tmp_path):
+def test_device_plan_prints_a_configuration_that_device_explain_reads(tmp_path):
     top, plan_file = tmp_path / "host", tmp_path / "kept.json"
     assert unirail("doctor", "--root", "tests/hosts/eight_named.tree", "--unpack", top).returncode == 0
     plan_file.write_text(unirail("device", "plan", "--root", top).stdout)

@@ -105,7 +105,7 @@ def test_later_underlay_nics_get_separate_tables(lab):
         assert ping(pod, dev, f"172.16.{i}.1")
 
 
-def test_auto_is_underlay_with_eth0_or_veth0(lab):
+def test_mode_auto_equals_underlay_for_eth0_and_beside_veth0(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=30)
     for s, mode in ((a, "auto"), (b, "underlay")):
         s.add(0, "eth0", mode=mode)
@@ -235,7 +235,7 @@ def test_default_route_moves_to_the_selected_nic(lab):
     assert (999, "172.16.0.20", None, "101") in rules(pod)
 
 
-def test_routes_are_unchanged_without_tuning(lab):
+def test_later_nic_with_tune_pod_routes_false_changes_no_route(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     s.add(1, "net1", mode="underlay", tunePodRoutes=False)
@@ -251,7 +251,7 @@ def test_policy_routes_are_added(lab):
     assert "10.60.0.0/16 via 172.16.1.99 dev net1" in routes(s.pod.ns, 101)
 
 
-def test_failed_route_names_its_device(lab):
+def test_error_of_a_failed_route_names_its_device(lab):
     """The error names the device: an index is useless once the pod is deleted."""
     s = Stack(lab)
     main, coordinator = s.plugins(0, mode="underlay", policyRoutes=[{"dst": "10.50.0.0/16", "gw": "192.168.99.1"}])
@@ -335,7 +335,7 @@ def test_later_underlay_nic_requires_veth0(lab):
     add_second(lab, Stack(lab), mode="underlay")(contains=["veth0"])
 
 
-def test_overlay_refuses_underlay_pod(lab):
+def test_mode_overlay_refuses_a_pod_of_mode_underlay(lab):
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay")
     add_second(lab, s, mode="overlay")(contains=["veth0"])
@@ -459,7 +459,7 @@ def test_del_succeeds_for_a_pod_that_was_never_added(lab):
     assert state(lab.node) == before
 
 
-def test_rules_of_both_families_are_deleted_with_the_last_pod(lab):
+def test_node_rule_stays_until_both_of_two_pods_are_deleted(lab):
     a, b = Stack(lab, host=20), Stack(lab, host=21)
     for s in (a, b):
         s.add(0, "eth0", mode="underlay")

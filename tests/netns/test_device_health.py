@@ -105,7 +105,7 @@ def health(plugin):
     return {d[0] for d in plugin.devices().values()}
 
 
-def test_link_is_unhealthy_until_it_stays_up(node):
+def test_devices_are_unhealthy_while_their_link_is_down(node):
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca, other = kubelet.plugin("rdma/hca"), kubelet.plugin("rdma/other")
@@ -126,7 +126,7 @@ def test_link_is_unhealthy_until_it_stays_up(node):
         node.end()
 
 
-def test_flapping_link_stays_unhealthy(node):
+def test_devices_of_a_flapping_link_stay_unhealthy(node):
     """Many changes, one list: a flapping link is not reported as healthy in between."""
     with Kubelet(node.plugins) as kubelet:
         node.start()

@@ -96,7 +96,7 @@ def registered(node):
     plugin.close()
 
 
-def test_registry_calls_are_answered(node, registered):
+def test_calls_from_the_plugin_registry_are_answered(node, registered):
     assert registered.info() == {"type": "DevicePlugin", "name": "rdma/hca_shared", "endpoint": registered.path,
                                  "versions": ["v1alpha1", "v1beta1"]}
     registered.notify(True)
@@ -253,7 +253,7 @@ def test_refused_registration_is_logged_and_retried(node):
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
 
 
-def test_registry_refusal_is_logged(node, registered):
+def test_refusal_by_the_plugin_registry_is_logged(node, registered):
     registered.notify(False, "no such plugin type")
     assert len(node.wait_logged("not registered", "no such plugin type")) == 1
 
@@ -332,7 +332,7 @@ def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
     node.stop()
 
 
-def test_waiting_calls_end_with_their_caller_resource_or_limit(node, pods):
+def test_waiting_call_ends_with_its_caller_or_its_resource(node, pods):
     """A caller disconnects, a resource is removed, too many callers wait, and the process ends."""
     conf = lambda name: {"configList": [{"resourceName": name, "resourcePrefix": "rdma", "rdmaHcaMax": 2,
                                          "selectors": {"drivers": ["mlx5_core"]}}]}

@@ -112,7 +112,7 @@ def test_missing_master_is_found(tmp_path, paths):
     assert found[0][2].startswith("did you mean 'lo'?")
 
 
-def test_missing_pools_are_found_where_they_are_used(tmp_path, paths):
+def test_missing_pools_are_found_if_a_configuration_allocates_from_them(tmp_path, paths):
     spiderpool = {"type": "macvlan", "master": "lo", "ipam": {"type": "spiderpool"}}
     file = conf_file(tmp_path / "conf", [spiderpool])
     what = f"there are no pools, but '{file}' allocates from them"
@@ -127,7 +127,7 @@ def test_missing_pools_are_found_where_they_are_used(tmp_path, paths):
     assert what not in [f["what"] for f in findings(*paths)]
 
 
-def test_skipped_checks_are_named(tmp_path):
+def test_skipped_checks_are_reported_with_their_reason(tmp_path):
     """Runs as a user without permission to read configurations and addresses."""
     conf_file(tmp_path / "conf", [{"type": "a"}])
     for name in ("bin", "pools", "state"):
@@ -150,7 +150,7 @@ def test_skipped_checks_are_named(tmp_path):
     (["--root", __file__], 1, "test_doctor.py:2: expected an absolute path"),
     (["what"], 2, "'what'"),
 ])
-def test_usage_errors_exit_with_2(args, status, says):
+def test_invalid_arguments_are_one_error_line(args, status, says):
     p = doctor(*args)
     assert p.returncode == status and says in p.stderr and p.stdout == "" and p.stderr.count("\n") == 1
     assert leftovers() == []

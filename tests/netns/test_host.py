@@ -116,7 +116,7 @@ def killed_everywhere(host, *args, env=None):
 # --- rule ---
 
 
-def test_rule_equals_that_of_the_script(host):
+def test_rule_equals_that_of_the_original_script(host):
     before = host.state()
     host.ok("rule", env={"RDMA_CIDR": "172.16.0.0/16"})
     # `ip rule add not to 172.16.0.0/16 table main priority 2000` of setRdmaRule.sh, in another namespace
@@ -178,7 +178,7 @@ def by_hand(host):
     return ns
 
 
-def test_addr_with_the_scripts_environment_creates_the_scripts_state(host):
+def test_addr_with_the_variables_of_the_original_script_creates_the_same_state(host):
     before = host.state()
     host.ok("addr", env=SCRIPT)
     other = by_hand(host)
@@ -265,7 +265,7 @@ def test_read_only_etc_is_refused_before_the_first_change(host):
     ("DHCP needs netplan, NetworkManager or systemd-networkd; none of them is on this host", ["addr"],
      {"INTERFACE": "ens1", "DHCP4": "true"}),
 ], ids=["no modprobe", "no mlxconfig", "no program for DHCP"])
-def test_missing_program_is_one_line_and_changes_nothing(host, tmp_path, contains, args, env):
+def test_missing_program_is_one_error_line_and_changes_nothing(host, tmp_path, contains, args, env):
     run([BINARY, "doctor", "--root", HOSTS / "hw_eight_ofed.tree", "--unpack", tmp_path / "recorded"])
     (tmp_path / "recorded/sys").rename(host.root / "sys")
     host.refused(contains, *args, env=env)
@@ -351,7 +351,7 @@ class Cards:
 
 @pytest.mark.parametrize("env", [{"RDMA_MODE": "infiniband"}, {"RDMA_MODE": "roce"},
                                  {"GPU_RDMA_MODE": "infiniband", "OTHER_RDMA_MODE": "roce"}], ids=["infiniband", "roce", "infiniband near GPUs"])
-def test_link_type_sets_the_firmware_like_the_script(host, tmp_path, env):
+def test_link_type_sets_the_firmware_as_the_original_script_does(host, tmp_path, env):
     cards = Cards(host, tmp_path)
     assert len(cards.all) >= 8
     rows = json.loads(host.ok("link-type", "q", "-o", "json", wrap=cards.mounts))
@@ -385,7 +385,7 @@ def test_address_that_no_program_persists_is_reported(host):
     assert host.call("addr", "far1", "--ipv4-ip", "172.16.2.10/24").stderr == ""
 
 
-def test_documented_values_of_the_scripts_are_applied(host):
+def test_qos_reads_the_variables_of_the_original_script(host):
     """rdma-qos.sh's documented values are the defaults."""
     assert "qos.conf" in host.call("qos", "--dry-run", env={"GPU_RDMA_PRIORITY": "5", "GPU_CNP_PRIORITY": "6"}).stdout
     assert host.call("qos", "--dry-run").returncode == 0
@@ -427,7 +427,7 @@ def test_removed_sections_are_reported_until_they_are_undone(host):
     assert host.state() == before
 
 
-def test_clean_is_not_reported_as_removed(host):
+def test_interface_with_mode_clean_is_not_reported_as_removed_section(host):
     host.ok("addr", "ens1", "--ipv4-ip", "172.16.1.10/24")
     host.ok("addr", "ens1", "--mode", "clean")
     assert host.ok("plan") == "nothing to do\n"
@@ -467,7 +467,7 @@ def test_manifest_prepares_a_host_with_its_capabilities_only(host):
     assert host.state() == before
 
 
-def test_capabilities_of_each_kind_are_documented():
+def test_readme_lists_the_capabilities_of_each_host_command():
     table = re.findall(r"(?m)^\| `([a-z-]+)` \|", (DEPLOY / "README.md").read_text().split("## Host preparation")[1].split("## Upgrade")[0])
     commands = re.findall(r"(?m)^  ([a-z-]+) ", run([BINARY, "host", "--help"]).stdout)
     assert table == [c for c in commands if c not in ("show", "plan", "apply", "watch", "undo")], (table, commands)
@@ -489,7 +489,7 @@ def test_sysctl_is_written_to_the_kernel_and_to_etc(host):
     host.refused("sysctl 'net.ipv4.nothing' does not exist on this kernel", "sysctl", "net.ipv4.nothing=1")
 
 
-def test_interface_names_become_link_files(host):
+def test_interface_names_are_written_to_systemd_link_files(host):
     host.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x15b3\n")
     before = host.state()
     steps = host.steps("names", "rail0=0000:3b:00.0", "--dry-run")
@@ -582,7 +582,7 @@ def test_rails_of_a_node_are_read_from_the_clusters_plan(host, tmp_path):
     assert host.state() == before
 
 
-def test_rails_print_their_pools(host, tmp_path):
+def test_host_rails_prints_the_pools_of_the_plan(host, tmp_path):
     plan = tmp_path / "rails.conf"
     plan.write_text(PLAN)
     docs = host.ok("rails", "--plan", plan, "--pools").split("---\n")[1:]

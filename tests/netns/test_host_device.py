@@ -351,7 +351,7 @@ def test_del_restores_a_device_that_the_kernel_returned(lab, name, by, up):
 
 @pytest.mark.parametrize("alias,reason", [("rail0", "the node has a link with this name"), ("other", "the alias is not the configured device"),
                                        ("no name!", "the alias is not an interface name")])
-def test_del_changes_no_link_of_the_node(lab, alias, reason):
+def test_del_changes_no_link_of_the_node_that_is_not_the_device(lab, alias, reason):
     ip(lab.node, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     ip(lab.node, "link", "set", "net1", "alias", alias)
     before = state(lab.node)

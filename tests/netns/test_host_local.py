@@ -87,14 +87,14 @@ def test_address_of_unirail_is_released_by_the_original(tmp_path, plugins):
     assert set(candidate.files()) <= {"lock", "last_reserved_ip.0", "last_reserved_ip.1"}
 
 
-def test_each_plugin_continues_after_the_other(tmp_path, plugins):
+def test_each_plugin_allocates_after_the_last_address_of_the_other(tmp_path, plugins):
     reference, candidate = Store(tmp_path / "d", REFERENCE), Store(tmp_path / "d", plugins)
     got = [json.loads(s.call("ADD", f"c{i}").stdout)["ips"][0]["address"]
            for i, s in enumerate((reference, candidate, reference, candidate))]
     assert got == ["10.7.0.2/29", "10.7.0.3/29", "10.7.0.4/29", "10.7.0.5/29"]
 
 
-def test_file_modes_equal_debians(tmp_path, plugins):
+def test_address_files_have_mode_0600(tmp_path, plugins):
     candidate = Store(tmp_path / "d", plugins)
     candidate.call("ADD", "c1")
     assert {oct(p.stat().st_mode & 0o777) for p in (tmp_path / "d" / "rails").glob("10.*")} == {"0o600"}

@@ -113,7 +113,7 @@ def test_interface_is_brought_up_from_the_file(host, readers, tmp_path, name, ar
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_address_comes_by_dhcp(host, readers, tmp_path, name):
+def test_interface_gets_its_address_by_dhcp(host, readers, tmp_path, name):
     ip(host.far, "addr", "add", "172.16.1.1/24", "dev", "far1")
     conf = tmp_path / "udhcpd.conf"
     conf.write_text(f"start 172.16.1.77\nend 172.16.1.77\ninterface far1\nlease_file {tmp_path}/leases\npidfile {tmp_path}/pid\n"

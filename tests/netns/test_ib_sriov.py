@@ -69,7 +69,7 @@ def test_vf_bound_to_vfio_requires_its_pf(lab, recorded):
     lab.ok("STATUS", conf("1.1.0", deviceID="0000:19:00.2"), pod, **recorded("mlx5_ib_vfio"))
 
 
-def test_status_reports_shared_rdma_mode(lab):
+def test_status_reports_that_the_rdma_mode_cannot_be_read(lab):
     lab.fail("STATUS", conf("1.1.0", rdmaIsolation=True), lab.pod(), code=50,
              contains=["failed to get RDMA subsystem namespace awareness mode"])
 

@@ -35,13 +35,13 @@ def test_prev_result_is_passed_on(lab, chained_plugins):
     assert lab.add(conf("ifacer", prevResult=before, **NIC), pod, plugins=chained_plugins) == before
 
 
-def test_the_pods_namespace_is_not_needed(lab, chained_plugins):
+def test_add_and_del_succeed_without_the_pods_namespace(lab, chained_plugins):
     pod = lab.pod()
     lab.add(conf("ifacer", **NIC), pod, plugins=chained_plugins, netns="/run/netns/unirail-not-there")
     lab.delete(conf("ifacer", **NIC), pod, plugins=chained_plugins, netns="")
 
 
-def test_old_versions_fail_before_anything_is_created(lab, chained_plugins):
+def test_old_cni_versions_are_refused_before_a_link_is_created(lab, chained_plugins):
     for version in ("0.1.0", "0.2.0"):
         lab.fail("ADD", conf("ifacer", version, vlanID=5, **NIC), lab.pod(), 7,
                  "cannot convert: no valid IP addresses", plugins=chained_plugins)
@@ -103,7 +103,7 @@ def test_port_of_another_bond_is_refused(lab, chained_plugins):
 
 
 @pytest.mark.parametrize("more,kind,module", [({**NIC, "vlanID": 5}, "vlan", "8021q"), (BOND, "bond", "bonding")])
-def test_failure_on_a_kernel_without_the_kind_is_undone(lab, chained_plugins, more, kind, module):
+def test_failed_add_on_a_kernel_without_vlan_or_bond_is_undone(lab, chained_plugins, more, kind, module):
     """The original continues with a link that it could not create. unirail fails, and sets the parent down again if it was down before."""
     ip(lab.node, "link", "set", "rail0", "down")
     before = same_shape(state(lab.node))

@@ -213,7 +213,7 @@ def test_connection_is_reused_and_chunks_are_read(server):
     assert len(server.used()) == 50
 
 
-def test_unknown_paths_and_methods_are_refused(server):
+def test_usage_errors_are_refused(server):
     for args, word in ((["ipam"], "no command"), (["ipam", "serv"], "serv"), (["ipam", "serve", "--sokcet", "/x"], "--sokcet"),
                        (["ipam", "serve", "/x"], "/x"), (["ipam", "serve", "--log-level", "loud"], "loud"),
                        (["ipam", "serve", "--max-connections", "0"], "0")):
@@ -290,7 +290,7 @@ def test_silent_and_slow_clients_delay_no_other_client(server):
     assert server.process.poll() is None
 
 
-def test_slow_heads_time_out_where_there_is_room(server):
+def test_slow_requests_time_out_below_the_connection_limit(server):
     """Each slow client gets an error, however many bytes it sends."""
     server.start("--max-connections", "50")
     slow = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Le") for _ in range(20)]
@@ -305,7 +305,7 @@ def test_slow_heads_time_out_where_there_is_room(server):
     assert server.process.poll() is None
 
 
-def test_connection_limit_is_logged(server):
+def test_connection_over_the_limit_gets_status_503(server):
     server.start("--max-connections", "10")
     busy = [server.raw(b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n") for _ in range(10)]
     answer = reply(server.raw(b"GET /v1/ipam/healthy HTTP/1.1\r\nHost: x\r\n\r\n"))
@@ -453,7 +453,7 @@ def test_server_and_plugin_processes_share_a_store(server, direct):
     assert len(server.used()) == 120
 
 
-def test_process_gets_the_lock_while_the_server_is_busy(server, direct):
+def test_plugin_process_gets_the_lock_while_the_server_is_busy(server, direct):
     server.start()
     stop = threading.Event()
 
@@ -662,7 +662,7 @@ def test_pending_requests_are_answered_after_sigterm(server):
     assert len(server.used()) == 8
 
 
-def test_next_server_starts_while_the_last_one_ends(server, tmp_path):
+def test_next_server_starts_while_the_previous_one_ends(server, tmp_path):
     server.start()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         with store_taken(server):

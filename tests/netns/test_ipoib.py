@@ -22,7 +22,7 @@ def conf(ipam=None, version="1.0.0", **more):
     ({"mtu": -1}, 7, ["mtu"]),
     ({"ipam": {"type": "dhcp"}}, 2, ["ipam dhcp type is not supported"]),
 ])
-def test_kernel_without_ipoib_is_reported_and_nothing_changed(lab, more, code, contains):
+def test_add_fails_on_a_kernel_without_ipoib_and_changes_nothing(lab, more, code, contains):
     pod = lab.pod()
     before = state(lab.node), pod.state()
     lab.fail("ADD", {**conf(), **more}, pod, code=code, contains=contains)

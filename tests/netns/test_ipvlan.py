@@ -51,7 +51,7 @@ def test_invalid_configuration_is_refused(lab, more, contains):
     lab.fail("ADD", {**conf(STATIC4), **more}, lab.pod(), code=7, contains=contains)
 
 
-def test_interface_of_prev_result_becomes_the_master(lab):
+def test_two_interfaces_in_prev_result_without_a_master_are_refused(lab):
     """The only interface of prevResult is the master; with two interfaces the master is ambiguous."""
     pod = lab.pod()
     c = conf()
@@ -61,7 +61,7 @@ def test_interface_of_prev_result_becomes_the_master(lab):
              contains="chained master failure. PrevResult lacks a single named interface")
 
 
-def test_cni_args_are_ignored(lab):
+def test_unknown_cni_args_are_ignored(lab):
     """The original does not read CNI_ARGS: arguments that macvlan rejects are ignored."""
     lab.fail("ADD", conf(STATIC4), lab.pod(), args="FOO=bar", contains="Operation not supported (EOPNOTSUPP)")
 

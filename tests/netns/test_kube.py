@@ -109,13 +109,13 @@ def test_configured_tls_server_name_is_verified(pki, serve, tmp_path):
 
 
 @pytest.mark.parametrize("names", ["DNS:127.0.0.1", "IP:127.0.0.2", ""])
-def test_certificate_of_another_address_is_refused(pki, serve, tmp_path, names):
+def test_certificate_for_another_address_is_refused(pki, serve, tmp_path, names):
     s = serve(pki.leaf("wrong", names), [GOOD])
     failed(config(tmp_path, pki, s.port), "not for '127.0.0.1'")
     assert s.requests == 0
 
 
-def test_certificate_of_another_name_is_refused(pki, serve, tmp_path):
+def test_certificate_for_another_name_is_refused(pki, serve, tmp_path):
     s = serve(pki.leaf("wrong", "DNS:example.com,IP:127.0.0.1"), [GOOD])
     failed(config(tmp_path, pki, s.port, "localhost"),
            "the server's certificate is for example.com, 127.0.0.1, not for 'localhost'")

@@ -110,7 +110,7 @@ def test_410_in_a_status_object_causes_a_list(watch):
     w.wait("ADDED thing a 1", "SYNCED things 1", "DELETED thing a 1")
 
 
-def test_watch_continues_at_its_version(watch):
+def test_watch_continues_at_its_resource_version(watch):
     """The server ends or breaks the watch: no second list, and no event is reported twice."""
     w = watch(listed(5, thing("a", 1)), watched(event("ADDED", thing("b", 6))),
               watched(event("ADDED", thing("c", 7)), end=False), OPEN)
@@ -170,7 +170,7 @@ def test_watches_that_end_at_once_are_retried_with_backoff(watch):
     assert (w.server.requests - before) / (time.monotonic() - began) < 2
 
 
-def test_forbidden_is_logged_once(watch):
+def test_repeated_403_of_a_list_is_logged_once(watch):
     w = watch(h2.answer(403, {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}))
     w.wait_requests(4)
     assert w.stderr().count("kube: list things: 403 Forbidden: no") == 1

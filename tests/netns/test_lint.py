@@ -97,7 +97,7 @@ def test_each_fault_is_found(tmp_path, right, wrong, what, field, text):
     assert [f for f in found if f["object"] == what and f["field"].startswith(field) and text in f["text"]], found
 
 
-def test_injection_needs_no_devices_in_the_pod(tmp_path):
+def test_pod_with_injected_devices_needs_no_resource_limits(tmp_path):
     job = JOB.replace("k8s.v1.cni.cncf.io/networks: net0", "cni.spidernet.io/rdma-resource-inject: gpu").replace(
         "resources: {limits: {spidernet.io/rail0: 1}}", "resources: {}")
     assert lint(tmp_path, POOL, NETWORK, job) == []
@@ -114,7 +114,7 @@ def test_object_in_two_files_is_found(tmp_path):
     assert any(f["field"] == "metadata.name" and "m0.yaml:1" in f["text"] for f in found), found
 
 
-def test_reference_to_a_kind_that_is_not_given_is_a_warning(tmp_path):
+def test_reference_to_a_kind_that_no_file_contains_is_a_warning(tmp_path):
     found = lint(tmp_path, JOB)
     assert [f["level"] for f in found] == ["warning"] and "team/net0" in found[0]["text"]
 

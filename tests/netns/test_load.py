@@ -130,7 +130,7 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 
 
 @pytest.mark.parametrize("call", MOMENTS)
-def test_del_and_add_succeed_after_an_add_killed_at_any_call(lab, tmp_path, call):
+def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path, call):
     """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
     the next ADD works."""
     lab.rail_pools(rest="0s")
@@ -173,7 +173,7 @@ def test_del_succeeds_after_a_killed_del(lab, tmp_path):
 
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
-def test_del_succeeds_after_a_kill_while_waiting_for_the_gateway(lab, sig):
+def test_del_succeeds_after_an_add_killed_while_it_waits_for_the_gateway(lab, sig):
     """The longest wait of an ADD, during which a runtime's timeout is likely."""
     lab.rail_pools()
     run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])

@@ -65,7 +65,7 @@ def test_prev_result_is_passed_on(lab, chained_plugins, pod):
     lab.ok("CHECK", conf("loopback", prevResult=before), pod, plugins=chained_plugins)
 
 
-def test_loopback_that_is_already_up_stays_up(lab, chained_plugins, pod):
+def test_repeated_add_and_repeated_del_succeed(lab, chained_plugins, pod):
     for _ in range(2):
         assert lab.add(conf("loopback"), pod, plugins=chained_plugins) == lo(pod)
     for _ in range(2):
@@ -83,7 +83,7 @@ def test_loopback_with_another_address_is_refused(lab, chained_plugins, pod):
     lab.fail("CHECK", conf("loopback"), pod, contains='non-loopback address "10.0.0.9"', plugins=chained_plugins)
 
 
-def test_check_requires_a_loopback_that_is_up(lab, chained_plugins, pod):
+def test_check_requires_a_loopback_that_is_up_with_its_address(lab, chained_plugins, pod):
     result = lab.add(conf("loopback"), pod, plugins=chained_plugins)
     lab.ok("CHECK", conf("loopback", prevResult=result), pod, plugins=chained_plugins)
     ip(pod.ns, "addr", "del", "127.0.0.1/8", "dev", "lo")

@@ -101,7 +101,7 @@ def test_default_mtu_is_that_of_the_master(lab):
 
 
 @pytest.mark.parametrize("source", ["runtime", "args", "conf"])
-def test_mac_of_runtime_config_has_precedence(lab, source):
+def test_mac_of_runtime_config_precedes_cni_args_and_configuration(lab, source):
     pod = lab.pod()
     more, args = {"mac": "0a:00:00:00:00:01"}, None
     if source != "conf":

@@ -295,7 +295,7 @@ def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
     assert link_names(own.ns) == ["lo"] and len(m.multus.files(m.pod)) == 5 and len(held(m.lab)) == 4
 
 
-def test_unirail_as_delegate_leaves_the_file_of_multus(m):
+def test_unirail_as_delegate_leaves_the_scratch_file_of_multus(m):
     """Multus' file exists until its delegates are deleted: Multus deletes the other delegates itself."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
@@ -315,7 +315,7 @@ def test_del_takes_over_from_multus_with_unirail_as_delegate(m):
 
 
 @pytest.mark.parametrize("folder,contains", [("", ""), ("var/lib", "absolute path")])
-def test_del_succeeds_without_files_of_multus(m, folder, contains):
+def test_del_without_a_valid_multus_cni_dir_succeeds_and_removes_no_file(m, folder, contains):
     m.add()
     c = m.ok(conf={**m.conf(), "multusCniDir": folder})
     assert contains in c.err and len(m.multus.files(m.pod)) == 5
@@ -425,7 +425,7 @@ def test_cache_entry_has_the_whole_configuration(m):
     m.lab.delete(conf, m.pod, ifname="eth0", plugins=m.candidate)
 
 
-def test_own_cache_entry_is_removed_with_the_pod(m):
+def test_cache_entry_of_unirail_is_removed_with_the_pod(m):
     """DEL by unirail-cni deletes all networks at once, and then the cache entry."""
     attach(m)
     other = m.lab.pod("other")
@@ -436,7 +436,7 @@ def test_own_cache_entry_is_removed_with_the_pod(m):
     m.ok(conf=back(m))
 
 
-def test_own_cache_entry_stays_until_all_networks_are_deleted(m):
+def test_cache_entry_of_unirail_stays_until_all_networks_are_deleted(m):
     attach(m)
     c = m.call(conf=back(m), path=str(m.candidate))  # ptp is not found
     assert c.status == 1 and 'find plugin "ptp"' in c.json["msg"] and len(m.multus.files(m.pod)) == 5
@@ -471,7 +471,7 @@ def test_add_fails_if_its_cache_entry_cannot_be_written(m):
     m.lab.fail("ADD", conf, m.pod, code=7, ifname="eth0", plugins=m.candidate, contains="conf.cniDir is 'var/lib', expected an absolute path")
 
 
-def test_file_of_multus_with_unirail_as_delegate_stays(m):
+def test_scratch_file_of_multus_in_the_cni_dir_of_unirail_stays(m):
     """unirail-cni as a delegate of a Multus with the same cniDir."""
     conf = m.lab.rails([{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}], cniDir=str(m.multus.folder))
     m.multus.add(m.pod, m.confs[0], conf, run=False)

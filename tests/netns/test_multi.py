@@ -193,7 +193,7 @@ def test_del_succeeds_without_masters_pools_and_prev_result(lab):
     assert lab.used() == {}
 
 
-def test_del_leaves_links_of_others(lab):
+def test_del_leaves_links_of_other_networks(lab):
     lab.rail_pools()
     pod = lab.pod()
     conf = lab.rails(lab.all_networks(coordinator=CO))
@@ -288,7 +288,7 @@ def test_check_finds_a_link_of_another_kind(lab):
     lab.fail("CHECK", conf, pod, ifname="eth0", contains=["net2", "macvlan"])
 
 
-def test_status_reports_missing_masters_and_pools(lab):
+def test_status_reports_an_invalid_pools_file(lab):
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator=CO))
     lab.ok("STATUS", conf, lab.pod(), ifname="eth0")

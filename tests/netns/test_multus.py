@@ -81,7 +81,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     lab.delete(c, pod, ifname="eth0")
 
 
-def test_multus_reports_the_pods_status(lab, agent):
+def test_multus_reports_the_pods_network_status_to_the_agent(lab, agent):
     two_rails(lab, agent)
     pod = lab.pod()
     lab.add(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0")
@@ -216,7 +216,7 @@ def test_requests_of_a_pod_reach_the_plugins(lab, agent):
     check_removed(lab, pod)
 
 
-def test_definition_is_attached_twice(lab, agent):
+def test_definition_requested_twice_is_attached_to_two_interfaces(lab, agent):
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", rail(lab, "rail0")),
                    ("team/rail0", "net2", rail(lab, "rail0")))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
@@ -245,7 +245,7 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
     check_removed(lab, pod)
 
 
-def test_delegates_alone_send_no_request(lab, agent):
+def test_multus_with_delegates_and_no_agent_sends_no_request(lab, agent):
     """With `delegates` and without an agent no request is sent, as Multus does without a kubeconfig."""
     c = conf(lab, agent, delegates=[podnet(lab)])
     del c["agent"]
@@ -490,7 +490,7 @@ def test_del_without_a_cache_entry_releases_addresses(lab, agent):
     lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", contains="it is not attached")
 
 
-def test_del_succeeds_after_an_add_killed_at_any_call(lab, agent):
+def test_del_succeeds_after_an_add_killed_at_any_time(lab, agent):
     """The cache entry is written before anything is created, so a DEL finds what a killed ADD created. ADD is killed after 0 to 69 ms."""
     two_rails(lab, agent)
     c, left = conf(lab, agent, clusterNetwork="podnet"), 0

@@ -82,7 +82,7 @@ def test_macvlan_nads_run_on_debians_plugins(make_lab, mixed, plugins, case):
 
 
 @pytest.mark.parametrize("case", chains("ipvlan") + chains("vlan"))
-def test_nads_of_missing_link_kinds_reach_the_kernel(make_lab, mixed, case):
+def test_add_of_nads_fails_only_for_link_kinds_that_the_kernel_lacks(make_lab, mixed, case):
     """Debian's plugins read the configuration to its end: the error is the kernel's."""
     lab = lab_of(make_lab, mixed)
     pod = lab.pod()

@@ -178,7 +178,7 @@ def test_damaged_record_is_not_executed(lab, agent, recorder, spoil, written_aga
     assert (leases(lab) == []) == (written_again or spoil is spoil_content)
 
 
-def test_number_of_records_is_limited_by_namespace(lab, agent):
+def test_number_of_records_of_each_namespace_is_limited(lab, agent):
     """At most 64 records for a namespace: an ADD beyond the limit succeeds, and other namespaces have their own
     limit."""
     folder(lab).mkdir(parents=True, mode=0o700)
@@ -260,7 +260,7 @@ def test_failing_network_of_a_tenant_does_not_fail_gc(lab, agent, recorder, ns, 
         assert call.status == status and "refuses GC" in call.err and len(records(lab)) == 1, call
 
 
-def test_gc_refuses_a_list_of_attachments_without_end(lab, agent):
+def test_gc_refuses_a_list_of_more_than_16384_attachments(lab, agent):
     c, pod = conf(lab, agent, delegates=[rail_1_1(lab)], cniVersion="1.1.0", binDir=str(REFERENCE)), lab.pod()
     many = [{"containerID": f"{i:064x}", "ifname": "eth0"} for i in range((16 << 10) + 1)]
     lab.fail("GC", {**c, "cni.dev/valid-attachments": many}, pod, 7, ifname="",

@@ -185,7 +185,7 @@ def test_variables_and_limits_of_the_container_stay(tmp_path):
     assert limits == []
 
 
-def test_annotation_disables_tcp(tmp_path):
+def test_annotation_nccl_net_sets_variable_nccl_net(tmp_path):
     with started_by_runtime(tmp_path) as (runtime, _):
         env, limits = runtime.adjust(create(devices=VERBS, annotations={"unirail.io/nccl-net": "IB"}))
     assert env == {"NCCL_NET": "IB"}

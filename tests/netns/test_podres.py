@@ -157,7 +157,7 @@ def test_compressed_response_is_refused(path):
         fails(path, "the answer is compressed, but the request does not accept compression")
 
 
-def test_response_of_16_mib_is_the_largest(path):
+def test_response_over_16_mib_is_refused(path):
     """An answer of 16 MiB is read, one byte more is refused."""
     room = 16 << 20
 
@@ -188,7 +188,7 @@ def test_response_that_is_not_protobuf_is_refused(path):
         fails(path, "decode the kubelet's list of pod resources: 3 invalid bytes")
 
 
-def test_hanging_server_times_out(path):
+def test_call_that_the_server_does_not_answer_times_out(path):
     stop = threading.Event()
     with kubelet(path, lambda context: stop.wait(30) and b""):
         # grpc's server ends the call at the client's deadline, at the same moment as the client.
@@ -197,7 +197,7 @@ def test_hanging_server_times_out(path):
     assert "no answer from" in text and "within 300 ms" in text or "DEADLINE_EXCEEDED" in text
 
 
-def test_silent_server_times_out(path):
+def test_server_that_sends_nothing_times_out(path):
     stop = threading.Event()
     with peer(path, lambda conn: stop.wait(30)):
         fails(path, f"no answer from '{path}' within 300 ms", args=("--timeout", "300ms"))

@@ -156,7 +156,7 @@ def test_probe_changes_no_neighbour_cache(lab, sniff):
 
 
 @pytest.mark.parametrize("detect", [{}, DETECT], ids=["without detection", "with detection"])
-def test_only_own_addresses_are_announced(make_lab, sniff, detect):
+def test_each_nic_announces_only_its_own_addresses(make_lab, sniff, detect):
     """The original announces every NIC's addresses on each NIC."""
     lab = make_lab(v6=True)
     lab.rail_pools(v6=True)
@@ -177,7 +177,7 @@ def test_only_own_addresses_are_announced(make_lab, sniff, detect):
             t for _, t, target_mac in wires[nic].icmp6(136) if t.startswith("fe80")}
 
 
-def test_detection_runs_on_all_rails_at_once(make_lab):
+def test_silent_gateways_of_all_rails_fail_add_and_leave_nothing(make_lab):
     """The gateways of five networks do not answer: ADD fails with an error of one line, and no link or address is left."""
     lab = make_lab(rails=4)
     lab.rail_pools()

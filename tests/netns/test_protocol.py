@@ -71,7 +71,7 @@ def test_version_does_not_read_stdin(plugins):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_plugin_without_cni_command_prints_about(plugins, plugin):
+def test_plugin_without_cni_command_prints_its_name_and_cni_versions(plugins, plugin):
     p = call(plugins, plugin, None, "")
     lines = p.stderr.splitlines()
     assert p.returncode == 0 and p.stdout == "" and len(lines) == 2, p
@@ -80,7 +80,7 @@ def test_plugin_without_cni_command_prints_about(plugins, plugin):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_missing_variables_are_all_named(plugins, plugin):
+def test_error_names_all_missing_variables(plugins, plugin):
     error(call(plugins, plugin, "ADD", conf(kind=plugin), drop=ENV), 4,
           "required env variables [CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing")
 
@@ -135,7 +135,7 @@ def test_invalid_stdin_is_refused(plugins, plugin, text, code, contains):
         assert e["code"] == code, e
 
 
-def test_configuration_without_version_is_0_1_0(plugins):
+def test_configuration_without_version_has_version_0_1_0(plugins):
     c = conf()
     del c["cniVersion"]
     p = call(plugins, "static", "ADD", c)
@@ -179,7 +179,7 @@ def test_result_bytes_equal_debians(plugins, version):
         assert candidate == reference
 
 
-def test_own_namespace_is_refused(plugins):
+def test_cni_netns_that_is_the_plugins_own_namespace_is_refused(plugins):
     """The original creates the attachment, fails afterwards, and does not delete it."""
     ns = ns_add("own")
     try:
@@ -190,7 +190,7 @@ def test_own_namespace_is_refused(plugins):
         ns_del(ns)
 
 
-def test_override_allows_own_namespace(plugins):
+def test_cni_netns_override_permits_the_plugins_own_namespace(plugins):
     ns = ns_add("own")
     try:
         run([plugins / "static"], ns=ns, input=json.dumps(conf()),

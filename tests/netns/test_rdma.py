@@ -70,7 +70,7 @@ def test_rdma_output_equals_that_of_iproute2():
                 1, "unirail rdma: the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it\n")
 
 
-def test_arguments_of_iproute2_are_accepted(tmp_path):
+def test_unsupported_arguments_are_refused_and_names_of_links_select_the_command(tmp_path):
     for arguments, contains in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",

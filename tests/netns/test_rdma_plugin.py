@@ -41,7 +41,7 @@ def has_rdma():
                                      check=True).stdout)["supported"]
 
 
-def test_rdma_plugin_without_a_chain_is_refused(call):
+def test_rdma_plugin_outside_a_plugin_chain_is_refused(call):
     refused(call("ADD", with_prev=False, deviceID=VF), 7, "RDMA-CNI is expected to be called as part of a plugin chain")
 
 

@@ -73,7 +73,7 @@ def test_each_key_of_the_list_is_read(plugin):
         assert p.returncode == 1 and key.split(".")[-1] in json.loads(p.stdout)["msg"], (key, p.stdout, p.stderr)
 
 
-def test_each_key_that_is_read_is_in_a_list():
+def test_each_key_that_a_plugin_reads_is_listed():
     """Keys that a plugin reads outside of its table are in a table as well."""
     known = {part for p in plugins() for key, _ in keys(p) for part in key.split(".")}
     known |= set(re.findall(r"^  (\S+) [A-Z]", text("help", "netconf"), re.M)) | {"runtimeConfig", "args", "cni"}
@@ -85,7 +85,7 @@ def test_each_key_that_is_read_is_in_a_list():
     assert {k: str(v) for k, v in read.items() if k not in known} == {}
 
 
-def test_each_topic_is_printed():
+def test_each_settings_topic_is_printed():
     assert "state-dir DIR" in text("help", "settings", "agent") and "webhook-port" not in text("help", "settings", "agent")
     assert "webhook-port" in text("help", "settings", "controller") and "socket PATH" in text("help", "settings", "ipam")
     out = text("help", "settings")
@@ -94,7 +94,7 @@ def test_each_topic_is_printed():
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and "agent, controller or ipam" in p.stderr
 
 
-def test_metrics_have_every_name_of_the_source():
+def test_help_metrics_lists_every_metric_of_the_source():
     """Each metric has its own text; a name that the source uses without an entry in the table would be missing in the list."""
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")

@@ -160,7 +160,7 @@ def test_del_succeeds_twice_and_without_the_link(lab, chained_plugins):
         assert [r[1] for r in rules(pod.ns)] == ["all"] * 3
 
 
-def test_del_deletes_only_its_tables_rules(lab, chained_plugins):
+def test_del_deletes_only_rules_that_sbr_may_have_added(lab, chained_plugins):
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4, table=300)
     ip(pod.ns, "rule", "add", "from", "172.16.1.20", "table", "77")
@@ -185,7 +185,7 @@ def test_add_with_an_existing_rule_succeeds(lab, chained_plugins):
 
 
 @pytest.mark.parametrize("v6,ipam", [(False, V4), (False, TWO), (True, DUAL)])
-def test_check_succeeds_after_add_and_tuning(make_lab, chained_plugins, v6, ipam):
+def test_check_of_sbr_and_macvlan_succeeds_after_add(make_lab, chained_plugins, v6, ipam):
     lab = make_lab(v6=v6)
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, ipam)
@@ -208,7 +208,7 @@ def test_check_finds_each_kind_of_damage(lab, chained_plugins, broken, contains)
     lab.fail("CHECK", conf("sbr", prevResult=result), pod, plugins=chained_plugins, contains=contains)
 
 
-def test_check_finds_damage_of_a_configured_table(lab, chained_plugins):
+def test_check_finds_a_missing_rule_of_the_configured_table(lab, chained_plugins):
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4, table=300)
     lab.ok("CHECK", conf("sbr", prevResult=result, table=300), pod, plugins=chained_plugins)
@@ -240,7 +240,7 @@ def test_missing_prev_result_is_refused(lab, chained_plugins):
              plugins=chained_plugins)
 
 
-def test_status_succeeds(lab, chained_plugins):
+def test_status_and_gc_succeed(lab, chained_plugins):
     lab.ok("STATUS", conf("sbr", "1.1.0"), lab.pod(), plugins=chained_plugins)
     lab.ok("GC", conf("sbr", "1.1.0", **{"cni.dev/valid-attachments": []}), lab.pod(), plugins=chained_plugins)
 

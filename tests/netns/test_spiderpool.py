@@ -96,7 +96,7 @@ def test_pool_of_another_node_is_skipped(lab):
     lab.fail("ADD", lab.macvlan("rail0", lab.ipam("p")), lab.pod(), contains=["IPPool p", "Node"])
 
 
-def test_pool_with_another_namespace_is_skipped(lab):
+def test_pool_of_another_namespace_is_skipped(lab):
     lab.pools("[pool p]\nsubnet=172.16.1.0/24\nips=172.16.1.9\nnamespace=team\n"
               "[pool q]\nsubnet=172.16.2.0/24\nips=172.16.2.9\nnamespace=others\n")
     assert one(add(lab, lab.pod(), lab.ipam("q", "p"))) == "172.16.1.9"
@@ -151,7 +151,7 @@ def test_routes_of_the_pool_are_added(lab):
                            {"dst": "0.0.0.0/0", "gw": "172.16.1.1"}]
 
 
-def test_exhausted_pool_names_its_owners(lab):
+def test_error_of_an_exhausted_pool_names_the_pods_that_use_it(lab):
     lab.pools("[pool tiny]\nsubnet=172.16.1.0/24\nips=172.16.1.8-172.16.1.9\n")
     conf = lab.macvlan("rail0", lab.ipam("tiny"))
     for name in ("anna", "bert"):

@@ -229,7 +229,7 @@ def test_del_without_a_namespace_succeeds(t, netns):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"mac": "zz"}', '{"mtu": -1}', "[]"])
-def test_del_with_an_invalid_file_succeeds(t, text):
+def test_del_with_an_invalid_state_file_succeeds(t, text):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text(text)
     c = t.ok("DEL")
@@ -285,7 +285,7 @@ def test_missing_prev_result_is_refused(t, verb):
     t.lab.fail(verb, c, t.pod, 7, "Required prevResult missing", plugins=t.chained_plugins)
 
 
-def test_invalid_args_are_refused(t):
+def test_invalid_cni_args_are_refused(t):
     t.fail("ADD", 4, 'ARGS: invalid pair "x"', cni_args="x", mtu=1400)
 
 

@@ -282,7 +282,7 @@ def test_del_after_a_killed_add_releases_its_addresses(lab, tmp_path):
         assert held(lab) == before
 
 
-def test_failing_store_is_reported(lab):
+def test_damaged_journal_is_reported(lab):
     """The original's DEL succeeds after any failure, and loses the address."""
     ipam = wb(lab)
     pod = Caller("p")
@@ -383,7 +383,7 @@ def test_range_of_a_node_is_read_from_the_flat_file(lab, tmp_path):
     assert got(alone(lab, "ADD", {**ipam, "log_file": "/proc/none/log"}, pod)) == ["172.16.1.64"]
 
 
-def test_status_reports_an_invalid_store(lab):
+def test_status_reports_an_exhausted_range(lab):
     ipam = wb(lab, "172.16.1.9-172.16.1.9/24")
     pod = Caller("p")
     lab.ok("STATUS", conf(lab, ipam), pod, plugin="whereabouts")

@@ -56,7 +56,7 @@ def test_missing_network_is_found(tmp_path, host):
     assert "network default/ob" not in would(tmp_path, host)
 
 
-def test_network_in_a_file_of_the_host_is_found(tmp_path, host):
+def test_network_in_a_file_of_the_host_is_not_reported_as_missing(tmp_path, host):
     name = json.loads([line for line in subprocess.run([BINARY, "doctor", "--root", host, "--unpack", tmp_path / "u"], check=True) and
                        [(tmp_path / "u/etc/cni/net.d/10-net.conflist").read_text()]][0])["name"]
     assert f"network default/{name}" not in {

@@ -286,7 +286,7 @@ def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
     assert c.metrics()["unirail_controller_reviews_strangers_total"] == 1000
 
 
-def test_costly_reviews_delay_neither_lease_nor_probes(cluster, replica, ns):
+def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica, ns):
     """A client with the token sends reviews just below the size that a child process parses, and larger ones, over
     many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
     c = replica("c", "--lease", "6s", "--lease-renew", "4s", "--lease-retry", "1s").leads()

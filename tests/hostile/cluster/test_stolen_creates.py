@@ -45,14 +45,14 @@ READS = {f"{CORE}/secrets": 403, f"{CORE}/secrets/unirail-agent-x": 403, f"{CORE
 
 @pytest.mark.parametrize("account", ["unirail-controller", "unirail-agent"])
 @pytest.mark.parametrize("what", CREATES)
-def test_controller_token_creates_nothing_else(deployed, account, what):
+def test_stolen_tokens_create_neither_secrets_nor_roles_nor_pods(deployed, account, what):
     path, body = CREATES[what]
     status, answer = deployed.request("POST", path, body, token=deployed.token("unirail", account))
     assert status == 403, answer
 
 
 @pytest.mark.parametrize("path", READS)
-def test_controller_token_reads_no_other_secret(deployed, path):
+def test_controller_token_reads_only_the_controllers_own_objects(deployed, path):
     assert deployed.request("GET", path, token=deployed.token("unirail", "unirail-controller"))[0] == READS[path]
 
 

@@ -132,7 +132,7 @@ def emptied(stolen):
     return stolen
 
 
-def test_agent_token_writes_one_annotation_of_its_pods(emptied):
+def test_agent_token_writes_only_one_annotation_of_pods_of_its_node(emptied):
     """An agent may write one annotation of its own node's pods."""
     at = {}
     for node in ("n1", "n2"):
@@ -154,7 +154,7 @@ def test_agent_token_writes_one_annotation_of_its_pods(emptied):
         emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_removes_stale_resources_of_its_node(emptied):
+def test_agent_token_removes_only_stale_resources_of_its_node(emptied):
     """An agent may remove extended resources with capacity 0 from its own Node."""
     own, other = (f"/api/v1/nodes/{n}/status" for n in ("n1", "n2"))
     has = {"rdma/a": "0", "rdma/b": "4", "rdma/c": "0", "cpu": "0"}
@@ -173,7 +173,7 @@ def test_agent_token_removes_stale_resources_of_its_node(emptied):
         emptied.refused("n1", "forbidden", method, path, body)
 
 
-def test_agent_token_only_exchanges_addresses_of_other_blocks(emptied):
+def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
     """In blocks of other nodes an agent may only write the entries that exchange addresses."""
     emptied.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
@@ -243,7 +243,7 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     emptied.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
 
 
-def test_agent_token_writes_endpoints_of_its_node(emptied):
+def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emptied):
     """An agent may write endpoints of its own node, and the fields that request a retained address."""
     emptied.refused("n1", "to create endpoints of its own node only", "POST", ENDPOINTS, endpoint("web-1", "n2"))
     emptied.allowed("n1", "POST", ENDPOINTS, endpoint("web-1", "n1"))
@@ -270,7 +270,7 @@ def test_agent_token_writes_endpoints_of_its_node(emptied):
     emptied.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
 
 
-def test_agent_token_writes_two_annotations_of_pools(emptied):
+def test_agent_token_writes_only_two_annotations_of_pools(emptied):
     """An agent may write two annotations of a pool: the block size, once, and the number of addresses that an application requests of
     its automatic pool."""
     emptied.nodes.pool("p", "172.16.1.0/24")
@@ -297,7 +297,7 @@ def test_agent_token_writes_two_annotations_of_pools(emptied):
     emptied.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
 
 
-def test_controller_token_writes_its_networks_only(emptied):
+def test_controller_token_writes_only_networks_of_spidermultusconfigs(emptied):
     """The controller's token writes networks of SpiderMultusConfigs, and adopts networks without a controller."""
     only = "to write and delete only NetworkAttachmentDefinitions whose controller is a SpiderMultusConfig"
     emptied.refused("controller", only, "POST", NADS, nad("x"))

@@ -133,7 +133,7 @@ def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
     assert list(volume.iterdir()) == []
 
 
-def test_log_files_are_not_written(lab, agent, volume):
+def test_log_files_of_untrusted_definitions_are_not_written(lab, agent, volume):
     """Existing definitions name log files: their pods still work, without the log file."""
     log = volume / "log"
     os.mkfifo(volume / "fifo")

@@ -63,7 +63,7 @@ def descriptors(run):
 
 @pytest.mark.parametrize("kind, n", [("silent", 3000), ("slow", 500), ("huge", 100), ("unknown", 100), ("padding", 100),
                                      ("pings", 100), ("half", 300)])
-def test_kubelet_is_served_beside_a_crowd(plugin, kind, n):
+def test_kubelet_is_served_beside_many_hostile_connections(plugin, kind, n):
     with Kubelet(plugin.sockets) as kubelet:
         hca = kubelet.plugin("rdma/hca")
         assert len(hca.devices()) == 500

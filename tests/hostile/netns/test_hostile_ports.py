@@ -83,7 +83,7 @@ def beside(daemon, kind, sources, port, n, path):
 
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one-address", "local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_probes_are_answered_beside_a_crowd(agent, kind, sources):
+def test_probes_are_answered_beside_2000_hostile_connections(agent, kind, sources):
     """2,000 hostile connections of each kind: from one address, from the kubelet's address, from 200 addresses."""
     beside(agent, kind, sources, agent.health, 1000, "/healthz")
 
@@ -104,8 +104,8 @@ def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
 ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
-def test_remote_caller_of_the_health_port_gets_no_names(tmp_path):
-    """The message of an agent that is not ready names objects and paths: only callers on loopback get it."""
+def test_remote_caller_of_the_health_port_gets_no_object_names(tmp_path):
+    """The message of an agent that is not ready names objects and paths: only callers on loopback get this message."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "
