@@ -45,7 +45,7 @@ class Audited:
     def permissions(self):
         found = {(g, r, v) for o in yaml.safe_load_all(self.manifest.read_text()) if o["kind"] in ("ClusterRole", "Role")
                  for rule in o["rules"] for g in rule["apiGroups"] for r in rule["resources"] for v in rule["verbs"]}
-        assert found, "no role"
+        assert found, "the manifest has no role"
         return found
 
     def requested(self):

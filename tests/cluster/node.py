@@ -81,7 +81,7 @@ if not OLD:
 def hierarchies():
     """The hierarchies of cgroup v1, which this machine has; the kubelet's root must be in each."""
     found = [d for d in GROUPS.iterdir() if d.is_dir() and (d / "cgroup.procs").exists()]
-    assert (GROUPS / "memory").is_dir(), "a kubelet needs cgroup v1 here, with its memory controller"
+    assert (GROUPS / "memory").is_dir(), "a kubelet requires cgroup v1 with its memory controller on this machine"
     return found
 
 

@@ -385,4 +385,4 @@ def running(cluster, name, n):
         found = [p for p in cluster.ok("GET", "/api/v1/pods")["items"] if re.fullmatch(f"{name}(-[a-z0-9]+)?", owner(p)) and is_ready(p)]
         assert len(found) == n, [p["metadata"]["name"] for p in found]
         return True
-    wait(there, f"{n} ready pods of {name}", 60)
+    wait(there, f"{n} pods of {name} are ready", 60)

@@ -100,7 +100,7 @@ def known(cluster):
         key = f'unirail_controller_objects{{kind="{plural}"}}'
         there = len(cluster.ok("GET", PATHS[kind])["items"])
         for c in cluster.replicas:
-            wait(lambda: c.metrics()[key] == there, f"the controller's count of the kind is {there}")
+            wait(lambda: c.metrics()[key] == there, f"the controller counts {there} objects of kind {kind}")
 
 
 @pytest.fixture

@@ -168,17 +168,17 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
     one = agent()
     wait(lambda: one.metrics()["unirail_block_requests_total"] == 0, "the agent has no block request under way")
     nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"})
-    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"}, "a block of pool ahead0 only")
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"}, "all blocks are of pool ahead0")
     requested = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
     pod = nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0, ahead2",
                                             "ipam.spidernet.io/ippools": requested})
-    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"}, "a block of each of the three pools")
+    wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0", "ahead1", "ahead2"}, "each of the three pools has a block")
     before = one.metrics()["unirail_block_requests_total"]
     assert one.plan(pod, "ahead1", "ahead2")[0] == 200
     assert one.metrics()["unirail_block_requests_total"] == before
     # The agent requests as many addresses in advance as pods are scheduled.
     pods = [nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"}) for _ in range(30)]
-    wait(lambda: len(nodes.blocks("ahead0")) == 3, "three blocks of pool ahead0")
+    wait(lambda: len(nodes.blocks("ahead0")) == 3, "pool ahead0 has three blocks")
     before = one.metrics()["unirail_block_requests_total"]
     assert all(one.plan(p, "ahead0")[0] == 200 for p in pods)
     assert one.metrics()["unirail_block_requests_total"] == before

@@ -152,8 +152,8 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
 
 
 def test_rejected_answer_of_an_owner_is_repeated_at_once(cluster, pools, fleet):
-    """An owner whose answer is rejected because other nodes wrote meanwhile answers again at once: the requesting
-    node waits for it, and sends the request to another node after some seconds."""
+    """An owner whose answer is rejected, because other nodes wrote to the block meanwhile, answers again at once: after some seconds
+    without an answer the requesting node would send its request to another node."""
     f = fleet(pools(busy=("10.9.0.0/24", "10.9.0.1-10.9.0.200")), 0, 1)
     f.command("add", "*", 1)
     f.wait_idle()
@@ -223,7 +223,7 @@ def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
 
 
 def test_agent_continues_after_a_compaction_of_etcd(cluster, pools, fleet):
-    """Status 410: changes during the gap are not lost."""
+    """The API server answers the watch with status 410: changes while it was stopped are not lost."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
     f.command("add", "*", 6)
     f.wait_idle()
@@ -246,7 +246,7 @@ def test_killed_agents_allocate_no_address_twice(cluster, pools, fleet):
         f.command("add", "*", 3)
         rest.command("add" if i % 2 else "del", "*", 4)
         wait(lambda: f.stat()["under_way"] or f.stat()["ready"] == 4, "requests are under way or all agents are ready", 10)
-        wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} requests to peers", 30)
+        wait(lambda: f.stat()["asks"] >= 1 + i % 3, f"{1 + i % 3} requests to peers are sent", 30)
         assert alone(f, rest)
         f.close()
     f = fleet(p, 0, 4)
@@ -317,7 +317,7 @@ def lines_read(cluster, pool, have):
     them = blocks(cluster, pool)
     for node, a in have:
         b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]
-        assert b, f"{a} of {node} is in no block"
+        assert b, f"address {a} of node {node} is in no block"
         entry = b[0]["spec"]["ceded"].get(a)
         assert entry.startswith(f"{node}/") if entry else b[0]["spec"]["node"] == node, (node, a, entry, b[0])
     return True

@@ -95,7 +95,7 @@ def test_configuration_is_written_once_a_network_exists(writer, net_d):
 
 
 def test_file_that_sorts_first_is_reported(writer, net_d, mine):
-    """The agent reports it in log, event and readiness, and also reports when the problem is solved."""
+    """The agent reports the file in its log, an event and its readiness; once the file is removed, an event reports this."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)
     reason = f"the container runtime uses '{net_d}/0-aa.conf', not '{NAME}': pods get no rails"
@@ -108,7 +108,7 @@ def test_file_that_sorts_first_is_reported(writer, net_d, mine):
     assert a.metrics()["unirail_cni_config_used"] == 0
     (net_d / "0-aa.conf").unlink()
     a.ready()
-    wait(lambda: event_messages(mine, "CNIConfigUsed"), "an event CNIConfigUsed")
+    wait(lambda: event_messages(mine, "CNIConfigUsed"), "an event CNIConfigUsed is created")
     assert a.metrics()["unirail_cni_config_used"] == 1
 
 
@@ -126,7 +126,7 @@ def test_repeatedly_removed_configuration_is_reported(writer, net_d, mine):
 
 
 def test_configuration_written_by_hand_stays(writer, net_d):
-    """The agent also leaves it if it is not the first file, and then reports this."""
+    """The agent also leaves a file written by hand that is not the first of the directory; its readiness then reports that file."""
     hand = net_d / "05-hand.conflist"
     hand.write_text(json.dumps({"cniVersion": "1.0.0", "name": "h", "plugins": [{"type": "unirail-cni", "agent": "/x"}]}))
     before = others(net_d)
@@ -167,7 +167,7 @@ def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
 
 
 def test_empty_name_generates_no_configuration(net_d, tmp_path):
-    """With the setting of agent.yaml for both containers; the file of an earlier agent is removed."""
+    """UNIRAIL_CNI_CONF_NAME, which agent.yaml sets for both containers, is empty: the file of an earlier agent is removed."""
     before = others(net_d)
     for name in (NAME, ""):
         p = subprocess.run([BINARY, "install", "--cni-conf-dir", net_d, tmp_path / "bin"], capture_output=True, text=True,

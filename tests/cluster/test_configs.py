@@ -37,7 +37,7 @@ def plugins(cluster):
     def there():
         found = {o["metadata"]["name"]: json.loads(o["spec"]["config"])["plugins"] for o in cluster.ok("GET", NADS)["items"]}
         return sorted(found) == RAILS and found
-    return wait(there, f"NetworkAttachmentDefinitions of {RAILS}")
+    return wait(there, f"the NetworkAttachmentDefinitions are {RAILS}")
 
 
 @pytest.mark.parametrize("applied, types, resource", [

@@ -305,7 +305,7 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
 
 @pytest.mark.parametrize("what", sorted(OWN))
 def test_missing_objects_of_the_controller_are_reported(controllers, closing, tmp_path, what):
-    """The account may not create them: one line names the manifest that does, and the controller continues when they appear."""
+    """The account may not create these objects: one line names the manifest to apply, and the controller continues once they exist."""
     cluster = controllers.cluster
     controllers.apply()
     cluster.request("DELETE", OWN[what])
@@ -331,7 +331,8 @@ def test_missing_objects_of_the_controller_are_reported(controllers, closing, tm
 
 
 def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_path):
-    """The account may not create them: one line and the readiness name the manifest that does, and the controller continues when they appear."""
+    """The account may not create these objects: one line and the readiness name the manifest to apply, and the controller continues once
+    they exist."""
     cluster = controllers.cluster
     for kind in ("mutating", "validating"):
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")

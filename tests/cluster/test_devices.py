@@ -132,7 +132,7 @@ def workers(whole, ns, replicas):
 
 def test_devices_are_counted_and_allocated(whole, ns, plugin):
     """Three pods have all devices; the fourth waits until one of them ends."""
-    wait(lambda: capacity(whole, 3), "a capacity of three devices", 60)
+    wait(lambda: capacity(whole, 3), "the node has a capacity of three devices", 60)
     workers(whole, ns, 4)
     running = whole.ready(ns, "app=workers", 3)
     for p in running:
@@ -152,10 +152,10 @@ def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
     """The kubelet forgets its plugins: they register again, and pods keep their devices."""
     before = {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)}
     whole.node.kill("kubelet")
-    wait(lambda: capacity(whole, 3), "a capacity of three devices", 60)
+    wait(lambda: capacity(whole, 3), "the node has a capacity of three devices", 60)
     assert {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} == before
     whole.kubectl("delete", "pod", "-n", ns, sorted(p["metadata"]["name"] for p in whole.pods(ns, "app=workers"))[0])
-    wait(lambda: {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} != before, "three ready pods, one of them new", 60)
+    wait(lambda: {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)} != before, "three pods are ready, one of them new", 60)
     for p in whole.ready(ns, "app=workers", 3):
         assert "uverbs0" in whole.exec(p, "ls", "/dev/infiniband").split()
 
@@ -163,4 +163,4 @@ def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
 def test_stopped_plugin_leaves_no_capacity(whole, ns, plugin):
     whole.node.run("pkill", "-TERM", "-f", "device-plugin --root")
     assert plugin.wait(20) == 0
-    wait(lambda: capacity(whole, 0), "a capacity of no device", 60)
+    wait(lambda: capacity(whole, 0), "the node has no capacity of the resource", 60)

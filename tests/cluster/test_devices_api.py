@@ -80,15 +80,15 @@ def test_resources_follow_their_configmap(mine, devices, registry):
     change(mine, "t", "rdma-devices", {"n1": shared("a", "d"), "n2": shared("e")})
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": "{"})
-    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' key 'n1'"), "an event on the ConfigMap's key")
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' key 'n1'"), "an event names the ConfigMap's key")
     assert len(a.logged("ConfigMap 't/rdma-devices' key 'n1'")) == 1
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": shared("a", "f")})
     serves(registry, "a", "f")
-    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event on the valid ConfigMap")
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event reports the valid ConfigMap")
     mine.ok("DELETE", f"{MAPS.format('t')}/rdma-devices")
     wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"),
-         "an event on the missing ConfigMap")
+         "an event reports the missing ConfigMap")
     serves(registry, "a", "f")
     assert unchanged.items() <= sockets(registry).items()
     # The next process serves the same resources.
@@ -130,7 +130,7 @@ def test_missing_permission_for_the_configmap_is_reported(mine, devices, registr
     serves(registry, "a", "c")
     for name in ("unirail/else", "unbound/sriovdp-config"):
         wait(lambda: event_messages(mine, f"may not read ConfigMap '{name}': bind the ClusterRole unirail-agent-devices"),
-             "an event on the missing permission")
+             "an event reports the missing permission")
         assert len(a.logged(f"may not read ConfigMap '{name}'")) == 1
 
 
@@ -166,13 +166,13 @@ def test_stale_resources_are_removed(mine, devices, registry):
     change(mine, "t", "rdma-devices", {"config.json": shared("a")})
     serves(registry, "a")
     wait(lambda: resources(mine) == {"rdma/a", "rdma/c", "rdma/other", "x.io/y"}, "resource rdma/b is removed", 40)
-    wait(lambda: event_messages(mine, "extended resource 'rdma/b' removed from the Node"), "an event on the removed resource rdma/b")
+    wait(lambda: event_messages(mine, "extended resource 'rdma/b' removed from the Node"), "an event reports the removed resource rdma/b")
     # The capacity of rdma/c becomes 0 while the agent is stopped; its next process removes the resource.
     a.stop()
     capacity(mine, **{"rdma/a": "0", "rdma/c": "0", "rdma/other": "0", "x.io/y": "0"})
     devices(*args)
     wait(lambda: resources(mine) == {"rdma/a", "rdma/other", "x.io/y"}, "resource rdma/c is removed", 40)
-    wait(lambda: event_messages(mine, "extended resource 'rdma/c' removed from the Node"), "an event on the removed resource rdma/c")
+    wait(lambda: event_messages(mine, "extended resource 'rdma/c' removed from the Node"), "an event reports the removed resource rdma/c")
 
 
 def test_stale_resources_with_a_configured_prefix_are_removed(mine, devices, registry):
@@ -193,5 +193,6 @@ def test_missing_permission_for_stale_resources_is_reported(mine, devices, regis
     conf = mine.kubeconfig(tmp_path / "conf", {"tokenFile": tmp_path / "token"})
     a = devices("--device-sweep", "1s", "--device-sweep-prefixes", "x.io", kubeconfig=conf, ready=False)
     a.wait_logged("allow the agent to 'get' nodes and to 'patch' nodes/status", 20)
-    wait(lambda: event_messages(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"), "an event on the missing permission")
+    wait(lambda: event_messages(mine, "allow the agent to 'get' nodes and to 'patch' nodes/status"),
+         "an event reports the missing permission")
     assert resources(mine) == {"x.io/y"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods of eight rails on two nodes: one annotation gives them networks and resources, the agents' device plugins count the
+"""Pods of eight rails on two nodes: one annotation requests their networks and resources, the agents' device plugins count the
 devices of a recorded host. The pods need all devices of a node, so that a device that is not released prevents the next pod."""
 import json
 
@@ -158,7 +158,7 @@ def test_pods_are_scheduled_by_count(whole):
     """With four devices per rail and node, eight pods have all devices, and the ninth waits. Pods of both nodes reach each other on each
     rail."""
     before = {node.name: links(node) for node in whole.nodes}
-    wait(lambda: counted(whole, 4), "four devices of each resource on each node", 60, 0.5)
+    wait(lambda: counted(whole, 4), "each node has four devices of each resource", 60, 0.5)
     whole.apply("ai", training(9))
     pods = whole.ready("ai", "app=ai", 8, 240)
 
@@ -208,7 +208,7 @@ def test_burst_of_pods_succeeds_while_every_process_is_killed(whole):
     killed. If the runtime ends while it starts a container, the kubelet starts the container again."""
     before = {node.name: links(node) for node in whole.nodes}
     whole.cluster.ok("PATCH", MAP, {"data": devices(PODS // 2)}, type="application/merge-patch+json")
-    wait(lambda: counted(whole, PODS // 2), f"{PODS // 2} devices of each resource on each node", 60, 0.5)
+    wait(lambda: counted(whole, PODS // 2), f"each node has {PODS // 2} devices of each resource", 60, 0.5)
     whole.apply("ai", training(PODS))
     did = kill_all(whole, lambda: len(running(whole)), range(5, PODS, 14))
     print("killed while pods are made (pods that run):", did)

@@ -70,6 +70,6 @@ def test_failed_requests_are_reported_as_events(mine, nodes, agent, rails):
     def event():
         items = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]
         return [e for e in items if e["involvedObject"].get("uid") == pod["metadata"]["uid"]]
-    (found,) = wait(event, "an event on the pod")
+    (found,) = wait(event, "an event is created for the pod")
     assert found["type"] == "Warning" and found["reason"] == "FailedAllocateIPs", found
     assert "no pool 'no-such-pool'" in found["message"] and found["source"]["component"] == "unirail-agent"

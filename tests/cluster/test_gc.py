@@ -87,7 +87,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     status_, answer = two.plan(borrower, "gone-2")
     assert status_ == 200, answer
     borrowed = addresses(answer)["net1"]
-    wait(lambda: len(endpoints(mine)) == 4, "four SpiderEndpoints")
+    wait(lambda: len(endpoints(mine)) == 4, "four SpiderEndpoints exist")
     c = leader().leads()
     one.kill()
     block, = nodes.blocks("gone-1")
@@ -97,7 +97,7 @@ def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
     for p in pods:
         nodes.remove_pod(p)
     wait(lambda: not blocks(nodes, "gone-1"), "no block belongs to the deleted node", 60)
-    wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], "the SpiderEndpoint of the borrower only", 60)
+    wait(lambda: endpoints(mine) == [borrower["metadata"]["name"]], "only the SpiderEndpoint of the borrower exists", 60)
     (owner, entries), = blocks(nodes, "gone-2").values()
     assert owner == "-" and entries.keys() >= {borrowed} and entries[borrowed].startswith("gone-n2/")
 
@@ -338,7 +338,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     c = leader().leads()
     logged_lines = c.wait_logged("without a known owner", 30)
     assert (logged_lines[0]["node"], logged_lines[0]["addresses"]) == ("many-n2", 14)
-    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "14 addresses without a known owner")
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "the metric reports 14 addresses without a known owner")
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
     fence(mine, "many-n2")  # treated like Ready
     began, asked = time.monotonic(), 0
@@ -351,7 +351,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
         return blocks(nodes, "many-1") == {"many-1-0": ("many-n1", {})}
     wait(change, "all unreferenced addresses of pool many-1 are released", 60, 0.5)
     assert time.monotonic() - began < 60, asked
-    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, "no address without a known owner", 30)
+    wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 0, "the metric reports no address without a known owner", 30)
 
 
 def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
@@ -392,11 +392,11 @@ def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, le
     block(mine, "recreated-2-2", "recreated-2", "172.36.2.32/28", "recreated-n2", node["metadata"]["uid"])
     leader().leads()
     stays(lambda: len(blocks(nodes, "recreated-2")) == 3, 10)
-    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-1", "recreated-2-2"}, "two blocks of pool recreated-2", 60)
+    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-1", "recreated-2-2"}, "pool recreated-2 has two blocks", 60)
     stays(lambda: len(blocks(nodes, "recreated-2")) == 2)
     nodes.remove_pod(pod)
     wait(lambda: not nodes.endpoint("t", "recreated-used"), "the SpiderEndpoint recreated-used is deleted", 60)
-    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-2"}, "one block of pool recreated-2", 60)
+    wait(lambda: set(blocks(nodes, "recreated-2")) == {"recreated-2-2"}, "pool recreated-2 has one block", 60)
 
 
 def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):
@@ -526,7 +526,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     def counted():
         counts.add((status(mine, "word-1") or {}).get("allocatedIPCount"))
         return counts - {None}
-    wait(counted, "the pool's status has a count", 90, 0.2)
+    wait(counted, "the pool's status has allocatedIPCount", 90, 0.2)
     assert counts == {None, 3}, counts
     stays(lambda: blocks(nodes, "word-1")[f"word-1-{other}"][0] == "word-n2")
     assert c.metrics()["unirail_gc_blocks_total"] == 0
@@ -591,7 +591,7 @@ def test_churn_of_2000_pods_leaves_no_address(mine, nodes, leader, agent):
     assert churn.done == 2000
     b.leads()
     used = {name: len(churn.alive) for name in Churn.RAILS}
-    wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, f"the pools' counts are {used}", 120)
+    wait(lambda: {n: status(mine, n)["allocatedIPCount"] for n in used} == used, f"the pools' allocatedIPCount is {used}", 120)
     churn.end(len(churn.alive))
     wait(lambda: not churn.names & set(endpoints(mine)), "no SpiderEndpoint of the churn is left", 120)
     wait(lambda: all(status(mine, n)["allocatedIPCount"] == 0 and "allocatedIPs" not in status(mine, n) for n in used),

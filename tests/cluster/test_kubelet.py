@@ -114,7 +114,7 @@ def test_pods_of_a_deployment_get_their_rails(whole, ns):
     whole.kubectl("scale", "-n", ns, "deployment/ai", "--replicas=4")
     have_rails(whole, up(whole, ns, "ai", 4))
     wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 4 for r in RAILS),
-         "four addresses in the status of each pool")
+         "the status of each pool has four addresses")
     whole.kubectl("delete", "-n", ns, "deployment/ai")
     nothing_left(whole, ns)
 
@@ -154,7 +154,7 @@ def test_without_an_agent_pods_are_deleted_and_new_pods_wait(whole, ns):
     whole.kubectl("patch", "-n", "unirail", "daemonset/unirail-agent", "-p", json.dumps(where))
     have_rails(whole, up(whole, ns, "ai", 1))
     wait(lambda: all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 1 for r in RAILS),
-         "one address in the status of each pool")
+         "the status of each pool has one address")
     whole.kubectl("delete", "-n", ns, "deployment/ai")
     nothing_left(whole, ns)
 
@@ -186,7 +186,7 @@ def test_recreated_sandbox_gets_its_addresses(whole, ns):
 
 
 def test_pods_run_with_the_configuration_of_multus(whole, ns):
-    """With an existing Multus configuration, and an annotation in Multus' format."""
+    """The node has a configuration of Multus, and the pods an annotation in Multus' format."""
     whole.configure("00-multus.conf")
     try:
         whole.apply(ns, workload("Deployment", "ai", 2, {NETWORKS: "nets/rail2@data,nets/rail1"}))
@@ -215,7 +215,7 @@ def test_pods_of_a_job_get_their_rails(whole, ns):
 
     def given_back():
         return all(whole.cluster.ok("GET", f"{SPIDER}/spiderippools/{r}")["status"]["allocatedIPCount"] == 0 for r in RAILS)
-    wait(given_back, "no address in the status of each pool", 60)
+    wait(given_back, "the status of no pool has an address", 60)
     assert len(whole.pods(ns)) == 3
 
 

@@ -43,7 +43,7 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     asked = [request_addresses(one, pod, "few") for pod in pods]
     wait(lambda: waiting(one) == 400, "400 requests are waiting", 60)
     cost = (memory(one.process.pid) - before) / 400
-    assert cost < 32, f"{cost} KiB each"
+    assert cost < 32, f"each waiting request costs {cost} KiB"
     took, (status, got) = elapsed(lambda: one.plan(other, "many"))
     assert status == 200 and took < 2
     assert one.release(other) == 1
@@ -53,7 +53,7 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     assert len({addresses(a)["net1"] for _, a in answers}) == 400
     assert waiting(one) == 0
     wait(lambda: memory(one.process.pid) - before < 2048, "the agent returns its memory", 20)
-    print(f"{cost:.1f} KiB for one that waits")
+    print(f"{cost:.1f} KiB for each waiting request")
 
 
 def test_hundreds_of_pending_requests_expire(nodes, agent, pools):

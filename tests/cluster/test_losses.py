@@ -146,7 +146,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
         assert saved == ([what(text)] if what else []) and aside["file"].startswith(str(journal)), aside
         wait(lambda: [e for e in mine.ok("GET", "/api/v1/events")["items"]
                       if e["reason"] == "JournalDamaged" and e["involvedObject"]["name"] == here],
-             "an event JournalDamaged on the node")
+             "an event JournalDamaged is created for the node")
     one.ready()
     used = {reference, *(a for v in before for a in v.values())}
     got = addresses(one.plan(nodes.pod("t", here), rails[0])[1])["net1"]
@@ -267,7 +267,7 @@ def test_killed_agent_loses_no_address(nodes, agent, rails):
 
 
 def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
-    """Pods are created and deleted, also across a restart of the agent."""
+    """Pods are created and deleted before and after a restart of the agent."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")
@@ -342,5 +342,5 @@ def test_rules_of_the_manifest_are_sufficient(mine, nodes, agent, rails, tmp_pat
     for pod in pods[:2]:
         one.release(pod)
     wait(lambda: nodes.endpoint("t", pods[0]["metadata"]["name"]) is None, "the pod's SpiderEndpoint is deleted", 20)
-    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0, "an event in namespace t")
+    wait(lambda: len(mine.ok("GET", "/api/v1/namespaces/t/events")["items"]) > 0, "an event is created in namespace t")
     assert not [x for x in one.lines() if "orbidden" in json.dumps(x)], one.log.read_text()

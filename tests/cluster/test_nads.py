@@ -59,7 +59,7 @@ class Lab:
             o = self.smc(name)
             found = [c for c in o.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
             return found and found[0]["observedGeneration"] == o["metadata"]["generation"] and found[0]
-        return wait(inspect, f"condition Ready of SpiderMultusConfig {name}")
+        return wait(inspect, f"condition Ready of SpiderMultusConfig {name} has the current generation")
 
     def events(self, name):
         items = self.cluster.ok("GET", f"/api/v1/namespaces/{self.ns}/events")["items"]
@@ -115,7 +115,7 @@ def test_invalid_configurations_are_reported(lab, controller):
         c = lab.ready(f"bad-{i}")
         assert (c["status"], c["reason"]) == ("False", "Invalid")
         assert c["message"].startswith(case["words"]), c
-        event, = wait(lambda: lab.events(f"bad-{i}"), f"an event on bad-{i}")
+        event, = wait(lambda: lab.events(f"bad-{i}"), f"an event is created for bad-{i}")
         assert event["type"] == "Warning" and event["message"] == c["message"]
     assert controller.metrics()["unirail_nads_wrong"] == len(CASES["bad"]) - 2
     assert lab.nads() == set()
@@ -124,7 +124,7 @@ def test_invalid_configurations_are_reported(lab, controller):
     wait(lambda: lab.nad("bad-0"), "NetworkAttachmentDefinition bad-0 is created")
     c = wait(lambda: lab.ready("bad-0")["status"] == "True" and lab.ready("bad-0"), "SpiderMultusConfig bad-0 is Ready")
     assert "message" not in c and c["lastTransitionTime"] >= since
-    wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")), "an event NADCreated on bad-0")
+    wait(lambda: any(e["reason"] == "NADCreated" for e in lab.events("bad-0")), "an event NADCreated is created for bad-0")
 
 
 def test_nads_edited_or_deleted_by_hand_are_restored(lab, controller):
@@ -167,10 +167,10 @@ def test_changed_name_moves_the_nad(lab, controller):
     """unirail removes the NAD with the old name, which Spiderpool's controller leaves."""
     key = "multus.spidernet.io/cr-name"
     lab.apply("m", MACVLAN)
-    wait(lambda: lab.nads() == {"m"}, "NetworkAttachmentDefinition m only")
+    wait(lambda: lab.nads() == {"m"}, "only NetworkAttachmentDefinition m exists")
     for name in ("a", "b", None):
         lab.cluster.ok("PATCH", f"{lab.smcs}/m", {"metadata": {"annotations": {key: name}}}, type=MERGE)
-        wait(lambda: lab.nads() == {name or "m"}, f"NetworkAttachmentDefinition {name or 'm'} only")
+        wait(lambda: lab.nads() == {name or "m"}, f"only NetworkAttachmentDefinition {name or 'm'} exists")
     assert controller.metrics()["unirail_nads_removed_total"] == 3
     assert [e["reason"] for e in lab.events("m")].count("NADDeleted") == 3
 
@@ -243,7 +243,7 @@ def test_new_leader_writes_pending_nads(cluster, ns, lab, controller, closing, t
     controller.kill()
     lab.apply("n", MACVLAN)
     lab.cluster.ok("DELETE", f"{lab.path}/m")
-    wait(lambda: lab.nads() == {"m", "n"}, "NetworkAttachmentDefinitions m and n only", 40)
+    wait(lambda: lab.nads() == {"m", "n"}, "only NetworkAttachmentDefinitions m and n exist", 40)
     assert other.metrics()["unirail_controller_leads"] == 1
 
 

@@ -202,7 +202,7 @@ def test_pod_gets_eight_rails(node_with_agent, type):
     text = wait(lambda: w.annotation(pod), "the pod's network-status is written")
     assert text == expected(box, [("kube-system/podnet", "eth0", "<nil>")] + [
         (f"{w.team}/rail{i}", f"net{i + 1}", f"172.16.{i + 1}.1") for i in range(8)])
-    event, = wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface on the pod")
+    event, = wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface is created for the pod")
     assert event["message"].startswith("Add eth0 [10.233.70.2/24] from kube-system/podnet, net1 [172.16.1.")
     assert event["message"].endswith(f"from {w.team}/rail7") and event["type"] == "Normal"
     names = {i["name"] for i in result["interfaces"] if i.get("sandbox")}
@@ -305,7 +305,7 @@ def test_network_status_is_written_by_the_successor_of_a_killed_agent(node_with_
     w.agent.start()
     assert wait(lambda: w.annotation(pod),
                 "the pod's network-status is written") == expected(box, [("kube-system/podnet", "eth0", "<nil>")])
-    assert len(wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface on the pod")) == 1
+    assert len(wait(lambda: w.events(pod, "AddedInterface"), "an event AddedInterface is created for the pod")) == 1
     wait(lambda: left(w) == [], "no report is left in the agent's state")
     lab.delete(conf, box, ifname="eth0", args=w.args(pod))
 
@@ -415,7 +415,7 @@ def test_invalid_annotations_are_refused(node_with_agent):
     pod, e = refused([f"network '{w.team}/none' (annotation {NETWORKS})",
                       f"cannot find a network-attachment-definition (none) in namespace ({w.team})"], "rail0,none")
     assert name(pod) in e["msg"]
-    event, = wait(lambda: w.events(pod, "NoNetworkFound"), "an event NoNetworkFound on the pod")
+    event, = wait(lambda: w.events(pod, "NoNetworkFound"), "an event NoNetworkFound is created for the pod")
     assert event["type"] == "Warning" and "(none)" in event["message"]
     refused([f"network '{w.team}/broken'", "spec.config of the network-attachment-definition is not JSON"], "broken")
     refused([f"network '{w.team}/list'", "expected an object"], "list")

@@ -108,15 +108,15 @@ def test_event_names_the_cause_for_each_container(whole):
                                   "rdma-memlock of the agent (NRI or memlock-hook), or 'unirail host memlock', then start the pod again",
         "opened": has("rail1") + "it has opened an RDMA device but has created no queue pair: run 'unirail verify' in the container to "
                                  "test each device"}
-    wait(lambda: set(event_messages(whole, "NoQueuePair")) >= set(wanted), "events NoQueuePair on the containers", 4 * WAIT_S, 1)
+    wait(lambda: set(event_messages(whole, "NoQueuePair")) >= set(wanted), "events NoQueuePair name the containers", 4 * WAIT_S, 1)
     # `used` was the last to start: when a later container has its event, `used` has been inspected.
     start(whole, "later")
-    wait(lambda: "later" in event_messages(whole, "NoQueuePair"), "an event NoQueuePair on container later", 4 * WAIT_S, 1)
+    wait(lambda: "later" in event_messages(whole, "NoQueuePair"), "an event NoQueuePair is created for pod later", 4 * WAIT_S, 1)
     messages = event_messages(whole, "NoQueuePair")
     assert messages.pop("later") == [wanted["idle"]]
     assert messages == {pod: [text] for pod, text in wanted.items()}
     # A container that creates a queue pair later gets a second event; the others get none.
     whole.make("qp", 0, idle)
     wait(lambda: event_messages(whole, "QueuePairPresent") == {"idle": ["container 'c' uses RDMA now"]},
-         "an event QueuePairPresent on container idle", 120, 1)
+         "an event QueuePairPresent is created for pod idle", 120, 1)
     assert event_messages(whole, "NoQueuePair") == messages | {"later": [wanted["idle"]]}

@@ -87,7 +87,7 @@ def test_kernel_without_the_rdma_controller_is_reported(mine, nodes, agent, node
     file = node.group(nodes.pod("t", "n1", "unlimited")["metadata"]["uid"])
     node.pods.pods = {"unlimited": {"c": {"rdma/all": ["0"]}}}
     agent(*LIMITS)
-    wait(lambda: event_messages(mine, "the cgroup controller rdma is not mounted"), "an event on the missing cgroup controller")
+    wait(lambda: event_messages(mine, "the cgroup controller rdma is not mounted"), "an event reports the missing cgroup controller")
     assert len(event_messages(mine, "use a kernel with CONFIG_CGROUP_RDMA")) == 1
     assert file.read_text() == "mlx5_0 hca_handle=max hca_object=max\n"
 

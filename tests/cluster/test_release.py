@@ -165,7 +165,7 @@ def test_release_is_installed_upgraded_and_removed_while_pods_change(release, ra
     wait(lambda: {p["metadata"]["name"] for p in w.pods("unirail")} <= {"unirail-doctor"}, "only the pods of the doctor are left", 120)
     job_runs()
     w.apply(ns, workload("Deployment", "late", 1, BOTH))
-    wait(lambda: sandbox_failures(w, ns), "an event on a failed sandbox", 120)  # the plugin waits 30 s for an agent that restarts
+    wait(lambda: sandbox_failures(w, ns), "an event reports a failed sandbox", 120)  # the plugin waits 30 s for an agent that restarts
     assert w.cluster.ok("GET", f"{SPIDER}/spiderippools/{RAILS[0]}")["spec"]["subnet"] == "172.16.1.0/24"
     # The release is installed again and uses its existing data.
     output = release.install("1.2.4")

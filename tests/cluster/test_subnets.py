@@ -244,7 +244,7 @@ def test_several_interfaces_get_pools_of_both_families(place, controller):
     controller()
     place.app("Deployment", "two", {"subnets": [{"interface": "net1", "ipv4": ["a4"], "ipv6": ["a6"]},
                                                 {"interface": "net2", "ipv4": ["b4"]}]})
-    wait(lambda: len(place.pools("two")) == 3, "three pools of the application")
+    wait(lambda: len(place.pools("two")) == 3, "the application has three pools")
     got = {name.rsplit("-", 1)[0]: ips(p) for name, p in place.pools("two").items()}
     assert got == {"auto4-two-net1": ["10.12.0.2", "10.12.0.3"], "auto6-two-net1": ["fd00:12::2", "fd00:12::3"],
                    "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
@@ -261,7 +261,7 @@ def test_wrong_annotations_are_reported_as_an_event(place, controller):
     def events():
         return {e["involvedObject"]["name"]: e["message"]
                 for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
-    wait(lambda: len(events()) == 2, "two events")
+    wait(lambda: len(events()) == 2, "two events are created")
     assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
     assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
         "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
@@ -280,7 +280,7 @@ def test_missing_subnet_is_reported_as_an_event(place, controller):
     def events():
         return {e["involvedObject"]["name"]: (e["reason"], e["message"])
                 for e in place.cluster.ok("GET", f"/api/v1/namespaces/{place.ns}/events")["items"]}
-    wait(lambda: len(events()) == 2, "two events")
+    wait(lambda: len(events()) == 2, "two events are created")
     assert events()["slip"][0] == "SubnetPoolFailed" and "SpiderSubnet 'no-such' does not exist" in events()["slip"][1]
     assert 'name it under "ipv6"' in events()["swap"][1], events()
     place.subnet("no-such", "10.28.0.0/24", ["10.28.0.2-10.28.0.9"])

@@ -31,7 +31,7 @@ def test_pods_created_before_the_webhook_are_reported(cluster, replica, ns):
             "hostNetwork": True, "automountServiceAccountToken": False, "containers": [{"name": "c", "image": "x"}]}})
     assert status == 201
     c = registered(cluster, start(replica()).leads())
-    wait(lambda: events_of(cluster, work) and events_of(cluster, asking), "events in both namespaces")
+    wait(lambda: events_of(cluster, work) and events_of(cluster, asking), "both namespaces have events")
     assert set(events_of(cluster, work)) == {"passed"} and set(events_of(cluster, asking)) == {"plain"}
     message, _ = events_of(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message

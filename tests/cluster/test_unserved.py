@@ -33,13 +33,13 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     for name in ("has", "gone", "typo"):
         wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409), f"SpiderMultusConfig {name} is created")
     c = start(replica()).leads()
-    wait(lambda: set(networks_of_events(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "events ResourceOnNoNode on gone and typo", 60)
+    wait(lambda: set(networks_of_events(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "gone and typo have events ResourceOnNoNode", 60)
     assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in networks_of_events(
         cluster, ns, "ResourceOnNoNode")["typo"]
     assert c.metrics()[METRIC] == 2
     wait(lambda: annotated(cluster, ns) == {"gone": {"resource": "spidernet.io/gone"},
                                             "typo": {"resource": "spidernet.io/typo", "suggestion": "spidernet.io/typ0"}},
-         "the annotations on gone and typo")
+         "networks gone and typo have the annotation")
     agent = closing(Agent(tmp_path / "agent", cluster.admin_config(), "n1")).start()
     status = lambda *more: cluster.unirail("status", "--socket", agent.socket, *more).stdout
     typo = dict(namespace=ns, network="typo", group="rails", resource="spidernet.io/typo", suggestion="spidernet.io/typ0")
@@ -52,7 +52,7 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
         f"pods with network '{ns}/typo' (group 'rails') stay Pending: no node has resource 'spidernet.io/typo'; did you mean "
         "'spidernet.io/typ0'?"], lines
     capacity(**{"spidernet.io/gone": "4"})
-    wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "an event ResourceAvailable on gone")
+    wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "network gone has an event ResourceAvailable")
     assert c.metrics()[METRIC] == 1
     wait(lambda: missing() == [typo], "the controller counts the missing resource of typo")
     # A leader that has not decided yet leaves the annotation; the next decision removes it.
@@ -75,8 +75,8 @@ def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
     start(replica()).leads()
     # The same resource name with another prefix.
     wait(lambda: annotated(cluster, ns) == {"real": {"resource": "spidernet.io/real", "suggestion": "rdma/real"}},
-         "the annotation on real", 60)
+         "network real has the annotation", 60)
     assert ANNOTATION not in cluster.ok("GET", NADS.format(ns) + "/forged")["metadata"]["annotations"]
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs/real"
     cluster.ok("PATCH", path, {"spec": {"macvlan": {"rdmaResourceName": "rdma/real"}}}, type=MERGE)
-    wait(lambda: annotated(cluster, ns) == {}, "no annotation on a missing resource")
+    wait(lambda: annotated(cluster, ns) == {}, "no network has the annotation")

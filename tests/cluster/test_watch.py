@@ -132,7 +132,7 @@ def test_changes_while_disconnected_are_reported(cluster, ns, watch, proxy):
 
 
 def test_watch_continues_after_a_compaction(cluster, ns, watch, proxy):
-    """The server no longer has the changes since the watch was interrupted (status 410): a new list gives the difference."""
+    """The server no longer has the changes since the watch was interrupted (status 410): the watch derives the changes from a new list."""
     for name in "abcd":
         cluster.config_map(ns, name)
     w = watch("cm", "-n", ns)

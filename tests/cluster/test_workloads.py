@@ -51,7 +51,7 @@ def pods(cluster, ns, app, n):
                     if not p["metadata"].get("deletionTimestamp")]
         assert len(found) == n, [p["metadata"]["name"] for p in found]
         return True
-    wait(there, f"{n} pods of application {app}", 60)
+    wait(there, f"application {app} has {n} pods", 60)
     return found
 
 

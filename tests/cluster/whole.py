@@ -174,7 +174,7 @@ class Whole:
                 c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
             return len(found) == n
         try:
-            wait(are, f"{n} ready pods of {selector or ns}", seconds, 0.3)
+            wait(are, f"{n} pods of {selector or ns} are ready", seconds, 0.3)
         except AssertionError as e:
             raise AssertionError(f"{e}: {self.describe(ns)}") from e
         return found

@@ -145,7 +145,7 @@ def test_images_are_loaded_into_containerd(containerd, unpacked, node):
 
 
 def test_loader_runs_the_command_of_variable_ctr_with_its_argument(containerd, unpacked, node):
-    """CTR='k3s ctr'"""
+    """CTR='k3s ctr', as on a node with K3s."""
     (node / "k3s").write_text(f'#!/bin/sh\n[ "$1" = ctr ] && shift && exec {shutil.which("ctr")} "$@"\n')
     (node / "k3s").chmod(0o755)
     p = load(unpacked, node, CTR="k3s ctr", CONTAINERD_ADDRESS=containerd.socket)

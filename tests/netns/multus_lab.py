@@ -82,7 +82,7 @@ class Multus:
             conf = json.loads(base64.b64decode(d["Bytes"], validate=True))
             ifname = d.get("ifnameRequest") or (f"net{i}" if i else master)
             is_list = bool((d["ConfList"] or {}).get("plugins"))
-            assert not is_list or d["ConfList"]["cniVersion"], "Multus would write the list again without most of its keys"
+            assert not is_list or d["ConfList"]["cniVersion"], "Multus would write a list without a version again, without most of its keys"
             version = conf.get("cniVersion", "0.1.0")
             names.append((conf["name"], ifname, [p["type"] for p in conf["plugins"]] if is_list else [conf["type"]]))
             chain("DEL", self.lab, conf["plugins"] if is_list else [conf], pod, by, conf["name"], version,

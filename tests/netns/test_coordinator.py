@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coordinator: creates the same tables, priorities, routes, neighbours and marks as the original, and leaves nothing
-behind."""
+"""coordinator: ADD creates the same tables, priorities, routes, neighbours and marks as the original, and DEL leaves
+nothing behind."""
 import json
 import threading
 

@@ -127,7 +127,7 @@ def test_devices_are_unhealthy_while_their_link_is_down(node):
 
 
 def test_devices_of_a_flapping_link_stay_unhealthy(node):
-    """Many changes, one list: a flapping link is not reported as healthy in between."""
+    """After six changes the devices are healthy only once their link has been up for a minute: the kubelet gets no list meanwhile."""
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca = kubelet.plugin("rdma/hca")

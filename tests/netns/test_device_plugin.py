@@ -227,7 +227,7 @@ def test_deleted_socket_is_created_again(node):
         kubelet.plugin("rdma/hca_shared").devices()
         for n in range(2, 4):
             (node.dir / "hca_shared.sock").unlink()
-            wait(lambda: len(kubelet.requests) >= n, f"{n} registrations at the kubelet")
+            wait(lambda: len(kubelet.requests) >= n, f"the plugin has registered {n} times")
             wait((node.dir / "hca_shared.sock").exists, "the resource's socket exists")
 
 
@@ -246,7 +246,7 @@ def test_refused_registration_is_logged_and_retried(node):
     with Kubelet(node.dir, refuse="the ResourceName \"rdma/hca_shared\" is invalid") as kubelet:
         node.configure(SHARED)
         node.start()
-        wait(lambda: len(kubelet.requests) >= 3, "three registrations at the kubelet")
+        wait(lambda: len(kubelet.requests) >= 3, "the plugin has registered three times")
         lines = node.wait_logged("not registered", "rdma/hca_shared", "is invalid")
         assert len(lines) == 1
         kubelet.refuse = None
@@ -333,7 +333,8 @@ def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
 
 
 def test_waiting_call_ends_with_its_caller_or_its_resource(node, pods):
-    """A caller disconnects, a resource is removed, too many callers wait, and the process ends."""
+    """Calls that wait for the kubelet's list of pods end if their caller cancels or their resource is removed. More callers wait than the
+    limit permits; the process ends although a call may wait."""
     conf = lambda name: {"configList": [{"resourceName": name, "resourcePrefix": "rdma", "rdmaHcaMax": 2,
                                          "selectors": {"drivers": ["mlx5_core"]}}]}
     node.configure(conf("a"))
@@ -345,13 +346,13 @@ def test_waiting_call_ends_with_its_caller_or_its_resource(node, pods):
         method = plugin.channel.unary_unary("/v1beta1.DevicePlugin/GetPreferredAllocation")
         request = bytes([10, 8, 10, 1, 48, 10, 1, 49, 24, 1])
         calls = [method.future(request, timeout=20) for _ in range(40)]
-        wait(lambda: pods.requests, "a request to PodResources")
+        wait(lambda: pods.requests, "the plugin sends a request to PodResources")
         for call in calls[:5]:
             call.cancel()
         assert all(call.result() for call in calls[5:])
         before = pods.requests
         waits = method.future(request, timeout=20)
-        wait(lambda: pods.requests > before, "a request to PodResources")
+        wait(lambda: pods.requests > before, "the plugin sends a request to PodResources")
         node.configure(conf("b"))
         with pytest.raises(grpc.RpcError):
             while True:
@@ -454,7 +455,7 @@ def cdi_specs(node):
 
 
 def test_cdi_devices_replace_device_nodes(node):
-    """cdi_devices instead of device nodes, each named by a specification; a specification is removed with its resource."""
+    """Allocate returns CDI devices instead of device nodes. A specification defines each of them, and is removed with its resource."""
     other = {"resourceName": "vfs", "resourcePrefix": "intel.com", "selectors": {"pciAddresses": ["0000:23:00.0"], "isRdma": True}}
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)

@@ -386,7 +386,7 @@ def test_address_that_no_program_persists_is_reported(host):
 
 
 def test_qos_reads_the_variables_of_the_original_script(host):
-    """rdma-qos.sh's documented values are the defaults."""
+    """Without the variables of rdma-qos.sh the values that its documentation names apply."""
     assert "qos.conf" in host.call("qos", "--dry-run", env={"GPU_RDMA_PRIORITY": "5", "GPU_CNP_PRIORITY": "6"}).stdout
     assert host.call("qos", "--dry-run").returncode == 0
     assert host.ok("qos", "q", "-o", "json", env={"GPU_RDMA_PRIORITY": "5"}) == "[]\n"

@@ -275,7 +275,7 @@ def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
     else:
         record(other).write_text(record(pod).read_text().replace(pod.id, other.id).replace("1450", "1200"))
         lab.ok("GC", {**c, "cni.dev/valid-attachments": valid[1:]}, pod)
-        assert record(other).exists(), "it is valid"
+        assert record(other).exists(), "GC retains the record of a listed attachment"
     assert as_is(lab) == before and not record(pod).exists()
 
 
@@ -296,7 +296,7 @@ def test_record_of_another_device_is_not_used(dual, damage, record):
     assert now["ifname"] == "rail0" and not now["up"] and lasting == []
     lab.add(c, pod)
     lab.delete(c, pod)
-    assert not record(pod).exists(), "the next one's counts"
+    assert not record(pod).exists(), "DEL uses the record of the next ADD and removes it"
 
 
 # --- DEL ---
@@ -361,7 +361,7 @@ def test_del_changes_no_link_of_the_node_that_is_not_the_device(lab, alias, reas
 
 
 def test_del_changes_no_link_without_an_alias(lab):
-    """After an ADD that failed because the name was in use. The original's DEL fails each time."""
+    """DEL after an ADD that failed because the interface name was in use. The original's DEL fails each time."""
     pod = lab.pod()
     ip(pod.ns, "link", "add", "net1", "type", "veth", "peer", "name", "x")
     before = pod.state()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host-local: results and state files equal Debian's, in both directions."""
+"""host-local: results and state files equal those of Debian's plugin, and each plugin uses the files of the other."""
 import json
 import pathlib
 import subprocess

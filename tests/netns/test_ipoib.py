@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ipoib on a kernel without InfiniBand: the error for the user, and that nothing is left. tests/vm/cases/ipoib.sh tests
-it with InfiniBand."""
+"""ipoib on a kernel without InfiniBand: ADD fails with one clear error and leaves nothing. tests/vm/cases/ipoib.sh tests ipoib with
+InfiniBand."""
 import pytest
 from lab import link_names, state
 

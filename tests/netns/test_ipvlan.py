@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ipvlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and
-the parts that do not need the kernel."""
+"""ipvlan on this machine, whose kernel has no ipvlan: ADD fails with one clear error and leaves nothing; what needs no ipvlan link works.
+tests/vm has a kernel with ipvlan."""
 import pytest
 from lab import REFERENCE, ip, link_names, state
 
@@ -52,7 +52,7 @@ def test_invalid_configuration_is_refused(lab, more, contains):
 
 
 def test_two_interfaces_in_prev_result_without_a_master_are_refused(lab):
-    """The only interface of prevResult is the master; with two interfaces the master is ambiguous."""
+    """Without `master` the only interface of prevResult would be the master; with two interfaces the master is ambiguous."""
     pod = lab.pod()
     c = conf()
     del c["master"]

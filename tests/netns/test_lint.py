@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail lint`: manifests against each other. Each case has a manifest with the fault and one without it."""
+"""`unirail lint` checks manifests against each other. Each case has a manifest with the fault and one without it."""
 import json
 import subprocess
 

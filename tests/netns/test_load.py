@@ -132,7 +132,7 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 @pytest.mark.parametrize("call", MOMENTS)
 def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path, call):
     """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
-    the next ADD works."""
+    the next ADD succeeds."""
     lab.rail_pools(rest="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)
@@ -140,7 +140,7 @@ def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path,
     lab.add(conf, first, ifname="eth0")
     lab.delete(conf, first, ifname="eth0")
     total = calls_of(lab, conf, call, tmp_path)
-    assert total, f"{call} is not called at all"
+    assert total, f"ADD makes no system call {call}"
     for n in sorted({max(1, total * k // 6) for k in range(1, 7)}):
         pod = new_pod(lab, call)
         empty = pod.state()

@@ -342,8 +342,8 @@ def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
 def test_failed_kernel_request_leaves_nothing(lab, tmp_path, call):
-    """The request is not sent, or executed and its answer lost, also that of the rename: the original of ipvlan
-    leaves the link under its temporary name."""
+    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost. If the
+    rename fails, the original ipvlan leaves the link under its temporary name."""
     pod = lab.pod()
     before = state(lab.node), pod.state()
     for n in range(1, 30):

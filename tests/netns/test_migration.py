@@ -274,7 +274,7 @@ def test_scratch_file_stays_until_a_failing_delegate_is_deleted(m):
 
 
 def test_files_of_other_pods_stay(m):
-    """Includes a pod whose id contains the id of this one."""
+    """The ID of the other pod contains the ID of the deleted pod."""
     m.add()
     other = m.lab.pod("other")
     other.id = f"x-{m.pod.id}-net1"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multus` and `unirail-cni` with an agent: the agent provides the networks; the rest equals one configuration of
-unirail."""
+"""`multus` and `unirail-cni` with an agent that provides the networks: the pod equals that of a configuration of unirail-cni with these
+networks."""
 import json
 import threading
 import time
@@ -70,7 +70,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     assert has_address(pod.ns, "net1", "172.16.1.10/24") and has_address(pod.ns, "net2", "172.16.2.10/24")
     assert ping(pod.ns, "net1", "172.16.1.1") and ping(pod.ns, "eth0", "10.233.70.1")
     assert "default via 172.16.1.1 dev net1" in routes(pod.ns, 101)
-    assert any(r.startswith("10.96.0.0/12") for r in routes(pod.ns, "main")), "the coordinator's settings"
+    assert any(r.startswith("10.96.0.0/12") for r in routes(pod.ns, "main")), "the coordinator uses hijackCIDR of the agent's answer"
     names = {i["name"] for i in result["interfaces"] if i.get("sandbox")}
     assert names == ({"eth0"} if type == "multus" else {"eth0", "net1", "net2"})
     assert [(r["nad"], r["network"]) for r in agent.planned[0]["rails"]] == [("team/rail0", "rail0"), ("team/rail1", "rail1")]
@@ -380,7 +380,7 @@ def test_failing_rail_undoes_all_networks_of_the_agent(lab, agent):
 
 
 def test_gc_deletes_networks_of_unlisted_containers(lab, agent):
-    """unirail's GC deletes them, whereas the GC of Multus releases nothing."""
+    """unirail's GC deletes these networks, whereas the GC of Multus releases nothing."""
     two_rails(lab, agent)
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -502,10 +502,10 @@ def test_del_succeeds_after_an_add_killed_at_any_time(lab, agent):
         p.communicate()
         left += pod.id in cache_entries(lab) and len(link_names(pod.ns)) > 1
         # programs that it executed may still run for a moment, as after a crash of the node's runtime
-        wait(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "the plugins that the killed one called have ended")
+        wait(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "the plugins that the killed process executed have ended")
         lab.delete(c, pod, ifname="eth0")
         check_removed(lab, pod)
-    assert left > 2, "none was killed half way"
+    assert left > 2, "no ADD was killed after it had created a link"
 
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])

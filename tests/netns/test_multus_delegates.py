@@ -126,7 +126,7 @@ def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0")
     cached, = (lab.tmp / "multus" / "results").glob("rail0-*")
     entry = json.loads(cached.read_text())
-    assert entry["result"]["ip4"] and "interfaces" not in entry["result"], "as Multus has it"
+    assert entry["result"]["ip4"] and "interfaces" not in entry["result"], "the cached result has the format of 0.2.0, as with Multus"
     assert entry["unirailResult"]["version"] == 1 and entry["unirailResult"]["result"]["interfaces"][0]["name"] == "net1"
     assert Multus(lab, lab.tmp / "multus").delete(pod, REFERENCE)
     check_removed(lab, pod)
@@ -237,7 +237,8 @@ def valid(*pods):
 
 
 def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
-    """A cache entry is lost, and with it the owner of an address. The entries of other containers have the network."""
+    """The cache entry of one container is lost, and with it the owner of an address; GC finds the network in the entries of other
+    containers."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)), ("team/rail0", "net7", rail_1_1(lab)))
     running, lost = lab.pod("kept"), lab.pod("lost")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
@@ -287,8 +288,8 @@ def test_gc_releases_nothing_of_a_running_container(lab, agent, recorder):
 
 
 def test_gc_retains_entries_of_other_networks(lab, agent, recorder):
-    """Entries of Multus itself, and of another network in the same directory, whose containers are not in the runtime's
-    list."""
+    """GC retains entries of Multus itself and of another network in the same directory, although their containers are not in the
+    runtime's list."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     pod, other, old = lab.pod("pod"), lab.pod("other"), lab.pod("old")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

@@ -224,7 +224,7 @@ def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
     assert records(lab) == [] and len(lab.used()) == 1
     lab.delete(c, pod, ifname="eth0")
     lab.add(c, pod, ifname="eth0")
-    assert len(records(lab)) == 1, "the next ADD writes it"
+    assert len(records(lab)) == 1, "the next ADD writes the record"
 
 
 def test_gc_retains_records_of_pods_added_during_the_gc(lab, agent, recorder):  # noqa: F811

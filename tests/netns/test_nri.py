@@ -108,7 +108,7 @@ class Runtime:
             if tag == 4:
                 env[parts[1].decode()] = parts[2].decode()
             else:
-                assert tag == 7, f"field {tag} of the container is touched"
+                assert tag == 7, f"the plugin changes field {tag} of the container"
                 limits.append((parts[1].decode(), parts[2], parts[3]))
         return env, limits
 
@@ -234,7 +234,7 @@ def test_large_synchronize_message_is_read(tmp_path):
         assert runtime.call("Synchronize", pods) == b""
         status = pathlib.Path(f"/proc/{p.pid}/status").read_text()
     rss = int(status.split("VmRSS:")[1].split()[0])
-    assert rss < 4096, f"{rss} KiB resident after it"
+    assert rss < 4096, f"{rss} KiB are resident after a large message"
 
 
 def test_plugin_ends_with_the_runtime(tmp_path):

@@ -247,7 +247,7 @@ def test_unirail_equals_debians_plugins(case, sides, tmp_path):
     problems = [w for side in sides for w in wrong_messages(case, seen[side], side)]
     problems += unexplained(case, differences(seen["reference"], seen["candidate"]))
     msgs = {side: {k: v for k, v in s.items() if k.endswith(".msg")} for side, s in seen.items()}
-    assert not problems, "\n".join(problems) + f"\nsaid: {msgs}"
+    assert not problems, "\n".join(problems) + f"\nerrors: {msgs}"
 
 
 def test_cases_have_unique_names_and_reasons():

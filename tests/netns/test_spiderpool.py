@@ -47,7 +47,7 @@ def test_repeated_request_gets_the_same_address(lab):
 
 
 def test_rails_of_one_pool_get_distinct_addresses(lab):
-    """The original gives a second NIC of a pod the first one's address."""
+    """The original allocates the address of a pod's first NIC to its second NIC as well."""
     lab.rail_pools()
     pod = lab.pod()
     got = [one(add(lab, pod, lab.ipam("rail0"), ifname=f"net{i}")) for i in range(1, 4)]

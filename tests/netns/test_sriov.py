@@ -118,7 +118,7 @@ def test_vf_without_a_driver_is_refused(lab, root, at):
 
 
 def test_vf_with_a_dpdk_driver_gets_addresses_only(lab, root, at):
-    """Addresses, a result and the files; nothing moves. The original's DEL requires a link and fails."""
+    """ADD allocates addresses, returns a result and writes its files, but moves no link. The original's DEL requires a link and fails."""
     folder = root / "sys/devices/pci0000:5d" / VF
     (folder / "net/rail0").rmdir()
     (folder / "driver").unlink()
@@ -173,7 +173,7 @@ def test_vf_stays_in_the_pod_while_its_name_is_in_use(lab, root, at):
 
 
 def test_del_without_cni_netns_restores_the_vf(lab, root, at):
-    """The record has the namespace: the original leaves the VF in it."""
+    """DEL reads the pod's namespace from its record. The original leaves the VF in that namespace."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(), pod, **at)
     lab.delete(conf(), pod, netns="", **at)
@@ -226,7 +226,7 @@ def test_two_vfs_are_attached_in_one_process(lab, root, at):
 
 @pytest.mark.parametrize("n", range(5, 400, 13))
 def test_del_restores_the_vf_after_a_killed_add(lab, root, at, n):
-    """kill -9 at the n-th system call of an ADD: DEL leaves nothing, and the next ADD works."""
+    """kill -9 at the n-th system call of an ADD: DEL leaves nothing, and the next ADD succeeds."""
     pod, before = lab.pod(), shape(lab)
     env = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": pod.id, "CNI_NETNS": pod.netns, "CNI_IFNAME": "net1",
            "CNI_PATH": str(lab.plugins), "PATH": os.environ["PATH"], "CNI_ARGS": pod.args, **at}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vlan on a kernel without it (this tier's; the VM tier has it): the error for the user, that nothing is left, and the
-parts that do not need the kernel."""
+"""vlan on this machine, whose kernel has no VLAN links: ADD fails with one clear error and leaves nothing; what needs no VLAN link works.
+tests/vm has a kernel with VLAN links."""
 import pytest
 from lab import REFERENCE, ip, link_names, state
 

@@ -182,7 +182,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         before = versions()
         cluster.ok("DELETE", f"{path}/{next(x for x in fills if x not in full)}")
         wait(lambda: sorted(reasons(cluster, path)[name] for name in full) == ["Invalid", "TooLarge", "TooLarge"],
-             "the large SpiderMultusConfigs have their reasons", 60, 1)
+             "one large SpiderMultusConfig has the reason Invalid, two have TooLarge", 60, 1)
         left = [name for name in full if reasons(cluster, path)[name] == "TooLarge"]
         assert all(versions()[name] == before[name] for name in left)
         cluster.ok("PATCH", f"{path}/{left[0]}", small, type=MERGE)

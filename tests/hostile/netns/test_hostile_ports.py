@@ -73,7 +73,7 @@ def beside(daemon, kind, sources, port, n, path):
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
         # First all 2,000 connect at once, and a few scrapes are refused with 503.
-        wait(lambda: get(port, path)[0] == 200, f"{path} answers beside the crowd")
+        wait(lambda: get(port, path)[0] == 200, f"{path} answers beside the hostile connections")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
     assert (failed, worst < 1.0) == ([], True), f"{len(failed)} of {n} failed ({failed[:3]}), the longest took {worst:.2f} s"
