@@ -80,7 +80,7 @@ static size_t receive_answer(int fd, uint32_t stream)
 		receive_all(fd, head, sizeof(head));
 		n = frame_len(head);
 		if (n > sizeof(payload))
-			fail("a frame that is too long");
+			fail("receive the answer: a frame is too long");
 		receive_all(fd, payload, n);
 		acknowledge(fd, head, payload);
 		if (head[8] != (stream & 0xff) || head[7] != (stream >> 8 & 0xff))
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 		send_all(fd, c.bytes, c.len);
 		answer = receive_answer(fd, stream);
 		if (!answer)
-			fail("Allocate has no answer");
+			fail("Allocate: the plugin sent no answer");
 		if (i >= WARM)
 			calls[i - WARM] = now_us() - began;
 		open_window(fd, 0, answer);

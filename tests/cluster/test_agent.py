@@ -59,7 +59,7 @@ def test_pod_gets_addresses_of_eight_rails(nodes, agent, rails):
 
 
 def test_status_reports_the_agents_state(mine, nodes, agent, rails):
-    """The state of a node, as text and as JSON."""
+    """`unirail status` prints the state of a node as text and as JSON."""
     one = agent()
     assert one.plan(nodes.pod("t", "n1"), *rails[:2])[0] == 200
     r = mine.unirail("status", "--socket", one.socket)
@@ -375,7 +375,7 @@ def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
 
 
 def test_pools_are_selected_by_their_affinities(mine, nodes, agent, pools):
-    """Affinities and networks of pools, compared with pod, namespace, node and network."""
+    """Affinities of a pool are compared with pod, namespace and node, and its multusName with the network."""
     mine.ok("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"zone": "a"}}}, type=MERGE)
     pools("zone-b", "10.8.0.0/24", nodeAffinity={"matchLabels": {"zone": "b"}})
     pools("zone-a", "10.9.0.0/24", nodeAffinity={"matchLabels": {"zone": "a"}})

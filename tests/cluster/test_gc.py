@@ -301,7 +301,7 @@ def block(mine, name, pool, cidr, node, uid="u", released=None):
 
 
 def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
-    """Blocks without an owner, entries without a borrower."""
+    """Blocks without an owner, and entries of blocks without a borrower, are released."""
     node = nodes.node("rest-n1")
     ready(mine, "rest-n1")
     uid = node["metadata"]["uid"]
@@ -355,7 +355,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
 
 
 def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
-    """The node is recreated with the same name and pods: the controller does not touch its blocks."""
+    """The node is recreated with the same name and pods: the controller does not change its blocks."""
     nodes.pool("recreated-1", "172.36.1.0/24")
     one = agent("recreated-n1")
     pod = nodes.pod("t", "recreated-n1")

@@ -81,7 +81,7 @@ def test_webhooks_name_the_service_of_another_namespace(installed, closing, tmp_
 
 
 def test_agent_works_in_another_namespace(installed, closing, tmp_path):
-    """With the account of that namespace, a pod gets its address."""
+    """An agent with the account of that namespace allocates an address to a pod."""
     nodes = Nodes(installed)
     nodes.node("n1")
     installed.namespace("t")

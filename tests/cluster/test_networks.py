@@ -187,7 +187,7 @@ def addresses_of(ns, dev):
 
 @pytest.mark.parametrize("type", ["multus", "unirail-cni"])
 def test_pod_gets_eight_rails(node_with_agent, type):
-    """Links are up, the status is as Multus writes it, one event; DEL works without agent and API server."""
+    """Links are up, the network-status is as Multus writes it, and one event is created; DEL succeeds without agent and API server."""
     w, lab = node_with_agent, node_with_agent.lab
     pod = w.pod(",".join(RAILS))
     w.networks(pod, 9)
@@ -527,7 +527,8 @@ def test_annotation_attaches_only_devices_allocated_to_the_pod(mine, nodes, team
 
 
 def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node):
-    """From PodResources, or else from the checkpoint: the n-th network of a resource gets the n-th device."""
+    """The devices are read from PodResources or, without it, from the kubelet's checkpoint: the n-th network of a resource gets the n-th
+    device."""
     agent, folder = kubelet_node
     w = NodeWithAgent(mine, nodes, team, lab, agent)
     w.nad(team, "vf", {"type": "sriov"}, "x/vf")

@@ -47,7 +47,7 @@ def macvlans():
     add("macvlan-del-without-netns", chain(macvlan(host_local([{"subnet": "172.16.1.0/24"}])), verbs=("ADD",)) + [
         dataclasses.replace(s, env={"CNI_NETNS": None}) for s in
         chain(macvlan(host_local([{"subnet": "172.16.1.0/24"}])), verbs=("DEL",))])
-    newer = "1.1.1 does not have linkInContainer yet: it searches the master on the node"
+    newer = "Debian's plugin 1.1.1 does not have linkInContainer yet: it searches the master on the node"
     add("macvlan-link-in-container", chain(macvlan([V4], master="rail9", linkInContainer=True, mac=MAC)),
         pod=("link add rail9 type veth peer name x", "link set rail9 up", "link set x up"),
         differs={"*.status": newer, "*.code": newer, "*.stdout": newer, "added.pod.*": newer})

@@ -132,10 +132,10 @@ def test_network_status_equals_that_of_multus(lab, agent, others, name):
 
 # Differences between unirail's files and those of Multus' HEAD, and the reasons for which Multus ignores them.
 DIFFERENT = {
-    "Conf": "of a plugin list Multus writes it without values except for two empty objects, and does not read it",
+    "Conf": "Multus writes the Conf of a plugin list without values except for two empty objects, and does not read it",
     "unirail": "names the writer of the entry, so that unirail's DEL recognizes its own entries",
     "unirailState": "further data for unirail's CHECK and DEL: arguments, and the definition's version",
-    "ifnameRequest": "unirail always writes it: if Multus numbered the networks again, an interface name could change",
+    "ifnameRequest": "unirail always writes the interface name: if Multus numbered the networks again, an interface name could change",
 }
 
 

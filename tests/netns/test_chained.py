@@ -168,7 +168,7 @@ def with_ifacer(lab, **more):
 
 
 def test_ifacer_is_accepted_before_the_first_plugin(lab):
-    """As in Spiderpool's conflists. With one interface and no VLAN it creates nothing."""
+    """ifacer is the first plugin in Spiderpool's conflists. With one interface and no VLAN it creates nothing."""
     lab.rail_pools()
     c, pod = lab.rails(with_ifacer(lab, interfaces=["rail0"])), lab.pod()
     c["prevResult"] = lab.add(c, pod, ifname="eth0", CNI_PATH=NOWHERE)

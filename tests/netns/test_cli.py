@@ -96,7 +96,7 @@ ls /run
 
 
 def test_demo_with_option_keep_is_removed_by_option_clean():
-    """In a private /run: every demo uses the same names."""
+    """The commands run in a mount namespace with a separate /run, because every demo uses the same names."""
     out = run(["unshare", "-m", "sh", "-c", KEEP]).stdout
     plan_file, rest = out.split("--- again\n")
     again, rest = rest.split("--- clean\n")

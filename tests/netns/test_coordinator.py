@@ -173,7 +173,7 @@ def test_dual_stack_overlay_pod_gets_routes_of_both_families(make_lab):
 
 @pytest.mark.parametrize("mode", ["disabled", "disable"])
 def test_disabled_coordinator_changes_nothing(lab, mode):
-    """The original fails with 'disabled', although this is its default value."""
+    """The original fails with mode 'disabled', although 'disabled' is the default of its mode."""
     s = Stack(lab)
     chain = s.plugins(1, mode=mode)
     prev = lab.chain("ADD", chain[:1], s.pod)

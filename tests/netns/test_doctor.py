@@ -63,7 +63,7 @@ def test_snapshot_of_this_host_is_taken(tmp_path, paths):
 
 
 def test_snapshot_contains_no_secret(tmp_path):
-    """In a mount namespace whose /etc has only test files."""
+    """doctor runs in a mount namespace whose /etc has only test files."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "10-a.conflist").write_text('{"plugins": [{"type": "a", "apiToken": "hunter2"}]}')

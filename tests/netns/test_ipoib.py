@@ -42,7 +42,7 @@ def test_del_without_state_succeeds(lab, more):
 
 
 def test_del_without_a_namespace_succeeds(lab):
-    """The original fails here: `failed to open netns ""`."""
+    """The original's DEL fails: `failed to open netns ""`."""
     pod = lab.pod()
     pod.netns = ""
     lab.delete(conf(), pod)

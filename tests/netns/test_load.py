@@ -174,7 +174,7 @@ def test_del_succeeds_after_a_killed_del(lab, tmp_path):
 
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
 def test_del_succeeds_after_an_add_killed_while_it_waits_for_the_gateway(lab, sig):
-    """The longest wait of an ADD, during which a runtime's timeout is likely."""
+    """The wait for the gateway is the longest wait of an ADD, so the runtime's timeout is likely to end in it."""
     lab.rail_pools()
     run(["ip", "-n", lab.fabric, "addr", "flush", "dev", "br-rail0"])
     conf = lab.rails([lab.network("rail0", "net1", coordinator=False,

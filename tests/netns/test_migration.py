@@ -188,7 +188,7 @@ def test_pod_of_multus_is_deleted(lab, where, head):
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/unirail-test-none"])
 def test_pod_of_multus_without_a_namespace_is_deleted(m, netns):
-    """As after a reboot; without the moved NIC, which is deleted with the namespace."""
+    """The namespace does not exist, as after a reboot. The pod has no moved NIC, which would be deleted with the namespace."""
     m.confs.pop()
     m.multus.add(m.pod, *m.confs, requests=m.requests)
     m.ok(netns=netns)
@@ -287,7 +287,7 @@ def test_files_of_other_pods_stay(m):
 
 
 def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
-    """A pod attached by unirail, on a node with Multus' files of other pods."""
+    """DEL of a pod that unirail attached leaves the files that Multus wrote for other pods of the node."""
     m.add()
     own = m.lab.pod("own")
     m.lab.add(m.conf(), own, ifname="eth0", plugins=m.candidate)
@@ -296,7 +296,7 @@ def test_pod_of_unirail_is_deleted_beside_files_of_multus(m):
 
 
 def test_unirail_as_delegate_leaves_the_scratch_file_of_multus(m):
-    """Multus' file exists until its delegates are deleted: Multus deletes the other delegates itself."""
+    """unirail-cni, a delegate of Multus, leaves Multus' scratch file, from which Multus deletes its other delegates."""
     conf, pod = m.conf(), m.pod
     m.lab.add(conf, pod, ifname="net1", plugins=m.candidate)
     m.multus.add(pod, m.confs[0], conf, run=False)
@@ -472,7 +472,7 @@ def test_add_fails_if_its_cache_entry_cannot_be_written(m):
 
 
 def test_scratch_file_of_multus_in_the_cni_dir_of_unirail_stays(m):
-    """unirail-cni as a delegate of a Multus with the same cniDir."""
+    """unirail-cni is a delegate of Multus and has the same cniDir: it writes no cache entry, and changes no file of Multus."""
     conf = m.lab.rails([{"name": "rail0", "plugins": [macvlan(host_local(m.lab, "172.16.1.0/24"))]}], cniDir=str(m.multus.folder))
     m.multus.add(m.pod, m.confs[0], conf, run=False)
     before = m.multus.scratch(m.pod).read_bytes()

@@ -227,7 +227,7 @@ def test_frames_in_single_bytes_are_read(tmp_path):
 
 
 def test_large_synchronize_message_is_read(tmp_path):
-    """Hundreds of pods: a message of nearly 4 MiB."""
+    """The message has hundreds of pods and nearly 4 MiB."""
     pods = b"".join(field(1, pod(f"pod-{i}", annotation="x" * 8000)) for i in range(480))
     assert 3 << 20 < len(pods) < 4 << 20
     with started_by_runtime(tmp_path) as (runtime, p):

@@ -150,8 +150,8 @@ def test_list_of_a_thousand_pods_is_read(path):
 
 
 def test_compressed_response_is_refused(path):
-    """The client does not accept compression; grpc's server can be configured to compress nevertheless. The kubelet
-    does not."""
+    """The client does not accept compression; grpc's server can be configured to compress nevertheless, whereas the
+    kubelet does not compress."""
     answer = pod("a", "b", container("c", devices("d", ["e"] * 100)))
     with kubelet(path, answer, compression=grpc.Compression.Gzip):
         fails(path, "the answer is compressed, but the request does not accept compression")

@@ -145,7 +145,7 @@ def test_each_module_is_on_the_page_of_its_directory():
 
 
 def test_commands_of_the_pages_are_known():
-    """Each command and option of unirail in the indented blocks of README.md and deploy/README.md."""
+    """unirail has each command and option in the indented blocks of README.md and deploy/README.md."""
     seen = set()
     for page in ("README.md", "deploy/README.md"):
         for line in re.findall(r"(?m)^    (?:\$ )?((?:build/)?unirail .*)$", (ROOT / page).read_text()):

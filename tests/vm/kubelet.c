@@ -219,7 +219,7 @@ static int watch(int fd, uint8_t *message, char **argv, int argc)
 			return 0;
 		}
 	}
-	fail("the stream has ended");
+	fail("read a device list: the stream of ListAndWatch has ended");
 }
 
 static int allocate(int fd, uint8_t *message, char **ids, int count)
@@ -235,7 +235,7 @@ static int allocate(int fd, uint8_t *message, char **ids, int count)
 	}
 	call(fd, "/v1beta1.DevicePlugin/Allocate", request, put_allocate(request, ids, count));
 	if (!next_message(fd, message, &n)) {
-		fprintf(stderr, "kubelet: Allocate was refused\n");
+		fprintf(stderr, "kubelet: the device plugin refused Allocate\n");
 		return 1;
 	}
 	print_strings(message, n);

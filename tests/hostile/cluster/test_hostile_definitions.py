@@ -78,7 +78,7 @@ def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volum
 
 
 def test_common_definitions_of_tenants_are_admitted(node_with_agent):  # noqa: F811
-    """Definitions of every kind that users have in their own namespaces, attached as before."""
+    """Definitions of every kind that users have in their own namespaces are attached as before."""
     w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")
     net["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}}, {"type": "sbr"}]

@@ -188,7 +188,7 @@ def test_deleted_token_secret_is_created_again(cluster, replica, ns):
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one-address", "local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", ["silent", "record", "hello"])
 def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, sources):
-    """2,000 connections that send no request, before and after the TLS handshake."""
+    """2,000 connections send no request, before or after the TLS handshake."""
     c = replica("c").leads()
     registered(cluster)
     os.setpriority(os.PRIO_PROCESS, c.process.pid, -10)
@@ -394,7 +394,7 @@ def test_custom_configuration_of_more_than_256_kib_is_refused(cluster, replica, 
 
 def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     """A rolling upgrade: an old replica, which registered paths without a token, still leads; a new replica serves
-    these paths until it leads itself and registers its own, and refuses them then."""
+    these paths until it leads itself and registers its own, and afterwards refuses them."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
     old = replica("old", "--ca-settle", "2s").leads()
     registered(cluster)
