@@ -47,7 +47,7 @@ until_true() {
 		! "$@" || return 0
 		sleep 0.2
 	done
-	fail "waited in vain for: $*"
+	fail "not true within 30 s: $*"
 }
 
 # Arguments of the last add and check, and the process of the last perftest_serve.
@@ -117,7 +117,7 @@ faults() {
 	esac
 	# shellcheck disable=SC2086
 	fault-drive --binary /bin/unirail --scene "$1" -j 1 $points >"/host/driven-$1" 2>&1 ||
-		fail "$1: $(cat "/host/driven-$1")"
+		fail "scene $1 of tests/fault failed: $(cat "/host/driven-$1")"
 	cat "/host/driven-$1"
 	say "$1: $(tail -n 1 "/host/driven-$1")"
 }
@@ -150,7 +150,7 @@ delete() {
 	begin=$(now)
 	said=$(cni DEL "$@") || fail "DEL $1: $said"
 	echo "DEL $1 from $begin to $(now)"
-	same "what DEL of $1 says" "$said" ""
+	same "output of DEL of $1" "$said" ""
 }
 
 # link NS NAME FILTER: filters the output of `ip -j -d` for the link.
@@ -208,8 +208,8 @@ perftest_client() {
 	shift 4
 	before=$(sent_packets "$device")
 	ip netns exec "$ns" timeout 120 "$@" -d "$device" -x "$(gid_index "$device" "$address")" "$to" >/run/asked 2>&1 ||
-		fail "$1 from $address to $to: $(tail -n 1 /run/asked)"
+		fail "$1 from $address to $to failed: $(tail -n 1 /run/asked)"
 	after=$(sent_packets "$device")
-	[ $((after - before)) -ge 10 ] || fail "$1 from $address to $to: $device sent $((after - before)) packets"
+	[ $((after - before)) -ge 10 ] || fail "$1 from $address to $to: $device sent $((after - before)) packets, expected 10 or more"
 	echo "$1 from $address to $to: $device sent $((after - before)) packets"
 }

@@ -20,12 +20,12 @@ everything() {
 
 # applied ARG...: applies the steps; a second apply has no steps
 applied() {
-	unirail host "$@" >/run/applied 2>&1 || fail "unirail host $*: $(tail -n 1 /run/applied)"
+	unirail host "$@" >/run/applied 2>&1 || fail "unirail host $* failed: $(tail -n 1 /run/applied)"
 	cat /run/applied
 	everything >/run/wanted
 	same "the second 'unirail host $*'" "$(unirail host "$@" 2>/run/notes)" "nothing to do"
 	everything >/run/twice
-	cmp -s /run/wanted /run/twice || fail "a second apply changes: $(diff /run/wanted /run/twice | tail -n 1)"
+	cmp -s /run/wanted /run/twice || fail "a second apply changed the state: $(diff /run/wanted /run/twice | tail -n 1)"
 }
 
 # undo_is_free: fails while another 'unirail host', or a program that it started, changes this host
@@ -40,13 +40,13 @@ undo_is_free() {
 undone() {
 	# A program that the killed process started may still run.
 	until_true undo_is_free
-	[ ! -s /run/undo_failed ] || fail "unirail host undo: $(cat /run/undo_failed)"
+	[ ! -s /run/undo_failed ] || fail "unirail host undo failed: $(cat /run/undo_failed)"
 	everything >/run/restored
 	cmp -s /run/at_first /run/restored || {
 		diff /run/at_first /run/restored
-		fail "after $1 undo leaves: $(diff /run/at_first /run/restored | grep -m 1 '^[<>]')"
+		fail "undo after $1 left a difference: $(diff /run/at_first /run/restored | grep -m 1 '^[<>]')"
 	}
-	[ ! -s /var/lib/unirail/host/journal ] || fail "after $1 the journal has records: $(cat /var/lib/unirail/host/journal)"
+	[ ! -s /var/lib/unirail/host/journal ] || fail "the journal has records after $1 and undo: $(cat /var/lib/unirail/host/journal)"
 }
 
 # killed_at CALLS EACH ARG...: kills `unirail host ARG...` at the n-th of these system calls, for every EACH-th n, then undoes it; every
@@ -61,16 +61,18 @@ killed_at() {
 		status=0
 		strace -qq -o /dev/null -e trace="$calls" -e inject="$calls:signal=KILL:when=$n" unirail host "$@" >/run/killed 2>&1 ||
 			status=$?
-		[ "$status" = 0 ] || [ "$status" = 137 ] || fail "unirail host $* with a kill at $calls $n: $(tail -n 1 /run/killed)"
+		[ "$status" = 0 ] || [ "$status" = 137 ] ||
+			fail "unirail host $*, to be killed at $calls $n, failed: $(tail -n 1 /run/killed)"
 		[ "$status" = 0 ] || kills=$((kills + 1))
 		if [ "$status" != 0 ] && [ $((kills % 3)) = 0 ]; then
-			unirail host "$@" >/run/completed 2>&1 || fail "after a kill at $calls $n: $(tail -n 1 /run/completed)"
-			everything | cmp -s - /run/wanted || fail "an apply after a kill at $calls $n differs"
+			unirail host "$@" >/run/completed 2>&1 ||
+				fail "the apply after a kill at $calls $n failed: $(tail -n 1 /run/completed)"
+			everything | cmp -s - /run/wanted || fail "the apply after a kill at $calls $n led to another state"
 		fi
 		undone "a kill at $calls $n"
 		[ "$status" != 0 ] || break
 	done
-	[ "$kills" -gt 0 ] || fail "no kill at $calls: the apply ends before"
+	[ "$kills" -gt 0 ] || fail "unirail host made no system call $calls"
 	say "$1: undone after $kills kills at $calls"
 }
 
@@ -78,7 +80,7 @@ killed_at() {
 step() {
 	everything >/run/at_first
 	applied "$@"
-	cmp -s /run/at_first /run/wanted && fail "unirail host $* changes nothing"
+	cmp -s /run/at_first /run/wanted && fail "unirail host $* changed nothing"
 	undone "apply"
 	killed_at fsync 1 "$@"
 	killed_at "${requests:-sendto,sendmsg}" "${each:-3}" "$@"

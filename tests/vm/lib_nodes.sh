@@ -25,7 +25,7 @@ hear() {
 		[ ! -e "/host/sync/$case_name.failed.$other" ] || fail "the other node failed"
 		sleep 0.2
 	done
-	fail "the other node never came to '$1'"
+	fail "the other node did not reach '$1'"
 }
 
 # both WHAT: waits until both nodes have reached this point
@@ -121,14 +121,14 @@ rdma_write() {
 		if [ "$node" = 1 ]; then
 			perftest_serve pod rxe$i "$from" ib_write_bw -s 4096 -n 20 -t 8
 			send write$i served
-			wait "$server" || fail "server of ib_write_bw: $(tail -n 1 /run/served)"
+			wait "$server" || fail "the server of ib_write_bw failed: $(tail -n 1 /run/served)"
 			send wrote$i x
 		else
 			hear write$i
 			perftest_client pod rxe$i "$from" "$to" ib_write_bw -s 4096 -n 20 -t 8
 			hear wrote$i
 		fi
-		[ "$(sent_packets rxe$i)" -gt 0 ] || fail "rxe$i sent nothing"
+		[ "$(sent_packets rxe$i)" -gt 0 ] || fail "rxe$i sent no packets"
 	done
 }
 
@@ -141,15 +141,15 @@ verify_rails() {
 		send verify listens
 		hear verified
 		kill "$server"
-		wait "$server" || fail "the server of verify: exit status $?: $(cat /run/serving)"
-		same "rails that were served" "$(grep -c checkedBytes /run/served)" 2
+		wait "$server" || fail "the exit status of the server of verify is $?: $(cat /run/serving)"
+		same "number of rails that the server tested" "$(grep -c checkedBytes /run/served)" 2
 		return
 	fi
 	hear verify
 	sent="$(sent_packets rxe0) $(sent_packets rxe1)"
 	# shellcheck disable=SC2086
 	got=$(ip netns exec pod unirail verify "$(nth 2 $theirs)" --all --write --size 4096 --count 20 -o json) ||
-		fail "verify: $got"
+		fail "unirail verify failed: $got"
 	for i in 0 1; do
 		# shellcheck disable=SC2086
 		from=$(nth $((i + 2)) $mine) to=$(nth $((i + 2)) $theirs)
@@ -158,9 +158,9 @@ verify_rails() {
 			"[\"net$((i + 1))\",\"rxe$i\",$(gid_index rxe$i "$from"),\"rxe$i\"]"
 		same "addresses of rail $i" "$(echo "$rail" | jq -r '.here.address + " " + .peer.address' | sed 's,/[0-9]*,,g')" \
 			"$from $to"
-		[ "$(echo "$rail" | jq .checkedBytes)" -gt 0 ] || fail "rail $i: nothing was looked at: $rail"
+		[ "$(echo "$rail" | jq .checkedBytes)" -gt 0 ] || fail "rail $i: no data was checked: $rail"
 		# shellcheck disable=SC2086
-		[ $(($(sent_packets rxe$i) - $(nth $((i + 1)) $sent))) -ge 20 ] || fail "rxe$i did not carry it"
+		[ $(($(sent_packets rxe$i) - $(nth $((i + 1)) $sent))) -ge 20 ] || fail "rxe$i sent less than 20 packets of the test"
 	done
 	say "verify --all --write across nodes: $(echo "$got" | jq -r '[.rails[] | "\(.latencyNs.median / 1000 | floor) us, \(
 		.bytesPerSecond / 1000 | floor) kB/s"] | join("; ")')"

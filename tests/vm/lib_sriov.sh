@@ -62,7 +62,7 @@ files() {
 }
 
 nothing_left() {
-	same "files" "$(files)" ""
+	same "record files" "$(files)" ""
 }
 
 # refused MESSAGE PLUGIN POD IFNAME CONF: ADD must fail with this message and change nothing
@@ -70,9 +70,9 @@ refused() {
 	words=$1
 	shift
 	was=$(seen "$pf1" "$pci1" 0)
-	! said=$(cni ADD "$@") || fail "ADD works: $said"
-	echo "$said" | grep -qF -- "$words" || fail "'$words' is not in $said"
-	same "after a refused ADD" "$(seen "$pf1" "$pci1" 0)" "$was"
+	! said=$(cni ADD "$@") || fail "ADD succeeded, expected an error: $said"
+	echo "$said" | grep -qF -- "$words" || fail "the error of ADD does not contain '$words': $said"
+	same "the VF after a refused ADD" "$(seen "$pf1" "$pci1" 0)" "$was"
 	nothing_left
 }
 

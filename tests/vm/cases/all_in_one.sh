@@ -33,5 +33,5 @@ done
 check unirail-cni pod net1 "$conf"
 delete unirail-cni pod net1 "$conf"
 same "links after DEL" "$(links pod)" lo
-has_netdev || fail "the virtual function is not back"
+has_netdev || fail "the virtual function is not on the node after DEL"
 echo 0 >"/sys/bus/pci/devices/$pci/sriov_numvfs"

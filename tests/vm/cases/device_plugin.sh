@@ -21,7 +21,7 @@ serve() {
 
 stop() {
 	kill "$plugin"
-	wait "$plugin" || fail "device-plugin: $(cat "$log")"
+	wait "$plugin" || fail "unirail device-plugin failed: $(cat "$log")"
 	cat "$log"
 	rm -r "$plugins" "$registry"
 }
@@ -47,7 +47,7 @@ call() {
 # within RESOURCE HEALTH FILE TEXT: after a write of TEXT to FILE the plugin reports HEALTH within $limit ms, not counting the kernel's time
 # for the write
 within() {
-	took=$(call "$@") || fail "no device of '$1' became $3: $(cat "$log")"
+	took=$(call "$@") || fail "no device of resource '$1' became $3: $(cat "$log")"
 	total=${took% *} write=${took#* }
 	# If the write has not returned yet, the driver delays it, and all of the time counts.
 	[ "$write" != - ] || write=0
@@ -76,17 +76,17 @@ now_ms() {
 # allocate_ib: lists and allocates; the longest time of all calls so far is in $longest
 allocate_ib() {
 	began=$(now_ms)
-	call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)" >/dev/null || fail "Allocate: $(cat "$log")"
+	call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)" >/dev/null || fail "Allocate failed: $(cat "$log")"
 	took=$(($(now_ms) - began))
 	[ "$took" -le "$longest" ] || longest=$took
 }
 
 # has WHAT TEXT WANTED
 has() {
-	echo "$2" | grep -qxF -- "$3" || fail "$1 has no '$3': $2"
+	echo "$2" | grep -qxF -- "$3" || fail "the answer of $1 does not contain '$3': $2"
 }
 
-echo "--- RoCE: shared HCAs and VFs"
+echo "--- RoCE: a shared HCA and VFs are served and allocated"
 insmod /lib/fakeib.ko roce=1 driver_id=14
 until_true test -e "/sys/bus/pci/devices/$a/infiniband"
 serve '{"configList": [{"resourceName": "roce", "resourcePrefix": "rdma", "rdmaHcaMax": 3, "selectors": {"ifNames": ["'"$pf1"'"]}}],
@@ -95,11 +95,11 @@ until_true all_are roce Healthy
 until_true all_are vfs Healthy
 same "VFs" "$(call vfs list | cut -d ' ' -f 1 | sort | tr '\n' ' ')" "$(for i in 0 1 2 3; do vf "$pci1" $i; done | sort | tr '\n' ' ')"
 same "shares of the HCA" "$(call roce list | wc -l)" 3
-answer=$(call vfs allocate "$a") || fail "Allocate: $(cat "$log")"
+answer=$(call vfs allocate "$a") || fail "Allocate failed: $(cat "$log")"
 has "Allocate" "$answer" "/dev/infiniband/$(ls "/sys/bus/pci/devices/$a/infiniband_verbs")"
 has "Allocate" "$answer" PCIDEVICE_RAIL_VFS
 has "Allocate" "$answer" "$a"
-answer=$(call roce allocate "$(call roce list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
+answer=$(call roce allocate "$(call roce list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate failed: $(cat "$log")"
 has "Allocate" "$answer" "/dev/infiniband/$(ls "/sys/bus/pci/devices/$pci1/infiniband_verbs")"
 stop
 # fakeib's RoCE devices are lost when their PF is set down and up: the links are tested without them.
@@ -107,7 +107,7 @@ rmmod fakeib
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
 
-echo "--- Ethernet: a VF appears, the link goes"
+echo "--- Ethernet: a VF that is created is served, and a PF whose link goes down is unhealthy"
 until_true has_carrier "$pf1"
 serve '{"resourceList": [{"resourceName": "pf", "resourcePrefix": "rail", "selectors": {"pciAddresses": ["'"$pci1"'"]}},
 	{"resourceName": "vfs", "resourcePrefix": "rail", "selectors": {"pfNames": ["'"$pf2"'"]}}]}'
@@ -124,7 +124,7 @@ stop
 ip link set "$pf1" down
 ip link set "$pf2" down
 
-echo "--- soft-RoCE: a shared resource by the name of the netdev"
+echo "--- soft-RoCE: a shared resource that names the netdev is served"
 ip link add rail0 type veth peer name sw0
 ip link set rail0 up
 ip link set sw0 up
@@ -134,10 +134,10 @@ serve '{"configList": [{"resourceName": "soft", "resourcePrefix": "rdma", "rdmaH
 until_true all_are soft Healthy
 same "shares of the soft-RoCE device" "$(call soft list | wc -l)" 2
 uverbs=$(basename "$(dirname "$(grep -lx rxe0 /sys/class/infiniband_verbs/*/ibdev)")")
-answer=$(call soft allocate "$(call soft list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
+answer=$(call soft allocate "$(call soft list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate failed: $(cat "$log")"
 has "Allocate" "$answer" "/dev/infiniband/$uverbs"
 has "Allocate" "$answer" /dev/infiniband/rdma_cm
-[ -c "/dev/infiniband/$uverbs" ] || fail "there is no /dev/infiniband/$uverbs"
+[ -c "/dev/infiniband/$uverbs" ] || fail "device node /dev/infiniband/$uverbs does not exist"
 is_not_served any || fail "a resource without ifNames has the soft-RoCE device"
 within soft until Unhealthy /sys/class/net/rail0/flags 0x1002
 ip link set rail0 up
@@ -150,26 +150,26 @@ stop
 rdma link delete rxe0
 ip link delete rail0
 
-echo "--- InfiniBand without IPoIB"
+echo "--- InfiniBand without IPoIB: a port that goes down makes its device unhealthy"
 rmmod ib_ipoib
 hcas_on 14
 pf=$(basename "$(readlink -f /sys/class/infiniband/mlx5_0/device)")
 serve '{"resourceList": [{"resourceName": "ib", "resourcePrefix": "rdma", "selectors": {"pciAddresses": ["'"$pf"'"], "isRdma": true}}]}'
 until_true all_are ib Healthy
-! grep "polled" "$log" || fail "the ports have no events"
+! grep "polled" "$log" || fail "the log reports that ports are polled, although their driver sends events"
 within ib until Unhealthy /sys/module/fakeib/parameters/port "mlx5_0 down"
 echo "mlx5_0 up" >/sys/module/fakeib/parameters/port
 until_true all_are ib Healthy
 
-echo "--- a driver that reports an error and holds its lock"
+echo "--- a driver reports an error and holds its lock: its device is unhealthy and Allocate is answered"
 within ib until Unhealthy /sys/module/fakeib/parameters/hang 3000
-answer=$(call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate: $(cat "$log")"
+answer=$(call ib allocate "$(call ib list | head -n 1 | cut -d ' ' -f 1)") || fail "Allocate failed: $(cat "$log")"
 has "Allocate" "$answer" /dev/infiniband/uverbs0
 sleep 4
 echo 0 >/sys/module/fakeib/parameters/hang
 until_true all_are ib Healthy
 
-echo "--- devices are read again while a driver holds devlink's lock"
+echo "--- a driver holds devlink's lock while devices are read again: the kubelet's calls are answered"
 # For Intel's functions each read of the devices requests the DDP profile by devlink. A new netdev causes such a read.
 longest=0
 for _ in 1 2 3 4 5 6 7 8; do
@@ -195,7 +195,7 @@ say "a driver holds devlink's lock for 12 s: ListAndWatch and Allocate answer $a
 echo 0 >/sys/module/fakeib/parameters/hang
 until_true all_are ib Healthy
 
-echo "--- an HCA that goes while it is open"
+echo "--- an HCA that is unbound while it is open is served again once it is bound"
 echo "$pf" >/sys/bus/pci/drivers/fakeib/unbind
 until_true grep -q "is gone or has failed" "$log"
 echo "$pf" >/sys/bus/pci/drivers/fakeib/bind

@@ -9,7 +9,7 @@
 # inspect: stores the JSON output in $listed, and also runs the text output
 inspect() {
 	unirail device list
-	listed=$(unirail device list -o json) || fail "device list"
+	listed=$(unirail device list -o json) || fail "unirail device list failed"
 }
 
 # of BDF FILTER
@@ -55,7 +55,7 @@ rdma_agrees() {
 	done
 }
 
-echo "--- Ethernet"
+echo "--- Ethernet: settings of PFs and VFs equal those of iproute2"
 ip link set "$pf1" vf 0 vlan 7 qos 3
 ip link set "$pf1" vf 0 trust on
 ip link set "$pf1" vf 1 spoofchk off
@@ -69,24 +69,24 @@ same "VFs" "$(of "$pci1" '"\(.numVfs) of \(.totalVfs), \(.role)"')" \
 	"4 of $(cat "/sys/bus/pci/devices/$pci1/sriov_totalvfs"), pf"
 same "drivers" "$(of "$pci1" .driver) $(of "$a" .driver)" "igb igbvf"
 # igb has no devlink, so there is no eswitch.
-same "devlink" "$(devlink -j dev | jq -c '.dev // {} | keys')" "[]"
-same "switch" "$(of "$pci1" .eswitch)" null
+same "devices of devlink" "$(devlink -j dev | jq -c '.dev // {} | keys')" "[]"
+same "eswitch of the PF" "$(of "$pci1" .eswitch)" null
 ip link set "$pf1" vf 0 vlan 0
 ip link set "$pf1" vf 0 trust off
 ip link set "$pf1" vf 1 spoofchk on
 ip link set "$pf1" vf 1 max_tx_rate 0
 
-echo "--- in a pod"
+echo "--- a VF in a pod is listed with its pod"
 add sriov pod net1 "$plain"
 inspect
-same "away" "$(of "$a" '"\(.away) \(.pod) \(.netns) \(.netdevs | length)"')" "true team/pod /run/netns/pod 0"
-unirail device list | grep "$a" | grep -q team/pod || fail "no pod in the table"
+same "VF in the pod" "$(of "$a" '"\(.away) \(.pod) \(.netns) \(.netdevs | length)"')" "true team/pod /run/netns/pod 0"
+unirail device list | grep "$a" | grep -q team/pod || fail "the table does not name the pod of VF $a"
 delete sriov pod net1 "$plain"
 inspect
-same "away" "$(of "$a" '"\(.away) \(.pod)"')" "false null"
+same "VF after DEL" "$(of "$a" '"\(.away) \(.pod)"')" "false null"
 links_agree
 
-echo "--- RoCE"
+echo "--- RoCE: RDMA devices equal those of rdma and ibv_devinfo"
 # With the driver number of soft-RoCE, libibverbs opens the device.
 insmod /lib/fakeib.ko roce=1 driver_id=14
 inspect
@@ -98,7 +98,7 @@ echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
 ip link set "$pf1" down
 ip link set "$pf2" down
 
-echo "--- InfiniBand"
+echo "--- InfiniBand: RDMA devices and GUIDs of VFs equal those of rdma and ip"
 hcas_on 14
 pf=$(for path in /sys/bus/pci/drivers/fakeib/0000:*; do echo "${path##*/}"; done | head -n 1)
 echo 2 >"/sys/bus/pci/devices/$pf/sriov_numvfs"

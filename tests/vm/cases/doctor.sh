@@ -9,14 +9,14 @@ found=''
 finds() {
 	echo "$found" | jq -e --arg c "$1" --arg w "$2" --arg t "$3" \
 		'.findings | any(.check == $c and .where == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||
-		fail "$1 does not say '$3' of $2"
+		fail "no finding of check $1 at $2 contains '$3'"
 }
 problems() {
 	echo "$found" | jq '[.findings[] | select(.level == "problem")] | length'
 }
 
-found=$(unirail doctor -o json) || fail "something is wrong with an empty node: $found"
-same "problems of an empty node" "$(problems)" 0
+found=$(unirail doctor -o json) || fail "doctor failed on a node without faults: $found"
+same "problems of a node without faults" "$(problems)" 0
 
 pf=$(nth_igb 1)
 nic=$(ls "/sys/bus/pci/devices/$pf/net")
@@ -61,7 +61,7 @@ ports_seen() {
 }
 until_true ports_seen
 
-! found=$(unirail doctor -o json) || fail "nothing is wrong"
+! found=$(unirail doctor -o json) || fail "doctor succeeded on a node with faults"
 unirail doctor || true
 finds rdma-verbs "$fake" "libibverbs cannot use it"
 finds rdma-ports "rxeb port 1" "its interface 'rb' is down: 'ip link set rb up'"
@@ -81,9 +81,9 @@ finds stray-links net1 "'ip link del net1'"
 # The snapshot stays in the logs of the run: tests/hosts/vm_ailing.tree is a copy.
 tree=${case_log%.log}.tree
 unirail doctor --snapshot "$tree"
-! grep -q hunter2 "$tree" || fail "a secret is in the snapshot"
+! grep -q hunter2 "$tree" || fail "the snapshot contains a secret"
 # The snapshot's findings are the same on a node with all of these files and, at the end, on a node with none.
-! there=$(unirail doctor --root "$tree" -o json) || fail "nothing is wrong with the snapshot"
+! there=$(unirail doctor --root "$tree" -o json) || fail "doctor succeeded on the snapshot of a node with faults"
 # A file that cannot be parsed is not in the snapshot, since it may contain secrets.
 without='del(.findings[] | select(.where | endswith("20-broken.conf")))'
 same "the snapshot's findings" "$(echo "$there" | jq -c .)" "$(echo "$found" | jq -c "$without")"
@@ -97,5 +97,5 @@ ip link del ra
 echo 0 >"/sys/bus/pci/devices/$pf/sriov_numvfs"
 rm -r /opt/cni /etc/cni /etc/unirail
 later=$(unirail doctor --root "$tree" -o json) || true
-same "the snapshot's findings, later" "$later" "$there"
-found=$(unirail doctor -o json) || fail "something is wrong after all is gone: $found"
+same "the snapshot's findings on a node without faults" "$later" "$there"
+found=$(unirail doctor -o json) || fail "doctor failed after all faults were removed: $found"

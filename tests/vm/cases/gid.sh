@@ -11,7 +11,7 @@ rdma link add rxe0 type rxe netdev rail0
 ip netns add pod
 conf='{"cniVersion": "1.0.0", "name": "net", "type": "macvlan", "master": "rail0", "mode": "bridge",
 	"ipam": {"type": "static", "addresses": [{"address": "172.16.1.20/24"}]}}'
-has_no_gid rxe0 172.16.1.20 || fail "the GID is there before ADD"
+has_no_gid rxe0 172.16.1.20 || fail "the GID exists before ADD"
 add macvlan pod net1 "$conf"
 until_true has_gid rxe0 172.16.1.20
 ip netns exec pod ibv_devinfo -d rxe0 -v | grep -i gid

@@ -27,7 +27,7 @@ for port in eth0 eth1; do
 	same "master of $port" "$(ip -j link show $port | jq -r '.[0].master')" bond7
 	same "MTU of $port" "$(ip -j link show $port | jq '.[0].mtu')" 4200
 done
-ip rule | grep -q 'from 172.16.1.10 lookup 151' || fail "$(ip rule)"
+ip rule | grep -q 'from 172.16.1.10 lookup 151' || fail "the policy rule is missing: $(ip rule)"
 # If another program removes a port, the port joins again.
 ip link set eth1 nomaster
 unirail host apply
@@ -38,8 +38,8 @@ undone "a repair"
 refuse() {
 	words=$1
 	shift
-	said=$(unirail host "$@" 2>&1) && fail "works: $*: $said"
-	echo "$said" | grep -qF -- "$words" || fail "'$words' is not in: $said"
+	said=$(unirail host "$@" 2>&1) && fail "unirail host $* succeeded, expected an error: $said"
+	echo "$said" | grep -qF -- "$words" || fail "the error does not contain '$words': $said"
 }
 ip address add 172.16.9.9/24 dev eth1
 refuse "interface 'eth1' has address 172.16.9.9/24, which a port of a bond cannot use" addr bond7 --bond-ports eth0,eth1

@@ -29,10 +29,10 @@ for by in '{"device": "'$nic'"}' '{"pciBusID": "'$vf'"}' '{"hwaddr": "'$mac'"}';
 	check host-device pod net1 "$conf"
 	delete host-device pod net1 "$conf"
 	same "links after DEL" "$(links pod)" lo
-	same "MAC at home" "$(cat "/sys/class/net/$nic/address")" "$mac"
+	same "MAC on the node after DEL" "$(cat "/sys/class/net/$nic/address")" "$mac"
 done
 
-echo "--- an alternative name that is the interface's name in the pod, and the namespace goes first"
+echo "--- an alternative name that is in use as interface name of the pod is restored, also after the namespace was deleted"
 # altnames: lists the VF's alternative names on the node that this case set
 altnames() {
 	ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(test("net1"))] | join(" ")'

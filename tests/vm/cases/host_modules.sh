@@ -32,20 +32,21 @@ same "modules-load.d" "$(grep -v '^#' /etc/modules-load.d/unirail.conf | tr '\n'
 # If another program unloads a module, the next apply loads it again, and undo still unloads it.
 rmmod rdma_ucm
 unirail host apply
-[ -e /sys/module/rdma_ucm ] || fail "apply does not load rdma_ucm again"
+[ -e /sys/module/rdma_ucm ] || fail "apply did not load rdma_ucm again"
 # While the module is in use, undo fails with that reason; later it succeeds.
 exec 3</dev/infiniband/rdma_cm
-! unirail host undo >/run/busy 2>&1 || fail "undo unloads rdma_ucm, which is in use: $(cat /run/busy)"
-grep -q "unload module 'rdma_ucm': .*EBUSY.*it is in use" /run/busy || fail "undo says $(cat /run/busy)"
+! unirail host undo >/run/busy 2>&1 || fail "undo succeeded although rdma_ucm is in use: $(cat /run/busy)"
+grep -q "unload module 'rdma_ucm': .*EBUSY.*it is in use" /run/busy ||
+	fail "the error of undo does not name rdma_ucm and EBUSY: $(cat /run/busy)"
 exec 3<&-
 undone "a module in use"
-said=$(unirail host modules no_such_module 2>&1) && fail "a module that does not exist is loaded: $said"
-echo "$said" | grep -q "this kernel has no module 'no_such_module'" || fail "unknown module: $said"
+said=$(unirail host modules no_such_module 2>&1) && fail "unirail host modules succeeded with a module that does not exist: $said"
+echo "$said" | grep -q "this kernel has no module 'no_such_module'" || fail "the error does not name the missing module: $said"
 unirail host undo >/dev/null
 
 step rdma-mode exclusive
 applied rdma-mode exclusive
-rdma system | grep -q 'netns exclusive' || fail "$(rdma system)"
+rdma system | grep -q 'netns exclusive' || fail "the RDMA mode is not exclusive: $(rdma system)"
 same "modprobe.d" "$(grep -v '^#' /etc/modprobe.d/unirail-rdma.conf)" "options ib_core netns_mode=0"
 # The mode cannot change while another namespace exists: the output names it, and the mode is set for the next boot.
 unirail host undo
@@ -53,8 +54,9 @@ ip netns add pod
 ip netns exec pod sleep 1000 &
 holder=$!
 until_true grep -q sleep "/proc/$holder/comm"
-said=$(unirail host rdma-mode exclusive 2>&1) && fail "rdma-mode changes beside another namespace: $said"
-echo "$said" | grep -q "1 other network namespaces exist (pid $holder (sleep))" || fail "$said"
+said=$(unirail host rdma-mode exclusive 2>&1) && fail "rdma-mode exclusive succeeded although another network namespace exists: $said"
+echo "$said" | grep -q "1 other network namespaces exist (pid $holder (sleep))" ||
+	fail "the error does not name the process of the other network namespace: $said"
 kill "$holder"
 ip netns del pod
 unirail host undo

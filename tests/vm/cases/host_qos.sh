@@ -45,13 +45,13 @@ applied "$@"
 same "writes of PFC on two ports" "$(writes)" 2
 for nic in $pf1 $pf2; do
 	dcb -j pfc show dev "$nic" prio-pfc | jq -e '.prio_pfc | [.[]] == [false, false, false, true, false, false, false, false]' \
-		>/dev/null || fail "PFC of $nic: $(dcb -j pfc show dev "$nic" prio-pfc)"
+		>/dev/null || fail "PFC of $nic is not on for priority 3 only: $(dcb -j pfc show dev "$nic" prio-pfc)"
 	same "cable's length" "$(dcb -j pfc show dev "$nic" delay | jq .delay)" 5
 	same "DSCPs" "$(dcb -N -j app show dev "$nic" dscp-prio | jq -c '[.dscp_prio[] | select(.[1] == 3) | .[0]]')" "[24,25,26,27,28,29,30,31]"
 	same "bandwidth" "$(dcb -j ets show dev "$nic" tc-bw | jq -c '[.tc_bw[]]')" "[0,0,0,50,0,0,0,50]"
 	same "buffer of priority 3" "$(dcb -j buffer show dev "$nic" prio-buffer | jq '.prio_buffer[3]')" 1
 done
-cm mlx5_0 | grep -q 'RoCE v2 96' || fail "RDMA-CM: $(cm mlx5_0)"
+cm mlx5_0 | grep -q 'RoCE v2 96' || fail "the RDMA-CM default of mlx5_0 is not 'RoCE v2 96': \$(cm mlx5_0)"
 undone "apply"
 same "writes of PFC after undo" "$(writes)" 4
 killed_at fsync 1 "$@"
@@ -67,14 +67,16 @@ undone "a repair"
 
 # If the driver acknowledges a change and ignores it, the step fails.
 echo 1 >/sys/module/fakedcb/parameters/ignore
-said=$(unirail host qos --priority-buffer 0,0,0,0,0,1,0,0 --buffer-size 131008,131008,0,0,0,0,0,0 2>&1) && fail "works: $said"
-echo "$said" | grep -q 'the kernel accepted the value, but reports another one' || fail "$said"
+said=$(unirail host qos --priority-buffer 0,0,0,0,0,1,0,0 --buffer-size 131008,131008,0,0,0,0,0,0 2>&1) &&
+	fail "unirail host qos succeeded although the driver ignored the change: $said"
+echo "$said" | grep -q 'the kernel accepted the value, but reports another one' || fail "the error does not name the ignored change: $said"
 echo 0 >/sys/module/fakedcb/parameters/ignore
 undone "an ignored setting"
 
 # With the variables of rdma-qos.sh; its own CNP variable has another name than its documentation.
-GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] || fail "$(cat /run/dry)"
-grep -q 'PFC on priority 4' /run/dry || fail "$(cat /run/dry)"
+GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] ||
+	fail "the dry run failed: $(cat /run/dry)"
+grep -q 'PFC on priority 4' /run/dry || fail "no step sets PFC on priority 4: $(cat /run/dry)"
 
 # The documented call of rdma-qos.sh: its values are the defaults, set with mlnx_qos --trust=dscp --pfc, cma_roce_mode, cma_roce_tos
 # and sysctl.
@@ -88,7 +90,7 @@ lossless() {
 	echo "tcp_ecn $(cat /proc/sys/net/ipv4/tcp_ecn)"
 }
 everything >/run/at_first
-GPU_RDMA_PRIORITY=5 GPU_CNP_PRIORITY=6 unirail host qos >/run/applied 2>&1 || fail "$(tail -n 1 /run/applied)"
+GPU_RDMA_PRIORITY=5 GPU_CNP_PRIORITY=6 unirail host qos >/run/applied 2>&1 || fail "unirail host qos failed: $(tail -n 1 /run/applied)"
 lossless >/run/ours
 undone "the documented invocation"
 tcp_ecn=$(cat /proc/sys/net/ipv4/tcp_ecn)
@@ -110,7 +112,7 @@ lossless >/run/theirs
 echo "$tcp_ecn" >/proc/sys/net/ipv4/tcp_ecn
 cmp -s /run/theirs /run/ours || {
 	diff /run/theirs /run/ours
-	fail "the script leaves another state: $(diff /run/theirs /run/ours | grep -m 1 '^[<>]')"
+	fail "the state differs from that of rdma-qos.sh: $(diff /run/theirs /run/ours | grep -m 1 '^[<>]')"
 }
 rmmod fakedcb
 rmmod fakeib

@@ -41,9 +41,9 @@ mkdir -p /var/lib/kubelet/device-plugins
 jq -n --arg vf "$vf" '{Data: {PodDeviceEntries: [{PodUID: "3c9f", ContainerName: "c", ResourceName: "r", DeviceIDs: {"-1": [$vf]}}],
 	RegisteredDevices: {}}, Checksum: 0}' >/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
 before=$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")
-said=$(unirail host vf "$pf1" --num-vfs 4 2>&1) && fail "VFs change while a pod has one: $said"
-echo "$said" | grep -q "VF '$vf' is in the pod with UID '3c9f'" || fail "$said"
-same "VFs while a pod has one" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" "$before"
+said=$(unirail host vf "$pf1" --num-vfs 4 2>&1) && fail "unirail host vf succeeded although a pod has a VF: $said"
+echo "$said" | grep -q "VF '$vf' is in the pod with UID '3c9f'" || fail "the error does not name the VF and its pod: $said"
+same "number of VFs while a pod has a VF" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" "$before"
 rm -r /var/lib/kubelet
 ip netns del pod
 has_netdev() {
@@ -58,14 +58,14 @@ applied vf "$pf1" --num-vfs 1 --driver vfio-pci
 same "driver" "$(basename "$(readlink "/sys/bus/pci/devices/$(vf_of 1 0)/driver")")" vfio-pci
 undone "vfio-pci"
 
-said=$(unirail host vf "$pf1" --num-vfs 9 2>&1) && fail "9 VFs of 7: $said"
-echo "$said" | grep -q "can have 7 (sriov_totalvfs)" || fail "$said"
+said=$(unirail host vf "$pf1" --num-vfs 9 2>&1) && fail "unirail host vf succeeded with 9 VFs of a PF that supports 7: $said"
+echo "$said" | grep -q "can have 7 (sriov_totalvfs)" || fail "the error does not name sriov_totalvfs: $said"
 # A MAC that another program sets is repaired.
 unirail host vf "$pf1" --num-vfs 1
 ip link set "$pf1" vf 0 mac 02:00:00:00:00:99
-unirail host plan | grep -q 'MAC 02:' || fail "a MAC that differs is no step: $(unirail host plan)"
+unirail host plan | grep -q 'MAC 02:' || fail "the plan has no step for a MAC that another program set: $(unirail host plan)"
 unirail host apply
-[ "$(identity "$pci1" 0 .address)" != 02:00:00:00:00:99 ] || fail "a MAC that differs stays"
+[ "$(identity "$pci1" 0 .address)" != 02:00:00:00:00:99 ] || fail "apply left the MAC that another program set"
 unirail host undo
 ip link set "$pf1" down
 rmmod fakeib

@@ -35,10 +35,10 @@ guids() {
 		guid=$(guid_of "$vf" | tr -d :)
 		case $guid in
 		02??????????????) ;;
-		*) fail "GUID $guid of VF $i is not of this host" ;;
+		*) fail "GUID $guid of VF $i does not begin with 02, as GUIDs derived by unirail do" ;;
 		esac
 		ip -d link show "$pf1" | tr -d : | grep -q "vf $i .*NODE_GUID $guid, PORT_GUID $guid" ||
-			fail "VF $i on the PF: $(ip -d link show "$pf1" | grep "vf $i ")"
+			fail "the PF does not report GUID $guid for VF $i: $(ip -d link show "$pf1" | grep "vf $i ")"
 		same "GUID of the interface of VF $i" "$(hardware_address "$(netdev "$vf")" | tr -d :)" "$guid"
 		echo "$guid"
 	done
@@ -49,7 +49,7 @@ applied vf "$pf1" --num-vfs 2 --mtu 1400
 same "VFs" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" 2
 same "VFs of the other PF" "$(cat "/sys/bus/pci/devices/$pci2/sriov_numvfs")" 0
 first=$(guids) || exit 1
-same "GUIDs that differ" "$(echo "$first" | sort -u | wc -l)" 2
+same "number of different GUIDs" "$(echo "$first" | sort -u | wc -l)" 2
 for i in 0 1; do
 	same "MTU of VF $i" "$(cat "/sys/class/net/$(netdev "$(vf_at "$pci1" $i)")/mtu")" 1400
 done
@@ -67,9 +67,9 @@ exclusive() {
 until_true exclusive
 ip netns add pod
 rdma dev set "$(ls "/sys/bus/pci/devices/$vf/infiniband")" netns pod
-said=$(unirail host vf "$pf1" --num-vfs 4 2>&1) && fail "VFs change while a pod has one: $said"
-echo "$said" | grep -q "VF '$vf' is in another network namespace" || fail "$said"
-same "VFs while a pod has one" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" 2
+said=$(unirail host vf "$pf1" --num-vfs 4 2>&1) && fail "unirail host vf succeeded although a pod has a VF: $said"
+echo "$said" | grep -q "VF '$vf' is in another network namespace" || fail "the error does not name the VF: $said"
+same "number of VFs while a pod has a VF" "$(cat "/sys/bus/pci/devices/$pci1/sriov_numvfs")" 2
 ip netns del pod
 until_true has_netdev "$vf"
 shared() {
@@ -87,15 +87,15 @@ done
 each=6 step vf "$pf1" --num-vfs 2
 number 0
 
-echo "--- the switch, vfio-pci"
+echo "--- mode switchdev and driver vfio-pci are applied and undone"
 each=6 step vf "$pf1" --num-vfs 1 --eswitch-mode switchdev
 applied vf "$pf1" --num-vfs 1 --driver vfio-pci --eswitch-mode switchdev
 same "driver" "$(basename "$(readlink "/sys/bus/pci/devices/$(vf_at "$pci1" 0)/driver")")" vfio-pci
-devlink dev eswitch show "pci/$pci1" | grep -q 'mode switchdev' || fail "$(devlink dev eswitch show "pci/$pci1")"
+devlink dev eswitch show "pci/$pci1" | grep -q 'mode switchdev' || fail "the mode is not switchdev: $(devlink dev eswitch show "pci/$pci1")"
 everything >/run/changed
 unirail host undo
 everything >/run/at_last
-cmp -s /run/at_first /run/at_last || fail "undo leaves: $(diff /run/at_first /run/at_last | grep -m 1 '^[<>]')"
+cmp -s /run/at_first /run/at_last || fail "undo left a difference: $(diff /run/at_first /run/at_last | grep -m 1 '^[<>]')"
 
 ip link set "$pf1" down
 hcas_off

@@ -40,10 +40,10 @@ is_over() {
 	same "RDMA devices on the node" "$(rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")')" "$all"
 	same "netdev of the VF" "$(ls "/sys/bus/pci/devices/$vf/net")" "$nic"
 	same "RDMA device of the VF" "$(ls "/sys/bus/pci/devices/$vf/infiniband")" "$dev"
-	same "its GUID" "$(on_pf 0)" "$1"
-	same "its link state" "$(state_of 0)" auto
-	same "its alias" "$(ip -j link show "$nic" | jq -r '.[0].ifalias // ""')" ""
-	same "records" "$(ls $state_dir)" ""
+	same "GUID of the VF" "$(on_pf 0)" "$1"
+	same "link state of the VF" "$(state_of 0)" auto
+	same "alias of the VF" "$(ip -j link show "$nic" | jq -r '.[0].ifalias // ""')" ""
+	same "record files" "$(ls $state_dir)" ""
 }
 none=ff:ff:ff:ff:ff:ff:ff:ff
 pings() {
@@ -52,7 +52,7 @@ pings() {
 ip netns add pod
 ip netns add other
 
-echo "--- GUIDs given, isolation, traffic"
+echo "--- requested GUIDs are set, each pod has its own RDMA device, and pods reach each other"
 mine=$(conf "$vf" 172.16.1.20/24 '{"rdmaIsolation": true, "link_state": "enable", "pkey": "0x8001",
 	"runtimeConfig": {"infinibandGUID": "02:00:00:00:00:00:00:01"}}')
 theirs=$(conf "$vf2" 172.16.1.21/24 '{"args": {"cni": {"guid": "02:00:00:00:00:00:00:02"}}}')
@@ -62,36 +62,37 @@ echo "$result"
 cat $state_dir/*pod*
 same "GUID on the PF" "$(on_pf 0)" 02:00:00:00:00:00:00:01
 same "link state" "$(state_of 0)" enable
-link pod net1 .address | grep -q '02:00:00:00:00:00:00:01$' || fail "the link has another GUID"
+link pod net1 .address | grep -q '02:00:00:00:00:00:00:01$' || fail "the hardware address of net1 does not have the requested GUID"
 same "RDMA devices of the pod" "$(ip netns exec pod rdma -j dev | jq -r '[.[].ifname] | join(" ")')" "$dev"
-same "RDMA devices of the other" "$(ip netns exec other rdma -j dev | jq -r '[.[].ifname] | join(" ")')" ""
-same "result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
+same "RDMA devices of the other pod" "$(ip netns exec other rdma -j dev | jq -r '[.[].ifname] | join(" ")')" ""
+same "RDMA device of the result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
 until_true pings pod 172.16.1.21
 until_true pings other 172.16.1.20
 check ib-sriov pod net1 "$mine"
-cni ADD ib-sriov other net2 "$mine" | grep -q "already allocated.*'team/pod'" || fail "not told who has the VF"
+cni ADD ib-sriov other net2 "$mine" | grep -q "already allocated.*'team/pod'" ||
+	fail "ADD of a VF in use did not fail with the name of its pod"
 delete ib-sriov other net1 "$theirs"
 delete ib-sriov pod net1 "$mine"
 is_over $none
 delete ib-sriov pod net1 "$mine"
 same "links of the pod" "$(links pod)" lo
 
-echo "--- no GUID: derived, the same each time, and from a pool"
+echo "--- without a requested GUID the VF gets the same derived GUID each time, or one of the pool"
 plain=$(conf "$vf" 172.16.1.20/24 '{}')
 add ib-sriov pod net1 "$plain"
 first=$(on_pf 0)
 delete ib-sriov pod net1 "$plain"
 is_over $none
 add ib-sriov pod net1 "$plain"
-same "the GUID" "$(on_pf 0)" "$first"
+same "GUID of the VF" "$(on_pf 0)" "$first"
 delete ib-sriov pod net1 "$plain"
 pool=$(conf "$vf" 172.16.1.20/24 '{"guidPool": "02:00:00:00:00:00:0a:00-02:00:00:00:00:00:0a:0f"}')
 add ib-sriov pod net1 "$pool"
-same "the GUID" "$(on_pf 0)" 02:00:00:00:00:00:0a:00
+same "GUID of the VF" "$(on_pf 0)" 02:00:00:00:00:00:0a:00
 delete ib-sriov pod net1 "$pool"
 is_over $none
 
-echo "--- the namespace goes first"
+echo "--- DEL restores the VF after the namespace was deleted"
 add ib-sriov pod net1 "$mine"
 ip netns exec pod rdma dev set "$dev" name inside
 ip netns del pod
@@ -99,14 +100,14 @@ delete ib-sriov pod net1 "$mine"
 is_over $none
 ip netns add pod
 
-echo "--- the runtime does not know the namespace any more"
+echo "--- DEL without CNI_NETNS restores the VF"
 add ib-sriov pod net1 "$mine"
 printf '%s' "$mine" | env CNI_COMMAND=DEL CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS="" CNI_IFNAME=net1 CNI_PATH=/plugins \
-	/plugins/ib-sriov || fail "DEL without a namespace"
+	/plugins/ib-sriov || fail "DEL without CNI_NETNS failed"
 is_over $none
 same "links of the pod" "$(links pod)" lo
 
-echo "--- no record; a record of the original"
+echo "--- DEL restores the VF without a record, and with a record of the original"
 add ib-sriov pod net1 "$mine"
 cp $state_dir/vm-pod-0123456789ab-net1 /tmp/record
 rm $state_dir/*
@@ -117,13 +118,13 @@ jq -c 'del(.unirail)' /tmp/record >$state_dir/vm-pod-0123456789ab-net1
 delete ib-sriov pod net1 "$mine"
 is_over $none
 
-echo "--- a failed ADD takes everything back"
+echo "--- a failed ADD restores the VF"
 ! cni ADD ib-sriov pod net1 "$(echo "$mine" | jq -c '.ipam.addresses[0].address = "172.16.1.20/24" | .ipam.routes = [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]')" ||
-	fail "an unreachable gateway was taken"
+	fail "ADD with an unreachable gateway succeeded"
 is_over $none
 same "links of the pod" "$(links pod)" lo
 
-echo "--- killed on the way, then ADD by another, DEL and GC"
+echo "--- after a killed ADD the VF is restored by DEL, by the next ADD and by GC"
 printf '%s' "$mine" >/tmp/conf
 for _ in 1 2; do
 	env CNI_COMMAND=ADD CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS=/run/netns/pod CNI_IFNAME=net1 \
@@ -138,36 +139,38 @@ done
 add ib-sriov pod net1 "$mine"
 ip netns del pod
 add ib-sriov other net1 "$(echo "$mine" | jq -c '.name = "later"')"
-same "records" "$(ls $state_dir)" vm-other-0123456789ab-net1
+same "record files" "$(ls $state_dir)" vm-other-0123456789ab-net1
 printf '%s' "$mine" | jq -c '.name = "later" | .cniVersion = "1.1.0" | . + {"cni.dev/valid-attachments": []}' |
-	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/ib-sriov || fail GC
+	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/ib-sriov || fail "GC of ib-sriov failed"
 is_over $none
 ip netns add pod
 
-echo "--- the same VF by ib-sriov and by sriov"
+echo "--- a VF attached by ib-sriov is refused by sriov and host-device, and the reverse"
 ether=$(echo "$plain" | jq -c '.type = "sriov"')
 add ib-sriov pod net1 "$mine"
-cni ADD sriov other net1 "$ether" | grep -q "already allocated.*'team/pod'" || fail "sriov is not told who has the VF"
+cni ADD sriov other net1 "$ether" | grep -q "already allocated.*'team/pod'" ||
+	fail "ADD of sriov did not fail with the name of the VF's pod"
 cni ADD host-device other net1 "$(echo "$plain" | jq -c '.type = "host-device" | .runtimeConfig = {deviceID}')" |
-	grep -q "already allocated.*'team/pod'" || fail "host-device is not told who has the VF"
+	grep -q "already allocated.*'team/pod'" || fail "ADD of host-device did not fail with the name of the VF's pod"
 delete sriov other net1 "$ether"
 delete sriov pod net2 "$ether"
 check ib-sriov pod net1 "$mine"
 delete ib-sriov pod net1 "$mine"
 is_over $none
 add sriov pod net1 "$ether"
-cni ADD ib-sriov other net1 "$mine" | grep -q "already allocated.*'team/pod'" || fail "ib-sriov is not told who has the VF"
+cni ADD ib-sriov other net1 "$mine" | grep -q "already allocated.*'team/pod'" ||
+	fail "ADD of ib-sriov did not fail with the name of the VF's pod"
 delete ib-sriov other net1 "$mine"
 delete ib-sriov pod net2 "$mine"
 check sriov pod net1 "$ether"
 delete sriov pod net1 "$ether"
 is_over $none
-echo "--- a dead pod's, of the one or the other"
+echo "--- a VF of a deleted pod is restored by the next ADD, by ib-sriov or by sriov"
 add ib-sriov pod net1 "$mine"
 ip netns del pod
 add sriov other net1 "$ether"
-same "GUID of the dead pod" "$(on_pf 0)" $none
-same "records" "$(ls $state_dir)" ""
+same "GUID on the PF after the pod was deleted" "$(on_pf 0)" $none
+same "record files" "$(ls $state_dir)" ""
 ip netns del other
 ip netns add pod
 add ib-sriov pod net1 "$mine"
@@ -176,17 +179,17 @@ delete ib-sriov pod net1 "$mine"
 is_over $none
 ip netns add other
 
-echo "--- MTU and alternative names are not the pod's afterwards"
+echo "--- DEL removes the MTU and the alternative names that the pod set"
 add ib-sriov pod net1 "$plain"
 ip -n pod link set net1 mtu 1900
 ip -n pod link property add dev net1 altname of-the-pod
 delete ib-sriov pod net1 "$plain"
 is_over $none
 # The MTU of the fabric, once the link has joined its broadcast group.
-[ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the pod's MTU is left"
+[ "$(cat "/sys/class/net/$nic/mtu")" -ge 2044 ] || fail "the VF has the MTU of the pod after DEL"
 same "alternative names" "$(ip -j link show "$nic" | jq -r '[.[0].altnames // [] | .[] | select(. == "of-the-pod")] | length')" 0
 
-echo "--- with vfio-pci: the GUID is the PF's to set and to take back"
+echo "--- the GUID of a VF with vfio-pci is set and restored through its PF"
 ip link set "$pf_nic" vf 1 node_guid 02:00:00:00:00:00:00:66
 ip link set "$pf_nic" vf 1 port_guid 02:00:00:00:00:00:00:66
 rebind "$vf2" vfio-pci
@@ -194,10 +197,11 @@ dpdk=$(conf "$vf2" 172.16.1.21/24 '{"runtimeConfig": {"infinibandGUID": "02:00:0
 add ib-sriov other net1 "$dpdk"
 same "GUID on the PF" "$(on_pf 1)" 02:00:00:00:00:00:00:07
 same "link state" "$(state_of 1)" disable
-same "links" "$(links other)" lo
+same "links of the pod" "$(links other)" lo
 same "address" "$(echo "$result" | jq -r '.ips[0].address')" 172.16.1.21/24
 check ib-sriov other net1 "$dpdk"
-cni ADD ib-sriov pod net1 "$dpdk" | grep -q "already allocated.*'team/other'" || fail "given twice"
+cni ADD ib-sriov pod net1 "$dpdk" | grep -q "already allocated.*'team/other'" ||
+	fail "ADD of a VF in use did not fail with the name of its pod"
 delete ib-sriov other net1 "$dpdk"
 same "GUID on the PF" "$(on_pf 1)" 02:00:00:00:00:00:00:66
 same "link state" "$(state_of 1)" auto
@@ -205,11 +209,11 @@ rebind "$vf2"
 until_true there
 is_over $none
 
-echo "--- bad input"
+echo "--- invalid input is refused and changes nothing"
 # refused MESSAGE JSON
 refused() {
-	said=$(cni ADD ib-sriov pod net1 "$(conf "$vf" 172.16.1.20/24 "$2")") && fail "not refused: $2"
-	echo "$said" | grep -q "$1" || fail "$said"
+	said=$(cni ADD ib-sriov pod net1 "$(conf "$vf" 172.16.1.20/24 "$2")") && fail "ADD succeeded, expected an error: $2"
+	echo "$said" | grep -q "$1" || fail "the error does not contain '$1': $said"
 	is_over $none
 }
 refused 'invalid guid 00:00:00:00:00:00:00:00' '{"args": {"cni": {"guid": "00:00:00:00:00:00:00:00"}}}'
@@ -221,7 +225,8 @@ mkdir -p /etc/unirail/pools
 printf '[pool p]\nsubnet = 172.16.9.0/24\nips = 172.16.9.10-172.16.9.20\n' >/etc/unirail/pools/p.conf
 refused "master .*$pf_nic.*no address" "$pools"
 echo "$vf" >/sys/bus/pci/drivers/fakeib/unbind
-cni ADD ib-sriov pod net1 "$plain" | grep -q "has no IPoIB interface (its driver is 'none'" || fail "a VF without a driver"
+cni ADD ib-sriov pod net1 "$plain" | grep -q "has no IPoIB interface (its driver is 'none'" ||
+	fail "ADD of a VF without a driver did not name the missing driver"
 echo "$vf" >/sys/bus/pci/drivers/fakeib/bind
 until_true there
 ip link set "$(ls "/sys/bus/pci/devices/$vf/net")" name "$nic" || true
@@ -235,7 +240,7 @@ until_true shared
 ip netns add pod
 refused 'rdma system set netns exclusive' '{"rdmaIsolation": true}'
 add ib-sriov pod net1 "$plain"
-same "result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
+same "RDMA device of the result" "$(echo "$result" | jq -r '.interfaces[0].rdma.device')" "$dev"
 delete ib-sriov pod net1 "$plain"
 is_over $none
 ip netns del pod

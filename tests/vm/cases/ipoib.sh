@@ -32,7 +32,8 @@ for more in '{}' '{"pkey": "0x8001"}' '{"pkey": 2, "mode": "connected"}' '{"pkey
 	want=$(echo "$more" | jq -r '.pkey // "0xffff"')
 	[ "$want" != 2 ] || want=0x8002
 	[ "$want" != 0x0003 ] || want=0x8003
-	ip -n pod -d link show net1 | grep -q "ipoib pkey $want .*umcast 0001" || fail "pkey or umcast: $(ip -n pod -d link show net1)"
+	ip -n pod -d link show net1 | grep -q "ipoib pkey $want .*umcast 0001" ||
+		fail "net1 has another pkey or umcast: $(ip -n pod -d link show net1)"
 	same "proxy_arp" "$(ip netns exec pod cat /proc/sys/net/ipv4/conf/net1/proxy_arp)" 1
 	case $more in
 	*mtu*) same "MTU" "$(link pod net1 .mtu)" 1500 ;;
@@ -47,15 +48,15 @@ for more in '{}' '{"pkey": "0x8001"}' '{"pkey": 2, "mode": "connected"}' '{"pkey
 	same "links after DEL" "$(links pod)" lo
 done
 
-echo "--- a partition of its own is not heard"
+echo "--- pods of different partitions do not reach each other"
 add ipoib other net1 "$(conf $ib1 172.16.1.21/24 '{"pkey": "0x8002"}')"
 mine=$(conf $ib0 172.16.1.20/24 '{"pkey": "0x8001"}')
 add ipoib pod net1 "$mine"
-! pings pod 172.16.1.21 || fail "partitions are not separate"
+! pings pod 172.16.1.21 || fail "the pod reaches a pod of another partition"
 ! cni CHECK ipoib pod net1 "$(echo "$mine" | jq -c --argjson prev "$result" '. + {pkey: 2, prevResult: $prev}')" ||
-	fail "CHECK does not see the partition"
+	fail "CHECK succeeded with another partition"
 
-echo "--- the namespaces go first: the kernel moves the children to the node"
+echo "--- DEL and GC delete links that the kernel moved to the node with the deleted namespace"
 ip netns del pod
 ip netns del other
 strays() {
@@ -63,22 +64,22 @@ strays() {
 }
 until_true strays 2
 delete ipoib pod net1 "$mine"
-strays 0 || fail "children are left on the node"
+strays 0 || fail "DEL left IPoIB links on the node"
 ip netns add pod
 printf '%s' "$mine" | env CNI_COMMAND=DEL CNI_CONTAINERID=vm-pod CNI_NETNS="" CNI_IFNAME=net1 CNI_PATH=/plugins \
-	/plugins/ipoib || fail "DEL without a namespace"
+	/plugins/ipoib || fail "DEL without CNI_NETNS failed"
 add ipoib pod net1 "$mine"
 ip netns del pod
 until_true strays 1
 printf '%s' "$mine" | jq -c '.cniVersion = "1.1.0" | . + {"cni.dev/valid-attachments": []}' |
-	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/ipoib || fail GC
-strays 0 || fail "GC leaves children"
+	env CNI_COMMAND=GC CNI_PATH=/plugins /plugins/ipoib || fail "GC of ipoib failed"
+strays 0 || fail "GC left IPoIB links on the node"
 
-echo "--- bad input"
+echo "--- invalid input is refused and changes nothing"
 ip netns add pod
 # refused JSON MESSAGE
 refused() {
-	cni ADD ipoib pod net1 "$(conf $ib0 172.16.1.20/24 "$1")" | grep -q "$2" || fail "not refused: $1"
+	cni ADD ipoib pod net1 "$(conf $ib0 172.16.1.20/24 "$1")" | grep -q "$2" || fail "ADD did not fail with '$2': $1"
 	same "links" "$(links pod)" lo
 }
 refused '{"master": "eth0"}' 'master device is (device) not of type ipoib'

@@ -22,7 +22,7 @@ try() {
 	link pod net1 '.flags | join(" ")' | grep -qw UP || fail "net1 is not up"
 	check "$1" pod net1 "$conf"
 	ip -n pod address flush dev net1
-	! cni CHECK "$1" pod net1 "$whole" || fail "CHECK does not see that the address is gone"
+	! cni CHECK "$1" pod net1 "$whole" || fail "CHECK succeeded after the address was removed"
 	delete "$1" pod net1 "$conf"
 	delete "$1" pod net1 "$conf"
 	same "links after DEL" "$(links pod)" lo

@@ -35,7 +35,7 @@ counters() {
 	alike statistic show link "$1"
 	alike -j statistic show link "$1/1"
 	alike -p stat show link "$1/1"
-	$in_ns unirail rdma statistic show link "$1/1" | grep -q " sent_pkts " || fail "counters of $1"
+	$in_ns unirail rdma statistic show link "$1/1" | grep -q " sent_pkts " || fail "unirail rdma does not print counters of $1"
 }
 
 # agree [NS]: compares the outputs of both programs in this namespace
@@ -64,7 +64,7 @@ count() {
 	$1 unirail rdma list -o json | jq length
 }
 
-same "devices at first" "$(count "")" 0
+same "number of RDMA devices at first" "$(count "")" 0
 agree
 ip link add rail0 type veth peer name sw0
 ip link set rail0 up
@@ -86,13 +86,14 @@ insmod /lib/fakeib.ko ib=2
 counters rxe0
 same "devices without counters" "$(unirail rdma statistic)" "$(rdma statistic show link rxe0)"
 none=$(rdma -j dev | jq -r '[.[].ifname | select(startswith("fib"))][0]')
-! unirail rdma statistic show link "$none" 2>/tmp/said || fail "counters of $none"
-grep -q "RDMA device '$none' port 1: its driver has no hardware counters" /tmp/said || fail "$(cat /tmp/said)"
+! unirail rdma statistic show link "$none" 2>/tmp/said || fail "unirail rdma printed counters of $none, which has none"
+grep -q "RDMA device '$none' port 1: its driver has no hardware counters" /tmp/said ||
+	fail "the error does not name the device without counters: $(cat /tmp/said)"
 ip netns add pod
 agree
 layout
-same "in verbs" "$(unirail rdma list -o json | jq '.[] | select(.name == "rxe0").inVerbs')" true
-same "devices in the pod, shared" "$(count "ip netns exec pod")" 3
+same "inVerbs of rxe0" "$(unirail rdma list -o json | jq '.[] | select(.name == "rxe0").inVerbs')" true
+same "number of RDMA devices in the pod in shared mode" "$(count "ip netns exec pod")" 3
 agree pod
 ip netns del pod
 rmmod fakeib

@@ -15,7 +15,7 @@ in_pod() {
 
 # finds PATTERN: the result for the pod's queue pairs must match PATTERN
 finds() {
-	found=$(rdma-use queue-pair $uid rxe0) || fail "queue pairs of a pod"
+	found=$(rdma-use queue-pair $uid rxe0) || fail "rdma-use queue-pair failed"
 	echo "$found"
 	# shellcheck disable=SC2254 # a pattern
 	case $found in
@@ -46,34 +46,34 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir -p "$group/cri-containerd-c.scope"
 client='' server=''
 
-echo "--- limits; no group above the pod's has given it the controller"
-[ ! -e "$group/rdma.max" ] || fail "the controller is enabled already"
+echo "--- limits are set although no parent group has enabled the controller"
+[ ! -e "$group/rdma.max" ] || fail "the controller rdma is enabled in the pod's group before the test"
 rdma-use limit $uid rxe0 1 1000
 same "limits" "$(cat "$group/rdma.max")" "rxe0 hca_handle=1 hca_object=1000 "
 rdma-use limit $uid rxe0 2 2147483647
 same "limits" "$(cat "$group/rdma.max")" "rxe0 hca_handle=2 hca_object=max "
 rdma-use limit $uid rxe0 1 1000
-! rdma-use limit $uid mlx5_7 1 1 || fail "a limit of a device that does not exist"
+! rdma-use limit $uid mlx5_7 1 1 || fail "rdma-use set a limit of a device that does not exist"
 
-echo "--- a pod that has opened nothing"
-finds "none: none of its processes has opened an RDMA device*" || fail "of a pod without processes"
+echo "--- a pod whose processes have opened no RDMA device is reported"
+finds "none: none of its processes has opened an RDMA device*" || fail "the result does not report that no process has opened a device"
 
-echo "--- one that has opened its device"
+echo "--- a pod that has opened its device without creating a queue pair is reported"
 in_pod ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 >/run/served 2>&1 &
 server=$!
 until_true has_handles 1
 until_true finds "none: it has opened an RDMA device but has created no queue pair*"
-! in_pod ibv_devinfo -d rxe0 || fail "the pod opens a second device"
-ibv_devinfo -d rxe0 >/dev/null || fail "the limit is not the pod's alone"
+! in_pod ibv_devinfo -d rxe0 || fail "the pod opened a second device handle beyond its limit"
+ibv_devinfo -d rxe0 >/dev/null || fail "a process outside the pod is limited as well"
 
-echo "--- one with queue pairs"
+echo "--- a pod with queue pairs is reported as such"
 ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 172.16.1.10 >/run/asked 2>&1 &
 client=$!
 until_true finds present
 rdma res show qp
-echo "--- counters of its memory regions and queue pairs, as iproute2 prints them"
+echo "--- unirail rdma prints counters of memory regions and queue pairs as iproute2 does"
 mr=$(unirail rdma statistic mr)
-echo "$mr" | grep -q "^dev rxe0 mrn " || fail "rdma statistic mr: $mr"
+echo "$mr" | grep -q "^dev rxe0 mrn " || fail "rdma statistic mr does not list a memory region of rxe0: $mr"
 same "rdma statistic mr" "$mr" "$(rdma statistic mr)"
 same "rdma -j statistic show mr" "$(unirail rdma -j statistic show mr)" "$(rdma -j statistic show mr)"
 same "rdma statistic qp" "$(unirail rdma statistic qp)" "$(rdma statistic qp)"

@@ -26,7 +26,7 @@ perftest() {
 	perftest_serve "$5" "$6" "$7" $1
 	# shellcheck disable=SC2086
 	perftest_client "$2" "$3" "$4" "$7" $1
-	wait "$server" || fail "server of $1: $(tail -n 1 /run/served)"
+	wait "$server" || fail "the server of $1 failed: $(tail -n 1 /run/served)"
 }
 
 # cm_ping CLIENT SERVER ADDRESS: the connection manager finds device and GID by the address
@@ -49,7 +49,7 @@ for type in macvlan ipvlan; do
 	until_true has_gid rxe1 10.0.0.2
 	until_true has_gid rxe0 10.0.0.3
 	has_no_gid rxe0 10.0.0.2 || fail "rxe0 has the GID of another NIC's pod"
-	[ "$(gid_index rxe0 10.0.0.1)" != "$(gid_index rxe0 10.0.0.3)" ] || fail "two pods with one GID index"
+	[ "$(gid_index rxe0 10.0.0.1)" != "$(gid_index rxe0 10.0.0.3)" ] || fail "two pods have the same GID index"
 	perftest 'ib_write_bw -s 4096 -n 20 -t 8' a rxe0 10.0.0.1 b rxe1 10.0.0.2
 	perftest 'ib_send_lat -s 64 -n 20' c rxe0 10.0.0.3 a rxe0 10.0.0.1
 	cm_ping a b 10.0.0.2

@@ -6,7 +6,7 @@
 # shellcheck source=tests/vm/lib_sriov.sh
 . /tests/lib_sriov.sh
 
-echo "--- namespace deleted first"
+echo "--- DEL restores the VF after the namespace was deleted"
 ip link set "$nic" alias "uplink one"
 ip link property add dev "$nic" altname net1
 ip link property add dev "$nic" altname enp1s0v0
@@ -18,7 +18,7 @@ delete sriov pod net1 "$full"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 nothing_left
 ip netns add pod
-echo "--- and the next pod comes before DEL"
+echo "--- the VF of a deleted pod is restored for the next pod, and a late DEL does not change it"
 add sriov pod net1 "$full"
 ip netns del pod
 add sriov pod2 net1 "$plain"
@@ -31,7 +31,7 @@ same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 nothing_left
 ip netns add pod
 
-echo "--- without CNI_NETNS, without record, without either"
+echo "--- DEL restores the VF without CNI_NETNS, without a record, and without both"
 add sriov pod net1 "$full"
 printf '%s' "$full" | CNI_COMMAND=DEL CNI_CONTAINERID=vm-pod-0123456789ab CNI_IFNAME=net1 CNI_PATH=/plugins /plugins/sriov
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
@@ -56,12 +56,12 @@ done
 lose "rm -r $records; ip netns del pod"
 ip netns add pod
 mac=$(of_vf "$pf1" 0 .address)
-[ "$mac" != 02:00:00:00:07:01 ] || fail "the VF still has the pod's MAC"
+[ "$mac" != 02:00:00:00:07:01 ] || fail "the VF has the MAC of the pod after DEL"
 same "MAC" "$(cat "/sys/class/net/$nic/address")" "$mac"
-same "all but the MAC" "$(seen "$pf1" "$pci1" 0 | jq -c 'del(.address)')" "$(echo "$before" | jq -c 'del(.address)')"
+same "the VF except for its MAC" "$(seen "$pf1" "$pci1" 0 | jq -c 'del(.address)')" "$(echo "$before" | jq -c 'del(.address)')"
 before=$(seen "$pf1" "$pci1" 0)
 
-echo "--- GC of what the runtime no longer knows"
+echo "--- GC restores VFs of unlisted pods only"
 add sriov pod net1 "$full"
 gc=$(echo "$full" | jq -c '. + {cniVersion: "1.1.0", "cni.dev/valid-attachments": [{containerID: "vm-pod-0123456789ab", ifname: "net1"}]}')
 cni GC sriov pod net1 "$gc"
@@ -70,7 +70,7 @@ cni GC sriov pod net1 "$(echo "$gc" | jq -c '."cni.dev/valid-attachments" = []')
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 nothing_left
 
-echo "--- killed in the middle, then DEL"
+echo "--- DEL restores the VF after a killed ADD"
 for point in $(seq 1 9); do
 	printf '%s' "$full" >/tmp/conf
 	CNI_COMMAND=ADD CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS=/run/netns/pod CNI_IFNAME=net1 CNI_PATH=/plugins \
@@ -84,7 +84,7 @@ for point in $(seq 1 9); do
 	nothing_left
 done
 
-echo "--- the number of VFs changed under us"
+echo "--- DEL succeeds after VFs were destroyed or recreated while a pod had them"
 add sriov pod net1 "$full"
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 delete sriov pod net1 "$full"
@@ -101,8 +101,9 @@ add sriov pod net1 "$full"
 delete sriov pod net1 "$full"
 same "the recreated VF" "$(seen "$pf1" "$pci1" 0)" "$new"
 nothing_left
-status=$(cni STATUS sriov pod net1 '{"cniVersion": "1.1.0", "name": "rail0", "type": "sriov"}') || fail "STATUS: $status"
+status=$(cni STATUS sriov pod net1 '{"cniVersion": "1.1.0", "name": "rail0", "type": "sriov"}') || fail "STATUS failed: $status"
 echo 0 >"/sys/bus/pci/devices/$pci1/sriov_numvfs"
 echo 0 >"/sys/bus/pci/devices/$pci2/sriov_numvfs"
-! status=$(cni STATUS sriov pod net1 '{"cniVersion": "1.1.0", "name": "rail0", "type": "sriov"}') || fail "STATUS works"
-echo "$status" | grep -q 'the node has no VF' || fail "$status"
+! status=$(cni STATUS sriov pod net1 '{"cniVersion": "1.1.0", "name": "rail0", "type": "sriov"}') ||
+	fail "STATUS succeeded on a node without VFs"
+echo "$status" | grep -q 'the node has no VF' || fail "the error of STATUS does not report that the node has no VF: $status"

@@ -56,7 +56,7 @@ served() {
 	wait "$server" || fail "the server's exit status is $?: $(cat /tmp/serving)"
 }
 not_served() {
-	! wait "$server" || fail "the server found nothing wrong"
+	! wait "$server" || fail "the server succeeded, expected an error"
 	cat /tmp/serving
 }
 value() {
@@ -70,39 +70,41 @@ for op in write send read; do
 	before=$(bytes_to_rb)
 	serve b --device rxeb --gid-index "$(gid rxeb ac10:0102)" -o json
 	got=$(ip netns exec a unirail verify 10.0.0.2 --device rxea --gid-index "$(gid rxea ac10:0101)" --size 4096 \
-		--count 200 --$op -o json) || fail "$op: $got"
+		--count 200 --$op -o json) || fail "unirail verify --$op failed: $got"
 	served
 	echo "$op: $(value '.rails[0] | {latencyNs, bytesPerSecond}')"
 	same "$op" "$(value '[.ok, (.rails[0] | .link, .operation, .mtu, .checkedBytes, .bytes)]')" \
 		"[true,\"Ethernet\",\"$op\",1024,1310720,819200]"
 	same "$op: latencies are in order" \
 		"$(value '.rails[0].latencyNs | .min > 0 and .min <= .median and .median <= .p99')" true
-	same "$op: the server's view" "$(jq -c '[.ok, .rails[0].here.device, .rails[0].peer.device]' /tmp/served)" \
+	same "$op: result of the server" "$(jq -c '[.ok, .rails[0].here.device, .rails[0].peer.device]' /tmp/served)" \
 		'[true,"rxeb","rxea"]'
-	[ $op = read ] || [ $(($(bytes_to_rb) - before)) -gt 819200 ] || fail "$op: rb has received too few bytes"
+	[ $op = read ] || [ $(($(bytes_to_rb) - before)) -gt 819200 ] || fail "$op: interface rb received less than 819200 bytes"
 done
 
 # With only an address given, verify finds the device and the GID.
 serve
-got=$(unirail verify 172.16.1.2 --size 1000 --count 70) || fail "by address: $got"
+got=$(unirail verify 172.16.1.2 --size 1000 --count 70) || fail "unirail verify with an address only failed: $got"
 served
 echo "$got"
-echo "$got" | grep -q "^172.16.1.2 (rb, rxeb port 1, GID $(gid rxeb ac10:0102))" || fail "by address, another device"
+echo "$got" | grep -q "^172.16.1.2 (rb, rxeb port 1, GID $(gid rxeb ac10:0102))" ||
+	fail "unirail verify with an address only did not use rxeb"
 unirail verify --listen >/dev/null 2>/tmp/serving &
 server=$!
 until_true grep -q listening /tmp/serving
-unirail verify 127.0.0.1 --all --size 256 --count 10 || fail "--all"
+unirail verify 127.0.0.1 --all --size 256 --count 10 || fail "unirail verify --all failed"
 kill $server
 served
 
 # not_sent: the error if rb does not receive the data of ra
 not_sent() {
 	serve b --device rxeb --gid-index "$(gid rxeb ac10:0102)"
-	! said=$(ip netns exec a unirail verify 10.0.0.2 -d rxea -x "$(gid rxea ac10:0101)" 2>&1) || fail "nothing came, all well"
+	! said=$(ip netns exec a unirail verify 10.0.0.2 -d rxea -x "$(gid rxea ac10:0101)" 2>&1) ||
+		fail "unirail verify succeeded although no data reached the peer"
 	not_served
 	echo "$said"
-	echo "$said" | grep -q "$1" || fail "'$1' is not said"
-	grep -q "on the peer: .*$2" /tmp/serving || fail "the server does not know"
+	echo "$said" | grep -q "$1" || fail "the error does not contain '$1'"
+	grep -q "on the peer: .*$2" /tmp/serving || fail "the server does not report '$2' of the peer"
 }
 # First a firewall drops RDMA packets, then a switch forwards nothing.
 ip rule add pref 0 iif rb ipproto 17 dport 4791 blackhole
@@ -134,9 +136,9 @@ same "the pods' GIDs" "$(value '.rails[0] | [.here.interface, .here.gidIndex, .p
 wrong() {
 	words=$1
 	shift
-	! said=$("$@" 2>&1) || fail "$* is well"
+	! said=$("$@" 2>&1) || fail "$* succeeded, expected an error"
 	echo "$said"
-	echo "$said" | grep -q "$words" || fail "'$words' is not said by: $*"
+	echo "$said" | grep -q "$words" || fail "the error of $* does not contain '$words'"
 }
 unirail verify --listen >/dev/null 2>/tmp/serving &
 server=$!

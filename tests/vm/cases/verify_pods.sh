@@ -43,7 +43,7 @@ ip netns exec b unirail verify --listen -o json >/run/served 2>/run/serving &
 server=$!
 until_true grep -q listening /run/serving
 for op in write send read; do
-	got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 --$op -o json) || fail "$op: $got"
+	got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 --$op -o json) || fail "unirail verify --$op failed: $got"
 	same "$op" "$(echo "$got" | jq -c '.rails[0] | [.here.interface, .here.device, .here.gidIndex, .peer.device,
 		.peer.gidIndex, .checkedBytes, .bytes]')" \
 		"[\"net1\",\"rxe1\",$(gid_index rxe1 10.0.1.1),\"fxe1\",$(gid_index fxe1 10.0.1.2),1310720,409600]"
@@ -51,26 +51,27 @@ for op in write send read; do
 		"\(.latencyNs.median / 1000 | floor) us, \(.bytesPerSecond / 1000 | floor) kB/s"')"
 done
 
-ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
+ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "unirail verify --all failed: $(cat /run/table)"
 cat /run/table
-same "rails that are right" "$(grep -c ' right ' /run/table)" 2
-! grep "MTU.*peer" /run/table || fail "a note about MTUs that are the same"
+same "number of rails without errors" "$(grep -c ' right ' /run/table)" 2
+! grep "MTU.*peer" /run/table || fail "the table has a note about MTUs although they are equal"
 # RDMA connections use the smaller of both MTUs, sockets do not.
 ip -n b link set net1 mtu 1400
-got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "two MTUs: $got"
+got=$(ip netns exec a unirail verify 10.0.1.2 --size 4096 --count 100 -o json) || fail "unirail verify with different MTUs failed: $got"
 same "MTUs" "$(echo "$got" | jq -c '.rails[0] | [.here.interfaceMtu, .peer.interfaceMtu, .mtu]')" "[1500,1400,1024]"
-ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "--all: $(cat /run/table)"
+ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "unirail verify --all failed: $(cat /run/table)"
 grep -q "^net1 10.0.1.1: MTU 1500 of 'net1' here differs from 1400 of 'net1' at the peer: set 1500 on both" /run/table ||
-	fail "no note about two MTUs: $(cat /run/table)"
-same "rails with a note" "$(grep -c 'at the peer' /run/table)" 1
+	fail "the table has no note about the different MTUs: $(cat /run/table)"
+same "number of rails with a note" "$(grep -c 'at the peer' /run/table)" 1
 ip -n b link set net1 mtu 1500
 # One rail is disconnected: the other one is tested nevertheless.
 ip -n b link set net2 down
-! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table || fail "a rail is cut, all well"
+! ip netns exec a unirail verify 10.0.1.2 --all --size 4096 --count 100 >/run/table ||
+	fail "unirail verify --all succeeded although a rail is down"
 cat /run/table
-same "rails that are right" "$(grep -c ' right ' /run/table)" 1
-grep -q '^net2 10.0.2.1: ' /run/table || fail "net2 is not named"
-same "the sum" "$(tail -n 1 /run/table)" "1 of 2 rails failed"
+same "number of rails without errors" "$(grep -c ' right ' /run/table)" 1
+grep -q '^net2 10.0.2.1: ' /run/table || fail "the table does not name net2"
+same "the last line of the table" "$(tail -n 1 /run/table)" "1 of 2 rails failed"
 kill $server
 wait $server || fail "the server's exit status is $?: $(cat /run/serving)"
 
