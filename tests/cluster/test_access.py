@@ -63,7 +63,7 @@ def test_large_object_is_read(cluster, ns):
     assert got["items"][0]["data"]["x"] == "é\n" * 250000
 
 
-def test_token_has_its_permissions_only(cluster, ns, tmp_path):
+def test_token_has_only_the_permissions_of_its_account(cluster, ns, tmp_path):
     token = cluster.account(ns, "reader", READ)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.config_map(ns, "one")

@@ -305,7 +305,7 @@ def neighbours(cluster, turn):
     return made, refused, later
 
 
-def test_one_of_overlapping_pools_created_at_once_is_refused(clean):
+def test_no_two_overlapping_pools_created_concurrently_are_accepted(clean):
     """No two pools with common addresses are accepted, whichever replica reviews them; each refusal names the reason."""
     before = [checked(c) for c in clean.replicas]
     for turn in range(16):
@@ -320,7 +320,7 @@ def test_one_of_overlapping_pools_created_at_once_is_refused(clean):
     assert min(asked) > 0
 
 
-def test_one_of_pools_growing_into_each_other_is_refused(clean):
+def test_no_two_pools_grown_concurrently_into_each_other_are_accepted(clean):
     for i in range(10):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(f"g{i}", f"10.9.0.{20 * i}", f"10.9.0.{20 * i + 4}"))
 
@@ -333,7 +333,7 @@ def test_one_of_pools_growing_into_each_other_is_refused(clean):
     assert sum(len(v) > 5 for v in found.values()) == sum(status == 200 for status, _ in answers)
 
 
-def test_one_of_overlapping_subnets_created_at_once_is_refused(clean):
+def test_only_one_of_overlapping_subnets_created_concurrently_is_accepted(clean):
     def make(i):
         o = whole("SpiderSubnet", f"s{i}", spec={"subnet": f"10.9.0.0/{16 + i}", "ips": ["10.9.0.1"]})
         return lambda: clean.request("POST", PATHS["SpiderSubnet"], o)

@@ -84,7 +84,7 @@ def test_configuration_follows_a_changed_network(writer, net_d):
     assert os.stat(net_d / NAME).st_ino == before.st_ino
 
 
-def test_configuration_is_written_once_a_network_exists(writer, net_d):
+def test_configuration_is_written_as_soon_as_a_network_exists(writer, net_d):
     (net_d / "10-calico.conflist").unlink()
     a = writer()  # the agent is ready although there is no network: the Node's own condition reports that
     assert not (net_d / NAME).exists()

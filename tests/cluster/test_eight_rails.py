@@ -154,7 +154,7 @@ def noted(whole, n):
                 f"{n} pods have a network-status", 60, 1)
 
 
-def test_pods_are_scheduled_by_count(whole):
+def test_pods_beyond_the_number_of_devices_stay_pending(whole):
     """With four devices per rail and node, eight pods have all devices, and the ninth waits. Pods of both nodes reach each other on each
     rail."""
     before = {node.name: links(node) for node in whole.nodes}

@@ -105,7 +105,7 @@ def at(version):
     return {"op": "test", "path": "/metadata/resourceVersion", "value": version}
 
 
-def test_block_is_created_once(cluster, kinds):
+def test_second_create_of_a_block_is_refused(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("once-1"))
     assert made["spec"]["ceded"] == {} and made["spec"]["wanted"] == {}
     assert cluster.request("POST", BLOCKS, block("once-1", "n2"))[0] == 409

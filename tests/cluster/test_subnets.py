@@ -216,7 +216,7 @@ def test_daemonset_has_an_address_for_each_desired_pod(place, controller):
     wait(lambda: len(ips(place.pool("x"))) == 5, "the pool has five addresses")
 
 
-def test_pods_created_by_other_controllers_have_no_pool(place, controller):
+def test_replicasets_and_jobs_with_an_owner_get_no_pool(place, controller):
     place.subnet("o", "10.10.0.0/24", ["10.10.0.2-10.10.0.30"])
     controller()
     by = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": str(uuid.uuid4()), "controller": True}
@@ -305,7 +305,7 @@ def test_pool_without_reclaim_outlives_its_application(place, controller):
     assert place.pool("db")["metadata"]["uid"] == pool["metadata"]["uid"]
 
 
-def test_pools_created_by_hand_and_reserved_addresses_are_left_out(place, controller):
+def test_automatic_pools_use_no_reserved_addresses_and_none_of_manual_pools(place, controller):
     place.subnet("h", "10.16.0.0/24", ["10.16.0.2-10.16.0.20"], gateway="10.16.0.1")
     spider = {"apiVersion": "spiderpool.spidernet.io/v2beta1"}
     place.cluster.ok("POST", POOLS, {**spider, "kind": "SpiderIPPool", "metadata": {"name": "by-hand"},
@@ -584,7 +584,7 @@ def test_applications_with_long_names_get_pools(place, controller, pods):
     assert place.controlled(subnet).keys() == {pool["metadata"]["name"]}
 
 
-def test_owners_of_another_kind_are_read(place, controller, mine):
+def test_pool_is_deleted_with_its_owner_of_another_kind(place, controller, mine):
     """A pool is deleted once its owner is confirmed to be deleted; if the server does not know the owner's kind, the pool stays."""
     def pool(kind, gv):
         labels = {"owner-spider-subnet": "q", "owner-application-gv": gv, "owner-application-kind": kind,

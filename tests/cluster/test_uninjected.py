@@ -47,7 +47,7 @@ def test_pods_created_before_the_webhook_are_reported(cluster, replica, ns):
     assert c.metrics()[METRIC] == 2 and events_of(cluster, work)["passed"][1] == 1
 
 
-def test_controller_is_ready_only_once_its_webhooks_are_registered(cluster, replica, ns):
+def test_controller_is_ready_only_after_its_webhooks_are_registered(cluster, replica, ns):
     """`kubectl rollout status` of the Deployment waits long enough: no replica is ready before the webhooks are registered."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/unirail-controller"
     c = replica()

@@ -29,7 +29,7 @@ def test_changes_of_objects_are_reported(cluster, ns, watch):
     w.wait(("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b"))
 
 
-def test_selected_objects_only_are_reported(cluster, ns, watch):
+def test_only_selected_objects_are_reported(cluster, ns, watch):
     """An object that no longer matches is reported as deleted, one that begins to match as new."""
     cluster.config_map(ns, "a", labels={"x": "1"})
     cluster.config_map(ns, "b", labels={"x": "2"})

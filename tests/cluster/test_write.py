@@ -20,7 +20,7 @@ def do(client):
     return run
 
 
-def test_object_is_created_once(cluster, ns, do):
+def test_second_create_of_an_object_is_refused(cluster, ns, do):
     status, made = do("create", ns, "a", '{"metadata":{"name":"a"},"data":{"x":"y"}}')
     assert status == 201 and made["data"] == {"x": "y"}
     assert cluster.ok("GET", MAPS.format(ns) + "/a") == made

@@ -760,7 +760,7 @@ def test_macvlan_gets_its_address_from_the_server(lab, served):
     assert lab.used() == {}
 
 
-def test_all_rails_of_a_pod_are_one_request(lab, served):
+def test_addresses_of_all_rails_are_requested_together(lab, served):
     served.stop()
     served.start("--log-level", "debug")
     pod = lab.pod()

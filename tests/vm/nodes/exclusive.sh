@@ -13,8 +13,8 @@ both ready
 attach exclusive
 # shellcheck disable=SC2086,SC2154 # three addresses
 case $(nth 2 $mine) in
-172.16.1.?|172.16.1.[12]?|172.16.1.3[01]) same "the node whose subnet it is" "$node" 1 ;;
-172.16.1.3[2-9]|172.16.1.[45]?|172.16.1.6[0-3]) same "the node whose subnet it is" "$node" 2 ;;
+172.16.1.?|172.16.1.[12]?|172.16.1.3[01]) same "the node to whose subnet the address belongs" "$node" 1 ;;
+172.16.1.3[2-9]|172.16.1.[45]?|172.16.1.6[0-3]) same "the node to whose subnet the address belongs" "$node" 2 ;;
 *) fail "no node has the subnet of '$mine'" ;;
 esac
 ping_all
