@@ -19,7 +19,7 @@ debian_base() {
 	grep -m1 '/debian$' <<<"$uris" && return
 	# A mirror of Ubuntu often provides Debian as well.
 	sed -n 's,/ubuntu$,/debian,p' <<<"$uris" | grep -m1 . && return
-	echo "this system's apt knows no Debian archive: name one in UNIRAIL_DEBIAN" >&2
+	echo "$0: apt of this system has no Debian archive: set UNIRAIL_DEBIAN to the URL of one" >&2
 	return 1
 }
 
