@@ -209,7 +209,7 @@ def test_requests_of_spiderpools_plugin_are_served(nodes, agent, pools):
     assert one.request("POST", "/v1/ipam/ip", {})[0] == 422
 
 
-def test_requests_for_unknown_or_wrong_pods_are_refused(mine, nodes, agent, rails):
+def test_requests_for_missing_replaced_or_remote_pods_are_refused(mine, nodes, agent, rails):
     one = agent()
     pod = nodes.pod("t", "n1")
 

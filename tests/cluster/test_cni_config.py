@@ -84,7 +84,7 @@ def test_configuration_follows_a_changed_network(writer, net_d):
     assert os.stat(net_d / NAME).st_ino == before.st_ino
 
 
-def test_configuration_is_written_as_soon_as_a_network_exists(writer, net_d):
+def test_configuration_is_written_when_a_network_is_added(writer, net_d):
     (net_d / "10-calico.conflist").unlink()
     a = writer()  # the agent is ready although there is no network: the Node's own condition reports that
     assert not (net_d / NAME).exists()
@@ -94,7 +94,7 @@ def test_configuration_is_written_as_soon_as_a_network_exists(writer, net_d):
     wait(lambda: status(a)[1].count("as soon as") == 0, "unirail status reports that the configuration is written")
 
 
-def test_file_that_sorts_first_is_reported(writer, net_d, mine):
+def test_configuration_of_another_program_that_sorts_first_is_reported(writer, net_d, mine):
     """The agent reports the file in its log, an event and its readiness; once the file is removed, an event reports this."""
     (net_d / "0-aa.conf").write_text('{"cniVersion": "1.0.0", "name": "aa", "type": "bridge"}')
     a = writer(ready=False)

@@ -77,7 +77,7 @@ def test_pods_of_a_new_namespace_are_sent_to_the_webhook(cluster, replica, ns):
     assert status == 403 and "none-such" in answer["message"], answer
 
 
-def test_dead_webhook_delays_only_requesting_pods(cluster, work, replica):
+def test_without_a_controller_only_pods_that_request_networks_are_refused(cluster, work, replica):
     """failurePolicy Fail, and no controller answers: only pods that request networks are refused."""
     c = registered(cluster, start(replica(), "--pod-failure-policy", "Fail").leads())
     wait_unregistered(cluster, c, work)

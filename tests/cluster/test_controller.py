@@ -63,7 +63,7 @@ def test_terminated_leader_releases_its_lease(cluster, ns, replica):
     assert not a.logged("is no longer the leader")
 
 
-def test_disconnected_leader_follows_and_leads_again(cluster, ns, replica, proxy, tmp_path):
+def test_disconnected_leader_stops_leading_and_leads_again_when_connected(cluster, ns, replica, proxy, tmp_path):
     a = replica("a", cluster.through(proxy, tmp_path / "a.conf")).start().leads()
     proxy.cut()
     a.wait_logged("is no longer the leader", 20)

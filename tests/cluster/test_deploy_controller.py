@@ -247,7 +247,7 @@ def contents(cluster):
     return {what: o.get("spec") or o.get("data") for what, o in own.items()}
 
 
-def test_later_apply_leaves_what_the_controller_wrote(controllers):
+def test_second_apply_of_the_manifest_leaves_data_of_the_controller(controllers):
     """The contents of webhooks, Lease, Secrets and claims from the previous test stay, and kubectl reports the manifest as `unchanged`."""
     cluster = controllers.cluster
     before = webhooks(cluster), contents(cluster)

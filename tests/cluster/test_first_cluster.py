@@ -82,7 +82,7 @@ def test_documented_deletion_leaves_objects_of_others(closing):
     wait(lambda: names(one) == before, "only the objects of others are left")
 
 
-def test_manifests_of_the_program_are_those_of_the_tree(closing, tmp_path):
+def test_manifests_printed_by_the_program_equal_those_of_deploy(closing, tmp_path):
     """Runs the commands of the README unchanged: `unirail manifests` prints the objects that the installation from the files creates."""
     one = closing(clusters.Cluster())
     (tmp_path / "unirail").symlink_to(BINARY)

@@ -81,7 +81,7 @@ def test_node_condition_follows_drift_of_the_host(mine, start, watch):
     becomes(mine, "Unknown", "NotWatched")
 
 
-def test_condition_of_a_killed_watch_is_unknown(mine, start, watch):
+def test_condition_of_a_killed_watch_has_status_unknown(mine, start, watch):
     """The report of the killed process stays in its file; the running agent ignores it, and so does a restarted one."""
     one = start()
     watch.start(WRONG)

@@ -118,7 +118,7 @@ def endpoint(cluster, ns, name, pool, ip, uid="u", candidate=True, **meta):
             "ownerControllerType": "Pod", "ownerControllerName": name}})
 
 
-def test_many_changes_cause_one_write_a_second(cluster, ns, nodes, leader):
+def test_pool_status_is_written_at_most_once_a_second(cluster, ns, nodes, leader):
     nodes.node("count-n1")
     nodes.pool("count-storm", "172.21.0.0/16", ["172.21.0.3-172.21.255.254"])
     c = leader("--max-allocated-ips", "5")

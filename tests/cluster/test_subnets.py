@@ -250,7 +250,7 @@ def test_several_interfaces_get_pools_of_both_families(place, controller):
                    "auto4-two-net2": ["10.13.0.2", "10.13.0.3"]}
 
 
-def test_wrong_annotations_are_reported_as_an_event(place, controller):
+def test_invalid_annotations_are_reported_as_an_event(place, controller):
     place.subnet("w", "10.14.0.0/24", ["10.14.0.2-10.14.0.9"])
     controller()
     place.app("Deployment", "bad", {"subnet": "{\"ipv4\":7}"})
@@ -512,7 +512,7 @@ def test_pods_of_a_deployment_wait_for_their_pool(place, controller, pods):
     assert status == 500 and "unmatched Pod affinity" in answer, answer
 
 
-def test_pods_of_a_cronjob_and_without_owner_get_their_pool(place, controller, pods, mine):
+def test_pod_of_a_cronjob_gets_its_pool_and_pod_without_owner_is_refused(place, controller, pods, mine):
     annotations = {"subnets": [{"interface": "eth0", "ipv4": ["c"]}, {"interface": "net1", "ipv4": ["c2"]}]}
     place.subnet("c", "10.21.0.0/24", ["10.21.0.2-10.21.0.30"])
     place.subnet("c2", "10.22.0.0/24", ["10.22.0.2-10.22.0.30"])

@@ -228,7 +228,7 @@ def test_dry_run_is_reviewed_without_side_effects(cluster, replica):
     drop(cluster, "wet")
 
 
-def test_outage_refuses_objects_and_admits_pods(cluster, replica, ns):
+def test_without_a_controller_objects_are_refused_and_pods_admitted(cluster, replica, ns):
     """While no controller answers, the API server refuses objects and admits pods."""
     c = registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")

@@ -87,7 +87,7 @@ def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, k
     pods(cluster, work, "ai", 0)
 
 
-def test_pods_start_as_soon_as_their_group_exists(cluster, manager, replica, ns):
+def test_pods_start_when_their_group_is_created(cluster, manager, replica, ns):
     """While the group is missing, events FailedCreate name it and the Deployment has no pods; they start once the group exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")

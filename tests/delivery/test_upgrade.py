@@ -103,7 +103,7 @@ def test_pods_of_the_previous_version_are_deleted(found):
 
 
 @versions
-def test_previous_plugin_works_with_this_agent(found):
+def test_plugin_of_the_previous_version_works_with_this_agent(found):
     """Requests of the previous version get the same answers, with every field that it read."""
     assert {one["path"].rpartition("/")[2] for one in found["exchange"]} >= {"plan", "check", "release"}
     for one in found["exchange"]:
@@ -112,7 +112,7 @@ def test_previous_plugin_works_with_this_agent(found):
 
 
 @versions
-def test_this_plugin_works_with_the_previous_agent(old, found):
+def test_this_plugin_works_with_the_agent_of_the_previous_version(old, found):
     """This plugin sends no key that the previous version's agent refuses: keys that are new begin with '~'."""
     known = {}
     for one in json.loads((old / "exchange.json").read_text()):

@@ -248,7 +248,7 @@ def test_invalid_input_is_one_error_line_and_changes_nothing(host, contains, arg
     assert p.returncode in (1, 2)
 
 
-def test_unknown_key_names_its_line_and_suggests_another(host):
+def test_error_of_an_unknown_key_names_its_line_and_a_similar_key(host):
     host.put("/etc/unirail/host.conf", "[interface ens1]\nipv4-ip = 172.16.1.10/24\nipv4-gatway = 172.16.1.1\n")
     host.refused("host.conf:3: key 'ipv4-gatway' is unknown in section 'interface'; did you mean 'ipv4-gateway'?", "apply")
 

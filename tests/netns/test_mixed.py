@@ -80,7 +80,7 @@ def test_plugin_of_another_project_within_a_rail_is_executed(lab):
     assert link_names(pod.ns) == ["lo"]
 
 
-def test_coordinator_works_after_debians_macvlan(lab):
+def test_coordinator_adds_rules_and_routes_after_debians_macvlan(lab):
     """A partly migrated chain: macvlan and host-local are Debian's, the coordinator is unirail's."""
     pod = lab.pod()
     results = []

@@ -327,7 +327,7 @@ def use_plan(lab, plan, number):
     return {**conf["plugins"][0], "cniVersion": conf["cniVersion"], "name": conf["name"]}
 
 
-def test_example_configurations_work_unchanged(make_lab):
+def test_example_configurations_attach_a_pod_to_eight_rails(make_lab):
     """The files of configs/ work with only their directories and node names changed, because readers copy them."""
     for plan in ("shared", "exclusive"):
         lab = make_lab(rails=8, exclusive=plan == "exclusive")

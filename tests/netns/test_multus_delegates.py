@@ -156,7 +156,7 @@ def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
 
 
 @pytest.mark.parametrize("delegate, prints", [("1.0.0", "1.0.0"), ("0.3.1", "0.3.1"), (None, "0.1.0")])
-def test_netconf_without_version_has_that_of_its_first_delegate(lab, agent, recorder, delegate, prints):
+def test_netconf_without_version_has_the_version_of_its_first_delegate(lab, agent, recorder, delegate, prints):
     """Multus prints the result of its first delegate in that delegate's version. In 0.1.0 a result has no interfaces, and one address
     for each family."""
     pod = lab.pod()
@@ -272,7 +272,7 @@ def test_gc_runs_for_networks_without_cache_entries(lab, recorder):
     assert leases(lab) == [] and len(recorder.called("GC")) == 1
 
 
-def test_gc_releases_nothing_of_a_running_container(lab, agent, recorder):
+def test_gc_retains_addresses_of_a_running_container_without_cache_entry(lab, agent, recorder):
     """The container has no cache entry: no network can determine its address, so none is released."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     one, lives = lab.pod("one"), lab.pod("lives")

@@ -91,7 +91,7 @@ def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
     assert len(records(lab)) == 2
 
 
-def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  # noqa: F811
+def test_gc_trusts_a_recorded_definition_that_was_trusted_at_add(lab, agent, recorder):  # noqa: F811
     """A definition of a tenant's namespace that the agent trusted; its cache entries, the agent and all data of
     namespaces are lost."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
@@ -104,7 +104,7 @@ def test_gc_trusts_a_recorded_definition_as_its_add_did(lab, agent, recorder):  
 
 
 @pytest.mark.parametrize("ns", ["team", "kube-system"])
-def test_gc_checks_a_recorded_definition_that_its_add_checked(lab, agent, recorder, ns):  # noqa: F811
+def test_gc_checks_a_recorded_definition_that_was_untrusted_at_add(lab, agent, recorder, ns):  # noqa: F811
     """A definition that was untrusted at its ADD is checked at GC as well, even if its namespace is trusted by default: at the ADD an
     annotation may have declared the namespace untrusted."""
     net = macvlan("rail0", {"type": "static", "addresses": [{"address": "172.16.9.7/24"}]})
