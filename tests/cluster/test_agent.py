@@ -166,7 +166,7 @@ def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
         mine.ok("POST", nads, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                "metadata": {"name": f"ahead{k}"}, "spec": {"config": json.dumps(conf)}})
     one = agent()
-    wait(lambda: one.metrics()["unirail_block_requests_total"] == 0, "the agent has no block request under way")
+    wait(lambda: one.metrics()["unirail_block_requests_total"] == 0, "the agent has sent no block request")
     nodes.pod("t", "n1", annotations={"k8s.v1.cni.cncf.io/networks": "ahead0"})
     wait(lambda: {b["spec"]["pool"] for b in nodes.blocks()} == {"ahead0"}, "all blocks are of pool ahead0")
     requested = json.dumps([{"interface": "net1", "ipv4": ["ahead1"]}, {"interface": "net2", "ipv4": ["ahead2"]}])
@@ -272,7 +272,7 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
         assert status == 200 and took < 5, took
         assert not any(f.done() for f in futures)
         two.release(owners[0])
-        wait(lambda: len(order) == 1, "the first request is waiting", 20)
+        wait(lambda: len(order) == 1, "the first request is answered", 20)
         two.release(owners[1])
         got = [f.result() for f in futures]
     assert [s for s, _ in got] == [200, 200], (got, one.log.read_text()[-2000:])

@@ -170,7 +170,7 @@ def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent)
     stays(lambda: one.plan(late, "fence-1")[0] == 500, 10)
     two.release(pods[0])
     nodes.remove_pod(pods[0])
-    wait(lambda: one.plan(late, "fence-1")[0] == 200, "the other node gets an address of pool fence-1", 60)
+    wait(lambda: one.plan(late, "fence-1")[0] == 200, "the node gets an address of pool fence-1 again", 60)
 
 
 def test_disconnected_fenced_node_loses_its_free_addresses(mine, nodes, leader, agent, closing, tmp_path):
@@ -209,7 +209,7 @@ def test_disconnected_fenced_node_loses_its_free_addresses(mine, nodes, leader, 
     assert one.plan(late, "wrong-1")[0] == 500
     two.release(pods[0])
     nodes.remove_pod(pods[0])
-    wait(lambda: one.plan(late, "wrong-1")[0] == 200, "the other node gets an address of pool wrong-1", 60)
+    wait(lambda: one.plan(late, "wrong-1")[0] == 200, "the node gets an address of pool wrong-1 again", 60)
 
 
 def daemon(mine, node, name, **spec):

@@ -52,7 +52,7 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
     assert [s for s, _ in answers] == [200] * 400, [a for s, a in answers if s != 200][:3]
     assert len({addresses(a)["net1"] for _, a in answers}) == 400
     assert waiting(one) == 0
-    wait(lambda: memory(one.process.pid) - before < 2048, "the agent returns its memory", 20)
+    wait(lambda: memory(one.process.pid) - before < 2048, "the agent frees the memory of the requests", 20)
     print(f"{cost:.1f} KiB for each waiting request")
 
 

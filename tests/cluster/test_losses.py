@@ -167,7 +167,7 @@ def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, r
         assert one.release(pod) == 0  # its container ID is unknown now
         nodes.remove_pod(pod)
     mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
-    wait(lambda: mine_now() == 1, "one borrowed address is in use", 60)
+    wait(lambda: mine_now() == 1, f"one address of pool {rails[0]} is in use", 60)
 
 
 def cache_result(agent, pod, container, ifname, address, args=True):

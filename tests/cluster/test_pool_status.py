@@ -154,7 +154,7 @@ def test_records_of_spiderpool_are_adopted_and_released(cluster, ns, nodes, lead
     wait(lambda: has(cluster, "count-old", 98, {"172.22.0.5": lives}), "the status of pool count-old has the running pod only")
     # Spiderpool's finalizer is removed; that of another program stays and keeps the object.
     path = f"{SPIDER}/namespaces/{ns}/spiderendpoints/gone"
-    wait(lambda: cluster.ok("GET", path)["metadata"].get("deletionTimestamp"), "the pod is being deleted", 60)
+    wait(lambda: cluster.ok("GET", path)["metadata"].get("deletionTimestamp"), "SpiderEndpoint gone is being deleted", 60)
     assert cluster.ok("GET", path)["metadata"]["finalizers"] == ["x.io/y"]
     assert cluster.ok("GET", path.replace("gone", "lives"))["metadata"]["finalizers"] == [FINALIZER, "x.io/y"]
     m = c.metrics()

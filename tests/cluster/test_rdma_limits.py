@@ -113,7 +113,7 @@ def test_kernel_without_rdma_netlink_is_logged_once(mine, nodes, agent, node):
     a = agent("--queue-pair-wait", "1s")
     a.wait_logged("cannot inspect queue pairs of containers")
     asked = node.pods.requests
-    wait(lambda: node.pods.requests > asked + 2, "more requests to PodResources")
+    wait(lambda: node.pods.requests > asked + 2, "the agent sends more requests to PodResources")
     line, = a.logged("cannot inspect queue pairs of containers")
     assert "EPROTONOSUPPORT" in str(line)
     events = mine.ok("GET", "/api/v1/namespaces/t/events")["items"]

@@ -83,7 +83,7 @@ def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, 
     server = {"certificate-authority": files["ca"], **({"tls-server-name": "example.com"} if what == "name of another server" else {})}
     conf = without_ca(mine.kubeconfig(tmp_path / "conf", {"tokenFile": files["token"]}, server))
     one = agent(kubeconfig=conf, ready=False, args=["--device-plugin", "no"])
-    logged_lines = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "a warning or an error in the agent's log")
+    logged_lines = wait(lambda: [x for x in one.lines() if x["level"] in ("warn", "error")], "the agent logs a warning or an error")
     wait(lambda: "not synced from the API server yet" in one.get(one.health, "/readyz")[1],
          "the agent's readiness reports that it is not synced")
     assert len(logged_lines) == 1 and contains.format(**files) in logged_lines[0]["error"], logged_lines

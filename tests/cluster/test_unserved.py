@@ -33,7 +33,8 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     for name in ("has", "gone", "typo"):
         wait(lambda: create(cluster, config(name, ns, "rails"))[0] in (201, 409), f"SpiderMultusConfig {name} is created")
     c = start(replica()).leads()
-    wait(lambda: set(networks_of_events(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"}, "gone and typo have events ResourceOnNoNode", 60)
+    wait(lambda: set(networks_of_events(cluster, ns, "ResourceOnNoNode")) == {"gone", "typo"},
+         "networks gone and typo have an event ResourceOnNoNode", 60)
     assert "no node has resource 'spidernet.io/typo' (did you mean 'spidernet.io/typ0'?)" in networks_of_events(
         cluster, ns, "ResourceOnNoNode")["typo"]
     assert c.metrics()[METRIC] == 2
@@ -45,7 +46,7 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     typo = dict(namespace=ns, network="typo", group="rails", resource="spidernet.io/typo", suggestion="spidernet.io/typ0")
     removed = dict(namespace=ns, network="gone", group="rails", resource="spidernet.io/gone", suggestion="")
     missing = lambda: [m for m in json.loads(status("-o", "json"))["missing_resources"] if m["namespace"] == ns]
-    wait(lambda: missing() == [removed, typo], "the controller counts both missing resources")
+    wait(lambda: missing() == [removed, typo], "unirail status lists both missing resources")
     lines = [line for line in status().splitlines() if f"'{ns}/" in line]
     assert lines == [
         f"pods with network '{ns}/gone' (group 'rails') stay Pending: no node has resource 'spidernet.io/gone'",
@@ -54,12 +55,12 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
     capacity(**{"spidernet.io/gone": "4"})
     wait(lambda: set(networks_of_events(cluster, ns, "ResourceAvailable")) == {"gone"}, "network gone has an event ResourceAvailable")
     assert c.metrics()[METRIC] == 1
-    wait(lambda: missing() == [typo], "the controller counts the missing resource of typo")
+    wait(lambda: missing() == [typo], "unirail status lists only the missing resource of typo")
     # A leader that has not decided yet leaves the annotation; the next decision removes it.
     assert c.stop() == 0
     capacity(**{"spidernet.io/typo": "4"})
     closing(start(replica("d"))).leads()
-    wait(lambda: missing() == [], "the controller counts no missing resource")
+    wait(lambda: missing() == [], "unirail status lists no missing resource")
 
 
 def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
