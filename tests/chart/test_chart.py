@@ -151,7 +151,7 @@ def test_refusal_of_an_invalid_value_names_the_value(value, message):
 
 
 @pytest.mark.parametrize("value", ['a\n[agent]', "a: b", "a #b", 'x"', "{a}"])
-def test_value_cannot_add_other_settings(value, tmp_path):
+def test_text_value_that_would_add_settings_is_refused(value, tmp_path):
     """A plain text value fills exactly one YAML scalar or one setting: text that would add others is refused."""
     for rule in RULES["rules"]:
         if rule["t"] != "string" or "now" in rule or "note" in rule or rule.get("json") or "one" in rule:

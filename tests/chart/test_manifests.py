@@ -105,7 +105,7 @@ def test_invalid_value_is_refused(values, message):
 
 
 @pytest.mark.parametrize("text", ["a\n[agent]", "a: b", "a #b", 'x"', "{a}", "a:"])
-def test_value_cannot_add_other_settings(text, tmp_path):
+def test_text_value_that_would_add_settings_is_refused(text, tmp_path):
     for rule in yaml.safe_load((CHART / "rules.yaml").read_text())["rules"]:
         if rule["t"] != "string" or "now" in rule or "note" in rule or rule.get("json") or "one" in rule:
             continue

@@ -399,7 +399,7 @@ def test_addresses_of_a_deleted_pool_stay_with_their_pods(mine, nodes, agent, po
     pod = nodes.pod("t", "n1")
     got = addresses(one.plan(pod, "p")[1])
     mine.ok("DELETE", f"{SPIDER}/spiderippools/p")
-    wait(lambda: one.plan(nodes.pod("t", "n1"), "p")[0] == 500, "the deleted pool allocates no address")
+    wait(lambda: one.plan(nodes.pod("t", "n1"), "p")[0] == 500, "no address of the deleted pool is allocated")
     answer = one.plan(nodes.pod("t", "n1"), "p")[1]
     assert answer["code"] == 7 and "no pool 'p'" in answer["message"], answer
     check = one.ok("POST", "/v1/unirail/pods/check", {"containerID": pod["metadata"]["uid"][:12]})

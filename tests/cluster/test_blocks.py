@@ -296,7 +296,7 @@ def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
     assert alone(f) == 60
 
 
-def test_lost_state_directory_allocates_no_used_address(cluster, pools, fleet, tmp_path):
+def test_agent_without_its_former_state_directory_allocates_no_used_address(cluster, pools, fleet, tmp_path):
     """No address of a block whose log is lost is allocated: it is unknown which of its addresses pods have."""
     p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
     f = fleet(p, 0, 1)
@@ -334,7 +334,7 @@ def clear_up(cluster, pool, have):
                     type="application/json-patch+json")
 
 
-def test_restored_etcd_allocates_no_used_address(cluster, pools, fleet, tmp_path):
+def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools, fleet, tmp_path):
     """Objects are restored to an earlier state, the nodes' logs are not: the addresses of pods are asserted again before any new allocation."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.command("add", "*", 6)

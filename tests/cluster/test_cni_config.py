@@ -166,7 +166,7 @@ def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
     assert not (net_d / NAME).exists() and others(net_d) == before
 
 
-def test_empty_name_generates_no_configuration(net_d, tmp_path):
+def test_empty_configuration_name_removes_the_generated_configuration(net_d, tmp_path):
     """UNIRAIL_CNI_CONF_NAME, which agent.yaml sets for both containers, is empty: the file of an earlier agent is removed."""
     before = others(net_d)
     for name in (NAME, ""):

@@ -142,7 +142,7 @@ def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
     assert c.metrics()["unirail_gc_blocks_total"] == 0 == c.metrics()["spiderpool_ip_gc_counts_total"]
 
 
-def test_addresses_of_a_fenced_node_get_other_owners(mine, nodes, leader, agent):
+def test_addresses_of_a_fenced_node_are_allocated_on_other_nodes(mine, nodes, leader, agent):
     """The taint out-of-service states that the node does not run, so its addresses are released; when the node returns, other nodes own
     them."""
     nodes.pool("fence-1", "172.32.1.0/28", ["172.32.1.2-172.32.1.9"])

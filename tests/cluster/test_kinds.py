@@ -135,8 +135,8 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
         assert cluster.ok("PATCH", one, busy, type=PATCH)["spec"]["busy"] == n
 
 
-def test_write_without_a_change_invalidates_older_writes(cluster, kinds):
-    """A write without a change makes writes with an older resourceVersion fail."""
+def test_write_of_only_an_annotation_invalidates_older_writes(cluster, kinds):
+    """A write that changes only an annotation makes writes with an older resourceVersion fail."""
     one = f"{BLOCKS}/touch-1"
     v1 = cluster.ok("POST", BLOCKS, block("touch-1"))["metadata"]["resourceVersion"]
     touch = {"metadata": {"resourceVersion": v1, "annotations": {"unirail.io/seen": v1}}}

@@ -58,7 +58,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
     assert one.release(pods["lives"]) == 2 and one.release(static) == 2
 
 
-def test_lost_disk_allocates_no_used_address(mine, nodes, agent, rails):
+def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rails):
     """The blocks of a lost log are unused until the addresses of every pod of the node are known; then every pod still
     has its address, and no address has two pods."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
@@ -110,7 +110,7 @@ def damage_middle(text):
 
 @pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
                          ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "no-journal"])
-def test_truncated_journal_allocates_no_used_address(what, mine, nodes, agent, rails, request):
+def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mine, nodes, agent, rails, request):
     """Addresses of pods, in the node's blocks and in peers' blocks, are not allocated again; they are free when the pods end."""
     case = request.node.callspec.id
     here, there = f"{case}-1", f"{case}-2"

@@ -65,7 +65,7 @@ def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes,
     assert one.stop() == 0
 
 
-def test_retained_address_is_released_if_its_pod_has_another_on_another_node(mine, nodes, agent):
+def test_retained_address_is_released_if_its_pod_has_another_address_on_another_node(mine, nodes, agent):
     """The addresses that the former node retains for the pod's name are released in the end."""
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")

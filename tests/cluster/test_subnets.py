@@ -322,7 +322,7 @@ def test_automatic_pools_use_no_reserved_addresses_and_none_of_manual_pools(plac
     place.cluster.request("DELETE", f"{SPIDER}/spiderreservedips/res")
 
 
-def test_addresses_of_nodes_are_not_moved_to_other_pools(place, controller):
+def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, controller):
     """An address that a pool released goes to another pool only when no node has a block with it."""
     place.subnet("b", "10.17.0.0/28", ["10.17.0.2-10.17.0.5"])
     controller()
@@ -341,7 +341,7 @@ def test_addresses_of_nodes_are_not_moved_to_other_pools(place, controller):
     wait(lambda: ips(place.pool("two")) == ["10.17.0.3", "10.17.0.4"], "the pool of application two has two addresses")
 
 
-def test_addresses_of_nodes_outlive_a_deleted_pool(place, controller):
+def test_addresses_in_blocks_of_nodes_are_not_reused_after_their_pool_is_deleted(place, controller):
     """A node that cannot be reached keeps its block, and pods that the API server knows nothing of may have addresses
     of it: the application and its pool are deleted, and no other pool gets these addresses until the block is deleted, too."""
     place.subnet("gone", "10.26.0.0/28", ["10.26.0.2-10.26.0.5"])

@@ -224,7 +224,7 @@ def test_watch_continues_when_its_permission_is_restored(cluster, ns, watch, pro
     w.wait(("ADDED", "a"), seconds=60)
 
 
-def test_new_ca_is_used(cluster, ns, closing, tmp_path):
+def test_watch_continues_after_its_ca_file_is_replaced(cluster, ns, closing, tmp_path):
     """The server's certificate comes from a new CA, and the file that names the CA is replaced a little later."""
     ca = tmp_path / "ca.crt"
     ca.write_bytes(cluster.pki.ca.read_bytes())

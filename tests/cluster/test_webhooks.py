@@ -479,7 +479,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     late.ready()
 
 
-def test_secret_of_cert_manager_is_served_and_not_written(cluster, replica, ns):
+def test_certificate_of_cert_manager_is_served_and_its_secret_is_not_written(cluster, replica, ns):
     """The Secret was the controller's and still has its label, but an annotation names cert-manager as the owner, so only cert-manager
     writes it."""
     c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())

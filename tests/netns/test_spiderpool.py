@@ -217,7 +217,7 @@ def test_del_succeeds_without_pools(lab):
     assert lab.used() == {}
 
 
-def test_missing_capability_allocates_no_address(lab, tmp_path):
+def test_add_without_the_capability_net_admin_allocates_no_address(lab, tmp_path):
     """The capability is checked before an address is allocated, because the release of that address would start its reuse delay."""
     lab.rail_pools()
     pod = lab.pod()
@@ -265,7 +265,7 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
     assert one(lab.add(conf, lab.pod(), plugin="spiderpool")) not in got[:2]
 
 
-def test_truncated_journal_allocates_no_used_address(lab):
+def test_truncated_journal_is_refused_until_it_is_repaired(lab):
     """A truncated journal is refused with its name and the remedy, also if it ends at the end of a line; the repair then finds the missing
     addresses in the pods' namespaces."""
     lab.rail_pools()
