@@ -560,7 +560,7 @@ def test_networks_get_the_allocated_devices(mine, nodes, team, lab, kubelet_node
 
     with kubelet(str(sock), slow), concurrent.futures.ThreadPoolExecutor(24) as pool:
         others = [w.pod("vf") for _ in range(3)]
-        wait(lambda: all(w.request_networks(p)[0] == 200 for p in others), "the agent answers for each other pod")
+        wait(lambda: all(w.request_networks(p)[0] == 200 for p in others), "the agent returns the networks of each of the three other pods")
         calls.clear()
         got = list(pool.map(lambda i: w.request_networks(pod if i % 2 else others[i % 3]), range(24)))
     assert [s for s, _ in got] == [200] * 24 and len(calls) < 8, "the agent sends few requests at once: a kubelet refuses more than ten"

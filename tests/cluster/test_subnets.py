@@ -330,7 +330,7 @@ def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, contro
     pool = wait(lambda: place.pool("one"), "application one has a pool")["metadata"]["name"]
     place.block(pool, "10.17.0.0/28")
     place.scale("Deployment", "one", 1)
-    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"], "the subnet holds the addresses of nodes")
+    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"], "the subnet holds the addresses in blocks of nodes")
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None
