@@ -35,11 +35,10 @@ struct chained_call {
 	const char *ifname;
 	enum cni_version version;
 	bool has_prev;
-	/* the pod's network namespace; -1: it does not exist (DEL only), or the plugin has
-	 * META_HOST */
+	/* the pod's network namespace; -1: not opened (GC, STATUS, META_HOST), or deleted (DEL) */
 	int netns;
 	struct nl_wire *pod;  /* netlink socket of the pod's namespace; NULL if netns is -1 */
-	struct nl_wire *host; /* NULL for STATUS */
+	struct nl_wire *host; /* NULL for GC and STATUS */
 };
 
 enum {
@@ -60,7 +59,7 @@ struct cni_meta {
 	int (*del)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	int (*check)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	/* Reverts the changes recorded for attachments of m->network that are not in m->call->valid;
-	 * m->pod and m->host are NULL, m->ifname is "". NULL: nothing is kept. */
+	 * m->pod and m->host are NULL, m->ifname is "". NULL: the plugin records no changes. */
 	int (*gc)(const struct chained_call *m, struct err *e);
 	/* Succeeds if an ADD could succeed; m->pod and m->host are NULL, m->ifname is "". */
 	int (*status)(const struct chained_call *m, struct err *e);
@@ -69,7 +68,8 @@ struct cni_meta {
 /* Makes the call of a plugin in the namespaces that `a` has opened. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
-/* Returns the value of m->runtime or the conf for a capability; NULL: none. */
+/* Returns the value of a capability in m->runtime, or without m->runtime in conf.runtimeConfig;
+ * NULL: none. */
 const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
 /* --- the verbs of an applet whose cni_plugin.kind is a struct cni_meta --- */

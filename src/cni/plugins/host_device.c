@@ -291,7 +291,7 @@ static int place_of_path(const struct root *root, const char *path, char *ret, s
 }
 
 /* Finds the device's path in /sys; "" if the configuration names the device by `device` or
- * `hwaddr`. -ENODEV: the device does not exist. ret has PATH_MAX bytes. */
+ * `hwaddr`. -ENODEV: the device does not exist; -EINVAL: invalid kernelpath. */
 static int host_device_place(const struct root *root, const struct host_device_conf *c, char *ret,
 			     size_t size, struct err *e)
 {
@@ -370,7 +370,7 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 		return r;
 	if (*place) {
 		f.dpdk = is_dpdk(root, place);
-		/* Without this directory the device is in a pod, or has no driver. */
+		/* If neither directory lists a link, the device is in a pod or has no driver. */
 		if (list_net(root, place, &f) < 0)
 			(void)list_virtio(root, place, &f);
 	}

@@ -4,25 +4,25 @@
 
 /*
  * The host-device plugin: a network device of the node moves into the pod. Its netconf, keys
- * matched as Go's encoding/json does; the first one that is set is used:
+ * matched as Go's encoding/json does; of the first four the first that is set is used:
  *
  *	device          its name
  *	hwaddr          its MAC address
  *	kernelpath      its directory below /sys/devices/
  *	pciBusID        its PCI address
- *	runtimeConfig.deviceID  a PCI address or an auxiliary device; stands in for pciBusID
+ *	runtimeConfig.deviceID  a PCI address or an auxiliary device; used instead of pciBusID
  *	ipam, dns       as everywhere; without ipam.type the device is only set up
  *
  * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
  *
- * While it is in the pod, the device's alias is its name on the node, as the original keeps it. DEL
+ * While it is in the pod, the device's alias is its name on the node, as with the original. DEL
  * moves it back to the node under that name. Its state is recorded before it is moved, in
- * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and lasting
+ * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and permanent
  * addresses, and DEL, or GC after a lost DEL, restores this state. The original leaves it down, and
  * so does a DEL without a record. Routes of the device are lost, except those that the kernel adds
- * with its addresses. When the pod's namespace is gone the kernel has put a physical device back
- * under its name in the pod, or dev<index>; DEL and GC find it by the alias. The device's group is
- * not changed, so a deletion by group does not affect it.
+ * with its addresses. If the pod's namespace was deleted, the kernel has returned a physical device
+ * to the node under its name in the pod, or as dev<index>; DEL and GC find it by the alias. The
+ * device's group is not changed, so a deletion by group does not affect it.
  *
  * An alternative name of the device that equals a link's name in the pod is renamed to "<name on
  * the node>.altname.<alternative name>", and restored when the device is back on the node.

@@ -140,8 +140,8 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Refuses to move the device while another link has its name, because no later DEL would find the
- * device under the pod's name on the node. */
+/* Fails while a link of the node has the device's name: once on the node under another name, the
+ * device would not be found by a later DEL. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -155,7 +155,7 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 		l->name, l->alias);
 }
 
-/* Sets the final name, with the link down if needed (before Linux 6.2). */
+/* Renames with the link down: Linux before 6.2 does not rename a link that is up. */
 static int rename_restored(struct attach *a, const struct link *l, struct err *e)
 {
 	const struct link_change down = {.set = LINK_SET_DOWN};
@@ -171,8 +171,8 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 
 static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
-/* Restores a device that the kernel returned to the node when it deleted the pod's namespace, and
- * alternative names that a process killed during a move left renamed. */
+/* Restores a device that the kernel returned to the node when it deleted the pod's namespace,
+ * alternative names that a process killed during a move left renamed, and recorded states. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
@@ -213,8 +213,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!l)
 		return host_device_gc(a, rail, e);
 	if (!host_device_is_moved(l)) {
-		/* Does nothing here. The original fails, and so does every DEL after an ADD that
-		 * failed because the name was taken. */
+		/* The original fails here, and so with every DEL after an ADD that failed because
+		 * the name was taken. */
 		log_warn("skipping a link without alias: it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;
@@ -395,7 +395,7 @@ static void put_record(const struct attach *a, const struct rail *rail, struct b
 
 typedef void (*record_fn)(void *arg, const char *path, const struct record *r);
 
-/* Reads the records in all readable files. */
+/* Calls fn for each record that can be read. */
 static void each(const struct root *root, record_fn fn, void *arg)
 {
 	char **names = NULL;
@@ -522,14 +522,14 @@ static void restore_address(struct attach *a, const struct raw_addr *raw, const 
 			 LOG_S("address", raw->address), LOG_S("error", reason.text));
 }
 
-/* Returns whether a retry would not remove the error. Such an error is only logged, because it must
- * not prevent the deletion of a pod. */
+/* Returns whether a retry would fail as well. Such an error is only logged, because it must not
+ * prevent the deletion of a pod. */
 static bool is_final(int r)
 {
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
 }
 
-/* Returns 1 if the device was restored, 0 if it is not on the node. */
+/* Returns 1 if the device was restored or the error is final, 0 if it is not on the node. */
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
@@ -564,8 +564,8 @@ static bool is_past(const struct root *root, const struct raw *r)
 }
 
 /* Restores a device that is back on the node from this container's record, then deletes the record.
- * The record stays while the device is not on the node, and after a failure. An error that a retry
- * would not remove is only logged. */
+ * The record stays while the device is not on the node, and after a failure that a retry may
+ * remove. An unreadable record is logged and deleted. */
 static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
@@ -614,7 +614,8 @@ static void collect(void *arg, const char *path, const struct record *r)
 		forget(&c->call->root, path);
 }
 
-/* GC: restores devices by the records of the network's attachments that are not valid. */
+/* GC: restores devices by the records of those attachments of the network that are not in CNI's
+ * list of valid ones. */
 static void host_device_restore_lost(struct attach *a, const struct rail *rail)
 {
 	struct collecting c = {a, a->call, rail->ipam.name};

@@ -22,7 +22,7 @@ void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b)
 	const struct link_change down = {.set = LINK_SET_DOWN};
 	const struct link_change into = {.set = LINK_SET_MASTER, .master = bond};
 
-	/* Bonding accepts only ports that are down. */
+	/* The bonding driver accepts only ports that are down. */
 	for (size_t i = 0; i < p->n_ports; i++) {
 		link_set(b, p->ports[i].index, p->ports[i].name, &down);
 		link_set(b, p->ports[i].index, p->ports[i].name, &into);
@@ -198,7 +198,7 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	r = commit(m, b, e);
 	if (p->sets_parent_up)
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
-	/* The last message is that of the VLAN interface. */
+	/* The last message is that of the VLAN interface, which is down if its parent is. */
 	if (nl_batch_len(b) && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
 		push(u, "take the VLAN interface back", p->makes_vlan ? undo_link : undo_up,
 		     made_of(m->host, p->vlan_index, p->vlan_name, false));
@@ -261,7 +261,7 @@ static bool wants_any(const struct ifacer_conf *c)
 	return ifacer_wants_bond(c) || ifacer_wants_vlan(c);
 }
 
-/* Prints prevResult unchanged; the original prints an empty result. */
+/* The result is prevResult unchanged; that of the original is empty. */
 static int add(const struct chained_call *m, struct cni_result *prev, struct undo *u, struct err *e)
 {
 	struct ifacer_conf c;
@@ -269,7 +269,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 	if (r < 0)
 		return r;
-	/* Reports a result that cannot be printed before any link is created. */
+	/* A result that this version cannot print is an error before any link is created. */
 	if (m->version < CNI_0_3_0 && !prev->n_ips)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -308,8 +308,8 @@ static int status_kind(struct nl_wire *w, const char *kind, const char *module, 
 			"this kernel makes no links of kind '%s': modprobe %s", kind, module);
 }
 
-/* STATUS: the interfaces exist, no other link conflicts, and the kernel supports the missing link
- * types. */
+/* STATUS: the interfaces exist, no other link conflicts, and the kernel supports the kinds of the
+ * links that ADD would create. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct link *links = NULL;
@@ -450,7 +450,8 @@ static int check_members(const struct ifacer_conf *c, const struct link *bond,
 	return 0;
 }
 
-/* Uses a bond of another program unchanged; logs differences, for which CHECK fails. */
+/* A bond that has ports is used unchanged. Logs its first difference from the configuration, for
+ * which CHECK fails. */
 static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 			  const struct link *links, size_t n)
 {
@@ -486,7 +487,7 @@ static int plan_bond(const struct ifacer_conf *c, const struct link *links, size
 
 /* --- the VLAN interface --- */
 
-/* Refuses an id that another network of the node uses, as the original does. */
+/* Refuses an id that a VLAN interface of another name has, on any parent, as the original does. */
 static int check_unique(const struct ifacer_plan *p, const struct link *links, size_t n,
 			struct err *e)
 {

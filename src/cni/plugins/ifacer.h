@@ -3,8 +3,8 @@
 #define UNIRAIL_CNI_PLUGINS_IFACER_H
 
 /*
- * The ifacer plugin: makes the bond and the VLAN interface of the node that the next plugin takes
- * as its master. It works in the host's namespace; the result is prevResult, or an empty one. The
+ * The ifacer plugin: creates, on the node, a bond and a VLAN interface as the master of the next
+ * plugin. It works in the host's namespace; the result is prevResult, or an empty one. The
  * netconf, keys matched as Go's encoding/json does:
  *
  *	interfaces	names. One with vlanID: <if>.<vlanID>. Two or more with bond: the bond, and
@@ -12,10 +12,10 @@
  *	vlanID		0 (none) to 4094
  *	bond		{name (sp_bond0), mode (0 to 6), options}
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
- *			the driver's words; what is not known is logged and left out
+ *			the driver's words; an unknown option is logged and ignored
  *
- * Existing links are set up and used; an empty bond was left by an interrupted ADD. DEL removes
- * nothing: other pods and the host itself use the links.
+ * Existing links are set up and used. An existing bond without ports, which an interrupted ADD left,
+ * gets the ports. DEL removes nothing: other pods and the host itself use the links.
  */
 
 #include "cni/plugins/chained.h"
@@ -56,11 +56,11 @@ struct ifacer_plan {
 	bool makes_vlan, sets_vlan_up, sets_parent_up;
 	char vlan_name[LINK_NAME_MAX];
 	uint16_t vlan;
-	int vlan_index, parent_index; /* parent 0: the bond that will be created */
+	int vlan_index, parent_index; /* vlan_index 0: none yet; parent_index 0: the new bond */
 	const char *parent;
 };
 
-extern const struct json_table ifacer_table; /* its netconf */
+extern const struct json_table ifacer_table; /* keys of the netconf */
 /* Kind ERR_CONF: the error names the field. */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);
@@ -77,11 +77,11 @@ void ifacer_plan_done(struct ifacer_plan *p);
 /* Checks that the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
-/* Adds the messages that enslave the ports to the bond of this index and set the bond up. */
+/* Adds the messages that enslave the ports to the bond of this index and, if it is down, set it up. */
 void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
 /* Adds the message that selects the active port; the driver may refuse it while links come up. */
 void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);
-/* Adds the message that creates the VLAN interface on the parent of this index and sets it up. */
+/* Adds the messages that set the parent up, and create the VLAN interface or set it up. */
 void ifacer_put_vlan(const struct ifacer_plan *p, int parent, struct nl_batch *b);
 
 #endif

@@ -180,7 +180,7 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 	return 0;
 }
 
-/* bond.options: the original's names, and the driver's where the original's differ from them. */
+/* bond.options: the original's names, and the driver's names where they differ. */
 
 enum { NAMES_MAX = 8 };
 
@@ -216,7 +216,7 @@ static const struct option {
 	{"num_grat_arp", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
 	{"num_unsol_na", LINK_BOND_NUM_PEER_NOTIF, 0, UINT8_MAX, true, {0}},
 	{"packets_per_slave", LINK_BOND_PACKETS_PER_SLAVE, 0, UINT16_MAX, true, {0}},
-	/* Value in milliseconds, as the option's name says; the original sets the number of
+	/* The driver's option, a delay in milliseconds; the original sets the number of
 	 * notifications instead. */
 	{"peer_notif_delay", LINK_BOND_PEER_NOTIF_DELAY, 0, 300000, false, {0}},
 	{"primary_reselect",
@@ -340,7 +340,7 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
 		span_cut(&item, '=', &key);
 		name = span_dup(span_trim(key));
 		value = span_dup(span_trim(item));
-		/* Like the original, but the option may also be the first one. */
+		/* The original ignores such an option too, but fails if it is the first one. */
 		if (!item.p || strchr(value, '='))
 			log_warn("bond option is not key=value and left out",
 				 LOG_S("option", name));

@@ -122,7 +122,7 @@ static void spec(const struct rail_conf *c, const struct link *master, struct li
 	s->ipoib_umcast = true;
 }
 
-/* Does not compare the mode, which the link's owner can change; the partition is fixed. */
+/* Does not compare the mode, which the pod can change; the partition is fixed. */
 static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 {
 	if (strcmp(l->kind, "ipoib") != 0)
@@ -146,8 +146,8 @@ bool ipoib_is_leftover(const struct link *l)
 	return strcmp(l->kind, "ipoib") == 0 && l->group == LINK_GROUP && l->parent;
 }
 
-/* Deletes all links of unirail's group on the node: no program creates such links there, so all are
- * from deleted namespaces. */
+/* Deletes all children of unirail's group on the node: unirail creates children only in pods, so
+ * their namespaces were deleted. */
 static int gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

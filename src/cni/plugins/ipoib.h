@@ -11,14 +11,14 @@
  *	pkey            unirail's own: the partition, "0x8001" or a number; the bit 0x8000 is always
  *			set, as the kernel does. Not given: the master's
  *	mode            unirail's own: datagram or connected. Not given: the master's
- *	ipam, dns       as everywhere, but dhcp; without ipam.type the link is only set up
+ *	ipam, dns       as everywhere, ipam.type dhcp is refused; without it the link is only set up
  *
  * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. The
  * child is made in the pod's namespace under its final name. The MAC, of 20 bytes, is the kernel's
  * choice. A partition that the HCA's table does not have gives a link without carrier.
  *
  * The kernel treats a child as a piece of hardware: when the pod's namespace is deleted, the child
- * moves to the node instead of going away. DEL and GC delete those.
+ * moves to the node instead of going away. DEL and GC delete such children.
  */
 
 #include <stdbool.h>

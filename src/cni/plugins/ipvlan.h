@@ -5,14 +5,14 @@
 /*
  * The ipvlan plugin's netconf, keys matched as Go's encoding/json does:
  *
- *	master          device below; default: that of the (first) default route
+ *	master          lower device; default: that of the first default route
  *	mode            "" or l2, l3, l3s
  *	mtu             0: the master's
  *	linkInContainer the master is in the pod's namespace
  *	ipam, dns       as everywhere; without ipam.type the link is only set up
  *
- * Behind another plugin and without a master, prevResult's only interface is the master; without
- * ipam.type, prevResult's addresses and routes are the link's.
+ * After another plugin of a chain: without `master`, prevResult's only interface is the master;
+ * without ipam.type, the link gets prevResult's addresses and routes.
  */
 
 #include <stdint.h>

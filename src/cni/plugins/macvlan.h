@@ -5,7 +5,7 @@
 /*
  * The macvlan plugin's netconf, keys matched as Go's encoding/json does:
  *
- *	master          device below; default: that of the (first) default route
+ *	master          lower device; default: that of the first default route
  *	mode            "" or bridge, private, vepa, passthru
  *	mtu             0: the master's; never above the master's
  *	mac             runtimeConfig.mac > CNI_ARGS MAC > mac

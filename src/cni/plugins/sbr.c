@@ -164,7 +164,7 @@ static void push_done(const struct chained_call *m, const struct sbr_step *s, st
 	d->n_hops = s->route.n_hops;
 	if (hops)
 		memcpy(d->hops, s->route.hops, hops);
-	/* A source hint never replaces a multipath route, since that has a gateway. */
+	/* `old` has the destination of an address's own subnet, so it is no multipath route. */
 	d->step.old.hops = NULL;
 	d->step.old.n_hops = 0;
 	undo_push(u, "undo a rule or route", undo_step, d, size);
@@ -299,7 +299,7 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 
 	if (!m->pod)
 		return 0;
-	/* Deletes the rules of all tables if the configuration has no readable table. */
+	/* If the configuration is invalid or names no table, deletes the rules of any table. */
 	sbr_conf_read(m->doc, m->conf, &c, NULL);
 	n = known_ips(m, prev, &ips);
 	return n ? delete_rules(m, &c, ips, n, e) : 0;
@@ -398,7 +398,7 @@ static struct sbr_step *push(struct sbr_plan *p, enum sbr_do what)
 	return s;
 }
 
-/* Returns whether a route of the main table uses only this link. */
+/* Returns whether the route is in the main table and uses only this link. */
 static bool is_of_interface(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
@@ -439,8 +439,8 @@ static struct ipaddr gateway_of(const struct sbr_conf *c, const struct cni_ip *i
 	return gw->family ? *gw : ip->gateway;
 }
 
-/* Returns whether the route is the interface's default route and would replace that of a gateway in
- * the configuration; it is then left out. */
+/* Returns whether the route is a default route of a family for which the configuration gives a
+ * gateway; it is then left out, since it would replace the route to that gateway. */
 static bool gives_way(const struct sbr_conf *c, const struct route *r)
 {
 	return ipnet_is_default(&r->dst) && given(c, r->family)->family;
@@ -565,8 +565,8 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
 	ret->n_adds = ret->n;
 	plan_leave(c, f, true, ret);
 	plan_leave(c, f, false, ret);
-	/* Every route belongs to the interface; a route that it replaced may belong to another
-	 * interface. */
+	/* The routes of all steps are on the interface; an `old` route may be on another one, so it
+	 * gets no name. */
 	for (size_t i = 0; i < ret->n; i++)
 		ret->steps[i].route.dev = f->ifname;
 }

@@ -5,12 +5,12 @@
 /*
  * The sbr plugin: packets from an address of the interface are routed by the interface's routes.
  * For each address a rule "from ADDRESS lookup T" and a table T with the default route and the
- * interface's routes, which leave the main table. T is the first table from 100 on that neither
+ * interface's routes, which move there from the main table. T is the first table from 100 on that neither
  * a rule nor a route uses; priorities are the kernel's choice. The netconf, keys matched as Go's
  * encoding/json does:
  *
  *	table		only the rules are made, for this table; routes are left to another plugin
- *	gateways	at most one a family, instead of prevResult's
+ *	gateways	at most one per family, instead of prevResult's
  *	addSourceHints	main keeps "SUBNET dev IF src ADDRESS scope link" and link-scope routes
  */
 
@@ -36,7 +36,7 @@ struct sbr_facts {
 enum sbr_do {
 	SBR_RULE_ADD,
 	SBR_DEFAULT_ADD,
-	SBR_ROUTE_PUT, /* replaces a route to the same destination */
+	SBR_ROUTE_PUT, /* adds, or replaces one of the same destination and metric */
 	SBR_ROUTE_DEL,
 };
 
@@ -63,11 +63,12 @@ size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip 
 /* Computes the steps of ADD; the caller frees ret->steps. */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
-/* Fills ret, which has room for all, with the rules that DEL removes: those whose source is one of
- * the addresses. Returns their number. */
+/* Fills ret, which has room for all, with the rules that DEL removes: those of c->table (0: of any
+ * table) whose only selector is one of the addresses as source. Returns their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
-/* Checks that each address still has its rule, default route and subnet. */
+/* Checks that each address still has its rule and, unless c->table is set, in the rule's table its
+ * default route and the route to its subnet. */
 int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct err *e);
 

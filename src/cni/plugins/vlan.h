@@ -5,14 +5,14 @@
 /*
  * The vlan plugin's netconf, keys matched as Go's encoding/json does:
  *
- *	master          device below; must be given
+ *	master          lower device; must be given
  *	vlanId          0 to 4094
- *	vlanMode        "" or manual; Spiderpool's auto takes the id from its IaaS provider: refused
+ *	vlanMode        "" or manual; auto (Spiderpool: the id is from an IaaS provider) is refused
  *	mtu             0: the master's; never above the master's
  *	linkInContainer the master is in the pod's namespace
  *	ipam, dns       as everywhere; without ipam.type the link is only set up
  *
- * The kernel has one VLAN interface an id and device, in whatever namespace.
+ * The kernel allows one VLAN interface per id and device, across all namespaces.
  */
 
 #include <stdint.h>
