@@ -213,8 +213,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!l)
 		return host_device_gc(a, rail, e);
 	if (!host_device_is_moved(l)) {
-		/* The original fails here, and so with every DEL after an ADD that failed because
-		 * the name was taken. */
+		/* The original fails here, and so every DEL after an ADD that failed because the
+		 * pod had a link of this name. */
 		log_warn("skipping a link without alias: it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;

@@ -14,8 +14,8 @@
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
  *			the driver's words; an unknown option is logged and ignored
  *
- * Existing links are set up and used. An existing bond without ports, which an interrupted ADD left,
- * gets the ports. DEL removes nothing: other pods and the host itself use the links.
+ * Existing links are set up and used. An existing bond without ports, which an interrupted ADD
+ * left, gets the ports. DEL removes nothing: other pods and the host itself use the links.
  */
 
 #include "cni/plugins/chained.h"
@@ -77,7 +77,8 @@ void ifacer_plan_done(struct ifacer_plan *p);
 /* Checks that the bond and the VLAN interface exist, are up, and match the configuration. */
 int ifacer_check(const struct ifacer_conf *c, const struct link *links, size_t n, struct err *e);
 
-/* Adds the messages that enslave the ports to the bond of this index and, if it is down, set it up. */
+/* Adds the messages that enslave the ports to the bond of this index and, if it is down, set it
+ * up. */
 void ifacer_put_ports(const struct ifacer_plan *p, int bond, struct nl_batch *b);
 /* Adds the message that selects the active port; the driver may refuse it while links come up. */
 void ifacer_put_active(const struct ifacer_plan *p, int bond, struct nl_batch *b);

@@ -5,9 +5,9 @@
 /*
  * The sbr plugin: packets from an address of the interface are routed by the interface's routes.
  * For each address a rule "from ADDRESS lookup T" and a table T with the default route and the
- * interface's routes, which move there from the main table. T is the first table from 100 on that neither
- * a rule nor a route uses; priorities are the kernel's choice. The netconf, keys matched as Go's
- * encoding/json does:
+ * interface's routes, which move there from the main table. T is the first table from 100 on
+ * that neither a rule nor a route uses; priorities are the kernel's choice. The netconf, keys
+ * matched as Go's encoding/json does:
  *
  *	table		only the rules are made, for this table; routes are left to another plugin
  *	gateways	at most one per family, instead of prevResult's

@@ -277,8 +277,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* Restores the device, and removes the state file if the device is on the node: the namespace in
- * the state file may now be that of another pod. */
+/* Restores the device, and removes the state file only if the device is then on the node: the
+ * namespace that the file names may by now be another pod's. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -376,7 +376,8 @@ const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const c
 	return prev->n_ifaces == 1 ? &prev->ifaces[0] : NULL;
 }
 
-/* Writes "pf vf N" for each VF of one PF that has this MAC. */
+/* Writes "PF vf N" for each VF of one PF that has this MAC, sets *ret to the last, and returns
+ * their number. */
 static size_t match_vfs(struct nl_wire *host, const char *pf, const struct mac *mac,
 			struct vf_info *ret, struct buf *matches)
 {

@@ -7,8 +7,8 @@
  * chain, after the plugin that moved the NIC. Its netconf, keys matched as Go's encoding/json does:
  *
  *	deviceID	PCI address, or auxiliary device ("mlx5_core.sf.4"). Not given:
- *			runtimeConfig.deviceID, the pciID of prevResult's interface, or the VF whose
- *			administrative MAC it has
+ *			runtimeConfig.deviceID, the pciID of prevResult's interface, or the VF
+ *			with that interface's MAC as administrative MAC
  *	args.cni.debug	true: every step is logged
  *
  * Before the move, the device is recorded in a file of the original's format, which both programs
@@ -58,7 +58,7 @@ int rdma_state_held(const struct root *r, const char *device, const char *but, s
 /*
  * Returns whether a file of this name belongs to an attachment of the network that is not valid any
  * more. An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; a
- * file with another form of name belongs to no container. Pure.
+ * file with another form of name is never stale. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -66,12 +66,14 @@ bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struc
 
 /* Sets s->in_pod to the current name of the device: the pod may have changed it. */
 void rdma_restore_name(const struct root *root, struct rdma_state *s);
+/* Returns whether a device of the name s->in_pod is on the node. */
 bool rdma_restore_is(const struct rdma_state *s);
 /* Opens the network namespace that the state file names, for an empty CNI_NETNS. Returns a
  * descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
 /* Moves the device back to the node. netns -1: the pod's namespace does not exist. -EBUSY
- * (ERR_AGAIN): the kernel has not returned the device yet. */
+ * (ERR_AGAIN): the kernel has not returned a device that the pod renamed yet. 0 does not mean that
+ * the device is on the node, see rdma_restore_is(). */
 int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
 /* --- selection of the device: rdma.c --- */

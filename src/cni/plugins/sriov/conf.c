@@ -249,7 +249,6 @@ static int read_values(const struct rail_source *s, const struct raw *raw, struc
 	return r < 0 ? err_wrap(e, r, ORIG("LoadConf()")) : 0;
 }
 
-/* Reads the configuration. Even if it is invalid, *ret has the VF if `deviceID` can be read. */
 int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};
@@ -317,7 +316,7 @@ static void put_opt(struct json_out *o, const char *key, bool has, int64_t v)
 		jo_null(o);
 }
 
-/* Members of the configuration that the original stores unchanged. */
+/* Writes a member of the configuration, which the original stores unchanged. */
 static void put_same(struct json_out *o, const struct json *conf, const char *key)
 {
 	const struct json *v = json_get_go(conf, key);

@@ -207,7 +207,8 @@ static int put_right(struct attach *a, const char *bdf, const char *ifname, char
 
 	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
 		return 0;
-	/* The original's record has no namespace: a device on the node belongs to no pod. */
+	/* A record of the original names no namespace. Only a VF whose netdev is on the node is
+	 * known to be in no pod; another one stays as it is. */
 	if (!r.netns && (vf_place_read(root, a->host, bdf, &p, NULL) < 0 || !*p.netdev))
 		return 0;
 	if (r.netns && vf_owner_lives(r.netns) && !is_same(a->call, &r, ifname)) {

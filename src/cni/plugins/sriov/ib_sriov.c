@@ -41,8 +41,8 @@ static int check_id(const struct rail *rail, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, ORIG("deviceID is required (conf.deviceID)"));
 }
 
-/* Checks the pods of this plugin first, because a deleted one may prevent the restore by a record
- * of sriov. */
+/* Frees the VF from a pod of ib-sriov first: while a deleted pod of ib-sriov has the VF, a restore
+ * by a record of sriov may fail. */
 static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = ib_restore_free_up(a, id_of(rail), rail->ifname, e);
@@ -482,8 +482,8 @@ static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct
 		.alias = rec->name,
 	};
 
-	/* Removes an alternative name that conflicts, because it occupies a name like that of a
-	 * link. A recreated netdev has no alternative names. */
+	/* Removes alternative names that links of the pod have: links and alternative names share
+	 * one set of names. A recreated netdev has no alternative names. */
 	if (rail->master.mac.len == rec->mac.len && mac_eq(&rail->master.mac, &rec->mac) &&
 	    !*rec->rdma)
 		for (size_t i = 0; i < rec->n_altnames; i++)

@@ -6,31 +6,32 @@
  * The ib-sriov plugin: a virtual function of an InfiniBand HCA moves into the pod, with a GUID that
  * its PF sets. Its netconf, keys matched as Go's encoding/json does:
  *
- *	deviceID	the VF's PCI address (a PF's with vfio-pci); runtimeConfig.deviceID stands in
+ *	deviceID	the VF's PCI address (a PF's with vfio-pci); absent: runtimeConfig.deviceID
  *	runtimeConfig.infinibandGUID, args.cni.guid	the VF's GUID, the first that is given
  *	guidPool	unirail's own: "02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", this node's range
- *	pkey		kept for ib-kubernetes, which programs the subnet manager by it
+ *	pkey		not used here: ib-kubernetes programs the subnet manager with it
  *	link_state	"auto", "enable" or "disable"
  *	rdmaIsolation	the RDMA device goes into the pod as well; needs exclusive mode
- *	ibKubernetesEnabled	args.cni["mellanox.infiniband.app"] must be "configured", and a GUID given
- *	vfioPciMode	the VF is bound to vfio-pci; found out when it is not given
- *	ipam, dns	as everywhere, but dhcp
+ *	ibKubernetesEnabled	args.cni["mellanox.infiniband.app"] must be "configured", and
+ *			a GUID given unless vfioPciMode is set
+ *	vfioPciMode	the VF is bound to vfio-pci; detected if absent
+ *	ipam, dns	as everywhere, but ipam.type dhcp is refused
  *
- * If no GUID is requested, a VF keeps its GUID. A VF without a GUID gets one of guidPool, otherwise
- * one derived from its PF's GUID and its number (the original refuses it): the same after every
- * reboot, and locally administered.
+ * If no GUID is requested, a VF keeps its GUID. A VF without a GUID (the original refuses it) gets
+ * one of guidPool or, without guidPool, a locally administered one derived from its PF's GUID and
+ * its number. Either is the same after every reboot.
  *
  * A VF takes a new GUID when its driver is bound again, which recreates netdev and RDMA device;
  * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
- * device gets the name again that a device plugin has reported. Before that lock the VF's own
- * is taken
- * (cni/device/vf_claim.h), since sriov could have it as well. The RDMA device is moved first, since
- * that recreates the IPoIB netdev; the netdev follows under its final name in one message.
+ * device gets the name again that a device plugin has reported. Before that lock the VF's own lock
+ * is taken (cni/device/vf_claim.h), since sriov may claim the same VF. The RDMA device is moved
+ * first, since that recreates the IPoIB netdev; the netdev follows under its final name in one
+ * message.
  *
  * The VF's state is recorded in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's
  * format, before any change. DEL, GC and a failed ADD restore it: RDMA device first, link state,
- * GUID (one that was all zero becomes ff:..., as the original has it), name; whether or not the
- * pod's namespace is still there.
+ * GUID (one that was all zero becomes ff:..., as with the original), name; whether or not the
+ * pod's namespace still exists.
  */
 
 #include "cni/device/vf_plan.h"
@@ -73,15 +74,15 @@ int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
 /* Computes the GUID of a VF from its PF's GUID (text) and its number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);
-/* Returns the index of a VF on the node, counting all VFs that each HCA supports, so that it does
- * not depend on how many VFs exist now. */
+/* Sets *ret to the position of a VF among all VFs that the node's HCAs support, so that it does not
+ * depend on how many VFs exist now. */
 int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e);
 
 /* ---- the record: ib_conf.c ---- */
 
 struct ib_netconf {
 	const struct ib_sriov_conf *c;
-	const char *version, *ipam_type; /* "" none */
+	const char *version, *ipam_type; /* "": none */
 	uint64_t host_guid;		 /* GUID that the original plugin restores */
 	bool sets_guid;
 };
@@ -89,13 +90,13 @@ void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, stru
 
 /* ---- restored to the node: ib_restore.c ---- */
 
-/* While this lock is held, no other process changes InfiniBand VFs of the node. */
+/* Takes IB_SRIOV_LOCK. While it is held, no other process changes InfiniBand VFs of the node. */
 int ib_restore_lock(const struct root *root, int *fd, struct err *e);
 /*
  * Restores RDMA device, netdev, attributes and name according to the record. pod: the namespace to
  * search, -1: it does not exist. flags: VF_RESTORE_* (cni/device/vf_restore.h). A VF that was
- * deleted or recreated needs no restore. Returns 1: the devices are on the node, but the PF refuses
- * the attributes.
+ * deleted or recreated needs no restore. Returns 1 (not with VF_RESTORE_STRICT): the devices are on
+ * the node, but the PF refuses the attributes.
  */
 int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
@@ -107,7 +108,7 @@ int ib_restore_rebind(const struct root *root, const char *bdf, const char *driv
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
- * VF; restores a VF of a deleted pod. Takes the lock of all InfiniBand VFs if a restore is needed.
+ * VF; restores a VF of a deleted pod. Takes IB_SRIOV_LOCK if the VF has a record.
  * ifname: the attachment of this call, whose own VF is restored as well, because a runtime may
  * repeat ADD without a DEL; NULL: none. */
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);

@@ -66,8 +66,8 @@ static int not_restored(const char *bdf, struct err *e)
 			bdf);
 }
 
-/* Restores a VF of a pod that no longer runs, in the namespace that the record names instead of
- * that of the pod that is added. */
+/* Restores a VF of a pod that no longer runs. Looks for it in the namespace that the record names,
+ * not in that of the pod that is added. */
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
@@ -82,7 +82,8 @@ static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 	return 0;
 }
 
-/* Restores a VF of a deleted pod without a record, if the device itself shows its former state. */
+/* Restores a VF of a deleted pod without a record, if the device itself shows its former state;
+ * otherwise only removes the allocation file. */
 static int put_right_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
@@ -204,8 +205,8 @@ static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 	return vf_record_remove(&a->call->root, &sriov_store, file, e);
 }
 
-/* Locks one VF at a time, since an ADD locks several VFs in order and waits while it has the first
- * lock. */
+/* Holds the lock of one VF only: an ADD that has locked some VFs and waits for this one cannot
+ * deadlock with it. */
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct root *root = &a->call->root;

@@ -16,7 +16,7 @@
 
 /* sriov: moves a VF into the pod. */
 
-/* cni-log's levels. */
+/* Opens the log of conf.logLevel, with cni-log's levels, and conf.logFile. */
 static void start(const struct cni_call *c)
 {
 	const char *level = json_string(json_get_go(c->conf, "logLevel"));

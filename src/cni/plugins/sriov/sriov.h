@@ -6,26 +6,26 @@
  * The sriov plugin: a virtual function of a NIC of the node moves into the pod, with the attributes
  * that only its PF can set. Its netconf, keys matched as Go's encoding/json does:
  *
- *	deviceID	the VF's PCI address; runtimeConfig.deviceID stands in for it
- *	vlan		0..4094, 0: none; absent: not changed. The same holds for each key below
- *	vlanQoS		0..7, with vlan
- *	vlanProto	"802.1q" or "802.1ad", with vlan
+ *	deviceID	the VF's PCI address; absent: runtimeConfig.deviceID
+ *	vlan		0..4094, 0: none; absent: not changed, as with the keys mac to link_state
+ *	vlanQoS		0..7, only with vlan; default 0
+ *	vlanProto	"802.1q" (default) or "802.1ad", only with vlan
  *	mac		runtimeConfig.mac takes precedence over MAC of CNI_ARGS, and that over this key
  *	mtu		in the pod, at most the PF's (not in the original)
  *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; if only one is given, the other becomes 0
  *	spoofchk, trust	"on"; anything else that is not empty is off, as in the original
  *	link_state	"auto", "enable" or "disable"
- *	logLevel, logFile	where a process of its own logs to
+ *	logLevel, logFile	level and file of the log if sriov is a process of its own
  *	ipam, dns	as everywhere
  *
  * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
  * result only. A PF that is bound to vfio has no driver that sets attributes: its VFs are moved
- * unchanged.
+ * unchanged, and a netconf with attributes is refused.
  *
  * The VF's state is recorded in /var/lib/cni/sriov/<container>-<interface> before any change
  * (cni/device/vf_record.h). DEL, GC and a failed ADD restore all of it: attributes, name, MAC, MTU,
  * alias and alternative names; without a record, what the device itself reports. An ADD also
- * restores a VF that a pod left behind whose namespace no longer exists.
+ * restores a VF of a pod whose namespace no longer exists.
  */
 
 #include "cni/device/vf_plan.h"
@@ -41,12 +41,12 @@ struct sriov_conf {
 	const char *log_level, *log_file;				      /* NULL: none */
 };
 
-/* --- the record's file, the original's bytes (conf.c) --- */
+/* --- the record's file, in the original's format (conf.c); VFs in use (restore.c) --- */
 
 struct sriov_netconf {
 	const struct sriov_conf *c;
 	const struct json *conf; /* dns, capabilities and prevResult are stored; may be NULL */
-	const char *version, *ipam_type; /* "" none */
+	const char *version, *ipam_type; /* "": none */
 };
 /* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
  * VF; restores a VF of a deleted pod. */

@@ -167,8 +167,8 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 		place, a, b);
 }
 
-/* `from`: index of the first entry of this object. A value of a later object replaces that of an
- * earlier one. */
+/* Sysctls at indexes below `from` are those of an earlier object; values of this object replace
+ * theirs. */
 static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
 		      const char *place, const char *key, const char *value, struct err *e)
 {

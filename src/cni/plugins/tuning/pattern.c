@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Translates Go's regular expressions to POSIX. The allowlist only tests whether a line matches
- * somewhere, so a lazy quantifier may become a greedy one and a non-capturing group a capturing
- * one. A construct without a POSIX equivalent is rejected: a pattern with another meaning than its
- * author intended would allow too much.
+ * Translates Go's regular expressions to POSIX. A line of the allowlist only has to match somewhere
+ * in a sysctl's name, so a lazy quantifier may become a greedy one and a non-capturing group a
+ * capturing one. A construct without a POSIX equivalent is rejected: a pattern with another
+ * meaning than its author intended would allow too much.
  */
 #include <ctype.h>
 #include <errno.h>

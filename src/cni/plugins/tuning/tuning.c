@@ -90,7 +90,6 @@ static int undo_backup(void *arg, struct err *e)
 static int tuning_backup_load(const struct root *root, const char *path, struct tuning_attrs *ret,
 			      struct err *e);
 
-/* <dir>/<container id>_<ifname>.json */
 static char *tuning_backup_path(const struct chained_call *m, const char *dir)
 {
 	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
@@ -166,7 +165,8 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	return r;
 }
 
-/* An interface of the node with the same name is a different one and stays unchanged. */
+/* If the result has an interface of this name in the pod, one of the same name on the node stays
+ * unchanged. */
 static void patch_mac(struct cni_result *r, const char *ifname, const char *mac)
 {
 	bool in_pod = cni_result_pod_iface(r, ifname) >= 0;
@@ -300,7 +300,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return tuning_check_link(&c, &l, e);
 }
 
-/* STATUS: configuration and allowlist must be valid, and the directory of the backup writable. */
+/* STATUS: the allowlist permits the sysctls, and the backup's directory exists or can be made. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;

@@ -12,8 +12,9 @@
  *	runtimeConfig.mac
  *	args.cni		{sysctl, mac, promisc, mtu, allmulti, txQLen}
  *
- * args.cni > runtimeConfig > CNI_ARGS MAC > the rest. Sysctls must be below net and match a line
- * of /etc/cni/tuning/allowlist.conf when there is one.
+ * args.cni takes precedence over runtimeConfig, that over CNI_ARGS MAC, and that over the netconf's
+ * own keys. Sysctls must be below net and, if /etc/cni/tuning/allowlist.conf exists, match a line
+ * of it.
  *
  * The former state of the interface is stored in <dataDir>/<container id>_<interface>.json, in the
  * original's format; DEL restores it and removes the file. A second tuning in the chain adds to the
@@ -47,10 +48,10 @@ struct tuning_conf {
 	struct tuning_sysctl *sysctls; /* in the order of writing; each path once */
 	size_t n_sysctls;
 	void *paths;	 /* index of `sysctls` by path, a tree (tsearch) */
-	struct buf keep; /* of CNI_ARGS */
+	struct buf keep; /* text of CNI_ARGS, into which mac_text may point */
 };
 
-extern const struct json_table tuning_table, tuning_top_table; /* its netconf */
+extern const struct json_table tuning_table, tuning_top_table; /* keys of the netconf */
 /* Parses the netconf. Kind ERR_CONF: the error names the field. If m->ifname is "" (STATUS), IFNAME
  * is not replaced. */
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
