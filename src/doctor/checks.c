@@ -563,7 +563,6 @@ void doctor_rdma_ports(struct doctor *d)
 				check_port(d, &d->f->rdma[i], &d->f->rdma[i].ports[k]);
 }
 
-/* Iterates over the links of RDMA ports with Ethernet; NULL at the end. */
 const struct link *doctor_next_rail(const struct host_facts *f, size_t *at)
 {
 	while (*at < f->n_rdma * RDMA_PORTS_MAX) {

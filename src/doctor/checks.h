@@ -13,7 +13,7 @@
 enum finding_level {
 	FINDING_REMARK,	 /* works, but not optimally; or cannot be verified from this host */
 	FINDING_PROBLEM, /* RDMA or pods will not work */
-	FINDING_SKIPPED, /* not checked, because the permission to read the state is missing */
+	FINDING_SKIPPED, /* not checked, because the state cannot be read, or is not known here */
 };
 
 struct finding {
@@ -52,7 +52,7 @@ size_t findings_count(const struct findings *l, enum finding_level level);
 void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
 		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* Sets the command of `unirail host` that fixes the last finding: "sysctl
+/* Sets the arguments of `unirail host` that fix the last finding: "sysctl
  * net.ipv4.ip_forward=1". */
 void doctor_fix(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -8,7 +8,7 @@
  * unpacked and whose recordings answer the netlink requests:
  *
  * 	/unirail/netlink/NAME.nl	recordings (kern/netlink/nl.h): links, addresses, routes, rules, rdma,
- * 					mode
+ * 					mode, dcb
  * 	/unirail/verbs			"DEVICE: why libibverbs cannot use it", one per line
  * 	/unirail/pods/NAME		"INTERFACE MTU PCI-ADDRESS" of the functions in the namespace /run/netns/NAME, one per line
  * 	/unirail/about			version and time
@@ -65,9 +65,9 @@ void host_facts_done(struct host_facts *f);
 #define auto_host_facts __attribute__((cleanup(host_facts_done)))
 
 /*
- * Lists the PCI functions in the namespace /run/netns/NAME, with name, MTU and device of each, on
- * the running host, which needs root, or in a snapshot. -errno: the namespace cannot be read, or
- * the snapshot does not have it. The caller frees the list.
+ * Lists the links of the namespace /run/netns/NAME: on the running host, which needs root, all of
+ * them; in a snapshot those of PCI functions, with name, MTU and device only. -errno: the namespace
+ * cannot be read, or the snapshot does not have it. The caller frees the list.
  */
 int host_pod_links(const struct host_facts *f, const char *name, struct link **ret, size_t *n);
 

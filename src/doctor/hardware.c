@@ -37,7 +37,8 @@ static bool is_rdma_pf(const struct host_facts *f, const struct pci_dev *p)
 	return n > 0;
 }
 
-/* Reports the bridges above a NIC, each once: `seen` has an entry for each function of the host. */
+/* Reports the bridges above a NIC whose ACS redirects traffic, each once: `seen` has an entry for
+ * each function of the host. */
 static void check_bridges(struct doctor *d, const struct pci_path *path, bool *seen)
 {
 	const struct host_facts *f = d->f;

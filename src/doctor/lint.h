@@ -36,8 +36,8 @@ struct lint {
 	struct lint_index *index; /* of lint_index_make() */
 };
 
-/* Builds the index that the other functions use; lint_done() frees it. `in` must not change
- * afterwards. */
+/* Builds the index that the functions below use, for callers other than lint_run(), which builds it
+ * itself; lint_done() frees it. `in` must not change afterwards. */
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);
@@ -63,8 +63,8 @@ int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);
 void lint_networks_done(struct lint_network *v, size_t n);
 /*
- * Lists the pools, without wildcards, that a pod's annotations or its network's IPAM configuration
- * name. The caller frees the list with str_list_free().
+ * Lists the pools that a pod's annotations name or, for a network for which they name none, its
+ * IPAM configuration; a name may have wildcards. The caller frees the list with str_list_free().
  */
 int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	       const struct lint_network *nets, size_t n, char ***ret, size_t *count,

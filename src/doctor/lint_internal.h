@@ -9,8 +9,8 @@
 #include "doctor/lint.h"
 
 void lint_index_done(struct lint *l);
-/* Returns the SpiderMultusConfig from which this definition is created, the first by name if there
- * are several; other_than: name of an object to skip. */
+/* Returns the SpiderMultusConfig from which this definition is created; NULL: none. Of several the
+ * first by name or, if that has the name other_than (may be NULL), the last. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
 const struct inject_index *lint_inject_index(const struct lint *l);

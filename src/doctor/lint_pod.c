@@ -271,7 +271,7 @@ int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	return r;
 }
 
-/* Returns the number of pods of a workload; 1 if the workload does not have the field. */
+/* Returns spec.replicas of a workload, or else spec.parallelism; 1 if it has neither. */
 static int64_t replicas_of(const struct object *o)
 {
 	const struct json *spec = json_get(o->v, "spec");

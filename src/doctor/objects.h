@@ -18,8 +18,8 @@ struct object {
 	char *origin;
 	const struct json *v; /* borrowed from objects.docs */
 	const char *kind, *ns,
-		/* name and ns are never NULL; ns is that of the manifest, or the default of
-		 * objects_read() */
+		/* never NULL; ns is that of the manifest, or the default of objects_read(); ""
+		 * for cluster-wide kinds */
 		*name;
 };
 

@@ -38,7 +38,7 @@ void doctor_check_layer(struct doctor *d, const char *file, const struct json *p
 		    wants_ib ? "Ethernet" : "InfiniBand");
 }
 
-/* A port of a PF with RDMA. */
+/* The first port of a PF's RDMA device. */
 struct port {
 	uint32_t model; /* vendor and device */
 	const struct rdma_dev *dev;

@@ -144,7 +144,7 @@ static bool is_secret_word(struct span key)
 
 /*
  * Returns the secret, which follows the first of `signs` that has a secret key before it, as in
- * "key: value" or in "name: {key: value}"; NULL: none. With `all`: the text after the first sign.
+ * "key: value" or in "name: {key: value}"; NULL: none. Sets *all to the text after the first sign.
  */
 static const char *secret_of(struct span s, const char *signs, const char **all)
 {

@@ -18,11 +18,13 @@
  */
 int redact_json(struct span text, struct buf *b);
 /*
- * Lines of "key = value" or "key: value", also within "name: {key: value}"; the value extends to the end of the line, or
- * is in the lines below it that are indented further ("password: |" of YAML).
+ * Prints a text of lines "key = value" or "key: value", also within "name: {key: value}", without
+ * its secrets. A value extends to the end of the line, or is in the lines below it that are
+ * indented further ("password: |" of YAML).
  */
 void redact_lines(struct span text, struct buf *b);
-/* Words "key=value" separated by blanks, as on a kernel command line; a value in double quotes may have blanks. */
+/* Prints words "key=value", as of a kernel command line, without secrets; a value in double quotes
+ * may have blanks. */
 void redact_cmdline(struct span text, struct buf *b);
 
 #endif

@@ -4,10 +4,10 @@
 
 /*
  * A snapshot of a host as one text (doctor/tree.h): the files of /sys, /proc, /etc, /dev, /run,
- * /usr/lib, /opt/cni and /var/lib that unirail reads, with symbolic links preserved, no file larger than
+ * /usr/lib, /opt and /var that unirail reads, with symbolic links preserved, no file larger than
  * SNAPSHOT_FILE_MAX, and no secrets (doctor/redact.h; kubeconfigs, tokens and keys are never read).
  *
- * Of processes only those that have an RDMA device open are included: name, limits and capabilities.
+ * Of processes only those that have an RDMA device open are included: name, limits and status.
  *
  * The table of paths is in snapshot.c. doctor/facts.h adds the netlink recordings.
  */
@@ -21,7 +21,7 @@ struct snapshot {
 	/* text of the snapshot, limited to SNAPSHOT_MAX; if out->over is set, the snapshot is too
 	 * large */
 	struct buf *out;
-	size_t n_files, n_left;
+	size_t n_files, n_left; /* numbers of files: included; left out, with a comment */
 };
 
 /* How the content of a file is included. */
@@ -29,7 +29,7 @@ enum snap_how {
 	SNAP_TEXT, /* unchanged */
 	/* only the existence of the file, without content (a device node, a program) */
 	SNAP_NAME,
-	SNAP_GID,     /* unchanged, unless all bytes are zero */
+	SNAP_GID,     /* unchanged; left out if all digits are zero */
 	SNAP_JSON,    /* redact_json() */
 	SNAP_LINES,   /* redact_lines() */
 	SNAP_CMDLINE, /* redact_cmdline() */
@@ -57,8 +57,8 @@ struct snap_devices {
 extern const struct snap_devices snap_devices[]; /* terminated by {0} */
 
 /*
- * Writes everything in the tables. Unreadable files are skipped; a comment is written for one that
- * is too large.
+ * Writes everything in the tables, and the processes. Unreadable files are skipped; a comment
+ * replaces one that is too large or, with SNAP_JSON, not JSON.
  */
 void snapshot_take(struct snapshot *s);
 

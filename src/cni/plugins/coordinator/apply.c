@@ -142,9 +142,8 @@ static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, s
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* Also pushes the undo of a step that failed: the kernel may have carried it out
-		 * and only its reply was lost. The undo of a step that had no effect is
-		 * harmless. */
+		/* A step that failed is done as well: the kernel may have carried it out and only
+		 * its reply was lost. The undo of a step that had no effect is harmless. */
 		of[i]->done = one != -EEXIST;
 		if (one < 0 && !failed)
 			failed = of[i];

@@ -485,13 +485,14 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 /* Result for one family, which applies to all addresses of the family. */
 struct family_checked {
 	bool is_known, wanted;
-	bool has_table; /* `table` is set; if `wanted` is not set, unirail fills this table */
+	bool has_table; /* `table` passed check_table(); unless `wanted`, the coordinator made it */
 	uint32_t table;
 };
 
-/* Returns 1 if a rule for the address leads to the table that ADD chose, 0 if there is no rule. If
- * sbr runs after the coordinator, it adds rules and tables of its own for the same address, and a
- * NIC that needs no table of the coordinator may have only those. */
+/* Returns 1 if a rule for the address leads to a table with ADD's routes, 0 if there is no rule,
+ * -errno if the tables of all rules lack a route. If sbr runs after the coordinator, it adds rules
+ * and tables of its own for the same address, and a NIC that needs no table of the
+ * coordinator may have only those. */
 static int check_rules(const struct checking *k, const struct ipaddr *ip, struct family_checked *f,
 		       struct err *e)
 {

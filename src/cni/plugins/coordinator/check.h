@@ -21,19 +21,19 @@ struct checking {
 	size_t n_pod_rules, n_host_rules;
 	const struct neigh *neighs; /* the pod's */
 	size_t n_neighs;
-	/* index of all lists above and of those in f; made by coordinator_check_index() */
+	/* of routes, neighbours and the pod's rules; made by coordinator_check_index() */
 	struct check_index *index;
 };
 
-/* Sorts the lists for searches, because a pod may have thousands of addresses and routes, and the
- * node has the routes of all its pods. The lists must not change until
+/* Makes sorted indexes of the lists, because a pod may have thousands of addresses and routes, and
+ * the node has the routes of all its pods. The lists must not change until
  * coordinator_check_index_free(). */
 void coordinator_check_index(struct checking *k);
 void coordinator_check_index_free(struct checking *k);
 
 /* Checks the node's rules, routes and neighbours for the NIC's addresses. */
 int coordinator_check_host(const struct checking *k, struct err *e);
-/* Checks the pod's neighbours, rules, tables and CIDRs. */
+/* Checks the pod's reply marks, neighbours, rules, tables and routes to CIDRs. */
 int coordinator_check_pod(const struct checking *k, struct err *e);
 
 #endif

@@ -271,7 +271,7 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 		       host, host);
 }
 
-/* Creates the pair veth0 and veth<id>, sets it up, and pushes it onto the undo list. */
+/* Creates the pair veth0 and veth<id>, sets it up, and pushes its deletion onto the undo list. */
 static int coordinator_make_veth(struct attach *a, const struct coordinator_nic *nic, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -10,7 +10,7 @@
  *	facts	links, addresses and routes of the pod; addresses, routes and neighbours of the host
  *	stage	mode, whether this is the first NIC, table number	(pure)
  *	plan	a list of steps						(pure)
- *	apply	sysctls in one visit, one batch for the pod, one for the host, the reply marks
+ *	apply	sysctls in one visit of the pod, one batch each for pod and host, the reply marks
  *
  * Several NICs are planned one after another on the same facts, each plan bringing the facts up to
  * date for the next; links of later NICs are hidden. So all NICs of a pod at once get the same
@@ -22,7 +22,7 @@
  *	overlayPodCIDR, serviceCIDR, hijackCIDR		reached by way of the node
  *	policyRoutes		[{"dst","gw"}]: by way of this NIC
  *	tunePodRoutes		true: later NICs' routes go to tables of their own
- *	podDefaultRouteNic	which NIC keeps the main table's default route; default: the first
+ *	podDefaultRouteNic	NIC that keeps the main table's default route; default: the first
  *	hostRuleTable		500
  *	podRPFilter		0; 0, 1, 2, or negative: leave alone
  *	txQueueLen		0: leave alone
@@ -71,14 +71,14 @@ struct coordinator_conf {
 	uint32_t veth_mtu;
 };
 
-extern const struct json_table coordinator_table; /* its netconf */
+extern const struct json_table coordinator_table; /* keys of the netconf */
 /* Kind ERR_CONF: the error names the field. */
 int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
 			  struct err *e);
 void coordinator_conf_done(struct coordinator_conf *c);
 
 struct coordinator_lookup {
-	/* source address that the node's kernel uses for packets to an address of the pod */
+	/* an address of the pod, and the source address of the node's packets to it */
 	struct ipaddr pod, src;
 };
 
@@ -88,29 +88,30 @@ struct coordinator_known_routes {
 	size_t n;   /* routes of the list that are in the tree */
 };
 
-/* `index` of a route that a plan deletes; the route stays in its list, with a table of its own. */
+/* `index` of a list's entry whose route a plan deletes; the entry stays, since the index of the
+ * list has positions. */
 enum { COORD_HOLE = -1 };
 
 /* Input of a plan. Owns its lists, except `hidden`. */
 struct coordinator_facts {
-	struct link *links; /* links of the pod, by index */
+	struct link *links; /* links of the pod */
 	size_t n_links;
 	struct addr *addrs; /* the pod's */
 	size_t n_addrs;
 	struct route *routes; /* routes of the pod, all tables */
 	size_t n_routes;
-	struct ipaddr *host_ips; /* usable addresses of the host, on links that count */
+	struct ipaddr *host_ips; /* usable addresses on links of the node's own */
 	size_t n_host_ips;
 	struct coordinator_lookup *lookups;
 	size_t n_lookups;
-	struct route *host_routes; /* routes of the requested tables of the host */
+	struct route *host_routes; /* routes of the NICs' host tables */
 	size_t n_host_routes;
 	struct neigh *host_neighs;
 	size_t n_host_neighs;
 	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
-	const int *hidden;     /* indexes of links that do not exist yet */
+	const int *hidden;     /* ifindexes of later NICs: a chain would not have made them yet */
 	size_t n_hidden;
-	struct coordinator_known_routes known[2]; /* routes, host_routes */
+	struct coordinator_known_routes known[2]; /* of routes, of host_routes */
 };
 
 void coordinator_facts_done(struct coordinator_facts *f);
@@ -154,7 +155,7 @@ struct coordinator_step {
 	size_t nic; /* index of the NIC */
 	char ifname[LINK_NAME_MAX];
 	int index;
-	bool done; /* the step was carried out, so undo reverses it */
+	bool done; /* the step may have been carried out, so undo reverses it */
 	union {
 		struct { /* links, addresses, neighbours, marks */
 			struct mac mac, old_mac;
@@ -181,8 +182,8 @@ void coordinator_plan_free(struct coordinator_plan *p);
 /* --- pure --- */
 int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
 		      const char *ifname, struct coordinator_stage *ret, struct err *e);
-/* Returns whether one of the NICs is a pod's first underlay NIC, so that the veth pair must be made
- * first; sets *at to its index. */
+/* Returns whether one of the NICs is the pod's first underlay NIC, so that the veth pair must be
+ * made first; sets *at to its index. */
 bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
@@ -201,7 +202,8 @@ int coordinator_apply(struct attach *a, struct coordinator_plan *p,
 		      const struct coordinator_nic *nics, struct err *e);
 
 /* --- DEL --- */
-/* Deletes the rules and marks in the pod. Requires the pod's addresses, which identify them. */
+/* Deletes in the pod the rules from these addresses, the reply marks and their rule, and the rule
+ * from eth0's address if no other NIC needs it. Succeeds without the pod's namespace. */
 int coordinator_delete_rules(struct attach *a, const struct ipaddr *ips, size_t n, struct err *e);
 /* Deletes the state on the node. Works without pod, namespace and prevResult; ips: the known
  * addresses of the pod. */
@@ -213,16 +215,17 @@ struct coordinator_gc_net {
 	const char *name;
 	uint32_t host_table;
 };
-/* GC: deletes the host ends of pairs that unirail made for one of the networks and whose pod is not
- * valid, then the node's rule for a table that has become empty. unirail marks its links by an
- * alias, "unirail <network> <container id>"; no other link is touched. */
+/* GC: deletes the host ends of veth pairs that unirail made for one of the networks and whose
+ * container has no valid attachment, then the node's rule for a table that has become empty.
+ * unirail marks its links by an alias, "unirail <network> <container id>"; no other link is
+ * touched. */
 int coordinator_gc(const struct coordinator_gc_net *nets, size_t n, const struct cni_call *c,
 		   struct err *e);
 bool coordinator_is_leftover(const struct link *l, const char *network,
 			     const struct cni_attachment *valid, size_t n); /* pure */
 
 /* --- STATUS --- */
-/* Checks that the kernel supports what underlay mode needs. */
+/* In mode underlay, checks that the kernel supports what it needs. */
 int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, struct err *e);
 
 /* --- CHECK --- */

@@ -20,9 +20,9 @@ struct planning {
 	unsigned int families;	 /* families of the NIC's addresses: COORD_V4, COORD_V6 */
 	struct ipaddr *ips;	 /* the NIC's addresses */
 	size_t n_ips;
-	struct ipaddr *host; /* the node's addresses; the first is the gateway */
+	struct ipaddr *host; /* the node's addresses; the first of each family is the gateway */
 	size_t n_host;
-	struct ipaddr src4; /* of eth0 */
+	struct ipaddr src4; /* eth0's address, source of IPv4 routes to the node; family 0: none */
 };
 
 /* Returns a link that is not hidden; NULL: the link does not exist, or does not exist yet. */

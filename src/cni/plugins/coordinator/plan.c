@@ -335,7 +335,7 @@ static struct addresses of_pod(const struct planning *pl)
 	return l;
 }
 
-/* Lists the node's addresses for this NIC; the first is the gateway. */
+/* Lists the node's addresses for this NIC; the first of each family is the gateway. */
 static void coordinator_host_ips(struct planning *pl)
 {
 	struct addresses pod = of_pod(pl), reached = reached_already(pl);
@@ -471,7 +471,7 @@ static struct route *former_routes(const struct planning *pl, size_t *n)
 static void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
 				       const struct route *r);
 
-/* A former pod's entry for the address is deleted; this pod's, if it exists, stays. */
+/* Deletes the routes of former pods to the address, and adds this pod's unless it exists. */
 static void host_route(struct planning *pl, const struct ipaddr *ip, const struct route *former,
 		       size_t n)
 {
@@ -564,7 +564,8 @@ static void coordinator_node_steps(struct planning *pl)
 
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
- * The routes of the other NIC, by default the planned one, move to the planned NIC's table.
+ * Either the planned NIC or the present owner of the default route keeps it; the routes of the
+ * other, by default of the planned NIC, move to the planned NIC's table.
  */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
@@ -688,7 +689,7 @@ static void copy_route(struct planning *pl, const struct route *from)
 	coordinator_emit_route(pl, COORD_POD, &r);
 }
 
-/* The list changes during the walk, so the steps are collected first. */
+/* The list of routes changes with each step, so the routes to move are collected first. */
 static void move_routes(struct planning *pl, int index)
 {
 	size_t n = pl->f->n_routes, n_todo = 0;
@@ -762,8 +763,8 @@ static void keep_first(struct planning *pl, const struct link *owner)
 	}
 }
 
-/* Finds the NIC in conf.podDefaultRouteNic. If it is a later NIC of the same call, that NIC's plan
- * handles the default route. */
+/* Sets *ret to the NIC in conf.podDefaultRouteNic; NULL: none is given, or it is the owner, or a
+ * later NIC of the same call, whose plan then moves the default route. */
 static int wanted_owner(const struct planning *pl, const struct link *owner,
 			const struct link **ret, struct err *e)
 {
@@ -952,7 +953,8 @@ static void coordinator_emit_route(struct planning *pl, enum coordinator_side si
 	now->priority = metric_of(r);
 }
 
-/* Removes one next hop of an IPv6 multipath route. A single remaining hop makes it a plain route. */
+/* Removes one next hop of an IPv6 multipath route; false: the route does not have it. A single
+ * remaining hop makes it a plain route. */
 static bool drop_hop(struct route *there, const struct route *r)
 {
 	size_t k = 0, before = there->n_hops;

@@ -10,8 +10,8 @@
 /*
  * DEL of the coordinator. The name of the pair's host end follows from the container id, so
  * prevResult is not needed; the kernel deletes the link's routes and neighbours with the link. In
- * overlay mode the link belongs to another plugin, so the routes and neighbours of the link are
- * deleted one by one, by link, since another pod may have got an address.
+ * overlay mode the pair belongs to another plugin, so its routes and neighbours are deleted one by
+ * one, and only those of its host end, since another pod may have got an address.
  */
 
 static int delete_host_veth(struct attach *a, struct err *e)
