@@ -229,7 +229,7 @@ static void each_plugin(struct doctor *d, const char *file, const struct json *v
 			each_plugin(d, file, one, key ? holds_plugins(key) : plugin, visit);
 }
 
-/* Reports a finding of one file once. */
+/* Reports a problem of a file, unless it is reported already with the same text. */
 static void find_once(struct doctor *d, const char *file, const char *remedy, const char *what)
 {
 	for (size_t i = 0; i < d->out->n; i++)

@@ -116,7 +116,8 @@ static const struct json *namespace_of(const struct lint *l, const char *ns)
 	return o ? o->v : NULL;
 }
 
-/* Returns 1 if *text is the annotation that the injection writes. */
+/* Returns 1 and sets *text, which the caller frees, to the annotation that the injection writes; 0:
+ * no injection. */
 static int inject_networks(const struct lint *l, const char *ns, const struct json *pod,
 			   char **text, struct err *e)
 {

@@ -134,7 +134,7 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* checks the resources of networks that the injection adds to the pod */
+	/* resources of networks that the pod does not request, so that the injection adds them */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;

@@ -565,7 +565,7 @@ static bool is_past(const struct root *root, const struct raw *r)
 
 /* Restores a device that is back on the node from this container's record, then deletes the record.
  * The record stays while the device is not on the node, and after a failure that a retry may
- * remove. An unreadable record is logged and deleted. */
+ * remove. A record with invalid content is logged and deleted. */
 static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;

@@ -11,7 +11,7 @@
  *	pkey            unirail's own: the partition, "0x8001" or a number; the bit 0x8000 is always
  *			set, as the kernel does. Not given: the master's
  *	mode            unirail's own: datagram or connected. Not given: the master's
- *	ipam, dns       as everywhere, ipam.type dhcp is refused; without it the link is only set up
+ *	ipam, dns       as everywhere but ipam.type dhcp; without ipam.type the link is only set up
  *
  * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. The
  * child is made in the pod's namespace under its final name. The MAC, of 20 bytes, is the kernel's

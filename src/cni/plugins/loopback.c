@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loopback plugin: the pod's `lo` is up and has loopback addresses only. CNI_IFNAME is ignored.
- * Without a prevResult the result is lo with its first address of each family; a prevResult
- * is printed unchanged.
+ * Without a prevResult the result is lo with its first address of each family; with a
+ * prevResult it is the result, unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>

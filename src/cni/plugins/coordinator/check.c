@@ -134,7 +134,7 @@ static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 	return LOWER_BOUND(i, n, order((const char *)v + i * size, key) < 0);
 }
 
-/* Searches a route in a table; table 0: in any table. */
+/* Returns whether a table has a route, or a route with a hop, to dst by the link; table 0: any. */
 static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, int index, bool hop,
 		      uint32_t table)
 {
@@ -521,7 +521,7 @@ static int check_rules(const struct checking *k, const struct ipaddr *ip, struct
 	return ret;
 }
 
-/* Checks the main table and the table of the first NIC. */
+/* Checks the routes to the node in the main table and in the table of the first NIC. */
 static int check_first(const struct checking *k, int family, struct err *e)
 {
 	int r = check_way_to_node(k, TABLE_MAIN, family, e);

@@ -21,7 +21,7 @@ struct checking {
 	size_t n_pod_rules, n_host_rules;
 	const struct neigh *neighs; /* the pod's */
 	size_t n_neighs;
-	/* of routes, neighbours and the pod's rules; made by coordinator_check_index() */
+	/* index of routes, neighbours and the pod's rules; made by coordinator_check_index() */
 	struct check_index *index;
 };
 

@@ -88,13 +88,13 @@ struct coordinator_known_routes {
 	size_t n;   /* routes of the list that are in the tree */
 };
 
-/* `index` of a list's entry whose route a plan deletes; the entry stays, since the index of the
- * list has positions. */
+/* `index` of a list's entry whose route a plan deletes; the entry stays, so that positions in
+ * `known` remain valid. */
 enum { COORD_HOLE = -1 };
 
 /* Input of a plan. Owns its lists, except `hidden`. */
 struct coordinator_facts {
-	struct link *links; /* links of the pod */
+	struct link *links; /* links of the pod, sorted by index */
 	size_t n_links;
 	struct addr *addrs; /* the pod's */
 	size_t n_addrs;

@@ -82,8 +82,8 @@ static int lookups(struct attach *a, struct coordinator_facts *f, struct err *e)
 	return 0;
 }
 
-/* A link of the node whose name is known. Names are requested link by link, because a node has few
- * links with addresses, and many without. */
+/* Whether a link counts as the node's own. Links are requested one by one and remembered here,
+ * because a node has few links with addresses, and many without. */
 struct known {
 	int index;
 	bool counts;

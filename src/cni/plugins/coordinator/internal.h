@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 
-/* Shared by the files of this directory: one NIC's plan while it is made. */
+/* Shared by the files of this directory: one NIC's plan while it is made, and the node's rule. */
 
 #include "cni/plugins/coordinator/coordinator.h"
 

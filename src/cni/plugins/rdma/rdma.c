@@ -180,7 +180,7 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 }
 
 /* Finds the device without a state file: from the configuration, prevResult and the pod. Returns
- * false if no device was moved. */
+ * false if none is found, or the mode is shared. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;

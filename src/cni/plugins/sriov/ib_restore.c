@@ -194,8 +194,8 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 	       strcmp(r->ifname, ifname) == 0;
 }
 
-/* Restores only a VF of a deleted pod, or of this pod that is added again. Returns 1 if a running
- * pod has the VF and sets *living to its namespace, which the caller frees. */
+/* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. Returns 1 if a
+ * running pod has the VF and sets *living to its namespace, which the caller frees. */
 static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
 		     struct err *e)
 {
@@ -519,8 +519,8 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-/* Moves the RDMA device out of the pod, or waits for it if the pod's namespace was deleted (-1).
- * -EBUSY (ERR_AGAIN): it was not found. */
+/* Moves the RDMA device out of the pod. If it is not there, or the pod's namespace was deleted
+ * (-1), waits for it on the node and renames it. -EBUSY (ERR_AGAIN): it was not found. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {

@@ -48,8 +48,8 @@ struct sriov_netconf {
 	const struct json *conf; /* dns, capabilities and prevResult are stored; may be NULL */
 	const char *version, *ipam_type; /* "": none */
 };
-/* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
- * VF; restores a VF of a deleted pod. */
+/* Call with the VF's lock. Restores a VF of a deleted pod. -EBUSY (ERR_AGAIN): a running pod has
+ * the VF, or a process keeps the namespace of the deleted pod. */
 int sriov_free_up(struct attach *a, const char *bdf, struct err *e);
 void sriov_record_print(const struct vf_record *r, const struct sriov_netconf *n, struct buf *b);
 

@@ -221,7 +221,7 @@ static void take_attrs(const struct raw *raw, struct tuning_attrs *want)
 {
 	if (raw->has_mtu)
 		want->mtu = (uint32_t)raw->mtu;
-	/* A new interface has the flag off, so only "on" is a request. */
+	/* A new interface is not promiscuous, so only true is a request. */
 	if (raw->has_promisc)
 		want->promisc = want->has_promisc = raw->promisc;
 	if (raw->has_allmulti) {
