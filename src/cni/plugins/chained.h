@@ -65,7 +65,7 @@ struct cni_meta {
 	int (*status)(const struct chained_call *m, struct err *e);
 };
 
-/* Makes the call of a plugin in the namespaces that `a` has opened. */
+/* Returns the arguments of a plugin's call in the namespaces that `a` has opened. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
 /* Returns the value of a capability in m->runtime, or without m->runtime in conf.runtimeConfig;

@@ -269,7 +269,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 
 	if (r < 0)
 		return r;
-	/* A result that this version cannot print is an error before any link is created. */
+	/* A result that this cniVersion cannot express is an error before any link is created. */
 	if (m->version < CNI_0_3_0 && !prev->n_ips)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,

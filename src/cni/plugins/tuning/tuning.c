@@ -300,7 +300,8 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return tuning_check_link(&c, &l, e);
 }
 
-/* STATUS: the allowlist permits the sysctls, and the backup's directory exists or can be made. */
+/* STATUS: the allowlist permits the sysctls and, if attributes are set, the backup's directory
+ * exists or can be made. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;
