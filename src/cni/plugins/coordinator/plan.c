@@ -859,7 +859,7 @@ struct known_route {
 	uint32_t table, metric;
 	struct ipnet dst;
 	size_t at;		  /* position in the list */
-	struct known_route *next; /* next route with the same key */
+	struct known_route *next; /* next entry with the same key, such as a deleted route */
 };
 
 static int by_key(const void *a, const void *b)
