@@ -168,7 +168,7 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 }
 
 /* Sysctls at indexes below `from` are those of an earlier object; values of this object replace
- * theirs. */
+ * its values. */
 static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
 		      const char *place, const char *key, const char *value, struct err *e)
 {
