@@ -124,11 +124,10 @@ static void emit(struct nl_batch *b, const struct sbr_step *s)
 	}
 }
 
-/* A copy of a step, with its next hops, for the undo list. */
+/* A copy of a step for the undo list, with the next hops of its route, then those of the replaced route. */
 struct done {
 	struct nl_wire *w;
 	struct sbr_step step;
-	size_t n_hops;
 	struct route_hop hops[];
 };
 
@@ -137,7 +136,8 @@ static int undo_step(void *arg, struct err *e)
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct done *d = arg;
 
-	d->step.route.hops = d->n_hops ? d->hops : NULL;
+	d->step.route.hops = d->hops;
+	d->step.old.hops = d->hops + d->step.route.n_hops;
 	switch (d->step.what) {
 	case SBR_RULE_ADD: rule_del(b, &d->step.rule); break;
 	case SBR_DEFAULT_ADD: route_del(b, &d->step.route); break;
@@ -156,17 +156,14 @@ static int undo_step(void *arg, struct err *e)
 
 static void push_done(const struct chained_call *m, const struct sbr_step *s, struct undo *u)
 {
-	size_t hops = s->route.n_hops * sizeof(*s->route.hops), size = sizeof(struct done) + hops;
+	size_t n = s->route.n_hops, n_old = s->old.n_hops;
+	size_t size = sizeof(struct done) + (n + n_old) * sizeof(struct route_hop);
 	auto_free struct done *d = xcalloc(1, size);
 
 	d->w = m->pod;
 	d->step = *s;
-	d->n_hops = s->route.n_hops;
-	if (hops)
-		memcpy(d->hops, s->route.hops, hops);
-	/* `old` has the destination of an address's own subnet, so it is no multipath route. */
-	d->step.old.hops = NULL;
-	d->step.old.n_hops = 0;
+	for (size_t i = 0; i < n + n_old; i++)
+		d->hops[i] = i < n ? s->route.hops[i] : s->old.hops[i - n];
 	undo_push(u, "undo a rule or route", undo_step, d, size);
 }
 

@@ -461,7 +461,8 @@ static void wait_for_local(struct chained_lab *l, const struct ipaddr *ip)
 	}
 }
 
-static void fill_pod(struct chained_lab *l)
+/* Returns the index of net1. */
+static int fill_pod(struct chained_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct route_hop hops[] = {{0, t_ip("10.1.0.1"), 1}, {0, t_ip("10.1.0.2"), 1}};
@@ -481,6 +482,20 @@ static void fill_pod(struct chained_lab *l)
 	route_add(b, &r, ROUTE_EXCL);
 	kern_commit(&l->lab, b);
 	wait_for_local(l, &net6.ip);
+	return index;
+}
+
+/* The subnet's route in table main becomes a multipath route, which a source hint replaces. */
+static void replace_subnet_route(struct chained_lab *l, int index)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+	struct route_hop hops[] = {{index, {0}, 1}, {index, {0}, 2}};
+	struct route r = {.family = 4, .dst = t_net("10.1.0.0/24"), .scope = SCOPE_LINK};
+
+	r.hops = hops;
+	r.n_hops = ARRAY_LEN(hops);
+	route_add(b, &r, ROUTE_REPLACE);
+	kern_commit(&l->lab, b);
 }
 
 /*
@@ -489,19 +504,28 @@ static void fill_pod(struct chained_lab *l)
  */
 static void test_failed_chain_restores_table_main(void **state)
 {
-	static const char *const confs[] = {"{}", "{'addSourceHints':true}", "{'table':300}",
-					    "{'gateways':['10.1.0.9']}"};
+	static const struct {
+		const char *conf;
+		bool multipath;
+	} confs[] = {{"{}", false},
+		     {"{'addSourceHints':true}", false},
+		     {"{'addSourceHints':true}", true},
+		     {"{'table':300}", false},
+		     {"{'gateways':['10.1.0.9']}", false}};
 	static const struct chained_ip ips[] = {{"10.1.0.5/24", "10.1.0.1"},
 						{"fd00::5/64", "fd00::1"}};
 	struct pod_state before, middle, after;
 	struct cni_result r;
 	struct chained_lab l;
+	int index;
 
 	(void)state;
 	chained_prev(&r, ips, ARRAY_LEN(ips));
 	for (size_t i = 0; i < ARRAY_LEN(confs); i++) {
-		chained_open(&l, true, confs[i]);
-		fill_pod(&l);
+		chained_open(&l, true, confs[i].conf);
+		index = fill_pod(&l);
+		if (confs[i].multipath)
+			replace_subnet_route(&l, index);
 		read_state(&l, &before);
 		OK(chained_sbr.add(&l.m, &r, &l.undo, &e));
 		read_state(&l, &middle);
