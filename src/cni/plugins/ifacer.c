@@ -198,8 +198,8 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	r = commit(m, b, e);
 	if (p->sets_parent_up)
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
-	/* The last message is that of the VLAN interface, which is down if its parent is. */
-	if (nl_batch_len(b) && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
+	/* The last message is that of the VLAN interface, unless this is up (loose_binding) while its parent is down. */
+	if (p->sets_vlan_up && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
 		push(u, "take the VLAN interface back", p->makes_vlan ? undo_link : undo_up,
 		     made_of(m->host, p->vlan_index, p->vlan_name, false));
 	return r;
