@@ -171,29 +171,38 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 
 static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
-/* Restores a device that the kernel returned to the node when it deleted the pod's namespace,
- * alternative names that a process killed during a move left renamed, and recorded states. */
-int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
+/* Restores the names of the configured device after the kernel returned it to the node, or after a process was
+ * killed during a move. */
+static int restore_names(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
 	auto_host_device struct host_device_files f = {0};
 	auto_free struct link *links = NULL;
-	const struct link *l, *host_netns;
+	const struct link *stranded, *device;
 	size_t n;
 	int r;
 
-	/* Succeeds if the device does not exist, because it cannot be restored. */
+	/* Succeeds if the device does not exist, because it has no names to restore. */
 	if (host_device_read(&a->call->root, c, &f, NULL) < 0)
 		return 0;
 	r = link_list(a->host, &links, &n, e);
 	if (r < 0)
 		return r;
-	l = host_device_stranded(c, &f, *rail->ifname ? rail->ifname : NULL, links, n);
-	host_netns = l ? NULL : host_device_pick(c, &f, links, n);
-	if (l)
-		r = rename_restored(a, l, e);
-	if (r >= 0 && (l || host_netns))
-		r = restore_altnames(a->host, l ? l->alias : host_netns->name, e);
+	stranded = host_device_stranded(c, &f, *rail->ifname ? rail->ifname : NULL, links, n);
+	device = stranded ? NULL : host_device_pick(c, &f, links, n);
+	if (stranded)
+		r = rename_restored(a, stranded, e);
+	if (r >= 0 && (stranded || device))
+		r = restore_altnames(a->host, stranded ? stranded->alias : device->name, e);
+	return r;
+}
+
+/* Restores a device that the kernel returned to the node when it deleted the pod's namespace, and recorded
+ * states. For GC also those of other devices of the network, even if the configured device does not exist. */
+int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
+{
+	int r = restore_names(a, rail, e);
+
 	if (r >= 0 && *a->call->container_id)
 		r = host_device_restore(a, rail->ifname, e);
 	else if (r >= 0)
@@ -609,7 +618,8 @@ static void collect(void *arg, const char *path, const struct record *r)
 	if (!is_past(&c->call->root, &r->raw))
 		n = restore(c->a, &r->raw, &reason);
 	if (n < 0)
-		log_warn("GC", LOG_S("error", reason.text)); /* the next GC tries again */
+		log_warn("cannot restore a device of a deleted pod: the next GC tries again",
+			 LOG_S("file", path), LOG_S("error", reason.text));
 	else
 		forget(&c->call->root, path);
 }
