@@ -137,7 +137,7 @@ static int recreate_state(struct agent *a, const struct ipam_paths *paths, const
 }
 
 /* Opens the store once at the start, so that an error in the store fails the start and not the ADD
- * of the first pod. */
+ * of the first pod. A damaged journal is replaced by an empty one. */
 static int try_store(struct agent *a, struct err *e)
 {
 	const struct ipam_paths paths = agent_api_conf(a).paths;

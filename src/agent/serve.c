@@ -27,7 +27,7 @@ struct serve_conf {
 	struct settings_own own;
 };
 
-/* server/settings.h describes the columns. The variables are those of the agent. */
+/* server/settings.h describes the columns. The environment variables are as in agent/conf.c. */
 #define KEYS(X)                                                                                    \
 	X("socket", OPT_STR, "PATH", "path of the socket to listen on", socket, 0, 0,              \
 	  PATH_AGENT_SOCKET, "UNIRAIL_SOCKET", 0)                                                  \

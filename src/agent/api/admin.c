@@ -90,7 +90,8 @@ void api_pools(struct api_call *c, struct ipam *store)
  *
  * {"node", "ready", "why": "" or the reason why it is not ready,
  *  "pools": [{"name", "used", "free", "total"}]: pools with blocks or addresses on this node,
- *  "blocks": {"own", "loans", "foreign"}, "waiting": pods without addresses yet,
+ *  "blocks": {"own", "loans": borrowed addresses, "foreign": unadopted blocks},
+ *  "waiting": pods without addresses yet,
  *  "kinds": [{"kind", "behind": seconds, "why"}],
  *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
  *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has

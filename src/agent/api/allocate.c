@@ -46,8 +46,8 @@ static int scan(struct api_call *c, struct ipam *store, const struct ip_request 
 }
 
 /*
- * Returns whether a peer refused to release an explicitly requested address. An address that is
- * being migrated to this node does not count.
+ * Returns whether another node or pod has an explicitly requested address. The former address of
+ * the pod, which the user did not request, does not count.
  */
 static bool is_refused(const struct api_call *c)
 {
@@ -62,8 +62,7 @@ static bool is_refused(const struct api_call *c)
 	return false;
 }
 
-/* Appends how the addresses were searched for to e, which begins with "all IP addresses used out:
- * ...". */
+/* Appends to e how the missing addresses were searched for. */
 static void add_message(struct api_call *c, struct err *e)
 {
 	auto_buf struct buf w;
@@ -126,7 +125,7 @@ int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_req
 }
 
 /* Returns 0 if pools and blocks are known and, unless the pools are those of pools.json, the
- * namespaces were listed; otherwise ERR_AGAIN and the reason. */
+ * namespaces were listed; otherwise a negative code, kind ERR_AGAIN, and the reason in e. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
 	int r = node_pools_ready(a->conf.node_pools, e);
@@ -227,7 +226,7 @@ static const struct labels no_labels;
 /* --- the network of an interface --- */
 
 /* Returns "ns/name" of the default network; a name without a namespace is in the agent's namespace,
- * as in multusName. */
+ * as in spec.multusName of a pool. NULL: the annotation names none. */
 static char *default_network(const struct api_call *c)
 {
 	const char *text = labels_get(&c->pod.annotations, ANNOTATION_DEFAULT_NETWORK);
@@ -433,7 +432,7 @@ static int api_requests_update(struct api_call *c, struct ipam *store, struct er
 		q->position = at;
 		r = requests_make(c, e);
 	}
-	for (size_t i = 0; i < q->n; i++) /* the labels are the cache's */
+	for (size_t i = 0; i < q->n; i++) /* the cache may have replaced the labels */
 		q->places[i] = (struct place_facts){
 			.node_labels = cluster_node_labels(cluster),
 			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),

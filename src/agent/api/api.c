@@ -180,8 +180,8 @@ static void schedule(struct ipam_api *a, int64_t ms)
 		loop_alarm_set(&a->timer, ms);
 }
 
-/* Inserts the call in the order of arrival, usually at the end. A call that has waited for its pod
- * goes before calls that arrived later. */
+/* Inserts the call in the order of arrival, usually at the end. A call that has waited goes before
+ * calls that arrived later. */
 void api_enqueue(struct api_call *c)
 {
 	struct ipam_api *a = c->api;

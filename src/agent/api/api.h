@@ -35,11 +35,12 @@
  * other unknown keys of answers. A change of meaning gets another path. Failures are 500 and
  * {"code": the CNI code, "message"}. The bodies are documented in pods.c and admin.c.
  *
- * On a node of a cluster (`node_pools` is set) addresses are the cluster's: pools are attached for each batch,
- * a pod must be known (by the watch, or by one GET when that has not shown it yet), and a request
- * that finds this node's part of a pool empty waits until there is more (agent/blocks/blocks.h), in the
- * order of arrival by pool, without delaying others. A request that gets no address of its first
- * pool for a third of its time continues with the next one of its list. A release never waits.
+ * On a node of a cluster (`node_pools` is set) addresses are the cluster's: pools are attached for
+ * each batch, a pod must be known (by the watch; by one GET when that has not shown it yet; or by
+ * the request while the API server is unavailable), and a request that finds this node's part of a
+ * pool empty waits until there is more (agent/blocks/blocks.h), in the order of arrival by pool,
+ * without delaying others. A request waits at most `wait`; if after a third of that it has no
+ * address of its first pool, it continues with the next pool of its list. A release never waits.
  *
  * The store is opened for a batch of requests and closed after it, never held: CNI processes that
  * use it directly wait no longer than for each other. While such a process has locked it, requests
@@ -89,7 +90,7 @@ struct ipam_api_conf {
 	const char *unconfined;
 	/* migrates retained addresses between nodes; NULL: they are not migrated */
 	struct migration *migration;
-	/* how long a request waits for its pod and for addresses, ms */
+	/* how long a request waits for addresses, ms */
 	int64_t wait_ms;
 	struct pod_pools_conf pools;
 	struct identity_conf identity;
@@ -107,8 +108,9 @@ struct ipam_api_conf {
 /* Paths in c are borrowed. If pools cannot be read, requests that need no pool are still served. */
 struct ipam_api *ipam_api_new(const struct ipam_api_conf *c);
 void ipam_api_free(struct ipam_api *a); /* pending requests are freed without a response */
-/* Call it when a pool, or any pool (NULL), may have more addresses, or a pool was added (""): also
- * from node_pools_conf.changed. The requests are retried in the next iteration of the loop. */
+/* Retries pending requests in the next iteration of the loop: those that lack addresses of `pool`
+ * (NULL: all requests), and those that wait for something else, such as a pool to be created. Call
+ * it from node_pools_conf.changed, and with "" when pools have changed. */
 void ipam_api_changed(struct ipam_api *a, const char *pool);
 /* Schedules a batch without a request; its callbacks run as usual. */
 void ipam_api_touch(struct ipam_api *a);
@@ -116,7 +118,7 @@ void ipam_api_touch(struct ipam_api *a);
 void ipam_api_drain(struct ipam_api *a);
 /*
  * Applies changed settings: wait_ms, pools, identity, no_release_conflict_ips. Takes the contents
- * of the cluster's coordinator settings.
+ * of s, the coordinator's settings of the file.
  */
 void ipam_api_settings(struct ipam_api *a, const struct ipam_api_conf *c,
 		       struct coordinator_settings *s);

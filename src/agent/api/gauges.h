@@ -12,7 +12,7 @@
 #include "agent/api/metrics.h"
 
 struct gauges_pool {
-	int64_t used, free, total; /* used and free: on this node; total: on all nodes */
+	int64_t used, free, total; /* free: 65,536 at most; total: on all nodes */
 };
 /* Fills one element per pool, in the order of the store's pools; v is zeroed by the caller. */
 void gauges_pools(struct ipam *store, struct gauges_pool *v);

@@ -32,7 +32,7 @@ struct api_route {
 	struct metrics_ipam *(*count)(struct metrics *m); /* the counters to update; may be NULL */
 };
 
-/* The pod that the request names; strings may be "". */
+/* The pod that the request names; strings may be NULL or "". */
 struct api_pod {
 	const char *ns, *name, *uid;
 };
@@ -97,8 +97,8 @@ struct ipam_api {
 /*
  * The addresses that a call requests: first as in the body, then, on a node of a cluster, with the
  * values of the pod's annotations in place of those of the network's configuration. Both forms stay
- * while the call waits, so that a change repeats only the selection of addresses. allocate() makes
- * `v` again if the pod's namespace or the settings have changed.
+ * while the call waits, so that a change repeats only the selection of addresses.
+ * api_requests_update() makes `v` again if the pod's namespace or the settings have changed.
  */
 struct api_requests {
 	size_t n;
@@ -154,7 +154,8 @@ struct api_call {
 	/* late: calls that arrived later may be in the queue already */
 	bool waited, late;
 	int64_t pending_us, deadline, stage; /* pending_us: monotonic; others: loop time, ms */
-	/* loop time of a retry after some, but not all, of the missing pools have changed */
+	/* loop time of a retry after some, but not all, of the missing pools have changed;
+	 * INT64_MAX: none */
 	int64_t partial_at;
 	/* loop time until which the request waits for the pod's former address */
 	int64_t own_until;
@@ -174,7 +175,7 @@ extern const struct api_route api_routes[]; /* ended by {0}; in router.c */
 int api_body(struct api_call *c, const char *name, const struct json_table *t);
 /* Answers 422 with code 602 if value is NULL. */
 int api_required(struct api_call *c, const char *field, const char *value);
-/* Answers 422 with code 604 if value is empty. */
+/* Answers 422 with code 602 if value is NULL, 604 if it is empty. */
 int api_not_empty(struct api_call *c, const char *field, const char *value);
 
 /* --- responses; each ends the call --- */
@@ -201,8 +202,8 @@ void api_enqueue(struct api_call *c);
 void api_call_free(struct api_call *c);
 void api_pending_init(struct ipam_api *a);
 void api_pending_free(struct ipam_api *a);
-/* Adds the call to the pending calls. The call is retried when there are more addresses, or its
- * time expires. */
+/* Adds the call to the pending calls. The call is retried when there are more addresses, and after
+ * each third of `wait`. */
 void api_pending_add(struct api_call *c);
 /* Sums up the addresses reserved for pending requests that arrived earlier. */
 void api_reserved(const struct api_call *c, struct needs *ret);

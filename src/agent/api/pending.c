@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests waiting for addresses, and the demand they report to the block manager. */
+/* Requests that wait for addresses, and their demand, which is reported to agent/blocks. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "base/alloc.h"
 
 /*
- * PARTIAL_MS: a request is retried when all its missing pools have changed, because an earlier retry
- * usually fails. But an address that is released on this node, or was reserved for another request,
- * is not reported as a change: so it is also retried this long after one of the pools has changed.
+ * PARTIAL_MS: a request is retried when all its missing pools have changed, because an earlier
+ * retry usually fails. But an address that is released on this node, or was reserved for another
+ * request, is not reported as a change: so the request is also retried this long after one of the
+ * pools has changed.
  */
 enum { EXHAUSTED_MS = 10 * 1000, EXHAUSTED_MAX = 256, PARTIAL_MS = 100 };
 
@@ -52,7 +53,7 @@ static void set_exhausted(struct ipam_api *a, const char *pool)
 	a->exhausted[i].until_ms = now(a) + EXHAUSTED_MS;
 }
 
-/* --- demand reported to the block manager --- */
+/* --- demand reported to agent/blocks --- */
 
 /* Sums up the needs of the pending calls that arrived before `end`; NULL: of all pending calls. */
 static void sum_before(const struct ipam_api *a, const struct api_call *end, struct needs *ret)

@@ -283,7 +283,7 @@ static const struct json_field gc_fields[] = {
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
-/* A request without `valid` is refused: with an empty list it would release all addresses. */
+/* A request without `valid` is refused: an empty list releases all addresses of the network. */
 int api_read_gc(struct api_call *c)
 {
 	const struct api_gc_args *p = c->args;

@@ -241,8 +241,8 @@ int api_read_coordinator(struct api_call *c)
 	return api_body(c, "get-coordinator-config", &coordinator_table);
 }
 
-/* Writes the settings of the SpiderCoordinator object, or without an object those of the file.
- * Networks that the object lacks are taken from the file. */
+/* Writes the settings of the SpiderCoordinator object, or without an object those of the file. Pod
+ * and service CIDRs that the object lacks are taken from the file. */
 void ipam_api_put_settings(const struct ipam_api *a, const struct pod_facts *pod,
 			   struct json_out *out)
 {

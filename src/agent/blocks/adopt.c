@@ -18,10 +18,10 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct adoption {
 	struct adopt_conf conf;
 	struct loop_alarm timer;
-	/* loop time in ms. since: time at which the first unadopted block was seen; 0: there is
-	 * none */
+	/* loop time in ms: since when there are unadopted blocks (0: there are none), and of the
+	 * last inventory */
 	int64_t since, rescanned;
-	struct log_once logged;	      /* the last logged list of pods without a trace */
+	struct log_once logged;	      /* the last logged list of pods that delay the adoption */
 	struct log_once logged_cache; /* the last logged error of the CNI result cache */
 	bool logged_no_cache;
 };
@@ -48,7 +48,7 @@ static int add(struct adopt_traces *t, const char *address, const char *ifname, 
 	return 0;
 }
 
-/* A list of the wrong type is invalid as a whole: none of its addresses counts. */
+/* A text that is not an array is invalid: none of its addresses counts. */
 static int read_list(const char *text, struct json_doc **doc, const struct json **list,
 		     struct err *e)
 {
@@ -130,7 +130,8 @@ bool adopt_has_leases(const char *const *uids, size_t n, const char *uid)
 	return n > 0 && bsearch(&uid, uids, n, sizeof(*uids), str_order) != NULL;
 }
 
-/* Adds the addresses that the pod's traces name to t. Returns whether the pod left any trace. */
+/* Adds the addresses that the pod's traces name to t. Returns whether the pod left a trace, or
+ * needs none (host network, finished). */
 static bool trace(const struct adoption *f, bool has_leases, const struct pod_facts *p,
 		  struct adopt_traces *t)
 {
@@ -195,7 +196,7 @@ struct account {
 	struct adopt_traces *traces; /* one element per pod */
 	size_t n_traces;
 	struct cni_cache cache;
-	struct buf missing; /* for the log: pods without a trace, or with another pod's address */
+	struct buf missing; /* for the log: the pods that delay the adoption */
 };
 
 static void list_blocks(const struct blocks *b, struct account *x)
@@ -220,9 +221,10 @@ static const struct block_object *block_of(const struct account *x, const struct
 	return x->blocks[behind - 1];
 }
 
-/* Records an address that is in no unadopted block: before its log was lost, this node borrowed the
- * address from a peer's block. Once no lease has the address, it is returned (block/plan.c). An
- * annotation may be forged: without a SpiderEndpoint the address is reported as unconfirmed. */
+/* Records an address that is in no unadopted block: this node may have borrowed it from a peer
+ * before the log was lost. Once no lease has the address, it is returned (block/plan.c). An
+ * annotation may be forged: if no SpiderEndpoint and no allocation of an agent confirms the
+ * address, it is reported and delays the adoption. */
 static void record_borrowed(const struct adoption *f, struct account *x, size_t pod,
 			    const struct adopt_address *a)
 {
@@ -339,7 +341,7 @@ static void record_cached(const struct adoption *f, struct account *x, size_t po
 	}
 }
 
-/* Fails if a file of the cache records an address of an unadopted block without a pod: such an
+/* Fails if a file of the cache records an address of an unadopted block and names no pod: such an
  * address could never be released. */
 static int check_owners(const struct account *x, struct err *e)
 {
@@ -356,8 +358,7 @@ static int check_owners(const struct account *x, struct err *e)
 	return 0;
 }
 
-/* A missing directory does not delay the adoption, because libcni creates it with the first result.
- * */
+/* Missing directories do not delay the adoption: libcni creates them with the first result. */
 static void log_no_cache(struct adoption *f)
 {
 	if (!f->logged_no_cache)
@@ -384,7 +385,8 @@ static int account_cache(struct adoption *f, struct account *x, struct err *e)
 
 /* --- inventory of all pods --- */
 
-/* Collects all addresses of this node's pods. Negative: the CNI result cache cannot be read. */
+/* Collects all addresses of this node's pods. Negative: the CNI result cache cannot be read, or
+ * names no pod for an address. */
 static int account(struct adoption *f, const struct lease_table *leases, struct account *x,
 		   struct err *e)
 {

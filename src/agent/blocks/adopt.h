@@ -70,8 +70,8 @@ struct adopt_address {
 	struct ipaddr ip;
 	char *ifname;
 	bool written; /* true: an agent wrote it to a SpiderEndpoint, or allocated it */
-	/* true: it is also in this node's CNI result cache, which is newer than any
-	 * SpiderEndpoint */
+	/* true: according to this node's CNI result cache, an agent allocated it; the cache is
+	 * newer than any SpiderEndpoint */
 	bool cached;
 };
 struct adopt_traces {
@@ -79,10 +79,10 @@ struct adopt_traces {
 	size_t n;
 };
 void adopt_traces_done(struct adopt_traces *t);
-/* Adds the addresses of a network-status annotation to t. Negative: it is invalid and is ignored. */
+/* Adds the addresses of a network-status annotation to t. Negative: the annotation is invalid;
+ * addresses before the invalid one were added. */
 int adopt_read_status(const char *text, struct adopt_traces *t, struct err *e);
-/* Adds the addresses of status.current.ips of a SpiderEndpoint's status to t. Negative: it is
- * invalid and is ignored. */
+/* Likewise for status.current.ips of the status of a SpiderEndpoint. */
 int adopt_read_endpoint(const char *status, struct adopt_traces *t, struct err *e);
 
 /*
@@ -105,12 +105,13 @@ struct adopt_claim {
 /*
  * Decides which pod has each address: leaves one claim per address in v, sorted by address, and
  * returns their number; O(n log n). *clear is false if two pods claim the same address, both by
- * annotations alone or both by CNI result cache files: these claims are v[*at] and v[*at + 1].
+ * annotations alone or both by CNI result cache files: these claims are v[*at] and v[*at + 1], and
+ * later addresses are left out.
  */
 size_t adopt_resolve(struct adopt_claim *v, size_t n, bool *clear, size_t *at);
 
-/* Returns the number of pods that have leases and sets *ret to their UIDs, sorted. The caller frees
- * *ret; its strings belong to t. */
+/* Sets *ret to the UIDs of pods that have addresses, sorted, once for each address; returns their
+ * number. The caller frees *ret; its strings belong to t. */
 size_t adopt_uids(const struct lease_table *t, const char ***ret);
 bool adopt_has_leases(const char *const *uids, size_t n, const char *uid);
 

@@ -84,7 +84,8 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 		b->pools[i]->known &= pool_find(set, b->pools[i]->name) != NULL;
 	for (size_t i = 0; i < set->n; i++)
 		take_pool(b, &set->v[i]);
-	/* Claims of a deleted pool are released as they become idle. */
+	/* A deleted pool with claims or borrowed addresses gets an entry, by which they are
+	 * released as they become idle. */
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		blocks_pool_get(b, b->t.claims[i].pool);
 	for (size_t i = 0; i < b->t.n_borrowed; i++)
@@ -358,8 +359,9 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 /* Addresses that pending requests name. */
 
 /*
- * Reservation of an address: for PIN_NAMED_MS while pending requests name it, then for PIN_MS,
- * since a request is retried within one iteration of the event loop, or one batch of the store.
+ * An address in a list of blocks_names() stays reserved for PIN_NAMED_MS; after the first list
+ * without it, for PIN_MS, since a request is retried within one iteration of the event loop, or one
+ * batch of the store.
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 

@@ -102,8 +102,8 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Describes in w which node or block has the address, or which node it was requested from. */
 void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w);
-/* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these
- * are claimed in addition to the pre-allocated ones. */
+/* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these are
+ * claimed in addition to the pre-allocated ones. count 0: the node only pre-allocates. */
 void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
 
 /* Adds to ret those addresses of `usable` (all addresses of the pool) that may be allocated now.
@@ -149,16 +149,16 @@ void blocks_etcd_restored(struct blocks *b);
 const struct block_table *blocks_table(const struct blocks *b);
 /*
  * Sends one request that the plan does not contain; always takes the contents of op. Returns false,
- * and never calls fn, if it is not possible now: the state of the API server is unknown, etcd was
- * restored, or a request about the block is in flight. Otherwise calls fn once, before the table is
- * updated, so fn must not start another request. o: the object in the response, or NULL.
- * blocks_free() calls fn with BLOCK_UNKNOWN.
+ * and never calls fn, if it is not possible now, for example because the API server is unavailable,
+ * etcd was restored (except for OP_READ), or a request about the block is in flight. Otherwise
+ * calls fn once, before the table is updated, so fn must not start another request. o: the object
+ * in the response, or NULL. blocks_free() calls fn with BLOCK_UNKNOWN.
  */
 typedef void (*blocks_done_fn)(void *arg, enum block_outcome r, const struct block_object *o);
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg);
 void blocks_cancel(struct blocks *b, const void *arg); /* fn of this arg is not called any more */
-/* Sets the addresses that a pod will get: they count as busy. Copies v, which replaces the previous
- * list. */
+/* Sets the addresses that migrating pods will get: they count as busy. Copies v, which replaces the
+ * previous list. */
 void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n);
 
 /* --- metrics --- */

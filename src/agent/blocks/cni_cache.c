@@ -67,8 +67,8 @@ static void add_type(struct ipam_types *t, const char *type)
 		t->other = true;
 }
 
-/* Collects the IPAM types of all plugins at any depth: unirail-cni has networks and defaults. The
- * parser limits the depth. */
+/* Collects the IPAM types of all plugins at any depth, because the configuration of unirail-cni
+ * contains networks. The parser limits the depth. */
 static void find_types(struct ipam_types *t, const struct json *v)
 {
 	struct json_walk w;

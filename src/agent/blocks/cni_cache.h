@@ -57,7 +57,7 @@ struct cni_cache {
  * *ret is unchanged then.
  */
 int cni_cache_read(struct cni_cache *ret, const struct root *r, const char *dir, struct err *e);
-/* Appends the content of one file to ret. */
+/* Appends the addresses of one file to ret. */
 int cni_cache_parse(struct cni_cache *ret, const char *file, struct span text, struct err *e);
 /* Returns the index of the first entry of the pod in a result of cni_cache_read(), which all other
  * entries of the pod follow; c->n if there is none. */

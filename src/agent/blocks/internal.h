@@ -51,8 +51,8 @@ struct blocks_pool {
 	char logged[BLOCKS_ERROR_MAX]; /* last error */
 };
 
-/* An address that is, or recently was, requested explicitly: not returned before the requesting pod
- * has it. */
+/* An address that is, or recently was, requested explicitly: it counts as busy, so that it is not
+ * returned before the requesting pod has it. */
 struct blocks_reservation {
 	struct ipaddr ip;
 	int64_t until_ms;
@@ -116,7 +116,7 @@ struct blocks {
 	struct kube_call *telling;
 	struct loop_alarm report_retry;
 	int64_t report_at;
-	/* reads of peers' objects after a relist are in flight, see blocks_is_held() */
+	/* not all peers' objects were read again after the last list, see blocks_is_held() */
 	bool rescanning;
 	int64_t rest_ms, quarantine_ms; /* from the settings of the pools */
 	struct lease_table leases;	/* sorted by address */
@@ -135,7 +135,7 @@ struct blocks {
 	struct blocks_backoff_set *backoffs;
 	size_t n_backoffs;
 	uint64_t seed;
-	bool log_fails; /* logged */
+	bool log_fails; /* the block log cannot be written, and this was logged */
 	struct blocks_stats stats;
 };
 
@@ -152,8 +152,8 @@ void blocks_notify(struct blocks *b, const char *pool);
 void blocks_notify_all(struct blocks *b);
 int64_t blocks_real_ms(const struct blocks *b);
 
-/* blocks.c: a list of reservations: any number is added, then merged once. The merge sorts the list
- * by address and retains the last reservation of each address. Costs n log n. */
+/* blocks.c: a list of reservations. Add any number, then merge the list once: the merge sorts it by
+ * address and retains the last reservation of each address. Costs n log n. */
 void blocks_reservations_add(struct blocks_reservation **v, size_t *n, const struct ipaddr *a,
 			     int64_t until_ms);
 void blocks_reservations_merge(struct blocks_reservation *v, size_t *n);
@@ -168,8 +168,7 @@ void blocks_drop_owners(struct blocks *b);
 /* reconcile.c */
 void blocks_reconcile(struct blocks *b);
 bool blocks_is_under_way(const struct blocks *b, const char *name);
-/* Starts a request; always takes the contents of op. Returns false if the request could not be
- * started. */
+/* Starts a request; always takes the contents of op. Returns false if the log cannot be written. */
 bool blocks_start(struct blocks *b, struct block_op *op);
 void blocks_drop_in_flight(struct blocks *b);
 /* Logs an error once, and shows it in errors of requests for the pool. */
@@ -185,7 +184,8 @@ int64_t blocks_backoff_until(const struct blocks *b, const char *key);
 void blocks_watch(struct blocks *b);
 /* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
 bool blocks_is_held(struct blocks *b);
-/* Compares a peer's object that was just read with this node's borrowed addresses. */
+/* After a read of a peer's object: freezes claims if it lacks the entry of an address that this
+ * node borrows. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op);
 
 void blocks_etcd_restored_stop(struct blocks *b);

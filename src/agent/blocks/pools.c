@@ -48,7 +48,8 @@ static void report_pools(struct node_pools *l)
 		blocks_pools(l->blocks, s);
 }
 
-/* A recreated Node has another UID, and its blocks carry the UID. */
+/* Blocks carry the UID of the Node object: if that was recreated, the blocks are opened again with
+ * the new UID. */
 static int open_blocks(struct node_pools *l, struct err *e)
 {
 	const char *uid = cluster_node_uid(l->conf.cluster);

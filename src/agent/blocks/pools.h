@@ -34,7 +34,7 @@ struct node_pools_conf {
 int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, struct err *e);
 /* Call it before cluster_free() and kube_free(). l may be NULL. */
 void node_pools_free(struct node_pools *l);
-/* Applies changed settings; ignores the strings and the cluster in c. */
+/* Applies rest_ms, quarantine_ms and the detections of c; ignores the rest. */
 void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c);
 
 /* Call these from the callbacks of the cluster cache. */
@@ -54,8 +54,7 @@ struct blocks *node_pools_blocks(struct node_pools *l);
 /* Texts for error messages; call them only after node_pools_ready() returned 0. */
 /* Describes in w, in brackets, where an explicitly requested address is. */
 void node_pools_describe_name(const struct node_pools *l, const struct ipaddr *a, struct buf *w);
-/* Describes in w, in brackets, how addresses of the pool were searched for; writes nothing if they
- * were not. */
+/* Describes in w, in brackets, how addresses of the pool were searched for. */
 void node_pools_describe(const struct node_pools *l, const char *pool, struct buf *w);
 
 #endif

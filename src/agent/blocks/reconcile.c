@@ -147,8 +147,8 @@ static void write_cut(struct blocks_pool *p, const char *version)
 	p->cutting = kube_send(p->b->c.kube, &r, on_written, p);
 }
 
-/* Chooses the pool's block size and writes it. A node that wrote it meanwhile changed the pool's
- * version; the watch delivers its block size (blocks_pools()). */
+/* Chooses the pool's block size and writes it. If another node has written it meanwhile, the write
+ * is refused, and the watch delivers that block size (blocks_pools()). */
 static void choose_cut(struct blocks *b, struct blocks_pool *p)
 {
 	const char *version = b->c.pool_version(b->c.arg, p->name);

@@ -171,8 +171,8 @@ static void forget(struct blocks *b)
 		}
 }
 
-/* Returns "ns/name" of the pod; NULL: the status does not name one, or no controller maintains
- * it. */
+/* Returns "ns/name" of the pod; NULL: the status names none, for example because no controller
+ * maintains it. */
 static char *read_pod(const struct json *pool, const struct ipaddr *a)
 {
 	const char *text = json_string(json_get(json_get(pool, "status"), "allocatedIPs"));
@@ -198,8 +198,9 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 	blocks_notify(h->b, h->pool);
 }
 
-/* Returns whether the lookup of the pod that has a refused address has ended. Otherwise starts a
- * lookup, whose end calls blocks_notify(). */
+/* Returns whether the lookup of the pod that has a refused address has ended, or cannot start
+ * because OWNERS_MAX addresses are looked up. Otherwise starts it unless it is in flight; its end
+ * calls blocks_notify(). */
 static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};

@@ -43,8 +43,9 @@ static void log_unadopted(const struct block_object *o)
 		 LOG_S("claim", o->claim));
 }
 
-/* Peers only add requests to a block. Any other change of an unadopted block was made by an agent
- * with the log of that block. */
+/* A new or changed claim of an unadopted block was written by an agent with the log of that block.
+ * A removed entry counts as its reclaim, although a peer that returns a borrowed address removes
+ * the entry as well. */
 static void find_another(struct blocks *b, const struct block_object *was,
 			 const struct block_object *is)
 {
@@ -86,10 +87,10 @@ static void schedule_in(struct blocks *b, int64_t ms)
 static void blocks_notify_etcd_restored(struct blocks *b);
 
 /*
- * etcd was (sure) or may have been restored: objects may be older than the logs of the nodes. For
- * HOLD_MS this node only asserts the addresses of its pods again, and claims, borrows and releases
- * nothing. The node also rescans peers' objects for outdated entries of its own, at a random time
- * within RESCAN_MS so that not all nodes do so at once.
+ * sure: etcd was restored; otherwise it may have been. Objects may be older than the logs of the
+ * nodes. For HOLD_MS this node only asserts the addresses of its pods again, and claims, borrows
+ * and releases nothing. The node also rescans peers' objects for outdated entries of its own, at a
+ * random time within RESCAN_MS so that not all nodes do so at once.
  */
 static void hold(struct blocks *b, bool sure)
 {

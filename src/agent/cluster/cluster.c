@@ -334,8 +334,8 @@ static bool is_printable(const char *s)
 	return !s[n] && n <= GROUP_MAX;
 }
 
-/* The controller copies the annotations of a SpiderMultusConfig to this object, also those of
- * tenants. */
+/* The controller copies the annotations of a SpiderMultusConfig to this object, so they may come
+ * from a tenant. */
 static void read_missing(struct cluster_nad *n, const struct json *annotations)
 {
 	static const char *const groups[] = {ANNOTATION_INJECT_RDMA, ANNOTATION_INJECT_NETWORK};
@@ -376,7 +376,7 @@ static void drop_nad(void *value)
 	drop_missing(n);
 }
 
-/* Counts an added object against the limits; drops its content if it exceeds one. */
+/* Counts an added object against the limits; drops its content if a limit is exceeded. */
 static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 {
 	struct cluster_nad *n = o->value;
@@ -495,7 +495,7 @@ struct cluster_fetch {
 	struct cluster_fetch *next;
 };
 
-/* A longer wait would exceed the kubelet's timeout for a plugin. */
+/* less than the CNI process waits for the agent's answer (cni/cluster/agent_client.c) */
 enum { FETCH_MS = 10 * 1000 };
 
 static void fetch_free(struct cluster_fetch *f)
@@ -534,8 +534,6 @@ static void on_pod(void *arg, int status, const struct json *object, const struc
 	if (cause) {
 		e = *cause;
 		r = cause->code;
-		/* A 404 without this message means that the pod does not exist but its namespace
-		 * does. kube_status() has the message. */
 		if (status == 404)
 			r = err_kind(&e, ERR_CONF, -ENOENT, "pod '%s' does not exist", f->message);
 	} else {

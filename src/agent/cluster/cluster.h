@@ -12,7 +12,7 @@
  * an agent restarted while the API server is unavailable continues to allocate addresses.
  *
  * If a kind cannot be watched, one log line has the cause and the remedy (kube/cache.h). The watch
- * is retried at most every 45 s.
+ * is retried after at most 45 s.
  */
 
 #include "spec/coordinator_settings.h"
@@ -56,7 +56,8 @@ struct cluster;
 
 /* Strings and pointers in c are borrowed. Reads pools.json and starts the watches. */
 struct cluster *cluster_new(const struct cluster_conf *c);
-/* Call it before kube_free(). Cancels the callbacks of cluster_fetch_pod(). c may be NULL. */
+/* Call it before kube_free(). Cancels the reads of cluster_fetch_pod() and cluster_lookup_app(). c
+ * may be NULL. */
 void cluster_free(struct cluster *c);
 
 /* The objects, by enum cluster_kind: for errors and staleness of a kind, and for iteration over
@@ -75,8 +76,8 @@ const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *
 /* p is NULL if e is set, with code -ENOENT if the API server has no such pod. p is valid during the call. */
 typedef void (*cluster_pod_fn)(void *arg, const struct pod_facts *p, const struct err *e);
 struct cluster_fetch;
-/* Reads one pod that the watch has not delivered yet, by a GET; never calls fn before it returns. If the pod is bound
- * to another node, fn gets an error. */
+/* Reads one pod that the watch has not delivered yet, by a GET; never calls fn before it returns.
+ * If the pod is not bound to this node, fn gets an error. */
 struct cluster_fetch *cluster_fetch_pod(struct cluster *c, const char *ns, const char *name,
 					cluster_pod_fn fn, void *arg);
 /* cancels the read, so that fn is not called; not allowed after fn was called; f may be NULL */
@@ -93,7 +94,8 @@ struct cluster_lookup *cluster_lookup_app(struct cluster *c, const struct pod_fa
 					  cluster_app_fn fn, void *arg);
 /* cancels the lookup, so that fn is not called; not allowed after fn was called; a may be NULL */
 void cluster_lookup_cancel(struct cluster_lookup *a);
-/* Returns the automatic pool of an application's interface; key: auto_pool_key_of(). NULL: there is none. */
+/* Returns the name of the automatic pool of an application's interface; key: auto_pool_key_of().
+ * NULL: there is none. */
 const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family);
 /* Creates a pool without addresses for an application that the controller does not watch; the
  * controller adds the addresses. If the pool exists, updates the requested number of addresses. */
@@ -118,9 +120,9 @@ struct cluster_nad {
 	char *config; /* spec.config, unchanged; NULL: the object has none, or it was dropped */
 	/* annotation k8s.v1.cni.cncf.io/resourceName; NULL: the object has none, or it was dropped */
 	char *resource;
-	/* The resource that no node has (spec/missing_resource.h), as reported by the controller; `group`: value of
-	 * the annotation by which pods request the network, "" if it has none. missing NULL: the controller reports
-	 * nothing. */
+	/* The resource that no node has (spec/missing_resource.h), as reported by the controller;
+	 * `group`: value of the annotation by which pods request the network, "" if it has none or
+	 * not a printable one. missing NULL: the controller reports nothing. */
 	struct missing_resource *missing;
 	char *group;
 	/* Size in bytes of the object, if its fields above were dropped because this object, all
@@ -129,7 +131,8 @@ struct cluster_nad {
 };
 const struct cluster_nad *cluster_nad(const struct cluster *c, const char *ns, const char *name);
 
-/* Returns spec and status of the SpiderCoordinator "default"; NULL: it does not exist. */
+/* Returns spec and status of the SpiderCoordinator "default"; NULL: it does not exist, or the watch
+ * has not delivered it yet. */
 const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 
 /* --- pools --- */

@@ -33,8 +33,7 @@ struct configmap {
 	struct device_configmaps *all;
 	char *ns, *name, *dir;
 	struct kube_informer *informer;
-	/* documents of a valid version whose directory could not be written; n is 0: there is none
-	 * */
+	/* documents of a valid version that could not be written; n is 0: there are none */
 	struct documents unwritten;
 	struct loop_alarm retry;
 	bool exists;

@@ -30,7 +30,7 @@ struct device_configmaps_conf {
 	const char *node;      /* this node's name, which may be a key of the ConfigMaps */
 	const char *state_dir; /* the versions are in STATE_DIR/configmaps */
 	void (*changed)(void *arg);
-	/* Reports one line for an administrator, which is logged as well. May be NULL. */
+	/* Reports one line for an administrator; errors are logged as well. May be NULL. */
 	void (*event)(void *arg, bool is_warning, const char *text);
 	void *arg;
 };
@@ -41,9 +41,8 @@ int device_configmaps_new(struct device_configmaps **ret, const struct device_co
 			  struct err *e);
 void device_configmaps_free(struct device_configmaps *m); /* m may be NULL */
 
-/* device_configmaps_dir() returns the directory of the i-th ConfigMap, in the order of the setting.
- * */
 size_t device_configmaps_count(const struct device_configmaps *m); /* 0 if m is NULL */
+/* Returns the directory of the i-th ConfigMap of the setting. */
 const char *device_configmaps_dir(const struct device_configmaps *m, size_t i);
 
 /* --- functions that need no API server --- */

@@ -132,7 +132,8 @@ bool host_drift_plan(const struct host_drift_state *s, const struct json *node, 
 
 static void failed(struct host_drift *d, const struct err *e)
 {
-	/* On a node without a watch the failure is not logged: most likely there is no condition to remove either. */
+	/* On a node without `unirail host watch` the failure is not logged: most likely there is no
+	 * condition to remove either. */
 	if (!d->refused && *d->sent.reason)
 		log_warn("cannot write the Node's condition " HOST_DRIFT_CONDITION
 			 "; allow the agent to 'get' nodes and to 'patch' nodes/status",

@@ -3,10 +3,11 @@
 #define UNIRAIL_AGENT_DEVICE_HOST_DRIFT_H
 
 /*
- * Publishes the report of `unirail host watch` about this node. The watch is a separate process with rights that the
- * agent does not have. The watch writes a file after each round (host/watch.h) and removes it when
- * it ends; this module reads the file every HOST_DRIFT_CHECK_MS. The watch locks PATH.lock while it
- * runs: a report without that lock counts as removed. Drift is published as
+ * Publishes the report of `unirail host watch` about this node. The watch is a separate process
+ * with rights that the agent does not have. The watch writes a file after each round (host/watch.h)
+ * and removes it when it ends; this module reads the file every HOST_DRIFT_CHECK_MS. The watch
+ * locks PATH.lock while it runs: a report counts as removed if PATH.lock exists and is not locked.
+ * Drift is published as
  *
  *	metrics		unirail_host_drift_steps, unirail_host_drift_blocked_steps
  *	an event	of the Node: HostDrift, HostWatchFailed, HostRestored

@@ -164,8 +164,8 @@ static bool is_visible(const struct inspection *l, const struct qp_target *t)
 
 /* --- usage in control groups --- */
 
-/* Returns the path of the container's control group, "ID" or "cri-containerd-ID.scope" below that of its pod; NULL:
- * there is none. */
+/* Returns the path of the container's control group, "ID" or "cri-containerd-ID.scope" below that
+ * of its pod; of the pod if the ID is NULL. NULL: there is none. */
 static char *group_of(const struct inspection *l, const struct cgroup_pods *pods,
 		      const struct qp_target *t)
 {

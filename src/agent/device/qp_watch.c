@@ -22,7 +22,8 @@ enum {
 	CONTAINERS_MAX = 4096, /* limit of containers with RDMA devices on a node */
 	ROUND_MIN_MS = 1000,
 	ROUND_MAX_MS = 30 * 1000,
-	/* interval for a container without a queue pair, or with an unknown state */
+	/* interval of inspections of a container without a queue pair, and the lowest one of a
+	 * container whose state is unknown */
 	AGAIN_MS = 60 * 1000,
 	REQUEST_MS = 5000,
 	INSPECT_MS = 30 * 1000,

@@ -34,7 +34,7 @@ struct found {
 	const struct rdma_limits_conf *conf;
 	struct rdma_limit *v;
 	size_t n;
-	/* limit of one pod, which provides ns, pod and uid while its devices are read */
+	/* ns, pod and uid are those of the pod whose devices are being read */
 	struct rdma_limit of;
 };
 

@@ -15,16 +15,19 @@ enum {
 	RESOURCES_MAX = 1024, /* limit of resources that are recorded */
 	RESOURCE_BYTES = 320,
 	CHECK_MS = 30 * 1000,
-	/* interval while no change is expected soon: a prefix, resources of another plugin, a missing permission */
+	/* interval while no change is expected soon: only prefixes are checked, another plugin
+	 * serves a resource, or the permission is missing */
 	SLOW_MS = 5 * 60 * 1000,
-	FAST_MS = 15 * 60 * 1000, /* the kubelet sets the capacity to 0 after five minutes */
+	FAST_MS = 15 * 60 * 1000, /* duration of frequent checks: the kubelet sets the capacity to 0
+				   * after five minutes */
 	FORGET_MS = 24 * 60 * 60 * 1000,
 	SERVED = -1,
 };
 
 struct known {
 	char *name;
-	/* loop time at which the agent ceased to serve it; SERVED: the agent serves it */
+	/* loop time at which the agent ceased to serve it, or learned of it; SERVED: the agent
+	 * serves it */
 	int64_t unserved_ms;
 	bool served;	 /* served at the last check */
 	bool remembered; /* recorded in the file, because unirail served it */
@@ -193,8 +196,8 @@ bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 
 /*
  * Removes a resource from the list if the Node does not have it any more, or another plugin serves
- * it. The list keeps it for FORGET_MS before, because a kubelet that is not running leaves the
- * capacity unchanged.
+ * it; but not within FORGET_MS, because a kubelet that is not running leaves the capacity
+ * unchanged.
  */
 static bool forget(struct device_sweep *s, const struct json *capacity, int64_t now_ms)
 {

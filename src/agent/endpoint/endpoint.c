@@ -222,8 +222,8 @@ void endpoints_required(const struct lease_table *t, const struct pool_set *s,
 
 /* --- JSON of a SpiderEndpoint --- */
 
-/* Returns the name of the Deployment of a ReplicaSet's pod. The name of the ReplicaSet is that of
- * the Deployment, followed by the pod template hash. */
+/* Returns the name of the Deployment of a ReplicaSet's pod; NULL: it has none. The name of the
+ * ReplicaSet is that of the Deployment, followed by the pod template hash. */
 static char *deployment_of(const struct pod_facts *p)
 {
 	const char *hash = labels_get(&p->labels, "pod-template-hash");

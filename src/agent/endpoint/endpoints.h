@@ -32,12 +32,12 @@ void endpoints_free(struct endpoints *e); /* call it before kube_free(); e may b
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s);
 /* hold: true while the journal may lack addresses of pods; no endpoint is deleted meanwhile. */
 void endpoints_hold(struct endpoints *e, bool hold);
-/* endpoints_synced(): whether this node's endpoints were listed. endpoints_status(): the status of
- * an endpoint at the API server; NULL: no such endpoint. */
+/* endpoints_synced(): whether this node's endpoints were listed and are watched now.
+ * endpoints_status(): the status of an endpoint of this node at the API server; NULL: no such
+ * endpoint. */
 bool endpoints_synced(const struct endpoints *e);
 const char *endpoints_status(const struct endpoints *e, const char *ns, const char *name);
-/* The caller reports that a pod of this node was added, or replaced by another pod of the same
- * name. */
+/* Call it when a pod of this node has changed. */
 void endpoints_pod_changed(struct endpoints *e);
 
 #endif

@@ -21,7 +21,8 @@ enum { AGAIN_MS = 1000, AGAIN_MOST_MS = 15 * 1000 };
 /* An existing endpoint written by this node. */
 struct endpoints_there {
 	char *status;
-	/* loop time since which no pod of this node has the endpoint's addresses; 0: one has them */
+	/* loop time since which no pod of this node has the endpoint's addresses; 0: a pod has
+	 * them, or this was not checked yet */
 	int64_t idle_since;
 	bool wanted; /* a pod on another node requests its addresses */
 };
@@ -202,7 +203,7 @@ static void on_written(void *arg, void *item, int status, const struct json *obj
 		workqueue_add(&x->w);
 	} else {
 		say_failure(e, &x->w, cause);
-		/* The writer continues with the other endpoints; this one is retried later. */
+		/* The writer continues with the other endpoints and retries this endpoint later. */
 		if (status >= 400 && status < 500 && status != 429)
 			keep(e, x, deleted || cause->kind == ERR_AGAIN ? CHANGED_MS : REFUSED_MS);
 		else

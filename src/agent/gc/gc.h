@@ -8,10 +8,11 @@
  *
  * A container's addresses are released when all of this is true for the grace time: the watch of
  * this node's pods is up to date and shows no pod of that UID that still runs; the container's
- * network namespace does not exist; and a GET of the pod at the end of that time confirms the
- * deletion: no pod of that name exists on this node, or another one replaced it, or it has
- * finished, or its deletion is overdue (deletionTimestamp, which includes its grace period). While
- * any of this is unknown, nothing is released. Leases without a pod's name are ignored.
+ * network namespace, if its lease names one, does not exist; and a GET of the pod at the end of
+ * that time confirms the deletion: no pod of that name exists on this node, or another one replaced
+ * it, or it has finished, or its deletion is overdue (deletionTimestamp, which includes its grace
+ * period). While any of this is unknown, nothing is released. Leases without a pod's name are
+ * ignored.
  */
 
 #include "agent/cluster/cluster.h"

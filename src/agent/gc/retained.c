@@ -21,7 +21,7 @@ struct owner {
 	int64_t due;	     /* loop time of the next owner lookup */
 	int64_t retained_ms; /* time of the latest of its leases in the journal */
 	bool seen;	     /* the current scan has found it */
-	/* the reason why its addresses are released; NULL: they are not */
+	/* the reason why all its addresses are released; NULL: see `elsewhere` */
 	const char *cause;
 	/* valid if `elsewhere`: the addresses that the name has on other nodes */
 	struct migration_place place;

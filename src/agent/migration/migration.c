@@ -598,7 +598,7 @@ static void answer(struct migration *h, const struct kube_object *o, struct bloc
 		if (!migration_export(blocks_table(b), ip, p->for_node, &op))
 			continue;
 		more = true;
-		/* fails if another request about the block is in flight */
+		/* fails, for example, if another request about the block is in flight */
 		if (!blocks_request(b, &op, on_exported, h))
 			loop_alarm_set(&h->sweep, backoff_next(&h->again));
 	}

@@ -26,10 +26,10 @@ struct cni_watch {
 	/* the files indicate that the container runtime uses the generated configuration */
 	bool used;
 	bool waits; /* there is no network to wrap: the kubelet reports the node as not ready */
-	bool wrote; /* the generated file existed at the last scan of the directory */
+	bool wrote; /* the generated file was up to date after the last scan of the directory */
 	char *network;
 	char *cause;
-	/* number of removals of the file by another program */
+	/* removals of the file by another program, each within FORGET_MS after the one before */
 	int removals;
 	int64_t removed_ms, backoff_ms;
 };
@@ -52,8 +52,7 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 						     .message = text});
 }
 
-/* Logs a changed state and reports it. event: also as an Event, because an administrator must act.
- * */
+/* Logs a changed state. event: also writes an Event, because an administrator must act. */
 static void take_state(struct cni_watch *w, bool used, const char *cause, bool event)
 {
 	bool was_reported = w->cause && *w->cause,

@@ -33,8 +33,8 @@ struct cni_watch_conf {
 	const char *dir, *name, *socket, *node; /* borrowed */
 };
 
-/* Writes the file at once if it is missing. A failure to write is reported and retried. Fails with
- * kind ERR_CONF if the container runtime would not read a file of that name. */
+/* Writes the file at once if it is missing or outdated. A failure to write is reported and retried.
+ * Fails with kind ERR_CONF if the container runtime would not read a file of that name. */
 int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct err *e);
 void cni_watch_free(struct cni_watch *w); /* the file is not removed; w may be NULL */
 

@@ -266,8 +266,8 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 	return true;
 }
 
-/* Replaces the error of a missing definition while the first list is incomplete: the definition may
- * exist. */
+/* If a definition is missing: writes an event; while the first list is incomplete, replaces the
+ * error instead, because the definition may exist. */
 static void judge_lack(struct nets_request *a, struct err *e)
 {
 	struct cluster *c = a->nets->conf.cluster;

@@ -7,9 +7,10 @@
  *
  * A request is resolved from: the pod (in the cache, or by one GET if the cache does not have it or
  * has another pod of its name), its definitions in the cache, and, only if one of them names a
- * resource, the devices that the kubelet allocated, queried in a child process. The response has
- * the plan (plan.h), the coordinator's settings and the directory of the store. While the first list
- * of definitions is not complete, a request that lacks a definition waits for the list (10 s).
+ * resource or the pod requests a deviceID, the devices that the kubelet allocated, queried in a
+ * child process. The response has the plan (plan.h), the coordinator's settings and the directory
+ * of the store. While the first list of definitions is not complete, a request that lacks a
+ * definition waits for the list (10 s).
  *
  * A status is one patch of the pod's status with its annotation, only for the pod of that UID,
  * retried while the API server is unavailable for at most NETS_STATUS_MS; and one event. Only the

@@ -47,8 +47,7 @@ static char *label(const struct net_choice *c)
 /* --- adding one network to the plan --- */
 
 /* A string of whitespace counts as no configuration. Each use of a definition is parsed again and
- * counts towards the limit, since a pod may name one large definition for each of its interfaces.
- * */
+ * counts towards the limit, since a pod may name a large definition for each interface. */
 static int take_config(const struct planning *t, struct net_choice *c, const char *text,
 		       struct err *e)
 {

@@ -25,7 +25,8 @@
 #include "device/allocated.h"
 #include "spec/pod.h"
 
-/* Configuration of the node, from the netconf; strings are borrowed. */
+/* The request of a CNI process: keys of its netconf, and values from the runtime. Strings are
+ * borrowed. */
 struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */
 	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
@@ -42,7 +43,8 @@ struct net_nad {
 	/* overrides multusNamespace: the annotation of the namespace denies trust, or the namespace
 	 * is unknown */
 	bool distrusted;
-	size_t left_out; /* size of config and resource, if dropped as too large; 0: not dropped */
+	size_t left_out; /* size of the object, if too large, so that its config was dropped; 0: not
+			  * dropped */
 };
 
 struct net_lookup {
@@ -58,7 +60,7 @@ struct net_choice {
 	/* device: ID of the device allocated for this network; NULL: none */
 	char *resource, *device;
 	char *requested; /* deviceID of the annotation, if the pod may use it; NULL: none */
-	bool trusted;	 /* an administrator wrote the configuration */
+	bool trusted;	 /* an administrator wrote the definition; false if ns is NULL */
 	/* element of the annotation; NULL: the network is not from an annotation */
 	const struct network_request *request;
 };

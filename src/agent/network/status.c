@@ -218,7 +218,7 @@ static char *path_of(const struct nets *n, const char *container_id)
 	return xasprintf("%s" POD_STATUS_DIR "/%s", n->conf.state_dir, container_id);
 }
 
-/* Checks a file name as the runtime does: the name cannot leave the directory. */
+/* Returns whether a container ID is a file name: others could be paths out of the directory. */
 static bool is_name(const char *s)
 {
 	return *s && *s != '.' && !strchr(s, '/') && strlen(s) < 256;

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 
-/* default memlock limit of kernels before Linux 5.16 */
+/* lowest value of rdma-memlock: the default limit of kernels before Linux 5.16 */
 enum { MEMLOCK_MIN = 65536 };
 
 #define VERBS "/dev/infiniband/uverbs"
@@ -128,8 +128,7 @@ static void put_environment(struct nri_adjustment *a, const struct nri_container
 	put_rails(a, c, rails);
 	put_index(a, c, rails);
 	put(a, c, span_of("UCX_NET_DEVICES"), span_of(devices));
-	/* NVSHMEM reads this list only if it maps PEs to it (NVSHMEM's documentation of the
-	 * variable). */
+	/* NVSHMEM reads NVSHMEM_HCA_LIST only if NVSHMEM_ENABLE_NIC_PE_MAPPING is set. */
 	if (!has_variable(c, span_of("NVSHMEM_HCA_LIST")) &&
 	    !has_variable(c, span_of("NVSHMEM_HCA_PE_MAPPING"))) {
 		put(a, c, span_of("NVSHMEM_ENABLE_NIC_PE_MAPPING"), span_of("1"));

@@ -10,7 +10,7 @@
  * ones StateChange.
  *
  * Connects to the runtime's socket, and reconnects after the runtime restarts, with a backoff of
- * NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The plugin
+ * about NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The plugin
  * answers from memory and one small file (rails.json on tmpfs), since a runtime disconnects a
  * plugin that takes more than two seconds.
  */

@@ -47,7 +47,8 @@ const struct cmd nri_cmds[] = {
 	{0},
 };
 
-/* Returns the descriptor of the connection that the runtime passes; -1: none. */
+/* Returns the descriptor of the connection that the runtime passes; -1: none, or an error (e is
+ * set). */
 static int inherited(struct err *e)
 {
 	const char *text = getenv(NRI_FD_VARIABLE);
