@@ -318,6 +318,21 @@ bool block_entry_offered(const struct block_entry *x)
 	return block_entry_open(x) || block_entry_reserved(x);
 }
 
+bool block_changed_by_owner(const struct block_object *was, const struct block_object *is)
+{
+	if (strcmp(was->claim, is->claim) != 0)
+		return true;
+	for (size_t i = 0; i < is->n_released; i++)
+		if (block_entry_offered(&is->released[i]) &&
+		    !block_entry_find(was, &is->released[i].ip))
+			return true;
+	for (size_t i = 0; i < was->n_released; i++)
+		if (block_entry_open(&was->released[i]) &&
+		    !block_entry_find(is, &was->released[i].ip))
+			return true;
+	return false;
+}
+
 bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1])
 {
 	const char *from = *x->to == '@' ? x->to + 1 : x->to, *slash = strchr(from, '/');

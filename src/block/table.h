@@ -244,6 +244,10 @@ enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
 const char *block_entry_local(const char *node, const char *token,
 			      char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
+/* Returns whether the owner of the block wrote a version of its object after `was`: it has another claim, releases
+ * an address that had no entry, or has reclaimed an address that any node could borrow. Peers change and remove
+ * only entries that exist, or add entries of their own; the controller removes entries of other kinds. */
+bool block_changed_by_owner(const struct block_object *was, const struct block_object *is);
 /* Returns whether any node may borrow the address now: "*". */
 bool block_entry_open(const struct block_entry *x);
 /* Returns whether the address is reserved for any pod of one node: "@node*". */

@@ -43,14 +43,12 @@ static void log_unadopted(const struct block_object *o)
 		 LOG_S("claim", o->claim));
 }
 
-/* A new or changed claim of an unadopted block was written by an agent with the log of that block.
- * A removed entry counts as its reclaim, although a peer that returns a borrowed address removes
- * the entry as well. */
+/* A new unadopted block, or a change that its owner made, was written by an agent with the log of that
+ * block. */
 static void find_another(struct blocks *b, const struct block_object *was,
 			 const struct block_object *is)
 {
-	if (!b->t.synced || b->other_alive ||
-	    (was && strcmp(was->claim, is->claim) == 0 && was->n_released <= is->n_released))
+	if (!b->t.synced || b->other_alive || (was && !block_changed_by_owner(was, is)))
 		return;
 	b->other_alive = true;
 	log_error("blocks: another agent claims blocks under this node's name: stop one of the two "
