@@ -552,6 +552,17 @@ def test_gc_restores_devices_of_unlisted_pods(lab):
     restored(lab)
 
 
+def test_gc_restores_recorded_devices_if_the_configured_device_is_missing(dual, record):
+    """The configuration of a network whose device plugin allocates the devices names none of them."""
+    lab = dual
+    pod, before = lab.pod(), in_use(lab)
+    lab.add(conf(None, "1.1.0"), pod)
+    ip(pod.ns, "link", "set", "net1", "mtu", "1300")
+    ip(pod.ns, "link", "set", "net1", "netns", lab.node, "name", "rail0", "alias", "")
+    lab.ok("GC", {**conf(None, "1.1.0", device=None, pciBusID=PCI), "cni.dev/valid-attachments": []}, pod)
+    assert as_is(lab) == before and not record(pod).exists()
+
+
 def test_status_reports_an_unusable_device(lab, tree):
     """STATUS succeeds while a pod has the device, and fails if no device has the PCI address or if the IPAM plugin does not exist."""
     pod, c = lab.pod(), conf(STATIC4, "1.1.0")
