@@ -66,7 +66,7 @@ static int not_restored(const char *bdf, struct err *e)
 			bdf);
 }
 
-/* Restores a VF of a pod that no longer runs. Looks for it in the namespace that the record names,
+/* Restores a VF of a pod that no longer runs. Finds it in the namespace that the record names,
  * not in that of the pod that is added. */
 static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 {
