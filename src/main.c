@@ -124,8 +124,8 @@ static const struct applet table[] = {
 	 "Signals: HUP reads the settings again; TERM releases the Lease and exits."},
 	{"ipam", "allocate addresses to clients of a UNIX socket", ipam_main, 0, ipam_cmds,
 	 "The IPAM server of a node: Spiderpool's agent API on the socket that its plugins expect, "
-	 "with the pools and the journal that unirail's own plugins use without a server. Both may "
-	 "run side by side.\n\n"
+	 "with the pools and the journal that unirail's own plugins use without a server. Plugins "
+	 "that use the server and plugins that do not may run side by side.\n\n"
 	 "Signals: HUP reads pools and settings again (an invalid one keeps its value, and the log "
 	 "names it); TERM answers pending requests and exits."},
 	{"nri", "NRI plugin of the container runtime: memlock limit and variables for RDMA",

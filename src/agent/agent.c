@@ -402,7 +402,7 @@ static void on_settings(void *arg, const struct pod_facts *pod, struct json_out 
 	ipam_api_put_settings(a->api, pod, o);
 }
 
-/* --- metrics --- */
+/* --- response to a scrape of metrics --- */
 
 static void put_devices(const struct device_serve *d, struct buf *b)
 {
@@ -433,7 +433,8 @@ static void put_nri(const struct nri *n, struct buf *b)
 	const struct nri_counters c = nri_count(n);
 
 	sample_gauge(b, "unirail_nri_connected", c.connected,
-		     "Whether the container runtime has registered unirail's NRI plugin.");
+		     "1 if the container runtime has registered unirail's NRI plugin, otherwise "
+		     "0.");
 	sample_counter(b, "unirail_nri_containers_adjusted_total", c.adjusted,
 		       "Containers with RDMA devices that got a memlock limit or variables.");
 }

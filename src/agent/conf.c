@@ -94,7 +94,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "UNIRAIL_DEVICE_PLUGIN", 0)                                                                     \
 	X("device-config", OPT_STR, "PATH",                                                               \
 	  "file or directory of resource configurations (configList, resourceList); without "             \
-	  "one, resources are named by rail",                                                             \
+	  "a configuration, resources are named by rail",                                                 \
 	  device_config, 0, 0, PATH_RESOURCES, "UNIRAIL_DEVICE_CONFIG", 0)                                \
 	X("device-configmap", OPT_STR, "[NAMESPACE/]NAME[,...]",                                          \
 	  "ConfigMaps of the cluster with resource configurations: the key with the node's name, "        \

@@ -66,9 +66,9 @@ static void finish(struct child *c)
 	int status = reap(c);
 
 	if (c->b.over)
-		err_set(&e, -EFBIG, "it wrote more than %zu bytes", c->b.max);
+		err_set(&e, -EFBIG, "the child process wrote more than %zu bytes", c->b.max);
 	else if (WIFSIGNALED(status))
-		err_set(&e, -EINTR, "signal %d ended it", WTERMSIG(status));
+		err_set(&e, -EINTR, "signal %d ended the child process", WTERMSIG(status));
 	c->done(c->arg, WEXITSTATUS(status), buf_span(&c->b), e.code ? &e : NULL);
 	child_free(c);
 }
@@ -113,7 +113,7 @@ static void on_timer(void *arg)
 	loop_del_fd(c->watch_out);
 	c->watch_out = NULL;
 	c->done = NULL;
-	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "it did not end in time");
+	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "the child process did not end in time");
 	/* done() may cancel the child, so c is not used afterwards */
 	done(c->arg, 0, buf_span(&c->b), &e);
 }

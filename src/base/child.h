@@ -40,7 +40,7 @@ int child_start(struct child **ret, struct loop *l, const struct child_conf *c, 
  * this process ends. c may be NULL. */
 void child_cancel(struct child *c);
 
-/* ---- in the child: for run() ---- */
+/* ---- functions for run() in the child process ---- */
 
 /* Closes all descriptors but stdin, stdout and stderr: a child that waits for a lock of the kernel may outlive this process, and
  * must not retain its sockets and locked files. */

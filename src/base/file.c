@@ -526,7 +526,7 @@ int link_replace(const struct root *r, const char *path, const char *target, str
 	int n = path_parent(r, path, base, &dir);
 
 	if (n < 0)
-		return err_sys(e, n, "make link '%s'", path);
+		return err_sys(e, n, "create link '%s'", path);
 	do
 		path_temp_name(base, temp);
 	while ((n = symlinkat(target, dir, temp) < 0 ? -errno : 0) == -EEXIST);
@@ -536,7 +536,7 @@ int link_replace(const struct root *r, const char *path, const char *target, str
 	}
 	if (n == 0)
 		n = path_sync_dir(dir);
-	return n < 0 ? err_sys(e, n, "make link '%s'", path) : 0;
+	return n < 0 ? err_sys(e, n, "create link '%s'", path) : 0;
 }
 
 /* RENAME_NOREPLACE of <linux/fs.h>: musl has neither this constant nor the wrapper renameat2(). */

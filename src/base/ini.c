@@ -102,6 +102,6 @@ int ini_unknown_key(const char *key, const char *const *names, size_t n, struct 
 {
 	const char *near = opt_suggest(key, names, n);
 
-	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known here%s%s%s", key,
-			near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known in this section%s%s%s",
+			key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }

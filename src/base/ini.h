@@ -42,7 +42,7 @@ struct ini_ops {
 int ini_read(struct span text, const char *file, const struct ini_ops *ops, void *arg,
 	     struct err *e);
 
-/* -EINVAL: "key 'mtuu' is not known here; did you mean 'mtu'?"; names: the known keys. */
+/* -EINVAL: "key 'mtuu' is not known in this section; did you mean 'mtu'?"; names: known keys. */
 int ini_unknown_key(const char *key, const char *const *names, size_t n, struct err *e);
 
 #endif

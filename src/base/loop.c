@@ -47,7 +47,7 @@ int loop_new(struct loop **ret, struct err *e)
 	struct loop *l;
 
 	if (fd < 0)
-		return err_sys(e, -errno, "make an epoll descriptor");
+		return err_sys(e, -errno, "create an epoll descriptor");
 	l = xcalloc(1, sizeof(*l));
 	l->epoll = fd;
 	*ret = l;

@@ -169,7 +169,7 @@ static int take_option(const struct cmd *c, int argc, char **argv, int i, void *
 	if (g.help)
 		return err_set(e, -ECANCELED, "help was requested");
 	if (g.opt->type == OPT_FLAG && g.value)
-		return err_set(e, -EINVAL, "option '--%s' takes no value ('%s')", g.opt->name,
+		return err_set(e, -EINVAL, "option '--%s' accepts no value ('%s')", g.opt->name,
 			       argv[i]);
 	if (g.opt->type != OPT_FLAG && !g.value) {
 		if (i + 1 >= argc)
@@ -439,7 +439,7 @@ void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b)
 			 c->args ? c->args : "");
 		opt_row(b, left, c->help);
 	}
-	buf_printf(b, "\nsee '%s COMMAND --help' for the options of one\n", prog);
+	buf_printf(b, "\nsee '%s COMMAND --help' for the options of a command\n", prog);
 }
 
 int opt_print(const struct buf *b)

@@ -5,14 +5,14 @@
 /* Default paths of sockets, files and directories that several programs share, each once. A path
  * that only one program uses is in the header of its module. */
 
-/* --- of unirail --- */
+/* --- paths of unirail --- */
 
 #define PATH_AGENT_SOCKET "/var/run/spidernet/spiderpool.sock" /* same path as Spiderpool's agent */
 #define PATH_POOLS	  "/etc/unirail/pools"
 #define PATH_IPAM_STATE	  "/var/lib/unirail/ipam"  /* directory of the journal and its lock */
 #define PATH_RESOURCES	  "/etc/unirail/resources" /* configurations of device plugins */
 
-/* --- of CNI and Multus --- */
+/* --- paths of CNI and Multus --- */
 
 #define PATH_CNI_CONF	 "/etc/cni/net.d"
 #define PATH_CNI_BIN	 "/opt/cni/bin"
@@ -24,7 +24,7 @@
 #define PATH_TUNING	 "/run/cni/tuning"     /* sysctls that the plugin tuning restores */
 #define PATH_WHEREABOUTS PATH_CNI_CONF "/whereabouts.d/whereabouts.conf"
 
-/* --- of Kubernetes and the node --- */
+/* --- paths of Kubernetes and the node --- */
 
 #define PATH_DEVINFO_CNI	"/var/run/k8s.cni.cncf.io/devinfo/cni" /* files of CNI plugins */
 #define PATH_DEVINFO_DP		"/var/run/k8s.cni.cncf.io/devinfo/dp"  /* files of device plugins */

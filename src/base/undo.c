@@ -44,7 +44,7 @@ int undo_run(struct undo *u)
 		if (r < 0) {
 			failed++;
 			if (!e.text[0])
-				err_sys(&e, r, "no words");
+				err_sys(&e, r, "no error text");
 			log_warn("undo failed", LOG_S("step", s.what), LOG_S("error", e.text));
 		}
 		forget(&s);

@@ -774,7 +774,7 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 	*was = s;
 }
 
-/* --- which node has an address --- */
+/* --- node that has an address --- */
 
 static void put_owner_name(const char *to, const char *node, struct buf *w)
 {
@@ -783,11 +783,12 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 	bool known = block_entry_node(&x, owner);
 
 	if (known && *to != '@')
-		buf_printf(w, "node '%s' has borrowed it from node '%s'", owner, node);
+		buf_printf(w, "node '%s' has borrowed the address from node '%s'", owner, node);
 	else if (known)
-		buf_printf(w, "it is reserved for node '%s'", owner);
+		buf_printf(w, "the address is reserved for node '%s'", owner);
 	else
-		buf_printf(w, "it was released by node '%s' and is not available yet", node);
+		buf_printf(w, "the address was released by node '%s' and is not available yet",
+			   node);
 }
 
 /* Returns the entry of an address that a peer borrows from a block of this node; NULL: none. */
@@ -818,7 +819,7 @@ bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64
 	if (w && s->to)
 		put_owner_name(s->to, s->node, w);
 	else if (w)
-		buf_printf(w, "node '%s' has it", s->node);
+		buf_printf(w, "node '%s' has the address", s->node);
 	return true;
 }
 

@@ -101,7 +101,7 @@ static bool defaults_network(struct buf *b, const struct defaults_conf *c, const
 	return true;
 }
 
-/* --- steps --- */
+/* --- creation of the default objects --- */
 
 static void go_on(void *arg);
 

@@ -39,7 +39,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "interval between attempts to acquire or renew the Lease", retry_ms, 100, HOUR_MS, "2s",                         \
 	  "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                                                         \
 	X("hold", OPT_DUR, "TIME",                                                                                         \
-	  "time for which a new leader, after a minute without one, waits for the agents' "                                \
+	  "time for which a new leader, after a minute without a leader, waits for the agents' "                           \
 	  "reports before it counts or releases anything",                                                                 \
 	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                                                   \
 	X("multus-config", OPT_BOOL, SETTINGS_YES_NO,                                                                      \
@@ -110,8 +110,9 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("gc-grace", OPT_DUR, "TIME",                                                                                     \
 	  "time after the deletion of a pod or node before gc releases its resources",                                     \
 	  gc_grace_ms, 1000, HOUR_MS, "60s", "UNIRAIL_GC_GRACE", 0)                                                        \
-	X("gc-delay", OPT_DUR, "TIME", "time added to gc-grace", gc_delay_ms, 0, HOUR_MS, "0s",                            \
-	  "UNIRAIL_GC_DELAY SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY", 0)                                                      \
+	X("gc-delay", OPT_DUR, "TIME", "time to wait after gc-grace before gc releases resources",                         \
+	  gc_delay_ms, 0, HOUR_MS, "0s", "UNIRAIL_GC_DELAY SPIDERPOOL_GC_ADDITIONAL_GRACE_DELAY",                          \
+	  0)                                                                                                               \
 	X("gc-interval", OPT_DUR, "TIME", "interval between two full scans of gc", gc_interval_ms,                         \
 	  1000, 24 * HOUR_MS, "600s",                                                                                      \
 	  "UNIRAIL_GC_INTERVAL SPIDERPOOL_GC_DEFAULT_INTERVAL_DURATION", 0)                                                \
@@ -127,7 +128,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("webhook-port", OPT_INT, "PORT", "TCP port of the webhooks (HTTPS); 0: no webhooks",                             \
 	  webhook_port, 0, 65535, "5722", "SPIDERPOOL_WEBHOOK_PORT", 0)                                                    \
 	X("webhook-service", OPT_STR, "NAME",                                                                              \
-	  "Service of the webhooks; it must have the same port", webhook_service, 0, 0,                                    \
+	  "Service of the webhooks; its port must be webhook-port", webhook_service, 0, 0,                                 \
 	  "unirail-controller", "UNIRAIL_WEBHOOK_SERVICE", 0)                                                              \
 	X("webhook-url", OPT_STR, "URL",                                                                                   \
 	  "base URL of the webhooks instead of a Service, for a controller outside the cluster: https://HOST:PORT",        \
@@ -167,7 +168,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "time for which a new CA or token is published before it is used", settle_ms, 0,                                 \
 	  HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                                                          \
 	X("token-life", OPT_DUR, "TIME",                                                                                   \
-	  "lifetime of the token in the webhooks' paths; replicas accept a new one for ca-settle before it is registered", \
+	  "lifetime of the token in the webhook paths; replicas accept a new token for ca-settle before it is registered", \
 	  token_life_ms, 1000, YEARS_MS, "24h", "UNIRAIL_TOKEN_LIFE", 0)                                                   \
 	X("webhook-linger", OPT_DUR, "TIME",                                                                               \
 	  "time after SIGTERM for which the webhooks still answer", linger_ms, 0, HOUR_MS, "3s",                           \
@@ -195,7 +196,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "refuse the deletion of pools and subnets in use", keep_used, 0, 0, "no",                                        \
 	  "UNIRAIL_KEEP_USED", 1)                                                                                          \
 	X("subnet", OPT_BOOL, SETTINGS_YES_NO,                                                                             \
-	  "create pools from SpiderSubnets for the applications that request one", subnet, 0, 0,                           \
+	  "create pools from SpiderSubnets for the applications that request pools", subnet, 0, 0,                         \
 	  "yes", "UNIRAIL_SUBNET", 0)                                                                                      \
 	X("subnet-more", OPT_INT, "COUNT",                                                                                 \
 	  "default number of addresses beyond its application's replicas that a pool created "                             \
@@ -230,8 +231,8 @@ static int check_lease(const struct controller_conf *c, struct err *e)
 	if (c->retry_ms < c->renew_ms && c->renew_ms < c->lease_ms)
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL,
-			"lease is %lldms, lease-renew %lldms, lease-retry %lldms: each must be "
-			"shorter than the one before",
+			"lease is %lldms, lease-renew %lldms, lease-retry %lldms: lease-renew must "
+			"be shorter than lease, and lease-retry shorter than lease-renew",
 			(long long)c->lease_ms, (long long)c->renew_ms, (long long)c->retry_ms);
 }
 

@@ -64,7 +64,7 @@ struct controller {
 enum { METRICS_MAX = 1 << 20, END_MS = 3000, SILENT_MS = 60 * 1000 };
 
 const struct cmd controller_cmds[] = {
-	{NULL, NULL, "run the cluster's controller: webhooks, networks, pools, clean-up",
+	{NULL, NULL, "run the cluster's controller: webhooks, networks, pools, garbage collection",
 	 controller_opts, 0, 0},
 	{0},
 };
@@ -188,7 +188,7 @@ static void end(void *arg)
 	kube_lease_release(c->lease, on_released, c);
 }
 
-/* --- ports --- */
+/* --- health and metrics ports --- */
 
 static int controller_ready(struct controller *c, struct err *e);
 
@@ -233,7 +233,7 @@ static int open_ports(struct controller *c, struct err *e)
 			 e);
 }
 
-/* --- start --- */
+/* --- start of the controller --- */
 
 static int know_cluster(struct controller *c, struct err *e)
 {
@@ -395,10 +395,11 @@ static void metrics_nads(void *part, struct buf *b)
 	sample_counter(b, "unirail_nads_writes_total", n.written,
 		       "Writes of NetworkAttachmentDefinitions and their owners' status.");
 	sample_counter(b, "unirail_nads_write_failures_total", n.failed,
-		       "Failed writes of NetworkAttachmentDefinitions, each of which is retried.");
+		       "Failed writes of NetworkAttachmentDefinitions and their owners' status.");
 	sample_counter(
 		b, "unirail_nads_removed_total", n.removed,
-		"NetworkAttachmentDefinitions removed because their SpiderMultusConfig names another.");
+		"NetworkAttachmentDefinitions removed because the name in their SpiderMultusConfig "
+		"changed.");
 	sample_gauge(b, "unirail_nads_wrong", (int64_t)n.wrong,
 		     "SpiderMultusConfigs without an up-to-date NetworkAttachmentDefinition.");
 }
@@ -498,7 +499,7 @@ static void metrics_uninjected(void *part, struct buf *b)
 	uninjected_metrics(part, b);
 }
 
-/* --- addresses --- */
+/* --- addresses: garbage collection and pool status --- */
 
 static void missing_changed(void *arg, const char *ns, const char *name)
 {

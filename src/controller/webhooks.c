@@ -114,7 +114,7 @@ static void name_it(struct webhooks *w)
 		add_name(w, span_dup(span_trim(name)));
 }
 
-/* --- registration --- */
+/* --- registration at the API server --- */
 
 static struct registration_form form_of(const struct webhooks *w)
 {
@@ -165,7 +165,7 @@ void webhooks_lead(struct webhooks *w, bool leads)
 	tokens_lead(w->tokens, leads);
 }
 
-/* --- certificates --- */
+/* --- certificate and HTTPS server --- */
 
 static bool is_trusted(void *arg, const char *ca)
 {
@@ -260,7 +260,7 @@ static void start_certs(struct webhooks *w)
 					       .arg = w});
 }
 
-/* --- handlers --- */
+/* --- handlers of reviews --- */
 
 static struct review_route route_of(const struct webhooks *w, const struct webhook *h)
 {
@@ -456,11 +456,12 @@ void webhooks_metrics(struct webhooks *w, struct buf *b)
 {
 	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
 		     "Expiry of the webhooks' certificate, seconds since the epoch.");
-	sample_gauge(b, "unirail_controller_certificate_trouble",
-		     certs_sync_error(w->certs, NULL) != 0,
-		     "1 if the webhooks' certificate is not usable, otherwise 0.");
+	sample_gauge(
+		b, "unirail_controller_certificate_trouble", certs_sync_error(w->certs, NULL) != 0,
+		"1 if the last read or write of the webhooks' certificate failed, otherwise 0.");
 	sample_counter(b, "unirail_controller_webhooks_healed_total",
 		       w->healed + (w->registration ? registration_healed(w->registration) : 0),
-		       "Changes of the webhook configurations by others that were reverted.");
+		       "Changes of the webhook configurations by other programs, each of which was "
+		       "reverted.");
 	reviews_metrics(w->reviews, b);
 }

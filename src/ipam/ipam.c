@@ -62,7 +62,7 @@ static int no_pools(const struct ipam *i, struct err *e)
 		return err_kind(e, ERR_CONF, -ENOENT,
 				"no valid SpiderIPPool: create one, such as spec {subnet: "
 				"172.16.1.0/24, ips: [172.16.1.10-172.16.1.99], default: true}%s%s",
-				i->pools.n_out ? "; an invalid one: " : "",
+				i->pools.n_out ? "; an invalid pool: " : "",
 				i->pools.n_out ? i->pools.out[0].cause : "");
 	return err_kind(
 		e, ERR_CONF, -ENOENT,

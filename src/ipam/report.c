@@ -251,7 +251,7 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 			"unknown command '%.50s': expected list, show, free, owner, release or check",
 			c->command);
 	if (c->n_args < k->least || c->n_args > k->most)
-		return err_set(e, -EINVAL, "'%s' takes %zu to %zu operands, not %zu", k->name,
+		return err_set(e, -EINVAL, "'%s' accepts %zu to %zu operands, not %zu", k->name,
 			       k->least, k->most, c->n_args);
 	if (strcmp(k->name, "list") == 0)
 		return report_list(o, e);

@@ -84,7 +84,7 @@ unsigned int kube_auth_generation(const struct kube_auth *a)
 	return a->generation;
 }
 
-/* --- reading --- */
+/* --- read of tokens and certificates --- */
 
 /* Fills *b (initialized here) from the file, else from the text; both NULL: *b is empty. */
 static int content(const struct kube_auth *a, const char *file, const char *text, struct buf *b,
@@ -323,11 +323,11 @@ static int kube_exec_result(const struct kube_exec *x, int status, const struct 
 	if (reason)
 		r = err_kind(e, ERR_UNAVAILABLE, reason->code, "%s", reason->text);
 	else if (status == NOT_FOUND)
-		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT, "it cannot be executed%s%s",
+		r = err_kind(e, ERR_UNAVAILABLE, -ENOENT, "the program cannot be executed%s%s",
 			     hint ? ": " : "", hint ? hint : "");
 	else if (status)
-		r = err_kind(e, ERR_UNAVAILABLE, -EIO, "it exited with status %d%s%s", status,
-			     hint ? ": " : "", hint ? hint : "");
+		r = err_kind(e, ERR_UNAVAILABLE, -EIO, "the program exited with status %d%s%s",
+			     status, hint ? ": " : "", hint ? hint : "");
 	return r;
 }
 
@@ -361,7 +361,8 @@ static int take_status(struct kube_credential *c, const struct json *status, str
 	c->key = copy(status, "clientKeyData");
 	if (!c->token && !c->cert)
 		return err_kind(e, ERR_DECODE, -EBADMSG,
-				"it printed neither status.token nor status.clientCertificateData");
+				"the program printed neither status.token nor "
+				"status.clientCertificateData");
 	if (!c->cert != !c->key)
 		return err_kind(
 			e, ERR_DECODE, -EBADMSG,
@@ -380,10 +381,11 @@ int kube_credential_parse(struct kube_credential *ret, struct span text, struct 
 	int r;
 
 	if (json_parse(&doc, text, OUT_MAX, NULL) < 0)
-		return err_kind(e, ERR_DECODE, -EBADMSG, "its output is not JSON");
+		return err_kind(e, ERR_DECODE, -EBADMSG, "the program's output is not JSON");
 	kind = json_string(json_get(json_root(doc), "kind"));
 	if (!kind || strcmp(kind, "ExecCredential"))
-		return err_kind(e, ERR_DECODE, -EBADMSG, "its output is not an ExecCredential");
+		return err_kind(e, ERR_DECODE, -EBADMSG,
+				"the program's output is not an ExecCredential");
 	r = take_status(&c, json_get(json_root(doc), "status"), e);
 	if (r < 0)
 		kube_credential_done(&c);

@@ -11,7 +11,7 @@
 
 enum { NOT_INSTALLED_MS = 200 }; /* wait for the errors of all kinds, which share a log line */
 
-/* --- errors --- */
+/* --- errors of lists and watches --- */
 
 static const struct kube_cache_kind *kind_of(const struct kube_cache_watch *w)
 {
@@ -98,7 +98,7 @@ int kube_cache_error(const struct kube_cache *c, int kind, struct err *e)
 	return err_kind(e, ERR_AGAIN, -EAGAIN, "%s are not synced from the API server yet", name);
 }
 
-/* --- changes --- */
+/* --- changes of objects --- */
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {
@@ -158,7 +158,7 @@ void kube_cache_off(struct kube_cache *c, const void *arg)
 				c->watch[k].v[i] = (struct kube_cache_listener){0};
 }
 
-/* --- start and end --- */
+/* --- creation and destruction --- */
 
 static void start(struct kube_cache *c, int kind)
 {
@@ -208,7 +208,7 @@ void kube_cache_free(struct kube_cache *c)
 	free(c);
 }
 
-/* --- getters --- */
+/* --- lookups of objects --- */
 
 const char *kube_cache_kind_name(const struct kube_cache *c, int kind)
 {

@@ -297,7 +297,7 @@ static void retire(struct kube *k)
 	kube_cleanup_schedule(k);
 }
 
-/* --- next step: credentials, connection, requests --- */
+/* --- next step of a call: credentials, connection, requests --- */
 
 static bool have_credentials(struct kube *k)
 {
@@ -387,7 +387,7 @@ void kube_cancel(struct kube_call *c)
 		call_free(c);
 }
 
-/* --- retries --- */
+/* --- retries of a call --- */
 
 /* Queues the call until a connection is ready. */
 static void kube_call_wait(struct kube_call *c)
@@ -429,7 +429,7 @@ static void kube_call_late(void *arg)
 	fail(c, &e);
 }
 
-/* --- answers --- */
+/* --- responses of the server --- */
 
 static void on_head(void *arg, const struct h2_head *h)
 {
@@ -534,7 +534,7 @@ static void on_end(void *arg, const struct err *e, bool untouched)
 		finish(c, NULL, NULL);
 }
 
-/* --- sending --- */
+/* --- submission of calls --- */
 
 static const struct h2_handler handler = {on_head, on_data, on_end};
 

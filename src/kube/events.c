@@ -98,7 +98,7 @@ size_t kube_events_waiting(const struct kube_events *s)
 	return s->n;
 }
 
-/* --- bodies --- */
+/* --- bodies of Events --- */
 
 static char *object_json(const struct kube_event *e)
 {
@@ -190,7 +190,7 @@ static void put_body(struct kube_events *s, const struct pending *p, struct buf 
 	buf_printf(b, ",\"involvedObject\":%s}", p->object);
 }
 
-/* --- sending --- */
+/* --- requests that write Events --- */
 
 static void log_failure(struct kube_events *s, const struct err *e)
 {
@@ -200,7 +200,7 @@ static void log_failure(struct kube_events *s, const struct err *e)
 		return;
 	s->logged = true;
 	s->logged_at = now;
-	log_warn("kube: an event was not written", LOG_S("error", e->text));
+	log_warn("kube: failed to write an event", LOG_S("error", e->text));
 }
 
 static void on_sent(void *arg, int status, const struct json *event, const struct err *e)

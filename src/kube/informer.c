@@ -14,7 +14,7 @@
 #include "kube/internal.h"
 #include "kube/object.h"
 
-/* --- store --- */
+/* --- store of objects --- */
 
 static const char *place(char **at, const char *s)
 {
@@ -115,7 +115,7 @@ bool kube_version_older(const char *version, const char *than)
 	       num_u64(span_of(than), 0, UINT64_MAX, &b) == 0 && a < b;
 }
 
-/* --- next step --- */
+/* --- schedule of the next list or watch --- */
 
 enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 30000, SHORT_MS = 1000, AGAIN_MS = 1000 };
 
@@ -163,7 +163,7 @@ static void after_failure(struct kube_informer *i, enum next next, int64_t retry
 	later(i, next, ms);
 }
 
-/* --- list --- */
+/* --- list of all objects --- */
 
 /* accepts NULL */
 static void informer_object_free(struct kube_informer *i, struct kube_object *o)
@@ -351,7 +351,7 @@ static void start_probe(struct kube_informer *i)
 	i->probe = kube_send(i->k, &r, on_probe, i);
 }
 
-/* --- watch --- */
+/* --- watch of changes --- */
 
 static void on_opened(void *arg)
 {
@@ -505,7 +505,7 @@ void kube_informer_read_again(struct kube_informer *i)
 		read_again_after(i, AGAIN_MS);
 }
 
-/* --- public functions --- */
+/* --- functions of informer.h --- */
 
 struct kube_informer *kube_informer_new(struct kube *k, const struct kube_informer_conf *c)
 {

@@ -95,11 +95,11 @@ static void lose(struct kube_lease *l)
 		return;
 	l->held = false;
 	loop_alarm_cancel(&l->deadline);
-	err_set(&e, -ESTALE, "lease '%s/%s' was taken by '%s'", l->ns, l->name, l->holder);
+	err_set(&e, -ESTALE, "lease '%s/%s' was acquired by '%s'", l->ns, l->name, l->holder);
 	l->c.lost(l->c.arg, &e);
 }
 
-/* --- state at the server --- */
+/* --- state of the Lease at the server --- */
 
 static void replace(char **to, const char *with)
 {
@@ -123,7 +123,7 @@ static void take_lease(struct kube_lease *l, const struct json *lease)
 	l->known = version;
 }
 
-/* --- writing --- */
+/* --- write of the Lease --- */
 
 static void put_spec(struct kube_lease *l, struct json_out *o, bool taken)
 {
@@ -212,7 +212,7 @@ static void write_lease(struct kube_lease *l, bool exists)
 	send(l, exists ? KUBE_MERGE_PATCH : KUBE_CREATE, buf_span(&body), on_written);
 }
 
-/* --- reading --- */
+/* --- read of the Lease --- */
 
 static bool is_free(const struct kube_lease *l)
 {
@@ -267,7 +267,7 @@ static void try(struct kube_lease *l)
 		send(l, KUBE_GET, (struct span){0}, on_read);
 }
 
-/* --- public functions --- */
+/* --- functions of leader.h --- */
 
 struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *c)
 {

@@ -10,7 +10,7 @@
 #include "kube/internal.h"
 #include "wire/json/stream.h"
 
-/* --- list --- */
+/* --- list calls --- */
 
 enum {
 	PAGES_MAX = 100000,
@@ -218,7 +218,7 @@ struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
 	return start(k, kind, s, version, 0, ops, arg);
 }
 
-/* --- watch --- */
+/* --- watch calls --- */
 
 /* The timeout is spread, so that a thousand watches that began together do not end together. */
 enum { TIMEOUT_S = 300, TIMEOUT_MAX_S = 600 };
@@ -300,7 +300,7 @@ static int take_event(struct kube_watch *w, struct span piece, struct err *e)
 	int r = json_parse(&doc, piece, JSON_PIECE_MAX, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "what came");
+		return err_wrap(e, r, "data of the watch");
 	r = kube_watch_decode(json_root(doc), &change, &object, &w->status, &w->retry_after, e);
 	if (r > 0)
 		w->ops->event(w->arg, change, object);

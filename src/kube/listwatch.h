@@ -46,7 +46,7 @@ struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
 				  const struct kube_list_ops *ops, void *arg);
 void kube_list_cancel(struct kube_list *l); /* accepts NULL */
 
-/* --- watch --- */
+/* --- watch calls --- */
 
 enum kube_change { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED, KUBE_BOOKMARK };
 

@@ -84,7 +84,7 @@ static void cancel_delay(struct work *w)
 	sift(q, at);
 }
 
-/* --- reconciling --- */
+/* --- reconcile of items --- */
 
 static void schedule(struct workqueue *q)
 {
@@ -172,7 +172,7 @@ void workqueue_send(struct work *w, const struct kube_request *r)
 	w->call = kube_send(w->q->c.kube, r, on_done, w);
 }
 
-/* --- items --- */
+/* --- table of items --- */
 
 static int by_name(const void *a, const void *b)
 {

@@ -108,7 +108,9 @@ static void enter(struct confine *c, bool log_only, char *desc, size_t size)
 	/* Target of redirected standard streams and of a child's stdin. */
 	add(c, "/dev/null", SANDBOX_WRITE);
 	if (log_only)
-		snprintf(desc, size, "sandbox = log: the kernel logs what it would refuse");
+		snprintf(desc, size,
+			 "sandbox = log: no system call or file is refused, the kernel logs the "
+			 "system calls");
 	else if (sandbox_paths(c->v, c->n, &abi, &e) < 0)
 		say(desc, size, "Landlock", &e);
 	err_clear(&e);

@@ -25,7 +25,7 @@
 #define SETTINGS_SANDBOX(X)                                                                        \
 	X("sandbox", OPT_CHOICE, SETTINGS_ON_OFF_LOG,                                              \
 	  "refuse system calls and files that this mode does not need (seccomp, Landlock); log: "  \
-	  "only let the kernel log them",                                                          \
+	  "refuse nothing, the kernel logs the system calls",                                      \
 	  sandbox, 0, 0, "on", "UNIRAIL_SANDBOX", 0)
 
 struct confine {

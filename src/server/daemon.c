@@ -115,7 +115,7 @@ static int watch_signals(struct daemon *d, struct err *e)
 	return loop_add_fd(d->loop, d->signals, EPOLLIN, on_signal, d, &d->watch, e);
 }
 
-/* --- construction --- */
+/* --- creation and destruction --- */
 
 int daemon_new(struct daemon **ret, struct loop *l, const struct daemon_ops *ops, void *arg,
 	       struct err *e)
@@ -165,7 +165,7 @@ int daemon_pid_file(struct daemon *d, const struct root *root, const char *path,
 	return 0;
 }
 
-/* --- start-up --- */
+/* --- log and limit of connections --- */
 
 int daemon_log(const char *level, const char *format, struct err *e)
 {
@@ -193,6 +193,7 @@ int daemon_connections(int64_t wanted, int reserve, struct err *e)
 			"at most %lld open files are allowed, expected %d at least (ulimit -n)",
 			(long long)r.rlim_cur, reserve + 1);
 	if (wanted > most)
-		log_warn("fewer connections: open files are limited", LOG_I("connections", most));
+		log_warn("fewer connections than configured: the limit of open files is too low",
+			 LOG_I("connections", most));
 	return (int)(wanted < most ? wanted : most);
 }

@@ -40,7 +40,7 @@ struct ports {
 	size_t n_scrapes;
 };
 
-/* --- listening --- */
+/* --- listening sockets --- */
 
 union address {
 	struct sockaddr any;
@@ -85,7 +85,9 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 	int fd;
 
 	if (address && ip_parse(span_of(address), &a) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "listen is '%.100s', expected an IP address",
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"address '%.100s' of listen, health-listen or metrics-listen: "
+				"expected an IP address",
 				address);
 	fd = try_listen(&a, port);
 	/* Listens on IPv4, because the host has no IPv6. */
@@ -101,7 +103,7 @@ int ports_listen(const char *address, int port, const char *setting, struct err 
 	return fd < 0 ? err_sys(e, fd, "listen on port %d", port) : fd;
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void answer(struct http_request *q, int status, struct span text)
 {
@@ -182,7 +184,7 @@ static void handle(void *arg, struct http_request *q)
 			       "metrics port, /metrics\n"));
 }
 
-/* --- construction --- */
+/* --- creation and destruction --- */
 
 static int open_port(struct ports *p, const char *listen, int number, bool metrics, struct err *e)
 {

@@ -26,7 +26,7 @@ bool conn_is_idle(const struct http_request *c)
 	       http1_phase(c->codec) == HTTP1_NOTHING;
 }
 
-/* --- timeouts --- */
+/* --- timeouts of a connection --- */
 
 /* Returns the milliseconds until the next rate check of the current body. Negative: the timeout has
  * expired. */
@@ -177,7 +177,7 @@ void conn_end_idle(struct http_request *c)
 		conn_set_timer(c, LAST_CHANCE_MS);
 }
 
-/* --- reading --- */
+/* --- read of a request --- */
 
 static void conn_watch(struct http_request *c, uint32_t events)
 {

@@ -53,7 +53,7 @@ struct peers {
 
 #define OF(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
-/* --- rings --- */
+/* --- rings of peers --- */
 
 static void ring_init(struct ring *r)
 {
@@ -76,7 +76,7 @@ static void ring_append(struct ring *head, struct ring *r)
 	head->prev = r;
 }
 
-/* --- addresses --- */
+/* --- addresses of peers --- */
 
 struct peer_key peer_key_of(int fd)
 {
@@ -185,7 +185,7 @@ static void forget_peer(struct peers *p, struct peer *one)
 	free(one);
 }
 
-/* --- ranks --- */
+/* --- ranks of peers --- */
 
 /* Enlarges r->counts if it has no ring for the count n. The first and last element of each ring
  * point to its head, so they are updated. */
@@ -346,7 +346,7 @@ struct peer_entry *peers_turn(struct peers *p)
 	return e;
 }
 
-/* --- join and leave --- */
+/* --- arrival and departure of connections --- */
 
 void peers_know(struct peers *p, const struct peer_entry *e)
 {

@@ -29,7 +29,7 @@ enum {
 static void on_connect(void *arg, uint32_t events);
 static void on_pause_over(void *arg);
 
-/* --- permission --- */
+/* --- permission of a client --- */
 
 static bool may(int fd, struct ucred *peer)
 {
@@ -41,7 +41,7 @@ static bool may(int fd, struct ucred *peer)
 	return peer->uid == 0 || peer->uid == geteuid();
 }
 
-/* --- eviction --- */
+/* --- eviction of connections --- */
 
 static struct http_request *conn_of(struct peer_entry *e)
 {
@@ -135,7 +135,9 @@ bool http_server_shorten(struct http_server *s, size_t body)
 				longest = c;
 		if (!longest)
 			break;
-		send_refusal(longest, 503, "its incomplete body gives way to shorter ones");
+		send_refusal(longest, 503,
+			     "too many incomplete requests: this one has the longest body, try "
+			     "again");
 		conn_close(longest);
 	}
 	return s->bodies <= s->limits.bodies_max;
@@ -217,7 +219,7 @@ static struct http_request *conn_new(struct http_server *s, int fd)
 	c->state = CONN_READING;
 	c->opened = loop_now_ms(s->loop);
 	if (loop_add_fd(s->loop, fd, EPOLLIN, conn_on_event, c, &c->watch, &e) < 0) {
-		log_error("take a connection", LOG_S("error", e.text));
+		log_error("cannot accept a connection", LOG_S("error", e.text));
 		close(fd);
 		free(c);
 		return NULL;
@@ -289,7 +291,7 @@ static void take_in(struct http_server *s, int fd)
 	}
 }
 
-/* --- no descriptor left --- */
+/* --- lack of file descriptors --- */
 
 static void open_spare(struct http_server *s)
 {
@@ -322,7 +324,7 @@ static void no_descriptor(struct http_server *s, int code)
 				    "Content-Length: 0\r\nConnection: close\r\n\r\n";
 	int fd = -1;
 
-	log_limited(LOG_ERROR, 0, "take a connection", LOG_S("error", errno_text(code)));
+	log_limited(LOG_ERROR, 0, "cannot accept a connection", LOG_S("error", errno_text(code)));
 	if (s->spare >= 0) {
 		close(s->spare);
 		s->spare = -1;
@@ -337,7 +339,7 @@ static void no_descriptor(struct http_server *s, int code)
 	pause_for(s, PAUSE_MS);
 }
 
-/* --- handshakes, round-robin --- */
+/* --- round-robin of TLS handshakes --- */
 
 static void on_turn(void *arg)
 {
@@ -461,7 +463,7 @@ void http_server_free(struct http_server *s)
 	free(s);
 }
 
-/* --- the end --- */
+/* --- end of connections and of the server --- */
 
 static void on_drained(void *arg)
 {
@@ -580,7 +582,7 @@ void conn_refuse_unsaid(struct http_request *c, int status)
 	put(c, (struct http1_response){.status = status});
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 const struct http1_msg *http_request_msg(const struct http_request *q)
 {

@@ -71,7 +71,7 @@ static int clear_place(const struct root *r, const struct sockaddr_un *a, struct
 				path);
 	n = is_alive(a);
 	if (n < 0)
-		return err_sys(e, n, "see who listens on '%s'", path);
+		return err_sys(e, n, "check whether a program listens on '%s'", path);
 	if (n > 0)
 		return err_kind(e, ERR_UNAVAILABLE, -EADDRINUSE,
 				"another program listens on '%s': stop it first", path);
@@ -131,7 +131,7 @@ int listener_open(struct listener *l, const char *path, struct err *e)
 	return r;
 }
 
-/* --- systemd --- */
+/* --- sockets passed by systemd --- */
 
 static bool sock_is(int fd, int option, int want)
 {

@@ -35,7 +35,7 @@ static size_t row_of(const struct settings *s, const char *name)
 	return i;
 }
 
-/* --- one value --- */
+/* --- value of one setting --- */
 
 const char *settings_own(const struct settings *s, void *of, const char *text)
 {
@@ -109,7 +109,7 @@ static int put(const struct settings *s, void *of, size_t i, const char *value, 
 	}
 }
 
-/* --- the file --- */
+/* --- the settings file --- */
 
 struct reading {
 	const struct settings *s;
@@ -170,7 +170,7 @@ static int from_file(const struct settings *s, void *into, const struct root *ro
 	return r < 0 ? r : ini_read(buf_span(&b), path_base(path), &ops, &p, e);
 }
 
-/* --- the environment --- */
+/* --- environment variables --- */
 
 static const char *env_get(const struct settings_env *env, const char *name)
 {
@@ -196,7 +196,7 @@ static int from_env(const struct settings *s, void *into, size_t i, const struct
 	return 0;
 }
 
-/* --- entry point --- */
+/* --- read of all settings --- */
 
 static bool is_path(const struct opt *o)
 {

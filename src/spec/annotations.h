@@ -5,14 +5,14 @@
 /* Keys of annotations and labels, each once. Keys that only one file uses are in that file
  * (doctor/node.c: node addresses of other CNIs). */
 
-/* --- networks: Multus, of pods and definitions --- */
+/* --- annotations of networks: Multus, on pods and definitions --- */
 
 #define ANNOTATION_NETWORKS	   "k8s.v1.cni.cncf.io/networks"
 #define ANNOTATION_NETWORK_STATUS  "k8s.v1.cni.cncf.io/network-status"
 #define ANNOTATION_DEFAULT_NETWORK "v1.multus-cni.io/default-network"
 #define ANNOTATION_RESOURCE_NAME   "k8s.v1.cni.cncf.io/resourceName"
 
-/* --- SpiderMultusConfigs, and the pods that their networks are injected into --- */
+/* --- annotations of SpiderMultusConfigs and of pods with injected networks --- */
 
 #define ANNOTATION_NAD_NAME	  "multus.spidernet.io/cr-name"
 #define ANNOTATION_CNI_VERSION	  "multus.spidernet.io/cni-version"
@@ -20,7 +20,7 @@
 #define ANNOTATION_INJECT_RDMA	  "cni.spidernet.io/rdma-resource-inject"
 #define ANNOTATION_INJECT_NETWORK "cni.spidernet.io/network-resource-inject"
 
-/* --- addresses of pods: Spiderpool --- */
+/* --- annotations of the addresses of pods: Spiderpool --- */
 
 #define IPAM_SPIDERNET_IO	   "ipam.spidernet.io/"
 #define ANNOTATION_IPPOOL	   IPAM_SPIDERNET_IO "ippool"
@@ -49,7 +49,7 @@
 /* Prefix of labels in podAffinity of a pool that was created for an application. */
 #define LABEL_APP_PREFIX IPAM_SPIDERNET_IO "app-"
 
-/* --- unirail's own --- */
+/* --- annotations of unirail --- */
 
 /* Annotations of a SpiderIPPool: */
 #define ANNOTATION_ADOPTED	"unirail.io/adopted"	  /* ipam/pool/pool_cluster.h */
@@ -85,7 +85,7 @@
 #define LABEL_MIGRATED	"unirail.io/migrated"
 #define LABEL_UNINSTALL "unirail.io/uninstall"
 
-/* --- of Kubernetes and other programs --- */
+/* --- annotations of Kubernetes and other programs --- */
 
 #define LABEL_MANAGED_BY	  "app.kubernetes.io/managed-by"
 #define LABEL_NAMESPACE_NAME	  "kubernetes.io/metadata.name"

@@ -190,7 +190,7 @@ static const struct setting table[] = {
 	{"vethMTU", take_int, AT(veth_mtu), 68, 65535},
 };
 
-/* --- the file --- */
+/* --- the settings file --- */
 
 static const struct setting *find(const char *key)
 {
@@ -228,7 +228,7 @@ static int on_pair(void *arg, const struct ini_at *at, const char *key, const ch
 		return 0;
 	if (strcmp(at->section, "coordinator") != 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"section '%.100s' is not known, expected 'coordinator'",
+				"section '%.100s' is not known, expected 'coordinator' or 'agent'",
 				at->section);
 	r = coordinator_settings_put(arg, key, value, e);
 	return r == -ENOENT ? unknown(key, e) : r;

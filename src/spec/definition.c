@@ -13,7 +13,7 @@
 enum { CONFIG_MAX = 1 << 20, PLACE_BYTES = 256, SHOWN = 100 };
 
 #define REMEDY                                                                                     \
-	"only a definition of a trusted namespace may (annotation " ANNOTATION_TRUSTED             \
+	"only a definition of a trusted namespace may have it (annotation " ANNOTATION_TRUSTED     \
 	"=true on the Namespace)"
 
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns)
@@ -62,7 +62,7 @@ bool definition_is_interface_plugin(const char *type)
 	return is_nodes(type) || is_one_of(types, ARRAY_LEN(types), type);
 }
 
-/* --- keys --- */
+/* --- keys that name resources of the node --- */
 
 static const struct host_key {
 	const char *key;
@@ -196,9 +196,11 @@ static int check_type(const struct walk *w, const char *type, const char *outer,
 			"'spiderpool'",
 			w->place, SHOWN, type);
 	if (mode != IS_OTHER && outer && strcmp(outer, type) == 0)
-		return REFUSE(w,
-			      "%s is '%.*s', the plugin that it is given to: it would call itself",
-			      w->place, SHOWN, type);
+		return REFUSE(
+			w,
+			"%s is '%.*s', the type of the calling plugin: a plugin must not call "
+			"itself",
+			w->place, SHOWN, type);
 	return mode == IS_OTHER ? 0 : check_installed(w, type);
 }
 
@@ -351,6 +353,6 @@ int definition_drop_logs(const struct json *config, struct json_doc **ret, struc
 		return 0;
 	}
 	if (b.over)
-		return err_kind(e, ERR_CONF, -EFBIG, "its configuration is too long");
+		return err_kind(e, ERR_CONF, -EFBIG, "the configuration is too long");
 	return json_parse(ret, buf_span(&b), 2 * CONFIG_MAX, e);
 }

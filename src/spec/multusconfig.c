@@ -41,7 +41,7 @@ const char *multus_nad_name(const struct json *smc)
 	return given && *given ? given : own ? own : "";
 }
 
-/* --- fields --- */
+/* --- checks of fields --- */
 
 #define VLAN .min = 0, .max = 4094, .is_vlan = true
 

@@ -31,7 +31,7 @@ static int bad_ifname(const char *name, struct err *e)
 		name);
 }
 
-/* --- the list form --- */
+/* --- the list form of the annotation --- */
 
 /* Returns whether the text has the characters of a DNS label; its length is not limited. */
 static bool is_label(const char *s)
@@ -106,7 +106,7 @@ static int parse_list(struct span text, const char *pod_ns, struct net_select *s
 	return r < 0 ? err_wrap(e, r, "parsePodNetworkObjectName") : 0;
 }
 
-/* --- the JSON form --- */
+/* --- the JSON form of the annotation --- */
 
 struct raw {
 	const char *name, *ns, *ifname, *old_ifname, *mac, *guid, *device_id;
@@ -192,7 +192,7 @@ static int check_name(const char *name, const char *place, const char *key, stru
 		return 0;
 	return err_kind(e, ERR_CONF, -EINVAL, "%s.%s is '%s', expected the name of an object%s",
 			place, key, name,
-			strchr(name, '/') ? " (a namespace is a key of its own)" : "");
+			strchr(name, '/') ? " (set the namespace with the key 'namespace')" : "");
 }
 
 static int check_raw(const struct raw *raw, const char *place, struct err *e)

@@ -69,7 +69,7 @@ static void copy(char ***v, size_t *n, const char *const *from, size_t count)
 			pod_names_add(v, n, from[i]);
 }
 
-/* --- parsing --- */
+/* --- parsing of annotations --- */
 
 /* Sets the error "pod 'a/b': wrong input, invalid format of Pod annotation 'KEY': ...". */
 static int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
@@ -95,7 +95,7 @@ static int annotation_error(const struct annotation *n, struct err *e, const cha
 
 static void annotation_log_default(const struct annotation *n, const char *what, const char *as)
 {
-	log_limited(LOG_WARN, 3, "an annotation has the wrong form and is read as the intended one",
+	log_limited(LOG_WARN, 3, "accepting an annotation of another form than documented",
 		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
 		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
 }
@@ -276,7 +276,7 @@ static int read_annotation(const struct annotation *n, bool is_list, struct pod_
 	v = json_root(doc);
 	if (is_list && json_kind(v) == JSON_OBJECT)
 		annotation_log_default(n, "an object",
-				       json_get_go(v, "interface") ? "a list of one"
+				       json_get_go(v, "interface") ? "a list of one object"
 								   : ANNOTATION_IPPOOL);
 	else if (!is_list && json_kind(v) == JSON_ARRAY)
 		annotation_log_default(n, "a list", ANNOTATION_IPPOOLS);
@@ -591,7 +591,7 @@ static int from_subnet(const struct pod_pools_facts *f, const struct auto_pool_r
 				"': interface %s must be specified: add an entry for it",
 				f->pod->ns, f->pod->name, nic->ifname);
 	ret->clean_gateway = nic->conf_clean;
-	ret->from = "the pools made of SpiderSubnets";
+	ret->from = "the pools created from SpiderSubnets";
 	r = made_for(f, w, x->subnet4, x->ifname, 4, ret, e);
 	if (r == 0)
 		r = made_for(f, w, x->subnet6, x->ifname, 6, ret, e);
@@ -705,7 +705,7 @@ static int read_routes(const struct annotation *n, const struct json *v, struct 
 	int r = 0;
 
 	if (json_kind(v) == JSON_OBJECT) {
-		annotation_log_default(n, "an object", "a list of one");
+		annotation_log_default(n, "an object", "a list of one object");
 		return read_route(n, v, &VEC_PUSH(*ret, *count), e);
 	}
 	if (json_kind(v) != JSON_ARRAY && json_kind(v) != JSON_NULL)

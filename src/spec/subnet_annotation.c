@@ -90,7 +90,7 @@ static int read_nics(struct json_doc *d, struct auto_pool_request *w, struct err
 		r = add_nic(d, v, place, w, e);
 	}
 	if (r == 0 && w->n == 0)
-		r = err_kind(e, ERR_CONF, -EINVAL, "it is an empty list");
+		r = err_kind(e, ERR_CONF, -EINVAL, "the list is empty");
 	return r;
 }
 

@@ -318,7 +318,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     three.kill()
     # The owner of the block also learns which pods have addresses borrowed from it.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
-    assert status == 500 and "node 'n2' has borrowed it" in answer["message"], answer
+    assert status == 500 and "node 'n2' has borrowed the address" in answer["message"], answer
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.1.70")
     assert status == 500 and "none of its pools" in answer["message"], answer
 
@@ -329,7 +329,7 @@ def test_address_of_an_unavailable_node_is_refused(nodes, agent, pools):
     assert by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.77")[0] == 200
     one.kill()
     status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
-    assert status == 500 and "it was requested from node 'n1', which has not responded" in answer["message"], answer
+    assert status == 500 and "the address was requested from node 'n1', which has not responded" in answer["message"], answer
     one.start()
     status, answer = by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.70")
     assert status == 200, answer

@@ -111,7 +111,7 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
 
 
 def test_invalid_settings_end_the_controller(cluster, ns, replica):
-    for args, contains in ((("--lease", "9s"), "each must be shorter"), (("--cni-config-dir", "x"), "absolute path"),
+    for args, contains in ((("--lease", "9s"), "lease-renew must be shorter than lease"), (("--cni-config-dir", "x"), "absolute path"),
                         (("--health-prot", "1"), "did you mean '--health-port'?")):
         c = replica("x").start(*args, ready=False)
         assert c.process.wait(10) == 2

@@ -87,7 +87,7 @@ def test_resources_follow_their_configmap(mine, devices, registry):
     serves(registry, "a", "f")
     wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' is valid and in force"), "an event reports the valid ConfigMap")
     mine.ok("DELETE", f"{MAPS.format('t')}/rdma-devices")
-    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' does not exist; the version read before stays in force"),
+    wait(lambda: event_messages(mine, "ConfigMap 't/rdma-devices' does not exist; the ConfigMap's last valid version stays in force"),
          "an event reports the missing ConfigMap")
     serves(registry, "a", "f")
     assert unchanged.items() <= sockets(registry).items()

@@ -472,8 +472,8 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
     nodes.node("scan-n2")
     wait(lambda: c.metrics()["unirail_gc_addresses_with_two_pods"] == 1, "the controller counts an address with two pods", 60)
     wait(lambda: c.metrics()["unirail_gc_addresses_without_block"] == 1, "the controller counts an address without a block", 60)
-    assert c.logged("an address has two pods")[0]["address"] == address
-    assert c.logged("whose block belongs to another node")[0]["pod"] == "t/scan-b"
+    assert c.logged("two pods have the same address")[0]["address"] == address
+    assert c.logged("that its node neither owns nor borrows")[0]["pod"] == "t/scan-b"
     assert nodes.endpoint("t", "scan-b") and nodes.endpoint("t", "scan-a")
     # An administrator removes the cause: the scan no longer reports it, so later tests are not affected either.
     nodes.remove_pod(other)

@@ -101,13 +101,14 @@ def test_event_names_the_cause_for_each_container(whole):
     whole.make("ctx", 1, down)
     has = lambda rail: f"container 'c' has {resource(rail)}, has run for {WAIT_S} s and has no queue pair: "
     wanted = {
-        "idle": has("rail1") + "none of its processes has opened an RDMA device: the program does not use RDMA, or uses TCP instead "
+        "idle": has("rail1") + "no process of the container has opened an RDMA device: the program does not use RDMA, or uses TCP instead "
                                "(the annotation unirail.io/nccl-net: IB makes NCCL fail instead of using TCP)",
-        "down": has("rail2") + "no port of its RDMA devices is active (mlx5_1 is DOWN): check cable and switch",
+        "down": has("rail2") + "no port of the container's RDMA devices is active (mlx5_1 is DOWN): check cable and switch",
         "limited": has("rail1") + f"process {limited} may lock {MEMLOCK >> 10} KiB (RLIMIT_MEMLOCK), so memory cannot be registered: "
-                                  "rdma-memlock of the agent (NRI or memlock-hook), or 'unirail host memlock', then start the pod again",
-        "opened": has("rail1") + "it has opened an RDMA device but has created no queue pair: run 'unirail verify' in the container to "
-                                 "test each device"}
+                                  "raise the limit with rdma-memlock of the agent (NRI or memlock-hook) or with "
+                                  "'unirail host memlock', then restart the pod",
+        "opened": has("rail1") + "the container has opened an RDMA device but has created no queue pair: "
+                                 "run 'unirail verify' in the container to test each device"}
     wait(lambda: set(event_messages(whole, "NoQueuePair")) >= set(wanted), "events NoQueuePair name the containers", 4 * WAIT_S, 1)
     # `used` was the last to start: when a later container has its event, `used` has been inspected.
     start(whole, "later")

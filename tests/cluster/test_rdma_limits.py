@@ -72,7 +72,7 @@ def test_pod_has_its_limit_after_allocate(mine, nodes, agent, node, closing):
     node.pods.pods = {"limited": {"c": {"rdma/all": ["0", "1"]}}}
     file = node.group(uid)
     wait(lambda: file.read_text() == "mlx5_0 hca_handle=8 hca_object=2000", "the container's control group has its limit")
-    assert a.logged("limits of an RDMA device set")
+    assert a.logged("set the limits of an RDMA device")
     asked = node.pods.requests
     # A pod that was created before the agent started.
     a.stop()

@@ -267,7 +267,7 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
         healings = c.metrics()["unirail_controller_webhooks_healed_total"]
         assert healings == i + 1, c.logged("correcting them")
     what = [x["what"] for x in c.logged("correcting them")]
-    assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "of another owner" in what[4], what
+    assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "another number of webhooks" in what[4], what
     for path in (VALIDATING, MUTATING):
         cluster.ok("DELETE", f"{path}/{NAME}")
     registered(cluster, c)

@@ -149,7 +149,7 @@ def test_client_certificate_is_sent(pki, serve, tmp_path, version):
            else "TLS handshake: the server says: it found no common parameters")
     stranger = h2.Pki(tmp_path / "stranger").leaf("client", "", "clientAuth")
     failed(config(tmp_path, pki, s.port, user=f"client-certificate: {stranger[0]}\n    client-key: {stranger[1]}"),
-           "it does not know the CA of our certificate (unknown_ca)")
+           "it does not know the CA of unirail's certificate (unknown_ca)")
 
 
 def test_key_of_another_certificate_is_refused(pki, serve, tmp_path):
@@ -298,10 +298,10 @@ echo '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","
 
 
 @pytest.mark.parametrize("script, reason", [
-    ("exit 3", "it exited with status 3: get it from example.com"),
-    ("echo t0ps3cret", "its output is not JSON"),
-    ("kill -9 $$", "signal 9 ended it"),
-    ("head -c 300000 /dev/zero", "it wrote more than"),
+    ("exit 3", "the program exited with status 3: get it from example.com"),
+    ("echo t0ps3cret", "the program's output is not JSON"),
+    ("kill -9 $$", "signal 9 ended the child process"),
+    ("head -c 300000 /dev/zero", "the child process wrote more than"),
 ])
 def test_failed_exec_plugins_are_reported(pki, tmp_path, script, reason):
     failed(config(tmp_path, pki, 1, user=exec_user(tmp_path, script)), reason)
@@ -310,4 +310,4 @@ def test_failed_exec_plugins_are_reported(pki, tmp_path, script, reason):
 def test_missing_exec_plugin_is_reported(pki, tmp_path):
     user = exec_user(tmp_path, "")
     (tmp_path / "login").unlink()
-    failed(config(tmp_path, pki, 1, user=user), "it cannot be executed: get it from example.com")
+    failed(config(tmp_path, pki, 1, user=user), "the program cannot be executed: get it from example.com")

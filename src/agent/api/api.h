@@ -81,7 +81,7 @@ struct ipam_api_conf {
 	bool no_release_conflict_ips;
 	struct metrics *metrics; /* metrics to update; may be NULL */
 
-	/* --- only on a node of a cluster; otherwise 0 or NULL --- */
+	/* --- members set only on a node of a cluster; otherwise 0 or NULL --- */
 	/* cluster cache; NULL: pools come from a directory, and pods are not read */
 	struct cluster *cluster;
 	struct node_pools *node_pools;

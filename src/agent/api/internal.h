@@ -78,7 +78,7 @@ struct ipam_api {
 	int64_t gap_at;
 	bool touched; /* a batch was requested by ipam_api_touch() */
 
-	/* --- only on a node of a cluster --- */
+	/* --- members set only on a node of a cluster --- */
 	uint64_t seq;
 	unsigned int settings_made; /* changes with each change of `conf` */
 	struct api_call *resolving; /* calls in state API_RESOLVING */
@@ -107,7 +107,7 @@ struct api_requests {
 	struct ipnet *nets;
 	bool whole; /* these are all interfaces of the pod, in their order */
 
-	/* --- made from the pod and its namespace --- */
+	/* --- members computed from the pod and its namespace --- */
 	bool made;
 	struct ip_request *v;
 	struct pod_pool_request *pools;
@@ -141,7 +141,7 @@ struct api_call {
 	bool failed; /* the response was a failure */
 	int64_t begin_us, queue_us;
 
-	/* --- only on a node of a cluster --- */
+	/* --- members set only on a node of a cluster --- */
 	uint64_t seq; /* position in the order of arrival */
 	struct pod_facts pod;
 	/* pod_is_requested: the pod is as in the request, because the API server was unavailable */

@@ -123,16 +123,18 @@ static void add_allocation(struct buf *b, const struct metrics_ipam *m)
 	sample_counter(b, "spiderpool_ipam_allocation_counts_total", m->done + m->failed,
 		       "Requests for addresses.");
 	sample_counter(b, "spiderpool_ipam_allocation_failure_counts_total", m->failed,
-		       "Requests for addresses that failed.");
+		       "Failed requests for addresses.");
 	sample_counter(b, "spiderpool_ipam_allocation_err_internal_counts_total", m->internal,
-		       "Requests for addresses that failed for another reason.");
+		       "Failed requests for addresses, neither because pools were exhausted nor "
+		       "because no pool matched.");
 	sample_counter(b, "spiderpool_ipam_allocation_err_no_available_pool_counts_total",
-		       m->no_pool, "Requests for addresses that failed because no pool matched.");
+		       m->no_pool, "Failed requests for addresses: no pool matched.");
 	sample_counter(
 		b, "spiderpool_ipam_allocation_err_retries_exhausted_counts_total", m->retries,
-		"Requests for addresses that the cluster could not supply within the time limit.");
+		"Failed requests for addresses: the cluster did not supply the addresses within "
+		"the time limit.");
 	sample_counter(b, "spiderpool_ipam_allocation_err_ip_used_out_counts_total", m->used_out,
-		       "Requests for addresses that failed because the pools were exhausted.");
+		       "Failed requests for addresses: the pools were exhausted.");
 	TIMES(b, "allocation", "", "time from a request for addresses to its answer.", &m->all);
 	TIMES(b, "allocation", "limit_", "time that a request waits for the store.", &m->queued);
 }
@@ -142,9 +144,9 @@ static void add_release(struct buf *b, const struct metrics_ipam *m)
 	sample_counter(b, "spiderpool_ipam_release_counts_total", m->done + m->failed,
 		       "Requests to release addresses.");
 	sample_counter(b, "spiderpool_ipam_release_failure_counts_total", m->failed,
-		       "Requests to release addresses that failed.");
+		       "Failed requests to release addresses.");
 	sample_counter(b, "spiderpool_ipam_release_err_internal_counts_total", m->internal,
-		       "Requests to release addresses that failed.");
+		       "Failed requests to release addresses, whatever the cause.");
 	sample_counter(b, "spiderpool_ipam_release_err_retries_exhausted_counts_total", m->retries,
 		       "Always 0: a release is not retried.");
 	TIMES(b, "release", "", "time from a request to release addresses to its answer.", &m->all);
@@ -165,7 +167,7 @@ void metrics_text(struct buf *b, const struct metrics *m)
 		histogram(b, phases->name, label, fine, &m->phases[i]);
 	}
 	sample_counter(b, "spiderpool_ip_gc_counts_total", m->gc,
-		       "Addresses of deleted pods and nodes released by garbage collection.");
+		       "Addresses of deleted or finished pods released by garbage collection.");
 	sample_counter(b, "spiderpool_ip_gc_failure_counts_total", m->gc_failed,
 		       "Failed releases of addresses by garbage collection.");
 	sample_counter(b, "unirail_endpoint_writes_total", m->endpoints,
@@ -257,8 +259,9 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 {
 	struct blocks_stats s = blocks_stats(blocks);
 
-	sample_counter(b, "spiderpool_ipam_allocation_update_ippool_conflict_counts_total",
-		       s.refused, "Claims of blocks that another node had claimed first.");
+	sample_counter(
+		b, "spiderpool_ipam_allocation_update_ippool_conflict_counts_total", s.refused,
+		"Requests about blocks refused because another writer had changed the block.");
 	sample_counter(b, "unirail_block_requests_total", s.requests,
 		       "Requests to the API server about blocks.");
 	sample_counter(b, "unirail_block_unanswered_total", s.unanswered,
@@ -278,7 +281,7 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 		     "Old name of unirail_addresses_borrowed, removed in a later release.");
 	sample_gauge(
 		b, "unirail_blocks_unadopted", blocks_unadopted_count(blocks),
-		"Blocks of this node that another agent claimed and this one has not adopted.");
+		"Blocks of this node that another agent claimed and this agent has not adopted.");
 	sample_gauge(b, "unirail_blocks_foreign", blocks_unadopted_count(blocks),
 		     "Old name of unirail_blocks_unadopted, removed in a later release.");
 }

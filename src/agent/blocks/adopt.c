@@ -147,7 +147,7 @@ static bool trace(const struct adoption *f, bool has_leases, const struct pod_fa
 	return found || p->host_network || p->finished;
 }
 
-/* --- which pod has an address --- */
+/* --- pod that has an address --- */
 
 static int by_address(const void *a, const void *b)
 {

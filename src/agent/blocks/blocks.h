@@ -144,7 +144,7 @@ void blocks_inventory_complete(struct blocks *b);
 /* The caller reports that another part of the agent has detected a restore of etcd. */
 void blocks_etcd_restored(struct blocks *b);
 
-/* --- for the migration of retained addresses (agent/migration/migration.h) --- */
+/* --- functions for the migration of retained addresses (agent/migration/migration.h) --- */
 
 const struct block_table *blocks_table(const struct blocks *b);
 /*

@@ -9,7 +9,7 @@
 
 /* Reports the reason why a pool has no address, the unadopted blocks, and metrics. */
 
-/* --- why a pool has no address, and which node has a requested address --- */
+/* --- reason why a pool has no address; node that has a requested address --- */
 
 static void say_view(const struct block_view *v, const struct blocks_pool *p, struct buf *w)
 {
@@ -75,13 +75,15 @@ void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct
 		return;
 	}
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > BLOCKS_REQUEST_MS)
-		buf_str(w, "the API server is unavailable, so its block cannot be read");
+		buf_str(w, "the API server is unavailable, so the address's block cannot be read");
 	else if (s && s->requested)
-		buf_printf(w, "it was requested from node '%s', which has not responded", s->node);
+		buf_printf(w, "the address was requested from node '%s', which has not responded",
+			   s->node);
 	else if (s && *s->node)
-		buf_printf(w, "it lies in block '%s' of node '%s'", s->block, s->node);
+		buf_printf(w, "the address is in block '%s' of node '%s'", s->block, s->node);
 	else
-		buf_str(w, s ? "its block is being claimed" : "its block is being read");
+		buf_str(w, s ? "the address's block is being claimed"
+			     : "the address's block is being read");
 }
 
 /* --- unadopted blocks --- */

@@ -186,7 +186,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 	blocks_notify(b, pool);
 }
 
-/* --- while the API server is unavailable --- */
+/* --- operation while the API server is unavailable --- */
 
 /* Adds a provisional object without releases for a block of which only the log shows that this node
  * owns it. */

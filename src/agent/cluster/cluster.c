@@ -183,7 +183,7 @@ void cluster_free(struct cluster *c)
 	free(c);
 }
 
-/* --- getters --- */
+/* --- lookups of cached objects --- */
 
 struct kube_cache *cluster_objects(const struct cluster *c)
 {
@@ -255,7 +255,7 @@ static void drop_pod(void *value)
 	pod_facts_done(value);
 }
 
-/* --- node, namespaces --- */
+/* --- this node and namespaces --- */
 
 static int read_node(void *value, const struct json *object, struct err *e)
 {
@@ -285,7 +285,7 @@ static void drop_ns(void *value)
 	labels_done(&n->annotations);
 }
 
-/* --- networks --- */
+/* --- network-attachment-definitions --- */
 
 static char *text_or_null(const struct json *v)
 {
@@ -385,7 +385,7 @@ static void cluster_nad_spend(struct cluster *c, const struct kube_object *o)
 		leave_out(n);
 	if (n->left_out)
 		log_limited(LOG_WARN, 2,
-			    "ignoring a network-attachment-definition: it is too large",
+			    "ignoring a network-attachment-definition: it exceeds a size limit",
 			    LOG_S("namespace", o->ns), LOG_S("name", o->name),
 			    LOG_I("bytes", (int64_t)n->left_out), LOG_I("allowed", CONFIG_MAX),
 			    LOG_I("of_a_namespace", NADS_NS_MAX), LOG_I("of_all", NADS_TOTAL_MAX));

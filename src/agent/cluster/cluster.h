@@ -102,7 +102,7 @@ const char *cluster_pool_for(struct cluster *c, const char *key, uint8_t family)
 void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *subnet,
 		       const char *ifname, uint8_t family, uint32_t count, bool reclaim);
 
-/* --- namespaces, node --- */
+/* --- namespaces and this node --- */
 
 const char *cluster_ns(const struct cluster *c); /* the agent's namespace */
 

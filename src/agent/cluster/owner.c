@@ -19,7 +19,7 @@ struct cluster_lookup {
 	struct app_id app; /* the owner found so far */
 	cluster_app_fn fn;
 	void *arg;
-	/* --- a pool to be created --- */
+	/* --- members for a pool to be created --- */
 	char *subnet, *ifname, *pool;
 	uint8_t family;
 	uint32_t count;

@@ -98,7 +98,9 @@ static char *file_text(const struct cluster *c)
 	buf_str(&b, "\n]}\n");
 	if (!b.over)
 		return buf_take(&b);
-	log_error("pools are not saved: too many", LOG_I("pools", (int64_t)n));
+	log_error("failed to save pools, too many for one file: after a restart no pool is known "
+		  "until the API server is available",
+		  LOG_I("pools", (int64_t)n));
 	buf_done(&b);
 	return NULL;
 }
@@ -148,7 +150,9 @@ static int take_file(struct cluster *c, const struct json *root, struct err *e)
 	size_t n = 0;
 
 	if (json_int(json_get(root, "version"), &version) < 0 || version != FORMAT)
-		return err_set(e, -EPROTO, "version is not %d: written by another release", FORMAT);
+		return err_set(e, -EPROTO,
+			       "version is not %d: another release of unirail wrote the file",
+			       FORMAT);
 	while ((v = json_walk_next(&w, NULL)))
 		VEC_PUSH(texts, n) = text_of(v);
 	replace(c, (const char *const *)texts, n, true);

@@ -123,8 +123,10 @@ static void report(struct configmap *c, const char *text)
 	if (!log_once(&c->reported, text))
 		return;
 	line = xasprintf("%s; %s", text,
-			 file_exists(conf->root, c->dir) ? "the version read before stays in force"
-							 : "no version of it has been read");
+			 file_exists(conf->root, c->dir) ? "the ConfigMap's last valid version "
+							   "stays in force"
+							 : "no valid version of the ConfigMap has "
+							   "been read");
 	log_error(line);
 	if (conf->event)
 		conf->event(conf->arg, true, line);
@@ -199,7 +201,7 @@ static int check(const struct configmap *c, const struct documents *d, struct er
 	if (d->n > DOCUMENTS_MAX)
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"ConfigMap '%s/%s' has %zu keys '*.json', expected %d at most: put "
-				"resources together",
+				"several resources into one key",
 				c->ns, c->name, d->n, DOCUMENTS_MAX);
 	for (size_t i = 0; r >= 0 && i < d->n; i++) {
 		auto_free char *name =

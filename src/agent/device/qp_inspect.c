@@ -221,24 +221,25 @@ static void explain(const struct inspection *l, struct qp_target *t, const struc
 
 	if (ports_are_down(l, t, &device, &state))
 		snprintf(text, sizeof(text),
-			 "no port of its RDMA devices is active (%s is %s): check cable and switch",
+			 "no port of the container's RDMA devices is active (%s is %s): check "
+			 "cable and switch",
 			 device, state);
 	else if (c->opener && lacks_memlock(l, c->opener, &limit))
 		snprintf(text, sizeof(text),
 			 "process %u may lock %llu KiB (RLIMIT_MEMLOCK), so memory cannot be "
-			 "registered: rdma-memlock of the agent (NRI or memlock-hook), or 'unirail "
-			 "host memlock', then start the pod again",
+			 "registered: raise the limit with rdma-memlock of the agent (NRI or "
+			 "memlock-hook) or with 'unirail host memlock', then restart the pod",
 			 c->opener, (unsigned long long)(limit >> 10));
 	else if (c->is_opened)
 		snprintf(text, sizeof(text),
-			 "it has opened an RDMA device but has created no queue pair: run "
-			 "'unirail verify' in the container to test each device");
+			 "the container has opened an RDMA device but has created no queue pair: "
+			 "run 'unirail verify' in the container to test each device");
 	else if (c->is_not_opened)
 		snprintf(
 			text, sizeof(text),
-			"none of its processes has opened an RDMA device: the program does not use "
-			"RDMA, or uses TCP instead (the annotation unirail.io/nccl-net: IB makes NCCL "
-			"fail instead of using TCP)");
+			"no process of the container has opened an RDMA device: the program does "
+			"not use RDMA, or uses TCP instead (the annotation unirail.io/nccl-net: IB "
+			"makes NCCL fail instead of using TCP)");
 	else
 		snprintf(text, sizeof(text),
 			 "run 'unirail verify' in the container to test each device");
@@ -258,10 +259,11 @@ static void judge(const struct inspection *l, struct qp_target *t, const struct 
 			t, QP_UNKNOWN,
 			is_visible_here
 				? "queue pairs belong to processes that the agent does not see: "
-				  "hostPID: true for the agent's pod shows them, or the cgroup "
+				  "set hostPID: true in the agent's pod, or enable the cgroup "
 				  "controller rdma"
-				: "RDMA devices are in network namespaces of pods (exclusive mode), "
-				  "and the cgroup controller rdma is missing");
+				: "RDMA devices are in network namespaces of pods (exclusive "
+				  "mode), and the cgroup controller rdma is missing: enable it in "
+				  "the kernel");
 	else
 		explain(l, t, c);
 }

@@ -126,7 +126,7 @@ static int apply_one(const struct rdma_limits_conf *c, const char *dir,
 	if (r == 0)
 		r = cgroup_rdma_set(c->root, group->path, l->device, &l->limit, e);
 	if (r == 0)
-		log_info("limits of an RDMA device set", LOG_S("pod", l->pod),
+		log_info("set the limits of an RDMA device", LOG_S("pod", l->pod),
 			 LOG_S("namespace", l->ns), LOG_S("device", l->device),
 			 LOG_I("handles", l->limit.handles), LOG_I("objects", l->limit.objects));
 	return r < 0 ? err_wrap(e, r, "pod %s/%s", l->ns, l->pod) : 0;
@@ -157,7 +157,7 @@ size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podre
 	return failed;
 }
 
-/* --- periodic check --- */
+/* --- periodic check of the limits --- */
 
 static void report(struct rdma_limits *l)
 {

@@ -297,7 +297,7 @@ static void on_tick(void *arg)
 	loop_alarm_within(&g->timer, g->n > 0 ? RECONCILE_MS : TICK_MS);
 }
 
-/* --- start and stop --- */
+/* --- start and stop of garbage collection --- */
 
 struct gc *gc_new(const struct gc_conf *c)
 {

@@ -279,7 +279,7 @@ void retained_batch(struct retained *k, struct ipam *store)
 	next(k);
 }
 
-/* --- start and stop --- */
+/* --- start and stop of the release of retained addresses --- */
 
 struct retained *retained_new(const struct retained_conf *c)
 {

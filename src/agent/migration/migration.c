@@ -13,7 +13,7 @@
 #include "kube/kinds.h"
 #include "spec/annotations.h"
 
-/* --- requests of pods --- */
+/* --- requests of pods for retained addresses --- */
 
 static struct import *find(const struct migration *h, const char *ns, const char *name)
 {
@@ -80,9 +80,10 @@ int migration_wait(struct migration *h, struct ipam *store, const struct identit
 		return 0;
 	if (!last)
 		return 1;
-	return err_kind(
-		e, ERR_AGAIN, -EAGAIN, "retained addresses of '%s/%s': %s", owner->ns, owner->name,
-		c->cause ? c->cause : "its SpiderEndpoint is not read from the API server yet");
+	return err_kind(e, ERR_AGAIN, -EAGAIN, "retained addresses of '%s/%s': %s", owner->ns,
+			owner->name,
+			c->cause ? c->cause
+				 : "the pod's SpiderEndpoint is not read from the API server yet");
 }
 
 static void import_free(struct import *c);
@@ -322,7 +323,7 @@ static bool step(struct import *c, struct blocks *b)
 	return true;
 }
 
-/* --- one round: all addresses of a name --- */
+/* --- one round of an import: all addresses of a name --- */
 
 static void on_requested(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -540,7 +541,7 @@ static void migration_watch(struct migration *h)
 	loop_alarm_set(&h->sweep, SWEEP_MS);
 }
 
-/* --- responses to requests --- */
+/* --- responses to requests of other nodes --- */
 
 static void on_exported(void *arg, enum block_outcome r, const struct block_object *o)
 {

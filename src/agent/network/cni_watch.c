@@ -124,10 +124,11 @@ static void describe_removal(const struct cni_watch *w, const struct cni_config_
 
 	buf_printf(b, "another program repeatedly removes '%s/%s'", w->conf.dir, w->conf.name);
 	if (as)
-		buf_printf(b, " (it renamed it to '%s'): install Cilium with cni.exclusive=false",
+		buf_printf(b,
+			   ", renaming the file to '%s': install Cilium with cni.exclusive=false",
 			   as);
 	else
-		buf_str(b, ": stop that program from removing it; pods get no rails meanwhile");
+		buf_str(b, ": stop that program; while the file is missing, pods get no rails");
 }
 
 static void inspect(struct cni_watch *w, const struct cni_config_files *l,
@@ -200,7 +201,7 @@ static void scan(struct cni_watch *w)
 	cni_config_plan_done(&p);
 }
 
-/* --- timer and inotify --- */
+/* --- timer and inotify events of the watch --- */
 
 static void on_time(void *arg)
 {

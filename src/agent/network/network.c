@@ -278,7 +278,7 @@ static void judge_lack(struct nets_request *a, struct err *e)
 		return;
 	}
 	if (kube_cache_error(cluster_objects(c), CLUSTER_NADS, &cause) == 0)
-		err_set(&cause, -EAGAIN, "the first list is not complete");
+		err_set(&cause, -EAGAIN, "the first list from the API server is not complete");
 	err_kind(e, ERR_AGAIN, cause.code,
 		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
 		 cause.text);

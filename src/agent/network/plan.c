@@ -94,8 +94,9 @@ static int take_nad(const struct planning *t, const struct net_nad *nad, struct 
 		return err_kind(
 			e, ERR_CONF, -EFBIG,
 			"the network-attachment-definition takes %zu bytes, more than the agent "
-			"stores (256 KiB for one, 1 MiB for a namespace, 8 MiB in all): make it "
-			"smaller, or delete others and change it",
+			"stores (256 KiB for one, 1 MiB for a namespace, 8 MiB in all): make the "
+			"definition smaller, or delete other definitions and change this "
+			"definition again",
 			nad->left_out);
 	c->trusted = nad->trusted || (!nad->distrusted && strcmp(c->ns, t->w->multus_ns) == 0);
 	c->resource = nad->resource && *nad->resource ? xstrdup(nad->resource) : NULL;
@@ -265,7 +266,7 @@ static int check_uid(const struct planning *t, struct err *e)
 	const char *uid = t->w->pod_uid;
 
 	if (!*t->pod->uid)
-		return err_kind(e, ERR_CONF, -EINVAL, "it has no UID");
+		return err_kind(e, ERR_CONF, -EINVAL, "the pod has no UID");
 	if (!uid || !*uid || strcmp(uid, t->pod->uid) == 0 || pod_is_static(t->pod))
 		return 0;
 	return err_kind(e, ERR_AGAIN, -ESTALE,

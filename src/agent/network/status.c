@@ -173,7 +173,7 @@ static void add(struct nets *n, const struct nets_status *s, const char *uid)
 	if (p)
 		workqueue_remove(&p->w);
 	if (workqueue_count(n->patches) >= NETS_STATUS_WAITING)
-		put_off(workqueue_first(n->patches), "too many are pending");
+		put_off(workqueue_first(n->patches), "too many network-statuses are pending");
 	p = workqueue_get(n->patches, s->ns, s->name);
 	p->nets = n;
 	p->container_id = xstrdup(s->container_id);
@@ -259,7 +259,7 @@ static int read_status(const struct nets *n, const char *path, const char *name,
 		r = json_read(*doc, json_root(*doc), &table, ret, "status", e);
 	if (r == 0 && (!ret->container_id || strcmp(ret->container_id, name) != 0 || !ret->ns ||
 		       !ret->name || !ret->uid || !ret->annotation))
-		r = err_set(e, -EINVAL, "not the status of a pod's container");
+		r = err_set(e, -EINVAL, "the file is not the network-status of a pod's container");
 	return r;
 }
 
@@ -313,7 +313,7 @@ void status_recovery_start(struct nets *n)
 
 	if (dir_make(n->conf.root, dir, 0700, &e) < 0)
 		log_warn("pending network-status of pods would be lost in a crash: cannot create "
-			 "their directory",
+			 "the directory that stores them",
 			 LOG_S("error", e.text));
 	n->patches = workqueue_new(&(struct workqueue_conf){.kube = n->conf.kube,
 							    .in_flight_max = NETS_STATUS_AT_ONCE,

@@ -57,7 +57,7 @@ static void lose(struct nri *n, const char *cause)
 	if (was || n->conf.fd >= 0)
 		log_warn(
 			"the container runtime closed the NRI connection: new containers with RDMA "
-			"devices keep the runtime's memlock limit until it is back",
+			"devices keep the runtime's memlock limit until the connection is restored",
 			LOG_S("socket", n->conf.socket), LOG_S("error", cause));
 	if (n->conf.fd < 0)
 		connect_later(n);
@@ -98,9 +98,9 @@ static void log_adjusted(const struct nri_create *c, const struct nri_adjustment
 	if (a->mixed_gid)
 		log_limited(
 			LOG_WARN, 1,
-			"the rails of a pod have different GID indices, NCCL_IB_GID_INDEX is not "
-			"set: give the pod's rails the same number of addresses, or set NCCL_IB_HCA "
-			"to the rails of one index",
+			"the rails of a pod have different GID indices, so NCCL_IB_GID_INDEX is "
+			"not set: give the pod's rails the same number of addresses, or set "
+			"NCCL_IB_HCA to rails with the same GID index",
 			LOG_S("pod", nri_create_pod(c)));
 }
 

@@ -45,7 +45,7 @@ bool admit_knows(const char *kind)
 	return kind_of(kind) != NULL;
 }
 
-/* --- answers --- */
+/* --- responses to reviews --- */
 
 /* Splits "spec.ips[0]: text" into field and text; a text without a field is about the spec. */
 static void split(struct admit_answer *r, const char *text)
@@ -115,7 +115,7 @@ void admit_answer_done(struct admit_answer *r)
 	*r = (struct admit_answer){0};
 }
 
-/* --- objects --- */
+/* --- annotations and deletion of an object --- */
 
 const struct json *admit_annotation(const struct json *object, const char *key)
 {
@@ -457,7 +457,7 @@ int admit_check_family(struct admit *a, uint8_t family)
 		return 0;
 	return admit_refuse(a, ADMIT_FORBIDDEN,
 			    "spec.ipVersion: IPv%u is disabled: enable it in the settings "
-			    "(enableIPv%u) of controller and agents",
+			    "(enable-ipv%u) of controller and agents",
 			    family, family);
 }
 

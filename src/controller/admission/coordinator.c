@@ -11,7 +11,7 @@
 
 enum { IFNAME_MAX = 15 };
 
-/* --- defaults --- */
+/* --- defaults of a SpiderCoordinator --- */
 
 void admit_default_coordinator(struct admit *a, struct json_tree *object)
 {
@@ -22,7 +22,7 @@ void admit_default_coordinator(struct admit *a, struct json_tree *object)
 	coordinator_complete(spec);
 }
 
-/* --- checks --- */
+/* --- checks of a SpiderCoordinator --- */
 
 struct reading {
 	struct admit *a;

@@ -180,7 +180,7 @@ static void number_version(struct admit *a, struct json_tree *spec)
 	json_tree_put_int(spec, "ipVersion", family);
 }
 
-/* --- ranges --- */
+/* --- address ranges --- */
 
 static bool fill_ranges(struct admit *a, struct json_tree *object, const char *label,
 			struct ipnet *net)

@@ -65,7 +65,7 @@ void admit_ranges(const struct ip_set *s, struct buf *ret);
 /* Removes Spiderpool's finalizer from kinds for which no controller removes it. */
 void admit_drop_finalizer(struct json_tree *object);
 
-/* --- by kind: defaults of the object's tree, or validation --- */
+/* --- functions of one kind each: defaults of the object's tree, or validation --- */
 
 void admit_default_pool(struct admit *a, struct json_tree *object);
 void admit_default_subnet(struct admit *a, struct json_tree *object);

@@ -102,7 +102,7 @@ static int check_name(struct admit *a)
 	return r == 0 ? check_taken(a, given ? given : a->request->name) : r;
 }
 
-/* --- other annotations --- */
+/* --- annotations of the CNI version and the network's name --- */
 
 static int check_version(struct admit *a)
 {
@@ -139,7 +139,7 @@ static int check_cni_name(struct admit *a)
 			    v);
 }
 
-/* --- annotations that inject --- */
+/* --- annotations that request injection --- */
 
 static size_t count_pools(const struct json *block)
 {
@@ -428,7 +428,7 @@ static int check_match(const struct block *b)
 		b->name, b->type);
 }
 
-/* --- masters --- */
+/* --- master interfaces --- */
 
 static int check_bond(const struct block *b, size_t n_masters)
 {
@@ -494,7 +494,7 @@ static int check_on_master(const struct block *b)
 	return r == 0 ? check_masters(b) : r;
 }
 
-/* --- devices --- */
+/* --- device resources --- */
 
 static int check_resource(const struct block *b)
 {
@@ -557,7 +557,7 @@ static int check_ipoib(const struct block *b)
 			    "spec.ipoib.master: is empty: give the node's interface, such as ib0");
 }
 
-/* --- ovs --- */
+/* --- fields of cniType ovs --- */
 
 static int check_trunk(const struct block *b, const struct json *v, size_t i)
 {

@@ -34,7 +34,7 @@ static void added_ips(const struct admit *a, const struct pool *p, struct ip_set
 	admit_answer_done(&ignored);
 }
 
-/* --- other pools --- */
+/* --- conflicts with other pools --- */
 
 static int overlap_net(struct admit *a, const struct pool *p, const struct pool *other)
 {
@@ -43,13 +43,14 @@ static int overlap_net(struct admit *a, const struct pool *p, const struct pool 
 
 	buf_init(&hint, 256);
 	admit_overlap_hint(p, other, &hint);
-	return admit_refuse(
-		a, ADMIT_INVALID,
-		"spec.subnet: overlap with IPPool %s which 'spec.subnet' is %s: make "
-		"the two equal or disjoint%s%s",
-		other->name, ipnet_str(&other->subnet, text),
-		p->subnet.len > other->subnet.len ? " (a part of it is set in 'spec.ips')" : "",
-		hint.len ? hint.p : "");
+	return admit_refuse(a, ADMIT_INVALID,
+			    "spec.subnet: overlap with IPPool %s which 'spec.subnet' is %s: make "
+			    "the two equal or disjoint%s%s",
+			    other->name, ipnet_str(&other->subnet, text),
+			    p->subnet.len > other->subnet.len
+				    ? " (to use a part of a subnet, set 'spec.ips')"
+				    : "",
+			    hint.len ? hint.p : "");
 }
 
 static int check_other(struct admit *a, const struct pool *p, const struct ip_set *added,
@@ -233,7 +234,7 @@ static int check_use(struct admit *a, const struct pool *p)
 	return r;
 }
 
-/* --- affinities --- */
+/* --- affinities of a pool --- */
 
 /*
  * Denies "{}", which would match every pod as an absent podAffinity does and is probably a mistake.
@@ -563,7 +564,7 @@ int admit_check_subnet(struct admit *a)
 	return r;
 }
 
-/* --- SpiderReservedIP --- */
+/* --- checks of a SpiderReservedIP --- */
 
 static int check_reserved_range(struct admit *a, const struct json *v, size_t i, uint8_t family)
 {

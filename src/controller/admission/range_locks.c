@@ -82,7 +82,7 @@ static void fail_missing(struct claim *m)
 	fail(m, &e);
 }
 
-/* --- requests --- */
+/* --- requests to the API server --- */
 
 static int left_ms(const struct claim *m)
 {
@@ -106,7 +106,7 @@ static void again(struct claim *m, int after_ms)
 	loop_alarm_set(&m->timer, after_ms);
 }
 
-/* --- writing --- */
+/* --- write of the locks --- */
 
 /* Reads the ConfigMap again after a conflict, or after a lost response, whose outcome is
  * unknown. */
@@ -276,7 +276,7 @@ static void scan(struct claim *m)
 	write_map(m);
 }
 
-/* --- reading --- */
+/* --- read of the locks --- */
 
 static bool is_written(const struct claim *m)
 {
@@ -317,7 +317,7 @@ static void read_map(void *arg)
 	send(m, KUBE_GET, (struct span){0}, on_map);
 }
 
-/* --- public functions --- */
+/* --- functions of range_locks.h --- */
 
 void range_locks_take(struct range_locks *c, const struct range_locks_request *q)
 {

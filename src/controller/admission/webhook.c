@@ -133,7 +133,7 @@ static struct admit_cache only(const struct admit_webhook *h, const char *kind,
 				    .n_subnets = !is_pool};
 }
 
-/* --- conversion --- */
+/* --- conversion of reviews to admission requests --- */
 
 static struct admit_request request_from(const struct review *q)
 {
@@ -257,7 +257,7 @@ static bool knows(const struct admit_webhook *h, const char *kind, struct err *e
 	return true;
 }
 
-/* --- hooks --- */
+/* --- handlers of reviews --- */
 
 void admit_webhook_default(void *arg, struct review *q)
 {

@@ -21,7 +21,7 @@ static inline bool cluster_cache_is_tenants(enum cluster_cache_kind kind)
 	return kind == CLUSTER_CACHE_MULTUSCONFIGS || kind == CLUSTER_CACHE_NADS;
 }
 
-/* --- objects --- */
+/* --- changes of cached objects --- */
 
 #define DECODE(name, kind)                                                                         \
 	static int name(void *value, const struct json *object, struct err *e)                     \
@@ -79,7 +79,7 @@ static void on_changed(void *arg, int kind, const struct kube_object *was,
 		cluster_cache_spend(arg, kind, is);
 }
 
-/* --- creation and end --- */
+/* --- creation and destruction --- */
 
 enum { SIZE = sizeof(struct cluster_cache_object) };
 
@@ -365,7 +365,7 @@ void cluster_cache_trim_large(enum cluster_cache_kind kind, const struct json *o
 
 enum { VALUE_BYTES = 16 };
 
-/* --- one object --- */
+/* --- decoding of one object --- */
 
 /* A parsed document holds its text and one node for each value. */
 static size_t cost_of(struct span text)
@@ -435,7 +435,9 @@ int cluster_cache_decode(enum cluster_cache_kind kind, struct cluster_cache_obje
 
 static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 {
-	log_limited(LOG_WARN, 2, "ignoring an object: it is too large",
+	log_limited(LOG_WARN, 2,
+		    "ignoring an object: it exceeds the size limit of an object, a namespace or "
+		    "the cluster",
 		    LOG_S("kind", kinds[kind].kind->plural), LOG_S("namespace", o->ns),
 		    LOG_S("name", o->name),
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));

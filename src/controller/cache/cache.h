@@ -68,7 +68,7 @@ struct cluster_cache_object {
 
 struct cluster_cache {
 	struct kube_cache *objects; /* by enum cluster_cache_kind */
-	/* --- of cache.c --- */
+	/* --- functions of cache.c --- */
 	struct kube *kube;
 	struct kube_spent spent; /* memory used by objects that tenants write */
 	/* times by the loop's clock; 0: never */

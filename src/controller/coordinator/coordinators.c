@@ -40,7 +40,7 @@ struct coordinators {
 
 static void schedule_in(struct coordinators *c, int64_t ms);
 
-/* --- a write --- */
+/* --- write of a SpiderCoordinator --- */
 
 static void on_done(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -84,7 +84,7 @@ static void send(struct coordinators *c, const struct kube_object *at, const cha
 	c->call = kube_send(c->c.kube, &r, on_done, c);
 }
 
-/* --- the status --- */
+/* --- status of a SpiderCoordinator --- */
 
 static bool same_list(const struct json *v, const struct cidr_list *l)
 {
@@ -158,7 +158,7 @@ static void put_status(struct coordinators *c, const struct kube_object *o,
 	send(c, o, "status", &b);
 }
 
-/* --- deletion --- */
+/* --- deletion of a SpiderCoordinator --- */
 
 static void let_go(struct coordinators *c, const struct kube_object *o)
 {

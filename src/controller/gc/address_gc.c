@@ -136,9 +136,9 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 	sample_counter(b, "spiderpool_ip_gc_counts_total", g->addresses + c->freed,
 		       "Addresses of deleted pods and nodes released by garbage collection.");
 	sample_counter(b, "spiderpool_ip_gc_failure_counts_total", g->failures,
-		       "Failed releases of addresses by garbage collection.");
+		       "Failed requests of garbage collection, each of which is retried.");
 	sample_counter(b, "unirail_gc_blocks_total", g->blocks,
-		       "Blocks of deleted nodes released by garbage collection.");
+		       "Releases and deletions of blocks by garbage collection.");
 	sample_counter(b, "unirail_gc_entries_total", g->entries,
 		       "Entries removed from blocks by garbage collection.");
 	sample_counter(b, "unirail_gc_endpoints_total", g->endpoints,
@@ -155,7 +155,8 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 		b, "unirail_gc_addresses_unknown", (int64_t)g->unknown,
 		"Addresses without a known owner since etcd was restored, by the last full scan.");
 	sample_gauge(b, "unirail_gc_addresses_without_block", (int64_t)g->leftovers,
-		     "Addresses of pods whose node owns no block of them, by the last full scan.");
+		     "Addresses of running pods that the pod's node neither owns nor borrows, by "
+		     "the last full scan.");
 }
 
 static void add_counts(struct buf *b, const struct pool_status_stats *c)

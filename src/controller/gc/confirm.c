@@ -42,7 +42,7 @@ static int64_t now(const struct liveness *a)
 	return loop_now_ms(kube_loop(a->conf.kube));
 }
 
-/* --- entries --- */
+/* --- table of liveness checks --- */
 
 static void drop(void *item)
 {
@@ -71,7 +71,7 @@ static struct question *find(const struct liveness *a, enum about about, const c
 	return q;
 }
 
-/* --- answers --- */
+/* --- results of liveness checks --- */
 
 static void answer(struct liveness *a, struct question *q, enum liveness_answer r)
 {
@@ -97,7 +97,7 @@ static void say(struct liveness *a, const struct err *e)
 		 LOG_S("error", e->text));
 }
 
-/* --- requests --- */
+/* --- requests to the API server --- */
 
 static enum liveness_answer judge_node(const struct json *object)
 {
@@ -177,7 +177,7 @@ static void done(void *arg, void *item, int status, const struct json *object, c
 	}
 }
 
-/* --- public functions --- */
+/* --- functions of confirm.h --- */
 
 static enum liveness_answer request(struct liveness *a, enum about about, const char *ns,
 				    const char *name, const char *uid)

@@ -31,7 +31,7 @@ static void cluster_gc_schedule(struct cluster_gc *g, int64_t ms)
 	loop_alarm_within(&g->timer, ms);
 }
 
-/* --- requests --- */
+/* --- requests in flight --- */
 
 static void in_flight_free(struct cluster_gc_request *f)
 {
@@ -271,7 +271,7 @@ struct scan {
 	size_t n_findings, logged;
 };
 
-/* --- input --- */
+/* --- input of a full scan --- */
 
 static int by_ip(const void *a, const void *b)
 {
@@ -308,7 +308,7 @@ static const struct block_object *block_of(const struct scan *s, const struct ip
 	return low > 0 && ipnet_contains(&s->blocks[low - 1]->net, ip) ? s->blocks[low - 1] : NULL;
 }
 
-/* --- findings --- */
+/* --- findings of a full scan --- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -353,7 +353,8 @@ static void find_doubles(struct scan *s)
 			continue;
 		s->g->stats.doubles++;
 		other = xasprintf("%s/%s", a->o->ns, a->o->name);
-		say(s, "full scan: an address has two pods: delete one of them", b, other);
+		say(s, "full scan: two pods have the same address: delete one of the pods", b,
+		    other);
 	}
 }
 
@@ -388,8 +389,8 @@ static void find_leftovers(struct scan *s)
 		o = block_of(s, &h->ip);
 		s->g->stats.leftovers++;
 		say(s,
-		    "full scan: a pod has an address whose block belongs to another node: the "
-		    "node's agent corrects it when it runs",
+		    "full scan: a pod has an address that its node neither owns nor borrows: the "
+		    "node's agent corrects this when it runs",
 		    h, o ? o->name : "no block");
 	}
 }
@@ -407,8 +408,8 @@ static void count_unknown(const struct scan *s)
 		g->stats.unknown += cluster_gc_unknown(s->blocks[i]);
 	if (g->stats.unknown && g->cut_off)
 		log_warn("full scan: addresses without a known owner are not reused until all "
-			 "nodes are Ready: repair this one, delete its Node object, or set the "
-			 "taint node.kubernetes.io/out-of-service",
+			 "nodes are Ready: repair the node that is not, delete its Node object, or "
+			 "set the taint node.kubernetes.io/out-of-service",
 			 LOG_I("addresses", (int64_t)g->stats.unknown), LOG_S("node", g->cut_off));
 }
 

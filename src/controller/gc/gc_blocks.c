@@ -15,7 +15,7 @@
  */
 enum { RECREATED_GRACES = 10 };
 
-/* --- state --- */
+/* --- state of a block's entries --- */
 
 static bool has_in(const struct gc_cache_endpoint *x, const struct ipnet *net)
 {
@@ -147,7 +147,7 @@ static void collect_retained(struct cluster_gc *g)
 		qsort(g->retained, g->n_retained, sizeof(*g->retained), ip_order);
 }
 
-/* --- requests --- */
+/* --- requests to change blocks --- */
 
 static void describe(struct cluster_gc_request *f, const struct block_object *o,
 		     const struct block_op *op)
@@ -158,8 +158,8 @@ static void describe(struct cluster_gc_request *f, const struct block_object *o,
 	if (op->kind == OP_RETURN) {
 		f->count = &f->g->stats.entries;
 		f->reason = xstrdup("AddressFreed");
-		f->message = xasprintf("%s of block '%s' is no longer '%s'", ip_str(&op->ip, text),
-				       o->name, op->from);
+		f->message = xasprintf("the entry of %s in block '%s' is no longer '%s'",
+				       ip_str(&op->ip, text), o->name, op->from);
 		return;
 	}
 	f->count = &f->g->stats.blocks;

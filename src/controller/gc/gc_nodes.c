@@ -274,9 +274,9 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 	 */
 	f->addresses = x->by_unirail && cluster_gc_node_is_deleted(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
-	f->message = xasprintf("pod '%s/%s' was deleted%s; it had %zu addresses", o->ns, o->name,
-			       cluster_gc_node_is_deleted(g, x->node) ? ", and its node too" : "",
-			       x->n);
+	f->message =
+		xasprintf("pod '%s/%s' was deleted%s; the pod had %zu addresses", o->ns, o->name,
+			  cluster_gc_node_is_deleted(g, x->node) ? ", and its node too" : "", x->n);
 }
 
 void cluster_gc_endpoints_pass(struct cluster_gc *g)

@@ -32,7 +32,7 @@ void pool_status_schedule(struct pool_status *c, int64_t ms)
 	loop_alarm_within(&c->timer, ms);
 }
 
-/* --- pools --- */
+/* --- table of pools --- */
 
 static void pool_free(struct pool_status_pool *p)
 {
@@ -93,7 +93,7 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e)
 		 LOG_S("error", e->text));
 }
 
-/* --- a pass --- */
+/* --- a pass: the changed pools --- */
 
 /* Returns whether the watch shows the last write, or should show it by now; before that, the pool
  * would be written again. */
@@ -398,7 +398,7 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 /* Delay after a read that failed. */
 enum { FAILED_MS = 2000 };
 
-/* --- adopted records --- */
+/* --- adoption of Spiderpool's records --- */
 
 /* Records that own their strings. */
 struct old {

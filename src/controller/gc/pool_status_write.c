@@ -34,7 +34,7 @@ const char *pool_status_annotation(const struct json *object)
 	return json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_ADOPTED));
 }
 
-/* --- the end of a write --- */
+/* --- end of a write of a pool --- */
 
 static void on_written(void *arg, int status, const struct json *object, const struct err *e)
 {
@@ -130,7 +130,7 @@ bool pool_status_wants_finalizer(const struct json *object)
 					       : true;
 }
 
-/* --- the status --- */
+/* --- status of a pool --- */
 
 /* Counts the addresses of the spec. Returns false if the spec is invalid; the count in the status
  * then stays. */

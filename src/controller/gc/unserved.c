@@ -188,7 +188,7 @@ static const char **list_resources(const struct kube_cache *c, size_t *n)
 	return v;
 }
 
-/* --- log, events and annotations --- */
+/* --- reports in the log, events and annotations --- */
 
 static void changed(const struct unserved *u, const char *ns, const char *name)
 {

@@ -44,7 +44,7 @@ static void count(const struct inject_nets *nets, struct needs *needs)
 			needs->v[i].count = 1;
 }
 
-/* --- containers --- */
+/* --- limits of containers --- */
 
 /* An init container with restartPolicy Always runs as long as the pod. */
 static bool is_sidecar(const struct json *container)
@@ -169,7 +169,7 @@ static int write_limits(const struct json *first, const struct needs *add, struc
 	return (int)add->n;
 }
 
-/* --- locking memory --- */
+/* --- capability to lock memory --- */
 
 static bool may_lock(const struct json *context)
 {

@@ -170,25 +170,25 @@ int inject_check(const struct inject_net *n, enum inject_key key, struct err *e)
 	if (!strcmp(n->type, "ovs") || !strcmp(n->type, "custom")) {
 		cause = xasprintf(
 			"RDMA resource injection does not support cniType: %s, remove the "
-			"annotation from it",
+			"annotation",
 			n->type);
 		return refuse(n, key, cause, e);
 	}
 	if (key == INJECT_RDMA && !n->resource && !ipoib) {
-		cause = xasprintf("it has no resource to inject, set spec.%s.%s",
+		cause = xasprintf("no resource to inject is named, set spec.%s.%s",
 				  !strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type,
 				  n->takes ? "resourceName" : "rdmaResourceName");
 		return refuse(n, key, cause, e);
 	}
 	if (!n->pools && (key == INJECT_RDMA || n->resource)) {
-		cause = xasprintf("it names no pool, set spec.%s.ippools.ipv4 or ipv6",
+		cause = xasprintf("no pool is named, set spec.%s.ippools.ipv4 or ipv6",
 				  !strcmp(n->type, "ib-sriov") ? "ibsriov" : n->type);
 		return refuse(n, key, cause, e);
 	}
 	return 0;
 }
 
-/* --- choosing --- */
+/* --- choice of the networks to inject --- */
 
 static int by_rail(const void *a, const void *b)
 {

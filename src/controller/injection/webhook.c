@@ -80,7 +80,7 @@ static const char *ns_group(const struct inject_webhook *h, const char *ns, enum
 	return json_string(json_get(json_get(meta, "annotations"), inject_key_name(key)));
 }
 
-/* --- answers --- */
+/* --- responses to reviews --- */
 
 static void warn(void *arg, const char *text)
 {
@@ -141,7 +141,7 @@ static bool answer(struct inject_webhook *h, struct review *q, bool last)
 	return true;
 }
 
-/* --- waiting --- */
+/* --- reviews that wait for objects --- */
 
 static void unlink_waiting(struct waiting *w)
 {

@@ -9,7 +9,7 @@
 
 #define OWNER_KIND "SpiderMultusConfig"
 
-/* --- the owner --- */
+/* --- owner of a NAD --- */
 
 static bool is_smc(const struct json *ref)
 {
@@ -164,7 +164,7 @@ bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc, const
 	return true;
 }
 
-/* --- the status --- */
+/* --- status of a SpiderMultusConfig --- */
 
 static const struct json *condition_of(const struct json *status)
 {

@@ -19,7 +19,7 @@
 
 enum { AT_ONCE = 8, AGAIN_MS = 1000, AGAIN_MOST_MS = 60 * 1000 };
 
-/* --- jobs --- */
+/* --- jobs and their index --- */
 
 static int compare(const struct nads_key *k, const char *ns, const char *what, const char *name)
 {
@@ -187,7 +187,7 @@ static void on_smc(void *arg, const struct kube_object *was, const struct kube_o
 	}
 }
 
-/* --- NADs --- */
+/* --- changes of NADs --- */
 
 static void know(struct nads *n, const struct kube_object *o)
 {
@@ -229,7 +229,7 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
  */
 enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
-/* --- reporting --- */
+/* --- reports of errors and changes --- */
 
 static void report(const struct nads_job *j, bool warning, const char *reason, const char *message)
 {
@@ -260,7 +260,7 @@ static void report_error(struct nads_job *j, const char *reason, const char *mes
 static const struct done {
 	const char *reason, *message;
 } done[] = {
-	[STEP_CREATE] = {"NADCreated", "made"},
+	[STEP_CREATE] = {"NADCreated", "created"},
 	[STEP_PATCH] = {"NADUpdated", "updated"},
 	[STEP_REMOVE] = {"NADDeleted", "removed: the network was renamed"},
 };
@@ -275,7 +275,7 @@ static void report_done(const struct nads_job *j, enum nads_step step)
 	report(j, false, d->reason, message);
 }
 
-/* --- requests --- */
+/* --- requests to the API server --- */
 
 static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s);
 
@@ -370,7 +370,7 @@ static void send_body(struct nads_job *j, enum nads_step step, enum kube_verb ve
 	send(j, step, &r);
 }
 
-/* --- one SpiderMultusConfig --- */
+/* --- reconcile of one SpiderMultusConfig --- */
 
 static void put_status(struct nads_job *j, const struct json *smc, const struct nad_state *s)
 {
@@ -502,8 +502,8 @@ static void is_large(struct nads_job *j, const struct kube_object *o)
 			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
 				    bytes, CLUSTER_CACHE_OBJECT_MAX)
 			: xasprintf("the object takes %zu bytes, which exceeds the limit of its "
-				    "namespace or of the cluster (%d, %d): delete others, then "
-				    "change this one",
+				    "namespace or of the cluster (%d, %d): delete other objects, "
+				    "then change this object",
 				    bytes, CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX);
 
 	is_wrong(j, cluster_cache_json(o), "TooLarge", message);

@@ -178,7 +178,7 @@ static int config_of(const struct json *smc, const struct nad_request *q, char *
 	return r;
 }
 
-/* --- annotations --- */
+/* --- annotations of a NAD --- */
 
 static void put_resource(struct labels *l, const struct nad_request *q)
 {
@@ -237,7 +237,7 @@ void nad_done(struct nad *n)
 
 /* The main plugin of each type, and ifacer in front of it. */
 
-/* --- shared by several types --- */
+/* --- parts that several types share --- */
 
 static void put_pools(struct json_out *o, const char *key, const struct json *names)
 {
@@ -263,7 +263,7 @@ static void put_ipam(struct json_out *o, const struct nad_request *q)
 	jo_end_obj(o);
 }
 
-/* --- masters --- */
+/* --- master interfaces --- */
 
 static size_t masters(const struct nad_request *q)
 {

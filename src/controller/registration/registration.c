@@ -111,7 +111,7 @@ static char *ca_there(const struct kube_object *o)
 	return ca;
 }
 
-/* --- requested content --- */
+/* --- requested content of the registration --- */
 
 static void put_wanted(const struct side *s, const struct kube_object *o, struct json_out *out)
 {
@@ -209,7 +209,7 @@ static void scan(void *arg)
 	s->right = true;
 }
 
-/* --- changes --- */
+/* --- changes of watched objects --- */
 
 static void forget_version(struct side *s)
 {
@@ -407,8 +407,8 @@ static void learn(struct side *s, const struct json *object)
 	if (stored)
 		return;
 	s->no_conditions = true;
-	log_info("the API server does not support matchConditions (since 1.28): it sends all pods "
-		 "in scope");
+	log_info("the API server does not support matchConditions (Kubernetes 1.28 and later do): "
+		 "the pod webhook receives all pods in its scope");
 }
 
 /* If the server normalizes the content, its form is accepted: writing again would not change it. */
@@ -425,8 +425,8 @@ static void log_normalized(struct side *s, const struct json *webhooks)
 	registration_differ(webhooks, json_root(d), !s->no_conditions, &what);
 	if (!what.len)
 		return;
-	log_warn("the API server stores a webhook differently", LOG_S("object", s->kind->name),
-		 LOG_S("what", what.p));
+	log_warn("the API server stored a webhook with other content than was sent",
+		 LOG_S("object", s->kind->name), LOG_S("what", what.p));
 	s->stored = text_of(webhooks);
 }
 
@@ -654,7 +654,7 @@ void registration_write(const struct registration_form *f, bool validating, stru
 	jo_end_arr(o);
 }
 
-/* --- comparison --- */
+/* --- comparison of webhooks --- */
 
 static bool same(const struct json *a, const struct json *b)
 {
@@ -728,7 +728,7 @@ void registration_differ(const struct json *have, const struct json *want, bool 
 		}
 	}
 	if (json_len(have) != json_len(want))
-		buf_str(ret, "a webhook of another owner");
+		buf_str(ret, "another number of webhooks");
 }
 
 struct tokenless {
@@ -804,7 +804,7 @@ static void tokenless_on_changed(void *arg, const struct kube_object *was,
 		b->until = loop_now_ms(b->loop) + b->settle * 1000;
 	if (now && !before)
 		log_warn("webhooks are registered without a token by an earlier release: accepting "
-			 "requests without one until this changes");
+			 "requests without a token until the registration changes");
 }
 
 bool tokenless_accept(const struct tokenless *b, struct span path)

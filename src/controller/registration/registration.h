@@ -46,7 +46,7 @@ struct webhook {
 extern const struct webhook registration_table[];
 extern const size_t registration_count;
 
-/* --- encoding --- */
+/* --- encoding and comparison of webhooks --- */
 
 struct registration_form {
 	const char *url;	  /* used instead of the service: "https://h:5722"; NULL: none */

@@ -199,13 +199,13 @@ static int check_subnet(const struct subnets *s, const char *name, uint8_t famil
 	if (!o)
 		return err_kind(
 			e, ERR_CONF, -ENOENT,
-			"SpiderSubnet '%s' does not exist: create it, or name another in the pod "
-			"template's annotation",
+			"SpiderSubnet '%s' does not exist: create it, or name another SpiderSubnet "
+			"in the pod template's annotation",
 			name);
 	if (cluster_cache_object(o)->deleting)
 		return err_kind(e, ERR_CONF, -ENOENT,
-				"SpiderSubnet '%s' is being deleted: name another in the pod "
-				"template's annotation",
+				"SpiderSubnet '%s' is being deleted: name another SpiderSubnet in "
+				"the pod template's annotation",
 				name);
 	if (is != family)
 		return err_kind(e, ERR_CONF, -EINVAL,
@@ -242,7 +242,7 @@ void subnets_apps_check(struct subnets *s)
 		}
 }
 
-/* --- lookup --- */
+/* --- lookup of applications --- */
 
 size_t subnets_app_count(const struct subnets *s, size_t kind)
 {

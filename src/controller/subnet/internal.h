@@ -126,7 +126,7 @@ void subnets_turn_done(struct subnets_turn *t);
 const struct subnets_turn_request *
 subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t family, size_t *n);
 
-/* --- one subnet --- */
+/* --- reconcile of one subnet --- */
 
 struct subnets_inputs {
 	struct subnets *s;
@@ -158,7 +158,7 @@ void subnets_inputs_done(struct subnets_inputs *k);
  * */
 bool subnets_stays(const struct kube_object *pool);
 
-/* --- requests --- */
+/* --- requests to the API server --- */
 
 bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name);
 /* Registers the operation; the caller sends the request. */
@@ -201,7 +201,7 @@ bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, const char *cause);
 void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_id *app);
 
-/* --- objects --- */
+/* --- fields of cached objects --- */
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key);
 /* returns a label; NULL: there is none */

@@ -9,7 +9,7 @@
 #include "base/sorted.h"
 #include "wire/json/json.h"
 
-/* --- sizes --- */
+/* --- sizes of pools --- */
 
 static uint64_t number_or(const struct json *v, uint64_t otherwise)
 {
@@ -43,7 +43,7 @@ uint64_t subnet_app_size(const char *kind, const struct json *object)
 	return number_or(json_get(spec, "replicas"), 1);
 }
 
-/* --- entries --- */
+/* --- entries of the subnet's status --- */
 
 /* State while the plan is computed. */
 struct plan {
@@ -407,7 +407,7 @@ static void meet_want(struct plan *p, const struct subnet_want *w)
 		shrink(p->f, w, x);
 }
 
-/* --- the whole plan --- */
+/* --- the whole plan of a subnet's pools --- */
 
 static bool is_over(const struct plan *p, const struct subnet_entry *x)
 {

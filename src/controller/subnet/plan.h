@@ -45,7 +45,7 @@ struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const cha
 /* Returns the number of addresses: ips and held of all entries. */
 u128 subnet_entries_count(const struct subnet_entries *l);
 
-/* --- plan --- */
+/* --- plan of a subnet's pools --- */
 
 struct subnet_pool {
 	const char *name;

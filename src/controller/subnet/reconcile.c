@@ -149,7 +149,7 @@ void subnets_collect_pools(struct subnets_inputs *k)
 	k->f.n_pools = k->n_pools;
 }
 
-/* --- requests --- */
+/* --- pools that each application requests --- */
 
 static bool is_for(const struct kube_object *pool, const struct app_id *app, const char *ifname,
 		   bool is6)
@@ -688,7 +688,7 @@ static void collect_reserved(struct subnets_turn *t)
 	ip_set_merge(&t->reserved[1]);
 }
 
-/* --- pools --- */
+/* --- index of pools by CIDR --- */
 
 static int pool_by_cidr(const void *a, const void *b)
 {
@@ -715,7 +715,7 @@ static void collect_pools(struct subnets_turn *t)
 	qsort(t->pools, t->n_pools, sizeof(t->pools[0]), pool_by_cidr);
 }
 
-/* --- requests of applications --- */
+/* --- index of applications' requests by subnet --- */
 
 /* Compares requests by subnet and family; otherwise keeps their order. */
 static int request_by_subnet(const void *a, const void *b)
@@ -772,7 +772,7 @@ subnets_turn_requests(const struct subnets_turn *t, const char *subnet, uint8_t 
 	return t->requests + low;
 }
 
-/* --- all indexes --- */
+/* --- all indexes of a turn --- */
 
 void subnets_turn_init(struct subnets_turn *t, struct subnets *s)
 {

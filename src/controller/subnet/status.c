@@ -16,7 +16,7 @@
 
 enum { STATUS_MAX = 1 << 20 };
 
-/* --- sets --- */
+/* --- address sets as text --- */
 
 bool subnet_set_same(const struct ip_set *a, const struct ip_set *b)
 {
@@ -87,7 +87,7 @@ int subnet_spec_ips(const struct json *spec, struct ip_set *ret, struct err *e)
 	return r;
 }
 
-/* --- entries --- */
+/* --- entries of the status --- */
 
 void subnet_entry_done(struct subnet_entry *x)
 {

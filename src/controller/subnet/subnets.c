@@ -93,11 +93,12 @@ static const char *is_left(struct subnets_inputs *k, const struct kube_object *o
 			subnets_lookup_owner(k->s, o->name, &id);
 		else
 			n->orphan = false;
-		cause = n->orphan ? "its application was deleted" : NULL;
+		cause = n->orphan ? "the pool's application was deleted" : NULL;
 	} else if (!a) {
-		cause = "its application was deleted or requests no pool";
+		cause = "the pool's application was deleted or requests no pool";
 	} else if (strcmp(a->id.uid, id.uid) != 0) {
-		cause = "its application was replaced by another of the same name";
+		cause = "the pool's application was replaced by another application of the same "
+			"name";
 	}
 	app_id_done(&id);
 	return cause;
@@ -132,7 +133,7 @@ static void take_leave(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->n_pools; i++)
 		if (!k->pools[i].deleting && !subnets_busy(k->s, SUBNETS_POOL, k->objects[i]->name))
-			subnets_delete_pool(k->s, k->objects[i], "its subnet was deleted");
+			subnets_delete_pool(k->s, k->objects[i], "the pool's subnet was deleted");
 	if (k->n_pools == 0 && k->is.n == 0)
 		subnets_unfinalize(k->s, k->subnet);
 }
@@ -198,7 +199,7 @@ static void inspect(struct subnets_turn *t, const struct kube_object *subnet)
 	subnets_inputs_done(&k);
 }
 
-/* --- scheduling --- */
+/* --- schedule of passes --- */
 
 static bool is_known(struct subnets *s)
 {
@@ -311,13 +312,14 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 	sample_gauge(b, "unirail_subnet_applications", (int64_t)apps,
 		     "Applications that request pools of SpiderSubnets.");
 	sample_counter(b, "unirail_subnet_pools_made_total", s->made,
-		       "Pools of SpiderSubnets created for an application.");
+		       "Requests to create a pool of a SpiderSubnet for an application.");
 	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
-		       "Pools of SpiderSubnets resized with their application.");
-	sample_counter(b, "unirail_subnet_pools_reclaimed_total", s->reclaimed,
-		       "Pools of SpiderSubnets deleted with their application.");
+		       "Requests to resize a pool of a SpiderSubnet with its application.");
+	sample_counter(
+		b, "unirail_subnet_pools_reclaimed_total", s->reclaimed,
+		"Requests to delete a pool of a SpiderSubnet after its application or subnet.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
-		       "Pools of SpiderSubnets that could not be created or resized.");
+		       "Failed changes of SpiderSubnets and of their pools.");
 }
 
 /* State of pools between passes, and error reports. */
@@ -502,7 +504,7 @@ void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kub
 	op->call = kube_send(s->conf.kube, r, on_written, op);
 }
 
-/* --- objects --- */
+/* --- fields of cached objects --- */
 
 const struct json *subnets_meta(const struct kube_object *o, const char *key)
 {

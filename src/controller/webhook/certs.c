@@ -16,7 +16,7 @@
 
 enum { FILES_MS = 10 * 1000, FILE_MAX = 256 << 10 };
 
-/* --- current state --- */
+/* --- the certificate in use --- */
 
 static bool same(const char *a, const char *b)
 {
@@ -100,7 +100,7 @@ void certs_adopt(struct certs *c, const struct certs_set *s, const char *where)
 		serve(c, s, where);
 }
 
-/* --- files --- */
+/* --- the certificate's files --- */
 
 static int read_file(struct certs *c, const char *path, char **ret, struct err *e)
 {
@@ -140,7 +140,7 @@ static void inspect_files(void *arg)
 	certs_set_done(&s);
 }
 
-/* --- creation and end --- */
+/* --- creation and destruction --- */
 
 struct certs *certs_new(const struct certs_conf *conf)
 {
@@ -218,12 +218,13 @@ void certs_set_done(struct certs_set *s)
 	*s = (struct certs_set){0};
 }
 
-/* --- evaluation --- */
+/* --- evaluation of a certificate --- */
 
 int certs_usable(const struct certs_set *s, struct err *e)
 {
 	static const char remedy[] =
-		"store certificate and key together, or delete it to have both created again";
+		"store certificate and key together, or delete their Secret to have both created "
+		"again";
 	int r;
 
 	if (!s->cert || !s->key)
@@ -237,7 +238,7 @@ int certs_believed(const struct certs_set *s, const char *name, struct err *e)
 {
 	int r = s->ca ? x509_trusts(span_of(s->ca), span_of(s->cert), name, e) : 0;
 
-	return r < 0 ? err_wrap(e, r, "verify tls.crt by ca.crt") : 0;
+	return r < 0 ? err_wrap(e, r, "verify tls.crt with ca.crt") : 0;
 }
 
 static bool same_text(struct span a, struct span b)
@@ -346,7 +347,7 @@ bool certs_is_due(const struct certs_set *serving, const struct certs_goal *w, i
 	       step_of(serving, signer_is_ca(serving), w, now, trusted, wake) != CERTS_FINE;
 }
 
-/* --- issuing --- */
+/* --- issue of certificates --- */
 
 /*
  * Computes notBefore: a little in the past, but not so far that the certificate would be due for
@@ -543,7 +544,7 @@ const char *certs_describe_step(enum certs_step step)
 	case CERTS_CA: return "a new CA is created";
 	case CERTS_LEAF: return "a new certificate is created";
 	case CERTS_PRUNE: return "an expired CA is no longer trusted";
-	case CERTS_TRUST: return "a new CA is trusted in addition to the old one";
+	case CERTS_TRUST: return "a new CA is trusted in addition to the old CA";
 	case CERTS_MOVE_KEY: return "the CA's key is moved to a Secret of its own";
 	case CERTS_REMOVE_KEY: return "the CA's key is removed from the certificate's Secret";
 	}

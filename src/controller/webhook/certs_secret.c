@@ -55,7 +55,7 @@ static const struct kube_object *there(const struct certs *c)
 	return kube_informer_get(c->informer, c->conf.ns, c->conf.secret);
 }
 
-/* --- writing --- */
+/* --- write of the Secrets --- */
 
 static void schedule_in(struct certs *c, int64_t ms)
 {
@@ -151,7 +151,7 @@ static void write_ca(struct certs *c, const struct certs_set *s, const char *ver
 	c->call = secret_write(c->conf.kube, &w, on_written, c);
 }
 
-/* --- steps --- */
+/* --- conditions of a step --- */
 
 /* Returns whether the watch has not delivered our last write yet. */
 static bool is_behind(const struct certs *c, const struct kube_object *o)
@@ -225,7 +225,7 @@ static void renew(struct certs *c, const struct stored_ca *ca)
 	}
 	if (certs_next(is, &ca->set, &c->conf.request, now_real_ms() / 1000, is_trusted(c, is), &w,
 		       &e) < 0) {
-		failed(c, "make a certificate", &e);
+		failed(c, "create a certificate", &e);
 		return;
 	}
 	carry_out(c, &w, ca, o);
@@ -302,7 +302,7 @@ void certs_secret_check(void *arg)
 		schedule_in(c, (wake - now > CHECK_MAX_S ? CHECK_MAX_S : wake - now) * 1000 + 1);
 }
 
-/* --- changes --- */
+/* --- changes of the watched Secret --- */
 
 static void on_changed(void *arg, const struct kube_object *was, const struct kube_object *is)
 {

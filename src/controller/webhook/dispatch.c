@@ -220,7 +220,7 @@ static void request(struct reviews *s, const struct review_route *route, struct 
 	dispatch_review(a);
 }
 
-/* --- queue --- */
+/* --- queue of reviews --- */
 
 static struct queued *next_queued(struct reviews *s)
 {
@@ -347,7 +347,7 @@ void reviews_handle(void *arg, struct http_request *q)
 		queue(s, route, q);
 }
 
-/* --- creation and end --- */
+/* --- creation and destruction --- */
 
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg)
@@ -404,9 +404,12 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 			  "Time from request to answer of reviews."),
 		   offsetof(struct review_counts, us));
 	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
-		       "Requests that are no AdmissionReview.");
+		       "Requests refused before a webhook reviewed them, such as invalid or too "
+		       "costly requests.");
 	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,
-		       "Reviews refused because they exceeded the limit of cost.");
+		       "Requests refused because their review exceeds the limit of processor time "
+		       "or memory.");
 	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
-		       "Reviews without the registered token, refused unread.");
+		       "Requests refused because their path is unknown or lacks the registered "
+		       "token.");
 }

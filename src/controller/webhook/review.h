@@ -41,7 +41,7 @@ struct review {
 
 typedef void (*review_webhook)(void *arg, struct review *q);
 
-/* --- the answer --- */
+/* --- answer to a review --- */
 
 /* Causes of metav1.Status for an invalid field. */
 enum review_fault {
@@ -89,7 +89,7 @@ void review_patch(struct review_answer *a, struct span patch);
 /* Sends the answer and frees both: `q` is invalid afterwards, `a` is empty. */
 void review_answer(struct review *q, struct review_answer *a);
 
-/* --- encoding --- */
+/* --- decoding and encoding of reviews --- */
 
 /*
  * Limits of a review. REVIEW_MAX: bytes of an object and its old version, each at etcd's limit.

@@ -82,7 +82,7 @@ static const struct kube_object *there(const struct tokens *t)
 	return kube_informer_get(t->informer, t->conf.ns, t->conf.secret);
 }
 
-/* --- acceptance --- */
+/* --- acceptance of tokens --- */
 
 /* Compares with every token, so that the time does not reveal a match. */
 bool tokens_accept(const struct tokens *t, struct span *path)
@@ -140,7 +140,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 	choose(t);
 }
 
-/* --- writing --- */
+/* --- write of the Secret --- */
 
 static void store_version(struct tokens *t, const struct json *object)
 {
@@ -195,7 +195,7 @@ static void write_secret(struct tokens *t, const struct tokens_set *s, const cha
 	buf_done(&text);
 }
 
-/* --- steps --- */
+/* --- creation and rotation of tokens --- */
 
 /* Writes a Secret with a new token, in addition to the one in use, which stays accepted. version
  * NULL: the Secret is created. */
@@ -253,7 +253,7 @@ static void scan(void *arg)
 		rotate(t, o->version);
 }
 
-/* --- changes --- */
+/* --- changes of the Secret and of the leader --- */
 
 static void on_etcd_restored(void *arg)
 {
@@ -291,7 +291,7 @@ void tokens_lead(struct tokens *t, bool leads)
 	t->registered_since = 0;
 }
 
-/* --- creation and end --- */
+/* --- creation and destruction --- */
 
 struct tokens *tokens_new(const struct tokens_conf *c)
 {

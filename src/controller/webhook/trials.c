@@ -36,7 +36,7 @@ struct trials {
 
 static void next(struct trials *t);
 
-/* --- in the child --- */
+/* --- functions of the child process --- */
 
 /* Limits the address space to the current size plus TRIAL_MEMORY. */
 static void limit_memory(const struct trials *t)
@@ -74,7 +74,7 @@ static int run_in_child(void *arg)
 	return 0;
 }
 
-/* --- in the controller --- */
+/* --- functions of the controller's process --- */
 
 static void trial_cancel(struct trial *x);
 

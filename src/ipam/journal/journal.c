@@ -300,8 +300,9 @@ static int64_t reserve(const struct journal *j, size_t more)
 static int no_room(const struct journal *j, int code, struct err *e)
 {
 	return err_sys(e, code, "write to journal '%s'%s", j->path,
-		       code == -ENOSPC || code == -EDQUOT ? " (free space on its file system)"
-							  : "");
+		       code == -ENOSPC || code == -EDQUOT
+			       ? " (delete other files of its file system)"
+			       : "");
 }
 
 /* Creates a new journal file with the space that it will need. */
@@ -671,7 +672,7 @@ static int replace(struct repair *p, struct err *e)
 		return n;
 	buf_printf(p->message, "journal rewritten with %zu records", p->j.leases.n);
 	if (was_there)
-		buf_printf(p->message, ", the old one is '%s'", aside);
+		buf_printf(p->message, ", the old journal is '%s'", aside);
 	buf_char(p->message, '\n');
 	if (p->n_doubtful > 0)
 		buf_str(p->message,

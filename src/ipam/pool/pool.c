@@ -38,7 +38,7 @@ void pool_done(struct pool *p)
 	*p = (struct pool){0};
 }
 
-/* --- index of the set --- */
+/* --- index of the pool set --- */
 
 struct pool_index {
 	const struct pool **names; /* by name */
@@ -768,7 +768,7 @@ static int build_ips(const struct pool_draft *d, struct pool *p, struct err *e)
 		return n;
 	if (p->gateway.family && ip_set_has(&p->ips, &p->gateway))
 		return pool_wrong(&d->gateway, e,
-				  "'%s' is among the pool's addresses: exclude it or take it out",
+				  "'%s' is among the pool's addresses: exclude it or remove it",
 				  d->gateway.text);
 	return 0;
 }

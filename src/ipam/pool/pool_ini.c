@@ -109,8 +109,9 @@ static const struct key *key_find(const struct key *keys, const char *name, stru
 	if (opt_suggest(name, names, n))
 		ini_unknown_key(name, names, n, e);
 	else
-		err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is not known here, expected one of %s",
-			 name, all.p);
+		err_kind(e, ERR_CONF, -EINVAL,
+			 "key '%.100s' is not known in this section, expected one of %s", name,
+			 all.p);
 	return NULL;
 }
 

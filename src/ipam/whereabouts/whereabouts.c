@@ -453,7 +453,7 @@ static int open_there(struct whereabouts *w, const char *network_name, const cha
 			continue;
 		r = open_pool(w, names[i], &cause);
 		if (r < 0 && strcmp(own, must_name) != 0) {
-			log_warn("ignoring the addresses of another network",
+			log_warn("cannot read the addresses of another network, ignoring them",
 				 LOG_S("error", cause.text));
 			r = 0;
 		} else if (r < 0 && e) {

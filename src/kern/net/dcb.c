@@ -12,7 +12,7 @@
 
 _Static_assert(sizeof(struct ieee_ets) == 59 && sizeof(struct ieee_pfc) == 136 &&
 		       sizeof(struct dcbnl_buffer) == 44 && sizeof(struct dcb_entry) == 4,
-	       "the kernel's structures are copied unchanged");
+	       "expected the sizes of the kernel's structures");
 
 /* Limit of entries in one request: the table of all DSCPs. */
 enum { APPS_MAX = 2 * DCB_DSCPS, APPS_ROOM = APPS_MAX * 8 };
@@ -34,7 +34,7 @@ static int check_name(const char *ifname, struct err *e)
 			"invalid interface name '%.40s': expected 1 to 15 bytes", ifname);
 }
 
-/* --- reading --- */
+/* --- read of DCB settings --- */
 
 /* Returns false if the attribute is missing or shorter than the structure. Newer kernels may append members. */
 static bool get_struct(const struct nlattr *a, void *ret, size_t n)
@@ -192,7 +192,7 @@ int dcb_get(struct nl_wire *w, const char *ifname, struct dcb *ret, struct err *
 	return 0;
 }
 
-/* --- writing --- */
+/* --- change of DCB settings --- */
 
 /* An IEEE_SET or IEEE_DEL request, to which the functions below add attributes. */
 struct change {

@@ -680,7 +680,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 	return 1;
 }
 
-/* --- a new namespace --- */
+/* --- a new network namespace --- */
 
 enum { LOOPBACK_INDEX = 1 }; /* ifindex of lo in every namespace since Linux 2.6.27 */
 

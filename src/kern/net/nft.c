@@ -590,7 +590,7 @@ static void immediate(struct nl_msg *m, uint32_t value)
 	expr_end(m, &x);
 }
 
-/* --- the rules --- */
+/* --- rules that mark replies --- */
 
 /* iifname <iface> ct state new meta mark set <mark> */
 static void mark_new(struct nl_msg *m, const struct nft_marks *marks)

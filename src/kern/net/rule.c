@@ -204,7 +204,7 @@ static const char *bad_rule(const struct rule *r)
 	    (r->dst.len && r->dst.ip.family != r->family))
 		return "addresses and rule are of different families";
 	if (r->more)
-		return "it has conditions that unirail does not support";
+		return "the rule has conditions that unirail does not support";
 	return NULL;
 }
 

@@ -24,16 +24,16 @@ static int write_numvfs(const struct root *r, const char *pf, uint32_t n, struct
 	if (code == -ENOMEM)
 		return err_kind(
 			e, ERR_UNAVAILABLE, code,
-			"make %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware "
+			"create %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware "
 			"reserved no room for their registers: boot with pci=realloc",
 			n, pf);
 	if (code == -EBUSY)
 		return err_kind(
 			e, ERR_AGAIN, code,
-			"make %u VFs of '%s': Device or resource busy (EBUSY): its VFs are in "
+			"create %u VFs of '%s': Device or resource busy (EBUSY): its VFs are in "
 			"use (vfio, a guest) or another process changes their number",
 			n, pf);
-	return code < 0 ? err_wrap(e, code, "make %u VFs of '%s'", n, pf) : 0;
+	return code < 0 ? err_wrap(e, code, "create %u VFs of '%s'", n, pf) : 0;
 }
 
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e)
@@ -47,12 +47,12 @@ int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e)
 		return 0;
 	if (!d.is_pf)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"make VFs of '%s': it has no SR-IOV: enable SR-IOV in the BIOS "
+				"create VFs of '%s': it has no SR-IOV: enable SR-IOV in the BIOS "
 				"and in the card's firmware",
 				pf);
 	if (n > d.total_vfs)
 		return err_kind(e, ERR_CONF, -ERANGE,
-				"make %u VFs of '%s': its maximum is %u (sriov_totalvfs)", n, pf,
+				"create %u VFs of '%s': its maximum is %u (sriov_totalvfs)", n, pf,
 				d.total_vfs);
 	if (d.num_vfs && n)
 		code = write_numvfs(r, pf, 0, e);
@@ -61,7 +61,7 @@ int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e)
 	if (code == 0)
 		code = pci_read(r, pf, &d, e);
 	if (code == 0 && d.num_vfs != n)
-		return err_set(e, -EIO, "make %u VFs of '%s': it has %u afterwards", n, pf,
+		return err_set(e, -EIO, "create %u VFs of '%s': it has %u afterwards", n, pf,
 			       d.num_vfs);
 	return code;
 }

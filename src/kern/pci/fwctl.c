@@ -17,7 +17,8 @@ struct fwctl_rpc_arg {
 	uint32_t size, scope, in_len, out_len;
 	uint64_t in, out; /* pointers, aligned to 8 */
 };
-_Static_assert(sizeof(struct fwctl_rpc_arg) == 32, "layout of the kernel");
+_Static_assert(sizeof(struct fwctl_rpc_arg) == 32, "expected the size of the kernel's struct "
+						   "fwctl_rpc");
 #define FWCTL_RPC_IOCTL _IO(0x9A, 1)
 enum { SCOPE_CONFIGURATION = 0, SCOPE_DEBUG_READ_ONLY = 1 };
 
@@ -124,7 +125,7 @@ static int call(struct fwctl *f, unsigned int scope, const unsigned char *in, un
 	return 0;
 }
 
-/* --- link type --- */
+/* --- link type of a port --- */
 
 static void item_begin(unsigned char *in, unsigned int port, enum fwctl_value which)
 {
@@ -206,7 +207,7 @@ int fwctl_link_type_set(struct fwctl *f, unsigned int port, enum fwctl_link_type
 	return code;
 }
 
-/* --- ECN --- */
+/* --- ECN of a priority --- */
 
 static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int prio, bool on,
 		unsigned char *out, struct err *e)

@@ -80,7 +80,7 @@ int pci_auxiliary(const struct root *r, const char *bdf, char ***names, size_t *
 int pci_of(const struct root *r, enum pci_child what, const char *name,
 	   char ret[static PCI_NAME_MAX], struct err *e);
 
-/* ---- changes: driver.c ---- */
+/* ---- changes of a PCI device: driver.c ---- */
 
 /*
  * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no

@@ -100,7 +100,8 @@ int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, s
 	 * already */
 	if (setsockopt(*fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &want, sizeof(want)) < 0 &&
 	    errno != EADDRINUSE)
-		return err_sys(e, -errno, "join the solicited-node group (is IPv6 on there?)");
+		return err_sys(e, -errno,
+			       "join the solicited-node group (is IPv6 enabled on the link?)");
 	return 0;
 }
 

@@ -127,7 +127,7 @@ static bool is_carrier_unchanged(struct job *j)
 	return l && l->changes == j->changes;
 }
 
-/* --- time limits --- */
+/* --- time limits of a probe --- */
 
 static int64_t elapsed(const struct job *j)
 {
@@ -184,7 +184,7 @@ static void set_limit(struct job *j, int64_t ms)
 	j->limit = loop_add_timer(j->run->loop, ms, time_is_up, j);
 }
 
-/* --- carrier --- */
+/* --- carrier of the link --- */
 
 static void wait_for_carrier(struct job *j)
 {
@@ -212,7 +212,7 @@ static void carrier_is_there(struct job *j, const struct packet_link *link)
 	enter(j, j->p->want_conflict ? PROBING : ASKING);
 }
 
-/* --- tests --- */
+/* --- tests of addresses and gateways --- */
 
 /* Sends the next packet of the stage. A link may refuse packets for a moment after it got its
  * carrier: the packet is sent again after RETRY_MS. */

@@ -12,7 +12,7 @@
 #include "kern/rdma/verbs_dev.h"
 #include "kern/rdma/verbs_qp.h"
 
-/* --- shared by files that use RDMA netlink --- */
+/* --- functions for files that use RDMA netlink --- */
 
 struct nl_msg *rdma_request(int cmd, int flags); /* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
 uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0: the attribute is missing or short */
@@ -20,7 +20,7 @@ uint64_t rdma_get_u64(const struct nlattr *a);	 /* 0: the attribute is missing o
 /* Appends the entries of a nested table of hardware counters (STAT_HWCOUNTERS). */
 void rdma_read_counters(const struct nlattr *table, struct rdma_count **v, size_t *n);
 
-/* --- shared by files that use libibverbs --- */
+/* --- functions for files that use libibverbs --- */
 
 struct verbs_dev {
 	struct ibv_context *ctx;

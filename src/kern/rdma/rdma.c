@@ -110,11 +110,11 @@ void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d)
 	snprintf(node, sizeof(node), "/dev/infiniband/%s", d->uverbs);
 	if (!d->uverbs[0])
 		str_copy(d->reason, sizeof(d->reason),
-			 "it has no verbs device: is module ib_uverbs loaded?");
+			 "the device has no verbs device: is module ib_uverbs loaded?");
 	else if (d->driver[0] && !is_linked(d->driver))
 		snprintf(d->reason, sizeof(d->reason),
-			 "its provider '%s' is not linked into this binary, which cannot load "
-			 "providers (linked: %s): build it with PROVIDERS=\"... %s\"",
+			 "the device's provider '%s' is not linked into this binary, which cannot "
+			 "load providers (linked: %s): build the binary with PROVIDERS=\"... %s\"",
 			 d->driver, rdma_providers(), d->driver);
 	else if (!file_exists(r, node))
 		snprintf(d->reason, sizeof(d->reason),
@@ -122,7 +122,8 @@ void rdma_explain_no_verbs(const struct root *r, struct rdma_dev *d)
 			 node);
 	else
 		snprintf(d->reason, sizeof(d->reason),
-			 "libibverbs does not list it (linked providers: %s; is %s readable?)",
+			 "libibverbs does not list the device (linked providers: %s; is %s "
+			 "readable?)",
 			 rdma_providers(), node);
 }
 

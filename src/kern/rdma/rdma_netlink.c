@@ -46,7 +46,7 @@ uint64_t rdma_get_u64(const struct nlattr *a)
 	return v;
 }
 
-/* --- shared by files that use RDMA netlink --- */
+/* --- functions for files that use RDMA netlink --- */
 /* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
 struct nl_msg *rdma_request(int cmd, int flags)
 {

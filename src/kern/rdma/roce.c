@@ -113,7 +113,9 @@ static int cm_open(struct cm *c, const struct root *r, const char *device, unsig
 	if (file_exists(r, c->device))
 		return 0;
 	if (!make)
-		return err_set(e, -ENOENT, "RDMA-CM defaults of '%s' are not shown", device);
+		return err_set(e, -ENOENT,
+			       "RDMA-CM defaults of '%s': the device has no directory in configfs",
+			       device);
 	code = dir_make(r, c->device, 0755, e);
 	if (code < 0)
 		return err_wrap(e, code, "RDMA-CM defaults of '%s'", device);

@@ -244,26 +244,27 @@ static int verbs_work_failed(const struct verbs_qp *q, int status, struct err *e
 		 "firewall drops UDP port 4791, and that the GIDs of both sides have the right "
 		 "interface and type"},
 		{IBV_WC_RNR_RETRY_EXC_ERR, ETIMEDOUT, "RNR_RETRY_EXC_ERR",
-		 "the peer has posted no receive"},
+		 "the peer has posted no receive request"},
 		{IBV_WC_REM_ACCESS_ERR, EACCES, "REM_ACCESS_ERR",
 		 "the peer's device refused access to its memory"},
 		{IBV_WC_REM_INV_REQ_ERR, EINVAL, "REM_INV_REQ_ERR",
 		 "the peer's device does not support this operation"},
 		{IBV_WC_REM_OP_ERR, EREMOTEIO, "REM_OP_ERR", "the peer's device failed"},
 		{IBV_WC_LOC_PROT_ERR, EFAULT, "LOC_PROT_ERR",
-		 "this device cannot access this process's memory (IOMMU, ACS?)"},
+		 "this device cannot access this process's memory: check the settings of IOMMU and "
+		 "ACS"},
 		{IBV_WC_LOC_LEN_ERR, EMSGSIZE, "LOC_LEN_ERR", "a message is too long"},
 		{IBV_WC_LOC_QP_OP_ERR, EIO, "LOC_QP_OP_ERR", "this device failed"},
 		{IBV_WC_WR_FLUSH_ERR, ECANCELED, "WR_FLUSH_ERR",
 		 "the connection broke: the port went down, the kernel has no route to the peer, "
-		 "or work before this failed"},
+		 "or an earlier work request failed"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		if (all[i].status == status)
 			return err_set(e, -all[i].code, "RDMA device '%s': %s: %s", q->dev->name,
 				       all[i].name, all[i].means);
-	return err_set(e, -EIO, "RDMA device '%s': work failed with completion status %d",
+	return err_set(e, -EIO, "RDMA device '%s': a work request failed with completion status %d",
 		       q->dev->name, status);
 }
 
@@ -285,7 +286,9 @@ int verbs_post(struct verbs_qp *q, enum verbs_op op, uint64_t id, size_t at, siz
 	wr.wr.rdma.remote_addr = q->peer.addr + to;
 	wr.wr.rdma.rkey = q->peer.rkey;
 	code = ibv_post_send(q->qp, &wr, &bad);
-	return code ? err_sys(e, -abs(code), "post work to RDMA device '%s'", q->dev->name) : 0;
+	return code ? err_sys(e, -abs(code), "post a work request to RDMA device '%s'",
+			      q->dev->name)
+		    : 0;
 }
 
 int verbs_post_recv(struct verbs_qp *q, uint64_t id, size_t at, size_t len, struct err *e)
@@ -294,7 +297,8 @@ int verbs_post_recv(struct verbs_qp *q, uint64_t id, size_t at, size_t len, stru
 	struct ibv_recv_wr *bad, wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
 	int code = ibv_post_recv(q->qp, &wr, &bad);
 
-	return code ? err_sys(e, -abs(code), "post a receive to RDMA device '%s'", q->dev->name)
+	return code ? err_sys(e, -abs(code), "post a receive request to RDMA device '%s'",
+			      q->dev->name)
 		    : 0;
 }
 
@@ -403,7 +407,7 @@ static int get_memory(struct verbs_qp *q, struct err *e)
 	q->mem = p;
 	q->pd = ibv_alloc_pd(q->dev->ctx);
 	if (!q->pd)
-		return failed(errno, "make a protection domain", q, e);
+		return failed(errno, "allocate a protection domain", q, e);
 	q->mr = ibv_reg_mr(q->pd, q->mem, q->conf.bytes, access);
 	return q->mr ? 0 : no_memory(q, errno, e);
 }
@@ -420,13 +424,13 @@ static int get_queues(struct verbs_qp *q, struct err *e)
 
 	q->channel = ibv_create_comp_channel(q->dev->ctx);
 	if (!q->channel)
-		return failed(errno, "make a completion channel", q, e);
+		return failed(errno, "create a completion channel", q, e);
 	q->cq = ibv_create_cq(q->dev->ctx, (int)q->conf.depth * 2, NULL, q->channel, 0);
 	if (!q->cq)
-		return failed(errno, "make a completion queue", q, e);
+		return failed(errno, "create a completion queue", q, e);
 	init.send_cq = init.recv_cq = q->cq;
 	q->qp = ibv_create_qp(q->pd, &init);
-	return q->qp ? 0 : failed(errno, "make a queue pair", q, e);
+	return q->qp ? 0 : failed(errno, "create a queue pair", q, e);
 }
 
 static int to_init(struct verbs_qp *q, struct err *e)
@@ -527,7 +531,7 @@ void verbs_qp_end(const struct verbs_qp *q, struct verbs_end *ret)
 	memcpy(ret->gid, q->conf.gid, sizeof(ret->gid));
 }
 
-/* --- connection --- */
+/* --- connection of a queue pair --- */
 
 static struct ibv_ah_attr path_to(const struct verbs_qp *q, const struct verbs_end *peer)
 {

@@ -299,7 +299,7 @@ static int listen_to_refusals(struct err *e)
 	return 0;
 }
 
-/* --- the filter --- */
+/* --- the seccomp filter --- */
 
 #define LOAD(member)	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(member))
 #define RETURN(what)	   BPF_STMT(BPF_RET | BPF_K, (uint32_t)(what))
@@ -489,7 +489,7 @@ int sandbox_paths(const struct sandbox_path *v, size_t n, int *abi, struct err *
 	s = handled(version);
 	set = new_set(&s, version);
 	if (set < 0)
-		return err_sys(e, -errno, "Landlock: make a ruleset");
+		return err_sys(e, -errno, "Landlock: create a ruleset");
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = add_path(set, &s, &v[i], e);
 	if (r == 0 && syscall(SYS_landlock_restrict_self, set, 0) < 0)

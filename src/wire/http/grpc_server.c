@@ -66,7 +66,7 @@ static void conn_close(struct conn *c)
 	free(c);
 }
 
-/* --- timeouts --- */
+/* --- timeouts of a connection --- */
 
 static void on_timer(void *arg);
 
@@ -99,7 +99,7 @@ static void conn_arm(struct conn *c)
 		c->timer = loop_add_timer(c->s->loop, due > now ? due - now : 0, on_timer, c);
 }
 
-/* --- writing --- */
+/* --- write to a connection --- */
 
 static int collect(struct conn *c, struct err *e)
 {
@@ -219,7 +219,7 @@ static void on_timer(void *arg)
 	conn_flush(c);
 }
 
-/* --- reading --- */
+/* --- read from a connection --- */
 
 /* Reads from the socket; returns 1 if the peer has closed. */
 static int read_in(struct conn *c, struct err *e)
@@ -261,7 +261,7 @@ static void on_bytes(void *arg, uint32_t events)
 	conn_close(c);
 }
 
-/* --- accepting --- */
+/* --- new connections --- */
 
 static bool is_allowed(int fd)
 {

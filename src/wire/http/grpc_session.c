@@ -111,7 +111,7 @@ static void has_output(struct grpc_session *s)
 		s->on_output(s->on_output_arg);
 }
 
-/* --- the answer --- */
+/* --- answer to a call --- */
 
 #define FIELD(n, v)                                                                                \
 	{                                                                                          \
@@ -286,7 +286,7 @@ void grpc_in_fail_err(struct grpc_in *c, const struct err *e)
 	grpc_in_fail(c, s, e->text);
 }
 
-/* --- the request --- */
+/* --- request of a call --- */
 
 static void copy_cut(char *ret, size_t size, struct span v)
 {
@@ -414,7 +414,9 @@ static void check_prefix(struct grpc_in *c)
 		refuse(c, "200", GRPC_UNIMPLEMENTED, "the request is compressed", "");
 		return;
 	}
-	snprintf(text, sizeof(text), "the request has %zu bytes, the limit is %zu", want, max);
+	snprintf(text, sizeof(text),
+		 "the request has %zu bytes, the limit is %zu, less with other requests", want,
+		 max);
 	if (want > max || c->s->held + want > HELD_MAX) {
 		refuse(c, "200", GRPC_RESOURCE_EXHAUSTED, text, "");
 		return;

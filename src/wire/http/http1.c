@@ -202,7 +202,8 @@ static int body_in(struct http1 *h, struct span *in, struct err *e)
 static int interim(struct http1 *h, struct err *e)
 {
 	if (h->parsed.msg.status == 101)
-		return http1_refuse(&h->refusal, 400, e, "101 Switching Protocols, unasked");
+		return http1_refuse(&h->refusal, 400, e,
+				    "101 Switching Protocols without a request to upgrade");
 	if (++h->interim > INTERIM_MAX)
 		return http1_refuse(&h->refusal, 400, e, "more than %d interim answers",
 				    INTERIM_MAX);

@@ -93,7 +93,7 @@ int http1_target(struct span target, struct span *path, struct span *query);
  * such key. -EINVAL: an invalid escape or a NUL, -ENAMETOOLONG. */
 int http1_query(struct span query, const char *key, char *ret, size_t size);
 
-/* --- writing --- */
+/* --- writing of messages --- */
 
 struct http1_response {
 	int status;

@@ -73,7 +73,7 @@ void https_free(struct https *c)
 	free(c);
 }
 
-/* --- writing --- */
+/* --- write to the connection --- */
 
 /* Writes the output. Returns 1 if everything is written, 0 if the socket is full. */
 static int write_out(struct https *c, struct err *e)
@@ -141,7 +141,7 @@ static void kick(struct https *c)
 		c->kick = loop_add_timer(c->loop, 0, on_kick, c);
 }
 
-/* --- reading --- */
+/* --- read from the connection --- */
 
 static int read_in(struct https *c, struct err *e)
 {
@@ -223,7 +223,7 @@ static int https_begin(struct https *c, struct err *e)
 	return flush(c, e);
 }
 
-/* --- requests --- */
+/* --- requests of callers --- */
 
 int https_submit(struct https *c, struct h2_request *r, const struct h2_handler *fn, void *arg,
 		 struct h2_stream **ret, struct err *e)

@@ -179,7 +179,7 @@ int json_read_value(struct json_doc *d, const struct json *v, const struct json_
  * -EINVAL. */
 int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
 
-/* --- writing --- */
+/* --- writing of JSON --- */
 
 /*
  * A writer onto a buffer. Strings are escaped as Go does (<, >, &, U+2028, U+2029 as \u003c...;

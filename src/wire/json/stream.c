@@ -132,7 +132,7 @@ static int rest_byte(struct json_split *s, char c)
 	if (s->depth == 0 && is_space(c))
 		return 0;
 	if (s->depth == 0 && (c != '{' || s->done))
-		return bad(s, s->done ? "data after its end" : "it is not an object");
+		return bad(s, s->done ? "data after the end of the object" : "not an object");
 	structure = track(s, c);
 	/* Tracks the last string of depth 1: a string value replaces its key, and the comma clears
 	 * it. */

@@ -538,12 +538,12 @@ static const struct {
 	const char *text;
 } alerts[] = {
 	{40, "it found no common parameters (handshake_failure)"},
-	{42, "it refuses our certificate (bad_certificate)"},
-	{43, "it refuses our certificate (unsupported_certificate)"},
-	{44, "our certificate is revoked (certificate_revoked)"},
-	{45, "our certificate has expired (certificate_expired)"},
-	{46, "it refuses our certificate (certificate_unknown)"},
-	{48, "it does not know the CA of our certificate (unknown_ca)"},
+	{42, "it refuses unirail's certificate (bad_certificate)"},
+	{43, "it refuses unirail's certificate (unsupported_certificate)"},
+	{44, "unirail's certificate is revoked (certificate_revoked)"},
+	{45, "unirail's certificate has expired (certificate_expired)"},
+	{46, "it refuses unirail's certificate (certificate_unknown)"},
+	{48, "it does not know the CA of unirail's certificate (unknown_ca)"},
 	{49, "access denied (access_denied)"},
 	{70, "it speaks another version of TLS (protocol_version)"},
 	{112, "it does not serve that server name (unrecognized_name)"},
@@ -595,7 +595,7 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
  * full handshakes. */
 enum { TICKET_S = 3600, VERIFIED_S = 24 * 3600 };
 
-/* --- client --- */
+/* --- sessions of a client --- */
 
 /* Saves the session of this client connection for later resumption; `until`: as tls_session_use()
  * set it. */
@@ -616,7 +616,7 @@ static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 	k->until = until;
 }
 
-/* --- server --- */
+/* --- session tickets of a server --- */
 
 /*
  * On a server with a CA a ticket replaces the verification of the client certificate. So no ticket
@@ -655,7 +655,7 @@ static int read_ticket(void *arg, mbedtls_ssl_session *session, unsigned char *p
 	return mbedtls_ssl_ticket_parse(&c->tickets, session, p, n);
 }
 
-/* --- client and server --- */
+/* --- session settings of client and server --- */
 static int tls_sessions_init(struct tls_conf *c)
 {
 	mbedtls_ssl_session_init(&c->saved.session);

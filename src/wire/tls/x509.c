@@ -168,7 +168,7 @@ static int make_key(struct making *m, struct err *e)
 	if (r == 0)
 		r = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(m->key), tls_random,
 					NULL);
-	return r ? failed(r, "make a key", e) : 0;
+	return r ? failed(r, "create a key", e) : 0;
 }
 
 static int read_ca(struct making *m, struct err *e)

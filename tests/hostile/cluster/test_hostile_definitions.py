@@ -15,7 +15,7 @@ from test_networks import NodeWithAgent, agent, lab, mine, nodes, pools, team, n
 import cluster as clusters
 
 TRUST = "unirail.io/trusted-definitions"
-REASON = f"only a definition of a trusted namespace may (annotation {TRUST}=true on the Namespace)"
+REASON = f"only a definition of a trusted namespace may have it (annotation {TRUST}=true on the Namespace)"
 
 
 def multus(folder):

@@ -75,7 +75,7 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
         c.ready(300)
         wait(lambda: cluster.request("GET", NADS.format(ns) + "/small")[0] == 200,
              "the NetworkAttachmentDefinition of the small configuration is created", 300)
-        assert c.logged("ignoring an object: it is too large")
+        assert c.logged("ignoring an object: it exceeds the size limit")
         for name in names:
             wait(lambda name=name: reason_of(cluster.ok("GET", f"{path}/{name}")) == "TooLarge",
                  f"SpiderMultusConfig {name} has the reason TooLarge", 300)
@@ -115,7 +115,7 @@ def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
     for path, o in objects:
         wait(lambda path=path, o=o: answered(cluster, "PATCH", f"{path}/{o['metadata']['name']}", {"metadata": {"labels": {"0": "x"}}}, type=MERGE) == 200,
              "the object with many labels is changed", 120)
-    c.wait_logged("ignoring an object: it is too large")
+    c.wait_logged("ignoring an object: it exceeds the size limit")
     # The controller still works: it creates the network of a new SpiderMultusConfig.
     cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", smc("last", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
     wait(lambda: cluster.request("GET", NADS.format(ns) + "/last")[0] == 200,
@@ -160,7 +160,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
             return was == seen
 
         wait(unchanged, "no SpiderMultusConfig changes", 60, 3)
-        before, log_lines = versions(), c.log.read_text().count("ignoring an object: it is too large")
+        before, log_lines = versions(), c.log.read_text().count("ignoring an object: it exceeds the size limit")
         proxy.cut()
         cluster.config_map(ns, "later")
         cluster.stop_apiserver()
@@ -170,7 +170,7 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         cluster.ok("POST", path, smc("after", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))
         wait(lambda: cluster.request("GET", f"{nads}/after")[0] == 200, "NetworkAttachmentDefinition after is created", 60)
         assert versions() == before
-        assert c.log.read_text().count("ignoring an object: it is too large") == log_lines
+        assert c.log.read_text().count("ignoring an object: it exceeds the size limit") == log_lines
 
         cluster.ok("PATCH", f"{path}/own", small, type=MERGE)
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)

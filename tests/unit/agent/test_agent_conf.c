@@ -102,7 +102,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		const char *file, *var, *flag, *expected;
 	} v[] = {
 		{"[agent]\nrset = 1s\n", NULL, NULL,
-		 "agent.conf:2: key 'rset' is not known here; did you mean 'rest'?"},
+		 "agent.conf:2: key 'rset' is not known in this section; did you mean 'rest'?"},
 		{"[agent]\nlog-level = info\nhealth-port = 99999\n", NULL, NULL,
 		 "agent.conf:3: health-port is '99999', expected 0 to 65535"},
 		{"[agent]\nmetrics = perhaps\n", NULL, NULL,

@@ -194,7 +194,7 @@ static void test_timeout_signal_and_long_output_are_errors(void **state)
 	ASSERT_EQ(s.code, -ETIMEDOUT);
 	s = run(die, NULL, 10000, 100);
 	ASSERT_EQ(s.code, -EINTR);
-	ASSERT_STR_EQ(s.error, "signal 15 ended it");
+	ASSERT_STR_EQ(s.error, "signal 15 ended the child process");
 	s = run(say, "longer than that", 10000, 4);
 	ASSERT_EQ(s.code, -EFBIG);
 }

@@ -100,7 +100,7 @@ static void test_usage_errors_name_the_option(void **state)
 		{&cmd, "-o tex", "option '--output': 'tex' is not one of text|json"},
 		{&cmd, "--output", "option '--output' needs a value (text|json)"},
 		{&cmd, "-n", "option '-n' needs a value (N)"},
-		{&cmd, "--keep=yes", "option '--keep' takes no value ('--keep=yes')"},
+		{&cmd, "--keep=yes", "option '--keep' accepts no value ('--keep=yes')"},
 		{&cmd, "--rial 3", "unknown option '--rial'; did you mean '--rails'?"},
 		{&cmd, "--keeep", "unknown option '--keeep'; did you mean '--keep'?"},
 		{&cmd, "--hlep", "unknown option '--hlep'; did you mean '--help'?"},

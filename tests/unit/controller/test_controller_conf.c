@@ -62,11 +62,11 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		const char *file, *expected;
 	} v[] = {
 		{"[controller]\nlease = 10s\nlease-renew = 10s\n",
-		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: each must be "
-		 "shorter than the one before"},
+		 "lease is 10000ms, lease-renew 10000ms, lease-retry 2000ms: lease-renew must "
+		 "be shorter than lease, and lease-retry shorter than lease-renew"},
 		{"[controller]\nlease-retry = 11s\n",
-		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: each must be "
-		 "shorter than the one before"},
+		 "lease is 15000ms, lease-renew 10000ms, lease-retry 11000ms: lease-renew must "
+		 "be shorter than lease, and lease-retry shorter than lease-renew"},
 		{"[controller]\nnamespaces-exclude = kube-system metallb-system\n",
 		 "namespaces-exclude has 'kube-system metallb-system', expected names of namespaces "
 		 "with commas between, such as 'kube-system, team-*'"},

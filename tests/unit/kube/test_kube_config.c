@@ -229,10 +229,10 @@ static void test_exec_credentials_are_parsed(void **state)
 	ASSERT_STR_EQ(c.token, "t");
 	assert_true(c.until_ms == 1795269600000);
 	kube_credential_done(&c);
-	credential("secret", "its output is not JSON");
-	credential("{\"kind\":\"Secret\"}", "its output is not an ExecCredential");
+	credential("secret", "the program's output is not JSON");
+	credential("{\"kind\":\"Secret\"}", "the program's output is not an ExecCredential");
 	credential("{\"kind\":\"ExecCredential\"}",
-		   "it printed neither status.token nor status.clientCertificateData");
+		   "the program printed neither status.token nor status.clientCertificateData");
 	credential("{\"kind\":\"ExecCredential\",\"status\":{\"clientCertificateData\":\"x\"}}",
 		   "status.clientCertificateData and clientKeyData must be set together");
 	credential("{\"kind\":\"ExecCredential\",\"status\":{\"token\":\"x\","

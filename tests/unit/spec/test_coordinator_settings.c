@@ -54,7 +54,7 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 		{"[coordinator]\n\nmode = on\n",
 		 "agent.conf:3: mode is 'on', expected auto, underlay"},
 		{"[coordinator]\nmod = auto\n",
-		 "key 'mod' is not known here; did you mean 'mode'?"},
+		 "key 'mod' is not known in this section; did you mean 'mode'?"},
 		{"[coordinator]\nhijackCIDR = 1.2.3.4/33\n",
 		 "hijackCIDR is '1.2.3.4/33', expected CIDRs"},
 		{"[coordinator]\npolicyRoutes = 1.2.3.4\n", "expected 'DST via GATEWAY'"},

@@ -76,7 +76,8 @@ static void test_plugins_that_change_the_node_are_refused(void **state)
 	(void)state;
 	refused("{\"type\":\"multus\",\"binDir\":\"/var/lib/kubelet/pods/u/volumes/x\"}",
 		"type is 'multus', which acts on the node itself: only a definition of a trusted "
-		"namespace may (annotation unirail.io/trusted-definitions=true on the Namespace)");
+		"namespace may have it (annotation unirail.io/trusted-definitions=true on the "
+		"Namespace)");
 	refused("{\"type\":\"multus-shim\"}", "type is 'multus-shim'");
 	refused("{\"TYPE\":\"multus\",\"type\":\"macvlan\"}", "TYPE is 'multus'");
 	refused("{\"type\":\"multus\",\"type\":\"macvlan\"}", "type is 'multus'");
@@ -107,9 +108,9 @@ static void test_interface_plugins_are_refused_as_ipam(void **state)
 
 		refused(text, "which makes interfaces, expected an IPAM plugin");
 	}
-	refused("{\"type\":\"odd\"," IPAM("odd") "}}", "it would call itself");
+	refused("{\"type\":\"odd\"," IPAM("odd") "}}", "a plugin must not call itself");
 	refused("{\"type\":\"odd\",\"delegate\":{\"type\":\"odd\"}}",
-		"delegate.type is 'odd', the plugin that it is given to");
+		"delegate.type is 'odd', the type of the calling plugin");
 }
 
 static void test_keys_for_files_of_the_node_are_refused(void **state)
@@ -142,8 +143,10 @@ static void test_keys_for_files_of_the_node_are_refused(void **state)
 		auto_free char *in_ipam = xasprintf(
 			"{\"type\":\"x\"," IPAM("host-local") ",\"%s\":\"/tmp\"}}", keys[i]);
 
-		refused(in_plugin, "of the node: only a definition of a trusted namespace may");
-		refused(in_ipam, "of the node: only a definition of a trusted namespace may");
+		refused(in_plugin,
+			"of the node: only a definition of a trusted namespace may have it");
+		refused(in_ipam,
+			"of the node: only a definition of a trusted namespace may have it");
 	}
 	refused("{\"type\":\"whereabouts\",\"ipam\":{\"kubernetes\":{\"kubeconfig\":\"/x\"}}}",
 		"ipam.kubernetes.kubeconfig is given");

@@ -125,7 +125,7 @@ static const struct {
 	{"[{}]", "[0] has no 'name'"},
 	{"[{\"name\":\"\"}]", "[0] has no 'name'"},
 	{"[{\"name\":1}]", "[0].name is 1, expected a string"},
-	{"[{\"name\":\"team/rail0\"}]", "a namespace is a key of its own"},
+	{"[{\"name\":\"team/rail0\"}]", "set the namespace with the key 'namespace'"},
 	{"[{\"name\":\"a\",\"namespace\":\"x y\"}]", "[0].namespace is 'x y'"},
 	{"[{\"name\":\"a\",\"interface\":\"sixteen-bytes-xy\"}]", "'sixteen-bytes-xy'"},
 	{"[{\"name\":\"a\",\"interface\":\"a/b\"}]", "'a/b'"},

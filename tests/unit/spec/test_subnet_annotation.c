@@ -35,7 +35,7 @@ static const struct {
 	{"7", NULL, NULL, NULL, "it is 7, expected an object"},
 	{"{}", NULL, NULL, NULL, "it names no subnet"},
 	{"{\"ipv4\":\"s\"}", NULL, NULL, NULL, "it.ipv4 is \"s\""},
-	{"[]", NULL, NULL, NULL, "it is an empty list"},
+	{"[]", NULL, NULL, NULL, "the list is empty"},
 	{NULL, "[{\"ipv4\":[\"s\"]},3]", NULL, NULL, "ipam.spidernet.io/subnets' value"},
 	{NULL, "[{\"ipv4\":[\"s\"]},{\"ipv4\":[\"s\"]}]", NULL, NULL,
 	 "it's invalid to use the same Interface name for multiple interfaces: eth0"},

@@ -56,13 +56,13 @@ rdma-use limit $uid rxe0 1 1000
 ! rdma-use limit $uid mlx5_7 1 1 || fail "rdma-use set a limit of a device that does not exist"
 
 echo "--- a pod whose processes have opened no RDMA device is reported"
-finds "none: none of its processes has opened an RDMA device*" || fail "the result does not report that no process has opened a device"
+finds "none: no process of the container has opened an RDMA device*" || fail "the result does not report that no process has opened a device"
 
 echo "--- a pod that has opened its device without creating a queue pair is reported"
 in_pod ib_write_bw -d rxe0 -x "$(gid_index rxe0 172.16.1.10)" -D 600 >/run/served 2>&1 &
 server=$!
 until_true has_handles 1
-until_true finds "none: it has opened an RDMA device but has created no queue pair*"
+until_true finds "none: the container has opened an RDMA device but has created no queue pair*"
 ! in_pod ibv_devinfo -d rxe0 || fail "the pod opened a second device handle beyond its limit"
 ibv_devinfo -d rxe0 >/dev/null || fail "a process outside the pod is limited as well"
 

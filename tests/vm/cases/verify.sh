@@ -147,7 +147,7 @@ insmod /lib/fakeib.ko ib=1
 fake=$(rdma -j dev | jq -r '.[].ifname | select(startswith("fib"))')
 echo 'user:x:1000:1000:user:/:/bin/sh' >>/etc/passwd
 wrong "no usable RDMA device 'mlx5_9'; usable are: rxea, rxeb" unirail verify 172.16.1.1 -d mlx5_9
-wrong "not usable: $fake: libibverbs does not list it (linked providers: mlx5," unirail verify 172.16.1.1 -d "$fake"
+wrong "not usable: $fake: libibverbs does not list the device (linked providers: mlx5," unirail verify 172.16.1.1 -d "$fake"
 wrong "no GID with index 77 on port 1; it has: 0 fe80::" unirail verify 172.16.1.1 -x 77
 wrong "no port 3; it has 1" unirail verify 172.16.1.1 -d rxea -i 3
 wrong "interface of address 127.0.0.1 has no RDMA device; addresses with an RDMA device: 172.16.1.1 (ra, rxea), 172.16.1.2 (rb, rxeb)" \

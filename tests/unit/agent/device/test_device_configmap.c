@@ -120,9 +120,8 @@ static void test_previous_version_stays_in_force_after_an_error(void **state)
 	static const struct {
 		const char *data, *reported;
 	} cases[] = {
-		{NULL,
-		 "ConfigMap 'kube-system/rdma-devices' does not exist; the version read before "
-		 "stays in force"},
+		{NULL, "ConfigMap 'kube-system/rdma-devices' does not exist; the ConfigMap's last "
+		       "valid version stays in force"},
 		{"\"config.json\":\"{\"", "ConfigMap 'kube-system/rdma-devices' key 'config.json'"},
 		{"\"n1\":\"[]\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
 		{"\"n1\":\"{}\"", "ConfigMap 'kube-system/rdma-devices' key 'n1'"},
@@ -159,7 +158,7 @@ static void test_configmap_that_was_never_valid_writes_no_file(void **state)
 	(void)state;
 	begin(&l);
 	assert_false(given(&l, NULL));
-	ASSERT_HAS(l.reported, "does not exist; no version of it has been read");
+	ASSERT_HAS(l.reported, "does not exist; no valid version of the ConfigMap has been read");
 	assert_false(file_exists(&l.files.root, MAP_DIR));
 	end(&l);
 }

@@ -87,9 +87,10 @@ static void test_cause_is_named_for_each_container(void **state)
 	for (size_t i = 2; i < 6; i++)
 		ASSERT_EQ(v[i].state, QP_NONE);
 	ASSERT_HAS(v[2].reason, "process 303 may lock 8192 KiB (RLIMIT_MEMLOCK)");
-	ASSERT_HAS(v[3].reason, "it has opened an RDMA device but has created no queue pair");
-	ASSERT_HAS(v[4].reason, "none of its processes has opened an RDMA device");
-	ASSERT_HAS(v[5].reason, "no port of its RDMA devices is active (rxe1 is DOWN)");
+	ASSERT_HAS(v[3].reason,
+		   "the container has opened an RDMA device but has created no queue pair");
+	ASSERT_HAS(v[4].reason, "no process of the container has opened an RDMA device");
+	ASSERT_HAS(v[5].reason, "no port of the container's RDMA devices is active (rxe1 is DOWN)");
 	ASSERT_EQ(v[6].state, QP_UNKNOWN);
 	ASSERT_HAS(v[6].reason, "exclusive mode");
 	il_drop(&l);
@@ -105,10 +106,10 @@ static void test_hidden_processes_are_counted_by_control_groups(void **state)
 	} cases[] = {
 		{UID "2", NULL, NULL, QP_UNKNOWN, "hostPID: true"},
 		{UID "3", "/kubepods/pod" UID "3/rdma.current", "rxe0 hca_handle=0 hca_object=0\n",
-		 QP_NONE, "none of its processes has opened an RDMA device"},
+		 QP_NONE, "no process of the container has opened an RDMA device"},
 		{UID "4", "/kubepods/besteffort/pod" UID "4/rdma.current",
 		 "mlx5_9 hca_handle=0 hca_object=0\nrxe0 hca_handle=2 hca_object=0\n", QP_NONE,
-		 "it has opened an RDMA device but has created no queue pair"},
+		 "the container has opened an RDMA device but has created no queue pair"},
 		{UID "5", "/kubepods/pod" UID "5/rdma.current", "rxe0 hca_handle=1 hca_object=4\n",
 		 QP_PRESENT, ""},
 		{UID "6", "/kubepods/pod" UID "6/rdma.current", "mlx5_9 hca_handle=0\n", QP_UNKNOWN,

@@ -144,8 +144,8 @@ static void test_pod_without_addresses_elsewhere_does_not_wait(void **state)
 	ASSERT_EQ(wait_for(store, &pod, "net1", false, &e), 1);
 	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);
 	ASSERT_EQ(e.kind, ERR_AGAIN);
-	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': its SpiderEndpoint is not "
-			      "read from the API server yet");
+	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the pod's SpiderEndpoint is "
+			      "not read from the API server yet");
 	/*
 	 * The migration continues, also for the next pod with this name; a pod does not wait for it
 	 * forever.

@@ -444,17 +444,16 @@ static const struct {
 	 "cni.spidernet.io/rdma-resource-inject:a b/c! found"},
 	{"a network of the group has cniType custom", NULL, POD(RDMA ":'custom'", C0),
 	 "SpiderMultusConfig 'bad/custom' with annotation 'cni.spidernet.io/rdma-resource-inject': "
-	 "RDMA resource injection does not support cniType: custom, remove the annotation from "
-	 "it"},
+	 "RDMA resource injection does not support cniType: custom, remove the annotation"},
 	{"a network of an RDMA group has no resource", NULL, POD(RDMA ":'none'", C0),
-	 "'bad/none' with annotation 'cni.spidernet.io/rdma-resource-inject': it has no resource "
-	 "to inject, set spec.macvlan.rdmaResourceName"},
+	 "'bad/none' with annotation 'cni.spidernet.io/rdma-resource-inject': no resource to "
+	 "inject is named, set spec.macvlan.rdmaResourceName"},
 	{"a network of an RDMA group has no pool", NULL, POD(RDMA ":'pool'", C0),
-	 "it names no pool, set spec.ibsriov.ippools.ipv4 or ipv6"},
+	 "no pool is named, set spec.ibsriov.ippools.ipv4 or ipv6"},
 	{"a network of a network group has a resource and no pool", NULL,
 	 POD(NETWORK ":'pool'", C0),
-	 "'bad/netpool' with annotation 'cni.spidernet.io/network-resource-inject': it names no "
-	 "pool, set spec.sriov.ippools.ipv4 or ipv6"},
+	 "'bad/netpool' with annotation 'cni.spidernet.io/network-resource-inject': no pool is "
+	 "named, set spec.sriov.ippools.ipv4 or ipv6"},
 };
 
 static void test_invalid_injections_are_refused(void **state)

@@ -131,7 +131,7 @@ static void test_differences_of_existing_configurations_are_found(void **state)
 	differs("[{\"name\":\"a\",\"rules\":[]}]", one, true, "a: rules");
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2,\"z\":3}]}]", one, true, "a: rules");
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]},{\"name\":\"b\"}]", one, true,
-		"a webhook of another owner");
+		"another number of webhooks");
 	/* Defaults that a newer server adds. */
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"new\":1}]", one, true, "");
 	/*

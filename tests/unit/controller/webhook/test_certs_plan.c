@@ -193,7 +193,7 @@ static void test_missing_or_foreign_keys_are_replaced(void **state)
 	lose(&s.key);
 	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);
 	ASSERT_STR_EQ(e.text, "tls.key is missing: store certificate and key together, or "
-			      "delete it to have both created again");
+			      "delete their Secret to have both created again");
 	next_is(&s, &goal, now, true, CERTS_LEAF, 0, 0);
 	s.key = xstrdup(other.key);
 	ASSERT_EQ(certs_usable(&s, &e), -EINVAL);

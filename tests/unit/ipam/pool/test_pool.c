@@ -151,7 +151,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[pool a]\nsubnet=10.0.0.0/24\nexclude=10.0.1.1\n", "rails.conf:3: exclude",
 		 "reaches outside"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.1-10.0.0.9\ngateway=10.0.0.1\n",
-		 "rails.conf:4: gateway", "exclude it or take it out"},
+		 "rails.conf:4: gateway", "exclude it or remove it"},
 		{"[pool a]\nsubnet=10.0.0.0/24\ngateway=10.0.1.1\n", "rails.conf:3: gateway",
 		 "is not in the subnet"},
 		{"[pool a]\nsubnet=10.0.0.0\n", "rails.conf:2: subnet", "is not a subnet"},
@@ -173,7 +173,8 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[pool a]\nsubnet=10.0.0.0/24\nexcludes=10.0.0.1\n", "rails.conf:3",
 		 "did you mean 'exclude'"},
 		{"[pool p]\nsubnet = 10.0.0.0/24\ncolour = red\n", "rails.conf:3",
-		 "key 'colour' is not known here, expected one of subnet, ips, exclude, gateway, route, "
+		 "key 'colour' is not known in this section, expected one of subnet, ips, "
+		 "exclude, gateway, route, "
 		 "default, disable, node, namespace, rest"},
 		{"[pool a]\nsubnet=10.0.0.0/24\ndefault=maybe\n", "rails.conf:3: default",
 		 "is not yes or no"},

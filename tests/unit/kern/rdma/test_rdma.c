@@ -98,13 +98,13 @@ static void test_reason_for_a_device_without_verbs_is_named(void **state)
 	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
 	/* The device node without the provider is not sufficient. */
-	expect_reason(&t, &d, "its provider 'mana' is not linked into this binary");
+	expect_reason(&t, &d, "the device's provider 'mana' is not linked into this binary");
 	assert_non_null(strstr(d.reason, rdma_providers()));
 	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
 	strcpy(d.driver, "mlx5");
 	expect_reason(&t, &d, "/dev/infiniband/uverbs3 is missing");
 	put(&t, "/dev/infiniband", "uverbs3", "");
-	expect_reason(&t, &d, "libibverbs does not list it");
+	expect_reason(&t, &d, "libibverbs does not list the device");
 	t_dir_remove(t.path, &t.root);
 }
 

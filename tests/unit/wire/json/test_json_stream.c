@@ -81,10 +81,10 @@ static void test_malformed_lists_are_errors(void **state)
 	check(JSON_SPLIT_LIST, "{\"items\":[,1]}",
 	      "...!the answer is not a JSON list: a comma with nothing before it");
 	check(JSON_SPLIT_LIST, "{\"items\":[1}", "...!the answer is not a JSON list: unbalanced");
-	check(JSON_SPLIT_LIST, "[]", "...!the answer is not a JSON list: it is not an object");
-	check(JSON_SPLIT_LIST, "<html>", "...!the answer is not a JSON list: it is not an object");
+	check(JSON_SPLIT_LIST, "[]", "...!the answer is not a JSON list: not an object");
+	check(JSON_SPLIT_LIST, "<html>", "...!the answer is not a JSON list: not an object");
 	check(JSON_SPLIT_LIST, "{} {",
-	      "list<{}>.!the answer is not a JSON list: data after its end");
+	      "list<{}>.!the answer is not a JSON list: data after the end of the object");
 }
 
 static void test_stream_is_split_into_objects(void **state)
