@@ -100,7 +100,7 @@ static void fabric_address(struct lab *l, int rail, unsigned int host, bool ther
 	rail_nic(rail, nic);
 	snprintf(name, sizeof(name), "sw-%s", nic);
 	if (link_get(w, name, &k, NULL) < 0)
-		die("the fabric has no '%s'", name);
+		die("the fabric has no link '%s'", name);
 	if (there)
 		addr_add(b, k.index, name, &n, 0);
 	else
@@ -144,7 +144,7 @@ static void lease_of_another(struct lab *l, int rail, enum verb v)
 	outcome_init(&o);
 	call_plugin(l, &st, v, &pod_other, NULL, NULL, &o);
 	if (o.status != 0)
-		die("a lease of another pod: %s", o.out.p);
+		die("ADD of the other pod failed: %s", o.out.p);
 	outcome_done(&o);
 }
 

@@ -30,9 +30,9 @@ struct options {
 #define AT(field) offsetof(struct options, field)
 static const struct opt opts[] = {
 	{"runs", 'n', OPT_INT, "N", "schedules; 10000 if not given", AT(runs), 1, 1000000000},
-	{"first", 0, OPT_INT, "SEED", "the first seed; the time if not given", AT(first), 1,
+	{"first", 0, OPT_INT, "SEED", "the first seed; the current time if not given", AT(first), 1,
 	 INT64_MAX},
-	{"one", 0, OPT_FLAG, NULL, "the first seed only, and show what it does", AT(one), 0, 0},
+	{"one", 0, OPT_FLAG, NULL, "run the first seed only, and print its steps", AT(one), 0, 0},
 	{"workers", 'j', OPT_INT, "N", "schedules at a time; 2 if not given", AT(workers), 1, 16},
 	{0},
 };
@@ -105,9 +105,9 @@ static void report(const struct plan *whole, const struct buf *text)
 	shrink(&p);
 	buf_printf(&b, "\tshrunk to %zu of %zu steps:\n", p.n, whole->n);
 	plan_print(&p, &b);
-	buf_str(&b, "\twhich says: ");
+	buf_str(&b, "\twhich reports: ");
 	plan_run(&p, &b);
-	buf_printf(&b, "\tagain: model --one --first %llu\n", (unsigned long long)p.seed);
+	buf_printf(&b, "\trepeat with: model --one --first %llu\n", (unsigned long long)p.seed);
 	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);
 }
 

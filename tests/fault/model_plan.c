@@ -114,8 +114,9 @@ static void print_setup(const struct setup *u, struct buf *b)
 	buf_printf(b, "\t%zu rails%s, quarantine %lld ms\n", u->rails,
 		   u->wildcard ? ", wildcards" : "", (long long)u->quarantine_ms);
 	for (size_t i = 0; i < u->rails; i++)
-		buf_printf(b, "\trail %zu: %zu addresses, backup %zu, IPv6 %zu, rest %lld ms\n", i,
-			   u->sizes[i][0], u->sizes[i][1], u->sizes[i][2],
+		buf_printf(b,
+			   "\trail %zu: %zu addresses, backup %zu, IPv6 %zu, reuse delay %lld ms\n",
+			   i, u->sizes[i][0], u->sizes[i][1], u->sizes[i][2],
 			   (long long)u->rest_ms[i]);
 }
 
@@ -136,7 +137,7 @@ void plan_print(const struct plan *p, struct buf *b)
 		if (t->full)
 			buf_str(b, ", disk full");
 		if (t->with_next)
-			buf_printf(b, ", with the next %d", t->with_next);
+			buf_printf(b, ", concurrent with the next %d", t->with_next);
 		buf_char(b, '\n');
 	}
 }

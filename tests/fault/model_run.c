@@ -285,7 +285,9 @@ static bool wind_up(struct running *x)
 		return false;
 	for (size_t i = 0; i < x->m.n; i++)
 		if (x->m.a[i].state == M_USED)
-			return plan_fails(x, x->plan->n - 1, "an address is lost");
+			return plan_fails(
+				x, x->plan->n - 1,
+				"an address is still in use after GC released all containers");
 	return true;
 }
 

@@ -269,7 +269,8 @@ static void see(const struct model *m, const struct ipam_record *r, struct seen 
 	while (k < ARRAY_LEN(texts) && strcmp(texts[k], r->state) != 0)
 		k++;
 	if (i == m->n || k == ARRAY_LEN(texts)) {
-		buf_printf(wrong, "a record of %s, %s", ip_str(&r->ip, text), r->state);
+		buf_printf(wrong, "unexpected record: address %s, state %s", ip_str(&r->ip, text),
+			   r->state);
 		return;
 	}
 	ret->state[i] = (enum state)k;

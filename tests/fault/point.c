@@ -116,7 +116,7 @@ static void clean_up(struct stage *s, const char *reason)
 	enum end end;
 
 	if (!stage_detach(s, &pod_here, NULL, &end))
-		stage_wrong(s, "DEL fails afterwards", NULL);
+		stage_wrong(s, "DEL fails after the ADD with a fault", NULL);
 	must_be_clean(s, reason);
 }
 
@@ -130,7 +130,7 @@ static bool disturbed_add(struct stage *s, struct shot *shot)
 		judge(s, end, &s->step);
 		if (whole && stage_is_attached(s, "ADD succeeded and something is missing") &&
 		    !stage_each(s, V_CHECK, NULL, &end))
-			stage_wrong(s, "ADD succeeded and CHECK does not", NULL);
+			stage_wrong(s, "ADD succeeded and CHECK fails", NULL);
 	}
 	/* A runtime only has the result of a whole chain. */
 	if (!whole)

@@ -36,12 +36,12 @@ void report_failure(struct tally *t, const char *where, const char *reason, cons
 	if (o) {
 		if (o->sig)
 			buf_printf(&b, "\tended by signal %d%s\n", o->sig,
-				   o->late ? ", the time limit's" : "");
+				   o->late ? " after the time limit" : "");
 		put_saying(&b, "stdout", &o->out);
 		put_saying(&b, "stderr", &o->err);
 	}
 	if (again)
-		buf_printf(&b, "\tagain: drive %s\n", again);
+		buf_printf(&b, "\trepeat with: drive %s\n", again);
 	fd_write_all(STDOUT_FILENO, b.p, b.len, NULL);
 	count(&t->failed);
 }

@@ -146,7 +146,7 @@ static void change_ipv6(struct lab *l, bool there)
 		struct link k;
 
 		if (link_get(w, nics[i], &k, NULL) < 0)
-			die("the node has no '%s'", nics[i]);
+			die("the node has no link '%s'", nics[i]);
 		if (there)
 			addr_add(b, k.index, nics[i], &n, 0);
 		else

@@ -109,7 +109,7 @@ static void set_scene(struct stage *s)
 		must(s, stage_attach(s, &pod_here, NULL, &end), "ADD");
 	if (sc->before) {
 		call_command(s->l, sc->before, NULL, &s->o);
-		must(s, s->o.status == 0, "the command before");
+		must(s, s->o.status == 0, "the command before the scene");
 	}
 	stage_forget_results(s);
 	lab_keep(s->l);

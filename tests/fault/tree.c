@@ -81,7 +81,7 @@ static void walk(struct tree *t, const char *dir, const char *below, const char 
 	struct dirent *e;
 
 	if (!d)
-		die("open folder %s: %s", at, errno_text(errno));
+		die("open directory '%s': %s", at, errno_text(errno));
 	while ((e = readdir(d))) {
 		char *path;
 

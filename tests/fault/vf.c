@@ -26,7 +26,8 @@ static int index_of(struct nl_wire *w, const char *name)
 
 	for (int waited = 0; link_get(w, name, &k, NULL) < 0; waited += 10) {
 		if (waited > COMES_MS)
-			die("no '%s' here: tests/vm has a PF and a VF of these names", name);
+			die("no link '%s': run this scene in tests/vm, which has a PF and a VF",
+			    name);
 		usleep(10000);
 	}
 	return k.index;
@@ -69,7 +70,7 @@ static void wait_for_carrier(struct nl_wire *w, const char *name)
 
 	for (int waited = 0; k.operstate != OPER_UP; waited += 10) {
 		if (waited > COMES_MS || link_get(w, name, &k, NULL) < 0)
-			die("'%s' does not come up", name);
+			die("link '%s' does not come up", name);
 		usleep(10000);
 	}
 }

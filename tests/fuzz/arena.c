@@ -24,7 +24,7 @@ enum { SIZE = 64 << 20, ONE_MAX = 1 << 20, GAP = 16, FILL = 64, LIVE = 0x11fe, D
 struct head {
 	size_t n, state;
 };
-_Static_assert(sizeof(struct head) == GAP, "pieces are aligned to 16");
+_Static_assert(sizeof(struct head) == GAP, "allocations are aligned to 16 bytes");
 
 #define WRAP(type, name, ...)                                                                      \
 	type __real_##name(__VA_ARGS__);                                                           \

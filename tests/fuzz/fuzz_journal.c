@@ -71,7 +71,7 @@ static void open_again(struct journal *j)
 	struct err e = ERR_INIT;
 
 	if (open_file(j, &e) < 0)
-		fuzz_fail(e.text, 0, "opens again");
+		fuzz_fail(e.text, 0, "the second open of the journal fails");
 }
 
 static bool same_lease(const struct lease *a, const struct lease *b)

@@ -195,7 +195,7 @@ static int try_h2(struct feed f, struct err *e)
 		if (r >= 0)
 			r = drain(h, e);
 	}
-	err_set(&reason, -EPIPE, "the connection is gone");
+	err_set(&reason, -EPIPE, "the connection is closed");
 	h2_fail(h, &reason);
 	must(hears[0].ends == 1 && hears[1].ends == 1 && h2_streams(h) == 0);
 	h2_free(h);

@@ -179,7 +179,7 @@ static void check_again(struct scene *s, const struct decision *first)
 	for (size_t i = 0; i < first->n_changes; i++)
 		lease_put(&s->leases, &first->changes[i]);
 	if (select_addresses(&s->facts, s->requests, REQUESTS, &d, &e) < 0)
-		fuzz_fail(e.text, 0, "the same again is refused");
+		fuzz_fail(e.text, 0, "the repeated request is refused");
 	must(d.n_picks == first->n_picks);
 	for (size_t i = 0; i < d.n_picks; i++)
 		must(d.picks[i].was_there &&

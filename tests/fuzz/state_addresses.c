@@ -39,14 +39,14 @@ static int add_and_del(const struct cni_ipam_call *call, struct err *e)
 	if (r < 0)
 		return r;
 	if (whereabouts_add(call, &again, e) < 0)
-		fuzz_fail(e->text, 0, "the same again");
+		fuzz_fail(e->text, 0, "the repeated ADD is refused");
 	must(first.n_ips == again.n_ips);
 	for (size_t i = 0; i < first.n_ips; i++) {
 		must(first.ips[i].address.ip.family);
 		must(ipnet_eq(&first.ips[i].address, &again.ips[i].address));
 	}
 	if (whereabouts_del(call, e) < 0)
-		fuzz_fail(e->text, 0, "DEL");
+		fuzz_fail(e->text, 0, "DEL fails");
 	return 0;
 }
 
@@ -159,7 +159,7 @@ int state_log(struct feed f, struct err *e)
 				     e) == 0);
 	block_log_close(&l);
 	if (block_log_open(&l, fuzz_root(), "/blocks", "n1", &again, e) < 0)
-		fuzz_fail(e->text, 0, "opens again");
+		fuzz_fail(e->text, 0, "the second open of the block log fails");
 	must(t.n_claims == again.n_claims && t.n_borrowed == again.n_borrowed);
 	block_log_close(&l);
 	block_table_done(&t);

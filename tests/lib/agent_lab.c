@@ -203,7 +203,7 @@ char *al_read(int fd, const char *until)
 	while (!(until && b.len && strstr(b.p, until))) {
 		n = recv(fd, in, sizeof(in), 0);
 		if (n < 0 && errno == EAGAIN)
-			fail_msg("no answer; so far: %s", b.len ? b.p : "");
+			fail_msg("no complete answer in time; received: %s", b.len ? b.p : "");
 		if (n <= 0)
 			break;
 		buf_add(&b, in, (size_t)n);

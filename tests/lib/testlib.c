@@ -116,7 +116,7 @@ struct ipaddr t_ip(const char *text)
 	struct ipaddr a;
 
 	if (ip_parse(span_of(text), &a) < 0)
-		fail_msg("'%s' is no IP address", text);
+		fail_msg("'%s' is not an IP address", text);
 	return a;
 }
 
@@ -125,7 +125,7 @@ struct ipnet t_net(const char *text)
 	struct ipnet n;
 
 	if (ipnet_parse_loose(span_of(text), &n) < 0)
-		fail_msg("'%s' is no network", text);
+		fail_msg("'%s' is not a network", text);
 	return n;
 }
 
@@ -134,7 +134,7 @@ struct mac t_mac(const char *text)
 	struct mac m;
 
 	if (mac_parse(span_of(text), &m) < 0)
-		fail_msg("'%s' is no MAC address", text);
+		fail_msg("'%s' is not a MAC address", text);
 	return m;
 }
 

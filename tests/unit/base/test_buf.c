@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/alloc.h"
 
-static void test_utf8_sequences_have_their_length(void **state)
+static void test_length_of_a_utf8_sequence_is_returned_and_zero_if_invalid(void **state)
 {
 	/* a continuation byte, overlong forms, a surrogate, above U+10FFFF, truncated */
 	static const char *const invalid[] = {"",
@@ -177,7 +177,7 @@ static void test_vector_grows_with_zeroed_elements(void **state)
 	free(list);
 }
 
-static void test_copied_strings_must_fit(void **state)
+static void test_strings_that_do_not_fit_are_not_copied(void **state)
 {
 	char small[4];
 	char *s;
@@ -258,13 +258,13 @@ static void test_out_of_memory_exits_with_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_utf8_sequences_have_their_length),
+		cmocka_unit_test(test_length_of_a_utf8_sequence_is_returned_and_zero_if_invalid),
 		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
 		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
 		cmocka_unit_test(test_text_beyond_the_ceiling_is_rejected),
 		cmocka_unit_test(test_printf_stops_at_every_ceiling),
 		cmocka_unit_test(test_vector_grows_with_zeroed_elements),
-		cmocka_unit_test(test_copied_strings_must_fit),
+		cmocka_unit_test(test_strings_that_do_not_fit_are_not_copied),
 		cmocka_unit_test(test_cleanup_attributes_preserve_errno),
 		cmocka_unit_test(test_out_of_memory_exits_with_one_line),
 	};

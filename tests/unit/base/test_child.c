@@ -175,7 +175,7 @@ static int read_input(void *arg)
 	return read(STDIN_FILENO, &c, 1) == 0 ? 0 : 1;
 }
 
-static void test_output_and_exit_status_of_a_child(void **state)
+static void test_output_and_exit_status_of_a_child_are_returned(void **state)
 {
 	struct seen s = run(say, "hello", 10000, 100);
 
@@ -220,7 +220,7 @@ static void test_cancelled_child_is_reaped_without_a_callback(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_output_and_exit_status_of_a_child),
+		cmocka_unit_test(test_output_and_exit_status_of_a_child_are_returned),
 		cmocka_unit_test(test_timeout_signal_and_long_output_are_errors),
 		cmocka_unit_test(test_cancelled_child_is_reaped_without_a_callback),
 		cmocka_unit_test(test_timeout_of_an_unkillable_child_is_reported_in_time),

@@ -70,7 +70,7 @@ static void test_functions_accept_null_errors(void **state)
 	err_clear(NULL);
 }
 
-static void test_set_clears_kind_and_details(void **state)
+static void test_err_set_clears_kind_and_details(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -117,7 +117,7 @@ static void test_long_error_texts_are_truncated_with_dots(void **state)
 	ASSERT_STR_EQ(e.text + strlen(e.text) - 4, "a...");
 }
 
-static void test_utf8_is_not_split(void **state)
+static void test_truncation_does_not_split_utf8_sequences(void **state)
 {
 	char big[3000] = "";
 	struct err e = ERR_INIT;
@@ -149,9 +149,9 @@ int main(void)
 		cmocka_unit_test(test_wrapped_error_has_outer_and_inner_text),
 		cmocka_unit_test(test_wrapping_an_empty_error_names_the_errno),
 		cmocka_unit_test(test_functions_accept_null_errors),
-		cmocka_unit_test(test_set_clears_kind_and_details),
+		cmocka_unit_test(test_err_set_clears_kind_and_details),
 		cmocka_unit_test(test_long_error_texts_are_truncated_with_dots),
-		cmocka_unit_test(test_utf8_is_not_split),
+		cmocka_unit_test(test_truncation_does_not_split_utf8_sequences),
 	};
 
 	return T_RUN(tests, NULL, NULL);

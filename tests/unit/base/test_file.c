@@ -355,7 +355,7 @@ static void test_attribute_is_written_to_existing_files_only(void **state)
 }
 
 /* No symbolic link in a recorded tree or in a container reaches a file outside of the root. */
-static void test_links_do_not_leave_the_root(void **state)
+static void test_symbolic_links_do_not_leave_the_root(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -576,7 +576,7 @@ static void test_temporary_program_is_executable_after_commit(void **state)
 	ASSERT_EQ(WEXITSTATUS(status), 7);
 }
 
-static void test_lock_excludes_others_until_its_timeout(void **state)
+static void test_second_lock_of_a_file_fails_after_its_timeout(void **state)
 {
 	struct place *p = *state;
 	struct err e = ERR_INIT;
@@ -603,7 +603,7 @@ static void test_lock_excludes_others_until_its_timeout(void **state)
 }
 
 /* The lock is on the file with this name, also if the file was removed while the process waited. */
-static void test_lock_on_a_file_removed_meanwhile_is_taken_again(void **state)
+static void test_lock_of_a_file_removed_during_the_wait_is_taken_on_a_new_file(void **state)
 {
 	struct place *p = *state;
 	int first, second = -1, third = -1, status;
@@ -700,7 +700,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_file_is_read_up_to_its_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_attribute_is_written_to_existing_files_only,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_links_do_not_leave_the_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_symbolic_links_do_not_leave_the_root, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_file_is_replaced_atomically_with_its_mode,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_failed_replace_on_a_full_disk_retains_the_file,
@@ -713,10 +714,11 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_temporary_program_is_executable_after_commit,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lock_excludes_others_until_its_timeout, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_second_lock_of_a_file_fails_after_its_timeout,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			test_lock_on_a_file_removed_meanwhile_is_taken_again, setup, teardown),
+			test_lock_of_a_file_removed_during_the_wait_is_taken_on_a_new_file, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_lock_is_released_when_its_process_dies, setup,
 						teardown),
 		cmocka_unit_test(test_missing_root_directory_is_an_error),

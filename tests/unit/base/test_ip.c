@@ -254,7 +254,7 @@ static void test_addresses_are_ordered_by_family_and_number(void **state)
 	assert_false(ip_eq(A("0.0.0.0"), A("::")));
 }
 
-static void test_network_contains_or_overlaps(void **state)
+static void test_network_contains_its_addresses_and_overlaps_its_subnets(void **state)
 {
 	char text[IP_TEXT_MAX];
 
@@ -287,7 +287,7 @@ static void test_network_contains_or_overlaps(void **state)
 	assert_false(ipnet_is_default(&(struct ipnet){0}));
 }
 
-static void test_addition_stops_at_the_last_address(void **state)
+static void test_addition_beyond_the_last_address_fails(void **state)
 {
 	struct ipaddr a = {.family = 9};
 	char text[IP_TEXT_MAX];
@@ -316,8 +316,8 @@ int main(void)
 		cmocka_unit_test(test_mac_addresses_are_parsed_like_go),
 		cmocka_unit_test(test_special_addresses_are_recognized),
 		cmocka_unit_test(test_addresses_are_ordered_by_family_and_number),
-		cmocka_unit_test(test_network_contains_or_overlaps),
-		cmocka_unit_test(test_addition_stops_at_the_last_address),
+		cmocka_unit_test(test_network_contains_its_addresses_and_overlaps_its_subnets),
+		cmocka_unit_test(test_addition_beyond_the_last_address_fails),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -136,7 +136,7 @@ static void test_count_of_2_to_the_64_addresses_saturates(void **state)
 	ip_set_done(&s);
 }
 
-static void test_membership_overlap_and_next_address(void **state)
+static void test_set_reports_membership_overlap_and_next_address(void **state)
 {
 	struct ip_set a = {0}, b = {0};
 	struct ipaddr ip = t_ip("10.0.0.7"), both, v6 = t_ip("fd00::1");
@@ -192,7 +192,7 @@ static void assert_same(const struct ip_set *s, const bool *has, bool top)
 		assert_true(ip_num(&s->v[i - 1].last) + 1 < ip_num(&s->v[i].first));
 }
 
-static void test_difference_of_sets_equals_that_of_tables(void **state)
+static void test_difference_of_random_sets_equals_a_model(void **state)
 {
 	unsigned int seed = 7;
 
@@ -218,7 +218,7 @@ static void test_difference_of_sets_equals_that_of_tables(void **state)
 /*
  * Ranges collected in any order give the same set as ranges added one by one; plus joins two sets.
  */
-static void test_collected_ranges_equal_added_ones(void **state)
+static void test_collected_ranges_make_the_same_set_as_added_ranges(void **state)
 {
 	uint32_t seed = 7;
 
@@ -262,7 +262,7 @@ static void test_collected_ranges_equal_added_ones(void **state)
  * Each address stays only in the first set that has it: compared with a search of one set after
  * another, in 300 random groups.
  */
-static void test_overlapping_sets_are_partitioned(void **state)
+static void test_address_in_several_sets_stays_in_the_first(void **state)
 {
 	enum { SETS = 6, WIDTH = 60 };
 
@@ -308,10 +308,10 @@ int main(void)
 		cmocka_unit_test(test_added_ranges_are_merged),
 		cmocka_unit_test(test_subtraction_splits_ranges),
 		cmocka_unit_test(test_count_of_2_to_the_64_addresses_saturates),
-		cmocka_unit_test(test_membership_overlap_and_next_address),
-		cmocka_unit_test(test_difference_of_sets_equals_that_of_tables),
-		cmocka_unit_test(test_collected_ranges_equal_added_ones),
-		cmocka_unit_test(test_overlapping_sets_are_partitioned),
+		cmocka_unit_test(test_set_reports_membership_overlap_and_next_address),
+		cmocka_unit_test(test_difference_of_random_sets_equals_a_model),
+		cmocka_unit_test(test_collected_ranges_make_the_same_set_as_added_ranges),
+		cmocka_unit_test(test_address_in_several_sets_stays_in_the_first),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -247,7 +247,7 @@ static void test_rotation_without_old_files_truncates(void **state)
 	assert_null(content(".1"));
 }
 
-static void test_removed_file_is_created_again(void **state)
+static void test_removed_log_file_is_created_again(void **state)
 {
 	(void)state;
 	open_log(LOG_LOGFMT, 0, 0);
@@ -325,7 +325,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_full_file_is_rotated, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rotation_without_old_files_truncates, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_removed_file_is_created_again, setup,
+		cmocka_unit_test_setup_teardown(test_removed_log_file_is_created_again, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_concurrent_writers_lose_no_line, setup,
 						teardown),

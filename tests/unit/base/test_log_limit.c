@@ -100,7 +100,7 @@ static void test_flood_of_lines_becomes_a_few_lines_and_a_count(void **state)
 }
 
 /* No flush: the next line of the same subject ends the period. */
-static void test_period_ends_with_the_next_line(void **state)
+static void test_next_line_of_a_subject_ends_its_period(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
@@ -296,7 +296,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_flood_of_lines_becomes_a_few_lines_and_a_count,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_period_ends_with_the_next_line, setup,
+		cmocka_unit_test_setup_teardown(test_next_line_of_a_subject_ends_its_period, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_flood_of_one_subject_does_not_hide_another,
 						setup, teardown),

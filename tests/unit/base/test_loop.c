@@ -51,7 +51,7 @@ static void test_timers_run_in_order_of_time(void **state)
 	assert_true(loop_now_ms(l) == INT64_MAX);
 }
 
-static void test_time_jumps_to_the_next_timer(void **state)
+static void test_virtual_time_jumps_to_the_next_timer(void **state)
 {
 	(void)state;
 	loop_set_now(l, 0);
@@ -200,7 +200,7 @@ static void test_stopped_loop_returns_its_code(void **state)
 	/* the teardown of the test frees the remaining timer */
 }
 
-static void test_timers_run_in_real_time(void **state)
+static void test_timers_run_at_their_real_time(void **state)
 {
 	int64_t start = now_mono_ms();
 
@@ -310,7 +310,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_timers_run_in_order_of_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_time_jumps_to_the_next_timer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_virtual_time_jumps_to_the_next_timer, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_timer_may_delete_other_timers, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_immediate_timers_do_not_starve_fds, setup,
@@ -321,7 +322,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_its_code, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_timers_run_in_real_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_timers_run_at_their_real_time, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_alarm_moves_earlier_and_never_later, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_alarm_is_armed_again_from_its_callback, setup,

@@ -182,7 +182,7 @@ static void test_index_claimed_by_a_peer_is_skipped(void **state)
  * Pools that begin at different offsets in their subnets: the offset within the pool is compared,
  * not the index.
  */
-static void test_offset_within_the_pool_is_compared_between_rails(void **state)
+static void test_rails_acquire_blocks_at_the_same_offset_in_their_pools(void **state)
 {
 	struct lab *x = *state;
 	struct ip_range removed = {t_ip("10.1.0.16"), t_ip("10.1.0.47")};
@@ -198,7 +198,7 @@ static void test_offset_within_the_pool_is_compared_between_rails(void **state)
 	if (at + 2 <= 15)
 		snprintf(want, sizeof(want), "create rail1-%x", at + 2);
 	else
-		fail_msg("the seed picks %x", at);
+		fail_msg("the seed picks index %x, which has no block in the shorter pool", at);
 	ASSERT_STR_EQ(turn(x), want);
 }
 
@@ -330,7 +330,7 @@ static void test_expired_reservation_is_reclaimed(void **state)
 }
 
 /* The other node borrows while the owner reclaims: the entry has changed by then. */
-static void test_reservation_borrowed_while_reclaimed(void **state)
+static void test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borrower(void **state)
 {
 	struct lab *x = *state;
 	struct block_op fetch = {.kind = OP_BORROW, .from = "@n2*", .to = "n2/t-1"};
@@ -490,7 +490,7 @@ static void give(const char *to)
 			.ip = ip_from_num(4, 0x0a000090 + k), .to = xstrdup(to)};
 }
 
-static void test_released_addresses_are_borrowed_after_the_request(void **state)
+static void test_addresses_released_on_request_are_borrowed(void **state)
 {
 	struct lab *x = *state;
 	static const char *const given[] = {"@n1*", "*"}; /* written by an older release */
@@ -679,7 +679,7 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
  * The last free address is found when its owner reports it, although the owner refused
  * before.
  */
-static void test_last_free_address_is_found_when_reported(void **state)
+static void test_last_free_address_is_requested_when_its_owner_reports_it(void **state)
 {
 	struct lab *x = *state;
 	int64_t begin;
@@ -787,22 +787,22 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_all_rails_acquire_the_same_block_index),
 		TEST(test_index_claimed_by_a_peer_is_skipped),
-		TEST(test_offset_within_the_pool_is_compared_between_rails),
+		TEST(test_rails_acquire_blocks_at_the_same_offset_in_their_pools),
 		TEST(test_pool_without_room_does_not_wait_for_a_claim),
 		TEST(test_blocks_are_listed_after_refused_claims),
 		TEST(test_expired_reservation_is_reclaimed),
-		TEST(test_reservation_borrowed_while_reclaimed),
+		TEST(test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borrower),
 		TEST(test_request_of_an_older_agent_gets_unreserved_addresses),
 		TEST(test_request_is_refused_while_no_address_is_free),
 		TEST(test_reply_reports_the_current_free_capacity),
 		TEST(test_addresses_for_waiting_pods_are_not_released),
-		TEST(test_released_addresses_are_borrowed_after_the_request),
+		TEST(test_addresses_released_on_request_are_borrowed),
 		TEST(test_reservations_for_other_nodes_are_not_borrowed),
 		TEST(test_every_peer_gets_a_request_eventually),
 		TEST(test_peers_with_free_addresses_get_requests_first),
 		TEST(test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
 		TEST(test_intervals_between_requests_begin_after_four_refusals),
-		TEST(test_last_free_address_is_found_when_reported),
+		TEST(test_last_free_address_is_requested_when_its_owner_reports_it),
 		TEST(test_peers_without_free_addresses_get_requests_last),
 		TEST(test_no_reserve_is_acquired_while_peers_borrow),
 		TEST(test_deleted_block_is_recreated_before_another_is_claimed),

@@ -281,7 +281,7 @@ static void test_assertion_without_answer_is_withdrawn(void **state)
 
 /* A return is refused because the node's copy of the object is outdated: the copy is dropped, so
  * that the object is read again. */
-static void test_outdated_borrowed_entry_causes_a_read(void **state)
+static void test_refused_return_drops_the_outdated_copy_of_the_block(void **state)
 {
 	struct block_op op = {.kind = OP_RETURN, .name = "p-4", .pool = "p"};
 	struct block_object o = {.name = xstrdup("p-4"),
@@ -409,7 +409,7 @@ int main(void)
 		cmocka_unit_test(test_deleted_block_without_local_pods_is_forgotten),
 		cmocka_unit_test(test_pods_are_asserted_in_a_block_created_by_another_node),
 		cmocka_unit_test(test_assertion_without_answer_is_withdrawn),
-		cmocka_unit_test(test_outdated_borrowed_entry_causes_a_read),
+		cmocka_unit_test(test_refused_return_drops_the_outdated_copy_of_the_block),
 		cmocka_unit_test(test_list_after_restore_finds_returned_addresses),
 		cmocka_unit_test(
 			test_address_that_a_restored_object_gives_another_node_is_borrowed_again),

@@ -260,7 +260,7 @@ static void test_changes_of_entries_test_the_previous_value(void **state)
 	assert_request(&op, "GET", BLOCK_PATH "?labelSelector=unirail.io%2Fpool%3Dp&limit=500", "");
 }
 
-static void test_outcome_of_a_response(void **state)
+static void test_outcome_of_a_request_follows_from_its_http_status(void **state)
 {
 	(void)state;
 	ASSERT_EQ(block_outcome_of(OP_CREATE, 201), BLOCK_OK);
@@ -285,7 +285,7 @@ int main(void)
 		cmocka_unit_test(test_create_request_has_owner_and_entries),
 		cmocka_unit_test(test_changes_of_owner_test_the_resource_version),
 		cmocka_unit_test(test_changes_of_entries_test_the_previous_value),
-		cmocka_unit_test(test_outcome_of_a_response),
+		cmocka_unit_test(test_outcome_of_a_request_follows_from_its_http_status),
 	};
 
 	return T_RUN(tests, NULL, NULL);

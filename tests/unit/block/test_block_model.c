@@ -343,9 +343,9 @@ static void assert_alone(int node, const struct ipaddr *a)
 	for (int i = 0; i < ALL; i++)
 		for (int k = 0; k < n_pods[i]; k++)
 			if (ip_eq(&pods[i][k], a))
-				fail_msg(
-					"seed %llu: %s is allocated by node%d, and a pod of node%d has it",
-					(unsigned long long)current, ip_str(a, text), node, i);
+				fail_msg("seed %llu: %s is allocated by node%d "
+					 "although a pod of node%d has the address",
+					 (unsigned long long)current, ip_str(a, text), node, i);
 }
 
 static void put_lease(struct node *x, const struct ipaddr *a, enum lease_state state)
@@ -834,9 +834,8 @@ static void by_name(void)
 		char t[IP_TEXT_MAX];
 
 		show();
-		fail_msg("seed %llu: %s was requested by name and was %s",
-			 (unsigned long long)current, ip_str(&a, t),
-			 owner < 0 ? "not allocated" : "not refused");
+		fail_msg("seed %llu: requested address %s was %s", (unsigned long long)current,
+			 ip_str(&a, t), owner < 0 ? "not allocated" : "not refused");
 	}
 	x->named = (struct ipaddr){0};
 }

@@ -249,7 +249,7 @@ static void test_log_of_another_node_or_version_is_refused(void **state)
  * Both spellings of the log's members are read; the spelling that an earlier release reads is
  * written.
  */
-static void test_log_members_of_both_releases_are_read(void **state)
+static void test_log_members_in_both_spellings_are_read(void **state)
 {
 	static const char *const logs[] = {LOG_OF("setBack", "ceded", "loans", "said"),
 					   LOG_OF("restored", "released", "borrowed", "asserted")};
@@ -532,7 +532,7 @@ int main(void)
 		cmocka_unit_test(test_block_has_the_pool_addresses_within_its_subnet),
 		cmocka_unit_test(test_log_is_restored_after_reopen),
 		cmocka_unit_test(test_log_of_another_node_or_version_is_refused),
-		cmocka_unit_test(test_log_members_of_both_releases_are_read),
+		cmocka_unit_test(test_log_members_in_both_spellings_are_read),
 		cmocka_unit_test(test_failed_log_write_applies_releases_only),
 		cmocka_unit_test(test_batch_of_log_changes_is_written_once),
 		cmocka_unit_test(test_release_is_logged_before_the_request_is_sent),

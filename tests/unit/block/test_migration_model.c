@@ -175,17 +175,19 @@ static void assert_alone(const struct ipaddr *a, const struct name *me)
 	for (int i = 0; i < NODES; i++)
 		for (int k = 0; k < nodes[i].n_peers; k++)
 			if (ip_eq(&nodes[i].peers[k], a))
-				fail_msg("%s is allocated, and another pod of node%d has it", text,
-					 i);
+				fail_msg("%s is allocated although another "
+					 "pod of node%d has the address",
+					 text, i);
 	for (int i = 0; i < NAMES; i++) {
 		const struct name *x = &names[i];
 
 		if (x != me && x->lives && ip_eq(&x->ip, a))
-			fail_msg("%s is allocated, and %s has it", text, x->name);
+			fail_msg("%s is allocated although %s has the address", text, x->name);
 		for (int k = 0; k < NODES; k++)
 			if (x->former[k].family && ip_eq(&x->former[k], a) &&
 			    !(x == me && k == x->at))
-				fail_msg("%s is allocated, and a container of %s on node%d has it",
+				fail_msg("%s is allocated although a container "
+					 "of %s on node%d has the address",
 					 text, x->name, k);
 	}
 }
@@ -677,7 +679,7 @@ static void run(uint64_t s, uint32_t loss_percent)
 	stop();
 }
 
-static void test_names_retain_their_address_without_faults(void **state)
+static void test_pod_names_retain_their_addresses_without_faults(void **state)
 {
 	(void)state;
 	n_retained = n_changed = 0;
@@ -705,7 +707,7 @@ static void test_no_address_is_used_twice_or_lost_with_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names_retain_their_address_without_faults),
+		cmocka_unit_test(test_pod_names_retain_their_addresses_without_faults),
 		cmocka_unit_test(test_no_address_is_used_twice_or_lost_with_faults),
 	};
 

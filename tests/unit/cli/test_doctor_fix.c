@@ -64,7 +64,7 @@ static void test_command_includes_the_settings_of_host_conf(void **state)
 	       "unirail host modules --load ib_umad,ib_ipoib");
 }
 
-static void test_kinds_of_drift_are_applied_together(void **state)
+static void test_findings_of_drift_become_one_apply_command(void **state)
 {
 	static const char *const fixes[] = {"apply qos", "apply vf", "apply qos"};
 
@@ -78,7 +78,7 @@ int main(void)
 		cmocka_unit_test(test_findings_of_one_kind_become_one_command),
 		cmocka_unit_test(test_list_arguments_of_findings_are_joined),
 		cmocka_unit_test(test_command_includes_the_settings_of_host_conf),
-		cmocka_unit_test(test_kinds_of_drift_are_applied_together),
+		cmocka_unit_test(test_findings_of_drift_become_one_apply_command),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include "cli/cli.h"
 
 static const struct opt list_opts[] = {
-	{"output", 'o', OPT_CHOICE, "text|json", "how to print it", 0, 0, 0},
+	{"output", 'o', OPT_CHOICE, "text|json", "the output format", 0, 0, 0},
 	{"dir", 0, OPT_STR, "DIR", "a \\folder, it's \"here\": $x `y`", 0, 0, 0},
 	{"count", 'n', OPT_INT, "N", ".starts with a dot", 0, 1, 9},
 	{0},
@@ -33,7 +33,7 @@ static const struct applet table[] = {
 	{"addr", "an IPAM plugin", NULL, APPLET_CNI | APPLET_IPAM | APPLET_LINK, NULL, NULL},
 	{"things", "look at things", NULL, 0, list_cmds, "First paragraph.\n\n'Second' one."},
 	{"single", "do it", NULL, 0, single_cmds, NULL},
-	{"secret", "not to be seen", NULL, APPLET_HIDDEN, NULL, NULL},
+	{"secret", "a hidden applet", NULL, APPLET_HIDDEN, NULL, NULL},
 	{"help", "help on an applet", help_main, 0, help_cmds, NULL},
 	{"completion", "completion script", completion_main, 0, completion_cmds, NULL},
 	{"man", "man pages", man_main, 0, man_cmds, NULL},
@@ -67,7 +67,7 @@ static void test_help_lists_applets_commands_and_options(void **state)
 	ASSERT_STR_EQ(t_err, "");
 }
 
-static void test_help_of_an_unknown_command_suggests_one(void **state)
+static void test_help_of_an_unknown_command_suggests_a_similar_command(void **state)
 {
 	(void)state;
 	ASSERT_EQ(RUN(help_main, "thigns"), 2);
@@ -151,7 +151,7 @@ static void completes(const char *line, const char *want)
 	t_slurp(out, got, sizeof(got));
 	got[strcspn(got, "\n")] = '\0';
 	if (strcmp(got, want) != 0)
-		fail_msg("%s: offers '%s', expected '%s'", line, got, want);
+		fail_msg("%s: completes '%s', expected '%s'", line, got, want);
 }
 
 static void test_bash_completes_commands_options_and_values(void **state)
@@ -188,7 +188,7 @@ static void test_zsh_and_fish_completions_are_quoted(void **state)
 	ASSERT_HAS(
 		t_out,
 		"complete -c unirail -n '__unirail_at \"things list\"' -s o -l output -x -a 'text json' "
-		"-d \"how to print it\"\n");
+		"-d \"the output format\"\n");
 	ASSERT_HAS(t_out, "-d \"a \\\\folder, it's \\\"here\\\": \\$x `y`\"\n");
 	assert_null(strstr(t_out, "secret"));
 	ASSERT_EQ(RUN(completion_main, "csh"), 2);
@@ -202,7 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_help_lists_applets_commands_and_options),
-		cmocka_unit_test(test_help_of_an_unknown_command_suggests_one),
+		cmocka_unit_test(test_help_of_an_unknown_command_suggests_a_similar_command),
 		cmocka_unit_test(test_man_page_escapes_special_characters),
 		cmocka_unit_test(test_man_pages_of_all_applets_are_written),
 		cmocka_unit_test(test_bash_completes_commands_options_and_values),

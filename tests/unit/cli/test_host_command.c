@@ -97,7 +97,7 @@ static void test_option_with_the_default_value_makes_a_section(void **state)
 	is_section("qos", none, "-o json", "");
 }
 
-static void test_variables_of_the_scripts_become_keys(void **state)
+static void test_variables_of_the_original_scripts_become_keys_of_host_conf(void **state)
 {
 	static const char *const addr[] = {"INTERFACE=ens1",
 					   "IPV4_IP=172.16.1.10/24",
@@ -169,7 +169,7 @@ static void test_query_is_recognized_after_its_options_only(void **state)
 }
 
 /* Without a section each kind shows what it finds, and decides nothing. */
-static void test_each_kind_is_shown_without_a_section(void **state)
+static void test_query_without_a_section_shows_every_kind_and_decides_nothing(void **state)
 {
 	static const char *const trees[] = {"hw_eight_ofed.tree", "hw_infiniband.tree",
 					    "hw_vm.tree"};
@@ -201,9 +201,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_option_with_the_default_value_makes_a_section),
-		cmocka_unit_test(test_variables_of_the_scripts_become_keys),
+		cmocka_unit_test(test_variables_of_the_original_scripts_become_keys_of_host_conf),
 		cmocka_unit_test(test_query_is_recognized_after_its_options_only),
-		cmocka_unit_test(test_each_kind_is_shown_without_a_section),
+		cmocka_unit_test(test_query_without_a_section_shows_every_kind_and_decides_nothing),
 	};
 
 	return T_RUN(tests, NULL, NULL);

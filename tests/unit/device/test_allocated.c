@@ -123,7 +123,7 @@ static int devices_of(const struct root *root, const char *uid, struct allocated
 	return r < 0 ? r : kubelet_devices(&k, "ns", "p", uid, a, e);
 }
 
-static void test_missing_checkpoint_is_empty_and_a_broken_one_fails(void **state)
+static void test_missing_checkpoint_is_empty_and_damaged_checkpoint_is_an_error(void **state)
 {
 	char dir[T_DIR_MAX];
 	auto_allocated struct allocated a = {0};
@@ -167,7 +167,8 @@ int main(void)
 		cmocka_unit_test(test_devices_of_a_resource_are_assigned_in_natural_order),
 		cmocka_unit_test(test_devices_are_read_from_the_pod_resources_api),
 		cmocka_unit_test(test_devices_are_read_from_the_kubelet_checkpoint),
-		cmocka_unit_test(test_missing_checkpoint_is_empty_and_a_broken_one_fails),
+		cmocka_unit_test(
+			test_missing_checkpoint_is_empty_and_damaged_checkpoint_is_an_error),
 		cmocka_unit_test(test_printed_devices_are_parsed_again),
 	};
 

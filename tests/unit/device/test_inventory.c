@@ -96,7 +96,7 @@ static void test_pf_bound_to_vfio_has_no_interfaces(void **state)
 }
 
 /* The GPU and the disk of this host are not network functions; virtfn10 sorts before virtfn2. */
-static void test_vfs_are_numbered_as_their_pf_does(void **state)
+static void test_vfs_have_the_numbers_that_their_pf_lists(void **state)
 {
 	auto_inventory struct inventory inv = {0};
 	struct host_lab h;
@@ -128,7 +128,7 @@ int main(void)
 		cmocka_unit_test(test_representors_are_listed_apart_from_their_pf),
 		cmocka_unit_test(test_gids_are_listed_by_index),
 		cmocka_unit_test(test_pf_bound_to_vfio_has_no_interfaces),
-		cmocka_unit_test(test_vfs_are_numbered_as_their_pf_does),
+		cmocka_unit_test(test_vfs_have_the_numbers_that_their_pf_lists),
 		cmocka_unit_test(test_host_without_pci_has_no_functions),
 	};
 

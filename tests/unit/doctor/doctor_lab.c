@@ -176,7 +176,7 @@ void doctor_lab_finds(const struct doctor_lab *l, const char *check, const char 
 	const struct finding *f = doctor_lab_find(l, check, where);
 
 	if (!f)
-		fail_msg("%s finds nothing at %s", check, where);
+		fail_msg("check %s has no finding at %s", check, where);
 	has_parts(f, what, remedy);
 }
 
@@ -204,8 +204,8 @@ void doctor_lab_verify(const char *program)
 
 	for (; doctor_checks[n].name; n++)
 		if (!strcmp(program_of(doctor_checks[n].name), program) && !has_pair[n])
-			fail_msg("check %s: no host on which it has a finding, and none after the "
-				 "host is mended",
+			fail_msg("check %s: no test has a host with a finding of this check "
+				 "that is gone after the host is mended",
 				 doctor_checks[n].name);
 	ASSERT_EQ(n, ARRAY_LEN(programs)); /* no row of a check that was removed */
 }

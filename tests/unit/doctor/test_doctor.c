@@ -161,7 +161,7 @@ static struct pci_dev *function(struct doctor_lab *l, const char *bdf)
 	for (size_t i = 0; i < l->f.n_pci; i++)
 		if (!strcmp(l->f.pci[i].bdf, bdf))
 			return &l->f.pci[i];
-	fail_msg("no %s", bdf);
+	fail_msg("the host has no PCI function '%s'", bdf);
 	return NULL;
 }
 
@@ -202,7 +202,7 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 }
 
 /* NICs of igb have no RDMA and do not need it. */
-static void test_nics_without_rdma_are_no_findings(void **state)
+static void test_nics_whose_driver_has_no_rdma_cause_no_finding(void **state)
 {
 	struct doctor_lab l;
 
@@ -344,7 +344,7 @@ static void same_functions(const struct root *a, const struct root *b)
 	assert_memory_equal(x, y, n * sizeof(*x));
 }
 
-static void test_snapshot_unpacked_gives_the_same_functions(void **state)
+static void test_unpacked_snapshot_has_the_same_pci_functions(void **state)
 {
 	static const char *const trees[] = {"mlx5_roce.tree", "mlx5_ib.tree", "qemu_igb.tree"};
 
@@ -530,7 +530,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 }
 
 /* Each check of this program has a finding on a broken host and none on the mended one. */
-static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;
 	doctor_lab_verify("test_doctor");
@@ -544,18 +544,18 @@ int main(void)
 		cmocka_unit_test(test_rdma_ports_that_are_down_are_found_with_their_cause),
 		cmocka_unit_test(test_rdma_mode_that_does_not_suit_the_cni_is_found),
 		cmocka_unit_test(test_functions_that_are_down_or_without_driver_are_found),
-		cmocka_unit_test(test_nics_without_rdma_are_no_findings),
+		cmocka_unit_test(test_nics_whose_driver_has_no_rdma_cause_no_finding),
 		cmocka_unit_test(test_vf_without_its_rdma_device_is_found),
 		cmocka_unit_test(test_broken_links_and_cni_configurations_are_found),
 		cmocka_unit_test(test_invalid_pools_and_leftover_links_are_found),
 		cmocka_unit_test(test_missing_master_of_a_cni_configuration_is_found),
-		cmocka_unit_test(test_snapshot_unpacked_gives_the_same_functions),
+		cmocka_unit_test(test_unpacked_snapshot_has_the_same_pci_functions),
 		cmocka_unit_test(test_too_large_files_are_left_out_of_a_snapshot),
 		cmocka_unit_test(test_faults_of_a_recorded_node_are_found),
 		cmocka_unit_test(test_damaged_recording_is_an_error),
 		cmocka_unit_test(test_findings_are_printed_by_severity),
 		cmocka_unit_test(test_cni_configuration_that_sorts_first_is_checked),
-		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
+		cmocka_unit_test(test_each_check_reports_a_broken_host_and_not_a_mended_host),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void test_process_with_a_low_memlock_limit_is_found(void **state)
 }
 
 /* Each check of this program has a finding on a broken host and none on the mended one. */
-static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;
 	doctor_lab_verify("test_doctor_hardware");
@@ -173,7 +173,7 @@ int main(void)
 		cmocka_unit_test(test_strict_rp_filter_and_managed_rails_are_found),
 		cmocka_unit_test(test_missing_gpu_peer_memory_module_is_found),
 		cmocka_unit_test(test_process_with_a_low_memlock_limit_is_found),
-		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
+		cmocka_unit_test(test_each_check_reports_a_broken_host_and_not_a_mended_host),
 	};
 
 	return T_RUN(tests, NULL, NULL);

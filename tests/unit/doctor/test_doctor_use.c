@@ -430,7 +430,7 @@ static void test_checks_find_the_same_in_a_snapshot(void **state)
 }
 
 /* Each check of this program has a finding on a broken host and none on the mended one. */
-static void test_each_check_has_a_broken_and_a_mended_host(void **state)
+static void test_each_check_reports_a_broken_host_and_not_a_mended_host(void **state)
 {
 	(void)state;
 	doctor_lab_verify("test_doctor_use");
@@ -456,7 +456,7 @@ int main(void)
 		cmocka_unit_test(test_driver_pods_of_the_network_operator_are_found),
 		cmocka_unit_test(test_rail_used_as_the_nodes_address_is_found),
 		cmocka_unit_test(test_checks_find_the_same_in_a_snapshot),
-		cmocka_unit_test(test_each_check_has_a_broken_and_a_mended_host),
+		cmocka_unit_test(test_each_check_reports_a_broken_host_and_not_a_mended_host),
 	};
 
 	return T_RUN(tests, NULL, NULL);

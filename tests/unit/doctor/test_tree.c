@@ -148,9 +148,10 @@ static void test_invalid_trees_are_refused(void **state)
 
 		host_empty(&h);
 		if (unpack(&h, cases[i].text, &e) >= 0)
-			fail_msg("'%s' is taken", cases[i].text);
+			fail_msg("'%s' is accepted, expected a refusal", cases[i].text);
 		if (!strstr(e.text, cases[i].says))
-			fail_msg("'%s': '%s' has no '%s'", cases[i].text, e.text, cases[i].says);
+			fail_msg("'%s': '%s' does not contain '%s'", cases[i].text, e.text,
+				 cases[i].says);
 		host_remove(&h);
 	}
 }

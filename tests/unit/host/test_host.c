@@ -261,7 +261,7 @@ static void bad_conf(const char *text, const char *expected)
 	host_conf_init(&c);
 	assert_true(host_conf_parse(&c, "host.conf", span_of(text), &e) < 0);
 	if (!strstr(e.text, expected))
-		fail_msg("'%s' has no '%s'", e.text, expected);
+		fail_msg("'%s' does not contain '%s'", e.text, expected);
 }
 
 static void test_configuration_errors_name_their_line(void **state)
@@ -379,7 +379,8 @@ static void test_sample_host_conf_has_every_key(void **state)
 		fail_msg("%s in\n%s", e.text, b.p);
 	for (size_t i = 0; i < c.n; i++)
 		if (c.wants[i].n != 1)
-			fail_msg("section '%s': %zu times", c.wants[i].kind->section, c.wants[i].n);
+			fail_msg("section '%s' occurs %zu times, expected once",
+				 c.wants[i].kind->section, c.wants[i].n);
 }
 
 /* --- the journal --- */
@@ -581,11 +582,8 @@ static void test_undo_reverts_a_step_that_succeeded_before_a_kill(void **state)
 	host_remove(&lab);
 }
 
-/*
- * The interface has its original MTU: undo is in effect and the step is not. An MTU that another
- * program set equals neither.
- */
-static void test_mtu_set_by_another_program_is_not_in_effect(void **state)
+/* The interface has its original MTU: undo is in effect and the step is not. */
+static void test_mtu_step_is_not_in_effect_while_the_original_mtu_is_set(void **state)
 {
 	struct host_net n = {.links = links, .n_links = 2};
 	struct host h = {.net = &n};
@@ -613,7 +611,7 @@ int main(void)
 		cmocka_unit_test(test_truncated_last_line_of_the_journal_is_dropped),
 		cmocka_unit_test(test_undo_retains_files_that_a_failed_step_did_not_create),
 		cmocka_unit_test(test_undo_reverts_a_step_that_succeeded_before_a_kill),
-		cmocka_unit_test(test_mtu_set_by_another_program_is_not_in_effect),
+		cmocka_unit_test(test_mtu_step_is_not_in_effect_while_the_original_mtu_is_set),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static int need(const char *const *pools, size_t n_pools, size_t n, const struct
 	return r;
 }
 
-static void test_local_addresses_are_not_missing(void **state)
+static void test_addresses_available_on_the_node_are_not_missing(void **state)
 {
 	static const char *const a[] = {"a"};
 	char text[200];
@@ -136,7 +136,7 @@ static void test_address_in_its_reuse_delay_counts_as_local(void **state)
  * A pod that had an address of this node before needs no address, even if another request has
  * reserved the pool's last address.
  */
-static void test_former_address_of_the_pod_is_not_needed(void **state)
+static void test_pod_with_a_former_address_needs_no_new_address(void **state)
 {
 	static const char *const b[] = {"b"};
 	struct ipaddr had = t_ip("10.0.2.10");
@@ -171,8 +171,8 @@ static void test_unknown_pool_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_local_addresses_are_not_missing, setup,
-						il_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_addresses_available_on_the_node_are_not_missing, setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_reserved_addresses_count_as_missing, setup,
 						il_teardown),
 		cmocka_unit_test_setup_teardown(
@@ -181,8 +181,8 @@ int main(void)
 						il_teardown),
 		cmocka_unit_test_setup_teardown(test_address_in_its_reuse_delay_counts_as_local,
 						setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_former_address_of_the_pod_is_not_needed, setup,
-						il_teardown),
+		cmocka_unit_test_setup_teardown(test_pod_with_a_former_address_needs_no_new_address,
+						setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_unknown_pool_is_an_error, setup, il_teardown),
 	};
 

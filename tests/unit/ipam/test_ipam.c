@@ -240,7 +240,7 @@ static void test_invalid_pools_fail_the_request(void **state)
 	ASSERT_HAS(e.text, "rails.conf:3: ips: '10.0.0.9-10.0.0.1' is reversed");
 }
 
-static void test_rails_of_a_pod_are_allocated_all_or_none(void **state)
+static void test_addresses_are_allocated_for_all_rails_or_for_no_rail(void **state)
 {
 	struct ip_request a[11];
 	char names[11][8];
@@ -430,7 +430,7 @@ static void test_free_addresses_are_listed(void **state)
 }
 
 /* A migrated address is reserved for its pod, also after a restart of the agent. */
-static void test_migrated_address_is_reserved(void **state)
+static void test_migrated_address_is_reserved_for_its_pod(void **state)
 {
 	struct ipam_owner web = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-0"};
 	struct ipam_owner other = {.ifname = "net1", .pod_namespace = "a", .pod_name = "web-1"};
@@ -719,7 +719,7 @@ static void test_damaged_journal_is_repaired(void **state)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
 /* A node of a cluster restarts: its blocks belong to another log before the journal is removed. */
-static void test_removed_journal_starts_empty_after_its_blocks(void **state)
+static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;
 	struct err e = ERR_INIT;
@@ -794,9 +794,9 @@ int main(void)
 		CASE(test_quarantined_address_is_not_allocated),
 		CASE(test_sticky_address_is_retained_for_its_pod),
 		CASE(test_release_works_without_readable_pools),
-		CASE(test_removed_journal_starts_empty_after_its_blocks),
+		CASE(test_recreate_moves_the_journal_aside_and_empties_the_block_log),
 		CASE(test_invalid_pools_fail_the_request),
-		CASE(test_rails_of_a_pod_are_allocated_all_or_none),
+		CASE(test_addresses_are_allocated_for_all_rails_or_for_no_rail),
 		CASE(test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from),
 		CASE(test_gc_releases_attachments_that_are_not_valid),
 		CASE(test_addresses_of_host_local_are_adopted),
@@ -804,7 +804,7 @@ int main(void)
 		CASE(test_adopted_address_is_retained_by_compaction),
 		CASE(test_address_is_released_by_hand),
 		CASE(test_free_addresses_are_listed),
-		CASE(test_migrated_address_is_reserved),
+		CASE(test_migrated_address_is_reserved_for_its_pod),
 		CASE(test_attached_pools_replace_local_pools),
 		CASE(test_check_reports_inconsistent_allocations),
 		CASE(test_concurrent_processes_get_distinct_addresses),

@@ -346,7 +346,7 @@ static void test_error_is_logged_once_with_its_remedy(void **state)
 	ASSERT_EQ(log_setup(&(struct log_conf){.level = LOG_NONE}, NULL), 0);
 }
 
-static void test_objects_are_read_again_for_kinds_that_request_it(void **state)
+static void test_objects_are_read_again_for_kinds_with_an_again_callback(void **state)
 {
 	struct lab *t = *state;
 
@@ -379,7 +379,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_error_is_logged_once_with_its_remedy, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
-			test_objects_are_read_again_for_kinds_that_request_it, setup, teardown),
+			test_objects_are_read_again_for_kinds_with_an_again_callback, setup,
+			teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);

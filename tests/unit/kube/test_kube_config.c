@@ -136,7 +136,7 @@ static void test_incomplete_kubeconfigs_are_refused(void **state)
 }
 
 /* A secret of the wrong YAML type is a common mistake; the error must not contain the secret. */
-static void test_secrets_are_not_printed(void **state)
+static void test_secrets_are_not_printed_in_errors(void **state)
 {
 	(void)state;
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {token: 424242}",
@@ -266,7 +266,7 @@ int main(void)
 		cmocka_unit_test(test_relative_files_are_resolved_from_the_kubeconfigs_directory),
 		cmocka_unit_test(test_kubeconfig_with_an_exec_plugin_is_read),
 		cmocka_unit_test(test_incomplete_kubeconfigs_are_refused),
-		cmocka_unit_test(test_secrets_are_not_printed),
+		cmocka_unit_test(test_secrets_are_not_printed_in_errors),
 		cmocka_unit_test(test_unknown_context_is_refused),
 		cmocka_unit_test(test_configurations_are_searched_in_order),
 		cmocka_unit_test(test_exec_credentials_are_parsed),

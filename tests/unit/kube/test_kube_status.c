@@ -44,7 +44,7 @@ static void test_refusals_become_errors_with_the_servers_message(void **state)
 	refusal(302, "", -EREMOTEIO, "kube: create ipblock 'x': 302 ");
 }
 
-static void test_404_of_an_object_and_of_a_resource_have_different_kinds(void **state)
+static void test_404_of_an_object_and_of_a_resource_have_different_error_kinds(void **state)
 {
 	struct kube_status s;
 	struct err e = ERR_INIT;
@@ -77,7 +77,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals_become_errors_with_the_servers_message),
-		cmocka_unit_test(test_404_of_an_object_and_of_a_resource_have_different_kinds),
+		cmocka_unit_test(
+			test_404_of_an_object_and_of_a_resource_have_different_error_kinds),
 		cmocka_unit_test(test_retry_after_is_read_from_the_body),
 	};
 

@@ -93,7 +93,7 @@ enum { AT_ONCE = 3, RETRY_MS = 1000, RETRY_MOST_MS = 8000 };
 /* Fails the test: the queue sends requests and neither lists nor watches. */
 static const struct err *list(const struct kube_list *l)
 {
-	fail_msg("the queue lists %s", l->kind->plural);
+	fail_msg("the queue sent a list request for %s", l->kind->plural);
 	return NULL;
 }
 
@@ -213,7 +213,7 @@ static void test_item_added_while_its_request_is_in_flight_is_reconciled_afterwa
 
 /* done() sends a second request, for example for the status: the next reconcile of the item waits
  * for its answer. */
-static void test_reconcile_waits_for_a_request_sent_by_done(void **state)
+static void test_reconcile_waits_for_a_request_sent_by_the_done_callback(void **state)
 {
 	struct lab *t = *state;
 
@@ -306,7 +306,7 @@ static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(voi
 }
 
 /* An item with an error does not delay the others. */
-static void test_other_items_do_not_wait_for_a_backoff(void **state)
+static void test_items_do_not_wait_for_the_backoff_of_another_item(void **state)
 {
 	struct lab *t = *state;
 
@@ -336,7 +336,7 @@ static void test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop(void *
 }
 
 /* A removed item's request is cancelled, and the next item takes its place. */
-static void test_removed_items_are_not_answered(void **state)
+static void test_request_of_a_removed_item_is_cancelled(void **state)
 {
 	struct lab *t = *state;
 
@@ -357,7 +357,7 @@ static void test_removed_items_are_not_answered(void **state)
 	ASSERT_STR_EQ(t->trail, "a b c d a!");
 }
 
-static void test_callbacks_remove_their_own_item(void **state)
+static void test_callback_may_remove_its_own_item(void **state)
 {
 	struct lab *t = *state;
 
@@ -379,7 +379,7 @@ static void test_callbacks_remove_their_own_item(void **state)
 }
 
 /* The replica loses the leadership while the server handles requests and items wait. */
-static void test_freed_queue_has_no_callback(void **state)
+static void test_freed_queue_calls_no_callback(void **state)
 {
 	struct lab *t = *state;
 
@@ -394,7 +394,7 @@ static void test_freed_queue_has_no_callback(void **state)
 	ASSERT_STR_EQ(t->trail, "a b c");
 }
 
-static void test_queue_is_freed_by_an_answer(void **state)
+static void test_callback_of_an_answer_may_free_the_queue(void **state)
 {
 	struct lab *t = *state;
 
@@ -416,16 +416,16 @@ int main(void)
 		TEST(test_items_are_reconciled_once_in_the_order_of_their_addition),
 		TEST(test_number_of_requests_in_flight_is_bounded),
 		TEST(test_item_added_while_its_request_is_in_flight_is_reconciled_afterwards),
-		TEST(test_reconcile_waits_for_a_request_sent_by_done),
+		TEST(test_reconcile_waits_for_a_request_sent_by_the_done_callback),
 		TEST(test_delayed_items_keep_the_earlier_time),
 		TEST(test_many_delayed_items_become_due_in_the_order_of_their_times),
 		TEST(test_failed_item_is_retried_with_a_growing_delay_and_logged_once),
-		TEST(test_other_items_do_not_wait_for_a_backoff),
+		TEST(test_items_do_not_wait_for_the_backoff_of_another_item),
 		TEST(test_no_more_than_a_batch_is_reconciled_in_a_turn_of_the_loop),
-		TEST(test_removed_items_are_not_answered),
-		TEST(test_callbacks_remove_their_own_item),
-		TEST(test_freed_queue_has_no_callback),
-		TEST(test_queue_is_freed_by_an_answer),
+		TEST(test_request_of_a_removed_item_is_cancelled),
+		TEST(test_callback_may_remove_its_own_item),
+		TEST(test_freed_queue_calls_no_callback),
+		TEST(test_callback_of_an_answer_may_free_the_queue),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -28,7 +28,7 @@ static void join(struct peers *p, struct peer_entry *e, unsigned int peer, int r
  * The peer with the most connections loses its oldest connection; among equal peers, the first that
  * reached this number.
  */
-static void test_peer_with_most_connections_loses_its_oldest(void **state)
+static void test_peer_with_most_connections_loses_its_oldest_connection(void **state)
 {
 	struct peers *p = peers_new();
 	struct peer_entry many[3], few[1], other[2];
@@ -103,7 +103,7 @@ static void test_waiting_peers_are_served_round_robin(void **state)
 }
 
 /* Compared with a simple model that counts connections. */
-static void test_evicted_peer_equals_that_of_a_model(void **state)
+static void test_evicted_peer_is_the_same_as_in_a_model(void **state)
 {
 	enum { N = 300, PEERS = 40, STEPS = 40000 };
 	struct peer_entry *e = xcalloc(N, sizeof(*e));
@@ -151,9 +151,9 @@ static void test_peer_address_is_printed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_peer_with_most_connections_loses_its_oldest),
+		cmocka_unit_test(test_peer_with_most_connections_loses_its_oldest_connection),
 		cmocka_unit_test(test_waiting_peers_are_served_round_robin),
-		cmocka_unit_test(test_evicted_peer_equals_that_of_a_model),
+		cmocka_unit_test(test_evicted_peer_is_the_same_as_in_a_model),
 		cmocka_unit_test(test_peer_address_is_printed),
 	};
 

@@ -113,7 +113,7 @@ static void test_half_closed_client_gets_its_responses(void **state)
 	close(fd);
 }
 
-static void test_1000_pipelined_requests_do_not_starve_others(void **state)
+static void test_1000_pipelined_requests_do_not_starve_other_clients(void **state)
 {
 	int fd = al_connect(&il_lab), other = al_connect(&il_lab);
 	struct buf b;
@@ -180,7 +180,7 @@ static void test_slow_requests_expire(void **state)
  * A head and a body that arrived in time are answered, although the server was busy with another
  * request until their time limit had passed.
  */
-static void test_requests_in_time_are_answered_by_a_late_server(void **state)
+static void test_requests_that_arrived_in_time_are_answered_by_a_busy_server(void **state)
 {
 	int head = al_connect(&il_lab), body = al_connect(&il_lab), busy = al_connect(&il_lab);
 
@@ -200,7 +200,7 @@ static void test_requests_in_time_are_answered_by_a_late_server(void **state)
 	close(busy);
 }
 
-static void test_idle_connection_ends(void **state)
+static void test_idle_connection_is_closed_after_its_time_limit(void **state)
 {
 	int fd = al_connect(&il_lab);
 
@@ -283,7 +283,7 @@ static void test_client_that_still_writes_gets_its_refusal(void **state)
 	close(fd);
 }
 
-static void test_client_disconnects_at_any_byte(void **state)
+static void test_server_survives_a_client_that_disconnects_at_any_byte(void **state)
 {
 	static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd";
 
@@ -510,7 +510,7 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 
 /* --- identity of the peer --- */
 
-static void test_another_user_is_forbidden(void **state)
+static void test_request_of_another_user_is_forbidden(void **state)
 {
 	char path[100];
 	int status;
@@ -660,22 +660,22 @@ int main(void)
 		TEST(test_connection_is_reused_until_close),
 		TEST(test_head_request_and_http_1_0_client_are_answered),
 		TEST(test_half_closed_client_gets_its_responses),
-		TEST(test_1000_pipelined_requests_do_not_starve_others),
+		TEST(test_1000_pipelined_requests_do_not_starve_other_clients),
 		TEST(test_client_gets_100_continue),
 		TEST(test_slow_requests_expire),
-		TEST(test_requests_in_time_are_answered_by_a_late_server),
-		TEST(test_idle_connection_ends),
+		TEST(test_requests_that_arrived_in_time_are_answered_by_a_busy_server),
+		TEST(test_idle_connection_is_closed_after_its_time_limit),
 		TEST(test_clients_that_do_not_read_are_disconnected),
 		TEST(test_too_long_response_becomes_an_error),
 		TEST(test_invalid_requests_get_an_error),
 		TEST(test_client_that_still_writes_gets_its_refusal),
-		TEST(test_client_disconnects_at_any_byte),
+		TEST(test_server_survives_a_client_that_disconnects_at_any_byte),
 		TEST(test_oldest_idle_connection_is_evicted),
 		TEST(test_new_connection_is_not_evicted_before_its_request),
 		TEST(test_connection_beyond_the_limit_gets_503),
 		TEST(test_server_survives_a_flood_of_connections),
 		TEST(test_server_without_descriptors_rejects_with_an_error),
-		TEST(test_another_user_is_forbidden),
+		TEST(test_request_of_another_user_is_forbidden),
 		TEST(test_drain_completes_pending_requests),
 		TEST(test_new_requests_are_rejected_during_shutdown),
 		TEST(test_honest_client_is_served_beside_a_crowd_that_connects_fast),

@@ -300,7 +300,7 @@ static void half_a_body(struct client *c, size_t n, size_t missing)
 
 /* An incomplete body counts against the limit of all bodies: a longer body gets 503, and shorter
  * ones are served. */
-static void test_request_beyond_the_common_budget_gets_503(void **state)
+static void test_body_beyond_the_budget_of_all_bodies_gets_503(void **state)
 {
 	struct client one = connected(), other = connected();
 	auto_free char *got = NULL;
@@ -322,7 +322,7 @@ static void test_request_beyond_the_common_budget_gets_503(void **state)
 }
 
 /* Before the fix, all other clients were refused while one withheld the end of a long body. */
-static void test_longest_incomplete_body_gives_way(void **state)
+static void test_longest_incomplete_body_is_dropped_when_the_budget_is_exhausted(void **state)
 {
 	struct client one = connected(), other = connected();
 	auto_free char *got = NULL;
@@ -383,7 +383,7 @@ static void test_connections_in_the_handshake_are_limited(void **state)
 }
 
 /* Connections that break in the middle of a request and of a response. */
-static void test_broken_tls_connections_do_not_affect_others(void **state)
+static void test_broken_tls_connections_do_not_affect_other_connections(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -403,7 +403,7 @@ static void test_broken_tls_connections_do_not_affect_others(void **state)
 /*
  * Refused after its head: the server does not wait for the body, and the response has no details.
  */
-static void test_request_refused_by_its_head_is_not_read(void **state)
+static void test_body_of_a_request_refused_by_its_head_is_not_read(void **state)
 {
 	struct client c = connected(), once = connected();
 	auto_free char *got = NULL, *last = NULL;
@@ -426,7 +426,7 @@ static void test_request_refused_by_its_head_is_not_read(void **state)
  * Most of the body at once and then nothing: fast progress does not extend the time limit of a
  * pause.
  */
-static void test_body_that_slows_down_expires(void **state)
+static void test_body_that_pauses_after_fast_progress_expires(void **state)
 {
 	static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2900000\r\n\r\n";
 	struct client c = connected();
@@ -489,13 +489,14 @@ int main(void)
 		cmocka_unit_test(test_tls_connection_is_reused),
 		cmocka_unit_test(test_long_bodies_and_responses_pass_over_tls),
 		cmocka_unit_test(test_too_long_body_gets_413),
-		cmocka_unit_test(test_request_beyond_the_common_budget_gets_503),
-		cmocka_unit_test(test_longest_incomplete_body_gives_way),
+		cmocka_unit_test(test_body_beyond_the_budget_of_all_bodies_gets_503),
+		cmocka_unit_test(
+			test_longest_incomplete_body_is_dropped_when_the_budget_is_exhausted),
 		cmocka_unit_test(test_clients_without_tls_are_disconnected),
 		cmocka_unit_test(test_connections_in_the_handshake_are_limited),
-		cmocka_unit_test(test_request_refused_by_its_head_is_not_read),
-		cmocka_unit_test(test_body_that_slows_down_expires),
-		cmocka_unit_test(test_broken_tls_connections_do_not_affect_others),
+		cmocka_unit_test(test_body_of_a_request_refused_by_its_head_is_not_read),
+		cmocka_unit_test(test_body_that_pauses_after_fast_progress_expires),
+		cmocka_unit_test(test_broken_tls_connections_do_not_affect_other_connections),
 		cmocka_unit_test(test_slow_request_over_tls_expires),
 		cmocka_unit_test(test_new_connections_get_the_new_certificates),
 	};

@@ -72,7 +72,7 @@ static void test_listener_creates_and_removes_its_socket(void **state)
 	listener_close(&l);
 }
 
-static void test_second_server_is_refused_until_the_first_hides(void **state)
+static void test_second_server_is_refused_until_the_first_closes(void **state)
 {
 	auto_free char *path = il_path(&il_lab, "/sock");
 	struct listener l;
@@ -90,7 +90,7 @@ static void test_second_server_is_refused_until_the_first_hides(void **state)
 	listener_close(&l);
 }
 
-static void test_socket_path_of_a_dead_server_is_reused_and_of_others_refused(void **state)
+static void test_socket_path_is_refused_while_its_server_lives_and_reused_afterwards(void **state)
 {
 	auto_free char *path = il_path(&il_lab, "/sock");
 	struct listener l;
@@ -167,7 +167,7 @@ static int inherits(const char *path)
 	return 0;
 }
 
-static void test_socket_inherited_from_systemd_is_used_and_stays(void **state)
+static void test_socket_inherited_from_systemd_is_used_and_not_removed(void **state)
 {
 	auto_free char *path = il_path(&il_lab, "/sock");
 
@@ -182,10 +182,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_listener_creates_and_removes_its_socket),
-		TEST(test_second_server_is_refused_until_the_first_hides),
-		TEST(test_socket_path_of_a_dead_server_is_reused_and_of_others_refused),
+		TEST(test_second_server_is_refused_until_the_first_closes),
+		TEST(test_socket_path_is_refused_while_its_server_lives_and_reused_afterwards),
 		TEST(test_invalid_socket_paths_are_refused),
-		TEST(test_socket_inherited_from_systemd_is_used_and_stays),
+		TEST(test_socket_inherited_from_systemd_is_used_and_not_removed),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static void refused(const char *text, const char *word)
 	if (check(text, true) == 0)
 		fail_msg("%s is not refused", text);
 	if (!strstr(e.text, word))
-		fail_msg("'%s' has no '%s'", e.text, word);
+		fail_msg("'%s' does not contain '%s'", e.text, word);
 	ASSERT_EQ(e.kind, ERR_CONF);
 	ASSERT_EQ(e.code, -EPERM);
 }
@@ -194,7 +194,7 @@ static void test_log_files_are_refused_in_new_definitions(void **state)
 	logless("{\"type\":\"macvlan\",\"mtu\":1.5}", NULL);
 }
 
-static void test_trusted_namespaces_by_annotation_or_name(void **state)
+static void test_namespaces_are_trusted_by_annotation_or_name(void **state)
 {
 	(void)state;
 	assert_true(definition_trusted("team", "true", "unirail"));
@@ -233,7 +233,7 @@ int main(void)
 		cmocka_unit_test(test_interface_plugins_are_refused_as_ipam),
 		cmocka_unit_test(test_keys_for_files_of_the_node_are_refused),
 		cmocka_unit_test(test_log_files_are_refused_in_new_definitions),
-		cmocka_unit_test(test_trusted_namespaces_by_annotation_or_name),
+		cmocka_unit_test(test_namespaces_are_trusted_by_annotation_or_name),
 		cmocka_unit_test(test_host_path_at_maximum_depth_is_refused),
 	};
 

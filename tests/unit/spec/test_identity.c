@@ -180,7 +180,7 @@ static void test_retained_addresses_end_with_their_owner(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		if (identity_is_over(v[i].name, v[i].c, v[i].set, v[i].machine) != v[i].over)
-			fail_msg("row %zu: '%s'", i, v[i].name);
+			fail_msg("row %zu: identity_is_over() of '%s'", i, v[i].name);
 }
 
 int main(void)

@@ -87,7 +87,7 @@ static size_t check_defaults(const struct json *properties, const struct json *v
 	return n;
 }
 
-static void test_defaults_are_those_of_the_definition(void **state)
+static void test_defaults_are_those_of_the_crd(void **state)
 {
 	const struct json *properties = spec_properties();
 	size_t n = 0;
@@ -158,7 +158,7 @@ static size_t check_range(const char *block, const char *key, const struct json 
 	return 1;
 }
 
-static void test_values_and_ranges_are_those_of_the_definition(void **state)
+static void test_values_and_ranges_are_those_of_the_crd(void **state)
 {
 	size_t values = 0, ranges = 0;
 
@@ -179,7 +179,7 @@ static void test_values_and_ranges_are_those_of_the_definition(void **state)
 	ASSERT_EQ(ranges, 4);
 }
 
-static void test_types_are_those_of_the_definition(void **state)
+static void test_types_are_those_of_the_crd(void **state)
 {
 	struct json_walk w =
 		json_walk_start(json_get(json_get(spec_properties(), "cniType"), "enum"));
@@ -204,9 +204,9 @@ static void test_types_are_those_of_the_definition(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults_are_those_of_the_definition),
-		cmocka_unit_test(test_values_and_ranges_are_those_of_the_definition),
-		cmocka_unit_test(test_types_are_those_of_the_definition),
+		cmocka_unit_test(test_defaults_are_those_of_the_crd),
+		cmocka_unit_test(test_values_and_ranges_are_those_of_the_crd),
+		cmocka_unit_test(test_types_are_those_of_the_crd),
 	};
 
 	return T_RUN(tests, setup, teardown);

@@ -157,8 +157,8 @@ static void test_valid_network_annotations_are_parsed(void **state)
 		for (size_t k = 0; k < s.n; k++)
 			put(&b, &s.v[k]);
 		if (strcmp(b.p ? b.p : "", good[i].is) != 0)
-			fail_msg("'%s' is '%s', not '%s'", good[i].text, b.p ? b.p : "",
-				 good[i].is);
+			fail_msg("'%s' is parsed as '%s', expected '%s'", good[i].text,
+				 b.p ? b.p : "", good[i].is);
 		net_select_done(&s);
 	}
 }
@@ -171,9 +171,10 @@ static void test_invalid_network_annotations_are_refused(void **state)
 		struct err e = ERR_INIT;
 
 		if (net_select_parse(bad[i].text, "pod", &s, &e) == 0)
-			fail_msg("'%s' was taken", bad[i].text);
+			fail_msg("'%s' is accepted, expected a refusal", bad[i].text);
 		if (!strstr(e.text, bad[i].word))
-			fail_msg("'%s': '%s' has no '%s'", bad[i].text, e.text, bad[i].word);
+			fail_msg("'%s': '%s' does not contain '%s'", bad[i].text, e.text,
+				 bad[i].word);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 		ASSERT_EQ_MSG(s.n, 77, "bad[%zu]", i);
 	}

@@ -197,7 +197,7 @@ static void check_row(const struct row *r, size_t i)
 		if (*r->want != '!')
 			fail_msg("row %zu: expected '%s', got the error %s", i, r->want, e.text);
 		if (!strstr(e.text, r->want + 1))
-			fail_msg("row %zu: '%s' has no '%s'", i, e.text, r->want + 1);
+			fail_msg("row %zu: '%s' does not contain '%s'", i, e.text, r->want + 1);
 	} else if (strcmp(b.len ? b.p : "", r->want) != 0) {
 		fail_msg("row %zu: expected '%s', got '%s'", i, r->want, b.len ? b.p : "");
 	}
@@ -521,7 +521,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	pod_facts_done(&pod);
 }
 
-static void test_interface_has_its_position_among_all(void **state)
+static void test_position_of_an_interface_is_its_index_or_the_number_of_all(void **state)
 {
 	(void)state;
 	ASSERT_EQ(pod_nic_position(net123, 3, "net2"), 1);
@@ -762,7 +762,7 @@ int main(void)
 		cmocka_unit_test(test_unsuitable_pools_are_skipped_with_their_reason),
 		cmocka_unit_test(test_pools_are_ordered_by_their_affinities),
 		cmocka_unit_test(test_pools_of_all_rails_are_selected_at_once),
-		cmocka_unit_test(test_interface_has_its_position_among_all),
+		cmocka_unit_test(test_position_of_an_interface_is_its_index_or_the_number_of_all),
 		cmocka_unit_test(test_deleted_or_finished_pod_gets_no_address),
 		cmocka_unit_test(test_routes_annotation_is_parsed),
 		cmocka_unit_test(test_routes_are_added_to_the_interface_of_their_gateway),

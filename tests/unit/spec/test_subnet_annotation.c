@@ -101,9 +101,9 @@ static void test_invalid_subnet_annotations_are_refused(void **state)
 
 		if (read_annotations(bad[i].subnet, bad[i].subnets, bad[i].number, bad[i].reclaim,
 				     &w, &e) >= 0)
-			fail_msg("'%s' was taken", bad[i].word);
+			fail_msg("accepted, expected a refusal with '%s'", bad[i].word);
 		if (!strstr(e.text, bad[i].word))
-			fail_msg("'%s' has no '%s'", e.text, bad[i].word);
+			fail_msg("'%s' does not contain '%s'", e.text, bad[i].word);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 	ASSERT_EQ(read_annotations(NULL, NULL, "x", "y", &w, NULL), 0);

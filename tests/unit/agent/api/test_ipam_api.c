@@ -288,7 +288,7 @@ static void with_devices(struct ipam_api_conf *c)
 	c->devices_arg = (char *)(uintptr_t) "a/b";
 }
 
-static void test_devices_are_returned_if_a_plugin_serves_them(void **state)
+static void test_devices_are_returned_only_with_a_device_plugin(void **state)
 {
 	(void)state;
 	expect("GET", "unirail/devices", NULL, 404,
@@ -391,7 +391,7 @@ static void test_pod_addresses_are_planned_checked_and_released(void **state)
 	expect("POST", "unirail/pods/release", "{\"containerID\":\"c1\"}", 200, "{\"released\":0}");
 }
 
-static void test_plan_allocates_all_rails_or_none(void **state)
+static void test_plan_allocates_addresses_for_all_rails_or_for_no_rail(void **state)
 {
 	auto_free char *answer = NULL;
 
@@ -581,7 +581,7 @@ static void test_damaged_journal_fails_requests(void **state)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, al_teardown)
 
 /* The MAC in the journal depends neither on the order of the reports nor on qsort(). */
-static void test_address_reported_twice_keeps_lowest_mac(void **state)
+static void test_address_reported_twice_keeps_the_lowest_mac(void **state)
 {
 	static const char *const macs[] = {"", ",\"mac\":\"0a:00:00:00:00:02\"",
 					   ",\"mac\":\"0a:00:00:00:00:01\""};
@@ -622,16 +622,16 @@ int main(void)
 		TEST(test_unknown_paths_and_methods_are_refused),
 		TEST(test_workload_endpoint_lists_the_pods_addresses),
 		TEST(test_coordinator_settings_are_returned),
-		TEST(test_devices_are_returned_if_a_plugin_serves_them),
+		TEST(test_devices_are_returned_only_with_a_device_plugin),
 		TEST(test_conflicting_addresses_of_stateful_pods_are_not_released),
 		TEST(test_invalid_pools_fail_add_but_not_release),
 		TEST(test_pod_addresses_are_planned_checked_and_released),
-		TEST(test_plan_allocates_all_rails_or_none),
+		TEST(test_plan_allocates_addresses_for_all_rails_or_for_no_rail),
 		TEST(test_dry_run_of_a_plan_allocates_nothing),
 		TEST(test_plan_uses_the_requested_addresses_and_master),
 		TEST(test_invalid_plans_are_refused),
 		TEST(test_reported_conflicts_are_quarantined),
-		TEST(test_address_reported_twice_keeps_lowest_mac),
+		TEST(test_address_reported_twice_keeps_the_lowest_mac),
 		TEST(test_gc_of_a_network_releases_invalid_attachments),
 		TEST(test_request_waits_for_a_locked_store),
 		TEST(test_disconnected_caller_gets_no_address),

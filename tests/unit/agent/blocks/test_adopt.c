@@ -138,7 +138,7 @@ static void test_cni_cache_takes_precedence_over_the_endpoint(void **state)
  * The container of a static pod has the UID of the kubelet; the API server has the UID of the
  * mirror pod.
  */
-static void test_record_with_another_uid_counts_for_static_pods_only(void **state)
+static void test_cni_cache_entry_with_another_uid_is_used_for_static_pods_only(void **state)
 {
 	static const struct {
 		const char *uid, *source;
@@ -166,7 +166,7 @@ static void test_record_with_another_uid_counts_for_static_pods_only(void **stat
 /*
  * An annotation of 256 KiB lists about 17,000 addresses, and each pod may have such an annotation.
  */
-static void test_200000_claims_are_resolved(void **state)
+static void test_200000_claims_to_two_addresses_are_resolved(void **state)
 {
 	enum { N = 200000 };
 	struct adopt_claim *v = calloc(N, sizeof(*v));
@@ -225,8 +225,9 @@ int main(void)
 		cmocka_unit_test(test_unreadable_network_status_is_an_error),
 		cmocka_unit_test(test_address_claimed_by_several_pods_goes_to_the_endpoint_owner),
 		cmocka_unit_test(test_cni_cache_takes_precedence_over_the_endpoint),
-		cmocka_unit_test(test_record_with_another_uid_counts_for_static_pods_only),
-		cmocka_unit_test(test_200000_claims_are_resolved),
+		cmocka_unit_test(
+			test_cni_cache_entry_with_another_uid_is_used_for_static_pods_only),
+		cmocka_unit_test(test_200000_claims_to_two_addresses_are_resolved),
 		cmocka_unit_test(test_recovered_addresses_are_not_allocated_again),
 	};
 

@@ -245,7 +245,7 @@ static void test_larger_demand_leads_to_as_many_blocks_as_it_needs(void **state)
 	ASSERT_EQ(api_count(BLOCKS "/"), 3);
 }
 
-static void test_nothing_is_requested_before_leases_are_known(void **state)
+static void test_no_request_is_sent_before_the_leases_are_known(void **state)
 {
 	struct blocks_conf c;
 	struct err e = ERR_INIT;
@@ -451,7 +451,7 @@ static void test_idle_block_is_released_after_the_idle_time(void **state)
 	ASSERT_EQ(usable(), 0);
 }
 
-static void test_block_with_an_address_of_a_pod_stays(void **state)
+static void test_block_with_an_address_of_a_pod_is_not_released(void **state)
 {
 	const struct api_request *q;
 	char first[IP_TEXT_MAX];
@@ -471,7 +471,7 @@ static void test_block_with_an_address_of_a_pod_stays(void **state)
 	ASSERT_EQ(api_count(BLOCKS "/"), 0);
 }
 
-static void test_release_whose_answer_was_lost_is_completed(void **state)
+static void test_release_whose_request_was_lost_is_sent_again(void **state)
 {
 	(void)state;
 	blocks_want(lab->blocks, "p", 1);
@@ -533,7 +533,7 @@ static void test_borrowed_address_is_returned_when_no_pod_needs_it(void **state)
 	ASSERT_EQ(blocks_stats(lab->blocks).borrowed_now, 0);
 }
 
-static void test_peers_are_asked_for_addresses_when_none_is_free(void **state)
+static void test_peers_get_requests_when_no_address_is_free(void **state)
 {
 	const struct api_request *q;
 	size_t n, asked = 0;
@@ -581,7 +581,7 @@ static void test_claims_are_frozen_after_a_restore_of_etcd(void **state)
 	assert_true(usable() >= 20);
 }
 
-static void test_restore_while_no_agent_ran_is_found_by_a_lower_version(void **state)
+static void test_restore_while_no_agent_ran_is_found_by_a_lower_resource_version(void **state)
 {
 	const struct api_request *q;
 	int64_t started;
@@ -715,7 +715,7 @@ int main(void)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 		TEST(test_demand_leads_to_a_claim_whose_addresses_are_usable),
 		TEST(test_larger_demand_leads_to_as_many_blocks_as_it_needs),
-		TEST(test_nothing_is_requested_before_leases_are_known),
+		TEST(test_no_request_is_sent_before_the_leases_are_known),
 		TEST(test_addresses_of_an_expected_pod_are_claimed_before_its_request),
 		TEST(test_claim_refused_with_409_is_retried_with_another_block),
 		TEST(test_claim_whose_answer_was_lost_is_found_by_the_watch),
@@ -726,13 +726,13 @@ int main(void)
 		TEST(test_demand_during_an_outage_is_met_when_the_api_server_is_back),
 		TEST(test_block_of_a_lost_log_is_not_used_before_all_pods_are_known),
 		TEST(test_idle_block_is_released_after_the_idle_time),
-		TEST(test_block_with_an_address_of_a_pod_stays),
-		TEST(test_release_whose_answer_was_lost_is_completed),
+		TEST(test_block_with_an_address_of_a_pod_is_not_released),
+		TEST(test_release_whose_request_was_lost_is_sent_again),
 		TEST(test_address_is_borrowed_from_a_peer_when_no_block_is_free),
 		TEST(test_borrowed_address_is_returned_when_no_pod_needs_it),
-		TEST(test_peers_are_asked_for_addresses_when_none_is_free),
+		TEST(test_peers_get_requests_when_no_address_is_free),
 		TEST(test_claims_are_frozen_after_a_restore_of_etcd),
-		TEST(test_restore_while_no_agent_ran_is_found_by_a_lower_version),
+		TEST(test_restore_while_no_agent_ran_is_found_by_a_lower_resource_version),
 		TEST(test_address_of_a_pod_survives_a_restore_that_lost_its_block),
 		TEST(test_block_size_is_written_to_the_pool_before_the_first_claim),
 		TEST(test_block_size_that_another_node_wrote_first_is_used),

@@ -80,7 +80,7 @@ static void test_cache_files_of_unirail_cni_are_read(void **state)
 
 /* A tenant with the right to write definitions could choose any address with the IPAM plugin
  * static. */
-static void test_only_addresses_of_spiderpool_ipam_count(void **state)
+static void test_only_addresses_of_spiderpool_ipam_count_as_allocated(void **state)
 {
 	static const struct {
 		const char *conf;
@@ -245,7 +245,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cache_files_of_unirail_cni_are_read),
-		cmocka_unit_test(test_only_addresses_of_spiderpool_ipam_count),
+		cmocka_unit_test(test_only_addresses_of_spiderpool_ipam_count_as_allocated),
 		cmocka_unit_test(test_cache_files_of_other_programs_are_read),
 		CASE(test_invalid_cache_files_are_errors),
 		CASE(test_libcni_and_multus_directories_are_read),

@@ -271,7 +271,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void test_network_is_read_again_when_its_namespace_has_room(void **state)
+static void test_network_left_out_of_the_cache_is_read_when_its_namespace_has_room(void **state)
 {
 	struct lab *t = *state;
 
@@ -318,7 +318,7 @@ static void test_network_that_changed_before_its_read_is_left_to_the_watch(void 
 }
 
 /* Before the fix, the agent sent one request a second as long as the server refused it. */
-static void test_refused_requests_back_off(void **state)
+static void test_refused_requests_are_retried_with_a_backoff(void **state)
 {
 	struct lab *t = *state;
 	int64_t wait = 1000;
@@ -349,9 +349,9 @@ int main(void)
 		cmocka_unit_test(test_missing_coordinator_fields_have_defaults),
 		cmocka_unit_test(test_invalid_coordinator_is_refused),
 		cmocka_unit_test(test_network_attachment_definition_is_decoded),
-		TEST(test_network_is_read_again_when_its_namespace_has_room),
+		TEST(test_network_left_out_of_the_cache_is_read_when_its_namespace_has_room),
 		TEST(test_network_that_changed_before_its_read_is_left_to_the_watch),
-		TEST(test_refused_requests_back_off),
+		TEST(test_refused_requests_are_retried_with_a_backoff),
 	};
 
 	return T_RUN(tests, NULL, NULL);

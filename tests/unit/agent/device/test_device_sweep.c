@@ -175,7 +175,7 @@ static void test_resources_with_configured_prefixes_are_removed(void **state)
 }
 
 /* A Node object is large, and each agent of the cluster reads its own. */
-static void test_node_is_read_rarely_and_finally_not_at_all(void **state)
+static void test_reads_of_an_unchanged_node_become_rare_and_stop(void **state)
 {
 	enum { MINUTE_MS = 60 * 1000, DAY_MS = 24 * 60 * MINUTE_MS };
 	struct lab l;
@@ -244,7 +244,7 @@ int main(void)
 		cmocka_unit_test(test_served_resources_are_recorded),
 		cmocka_unit_test(test_resources_with_configured_prefixes_are_removed),
 		cmocka_unit_test(test_damaged_record_is_treated_as_empty),
-		cmocka_unit_test(test_node_is_read_rarely_and_finally_not_at_all),
+		cmocka_unit_test(test_reads_of_an_unchanged_node_become_rare_and_stop),
 	};
 
 	return T_RUN(tests, NULL, NULL);

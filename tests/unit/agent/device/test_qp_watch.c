@@ -54,7 +54,7 @@ static void inspect(const char *recording, const struct ipam_lab *l, struct qp_t
 		fail_msg("%s", e.text);
 }
 
-static void test_cause_is_named_for_each_container(void **state)
+static void test_cause_of_a_missing_queue_pair_is_named_for_each_container(void **state)
 {
 	struct ipam_lab l;
 	struct qp_target v[] = {
@@ -267,7 +267,7 @@ static size_t due(struct lab *l, int64_t now_ms, const char *first)
 	return n;
 }
 
-static void test_container_gets_one_event_and_one_when_it_has_a_queue_pair(void **state)
+static void test_missing_queue_pair_and_its_later_creation_are_reported_once_each(void **state)
 {
 	static const struct container one[] = {{"p", "a", "rdma/x"}};
 	const char *ns = NULL, *pod = NULL;
@@ -320,7 +320,7 @@ static void test_containers_of_one_pod_are_distinguished(void **state)
 	qp_watch_free(l.w);
 }
 
-static void test_unknown_state_causes_no_event(void **state)
+static void test_unknown_state_of_queue_pairs_causes_no_event(void **state)
 {
 	static const struct container v[] = {{"ended", "a", "rdma/x"},
 					     {"p", "a", "intel.com/vf"},
@@ -354,12 +354,13 @@ static void test_unknown_state_causes_no_event(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cause_is_named_for_each_container),
+		cmocka_unit_test(test_cause_of_a_missing_queue_pair_is_named_for_each_container),
 		cmocka_unit_test(test_hidden_processes_are_counted_by_control_groups),
 		cmocka_unit_test(test_queue_pairs_of_the_kernel_are_not_counted),
-		cmocka_unit_test(test_container_gets_one_event_and_one_when_it_has_a_queue_pair),
+		cmocka_unit_test(
+			test_missing_queue_pair_and_its_later_creation_are_reported_once_each),
 		cmocka_unit_test(test_containers_of_one_pod_are_distinguished),
-		cmocka_unit_test(test_unknown_state_causes_no_event),
+		cmocka_unit_test(test_unknown_state_of_queue_pairs_causes_no_event),
 	};
 
 	return T_RUN(tests, NULL, NULL);

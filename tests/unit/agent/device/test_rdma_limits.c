@@ -177,7 +177,7 @@ static void test_limits_are_written_in_the_kubelets_control_group(void **state)
 	}
 }
 
-static void test_failed_limits_name_the_file_and_the_remedy(void **state)
+static void test_error_of_a_failed_limit_names_the_file_and_the_remedy(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}, {"p2", {{"rdma/one", 1}}}};
 	const char *const file = "/sys/fs/cgroup/rdma/kubepods/pod" UID "1/rdma.max";
@@ -211,7 +211,7 @@ static void test_failed_limits_name_the_file_and_the_remedy(void **state)
 }
 
 /* cgroup v2: the parent groups have the controller, but do not enable it for their children. */
-static void test_rdma_controller_is_enabled_for_the_group(void **state)
+static void test_rdma_controller_is_enabled_for_the_pods_control_group(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/one", 1}}}};
 	static const char *const above[] = {"", "/kubepods", "/kubepods/burstable"};
@@ -248,8 +248,8 @@ int main(void)
 		cmocka_unit_test(test_each_device_id_of_a_pod_adds_its_limit),
 		cmocka_unit_test(test_sum_of_limits_does_not_exceed_the_kernels_maximum),
 		cmocka_unit_test(test_limits_are_written_in_the_kubelets_control_group),
-		cmocka_unit_test(test_failed_limits_name_the_file_and_the_remedy),
-		cmocka_unit_test(test_rdma_controller_is_enabled_for_the_group),
+		cmocka_unit_test(test_error_of_a_failed_limit_names_the_file_and_the_remedy),
+		cmocka_unit_test(test_rdma_controller_is_enabled_for_the_pods_control_group),
 	};
 
 	return T_RUN(tests, NULL, NULL);

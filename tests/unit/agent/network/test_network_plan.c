@@ -108,9 +108,9 @@ static void refused(const struct given *g, const char *word, bool lacks)
 	struct err e = ERR_INIT;
 
 	if (make(g, &p, &e) == 0)
-		fail_msg("no '%s'", word);
+		fail_msg("the plan is accepted, expected the error '%s'", word);
 	if (!strstr(e.text, word) || !strstr(e.text, "pod '"))
-		fail_msg("'%s' has no '%s'", e.text, word);
+		fail_msg("'%s' does not contain '%s'", e.text, word);
 	ASSERT_EQ(p.lacks_nad, lacks);
 }
 
@@ -118,7 +118,7 @@ static void refused(const struct given *g, const char *word, bool lacks)
 #define REFUSED(word, ...) refused(&(struct given){__VA_ARGS__}, word, false)
 #define LACKS(word, ...)   refused(&(struct given){__VA_ARGS__}, word, true)
 
-static void test_networks_are_ordered_and_named(void **state)
+static void test_networks_of_a_pod_get_their_order_and_interface_names(void **state)
 {
 	(void)state;
 	IS("", .own = 1);
@@ -166,7 +166,7 @@ static void test_definitions_of_administrators_are_trusted(void **state)
 	}
 }
 
-static void test_default_network_annotation_replaces_the_first(void **state)
+static void test_default_network_annotation_replaces_the_cluster_network(void **state)
 {
 	(void)state;
 	IS("kube-system/more", .cluster = "cluster", .first = "more");
@@ -215,7 +215,7 @@ static void test_total_size_of_configurations_is_limited(void **state)
 	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
 }
 
-static void test_isolated_pods_get_networks_of_their_namespace_only(void **state)
+static void test_isolated_pod_gets_networks_of_its_own_and_global_namespaces_only(void **state)
 {
 	(void)state;
 	IS("team/rail0@net1", .own = 1, .nets = "team/rail0");
@@ -291,7 +291,7 @@ static void liveness_device(const char *net, const char *resource, const char *i
 	ASSERT_STR_EQ(p.v[0].requested ? p.v[0].requested : "", requested);
 	ASSERT_EQ(p.n_warnings > 0, warning != NULL);
 	if (warning && !strstr(p.warnings[0], warning))
-		fail_msg("'%s' has no '%s'", p.warnings[0], warning);
+		fail_msg("'%s' does not contain '%s'", p.warnings[0], warning);
 }
 
 /* A tenant writes the annotation, which may name only a device of the pod. */
@@ -317,7 +317,7 @@ static void test_annotation_may_only_name_a_device_of_the_pod(void **state)
 /*
  * The next network of the resource finds no device left, but the named device belongs to the pod.
  */
-static void test_named_device_is_accepted_when_none_is_left(void **state)
+static void test_device_named_by_the_annotation_is_requested_when_no_other_is_left(void **state)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -377,16 +377,18 @@ static void test_plan_is_printed_as_json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_networks_are_ordered_and_named),
+		cmocka_unit_test(test_networks_of_a_pod_get_their_order_and_interface_names),
 		cmocka_unit_test(test_definitions_of_administrators_are_trusted),
-		cmocka_unit_test(test_default_network_annotation_replaces_the_first),
+		cmocka_unit_test(test_default_network_annotation_replaces_the_cluster_network),
 		cmocka_unit_test(test_missing_or_broken_networks_are_refused),
 		cmocka_unit_test(test_total_size_of_configurations_is_limited),
-		cmocka_unit_test(test_isolated_pods_get_networks_of_their_namespace_only),
+		cmocka_unit_test(
+			test_isolated_pod_gets_networks_of_its_own_and_global_namespaces_only),
 		cmocka_unit_test(test_pod_with_another_uid_is_refused),
 		cmocka_unit_test(test_devices_are_assigned_in_the_order_of_networks),
 		cmocka_unit_test(test_annotation_may_only_name_a_device_of_the_pod),
-		cmocka_unit_test(test_named_device_is_accepted_when_none_is_left),
+		cmocka_unit_test(
+			test_device_named_by_the_annotation_is_requested_when_no_other_is_left),
 		cmocka_unit_test(test_plan_is_printed_as_json),
 	};
 

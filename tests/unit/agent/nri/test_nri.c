@@ -70,7 +70,7 @@ static void test_container_with_rdma_gets_memlock_and_environment(void **state)
 	assert_null(value(&a, "NCCL_NET"));
 }
 
-static void test_container_without_verbs_is_not_adjusted(void **state)
+static void test_container_without_a_verbs_device_is_not_adjusted(void **state)
 {
 	const struct nri_container c = {
 		.devices = no_verbs, .n_devices = ARRAY_LEN(no_verbs), .nccl_net = "IB"};
@@ -83,7 +83,7 @@ static void test_container_without_verbs_is_not_adjusted(void **state)
 	ASSERT_EQ(a.n_env, 0);
 }
 
-static void test_environment_set_by_the_container_stays(void **state)
+static void test_variable_set_by_the_container_is_not_replaced(void **state)
 {
 	static const char *const env[] = {
 		"NCCL_IB_HCA=mlx5_7", "NCCL_SOCKET_IFNAME=", "NVSHMEM_HCA_PE_MAPPING=mlx5_0:1:1",
@@ -111,7 +111,7 @@ static void test_environment_set_by_the_container_stays(void **state)
 	assert_true(b.memlock == NRI_UNLIMITED);
 }
 
-static void test_different_gid_indexes_set_no_variable(void **state)
+static void test_rails_with_different_gid_indexes_set_no_nccl_or_ucx_index(void **state)
 {
 	const struct nri_container c = {.devices = verbs, .n_devices = ARRAY_LEN(verbs)};
 	auto_rails struct rails_list rails = two_rails(5, 7);
@@ -125,7 +125,7 @@ static void test_different_gid_indexes_set_no_variable(void **state)
 	ASSERT_STR_EQ(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
 }
 
-static void test_pod_annotation_overrides_the_setting(void **state)
+static void test_pod_annotation_overrides_the_nccl_net_setting(void **state)
 {
 	const struct nri_policy none = {.primary = "eth0"};
 	struct nri_policy ib = none;
@@ -184,7 +184,7 @@ static void test_create_container_request_is_decoded(void **state)
 	ASSERT_STR_EQ(c->nccl_net, "IB");
 }
 
-static void test_truncated_request_is_refused_or_decoded(void **state)
+static void test_request_truncated_at_any_byte_is_decoded_or_returns_einval(void **state)
 {
 	(void)state;
 	for (size_t n = 0; n < sizeof(create) - 1; n++) {
@@ -238,12 +238,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_container_with_rdma_gets_memlock_and_environment),
-		cmocka_unit_test(test_container_without_verbs_is_not_adjusted),
-		cmocka_unit_test(test_environment_set_by_the_container_stays),
-		cmocka_unit_test(test_different_gid_indexes_set_no_variable),
-		cmocka_unit_test(test_pod_annotation_overrides_the_setting),
+		cmocka_unit_test(test_container_without_a_verbs_device_is_not_adjusted),
+		cmocka_unit_test(test_variable_set_by_the_container_is_not_replaced),
+		cmocka_unit_test(test_rails_with_different_gid_indexes_set_no_nccl_or_ucx_index),
+		cmocka_unit_test(test_pod_annotation_overrides_the_nccl_net_setting),
 		cmocka_unit_test(test_create_container_request_is_decoded),
-		cmocka_unit_test(test_truncated_request_is_refused_or_decoded),
+		cmocka_unit_test(test_request_truncated_at_any_byte_is_decoded_or_returns_einval),
 		cmocka_unit_test(test_adjustment_has_the_bytes_of_the_protocol),
 		cmocka_unit_test(test_memlock_setting_is_parsed),
 	};

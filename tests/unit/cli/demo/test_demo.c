@@ -140,7 +140,7 @@ static void test_default_route_by_another_gateway_is_reported(void **state)
 	assert_problem(p, "table 101 has no default route through 'net1'");
 }
 
-static void test_missing_marks_are_reported(void **state)
+static void test_missing_reply_mark_rules_are_reported(void **state)
 {
 	struct pod *p = *state;
 
@@ -148,7 +148,7 @@ static void test_missing_marks_are_reported(void **state)
 	assert_problem(p, "rules that mark replies are missing");
 }
 
-static void test_exclusive_plan_has_one_27_subnet_per_node(void **state)
+static void test_exclusive_plan_has_a_subnet_of_prefix_length_27_per_node(void **state)
 {
 	struct pod *p = *state;
 
@@ -217,8 +217,8 @@ int main(void)
 		POD_TEST(test_address_of_another_rail_is_reported),
 		POD_TEST(test_missing_rule_is_reported),
 		POD_TEST(test_default_route_by_another_gateway_is_reported),
-		POD_TEST(test_missing_marks_are_reported),
-		POD_TEST(test_exclusive_plan_has_one_27_subnet_per_node),
+		POD_TEST(test_missing_reply_mark_rules_are_reported),
+		POD_TEST(test_exclusive_plan_has_a_subnet_of_prefix_length_27_per_node),
 		cmocka_unit_test(test_rules_are_described_like_ip_rule),
 		POD_TEST(test_routes_are_described_like_ip_route),
 		cmocka_unit_test(test_column_has_the_width_of_its_widest_cell),

@@ -578,7 +578,7 @@ static void put_false(void)
 }
 
 /* A runtime calls a plugin during the installation: each call runs the old or the new program. */
-static void test_calls_during_installation_run_old_or_new(void **state)
+static void test_calls_during_installation_run_the_old_or_the_new_program(void **state)
 {
 	int seen[2] = {0, 0}, pipes[2], status;
 	pid_t pid;
@@ -685,8 +685,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_upgrade_replaces_the_binary, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_failed_installation_retains_the_old_state,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_calls_during_installation_run_old_or_new,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_calls_during_installation_run_the_old_or_the_new_program, setup,
+			teardown),
 		cmocka_unit_test(test_plan_names_all_conflicting_files),
 	};
 

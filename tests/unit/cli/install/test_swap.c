@@ -177,7 +177,7 @@ static void test_leftover_temporary_files_are_removed(void **state)
 	swap_close(&s);
 }
 
-static void test_errors_name_the_subject(void **state)
+static void test_errors_name_the_file_or_link(void **state)
 {
 	struct swap s;
 	struct err e = ERR_INIT;
@@ -231,7 +231,7 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leftover_temporary_files_are_removed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_errors_name_the_subject, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_errors_name_the_file_or_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_disk_changes_nothing, setup, teardown),
 	};
 

@@ -12,7 +12,7 @@
 #include "cli/manifests/values.h"
 #include "wire/yaml/yaml.h"
 
-static void test_unpacking_checks_every_length(void **state)
+static void test_packed_files_with_an_invalid_length_are_refused(void **state)
 {
 	(void)state;
 	static const unsigned char good[] = {2, 'a', 'b', 'c', 128 + 2, 3, 0, 0, 'd'};
@@ -67,7 +67,7 @@ static void set_is(const char *text, const char *want)
 		ASSERT_EQ(r, -EINVAL);
 }
 
-static void test_set_option_is_parsed_like_helm(void **state)
+static void test_values_of_option_set_are_parsed_like_helm(void **state)
 {
 	(void)state;
 	set_is("a=b", "{\"a\":\"b\"}");
@@ -122,7 +122,7 @@ static void check_is(const char *values, const char *message)
 	ASSERT_EQ(r, message ? -EINVAL : 0);
 }
 
-static void test_unknown_values_are_refused(void **state)
+static void test_unknown_or_invalid_values_are_refused(void **state)
 {
 	(void)state;
 	check_is(
@@ -152,10 +152,10 @@ static void test_unknown_values_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unpacking_checks_every_length),
+		cmocka_unit_test(test_packed_files_with_an_invalid_length_are_refused),
 		cmocka_unit_test(test_embedded_files_are_found_by_name),
-		cmocka_unit_test(test_set_option_is_parsed_like_helm),
-		cmocka_unit_test(test_unknown_values_are_refused),
+		cmocka_unit_test(test_values_of_option_set_are_parsed_like_helm),
+		cmocka_unit_test(test_unknown_or_invalid_values_are_refused),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -254,7 +254,7 @@ static void test_migrated_cluster_needs_no_steps(void **state)
 	migrate_plan_done(&p);
 }
 
-static void test_journal_retains_the_first_state(void **state)
+static void test_journal_retains_the_state_before_the_migration(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	auto_buf struct buf b;
@@ -392,7 +392,7 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
  * A label of the Node also records that its migration was started: the original DaemonSets may have
  * ended before the program was killed.
  */
-static void test_started_node_is_completed(void **state)
+static void test_started_migration_of_a_node_is_completed(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
 	struct migrate_plan p;
@@ -469,7 +469,7 @@ static void test_quotes_are_escaped_in_commands(void **state)
 	migrate_plan_done(&p);
 }
 
-static void test_cluster_without_originals_is_a_problem(void **state)
+static void test_cluster_without_spiderpool_and_multus_is_a_problem(void **state)
 {
 	auto_migrate struct migrate_cluster c = {.ns = "unirail"};
 	struct migrate_plan p;
@@ -547,14 +547,14 @@ int main(void)
 		cmocka_unit_test(test_only_the_named_nodes_are_migrated),
 		cmocka_unit_test(test_every_selector_term_excludes_migrated_nodes),
 		cmocka_unit_test(test_migrated_cluster_needs_no_steps),
-		cmocka_unit_test(test_journal_retains_the_first_state),
+		cmocka_unit_test(test_journal_retains_the_state_before_the_migration),
 		cmocka_unit_test(test_undo_is_planned_in_reverse_order),
 		cmocka_unit_test(test_undo_without_a_journal_has_no_steps),
 		cmocka_unit_test(test_obstacles_of_a_migration_are_reported),
-		cmocka_unit_test(test_started_node_is_completed),
+		cmocka_unit_test(test_started_migration_of_a_node_is_completed),
 		cmocka_unit_test(test_undo_ignores_addresses_without_a_previous_record),
 		cmocka_unit_test(test_quotes_are_escaped_in_commands),
-		cmocka_unit_test(test_cluster_without_originals_is_a_problem),
+		cmocka_unit_test(test_cluster_without_spiderpool_and_multus_is_a_problem),
 		cmocka_unit_test(test_settings_of_originals_become_chart_values),
 	};
 

@@ -98,7 +98,7 @@ static void test_list_shows_pools_with_their_counts(void **state)
 	ASSERT_STR_EQ(json_string(json_get(pool, "gateway")), "10.0.0.1");
 }
 
-static void test_list_without_pools_explains_how_to_create_one(void **state)
+static void test_list_without_pools_explains_how_to_create_a_pool(void **state)
 {
 	struct err e = ERR_INIT;
 
@@ -111,7 +111,7 @@ static void test_list_without_pools_explains_how_to_create_one(void **state)
 	says("list", 1, "", "unirail pool list: pool directory '/pools': rails.conf:2: subnet");
 }
 
-static void test_show_and_owner_name_the_pod(void **state)
+static void test_show_and_owner_commands_print_the_pod(void **state)
 {
 	(void)state;
 	says("show rail0", 0, "all 9 addresses of pool 'rail0' are free", "");
@@ -299,8 +299,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(test_list_shows_pools_with_their_counts),
-		CASE(test_list_without_pools_explains_how_to_create_one),
-		CASE(test_show_and_owner_name_the_pod),
+		CASE(test_list_without_pools_explains_how_to_create_a_pool),
+		CASE(test_show_and_owner_commands_print_the_pod),
 		CASE(test_next_free_addresses_are_listed),
 		CASE(test_release_requires_confirmation),
 		CASE(test_reading_commands_create_no_directory),

@@ -121,7 +121,7 @@ static void pick_fails(const struct verify_facts *f, const char *local,
 
 	assert_true(verify_pick(f, &a, c, &r, &e) < 0);
 	if (!strstr(e.text, says))
-		fail_msg("'%s' has no '%s'", e.text, says);
+		fail_msg("'%s' does not contain '%s'", e.text, says);
 }
 
 static void test_failed_selection_lists_existing_devices(void **state)

@@ -78,7 +78,7 @@ static void test_longest_message_fits_into_a_line(void **state)
 	ASSERT_STR_EQ(back.text, m.text);
 }
 
-static void test_text_with_a_newline_stays_one_line(void **state)
+static void test_newline_in_a_text_does_not_begin_a_new_line(void **state)
 {
 	struct verify_msg m = {.verb = VERIFY_FAIL, .text = "a\nb\x1b[2J\xff"};
 	auto_buf struct buf b;
@@ -150,7 +150,8 @@ static void test_invalid_messages_are_refused(void **state)
 
 		ASSERT_EQ_MSG(parse(cases[i].line, &m, &e), cases[i].code, "cases[%zu]", i);
 		if (!strstr(e.text, cases[i].says))
-			fail_msg("'%s': '%s' has no '%s'", cases[i].line, e.text, cases[i].says);
+			fail_msg("'%s': '%s' does not contain '%s'", cases[i].line, e.text,
+				 cases[i].says);
 		ASSERT_EQ_MSG(m.qpn, 77, "cases[%zu]", i);
 	}
 }
@@ -173,7 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_field_of_a_message_is_read_back),
 		cmocka_unit_test(test_longest_message_fits_into_a_line),
-		cmocka_unit_test(test_text_with_a_newline_stays_one_line),
+		cmocka_unit_test(test_newline_in_a_text_does_not_begin_a_new_line),
 		cmocka_unit_test(test_unknown_keys_are_ignored),
 		cmocka_unit_test(test_last_of_repeated_keys_is_used),
 		cmocka_unit_test(test_invalid_messages_are_refused),

@@ -54,7 +54,7 @@ static struct rail rail_on(const struct link_driver *k, const char *ifname, int 
 			     .master = {.index = master, .name = "ens1"}};
 }
 
-static void test_two_rails_with_one_vlan_or_device_are_refused(void **state)
+static void test_second_rail_with_the_same_vlan_or_device_is_refused(void **state)
 {
 	struct rail r[] = {rail_on(&vlan_kind, "net1", 4), rail_on(&vlan_kind, "net2", 4),
 			   rail_on(&macvlan_kind, "net3", 4),
@@ -92,7 +92,7 @@ static void test_rail_without_link_may_have_a_name_in_use(void **state)
 
 /* --- routes --- */
 
-static void test_routes_get_the_familys_gateway(void **state)
+static void test_routes_without_gateway_get_the_first_of_their_family(void **state)
 {
 	struct cni_ip ips[] = {{t_net("172.16.1.20/24"), t_ip("172.16.1.1"), -1},
 			       {t_net("172.16.1.21/24"), t_ip("172.16.1.2"), -1},
@@ -127,7 +127,7 @@ static void test_routes_get_the_familys_gateway(void **state)
 /* --- group delete --- */
 
 /* A device that was moved into the pod is outside of the group, so the group can be deleted. */
-static void test_group_with_a_moved_device_is_recognized(void **state)
+static void test_moved_device_does_not_prevent_the_deletion_of_the_link_group(void **state)
 {
 	static const char *const made[] = {"net1", "net2"};
 	struct link pod[] = {{.name = "net1", .group = LINK_GROUP},
@@ -140,7 +140,7 @@ static void test_group_with_a_moved_device_is_recognized(void **state)
 	assert_false(attach_group_is_of_pod(pod, 3, made, 2));
 }
 
-static void test_group_delete_keeps_links_of_others(void **state)
+static void test_group_with_a_link_of_another_program_is_not_deleted(void **state)
 {
 	struct link pod[] = {{.name = "lo"},
 			     {.name = "net1", .group = LINK_GROUP},
@@ -278,7 +278,7 @@ static void test_check_reports_each_difference_from_prev_result(void **state)
 	says("Expected Route 0.0.0.0/0 not found in routing table");
 }
 
-static void test_host_address_has_no_connected_route(void **state)
+static void test_check_expects_no_connected_route_of_a_host_address(void **state)
 {
 	struct fixture f;
 
@@ -327,14 +327,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_interface_names_in_use_or_invalid_are_refused),
-		cmocka_unit_test(test_two_rails_with_one_vlan_or_device_are_refused),
+		cmocka_unit_test(test_second_rail_with_the_same_vlan_or_device_is_refused),
 		cmocka_unit_test(test_rail_without_link_may_have_a_name_in_use),
-		cmocka_unit_test(test_group_with_a_moved_device_is_recognized),
-		cmocka_unit_test(test_routes_get_the_familys_gateway),
-		cmocka_unit_test(test_group_delete_keeps_links_of_others),
+		cmocka_unit_test(test_moved_device_does_not_prevent_the_deletion_of_the_link_group),
+		cmocka_unit_test(test_routes_without_gateway_get_the_first_of_their_family),
+		cmocka_unit_test(test_group_with_a_link_of_another_program_is_not_deleted),
 		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),
 		cmocka_unit_test(test_check_reports_each_difference_from_prev_result),
-		cmocka_unit_test(test_host_address_has_no_connected_route),
+		cmocka_unit_test(test_check_expects_no_connected_route_of_a_host_address),
 		cmocka_unit_test(test_check_finds_a_route_among_multipath_hops),
 		cmocka_unit_test(test_route_belongs_to_the_network_of_its_gateway),
 	};

@@ -58,7 +58,7 @@ static void refused(const char *element, const char *word)
 	if (got)
 		fail_msg("'%s' is not refused", element);
 	if (!strstr(e.text, word))
-		fail_msg("'%s' has no '%s'", e.text, word);
+		fail_msg("'%s' does not contain '%s'", e.text, word);
 	ASSERT_EQ(e.kind, ERR_CONF);
 }
 

@@ -119,7 +119,7 @@ static void test_equal_attributes_need_no_change(void **state)
 }
 
 /* A driver does not report spoofchk and trust: they are restored if ADD set them. */
-static void test_unreported_switches_are_restored_if_set(void **state)
+static void test_unreported_spoofchk_and_trust_are_restored_if_add_set_them(void **state)
 {
 	struct vf_info was = plain(), now = plain();
 	struct vf_attrs want = {VF_ATTR_TRUST, was}, back;
@@ -339,7 +339,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_attribute_is_set_and_restored),
 		cmocka_unit_test(test_equal_attributes_need_no_change),
-		cmocka_unit_test(test_unreported_switches_are_restored_if_set),
+		cmocka_unit_test(test_unreported_spoofchk_and_trust_are_restored_if_add_set_them),
 		cmocka_unit_test(test_unreported_mac_is_not_restored),
 		cmocka_unit_test(test_unrecorded_attributes_are_derived_from_other_vfs),
 		cmocka_unit_test(test_attributes_are_set_in_the_order_of_the_original),

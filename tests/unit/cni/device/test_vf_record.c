@@ -92,7 +92,7 @@ static void test_invalid_records_are_refused(void **state)
 		struct vf_record r = {0};
 
 		if (parse(bad[i], &r) >= 0)
-			fail_msg("%s is taken", bad[i]);
+			fail_msg("'%s' is accepted, expected a refusal", bad[i]);
 		assert_null(r.network);
 	}
 }

@@ -54,7 +54,7 @@ static void test_attribute_the_driver_cannot_set_is_an_error(void **state)
 	OK(nl_replay_finished(w, &e));
 }
 
-static void test_mac_cannot_be_restored_to_none(void **state)
+static void test_mac_that_the_driver_refuses_to_clear_is_replaced(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_apply_zero.nl");
 	struct vf_job j = job(VF_ATTR_MAC, "00:00:00:00:00:00");
@@ -334,7 +334,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_busy_attributes_are_set_again),
 		cmocka_unit_test(test_attribute_the_driver_cannot_set_is_an_error),
-		cmocka_unit_test(test_mac_cannot_be_restored_to_none),
+		cmocka_unit_test(test_mac_that_the_driver_refuses_to_clear_is_replaced),
 		cmocka_unit_test(test_attribute_that_stays_busy_is_an_error),
 		cmocka_unit_test(test_netdev_is_restored_from_the_pod),
 		cmocka_unit_test(

@@ -26,7 +26,7 @@ static void file_is(struct t_dir *w, const char *name, const char *text)
 
 	buf_init(&b, 4096);
 	if (file_read(&w->root, path, 4096, &b, NULL) < 0)
-		fail_msg("%s is not there", name);
+		fail_msg("file '%s' cannot be read", name);
 	ASSERT_STR_EQ(b.p, text);
 }
 
@@ -35,7 +35,7 @@ static void no_file(struct t_dir *w, const char *name)
 	auto_free char *path = xasprintf(NET "%s", name);
 
 	if (file_exists(&w->root, path))
-		fail_msg("%s is there", name);
+		fail_msg("file '%s' exists", name);
 }
 
 static struct invocation call(struct t_dir *w, const char *command, const char *conf)
@@ -55,7 +55,7 @@ static struct invocation call(struct t_dir *w, const char *command, const char *
 	"{\"code\":11,\"msg\":\"failed to allocate for range 0: no IP addresses available in range set: " \
 	"10.1.2.1-10.1.2.3\"}"
 
-static void test_files_are_those_of_the_original(void **state)
+static void test_files_have_the_names_and_content_of_the_original(void **state)
 {
 	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SUBNET));
@@ -434,7 +434,7 @@ static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 	expect(&v, 1, EXHAUSTED);
 }
 
-static void test_status_reports_missing_ranges_and_directory(void **state)
+static void test_status_reports_missing_ranges_and_a_file_as_data_directory(void **state)
 {
 	struct t_dir *w = *state;
 	struct invocation v = call(w, "STATUS", CONF("1.1.0", SUBNET));
@@ -536,7 +536,7 @@ static void test_call_in_process_uses_name_and_interface_of_the_rail(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_files_are_those_of_the_original),
+		TEST(test_files_have_the_names_and_content_of_the_original),
 		TEST(test_result_is_printed_in_every_cni_version),
 		TEST(test_exhausted_range_is_reported_until_a_release),
 		TEST(test_search_starts_after_the_last_reserved_address),
@@ -548,7 +548,7 @@ int main(void)
 		TEST(test_del_releases_addresses_of_the_owner_only),
 		TEST(test_check_requires_an_address_of_the_owner),
 		TEST(test_gc_releases_addresses_of_invalid_attachments),
-		TEST(test_status_reports_missing_ranges_and_directory),
+		TEST(test_status_reports_missing_ranges_and_a_file_as_data_directory),
 		TEST(test_dns_is_read_from_resolv_conf),
 		TEST(test_arbitrary_files_in_the_directory_do_not_crash),
 		TEST(test_store_is_locked_like_the_original),

@@ -267,7 +267,8 @@ static void test_ranges_are_parsed_like_the_original(void **state)
 		ip_set_str(&r.usable, &b);
 		if (!c->usable || strcmp(b.p ? b.p : "", c->usable) != 0 ||
 		    strcmp(ipnet_str(&r.net, net), c->net) != 0)
-			fail_msg("case %zu: %s of %s", i, b.p, ipnet_str(&r.net, net));
+			fail_msg("case %zu: usable addresses %s of network %s", i, b.p,
+				 ipnet_str(&r.net, net));
 		whereabouts_range_done(&r);
 	}
 }
@@ -406,7 +407,7 @@ static void test_result_has_gateway_routes_and_dns(void **state)
  * The original puts an IPv4 gateway into IPv6 addresses, and allocates the gateway's address to a
  * pod.
  */
-static void test_gateway_has_the_family_of_its_address(void **state)
+static void test_address_gets_a_gateway_of_its_own_family_only(void **state)
 {
 	struct t_dir *w = *state;
 
@@ -632,7 +633,7 @@ static void test_overlapping_ranges_share_no_address(void **state)
  * The original sets its flag "reservation exists" for the first range and does not reset it for the
  * second, so it makes no reservation for the second range.
  */
-static void test_second_range_is_reserved_too(void **state)
+static void test_address_of_the_second_range_is_reserved_too(void **state)
 {
 	struct t_dir *w = *state;
 	static const char both[] = RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/24\"}");
@@ -660,7 +661,7 @@ static void test_address_allocated_elsewhere_is_not_used_again(void **state)
 
 #define TWO RANGE("10.1.0.0/24") "," RANGES("{\"range\":\"10.2.0.0/30\"}")
 
-static void test_full_second_range_releases_the_first(void **state)
+static void test_full_second_range_releases_the_address_of_the_first(void **state)
 {
 	struct t_dir *w = *state;
 
@@ -686,7 +687,7 @@ static int64_t size_of(struct t_dir *w, const char *path)
  * The journal of the second range cannot be written: the address of the first range is released,
  * and an address that moved to a new container belongs to the old container again.
  */
-static void test_unwritable_second_range_releases_the_first(void **state)
+static void test_unwritable_second_range_releases_the_address_of_the_first(void **state)
 {
 	struct t_dir *w = *state;
 	struct rlimit old, small;
@@ -922,7 +923,7 @@ static void test_flat_files_are_searched_in_order(void **state)
 
 /* A netconf or flat file with a kubeconfig is refused, and the local store is not used: two
  * allocators would allocate the same addresses. */
-static void test_store_in_a_cluster_is_refused(void **state)
+static void test_netconf_with_a_kubeconfig_is_refused(void **state)
 {
 	struct t_dir *w = *state;
 	static const char conf[] = RANGE("10.0.0.0/24") "," KUBE;
@@ -1035,7 +1036,7 @@ int main(void)
 		TEST(test_invalid_configuration_is_refused),
 		TEST(test_pod_name_is_required),
 		TEST(test_result_has_gateway_routes_and_dns),
-		TEST(test_gateway_has_the_family_of_its_address),
+		TEST(test_address_gets_a_gateway_of_its_own_family_only),
 		TEST(test_addresses_of_args_are_added),
 		TEST(test_addresses_are_allocated_in_order),
 		TEST(test_exhausted_range_is_reported),
@@ -1043,10 +1044,10 @@ int main(void)
 		TEST(test_address_excluded_later_stays_with_its_container),
 		TEST(test_repeated_request_of_overlapping_ranges_gets_the_same_addresses),
 		TEST(test_overlapping_ranges_share_no_address),
-		TEST(test_second_range_is_reserved_too),
+		TEST(test_address_of_the_second_range_is_reserved_too),
 		TEST(test_address_allocated_elsewhere_is_not_used_again),
-		TEST(test_full_second_range_releases_the_first),
-		TEST(test_unwritable_second_range_releases_the_first),
+		TEST(test_full_second_range_releases_the_address_of_the_first),
+		TEST(test_unwritable_second_range_releases_the_address_of_the_first),
 		TEST(test_del_releases_addresses_of_every_range),
 		TEST(test_del_works_with_an_invalid_configuration),
 		TEST(test_del_reports_failed_releases),
@@ -1054,7 +1055,7 @@ int main(void)
 		TEST(test_gc_releases_attachments_of_its_network_only),
 		TEST(test_keys_of_the_flat_file_are_defaults),
 		TEST(test_flat_files_are_searched_in_order),
-		TEST(test_store_in_a_cluster_is_refused),
+		TEST(test_netconf_with_a_kubeconfig_is_refused),
 		TEST(test_log_levels_are_parsed),
 		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};

@@ -110,7 +110,7 @@ static void test_delegates_file_must_be_a_list(void **state)
 
 /* A delegate that cannot be read stays in the list without a configuration, so that the
  * positions of the others are unchanged. */
-static void test_unreadable_delegates_count_in_the_order(void **state)
+static void test_unreadable_delegate_stays_in_the_list_without_configuration(void **state)
 {
 	static const char text[] =
 		"[5,{\"Name\":\"a\",\"Bytes\":\"e30\"},{\"Name\":\"b\",\"Bytes\":\"e3?=\"},"
@@ -321,7 +321,7 @@ int main(void)
 		cmocka_unit_test(test_delegates_of_multus_4_3_0_are_read),
 		cmocka_unit_test(test_truncated_delegates_file_is_an_error),
 		cmocka_unit_test(test_delegates_file_must_be_a_list),
-		cmocka_unit_test(test_unreadable_delegates_count_in_the_order),
+		cmocka_unit_test(test_unreadable_delegate_stays_in_the_list_without_configuration),
 		cmocka_unit_test(test_libcni_cache_file_is_read),
 		cmocka_unit_test(test_cache_file_of_an_old_libcni_is_read),
 		cmocka_unit_test(test_invalid_cache_files_are_errors),

@@ -479,7 +479,7 @@ static char *sent(struct nl_batch *batch)
 	return buf_take(&b);
 }
 
-static void test_messages_that_create_a_vlan_interface(void **state)
+static void test_vlan_interface_is_created_by_the_expected_messages(void **state)
 {
 	struct ifacer_plan p = {.makes_vlan = true,
 				.sets_parent_up = true,
@@ -496,7 +496,7 @@ static void test_messages_that_create_a_vlan_interface(void **state)
 			   "NEW 0 ens1.5 create flags 1/1 on 4711 vlan 1:0500 \n");
 }
 
-static void test_messages_that_add_ports_to_a_bond(void **state)
+static void test_ports_are_added_to_a_bond_by_the_expected_messages(void **state)
 {
 	struct ifacer_port ports[] = {{"ens1", 4711, true}, {"ens2", 4712, false}};
 	const struct ifacer_plan p = {.sets_bond_up = true,
@@ -522,7 +522,7 @@ static void test_messages_that_add_ports_to_a_bond(void **state)
 }
 
 /* The number and width of each option are those of linux/if_link.h: the kernel refuses others. */
-static void test_messages_that_set_bond_options(void **state)
+static void test_bond_options_are_set_by_attributes_of_the_kernels_header(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -575,9 +575,9 @@ int main(void)
 		cmocka_unit_test(test_bonds_are_planned_with_their_ports),
 		cmocka_unit_test(test_interfaces_unsuitable_as_ports_are_refused),
 		cmocka_unit_test(test_check_reports_missing_or_different_links),
-		cmocka_unit_test(test_messages_that_create_a_vlan_interface),
-		cmocka_unit_test(test_messages_that_add_ports_to_a_bond),
-		cmocka_unit_test(test_messages_that_set_bond_options),
+		cmocka_unit_test(test_vlan_interface_is_created_by_the_expected_messages),
+		cmocka_unit_test(test_ports_are_added_to_a_bond_by_the_expected_messages),
+		cmocka_unit_test(test_bond_options_are_set_by_attributes_of_the_kernels_header),
 		cmocka_unit_test(test_unknown_link_kind_is_detected),
 	};
 

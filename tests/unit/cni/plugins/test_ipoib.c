@@ -70,7 +70,7 @@ static void test_invalid_partition_keys_are_refused(void **state)
 		struct rail_conf c;
 
 		if (read_text(text, &c) >= 0)
-			fail_msg("taken: %s", text);
+			fail_msg("'%s' is accepted, expected a refusal", text);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "all[%zu]", i);
 		assert_non_null(strstr(e.text, "conf.pkey is "));
 		assert_non_null(strstr(e.text, "expected a partition key, 0x0001 to 0x7fff"));

@@ -70,7 +70,7 @@ static struct rail ipvlan_rail(const char *text)
 }
 
 /* ipvlan behind another plugin that created the master. */
-static void test_chained_ipvlan_uses_the_previous_interface(void **state)
+static void test_chained_ipvlan_uses_the_interface_of_prev_result_as_master(void **state)
 {
 	struct cni_iface ifaces[] = {{.name = (char *)"bond0.7"}, {.name = (char *)"x"}};
 	struct cni_ip ips[] = {{.iface = 0}};
@@ -127,7 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ipvlan_modes_are_parsed),
 		cmocka_unit_test(test_ipvlan_configuration_is_read),
-		cmocka_unit_test(test_chained_ipvlan_uses_the_previous_interface),
+		cmocka_unit_test(test_chained_ipvlan_uses_the_interface_of_prev_result_as_master),
 		cmocka_unit_test(test_ipvlan_check_compares_kind_and_mode),
 		cmocka_unit_test(test_kernel_errors_have_hints),
 	};

@@ -221,7 +221,7 @@ static void test_configured_gateways_replace_those_of_the_result(void **state)
 	facts_done(&f);
 }
 
-static void test_source_hints_stay_in_table_main(void **state)
+static void test_routes_with_source_hints_stay_in_table_main(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", "10.1.0.1"), ip_of("10.7.0.1/32", NULL)};
 	const struct sbr_conf c = {.hints = true};
@@ -549,7 +549,7 @@ int main(void)
 		cmocka_unit_test(test_tables_in_use_are_skipped),
 		cmocka_unit_test(test_configured_table_is_used),
 		cmocka_unit_test(test_configured_gateways_replace_those_of_the_result),
-		cmocka_unit_test(test_source_hints_stay_in_table_main),
+		cmocka_unit_test(test_routes_with_source_hints_stay_in_table_main),
 		cmocka_unit_test(test_multipath_route_moves_if_all_hops_are_on_the_interface),
 		cmocka_unit_test(test_addresses_of_an_interface_are_selected),
 		cmocka_unit_test(test_del_removes_rules_of_its_addresses_only),

@@ -257,7 +257,7 @@ static void test_each_cni_command_calls_the_plugin(void **state)
 }
 
 /* Differs from the original, which does the work and prints a result, and then an error. */
-static void test_add_in_the_host_namespace_is_refused(void **state)
+static void test_add_and_del_in_the_host_namespace_are_refused(void **state)
 {
 	struct invocation v = {.plugin = &macvlan,
 			       .command = "ADD",
@@ -460,7 +460,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_network_configuration_is_refused),
 		cmocka_unit_test(test_cni_versions_the_plugin_does_not_support_are_refused),
 		cmocka_unit_test(test_each_cni_command_calls_the_plugin),
-		cmocka_unit_test(test_add_in_the_host_namespace_is_refused),
+		cmocka_unit_test(test_add_and_del_in_the_host_namespace_are_refused),
 		cmocka_unit_test(test_prev_result_is_parsed_and_ignored_by_del),
 		cmocka_unit_test(test_add_with_an_unprintable_result_is_undone),
 		cmocka_unit_test(test_add_with_an_undelivered_result_is_undone),

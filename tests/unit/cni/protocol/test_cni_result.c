@@ -142,7 +142,7 @@ static void test_results_are_converted_between_versions(void **state)
 		 CNI_1_0_0, "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"a\"}]}");
 }
 
-static void test_empty_result_has_no_0_2_0_form(void **state)
+static void test_empty_result_is_not_printed_in_version_0_2_0(void **state)
 {
 	struct cni_result r = {0};
 	auto_buf struct buf b;
@@ -176,7 +176,7 @@ static void test_result_is_indented_like_go(void **state)
  * Go matches keys without case, and of several spellings of cniVersion the last in the alphabet
  * counts.
  */
-static void test_version_within_a_result_must_suit_the_configured_one(void **state)
+static void test_result_with_an_incompatible_cni_version_is_refused(void **state)
 {
 	static const struct {
 		const char *text;
@@ -282,9 +282,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_result_is_printed_in_every_cni_version),
 		cmocka_unit_test(test_results_are_converted_between_versions),
-		cmocka_unit_test(test_empty_result_has_no_0_2_0_form),
+		cmocka_unit_test(test_empty_result_is_not_printed_in_version_0_2_0),
 		cmocka_unit_test(test_result_is_indented_like_go),
-		cmocka_unit_test(test_version_within_a_result_must_suit_the_configured_one),
+		cmocka_unit_test(test_result_with_an_incompatible_cni_version_is_refused),
 		cmocka_unit_test(test_malformed_results_are_refused),
 		cmocka_unit_test(test_copied_result_owns_its_strings),
 		cmocka_unit_test(test_cni_version_names_are_parsed),

@@ -214,7 +214,7 @@ static void test_input_and_output_may_exceed_a_pipe_buffer(void **state)
 }
 
 /* A daemon that the plugin left behind has the pipes open: the caller does not wait for it. */
-static void test_daemon_left_behind_does_not_delay_the_result(void **state)
+static void test_daemon_left_behind_by_a_plugin_does_not_delay_the_result(void **state)
 {
 	int64_t start = now_mono_ms();
 
@@ -259,7 +259,7 @@ int main(void)
 		cmocka_unit_test(test_error_of_the_plugin_is_passed_on),
 		cmocka_unit_test(test_plugin_is_searched_in_all_directories),
 		cmocka_unit_test(test_input_and_output_may_exceed_a_pipe_buffer),
-		cmocka_unit_test(test_daemon_left_behind_does_not_delay_the_result),
+		cmocka_unit_test(test_daemon_left_behind_by_a_plugin_does_not_delay_the_result),
 		cmocka_unit_test(test_busy_plugin_file_is_retried),
 	};
 

@@ -198,11 +198,12 @@ static void review(struct row *r)
 	admit_answer_done(&a);
 	admit_default(&r->cache, &q, &a);
 	if (a.patch.len > 0)
-		fail_msg("'%s': defaults again: %s", r->name, a.patch.p);
+		fail_msg("'%s': defaults are added a second time: %s", r->name, a.patch.p);
 	/* A value that is stored as written causes the warning again. */
 	for (size_t i = 0; i < a.n_warnings; i++)
 		if (!strstr(r->warned.p ? r->warned.p : "", a.warnings[i]))
-			fail_msg("'%s': defaults again: %s", r->name, a.warnings[i]);
+			fail_msg("'%s': new warning about the stored object: %s", r->name,
+				 a.warnings[i]);
 	admit_answer_done(&a);
 	admit_check(&r->cache, &q, &a);
 	count_answer(r, &a);
@@ -296,31 +297,31 @@ static size_t run_table(const char *file)
 	return n;
 }
 
-static void test_reviews_of_pools_match_the_table(void **state)
+static void test_reviews_of_pools_match_the_cases_of_pools_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "pools.yaml") > 60);
 }
 
-static void test_reviews_of_subnets_match_the_table(void **state)
+static void test_reviews_of_subnets_match_the_cases_of_subnets_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "subnets.yaml") > 10);
 }
 
-static void test_reviews_of_reserved_ips_match_the_table(void **state)
+static void test_reviews_of_reserved_ips_match_the_cases_of_reserved_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "reserved.yaml") > 10);
 }
 
-static void test_reviews_of_network_definitions_match_the_table(void **state)
+static void test_reviews_of_network_definitions_match_the_cases_of_networks_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "networks.yaml") > 60);
 }
 
-static void test_reviews_of_coordinators_match_the_table(void **state)
+static void test_reviews_of_coordinators_match_the_cases_of_coordinators_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "coordinators.yaml") > 15);
@@ -343,7 +344,7 @@ static void test_cidr_label_replaces_characters_not_allowed_in_labels(void **sta
 }
 
 /* Block names start with the name of their pool, and a name has at most 253 characters. */
-static void test_name_too_long_for_its_blocks_is_refused(void **state)
+static void test_pool_name_too_long_for_block_names_is_refused(void **state)
 {
 	static const struct {
 		const char *subnet, *ips;
@@ -635,16 +636,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_agent_may_only_write_its_annotations_of_pools),
 		cmocka_unit_test(test_no_defaults_are_added_to_writes_of_agents),
-		cmocka_unit_test(test_reviews_of_pools_match_the_table),
-		cmocka_unit_test(test_reviews_of_subnets_match_the_table),
-		cmocka_unit_test(test_reviews_of_reserved_ips_match_the_table),
-		cmocka_unit_test(test_reviews_of_network_definitions_match_the_table),
-		cmocka_unit_test(test_reviews_of_coordinators_match_the_table),
+		cmocka_unit_test(test_reviews_of_pools_match_the_cases_of_pools_yaml),
+		cmocka_unit_test(test_reviews_of_subnets_match_the_cases_of_subnets_yaml),
+		cmocka_unit_test(test_reviews_of_reserved_ips_match_the_cases_of_reserved_yaml),
+		cmocka_unit_test(
+			test_reviews_of_network_definitions_match_the_cases_of_networks_yaml),
+		cmocka_unit_test(test_reviews_of_coordinators_match_the_cases_of_coordinators_yaml),
 		cmocka_unit_test(test_cidr_label_replaces_characters_not_allowed_in_labels),
 		cmocka_unit_test(test_growth_of_a_list_beyond_its_maximum_is_refused),
 		cmocka_unit_test(test_configurations_beyond_their_maximum_size_are_refused),
 		cmocka_unit_test(test_only_writes_that_add_ranges_need_a_range_lock),
-		cmocka_unit_test(test_name_too_long_for_its_blocks_is_refused),
+		cmocka_unit_test(test_pool_name_too_long_for_block_names_is_refused),
 	};
 
 	return T_RUN(tests, t_log_off, NULL);

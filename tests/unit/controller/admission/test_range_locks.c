@@ -231,7 +231,7 @@ static void test_locks_are_dropped_after_their_maximum_age(void **state)
 }
 
 /* The ConfigMap always has space for the next lock. */
-static void test_long_locks_are_dropped_earlier(void **state)
+static void test_locks_of_a_long_list_are_dropped_earlier(void **state)
 {
 	(void)state;
 	ASSERT_EQ(remaining_of(8, CLAIMS_LONG / 8 - 1, CLAIMS_RUN_OUT_MS, false), 8);
@@ -277,7 +277,7 @@ int main(void)
 		cmocka_unit_test(test_first_lock_creates_the_configmap),
 		cmocka_unit_test(test_written_list_of_locks_is_read_again),
 		cmocka_unit_test(test_locks_are_dropped_after_their_maximum_age),
-		cmocka_unit_test(test_long_locks_are_dropped_earlier),
+		cmocka_unit_test(test_locks_of_a_long_list_are_dropped_earlier),
 		cmocka_unit_test(test_update_retains_labels_and_annotations),
 		cmocka_unit_test(test_length_of_a_lock_is_constant),
 		cmocka_unit_test(test_lock_of_an_earlier_controller_is_read),

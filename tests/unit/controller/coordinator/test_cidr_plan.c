@@ -116,7 +116,7 @@ static void test_adjacent_cidrs_are_joined(void **state)
 
 /* --- the cluster's CNI --- */
 
-static void test_cluster_cni_is_recognized_by_its_first_file(void **state)
+static void test_cluster_cni_is_recognized_by_the_first_file_of_the_directory(void **state)
 {
 	static const struct {
 		const char *file, *text;
@@ -238,7 +238,7 @@ static const struct {
 	/* reason: a substring of the reported reason; NULL: no reason */
 	const char *pods, *services, *reason;
 } plans[] = {
-	{"both of kubeadm",
+	{"pods' and services' CIDRs of kubeadm",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -254,7 +254,7 @@ static const struct {
 	 "10.1.0.0/16",
 	 "10.2.0.0/16",
 	 NULL},
-	{"without kubeadm: both of kube-controller-manager",
+	{"without kubeadm: pods' and services' CIDRs of kube-controller-manager",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.manager = "10.1.0.0/16;10.2.0.0/16"},
@@ -310,7 +310,7 @@ static const struct {
 	 "",
 	 "10.3.0.0/16",
 	 NULL},
-	{"access to kubeadm's ConfigMap is refused: both of kube-controller-manager",
+	{"access to kubeadm's ConfigMap is refused: all CIDRs of kube-controller-manager",
 	 CIDR_CLUSTER,
 	 CIDR_NONE,
 	 {.kubeadm = "!", .manager = "10.1.0.0/16;10.2.0.0/16"},
@@ -326,7 +326,7 @@ static const struct {
 	 NULL,
 	 NULL,
 	 NULL},
-	{"type calico: pods' CIDRs of the IPPools, services' of kubeadm",
+	{"type calico: pods' CIDRs of the IPPools, services' CIDRs of kubeadm",
 	 CIDR_CALICO,
 	 CIDR_NONE,
 	 {.calico = "10.5.0.0/16;", .kubeadm = "10.1.0.0/16;10.2.0.0/16"},
@@ -429,7 +429,7 @@ static void fill(const struct cidr_texts *w, struct cidr_known *known)
 	known[CIDR_CILIUM_CONFIG].facts.mode = w->mode ? xstrdup(w->mode) : NULL;
 }
 
-static void test_sources_of_cidrs_are_combined_by_the_table(void **state)
+static void test_sources_of_cidrs_are_combined_by_type_and_cluster_cni(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
@@ -483,9 +483,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cidrs_are_read_from_each_kind_of_object),
 		cmocka_unit_test(test_adjacent_cidrs_are_joined),
-		cmocka_unit_test(test_cluster_cni_is_recognized_by_its_first_file),
+		cmocka_unit_test(test_cluster_cni_is_recognized_by_the_first_file_of_the_directory),
 		cmocka_unit_test(test_unreadable_cni_file_is_an_error),
-		cmocka_unit_test(test_sources_of_cidrs_are_combined_by_the_table),
+		cmocka_unit_test(test_sources_of_cidrs_are_combined_by_type_and_cluster_cni),
 		cmocka_unit_test(test_nodes_are_requested_only_without_another_source),
 	};
 

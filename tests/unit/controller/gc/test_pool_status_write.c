@@ -46,7 +46,7 @@ static void test_allocated_addresses_are_written_like_go(void **state)
  * Names may have 253 characters, an object 1.5 MiB. Existing records are not dropped, since an
  * object had space for them.
  */
-static void test_too_long_text_drops_new_records(void **state)
+static void test_text_beyond_its_maximum_omits_new_records(void **state)
 {
 	char uid[37], name[254];
 	struct records r = {0};
@@ -73,7 +73,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_allocated_addresses_are_written_like_go),
-		cmocka_unit_test(test_too_long_text_drops_new_records),
+		cmocka_unit_test(test_text_beyond_its_maximum_omits_new_records),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void test_resource_missing_for_a_short_time_is_not_reported(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_changed_or_deleted_network_is_decided_again(void **state)
+static void test_changed_network_is_decided_again_and_deleted_network_is_forgotten(void **state)
 {
 	struct lab l = {0};
 
@@ -144,7 +144,7 @@ static void assert_annotation(const struct lab *l, bool decided, const char *res
 		ASSERT_STR_EQ(s ? s : "none", wants);
 }
 
-static void test_annotation_of_a_previous_leader_stays_until_decided(void **state)
+static void test_annotation_of_a_previous_leader_stays_until_the_new_leader_decides(void **state)
 {
 	const char *b = "{\"resource\":\"x/b\"}", *c = "{\"resource\":\"x/c\"}";
 	const char *near = "{\"resource\":\"x/b\",\"suggestion\":\"x/a\"}";
@@ -238,9 +238,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_missing_resource_is_reported_once_after_the_grace),
 		cmocka_unit_test(test_resource_missing_for_a_short_time_is_not_reported),
-		cmocka_unit_test(test_changed_or_deleted_network_is_decided_again),
+		cmocka_unit_test(
+			test_changed_network_is_decided_again_and_deleted_network_is_forgotten),
 		cmocka_unit_test(test_similar_resource_name_is_suggested),
-		cmocka_unit_test(test_annotation_of_a_previous_leader_stays_until_decided),
+		cmocka_unit_test(
+			test_annotation_of_a_previous_leader_stays_until_the_new_leader_decides),
 		cmocka_unit_test(test_suggestions_for_many_networks_are_limited),
 		cmocka_unit_test(test_resources_of_a_node_are_listed),
 	};

@@ -415,7 +415,8 @@ static void one_good(size_t i)
 	kube_patch_init(&again);
 	n = run(&r, json_root(d), &again);
 	if (n != 0)
-		fail_msg("%s, again: %s %s", good[i].name, kube_patch_end(&again).p, r.e.text);
+		fail_msg("%s: a second injection changes the pod: %s %s", good[i].name,
+			 kube_patch_end(&again).p, r.e.text);
 	buf_done(&r.warnings);
 	kube_patch_done(&again);
 	kube_patch_done(&p);
@@ -468,7 +469,8 @@ static void test_invalid_injections_are_refused(void **state)
 		if (run(&r, json_root(d), &p) >= 0)
 			fail_msg("%s was not refused", bad[i].name);
 		if (!strstr(r.e.text, bad[i].text))
-			fail_msg("%s: '%s' has no '%s'", bad[i].name, r.e.text, bad[i].text);
+			fail_msg("%s: '%s' does not contain '%s'", bad[i].name, r.e.text,
+				 bad[i].text);
 		ASSERT_EQ_MSG(r.e.kind, ERR_CONF, "bad[%zu]", i);
 		kube_patch_done(&p);
 		buf_done(&r.warnings);
@@ -621,7 +623,7 @@ static const struct {
 	{NULL, "d-*", "{'matchExpressions':[]}"},
 };
 
-static void test_scope_becomes_a_namespace_selector(void **state)
+static void test_injection_scope_becomes_a_namespace_selector(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(selectors); i++) {
@@ -655,7 +657,7 @@ int main(void)
 		cmocka_unit_test(test_injection_without_networks_in_the_cluster_is_refused),
 		cmocka_unit_test(test_group_with_too_many_networks_is_refused),
 		cmocka_unit_test(test_include_and_exclude_decide_the_namespaces_in_scope),
-		cmocka_unit_test(test_scope_becomes_a_namespace_selector),
+		cmocka_unit_test(test_injection_scope_becomes_a_namespace_selector),
 		cmocka_unit_test(test_injection_is_requested_by_a_non_empty_annotation),
 		cmocka_unit_test(test_malformed_network_objects_do_not_crash),
 	};

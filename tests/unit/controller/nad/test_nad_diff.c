@@ -36,7 +36,7 @@ static void expect(const char *annotations, const char *there, const char *patch
 	nad_done(&n);
 }
 
-static void test_no_write_without_a_change(void **state)
+static void test_nad_without_a_change_is_not_written(void **state)
 {
 	(void)state;
 	/*
@@ -109,7 +109,7 @@ static void test_status_is_written_when_it_changes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_write_without_a_change),
+		cmocka_unit_test(test_nad_without_a_change_is_not_written),
 		cmocka_unit_test(test_patch_has_only_the_differences),
 		cmocka_unit_test(test_status_is_written_when_it_changes),
 	};

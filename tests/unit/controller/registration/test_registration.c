@@ -79,7 +79,7 @@ static void test_webhook_configurations_have_the_service_and_rules(void **state)
 	is(h, "admissionReviewVersions", "[\"v1\"]");
 }
 
-static void test_pod_webhook_is_limited_by_conditions(void **state)
+static void test_pod_webhook_has_match_conditions_and_a_namespace_selector(void **state)
 {
 	struct registration_form f = form;
 	auto_json struct json_doc *m = written(&f, false), *none = NULL, *closed = NULL;
@@ -148,7 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_webhook_configurations_have_the_service_and_rules),
-		cmocka_unit_test(test_pod_webhook_is_limited_by_conditions),
+		cmocka_unit_test(test_pod_webhook_has_match_conditions_and_a_namespace_selector),
 		cmocka_unit_test(test_differences_of_existing_configurations_are_found),
 	};
 

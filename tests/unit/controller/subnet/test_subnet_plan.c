@@ -52,7 +52,7 @@ static const struct row rows[] = {
 	 .wants = {"p 2", "q 2"},
 	 .is = "{" A("p", R(1, 2)) "," A("q", R(3, 4)) "}"},
 	{.name = "a pool that requests no address has no entry", .wants = {"p 0"}, .is = ""},
-	{.name = "a request for more addresses than are free fails, a smaller one succeeds",
+	{.name = "a request for more addresses than are free fails, a smaller request succeeds",
 	 .wants = {"p 11", "q 1"},
 	 .is = "{" A("q", ONE(1)) "}",
 	 .failed = "insufficient subnet FreeIPs, required '11' but only left '10'"},
@@ -94,11 +94,11 @@ static const struct row rows[] = {
 	 .wants = {"p 1", "q 2"},
 	 .is = "{" A("p", ONE(1)) "," A("q", R(2, 3)) "}",
 	 .release = true},
-	{.name = "a new pool gets the addresses that its pods use, and none that pods of other pools use",
+	{.name = "a new pool gets the addresses of its pods and no address of another pool's pods",
 	 .wants = {"p 3"},
 	 .leftovers = "10.0.0.1 q 10.0.0.7 p",
 	 .is = "{" A("p", R(2, 3) "," ONE(7)) "}"},
-	{.name = "addresses that its pods use are assigned before held ones",
+	{.name = "addresses that its pods use are assigned before held addresses",
 	 .was = "{" H("p", ONE(1), R(4, 5)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 3"},
@@ -108,7 +108,7 @@ static const struct row rows[] = {
 	 .wants = {"p 1", "q 2"},
 	 .leftovers = "10.0.0.1 p 10.0.0.2 p",
 	 .is = "{" A("p", ONE(1)) "," A("q", R(3, 4)) "}"},
-	{.name = "addresses of other pools' pods are not assigned, even if no others are free",
+	{.name = "an address of another pool's pod is not assigned, even if no other is free",
 	 .wants = {"p 10"},
 	 .leftovers = "10.0.0.4 q",
 	 .is = "",
@@ -155,11 +155,11 @@ static const struct row rows[] = {
 	 .was = "{'old':{'ips':['10.0.0.1-10.0.0.5']}}",
 	 .wants = {"p 2"},
 	 .is = "{'old':{'ips':['10.0.0.1-10.0.0.5']}," A("p", R(6, 7)) "}"},
-	{.name = "addresses of a pool that a user created are not assigned to others",
+	{.name = "addresses of a pool that a user created are not assigned to other pools",
 	 .pools = {"h - 10.0.0.1-10.0.0.2"},
 	 .wants = {"p 1"},
 	 .is = "{'h':{'ips':['10.0.0.1-10.0.0.2']}," A("p", ONE(3)) "}"},
-	{.name = "a pool with two entries in the status has the addresses of both",
+	{.name = "a pool with two entries in the status has the addresses of both entries",
 	 .was = "{'p':{'ips':['10.0.0.7'],'application':'A-p'},'q':{'ips':['10.0.0.1']},"
 		"'p':{'ips':['10.0.0.8'],'application':'A-p'}}",
 	 .pools = {"p A-p 10.0.0.7-10.0.0.8", "q - 10.0.0.1"},
@@ -313,7 +313,7 @@ static void one(const struct row *r)
 		ip_set_done(&pools[i].ips);
 }
 
-static void test_addresses_are_assigned_to_pools_by_the_table(void **state)
+static void test_addresses_of_a_subnet_are_assigned_to_its_pools(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -370,7 +370,7 @@ static void test_size_of_an_application_is_read_by_its_kind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_addresses_are_assigned_to_pools_by_the_table),
+		cmocka_unit_test(test_addresses_of_a_subnet_are_assigned_to_its_pools),
 		cmocka_unit_test(test_invalid_subnet_status_is_refused),
 		cmocka_unit_test(test_size_of_an_application_is_read_by_its_kind),
 	};

@@ -165,7 +165,7 @@ static void test_missing_name_renews_the_certificate(void **state)
 }
 
 /* A certificate with a lifetime of seconds is not due immediately after its creation. */
-static void test_certificate_with_a_life_of_seconds_is_not_due_at_once(void **state)
+static void test_certificate_with_a_lifetime_of_seconds_is_not_renewed_at_once(void **state)
 {
 	struct certs_goal w = goal;
 	struct certs_set s;
@@ -395,7 +395,8 @@ int main(void)
 		cmocka_unit_test(test_new_ca_signs_after_all_servers_trust_it),
 		cmocka_unit_test(test_certificate_does_not_outlive_its_ca),
 		cmocka_unit_test(test_missing_name_renews_the_certificate),
-		cmocka_unit_test(test_certificate_with_a_life_of_seconds_is_not_due_at_once),
+		cmocka_unit_test(
+			test_certificate_with_a_lifetime_of_seconds_is_not_renewed_at_once),
 		cmocka_unit_test(test_missing_or_foreign_keys_are_replaced),
 		cmocka_unit_test(test_ca_and_certificate_are_written_to_two_secrets),
 		cmocka_unit_test(test_ca_key_is_moved_out_of_the_serving_secret),

@@ -109,7 +109,7 @@ static void test_reviews_are_allowed_or_refused_by_their_handler(void **state)
 		  ANSWER "\"allowed\":true}}");
 }
 
-static void test_slow_review_does_not_delay_others(void **state)
+static void test_slow_review_does_not_delay_other_reviews(void **state)
 {
 	int fd = al_connect(&il_lab), closed = al_connect(&il_lab);
 	auto_free char *got = NULL;
@@ -222,7 +222,7 @@ static void test_costly_review_is_parsed_in_a_child(void **state)
 }
 
 /* Sends more costly reviews than the limit of child processes; their clients disconnect. */
-static void test_costly_reviews_do_not_block_others(void **state)
+static void test_costly_reviews_do_not_block_other_reviews(void **state)
 {
 	auto_free char *spin = long_review("spin");
 	int fds[8];
@@ -241,11 +241,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reviews_are_allowed_or_refused_by_their_handler),
-		cmocka_unit_test(test_slow_review_does_not_delay_others),
+		cmocka_unit_test(test_slow_review_does_not_delay_other_reviews),
 		cmocka_unit_test(test_review_of_another_kind_is_refused),
 		cmocka_unit_test(test_requests_without_a_review_are_refused),
 		cmocka_unit_test(test_costly_review_is_parsed_in_a_child),
-		cmocka_unit_test(test_costly_reviews_do_not_block_others),
+		cmocka_unit_test(test_costly_reviews_do_not_block_other_reviews),
 	};
 
 	return T_RUN(tests, setup, al_teardown);

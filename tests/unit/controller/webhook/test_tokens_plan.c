@@ -65,7 +65,7 @@ static void test_registered_token_is_accepted_throughout_a_rotation(void **state
 /*
  * The new token cannot be registered: the old one is not removed, and no further token is created.
  */
-static void test_unregistered_token_is_not_replaced(void **state)
+static void test_old_token_stays_while_the_new_token_is_unregistered(void **state)
 {
 	struct tokens_set s = {0};
 
@@ -121,7 +121,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registered_token_is_accepted_throughout_a_rotation),
-		cmocka_unit_test(test_unregistered_token_is_not_replaced),
+		cmocka_unit_test(test_old_token_stays_while_the_new_token_is_unregistered),
 		cmocka_unit_test(test_tokens_are_written_and_read),
 		cmocka_unit_test(test_token_matches_only_its_exact_path),
 	};

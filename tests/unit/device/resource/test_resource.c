@@ -151,7 +151,7 @@ static void read_example(const char *name, struct resource_config *c, struct res
 	}
 }
 
-static void test_examples_of_configs_give_their_resources(void **state)
+static void test_sample_configurations_select_the_documented_number_of_resources(void **state)
 {
 	static const struct {
 		const char *name;
@@ -209,7 +209,8 @@ int main(void)
 		cmocka_unit_test(test_software_device_is_selected_by_its_netdev),
 		cmocka_unit_test(test_vf_in_a_pod_stays_in_its_resource),
 		cmocka_unit_test(test_too_many_resources_are_refused),
-		cmocka_unit_test(test_examples_of_configs_give_their_resources),
+		cmocka_unit_test(
+			test_sample_configurations_select_the_documented_number_of_resources),
 		cmocka_unit_test(test_rails_are_numbered_in_pci_order),
 	};
 

@@ -100,7 +100,7 @@ static void done(struct lab *l)
 	loop_gap_reap();
 }
 
-static void test_answers_apply_at_the_next_scan(void **state)
+static void test_facts_reported_by_the_child_apply_at_the_next_scan(void **state)
 {
 	struct lab l;
 
@@ -130,7 +130,7 @@ static void test_answers_apply_at_the_next_scan(void **state)
 
 /* An HCA has no RDMA device while its driver resets it, and the driver does not answer for
  * seconds. */
-static void test_a_blocked_driver_delays_neither_the_loop_nor_other_devices(void **state)
+static void test_blocked_driver_delays_neither_the_loop_nor_other_devices(void **state)
 {
 	struct lab l;
 
@@ -163,7 +163,7 @@ static void test_a_blocked_driver_delays_neither_the_loop_nor_other_devices(void
 	done(&l);
 }
 
-static void test_a_device_added_during_a_request_is_in_the_next_one(void **state)
+static void test_device_added_during_a_request_is_in_the_next_request(void **state)
 {
 	struct lab l;
 
@@ -183,7 +183,7 @@ static void test_a_device_added_during_a_request_is_in_the_next_one(void **state
 	done(&l);
 }
 
-static void test_without_a_device_that_needs_devlink_no_child_starts(void **state)
+static void test_no_child_starts_without_a_device_that_needs_devlink(void **state)
 {
 	struct lab l;
 
@@ -201,10 +201,10 @@ static void test_without_a_device_that_needs_devlink_no_child_starts(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers_apply_at_the_next_scan),
-		cmocka_unit_test(test_a_blocked_driver_delays_neither_the_loop_nor_other_devices),
-		cmocka_unit_test(test_a_device_added_during_a_request_is_in_the_next_one),
-		cmocka_unit_test(test_without_a_device_that_needs_devlink_no_child_starts),
+		cmocka_unit_test(test_facts_reported_by_the_child_apply_at_the_next_scan),
+		cmocka_unit_test(test_blocked_driver_delays_neither_the_loop_nor_other_devices),
+		cmocka_unit_test(test_device_added_during_a_request_is_in_the_next_request),
+		cmocka_unit_test(test_no_child_starts_without_a_device_that_needs_devlink),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

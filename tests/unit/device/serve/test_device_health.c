@@ -104,7 +104,7 @@ static void test_flapping_link_stays_unhealthy(void **state)
  * A port without a cable is a fault only if most other ports have one, and only after the grace
  * period of a boot.
  */
-static void test_link_that_was_never_up_is_unhealthy_if_most_are_up(void **state)
+static void test_link_that_was_never_up_is_unhealthy_if_most_links_are_up(void **state)
 {
 	struct lab l;
 
@@ -284,7 +284,7 @@ static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	health_free(l.h);
 }
 
-static void test_reported_error_of_a_port_may_be_recovered_first(void **state)
+static void test_reported_port_error_is_unhealthy_only_after_the_time_for_recovery(void **state)
 {
 	struct lab l;
 
@@ -306,7 +306,7 @@ static void test_reported_error_of_a_port_may_be_recovered_first(void **state)
 	health_free(l.h);
 }
 
-static void test_worst_report_of_a_device_counts(void **state)
+static void test_device_has_the_worst_state_of_its_health_reporters(void **state)
 {
 	struct devlink_reporter v[] = {
 		{"pci", "0000:3b:00.0", "fw", false, true, false,
@@ -335,12 +335,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reported_error_of_the_device_is_unhealthy_at_once),
-		cmocka_unit_test(test_reported_error_of_a_port_may_be_recovered_first),
-		cmocka_unit_test(test_worst_report_of_a_device_counts),
+		cmocka_unit_test(
+			test_reported_port_error_is_unhealthy_only_after_the_time_for_recovery),
+		cmocka_unit_test(test_device_has_the_worst_state_of_its_health_reporters),
 		cmocka_unit_test(test_lost_link_is_unhealthy_at_once),
 		cmocka_unit_test(test_recovered_link_is_healthy_after_a_stable_period),
 		cmocka_unit_test(test_flapping_link_stays_unhealthy),
-		cmocka_unit_test(test_link_that_was_never_up_is_unhealthy_if_most_are_up),
+		cmocka_unit_test(test_link_that_was_never_up_is_unhealthy_if_most_links_are_up),
 		cmocka_unit_test(test_unknown_link_state_does_not_change_health),
 		cmocka_unit_test(test_removed_device_returns_with_a_new_state),
 		cmocka_unit_test(test_rising_pci_errors_are_unhealthy),

@@ -156,7 +156,7 @@ static void test_reporters_are_listed_by_a_child(void **state)
  * The child is killed at its timeout, the next child starts when it is due, and the loop continues
  * meanwhile.
  */
-static void test_endless_list_does_not_delay_the_loop(void **state)
+static void test_endless_reporter_list_does_not_delay_the_loop(void **state)
 {
 	struct lab l;
 
@@ -172,7 +172,7 @@ static void test_endless_list_does_not_delay_the_loop(void **state)
 }
 
 /* No second child is started while the first is in uninterruptible sleep, for any time. */
-static void test_unkillable_list_starts_no_second_child(void **state)
+static void test_no_second_child_starts_while_the_first_is_unkillable(void **state)
 {
 	struct lab l;
 
@@ -192,7 +192,7 @@ static void test_unkillable_list_starts_no_second_child(void **state)
 	done(&l);
 }
 
-static void test_failed_list_is_retried(void **state)
+static void test_failed_reporter_list_is_retried(void **state)
 {
 	struct lab l;
 
@@ -232,9 +232,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reporters_are_listed_by_a_child),
-		cmocka_unit_test(test_endless_list_does_not_delay_the_loop),
-		cmocka_unit_test(test_unkillable_list_starts_no_second_child),
-		cmocka_unit_test(test_failed_list_is_retried),
+		cmocka_unit_test(test_endless_reporter_list_does_not_delay_the_loop),
+		cmocka_unit_test(test_no_second_child_starts_while_the_first_is_unkillable),
+		cmocka_unit_test(test_failed_reporter_list_is_retried),
 		cmocka_unit_test(test_notification_updates_the_reporter_list),
 	};
 

@@ -93,7 +93,7 @@ static void test_gpus_of_all_containers_of_the_pod_are_used(void **state)
 	pod_gpus_done(&g);
 }
 
-static void test_ambiguous_pod_gives_no_gpus(void **state)
+static void test_no_gpus_are_chosen_when_two_pods_appear_at_once(void **state)
 {
 	struct pod_gpus g = {0};
 
@@ -123,7 +123,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpus_of_the_pod_that_appeared_last_are_used),
 		cmocka_unit_test(test_gpus_of_all_containers_of_the_pod_are_used),
-		cmocka_unit_test(test_ambiguous_pod_gives_no_gpus),
+		cmocka_unit_test(test_no_gpus_are_chosen_when_two_pods_appear_at_once),
 		cmocka_unit_test(test_gpu_ids_may_be_addresses_or_uuids),
 	};
 

@@ -169,7 +169,7 @@ static void test_cni_version_newer_than_supported_is_not_written(void **state)
 	}
 }
 
-static void test_file_that_sorts_first_is_reported(void **state)
+static void test_other_cni_file_that_sorts_first_is_reported(void **state)
 {
 	struct lab *l = *state;
 
@@ -261,7 +261,7 @@ static void test_configuration_written_by_hand_is_used(void **state)
 	assert_non_null(strstr(l->said, "written by hand"));
 }
 
-static void test_file_of_another_plugin_under_our_name_stays(void **state)
+static void test_file_of_another_plugin_under_the_generated_name_is_not_replaced(void **state)
 {
 	struct lab *l = *state;
 
@@ -272,7 +272,7 @@ static void test_file_of_another_plugin_under_our_name_stays(void **state)
 	assert_non_null(strstr(l->said, CNI_CONFIG_NAME));
 }
 
-static void test_plugins_appended_by_others_stay(void **state)
+static void test_plugins_appended_by_other_programs_are_retained(void **state)
 {
 	struct lab *l = *state;
 
@@ -329,12 +329,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_first_cni_network_is_wrapped),
 		TEST(test_cni_version_newer_than_supported_is_not_written),
-		TEST(test_file_that_sorts_first_is_reported),
+		TEST(test_other_cni_file_that_sorts_first_is_reported),
 		TEST(test_multus_configuration_is_replaced),
 		TEST(test_inline_delegates_of_multus_are_not_wrapped),
 		TEST(test_configuration_written_by_hand_is_used),
-		TEST(test_file_of_another_plugin_under_our_name_stays),
-		TEST(test_plugins_appended_by_others_stay),
+		TEST(test_file_of_another_plugin_under_the_generated_name_is_not_replaced),
+		TEST(test_plugins_appended_by_other_programs_are_retained),
 		TEST(test_generated_configuration_is_removed),
 		cmocka_unit_test(test_invalid_configuration_names_are_refused),
 	};

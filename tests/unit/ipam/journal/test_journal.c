@@ -184,7 +184,7 @@ static void test_journal_has_the_documented_text_format(void **state)
 			 "ip=10.0.1.1/24 free t=5 ip=10.0.0.9/24 #");
 }
 
-static void test_last_record_of_an_address_counts(void **state)
+static void test_last_record_of_an_address_decides_its_state(void **state)
 {
 	struct journal j;
 	struct lease l;
@@ -384,7 +384,7 @@ static void test_truncated_journal_is_refused_at_every_byte(void **state)
  * Each byte is changed as faulty disks and editors do: either all records are present, or the
  * journal is refused.
  */
-static void test_corruption_loses_no_record_silently(void **state)
+static void test_journal_with_a_changed_byte_is_refused_or_has_all_records(void **state)
 {
 	static const unsigned char bytes[] = {0, ' ', '\n', '0', 'f', '#', '=', '~', 0xff};
 	struct copy whole;
@@ -466,7 +466,7 @@ static void test_anchor_one_change_behind_is_accepted(void **state)
  * Killed at each step of a rewrite: before the new file is renamed, and before the anchor records
  * the rename.
  */
-static void test_kill_during_a_rewrite_is_accepted(void **state)
+static void test_journal_of_a_killed_rewrite_is_accepted(void **state)
 {
 	struct copy journal[2], anchor[2];
 	struct anchor_mark next = {0};
@@ -710,7 +710,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = t_net(ip);
 		if (journal_commit(&j, &l, 1, &e) < 0)
-			fail_msg("free %zu of %zu: %s", i, allocated, e.text);
+			fail_msg("release of address %zu of %zu failed: %s", i, allocated, e.text);
 		journal_close(&j);
 	}
 	/* No address is allocated meanwhile, however often a caller retries. */
@@ -777,14 +777,14 @@ int main(void)
 		cmocka_unit_test(test_xxh64_of_known_texts_is_computed),
 		CASE(test_every_field_of_a_lease_is_read_back),
 		CASE(test_journal_has_the_documented_text_format),
-		CASE(test_last_record_of_an_address_counts),
+		CASE(test_last_record_of_an_address_decides_its_state),
 		CASE(test_journal_cut_at_any_byte_by_a_crash_is_usable),
 		CASE(test_zeros_at_the_end_after_a_crash_are_dropped),
 		CASE(test_flipped_bit_is_refused),
 		CASE(test_truncated_journal_is_refused_at_every_byte),
-		CASE(test_corruption_loses_no_record_silently),
+		CASE(test_journal_with_a_changed_byte_is_refused_or_has_all_records),
 		CASE(test_anchor_one_change_behind_is_accepted),
-		CASE(test_kill_during_a_rewrite_is_accepted),
+		CASE(test_journal_of_a_killed_rewrite_is_accepted),
 		CASE(test_journal_of_an_earlier_release_is_read),
 		CASE(test_truncated_journal_is_repaired_from_the_kernels_state),
 		CASE(test_records_of_later_releases_are_skipped_or_refused),

@@ -194,7 +194,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		refused_ini(bad[i].ini, bad[i].place, bad[i].reason);
 }
 
-static void test_long_lines_are_refused_and_long_names_stay(void **state)
+static void test_long_lines_are_refused_and_long_names_are_not_truncated(void **state)
 {
 	char ini[3000] = "[pool a]\nsubnet=10.0.0.0/16\nips=";
 	struct pool_set s;
@@ -238,7 +238,7 @@ static void test_overlapping_pools_are_refused(void **state)
 	pool_set_done(&s);
 }
 
-static void test_files_with_other_names_are_ignored_or_explained(void **state)
+static void test_pool_files_with_other_names_are_ignored_or_refused_with_a_remedy(void **state)
 {
 	struct pool_set s;
 
@@ -430,8 +430,8 @@ static void test_wildcards_match_like_go(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (wildcard_match(cases[i].pattern, cases[i].name) != cases[i].want)
-			fail_msg("'%s' on '%s' gives %d", cases[i].pattern, cases[i].name,
-				 wildcard_match(cases[i].pattern, cases[i].name));
+			fail_msg("pattern '%s' on name '%s' returns %d", cases[i].pattern,
+				 cases[i].name, wildcard_match(cases[i].pattern, cases[i].name));
 	assert_true(wildcard_is("a*") && wildcard_is("?") && wildcard_is("[a]"));
 	assert_false(wildcard_is("rail0") || wildcard_is("a[") || wildcard_is("a]"));
 }
@@ -446,9 +446,9 @@ int main(void)
 		CASE(test_missing_pool_directory_is_empty),
 		CASE(test_host_bits_of_a_subnet_are_cleared),
 		CASE(test_invalid_pool_files_are_refused),
-		CASE(test_long_lines_are_refused_and_long_names_stay),
+		CASE(test_long_lines_are_refused_and_long_names_are_not_truncated),
 		CASE(test_overlapping_pools_are_refused),
-		CASE(test_files_with_other_names_are_ignored_or_explained),
+		CASE(test_pool_files_with_other_names_are_ignored_or_refused_with_a_remedy),
 		CASE(test_pool_manifest_is_read),
 		CASE(test_pool_manifest_with_other_spellings_is_read),
 		CASE(test_invalid_pool_manifests_are_refused),

@@ -144,7 +144,7 @@ static void test_pools_are_in_natural_order_of_names(void **state)
 		ASSERT_STR_EQ(set.v[i].name, want[i]);
 }
 
-static void test_invalid_pools_do_not_affect_others(void **state)
+static void test_invalid_pools_do_not_affect_other_pools(void **state)
 {
 	static const struct {
 		const char *name, *spec, *expected;
@@ -201,7 +201,7 @@ static void test_younger_of_overlapping_pools_is_skipped(void **state)
  * The conflict may result from a change of the older pool: neither pool allocates addresses that
  * both have.
  */
-static void test_addresses_of_both_pools_are_excluded_after_a_change(void **state)
+static void test_addresses_in_two_pools_are_excluded_from_both(void **state)
 {
 	(void)state;
 	pool_at("old", ",\"generation\":2,\"creationTimestamp\":\"2026-01-01T00:00:00Z\"",
@@ -304,7 +304,7 @@ static void test_status_of_other_releases_is_read(void **state)
 }
 
 /* With the annotation unirail owns the status, except for addresses that the pool no longer has. */
-static void test_annotation_replaces_adoption_by_status(void **state)
+static void test_adopted_annotation_takes_precedence_over_the_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
 		"10.6.0.12", "default/web-0", "u1") "}\"}";
@@ -444,15 +444,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_every_field_of_a_pool_object_is_read),
 		TEST(test_pools_are_in_natural_order_of_names),
-		TEST(test_invalid_pools_do_not_affect_others),
+		TEST(test_invalid_pools_do_not_affect_other_pools),
 		TEST(test_younger_of_overlapping_pools_is_skipped),
-		TEST(test_addresses_of_both_pools_are_excluded_after_a_change),
+		TEST(test_addresses_in_two_pools_are_excluded_from_both),
 		TEST(test_invalid_pool_still_owns_its_addresses),
 		TEST(test_reserved_addresses_are_not_usable),
 		TEST(test_pool_being_deleted_is_terminating),
 		TEST(test_addresses_in_the_status_are_adopted),
 		TEST(test_status_of_other_releases_is_read),
-		TEST(test_annotation_replaces_adoption_by_status),
+		TEST(test_adopted_annotation_takes_precedence_over_the_status),
 		TEST(test_addresses_of_a_skipped_pool_stay_in_use),
 		TEST(test_block_size_is_read_from_the_annotation),
 		TEST(test_pool_is_limited_to_the_nodes_blocks),

@@ -73,7 +73,7 @@ static void assert_same(const struct ip_set *a, const struct ip_set *b)
 	ASSERT_EQ(a->family, b->family);
 }
 
-static void test_conflicts_of_random_pools_equal_those_of_pairs(void **state)
+static void test_conflicts_of_random_pools_equal_a_comparison_of_all_pairs(void **state)
 {
 	size_t conflicts = 0;
 
@@ -106,7 +106,7 @@ static void test_conflicts_of_random_pools_equal_those_of_pairs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conflicts_of_random_pools_equal_those_of_pairs),
+		cmocka_unit_test(test_conflicts_of_random_pools_equal_a_comparison_of_all_pairs),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -115,7 +115,8 @@ static void test_invalid_label_selectors_are_refused(void **state)
 
 		ASSERT_EQ_MSG(read_text(v[i].text, &s, &e), -EINVAL, "v[%zu]", i);
 		if (!strstr(e.text, v[i].expected))
-			fail_msg("%s: '%s' has no '%s'", v[i].text, e.text, v[i].expected);
+			fail_msg("%s: '%s' does not contain '%s'", v[i].text, e.text,
+				 v[i].expected);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "v[%zu]", i);
 		assert_null(s.v);
 	}

@@ -614,7 +614,7 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 }
 
 /* Addresses that the pod's name had on another node, if this node owns them now. */
-static void test_migrated_address_is_selected_for_its_name(void **state)
+static void test_migrated_address_is_selected_for_its_pod_name(void **state)
 {
 	struct ipaddr had[] = {t_ip("10.0.0.5"), t_ip("fd00::1"), t_ip("10.0.0.3")};
 	struct ip_request a = request("c", "net1", NAMES("s")), two[2];
@@ -636,7 +636,7 @@ static void test_migrated_address_is_selected_for_its_name(void **state)
 }
 
 /* A retained address in a block that this node does not own now is not released. */
-static void test_retained_address_of_another_nodes_block_stays(void **state)
+static void test_retained_address_in_a_block_of_another_node_is_not_released(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
 	struct decision d;
@@ -669,7 +669,7 @@ static void test_interface_requested_twice_is_refused(void **state)
 }
 
 /* The last rail fails, so no rail gets an address. */
-static void test_rails_are_selected_all_or_none(void **state)
+static void test_addresses_are_selected_for_all_rails_or_for_no_rail(void **state)
 {
 	struct ip_request a[3] = {request("c", "net1", NAMES("a")),
 				  request("c", "net2", NAMES("a")),
@@ -727,10 +727,10 @@ int main(void)
 		CASE(test_full_shared_pool_lists_its_users),
 		CASE(test_requested_address_of_a_shared_pool_must_be_in_a_local_block),
 		CASE(test_adopted_address_is_selected_for_its_owner_only),
-		CASE(test_migrated_address_is_selected_for_its_name),
-		CASE(test_retained_address_of_another_nodes_block_stays),
+		CASE(test_migrated_address_is_selected_for_its_pod_name),
+		CASE(test_retained_address_in_a_block_of_another_node_is_not_released),
 		CASE(test_interface_requested_twice_is_refused),
-		CASE(test_rails_are_selected_all_or_none),
+		CASE(test_addresses_are_selected_for_all_rails_or_for_no_rail),
 		CASE(test_leases_are_found_by_address),
 	};
 

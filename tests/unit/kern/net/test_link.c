@@ -247,7 +247,7 @@ static void test_veth_is_created_between_namespaces(void **state)
 }
 
 /* The end in the other namespace is set up as well, whichever end it is. */
-static void test_peer_in_another_namespace_is_set_up(void **state)
+static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -306,7 +306,7 @@ static void test_veth_is_created_as_port_of_a_bridge(void **state)
 	kern_close(&lab);
 }
 
-static void test_missing_link_kind_is_unsupported(void **state)
+static void test_link_kind_missing_in_the_kernel_is_unsupported(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -586,9 +586,9 @@ int main(void)
 		cmocka_unit_test(test_macvlan_is_created_in_the_pods_namespace),
 		cmocka_unit_test(test_macvlan_is_created_in_every_mode),
 		cmocka_unit_test(test_veth_is_created_between_namespaces),
-		cmocka_unit_test(test_peer_in_another_namespace_is_set_up),
+		cmocka_unit_test(test_veth_peer_in_another_namespace_is_set_up),
 		cmocka_unit_test(test_veth_is_created_as_port_of_a_bridge),
-		cmocka_unit_test(test_missing_link_kind_is_unsupported),
+		cmocka_unit_test(test_link_kind_missing_in_the_kernel_is_unsupported),
 		cmocka_unit_test(test_invalid_link_specs_are_refused),
 		cmocka_unit_test(test_group_zero_is_never_deleted),
 		cmocka_unit_test(test_ipvlan_and_vlan_messages_have_mode_and_id),

@@ -87,7 +87,7 @@ static void change(struct nft_lab *l, struct nl_msg *m)
 	OK(nl_batch_commit(l->w, b, &e));
 }
 
-static void test_changes_by_others_are_detected_and_repaired(void **state)
+static void test_rule_changes_by_other_programs_are_detected_and_repaired(void **state)
 {
 	const struct nft_place *pre = nft_places(NFT_INET), *out = pre + 1;
 	struct nft_marks other = {"net1", 1};
@@ -130,7 +130,7 @@ static void test_changes_by_others_are_detected_and_repaired(void **state)
 	ASSERT_EQ(check(l, "veth0", 1), 1);
 }
 
-static void test_tables_of_other_programs_stay(void **state)
+static void test_tables_of_other_programs_are_not_deleted(void **state)
 {
 	struct nft_lab *l = *state;
 	struct nl_msg *m = nft_dump_msg(NFT_MSG_NEWTABLE, nft_places(NFT_INET)->family);
@@ -172,7 +172,7 @@ static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 }
 
 /* The rules for a kernel without IPv6 are not accepted by a kernel with IPv6. */
-static void test_ipv4_rules_are_not_accepted_with_ipv6(void **state)
+static void test_rules_without_ipv6_fail_the_check_on_a_kernel_with_ipv6(void **state)
 {
 	struct nft_lab *l = *state;
 	int r;
@@ -349,14 +349,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_reply_marks_are_set_checked_and_deleted, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_changes_by_others_are_detected_and_repaired,
+		cmocka_unit_test_setup_teardown(
+			test_rule_changes_by_other_programs_are_detected_and_repaired, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_tables_of_other_programs_are_not_deleted,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_tables_of_other_programs_stay, setup,
-						teardown),
 		cmocka_unit_test_setup_teardown(test_kernel_without_inet_chains_gets_two_tables,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ipv4_rules_are_not_accepted_with_ipv6, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_rules_without_ipv6_fail_the_check_on_a_kernel_with_ipv6, setup,
+			teardown),
 		cmocka_unit_test(test_marks_are_recognized_on_a_kernel_without_ipv6),
 		cmocka_unit_test_setup_teardown(test_missing_nf_tables_is_reported, setup,
 						teardown),

@@ -257,7 +257,7 @@ static void test_ipv4_route_with_an_ipv6_gateway_is_added(void **state)
 	assert_true(goes_via(&out.gw, "fd00:1::1"));
 }
 
-static void test_flags_decide_on_an_existing_route(void **state)
+static void test_flags_decide_whether_an_existing_route_is_replaced(void **state)
 {
 	struct routed *r = *state;
 	struct route a = simple("10.9.0.0/16", "10.1.0.1", r->one, 101);
@@ -365,8 +365,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_ipv4_route_with_an_ipv6_gateway_is_added,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_flags_decide_on_an_existing_route, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_flags_decide_whether_an_existing_route_is_replaced, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_failed_route_is_described, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_route_of_an_address_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_blackhole_route_is_added, setup, teardown),

@@ -224,7 +224,7 @@ static void test_rule_of_priority_zero_is_added(void **state)
 }
 
 /* A rule with attributes that unirail does not set is neither recognized nor deleted. */
-static void test_rules_of_other_programs_stay(void **state)
+static void test_rules_of_other_programs_are_not_deleted(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule own = from("10.1.0.2/32", 101);
@@ -265,7 +265,7 @@ static void test_rules_of_other_programs_stay(void **state)
  * "not to 172.16.0.0/16 lookup main": listed with its inversion, and unequal to the rule without
  * inversion.
  */
-static void test_inverted_rule_differs_from_the_plain_one(void **state)
+static void test_inverted_rule_differs_from_the_rule_without_inversion(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule plain = {.family = 4,
@@ -317,8 +317,8 @@ int main(void)
 		cmocka_unit_test(test_added_rules_are_listed_until_deleted),
 		cmocka_unit_test(test_existing_rule_is_an_error_unless_permitted),
 		cmocka_unit_test(test_rule_of_priority_zero_is_added),
-		cmocka_unit_test(test_rules_of_other_programs_stay),
-		cmocka_unit_test(test_inverted_rule_differs_from_the_plain_one),
+		cmocka_unit_test(test_rules_of_other_programs_are_not_deleted),
+		cmocka_unit_test(test_inverted_rule_differs_from_the_rule_without_inversion),
 		cmocka_unit_test(test_rule_with_addresses_of_another_family_is_refused),
 	};
 

@@ -37,7 +37,7 @@ static void test_80_vfs_are_listed(void **state)
 	assert_false(list[3].has_guid);
 }
 
-static void test_infiniband_vf_has_guids(void **state)
+static void test_guids_of_an_infiniband_vf_are_read(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_ib.nl");
 	char text[VF_GUID_TEXT_MAX];
@@ -73,7 +73,7 @@ static void test_truncated_vf_list_is_an_error(void **state)
 }
 
 /* Each attribute is one message; the recording has its bytes. */
-static void test_each_vf_attribute_is_one_message(void **state)
+static void test_each_vf_attribute_is_set_by_one_message(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -130,9 +130,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_80_vfs_are_listed),
-		cmocka_unit_test(test_infiniband_vf_has_guids),
+		cmocka_unit_test(test_guids_of_an_infiniband_vf_are_read),
 		cmocka_unit_test(test_truncated_vf_list_is_an_error),
-		cmocka_unit_test(test_each_vf_attribute_is_one_message),
+		cmocka_unit_test(test_each_vf_attribute_is_set_by_one_message),
 		cmocka_unit_test(test_guids_are_parsed),
 		cmocka_unit_test(test_mutated_vf_answers_do_not_crash),
 	};

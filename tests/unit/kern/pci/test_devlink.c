@@ -124,7 +124,7 @@ static void use_health(struct nl_wire *w)
  * The notification HEALTH_REPORTER_RECOVER of "fw_fatal", as the kernel sends it to the multicast
  * group.
  */
-static void test_health_notification_is_decoded_and_truncated_ones_refused(void **state)
+static void test_health_notification_is_decoded_unless_truncated(void **state)
 {
 	_Alignas(4) static unsigned char report[] = {
 		0x78, 0x00, 0x00, 0x00, 0x15, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -170,7 +170,7 @@ int main(void)
 		cmocka_unit_test(test_eswitch_mode_is_read_and_set),
 		cmocka_unit_test(test_running_versions_and_parameters_are_read),
 		cmocka_unit_test(test_health_reporters_are_listed),
-		cmocka_unit_test(test_health_notification_is_decoded_and_truncated_ones_refused),
+		cmocka_unit_test(test_health_notification_is_decoded_unless_truncated),
 		cmocka_unit_test(test_mutated_devlink_answers_do_not_crash),
 	};
 

@@ -227,7 +227,7 @@ static void test_driver_is_bound_and_unbound(void **state)
 	host_remove(&h);
 }
 
-static void test_wait_for_a_child_device_ends_with_it_or_the_timeout(void **state)
+static void test_wait_for_a_child_device_ends_with_the_device_or_the_timeout(void **state)
 {
 	char name[PCI_NAME_MAX];
 	struct host_lab h;
@@ -260,7 +260,7 @@ int main(void)
 		cmocka_unit_test(test_common_bridge_of_functions_is_found),
 		cmocka_unit_test(test_number_of_vfs_is_checked_before_it_is_set),
 		cmocka_unit_test(test_driver_is_bound_and_unbound),
-		cmocka_unit_test(test_wait_for_a_child_device_ends_with_it_or_the_timeout),
+		cmocka_unit_test(test_wait_for_a_child_device_ends_with_the_device_or_the_timeout),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static int make_then_see(void *arg, struct err *err)
  * The event arrived before the wait began; it ends the wait nevertheless, well before the next
  * inspection.
  */
-static void test_event_before_the_wait_ends_it(void **state)
+static void test_event_received_before_the_wait_ends_the_wait(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	int64_t start = now_mono_ms();
@@ -69,7 +69,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_uevents_are_parsed),
-		cmocka_unit_test(test_event_before_the_wait_ends_it),
+		cmocka_unit_test(test_event_received_before_the_wait_ends_the_wait),
 	};
 
 	return T_RUN(tests, NULL, NULL);

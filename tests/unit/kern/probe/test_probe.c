@@ -205,7 +205,7 @@ static void expect(const struct probe *p, enum probe_state state)
 
 	probe_describe(p, &e);
 	if (p->state != state)
-		fail_msg("state %d, wanted %d: %s", p->state, state, e.text);
+		fail_msg("state %d, expected %d: %s", p->state, state, e.text);
 }
 
 static void expect_text(const struct probe *p, const char *expected)
@@ -528,8 +528,8 @@ static void test_missing_carrier_is_reported_for_its_rail_only(void **state)
 	assert_true(now_mono_ms() - start < 4000);
 }
 
-/* A gateway behind a link without carrier could not be requested. */
-static void test_gateway_is_not_unreachable_without_carrier(void **state)
+/* A gateway behind a link without carrier could not be probed. */
+static void test_gateway_probe_without_carrier_fails_instead_of_unreachable(void **state)
 {
 	static const struct probe_limits one_s = {
 		.tries = 3, .interval_ms = 40, .total_ms = 1500, .carrier_ms = 5000};
@@ -565,7 +565,7 @@ static void test_conflict_test_is_repeated_after_a_lost_carrier(void **state)
 
 /* All rounds together have one time limit for the carrier and one for the probes; waiting for the
  * carrier does not shorten the probes. */
-static void test_probe_rounds_share_their_limits(void **state)
+static void test_probe_rounds_share_their_time_limits(void **state)
 {
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, false, 0);
@@ -717,9 +717,9 @@ int main(void)
 		T(test_gateway_that_replies_late_is_reachable),
 		T(test_probe_waits_for_carrier),
 		T(test_missing_carrier_is_reported_for_its_rail_only),
-		T(test_gateway_is_not_unreachable_without_carrier),
+		T(test_gateway_probe_without_carrier_fails_instead_of_unreachable),
 		T(test_conflict_test_is_repeated_after_a_lost_carrier),
-		T(test_probe_rounds_share_their_limits),
+		T(test_probe_rounds_share_their_time_limits),
 		T(test_reply_of_another_rail_of_the_pod_is_no_conflict),
 		T(test_probes_that_cannot_be_sent_are_errors),
 		T(test_addresses_are_announced_on_their_link_only),

@@ -109,7 +109,7 @@ static void test_reason_for_a_device_without_verbs_is_named(void **state)
 }
 
 /* A kernel before 5.3 has no GET_CHARDEV. */
-static void test_device_is_completed_from_sysfs(void **state)
+static void test_device_fields_missing_in_netlink_are_read_from_sysfs(void **state)
 {
 	struct rdma_dev d = {.name = "mlx5_1", .ports = {{.port = 1}}};
 	char path[96];
@@ -197,7 +197,7 @@ int main(void)
 		cmocka_unit_test(test_recording_of_eight_hcas_is_decoded),
 		cmocka_unit_test(test_recording_of_soft_roce_is_decoded),
 		cmocka_unit_test(test_reason_for_a_device_without_verbs_is_named),
-		cmocka_unit_test(test_device_is_completed_from_sysfs),
+		cmocka_unit_test(test_device_fields_missing_in_netlink_are_read_from_sysfs),
 		cmocka_unit_test(test_incomplete_netlink_answers_are_skipped_or_errors),
 	};
 

@@ -131,7 +131,7 @@ static void test_namespace_is_mounted_on_a_new_file(void **state)
  * Only its descriptor keeps the namespace: after close() its veth end is deleted, and with it the
  * peer.
  */
-static void test_namespace_ends_with_its_descriptor(void **state)
+static void test_namespace_ends_when_its_descriptor_is_closed(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_spec s = LINK_SPEC_INIT;
@@ -162,7 +162,7 @@ int main(void)
 		cmocka_unit_test(test_entered_namespace_is_left_again),
 		cmocka_unit_test(test_invalid_namespace_paths_are_refused),
 		cmocka_unit_test(test_namespace_is_mounted_on_a_new_file),
-		cmocka_unit_test(test_namespace_ends_with_its_descriptor),
+		cmocka_unit_test(test_namespace_ends_when_its_descriptor_is_closed),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -316,7 +316,7 @@ static int only_logs(const struct place *p)
 	return 0;
 }
 
-static void test_log_mode_refuses_nothing(void **state)
+static void test_sandbox_in_log_mode_refuses_nothing(void **state)
 {
 	char said[4096];
 	struct place p;
@@ -386,7 +386,7 @@ int main(void)
 #ifdef __x86_64__
 		cmocka_unit_test(test_system_calls_of_other_architectures_are_killed),
 #endif
-		cmocka_unit_test(test_log_mode_refuses_nothing),
+		cmocka_unit_test(test_sandbox_in_log_mode_refuses_nothing),
 		cmocka_unit_test(test_paths_outside_of_the_sandbox_are_refused),
 	};
 

@@ -118,7 +118,7 @@ static void test_recorded_response_is_decoded_in_pieces_of_any_size(void **state
 	}
 }
 
-static void test_empty_message_is_a_response(void **state)
+static void test_empty_message_is_a_valid_response(void **state)
 {
 	struct talk t = talk_hex(GREETING HEAD EMPTY TRAILERS, 4096);
 
@@ -197,7 +197,7 @@ static void test_invalid_responses_are_errors(void **state)
 			struct talk t = talk_hex(rows[i].hex, step);
 
 			if (t.r != rows[i].code || !strstr(t.e.text, rows[i].text))
-				fail_msg("row %zu: %d '%s', wanted %d '%s'", i, t.r, t.e.text,
+				fail_msg("row %zu: %d '%s', expected %d '%s'", i, t.r, t.e.text,
 					 rows[i].code, rows[i].text);
 			talk_done(&t);
 		}
@@ -285,7 +285,7 @@ static void on_done(void *arg, struct span reply, const struct err *e)
 
 /* The call's descriptor is closed once: its number may be that of a descriptor which `done`
  * opens. */
-static void test_descriptors_that_done_opens_stay_open(void **state)
+static void test_descriptor_opened_by_the_done_callback_stays_open(void **state)
 {
 	char dir[T_DIR_MAX];
 	struct root root;
@@ -321,14 +321,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded_response_is_decoded_in_pieces_of_any_size),
-		cmocka_unit_test(test_empty_message_is_a_response),
+		cmocka_unit_test(test_empty_message_is_a_valid_response),
 		cmocka_unit_test(test_message_split_over_frames_is_joined),
 		cmocka_unit_test(test_reset_after_the_trailers_is_ignored),
 		cmocka_unit_test(test_invalid_responses_are_errors),
 		cmocka_unit_test(test_response_with_changed_bytes_does_not_crash),
 		cmocka_unit_test(test_grpc_messages_are_percent_decoded),
 		cmocka_unit_test(test_grpc_statuses_become_error_codes),
-		cmocka_unit_test(test_descriptors_that_done_opens_stay_open),
+		cmocka_unit_test(test_descriptor_opened_by_the_done_callback_stays_open),
 	};
 
 	return T_RUN(tests, NULL, NULL);

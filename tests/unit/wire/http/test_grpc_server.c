@@ -155,7 +155,7 @@ static bool holds(const struct lab *l, const char *hex)
 	return memmem(l->out.p, l->out.len, want, n) != NULL;
 }
 
-static void test_settings_are_sent_first(void **state)
+static void test_settings_frame_is_sent_first(void **state)
 {
 	struct lab *l = *state;
 
@@ -242,7 +242,7 @@ static void test_three_calls_share_one_connection(void **state)
 }
 
 /* A client that does not read: of several pending messages only the newest is sent. */
-static void test_newer_message_replaces_the_pending_one(void **state)
+static void test_newer_message_replaces_the_pending_message(void **state)
 {
 	struct lab *l = *state;
 
@@ -539,12 +539,12 @@ static void test_session_with_changed_bytes_does_not_crash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_settings_are_sent_first),
+		T(test_settings_frame_is_sent_first),
 		T(test_unary_call_is_answered_in_pieces_of_any_size),
 		T(test_authority_may_be_the_path_of_the_socket),
 		T(test_request_with_two_paths_is_refused),
 		T(test_three_calls_share_one_connection),
-		T(test_newer_message_replaces_the_pending_one),
+		T(test_newer_message_replaces_the_pending_message),
 		T(test_long_message_waits_for_window_updates),
 		T(test_call_ends_at_the_deadline_of_the_client),
 		T(test_incomplete_request_expires),

@@ -121,7 +121,7 @@ static void response(const char *text, const char *log, int refusal)
 	same_in_parts(HTTP1_RESPONSES, span_of(text), true, log, refusal);
 }
 
-static void test_valid_requests_are_parsed_at_any_division(void **state)
+static void test_valid_requests_divided_at_any_byte_are_parsed(void **state)
 {
 	(void)state;
 	request(GET "\r\n", "GET / 0:\n", 0);
@@ -333,7 +333,7 @@ static void test_heads_and_bodies_beyond_their_limits_are_refused(void **state)
 	request(b.p, "POST / 1000:\n", 0);
 }
 
-static void test_changing_any_byte_of_a_head_is_safe(void **state)
+static void test_head_with_any_changed_byte_neither_crashes_nor_hangs_the_parser(void **state)
 {
 	static const char good[] = GET "Abc: d e\r\nContent-Length: 1\r\n\r\nX";
 
@@ -501,7 +501,7 @@ static void test_invalid_responses_are_refused(void **state)
  * Refused after its head: otherwise a client could hold the connection open by not sending the
  * body.
  */
-static void test_body_is_refused_where_none_is_permitted(void **state)
+static void test_body_is_refused_after_its_head_if_the_limit_is_zero(void **state)
 {
 	static const struct {
 		const char *field;
@@ -821,19 +821,20 @@ static void test_client_without_a_server_is_unavailable(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_valid_requests_are_parsed_at_any_division),
+		cmocka_unit_test(test_valid_requests_divided_at_any_byte_are_parsed),
 		cmocka_unit_test(test_pipelined_requests_are_parsed_in_order),
 		cmocka_unit_test(test_invalid_request_heads_are_refused),
 		cmocka_unit_test(test_ambiguous_body_lengths_are_refused),
 		cmocka_unit_test(test_invalid_chunks_are_refused),
 		cmocka_unit_test(test_heads_and_bodies_beyond_their_limits_are_refused),
-		cmocka_unit_test(test_changing_any_byte_of_a_head_is_safe),
+		cmocka_unit_test(
+			test_head_with_any_changed_byte_neither_crashes_nor_hangs_the_parser),
 		cmocka_unit_test(test_random_input_is_parsed_without_crash),
 		cmocka_unit_test(test_parser_reports_its_phase_and_repeats_its_failure),
 		cmocka_unit_test(test_expectation_of_100_continue_is_reported_once),
 		cmocka_unit_test(test_valid_responses_are_parsed),
 		cmocka_unit_test(test_invalid_responses_are_refused),
-		cmocka_unit_test(test_body_is_refused_where_none_is_permitted),
+		cmocka_unit_test(test_body_is_refused_after_its_head_if_the_limit_is_zero),
 		cmocka_unit_test(test_endless_responses_are_refused),
 		cmocka_unit_test(test_requests_and_responses_are_written),
 		cmocka_unit_test(test_targets_are_split_into_path_and_query),

@@ -30,7 +30,7 @@ static void assert_tree(const struct json_tree *t, const char *want)
 }
 
 /* An unchanged value is written as it was read, also after its document was freed. */
-static void test_unchanged_values_round_trip(void **state)
+static void test_unchanged_values_are_written_as_they_were_read(void **state)
 {
 	static const char *const texts[] = {
 		"{\"a\":[1,2.5,\"x\",true,null,{}],\"b\":{\"c\":[]}}",
@@ -82,7 +82,7 @@ static void test_array_elements_are_added_and_changed(void **state)
 }
 
 /* Writes to a path that does not exist are ignored. */
-static void test_missing_path_is_ignored(void **state)
+static void test_write_to_a_missing_path_is_ignored(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"a\":[]}");
 	int64_t n;
@@ -112,7 +112,7 @@ static void test_trees_are_compared_without_member_order(void **state)
 }
 
 /* A tree that borrows its document behaves like a tree that copies it. */
-static void test_tree_over_a_document_leaves_it_unchanged(void **state)
+static void test_tree_over_a_document_leaves_the_document_unchanged(void **state)
 {
 	static const char text[] =
 		"{\"a\":[1,{\"b\":\"x\"},2.5],\"n\":7,\"s\":\"y\",\"o\":{\"k\":{}}}";
@@ -167,13 +167,13 @@ static void test_patch_has_the_differences_of_two_values(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unchanged_values_round_trip),
+		cmocka_unit_test(test_unchanged_values_are_written_as_they_were_read),
 		cmocka_unit_test(test_members_are_set_replaced_and_removed),
 		cmocka_unit_test(test_array_elements_are_added_and_changed),
-		cmocka_unit_test(test_missing_path_is_ignored),
+		cmocka_unit_test(test_write_to_a_missing_path_is_ignored),
 		cmocka_unit_test(test_trees_are_compared_without_member_order),
 		cmocka_unit_test(test_patch_has_the_differences_of_two_values),
-		cmocka_unit_test(test_tree_over_a_document_leaves_it_unchanged),
+		cmocka_unit_test(test_tree_over_a_document_leaves_the_document_unchanged),
 	};
 
 	return T_RUN(tests, NULL, NULL);

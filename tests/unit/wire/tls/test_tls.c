@@ -330,7 +330,7 @@ static void test_session_is_resumed(void **state)
 }
 
 /* The server's certificate was rotated, or the client uses another CA. */
-static void test_session_ends_when_certificates_change(void **state)
+static void test_session_is_not_resumed_after_certificates_change(void **state)
 {
 	struct tls_material c = client_material(NULL), s = server_material(NULL);
 	struct sides both = sides_new(&c, &s);
@@ -423,7 +423,7 @@ static void chain_done(struct chain *v)
 }
 
 /* The session is resumed until the certificate expires, and refused afterwards. */
-static void test_session_ends_when_the_server_certificate_expires(void **state)
+static void test_session_is_not_resumed_after_the_server_certificate_expires(void **state)
 {
 	int64_t end = time(NULL) + 3;
 	struct chain v = chain_until(end);
@@ -489,9 +489,9 @@ int main(void)
 		cmocka_unit_test(test_bytes_arrive_in_both_directions),
 		cmocka_unit_test(test_broken_connection_is_an_error),
 		cmocka_unit_test(test_session_is_resumed),
-		cmocka_unit_test(test_session_ends_when_certificates_change),
+		cmocka_unit_test(test_session_is_not_resumed_after_certificates_change),
 		cmocka_unit_test(test_session_of_a_verified_client_is_resumed),
-		cmocka_unit_test(test_session_ends_when_the_server_certificate_expires),
+		cmocka_unit_test(test_session_is_not_resumed_after_the_server_certificate_expires),
 		cmocka_unit_test(test_client_certificate_expiring_within_an_hour_gets_no_ticket),
 	};
 

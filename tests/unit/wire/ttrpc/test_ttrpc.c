@@ -58,7 +58,7 @@ static void assert_out(const struct ttrpc *t, const char *want, size_t n)
 	assert_memory_equal(out.p, want, n);
 }
 
-static void test_request_divided_anywhere_is_answered(void **state)
+static void test_request_divided_at_any_byte_is_answered(void **state)
 {
 	static const char answer[] = "\x00\x00\x00\x01\x00\x00\x00\x11"
 				     "\x00\x00\x00\x07\x00\x00\x00\x01\x02\x00"
@@ -135,7 +135,7 @@ static void test_call_gets_its_response(void **state)
 	ttrpc_free(t);
 }
 
-static void test_unknown_connections_are_skipped(void **state)
+static void test_frames_of_unknown_connections_are_skipped(void **state)
 {
 	static const char other[] = "\x00\x00\x00\x07\x00\x00\x00\x03"
 				    "abc"
@@ -173,10 +173,10 @@ static void test_malformed_messages_end_the_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_request_divided_anywhere_is_answered),
+		cmocka_unit_test(test_request_divided_at_any_byte_is_answered),
 		cmocka_unit_test(test_failure_becomes_a_status),
 		cmocka_unit_test(test_call_gets_its_response),
-		cmocka_unit_test(test_unknown_connections_are_skipped),
+		cmocka_unit_test(test_frames_of_unknown_connections_are_skipped),
 		cmocka_unit_test(test_malformed_messages_end_the_connection),
 	};
 

@@ -25,7 +25,7 @@ static void good(const char *yaml, const char *json)
 
 	buf_init(&b, 1 << 20);
 	if (convert(yaml, strlen(yaml), &b, &e) < 0)
-		fail_msg("%s\nrefused: %s", yaml, e.text);
+		fail_msg("%s\nis refused: %s", yaml, e.text);
 	ASSERT_STR_EQ(b.p, json);
 	buf_done(&b);
 }
@@ -37,7 +37,7 @@ static void bad(const char *yaml, const char *error)
 
 	buf_init(&b, 1 << 20);
 	if (convert(yaml, strlen(yaml), &b, &e) == 0)
-		fail_msg("%s\ntaken for: %s", yaml, b.p);
+		fail_msg("%s\nis converted to %s, expected a refusal", yaml, b.p);
 	ASSERT_STR_EQ(e.text, error);
 	ASSERT_EQ(e.kind, ERR_DECODE);
 	buf_done(&b);

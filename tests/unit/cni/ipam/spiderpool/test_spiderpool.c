@@ -423,7 +423,7 @@ static void pod_done(struct pod *p)
 	}
 }
 
-static void test_eight_rails_are_one_change(void **state)
+static void test_addresses_of_eight_rails_are_allocated_in_one_change(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -454,7 +454,7 @@ static void test_eight_rails_are_one_change(void **state)
 }
 
 /* A later rail with another IPAM type fails: the addresses of the previous rails are released. */
-static void test_failure_of_one_ipam_type_releases_all(void **state)
+static void test_failure_of_one_ipam_type_releases_the_addresses_of_all_rails(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -485,7 +485,7 @@ static void test_failure_of_one_ipam_type_releases_all(void **state)
 }
 
 /* A failed repetition of ADD does not release the address of the earlier ADD, which is in use. */
-static void test_failed_repetition_retains_the_address(void **state)
+static void test_failed_repetition_of_add_retains_the_address(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -500,7 +500,7 @@ static void test_failed_repetition_retains_the_address(void **state)
 	pod_done(&p);
 }
 
-static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
+static void test_addresses_of_two_stores_are_allocated_for_all_rails_or_for_no_rail(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -529,7 +529,7 @@ static void test_rails_of_two_stores_are_allocated_all_or_none(void **state)
 	pod_done(&p);
 }
 
-static void test_args_address_for_several_rails_is_refused(void **state)
+static void test_cni_args_address_for_several_rails_is_refused(void **state)
 {
 	struct pod p = pod();
 	struct err e = ERR_INIT;
@@ -588,11 +588,11 @@ int main(void)
 		CASE(test_detection_is_enabled_by_settings),
 		CASE(test_missing_link_fails_detection),
 		CASE(test_pool_must_match_the_masters_subnet),
-		CASE(test_eight_rails_are_one_change),
-		CASE(test_failure_of_one_ipam_type_releases_all),
-		CASE(test_failed_repetition_retains_the_address),
-		CASE(test_rails_of_two_stores_are_allocated_all_or_none),
-		CASE(test_args_address_for_several_rails_is_refused),
+		CASE(test_addresses_of_eight_rails_are_allocated_in_one_change),
+		CASE(test_failure_of_one_ipam_type_releases_the_addresses_of_all_rails),
+		CASE(test_failed_repetition_of_add_retains_the_address),
+		CASE(test_addresses_of_two_stores_are_allocated_for_all_rails_or_for_no_rail),
+		CASE(test_cni_args_address_for_several_rails_is_refused),
 		CASE(test_reported_conflict_gets_another_address),
 	};
 

@@ -213,7 +213,7 @@ static int many_add(struct many *m, struct err *e)
 	return spiderpool_add(m->list, 3, e);
 }
 
-static void test_all_rails_are_one_request_to_the_agent(void **state)
+static void test_addresses_of_all_rails_are_requested_in_one_request_to_the_agent(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B
@@ -266,7 +266,7 @@ static void test_failed_rail_releases_all_rails(void **state)
 }
 
 /* Rails of a local store and of an agent in one pod: a failure of either leaves no address. */
-static void test_rails_of_a_store_and_of_an_agent_in_one_pod(void **state)
+static void test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address(void **state)
 {
 	static const char direct[] =
 		CONF("1.0.0", ",\"pool_dir\":\"/pools\",\"state_dir\":\"/state2\"" POOL_A);
@@ -481,9 +481,9 @@ int main(void)
 		TEST(test_requested_ips_and_flags_reach_the_agent),
 		TEST(test_errors_of_the_agent_retain_their_code),
 		TEST(test_status_and_gc_are_answered_by_the_agent),
-		TEST(test_all_rails_are_one_request_to_the_agent),
+		TEST(test_addresses_of_all_rails_are_requested_in_one_request_to_the_agent),
 		TEST(test_failed_rail_releases_all_rails),
-		TEST(test_rails_of_a_store_and_of_an_agent_in_one_pod),
+		TEST(test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address),
 		TEST(test_agent_of_spiderpool_allocates),
 		TEST(test_dns_of_spiderpools_agent_is_in_the_result),
 		TEST(test_spiderpools_agent_allocates_for_all_rails),

@@ -300,7 +300,7 @@ static void test_later_underlay_nics_get_tables_of_their_own(void **state)
  * Planning all NICs in one call gives the same text as one by one: each step does not see the later
  * NICs.
  */
-static void test_planning_all_nics_at_once_equals_one_by_one(void **state)
+static void test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic(void **state)
 {
 	static const char *const names[] = {"eth0", "net1", "net2"};
 	static const int hidden[] = {NET1, NET2};
@@ -619,7 +619,7 @@ static void test_mode_and_table_follow_from_the_links_of_the_pod(void **state)
 	ASSERT_HAS(e.text, "please enable coordinator plugin in previous interface");
 }
 
-static void test_mixed_modes_are_refused(void **state)
+static void test_overlay_mode_is_refused_in_a_pod_with_veth0(void **state)
 {
 	(void)state;
 	underlay_pod();
@@ -714,7 +714,7 @@ static void test_stale_node_entries_of_the_address_are_removed(void **state)
 }
 
 /* State that exists already gives no step, so undo never removes it. */
-static void test_second_plan_has_no_routes(void **state)
+static void test_second_plan_repeats_no_existing_route(void **state)
 {
 	(void)state;
 	underlay_pod();
@@ -724,7 +724,7 @@ static void test_second_plan_has_no_routes(void **state)
 	assert_null(strstr(planned, "route"));
 }
 
-static void test_interfaces_of_cnis_are_not_the_nodes_own(void **state)
+static void test_interfaces_of_other_cnis_do_not_belong_to_the_node(void **state)
 {
 	static const char *const not [] = {"lo",	 "docker0",	"veth12",
 					   "cali123",	 "cni0",	"flannel.1",
@@ -890,7 +890,7 @@ int main(void)
 		TEST(test_host_rule_is_idle_without_routes_in_its_table),
 		TEST(test_first_underlay_nic_gets_its_documented_plan),
 		TEST(test_later_underlay_nics_get_tables_of_their_own),
-		TEST(test_planning_all_nics_at_once_equals_one_by_one),
+		TEST(test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic),
 		TEST(test_hidden_link_is_reported_as_missing),
 		TEST(test_later_nic_keeps_the_chosen_node_address),
 		TEST(test_dual_stack_pod_gets_routes_of_both_families),
@@ -904,13 +904,13 @@ int main(void)
 		TEST(test_onlink_flag_is_retained_in_copied_routes),
 		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),
 		TEST(test_mode_and_table_follow_from_the_links_of_the_pod),
-		TEST(test_mixed_modes_are_refused),
+		TEST(test_overlay_mode_is_refused_in_a_pod_with_veth0),
 		TEST(test_nic_without_address_is_refused),
 		TEST(test_veth_is_created_only_for_underlay_eth0),
 		TEST(test_mac_prefix_queue_length_and_veth_address_are_set),
 		TEST(test_stale_node_entries_of_the_address_are_removed),
-		TEST(test_second_plan_has_no_routes),
-		TEST(test_interfaces_of_cnis_are_not_the_nodes_own),
+		TEST(test_second_plan_repeats_no_existing_route),
+		TEST(test_interfaces_of_other_cnis_do_not_belong_to_the_node),
 		TEST(test_only_marked_leftovers_of_deleted_pods_are_found),
 		TEST(test_omitted_configuration_has_defaults),
 		TEST(test_configuration_keys_are_read),

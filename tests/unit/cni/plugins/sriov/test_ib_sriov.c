@@ -124,7 +124,7 @@ static void test_guid_of_a_link_is_read_from_its_address(void **state)
 	assert_true(ib_guid_of_link(&eth) == 0);
 }
 
-static void test_vf_place_counts_over_all_ports_of_the_card(void **state)
+static void test_vf_number_counts_the_vfs_of_all_ports_of_the_card(void **state)
 {
 	struct host_lab h;
 	uint64_t n = 0;
@@ -173,7 +173,7 @@ static void test_cache_file_of_the_original_is_read(void **state)
 	assert_false(r.by_unirail);
 }
 
-static void test_written_cache_file_is_read_by_both(void **state)
+static void test_written_cache_file_has_the_bytes_of_the_original_and_is_read_back(void **state)
 {
 	struct ib_sriov_conf c = conf("'args':{'cni':{'guid':'02:00:00:00:00:00:00:02'}},'pkey':"
 				      "'0x8001','link_state':'enable','rdmaIsolation':true");
@@ -221,7 +221,7 @@ static void test_invalid_cache_files_are_refused(void **state)
 		struct vf_record r = {0};
 
 		if (parse(bad[i], &r) >= 0)
-			fail_msg("taken: %s", bad[i]);
+			fail_msg("'%s' is accepted, expected a refusal", bad[i]);
 		vf_record_done(&r);
 	}
 }
@@ -234,9 +234,10 @@ int main(void)
 		cmocka_unit_test(test_guid_is_taken_from_the_pool_by_vf_number),
 		cmocka_unit_test(test_guid_derived_from_the_pf_is_stable),
 		cmocka_unit_test(test_guid_of_a_link_is_read_from_its_address),
-		cmocka_unit_test(test_vf_place_counts_over_all_ports_of_the_card),
+		cmocka_unit_test(test_vf_number_counts_the_vfs_of_all_ports_of_the_card),
 		cmocka_unit_test(test_cache_file_of_the_original_is_read),
-		cmocka_unit_test(test_written_cache_file_is_read_by_both),
+		cmocka_unit_test(
+			test_written_cache_file_has_the_bytes_of_the_original_and_is_read_back),
 		cmocka_unit_test(test_invalid_cache_files_are_refused),
 	};
 

@@ -178,7 +178,7 @@ static void expect_backup(const struct tuning_attrs *a, const char *text)
 	assert_memory_equal(&back, a, sizeof(back));
 }
 
-static void test_file_for_del_is_written_and_read(void **state)
+static void test_attributes_recorded_for_del_are_written_and_read(void **state)
 {
 	static const char *const bad[] = {"",
 					  "{",
@@ -243,7 +243,7 @@ static void test_original_attributes_are_recorded_once(void **state)
 	assert_false(sum.has_txqlen);
 }
 
-static void test_each_attribute_is_a_change_of_its_own(void **state)
+static void test_each_attribute_is_set_by_a_separate_link_change(void **state)
 {
 	struct link_change c[TUNING_CHANGES];
 	const struct tuning_attrs all = {.mac = t_mac(A),
@@ -325,7 +325,8 @@ static void expect_match(const char *go, const char *text, bool matches)
 	if (regcomp(&re, posix.p, REG_EXTENDED | REG_NOSUB) != 0)
 		fail_msg("'%s' became '%s'", go, posix.p);
 	if ((regexec(&re, text, 0, NULL, 0) == 0) != matches)
-		fail_msg("'%s' as '%s' %s '%s'", go, posix.p, matches ? "misses" : "matches", text);
+		fail_msg("pattern '%s' (POSIX '%s') %s '%s'", go, posix.p,
+			 matches ? "misses" : "matches", text);
 	regfree(&re);
 }
 
@@ -386,7 +387,7 @@ static void test_unsupported_allowlist_patterns_are_refused(void **state)
 		buf_init(&posix, 4096);
 		err_clear(&e);
 		if (tuning_pattern(bad[i], &posix, &e) != -EINVAL)
-			fail_msg("'%s' became '%s'", bad[i], posix.p);
+			fail_msg("'%s' is converted to '%s', expected a refusal", bad[i], posix.p);
 		ASSERT_EQ_MSG(e.kind, ERR_CONF, "bad[%zu]", i);
 	}
 }
@@ -474,9 +475,9 @@ int main(void)
 		cmocka_unit_test(test_tuning_args_take_precedence_over_the_configuration),
 		cmocka_unit_test(test_sysctls_of_args_override_the_configuration),
 		cmocka_unit_test(test_invalid_tuning_configuration_is_refused),
-		cmocka_unit_test(test_file_for_del_is_written_and_read),
+		cmocka_unit_test(test_attributes_recorded_for_del_are_written_and_read),
 		cmocka_unit_test(test_original_attributes_are_recorded_once),
-		cmocka_unit_test(test_each_attribute_is_a_change_of_its_own),
+		cmocka_unit_test(test_each_attribute_is_set_by_a_separate_link_change),
 		cmocka_unit_test(test_sysctl_values_are_compared_by_fields),
 		cmocka_unit_test(test_check_reports_attributes_that_differ),
 		cmocka_unit_test(test_allowlist_patterns_match_like_go),
