@@ -4,19 +4,21 @@
 
 /*
  * Attaches any number of networks of one pod at once. Each attachment ("rail") is one interface of
- * the pod, handled by a driver (struct link_driver in cni/attach/rail.h). The plugins `macvlan`,
- * `ipvlan`, `vlan`, `host-device` and `sriov` run this code with one attachment, `unirail-cni` runs
- * it with all of them, so both produce the same kernel state.
+ * the pod, handled by a driver (struct link_driver in cni/attach/rail.h). The plugin of each driver
+ * runs this code with one attachment, `unirail-cni` runs it with all of them, so both produce the
+ * same kernel state.
  *
  *	facts      look up masters, devices, MTUs and names in the pod; all checks, before any change
  *	addresses  one IPAM call for all attachments
  *	prepare    configure moved devices on the node: records, VF attributes
- *	links      one batch: create each link in the pod or move it there, with final name and MAC
+ *	links      create each link in the pod or move it there, with one batch per namespace of the
+ *	           masters; then rename those that have a temporary name
  *	sysctls    for all attachments, in one switch to the pod's network namespace
  *	detection  conflict and gateway detection in parallel, where the IPAM enables it
- *	configure  addresses, link up and routes in one batch
+ *	configure  addresses, link up and routes in one batch; the routes in a second one if IPv6
+ *	           addresses must pass duplicate address detection first
  *
- * Each successful step pushes its reverse onto a->undo. The caller runs the list on failure
+ * Steps push the reverse of their changes onto a->undo. The caller runs the list on failure
  * (attach_rollback) or discards it after success (attach_done).
  */
 
@@ -31,13 +33,11 @@ struct coordinator_plan;
 struct rail {
 	/* configuration of the attachment; all members are borrowed */
 	const struct link_driver *kind;
-	/* label of the attachment such as "rail 'net3' (rail2)", prefix of errors; NULL: no prefix
-	 * */
+	/* such as "rail 'net3' (rail2)", prefix of errors; NULL: no prefix */
 	const char *label;
 	const char *ifname;
 	struct rail_conf conf;
-	/* call of the IPAM, whose doc, conf, name, ifname and version are set; conf NULL: no IPAM
-	 * */
+	/* the IPAM's call with doc, conf, name, ifname and version; conf NULL: no IPAM */
 	struct cni_ipam_call ipam;
 	const struct cni_result *given; /* addresses and routes without IPAM; NULL: none */
 
@@ -57,7 +57,7 @@ struct rail {
 	struct ipaddr *conflict_free; /* addresses that were probed without a conflict */
 	size_t n_conflict_free;
 	bool made; /* undo must delete the link or restore the device */
-	/* temporary name; "": the link has its final name from the start */
+	/* temporary name; "": the link has its final name */
 	char temp[LINK_NAME_MAX];
 	int index; /* ifindex in the pod */
 	struct mac mac;
@@ -68,7 +68,9 @@ struct rail {
 
 struct attach {
 	const struct cni_call *call;
-	int netns; /* the pod's network namespace; -1: it no longer exists (DEL only) */
+	/* the pod's network namespace; -1: not given or deleted (DEL), or not needed (GC,
+	 * STATUS) */
+	int netns;
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
 	/* DEL: netlink socket for the pod's nf_tables; NULL: not opened. close() waits about 15 ms
 	 * until the kernel has freed deleted tables. It does not wait if links were deleted after
@@ -76,7 +78,8 @@ struct attach {
 	struct nl_wire *marks;
 	struct link *pod_links; /* links of the pod as last listed */
 	size_t n_pod_links;
-	struct addr *host_addrs; /* addresses of the node; listed once, on demand */
+	/* addresses of the node, listed on demand; discarded when a device moves */
+	struct addr *host_addrs;
 	size_t n_host_addrs;
 	bool have_host_addrs;
 	struct rail *rails;
@@ -156,12 +159,13 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 			    size_t n_names);
 
 /* --- DEL --- */
-/* Removes the attachments' links, and further links by name: moved devices are restored to the
- * host, created links are deleted. It continues after an error and returns the first error. It uses
- * kind and ifname of each rail, and conf if it could be read. */
+/* Removes the attachments' links, and the n_peers links named in `others`: moved devices are
+ * restored to the host, created links are deleted. It continues after an error and returns the
+ * first error. It uses kind and ifname of each rail, and conf if it could be read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);
-/* Reads a netconf for DEL and GC. Logs an invalid netconf and leaves rail->conf empty. */
+/* For DEL and GC: reads the netconf of a moved device. Logs an invalid netconf and leaves
+ * rail->conf empty (sriov: except device and IPAM). */
 void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
@@ -179,7 +183,7 @@ void attach_seen_done(struct attach_seen *s);
  * for this interface. parent: ifindex of the master, 0: not compared. */
 int attach_check(const struct attach_seen *s, const struct rail *rail, int parent,
 		 const struct cni_result *prev, const char *netns, struct err *e);
-/* Looks up the master, then runs attach_check(). */
+/* Looks up the master, then runs attach_check() and the driver's verify(). */
 int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
 		      struct err *e);
 /* Pure. Checks that the connected routes and the result's routes exist in any table, because sbr

@@ -61,8 +61,7 @@ static bool has_addr(const struct attach_seen *s, int index, const struct ipnet 
 	return false;
 }
 
-/* Accepts a route in any table, because sbr and the coordinator move routes out of the main table.
- * */
+/* Any table counts, because sbr and the coordinator move routes out of the main table. */
 static bool has_route(const struct attach_seen *s, int index, const struct ipnet *dst,
 		      const struct ipaddr *gw)
 {

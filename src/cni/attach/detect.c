@@ -75,8 +75,8 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* Removes the interface's name, with which the text of probe_describe() begins, if the label will
- * be added. */
+/* Sets e to the text of probe_describe(), without the interface's name at its start if the label
+ * will be added. */
 static void describe_conflict(const struct rail *rail, const struct probe *p, struct err *e)
 {
 	struct err reason = ERR_INIT;

@@ -16,7 +16,7 @@ int attach_commit(struct attach *a, struct nl_wire *w, struct nl_batch *b, const
 		  struct err *e);
 /* Returns the netlink socket of the namespace that contains the attachment's master. */
 struct nl_wire *attach_wire(const struct attach *a, const struct rail *rail);
-/* Calls step() once for each driver in use, in the order of its `order`. */
+/* Calls step() once for each driver in use, in the order of link_driver.order. */
 int attach_each_kind(struct attach *a,
 		     int (*step)(struct attach *, const struct link_driver *, struct err *),
 		     struct err *e);

@@ -69,7 +69,8 @@ static void settle_names(struct attach *a)
 
 static int attach_delete(struct attach *a, const char *const *names, size_t n, struct err *e);
 
-/* Continues after an error and returns the first error. */
+/* Deletes the created links and restores the moved devices. Continues after an error and returns
+ * the first error. */
 static int undo_links(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
@@ -253,8 +254,8 @@ static void forget_moved(struct attach *a)
 	a->have_host_addrs = false;
 }
 
-/* Returns the driver in use that follows `after` in the order of the drivers (NULL: the first one);
- * NULL: none is left. */
+/* Returns the driver in use that follows `after` in the order of the drivers, or the first one if
+ * `after` is NULL; NULL: none is left. */
 static const struct link_driver *next_kind(const struct attach *a, const struct link_driver *after)
 {
 	const struct link_driver *next = NULL;

@@ -5,9 +5,8 @@
 /*
  * Link drivers. A driver either creates a link in the pod on a device of the node (macvlan, ipvlan,
  * vlan, ipoib) or moves a device of the node into the pod (host-device, sriov, ib-sriov). It is a
- * table of functions (struct link_driver) which the common steps (cni/attach/attach.h) call. A new
- * driver is a file with its table, an entry in cni/multi/registry.c and a member of struct
- * rail_conf.
+ * table of functions (struct link_driver) which the common steps (cni/attach/attach.h) call.
+ * src/README.md ("How to add") lists what a new driver needs.
  */
 
 #include "cni/protocol/cni.h"
@@ -97,8 +96,7 @@ struct link_driver {
 
 	/* --- moved devices; for created links all but `gc` are NULL --- */
 	/* Called before devices are inspected, once for all attachments of the driver: locks their
-	 * devices against other processes and restores devices of deleted pods. NULL: not needed.
-	 * */
+	 * devices against other processes and restores devices of deleted pods. NULL: not needed */
 	int (*claim)(struct attach *a, struct err *e);
 	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
 	int (*inspect)(struct attach *a, struct rail *rail, struct err *e);

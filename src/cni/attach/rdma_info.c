@@ -186,7 +186,8 @@ static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 	return ret->family != 0;
 }
 
-/* In exclusive mode a device that stays on the node is unusable in the pod. */
+/* Returns whether a device that stays on the node is usable in the pod: it is not in exclusive
+ * mode, and e then names the remedy. */
 static bool is_shared(struct err *e)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -439,7 +440,7 @@ void rails_write(const struct attach *a)
 		report_error(dir, &reason);
 		return;
 	}
-	/* Replaces an unreadable file. */
+	/* An unreadable file counts as empty and is replaced. */
 	(void)load(r, dir, &l, NULL);
 	for (size_t i = 0; i < mine.n; i++)
 		rails_put(&l, &mine.v[i]);

@@ -725,7 +725,8 @@ static void put_settings(const struct pod_putting *t, const struct json *plugin)
 	}
 }
 
-/* The coordinator's settings replace keys of the plugin's object that are absent or empty. */
+/* The cluster's coordinator settings supply the keys that the plugin's object lacks or has
+ * empty. */
 static void put_coordinator(const struct pod_putting *t, const struct json *plugin)
 {
 	struct json_walk w = json_walk_start(plugin);

@@ -16,9 +16,9 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 
 /*
  * Reports the outcome of an ADD: the network-status annotation and the event's message. It does not
- * wait for the agent to write the annotation: the report is also stored as a file named after the
- * container in this directory of the agent's stateDir until then, from which a restarted agent
- * reads it. Failures are logged.
+ * wait for the agent to write the annotation: until then the report is also a file named after the
+ * container in POD_STATUS_DIR below the agent's stateDir, which a restarted agent reads. Failures
+ * are logged.
  */
 #define POD_STATUS_DIR "/status"
 void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,

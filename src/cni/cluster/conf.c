@@ -125,7 +125,8 @@ static void find_defaults(struct raw *raw, const struct cni_call *call, bool mul
 {
 	struct pod_conf *c = &raw->conf;
 	bool shim = call->type && strcmp(call->type, "multus-shim") == 0;
-	/* multus-shim needs an agent: Multus' daemon has credentials of its own */
+	/* multus-shim needs an agent although its netconf has no kubeconfig: Multus' daemon has
+	 * credentials of its own */
 	bool alone = c->delegates && !str_if_set(raw->kubeconfig) &&
 		     !str_if_set(c->cluster_network) && !shim;
 

@@ -24,8 +24,8 @@
  *				without kubeconfig and agent works without agent, as in Multus
  *	logFile, logLevel	panic, error, verbose, debug
  *	runtimeConfig		from the runtime
- * `multus-shim` reads them from Multus' daemon-config.json first. That file is written for the
- * daemon's container: a path below /host or its chrootDir is a path on the node.
+ * For `multus-shim` the keys of Multus' daemon-config.json take precedence. That file is written
+ * for the daemon's container: /host, /hostroot or its chrootDir is removed from the start of paths.
  *
  * auxiliaryCNIChainName has no effect and is logged. logOptions, logToStderr and retryDeleteOnError
  * are ignored: a DEL that fails retains the cache entry anyway.
@@ -35,13 +35,13 @@
 
 struct pod_conf {
 	const char *agent;	     /* socket of the agent; NULL: works without agent */
-	const char *cluster_network; /* name of a definition; NULL: none */
+	const char *cluster_network; /* name of a definition or in conf_dir; NULL: none */
 	const char *cluster_path;    /* path of the cluster's network, instead of a name */
 	struct json_strs default_networks, system_namespaces;
 	bool has_system, isolation;
 	const char *global_namespaces, *multus_namespace;
 	const char *conf_dir, *cni_dir, *bin_dir, *ready_file;
-	const struct json *delegates, *networks; /* arrays; at most one, or NULL */
+	const struct json *delegates, *networks; /* arrays; at most one is not NULL */
 };
 
 extern const struct json_table pod_conf_table; /* keys of the netconf */

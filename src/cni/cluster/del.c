@@ -148,7 +148,7 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 		return r;
 	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
 	if (kind == MULTUS_CACHE_OTHER)
-		return 0; /* CHECK of Multus does not read its cache either */
+		return 0; /* CHECK of Multus does not read its scratch file either */
 	if (kind == MULTUS_CACHE_NONE)
 		return err_kind(e, ERR_OTHER, -ENOENT,
 				"no record of container '%s' in '%s' (conf.cniDir): it is not "

@@ -11,7 +11,8 @@
 
 enum multus_cache_kind {
 	MULTUS_CACHE_NONE,
-	MULTUS_CACHE_OTHER, /* written by Multus, or unreadable: handled by cni/multus/import.h */
+	/* written by Multus or for another netconf, or unreadable: see cni/multus/import.h */
+	MULTUS_CACHE_OTHER,
 	MULTUS_CACHE_OWN,
 };
 
@@ -24,16 +25,16 @@ struct multus_cache_entry {
 	bool has_results; /* a result of at least one network is recorded */
 };
 
-/* Reads the entry for call `c`, whose prevResult is used for networks without a recorded result. */
+/* Reads the entry for call `c`, whose prevResult is used if no network has a recorded result. */
 enum multus_cache_kind multus_cache_read(const struct cni_call *c, const char *cni_dir,
 					 const char *bin_dir, struct multus_cache_entry *ret);
 struct multi;
 /* DEL of all recorded networks. */
 int multus_cache_del(struct multus_cache_entry *n, struct err *e);
-/* Writes a recorded network as a network of unirail-cni's configuration. Keys that concern only
- * this attachment are written only if `attached` is set. */
 struct network;
 struct json_out;
+/* Writes a recorded network as a network of unirail-cni's configuration. Keys that concern only
+ * this attachment are written only if `attached` is set. */
 int multus_cache_put_network(struct json_out *o, const struct network *net, bool attached,
 			     struct err *e);
 void multus_cache_done(struct multus_cache_entry *n);

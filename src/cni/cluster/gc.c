@@ -244,8 +244,8 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 }
 
 /* Reads a container's cache entry. Deletes the networks of an entry of this netconf whose container
- * the runtime does not list. Otherwise the entry's attachments count as valid, also in an entry of
- * another netconf or of Multus. */
+ * the runtime does not list. Otherwise, or if this fails, the entry's attachments count as valid,
+ * also in an entry of another netconf or of Multus. */
 static void inspect_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
@@ -346,8 +346,8 @@ static int gc_network(const struct collecting *g, const char *text, struct err *
 }
 
 /*
- * `trusted` is false: an invalid definition of a tenant must not make every GC fail for a network
- * that no pod may use any more.
+ * `trusted` false: a failure is only logged, because an invalid definition of a tenant must not
+ * make every GC fail for a network that no pod may use any more.
  */
 static int collect(struct collecting *g, const char *text, bool trusted)
 {

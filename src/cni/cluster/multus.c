@@ -52,7 +52,7 @@ const struct cni_plugin cni_multus = {
 
 enum { DAEMON_CONF_MAX = 1 << 20 };
 
-/* Reads the daemon's file. Returns 0 if the file does not exist. */
+/* Reads the daemon's file into *doc and c->daemon. Returns 0 also if the file does not exist. */
 static int read_daemon(struct cni_call *c, struct json_doc **doc, struct err *e)
 {
 	auto_buf struct buf text;

@@ -7,8 +7,8 @@
  * by the rdma plugin and the link drivers that move an RDMA device.
  *
  * A device's directory in sysfs lists only RDMA devices of the namespace of that /sys mount. Its
- * verbs device stays listed wherever the RDMA device is, and shows its current name, even after a
- * rename. So "in a pod" and "does not exist" can be distinguished.
+ * verbs device stays listed wherever the RDMA device is, and shows the RDMA device's current name,
+ * even after a rename. So "in a pod" and "does not exist" can be distinguished.
  */
 
 #include "base/file.h"
@@ -16,8 +16,9 @@
 
 enum { RDMA_MOVE_LIMIT_MS = 2000 };
 
-/* Normalizes "0000:3b:00.2" to lower case, as in sysfs, or an auxiliary device's name,
- * "mlx5_core.sf.4". Error class ERR_CONF if it is neither. ret has PCI_NAME_MAX bytes. */
+/* Copies a PCI address in lower case, as in sysfs ("0000:3b:00.2"), or the name of an auxiliary
+ * device ("mlx5_core.sf.4"). Error class ERR_CONF if the text is neither. ret has PCI_NAME_MAX
+ * bytes. */
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
@@ -46,14 +47,14 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);
 /* Moves a device from the namespace pod_fd to the caller's and names it host_name. -ENODEV: the
- * device is not in the pod. If another device has taken the name, logs this, and the device keeps
- * the pod's name. */
+ * device is not in the pod. If the rename fails, since another device has the name, logs this, and
+ * the device keeps the pod's name. */
 int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const char *host_name,
 		      struct err *e);
 /* Renames a device of the caller's namespace to the name it had before a pod changed it. */
 int rdma_move_rename(const char *name, const char *host_name, struct err *e);
-/* Returns 1 if the namespace has a device of this name, otherwise 0, also on a kernel without RDMA.
- * */
+/* Returns 1 if the namespace has a device of this name, 0 if not or on a kernel without RDMA;
+ * negative: an error. */
 int rdma_move_is_in(int netns_fd, const char *name, struct err *e);
 
 /* --- users of a device --- */

@@ -75,7 +75,8 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 	return code;
 }
 
-/* Returns 0 if all messages succeeded, 1 if some must be retried. */
+/* Returns 0 if all messages succeeded, 1 if some must be retried; -errno: a message of job *bad
+ * failed and is not retried. */
 static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *bad, struct err *e)
 {
 	bool first = true, again = false;
@@ -200,8 +201,8 @@ static int set_mac(struct nl_wire *w, const struct link *l, const struct mac *ma
 	return nl_batch_commit(w, b, e);
 }
 
-/* Sets the VF's link up and down, which resets the VF: some drivers (igbvf) read the MAC that was
- * set on the PF only then. Ignores a failure to set the link up. */
+/* Sets the VF's link up and down, which resets the VF: only then do some drivers (igbvf) read the
+ * MAC that was set on the PF. Ignores a failure to set the link up. */
 static void reset(struct nl_wire *w, const struct link *l)
 {
 	const struct link_change up = {.set = LINK_SET_UP}, down = {.set = LINK_SET_DOWN};

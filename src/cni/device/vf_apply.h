@@ -19,8 +19,8 @@ struct vf_job {
 
 /*
  * Sends the messages of all jobs in one batch. On failure *bad is the failed job; changes that
- * succeeded remain. A busy driver is -EBUSY of class ERR_AGAIN, an attribute that the driver does
- * not support ERR_UNSUPPORTED.
+ * succeeded remain. A busy driver is -EBUSY and a value that takes no effect -EAGAIN, both of class
+ * ERR_AGAIN; an attribute that the driver does not support is of class ERR_UNSUPPORTED.
  */
 int vf_apply(struct nl_wire *w, const struct vf_job *jobs, size_t n, size_t *bad, struct err *e);
 /* Sets the MAC of a VF's netdev in the socket's namespace; the link is down and stays down. */

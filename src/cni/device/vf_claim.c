@@ -44,7 +44,7 @@ static int by_address(const void *a, const void *b)
 	return strcmp(x->bdf, y->bdf);
 }
 
-/* A second flock() by this process would deadlock. */
+/* Fails if a VF is listed twice: a second flock() by this process would wait for the first one. */
 static int same_twice(const struct turn *list, size_t n, struct err *e)
 {
 	for (size_t i = 1; i < n; i++)

@@ -15,7 +15,8 @@ struct vf_place {
 	uint32_t number;
 	bool dpdk;		    /* bound to a userspace driver: no netdev */
 	char netdev[LINK_NAME_MAX]; /* netdev in the node's namespace; "": none */
-	struct link pf;		    /* the PF's netdev; index 0: none, the PF is bound to vfio */
+	/* the PF's netdev; index 0: none (the PF is bound to vfio), or in another namespace */
+	struct link pf;
 };
 
 /*

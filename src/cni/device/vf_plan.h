@@ -29,14 +29,14 @@ struct vf_attrs {
 /* Returns the netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
 const char *vf_attr_name(unsigned int attr);
 
-/* Computes the attributes of `want` that differ from `now`. A switch that the driver does not
- * report always differs. */
+/* Computes the attributes of `want` that differ from `now`. spoofchk and trust always differ if the
+ * driver does not report them. */
 unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *now);
 /*
  * Computes what restores a VF: all attributes that differ from `was`. spoofchk and trust that the
  * driver did not report before the ADD or does not report now are only changed if `requested`
  * (VF_ATTR_*: set for the pod) has them; a value missing in `was` is the kernel's default. A MAC of
- * length 0 in `was` is unknown and not changed.
+ * length 0 and GUIDs without has_guid in `was` are unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int requested);

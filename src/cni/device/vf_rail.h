@@ -12,7 +12,8 @@ struct vf_rail {
 	/* ib-sriov: lock of all VFs of the node; -1: not held, or held by another attachment */
 	int node_lock;
 	struct vf_place place;
-	struct vf_info now; /* as the PF reports; now.mac.len 0: no PF netdev */
+	/* as the PF reports; now.mac.len 0: no PF netdev, or its driver reports no VFs */
+	struct vf_info now;
 	/* state before the ADD; record.file NULL: the record is not on disk */
 	struct vf_record record;
 };

@@ -35,7 +35,8 @@ struct vf_record {
 	struct mac mac;		  /* effective MAC */
 	uint32_t link_mtu;	  /* MTU of the netdev; 0: not known */
 
-	/* only in records written by unirail */
+	/* from the member "unirail"; without it the store's parse() and vf_record_load() set those
+	 * that they know */
 	bool by_unirail;
 	char *container, *ifname, *netns;
 	char *pod;  /* "namespace/name"; NULL: not known */
@@ -65,8 +66,7 @@ struct vf_store {
 	int (*parse)(struct span text, struct vf_record *ret, struct err *e);
 };
 
-/* Reads a record. -ENOENT: there is none; any other failure: the record exists but is unreadable.
- * */
+/* Reads a record. -ENOENT: there is none; other errors: it exists but cannot be read. */
 int vf_record_load(const struct root *root, const struct vf_store *s, const char *container,
 		   const char *ifname, struct vf_record *ret, struct err *e);
 /* Writes `text`, in the format that the store's parse() reads; file mode 0600, directory 0700,

@@ -185,8 +185,6 @@ static int bring_netdev(const struct vf_restore_state *h, const struct vf_record
 	return nl_batch_commit(h->host, b, e);
 }
 
-/* Called with the netdev on the node. Without VF_RESTORE_STRICT, logs attributes that the driver
- * refuses (not class ERR_AGAIN) and returns 1: a later restore sets them. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e)
 {
@@ -241,8 +239,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 	code = vf_restore_place(h->root, h->host, r, &p, e);
 	if (code <= 0)
 		return code;
-	/* The VF chooses its own MAC again only after the PF has cleared it. The netdev is moved to
-	 * the node whether this succeeds or fails. */
+	/* The VF chooses its own MAC again only after the PF has cleared the administrative MAC.
+	 * The netdev is moved to the node whether this succeeds or fails. */
 	attrs = vf_restore_attrs(h, &p, r, &reason);
 	code = bring_netdev(h, r, &p, flags & VF_RESTORE_UP, e);
 	return code < 0 || attrs >= 0 ? code : vf_restore_come_again(r, flags, attrs, &reason, e);
@@ -268,14 +266,15 @@ static int name_is_free(const struct vf_restore_state *h, const struct vf_found 
 		f->link.name, name);
 }
 
-/* Returns whether the name conflicts with a name on the host, or was added by the pod. */
+/* Returns whether the alternative name is the one that the netdev gets on the host, or was added by
+ * the pod. */
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
 	       (in_pod && r->by_unirail && !str_list_has(r->altnames, r->n_altnames, altname));
 }
 
-/* Sets the link down, restores its MTU, and removes the alternative names that conflict with r->name or
+/* Sets the link down, restores its MTU, and removes the alternative names that equal r->name or
  * that the pod added. */
 static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct vf_found *f,
 		      struct err *e)
@@ -433,7 +432,7 @@ static bool is_free(const struct root *root, const char *bdf)
 	       !vf_record_of(root, NULL, bdf, NULL, &r);
 }
 
-/* Finds a VF of the same PF that no pod owns. */
+/* Sets *now to the state of the VF, and finds a VF of the same PF that no pod owns. */
 static bool find_sibling(const struct vf_restore_state *h, const struct vf_place *p,
 			 struct vf_info *now, struct vf_info *sibling)
 {
@@ -468,8 +467,8 @@ static void guess_attrs(const struct vf_restore_state *h, const struct vf_place 
 	r->was.vf = p->number;
 }
 
-/* Some drivers (igbvf) report the MAC that the PF set last as the hardware's own: the pod's MAC.
- * Then the VF gets a random one, as if the driver reported none. */
+/* Some drivers (igbvf) report as hardware MAC the one that the PF set last: the pod's. Then the VF
+ * gets a random one. */
 static struct mac guess_mac(const struct link *l, const struct mac *pods)
 {
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;

@@ -7,8 +7,8 @@
  * DEL: it compares the current state with the intended one. Nothing of the pod remains: attributes
  * set through the PF, MAC, MTU, name, alias, alternative names.
  *
- * An alias on the netdev marks an incomplete restore: it is the netdev's name on the host, and is
- * removed in the last step.
+ * An alias on the netdev marks an incomplete restore: it is the netdev's name on the host, and the
+ * last step replaces it by the former alias.
  */
 
 #include "cni/device/vf_place.h"
@@ -28,7 +28,8 @@ struct vf_restore_state {
 	struct nl_wire *pod; /* NULL: the pod's namespace does not exist any more */
 };
 
-/* Finds the netdev by its PCI function, else (before Linux 5.14) by name and alias. */
+/* Finds the netdev by its PCI function, else (before Linux 5.14) by name and alias. Returns 0 with
+ * VF_NOWHERE if it is not found. */
 int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 		    struct vf_found *ret, struct err *e);
 /* Restores the netdev from where it was found: MAC, MTU, move to the host with its name, then
@@ -37,8 +38,9 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 		      const struct vf_found *f, struct err *e);
 
 enum {
-	VF_RESTORE_UP = 1 << 0,	    /* the netdev is set up if it was up before */
-	VF_RESTORE_STRICT = 1 << 1, /* an attribute that cannot be restored is an error */
+	VF_RESTORE_UP = 1 << 0, /* the netdev is set up if it was up before */
+	/* an attribute that the driver refuses to restore is an error */
+	VF_RESTORE_STRICT = 1 << 1,
 };
 
 /*
@@ -51,23 +53,25 @@ enum {
 int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsigned int flags,
 	       struct err *e);
 
-/* Steps of a restore, which ib-sriov also uses. vf_restore_found() evaluates the result of finding the
- * VF: 1: it exists, 0: it no longer exists (logged), negative: another error. vf_restore_place() finds
- * the VF of a record, with the same results; 0 also if it was recreated since the record was written.
- * vf_restore_come_again() evaluates an attribute
- * that could not be restored: 1: retry later, negative: an error. vf_restore_altnames() restores
- * the alternative names, except names that another device has taken. */
+/* --- steps of a restore, which ib-sriov also uses --- */
+/* Evaluates the result `code` of finding the VF. Returns 1: it exists, 0: it no longer exists
+ * (logged), negative: another error. */
 int vf_restore_found(const char *bdf, int code, const struct err *reason, struct err *e);
+/* Finds the VF of a record, with the same results; 0 also if it was recreated since. */
 int vf_restore_place(const struct root *root, struct nl_wire *host, const struct vf_record *r,
 		     struct vf_place *ret, struct err *e);
+/* Evaluates the failure to restore an attribute: `code` and `reason`. Without VF_RESTORE_STRICT an
+ * attribute that the driver refuses (not class ERR_AGAIN) is logged, and 1 is returned: a later
+ * restore sets it. Otherwise returns the error. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
+/* Restores the alternative names; logs names that another device has taken. */
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
 			struct err *e);
 
-/* Builds a record from the device itself: name from the alias, MAC from the hardware (a random
- * one if that equals `pods`, the pod's requested MAC), attributes from an unused VF of the same
- * PF. */
+/* Builds a record from the device itself: name from the netdev's present name or alias, MAC from
+ * the hardware (a random one if that equals `pods`, the pod's requested MAC), attributes from an
+ * unused VF of the same PF. */
 int vf_restore_guess(const struct vf_restore_state *h, const char *bdf, const char *ifname,
 		     const struct mac *pods, struct vf_record *ret, struct err *e);
 

@@ -31,7 +31,8 @@ static int open_store(const struct cni_ipam_call *call, const struct host_local_
 	return hostlocal_open(h, &call->call->root, c->data_dir, call->name, create, e);
 }
 
-/* Removes the first requested address that is in this set from the list. */
+/* Removes from the list the first requested address that this set contains, and sets *ret to it;
+ * false: the set contains none. */
 static bool pick_wanted(struct host_local_conf *c, const struct hostlocal_set *s,
 			struct ipaddr *ret)
 {
@@ -180,14 +181,15 @@ static bool is_in_ranges(const struct host_local_conf *c, const struct ipaddr *a
 	return false;
 }
 
-/* An address of prevResult within the configured ranges must be recorded for this pod. */
+/* Fails if an address of prevResult within the configured ranges is recorded for another
+ * container. */
 static int check_prev(const struct cni_ipam_call *call, const struct host_local_conf *c,
 		      const struct hostlocal *h, struct err *e)
 {
 	const struct hostlocal_owner owner = owner_of(call);
 	char ip[IP_TEXT_MAX];
 
-	const struct hostlocal_record *found = NULL; /* record of the first address found */
+	const struct hostlocal_record *found = NULL; /* the lowest such address */
 
 	for (size_t i = 0; i < call->call->prev.n_ips; i++) {
 		const struct hostlocal_record *rec =
@@ -468,7 +470,7 @@ static int check_apart(const struct host_local_conf *c, struct err *e)
 	return 0;
 }
 
-/* Parses an address with or without prefix length; the length is ignored. */
+/* Adds a requested address, given with or without prefix length; the length is ignored. */
 static int want(struct host_local_conf *c, const char *text, struct err *e)
 {
 	struct ipnet n;

@@ -13,7 +13,7 @@ struct host_local_conf {
 	struct hostlocal_range legacy;
 	struct hostlocal_set *sets;
 	size_t n_sets;
-	struct ipaddr *wanted; /* addresses requested by name, without duplicates */
+	struct ipaddr *wanted; /* requested addresses, without duplicates */
 	size_t n_wanted;
 };
 

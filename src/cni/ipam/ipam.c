@@ -34,8 +34,8 @@ static bool conf_text_writes(const char *key, bool gc)
 
 /*
  * Writes the configuration for an IPAM plugin as libcni does: with name and version of the network,
- * and for GC with the valid attachments (under both keys), which the call has, because the plugin's
- * object in a netconf of unirail-cni does not contain them.
+ * and for GC with the call's valid attachments (under both keys), which the plugin's object in a
+ * netconf of unirail-cni does not contain.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {
@@ -88,7 +88,8 @@ static int exec_del(const struct cni_ipam_call *c, struct err *e)
 	return exec_verb(c, "DEL", NULL, e);
 }
 
-/* CHECK exists since 0.4.0, GC and STATUS since 1.1.0. */
+/* A verb that the version does not have (CHECK before 0.4.0, GC and STATUS before 1.1.0) succeeds
+ * without a call. */
 static int exec_check(const struct cni_ipam_call *c, struct err *e)
 {
 	return c->version < CNI_0_4_0 ? 0 : exec_verb(c, "CHECK", NULL, e);
@@ -113,7 +114,8 @@ static int nothing(const struct cni_ipam_call *c, struct err *e)
 	return 0;
 }
 
-/* ADD and DEL of spiderpool are for several attachments at once. */
+/* No ADD and DEL of spiderpool: spiderpool_add() and spiderpool_del() get all attachments at
+ * once. */
 static const struct ipam_type types[] = {
 	{"spiderpool", NULL, NULL, spiderpool_check, spiderpool_gc, spiderpool_status},
 	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,
@@ -127,8 +129,8 @@ static const struct ipam_type executed = {"", exec_add, exec_del, exec_check, ex
 /* --- refused IPAM types --- */
 
 /*
- * Refuses an ipam.type that creates interfaces: this plugin would execute its own ipam.type without
- * end, so it cannot have allocated an address.
+ * Refuses an ipam.type that makes interfaces: executed with the same netconf, it would execute its
+ * ipam.type again, without end. So no ADD has allocated an address, and DEL and GC succeed.
  */
 static int refuse(const struct cni_ipam_call *c, struct err *e)
 {
@@ -174,7 +176,8 @@ static bool is_spiderpool(const struct cni_ipam_call *c)
 	return type_of(c) == &types[0];
 }
 
-/* The calls whose IPAM is spiderpool; free(*ret). */
+/* Sets *ret to the calls whose IPAM is spiderpool and returns their number; the caller frees
+ * *ret. */
 static size_t spiderpools(const struct cni_ipam_call *calls, size_t n,
 			  const struct cni_ipam_call ***ret)
 {
@@ -251,7 +254,8 @@ static int each(const struct cni_ipam_call *calls, size_t n, struct err *e,
 	return first;
 }
 
-/* Runs the calls in reverse order. */
+/* DEL of all IPAMs but spiderpool, in reverse order. Runs all calls even if one fails; returns the
+ * first failure. */
 static int del_others(const struct cni_ipam_call *calls, size_t n, struct err *e)
 {
 	int first = 0;

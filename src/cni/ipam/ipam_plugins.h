@@ -10,12 +10,12 @@
 
 #include "cni/protocol/cni.h"
 
-/* Returns whether an ipam.type is one of these plugins, which run in this process. */
+/* Returns whether this process runs the plugin of this ipam.type: one of these, or spiderpool. */
 bool cni_ipam_is_built_in(const char *type);
 
 int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
-/* DEL: needs only the store, so invalid ranges do not prevent the release. With a prevResult only
- * the files of its addresses are read. */
+/* DEL: needs only the store, so invalid ranges do not prevent the release. If prevResult has an
+ * address of each range set, only the files of these addresses are read. */
 int host_local_del(const struct cni_ipam_call *call, struct err *e);
 int host_local_check(const struct cni_ipam_call *call, struct err *e);
 /* Releases the addresses of attachments that are not in call->call->valid. */

@@ -9,7 +9,7 @@
 
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
-/* the key "Address" is ignored: Go writes the parsed form of "address" under this name */
+/* The key "Address" is ignored: the original's struct has the parsed form of "address" under it. */
 struct address {
 	const char *text;
 	const struct json *ignored;
@@ -39,7 +39,7 @@ static const struct json_field fields[] = {
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 
-/* Appends an address; -EINVAL: the text is not an address. */
+/* Appends an address; -EINVAL: the text is not an address with prefix length. */
 static int add_text(struct cni_result *r, struct span text, const struct ipaddr *gateway)
 {
 	struct cni_ip ip = {.iface = -1};
@@ -85,7 +85,7 @@ static int set_args_gateway(struct cni_result *r, size_t first, const char *list
 	return 0;
 }
 
-/* Replaces all other addresses by runtimeConfig.ips or args.cni.ips. */
+/* Replaces all addresses by `ips` (runtimeConfig.ips or args.cni.ips) unless it is empty. */
 static int replace(struct cni_result *r, const struct json_strs *ips, struct err *e)
 {
 	if (ips->n)
@@ -98,8 +98,8 @@ static int replace(struct cni_result *r, const struct json_strs *ips, struct err
 	return 0;
 }
 
-/* The addresses are checked last, as in the original, since an address that is replaced may be
- * invalid. */
+/* Called only if no other list replaces these addresses: as in the original, an address that is
+ * replaced may be invalid. */
 static int add_conf(struct cni_result *r, const struct conf *c, struct err *e)
 {
 	const struct address *v = c->addresses.v;

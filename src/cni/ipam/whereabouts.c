@@ -194,7 +194,8 @@ static bool in_prev(const struct cni_result *prev, const struct ipaddr *ip)
 	return false;
 }
 
-/* CHECK: each range must have an address of the pod, and prevResult must contain all of them. */
+/* CHECK: the attachment must have an address of each range, and prevResult, if there is one, must
+ * contain all of them. */
 static int check_held(const struct cni_ipam_call *call, const struct whereabouts_conf *c,
 		      const struct ipnet *held, struct err *e)
 {

@@ -3,8 +3,8 @@
 #define UNIRAIL_CNI_IPAM_WHEREABOUTS_H
 
 /*
- * The "whereabouts" IPAM on the local store (ipam/whereabouts/whereabouts.h). Its netconf, keys matched as Go's
- * encoding/json does:
+ * The "whereabouts" IPAM on the local store (ipam/whereabouts/whereabouts.h). Its netconf, keys
+ * matched as Go's encoding/json does:
  *
  *	type                      "whereabouts"
  *	range                     "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24"
@@ -12,17 +12,18 @@
  *	exclude                   ["10.0.0.8/30", "10.0.0.7"]
  *	ipRanges                  [{range, range_start, range_end, exclude}]; an address of each,
  *	                          after that of `range`
- *	gateway                   of each address of its family, and never given out (the original
- *	                          gives it out, and names an IPv4 gateway for IPv6 addresses)
+ *	gateway                   of the ranges' addresses of its family, and never allocated (the
+ *	                          original allocates it, and names an IPv4 gateway for IPv6
+ *	                          addresses)
  *	routes, dns               as in a result
  *	addresses                 [{address, gateway}]: as they are, for every pod
  *	enable_overlapping_ranges default true: an address that two ranges of one network_name have
  *	                          in common goes to one pod
  *	network_name              ranges of another network_name are another network's
  *	configuration_path        see below
- *	log_file, log_level       for the process of its own: debug, verbose, error, panic
+ *	log_file, log_level       if it runs as its own process: debug, verbose, error, panic
  *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Only in the netconf
- *	kubernetes.kubeconfig     the cluster's store, not supported by this build: ADD, CHECK, GC
+ *	kubernetes.kubeconfig     the cluster's store, which is not supported: ADD, CHECK, GC
  *	                          and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the
  *	                          addresses of the local store and warns
  *	node_slice_size           refused (ERR_UNSUPPORTED): slices are assigned by a controller in
@@ -35,11 +36,11 @@
  * The store is local to one node: give each node a separate part of the addresses, for example with
  * the flat file: JSON with the keys of "ipam", in the first existing file of configuration_path,
  * /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf, /etc/cni/... and /host/etc/cni/... It
- * sets keys that are empty in the netconf, except enable_overlapping_ranges. If the netconf requests
- * the cluster's store it must be there, as in the original.
+ * sets keys that are empty in the netconf, except enable_overlapping_ranges. If the netconf has
+ * kubernetes.kubeconfig, the flat file must exist, as in the original.
  *
- * CNI_ARGS: K8S_POD_NAME is required, K8S_POD_NAMESPACE goes with it; IP (with prefix lengths) are
- * further `addresses`, GATEWAY those of them whose network it is in.
+ * CNI_ARGS: an ADD requires K8S_POD_NAME; K8S_POD_NAMESPACE goes with it. IP (with prefix lengths)
+ * adds to `addresses`; GATEWAY becomes the gateway of each of them whose network contains it.
  */
 
 #include "base/log.h"
@@ -89,7 +90,8 @@ struct whereabouts_conf {
  * for them. */
 int whereabouts_conf_read(const struct cni_ipam_call *call, struct whereabouts_conf *ret,
 			  struct err *e);
-/* Reads state_dir, network_name and kubeconfig, for DEL; logs values that cannot be read. */
+/* For DEL and GC: reads what they need. If the netconf is invalid, logs this and uses only its
+ * state_dir, configuration_path and network_name. */
 void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts_conf *ret);
 /* Refuses a configuration that requests the cluster's store. */
 int whereabouts_no_cluster(const struct whereabouts_conf *c, struct err *e);

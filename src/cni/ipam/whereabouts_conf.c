@@ -416,7 +416,7 @@ static const struct json_table more_table = {more_fields, JSON_GO, sizeof(struct
 static const struct json_field static_fields[] = {
 	STATIC("address", address, JSON_DOC(NULL, "address with prefix length")),
 	STATIC("gateway", gateway, JSON_DOC(NULL, "gateway of the address")),
-	/* ignored: Go writes this key in addition to "address" */
+	/* ignored: the original writes this key in addition to "address" */
 	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
 	{0}};
 static const struct json_table static_table = {static_fields, JSON_GO,
@@ -571,7 +571,7 @@ static void merge_lists(struct whereabouts_keys *k, const struct whereabouts_key
 		k->routes = f->routes;
 }
 
-/* Sets the keys that the netconf does not have from the flat file. Keys of "dns" are merged one by
+/* Sets from the flat file the keys that the netconf does not have. Keys of "dns" are merged one by
  * one: merge() reads those of the flat file, whereabouts_keys_dns() then those of the netconf. */
 static int merge(struct whereabouts_conf *c, struct err *e)
 {

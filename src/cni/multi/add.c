@@ -108,7 +108,7 @@ static void set_mac(struct cni_result *r, const char *ifname, const struct mac *
 	}
 }
 
-/* Copies the MACs that the coordinator's podMACPrefix changed to the results and attachments. */
+/* Copies to results and attachments the MACs that the coordinator has set (podMACPrefix). */
 static void take_macs(struct multi *x, struct attach *a)
 {
 	size_t rail = 0;
@@ -404,8 +404,8 @@ void multi_slice(const struct multi *x, const struct cni_result *all, size_t net
  * --- defaultRoute: which network has the pod's default routes ---
  *
  * As in Multus, but only in the families that a network requests: the default routes of all
- * networks in the main table are deleted, and a route to each requested gateway is added. Tables
- * created by a coordinator are not changed.
+ * networks in the main table are deleted, and a default route via each requested gateway is added.
+ * Tables created by a coordinator are not changed.
  */
 
 int multi_check_gateways(const struct multi *x, struct err *e)
@@ -547,7 +547,8 @@ static void edit_result(const struct multi *x, struct multi_net *net)
 							.gw = net->gateways[k]});
 }
 
-/* Sets the default routes according to `defaultRoute` (see multi.h), as the last step of ADD. */
+/* Sets the default routes according to `defaultRoute` (multi.h), as the last change of an ADD in
+ * the pod. */
 static int multi_default_routes(struct multi *x, struct attach *a, struct err *e)
 {
 	int r;

@@ -44,7 +44,8 @@ static bool is_one_of(const char *key, const char *const *list)
 	return false;
 }
 
-/* Keys that a conflist sets for all its plugins; all other keys belong to the plugin's object. */
+/* Keys of a plugin's object that are not copied: libcni sets cniVersion and name from the list,
+ * put_plugin() writes type. */
 static const char *const lists[] = {"cniVersion", "name", "type", NULL};
 /* If the plugin's object is that of the network, these keys belong to the network and are not
  * copied; deviceID belongs to both. */
@@ -218,8 +219,7 @@ int multi_keep_results(const struct multi *x, struct err *e)
 	return r < 0 ? cannot(x, r, e) : 0;
 }
 
-/* Removes temporary files that a killed ADD left: those of this container, and those that are old.
- * */
+/* Removes temporary files that a killed ADD left: those of this container, and old ones. */
 static void sweep(const struct multi *x)
 {
 	auto_free char *own = scratch_path(x), *results = xasprintf("%s/results", x->keep_dir);

@@ -119,7 +119,7 @@ static void delete_rules(struct deleting *d)
 				 &reason);
 }
 
-/* Deletes veth0 by the message that deletes the attachments. */
+/* Deletes veth0 together with the attachments. */
 static void delete_links(struct deleting *d)
 {
 	static const char *const veth = COORD_VETH;
@@ -266,7 +266,7 @@ static int check_rails(const struct multi *x, struct attach *a, struct err *e)
 struct checking {
 	const struct multi *x;
 	const struct attach *a;
-	struct cni_result prev; /* the network's part of the result */
+	struct cni_result prev; /* prevResult of the network */
 };
 
 static int wrap(const struct multi *x, size_t i, const struct multi_plugin *p, int code,
@@ -330,8 +330,8 @@ int multi_check(struct multi *x, struct err *e)
 
 /* --- GC --- */
 
-/* Converts the runtime's list, which has one attachment per pod, to a list for one network, which
- * has another interface. */
+/* Converts the runtime's list, which has one interface per pod (CNI_IFNAME), to a list for network
+ * i, whose interface has another name. */
 static struct cni_attachment *valid_of(const struct multi *x, size_t i)
 {
 	const struct cni_call *c = x->call;

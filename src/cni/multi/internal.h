@@ -41,7 +41,7 @@ int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, voi
 int multi_keep(const struct multi *x, struct undo *u, struct err *e);
 int multi_keep_results(const struct multi *x, struct err *e);
 void multi_forget(const struct multi *x);
-/* Removes the entries of containers that are not among the valid ones. */
+/* GC: removes the entries of containers that the runtime does not list as valid. */
 void multi_forget_others(const struct multi *x);
 
 #endif

@@ -20,8 +20,8 @@
  *	   {"name": "rail1", "type": "macvlan", "master": "ens2"}]}
  *
  *	networks	each a conflist ("plugins") or the object of a single plugin ("type"), with
- *			unique names. `ifname` defaults to CNI_IFNAME for the first network and to
- *			net<i> for the i-th (counted from 1). Further keys: `cniArgs`, appended to
+ *			unique names. `ifname` defaults to CNI_IFNAME for the first network, to
+ *			net1, net2 ... for the following ones. Further keys: `cniArgs`, appended to
  *			CNI_ARGS; `defaultRoute`, gateways: the pod's default routes of their
  *			families use this network and no other; `deviceID`, for the cache entry;
  *			`nad`, the name outside ("team/rail0"): with it the name need not be unique
@@ -52,11 +52,12 @@
  *	4. all links of built-in networks
  *	5. plugins between first plugin and coordinator, network by network
  *	6. the coordinators of all networks
- *	7. plugins after the coordinator, network by network
+ *	7. plugins after the coordinator, network by network; then `defaultRoute`
  *
  * A DEL runs in reverse order and continues after failures; it needs neither namespace, masters nor
  * prevResult. A failed ADD undoes everything. MAC, IP and GATEWAY of CNI_ARGS apply to the first
- * network; runtimeConfig is passed to the first network's chained plugins, by their capabilities.
+ * network (spiderpool refuses IP if it serves several); runtimeConfig is passed to the first
+ * network's plugins except link drivers and coordinator, by their capabilities.
  *
  * The result contains all interfaces and addresses, in the order of networks. A route without a
  * gateway gets its network's, since in the merged list its network would be unknown.
@@ -68,7 +69,8 @@
 struct multi_plugin {
 	const char *type;
 	const struct json *conf;
-	const struct cni_meta *meta; /* in-process plugin; NULL: executed */
+	/* chained plugin in this process; NULL: a link driver, or executed */
+	const struct cni_meta *meta;
 };
 
 struct multi_net {
@@ -81,10 +83,10 @@ struct multi_net {
 	const char *own_cni_args; /* appended to CNI_ARGS; NULL: nothing */
 	bool own_args;
 	bool flat;     /* main.conf is the network's object, not an element of `plugins` */
-	bool own_prev; /* call.prev is the network's own result instead of the merged one */
+	bool own_prev; /* call.prev is the network's own recorded result, not the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
-	/* the configuration has the interface name; false: it is from CNI_IFNAME */
+	/* false: the name is CNI_IFNAME */
 	bool named;
 	struct multi_plugin main;	/* the plugin that creates the interface */
 	const struct link_driver *kind; /* link driver; NULL: not built in */
@@ -127,7 +129,7 @@ void multi_done(struct multi *x);
 
 /* Returns the call that the plugins of network i get. */
 const struct cni_call *multi_call(const struct multi *x, size_t i);
-/* Pure. Fails if more than one network has a default route of a family, because the kernel would
+/* Pure. Fails if more than one default route of a family is requested, because the kernel would
  * distribute traffic over several. */
 int multi_check_gateways(const struct multi *x, struct err *e);
 /* Returns the IPAM call of a built-in network; conf NULL: no IPAM. */

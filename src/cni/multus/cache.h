@@ -10,12 +10,12 @@
  *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache: a network's result
  *
  * The configuration of a delegate is `Bytes` (base64); Conf and ConfList only have the keys that
- * are common to all plugins. Multus 4.3.0 writes a CNINetworkConfigList as well, later releases do
- * not.
- * Multus writes neither file atomically: after a power loss both may be truncated.
+ * are common to all plugins. Multus 4.2.2 to 4.3.0 write a CNINetworkConfigList as well; 4.2.0 and
+ * its main branch do not.
+ * Neither file is written atomically: after a power loss both may be truncated.
  *
- * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and libcni
- * do not know and ignore:
+ * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and
+ * libcni do not know and ignore:
  *
  *	"unirail"	in each delegate: the network of that unirail-cni
  *	"unirailState"	in each delegate: {"version": 1, "cniArgs": appended to CNI_ARGS for its plugins,
@@ -24,7 +24,8 @@
  *	"unirailResult"	in a cache file whose version cannot represent the whole result:
  *			{"version": 1, "result": the result in version 1.1.0}
  *
- * If "version" is not 1, these keys are ignored, and only the keys of Multus and libcni are used.
+ * An unirailState or unirailResult whose "version" is not 1 is ignored, and only the keys of Multus
+ * and libcni are used.
  */
 
 #include "wire/json/json.h"
@@ -32,7 +33,8 @@
 /* A delegate of a scratch file; it owns its strings. */
 struct multus_delegate {
 	char *name; /* "team/rail0", or the name in the network's configuration; may be "" */
-	/* requested interface name; NULL: the name is net<i>, by the delegate's position */
+	/* requested interface name; NULL: CNI_IFNAME for the first delegate, net1, net2 ... for the
+	 * following ones */
 	char *ifname;
 	char *device_id; /* NULL: none */
 	char *conf;	 /* configuration of a plugin or a list; NULL: cannot be read */
@@ -48,8 +50,8 @@ int multus_delegates_parse(struct span text, struct multus_delegate **ret, size_
 			   struct err *e);
 void multus_delegates_free(struct multus_delegate *list, size_t n);
 
-/* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni before 0.7. Missing
- * members are NULL. */
+/* A file of libcni's cache: kind cniCacheV1, or the bare result of libcni 0.7. Missing members are
+ * NULL. */
 struct libcni_cached {
 	struct json_doc *doc; /* owns all other members except conf */
 	const char *container_id, *network, *ifname;
@@ -63,7 +65,7 @@ struct libcni_cached {
 int libcni_cached_parse(struct span text, struct libcni_cached *ret, struct err *e);
 void libcni_cached_done(struct libcni_cached *c);
 
-/* --- writing, in cache.c --- */
+/* --- writing --- */
 
 struct json_out;
 /* A delegate to be written to a scratch file in Multus' format; `conf` is a list of plugins. */

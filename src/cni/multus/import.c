@@ -89,7 +89,8 @@ static void keep_first(struct err *first, int r, const struct err *reason)
 	first->code = r;
 }
 
-/* Deletes the plugins of a list in reverse order, and continues after a failure. */
+/* Runs DEL of the plugins of a list, in reverse order, or of the single plugin. Continues after a
+ * failure and returns the first one. */
 static int delete_plugins(const struct deletion *d, struct err *e)
 {
 	const struct json *list = json_get_go(d->call.conf, "plugins");
@@ -110,7 +111,7 @@ static int delete_plugins(const struct deletion *d, struct err *e)
 }
 
 /* A list without a version gets the version of its caller, as in Multus; a plugin without one has
- * 0.1.0, as in libcni. */
+ * 0.1.0, as in libcni. A version that unirail does not support becomes that of the caller. */
 static enum cni_version version_of(const struct json *conf, enum cni_version own_version)
 {
 	const char *text = json_string(json_get_go(conf, "cniVersion"));

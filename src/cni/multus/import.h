@@ -7,15 +7,15 @@
  * conf.cniDir, else conf.multusCniDir (default /var/lib/cni/multus; "": nothing is imported) is the
  * directory of Multus' state.
  *
- * The delegates of the scratch file are deleted, last one first: unirail's plugins run in process,
- * others are executed, with the result in libcni's cache as prevResult. An unreadable scratch file
- * is only reported, since the cache files of the container also name its networks. The cache file
- * of a deleted network is removed. The scratch file is removed when each remaining network has a
- * cache file, so that a retried DEL deletes the remaining networks.
+ * The delegates of the scratch file are deleted, last one first: the plugins listed in import.c run
+ * in process, others are executed, with the result in libcni's cache as prevResult. An unreadable
+ * scratch file is only logged, since the cache files of the container also name its networks. The
+ * cache file of a deleted network is removed. The scratch file is removed when each remaining
+ * network has a cache file, so that a retried DEL deletes the remaining networks.
  *
- * Returns 1 if Multus attached the pod and all its networks are deleted. Returns 0 if Multus did
- * not attach the pod, if Multus executed this plugin as one of its delegates, or if the files are
- * this network's own entry.
+ * Returns 1 if Multus attached the pod and all its networks are deleted, or else the first failure.
+ * Returns 0 if Multus did not attach the pod, if Multus executed this plugin as one of its
+ * delegates, or if the files are this network's own entry.
  */
 
 #include "cni/protocol/cni.h"

@@ -7,13 +7,13 @@
 #include "cni/protocol/cni.h"
 
 struct chain_call {
-	const struct cni_call *call; /* environment */
+	const struct cni_call *call; /* environment, and cniVersion of the netconf */
 	const struct json *plugin;   /* configuration object of the plugin */
 	const char *type;
 	const char *network, *ifname;
 	const struct cni_result *prev;	    /* NULL: none */
 	const struct json *runtime;	    /* runtimeConfig of the runtime; may be NULL */
-	const struct cni_attachment *valid; /* GC */
+	const struct cni_attachment *valid; /* for GC */
 	size_t n_valid;
 	const char *label; /* prefix of errors; NULL: none */
 };

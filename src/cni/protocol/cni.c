@@ -30,7 +30,7 @@ static unsigned int supported(const struct cni_plugin *p)
 	return p->versions ? p->versions : (1U << CNI_VERSIONS) - 1;
 }
 
-/* Prints name and versions of the plugin, if CNI_COMMAND is absent. */
+/* The answer if CNI_COMMAND is absent: prints name and versions of the plugin to stderr. */
 static int print_about(const struct cni_plugin *p)
 {
 	auto_buf struct buf b;
@@ -121,7 +121,8 @@ static int add(const struct cni_plugin *p, struct cni_call *c, struct buf *out, 
 	else
 		n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version,
 				     out, e);
-	/* Undoes a partial success, because the caller sees a failure. */
+	/* The ADD succeeded, but its result cannot be printed: undoes it, because the caller sees a
+	 * failure. */
 	if (n < 0 && p->del)
 		p->del(c, NULL);
 	return n;
@@ -188,7 +189,7 @@ static int answer(const struct cni_plugin *p, struct cni_call *c, const struct i
 	return r < 0 ? r : dispatch(p, c, out, e);
 }
 
-/* Undoes the ADD if its result cannot be written to stdout, because the caller then sees a failed
+/* Writes the output to `to`. If that fails, undoes an ADD, because the caller then sees a failed
  * ADD. */
 static int deliver(const struct cni_plugin *p, struct cni_call *c, int to, struct buf *out)
 {
@@ -228,7 +229,7 @@ static int serve(const struct cni_plugin *p, char *const env[], const struct inp
 		return print_about(p);
 	r = root_open(&c.root, cni_env_get(env, "UNIRAIL_ROOT"), &e);
 	if (r == 0) {
-		c.root.strict = true; /* strict, because netconfs name directories */
+		c.root.strict = true; /* netconfs name paths that other users may influence */
 		r = cni_env_read(&c, env, &e);
 		if (r == 0)
 			r = answer(p, &c, in, &text, out, &e);
@@ -412,7 +413,8 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
-		{"CNI_COMMAND", &c->command, EVERY, NULL}, /* comes first: every verb requires it */
+		/* must be the first row: read_vars() requires it of every verb */
+		{"CNI_COMMAND", &c->command, EVERY, NULL},
 		{"CNI_CONTAINERID", &c->container_id, ADD | CHECK | DEL, check_container_id},
 		{"CNI_NETNS", &c->netns, ADD | CHECK, NULL},
 		{"CNI_IFNAME", &c->ifname, ADD | CHECK | DEL, check_ifname},
@@ -430,7 +432,7 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 	return 0;
 }
 
-/* Configuration fields of every plugin: name, version, prevResult, GC's list. */
+/* Configuration fields of every plugin: name, version, type, prevResult, GC's list. */
 
 struct common {
 	const char *name, *type, *version;
@@ -663,7 +665,7 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 	const struct attachment *a;
 	int r;
 
-	/* libcni before 1.1 sent the list under the name in a draft of the specification. */
+	/* The key in the specification of release 1.2.0 (containernetworking/cni#1101). */
 	if (!v) {
 		v = json_get(c->conf, "cni.dev/attachments");
 		place = "conf.cni.dev/attachments";

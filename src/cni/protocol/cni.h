@@ -10,7 +10,8 @@
 #include "base/file.h"
 #include "cni/protocol/result.h"
 
-/* CNI_ARGS as parsed. Keys are case-sensitive; unknown ones fail unless IgnoreUnknown. */
+/* CNI_ARGS as parsed. Keys are case-sensitive; a key that unirail does not use fails unless
+ * IgnoreUnknown. */
 struct cni_args {
 	bool ignore_unknown;
 	const char *ip, *mac, *gateway; /* raw text, NULL: absent */
@@ -24,7 +25,7 @@ struct cni_attachment {
 struct cni_call {
 	const struct cni_plugin *plugin; /* the called plugin */
 	const char *command;		 /* "ADD" ... */
-	/* values of the variables; "": absent */
+	/* values of the CNI_* variables; "": absent */
 	const char *container_id, *netns, *ifname, *args_text, *path;
 	bool netns_override;
 	struct root root;	/* file system root: "/" or UNIRAIL_ROOT (tests) */
@@ -35,7 +36,9 @@ struct cni_call {
 	const char *name;	 /* network name */
 	const char *type;
 	enum cni_version version;
-	bool no_version; /* the configuration of a delegate has no cniVersion; `version` is 0.1.0 */
+	/* the definition of the network has no cniVersion: its plugins get none, and `version` is
+	 * 0.1.0 */
+	bool no_version;
 	bool has_prev;
 	struct cni_result prev;
 	/* GC: if the caller sends no list at all (has_valid false), nothing may be released, and
@@ -48,9 +51,9 @@ struct cni_call {
 /* GC: returns whether (container, interface) is a valid attachment. ifname NULL: any interface of
  * the container. */
 bool cni_is_valid(const struct cni_call *c, const char *container_id, const char *ifname);
-/* GC: returns whether a file named "<container id>-<interface>" by another program belongs to an
- * attachment that is not valid. A name that does not begin with 64 hex digits, the ids of
- * containerd and CRI-O, is never stale. */
+/* GC: returns whether a file that another program named "<container id>-<interface>" belongs to an
+ * attachment that is not valid. Only a container id of 64 hex digits, as containerd and CRI-O
+ * assign, counts: any other name is never stale. */
 bool cni_file_is_stale(const struct cni_call *c, const char *name);
 
 /* A plugin. The result of add() in *out is printed; if it is empty and prints_prev is set,
@@ -65,11 +68,12 @@ struct cni_plugin {
 	/* Field tables of its netconf and of its object `ipam` (IPAM plugins), for `unirail help`;
 	 * NULL: none. */
 	const struct json_table *const *keys, *const *ipam_keys;
+	/* The verbs. NULL: success. */
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);
 	int (*del)(struct cni_call *c, struct err *e);
-	int (*gc)(struct cni_call *c, struct err *e);	  /* NULL: success */
-	int (*status)(struct cni_call *c, struct err *e); /* NULL: success */
+	int (*gc)(struct cni_call *c, struct err *e);
+	int (*status)(struct cni_call *c, struct err *e);
 };
 
 /* Keys of every netconf, ended by NULL. */
@@ -83,15 +87,16 @@ int cni_run(const struct cni_plugin *p);
  */
 int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, struct buf *out);
 
-/* Parses CNI_ARGS like types.LoadArgs. Errors are of class ERR_ENV, with the original's texts. */
+/* Parses CNI_ARGS like types.LoadArgs; *ret borrows from *keep. Errors are of class ERR_ENV, with
+ * the original's texts. */
 int cni_args_parse(const char *text, struct cni_args *ret, struct buf *keep, struct err *e);
 /* Maps an error to its CNI code; the only such table. */
 int cni_code(const struct err *e);
 /* Writes {"code","msg","details"}, indented by 4. */
 void cni_error_print(const struct err *e, struct buf *b);
 
-/* Writes the valid attachments into the configuration of an executed plugin for GC, in both
- * spellings, as libcni does (containernetworking/cni#1101). */
+/* Writes the valid attachments into the configuration of an executed plugin for GC, under both
+ * keys, as libcni does (containernetworking/cni#1101). */
 void cni_put_valid(struct json_out *o, const struct cni_attachment *v, size_t n);
 
 /* --- IPAM: in process for built-in types, otherwise `<type>` is executed from CNI_PATH --- */
@@ -104,16 +109,17 @@ struct cni_ipam_flags {
 
 /* The IPAM call of one attachment. `conf` is the main plugin's whole netconf (with "ipam"). */
 struct cni_ipam_call {
-	const struct cni_call *call; /* environment; its conf is not used */
+	/* environment, prevResult, valid attachments; its conf is not used */
+	const struct cni_call *call;
 	struct json_doc *doc;
 	const struct json *conf;
 	const char *type;   /* conf.ipam.type; "": none */
 	const char *name;   /* network name */
 	const char *nad;    /* "team/rail0", the network's definition; NULL: none */
-	bool own_args;	    /* CNI_ARGS apply to this attachment only */
+	bool own_args;	    /* the network has cniArgs: IP of CNI_ARGS is for it only */
 	const char *ifname; /* interface of this attachment */
 	enum cni_version version;
-	const char *master;	  /* for matchMasterSubnet; NULL: none */
+	const char *master;	  /* for match_master_subnet; NULL: none */
 	const struct ipnet *nets; /* the master's networks */
 	size_t n_nets;
 	/* the answer of an ADD; *out is empty before */
@@ -122,8 +128,8 @@ struct cni_ipam_call {
 };
 
 const char *cni_ipam_type(const struct json *conf); /* returns ipam.type; "": absent */
-/* Allocates for all attachments at once; those of the same store share one lock and one journal
- * write. On failure nothing is left allocated, and the results are empty. */
+/* Allocates for all attachments at once; those of spiderpool with the same store share one lock and
+ * one journal write. On failure nothing is left allocated, and the results are empty. */
 int cni_ipam_add(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_del(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
@@ -131,8 +137,8 @@ int cni_ipam_check(const struct cni_ipam_call *calls, size_t n, struct err *e);
 int cni_ipam_gc(const struct cni_ipam_call *calls, size_t n, struct err *e);
 /* Succeeds if an ADD could succeed now. */
 int cni_ipam_status(const struct cni_ipam_call *calls, size_t n, struct err *e);
-/* Called after a detected conflict: quarantines the address (stores that support it) and releases
- * it. */
+/* Called after a detected conflict. spiderpool quarantines the address; an IPAM without quarantine
+ * releases all addresses of the attachment. */
 int cni_ipam_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 		      const struct mac *other, struct err *e);
 

@@ -6,12 +6,13 @@
 
 #include "cni/protocol/cni.h"
 
-/* Limit of valid attachments at GC: ten interfaces of 1,600 pods. */
+/* CNI_VALID_MAX: limit of valid attachments at GC, ten interfaces of 1,600 pods. */
 enum { CNI_INPUT_MAX = 4 << 20, CNI_VALID_MAX = 16 << 10 };
 
 /*
- * Environment variable with the number of nested unirail plugins; other plugins in between pass it
- * on. A configuration whose plugins execute each other in a cycle fails at CNI_DEPTH_MAX.
+ * Environment variable with the number of unirail plugins that have executed one another down to
+ * this process; other plugins in between pass it on. A configuration whose plugins execute each
+ * other in a cycle fails when the number exceeds CNI_DEPTH_MAX.
  */
 #define CNI_DEPTH "UNIRAIL_CNI_DEPTH"
 enum { CNI_DEPTH_MAX = 8 };
@@ -24,7 +25,8 @@ bool cni_name_ok(const char *name);
 
 /* Parses c->stdin_text and validates the network name. */
 int cni_conf_read(struct cni_call *c, struct err *e);
-/* Checks that the plugin supports this verb in the configuration's version. Sets c->version. */
+/* Checks that the plugin supports this verb in the configuration's version. Sets c->version and
+ * c->type. */
 int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e);
 /* Reads prevResult. An invalid prevResult fails ADD and CHECK; other verbs ignore it. */
 int cni_conf_prev(struct cni_call *c, struct err *e);

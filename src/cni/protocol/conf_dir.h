@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_PROTOCOL_CONF_DIR_H
 
 /*
- * Network configurations in CNI directories: .conf, .json and .conflist files, sorted by name. When
- * other programs' files are searched, those of Multus and unirail-cni are skipped, and unreadable
- * files are logged.
+ * Network configurations in CNI directories: .conf, .json and .conflist files, sorted by name. A
+ * search of a directory skips those of Multus and unirail-cni, and logs and skips files that cannot
+ * be read.
  */
 
 #include "base/file.h"
@@ -15,7 +15,7 @@
  * none. */
 int conf_dir_load(const struct root *r, const char *dir, const char *name, struct json_doc **ret,
 		  struct err *e);
-/* Loads a file, or the first one of a directory. */
+/* Loads a file, or the first network configuration of a directory. */
 int conf_path_load(const struct root *r, const char *path, struct json_doc **ret, struct err *e);
 
 #endif

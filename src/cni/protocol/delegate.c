@@ -71,8 +71,7 @@ static bool is_cni_var(const char *entry, char *const vars[static N_VARS])
 	return false;
 }
 
-/* Returns this process' environment with the CNI variables replaced. The caller frees the list and
- * the replaced strings. */
+/* Returns this process' environment with the CNI variables replaced; free_env() frees it. */
 static char **make_env(const struct cni_delegate *d)
 {
 	const struct cni_call *c = d->call;
@@ -260,7 +259,8 @@ static int input_file(struct span in, int *ret, struct err *e)
 	return 0;
 }
 
-/* Restores the default handling of signals, which the daemon may have changed, for the program. */
+/* The program starts with an empty signal mask and the default action for SIGPIPE, which this
+ * process ignores. */
 static void set_signals(posix_spawnattr_t *attr)
 {
 	sigset_t set;
@@ -348,8 +348,9 @@ static int wait_for(pid_t pid, int *status, struct err *e)
 
 /*
  * Runs a program with `in` on stdin and waits until it exits; `out` and `err` receive its output,
- * each up to the buffer's limit. It does not wait for a grandchild that keeps the pipes open.
- * Returns 0 with the wait status in *status, or -errno if the program could not be started.
+ * each up to the buffer's limit. If the kernel has pidfd_open, it does not wait for a grandchild
+ * that keeps the pipes open. Returns 0 with the wait status in *status, or -errno if the program
+ * could not be started or waited for.
  */
 static int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
 			 struct buf *err, int *status, struct err *e)
@@ -378,7 +379,8 @@ static int delegate_exec(const char *path, char *const env[], struct span in, st
 	return wait_for(pid, status, e);
 }
 
-/* Returns whether libcni adds the key, whose value then overrides that of the plugin's object. */
+/* Returns whether libcni sets the key: chain_conf() then does not copy it from the plugin's object
+ * with the other keys. */
 static bool is_cni_variable(const char *key)
 {
 	static const char *const keys[] = {"cniVersion",
@@ -479,7 +481,8 @@ static int wrap(const struct chain_call *c, int code, struct err *e)
 	return c->label ? err_wrap(e, code, "%s", c->label) : code;
 }
 
-/* Refuses a plugin that would execute its own ipam.type, which would be an endless recursion. */
+/* Refuses an ipam.type that makes interfaces: executed with the same netconf, it would execute its
+ * ipam.type again, without end. */
 static int check_ipam(const struct chain_call *c, struct err *e)
 {
 	const char *type = cni_ipam_type(c->plugin);

@@ -5,8 +5,9 @@
 /*
  * Executes other CNI plugins as libcni does: searched in CNI_PATH, with this process' environment
  * in which the six CNI_* variables and CNI_DEPTH (cni_call.h) are replaced, the configuration on
- * stdin and one JSON document on stdout; their stderr is passed on. "Text file busy" (the plugin is
- * being installed) is retried for five seconds. There is no time limit: the runtime has one.
+ * stdin and one JSON document on stdout. Their stderr is passed on, or is the error's message if a
+ * plugin fails without an error object. "Text file busy" (the plugin is being installed) is retried
+ * for five seconds. There is no time limit: the runtime has one.
  *
  * A plugin's error object becomes *e with its text, details and code (cni_code() returns that
  * code).

@@ -5,8 +5,9 @@
 #include "base/err.h"
 
 /*
- * Sets in e the CNI code that another plugin returned; cni_code() returns it again. A code with an
- * error class of unirail becomes that class, so that callers can test for it.
+ * Sets in e the CNI code that another plugin returned; cni_code() returns it again (999 for a code
+ * above 65535). A code with an error class of unirail becomes that class, so that callers can test
+ * for it.
  */
 void cni_code_set(struct err *e, unsigned int code);
 

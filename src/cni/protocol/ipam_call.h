@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
 #define UNIRAIL_CNI_PROTOCOL_IPAM_CALL_H
 
-/* Input that host-local and static share: "ipam", and the sources of requested addresses. */
+/* Input that the IPAM plugins share: "ipam", and the sources of requested addresses. */
 
 #include "cni/protocol/cni.h"
 
@@ -19,7 +19,7 @@ int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))
 
-/* Before CNI 0.3.0 a result has at most one address per family. */
+/* Refuses more than one address of a family before CNI 0.3.0, whose results have one each. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
 
 /* Returns the call of an IPAM plugin that runs as its own process: one attachment, the whole

@@ -297,7 +297,7 @@ static const struct cni_ip *first_of(const struct cni_result *r, uint8_t family)
 	return NULL;
 }
 
-/* Writes a result of version 0.2.0, which has one address per family, with the routes of that
+/* Writes one family of a result of version 0.1.0 or 0.2.0: its first address, and the routes of the
  * family. */
 static void put_family(struct json_out *o, const char *key, const struct cni_result *r,
 		       uint8_t family)

@@ -104,7 +104,8 @@ static const struct json_field dns_fields[] = {FIELD(dns, "nameservers", J_STRS,
 					       {0}};
 static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct dns)};
 
-/* One struct for all classes; the table of a class has only the fields of that class. */
+/* One struct for all classes of versions (struct class); the table of a class has only its
+ * fields. */
 struct result {
 	struct json_list ifaces, ips, routes;
 	struct ip ip4, ip6;

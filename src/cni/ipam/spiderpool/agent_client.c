@@ -16,16 +16,15 @@
 #define UNIRAIL_API "/v1/unirail/"
 
 enum { REQUEST_MAX = 4 << 20, NOT_FOUND = 404 };
-/* Time to wait for the agent's socket if it is missing: the agent has just answered another request
- * of this call, so it is restarting. */
+/* Time to wait for the agent's socket if it is missing: the agent has just answered the request for
+ * the pod's networks, so it is restarting. */
 enum { RESTART_MS = 30 * 1000 };
 
 static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 			     const struct root *root, const char *method, const char *path,
 			     const struct buf *body, struct agent_reply *ret, struct err *e);
 
-/* Requests a route of unirail's own API. *is_unirail is set to false if the server does not have
- * the route. */
+/* POSTs to a path of unirail's own API. *is_unirail is set to false if the server answers 404. */
 static int request(const char *socket, int restart_ms, const struct cni_ipam_call *call,
 		   const char *path, const struct buf *body, struct agent_reply *ret,
 		   bool *is_unirail, struct err *e)

@@ -6,9 +6,10 @@
  * The spiderpool IPAM as a client of the server that the netconf names (ipam_unix_socket_path).
  *
  * `unirail ipam serve` gets one request for all attachments. Spiderpool's own agent answers that
- * with 404 and is called as its plugin does: a health check, then one request per interface. Its
- * API has limits: requests for specific addresses are refused (class ERR_UNSUPPORTED), sticky is
- * left to the agent, CHECK and GC do nothing, and STATUS only checks its health.
+ * with 404; then it is called as Spiderpool's plugin calls it: a health check, then one request per
+ * interface. Its API has limits: requests for specific addresses are refused (class
+ * ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing, and STATUS only
+ * checks its health.
  *
  * If no server answers: "unhealthy spiderpool-agent backend, failed to check: ...", of class
  * ERR_AGAIN for DEL, so that the runtime retries and no address leaks. Errors that Spiderpool's
@@ -24,14 +25,14 @@ struct rail_request {
 	struct ipam_request request;
 	struct ipaddr *want;
 	size_t n_want;
-	bool done; /* the store or server has answered for this attachment */
+	bool done; /* its store or server has been called */
 };
 
 /* Rails of one pod and one socket. A failure may leave addresses: spiderpool_undo(). */
 int spiderpool_socket_add(const struct rail_request *const *v, size_t n, struct err *e);
 int spiderpool_socket_try(const struct rail_request *v, struct err *e);
 enum { SPIDERPOOL_SOCKET_MS = 100 * 1000 }; /* as long as Spiderpool's plugin waits */
-/* Releases the addresses of one container. */
+/* Releases the addresses of the calls' interfaces, all of one container. */
 int spiderpool_socket_del(const char *socket, int limit_ms,
 			  const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 /* Reads the addresses of one interface into *held, which the caller frees; sets *known to false if

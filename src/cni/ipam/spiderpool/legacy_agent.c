@@ -94,8 +94,9 @@ int agent_add(const struct rail_request *const *v, size_t n, struct err *e)
 
 /* --- release --- */
 
-/* Returns 1 if the agent refuses the request: the agent's GC then releases the addresses. With
- * invalid CNI_ARGS the request names no pod. */
+/* Releases the address of call->ifname, or with `whole` those of all interfaces of the pod. Returns
+ * 1 if the agent refuses the request: its GC then releases the addresses. With invalid CNI_ARGS the
+ * request names no pod. */
 static int del_one(const char *socket, const struct cni_ipam_call *call, const char *path,
 		   bool whole, struct err *e)
 {

@@ -3,7 +3,8 @@
 #define UNIRAIL_CNI_IPAM_SPIDERPOOL_LEGACY_AGENT_H
 
 /*
- * Functions that agent_client.c (unirail's server) and legacy_agent.c (Spiderpool's agent) share.
+ * Functions shared by the clients of unirail's server (agent_client.c) and of Spiderpool's agent
+ * (legacy_agent.c).
  */
 
 #include "cni/ipam/spiderpool/agent_client.h"
@@ -21,8 +22,9 @@ struct agent_reply {
 void agent_reply_done(struct agent_reply *r);
 #define auto_agent_reply __attribute__((cleanup(agent_reply_done)))
 
-/* Sends a request. *ret must be empty before; `body` may be empty. Negative: the server did not
- * answer, or answered 503 (kind ERR_AGAIN); error "unhealthy spiderpool-agent backend, ...". */
+/* Sends a request; `body` NULL: without a body. Negative: the request is too long (-EFBIG), or the
+ * server did not answer or answered 503 (kind ERR_AGAIN): "unhealthy spiderpool-agent backend,
+ * ...". */
 int agent_call(const char *socket, const struct root *root, const char *method, const char *path,
 	       const struct buf *body, struct agent_reply *ret, struct err *e);
 /*
@@ -31,11 +33,12 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
  */
 int agent_failure(const struct agent_reply *r, const char *what, struct err *e);
 
-/* Adds "ips" and "routes" of an answer, those of one interface, to a result and its flags. */
+/* Adds "ips", "routes" and "dns" of `obj`, those of the rail's interface, to the result, and sets
+ * the flags of rail->call. -ENODATA: there is no address. */
 int agent_take_rail(const struct agent_reply *reply, const struct json *obj,
 		    const struct rail_request *rail, struct err *e);
 
-/* Fields that both APIs have. */
+/* Write the fields that both APIs have. */
 void agent_put_pod(struct json_out *o, const struct cni_ipam_call *call,
 		   const struct cni_args *args);
 void agent_put_pools(struct json_out *o, const struct spiderpool_conf *c);

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "cni/ipam/spiderpool/internal.h"
 
-/* Time limit for a server that does not answer, if its store is known. */
+/* Time limit of a release by a server whose store is known: without an answer the store is used. */
 enum { DEL_MS = 10 * 1000 };
 
 struct asking {
@@ -38,7 +38,7 @@ static int add_want(struct rail_request *r, const char *where, const char *text,
 	return 0;
 }
 
-/* Parses an address, or several that Multus joins: "a,b". */
+/* Adds the address of CNI_ARGS IP, or several that Multus joins: "a,b". */
 static int add_args_wants(struct rail_request *r, const char *text, struct err *e)
 {
 	struct span rest = span_of(text), one;
@@ -253,11 +253,11 @@ int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct er
 	int r = 0;
 
 	a.v = xcalloc(n + 1, sizeof(*a.v));
-	/* All checks precede the first allocation. */
 	for (size_t i = 0; i < n; i++) {
 		buf_init(&a.v[i].request.keep, 0);
 		*calls[i]->flags = (struct cni_ipam_flags){0};
 	}
+	/* All checks precede the first allocation. */
 	for (size_t i = 0; i < n && r == 0; i++)
 		r = read_rail(&a.v[i], calls[i], n, e);
 	for (size_t i = 0; i < n && r == 0; i++)

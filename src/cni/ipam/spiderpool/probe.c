@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the IPAM process on the link: whether the address is in use, and whether the gateway
- * answers. */
+/* Checks on the pod's link if spiderpool runs as its own process: whether the address is in use,
+ * and whether the gateway answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct probing {
 	size_t n_conflict_free;
 };
 
-/* Sets the link up: the calling plugin created it and usually left it down. */
+/* Finds the link; with bring_up sets it up, since the calling plugin usually leaves it down. */
 static int prepare(struct probing *p, bool bring_up, struct err *e)
 {
 	const struct link_change up = {.set = LINK_SET_UP | LINK_SET_ARP_NOTIFY};
@@ -74,7 +74,8 @@ static size_t make_probes(const struct probing *p, struct probe **ret)
 	return n;
 }
 
-/* Returns 0 if there is no conflict, 1 if some addresses are in conflict. */
+/* Returns 0 if there is no conflict, 1 if some addresses are in conflict; negative: another test
+ * failed. */
 static int judge(struct probing *p, const struct probe *v, size_t n, struct err *e)
 {
 	int conflicts = 0;
@@ -93,8 +94,8 @@ static int judge(struct probing *p, const struct probe *v, size_t n, struct err 
 	return conflicts;
 }
 
-/* Quarantines the addresses even without a further attempt, so that the next pod does not get them
- * either. */
+/* Quarantines the addresses in conflict, so that the next pod does not get them. The last attempt
+ * fails (ERR_AGAIN) after the first such address. */
 static int give_up(const struct probing *p, const struct probe *v, size_t n, bool last,
 		   struct err *e)
 {
@@ -130,7 +131,8 @@ static int probe_again(struct probing *p, struct err *e)
 	return r;
 }
 
-/* Returns 0 if all addresses were probed, 1 if new addresses must be requested. */
+/* Returns 0 if all addresses were probed, 1 if new addresses were requested, which must be
+ * probed. */
 static int one_round(struct probing *p, struct probe_rounds *rounds, struct err *e)
 {
 	auto_free struct probe *v = NULL;

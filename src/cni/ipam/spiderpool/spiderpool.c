@@ -16,8 +16,8 @@
 #include "kern/net/link.h"
 #include "kern/sys/netns.h"
 
-/* The spiderpool IPAM as a plugin of its own, for other plugins that execute it, such as
- * Debian's macvlan. */
+/* The spiderpool IPAM as a plugin of its own, for other plugins that execute it, such as the
+ * original macvlan. */
 
 enum { PATH_BYTES = 600 };
 
@@ -287,7 +287,8 @@ static int try_store(const struct rail_request *rail, struct err *e)
 	return r < 0 ? r : ipam_try(store, &request, 1, e);
 }
 
-/* STATUS: checks that the ADD of a pod could succeed. The master is unknown here. */
+/* STATUS: checks that the ADD of a pod could succeed, apart from match_master_subnet: the master is
+ * unknown here. */
 int spiderpool_status(const struct cni_ipam_call *call, struct err *e)
 {
 	struct cni_call probe_call = *call->call;

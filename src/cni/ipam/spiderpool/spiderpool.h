@@ -12,17 +12,17 @@
  *	clean_gateway            no default route
  *	match_master_subnet      only pools whose subnet holds an address of the master
  *	log_level, log_file_path, log_file_max_size (MB), _max_age (days), _max_count
- *	                         for the process of its own; numbers, or digits as a string. The
+ *	                         if it runs as its own process; numbers, or digits as a string. The
  *	                         age is checked and not used: files are counted, not dated
- *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve`, or Spiderpool's own agent.
- *	                         Given: it is asked, and the local store left alone (see
- *	                         agent_client.h). Not given: the local store, which a server of
- *	                         unirail may have open at the same time
+ *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve` or Spiderpool's own
+ *	                         agent then gets all requests (agent_client.h). Without it the
+ *	                         local store is used, which a server of unirail may have open at
+ *	                         the same time
  *
  * and unirail's own:
  *
  *	server_state_dir         the directory of that server's store: addresses are released
- *	                         there when it does not answer, so that a DEL works without it
+ *	                         there if it does not answer, so that DEL and GC work without it
  *	pool_dir, state_dir, hostlocal_dir
  *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
@@ -30,10 +30,12 @@
  *	enable_ip_conflict_detection, enable_gateway_detection
  *	                         default: what the pools' [settings] say
  *	detect                   {tries, interval_ms, total_ms, carrier_ms}: default 3, 100, 1000 and
- *	                         10000; carrier_ms is for the link, total_ms for both tests from then
+ *	                         10000; carrier_ms limits the wait for the link's carrier, total_ms
+ *	                         both tests after it
  *
  * A user requests specific addresses with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS.
- * CNI_ARGS belongs to the whole pod, so a call for several rails refuses IP.
+ * CNI_ARGS belongs to the whole pod, so a call for several rails refuses IP, unless it is from the
+ * network's own cniArgs.
  */
 
 #include "base/log.h"
@@ -53,8 +55,8 @@ struct spiderpool_conf {
 /* Reads and validates the whole configuration. */
 int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_conf *ret,
 			 struct err *e);
-/* Reads the location of the store, for DEL. If the netconf is invalid, logs the error and uses the
- * defaults of all keys. */
+/* For DEL and conflicts: reads the netconf. If it is invalid, logs the error and uses the defaults
+ * of all keys. */
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 
