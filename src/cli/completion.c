@@ -364,7 +364,7 @@ static void completion_fish_place(const struct complete_place *p, struct buf *b)
 static void complete_fish(const struct complete *c, struct buf *b)
 {
 	buf_str(b, "# fish completion for unirail; made by 'unirail completion fish'\n"
-		   "# True when the words typed so far lead to this completion_fish_place.\n"
+		   "# True when the applet and command typed so far are those of the argument.\n"
 		   "function __unirail_at\n\tset -l places");
 	for (size_t i = 1; i < c->n; i++) {
 		buf_char(b, ' ');

@@ -57,7 +57,7 @@ static const struct opt explain_opts[] = {
 	 "file of that name is read",
 	 offsetof(struct device_opts, node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
-	 "prefix of resourceList's resources without one (" RESOURCE_SRIOV_PREFIX ")",
+	 "prefix of resourceList's entries without resourcePrefix (" RESOURCE_SRIOV_PREFIX ")",
 	 offsetof(struct device_opts, prefix), 0, 0},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format",
 	 offsetof(struct device_opts, output), 0, 0},
@@ -78,7 +78,7 @@ const struct cmd device_cmds[] = {
 	{"pods", NULL, "the devices of each pod, as allocated by the kubelet", pods_opts, 0, 0},
 	{"explain", "[CONFIG...]",
 	 "the resources that select each device, and for every other resource the selector that "
-	 "the device does not match; status 1 if the configuration has errors",
+	 "the device does not match; exit status 1 if the configuration has errors",
 	 explain_opts, 0, -1},
 	{"plan", NULL,
 	 "print the configuration that applies without CONFIG, with resources named "

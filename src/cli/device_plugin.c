@@ -35,8 +35,8 @@ static const struct opt opts[] = {
 	 "read",
 	 O(node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
-	 "prefix of resourceList's resources without one (" RESOURCE_SRIOV_PREFIX ")", O(prefix), 0,
-	 0},
+	 "prefix of resourceList's entries without resourcePrefix (" RESOURCE_SRIOV_PREFIX ")",
+	 O(prefix), 0, 0},
 	{"use-cdi", 0, OPT_FLAG, NULL,
 	 "pass devices to the container runtime by CDI instead of as "
 	 "device nodes",
@@ -73,7 +73,7 @@ static const struct opt opts[] = {
 const struct cmd device_plugin_cmds[] = {
 	{NULL, "[CONFIG...]",
 	 "advertise RDMA devices and VFs to the kubelet; CONFIG: files, or directories of a mounted "
-	 "ConfigMap (" PATH_RESOURCES "); without any: resources named by rail",
+	 "ConfigMap (" PATH_RESOURCES "); without CONFIG: resources named by rail",
 	 opts, 0, -1},
 	{0},
 };

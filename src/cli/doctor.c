@@ -48,7 +48,8 @@ static const struct opt opts[] = {
 	{"root", 0, OPT_STR, "DIR|FILE",
 	 "read a snapshot, packed or unpacked, instead of this host", AT(root)},
 	{"unpack", 0, OPT_STR, "DIR",
-	 "unpack the snapshot of --root into DIR, which other tools take as --root", AT(unpack)},
+	 "unpack the snapshot of --root into DIR, which other commands accept as --root",
+	 AT(unpack)},
 	{"would-run", 0, OPT_STR, "FILE",
 	 "list the errors that the pods of this manifest would have on this host; '-': standard "
 	 "input",

@@ -140,7 +140,8 @@ static int help_command(const struct applet *a, int argc, char **argv, struct bu
 	int used, r;
 
 	if (!applet_has_commands(a))
-		return err_set(e, -EINVAL, "applet '%s' has no commands ('%s')", a->name, argv[1]);
+		return err_set(e, -EINVAL, "applet '%s' has no commands: remove operand '%s'",
+			       a->name, argv[1]);
 	r = cmd_pick(prog, a->cmds, argc, argv, &c, &used, e);
 	if (r < 0)
 		return r;

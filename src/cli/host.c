@@ -40,8 +40,9 @@ static const struct opt dry_run = {
 	"dry-run", 0, OPT_FLAG, NULL, "show the steps and change nothing", OPTION(dry_run), 0, 0};
 
 static const struct opt watch_opts[] = {
-	{"interval", 0, OPT_DUR, "TIME", "maximum time between two rounds (30s)",
-	 OPTION(interval_ms), HOST_WATCH_DELAY_MIN_MS, 24 * 3600 * 1000},
+	{"interval", 0, OPT_DUR, "TIME",
+	 "maximum time between two comparisons with the requested state (30s)", OPTION(interval_ms),
+	 HOST_WATCH_DELAY_MIN_MS, 24 * 3600 * 1000},
 	{"root", 0, OPT_STR, "DIR", "root directory of the host: /host in a container",
 	 OPTION(root), 0, 0},
 	{"conf", 0, OPT_STR, "FILE", "requested state (" HOST_CONF ")", OPTION(conf), 0, 0},
@@ -56,9 +57,10 @@ static const struct cmd fixed[] = {
 	 "the steps from the present to the requested state; exit status 3 if there are "
 	 "any",
 	 common, 0, -1},
-	{"apply", "[KIND...]", "carry out these steps and record them in a journal", NULL, 0, -1},
+	{"apply", "[KIND...]",
+	 "carry out the steps to the requested state and record them in a journal", NULL, 0, -1},
 	{"watch", "[KIND...]",
-	 "carry out the steps again whenever the host drifts from the requested "
+	 "carry out the steps of 'apply' whenever the host drifts from the requested "
 	 "state",
 	 watch_opts, 0, -1},
 	{"undo", "[KIND...]", "restore the state before the steps of the journal", NULL, 0, -1},
@@ -373,7 +375,7 @@ static void on_drift(void *arg, const struct host_step *s, bool done)
 static void on_failure(void *arg, const struct err *e)
 {
 	(void)arg;
-	log_error("host round failed, will retry", LOG_S("error", e->text));
+	log_error("cannot reconcile the host, will retry", LOG_S("error", e->text));
 }
 
 /* Writes the report if it changed; the agent publishes it (agent/device/host_drift.h). */
@@ -429,12 +431,11 @@ static int run_watch(struct call *c, struct err *e)
 	int r;
 
 	if (!c->h.kernel)
-		return err_kind(e, ERR_CONF, -EOPNOTSUPP,
-				"'%s' is not the running host: watch "
-				"needs its kernel; run it without "
-				"--root, or in a container with the "
-				"host's / there",
-				c->o.root);
+		return err_kind(
+			e, ERR_CONF, -EOPNOTSUPP,
+			"'%s' is not the running host: 'watch' needs the running kernel; run "
+			"'watch' without --root, or in a container with the host's / at --root",
+			c->o.root);
 	lock_reports(c, &lock);
 	r = host_watch(&conf, e);
 	/* Removes the report at the end: the agent would publish a state that nothing updates. */

@@ -89,7 +89,7 @@ static int version(struct kube_tool *t)
 	return loop_run(t->loop);
 }
 
-/* --- main --- */
+/* --- entry point of 'unirail kube' --- */
 
 static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name);
 
@@ -364,7 +364,7 @@ static void watch(struct target *x)
 					      });
 }
 
-/* --- each kind --- */
+/* --- output of each kind of object --- */
 
 static void print_kind(struct target *x)
 {

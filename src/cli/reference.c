@@ -141,11 +141,11 @@ static void daemon_settings(const struct settings *t, const char *extra,
 			    const struct reference_style *s, struct buf *b)
 {
 	auto_free char *title = xasprintf("settings of %s", t->prog);
-	auto_free char *text =
-		xasprintf("Each is an option (--NAME), a key of section [%s] of the settings file "
-			  "and usually an environment variable; the first of these that is given "
-			  "applies. Defaults are in parentheses.%s",
-			  t->section, extra);
+	auto_free char *text = xasprintf(
+		"Each setting is an option (--NAME), a key of section [%s] of the settings file "
+		"and usually an environment variable; the first of these that is given "
+		"applies. Defaults are in parentheses.%s",
+		t->section, extra);
 
 	s->section(b, title);
 	s->paragraph(b, text);
@@ -155,8 +155,10 @@ static void daemon_settings(const struct settings *t, const char *extra,
 static void ipam_settings(const struct reference_style *s, struct buf *b)
 {
 	s->section(b, "settings of unirail ipam serve");
-	s->paragraph(b, "Each is an option (--NAME) and usually an environment variable; the first "
-			"of these that is given applies. Defaults are in parentheses.");
+	s->paragraph(
+		b,
+		"Each setting is an option (--NAME) and usually an environment variable; the first "
+		"of these that is given applies. Defaults are in parentheses.");
 	reference_settings(&ipam_serve_settings, s, b);
 }
 
@@ -213,9 +215,10 @@ static void program_metrics(const char *program, const struct reference_style *s
 static void all_metrics(const struct reference_style *s, struct buf *b)
 {
 	s->paragraph(
-		b, "The daemon serves them at /metrics on its metrics-port in the Prometheus text "
-		   "format. Metrics whose names begin with spiderpool_ have the same meaning in "
-		   "Spiderpool's daemons.");
+		b,
+		"The daemon serves its metrics at /metrics on its metrics-port in the Prometheus "
+		"text format. Metrics whose names begin with spiderpool_ have the same meaning in "
+		"Spiderpool's daemons.");
 	program_metrics("agent", s, b);
 	program_metrics("controller", s, b);
 }
@@ -223,7 +226,7 @@ static void all_metrics(const struct reference_style *s, struct buf *b)
 /* --- topics --- */
 
 const struct reference_topic reference_topics[] = {
-	{"netconf", "keys of every netconf; a plugin's page has its own"},
+	{"netconf", "keys of every netconf; the page of a plugin has the plugin's own keys"},
 	{"settings", "settings of agent, controller and ipam serve"},
 	{"metrics", "metrics of agent and controller"},
 	{0},

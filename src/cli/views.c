@@ -328,14 +328,14 @@ struct views_opts {
 };
 
 static const struct opt opts[] = {
-	{"root", 0, OPT_STR, "DIR", "another root directory, of a recorded host",
+	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct views_opts, root), 0, 0},
 	{0},
 };
 static const struct opt ibstat_opts[] = {
 	{"list_of_cas", 'l', OPT_FLAG, NULL, "only the names of the devices",
 	 offsetof(struct views_opts, list), 0, 0},
-	{"root", 0, OPT_STR, "DIR", "another root directory, of a recorded host",
+	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct views_opts, root), 0, 0},
 	{0},
 };

@@ -249,7 +249,7 @@ void allocated_add(struct allocated *a, struct span resource, struct span id)
 	VEC_PUSH(l->ids, l->n) = span_dup(id);
 }
 
-/* --- order --- */
+/* --- order of device ids --- */
 
 /* Converts "0000:3b:02.1" to a number; false: not a PCI address. */
 static bool is_pci(const char *id, uint64_t *ret)

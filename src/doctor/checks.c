@@ -406,8 +406,8 @@ static void mode_fits(struct doctor *d, const char *file, const struct json *plu
 	if (shared && (!strcmp(type, "rdma") || !strcmp(type, "ib-sriov"))) {
 		doctor_find(d, FINDING_PROBLEM, file,
 			    "'unirail host rdma-mode exclusive' before any pod runs",
-			    "its plugin '%s' gives RDMA devices to pods, but namespaces share them "
-			    "here",
+			    "plugin '%s' moves RDMA devices into pods, but network namespaces of "
+			    "this host share RDMA devices",
 			    type);
 		doctor_fix(d, "rdma-mode exclusive");
 	}
@@ -505,10 +505,11 @@ static void doctor_rdma_verbs(struct doctor *d)
 			doctor_find(d, FINDING_PROBLEM, f->rdma[i].name,
 				    "see 'unirail rdma list'; another libibverbs in pods may "
 				    "support it",
-				    "libibverbs cannot use it: %s", f->rdma[i].reason);
+				    "libibverbs cannot use the device: %s", f->rdma[i].reason);
 	if (f->n_rdma && !file_exists(f->root, "/dev/infiniband/rdma_cm"))
 		doctor_find(d, FINDING_REMARK, "/dev/infiniband/rdma_cm", "'modprobe rdma_ucm'",
-			    "it is missing: programs that connect by librdmacm do not work");
+			    "the device node is missing: programs that connect by librdmacm do not "
+			    "work");
 }
 
 static bool is_ib(const struct rdma_port *p)
@@ -752,7 +753,7 @@ static void doctor_vf_drivers(struct doctor *d)
 		if (!p->physfn[0] || p->driver[0] || !is_network(p))
 			continue;
 		snprintf(remedy, sizeof(remedy),
-			 "'echo %s >/sys/bus/pci/drivers_probe', or see its driver_override",
+			 "'echo %s >/sys/bus/pci/drivers_probe', or see the VF's driver_override",
 			 p->bdf);
 		doctor_find(d, FINDING_PROBLEM, p->bdf, remedy,
 			    "no driver is bound to this VF of '%s': no pod can use it", p->physfn);
@@ -797,14 +798,15 @@ static void doctor_vf_pfs(struct doctor *d)
 
 		if (p->physfn[0] && is_network(p) && !host_pci(d->f, p->physfn))
 			doctor_find(d, FINDING_PROBLEM, p->bdf, "check 'lspci' and 'dmesg'",
-				    "its PF '%s' does not exist", p->physfn);
+				    "the VF's PF '%s' does not exist", p->physfn);
 		if (!p->is_pf || !is_network(p))
 			continue;
 		if (n != p->num_vfs)
-			doctor_find(d, FINDING_PROBLEM, p->bdf,
-				    "check 'dmesg'; set sriov_numvfs to 0 and back once no pod "
-				    "uses one of them",
-				    "%u VFs are configured, %zu exist", p->num_vfs, n);
+			doctor_find(
+				d, FINDING_PROBLEM, p->bdf,
+				"check 'dmesg'; set sriov_numvfs to 0 and back once no pod uses "
+				"a VF of this PF",
+				"%u VFs are configured, %zu exist", p->num_vfs, n);
 		if (p->num_vfs && !pci_driver_is_dpdk(p->driver))
 			check_pf_link(d, p);
 	}
@@ -848,7 +850,7 @@ static void doctor_vf_rdma(struct doctor *d)
 			continue;
 		doctor_find(
 			d, FINDING_PROBLEM, p->bdf,
-			"rebind its driver; in exclusive mode find the namespace that has the "
+			"rebind the VF's driver; in exclusive mode find the namespace that has the "
 			"device ('rdma dev' there)",
 			"the VF's interface exists, its RDMA device does not, though its PF '%s' "
 			"has one",

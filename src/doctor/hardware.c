@@ -154,14 +154,17 @@ static void check_gids(struct doctor *d, const struct rdma_dev *dev, const struc
 		return;
 	snprintf(where, sizeof(where), "%s port %u", dev->name, p->port);
 	if (!n.used)
-		doctor_find(d, FINDING_PROBLEM, where,
-			    "set its interface up and give it an address: 'unirail host addr'",
-			    "the GID table is empty: no connection can be made over this port");
+		doctor_find(
+			d, FINDING_PROBLEM, where,
+			"set the port's interface up and give the interface an address: 'unirail "
+			"host addr'",
+			"the GID table is empty: no connection can be made over this port");
 	else if (!strcmp(p->link_layer, "Ethernet") && n.typed == n.used && !n.v2)
 		doctor_find(d, FINDING_PROBLEM, where,
-			    "give its interface an address ('unirail host addr'), and allow RoCE "
+			    "give the port's interface an address ('unirail host addr'), and allow "
+			    "RoCE "
 			    "v2 in the NIC's firmware",
-			    "none of its %zu GIDs is of RoCE v2: routed RoCE does not work",
+			    "none of the port's %zu GIDs is of RoCE v2: routed RoCE does not work",
 			    n.used);
 }
 
@@ -240,9 +243,11 @@ void doctor_rail_macs(struct doctor *d)
 	qsort(list, n, sizeof(*list), by_mac);
 	for (size_t i = 1; i < n; i++)
 		if (list[i].mac == list[i - 1].mac && list[i].l->index != list[i - 1].l->index)
-			doctor_find(d, FINDING_PROBLEM, list[i].l->name,
-				    "give each its own: 'unirail host vf PF --num-vfs N' for VFs",
-				    "its MAC address is that of '%s' as well", list[i - 1].l->name);
+			doctor_find(
+				d, FINDING_PROBLEM, list[i].l->name,
+				"give each interface a MAC address of its own: 'unirail host vf "
+				"PF --num-vfs N' for VFs",
+				"the MAC address is that of '%s' as well", list[i - 1].l->name);
 }
 
 void doctor_rdma_umad(struct doctor *d)
@@ -254,7 +259,8 @@ void doctor_rdma_umad(struct doctor *d)
 		    file_exists(f->root, "/dev/infiniband/umad0"))
 			continue;
 		doctor_find(d, FINDING_REMARK, "/dev/infiniband/umad0", "'unirail host modules'",
-			    "it is missing (module ib_umad): opensm, ibstat and other tools of "
+			    "the device node is missing (module ib_umad): opensm, ibstat and other "
+			    "tools of "
 			    "InfiniBand do not work");
 		doctor_fix(d, "modules --load ib_umad,rdma_ucm");
 		return;
@@ -401,12 +407,13 @@ static void check_process(struct doctor *d, const char *pid)
 		return;
 	file_read_line(d->f->root, path, comm, sizeof(comm), NULL);
 	snprintf(where, sizeof(where), "process %s (%s)", pid, comm);
-	doctor_find(
-		d, FINDING_PROBLEM, where,
-		"'unirail host memlock', then recreate its pod; CAP_IPC_LOCK works for user 0 only",
-		"it uses RDMA and may lock %llu KiB: memory registration fails, and NCCL falls back "
-		"to TCP",
-		(unsigned long long)(limit >> 10));
+	doctor_find(d, FINDING_PROBLEM, where,
+		    "'unirail host memlock', then recreate the pod of the process; CAP_IPC_LOCK "
+		    "works for user 0 only",
+		    "the process uses RDMA and may lock %llu KiB: memory registration fails, and "
+		    "NCCL falls back "
+		    "to TCP",
+		    (unsigned long long)(limit >> 10));
 }
 
 void doctor_memlock(struct doctor *d)

@@ -212,7 +212,7 @@ void lint_overlapping(const struct lint *l, const struct object *o, struct admit
 	ret->n_subnets = c->n_subnets;
 }
 
-/* --- creation and end --- */
+/* --- creation and removal of the index --- */
 
 void lint_index_make(struct lint *l)
 {

@@ -219,7 +219,8 @@ static void check_resources(struct lint *l, const struct object *o, const char *
 		has = v[i].resource && first ? lint_requested(pod, v[i].resource) : needs;
 		if (has < needs)
 			lint_find(l, LINT_ERROR, o, field,
-				  "its networks take %lld of resource '%s', its containers request "
+				  "the pod's networks use %lld of resource '%s', the pod's "
+				  "containers request "
 				  "%lld: add the difference to resources.limits",
 				  (long long)needs, v[i].resource, (long long)has);
 	}

@@ -35,8 +35,8 @@ static void check_pf(struct doctor *d, const struct kubelet_devices *l, const st
 		doctor_find(d, FINDING_REMARK, pf->bdf,
 			    "'unirail device plan' shows the resources that fit; check the "
 			    "selectors and restart the device plugin",
-			    "%zu of its %zu VFs are in no resource, %zu are in '%s'", out, in + out,
-			    in, any->resource);
+			    "%zu of the PF's %zu VFs are in no resource, %zu are in '%s'", out,
+			    in + out, in, any->resource);
 }
 
 void doctor_vf_resources(struct doctor *d)
@@ -51,7 +51,8 @@ void doctor_vf_resources(struct doctor *d)
 				d, FINDING_PROBLEM, l.v[i].resource,
 				"'unirail host vf PF --num-vfs N' creates VFs; then restart the "
 				"device plugin",
-				"it has device %s, which does not exist on this host", l.v[i].id);
+				"the resource has device %s, which does not exist on this host",
+				l.v[i].id);
 	for (size_t i = 0; i < d->f->n_pci; i++)
 		if (d->f->pci[i].is_pf && d->f->pci[i].num_vfs)
 			check_pf(d, &l, &d->f->pci[i]);

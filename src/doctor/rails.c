@@ -90,8 +90,8 @@ static void compare_ports(struct doctor *d, const struct port *v, size_t n)
 			d, FINDING_REMARK, v[i].dev->name,
 			"'unirail host link-type q' shows each port; set the types with --gpu and "
 			"--other",
-			"it runs %s, %zu of the %zu ports of NICs of its model run %s", v[i].layer,
-			is_ib ? n - ib : ib, n, is_ib ? "Ethernet" : "InfiniBand");
+			"the port runs %s, %zu of the %zu ports of NICs of its model run %s",
+			v[i].layer, is_ib ? n - ib : ib, n, is_ib ? "Ethernet" : "InfiniBand");
 	}
 }
 
@@ -147,7 +147,7 @@ static void compare_firmware(struct doctor *d, const struct port *v, size_t n)
 				d, FINDING_REMARK, v[i].dev->name,
 				"install one version on all NICs of a model ('mstflint' or "
 				"'mlxfwmanager'), then reset them or switch the node off and on",
-				"its firmware is %s, %zu of the %zu NICs of its model run %s",
+				"the NIC's firmware is %s, %zu of the %zu NICs of its model run %s",
 				v[i].dev->fw, count, n, most);
 }
 
@@ -342,8 +342,8 @@ void doctor_rail_foreign(struct doctor *d)
 
 		if (m && strcmp(m->kind, "bond") != 0 && strcmp(m->kind, "team") != 0) {
 			snprintf(remedy, sizeof(remedy),
-				 "remove it from the %s ('ip link set %s nomaster'), and the "
-				 "program that adds it",
+				 "remove the rail from the %s ('ip link set %s nomaster'), and "
+				 "remove the program that adds the rail",
 				 m->kind[0] ? m->kind : "switch", l->name);
 			doctor_find(
 				d, FINDING_PROBLEM, l->name, remedy,

@@ -64,18 +64,21 @@ static void check_network(struct run *r, const struct lint_network *v)
 	struct err e = ERR_INIT;
 
 	if (!v->object && !text) {
-		doctor_find(d, FINDING_PROBLEM, where,
-			    "create it, or add its manifest to --with; 'kubectl get nad -A' lists "
-			    "those of the cluster",
-			    "%s requests it, but it is neither in the manifests nor a CNI "
-			    "configuration of this host",
-			    r->where);
+		doctor_find(
+			d, FINDING_PROBLEM, where,
+			"create the network, or add its manifest to --with; 'kubectl get nad -A' "
+			"lists the networks of the cluster",
+			"%s requests the network, but the network is neither in the manifests "
+			"nor a CNI "
+			"configuration of this host",
+			r->where);
 		return;
 	}
 	if (!text || json_parse(&doc, span_of(text), CONFIG_MAX, &e) < 0) {
 		doctor_find(d, FINDING_PROBLEM, where,
-			    "'unirail lint' names the mistake in its manifest",
-			    "it has no CNI configuration%s%s", e.text[0] ? ": " : "", e.text);
+			    "'unirail lint' names the mistake in the network's manifest",
+			    "the network has no CNI configuration%s%s", e.text[0] ? ": " : "",
+			    e.text);
 		return;
 	}
 	doctor_check_config(d, where, json_root(doc));
@@ -91,18 +94,20 @@ static void check_resource(struct run *r, const char *name, int64_t wants)
 	if (!strchr(name, '/') || strstr(name, "kubernetes.io/") || wants <= 0)
 		return;
 	if (!r->has_devices) {
-		doctor_find(d, FINDING_SKIPPED, name, "run it on the node, or on a snapshot of it",
+		doctor_find(d, FINDING_SKIPPED, name,
+			    "run 'unirail doctor' on the node, or on a snapshot of the node",
 			    "the kubelet's devices are not known here");
 		return;
 	}
 	total = kubelet_total(&r->devices, name);
 	used = kubelet_used(&r->devices, name);
 	if (total < 0)
-		doctor_find(d, FINDING_PROBLEM, name,
-			    "'unirail device plan' shows the resources of this node, 'unirail "
-			    "device explain' why a device is in none",
-			    "%s requests %lld, but no device plugin of this node serves it",
-			    r->where, (long long)wants);
+		doctor_find(
+			d, FINDING_PROBLEM, name,
+			"'unirail device plan' shows the resources of this node, 'unirail "
+			"device explain' why a device is in none",
+			"%s requests %lld, but no device plugin of this node serves the resource",
+			r->where, (long long)wants);
 	else if (total - used < wants)
 		doctor_find(d, FINDING_PROBLEM, name,
 			    "'unirail device list' shows the pod that has each; 'unirail host vf "
@@ -166,16 +171,20 @@ static void check_pool(struct run *r, const char *name)
 
 	if (!o)
 		doctor_find(r->d, FINDING_PROBLEM, where,
-			    "create it, or add it to --with: 'kubectl get spiderippools -o yaml'",
-			    "%s takes addresses from it, but it is not in the manifests", r->where);
+			    "create the pool, or add its manifest to --with: 'kubectl get "
+			    "spiderippools -o yaml'",
+			    "%s allocates addresses from the pool, but the pool is not in the "
+			    "manifests",
+			    r->where);
 	else if (json_bool(json_get(json_get(o->v, "spec"), "disable")))
 		doctor_find(r->d, FINDING_PROBLEM, where, "set spec.disable to false",
-			    "%s takes addresses from it, but it is disabled", r->where);
+			    "%s allocates addresses from the pool, but the pool is disabled",
+			    r->where);
 	else if (number(json_get(status, "totalIPCount"), &total) &&
 		 number(json_get(status, "allocatedIPCount"), &used) && used >= total)
 		doctor_find(r->d, FINDING_PROBLEM, where,
 			    "add addresses to spec.ips; 'unirail pool show' lists their owners",
-			    "none of its %lld addresses is free for %s", (long long)total,
+			    "none of the pool's %lld addresses is free for %s", (long long)total,
 			    r->where);
 }
 
@@ -315,8 +324,8 @@ static void check_node(struct run *r)
 		if (wants && (!has || strcmp(has, wants) != 0))
 			doctor_find(r->d, FINDING_PROBLEM, r->where,
 				    "change the pod's nodeSelector or the Node's label",
-				    "its nodeSelector requires %s=%s, the Node has %s", key, wants,
-				    has ? has : "no such label");
+				    "the pod's nodeSelector requires %s=%s, the Node has %s", key,
+				    wants, has ? has : "no such label");
 	}
 	while ((v = json_walk_next(&t, NULL))) {
 		const char *taint = json_string(json_get(v, "key"));
@@ -326,7 +335,8 @@ static void check_node(struct run *r)
 		    !tolerates(r->pod, v))
 			doctor_find(r->d, FINDING_PROBLEM, r->where,
 				    "add a toleration to the pod, or remove the taint",
-				    "it does not tolerate the Node's taint %s:%s", taint, effect);
+				    "the pod does not tolerate the Node's taint %s:%s", taint,
+				    effect);
 	}
 }
 

@@ -101,7 +101,8 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 			continue;
 		host_plan_remark(
 			p, k->name, rec->subject,
-			"no section requests this any more; undo with 'unirail host undo %s'%s",
+			"no section requests this state any more; undo with 'unirail host undo "
+			"%s'%s",
 			k->name, w->n ? ", then 'unirail host apply'" : "");
 	}
 }
@@ -192,7 +193,7 @@ static int carry_out(struct host *h, const char *kind, const struct host_op *op,
 			"operation '%s' of kind '%s' is unknown to this version", op->verb, kind);
 }
 
-/* --- whether an operation is in effect --- */
+/* --- check that an operation is in effect --- */
 
 static int file_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
@@ -287,7 +288,7 @@ static int confirm(struct host *h, const char *kind, const struct host_op *op, s
 		"another program set it");
 }
 
-/* --- apply --- */
+/* --- execution of a plan --- */
 
 /* Checks that the nearest existing directory above `path` is writable, so that EROFS and EACCES
  * occur before the first change. */
@@ -387,7 +388,7 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 	return r;
 }
 
-/* --- undo --- */
+/* --- undo of recorded steps --- */
 
 /* Undoes an operation. Returns 1 if it was undone; 0 if it had not been carried out, so that
  * nothing is changed. */

@@ -415,8 +415,8 @@ def test_removed_sections_are_reported_until_they_are_undone(host):
     assert host.ok("plan") == "nothing to do\n"
     host.put("/etc/unirail/host.conf", "[interface far1]\nipv4-ip = 172.16.2.10/24\n")
     assert host.ok("plan") == (
-        "note: rule host: no section requests this any more; undo with 'unirail host undo rule'\n"
-        "note: addr ens1: no section requests this any more; undo with 'unirail host undo addr', then 'unirail host apply'\n"
+        "note: rule host: no section requests this state any more; undo with 'unirail host undo rule'\n"
+        "note: addr ens1: no section requests this state any more; undo with 'unirail host undo addr', then 'unirail host apply'\n"
         "nothing to do\n")
     host.ok("undo", "rule")
     host.ok("undo", "addr")

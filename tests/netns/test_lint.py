@@ -82,7 +82,7 @@ FAULTS = [
      "spec.mpiReplicaSpecs.Worker.template.metadata.annotations", "network 'team/net1' is not in these files"),
     ("networks: net0", "networks: 'net0,'", "MPIJob team/train", "spec.mpiReplicaSpecs.Worker.template.metadata.annotations", "mismatch @ ''"),
     ("networks: net0", "networks: 'net0,net0'", "MPIJob team/train", "spec.mpiReplicaSpecs.Worker.template.metadata.annotations",
-     "its networks take 2 of resource 'spidernet.io/rail0', its containers request 1"),
+     "the pod's networks use 2 of resource 'spidernet.io/rail0', the pod's containers request 1"),
     ("k8s.v1.cni.cncf.io/networks: net0", "cni.spidernet.io/rdma-resource-inject: cpu", "MPIJob team/train",
      "spec.mpiReplicaSpecs.Worker.template.metadata.annotations", "cpu"),
     ("k8s.v1.cni.cncf.io/networks: net0", "k8s.v1.cni.cncf.io/networks: net0, ipam.spidernet.io/ippool: '{\"ipv4\": [\"rail7\"]}'",

@@ -487,7 +487,7 @@ def test_del_without_a_cache_entry_releases_addresses(lab, agent):
     assert len(lab.used()) == 2
     lab.delete(c, pod, ifname="eth0")
     assert lab.used() == {}
-    lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", contains="it is not attached")
+    lab.fail("CHECK", {**c, "prevResult": {"cniVersion": "1.0.0"}}, pod, ifname="eth0", contains="the container is not attached")
 
 
 def test_del_succeeds_after_an_add_killed_at_any_time(lab, agent):

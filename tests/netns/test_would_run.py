@@ -80,7 +80,7 @@ def test_missing_master_is_found(tmp_path, host):
 
 def test_resource_without_a_plugin_is_found(tmp_path, host):
     found = would(tmp_path, host, POD.replace("unirail.io/ib: 1", "rdma/hca: 1"))
-    assert "no device plugin of this node serves it" in found["rdma/hca"]["what"]
+    assert "no device plugin of this node serves the resource" in found["rdma/hca"]["what"]
     assert "unirail.io/ib" not in would(tmp_path, host)
 
 
@@ -92,7 +92,7 @@ def test_resource_with_too_few_free_devices_is_found(tmp_path, host):
 def test_pool_without_free_addresses_is_found(tmp_path, host):
     assert "pool p" not in would(tmp_path, host)
     found = would(tmp_path, host, POD, NADS.replace("allocatedIPCount: 0", "allocatedIPCount: 1"))
-    assert "none of its 1 addresses is free" in found["pool p"]["what"]
+    assert "none of the pool's 1 addresses is free" in found["pool p"]["what"]
     found = would(tmp_path, host, POD, NADS.replace('["p"]', '["q"]'))
     assert "not in the manifests" in found["pool q"]["what"]
 

@@ -156,7 +156,7 @@ static int events(struct demo *d, struct err *e)
 		r = detach(d, i, e);
 	if (r == 0)
 		r = stopped(e);
-	demo_progress(d, "compare the state with the one before");
+	demo_progress(d, "compare the state with the state before the attachment");
 	return r < 0 ? r : demo_facts_compare(d, e);
 }
 

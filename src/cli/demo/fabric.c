@@ -273,10 +273,11 @@ static int check_capabilities(const struct root *root, struct err *e)
 		return r;
 	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
 		if (!(have >> needed[i].bit & 1))
-			return err_kind(e, ERR_UNAVAILABLE, -EPERM,
-					"create network namespaces: no %s: run it as root, or "
-					"without root: unshare -Urn unirail demo",
-					needed[i].name);
+			return err_kind(
+				e, ERR_UNAVAILABLE, -EPERM,
+				"create network namespaces: no %s: run 'unirail demo' as root, "
+				"or without root: unshare -Urn unirail demo",
+				needed[i].name);
 	return 0;
 }
 

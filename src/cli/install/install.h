@@ -78,7 +78,7 @@ struct install_plan {
 	size_t n_left;
 };
 
-/* --- manifest.c --- */
+/* --- manifest.c: the record of an installation, and the plan of a new one --- */
 
 /* `links`: "all" or "a,b"; NULL: none. self: SHA-256 of this program. */
 int install_facts_read(struct install_facts *f, const struct root *r, const char *dir,

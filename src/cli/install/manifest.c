@@ -82,9 +82,7 @@ static int use_backup(struct install_facts *f, const struct backup *k, struct er
 		return r;
 	if (!k->sha256 == !k->link)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"kept '%s' has neither sha256 nor "
-				"link",
-				k->name);
+				"backup '%s' in 'kept' has neither sha256 nor link", k->name);
 	n = install_name_of(f, k->name);
 	set(&n->noted, k->sha256 ? HAVE_FILE : HAVE_LINK, k->sha256 ? k->sha256 : k->link);
 	return 0;
@@ -97,8 +95,8 @@ static int use(struct install_facts *f, const struct record *rec, struct err *e)
 	int r = 0;
 
 	if (strlen(rec->sha256) != SHA_LEN)
-		return err_kind(e, ERR_CONF, -EINVAL, "sha256 is '%s', expected 64 digits",
-				rec->sha256);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"sha256 is '%s', expected 64 hexadecimal digits", rec->sha256);
 	binary->recorded = true;
 	set(&binary->made, HAVE_FILE, rec->sha256);
 	if (rec->was)

@@ -241,8 +241,8 @@ static void roll_back(struct swap *s, struct err *e)
 
 		if (r < 0) {
 			err_wrap(e, r,
-				 "'%s' could not be restored (%s): rename '%s', which has "
-				 "its content",
+				 "'%s' could not be restored (%s): its content is in '%s', rename "
+				 "that file",
 				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
 			op->old[0] = '\0'; /* swap_close() must not remove it */
 		}

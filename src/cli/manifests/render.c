@@ -108,7 +108,7 @@ static void fill(struct buf *b, const char *text, const struct json *value, bool
 	}
 }
 
-/* --- which rules apply --- */
+/* --- selection of the rules that apply --- */
 
 static void remark(struct render *r, const struct json *rule, const char *what)
 {

@@ -312,7 +312,9 @@ static int check_members(const struct json *v, const struct json *keys, const ch
 		int r;
 
 		if (!type)
-			return err_kind(e, ERR_CONF, -EINVAL, "value '%s' is unknown", at);
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"value '%s' is unknown; deploy/chart/README.md lists all",
+					at);
 		r = json_kind(type) == JSON_OBJECT ? check_members(member, type, at, e)
 						   : wants_type(member, json_string(type), at, e);
 		if (r < 0)
@@ -404,8 +406,10 @@ static int check_image(const struct json *v, const char *place, struct err *e)
 		while (i < ARRAY_LEN(known) && strcmp(key, known[i]) != 0)
 			i++;
 		if (i == ARRAY_LEN(known))
-			return err_kind(e, ERR_CONF, -EINVAL, "value '%s.%s' is unknown", place,
-					key);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"value '%s.%s' is unknown; deploy/chart/README.md lists all", place,
+				key);
 	}
 	return 0;
 }

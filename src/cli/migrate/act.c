@@ -218,7 +218,7 @@ static int wait_end(const struct migrate_act *x, const struct migrate_workload *
 			 .original = true,
 			 .deployment = w->role == ROLE_CONTROLLER};
 
-	return wait_for(x, "the originals' pods end", have_ended, &p, e);
+	return wait_for(x, "end of the originals' pods", have_ended, &p, e);
 }
 
 /* --- addresses --- */

@@ -87,7 +87,7 @@ const struct cmd migrate_cmds[] = {
 	 "any",
 	 plan_opts, 0, 0},
 	{"apply", NULL,
-	 "carry out these steps, and record the originals' state in a "
+	 "carry out the steps of the migration, and record the originals' state in a "
 	 "ConfigMap",
 	 apply_opts, 0, 0},
 	{"undo", NULL, "undo the migration: restore the originals", undo_opts, 0, 0},

@@ -166,7 +166,7 @@ const struct json *migrate_at(const struct json *v, ...) __attribute__((sentinel
  */
 struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *remarks);
 
-/* --- plan.c --- */
+/* --- plan.c: the steps of a migration or an undo --- */
 
 enum migrate_do {
 	DO_SAVE,

@@ -341,11 +341,13 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 			line(x->role == ROLE_SHARED || x->role == ROLE_VF ? &p->warnings
 									  : &p->problems,
 			     xasprintf("%s '%s/%s' is managed by a %s, which would revert changes, "
-				       "so it is not changed%s",
+				       "so the migration does not change the workload%s",
 				       kind_of(x), x->ns, x->name, x->owner,
 				       x->role == ROLE_SHARED || x->role == ROLE_VF
-					       ? ": its resources exist beside those of unirail"
-					       : ": remove it from that object first"));
+					       ? ": the workload's resources exist beside those of "
+						 "unirail"
+					       : ": remove the workload from the managing object "
+						 "first"));
 	}
 }
 
@@ -448,10 +450,12 @@ static void check_addresses(const struct migrate_cluster *c, struct migrate_plan
 			       "repair status.allocatedIPs first",
 			       n));
 	if (n > NAMED_MAX)
-		line(&p->warnings, xasprintf("%zu more addresses are not recorded", n - NAMED_MAX));
+		line(&p->warnings,
+		     xasprintf("%zu more addresses of pods are not recorded in their SpiderIPPools",
+			       n - NAMED_MAX));
 }
 
-/* --- apply --- */
+/* --- steps of the migration --- */
 
 static void plan_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 {
@@ -696,7 +700,7 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 		plan_remains(c, p);
 }
 
-/* --- undo --- */
+/* --- steps of the undo --- */
 
 static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 {
@@ -749,8 +753,8 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 			continue;
 		s = step(p, UNDO_POOL, i, xasprintf("spiderippool '%s'", name));
 		s->now = xstrdup("has annotations of unirail");
-		s->will =
-			xstrdup("without them: a later migration reads status.allocatedIPs again");
+		s->will = xstrdup("without annotations of unirail: a later migration reads "
+				  "status.allocatedIPs again");
 		s->body = xasprintf("{\"metadata\":{\"annotations\":{%s%s%s}}}",
 				    adopted ? "\"" ANNOTATION_ADOPTED "\":null" : "",
 				    adopted && prefix ? "," : "",

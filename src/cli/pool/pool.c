@@ -162,7 +162,7 @@ static int run_here(const struct pool_tool *t, const struct report_call *call, s
 	return put ? put : r;
 }
 
-/* --- main --- */
+/* --- entry point of 'unirail pool' --- */
 
 static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e);
 

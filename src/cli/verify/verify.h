@@ -42,7 +42,7 @@ struct verify_result {
 	struct err err; /* code 0: success */
 };
 
-/* --- client.c --- */
+/* --- client.c: one test with a server --- */
 
 /* Runs one test on its own connection; a failure is stored in ret->err as well. */
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
@@ -51,7 +51,7 @@ int verify_run(const struct verify_facts *f, const struct verify_place *to,
 void verify_record_near(struct verify_result *r, const struct verify_rail *rail);
 void verify_record_far(struct verify_result *r, const struct verify_msg *m);
 
-/* --- verify.c --- */
+/* --- verify.c: pairs of rails to test --- */
 
 /* A rail of the server. */
 struct verify_far {
@@ -66,7 +66,7 @@ struct verify_far {
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);
 
-/* --- server.c --- */
+/* --- server.c: the server of tests --- */
 
 struct verify_serve {
 	struct verify_place at;
@@ -80,7 +80,7 @@ extern volatile sig_atomic_t verify_stop;
  */
 int verify_serve(const struct verify_serve *s, struct err *e);
 
-/* --- verify.c --- */
+/* --- verify.c: output of results, and the applet --- */
 
 void verify_show_one(const struct verify_result *r, FILE *f);
 void verify_show_table(const struct verify_result *v, size_t n, FILE *f);

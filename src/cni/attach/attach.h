@@ -139,7 +139,7 @@ int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret
  * the error names the missing module. */
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
-/* --- pure --- */
+/* --- pure functions --- */
 /* Checks that the requested interface names are valid (ERR_CONF) and differ from each other and
  * from the names in the pod (-EEXIST). */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,

@@ -73,7 +73,7 @@ struct link_driver {
 	unsigned int flags;
 	const char *module; /* kernel module; NULL: none */
 
-	/* --- pure --- */
+	/* --- pure functions --- */
 	/* Parses the netconf. Kind ERR_CONF: the error names the field. */
 	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 	/* Checks the configuration against the master; NULL: no check. */

@@ -71,7 +71,7 @@ static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 	if (r >= 0)
 		r = ipam_release(store, c->container_id, NULL, &reason);
 	if (r < 0)
-		log_warn("addresses are not given back", LOG_S("error", reason.text));
+		log_warn("cannot release the container's addresses", LOG_S("error", reason.text));
 }
 
 /* As in Multus, plugins are searched in binDir first. */
@@ -150,10 +150,11 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 	if (kind == MULTUS_CACHE_OTHER)
 		return 0; /* CHECK of Multus does not read its scratch file either */
 	if (kind == MULTUS_CACHE_NONE)
-		return err_kind(e, ERR_OTHER, -ENOENT,
-				"no record of container '%s' in '%s' (conf.cniDir): it is not "
-				"attached",
-				c->container_id, conf.cni_dir);
+		return err_kind(
+			e, ERR_OTHER, -ENOENT,
+			"no record of container '%s' in '%s' (conf.cniDir): the container is not "
+			"attached",
+			c->container_id, conf.cni_dir);
 	r = multi_read(&entry.call, &x, e);
 	if (r < 0)
 		return r;
@@ -333,7 +334,7 @@ void pod_devinfo_copy(const struct root *r, const char *resource, const char *de
 	if (n >= 0)
 		n = file_replace(r, to, buf_span(&text), 0444, &reason);
 	if (n < 0)
-		log_warn("device information is not copied", LOG_S("error", reason.text));
+		log_warn("cannot copy device information", LOG_S("error", reason.text));
 }
 
 struct json_doc *pod_devinfo_read(const struct root *r, const char *path)
@@ -348,7 +349,7 @@ struct json_doc *pod_devinfo_read(const struct root *r, const char *path)
 	if (n >= 0)
 		n = json_parse(&d, buf_span(&text), DEVINFO_MAX, &reason);
 	if (n < 0 && n != -ENOENT)
-		log_warn("device information cannot be read", LOG_S("file", path),
+		log_warn("cannot read device information", LOG_S("file", path),
 			 LOG_S("error", reason.text));
 	return d;
 }

@@ -415,7 +415,7 @@ static bool gc_recorded(struct collecting *g, const struct network_record *rec)
 	}
 	if (r >= 0)
 		return collect(g, b.p, rec->net.trusted) >= 0;
-	log_warn("recorded network is not collected", LOG_S("file", rec->file),
+	log_warn("GC of a recorded network failed", LOG_S("file", rec->file),
 		 LOG_S("error", reason.text));
 	return false;
 }

@@ -301,7 +301,8 @@ static int read_record(const struct cni_call *c, int dir, const char *name,
 		unlinkat(dir, name, 0);
 		return err_set(
 			e, -EIO,
-			"it does not match its digest: removed, the next ADD writes it again");
+			"the record does not match its digest: removed, the next ADD writes the "
+			"record again");
 	}
 	return parse(c, buf_span(&text), ret, e);
 }
@@ -317,7 +318,8 @@ void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 	int r = dir < 0 ? dir : dir_list(&c->root, dir_path, &names, &count, &reason);
 
 	if (r < 0 && r != -ENOENT)
-		log_warn("recorded networks are not collected", LOG_S("error", reason.text));
+		log_warn("cannot read the records of networks: GC skips the recorded networks",
+			 LOG_S("error", reason.text));
 	for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
 		struct network_record one = {0};
 
@@ -326,8 +328,9 @@ void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 		err_clear(&reason);
 		r = read_record(c, dir, names[i], &one, &reason);
 		if (r < 0)
-			log_warn("recorded network is not collected", LOG_S("file", names[i]),
-				 LOG_S("directory", dir_path), LOG_S("error", reason.text));
+			log_warn("cannot read the record of a network: GC skips the network",
+				 LOG_S("file", names[i]), LOG_S("directory", dir_path),
+				 LOG_S("error", reason.text));
 		if (r != 0)
 			continue;
 		one.file = xstrdup(names[i]);
@@ -364,5 +367,5 @@ void network_records_remove(const struct cni_call *c, const struct pod_conf *con
 			if (unlinkat(dir, files[i], 0) < 0 && errno != ENOENT)
 				r = err_sys(&reason, -errno, "remove '%s/%s'", dir_path, files[i]);
 	if (r < 0)
-		log_warn("records of networks stay", LOG_S("error", reason.text));
+		log_warn("cannot remove records of networks", LOG_S("error", reason.text));
 }

@@ -193,10 +193,9 @@ int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int cod
 			*e = *reason;
 		return code;
 	}
-	log_error(
-		"cannot restore the VF's attributes now: they will be restored before another pod "
-		"gets it",
-		LOG_S("vf", r->device), LOG_S("why", reason->text));
+	log_error("cannot restore the VF's attributes now: the attributes will be restored before "
+		  "another pod gets the VF",
+		  LOG_S("vf", r->device), LOG_S("why", reason->text));
 	return 1;
 }
 

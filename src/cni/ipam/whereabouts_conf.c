@@ -253,7 +253,7 @@ static int count_families(const struct cni_ipam_call *call, const struct whereab
 	for (size_t i = 0; i < c->fixed.n_ips; i++)
 		++*(c->fixed.ips[i].address.ip.family == 4 ? &n4 : &n6);
 	if (n4 + n6 == 0)
-		return bad(e, "conf.ipam has no addresses: give 'range' or 'ipRanges'");
+		return bad(e, "conf.ipam has no addresses: set 'range' or 'ipRanges'");
 	return ipam_check_families(call, n4, n6, e);
 }
 
@@ -448,7 +448,7 @@ static const struct json_field fields[] = {
 	    .has = offsetof(struct whereabouts_keys, has_overlapping),
 	    JSON_DOC("true", "allocate an address only once, even if several ranges contain it")),
 	KEY("network_name", J_STR, network_name,
-	    JSON_DOC(NULL, "ranges with another name are other networks")),
+	    JSON_DOC(NULL, "equal ranges with different network_name are allocated independently")),
 	KEY("node_slice_size", J_STR, node_slice_size,
 	    JSON_DOC(NULL, "refused: needs the controller of whereabouts")),
 	KEY("configuration_path", J_STR, path,

@@ -51,7 +51,7 @@ static const struct json_field net_fields[] = {
 	{.name = "cniVersion",
 	 .type = J_STR,
 	 .offset = offsetof(struct raw_net, version),
-	 JSON_DOC("the netconf's", "version of a network that has nad")},
+	 JSON_DOC("the netconf's", "CNI version of the network; ignored without nad")},
 	{.name = "defaultRoute",
 	 .type = J_STRS,
 	 .offset = offsetof(struct raw_net, gateways),

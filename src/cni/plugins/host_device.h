@@ -60,7 +60,7 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_del(struct attach *a, const struct rail *rail, struct err *e);
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e);
 
-/* --- pure --- */
+/* --- pure functions --- */
 /* Returns the link of the node that the configuration names; NULL: none. */
 const struct link *host_device_pick(const struct host_device_conf *c,
 				    const struct host_device_files *f, const struct link *links,

@@ -151,7 +151,7 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 	return err_set(
 		e, -EEXIST,
 		"move '%s' back to the node as '%s': File exists (EEXIST): the node has another link of that name "
-		"(rename that one, and this is tried again)",
+		"(rename that link, then the move is retried)",
 		l->name, l->alias);
 }
 

@@ -200,7 +200,8 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
 	/* The last message is that of the VLAN interface, unless this is up (loose_binding) while its parent is down. */
 	if (p->sets_vlan_up && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
-		push(u, "take the VLAN interface back", p->makes_vlan ? undo_link : undo_up,
+		push(u, "remove the VLAN interface or set it down",
+		     p->makes_vlan ? undo_link : undo_up,
 		     made_of(m->host, p->vlan_index, p->vlan_name, false));
 	return r;
 }

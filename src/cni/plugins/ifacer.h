@@ -65,7 +65,7 @@ extern const struct json_table ifacer_table; /* keys of the netconf */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);
 
-/* --- pure --- */
+/* --- pure functions --- */
 bool ifacer_wants_bond(const struct ifacer_conf *c);
 bool ifacer_wants_vlan(const struct ifacer_conf *c);
 /* Parses "k=v;k=v" into c. */

@@ -137,7 +137,7 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 static const char *hint(int code)
 {
 	if (code == -EOPNOTSUPP || code == -EINVAL)
-		return "does the HCA's driver offer IPoIB children, and conf.mode?";
+		return "does the HCA's driver support IPoIB children and conf.mode?";
 	return NULL;
 }
 

@@ -56,7 +56,7 @@ struct sbr_plan {
 /* Kind ERR_CONF: the error names the field. */
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
-/* --- pure --- */
+/* --- pure functions --- */
 /* Sets *ret to the addresses in prevResult that belong to the interface or to no interface, and
  * returns their number; the caller frees *ret. */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);

@@ -198,7 +198,7 @@ static int deliver(const struct cni_plugin *p, struct cni_call *c, int to, struc
 
 	if (r == 0)
 		return 0;
-	log_error("the answer could not be written", LOG_S("error", e.text));
+	log_error("cannot write the result", LOG_S("error", e.text));
 	if (is(c, "ADD") && p->del)
 		p->del(c, NULL);
 	return r;
@@ -459,7 +459,7 @@ static const struct json_field more_fields[] = {
 	FIELD("cni.dev/valid-attachments", J_VAL, valid,
 	      JSON_DOC(NULL, "from the runtime, for GC: attachments that exist")),
 	FIELD("cni.dev/attachments", J_VAL, attachments,
-	      JSON_DOC(NULL, "the same under its older name")),
+	      JSON_DOC(NULL, "from the runtime, for GC: older name of cni.dev/valid-attachments")),
 	{0}};
 
 static const struct json_table name_table = {name_fields, JSON_GO, 0},

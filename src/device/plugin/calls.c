@@ -83,7 +83,7 @@ static void on_list_closed(void *arg, struct grpc_in *c)
 	plugin_on_stream(p);
 }
 
-/* --- other calls --- */
+/* --- the kubelet's other calls --- */
 
 static void on_options(void *arg, struct grpc_in *c, struct span request)
 {
@@ -112,13 +112,14 @@ static int check_ids(const struct device_plugin *p, const struct message_ids *l,
 {
 	if (l->n > DEVICE_PLUGIN_IDS_MAX)
 		return err_kind(e, ERR_CONF, -E2BIG,
-				"%zu devices for one container, %d are the limit", l->n,
-				DEVICE_PLUGIN_IDS_MAX);
+				"the request is for %zu devices for one container, the limit is %d",
+				l->n, DEVICE_PLUGIN_IDS_MAX);
 	for (size_t i = 0; i < l->n; i++)
 		if (!is_listed(p, l->v[i]))
-			return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-					"device '%s' is not (or no longer) one of resource '%s'",
-					l->v[i], p->resource);
+			return err_kind(
+				e, ERR_UNAVAILABLE, -ENODEV,
+				"device '%s' is not, or no longer, a device of resource '%s'",
+				l->v[i], p->resource);
 	return 0;
 }
 
@@ -297,7 +298,7 @@ static void on_status(void *arg, struct grpc_in *c, struct span request)
 	grpc_in_reply(c, (struct span){NULL, 0});
 	if (!registered && !*error) {
 		free(error);
-		error = xstrdup("the kubelet does not say reason");
+		error = xstrdup("the kubelet reports no reason");
 	}
 	plugin_on_status(p, registered ? "" : error);
 }

@@ -38,7 +38,8 @@ static void judge(const struct resources *s, const struct resource *r, const str
 		snprintf(v->text, sizeof(v->text),
 			 "the node's RDMA mode is exclusive: HCAs cannot be shared");
 	else
-		snprintf(v->text, sizeof(v->text), "it belongs to %.200s, which comes first",
+		snprintf(v->text, sizeof(v->text),
+			 "the device belongs to %.200s, which comes first",
 			 owner ? owner->conf->full : "another resource");
 }
 

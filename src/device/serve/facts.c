@@ -24,7 +24,7 @@ struct device_facts {
 	bool is_known, is_outdated, is_late;
 };
 
-/* --- in the child --- */
+/* --- requests in the child process --- */
 
 static int read_facts(void *arg)
 {
@@ -52,7 +52,7 @@ static int read_facts(void *arg)
 	return 0;
 }
 
-/* --- the loop --- */
+/* --- answers of the child, in the event loop --- */
 
 /* Finds a device in the order of struct node_devices; `from` is the position at which the last
  * search ended. */

@@ -58,7 +58,7 @@ void health_free(struct health *h)
 	free(h);
 }
 
-/* --- observe --- */
+/* --- state of a device's link, PCIe function and driver --- */
 
 static enum health_link read_port(const struct root *r, const char *rdma)
 {
@@ -159,7 +159,7 @@ void health_read_pci_errors(const struct root *r, const struct node_devices *nod
 	}
 }
 
-/* --- decide --- */
+/* --- health of a device, from its state --- */
 
 static struct entry *entry_of(struct health *h, const char *id)
 {

@@ -87,8 +87,9 @@ static int open_unheld(const struct port_events *p, const char *name, struct ver
 		return r;
 	verbs_close(*ret);
 	*ret = NULL;
-	return err_kind(e, ERR_UNAVAILABLE, -EBUSY,
-			"its driver could not be unloaded while this process has it open");
+	return err_kind(
+		e, ERR_UNAVAILABLE, -EBUSY,
+		"the device's driver could not be unloaded while this process has the device open");
 }
 
 static void open_hca(struct port_events *p, const char *name)

@@ -400,7 +400,7 @@ static void advertise(struct device_serve *s)
 		s->conf.changed(s->conf.arg);
 }
 
-/* --- observe and decide --- */
+/* --- the node's devices and configurations, and the resources planned from them --- */
 
 static bool was_reported(const struct resource_messages *l, const struct resource_message *m)
 {

@@ -76,7 +76,7 @@ static enum cni_config_kind conf_kind(const char *name, const struct json *conf,
 				      const char **reason)
 {
 	if (json_kind(conf) != JSON_OBJECT) {
-		*reason = "it is not an object";
+		*reason = "the file is not a JSON object";
 		return CNI_CONFIG_INVALID;
 	}
 	if (is_list(name))

@@ -24,7 +24,9 @@ static const struct opt keys[] = {
 	{"dhcp4", 0, OPT_FLAG, NULL,
 	 "IPv4 address by DHCP, at the next start of the program that owns the interface",
 	 OFFSET(dhcp4), 0, 0},
-	{"dhcp6", 0, OPT_FLAG, NULL, "the same for IPv6", OFFSET(dhcp6), 0, 0},
+	{"dhcp6", 0, OPT_FLAG, NULL,
+	 "IPv6 address by DHCP, at the next start of the program that owns the interface",
+	 OFFSET(dhcp6), 0, 0},
 	{"policy-route", 0, OPT_FLAG, NULL,
 	 "use the gateway only for packets from this address, by a separate table and a rule",
 	 OFFSET(policy_route), 0, 0},
@@ -39,7 +41,7 @@ static const struct opt keys[] = {
 	 "program whose file is written for the next boot; auto: the interface's owner",
 	 OFFSET(persist), 0, 0},
 	{"bond-ports", 0, OPT_STR, "NAME,...",
-	 "the interface is a bond of these, which is created if it does not exist",
+	 "make the interface a bond of these ports; a bond that does not exist is created",
 	 OFFSET(bond_ports), 0, 0},
 	{"bond-mode", 0, OPT_CHOICE, "802.3ad|active-backup|balance-xor",
 	 "how the bond uses its ports (802.3ad)", OFFSET(bond_mode), 0, 0},
@@ -199,7 +201,7 @@ int host_addr_check(void *want, struct err *e)
 	return is_clean(w) ? 0 : parse(w, &a, e);
 }
 
-/* --- observe --- */
+/* --- state of the interface and the host --- */
 
 /* The ports of the section; for `mode = clean`, whose section has no ports, the current ports of
  * the bond. */
@@ -515,7 +517,7 @@ static int check_elsewhere(const struct host_net *n, const struct link *l,
 	return 0;
 }
 
-/* --- decide --- */
+/* --- plan of all steps of a section --- */
 
 static int resolve(const struct host_net *n, const struct host_addr_want *w,
 		   struct host_addr_plan *a, struct taken *t, struct err *e)
@@ -675,8 +677,8 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 	if (r >= 0 && lost && p->n > before)
 		host_plan_remark(
 			p, "addr", "host",
-			"neither netplan, NetworkManager nor systemd-networkd is there to set "
-			"it at the next boot: 'unirail host persist' does");
+			"neither netplan, NetworkManager nor systemd-networkd is on this host to "
+			"set the addresses at the next boot: 'unirail host persist' does");
 	free(t.tables);
 	free(t.priorities);
 	return r;

@@ -68,7 +68,7 @@ int host_bond_parse(const char *dev, const char *ports, const char *mode, struct
 	return 0;
 }
 
-/* --- decide --- */
+/* --- plan of the bond and its ports --- */
 
 static void op_of(struct host_op *op, const char *verb, const char *dev)
 {
@@ -205,7 +205,7 @@ int host_bond_plan(const struct host_net *n, const char *dev, const struct host_
 	return r;
 }
 
-/* --- act --- */
+/* --- execution of the operations on a bond --- */
 
 static int absent_is_success(int r, struct err *e)
 {

@@ -176,7 +176,7 @@ static void read_card(struct host *h, struct card *c)
 	auto_buf struct buf b;
 
 	buf_init(&b, CONFIG_MAX);
-	str_copy(c->reason, sizeof(c->reason), "its firmware was not recorded");
+	str_copy(c->reason, sizeof(c->reason), "the card's firmware was not recorded");
 	if (h->kernel) {
 		if (!by_fwctl(h, c) && !by_program(h, "mlxconfig", c))
 			by_program(h, "mstconfig", c);

@@ -63,7 +63,7 @@ static int check(void *want, struct err *e)
 	return 0;
 }
 
-/* --- observe --- */
+/* --- state of container runtimes and processes --- */
 
 /* Finds the lines `base_runtime_spec = "/etc/containerd/cri-base.json"` of all runtimes. */
 static int read_specs(const struct host *h, struct found *f, struct err *e)
@@ -189,7 +189,7 @@ static void forget(void *found)
 	free(f);
 }
 
-/* --- decide --- */
+/* --- plan of the files with the limit --- */
 
 static void write_limit(struct json_out *o, uint64_t limit)
 {

@@ -141,7 +141,7 @@ void host_plan_up(struct host_plan *p, const char *kind, const char *dev)
 	dev_op(&s->undo, "link-down", dev);
 }
 
-/* --- carrying out --- */
+/* --- execution of operations on addresses, routes and links --- */
 
 static int wanted_cidr(const struct host_op *op, const char *key, struct ipnet *ret, struct err *e)
 {

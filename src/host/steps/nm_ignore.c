@@ -79,7 +79,8 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 	if (host_plan_file(p, "nm-ignore", "host", &f->file, b.p, 0644))
 		host_plan_remark(
 			p, "nm-ignore", "host",
-			"NetworkManager reads it at its next start, or now with 'nmcli general reload conf'");
+			"NetworkManager reads the file at its next start, or now with 'nmcli "
+			"general reload conf'");
 	return 0;
 }
 

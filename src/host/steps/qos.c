@@ -51,12 +51,14 @@ static const struct opt keys[] = {
 	{"cnp-dscp", 0, OPT_INT, "DSCP",
 	 "DSCP of congestion notifications (8 times their priority)", AT(cnp_dscp), 0, 63},
 	{"storage-priority", 0, OPT_INT, "N",
-	 "the same for NICs that are not below a PCIe switch with a GPU", AT(storage_priority), 0,
-	 7},
-	{"storage-cnp-priority", 0, OPT_INT, "N", "the same for these", AT(storage_cnp_priority), 0,
-	 7},
-	{"storage-dscp", 0, OPT_INT, "DSCP", "the same for these", AT(storage_dscp), 0, 63},
-	{"storage-cnp-dscp", 0, OPT_INT, "DSCP", "the same for these", AT(storage_cnp_dscp), 0, 63},
+	 "priority of RDMA traffic for NICs that are not below a PCIe switch with a GPU",
+	 AT(storage_priority), 0, 7},
+	{"storage-cnp-priority", 0, OPT_INT, "N", "cnp-priority for the NICs of storage-priority",
+	 AT(storage_cnp_priority), 0, 7},
+	{"storage-dscp", 0, OPT_INT, "DSCP", "dscp for the NICs of storage-priority",
+	 AT(storage_dscp), 0, 63},
+	{"storage-cnp-dscp", 0, OPT_INT, "DSCP", "cnp-dscp for the NICs of storage-priority",
+	 AT(storage_cnp_dscp), 0, 63},
 	{"nics", 0, OPT_STR, "NAME,...",
 	 "the NICs: interfaces, RDMA devices or PCI addresses (all with RoCE)", AT(nics), 0, 0},
 	{"trust", 0, OPT_CHOICE, "dscp|pcp", "field that decides a packet's priority (dscp)",
@@ -836,7 +838,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 	return 0;
 }
 
-/* --- carrying out --- */
+/* --- execution of the operations on a port --- */
 
 static size_t parse_dscps(const char *list, struct dcb_entry ret[DCB_DSCPS])
 {
@@ -1011,7 +1013,7 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 	return r < 0 ? r : roce_cm_set(&h->root, device ? device : "", 1, &v, e);
 }
 
-/* --- whether an operation is in effect --- */
+/* --- check that an operation is in effect --- */
 
 /* Returns false if a DSCP has neither its entry from before the operation nor the entry that the
  * operation sets: another program has set it. */

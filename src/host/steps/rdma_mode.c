@@ -29,7 +29,7 @@ static int check(void *want, struct err *e)
 		       : err_kind(e, ERR_CONF, -EINVAL, "no mode: expected shared or exclusive");
 }
 
-/* --- observe --- */
+/* --- state of the RDMA subsystem --- */
 
 /* Writes "pid 4711 (pause)", a process of each other network namespace, for at most NAMES_MAX
  * namespaces. */
@@ -113,7 +113,7 @@ static void forget(void *found)
 	free(f);
 }
 
-/* --- decide --- */
+/* --- plan of the steps to the requested mode --- */
 
 static void plan_now(const struct host_rdma_mode_found *f, const char *mode, struct host_plan *p)
 {
@@ -129,7 +129,8 @@ static void plan_now(const struct host_rdma_mode_found *f, const char *mode, str
 	if (f->namespaces)
 		host_step_blocked(
 			s,
-			"%zu other network namespaces exist (%s%s); it takes effect at the next boot",
+			"%zu other network namespaces exist (%s%s); the mode takes effect at the "
+			"next boot",
 			f->namespaces, f->users, f->namespaces > NAMES_MAX ? ", ..." : "");
 }
 

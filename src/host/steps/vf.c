@@ -150,7 +150,8 @@ static int check(void *want, struct err *e)
 	if (r == 0)
 		r = check_hex("device", w->device, e);
 	if (r == 0 && w->number < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "no num-vfs: give the number of VFs");
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"num-vfs is missing: set num-vfs to the number of VFs");
 	if (r == 0 && w->rdma && !strcmp(w->driver, "vfio-pci"))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
@@ -398,7 +399,7 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return r;
 }
 
-/* --- decide --- */
+/* --- plan of the steps of PFs and VFs --- */
 
 static bool hex_is(const char *text, uint16_t id)
 {
@@ -488,7 +489,7 @@ static void block_if_used(struct host_step *s, const struct pf *p)
 	const struct vf *used = in_pod(p);
 
 	if (used)
-		host_step_blocked(s, "VF '%s' is in %s: delete it or drain the node first",
+		host_step_blocked(s, "VF '%s' is in %s: delete the pod or drain the node first",
 				  used->bdf, used->pod);
 }
 
@@ -653,7 +654,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 			  host_nic_name(&p->nic), i);
 	s->interrupts = existing != NULL;
 	if (existing && existing->pod[0])
-		host_step_blocked(s, "VF '%s' is in %s: delete it or drain the node first",
+		host_step_blocked(s, "VF '%s' is in %s: delete the pod or drain the node first",
 				  existing->bdf, existing->pod);
 }
 
@@ -671,11 +672,12 @@ static int check_pf(const struct vf_want *w, const struct pf *p, struct err *e)
 			p->nic.pci.bdf, (long long)w->number);
 	if (w->mtu && p->mtu && num_u64(span_of(p->mtu), 0, 65535, &mtu) == 0 &&
 	    (uint64_t)w->mtu > mtu)
-		return err_kind(e, ERR_CONF, -ERANGE,
-				"mtu is %lld, more than the %s of its PF '%s': raise that first "
-				"('unirail host addr %s --mtu %lld')",
-				(long long)w->mtu, p->mtu, host_nic_name(&p->nic),
-				host_nic_name(&p->nic), (long long)w->mtu);
+		return err_kind(
+			e, ERR_CONF, -ERANGE,
+			"mtu is %lld, more than the %s of its PF '%s': raise the PF's MTU first "
+			"('unirail host addr %s --mtu %lld')",
+			(long long)w->mtu, p->mtu, host_nic_name(&p->nic), host_nic_name(&p->nic),
+			(long long)w->mtu);
 	return 0;
 }
 
@@ -814,7 +816,7 @@ static int decide(const struct host_wants *w, const void *found, struct host_pla
 	return r;
 }
 
-/* --- act --- */
+/* --- execution of the operations on PFs and VFs --- */
 
 static int pf_index(struct host *h, const char *pf, char name[static LINK_NAME_MAX], int *ret,
 		    struct nl_wire **w, struct err *e)
@@ -1003,7 +1005,7 @@ static int still_unused(struct host *h, const char *pf, struct err *e)
 	used = r == 0 ? in_pod(&f.v[0]) : NULL;
 	if (used)
 		r = err_kind(e, ERR_AGAIN, -EBUSY,
-			     "VF '%s' is in %s: delete it or drain the node first", used->bdf,
+			     "VF '%s' is in %s: delete the pod or drain the node first", used->bdf,
 			     used->pod);
 	for (size_t k = 0; k < f.v[0].n; k++)
 		free(f.v[0].vfs[k].mtu);

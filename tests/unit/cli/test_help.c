@@ -80,7 +80,7 @@ static void test_help_of_an_unknown_command_suggests_a_similar_command(void **st
 	ASSERT_EQ(RUN(help_main, "things", "list", "more"), 2);
 	ASSERT_STR_EQ(t_err, "unirail help: unknown command 'things more'\n");
 	ASSERT_EQ(RUN(help_main, "single", "x"), 2);
-	ASSERT_STR_EQ(t_err, "unirail help: applet 'single' has no commands ('x')\n");
+	ASSERT_STR_EQ(t_err, "unirail help: applet 'single' has no commands: remove operand 'x'\n");
 }
 
 static void test_man_page_escapes_special_characters(void **state)

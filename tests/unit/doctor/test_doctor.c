@@ -112,7 +112,8 @@ static void test_rdma_ports_that_are_down_are_found_with_their_cause(void **stat
 	doctor_lab_finds(&l, "rdma-ports", "mlx5_1 port 1", "its interface 'ens2' has no carrier",
 			 "cable");
 	doctor_lab_finds(&l, "rdma-ports", "mlx5_2 port 2", "INIT: no subnet manager", "opensm");
-	doctor_lab_finds(&l, "rdma-verbs", "mlx5_2", "libibverbs cannot use it: no provider", "");
+	doctor_lab_finds(&l, "rdma-verbs", "mlx5_2",
+			 "libibverbs cannot use the device: no provider", "");
 	doctor_lab_finds(&l, "rdma-verbs", "/dev/infiniband/rdma_cm", "missing",
 			 "modprobe rdma_ucm");
 	ASSERT_EQ(doctor_lab_count(&l, "rdma-verbs"), 2);
@@ -149,7 +150,7 @@ static void test_rdma_mode_that_does_not_suit_the_cni_is_found(void **state)
 	ASSERT_EQ(doctor_lab_count(&l, "rdma-mode"), 0);
 	l.f.mode = RDMA_NETNS_SHARED;
 	doctor_lab_run_all(&l);
-	doctor_lab_finds(&l, "rdma-mode", conf, "its plugin 'rdma' gives RDMA devices to pods",
+	doctor_lab_finds(&l, "rdma-mode", conf, "plugin 'rdma' moves RDMA devices into pods",
 			 "'unirail host rdma-mode exclusive'");
 	doctor_lab_end(&l);
 }
@@ -190,7 +191,7 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 			 "no driver is bound to this VF of '0000:3d:00.0'", "drivers_probe");
 	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.0", "13 VFs are configured, 11 exist",
 			 "sriov_numvfs");
-	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.3", "its PF '0000:99:00.0' does not exist",
+	doctor_lab_finds(&l, "vf-pfs", "0000:3d:00.3", "the VF's PF '0000:99:00.0' does not exist",
 			 "lspci");
 	doctor_lab_finds(&l, "vf-pfs", "ens1f0np0", "the PF is down", "'ip link set ens1f0np0 up'");
 	ASSERT_EQ(l.found.n, 4);
@@ -227,7 +228,7 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 	ASSERT_EQ(system(cmd), 0);
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "vf-rdma", "0000:3d:00.2", "its RDMA device does not",
-			 "rebind its driver");
+			 "rebind the VF's driver");
 	doctor_lab_finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device",
 			 "modprobe mlx5_ib");
 	/* its RDMA device may be in a pod */

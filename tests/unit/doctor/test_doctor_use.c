@@ -190,7 +190,7 @@ static void test_port_without_a_roce_v2_gid_is_found(void **state)
 	snprintf(path, sizeof(path), "%s/gid_attrs/types/0", dir);
 	host_write(&l.host, path, "IB/RoCE v1");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 1);
-	doctor_lab_first_is(&l, "mlx5_0 port 1", "none of its 1 GIDs is of RoCE v2",
+	doctor_lab_first_is(&l, "mlx5_0 port 1", "none of the port's 1 GIDs is of RoCE v2",
 			    "'unirail host addr'");
 	host_write(&l.host, path, "RoCE v2");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_rdma_gids), 0);
@@ -303,7 +303,7 @@ static void test_vf_missing_in_the_kubelets_resources_is_found(void **state)
 	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 0);
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\"]");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 1);
-	doctor_lab_first_is(&l, "0000:18:00.0", "1 of its 2 VFs are in no resource",
+	doctor_lab_first_is(&l, "0000:18:00.0", "1 of the PF's 2 VFs are in no resource",
 			    "'unirail device plan'");
 	registered(&l, "\"unirail.io/ib\":[\"0000:18:00.1\",\"0000:18:00.2\",\"0000:18:00.3\"]");
 	ASSERT_EQ(doctor_lab_run(&l, doctor_vf_resources), 1);

@@ -319,7 +319,7 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 	refuses(&h, "pci", "max-read-request=1000", "expected 128, 256");
 	refuses(&h, "pci", "nics=mlx5_99", "no RDMA NIC 'mlx5_99'");
 	refuses(&h, "link-type", "nics=mlx5_0", "no link type: give all, or gpu and other");
-	refuses(&h, "vf", "mtu=1500", "no num-vfs");
+	refuses(&h, "vf", "mtu=1500", "num-vfs is missing");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-", "is not a range of VFs");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#3-2", "is not a range of VFs");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-4",
@@ -369,8 +369,9 @@ static void test_vfs_of_pods_are_not_changed(void **state)
 	ASSERT_EQ(p.n, 5);
 	ASSERT_STR_EQ(p.v[0].now, "2 VFs");
 	ASSERT_STR_EQ(p.v[0].want, "4 VFs");
-	ASSERT_STR_EQ(p.v[0].blocked, "VF '0000:18:00.2' is in the pod with UID '3c9f': delete it "
-				      "or drain the node first");
+	ASSERT_STR_EQ(p.v[0].blocked,
+		      "VF '0000:18:00.2' is in the pod with UID '3c9f': delete the pod "
+		      "or drain the node first");
 	ASSERT_EQ(host_kind_find("vf")->act(&h, &p.v[0].act, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "is in the pod with UID '3c9f'"));
 	assert_string_not_equal(host_op_get(&p.v[1].act, "guid"), host_op_get(&p.v[2].act, "guid"));

@@ -63,9 +63,9 @@ until_true ports_seen
 
 ! found=$(unirail doctor -o json) || fail "doctor succeeded on a node with faults"
 unirail doctor || true
-finds rdma-verbs "$fake" "libibverbs cannot use it"
+finds rdma-verbs "$fake" "libibverbs cannot use the device"
 finds rdma-ports "rxeb port 1" "its interface 'rb' is down: 'ip link set rb up'"
-finds rdma-mode /etc/cni/net.d/10-net.conflist "its plugin 'rdma' gives RDMA devices to pods, but namespaces share them"
+finds rdma-mode /etc/cni/net.d/10-net.conflist "plugin 'rdma' moves RDMA devices into pods, but network namespaces of this host share"
 finds rail-mtu ra "MTU 1500 is less than the 4192"
 finds rail-subnets ra "172.16.1.1/24 is in the same subnet as 'rb'"
 finds vf-drivers "$vf" "no driver is bound to this VF of '$pf'"

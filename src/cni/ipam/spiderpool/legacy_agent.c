@@ -132,8 +132,8 @@ int agent_del(const char *socket, const struct cni_ipam_call *const *calls, size
 
 		r = del_one(socket, calls[i], "/v1/ipam/ip", false, &reason);
 		if (r > 0)
-			log_warn("the agent's GC will free it", LOG_S("ifname", calls[i]->ifname),
-				 LOG_S("error", reason.text));
+			log_warn("cannot release the address, the agent's GC will release it",
+				 LOG_S("ifname", calls[i]->ifname), LOG_S("error", reason.text));
 		else if (r < 0 && e)
 			*e = reason;
 	}
@@ -148,7 +148,7 @@ int agent_conflict(const char *socket, const struct cni_ipam_call *call, const s
 	struct err reason = ERR_INIT;
 
 	if (del_one(socket, call, "/v1/ipam/ips", true, &reason) != 0)
-		log_warn("give back the pod's addresses", LOG_S("error", reason.text));
+		log_warn("cannot release the pod's addresses", LOG_S("error", reason.text));
 	return err_kind(
 		e, ERR_AGAIN, -EADDRINUSE,
 		"ip conflict: pod's interface %s with an conflicting ip %s, which is located "

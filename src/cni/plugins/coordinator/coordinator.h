@@ -179,7 +179,7 @@ struct coordinator_plan {
 
 void coordinator_plan_free(struct coordinator_plan *p);
 
-/* --- pure --- */
+/* --- pure functions --- */
 int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
 		      const char *ifname, struct coordinator_stage *ret, struct err *e);
 /* Returns whether one of the NICs is the pod's first underlay NIC, so that the veth pair must be

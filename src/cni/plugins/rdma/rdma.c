@@ -31,9 +31,9 @@ static const struct json_table args_table = {args_fields, JSON_GO, 0};
 static const struct json_field fields[] = {
 	{.name = "deviceID",
 	 .type = J_STR,
-	 JSON_DOC(
-		 "that of prevResult's interface",
-		 "PCI address or auxiliary device whose RDMA device is moved; runtimeConfig.deviceID stands in")},
+	 JSON_DOC("that of prevResult's interface",
+		  "PCI address or auxiliary device whose RDMA device is moved; "
+		  "runtimeConfig.deviceID is used if deviceID is absent")},
 	{.name = "args",
 	 .type = J_VAL,
 	 .sub = &args_table,

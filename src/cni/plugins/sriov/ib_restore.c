@@ -341,7 +341,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 		c.set |= LINK_SET_NAME;
 		c.name = r->name;
 	} else if (*r->name && strcmp(name, r->name) != 0) {
-		log_warn("the VF's netdev has another name than before, which is taken",
+		log_warn("cannot restore the name of the VF's netdev: another link has the name",
 			 LOG_S("name", name), LOG_S("was", r->name));
 	}
 	if (up && r->up)

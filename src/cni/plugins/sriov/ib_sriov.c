@@ -464,7 +464,7 @@ static int ib_sriov_prepare(struct attach *a, struct err *e)
 {
 	int r = 0;
 
-	undo_push(&a->undo, "put InfiniBand VFs back", undo_all, &a, sizeof(a));
+	undo_push(&a->undo, "restore InfiniBand VFs", undo_all, &a, sizeof(a));
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
 		if (ib_is_made_here(&a->rails[i]) && *a->rails[i].vf->record.device)
 			r = prepare_one(a, &a->rails[i], e);

@@ -109,12 +109,12 @@ static int bracket_char(struct pattern *t, char *ret)
 	if (c == '\\') {
 		c = *++t->p;
 		if (!ispunct((unsigned char)c))
-			return refuse(t, "this escape is not known here");
+			return refuse(t, "this escape is not supported");
 	}
 	if (!c)
 		return refuse(t, "missing closing ]");
 	if ((unsigned char)c >= ASCII)
-		return refuse(t, "only ASCII can stand in brackets here");
+		return refuse(t, "brackets support only ASCII");
 	t->p++;
 	*ret = c;
 	return 0;
@@ -205,7 +205,7 @@ static int escape(struct pattern *t)
 	else if (ispunct((unsigned char)c))
 		literal(t, c);
 	else
-		return refuse(t, c ? "this escape is not known here" : "trailing backslash");
+		return refuse(t, c ? "this escape is not supported" : "trailing backslash");
 	t->p += 2;
 	return 0;
 }
@@ -230,7 +230,7 @@ static int open_group(struct pattern *t)
 	else if (t->p[2] == '<' && isalpha((unsigned char)t->p[3]))
 		name = t->p + 3;
 	if (!name || !strchr(name, '>'))
-		return refuse(t, "flags and look-around are not known here");
+		return refuse(t, "flags and look-around are not supported");
 	t->p = strchr(name, '>') + 1;
 	return 0;
 }

@@ -115,7 +115,7 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 		log_warn("writing the backup again", LOG_S("error", reason.text));
 	/* The undo is pushed before the write, because the file may exist even if the write fails
 	 * at the fsync of the directory. */
-	undo_push(u, "take the backup back", undo_backup, &old, sizeof(old));
+	undo_push(u, "remove the backup", undo_backup, &old, sizeof(old));
 	return tuning_backup_save(old.root, path, &keep, e);
 }
 
@@ -158,7 +158,7 @@ static int set_link(const struct chained_call *m, const struct tuning_conf *c, c
 	str_copy(old.name, sizeof(old.name), l->name);
 	/* The undo is pushed before the batch, because some changes may be made and others refused.
 	 * */
-	undo_push(u, "set the link's attributes back", undo_link, &old, sizeof(old));
+	undo_push(u, "restore the link's attributes", undo_link, &old, sizeof(old));
 	r = apply(m->pod, l->index, l->name, &c->want, e);
 	if (r == -EINVAL || r == -EADDRNOTAVAIL)
 		err_default_kind(e, ERR_CONF);

@@ -60,7 +60,7 @@ void tuning_conf_done(struct tuning_conf *c);
 /* For DEL: reads dataDir; the default if the configuration is unreadable. */
 const char *tuning_data_dir(const struct chained_call *m);
 
-/* --- pure --- */
+/* --- pure functions --- */
 /* Converts "net.ipv4.conf.IFNAME.x" to "net/ipv4/conf/net1/x"; returns NULL and sets *e if the
  * sysctl is not below net. */
 char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e);

@@ -293,7 +293,7 @@ static void test_invalid_configuration_is_refused(void **state)
 		 "10.1.0.1"},
 		{RANGE("10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.1.0.1/8\",\"gateway\":\"x\"}]",
 		 "conf.ipam.addresses[0]: couldn't parse gateway IP: x"},
-		{"", "conf.ipam has no addresses: give 'range' or 'ipRanges'"},
+		{"", "conf.ipam has no addresses: set 'range' or 'ipRanges'"},
 		{EXCLUDE("\"10.0.0.1\""), "conf.ipam has no addresses"},
 		{RANGE("10.0.0.0/24") ",\"network_name\":\"../x\"",
 		 "conf.ipam.network_name is \\\"../x\\\", expected lower case letters"},

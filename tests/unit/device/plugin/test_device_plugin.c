@@ -180,8 +180,8 @@ static void test_plugin_serves_the_calls_of_the_kubelet(void **state)
 	t_assert_hex(&l->reply, "0a0a0a080a0349445312013"
 				"0");
 	call(l, "/v1beta1.DevicePlugin/Allocate", (struct span){"\x0a\x03\x0a\x01\x39", 5});
-	assert_non_null(
-		strstr(l->error, "device '9' is not (or no longer) one of resource 'rdma/hca'"));
+	assert_non_null(strstr(l->error,
+			       "device '9' is not, or no longer, a device of resource 'rdma/hca'"));
 	call(l, "/v1beta1.DevicePlugin/Allocate", span_of("nonsense"));
 	assert_non_null(strstr(l->error, "INVALID_ARGUMENT"));
 }

@@ -36,7 +36,8 @@ static void test_explain_names_the_reason_for_each_device(void **state)
 			       "0000:af:00.2  VF 0 of ens4f0np0  ens4f0v0  mlx5_1\n"
 			       "  - rdma/hca: vendors requires 8086, the device has 15b3\n"
 			       "  + intel.com/a\n"
-			       "  - intel.com/b: it belongs to intel.com/a, which comes first\n"));
+			       "  - intel.com/b: the device belongs to intel.com/a, which comes "
+			       "first\n"));
 	assert_non_null(strstr(
 		b.p, "0000:af:00.5  VF 3 of ens4f0np0  in a pod\n"
 		     "  - rdma/hca: the device has no RDMA device\n"
