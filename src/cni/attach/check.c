@@ -169,8 +169,10 @@ static int find_parent(struct attach *a, struct rail *rail, struct err *e)
 	struct link master;
 	int r;
 
-	if (link_driver_moves(rail->kind))
-		return rail->kind->status(&a->call->root, rail, e);
+	if (link_driver_moves(rail->kind)) {
+		r = rail->kind->status(&a->call->root, rail, e);
+		return r < 0 ? r : 0;
+	}
 	if (rail->kind->chained && !rail->conf.master)
 		return 0;
 	r = attach_master(attach_wire(a, rail), &rail->conf, &master, e);

@@ -95,10 +95,11 @@ static int judge(struct probing *p, const struct probe *v, size_t n, struct err 
 }
 
 /* Quarantines the addresses in conflict, so that the next pod does not get them. The last attempt
- * fails (ERR_AGAIN) after the first such address. */
+ * then fails (ERR_AGAIN), and e has the first such address. */
 static int give_up(const struct probing *p, const struct probe *v, size_t n, bool last,
 		   struct err *e)
 {
+	const struct probe *first = NULL;
 	int r;
 
 	for (size_t i = 0; i < n; i++) {
@@ -110,14 +111,15 @@ static int give_up(const struct probing *p, const struct probe *v, size_t n, boo
 		log_warn("address in conflict", LOG_S("ifname", p->call->ifname),
 			 LOG_S("ip", ip_str(&v[i].ip, (char[IP_TEXT_MAX]){0})),
 			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
-		if (!last)
-			continue;
-		probe_describe(&v[i], e);
-		if (e)
-			e->kind = ERR_AGAIN;
-		return -EADDRINUSE;
+		if (!first)
+			first = &v[i];
 	}
-	return 0;
+	if (!first || !last)
+		return 0;
+	probe_describe(first, e);
+	if (e)
+		e->kind = ERR_AGAIN;
+	return -EADDRINUSE;
 }
 
 static int probe_again(struct probing *p, struct err *e)
