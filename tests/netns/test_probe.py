@@ -141,6 +141,18 @@ def test_ipv6_conflicts_and_gateways_are_detected(make_lab):
     assert link_names(pod.ns) == ["lo"]
 
 
+def test_last_attempt_quarantines_the_conflicts_of_both_families(make_lab):
+    lab = make_lab(v6=True)
+    lab.rail_pools(v6=True)
+    other, taken = squat(lab, "rail0", "192.0.2.1/24"), []
+    for last in (10, 11, 12):
+        ip(other, "addr", "add", f"172.16.1.{last}/24", "dev", "sq0")
+        ip(other, "addr", "add", f"fd00:16:1::{last}/64", "dev", "sq0", "nodad")
+        taken += [f"172.16.1.{last}", f"fd00:16:1::{last}"]
+    lab.fail("ADD", lab.macvlan("rail0", lab.ipam("rail0", v6=["rail0-v6"], **DETECT)), lab.pod(), code=11, contains="172.16.1.12")
+    assert sorted(a for a, r in lab.records().items() if r["state"] == "quarantined") == sorted(taken)
+
+
 def test_probe_changes_no_neighbour_cache(lab, sniff):
     """Probes have sender 0.0.0.0: no host learns an address in conflict from unirail."""
     lab.rail_pools()
