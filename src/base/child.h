@@ -45,7 +45,8 @@ void child_cancel(struct child *c);
 /* Closes all descriptors but stdin, stdout and stderr: a child that waits for a lock of the kernel may outlive this process, and
  * must not retain its sockets and locked files. */
 void child_close_others(void);
-/* Writes all of the buffer to stdout; returns false if the reader has closed the pipe. */
+/* Writes all of the buffer to stdout; returns false on an error. If the reader has closed the pipe,
+ * SIGPIPE ends the child. */
 bool child_put(const void *p, size_t n);
 
 #endif

@@ -13,9 +13,9 @@
  *	if (r < 0)
  *		return err_wrap(e, r, "rail %s", rail);
  *
- * The kind shows the user's program how to react; each protocol maps it to its own code in one table
- * (cni/protocol/error.c, the exit status in tools). It is ERR_OTHER until a function that knows sets it, and wrapping
- * keeps it.
+ * The kind shows the user's program how to react; each protocol maps it to its own codes in one
+ * place (cni/protocol/error.c, wire/http/grpc_session.c). It is ERR_OTHER until a function that
+ * knows it sets it, and wrapping keeps it.
  */
 
 #include <stdarg.h>

@@ -23,8 +23,9 @@ struct root {
 	 *  - a symbolic link is followed only if root owns it and its directory, and only root can modify that
 	 *    directory (or it is sticky): /var/run, an administrator's link to another disk. Any other link
 	 *    is -ELOOP, and the error names it.
-	 *  - a file that file_open() opens for its content must be a regular file or a directory, and opening
-	 *    never blocks: a FIFO, socket or device is -EINVAL (-ENXIO for a FIFO without reader).
+	 *  - a file that file_open() opens for its content must be a regular file or a directory,
+	 *    and opening never blocks: a FIFO or device is -EINVAL; a socket, or writing to a FIFO
+	 *    without reader, is -ENXIO.
 	 */
 	bool strict;
 };
@@ -62,7 +63,7 @@ int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct 
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
-/* Creates the symlink `path` -> target, or atomically replaces a file of any type by it. */
+/* Creates the symlink `path` -> target, or atomically replaces any file but a directory by it. */
 int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
 /* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory
  * of `to`. */

@@ -3,7 +3,8 @@
 #define UNIRAIL_BASE_INI_H
 
 /*
- * Reads files of `key = value` lines in sections, with comments from '#' or ';':
+ * Reads files of `key = value` lines in sections. Comments: lines that begin with '#' or ';', and
+ * the rest of a line from a ';' after a blank.
  *
  *	[pool rail0]
  *	ips = 10.1.0.0/24

@@ -40,10 +40,10 @@ struct log_conf {
 };
 
 int log_setup(const struct log_conf *c, struct err *e);
-/* Parses a level: debug, info, warn, warning, error, fatal or panic, in any case; otherwise
- * -EINVAL. */
+/* Parses a level: debug, info, warn, warning, error, fatal or panic (the last two: no lines), in
+ * any case; otherwise -EINVAL. */
 int log_level_parse(const char *s, enum log_level *ret);
-/* Adds a key to every later line; NULL value removes it. */
+/* Adds a key to every later line; NULL value removes it. A ninth key is ignored. */
 void log_context(const char *key, const char *value);
 
 void log_write(enum log_level level, const char *msg, const struct log_kv *kv, unsigned int n);

@@ -26,17 +26,17 @@ int64_t loop_now_ms(const struct loop *l);
  * instead of sleeping. For tests. */
 void loop_set_now(struct loop *l, int64_t ms);
 
-int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
-		struct loop_fd **ret, struct err *e);
 /* Callbacks may add and delete any watch or timer, including their own. Delete a watch before you
  * close its descriptor. A descriptor can have one watch (-EEXIST); regular files cannot be watched
  * (-EPERM). */
+int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
+		struct loop_fd **ret, struct err *e);
 int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e);
 void loop_del_fd(struct loop_fd *f); /* f may be NULL */
 
 /* Calls fn once, after `ms`. Add the timer again from the callback to repeat it. */
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);
-/* t may be NULL; not needed after the callback was called */
+/* t may be NULL. No effect while its callback runs; after that t is invalid: the loop frees it. */
 void loop_del_timer(struct loop_timer *t);
 
 /*

@@ -20,7 +20,8 @@ bool path_is_kernels(const char *path);
  * to be created, renamed or removed: the last component is never followed.
  */
 int path_parent(const struct root *r, const char *path, char *base, int *dir);
-/* fsync of a directory; 0 on file systems that do not support it. */
+/* fsync of a directory; 0 also if the file system does not support it or the directory may not be
+ * read. */
 int path_sync_dir(int dir);
 /* Sets ret to the name of a temporary file, ".BASE.xxxxxxxx.tmp" with eight random digits. */
 void path_temp_name(const char *base, char *ret);

@@ -8,9 +8,10 @@
  * invariants, crashes and restores.
  *
  * A pool is divided into aligned blocks of one size. The size is written on the pool once, so that
- * two sizes are never mixed. A node owns a block by having created the object "<pool>-<index>";
- * creation is atomic in the API server, no other agreement is needed. A node allocates the
- * addresses of its blocks from memory, and only while its log and the object agree.
+ * two sizes are never mixed. A node owns a block by having created the object "<pool>-<index>", or
+ * taken over one without an owner; both are atomic in the API server, no other agreement is needed.
+ * A node allocates the addresses of its blocks from memory, and only while its log and the object
+ * agree.
  *
  * Functions here are pure; names and limits are those of the API objects.
  */
@@ -19,7 +20,8 @@
 #include "base/ipset.h"
 
 enum {
-	BLOCK_BITS = 4, /* 16 addresses in a block unless the pool sets another size */
+	/* 16 addresses in a block, unless the pool sets another size or only one node uses it */
+	BLOCK_BITS = 4,
 	BLOCK_BITS_MAX = 16,
 	BLOCK_NAME_MAX = 253, /* limit of an object's name */
 };
@@ -32,8 +34,9 @@ struct block_cut {
 
 /*
  * Sets *ret to the division of a subnet into blocks. requested: the prefix length in the pool's
- * annotation, 0 for none. one_node: only one node may use the pool, so its blocks have up to
- * BLOCK_BITS_MAX host bits. Kind ERR_CONF: the prefix length does not fit the subnet.
+ * annotation, 0 for none. one_node: only one node may use the pool, so by default its blocks have
+ * up to BLOCK_BITS_MAX host bits. Kind ERR_CONF: the requested prefix length does not fit the
+ * subnet, or leaves more than BLOCK_BITS_MAX host bits.
  */
 int block_cut_choose(const struct ipnet *subnet, uint8_t requested, bool one_node,
 		     struct block_cut *ret, struct err *e);
@@ -45,7 +48,7 @@ struct ipnet block_net(const struct block_cut *c, u128 index);
 /* Object name of a block, "rail0-1f": the index in hex after the last dash. -ENAMETOOLONG: the
  * pool's name is too long. */
 int block_name(const char *pool, u128 index, char ret[static BLOCK_NAME_MAX + 1]);
-/* Returns whether the name is that of a block of the pool. */
+/* Sets *index and returns true if the name is one that block_name() makes for the pool. */
 bool block_name_parse(const char *name, const char *pool, u128 *index);
 
 /* Adds the addresses of s that are in the net to ret, which is empty or has addresses of the same

@@ -19,8 +19,8 @@ enum { BLOCK_LABEL_MAX = 64 };
 
 const char *block_label(const char *name, char ret[static BLOCK_LABEL_MAX]);
 
-/* Reads a SpiderIPBlock. Kind ERR_CONF: the message names the wrong field. Entries that no release
- * of this format writes are an error: ignoring one could assign its address twice. */
+/* Reads a SpiderIPBlock. Kind ERR_CONF: the message names the wrong field. An entry without a valid
+ * address or without a string is an error: ignoring it could assign its address twice. */
 int block_object_read(const struct json *v, struct block_object *ret, struct err *e);
 
 struct block_request {

@@ -18,7 +18,8 @@ struct block_peer *block_peer_find(const struct block_view *v,
 
 /* op.c */
 
-/* A copy of a claim with its own strings: the table frees its strings when the claim changes. */
+/* A copy of a claim, to be changed and logged. It owns its list `released`; its strings are those
+ * of the original. */
 struct draft {
 	struct block_claim c;
 	struct ipaddr *released;
@@ -39,22 +40,25 @@ struct block_op *plan_add(struct planner *p, enum block_op_kind kind, const char
 			  const char *name);
 
 bool plan_has(const struct planner *p, const char *name);
-/* Like plan_add(), with the object's UID, version and claim as preconditions. */
+/* Like plan_add(), with UID, version, claim and net of the object; enum block_op_kind says which of
+ * them are preconditions. */
 struct block_op *plan_bound(struct planner *p, enum block_op_kind kind,
 			    const struct block_object *o);
 /* Returns the demand of a pool; NULL: the pool is unknown. */
 const struct block_need *plan_need(const struct block_facts *f, const char *pool);
 
-/* Returns whether a list of the pool's blocks is due. */
+/* Plans a list of the pool's blocks if one is due after a restore of etcd (block_facts.rescan_ms);
+ * returns whether it is due. */
 bool plan_rescan(struct planner *p, const struct block_need *need);
-/* Plans the return of an entry of this node that its log does not show as borrowed. */
+/* Plans the return of the entry if it is of this node, the log does not show its address as
+ * borrowed, and no local pod has the address. */
 void plan_leftover(struct planner *p, const char *pool, const char *block,
 		   const struct block_entry *x);
 
 /* plan_acquire.c */
 
-/* Answers requests of peers for named addresses of a block of this node; returns whether it planned
- * an operation. */
+/* Answers the first request of a peer for a named address of the block that can be answered now;
+ * returns whether there is one. */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need);
 /* Plans the claims, borrowings and requests for the addresses that a pool lacks. */

@@ -39,9 +39,9 @@ struct block_log {
 	bool etcd_restored;
 	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
 	bool batch;  /* between block_log_batch() and block_log_commit() */
-	/* The entries, as they were before the batch, in which the batch adds addresses:
-	 * block_log_commit() restores them if the write fails. State CLAIM_REMOVED or
-	 * BORROW_REMOVED: the table had no such entry. Their strings are owned. */
+	/* For each claim and borrowed address in which the open batch gains addresses: its entry
+	 * before the batch, which block_log_commit() restores if the write fails. State
+	 * CLAIM_REMOVED or BORROW_REMOVED: the table had no such entry. Strings are owned. */
 	struct block_claim *old_claims;
 	struct block_borrowed *old_borrowed;
 	size_t n_old_claims, n_old_borrowed;
@@ -58,11 +58,12 @@ void block_log_close(struct block_log *l);
 /*
  * Replaces the log by one that has a new id, no claims and no borrowed addresses, after the journal
  * was lost: without the journal it is unknown which addresses of these blocks are in use. The
- * members about the API server's data ("seen", "setBack") are retained. Errors as block_log_open().
+ * members about the API server's data ("nodeUID", "seen", "setBack") are retained. Errors as
+ * block_log_open().
  */
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e);
-/* Records a new state of a claim or borrowed address: first in the file, then in the table. After a
- * failed write the table applies a release and ignores a gain. */
+/* Records a new state of a claim or borrowed address in file and table. After a failed write the
+ * table has a release, but not a gain. */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e);
 int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,

@@ -278,10 +278,7 @@ bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, 
 		for (size_t k = 0; k < o->n_released; k++) {
 			const struct block_entry *x = &o->released[k];
 
-			/*
-			 * Not reclaimed here: block_plan() reclaims addresses that are reserved for
-			 * any pod of a node.
-			 */
+			/* block_plan() reclaims addresses reserved for any pod ("@node*") */
 			if (*x->to != '@' || strcmp(x->to, BLOCK_ENTRY_RETAINED) == 0 ||
 			    block_entry_reserved(x) ||
 			    (n > 0 && bsearch(&x->ip, leave, n, sizeof(*leave), ip_order)))

@@ -130,8 +130,8 @@ enum migration_answer migration_answer(const struct migration_place *p, const ch
 /*
  * Fills op with the request that releases the address to a node. The address is in a block of this
  * node or borrowed by this node. If it was released to another node that did not borrow it, op
- * releases it to to_node instead. Returns false if another node has the address, or the object is
- * currently unknown.
+ * releases it to to_node instead. Returns false if to_node can borrow it already, another node has
+ * it, a request for it is not complete, or the object is unknown or contradicts the log.
  */
 bool migration_export(const struct block_table *t, const struct ipaddr *ip, const char *to_node,
 		      struct block_op *op);
@@ -145,8 +145,9 @@ bool migration_export(const struct block_table *t, const struct ipaddr *ip, cons
 enum { MIGRATION_LEAVE_MS = 600 * 1000 };
 bool migration_reclaim(const struct block_table *t, const struct ipaddr *leave, size_t n,
 		       struct block_op *op);
-/* Returns whether l is a retained lease of an address that was released to another node. The
- * caller then removes it (ipam_release_ip()); call this after each change of blocks. */
+/* Returns whether l is a retained lease of an address that this node no longer has: it neither
+ * borrows the address nor holds its block, or the block's object has an entry for it. The caller
+ * then removes the lease (ipam_release_ip()); call this after each change of blocks. */
 bool migration_is_stale(const struct block_table *t, const struct lease *l);
 /* Returns whether l is a retained lease of a pod name that now has other addresses on another node.
  * The caller then removes it. */

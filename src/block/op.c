@@ -165,9 +165,9 @@ enum { REQUEST_FORGET_MS = 60 * 1000 };
 
 /*
  * Applies an object that belongs to this node and has a token of this log. Without a claim only the
- * answer to the request that obtains it counts: the object may be an old version (etcd was
- * restored), and another node may have owned the block since. If the object of a claim was lost,
- * its released addresses stay released. A claim in state CLAIM_LEAVING is never held again.
+ * answer to a request that obtains the block counts: any other object may be an old version (etcd
+ * was restored), and another node may have owned the block since. If the object of a claim was
+ * lost, its released addresses stay released. A claim in state CLAIM_LEAVING is never held again.
  */
 static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
 		  enum block_op_kind kind, struct err *e)
@@ -195,8 +195,8 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 
 /*
  * Returns the state of a borrowed address according to a recently read object. A held address stays
- * held even if the object contradicts (etcd may have been restored): block_plan() returns it when
- * no pod uses the address.
+ * held even if the object contradicts (etcd may have been restored): block_plan() asserts it, or
+ * ends the borrowing if no pod uses the address.
  */
 static enum borrow_state borrowed_of(const struct block_log *l, const struct block_table *t,
 				     const struct block_borrowed *x, const struct block_object *o)
@@ -252,8 +252,8 @@ static int settle_borrowed(struct block_log *l, struct block_table *t, const str
 	return put_borrowed_all(l, t, v, n, e);
 }
 
-/* Drops the addresses of a block that this node requested (token NULL: also those that it is
- * returning): the request was refused, or the block does not exist. */
+/* Drops the addresses of a block that this node requested under the token: the request was refused.
+ * token NULL: drops all that it requested or is returning, since the block does not exist. */
 static int drop_borrowed(struct block_log *l, struct block_table *t, const char *block,
 			 const char *token, struct err *e)
 {

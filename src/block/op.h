@@ -6,9 +6,10 @@
  * Requests about blocks, as data: the caller sends each request to the API server and reports its
  * outcome. At most one request per block is in flight.
  *
- *	if (block_op_begin(&log, &table, &op, e) >= 0)
+ *	if (block_op_begin(&log, &table, &op, e) >= 0) {
  *		outcome = ...request...;
- *	block_op_end(&log, &table, &op, outcome, object, e);
+ *		block_op_end(&log, &table, &op, outcome, object, now_ms, e);
+ *	}
  *
  * block_op_begin() logs what must be durable before the request (a release), block_op_end() logs
  * what follows from the answer (a gain). A crash between any two steps is safe: block_plan() plans
@@ -40,9 +41,9 @@ enum block_op_kind {
 	OP_REQUEST,
 	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
 	OP_READ,   /* reads the object; with ip: to find the node that has this address */
-	OP_LIST,   /* lists the blocks of the pool; ends with block_view_put() */
-	/* sends no request: another node has the block or the address, so block_op_begin() ends the
-	 * claim, or the borrowed state of ip */
+	OP_LIST,   /* lists the blocks of the pool; the caller passes them to block_view_put() */
+	/* sends no request: block_op_begin() removes the claim or, if ip is given, the borrowed
+	 * address from the log */
 	OP_FORGET,
 };
 

@@ -152,7 +152,7 @@ static const struct block_requested *first_requested(const struct block_object *
 enum { IDLE_MOST = 64 };
 
 /* Like plan_idle_of(); the returned number excludes addresses that pending requests of this node
- * are about to get. */
+ * are about to get, and is 0 while such requests lack addresses. */
 static size_t to_give(const struct planner *p, const struct block_claim *c,
 		      const struct block_object *o, const struct block_need *need, size_t max,
 		      struct ipaddr **ret)
@@ -174,7 +174,8 @@ static void report(struct block_op *op, const struct block_object *o, size_t idl
 	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
 }
 
-/* Releases n of the idle addresses to the entry text `to`. */
+/* Plans the answer to request w: the first n of the `idle` addresses in ips get the entry `to`, the
+ * rest is reported as free. Takes over ips. */
 static void answer(struct planner *p, const struct block_object *o, const struct block_requested *w,
 		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
@@ -192,7 +193,8 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 }
 
 /* Answers a node of an older release, which borrows only entries for any node ("*"). Such entries
- * that exist already count, and the request stays until there are enough. */
+ * that exist already count. The request stays while there are none and no address is idle, or while
+ * this node lacks addresses. */
 static void answer_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need, const struct block_requested *w)
 {
@@ -208,9 +210,8 @@ static void answer_any(struct planner *p, const struct block_claim *c, const str
 }
 
 /*
- * Answers one request per write. The requester reads the answer at once, so the addresses are
- * reserved for it and no other node tries to take them. A request that is removed without a
- * reservation is refused.
+ * Answers one request per write, with addresses reserved for the requester, so that no other node
+ * tries to take them. A request that is removed without a reservation is refused.
  */
 static void plan_answer_requested(struct planner *p, const struct block_claim *c,
 				  const struct block_object *o, const struct block_need *need)
@@ -254,7 +255,8 @@ static void plan_report_idle(struct planner *p, const struct block_claim *c,
 /* --- addresses of peers' blocks: borrowed ones, and leftover entries of this node --- */
 
 /* Returns whether the entry shows that another node, or an earlier log of this node, borrowed the
- * address. After a restore of etcd that this agent observed, such an entry is outdated. */
+ * address. After a restore of etcd that this agent observed, such an entry is outdated and does not
+ * count. */
 static bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
 	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
@@ -477,8 +479,8 @@ static void plan_leftovers(struct planner *p)
 		}
 }
 
-/* Returns whether the pool was listed since the restore. A pool without a block size has no blocks
- * to list. */
+/* Returns whether the pool was listed since rescan_ms. A pool without a block size has no blocks to
+ * list. */
 static bool was_listed(const struct block_facts *f, const struct block_need *need)
 {
 	const struct block_view *v = block_view_find(f->table, need->pool);

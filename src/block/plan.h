@@ -29,10 +29,12 @@ struct block_need {
 	/* addresses requested by name and not usable by this node, which obtains exactly these */
 	const struct ipaddr *names;
 	size_t n_names;
-	uint32_t spare; /* free addresses beyond the pre-allocation */
-	/* requests for more addresses are in flight: block_plan() plans no others */
+	/* number of free addresses that the node can do without: an idle block with more is kept */
+	uint32_t spare;
+	/* block_plan() plans no requests for more addresses: some are in flight or in backoff, or
+	 * the block size is not set on the pool yet */
 	bool under_way;
-	bool claiming; /* the claim of a block is in flight */
+	bool claiming; /* the claim of a block was sent recently and is not answered */
 };
 
 struct block_facts {
@@ -41,8 +43,8 @@ struct block_facts {
 	const struct block_need *needs;
 	size_t n_needs;
 	const struct lease_table *leases;
-	/* addresses that a pod is about to get (migration.h, names), so they count as busy; sorted
-	 * */
+	/* addresses that a pod is about to get by migration or by name, so they count as busy;
+	 * sorted */
 	const struct ipaddr *reserved;
 	size_t n_reserved;
 	uint64_t seed;	 /* random seed: differs between nodes and between calls */
@@ -59,10 +61,10 @@ struct block_facts {
 	 */
 	bool observed_restore;
 	/*
-	 * Time of the restore. From then on objects of peers may again contain entries of this node
-	 * that it has returned since. To find them, each pool whose last list is older is listed
-	 * once. A pod of an unknown node may have such an address, so its entry becomes "?". 0: no
-	 * rescan needed.
+	 * After a restore objects of peers may again contain entries of this node that it has
+	 * returned since the backup. To find them, each pool whose last list is older than
+	 * rescan_ms, a random time after this agent found the restore, is listed once. A pod of an
+	 * unknown node may have such an address, so its entry becomes "?". 0: no rescan needed.
 	 */
 	int64_t rescan_ms;
 	/* Every pod of this node has a lease, and no other agent uses the node's name: blocks and
@@ -80,9 +82,9 @@ struct block_plan {
 };
 
 /*
- * Plans at most one request per block; those that complete an interrupted change come first. After
- * a failed claim or borrowing the pool's blocks are listed; then the available addresses are
- * borrowed, or requested from peers if none is available.
+ * Plans at most one request per block; those that complete an interrupted change come first. For
+ * addresses that a pool lacks it claims a block; after failed claims it lists the pool's blocks;
+ * if none is free, it borrows available addresses, or requests addresses from peers.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);

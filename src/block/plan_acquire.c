@@ -172,8 +172,8 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 /*
  * Takes over an orphan, or claims a block without a known owner. If another node was faster, the
  * answer shows that, so a list with free blocks stays valid for a long time. The first claims are
- * guesses: in a pool with free blocks they mostly succeed and save the list. Returns false if the
- * pool has no free block, or must be listed first.
+ * guesses: in a pool with free blocks they mostly succeed and save the list. Returns true also if
+ * it only waits (is_led()); false if the pool has no free block, or must be listed first.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -602,8 +602,8 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 
 /* --- requests of peers for named addresses --- */
 
-/* Returns whether the request is refused: this node cannot release the address soon, or the address
- * is available already. */
+/* Returns whether the request is refused: this node cannot release the address soon, the address is
+ * available already, or the request is this node's own, sent when a peer owned the block. */
 static bool is_void(const struct planner *p, const struct block_claim *c,
 		    const struct block_object *o, const struct block_need *need, const char *key,
 		    const struct ipaddr *a)

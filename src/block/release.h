@@ -11,6 +11,7 @@
  *					is "?" or an address is retained for a pod name; otherwise
  *					deleted
  *	"deleted/token" "@deleted"	entry removed: the block's owner has the address again
+ *	"@deleted*"
  *	"?" that no node asserts	entry removed as well
  *	an orphan			deleted when all remaining entries are "*" or "@node*"
  *
@@ -28,8 +29,9 @@
 #define BLOCK_ENTRY_RETAINED "@-"
 
 struct block_release {
-	/* Returns whether the machine of the node no longer runs. uid: of the Node object that owns
-	 * the block; "": unknown. */
+	/* Returns whether the node was deleted and no pod is bound to it, or the node was recreated
+	 * and leaves the block unused. uid: of the Node object that owns the block; "": the second
+	 * case is not tested. */
 	bool (*is_deleted)(void *arg, const char *node, const char *uid);
 	/* Returns whether it is confirmed that no node has the address. */
 	bool (*is_lost)(void *arg, const struct ipaddr *ip);

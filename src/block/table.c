@@ -611,7 +611,7 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 	add_available(v, o, t->node, now_ms);
 }
 
-/* Copies from the previous view which peers were asked, and when. */
+/* Copies from the previous view which peers were asked, and when, and counts the round. */
 static void keep_requests(struct block_view *is, const struct block_view *was)
 {
 	is->requested_ms = was->requested_ms;
@@ -735,7 +735,7 @@ static bool block_named_has_requested(const struct block_table *t, const struct 
 	return false;
 }
 
-/* Returns whether the address is refused: its entry shows that another node has it, or the owner
+/* Returns whether the address is refused: this node may not borrow it by its entry, or the owner
  * removed the request without releasing the address. */
 static bool is_refused(const struct block_table *t, const struct block_lookup *was,
 		       const struct block_lookup *is)
@@ -791,7 +791,8 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 			   node);
 }
 
-/* Returns the entry of an address that a peer borrows from a block of this node; NULL: none. */
+/* Returns the text of the address's entry in a block of this node, if this node may not use the
+ * address: it is borrowed, reserved for another node, or "?". NULL: no such entry. */
 static const char *lent_to(const struct block_table *t, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < t->n_objects; i++) {

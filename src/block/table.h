@@ -21,7 +21,7 @@ enum { BLOCK_TOKEN_MAX = 32 };
 struct block_entry {
 	struct ipaddr ip;
 	char *to;
-	int64_t since_ms; /* block_table_stamp() */
+	int64_t since_ms; /* when the entry was first seen, see block_table_stamp(); 0: unset */
 };
 
 /*
@@ -89,7 +89,8 @@ struct block_borrowed {
 	bool absent; /* a recent read found no block; not in the log */
 };
 
-/* An address of a peer's block that this node may borrow. */
+/* An entry of a peer's block or an orphan: this node may borrow the address, or (`leftovers`) the
+ * entry is this node's own. */
 struct block_offer {
 	char *block;
 	struct ipaddr ip;
@@ -97,7 +98,7 @@ struct block_offer {
 	int64_t at_ms;
 };
 
-/* The block of a peer. */
+/* The block of a peer, or an orphan (without room, since no owner answers requests). */
 struct block_peer {
 	char *name;
 	uint32_t room; /* unreleased addresses; the owner's pods may use them */
@@ -107,9 +108,9 @@ struct block_peer {
 	bool reports;	      /* the owner reports its free capacity */
 	uint32_t crowd;	      /* number of addresses that other nodes request from this block */
 	int64_t requested_ms; /* when this node last sent a request; 0: never */
-	int64_t read_ms;      /* when the object was last read after the last request */
-	unsigned int reads;
-	bool pending; /* the request is not answered yet */
+	int64_t read_ms;      /* time of the last request, or of the last read after it */
+	unsigned int reads;   /* reads since the last request */
+	bool pending;	      /* the request is not answered yet */
 };
 
 /* A block without an owner. */
@@ -121,7 +122,7 @@ struct block_orphan {
 /* A pool's blocks as of the last list: where to claim, which owners to ask. */
 struct block_view {
 	char *pool;
-	u128 *taken; /* indices, sorted; includes orphans */
+	u128 *taken; /* indices of existing blocks, sorted; includes orphans */
 	size_t n_taken;
 	struct block_orphan *orphans;
 	size_t n_orphans;
@@ -135,13 +136,13 @@ struct block_view {
 	bool stale;	      /* a claim or borrowing failed since the last list */
 	unsigned int misses;  /* claims and borrowings that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
-	size_t requested;     /* requests to peers since none was sent for a minute */
+	size_t requested;     /* requests to peers; starts again after a minute without any */
 	/* lists since the first of these requests; 0 after a borrowing succeeded */
 	unsigned int rounds;
 };
 
-/* State of an address that was requested by name and belongs to the block of a peer or to an
- * orphan. */
+/* State of an address that was requested by name, as of the last read of its block, which is a
+ * peer's, an orphan or absent. */
 struct block_lookup {
 	char *block, *node, *version; /* node "": the block is an orphan */
 	char *to;		      /* text of the address's entry; NULL: none */
@@ -150,7 +151,7 @@ struct block_lookup {
 	int64_t at_ms;
 	bool absent;	/* the block does not exist */
 	bool requested; /* the block's owner has not answered this node's request yet */
-	bool refused;	/* another node has the address, or the owner refused the request */
+	bool refused;	/* the address's entry is not for this node, or the owner refused */
 };
 
 struct block_table {
@@ -184,7 +185,7 @@ void block_object_remove(struct block_table *t, const char *name);
 
 /* --- views of pools (table.c) --- */
 
-/* Finds the view of a pool; NULL: the pool was never listed. */
+/* Finds the view of a pool; NULL: the pool was never listed, and no claim or borrowing failed. */
 struct block_view *block_view_find(const struct block_table *t, const char *pool);
 /* Marks the pool's view as stale, after a claim or borrowing failed. Creates the view if the pool
  * was never listed. */
@@ -227,15 +228,15 @@ const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTE
 bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
 bool block_requested_is_of(const char *key, const char *node);
 const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
-/* Stores the state of a block's object as just read; o NULL: it does not exist. request: the object
- * is the answer to this node's request. */
+/* Stores the state of address *a as its block's object, just read, shows it; o NULL: the block does
+ * not exist. request: the object is the answer to this node's request. */
 void block_lookup_put(struct block_table *t, const char *block, const struct ipaddr *a,
 		      const struct block_object *o, bool request, int64_t now_ms);
 /* Drops the stored lookups of the block, since it may have changed. */
 void block_lookup_drop(struct block_table *t, const char *block);
 enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of a lookup */
-/* Returns whether another node is known to have the address; describes it in w (may be NULL):
- * "node 'b' has it". */
+/* Returns whether this node is known not to get the address now: another node has it, it is
+ * reserved, or its user is unknown. Writes the reason to w (may be NULL): "node 'b' has it". */
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
 		      struct buf *w);
 
@@ -252,7 +253,7 @@ bool block_changed_by_owner(const struct block_object *was, const struct block_o
 bool block_entry_open(const struct block_entry *x);
 /* Returns whether the address is reserved for any pod of one node: "@node*". */
 bool block_entry_reserved(const struct block_entry *x);
-/* Returns whether the entry is "*" or "@node*", for any node. */
+/* Returns whether the entry is "*", or "@node*" with any node's name. */
 bool block_entry_offered(const struct block_entry *x);
 /* The node of "node/token", "@node" or "@node*"; false: the entry names no node. */
 bool block_entry_node(const struct block_entry *x, char ret[static BLOCK_NAME_MAX + 1]);
@@ -264,9 +265,9 @@ bool block_entry_free_for(const struct block_entry *x, const char *node);
 /* Returns whether the object belongs to the claim: same UID, this node, this token. */
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o);
-/* Like block_is_of(), and the object has this node's current UID. The controller releases the
- * blocks of deleted nodes, so a node that was recreated under the same name renews its blocks
- * first. */
+/* Like block_is_of(), and the object has this node's current UID, if that is known. The controller
+ * releases the blocks of deleted nodes, so a node that was recreated under the same name adopts its
+ * blocks again before it allocates from them. */
 bool block_agrees(const struct block_table *t, const struct block_claim *c,
 		  const struct block_object *o);
 bool block_is_released(const struct block_claim *c, const struct ipaddr *a);

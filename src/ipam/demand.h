@@ -33,8 +33,9 @@ struct needs {
 
 void needs_done(struct needs *n);
 /*
- * Fills ret, which must be empty, with the sums of n needs: one entry for each pool whose count is
- * not 0, sorted by name, without addresses requested by name. Costs n log n of all entries.
+ * Fills ret, which must be empty, with the sums of `count` of n needs: one entry for each pool
+ * whose count is not 0, sorted by name, without `missing` and addresses requested by name. Costs
+ * n log n of all entries.
  */
 void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
 

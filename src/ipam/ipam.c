@@ -127,7 +127,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	size_t n = 0;
 
 	(void)e;
-	/* Existing allocations need no pools; gateway and routes are read from them. */
+	/* The pools only provide gateway and routes, so a failure to read them is ignored. */
 	ipam_load_pools(i, NULL);
 	for (size_t k = 0; k < i->j.leases.n; k++) {
 		const struct lease *l = &i->j.leases.v[k];

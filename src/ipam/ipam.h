@@ -68,7 +68,7 @@ struct ip_request {
 	const char *master; /* name of the master, for error messages */
 	bool sticky; /* retain the address for (namespace, pod, interface) after its release */
 	bool clean_gateway; /* no default route from the pool's gateway */
-	/* addresses requested by name; each must be free and in a pool */
+	/* addresses requested by name; each must be free and in one of the request's pools */
 	const struct ipaddr *want;
 	size_t n_want;
 	/* Addresses that a pod of this name had on another node (block/migration.h): allocated if
@@ -82,9 +82,10 @@ struct ip_allocation {
 	size_t request;		 /* index of the request; ipam_held(): 0 */
 	struct ipnet address;	 /* with the subnet's prefix length */
 	struct ipaddr gateway;	 /* family 0: none */
-	const struct pool *pool; /* borrowed from the open store; NULL: the pool was deleted */
+	const struct pool *pool; /* borrowed from the open store; NULL: deleted or not readable */
 	const char *ifname;	 /* borrowed from the open store or the request */
-	/* routes of the pool, then the default route unless clean_gateway */
+	/* routes of the pool, then the default route if the pool has a gateway, unless
+	 * clean_gateway */
 	struct pool_route *routes;
 	size_t n_routes;
 	bool was_there; /* already allocated by an earlier request of the same owner */
@@ -130,7 +131,9 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *ow
  */
 struct ipam_known {
 	struct ipnet address;
-	struct ipam_owner owner; /* container_id: any string that is no container's */
+	/* container_id: for ipam_know() any string that is no container's; for ipam_repair() the
+	 * container's, "": unknown */
+	struct ipam_owner owner;
 	const char *pool;
 };
 int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *e);
@@ -159,17 +162,18 @@ struct ipam_record {
 	const char *other;
 	int64_t since_ms, until_ms; /* since the epoch; until 0: the state does not expire */
 };
-/* All leases, in the order of addresses; the caller frees *ret. */
-int ipam_records(struct ipam *i, struct ipam_record **ret, size_t *n, struct err *e);
-/* Releases an address regardless of its owner, or ends its quarantine. -ENOENT: the address is
- * neither used nor in quarantine. */
-int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e);
-/* Lists the addresses of a pool that could be allocated now, lowest first, at most `max`. The
+/* All leases in the order of addresses, except those whose reuse delay or quarantine is over; the
  * caller frees *ret. */
+int ipam_records(struct ipam *i, struct ipam_record **ret, size_t *n, struct err *e);
+/* Releases an address regardless of its owner, or ends its quarantine. -ENOENT: the address is not
+ * used, retained, adopted or in quarantine. */
+int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e);
+/* Lists the free addresses of a pool, without those in their reuse delay, lowest first, at most
+ * `max`. The caller frees *ret. */
 int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipaddr **ret, size_t *n,
 		   struct err *e);
-/* Verifies that journal, pools and host-local's files agree; writes one line per finding to b.
- * Returns the number of findings. */
+/* Verifies that journal, pools, host-local's files and the pods' network namespaces agree; writes
+ * one line per finding to b. Returns the number of findings. */
 int ipam_check(struct ipam *i, struct buf *b, struct err *e);
 /*
  * Replaces a journal that ipam_open() refuses (-EBADMSG) by an empty one, on a node whose addresses

@@ -409,7 +409,6 @@ static void list_json(const struct report *r, const struct pool_set *s, const st
 	buf_char(r->out, '\n');
 }
 
-/* The commands report_*() return the exit status, or a negative errno with e set. */
 static int report_list(const struct report *r, struct err *e)
 {
 	auto_free struct ipam_record *v = NULL;

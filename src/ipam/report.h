@@ -24,8 +24,8 @@ enum report_release { REPORT_CONFIRM, REPORT_DRY_RUN, REPORT_DO };
 int report_release(const struct report *r, const char *address, enum report_release how,
 		   struct err *e);
 
-/* Runs a command of `unirail pool` by name, with its arguments. -ENOSYS: no such command; -EINVAL:
- * wrong number of arguments. */
+/* Runs a command of `unirail pool` by name, with its arguments. Returns the exit status, or a
+ * negative errno; -ENOSYS: no such command; -EINVAL: wrong number of arguments. */
 struct report_call {
 	const char *command;
 	const char *const *args;

@@ -210,7 +210,7 @@ static void found_done(struct found *f)
 	f->id = f->ifname = NULL;
 }
 
-/* Reads the owner "<id>\r\n<ifname>", or only the id (host-local before 0.7). */
+/* Reads the owner "<id>\r\n<ifname>", or only the id (host-local before 0.8). */
 static int read_owner(const struct root *r, struct found *f)
 {
 	auto_buf struct buf b;

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_IPAM_STORE_H
 #define UNIRAIL_IPAM_STORE_H
 
-/* The open store, shared by the files of this directory. */
+/* The open store, shared by the files of this directory and whereabouts/. */
 
 #include "ipam/ipam.h"
 #include "ipam/journal/journal.h"

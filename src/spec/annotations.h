@@ -54,15 +54,15 @@
 /* Annotations of a SpiderIPPool: */
 #define ANNOTATION_ADOPTED	"unirail.io/adopted"	  /* ipam/pool/pool_cluster.h */
 #define ANNOTATION_BLOCK_PREFIX "unirail.io/block-prefix" /* ipam/pool/pool_cluster.h */
-/* Label of a SpiderIPBlock and of a SpiderEndpoint: block_label() of the owner's or writer's node.
- * */
+/* Label of a SpiderIPBlock and of a SpiderEndpoint: block_label() of the node that owns the block
+ * or wrote the endpoint. */
 #define LABEL_NODE "unirail.io/node"
 /* Label of a SpiderIPBlock: block_label() of its pool. */
 #define LABEL_POOL "unirail.io/pool"
 /* Annotation of a SpiderIPBlock: time at which the owner's agent detected that etcd was restored
  * from a backup. */
 #define ANNOTATION_RESTORED "unirail.io/set-back"
-/* Annotation of a SpiderIPBlock: the resourceVersion that the writer of a patch had seen. */
+/* Annotation of a SpiderIPBlock: the resourceVersion to which OP_TOUCH (block/op.h) was bound. */
 #define ANNOTATION_SEEN "unirail.io/seen"
 /* Of a SpiderEndpoint whose retained addresses migrate. Annotation: "NODE UID" of the pod that
  * requests them, "... migration", "... refused". Label: block_label() of the node that is to
@@ -78,7 +78,7 @@
 /* Annotations of a Secret: creation time of the newest token, or of the CA. */
 #define ANNOTATION_TOKEN_SINCE "unirail.io/token-since"
 #define ANNOTATION_CA_SINCE    "unirail.io/ca-since"
-/* Label of a Secret in a release of Helm, which sets LABEL_MANAGED_BY to "Helm". */
+/* Label of a Secret in a release of Helm, where LABEL_MANAGED_BY is "Helm". */
 #define LABEL_CHART_MANAGED_BY "unirail.io/managed-by"
 /* Labels of a Node. LABEL_MIGRATED: "stopping" or "yes", by `unirail migrate`. LABEL_UNINSTALL:
  * deploy/uninstall removes unirail's files from the node. */

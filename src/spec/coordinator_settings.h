@@ -3,8 +3,9 @@
 #define UNIRAIL_SPEC_COORDINATOR_SETTINGS_H
 
 /*
- * Settings of a SpiderCoordinator for nodes without an API server: an optional file, default
- * /etc/unirail/agent.conf. Keys are those of the object's spec and status, in any case:
+ * Settings of the coordinator plugin: of a SpiderCoordinator object or, on nodes without an API
+ * server, of an optional file, default /etc/unirail/agent.conf. Keys of the file are those of the
+ * object's spec and status, in any case:
  *
  *	[coordinator]
  *	mode               = auto            ; auto, underlay, overlay, disabled
@@ -16,7 +17,7 @@
  *	tunePodRoutes      = yes
  *	podDefaultRouteNIC = eth0
  *	hostRuleTable      = 500
- *	podRPFilter        = 0               ; below 0: left alone
+ *	podRPFilter        = 0               ; -1: left alone
  *	txQueueLen         = 0
  *	vethLinkAddress    = 169.254.100.1
  *	vethMTU            = 1500

@@ -7,12 +7,13 @@
  * request on a node. CNI plugins run as root on the node, so a definition could otherwise execute a
  * file of a pod's volume, or write anywhere.
  *
- * A definition is trusted, and not checked, when an administrator wrote it: files of the node (confDir, clusterNetwork
- * as a path), the netconf's own networks, definitions in the namespace that the netconf's multusNamespace names (unless
- * the annotation on it is not "true", or the agent has not seen the namespace), and
- * definitions in a namespace that definition_trusted() accepts. Multus' globalNamespaces restrict
- * the use of definitions, not their authors ("default" is among them), so they are not trusted. Any
- * other definition is treated as written by a tenant, and refused when it has, at any depth:
+ * A definition is trusted, and not checked, when an administrator wrote it: files of the node
+ * (confDir, clusterNetwork as a path), the netconf's own networks, definitions in a namespace that
+ * definition_trusted() accepts, and definitions in the namespace that the netconf's multusNamespace
+ * names, if the agent knows that namespace and ANNOTATION_TRUSTED on it is absent or "true".
+ * Multus' globalNamespaces restrict the use of definitions, not their authors ("default" is among
+ * them), so they are not trusted. Any other definition is treated as written by a tenant, and
+ * refused when it has, at any depth:
  *
  *	type		multus*, unirail*, ifacer: they act on the node itself; a name with '/'; at the node: a plugin that
  *			is neither built in nor a file that only root can change, in a directory that only root can change

@@ -55,9 +55,10 @@ void multus_complete(struct json_tree *spec, const struct multus_completion *c);
 void coordinator_complete(struct json_tree *spec);
 
 /*
- * Validate the choices, and the numbers, of a block of the spec, or of "coordinator", by the table;
- * place: path of the object for messages, "spec.vlan". -ENOTSUP: not one of the choices, of words
- * or of numbers; -EINVAL: not a number in the range. The error begins with the field's path.
+ * Validate the strings with choices, and the numbers, of the object v. block: its key in the spec,
+ * "vlan" or "coordinator" (also for a SpiderCoordinator's spec); place: its path for messages,
+ * "spec.vlan". -ENOTSUP: not one of the valid strings or numbers; -EINVAL: not an integer, or
+ * outside the range. The error begins with the field's path.
  */
 int multus_check_choices(const struct json *v, const char *block, const char *place, struct err *e);
 int multus_check_numbers(const struct json *v, const char *block, const char *place, struct err *e);

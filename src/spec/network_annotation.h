@@ -37,7 +37,7 @@ struct net_select {
 
 enum { NET_SELECT_MAX = 127 };
 
-/* pod_ns is the namespace of network names without a namespace. Error class ERR_CONF; *ret is
+/* pod_ns is the namespace of network names without a namespace. Errors have kind ERR_CONF; *ret is
  * unchanged on failure. Text NULL or "": no networks. */
 int net_select_parse(const char *text, const char *pod_ns, struct net_select *ret, struct err *e);
 void net_select_done(struct net_select *s);

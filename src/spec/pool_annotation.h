@@ -23,7 +23,7 @@
  * list of one name, an object instead of a list of one object, "to" and "via" in a route.
  *
  * Values are read as Go's decoder does: keys match without case, unknown keys are ignored with a
- * warning. Errors name pod, annotation and position, and the remedy; error class ERR_CONF.
+ * warning. Errors name pod, annotation and position, and the remedy; kind ERR_CONF.
  */
 
 #include "ipam/ipam.h"
@@ -51,7 +51,7 @@ struct app_id;
 
 /*
  * Context of the annotations `subnet` and `subnets` (spec/subnet_annotation.h): the pod's
- * application and the pools created for it. A pool that does not exist (yet) is an error of class
+ * application and the pools created for it. A pool that does not exist (yet) is an error of kind
  * ERR_AGAIN.
  */
 struct pod_auto {
@@ -100,7 +100,7 @@ void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a
  */
 int pod_nic_position(const char *const *held, size_t n, const char *ifname);
 
-/* Fails for a pod that is being deleted or has finished (class ERR_AGAIN, since a new pod of the
+/* Fails for a pod that is being deleted or has finished (kind ERR_AGAIN, since a new pod of the
  * same name may get an address). */
 int pod_check_alive(const struct pod_facts *p, struct err *e);
 

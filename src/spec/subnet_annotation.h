@@ -66,7 +66,8 @@ void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 /*
  * Adds the labels of the pool created from a subnet for the application, and writes its
  * annotations. A name longer than a label value is shortened in labels, also in app_id_labels(),
- * with its digest (block_label()); an annotation with the key of the label then has the full name.
+ * with its digest (block_label()); for the application an annotation with the label's key then has
+ * the full name.
  */
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);

@@ -31,8 +31,9 @@ struct hostlocal_set {
 void hostlocal_set_done(struct hostlocal_set *s);
 
 /*
- * Sets defaults (gateway and first: the network's first address; last: the address before the
- * broadcast address) and rejects invalid ranges: kind ERR_CONF, with the original's messages.
+ * Sets defaults (gateway and first: the address after the network address; last: the one before the
+ * broadcast address, for IPv6 the last of the subnet) and rejects invalid ranges: kind ERR_CONF,
+ * with the original's messages.
  */
 int hostlocal_set_check(struct hostlocal_set *s, struct err *e);
 /*
@@ -48,7 +49,7 @@ void hostlocal_set_str(const struct hostlocal_set *s, struct buf *b); /* "a-b,c-
 
 struct hostlocal_record {
 	struct ipaddr ip;
-	char *container_id; /* "" : the file is empty */
+	char *container_id; /* "": the file is empty, or not a record */
 	char *ifname;	    /* NULL: record of an early release of host-local */
 };
 

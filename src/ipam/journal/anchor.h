@@ -15,8 +15,8 @@
  * seq: the slot with the higher number is valid. journal: checksum of the journal's first line,
  * which identifies one file (the line has a random id); 0: there was no file yet. end: offset where
  * a line ended that is certainly durable, and `line` its checksum. next: the file that may have
- * replaced the journal since (a compaction is in progress), 0 for none. A slot ends in the XXH64 of
- * the text before " #".
+ * replaced the journal since (a compaction is in progress), 0 for none; next_end: its length. A
+ * slot ends in the XXH64 of the text before " #".
  *
  * The anchor is a lower bound, never too high: it is written after the fdatasync of the journal,
  * and synced only before the journal is replaced. So an ADD costs one more pwrite(2) and no fsync.

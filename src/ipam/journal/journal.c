@@ -29,7 +29,7 @@ enum {
 
 static const char magic[] = "unirail-journal ";
 
-/* Reads the whole file into j->texts and sets size. Returns 0 if it does not exist. */
+/* Reads the whole file into j->texts and sets size. Returns 0 if it does not exist, otherwise 1. */
 static int journal_read(struct journal *j, char **text, struct err *e)
 {
 	struct stat st;
@@ -193,8 +193,9 @@ static void set_anchor(struct journal *j)
 	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
 }
 
-/* Lines after the anchor's mark: a process was killed before it wrote the anchor, or an earlier
- * release wrote them. These lines may not be on the disk yet, so they are synced first. */
+/* Writes the anchor if the journal has lines after its mark: a process was killed before it wrote
+ * the anchor, or an earlier release wrote the lines. They may not be on the disk yet, so they are
+ * synced first. */
 static void catch_up(struct journal *j)
 {
 	const struct anchor_mark *now = &j->anchor.now;
@@ -255,8 +256,8 @@ static bool is_named(const struct journal *j)
 
 /*
  * The rename may have succeeded, because the fsync of the directory follows it. If there was no
- * journal before, the new one is removed. Otherwise both have the same content, but the open file
- * may have lost its name, and lines appended to it would be lost.
+ * journal before, the new one is removed. Otherwise the old and the new file have the same content,
+ * but the open one may have lost its name, and lines appended to it would be lost.
  */
 static int rewrite_failed(struct journal *j, int code)
 {
@@ -276,7 +277,8 @@ static uint64_t random_id(void)
 	return id;
 }
 
-/* Allocates `n` bytes at offset `at` without changing the file's length. */
+/* Allocates `n` bytes at offset `at` without changing the file's length. 0: also if the file system
+ * cannot do this. */
 static int keep_room(int fd, int64_t at, int64_t n)
 {
 	int r;
@@ -305,7 +307,7 @@ static int no_room(const struct journal *j, int code, struct err *e)
 			       : "");
 }
 
-/* Creates a new journal file with the space that it will need. */
+/* Replaces the journal by a new file with the given text, and with space for `room` more bytes. */
 static int rewrite(const struct journal *j, struct span text, int64_t room, struct err *e)
 {
 	auto_file_temp struct file_temp t = FILE_TEMP_INIT;

@@ -48,12 +48,12 @@ struct journal {
 	int64_t end;  /* offset after the last complete line */
 	int64_t size; /* file size; a torn line lies beyond `end` */
 	int64_t base;
-	/* bytes reserved after `end`; INT64_MAX: the file system cannot reserve space */
+	/* bytes reserved after `end`, or requested if the file system cannot reserve space */
 	int64_t room;
 	uint64_t name;	 /* checksum of the first line, which identifies the file */
 	uint64_t last;	 /* checksum of the last complete line */
 	bool has_id;	 /* the file was written by a release that maintains an anchor */
-	bool reached;	 /* the line of the anchor was read */
+	bool reached;	 /* the line that the anchor names was read */
 	bool no_newline; /* the last complete line has no newline */
 	bool broken;	 /* a write failed: this process refuses further writes */
 	bool read_only;	 /* neither journal nor anchor may be written */
@@ -71,7 +71,7 @@ struct journal {
 /*
  * Reads the whole file. A file that never existed is an empty journal. -EBADMSG, kind ERR_IO:
  * damaged, truncated or missing; -EPROTO, kind ERR_UNAVAILABLE: written by a later release; after
- * these errors `j` needs no journal_close(). read_only: nothing is written. A torn line, a lagging
+ * an error `j` needs no journal_close(). read_only: nothing is written. A torn line, a lagging
  * anchor and temporary files stay, and journal_commit() and journal_compact() fail with -EROFS.
  */
 int journal_open(struct journal *j, const struct root *r, const char *path, bool read_only,
@@ -80,7 +80,8 @@ void journal_close(struct journal *j);
 /* Makes new states of leases durable, as one change, and applies them to j->leases. On failure the
  * leases are unchanged, and either the file is unchanged (full disk) or j->broken is set. */
 int journal_commit(struct journal *j, const struct lease *v, size_t n, struct err *e);
-/* Returns whether the file is more than twice as long as after its last compaction. */
+/* Returns whether the file is more than 32 KiB longer than twice its length after the last
+ * compaction. */
 bool journal_is_long(const struct journal *j);
 /* Rewrites the file without leases whose reuse delay or quarantine is over. */
 int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,

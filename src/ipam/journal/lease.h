@@ -70,7 +70,7 @@ void line_begin(struct line_writer *w, struct buf *b);
 void line_put(struct line_writer *w, const struct lease *l);
 void line_end(struct line_writer *w); /* ends the line with its checksum and a newline */
 
-/* " #<16 hex digits>" */
+/* length of " #<16 hex digits>" */
 enum { LINE_SUM_MAX = 18 };
 
 /* Returns whether the n bytes (without newline) end in their own checksum. */
@@ -80,7 +80,7 @@ uint64_t line_sum(const char *line, size_t n);
 /* Applies a complete line to the table. The line is modified (its strings are terminated in place)
  * and must live as long as the table. -EPROTO: a word of a later release. */
 int line_apply(char *line, size_t n, struct lease_table *t, struct err *e);
-/* Returns all addresses that are readable in a damaged line (for repair). */
+/* Sets *ret to all addresses that are readable in a damaged line (for repair); returns how many. */
 size_t line_salvage(const char *line, size_t n, struct ipnet **ret);
 
 #endif

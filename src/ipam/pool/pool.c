@@ -254,7 +254,7 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
  */
 struct subnet {
 	const struct ipnet *net;
-	/* indices of subnets or pools; parent SIZE_MAX: no subnet contains this one */
+	/* parent: index of a subnet, SIZE_MAX: none contains this one; others: indices of pools */
 	size_t parent, oldest, outside, inside;
 };
 

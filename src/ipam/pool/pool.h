@@ -111,7 +111,8 @@ struct pool_out {
 struct pool_index;
 
 struct pool_set {
-	struct pool *v; /* in the order of file names, then within the file */
+	/* in the order of file names, then within the file; in a cluster: see pool_cluster.h */
+	struct pool *v;
 	size_t n;
 	struct pool_index *
 		/* index of names and `ips`, built when the set is complete; NULL: none, searches
@@ -123,7 +124,7 @@ struct pool_set {
 	struct pool_out *out;
 	size_t n_out;
 	struct ip_set reserved4, reserved6;
-	int64_t rest_ms, quarantine_ms;		    /* 60 s, 10 min */
+	int64_t rest_ms, quarantine_ms;		    /* defaults: 60 s, 10 min */
 	bool conflict_detection, gateway_detection; /* [settings], default no, as in Spiderpool */
 };
 
@@ -131,7 +132,7 @@ struct pool_set {
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e);
 void pool_set_done(struct pool_set *s);
 void pool_done(struct pool *p);
-/* Both searches take O(log n) in a set from pool_set_load() or pool_kube_set(). */
+/* pool_find() and pool_of() take O(log n) in a set from pool_set_load() or pool_kube_set(). */
 const struct pool *pool_find(const struct pool_set *s, const char *name);
 /* Returns the reason why the pool of that name is left out of the set; NULL: no such pool is left
  * out. */

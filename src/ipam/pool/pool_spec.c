@@ -278,8 +278,8 @@ int pool_spec_reserve(const struct pool_spec *o, struct pool_set *s, struct err 
 
 /*
  * Pool files in JSON: Spiderpool's objects as printed by `kubectl get -o json`. Keys are
- * case-sensitive, as at the API server. Unknown keys are refused, because no schema has reported
- * them to the user.
+ * case-sensitive, as at the API server. Unknown keys are refused, because no API server has
+ * reported them to the user.
  */
 
 enum { POOL_JSON_MAX = 4 << 20 };

@@ -13,7 +13,7 @@ struct pool_spec {
 	const struct json *spec;
 	/*
 	 * Namespace of names in multusName that have none. NULL: the object is in a directory; then
-	 * unknown keys are refused, because no schema has reported them to the user, and so are
+	 * unknown keys are refused, because no API server has reported them to the user, and so are
 	 * fields that only a cluster can evaluate.
 	 */
 	const char *agent_ns;

@@ -11,8 +11,7 @@ struct choice {
 	const struct select_facts *f;
 	struct decision d;
 	struct lease_table given; /* index of the addresses in d.picks */
-	/* for each pool, the address below which all addresses are used; family 0: not searched yet
-	 * */
+	/* for each pool, the address below which none is free; family 0: not searched yet */
 	struct ipaddr *from;
 	/* leases of the requesting containers and sticky leases, collected in one pass */
 	const struct lease **near;

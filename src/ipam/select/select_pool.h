@@ -30,9 +30,9 @@ struct pool_list {
 };
 
 /*
- * The pools that the request may use for a family, in order. An empty list is valid: the family is
- * not requested (no pool is listed, or only wildcards without a match). Kind ERR_CONF: a pool does
- * not exist, a wildcard is invalid, or all pools are filtered out.
+ * The pools that the request may use for a family, in order; the caller frees ret->v. An empty list
+ * is valid: the family is not requested (no pool is listed, or only wildcards without a match).
+ * Kind ERR_CONF: a pool does not exist, a wildcard is invalid, or all pools are filtered out.
  */
 int select_pools(const struct select_facts *f, const struct ip_request *a, uint8_t family,
 		 struct pool_list *ret, struct err *e);

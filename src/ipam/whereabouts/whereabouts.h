@@ -6,9 +6,9 @@
  * whereabouts' ranges, and the local store of addresses allocated from them.
  *
  * In a cluster whereabouts has an IPPool object for the allocations of each range and network name,
- * and a reservation object for an address of several ranges. The local store has the same
- * structure: for each IPPool a directory with lock and journal of the IPAM engine (ipam/ipam.h,
- * ipam/journal/journal.h),
+ * and a reservation object for each address, so that overlapping ranges do not allocate it twice.
+ * The local store has, for each IPPool, a directory with lock and journal of the IPAM engine
+ * (ipam/ipam.h, ipam/journal/journal.h),
  *
  *	<state dir>/whereabouts/lock
  *	<state dir>/whereabouts/10.0.0.0-24/{lock,journal}
@@ -101,8 +101,8 @@ void whereabouts_close(struct whereabouts *w);
 
 /*
  * Allocates an address of each range into ret[]: all or none, durable. If a range is exhausted:
- * kind ERR_AGAIN, with the original's message; the error's details name the owners of its
- * addresses.
+ * kind ERR_AGAIN (ERR_CONF if all its addresses are excluded), with the original's message; the
+ * error's details name the owners of its addresses.
  */
 int whereabouts_allocate(struct whereabouts *w, const struct whereabouts_request *a,
 			 struct ipnet *ret, struct err *e);
