@@ -368,11 +368,8 @@ struct raw {
 	struct json_list claims, borrowed;
 };
 
-#define FIELD(st, key, member, kind, ...)                                                          \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct st, member), __VA_ARGS__                      \
-	}
-#define MUST(st, key, kind, ...) FIELD(st, #key, key, kind, .required = true, __VA_ARGS__)
+#define FIELD(st, key, member, kind, ...) JSON_FIELD(key, kind, struct st, member, ##__VA_ARGS__)
+#define MUST(st, key, kind, ...)	  FIELD(st, #key, key, kind, .required = true, __VA_ARGS__)
 
 /* The field tables for one spelling of those members that have two (log.h). */
 #define TABLES(set, released_key, borrowed_key, restored_key, asserted_key)                        \

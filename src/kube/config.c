@@ -256,50 +256,47 @@ struct file {
 	struct json_list clusters, users, contexts;
 };
 
-#define STR(key, type, field)                                                                      \
-	{                                                                                          \
-		key, J_STR, .offset = offsetof(struct type, field)                                 \
-	}
+#define STR(key, type, field) JSON_FIELD(key, J_STR, struct type, field)
 
 static const struct json_field cluster_fields[] = {
-	{"server", J_STR, .offset = offsetof(struct cluster, server), .required = true},
+	JSON_FIELD("server", J_STR, struct cluster, server, .required = true),
 	STR("tls-server-name", cluster, tls_name),
 	STR("certificate-authority", cluster, ca),
 	STR("certificate-authority-data", cluster, ca_data),
 	STR("proxy-url", cluster, proxy),
-	{"insecure-skip-tls-verify", J_BOOL, .offset = offsetof(struct cluster, insecure)},
+	JSON_FIELD("insecure-skip-tls-verify", J_BOOL, struct cluster, insecure),
 	{0}};
 static const struct json_field env_fields[] = {
-	{"name", J_STR, .offset = offsetof(struct named_env, name), .required = true},
-	{"value", J_STR, .offset = offsetof(struct named_env, value), .required = true},
+	JSON_FIELD("name", J_STR, struct named_env, name, .required = true),
+	JSON_FIELD("value", J_STR, struct named_env, value, .required = true),
 	{0}};
 static const struct json_table env_table = {env_fields, 0, sizeof(struct named_env)};
 static const struct json_field exec_fields[] = {
-	{"command", J_STR, .offset = offsetof(struct exec, command), .required = true},
-	{"apiVersion", J_STR, .offset = offsetof(struct exec, api_version), .required = true},
+	JSON_FIELD("command", J_STR, struct exec, command, .required = true),
+	JSON_FIELD("apiVersion", J_STR, struct exec, api_version, .required = true),
 	STR("installHint", exec, hint),
 	STR("interactiveMode", exec, interactive),
-	{"args", J_STRS, .offset = offsetof(struct exec, args)},
-	{"env", J_OBJS, .offset = offsetof(struct exec, env), .sub = &env_table},
-	{"provideClusterInfo", J_BOOL, .offset = offsetof(struct exec, cluster_info)},
+	JSON_FIELD("args", J_STRS, struct exec, args),
+	JSON_FIELD("env", J_OBJS, struct exec, env, .sub = &env_table),
+	JSON_FIELD("provideClusterInfo", J_BOOL, struct exec, cluster_info),
 	{0}};
 static const struct json_table exec_table = {exec_fields, 0, 0};
 static const struct json_field user_fields[] = {
 	STR("client-certificate", user, cert),
 	STR("client-certificate-data", user, cert_data),
 	STR("client-key", user, key),
-	{"client-key-data", J_VAL, .offset = offsetof(struct user, key_data)},
-	{"token", J_VAL, .offset = offsetof(struct user, token)},
+	JSON_FIELD("client-key-data", J_VAL, struct user, key_data),
+	JSON_FIELD("token", J_VAL, struct user, token),
 	STR("tokenFile", user, token_file),
 	STR("username", user, username),
 	STR("as", user, as),
-	{"auth-provider", J_VAL, .offset = offsetof(struct user, provider)},
-	{"exec", J_OBJ, .offset = offsetof(struct user, exec),
-	 .has = offsetof(struct user, has_exec), .sub = &exec_table},
+	JSON_FIELD("auth-provider", J_VAL, struct user, provider),
+	JSON_FIELD("exec", J_OBJ, struct user, exec, .has = offsetof(struct user, has_exec),
+		   .sub = &exec_table),
 	{0}};
 static const struct json_field context_fields[] = {
-	{"cluster", J_STR, .offset = offsetof(struct context, cluster), .required = true},
-	{"user", J_STR, .offset = offsetof(struct context, user), .required = true},
+	JSON_FIELD("cluster", J_STR, struct context, cluster, .required = true),
+	JSON_FIELD("user", J_STR, struct context, user, .required = true),
 	STR("namespace", context, ns),
 	{0}};
 
@@ -317,11 +314,9 @@ NAMED_TABLE(context);
 
 static const struct json_field file_fields[] = {
 	STR("current-context", file, current),
-	{"clusters", J_OBJS, .offset = offsetof(struct file, clusters),
-	 .sub = &named_cluster_table},
-	{"users", J_OBJS, .offset = offsetof(struct file, users), .sub = &named_user_table},
-	{"contexts", J_OBJS, .offset = offsetof(struct file, contexts),
-	 .sub = &named_context_table},
+	JSON_FIELD("clusters", J_OBJS, struct file, clusters, .sub = &named_cluster_table),
+	JSON_FIELD("users", J_OBJS, struct file, users, .sub = &named_user_table),
+	JSON_FIELD("contexts", J_OBJS, struct file, contexts, .sub = &named_context_table),
 	{0}};
 static const struct json_table file_table = {file_fields, 0, 0};
 

@@ -114,10 +114,7 @@ struct raw {
 	const struct json *ports, *bandwidth, *cni_args;
 };
 
-#define FIELD(key, kind, member)                                                                   \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct raw, member)                                  \
-	}
+#define FIELD(key, kind, member) JSON_FIELD(key, kind, struct raw, member)
 
 static const struct json_field fields[] = {FIELD("name", J_STR, name),
 					   FIELD("namespace", J_STR, ns),

@@ -23,10 +23,9 @@ struct raw {
 	struct json_strs v4, v6;
 };
 
-static const struct json_field fields[] = {{"interface", J_STR,
-					    .offset = offsetof(struct raw, ifname)},
-					   {"ipv4", J_STRS, .offset = offsetof(struct raw, v4)},
-					   {"ipv6", J_STRS, .offset = offsetof(struct raw, v6)},
+static const struct json_field fields[] = {JSON_FIELD("interface", J_STR, struct raw, ifname),
+					   JSON_FIELD("ipv4", J_STRS, struct raw, v4),
+					   JSON_FIELD("ipv6", J_STRS, struct raw, v6),
 					   {0}};
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};
 

@@ -31,27 +31,25 @@ struct outer {
 };
 
 static const struct json_field inner_fields[] = {
-	{"name", J_STR, .offset = offsetof(struct inner, name), .required = true, .max = 8},
-	{"number", J_INT, .offset = offsetof(struct inner, number), .min = -3, .max = 40},
+	JSON_FIELD("name", J_STR, struct inner, name, .required = true, .max = 8),
+	JSON_FIELD("number", J_INT, struct inner, number, .min = -3, .max = 40),
 	{0}};
 static const struct json_table inner_go = {inner_fields, JSON_GO, sizeof(struct inner)};
 static const struct json_table inner_closed = {inner_fields, JSON_CLOSED, sizeof(struct inner)};
 
 #define FIELDS(sub_table)                                                                          \
 	{                                                                                          \
-		{"type", J_STR, .offset = offsetof(struct outer, type)},                           \
-			{"flag", J_BOOL, .offset = offsetof(struct outer, flag),                   \
-			 .has = offsetof(struct outer, has_flag)},                                 \
-			{"number", J_INT, .offset = offsetof(struct outer, number)},               \
-			{"list", J_STRS, .offset = offsetof(struct outer, list)},                  \
-			{"ip", J_IP, .offset = offsetof(struct outer, ip)},                        \
-			{"net", J_NET, .offset = offsetof(struct outer, net)},                     \
-			{"mac", J_MAC, .offset = offsetof(struct outer, mac)},                     \
-			{"any", J_VAL, .offset = offsetof(struct outer, any)},                     \
-			{"inner", J_OBJ, .offset = offsetof(struct outer, inner),                  \
-			 .sub = (sub_table)},                                                      \
-			{"inners", J_OBJS, .offset = offsetof(struct outer, inners),               \
-			 .sub = (sub_table)},                                                      \
+		JSON_FIELD("type", J_STR, struct outer, type),                                     \
+			JSON_FIELD("flag", J_BOOL, struct outer, flag,                             \
+				   .has = offsetof(struct outer, has_flag)),                       \
+			JSON_FIELD("number", J_INT, struct outer, number),                         \
+			JSON_FIELD("list", J_STRS, struct outer, list),                            \
+			JSON_FIELD("ip", J_IP, struct outer, ip),                                  \
+			JSON_FIELD("net", J_NET, struct outer, net),                               \
+			JSON_FIELD("mac", J_MAC, struct outer, mac),                               \
+			JSON_FIELD("any", J_VAL, struct outer, any),                               \
+			JSON_FIELD("inner", J_OBJ, struct outer, inner, .sub = (sub_table)),       \
+			JSON_FIELD("inners", J_OBJS, struct outer, inners, .sub = (sub_table)),    \
 		{                                                                                  \
 			0                                                                          \
 		}                                                                                  \

@@ -19,10 +19,10 @@
  */
 
 static const struct json_field fields[] = {
-	{"command", J_STR, .offset = offsetof(struct api_pools_args, command)},
-	{"words", J_STRS, .offset = offsetof(struct api_pools_args, args)},
-	{"json", J_BOOL, .offset = offsetof(struct api_pools_args, json)},
-	{"release", J_STR, .offset = offsetof(struct api_pools_args, release)},
+	JSON_FIELD("command", J_STR, struct api_pools_args, command),
+	JSON_FIELD("words", J_STRS, struct api_pools_args, args),
+	JSON_FIELD("json", J_BOOL, struct api_pools_args, json),
+	JSON_FIELD("release", J_STR, struct api_pools_args, release),
 	{0}};
 static const struct json_table table = {fields, JSON_CLOSED, 0};
 

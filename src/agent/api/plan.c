@@ -14,14 +14,9 @@ struct plan_rail {
 	bool clean_gateway, match_subnet, sticky;
 };
 
-#define RAIL(key, kind, member, ...)                                                               \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct plan_rail, member), __VA_ARGS__               \
-	}
+#define RAIL(key, kind, member, ...) JSON_FIELD(key, kind, struct plan_rail, member, ##__VA_ARGS__)
 #define PLAN(key, kind, member, ...)                                                               \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct api_plan_args, member), __VA_ARGS__           \
-	}
+	JSON_FIELD(key, kind, struct api_plan_args, member, ##__VA_ARGS__)
 
 static const struct json_field rail_fields[] = {RAIL("ifName", J_STR, ifname),
 						RAIL("network", J_STR, network),

@@ -53,20 +53,19 @@ static void put_count(struct api_call *c, const char *key, int64_t n)
 /* --- route pods/report --- */
 
 static const struct json_field conflict_fields[] = {
-	{"address", J_IP, .offset = offsetof(struct ipam_conflict, address), .required = true},
-	{"mac", J_MAC, .offset = offsetof(struct ipam_conflict, other)},
+	JSON_FIELD("address", J_IP, struct ipam_conflict, address, .required = true),
+	JSON_FIELD("mac", J_MAC, struct ipam_conflict, other),
 	{0}};
 static const struct json_table conflict_table = {conflict_fields, JSON_CLOSED,
 						 sizeof(struct ipam_conflict)};
 static const struct json_field done_fields[] = {
-	{"containerID", J_STR, .offset = offsetof(struct api_report_args, container_id)},
-	{"conflicts", J_OBJS, .offset = offsetof(struct api_report_args, conflicts),
-	 .sub = &conflict_table},
-	{"podNamespace", J_STR, .offset = offsetof(struct api_report_args, pod_namespace)},
-	{"podName", J_STR, .offset = offsetof(struct api_report_args, pod_name)},
-	{"podUID", J_STR, .offset = offsetof(struct api_report_args, pod_uid)},
-	{"networkStatus", J_STR, .offset = offsetof(struct api_report_args, status)},
-	{"message", J_STR, .offset = offsetof(struct api_report_args, message)},
+	JSON_FIELD("containerID", J_STR, struct api_report_args, container_id),
+	JSON_FIELD("conflicts", J_OBJS, struct api_report_args, conflicts, .sub = &conflict_table),
+	JSON_FIELD("podNamespace", J_STR, struct api_report_args, pod_namespace),
+	JSON_FIELD("podName", J_STR, struct api_report_args, pod_name),
+	JSON_FIELD("podUID", J_STR, struct api_report_args, pod_uid),
+	JSON_FIELD("networkStatus", J_STR, struct api_report_args, status),
+	JSON_FIELD("message", J_STR, struct api_report_args, message),
 	{0}};
 static const struct json_table done_table = {done_fields, JSON_CLOSED, 0};
 
@@ -134,9 +133,9 @@ void api_report(struct api_call *c, struct ipam *store)
 /* --- routes pods/check and pods/release --- */
 
 static const struct json_field release_fields[] = {
-	{"containerID", J_STR, .offset = offsetof(struct api_release_args, container_id)},
-	{"rails", J_STRS, .offset = offsetof(struct api_release_args, rails),
-	 .has = offsetof(struct api_release_args, has_rails)},
+	JSON_FIELD("containerID", J_STR, struct api_release_args, container_id),
+	JSON_FIELD("rails", J_STRS, struct api_release_args, rails,
+		   .has = offsetof(struct api_release_args, has_rails)),
 	{0}};
 static const struct json_table release_table = {release_fields, JSON_CLOSED, 0};
 
@@ -271,15 +270,14 @@ void api_check(struct api_call *c, struct ipam *store)
 /* --- route networks/gc --- */
 
 static const struct json_field valid_fields[] = {
-	{"containerID", J_STR, .offset = offsetof(struct ipam_valid, container_id),
-	 .required = true},
-	{"ifName", J_STR, .offset = offsetof(struct ipam_valid, ifname), .required = true},
+	JSON_FIELD("containerID", J_STR, struct ipam_valid, container_id, .required = true),
+	JSON_FIELD("ifName", J_STR, struct ipam_valid, ifname, .required = true),
 	{0}};
 static const struct json_table valid_table = {valid_fields, JSON_CLOSED, sizeof(struct ipam_valid)};
 static const struct json_field gc_fields[] = {
-	{"network", J_STR, .offset = offsetof(struct api_gc_args, network)},
-	{"valid", J_OBJS, .offset = offsetof(struct api_gc_args, valid),
-	 .has = offsetof(struct api_gc_args, has_valid), .sub = &valid_table},
+	JSON_FIELD("network", J_STR, struct api_gc_args, network),
+	JSON_FIELD("valid", J_OBJS, struct api_gc_args, valid,
+		   .has = offsetof(struct api_gc_args, has_valid), .sub = &valid_table),
 	{0}};
 static const struct json_table gc_table = {gc_fields, JSON_CLOSED, 0};
 
@@ -327,9 +325,7 @@ void api_gc(struct api_call *c, struct ipam *store)
  */
 
 #define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct api_networks_args, member), __VA_ARGS__       \
-	}
+	JSON_FIELD(key, kind, struct api_networks_args, member, ##__VA_ARGS__)
 
 static const struct json_field fields[] = {
 	FIELD("containerID", J_STR, container_id),

@@ -11,9 +11,7 @@
 /* Spiderpool's routes, request and response bodies. */
 
 #define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct api_pod_args, member), __VA_ARGS__            \
-	}
+	JSON_FIELD(key, kind, struct api_pod_args, member, ##__VA_ARGS__)
 
 static const struct json_field pod_fields[] = {FIELD("cleanGateway", J_BOOL, clean_gateway),
 					       FIELD("containerID", J_STR, container_id),
@@ -231,8 +229,8 @@ void api_batch_del(struct api_call *c, struct ipam *store)
 /* --- route coordinator/config --- */
 
 static const struct json_field coordinator_fields[] = {
-	{"podName", J_STR, .offset = offsetof(struct api_coordinator_args, pod_name)},
-	{"podNamespace", J_STR, .offset = offsetof(struct api_coordinator_args, pod_namespace)},
+	JSON_FIELD("podName", J_STR, struct api_coordinator_args, pod_name),
+	JSON_FIELD("podNamespace", J_STR, struct api_coordinator_args, pod_namespace),
 	{0}};
 static const struct json_table coordinator_table = {coordinator_fields, JSON_GO, 0};
 

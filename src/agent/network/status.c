@@ -236,12 +236,12 @@ static void status_recovery_forget(const struct nets *n, const char *container_i
 }
 
 static const struct json_field fields[] = {
-	{"containerID", J_STR, .offset = offsetof(struct nets_status, container_id)},
-	{"podNamespace", J_STR, .offset = offsetof(struct nets_status, ns)},
-	{"podName", J_STR, .offset = offsetof(struct nets_status, name)},
-	{"podUID", J_STR, .offset = offsetof(struct nets_status, uid)},
-	{"networkStatus", J_STR, .offset = offsetof(struct nets_status, annotation)},
-	{"message", J_STR, .offset = offsetof(struct nets_status, message)},
+	JSON_FIELD("containerID", J_STR, struct nets_status, container_id),
+	JSON_FIELD("podNamespace", J_STR, struct nets_status, ns),
+	JSON_FIELD("podName", J_STR, struct nets_status, name),
+	JSON_FIELD("podUID", J_STR, struct nets_status, uid),
+	JSON_FIELD("networkStatus", J_STR, struct nets_status, annotation),
+	JSON_FIELD("message", J_STR, struct nets_status, message),
 	{0}};
 static const struct json_table table = {fields, 0, 0};
 

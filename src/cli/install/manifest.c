@@ -26,30 +26,20 @@ struct record {
 };
 
 static const struct json_field backup_fields[] = {
-	{.name = "name", .type = J_STR, .offset = offsetof(struct backup, name), .required = true},
-	{.name = "sha256", .type = J_STR, .offset = offsetof(struct backup, sha256)},
-	{.name = "link", .type = J_STR, .offset = offsetof(struct backup, link)},
+	JSON_FIELD("name", J_STR, struct backup, name, .required = true),
+	JSON_FIELD("sha256", J_STR, struct backup, sha256),
+	JSON_FIELD("link", J_STR, struct backup, link),
 	{0},
 };
 static const struct json_table backup_table = {backup_fields, 0, sizeof(struct backup)};
 
 static const struct json_field fields[] = {
-	{.name = "version",
-	 .type = J_INT,
-	 .offset = offsetof(struct record, version),
-	 .min = 1,
-	 .max = RECORD_VERSION,
-	 .required = true},
-	{.name = "sha256",
-	 .type = J_STR,
-	 .offset = offsetof(struct record, sha256),
-	 .required = true},
-	{.name = "was", .type = J_STR, .offset = offsetof(struct record, was)},
-	{.name = "links", .type = J_STRS, .offset = offsetof(struct record, links)},
-	{.name = "kept",
-	 .type = J_OBJS,
-	 .offset = offsetof(struct record, backup),
-	 .sub = &backup_table},
+	JSON_FIELD("version", J_INT, struct record, version, .min = 1, .max = RECORD_VERSION,
+		   .required = true),
+	JSON_FIELD("sha256", J_STR, struct record, sha256, .required = true),
+	JSON_FIELD("was", J_STR, struct record, was),
+	JSON_FIELD("links", J_STRS, struct record, links),
+	JSON_FIELD("kept", J_OBJS, struct record, backup, .sub = &backup_table),
 	{0},
 };
 static const struct json_table table = {fields, 0, sizeof(struct record)};

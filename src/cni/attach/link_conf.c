@@ -12,22 +12,12 @@ struct raw_dns {
 };
 
 static const struct json_field dns_fields[] = {
-	{.name = "domain",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_dns, domain),
-	 JSON_DOC(NULL, "local domain")},
-	{.name = "nameservers",
-	 .type = J_STRS,
-	 .offset = offsetof(struct raw_dns, nameservers),
-	 JSON_DOC(NULL, "addresses of name servers")},
-	{.name = "search",
-	 .type = J_STRS,
-	 .offset = offsetof(struct raw_dns, search),
-	 JSON_DOC(NULL, "search domains")},
-	{.name = "options",
-	 .type = J_STRS,
-	 .offset = offsetof(struct raw_dns, options),
-	 JSON_DOC(NULL, "options of resolv.conf")},
+	JSON_FIELD("domain", J_STR, struct raw_dns, domain, JSON_DOC(NULL, "local domain")),
+	JSON_FIELD("nameservers", J_STRS, struct raw_dns, nameservers,
+		   JSON_DOC(NULL, "addresses of name servers")),
+	JSON_FIELD("search", J_STRS, struct raw_dns, search, JSON_DOC(NULL, "search domains")),
+	JSON_FIELD("options", J_STRS, struct raw_dns, options,
+		   JSON_DOC(NULL, "options of resolv.conf")),
 	{0},
 };
 static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct raw_dns)};
@@ -37,19 +27,16 @@ struct raw_common {
 };
 
 static const struct json_field common_fields[] = {
-	{.name = "ipam",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw_common, ipam),
-	 JSON_DOC(
-		 NULL,
-		 "the IPAM plugin, by type, and its keys; without a type the interface gets no address")},
-	{.name = "dns",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw_common, dns),
-	 .sub = &dns_table,
-	 JSON_DOC(
-		 NULL,
-		 "nameservers, domain, search and options for the result; an IPAM plugin's take precedence")},
+	JSON_FIELD(
+		"ipam", J_VAL, struct raw_common, ipam,
+		JSON_DOC(
+			NULL,
+			"the IPAM plugin, by type, and its keys; without a type the interface gets no address")),
+	JSON_FIELD(
+		"dns", J_VAL, struct raw_common, dns, .sub = &dns_table,
+		JSON_DOC(
+			NULL,
+			"nameservers, domain, search and options for the result; an IPAM plugin's take precedence")),
 	{0},
 };
 const struct json_table rail_common_table = {common_fields, JSON_GO, sizeof(struct raw_common)};
@@ -61,20 +48,15 @@ struct raw_made {
 };
 
 static const struct json_field made_fields[] = {
-	{.name = "master",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_made, master),
-	 JSON_DOC(
-		 NULL,
-		 "the parent device; macvlan and ipvlan: the device of the default route if absent")},
-	{.name = "mtu",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw_made, mtu),
-	 JSON_DOC("0", "MTU, at most that of the master; 0: the MTU of the master")},
-	{.name = "linkInContainer",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw_made, in_container),
-	 JSON_DOC("false", "the master is in the pod's network namespace")},
+	JSON_FIELD(
+		"master", J_STR, struct raw_made, master,
+		JSON_DOC(
+			NULL,
+			"the parent device; macvlan and ipvlan: the device of the default route if absent")),
+	JSON_FIELD("mtu", J_INT, struct raw_made, mtu,
+		   JSON_DOC("0", "MTU, at most that of the master; 0: the MTU of the master")),
+	JSON_FIELD("linkInContainer", J_BOOL, struct raw_made, in_container,
+		   JSON_DOC("false", "the master is in the pod's network namespace")),
 	{0},
 };
 const struct json_table rail_made_table = {made_fields, JSON_GO, sizeof(struct raw_made)};

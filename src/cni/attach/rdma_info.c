@@ -540,15 +540,9 @@ struct raw {
 	struct json_list rails;
 };
 
-#define STR(key, member)                                                                           \
-	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw_entry, member)           \
-	}
+#define STR(key, member) JSON_FIELD(key, J_STR, struct raw_entry, member)
 #define INT(key, member)                                                                           \
-	{                                                                                          \
-		.name = key, .type = J_INT, .offset = offsetof(struct raw_entry, member),          \
-		.min = 0, .max = INT32_MAX                                                         \
-	}
+	JSON_FIELD(key, J_INT, struct raw_entry, member, .min = 0, .max = INT32_MAX)
 
 static const struct json_field entry_fields[] = {
 	STR("ifname", ifname),
@@ -562,11 +556,8 @@ static const struct json_field entry_fields[] = {
 };
 static const struct json_table entry_table = {entry_fields, 0, sizeof(struct raw_entry)};
 static const struct json_field fields[] = {
-	{.name = "version", .type = J_INT, .offset = offsetof(struct raw, version)},
-	{.name = "rails",
-	 .type = J_OBJS,
-	 .offset = offsetof(struct raw, rails),
-	 .sub = &entry_table},
+	JSON_FIELD("version", J_INT, struct raw, version),
+	JSON_FIELD("rails", J_OBJS, struct raw, rails, .sub = &entry_table),
 	{0},
 };
 static const struct json_table table = {fields, 0, sizeof(struct raw)};

@@ -398,10 +398,7 @@ int pod_status(struct cni_call *c, bool multus, struct err *e)
 	return r;
 }
 
-#define FIELD(key, kind, member)                                                                   \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct pod_net, member)                              \
-	}
+#define FIELD(key, kind, member) JSON_FIELD(key, kind, struct pod_net, member)
 
 static const struct json_field fields[] = {FIELD("nad", J_STR, nad),
 					   FIELD("name", J_STR, name),

@@ -13,10 +13,7 @@ struct raw {
 	const char *kubeconfig, *log_file, *log_level, *chain_name, *chroot;
 };
 
-#define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct raw, member), __VA_ARGS__                     \
-	}
+#define FIELD(key, kind, member, ...) JSON_FIELD(key, kind, struct raw, member, ##__VA_ARGS__)
 
 static const struct json_field fields[] = {
 	FIELD("agent", J_STR, conf.agent,

@@ -234,10 +234,7 @@ struct raw {
 	const struct json *config;
 };
 
-#define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct raw, member), __VA_ARGS__                     \
-	}
+#define FIELD(key, kind, member, ...) JSON_FIELD(key, kind, struct raw, member, ##__VA_ARGS__)
 
 static const struct json_field fields[] = {
 	FIELD("version", J_INT, version, .min = 0, .max = INT32_MAX),

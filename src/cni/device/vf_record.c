@@ -36,29 +36,21 @@ struct raw {
 	int64_t mtu, spoofchk, trust;
 };
 
-#define STR(key, member)                                                                           \
-	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw, member)                 \
-	}
-#define BOOL(key, member)                                                                          \
-	{                                                                                          \
-		.name = key, .type = J_BOOL, .offset = offsetof(struct raw, member)                \
-	}
+#define STR(key, member)  JSON_FIELD(key, J_STR, struct raw, member)
+#define BOOL(key, member) JSON_FIELD(key, J_BOOL, struct raw, member)
 #define SWITCH(key, member)                                                                        \
-	{                                                                                          \
-		.name = key, .type = J_INT, .offset = offsetof(struct raw, member),                \
-		.has = offsetof(struct raw, has_##member), .min = -1, .max = 1                     \
-	}
+	JSON_FIELD(key, J_INT, struct raw, member, .has = offsetof(struct raw, has_##member),      \
+		   .min = -1, .max = 1)
 
 static const struct json_field fields[] = {
 	STR("alias", alias),
-	{.name = "altnames", .type = J_STRS, .offset = offsetof(struct raw, altnames)},
+	JSON_FIELD("altnames", J_STRS, struct raw, altnames),
 	STR("boot", boot),
 	STR("container", container),
 	BOOL("dpdk", dpdk),
 	STR("ifname", ifname),
 	STR("instance", instance),
-	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw, mtu), .max = INT32_MAX},
+	JSON_FIELD("mtu", J_INT, struct raw, mtu, .max = INT32_MAX),
 	STR("netns", netns),
 	STR("nodeGUID", node_guid),
 	STR("pod", pod),

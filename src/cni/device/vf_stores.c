@@ -30,14 +30,8 @@ struct sriov_record_raw {
 };
 
 #define NUMBER(key, type_of, member, largest)                                                      \
-	{                                                                                          \
-		.name = key, .type = J_INT, .offset = offsetof(struct type_of, member),            \
-		.max = (largest)                                                                   \
-	}
-#define FIELD(key, kind, type_of, member)                                                          \
-	{                                                                                          \
-		.name = key, .type = (kind), .offset = offsetof(struct type_of, member)            \
-	}
+	JSON_FIELD(key, J_INT, struct type_of, member, .max = (largest))
+#define FIELD(key, kind, type_of, member) JSON_FIELD(key, kind, struct type_of, member)
 
 static const struct json_field state_fields[] = {
 	FIELD("HostIFName", J_STR, state, name),
@@ -60,12 +54,9 @@ static const struct json_field sriov_record_fields[] = {
 	FIELD("MAC", J_MAC, sriov_record_raw, mac),
 	NUMBER("MTU", sriov_record_raw, mtu, INT32_MAX),
 	FIELD("Master", J_STR, sriov_record_raw, pf),
-	{.name = "OrigVfState",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct sriov_record_raw, state),
-	 .has = offsetof(struct sriov_record_raw, has_state),
-	 .sub = &state_table,
-	 .required = true},
+	JSON_FIELD("OrigVfState", J_OBJ, struct sriov_record_raw, state,
+		   .has = offsetof(struct sriov_record_raw, has_state), .sub = &state_table,
+		   .required = true),
 	NUMBER("VFID", sriov_record_raw, vf, UINT16_MAX),
 	FIELD("deviceID", J_STR, sriov_record_raw, device),
 	FIELD("name", J_STR, sriov_record_raw, network),
@@ -147,10 +138,7 @@ struct ib_record_raw {
 	const struct json *own;
 };
 
-#define IB_FIELD(key, kind, type_of, member)                                                       \
-	{                                                                                          \
-		.name = key, .type = (kind), .offset = offsetof(struct type_of, member)            \
-	}
+#define IB_FIELD(key, kind, type_of, member) JSON_FIELD(key, kind, struct type_of, member)
 
 static const struct json_field rdma_fields[] = {
 	IB_FIELD("sandboxRdmaDevName", J_STR, rdma, host_name),
@@ -163,14 +151,8 @@ static const struct json_field ib_record_fields[] = {
 	IB_FIELD("HostIFGUID", J_STR, ib_record_raw, guid),
 	IB_FIELD("HostIFNames", J_STR, ib_record_raw, name),
 	IB_FIELD("Master", J_STR, ib_record_raw, pf),
-	{.name = "RdmaNetState",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct ib_record_raw, rdma),
-	 .sub = &rdma_table},
-	{.name = "VFID",
-	 .type = J_INT,
-	 .offset = offsetof(struct ib_record_raw, vf),
-	 .max = UINT16_MAX},
+	JSON_FIELD("RdmaNetState", J_OBJ, struct ib_record_raw, rdma, .sub = &rdma_table),
+	JSON_FIELD("VFID", J_INT, struct ib_record_raw, vf, .max = UINT16_MAX),
 	IB_FIELD("deviceID", J_STR, ib_record_raw, device),
 	IB_FIELD("link_state", J_STR, ib_record_raw, link_state),
 	IB_FIELD("name", J_STR, ib_record_raw, network),

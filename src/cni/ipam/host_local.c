@@ -329,9 +329,7 @@ const struct cni_plugin cni_host_local = {
 #define bad(e, ...) err_kind(e, ERR_CONF, -EINVAL, __VA_ARGS__)
 
 #define RANGE(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct hostlocal_range, member), ##__VA_ARGS__       \
-	}
+	JSON_FIELD(key, kind, struct hostlocal_range, member, ##__VA_ARGS__)
 
 static const struct json_field range_fields[] = {
 	RANGE("subnet", J_NET, subnet, JSON_DOC(NULL, "subnet of the range")),
@@ -349,14 +347,14 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{"dataDir", J_STR, .offset = offsetof(struct raw, data_dir),
-	 JSON_DOC(PATH_HOST_LOCAL, "directory of the allocations")},
-	{"resolvConf", J_STR, .offset = offsetof(struct raw, resolv_conf),
-	 JSON_DOC(NULL, "file in the form of resolv.conf for the result's dns")},
-	{"routes", J_VAL, .offset = offsetof(struct raw, routes),
-	 JSON_DOC(NULL, "list of routes, {dst, gw}")},
-	{"ranges", J_VAL, .offset = offsetof(struct raw, ranges), .sub = &range_table,
-	 JSON_DOC(NULL, "list of lists of ranges; a pod gets an address of each list")},
+	JSON_FIELD("dataDir", J_STR, struct raw, data_dir,
+		   JSON_DOC(PATH_HOST_LOCAL, "directory of the allocations")),
+	JSON_FIELD("resolvConf", J_STR, struct raw, resolv_conf,
+		   JSON_DOC(NULL, "file in the form of resolv.conf for the result's dns")),
+	JSON_FIELD("routes", J_VAL, struct raw, routes,
+		   JSON_DOC(NULL, "list of routes, {dst, gw}")),
+	JSON_FIELD("ranges", J_VAL, struct raw, ranges, .sub = &range_table,
+		   JSON_DOC(NULL, "list of lists of ranges; a pod gets an address of each list")),
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 

@@ -22,20 +22,22 @@ struct conf {
 };
 
 static const struct json_field address_fields[] = {
-	{"address", J_STR, .offset = offsetof(struct address, text),
-	 JSON_DOC(NULL, "address with prefix length")},
-	{"Address", J_VAL, .offset = offsetof(struct address, ignored)},
-	{"gateway", J_IP, .offset = offsetof(struct address, gateway),
-	 JSON_DOC(NULL, "gateway of the address")},
+	JSON_FIELD("address", J_STR, struct address, text,
+		   JSON_DOC(NULL, "address with prefix length")),
+	JSON_FIELD("Address", J_VAL, struct address, ignored),
+	JSON_FIELD("gateway", J_IP, struct address, gateway,
+		   JSON_DOC(NULL, "gateway of the address")),
 	{0}};
 static const struct json_table address_table = {address_fields, JSON_GO, sizeof(struct address)};
 static const struct json_field fields[] = {
-	{"addresses", J_OBJS, .offset = offsetof(struct conf, addresses), .sub = &address_table,
-	 JSON_DOC(NULL, "the addresses; CNI_ARGS IP and runtimeConfig.ips replace or add to them")},
-	{"routes", J_VAL, .offset = offsetof(struct conf, routes),
-	 JSON_DOC(NULL, "list of routes, {dst, gw}")},
-	{"dns", J_VAL, .offset = offsetof(struct conf, dns),
-	 JSON_DOC(NULL, "nameservers, domain, search and options")},
+	JSON_FIELD(
+		"addresses", J_OBJS, struct conf, addresses, .sub = &address_table,
+		JSON_DOC(NULL,
+			 "the addresses; CNI_ARGS IP and runtimeConfig.ips replace or add to them")),
+	JSON_FIELD("routes", J_VAL, struct conf, routes,
+		   JSON_DOC(NULL, "list of routes, {dst, gw}")),
+	JSON_FIELD("dns", J_VAL, struct conf, dns,
+		   JSON_DOC(NULL, "nameservers, domain, search and options")),
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 

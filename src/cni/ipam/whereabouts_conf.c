@@ -392,17 +392,11 @@ void whereabouts_conf_done(struct whereabouts_conf *c)
 enum { FLAT_MAX = 1 << 20 };
 
 #define MORE(key, kind, member, ...)                                                               \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct whereabouts_more, member), ##__VA_ARGS__      \
-	}
+	JSON_FIELD(key, kind, struct whereabouts_more, member, ##__VA_ARGS__)
 #define STATIC(key, member, ...)                                                                   \
-	{                                                                                          \
-		key, J_STR, .offset = offsetof(struct whereabouts_static, member), ##__VA_ARGS__   \
-	}
+	JSON_FIELD(key, J_STR, struct whereabouts_static, member, ##__VA_ARGS__)
 #define KEY(key, kind, member, ...)                                                                \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct whereabouts_keys, member), __VA_ARGS__        \
-	}
+	JSON_FIELD(key, kind, struct whereabouts_keys, member, ##__VA_ARGS__)
 
 static const struct json_field more_fields[] = {
 	MORE("range", J_STR, text.range, JSON_DOC(NULL, "10.0.0.0/24, or 10.0.0.5-10.0.0.9/24")),
@@ -417,7 +411,7 @@ static const struct json_field static_fields[] = {
 	STATIC("address", address, JSON_DOC(NULL, "address with prefix length")),
 	STATIC("gateway", gateway, JSON_DOC(NULL, "gateway of the address")),
 	/* ignored: the original writes this key in addition to "address" */
-	{"Address", J_VAL, .offset = offsetof(struct whereabouts_static, ignored)},
+	JSON_FIELD("Address", J_VAL, struct whereabouts_static, ignored),
 	{0}};
 static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};

@@ -183,12 +183,12 @@ struct raw_delegate {
 };
 
 static const struct json_field delegate_fields[] = {
-	{"Name", J_STR, .offset = offsetof(struct raw_delegate, name)},
-	{"ifnameRequest", J_STR, .offset = offsetof(struct raw_delegate, ifname)},
-	{"deviceID", J_STR, .offset = offsetof(struct raw_delegate, device_id)},
-	{"Bytes", J_STR, .offset = offsetof(struct raw_delegate, bytes)},
-	{"unirail", J_STR, .offset = offsetof(struct raw_delegate, keeper)},
-	{"unirailState", J_VAL, .offset = offsetof(struct raw_delegate, state)},
+	JSON_FIELD("Name", J_STR, struct raw_delegate, name),
+	JSON_FIELD("ifnameRequest", J_STR, struct raw_delegate, ifname),
+	JSON_FIELD("deviceID", J_STR, struct raw_delegate, device_id),
+	JSON_FIELD("Bytes", J_STR, struct raw_delegate, bytes),
+	JSON_FIELD("unirail", J_STR, struct raw_delegate, keeper),
+	JSON_FIELD("unirailState", J_VAL, struct raw_delegate, state),
 	{0}};
 static const struct json_table delegate_table = {delegate_fields, JSON_GO, 0};
 
@@ -252,14 +252,14 @@ struct raw_cached {
 };
 
 static const struct json_field cached_fields[] = {
-	{"kind", J_STR, .offset = offsetof(struct raw_cached, kind)},
-	{"containerId", J_STR, .offset = offsetof(struct raw_cached, container_id)},
-	{"config", J_STR, .offset = offsetof(struct raw_cached, config)},
-	{"ifName", J_STR, .offset = offsetof(struct raw_cached, ifname)},
-	{"networkName", J_STR, .offset = offsetof(struct raw_cached, network)},
-	{"capabilityArgs", J_VAL, .offset = offsetof(struct raw_cached, runtime)},
-	{"result", J_VAL, .offset = offsetof(struct raw_cached, result)},
-	{"unirailResult", J_VAL, .offset = offsetof(struct raw_cached, own)},
+	JSON_FIELD("kind", J_STR, struct raw_cached, kind),
+	JSON_FIELD("containerId", J_STR, struct raw_cached, container_id),
+	JSON_FIELD("config", J_STR, struct raw_cached, config),
+	JSON_FIELD("ifName", J_STR, struct raw_cached, ifname),
+	JSON_FIELD("networkName", J_STR, struct raw_cached, network),
+	JSON_FIELD("capabilityArgs", J_VAL, struct raw_cached, runtime),
+	JSON_FIELD("result", J_VAL, struct raw_cached, result),
+	JSON_FIELD("unirailResult", J_VAL, struct raw_cached, own),
 	{0}};
 static const struct json_table cached_table = {cached_fields, JSON_GO, 0};
 

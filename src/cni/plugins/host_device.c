@@ -26,39 +26,25 @@ struct raw {
 };
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, id),
-	 JSON_DOC(NULL, "PCI address or auxiliary device, used instead of pciBusID")},
+	JSON_FIELD("deviceID", J_STR, struct runtime_conf, id,
+		   JSON_DOC(NULL, "PCI address or auxiliary device, used instead of pciBusID")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 
 static const struct json_field fields[] = {
-	{.name = "device",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, device),
-	 JSON_DOC(
-		 NULL,
-		 "name of the device; the first given of device, hwaddr, kernelpath and pciBusID is used")},
-	{.name = "hwaddr",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, hwaddr),
-	 JSON_DOC(NULL, "MAC of the device")},
-	{.name = "kernelpath",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, kernelpath),
-	 JSON_DOC(NULL, "directory of the device below /sys/devices")},
-	{.name = "pciBusID",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, pci),
-	 JSON_DOC(NULL, "PCI address of the device")},
-	{.name = "runtimeConfig",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table,
-	 JSON_DOC(NULL, "from the runtime")},
+	JSON_FIELD(
+		"device", J_STR, struct raw, device,
+		JSON_DOC(
+			NULL,
+			"name of the device; the first given of device, hwaddr, kernelpath and pciBusID is used")),
+	JSON_FIELD("hwaddr", J_STR, struct raw, hwaddr, JSON_DOC(NULL, "MAC of the device")),
+	JSON_FIELD("kernelpath", J_STR, struct raw, kernelpath,
+		   JSON_DOC(NULL, "directory of the device below /sys/devices")),
+	JSON_FIELD("pciBusID", J_STR, struct raw, pci, JSON_DOC(NULL, "PCI address of the device")),
+	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
+		   JSON_DOC(NULL, "from the runtime")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -258,10 +258,7 @@ struct raw {
 	bool up;
 };
 
-#define FIELD(of, key, kind, member, ...)                                                          \
-	{                                                                                          \
-		.name = key, .type = kind, .offset = offsetof(struct of, member), __VA_ARGS__      \
-	}
+#define FIELD(of, key, kind, member, ...) JSON_FIELD(key, kind, struct of, member, ##__VA_ARGS__)
 
 static const struct json_field addr_fields[] = {
 	FIELD(raw_addr, "address", J_STR, address),

@@ -17,18 +17,10 @@ struct raw_bond {
 };
 
 static const struct json_field bond_fields[] = {
-	{.name = "name",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_bond, name),
-	 JSON_DOC("sp_bond0", "name of the bond")},
-	{.name = "mode",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw_bond, mode),
-	 JSON_DOC("0", "mode of the bond, 0 to 6")},
-	{.name = "options",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_bond, options),
-	 JSON_DOC(NULL, "options of the bond, NAME=VALUE;NAME=VALUE")},
+	JSON_FIELD("name", J_STR, struct raw_bond, name, JSON_DOC("sp_bond0", "name of the bond")),
+	JSON_FIELD("mode", J_INT, struct raw_bond, mode, JSON_DOC("0", "mode of the bond, 0 to 6")),
+	JSON_FIELD("options", J_STR, struct raw_bond, options,
+		   JSON_DOC(NULL, "options of the bond, NAME=VALUE;NAME=VALUE")),
 	{0},
 };
 static const struct json_table bond_table = {bond_fields, JSON_GO, sizeof(struct raw_bond)};
@@ -40,19 +32,13 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "interfaces",
-	 .type = J_STRS,
-	 .offset = offsetof(struct raw, interfaces),
-	 JSON_DOC(NULL, "one: parent of the VLAN interface; two or more: ports of the bond")},
-	{.name = "vlanID",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, vlan),
-	 JSON_DOC("0", "VLAN id, 0 to 4094; 0: no VLAN interface")},
-	{.name = "bond",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw, bond),
-	 .sub = &bond_table,
-	 JSON_DOC(NULL, "the bond, if there are two or more interfaces")},
+	JSON_FIELD("interfaces", J_STRS, struct raw, interfaces,
+		   JSON_DOC(NULL,
+			    "one: parent of the VLAN interface; two or more: ports of the bond")),
+	JSON_FIELD("vlanID", J_INT, struct raw, vlan,
+		   JSON_DOC("0", "VLAN id, 0 to 4094; 0: no VLAN interface")),
+	JSON_FIELD("bond", J_VAL, struct raw, bond, .sub = &bond_table,
+		   JSON_DOC(NULL, "the bond, if there are two or more interfaces")),
 	{0},
 };
 const struct json_table ifacer_table = {fields, JSON_GO, sizeof(struct raw)};

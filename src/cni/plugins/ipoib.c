@@ -17,15 +17,11 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "pkey",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw, pkey),
-	 JSON_OWN("the master's",
-		  "partition: \"0x8001\" or a number; the membership bit is always set")},
-	{.name = "mode",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mode),
-	 JSON_OWN("the master's", "datagram or connected")},
+	JSON_FIELD("pkey", J_VAL, struct raw, pkey,
+		   JSON_OWN("the master's",
+			    "partition: \"0x8001\" or a number; the membership bit is always set")),
+	JSON_FIELD("mode", J_STR, struct raw, mode,
+		   JSON_OWN("the master's", "datagram or connected")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -12,10 +12,7 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "mode",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mode),
-	 JSON_DOC("l2", "l2, l3 or l3s")},
+	JSON_FIELD("mode", J_STR, struct raw, mode, JSON_DOC("l2", "l2, l3 or l3s")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

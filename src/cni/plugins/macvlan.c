@@ -19,37 +19,26 @@ struct raw {
 };
 
 static const struct json_field runtime_fields[] = {
-	{.name = "mac",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, mac),
-	 JSON_DOC(
-		 NULL,
-		 "MAC of the interface; the first given of runtimeConfig.mac, CNI_ARGS MAC and mac is used")},
+	JSON_FIELD(
+		"mac", J_STR, struct runtime_conf, mac,
+		JSON_DOC(
+			NULL,
+			"MAC of the interface; the first given of runtimeConfig.mac, CNI_ARGS MAC and mac is used")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 
 static const struct json_field fields[] = {
-	{.name = "mode",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mode),
-	 JSON_DOC("bridge", "bridge, private, vepa or passthru")},
-	{.name = "mac",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mac),
-	 JSON_DOC(NULL, "MAC of the interface, after runtimeConfig.mac and CNI_ARGS MAC")},
-	{.name = "bcqueuelen",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, bcqueuelen),
-	 .min = 0,
-	 .max = UINT32_MAX,
-	 JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's")},
-	{.name = "runtimeConfig",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table,
-	 JSON_DOC(NULL, "from the runtime, for capabilities that the plugin declares")},
+	JSON_FIELD("mode", J_STR, struct raw, mode,
+		   JSON_DOC("bridge", "bridge, private, vepa or passthru")),
+	JSON_FIELD("mac", J_STR, struct raw, mac,
+		   JSON_DOC(NULL,
+			    "MAC of the interface, after runtimeConfig.mac and CNI_ARGS MAC")),
+	JSON_FIELD("bcqueuelen", J_INT, struct raw, bcqueuelen, .min = 0, .max = UINT32_MAX,
+		   JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's")),
+	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
+		   JSON_DOC(NULL, "from the runtime, for capabilities that the plugin declares")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

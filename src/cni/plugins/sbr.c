@@ -19,22 +19,18 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "table",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, table),
-	 .has = offsetof(struct raw, has_table),
-	 .min = 1,
-	 .max = UINT32_MAX,
-	 JSON_DOC(NULL,
-		  "create only the rules, for this routing table, whose routes the user maintains")},
-	{.name = "gateways",
-	 .type = J_STRS,
-	 .offset = offsetof(struct raw, gateways),
-	 JSON_DOC(NULL, "gateways, at most one per family, instead of those of prevResult")},
-	{.name = "addSourceHints",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw, hints),
-	 JSON_DOC("false", "the main table keeps the subnet's route, with a source address")},
+	JSON_FIELD(
+		"table", J_INT, struct raw, table, .has = offsetof(struct raw, has_table), .min = 1,
+		.max = UINT32_MAX,
+		JSON_DOC(
+			NULL,
+			"create only the rules, for this routing table, whose routes the user maintains")),
+	JSON_FIELD("gateways", J_STRS, struct raw, gateways,
+		   JSON_DOC(NULL,
+			    "gateways, at most one per family, instead of those of prevResult")),
+	JSON_FIELD("addSourceHints", J_BOOL, struct raw, hints,
+		   JSON_DOC("false",
+			    "the main table keeps the subnet's route, with a source address")),
 	{0},
 };
 static const struct json_table conf_table = {fields, JSON_GO, sizeof(struct raw)};

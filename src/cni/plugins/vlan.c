@@ -15,14 +15,9 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "vlanId",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, id),
-	 JSON_DOC("0", "VLAN id, 0 to 4094")},
-	{.name = "vlanMode",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mode),
-	 JSON_DOC("manual", "manual; auto of Spiderpool is refused")},
+	JSON_FIELD("vlanId", J_INT, struct raw, id, JSON_DOC("0", "VLAN id, 0 to 4094")),
+	JSON_FIELD("vlanMode", J_STR, struct raw, mode,
+		   JSON_DOC("manual", "manual; auto of Spiderpool is refused")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -439,10 +439,7 @@ struct common {
 	const struct json *prev, *valid, *attachments;
 };
 
-#define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct common, member), ##__VA_ARGS__                \
-	}
+#define FIELD(key, kind, member, ...) JSON_FIELD(key, kind, struct common, member, ##__VA_ARGS__)
 
 static const struct json_field name_fields[] = {FIELD("name", J_STR, name,
 						      JSON_DOC(NULL, "name of the network")),
@@ -654,8 +651,8 @@ struct attachment {
 static int cni_conf_valid(struct cni_call *c, struct err *e)
 {
 	static const struct json_field fields[] = {
-		{"containerID", J_STR, .offset = offsetof(struct attachment, container_id)},
-		{"ifname", J_STR, .offset = offsetof(struct attachment, ifname)},
+		JSON_FIELD("containerID", J_STR, struct attachment, container_id),
+		JSON_FIELD("ifname", J_STR, struct attachment, ifname),
 		{0}};
 	static const struct json_table table = {fields, JSON_GO, sizeof(struct attachment)};
 	static const struct json_field list = {"", J_OBJS, .sub = &table};

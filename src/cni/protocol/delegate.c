@@ -133,9 +133,9 @@ struct answer {
 static int read_answer(const struct buf *out, struct err *e)
 {
 	static const struct json_field fields[] = {
-		{"code", J_INT, .offset = offsetof(struct answer, code), .max = UINT32_MAX},
-		{"msg", J_STR, .offset = offsetof(struct answer, msg)},
-		{"details", J_STR, .offset = offsetof(struct answer, details)},
+		JSON_FIELD("code", J_INT, struct answer, code, .max = UINT32_MAX),
+		JSON_FIELD("msg", J_STR, struct answer, msg),
+		JSON_FIELD("details", J_STR, struct answer, details),
 		{0}};
 	static const struct json_table table = {fields, JSON_GO, 0};
 	auto_json struct json_doc *d = NULL;

@@ -18,9 +18,7 @@ struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c)
 }
 
 #define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct ipam_request, member), __VA_ARGS__            \
-	}
+	JSON_FIELD(key, kind, struct ipam_request, member, ##__VA_ARGS__)
 
 static const struct json_field runtime_fields[] = {
 	FIELD("ips", J_STRS, runtime_ips, JSON_DOC(NULL, "requested addresses")),

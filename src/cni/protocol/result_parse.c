@@ -9,9 +9,7 @@
 #include "cni/protocol/result.h"
 
 #define FIELD(type, name, kind, member, ...)                                                       \
-	{                                                                                          \
-		name, kind, .offset = offsetof(struct type, member), __VA_ARGS__                   \
-	}
+	JSON_FIELD(name, kind, struct type, member, ##__VA_ARGS__)
 #define UINT32 .min = 0, .max = UINT32_MAX
 
 struct route {

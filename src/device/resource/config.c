@@ -66,11 +66,8 @@ void resource_messages_done(struct resource_messages *l)
 		.name = (label), .type = J_STRS,                                                   \
 		.offset = offsetof(struct selector, lists) + (key) * sizeof(struct json_strs)      \
 	}
-#define FLAG(key, field)                                                                           \
-	{                                                                                          \
-		.name = (key), .type = J_BOOL, .offset = offsetof(struct selector, field)          \
-	}
-#define COMMON LIST("vendors", SELECT_VENDORS), LIST("drivers", SELECT_DRIVERS)
+#define FLAG(key, field) JSON_FIELD(key, J_BOOL, struct selector, field)
+#define COMMON		 LIST("vendors", SELECT_VENDORS), LIST("drivers", SELECT_DRIVERS)
 
 static const struct json_field shared_fields[] = {
 	COMMON,
@@ -92,7 +89,7 @@ static const struct json_field net_fields[] = {
 	LIST("pKeys", SELECT_PKEYS),
 	FLAG("isRdma", is_rdma),
 	FLAG("needVhostNet", need_vhost_net),
-	{.name = "vdpaType", .type = J_STR, .offset = offsetof(struct selector, vdpa_type)},
+	JSON_FIELD("vdpaType", J_STR, struct selector, vdpa_type),
 	{0},
 };
 
@@ -153,10 +150,7 @@ struct entry {
 	bool exclude_topology, spread, per_device, has_nodes;
 };
 
-#define MEMBER(key, kind, field)                                                                   \
-	{                                                                                          \
-		.name = (key), .type = (kind), .offset = offsetof(struct entry, field)             \
-	}
+#define MEMBER(key, kind, field) JSON_FIELD(key, kind, struct entry, field)
 
 static const struct json_field shared_entry_fields[] = {
 	MEMBER("resourceName", J_STR, name),
@@ -166,10 +160,8 @@ static const struct json_field shared_entry_fields[] = {
 	MEMBER("devices", J_STRS, devices),
 	MEMBER("spread", J_BOOL, spread),
 	MEMBER("perDevice", J_BOOL, per_device),
-	{.name = "deviceNodes",
-	 .type = J_STRS,
-	 .offset = offsetof(struct entry, nodes),
-	 .has = offsetof(struct entry, has_nodes)},
+	JSON_FIELD("deviceNodes", J_STRS, struct entry, nodes,
+		   .has = offsetof(struct entry, has_nodes)),
 	{0},
 };
 
@@ -589,9 +581,9 @@ struct top {
 };
 
 static const struct json_field top_fields[] = {
-	{.name = "configList", .type = J_VAL, .offset = offsetof(struct top, shared)},
-	{.name = "resourceList", .type = J_VAL, .offset = offsetof(struct top, sriov)},
-	{.name = "periodicUpdateInterval", .type = J_VAL, .offset = offsetof(struct top, interval)},
+	JSON_FIELD("configList", J_VAL, struct top, shared),
+	JSON_FIELD("resourceList", J_VAL, struct top, sriov),
+	JSON_FIELD("periodicUpdateInterval", J_VAL, struct top, interval),
 	{0},
 };
 static const struct json_table top_table = {.fields = top_fields, .flags = JSON_GO};

@@ -103,8 +103,8 @@ bool json_same(const struct json *a, const struct json *b);
 
 /*
  *	static const struct json_field fields[] = {
- *		{"type", J_STR, .offset = offsetof(struct ipam, type), .required = true},
- *		{"mtu", J_INT, .offset = offsetof(struct ipam, mtu), .min = 68, .max = 65535},
+ *		JSON_FIELD("type", J_STR, struct ipam, type, .required = true),
+ *		JSON_FIELD("mtu", J_INT, struct ipam, mtu, .min = 68, .max = 65535),
  *		{0}};
  */
 
@@ -147,6 +147,11 @@ struct json_field {
 	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
 
+/* A row for a member of a struct; other members of the row follow. */
+#define JSON_FIELD(key, kind, object, member, ...)                                                 \
+	{                                                                                          \
+		.name = (key), .type = (kind), .offset = offsetof(object, member), ##__VA_ARGS__   \
+	}
 /* Sets the last members of a row: documentation of a key that users write in a configuration. */
 #define JSON_DOC(the_default, text) .fallback = (the_default), .help = (text)
 #define JSON_OWN(the_default, text) .own = true, JSON_DOC(the_default, text)

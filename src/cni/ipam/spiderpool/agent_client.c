@@ -425,10 +425,7 @@ struct reply {
 	bool has_is_new;
 };
 
-#define OF(type, key, kind, member, ...)                                                           \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct type, member), __VA_ARGS__                    \
-	}
+#define OF(type, key, kind, member, ...) JSON_FIELD(key, kind, struct type, member, ##__VA_ARGS__)
 
 static const struct json_field ip_fields[] = {
 	OF(reply_ip, "address", J_NET, address, .required = true),

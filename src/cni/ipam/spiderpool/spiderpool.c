@@ -322,9 +322,7 @@ int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a
 }
 
 #define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		key, kind, .offset = offsetof(struct spiderpool_conf, member), __VA_ARGS__         \
-	}
+	JSON_FIELD(key, kind, struct spiderpool_conf, member, ##__VA_ARGS__)
 #define HAS(member) .has = offsetof(struct spiderpool_conf, member)
 
 enum { TRIES_MAX = 20, INTERVAL_MAX_MS = 10 * 1000, TOTAL_MAX_MS = 60 * 1000 };

@@ -20,24 +20,14 @@ struct raw {
 };
 
 static const struct json_field policy_fields[] = {
-	{.name = "dst",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_policy, dst),
-	 .required = true,
-	 JSON_DOC(NULL, "subnet")},
-	{.name = "gw",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw_policy, gw),
-	 .required = true,
-	 JSON_DOC(NULL, "gateway")},
+	JSON_FIELD("dst", J_STR, struct raw_policy, dst, .required = true,
+		   JSON_DOC(NULL, "subnet")),
+	JSON_FIELD("gw", J_STR, struct raw_policy, gw, .required = true, JSON_DOC(NULL, "gateway")),
 	{0},
 };
 static const struct json_table policy_table = {policy_fields, JSON_GO, sizeof(struct raw_policy)};
 
-#define FIELD(key, kind, member, ...)                                                              \
-	{                                                                                          \
-		.name = key, .type = kind, .offset = offsetof(struct raw, member), ##__VA_ARGS__   \
-	}
+#define FIELD(key, kind, member, ...) JSON_FIELD(key, kind, struct raw, member, ##__VA_ARGS__)
 static const struct json_field fields[] = {
 	FIELD("mode", J_STR, mode, JSON_DOC("auto", "auto, underlay, overlay or disabled")),
 	FIELD("podDefaultCniNic", J_STR, default_nic,

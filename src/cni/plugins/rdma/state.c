@@ -22,14 +22,14 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "version", .type = J_STR, .offset = offsetof(struct raw, version)},
-	{.name = "deviceID", .type = J_STR, .offset = offsetof(struct raw, device)},
-	{.name = "sandboxRdmaDevName", .type = J_STR, .offset = offsetof(struct raw, host_name)},
-	{.name = "containerRdmaDevName", .type = J_STR, .offset = offsetof(struct raw, in_pod)},
-	{.name = "network", .type = J_STR, .offset = offsetof(struct raw, network)},
-	{.name = "containerID", .type = J_STR, .offset = offsetof(struct raw, container)},
-	{.name = "ifname", .type = J_STR, .offset = offsetof(struct raw, ifname)},
-	{.name = "netns", .type = J_STR, .offset = offsetof(struct raw, netns)},
+	JSON_FIELD("version", J_STR, struct raw, version),
+	JSON_FIELD("deviceID", J_STR, struct raw, device),
+	JSON_FIELD("sandboxRdmaDevName", J_STR, struct raw, host_name),
+	JSON_FIELD("containerRdmaDevName", J_STR, struct raw, in_pod),
+	JSON_FIELD("network", J_STR, struct raw, network),
+	JSON_FIELD("containerID", J_STR, struct raw, container),
+	JSON_FIELD("ifname", J_STR, struct raw, ifname),
+	JSON_FIELD("netns", J_STR, struct raw, netns),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -24,27 +24,18 @@ struct raw {
 	struct runtime_conf runtime;
 };
 
-#define STR(key, member, ...)                                                                      \
-	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw, member), ##__VA_ARGS__  \
-	}
+#define STR(key, member, ...) JSON_FIELD(key, J_STR, struct raw, member, ##__VA_ARGS__)
 #define OPT(key, kind, member, flag, ...)                                                          \
-	{                                                                                          \
-		.name = key, .type = (kind), .offset = offsetof(struct raw, member),               \
-		.has = offsetof(struct raw, flag), ##__VA_ARGS__                                   \
-	}
+	JSON_FIELD(key, kind, struct raw, member, .has = offsetof(struct raw, flag), ##__VA_ARGS__)
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, device_id),
-	 JSON_DOC(
-		 NULL,
-		 "PCI address of the VF, usually from the device plugin; used instead of deviceID")},
-	{.name = "mac",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, mac),
-	 JSON_DOC(NULL, "MAC, before CNI_ARGS MAC and mac")},
+	JSON_FIELD(
+		"deviceID", J_STR, struct runtime_conf, device_id,
+		JSON_DOC(
+			NULL,
+			"PCI address of the VF, usually from the device plugin; used instead of deviceID")),
+	JSON_FIELD("mac", J_STR, struct runtime_conf, mac,
+		   JSON_DOC(NULL, "MAC, before CNI_ARGS MAC and mac")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
@@ -58,10 +49,8 @@ static const struct json_field fields[] = {
 	OPT("vlanProto", J_STR, vlan_proto, has_proto,
 	    JSON_DOC("802.1q", "802.1q or 802.1ad, with vlan")),
 	STR("mac", mac, JSON_DOC(NULL, "MAC of the VF, after runtimeConfig.mac and CNI_ARGS MAC")),
-	{.name = "mtu",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, mtu),
-	 JSON_OWN(NULL, "MTU in the pod, at most the PF's")},
+	JSON_FIELD("mtu", J_INT, struct raw, mtu,
+		   JSON_OWN(NULL, "MTU in the pod, at most the PF's")),
 	OPT("min_tx_rate", J_INT, min_rate, has_min,
 	    JSON_DOC(NULL, "guaranteed rate in Mbit/s; 0: none")),
 	OPT("max_tx_rate", J_INT, max_rate, has_max,
@@ -75,11 +64,8 @@ static const struct json_field fields[] = {
 	STR("logLevel", log_level,
 	    JSON_DOC("info", "error, warning, info, debug, panic or verbose")),
 	STR("logFile", log_file, JSON_DOC(NULL, "file of the log; without it stderr")),
-	{.name = "runtimeConfig",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table,
-	 JSON_DOC(NULL, "from the runtime")},
+	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
+		   JSON_DOC(NULL, "from the runtime")),
 	{0},
 };
 const struct json_table sriov_table = {fields, JSON_GO, sizeof(struct raw)};

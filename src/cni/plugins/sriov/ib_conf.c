@@ -30,33 +30,23 @@ struct raw {
 	struct args args;
 };
 
-#define STR(key, member, ...)                                                                      \
-	{                                                                                          \
-		.name = key, .type = J_STR, .offset = offsetof(struct raw, member), ##__VA_ARGS__  \
-	}
-#define BOOL(key, member, ...)                                                                     \
-	{                                                                                          \
-		.name = key, .type = J_BOOL, .offset = offsetof(struct raw, member), ##__VA_ARGS__ \
-	}
+#define STR(key, member, ...)  JSON_FIELD(key, J_STR, struct raw, member, ##__VA_ARGS__)
+#define BOOL(key, member, ...) JSON_FIELD(key, J_BOOL, struct raw, member, ##__VA_ARGS__)
 
 static const struct json_field runtime_fields[] = {
-	{.name = "deviceID",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, device_id),
-	 JSON_DOC(NULL, "PCI address of the VF, used instead of deviceID")},
-	{.name = "infinibandGUID",
-	 .type = J_STR,
-	 .offset = offsetof(struct runtime_conf, guid),
-	 JSON_DOC(NULL, "GUID of the VF, before args.cni.guid")},
+	JSON_FIELD("deviceID", J_STR, struct runtime_conf, device_id,
+		   JSON_DOC(NULL, "PCI address of the VF, used instead of deviceID")),
+	JSON_FIELD("infinibandGUID", J_STR, struct runtime_conf, guid,
+		   JSON_DOC(NULL, "GUID of the VF, before args.cni.guid")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 static const struct json_field args_fields[] = {
-	{.name = "cni",
-	 .type = J_VAL,
-	 .offset = offsetof(struct args, cni),
-	 JSON_DOC(NULL, "guid: GUID of the VF; mellanox.infiniband.app: state of ib-kubernetes")},
+	JSON_FIELD(
+		"cni", J_VAL, struct args, cni,
+		JSON_DOC(NULL,
+			 "guid: GUID of the VF; mellanox.infiniband.app: state of ib-kubernetes")),
 	{0},
 };
 static const struct json_table args_table = {args_fields, JSON_GO, sizeof(struct args)};
@@ -76,16 +66,10 @@ static const struct json_field fields[] = {
 	BOOL("ibKubernetesEnabled", ib_kubernetes,
 	     JSON_DOC("false", "fail until ib-kubernetes has configured the GUID")),
 	BOOL("vfioPciMode", vfio, JSON_DOC("detected", "the VF is bound to vfio-pci")),
-	{.name = "runtimeConfig",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct raw, runtime),
-	 .sub = &runtime_table,
-	 JSON_DOC(NULL, "from the runtime")},
-	{.name = "args",
-	 .type = J_OBJ,
-	 .offset = offsetof(struct raw, args),
-	 .sub = &args_table,
-	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
+		   JSON_DOC(NULL, "from the runtime")),
+	JSON_FIELD("args", J_OBJ, struct raw, args, .sub = &args_table,
+		   JSON_DOC(NULL, "from the annotation of the pod's network")),
 	{0},
 };
 const struct json_table ib_sriov_table = {fields, JSON_GO, sizeof(struct raw)};

@@ -26,56 +26,34 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "mac",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, mac),
-	 .has = offsetof(struct raw, has_mac),
-	 JSON_DOC(
-		 NULL,
-		 "MAC; the first given of args.cni.mac, runtimeConfig.mac, CNI_ARGS MAC and mac is used")},
-	{.name = "sysctl",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw, sysctl),
-	 JSON_DOC(
-		 NULL,
-		 "object of sysctls below net, by name; IFNAME stands for the interface; only those that /etc/cni/tuning/allowlist.conf allows")},
-	{.name = "promisc",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw, promisc),
-	 .has = offsetof(struct raw, has_promisc),
-	 JSON_DOC(NULL, "promiscuous mode")},
-	{.name = "mtu",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, mtu),
-	 .has = offsetof(struct raw, has_mtu),
-	 .min = 0,
-	 .max = INT32_MAX,
-	 JSON_DOC(NULL, "MTU; 0: unchanged")},
-	{.name = "allmulti",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw, allmulti),
-	 .has = offsetof(struct raw, has_allmulti),
-	 JSON_DOC(NULL, "all-multicast mode")},
-	{.name = "txQLen",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, txqlen),
-	 .has = offsetof(struct raw, has_txqlen),
-	 .min = 0,
-	 .max = INT32_MAX,
-	 JSON_DOC(NULL, "length of the transmit queue")},
+	JSON_FIELD(
+		"mac", J_STR, struct raw, mac, .has = offsetof(struct raw, has_mac),
+		JSON_DOC(
+			NULL,
+			"MAC; the first given of args.cni.mac, runtimeConfig.mac, CNI_ARGS MAC and mac is used")),
+	JSON_FIELD(
+		"sysctl", J_VAL, struct raw, sysctl,
+		JSON_DOC(
+			NULL,
+			"object of sysctls below net, by name; IFNAME stands for the interface; only those that /etc/cni/tuning/allowlist.conf allows")),
+	JSON_FIELD("promisc", J_BOOL, struct raw, promisc, .has = offsetof(struct raw, has_promisc),
+		   JSON_DOC(NULL, "promiscuous mode")),
+	JSON_FIELD("mtu", J_INT, struct raw, mtu, .has = offsetof(struct raw, has_mtu), .min = 0,
+		   .max = INT32_MAX, JSON_DOC(NULL, "MTU; 0: unchanged")),
+	JSON_FIELD("allmulti", J_BOOL, struct raw, allmulti,
+		   .has = offsetof(struct raw, has_allmulti), JSON_DOC(NULL, "all-multicast mode")),
+	JSON_FIELD("txQLen", J_INT, struct raw, txqlen, .has = offsetof(struct raw, has_txqlen),
+		   .min = 0, .max = INT32_MAX, JSON_DOC(NULL, "length of the transmit queue")),
 	{0},
 };
 const struct json_table tuning_table = {fields, JSON_GO, sizeof(struct raw)};
 
 static const struct json_field top_fields[] = {
-	{.name = "dataDir",
-	 .type = J_STR,
-	 .offset = offsetof(struct raw, data_dir),
-	 JSON_DOC(PATH_TUNING, "directory of the records from which DEL restores the interface")},
-	{.name = "args",
-	 .type = J_VAL,
-	 .offset = offsetof(struct raw, args),
-	 JSON_DOC(NULL, "cni: an object with the same keys, which take precedence")},
+	JSON_FIELD("dataDir", J_STR, struct raw, data_dir,
+		   JSON_DOC(PATH_TUNING,
+			    "directory of the records from which DEL restores the interface")),
+	JSON_FIELD("args", J_VAL, struct raw, args,
+		   JSON_DOC(NULL, "cni: an object with the same keys, which take precedence")),
 	{0},
 };
 const struct json_table tuning_top_table = {top_fields, JSON_GO, sizeof(struct raw)};

@@ -439,21 +439,14 @@ struct raw {
 };
 
 static const struct json_field fields[] = {
-	{.name = "mac", .type = J_STR, .offset = offsetof(struct raw, mac)},
-	{.name = "promisc",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw, promisc),
-	 .has = offsetof(struct raw, has_promisc)},
-	{.name = "mtu", .type = J_INT, .offset = offsetof(struct raw, mtu), .max = INT32_MAX},
-	{.name = "allmulti",
-	 .type = J_BOOL,
-	 .offset = offsetof(struct raw, allmulti),
-	 .has = offsetof(struct raw, has_allmulti)},
-	{.name = "txQLen",
-	 .type = J_INT,
-	 .offset = offsetof(struct raw, txqlen),
-	 .has = offsetof(struct raw, has_txqlen),
-	 .max = INT32_MAX},
+	JSON_FIELD("mac", J_STR, struct raw, mac),
+	JSON_FIELD("promisc", J_BOOL, struct raw, promisc,
+		   .has = offsetof(struct raw, has_promisc)),
+	JSON_FIELD("mtu", J_INT, struct raw, mtu, .max = INT32_MAX),
+	JSON_FIELD("allmulti", J_BOOL, struct raw, allmulti,
+		   .has = offsetof(struct raw, has_allmulti)),
+	JSON_FIELD("txQLen", J_INT, struct raw, txqlen, .has = offsetof(struct raw, has_txqlen),
+		   .max = INT32_MAX),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -130,24 +130,24 @@ struct conf {
 };
 
 static const struct json_table inner_table = {
-	(const struct json_field[]){{"type", J_STR, .offset = offsetof(struct inner, type)},
-				    {"gateway", J_IP, .offset = offsetof(struct inner, gw)},
-				    {"subnet", J_NET, .offset = offsetof(struct inner, net)},
+	(const struct json_field[]){JSON_FIELD("type", J_STR, struct inner, type),
+				    JSON_FIELD("gateway", J_IP, struct inner, gw),
+				    JSON_FIELD("subnet", J_NET, struct inner, net),
 				    {0}},
 	JSON_GO, sizeof(struct inner)};
 
 static const struct json_field fields[] = {
-	{"name", J_STR, .offset = offsetof(struct conf, name), .max = 10, .required = true},
-	{"mtu", J_INT, .offset = offsetof(struct conf, mtu), .has = offsetof(struct conf, has_mtu),
-	 .min = 68, .max = 65535},
-	{"count", J_INT, .offset = offsetof(struct conf, count), .min = 1, .max = INT64_MAX},
-	{"promisc", J_BOOL, .offset = offsetof(struct conf, promisc)},
-	{"search", J_STRS, .offset = offsetof(struct conf, search)},
-	{"MAC", J_STR, .offset = offsetof(struct conf, mac_text)},
-	{"hwaddr", J_MAC, .offset = offsetof(struct conf, mac)},
-	{"args", J_VAL, .offset = offsetof(struct conf, args)},
-	{"ipam", J_OBJ, .offset = offsetof(struct conf, ipam), .sub = &inner_table},
-	{"list", J_OBJS, .offset = offsetof(struct conf, list), .sub = &inner_table},
+	JSON_FIELD("name", J_STR, struct conf, name, .max = 10, .required = true),
+	JSON_FIELD("mtu", J_INT, struct conf, mtu, .has = offsetof(struct conf, has_mtu), .min = 68,
+		   .max = 65535),
+	JSON_FIELD("count", J_INT, struct conf, count, .min = 1, .max = INT64_MAX),
+	JSON_FIELD("promisc", J_BOOL, struct conf, promisc),
+	JSON_FIELD("search", J_STRS, struct conf, search),
+	JSON_FIELD("MAC", J_STR, struct conf, mac_text),
+	JSON_FIELD("hwaddr", J_MAC, struct conf, mac),
+	JSON_FIELD("args", J_VAL, struct conf, args),
+	JSON_FIELD("ipam", J_OBJ, struct conf, ipam, .sub = &inner_table),
+	JSON_FIELD("list", J_OBJS, struct conf, list, .sub = &inner_table),
 	{0}};
 static const struct json_table go = {fields, JSON_GO, 0};
 static const struct json_table closed = {fields, JSON_CLOSED, 0};
