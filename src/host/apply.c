@@ -66,8 +66,8 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
 	return false;
 }
 
-/* Returns whether the newest step of the subject is a removal (`mode = clean`), which leaves no
- * section in the configuration. */
+/* Returns whether the record is a removal (`mode = clean`), which leaves no section in the
+ * configuration. */
 static bool is_removal(const struct host_record *rec)
 {
 	const char *verb = rec->act.verb ? rec->act.verb : "";
@@ -390,8 +390,8 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 
 /* --- undo of recorded steps --- */
 
-/* Undoes an operation. Returns 1 if it was undone; 0 if it had not been carried out, so that
- * nothing is changed. */
+/* Undoes the operation of a record. Returns 1 if it was undone; 0 if it is not in effect, so that
+ * nothing was changed and the record is marked as failed. */
 static int undo_one(struct host *h, struct host_journal *j, size_t i, struct err *e)
 {
 	const struct host_record *rec = &j->v[i];

@@ -7,7 +7,7 @@
 #include "host/conf.h"
 #include "host/model/journal.h"
 
-/* The selected kinds; NULL: all. */
+/* The selected kinds; a NULL pointer selects all. */
 struct host_select {
 	const struct host_kind **v;
 	size_t n; /* 0: all */
@@ -19,12 +19,13 @@ int host_plan_make(struct host *h, const struct host_conf *c, const struct host_
 		   struct host_plan *p, struct err *e);
 /*
  * Adds a note for each subject with active records that no section requires any more (the removal
- * of a section causes no step; undo restores the earlier state). The notes come after those of
- * host_plan_make().
+ * of a section causes no step; undo restores the earlier state). No note: the newest record is a
+ * removal, or the kind is HOST_BARE. The notes come after those of host_plan_make().
  */
 void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 			const struct host_select *s, struct host_plan *p);
-/* Observes the host like host_plan_make(), for the output of `unirail host show`. */
+/* Observes the host for `unirail host show`: each selected kind that has show(), with or without a
+ * section. */
 int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
 	      struct host_rows *rows, struct err *e);
 
@@ -41,7 +42,9 @@ struct host_outcome {
 	size_t done; /* steps carried out (undone) */
 	/* steps not carried out, because of host_step.blocked or because the host does not run */
 	size_t blocked;
-	size_t left; /* steps not carried out because of the failure or the interruption */
+	/* apply: steps not carried out because of a failure or an interruption; undo: records whose
+	 * undo failed */
+	size_t left;
 };
 
 /*
@@ -59,6 +62,7 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
  * Undoes the active records of the selected kinds, newest first. A record that a kill left without
  * a mark is undone only if its operation is in effect (host/model/journal.h). If the undo of a
  * record fails, the record stays and the other records are undone; the first failure is returned.
+ * -EINTR: stopped between two records.
  */
 int host_undo(struct host *h, struct host_journal *j, const struct host_select *s,
 	      const struct host_progress *progress, struct host_outcome *ret, struct err *e);

@@ -293,7 +293,8 @@ int host_conf_read(struct host_conf *c, const struct root *root, const char *pat
 
 /* --- the command line --- */
 
-/* names: "NAME", or "NAME|NAME", of which the first with a value is used; *name is set to it. */
+/* Returns the value of the first variable of `names` ("NAME", "NAME|OTHER") that has one, and sets
+ * `name` to this variable; NULL: none has a value. */
 static const char *variable(const struct host_env *env, const char *names,
 			    char name[static VARIABLE_MAX])
 {
@@ -310,8 +311,8 @@ static const char *variable(const struct host_env *env, const char *names,
 	return NULL;
 }
 
-/* Reads the variables. Only the text "true" sets a flag, as in the scripts; any other value is
- * false. Returns 1 if a variable is set. */
+/* Reads the variables of the script that the kind replaces. Only the text "true" sets a flag, as in
+ * the script; any other value is false. Returns 1 if a variable is set. */
 static int from_env(struct host_conf *c, const struct host_kind *k, struct host_want *w,
 		    const struct host_env *env, struct err *e)
 {
@@ -457,7 +458,7 @@ static int from_plan(struct host_conf *c, const struct host_kind *k, struct host
 	return 1;
 }
 
-/* Parses into the section, whose strings are borrowed from argv. */
+/* Parses the options into the section, whose strings are then borrowed from argv. */
 static int parse_options(struct host_want *w, const struct cmd *cmd, const char *prog, int argc,
 			 char **argv, struct host_options options, struct err *e)
 {

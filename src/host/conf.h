@@ -9,8 +9,8 @@
  *	[interface ens1f0]
  *	ipv4-ip = 172.16.1.10/24
  *
- * A kind's table of keys (host/model/kind.h) defines what its section may contain. Each mistake is one error
- * of kind ERR_CONF that names file and line.
+ * A kind's table of keys (host/model/kind.h) defines what its section may contain. The first
+ * mistake ends the reading with an error of kind ERR_CONF that names file and line.
  */
 
 #include "host/model/kind.h"
@@ -28,12 +28,13 @@ void host_conf_init(struct host_conf *c);
 void host_conf_done(struct host_conf *c);
 #define auto_host_conf __attribute__((cleanup(host_conf_done)))
 
-/* Adds the sections of a file. `name`: name of the file in errors. */
+/* Adds the sections of a file; each replaces that of the same kind and name from an earlier file.
+ * `name`: name of the file in errors. */
 int host_conf_parse(struct host_conf *c, const char *name, struct span text, struct err *e);
 /* Reads the file and parses it. A missing file (-ENOENT) sets e as well. */
 int host_conf_read(struct host_conf *c, const struct root *root, const char *path, struct err *e);
 
-/* The environment from which variables are read; NULL: that of the process (getenv()). */
+/* The environment from which variables are read; a NULL pointer, or `get` NULL: getenv(). */
 struct host_env {
 	const char *(*get)(void *arg, const char *name);
 	void *arg;
@@ -42,9 +43,9 @@ struct host_env {
 /*
  * Adds one section of kind `k` from variables, then options, then operands (KEY=VALUE for HOST_PAIRS, NAME for
  * HOST_NAMED, else the first key's value); a later one overrides an earlier one. `cmd` has the
- * kind's keys and the options of struct host_want. *given: whether anything but `options` was
- * given, even with the value of a default; if not, no section is added. Errors of opt_parse() are
- * passed on.
+ * kind's keys and the options of struct host_want. *given: the kind is HOST_BARE, or a variable, a
+ * key (even with its default value) or an operand was given; if not, no section is added. Errors
+ * of opt_parse() are passed on.
  */
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,

@@ -17,11 +17,11 @@ struct watch {
 	struct loop *loop;
 	struct loop_alarm timer;
 	int events, signals;
-	int64_t delay_ms; /* delay between an event and the round that it triggers */
-	int64_t last_ms;
+	int64_t delay_ms; /* minimum time between the last round and a round after an event */
+	int64_t last_ms;  /* end of the last round */
 };
 
-/* Runs one round; returns 1 if the plan had steps. */
+/* Runs one round; returns 1 if the plan had steps, 0 if it had none. */
 static int reconcile(struct watch *w, struct host *h, struct host_plan *p, struct err *e)
 {
 	const struct host_watch_conf *c = w->c;

@@ -7,7 +7,7 @@
  * carries it out with the journal. A round begins after notifications of the kernel (links,
  * addresses, routes, rules), and every `interval_ms`, since changes of files and sysfs are not
  * notified. If another program sets the opposite each time, no busy loop results: while plans have
- * steps, the delay between two rounds doubles from 1 s up to the interval.
+ * steps or rounds fail, the delay between two rounds doubles from 1 s up to the interval.
  */
 
 #include "host/apply.h"
@@ -17,9 +17,10 @@ struct host_watch_conf {
 	bool conf_given; /* `conf` must exist */
 	int64_t interval_ms;
 	const struct host_select *select;
-	/* Called for each step of a plan, which is drift. `done`: the step was carried out. */
+	/* Called for each step of a plan, which is drift, with `done` false; and again with `done`
+	 * true for the steps that are not blocked, after all of them were carried out. */
 	void (*drift)(void *arg, const struct host_step *s, bool done);
-	/* Called when a round fails; the next round starts after the delay. */
+	/* Called when a round fails; the watch continues. */
 	void (*failed)(void *arg, const struct err *e);
 	/* Called at the end of a round with its plan and its failure, which is NULL if all steps
 	 * except blocked ones were carried out. May be NULL. */
@@ -31,8 +32,8 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 
 /*
  * The state after a round, for the agent and for users: {"steps": 2, "blocked": 1, "error": "",
- * "drift": [{"kind", "subject", "now", "want", "blocked"}]}. Only the remaining steps: blocked
- * ones, or all of a round that failed (failure not NULL).
+ * "drift": [{"kind", "subject", "now", "want", "blocked"}]}. These are the steps that are blocked,
+ * or all steps of a round that failed (failure not NULL); `drift` has at most 64 of them.
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
 /* A running watch holds this lock. If a report exists and no process holds the lock, the report is
@@ -40,8 +41,8 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 #define HOST_WATCH_LOCK HOST_WATCH_REPORT ".lock"
 void host_watch_report(const struct host_plan *p, const struct err *failure, struct buf *b);
 
-/* Returns the delay after a round: the shortest delay if the round had no steps, else twice the
- * previous delay, at most the interval. */
+/* Returns the delay after a round: the shortest one if the round succeeded and had no steps
+ * (`in_sync`), else twice the previous delay, at most the interval. */
 int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync);
 /* Returns the delay from an event, which occurred `since_ms` after the last round, to the next
  * round, which begins at the latest one interval after the last. */

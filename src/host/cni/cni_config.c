@@ -257,8 +257,7 @@ enum { TEXT_MAX = 1 << 18, CAPABILITIES_MAX = 64 };
 struct wrapped {
 	const struct cni_config_file *file; /* NULL: none */
 	const struct json *multus;	    /* settings of a Multus configuration; NULL: none */
-	const struct json *daemon;	    /* settings that take precedence over them; NULL: none
-	                                     */
+	const struct json *daemon;	    /* settings that override `multus`; NULL: none */
 	/* name that clusterNetwork gets; NULL: it gets the path of the file */
 	const char *name;
 };
@@ -295,7 +294,7 @@ static struct wrapped find_network(const struct cni_config_files *l)
 		w.daemon = json_root(l->daemon);
 	w.name = json_string(setting(&w, "clusterNetwork"));
 	/* Ignores a path, which may be valid only in the container of Multus' daemon, and the name
-	 * of the generated file, which Multus finds first. */
+	 * of the generated network, which Multus uses if the generated file is the first. */
 	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
 		w.name = NULL;
 	return w;
@@ -436,7 +435,7 @@ static bool is_so(const struct cni_config_file *generated, const struct buf *tex
 
 /* --- the plan --- */
 
-/* Returns the file that a runtime uses if the generated one does not exist. */
+/* Returns the file that a runtime uses if the generated one does not exist; NULL: none. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -6,19 +6,20 @@
  * The journal makes undo exact, also after kill -9 at any instruction. One JSON object a line, appended and
  * synchronized before the next action:
  *
- *	{"seq": 1, "time": ..., "kind": "addr", "subject": "ens1", "want": ..., "command": ..., "act": {...}, "undo": {...}}
+ *	{"seq": 1, "time": ..., "kind": "addr", "subject": "ens1", "now": ..., "want": ...,
+ *	 "command": ..., "act": {...}, "undo": {...}}
  *	{"done": 1}	the operation was carried out
- *	{"failed": 1}	it failed and changed nothing
+ *	{"failed": 1}	it failed, or is not in effect: undo skips it
  *	{"undone": 1}	its undo was carried out
- * A record without a mark may or may not have been carried out: undo reverts it if the host is in
- * the state that the operation produces, and otherwise marks it `failed`, since another program
- * produced the present state. A last line that was cut by a kill is removed. When no active record
- * is left, the file is emptied. An operation that an active record already has is not recorded
- * again (its undo restores the oldest state), so that continuous reconciling does not let the file
- * grow.
+ * A record without a mark may or may not have been carried out: undo reverts it if its operation is
+ * in effect (host_kind.in_effect), and otherwise marks it `failed`, since it was not carried out or
+ * another program has overwritten its result. A last line that was cut by a kill is removed. The
+ * file is emptied when an undo leaves no active record. An operation that an active record already
+ * has is not recorded again (its undo restores the oldest state), so that continuous reconciling
+ * does not let the file grow.
  *
- * The lock on DIR/lock is held while the journal is open, and by programs that steps run until they end: one apply or undo at a
- * time.
+ * While the journal is open for writing, the process holds the lock on DIR/lock, and so do the
+ * programs that steps run, until they end: one apply or undo at a time.
  */
 
 #include "host/model/kind.h"
@@ -66,7 +67,8 @@ bool host_record_is_active(const struct host_record *r);
 /* Records a step before it is carried out; sets *index for host_journal_mark(). */
 int host_journal_intent(struct host_journal *j, const struct host_step *s, size_t *index,
 			struct err *e);
-/* Sets the state of a record. Returns 0 without a write if the record already has this state. */
+/* Sets the state of a record. Returns 0 without a write if the record already has this state, or if
+ * it is DONE and `state` FAILED, since the earlier operation still has to be undone. */
 int host_journal_mark(struct host_journal *j, size_t index, enum host_record_state state,
 		      struct err *e);
 /* Empties the file if no record is active. */

@@ -3,9 +3,9 @@
 #define UNIRAIL_HOST_MODEL_KIND_H
 
 /*
- * Kinds of steps. Each is one file of src/host/steps and one row of the table in src/host/kinds.c.
+ * Kinds of steps. Each is defined in a file of src/host/steps and has a row in src/host/kinds.c.
  *
- * A kind is a table of keys and four functions. The keys are the lines of its sections in host.conf, the
+ * A kind is a table of keys and functions. The keys are the lines of its sections in host.conf, the
  * options of `unirail host KIND`, and variables of the script that it replaces:
  *
  *	struct want { struct host_want head; int64_t priority; const char *cidr; };
@@ -65,11 +65,12 @@ void host_close(struct host *h);
  * empty for a host that does not run. */
 int host_net_read(struct host *h, const struct host_net **ret, struct err *e);
 void host_net_forget(struct host *h);
-/* Opens a netlink socket for changes, which stays open until host_close(). Requires h->kernel. */
+/* Returns the netlink socket of the host: the first call opens it, host_close() closes it. Requires
+ * h->kernel. */
 int host_route_wire(struct host *h, struct nl_wire **ret, struct err *e);
-/* Reads a text file of at most 1 MiB into *ret, which the caller has zeroed. A missing file is
- * success with text NULL. -EINVAL: the file is not text (NUL, invalid UTF-8), so it could not be
- * restored from the journal. */
+/* Reads a text file of at most 1 MiB into *ret, which the caller has zeroed and frees by
+ * host_file_done(), also after a failure. A missing file is success with text NULL. -EINVAL: the
+ * file is not text (NUL, invalid UTF-8), so it could not be restored from the journal. */
 int host_file_read(const struct host *h, const char *path, struct host_file *ret, struct err *e);
 /* Returns the target of a symbolic link, which the caller frees; NULL: there is none. */
 char *host_link_read(const struct host *h, const char *path);
@@ -92,7 +93,7 @@ struct host_options {
 	bool dry_run;
 };
 
-/* Head of a kind's struct. Strings are owned by struct host_conf. */
+/* Head of a kind's struct. Strings are borrowed: from struct host_conf, argv or constants. */
 struct host_want {
 	const char *name; /* the NAME of "[interface NAME]"; NULL: the section has no name */
 	/* location of the section such as "host.conf:12", "command line": for errors */
@@ -145,8 +146,8 @@ struct host_kind {
 	const char *help;    /* one line */
 	unsigned int flags;
 	const struct opt *keys; /* ended by {0}; NULL: none. Offsets into the kind's struct */
-	const char *const *
-		env; /* a variable for each key ("NAME", "NAME|OTHER NAME"), NULL: none; NULL: no variables */
+	const char *const
+		*env; /* each key's variable ("NAME", "NAME|OTHER", or NULL); NULL: no variables */
 	const char *env_name; /* the variable of the section's NAME ("INTERFACE"); NULL: none */
 	size_t size;	      /* size of the kind's struct, which begins with struct host_want */
 	/* Defaults before keys are read; may be NULL. */
@@ -154,13 +155,13 @@ struct host_kind {
 	/* Validates one section. Pure: does not read the host. Errors are of kind ERR_CONF and need
 	 * not name the origin. */
 	int (*check)(void *want, struct err *e);
-	/* Observes the host. *found: the kind's struct; stays NULL if there is nothing to observe.
-	 * */
+	/* Observes the host. *found: the kind's struct, freed by forget(), also after a failure;
+	 * it stays NULL if there is nothing to observe. */
 	int (*observe)(struct host *h, const struct host_wants *w, void **found, struct err *e);
 	void (*forget)(void *found);
 	int (*decide)(const struct host_wants *w, const void *found, struct host_plan *p,
 		      struct err *e);
-	/* Carries out the verbs that the model does not have; NULL: there are none. Idempotent. */
+	/* Carries out verbs other than those of the model; NULL: the kind has none. Idempotent. */
 	int (*act)(struct host *h, const struct host_op *op, struct err *e);
 	/*
 	 * Returns 1 if the host is in the state that `op` produces, or in an intermediate state; 0

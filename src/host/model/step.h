@@ -8,8 +8,8 @@
  * that reverts it. So a plan can be printed, compared in a test, carried out, and written to the
  * journal before it is carried out.
  *
- * An operation is a verb and named arguments. Verbs `file`, `link` and `attr` (below) are carried out
- * by the model itself for every kind; any other verb is passed to the act() of the step's kind
+ * An operation is a verb and named arguments. host/apply.c carries out the verbs `file`, `link` and
+ * `attr` (below) of every kind; it passes any other verb to the act() of the step's kind
  * (host/model/kind.h). Requirements for every operation:
  *  - idempotent: a second execution succeeds and leaves the same state, since after a kill it is
  *    unknown whether the last operation was carried out
@@ -39,7 +39,7 @@ void host_op_done(struct host_op *op);
 void host_op_begin(struct host_op *op, const char *verb);
 void host_op_add(struct host_op *op, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* returns the value of an argument; NULL: the operation does not have it */
+/* Returns the value of an argument; NULL: the operation does not have it. */
 const char *host_op_get(const struct host_op *op, const char *key);
 /* Reads an argument as a number. -EINVAL, kind ERR_CONF: it is missing, or is not a number from min
  * to max; the error names verb and key. */

@@ -203,7 +203,7 @@ int host_addr_check(void *want, struct err *e)
 
 /* --- state of the interface and the host --- */
 
-/* The ports of the section; for `mode = clean`, whose section has no ports, the current ports of
+/* Sets *ret to the ports of the section; if it has none (`mode = clean`), to the current ports of
  * the bond. */
 static void ports_of(const struct host_net *n, const struct host_addr_want *w,
 		     struct host_bond *ret)
@@ -407,8 +407,8 @@ static int plan_route(const struct host_net *n, const struct route *want, const 
 	return 0;
 }
 
-/* A table that the user names must have no other routes than `want`, since packets from the
- * section's address would use them. */
+/* Fails if the table has other routes than `want` (the user may name a used table): packets from
+ * the section's address would use them. */
 static int check_table(const struct host_net *n, const struct host_addr_plan *a, uint8_t family,
 		       const struct route *want, struct err *e)
 {
@@ -473,7 +473,7 @@ static void plan_rule(const struct host_net *n, const struct host_addr_family *f
 
 	if (!f->policy || !f->gw.family)
 		return;
-	/* Deletes the rules of an earlier run for another table. */
+	/* Deletes rules from this address to another table, for example those of an earlier run. */
 	for (size_t i = 0; i < n->n_rules; i++)
 		if (is_from(&n->rules[i], &f->ip) && n->rules[i].table != f->table)
 			host_plan_rule_del(p, "addr", dev, &n->rules[i]);
@@ -565,8 +565,8 @@ static int decide_kernel(const struct host_net *n, const struct host_addr_plan *
 	return r;
 }
 
-/* Removes the addresses of the interface, the rules from them, and the interface's routes in the
- * tables of these rules. */
+/* Adds steps that delete the addresses of the interface (except link-local ones), the rules from
+ * them, and the interface's routes in the tables of these rules. */
 static void clean_kernel(const struct host_net *n, const struct link *l, struct host_plan *p)
 {
 	for (size_t i = 0; i < n->n_addrs; i++) {
@@ -590,8 +590,8 @@ static void clean_kernel(const struct host_net *n, const struct link *l, struct 
 			}
 		}
 	}
-	/* Adds steps that delete the other routes through a gateway, which the kernel would delete
-	 * together with the address: without a step of their own, the undo would not restore
+	/* Adds steps that delete the routes through a gateway in table main, which the kernel would
+	 * delete together with the address: without a step of their own, the undo would not restore
 	 * them. */
 	for (size_t m = 0; m < n->n_routes; m++) {
 		struct route route = n->routes[m];

@@ -30,7 +30,7 @@ enum {
 	HOST_GATEWAY_METRIC = 10, /* metric of a default route in table main */
 	/* metric that the kernel gives an IPv6 route without one */
 	HOST_V6_METRIC = 1024,
-	/* priority of the first rule; that of each further rule is lower by one */
+	/* priority of the first rule; each further rule has the next lower free one */
 	HOST_ADDR_RULE_PRIORITY = 32765,
 };
 
@@ -98,10 +98,11 @@ int host_addr_files_read(const struct host *h, const char *dev, const struct lin
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
 /* Adds steps that write the file of the interface's owner and remove those of other programs.
- * `persist` is auto or the name of an owner. -ENOENT: the interface uses DHCP and has no owner. */
+ * `persist` is auto, the name of an owner, or none. -ENOENT: the interface uses DHCP, and it has no
+ * owner or `persist` is none. */
 int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			 const struct host_addr_if *found, struct host_plan *p, struct err *e);
-/* Adds steps that remove the files of every owner. */
+/* Adds steps that remove the files of every owner, also those of a bond's ports. */
 void host_addr_files_clean(const char *dev, const struct host_addr_if *found, struct host_plan *p);
 
 #endif

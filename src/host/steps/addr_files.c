@@ -25,7 +25,7 @@ static const struct {
 	[HOST_ADDR_ROUTE] = {"/etc/NetworkManager/dispatcher.d/98-%s-rdma-route", 0755},
 };
 
-/* Returns the path of the row's file for an interface, whose name has neither '/' nor '%'. */
+/* Returns the path of file `i` of an interface, whose name has no '/'. The caller frees it. */
 static char *path_of(size_t i, const char *dev)
 {
 	const char *format = files[i].path, *at = strstr(format, "%s");
@@ -370,7 +370,8 @@ static char *host_addr_port_network(const struct host_addr_plan *a, const char *
 
 /* --- steps --- */
 
-/* Files of the bond's ports: the owner's is written, another owner's removed. */
+/* Adds steps that write the files of the bond's ports for the owner `by`, and remove those of other
+ * owners. Returns whether it added one. */
 static bool plan_ports(const struct host_addr_plan *a, enum host_owner by,
 		       const struct host_addr_if *found, struct host_plan *p)
 {

@@ -253,7 +253,7 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 	return nl_batch_commit(w, b, e);
 }
 
-/* A port must be down before it joins; the kernel then sets it up together with the bond. */
+/* A port must be down before it joins; the kernel sets it up when it joins. */
 static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -5,7 +5,8 @@
 /*
  * The bond below an address: keys bond-ports and bond-mode of an interface section. The bond is created if it does not exist,
  * its ports join it, and the files of the interface's owner describe both. Ports must have no addresses of their own.
- * Verbs: bond-add, bond-del (dev, mode), bond-mode (dev, mode), bond-join, bond-leave (dev: the port, bond, up).
+ * Verbs: bond-add (dev, mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port,
+ * bond), bond-leave (dev: the port, bond, up: whether the port is set up or down).
  */
 
 #include "host/steps/netop.h"
@@ -18,11 +19,13 @@ struct host_bond {
 	size_t n; /* number of ports; 0: no bond */
 };
 
-/* Parses the ports; NULL: no bond. -EINVAL, kind ERR_CONF: a name is invalid, listed twice or that
- * of the bond, or there are too many ports. */
+/* Parses `ports`; NULL: no bond. mode NULL: 802.3ad. Errors are of kind ERR_CONF. -EINVAL: a name
+ * is invalid, listed twice or that of the bond, or a mode is given without ports; -E2BIG: too many
+ * ports. */
 int host_bond_parse(const char *dev, const char *ports, const char *mode, struct host_bond *ret,
 		    struct err *e);
-/* Returns whether the mode distributes the traffic over the ports, so that a hash policy is set. */
+/* Returns whether the mode distributes the traffic over the ports by a hash, so that a hash policy
+ * is set. */
 bool host_bond_hashes(const struct host_bond *b);
 /* Adds the steps for the bond and its ports. *ret: the bond's link, or *made if a step creates it.
  * */
@@ -30,8 +33,8 @@ int host_bond_plan(const struct host_net *n, const char *dev, const struct host_
 		   struct link *made, const struct link **ret, struct host_plan *p, struct err *e);
 /* Carries out an operation. Returns 1 if it was carried out, 0 if its verb is not one of a bond. */
 int host_bond_act(struct host *h, const struct host_op *op, struct err *e);
-/* Returns whether the operation is in effect (1 or 0); -EOPNOTSUPP without an error text: the verb
- * is not one of a bond. */
+/* Returns whether `op`, bond-add, bond-mode or bond-join, is in effect (1 or 0); -EOPNOTSUPP
+ * without an error text: the verb is not one of a bond. */
 int host_bond_in_effect(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -45,7 +45,7 @@ struct card {
 	 * cannot be read */
 	const char *via;
 	char reason[256];  /* reason why the firmware cannot be read */
-	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, or only one type */
+	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, only one type, or unknown */
 	int running[PORTS];
 };
 
@@ -186,7 +186,7 @@ static void read_card(struct host *h, struct card *c)
 	}
 }
 
-/* Returns whether this is the first function of a card: each card is read once, through it. */
+/* Returns whether the NIC is the first PCI function of a card of NVIDIA: a card is read once. */
 static bool is_card(const struct link_found *f, const struct host_nic *nic)
 {
 	size_t n = strlen(nic->pci.bdf) - 2; /* without ".0" */
@@ -277,8 +277,8 @@ static void decide_port(const struct card *c, int port, int want, struct host_pl
 	s->effect = HOST_POWER_CYCLE;
 }
 
-/* The firmware of the card cannot be read, so the requested link type cannot be set: adds a step
- * that reports this. */
+/* Adds a blocked step for a card whose firmware cannot be read, so that the requested link type
+ * cannot be set. */
 static void decide_unread(const struct card *c, int want, struct host_plan *p)
 {
 	struct host_step *s = host_plan_add(p, "link-type", c->nic.pci.bdf);

@@ -13,7 +13,7 @@
  * CAP_IPC_LOCK. It is set, depending on the runtime, in a drop-in of containerd's unit (containers
  * inherit it if their runtime has no base_runtime_spec), in the rlimits of the base_runtime_spec
  * files that containerd's configuration names, and in CRI-O's default_ulimits. Running containers
- * keep their limit; a note lists their processes.
+ * keep their limit; a note lists processes of pods whose limit is lower.
  */
 
 #define DROPIN	   "/etc/systemd/system/containerd.service.d/90-unirail-memlock.conf"
@@ -37,8 +37,8 @@ struct found {
 	bool containerd, crio;
 	struct host_file dropin, conf, specs[SPECS_MAX];
 	size_t n_specs;
-	char *old; /* names of processes of pods whose limit is lower, at most NAMES_MAX of them */
-	size_t n_old;
+	char *old; /* "PID (NAME)" of processes of pods whose limit is lower, at most NAMES_MAX */
+	size_t n_old; /* number of all these processes */
 };
 
 /* UINT64_MAX: unlimited */
@@ -65,7 +65,8 @@ static int check(void *want, struct err *e)
 
 /* --- state of container runtimes and processes --- */
 
-/* Finds the lines `base_runtime_spec = "/etc/containerd/cri-base.json"` of all runtimes. */
+/* Reads the files that lines `base_runtime_spec = "/etc/containerd/cri-base.json"` name, of all
+ * runtimes. */
 static int read_specs(const struct host *h, struct found *f, struct err *e)
 {
 	static const char key[] = "base_runtime_spec";
@@ -91,8 +92,8 @@ static int read_specs(const struct host *h, struct found *f, struct err *e)
 	return r;
 }
 
-/* Sets *ret to the soft limit in the line "Max locked memory", in bytes; returns -1 if it is
- * unknown. */
+/* Sets *ret to the soft limit in the line "Max locked memory", in bytes; returns a negative number
+ * if it is unknown. */
 static int memlock_of(const struct host *h, const char *pid, uint64_t *ret)
 {
 	auto_free char *path = xasprintf("/proc/%s/limits", pid);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kinds modules and gpudirect. Modules are loaded by the host's modprobe, which applies the options of modprobe.d
- * (`options ib_core netns_mode=0`) to those that it loads first, and by modules-load.d at boot.
+ * Kinds modules and gpudirect. The host's modprobe loads the modules, so that the options of
+ * modprobe.d (`options ib_core netns_mode=0`) apply also to the modules that they need; at boot
+ * systemd loads those of modules-load.d.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +45,8 @@ static const struct opt modules_keys[] = {
 
 struct module {
 	char name[MODULE_NAME_MAX];
-	/* unloaded modules that modprobe loads together with this one, "rdma_cm,ib_cm"; NULL: none
-	 * */
+	/* unloaded modules that modprobe loads together with this one, "rdma_cm,ib_cm"; NULL or "":
+	 * none */
 	char *needs;
 	bool loaded, builtin, available;
 };
@@ -87,7 +88,7 @@ static int modules_check(void *want, struct err *e)
 	return 0;
 }
 
-/* The kernel's name has underscores, even if the user wrote '-'. */
+/* Adds a module once. The kernel's name has underscores, even if the user wrote '-'. */
 static void add_module(struct modules_found *f, struct span name)
 {
 	struct module m = {.loaded = false};
@@ -332,8 +333,7 @@ static int unload(struct host *h, const char *name, struct err *e)
 	return err_sys(e, -errno, "unload module '%s'", name);
 }
 
-/* Unloads the modules that were loaded together with this one, except those that another module
- * uses now. */
+/* Unloads the modules of an argument `needs`, except those that are in use now. */
 static void unload_needs(struct host *h, const char *list)
 {
 	struct span rest = span_of(list), name;
@@ -428,7 +428,8 @@ struct gpudirect_found {
 	unsigned int major, minor; /* version of the kernel */
 };
 
-/* BAR1 is the second line of `resource`: "0xSTART 0xEND 0xFLAGS". */
+/* Returns the size of BAR1 in bytes; 0: unknown. It is the second line of `resource`: "0xSTART
+ * 0xEND 0xFLAGS". */
 static uint64_t bar1_size(struct host *h, const char *bdf)
 {
 	auto_free char *path = xasprintf("/sys/bus/pci/devices/%s/resource", bdf);

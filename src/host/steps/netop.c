@@ -217,7 +217,7 @@ static const struct {
 	const char *verb;
 	int (*put)(struct nl_batch *b, const struct host_op *op, const struct link *l,
 		   struct err *e);
-	bool deletes; /* the verb deletes something: without the link there is nothing to do */
+	bool deletes; /* deletes something or sets the link down: success if the link is missing */
 } verbs[] = {
 	{"addr-add", put_addr, false},	 {"addr-del", put_addr, true},
 	{"route-add", put_route, false}, {"route-del", put_route, true},

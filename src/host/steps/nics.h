@@ -17,8 +17,8 @@ struct host_nic {
 	struct pci_dev pci;
 	/* "": none in the host's network namespace */
 	char netdev[LINK_NAME_MAX], rdma[PCI_NAME_MAX];
-	bool infiniband; /* link layer of port 1 */
-	bool gpu;
+	bool infiniband; /* link layer of port 1 is InfiniBand */
+	bool gpu;	 /* the NIC belongs to a GPU */
 };
 
 /* Lists the NICs, sorted by PCI address; the caller frees the list. */
@@ -28,19 +28,21 @@ bool host_nic_is_vf(const struct host_nic *nic);
 const char *host_nic_name(const struct host_nic *nic);
 /* Returns whether a list "ens1f0,0000:3b:00.0,mlx5_2" has the NIC by one of its names. */
 bool host_nic_listed(const struct host_nic *nic, const char *list);
-/* Checks the names of a list. -ENODEV, kind ERR_CONF: no NIC has one of the names; the error
- * suggests the most similar name. */
+/* Checks the names of a list. -ENODEV, kind ERR_CONF: a name is not that of a NIC; the error begins
+ * with `key` and suggests the most similar name. */
 int host_nics_check_list(const struct host_nic *nics, size_t n, const char *key, const char *list,
 			 struct err *e);
-/* Returns whether a function is a GPU: a display or 3D controller of NVIDIA or AMD. */
+/* Returns whether a function is a GPU: a display or 3D controller of NVIDIA or AMD, or a processing
+ * accelerator of AMD. */
 bool host_is_gpu(const struct pci_dev *d);
 
 /* --- a program of the host --- */
 
 /*
- * Runs a program of the host below h->root (chroot when that is not "/") and collects stdout and stderr. The
- * program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit status; -ENOENT: the host has no
- * such program; -ETIMEDOUT: killed. Only with h->kernel.
+ * Runs a program of the host below h->root (chroot when that is not "/") and collects stdout and
+ * stderr. The program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit status;
+ * -ENOENT: the host has no such program; -ETIMEDOUT: it was killed after timeout_ms; -EINTR: a
+ * signal ended it. Only with h->kernel.
  */
 int host_run(struct host *h, char *const argv[], struct buf *out, int timeout_ms, struct err *e);
 /* Returns whether the host has the program. */

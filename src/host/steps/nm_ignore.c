@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "host/steps/steps.h"
 
-/* Kind nm-ignore: interfaces that NetworkManager must not manage, namely veths of pods and
+/* Kind nm-ignore: interfaces that NetworkManager must not manage, such as veths of pods and
  * interfaces that ifacer creates. */
 
 #define NM_FILE "/etc/NetworkManager/conf.d/90-unirail.conf"
@@ -25,7 +25,7 @@ static const struct opt keys[] = {
 };
 
 struct found {
-	bool exists; /* NetworkManager */
+	bool exists; /* NetworkManager is on the host */
 	struct host_file file;
 };
 

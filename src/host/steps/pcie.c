@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds acs and pci: registers of configuration space between NICs and GPUs. Both last until the next boot. */
+/* Kinds acs and pci: registers in the PCI configuration space of bridges (acs) and NICs (pci). The
+ * changes last until the next boot. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

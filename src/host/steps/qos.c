@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kind qos: lossless RoCE, as rdma-qos.sh configures it with mlnx_qos, cma_roce_mode and
- * cma_roce_tos: trust of DSCP, PFC and ECN on the priority of RDMA traffic, DSCP and priority of
- * congestion notifications, class of all connections. Each setting that differs is a separate step;
- * equal ones are not written, since mlx5 takes the port down at a write of PFC.
+ * cma_roce_tos: trust mode, PFC and ECN on the priority of RDMA traffic, DSCP and priority of
+ * congestion notifications, traffic class of all connections. Each setting that differs is a
+ * separate step; equal ones are not written, since mlx5 takes the port down at a write of PFC.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -181,8 +181,8 @@ static int check_ets(const struct qos_want *w, struct err *e)
 	return r;
 }
 
-/* Storage NICs have settings of their own only if storage-priority is set; otherwise the other
- * storage-* keys have no effect. */
+/* Storage NICs have settings of their own only if storage-priority is set. Without it the other
+ * storage-* keys would have no effect, so they are refused. */
 static int check_storage(const struct qos_want *w, struct err *e)
 {
 	const char *key = w->storage_cnp_priority != PRIO_NONE	? "storage-cnp-priority"
@@ -233,8 +233,8 @@ struct port {
 	struct value np[DCB_PRIOS], rp[DCB_PRIOS], cnp_dscp, cnp_prio, tclass;
 	bool has_cm;
 	struct roce_cm cm;
-	size_t qps; /* of processes */
-	uint32_t pid;
+	size_t qps;   /* number of queue pairs of processes */
+	uint32_t pid; /* one of these processes */
 };
 
 struct qos_found {
@@ -320,9 +320,9 @@ static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 	return r;
 }
 
-/* Sets *ret to the wire for DCB: of the kernel, or of the recorded messages in dcb.nl, which are in
- * the order of PCI addresses. *ret is NULL if another host's files have no dcb.nl: no port has
- * DCB. */
+/* Sets *ret to the wire for DCB: of the kernel, or of a snapshot's messages in dcb.nl (*own), which
+ * are in the order of PCI addresses. *ret is NULL for a snapshot without dcb.nl and for a host that
+ * does not run: no port has DCB then. */
 static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, struct err *e)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/dcb.nl", h->dir ? h->dir : "");
@@ -1114,7 +1114,7 @@ static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 		       : mode && !strcmp(mode, cm.mode);
 }
 
-/* --- the output of `rdma-qos.sh q` --- */
+/* --- the output of `unirail host show`: that of `rdma-qos.sh q` --- */
 
 static void show_value(struct host_rows *rows, const struct port *p, const char *name,
 		       const struct value *v)

@@ -4,9 +4,10 @@
 
 /*
  * All rails of all nodes from one plan. A cluster network is divided into one network per rail
- * (`rail-prefix`), and each of these into one per node (`node-prefix`). Node n has on rail i the
- * network number n of the network number first-rail + i: its first address is the gateway, its
- * second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the same layout).
+ * (`rail-prefix`), and each of these into one per node (`node-prefix`). On rail i, node n has
+ * network n of rail network first-rail + i, all counted from 0: its first host address is the
+ * gateway, its second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the
+ * same layout).
  * Each rail is set as `unirail host addr` does, with policy routing; the SpiderIPPools of all nodes
  * are printed on demand.
  */
@@ -25,7 +26,8 @@ enum { HOST_RAILS_MAX = 64, HOST_NODES_MAX = 65536 };
 /* One rail of one node. */
 struct host_rail_net {
 	struct ipnet net;
-	struct ipaddr gateway, node, first, last; /* first, last: range of the pods' addresses */
+	/* first, last: range of the pods' addresses; family 0: no address is left for pods */
+	struct ipaddr gateway, node, first, last;
 };
 
 extern const struct host_kind host_rails;

@@ -4,8 +4,8 @@
 
 /*
  * The mode of the RDMA subsystem: by netlink now, which the kernel allows only while no other network namespace exists, and by
- * an option of ib_core for the next boot. The file replaces the lines that guides append with `echo
- * >>` on each run.
+ * an option of ib_core for the next boot. Guides append this option with `echo >>`, once more on
+ * each run; here the whole file is replaced.
  */
 
 #include "host/model/kind.h"

@@ -155,7 +155,7 @@ static void rule_command(struct host_step *s, const char *verb, const struct rul
 	auto_free char *desc = rule_describe(r);
 	const char *to = strstr(desc, " to "), *all = strstr(desc, "from all");
 
-	/* `ip rule add` takes "not to X", and prints "not from all to X". */
+	/* `ip rule add` accepts "not to X"; `ip rule` prints it as "not from all to X". */
 	if (all && to)
 		host_step_command(s, "ip %srule %s %s%s priority %u", r->family == 6 ? "-6 " : "",
 				  verb, r->invert ? "not " : "", to + 1, r->priority);
@@ -269,8 +269,8 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return host_net_read(h, &f->net, e);
 }
 
-/* Returns 0 if the priority is free or has the wanted rule (*exists). A rule of the same form for
- * an earlier CIDR is replaced. */
+/* Returns 0 if the priority is free or has the wanted rule (*exists); adds a step that deletes a
+ * rule of the same form for another CIDR. -EEXIST: any other rule has the priority. */
 static int free_priority(const struct host_net *n, const struct rule *want, struct host_plan *p,
 			 bool *exists, struct err *e)
 {

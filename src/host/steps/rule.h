@@ -4,8 +4,8 @@
 
 /*
  * The rule by which traffic to other destinations than the rails does not use the RDMA NICs
- * (setRdmaRule.sh: `ip rule add not to 172.16.0.0/16 table main priority 2000`). A policy rule
- * `from ADDRESS lookup TABLE` of an RDMA NIC has a higher number.
+ * (setRdmaRule.sh: `ip rule add not to 172.16.0.0/16 table main priority 2000`). The kernel applies
+ * it before the rules `from ADDRESS lookup TABLE` of the RDMA NICs, whose numbers are higher.
  */
 
 #include "host/model/kind.h"

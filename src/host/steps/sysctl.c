@@ -16,12 +16,13 @@ enum { TEXT_MAX = 256 << 10 };
 struct found {
 	bool kernel;
 	struct host_file file;
-	/* current value of each line's parameter; NULL: the kernel does not have the parameter */
+	/* current value of each line's parameter; NULL: the kernel does not have the parameter, or
+	 * the host does not run */
 	char **values;
 	size_t n;
 };
 
-/* "net.ipv4.tcp_ecn" or, for names with dots, "net/ipv4/conf/ens1.100/rp_filter" */
+/* key: "net.ipv4.tcp_ecn" or, for names with dots, "net/ipv4/conf/ens1.100/rp_filter" */
 static char *path_of(const char *key)
 {
 	char *path = xasprintf("/proc/sys/%s", key);
@@ -80,7 +81,7 @@ static void forget(void *found)
 	free(f);
 }
 
-/* The kernel separates the numbers of one parameter by tabs. */
+/* Compares word by word, since the kernel separates the numbers of one parameter by tabs. */
 static bool same_values(const char *a, const char *b)
 {
 	while (*a || *b) {

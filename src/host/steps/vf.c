@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kind vf: virtual functions of a PF: their number, driver, MTU, MAC or GUIDs, and the mode of the PF's switch. MACs and
- * GUIDs are derived from the machine-id, the PF's address and the VF's number, so that they are the same after each
- * boot. VFs in use by a pod are not changed; while a pod has a VF, neither the number of VFs nor
- * the mode can change.
+ * Kind vf: virtual functions of a PF: their number, driver, MTU, MAC or GUIDs, and the mode of the
+ * PF's switch. MACs and GUIDs are derived from the machine-id, the PF's PCI address and the VF's
+ * number, so that they are the same after each boot. VFs in use by a pod are not changed; while a
+ * pod has a VF, neither the number of VFs nor the mode can change.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 
 enum { VFS_MAX = 256 };
 
-#define NO_GUID "none" /* value of an operation for the GUID 0 */
+#define NO_GUID "none" /* value of the argument `guid` for the GUID 0 */
 
 struct vf_want {
 	struct host_want head;
@@ -170,7 +170,7 @@ struct vf {
 	/* MAC of the VF's interface, and the MAC that the PF has for the VF; len 0: not known */
 	struct mac own, admin;
 	bool has_guid; /* the VF's node GUID is not zero */
-	char pod[256]; /* pod that has the VF; "": no pod has it */
+	char pod[256]; /* user of the VF: "pod 'NS/NAME'", "another network namespace"; "": none */
 };
 
 struct pf {
@@ -695,7 +695,8 @@ static void remark_rdma(const struct vf_want *w, const struct pf *p, uint32_t i,
 			i, host_nic_name(&p->nic), vf->bdf);
 }
 
-/* Returns whether a section selects PFs by name or PCI address, not by vendor or device ID. */
+/* Returns whether a section selects PFs by name or PCI address, not only by vendor, device ID or
+ * link type. */
 static bool names_its_pfs(const struct vf_want *w)
 {
 	return !has_selector(w) || w->pf_names || w->root_devices;

@@ -35,7 +35,8 @@ struct addrs {
 	size_t n;
 };
 
-/* Returns 1 if the message is an address, 0 if its family is neither IPv4 nor IPv6. */
+/* Returns 1 if the message is an address; 0 if its family is neither IPv4 nor IPv6, or its prefix
+ * length is invalid. */
 static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 {
 	const struct ifaddrmsg *head = nlmsg_data(h);

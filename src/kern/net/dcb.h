@@ -92,7 +92,8 @@ int dcb_add_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *
 		 struct err *e);
 int dcb_del_apps(struct nl_wire *w, const char *ifname, const struct dcb_entry *v, size_t n,
 		 struct err *e);
-/* Sets the DCBX mode, bits of enum dcb_dcbx; 0: the firmware runs DCBX. */
+/* Sets the DCBX mode, bits of enum dcb_dcbx; 0: the firmware runs DCBX. -EINVAL: the driver refuses
+ * the mode. */
 int dcb_set_dcbx(struct nl_wire *w, const char *ifname, uint8_t mode, struct err *e);
 
 #endif

@@ -8,8 +8,8 @@
 #include "kern/net/nft.h"
 #include "kern/netlink/attr.h"
 
-/* Internals of nft.c: the places of the chains, and the messages that create them. The same
- * messages create the rules, and are compared with those of the kernel. */
+/* Internals of nft.c: the places of the chains, and the messages that create tables, chains and
+ * rules. The same messages are compared with the kernel's, to check what exists. */
 
 enum nft_layout {
 	NFT_INET,  /* one table for both families */
@@ -46,8 +46,8 @@ struct nl_msg *nft_rule_msg(int type, int flags, const struct nft_place *p, size
 struct nl_msg *nft_dump_msg(int type, uint8_t family);
 
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
-/* Returns 1 if the kernel has the expected rules, 0 if they differ, -ENOENT if even the table is
- * missing. */
+/* Returns 1 if the kernel has the expected rules, 0 if they differ, -ENOENT if a table of the
+ * layout does not exist. */
 int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e);
 
 #endif

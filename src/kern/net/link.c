@@ -480,9 +480,9 @@ static bool is_veth(const struct link_spec *s)
 }
 
 /*
- * The kernel cannot set the inner end of a veth up while it creates the pair (ENOTCONN). That needs
- * a second message, which reaches only the namespace of the wire. So if the peer is in another
- * namespace and is to be set up, it is created as the outer end.
+ * The kernel cannot set the inner end of a veth (that in VETH_INFO_PEER) up while it creates the
+ * pair (ENOTCONN). That needs a second message, which reaches only the namespace of the wire. So if
+ * the peer is in another namespace and is to be set up, it is created as the outer end.
  */
 static bool turned(const struct link_spec *s)
 {
@@ -726,7 +726,7 @@ int netns_new(bool lo_up, int *ret, struct err *e)
 	return 0;
 }
 
-/* Compares the name with the original's patterns. The last is the regular expression `^cilium*`,
+/* Compares the name with Spiderpool's patterns. The last is the regular expression `^cilium*`,
  * which is "ciliu" and any number of m. */
 bool link_is_nodes_own(const char *name)
 {

@@ -64,10 +64,11 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 /* Returns whether the kernel accepts the name, such as "net1": 1..15 bytes, no '/', ':' or white space, not "." or
  * "..". */
 bool link_name_ok(const char *name);
-/* Returns whether the name is dev<ifindex>, which default_device_exit_net() gives a link whose name is taken. */
+/* Returns whether the name has the form dev<ifindex>. The kernel gives such a name to a link that
+ * returns from a deleted namespace if its own name is taken (default_device_exit_net()). */
 bool link_name_is_kernels(const char *name);
-/* Returns false for a host link whose addresses are not the node's own (docker*, veth*, cali*, cni*, ...), by
- * Spiderpool's list. */
+/* Returns false for a host link whose addresses are not the node's own: lo, and by Spiderpool's
+ * list docker*, veth*, cali*, cni*, ... */
 bool link_is_nodes_own(const char *name);
 
 /* Returns 1 if the kernel can create links of this kind (it loads the module if there is one), 0 if not. Creates
@@ -89,7 +90,7 @@ struct link_spec {
 	int parent;	  /* ifindex in the wire's namespace (for macvlan, ipvlan, vlan); 0: none */
 	int netns_fd;	  /* namespace in which the link is created; -1: the wire's namespace */
 	struct mac mac;	  /* len 0: the kernel chooses it */
-	uint32_t mtu;	  /* 0: inherited */
+	uint32_t mtu;	  /* 0: that of the parent, or the kind's default */
 	uint32_t txqlen;  /* length of the transmit queue; 0: the kernel's default */
 	uint32_t group;	  /* 0: default */
 	bool up;
@@ -118,9 +119,9 @@ struct link_spec {
 /* Returns the index of the message that creates the link; setting the peer of a veth up takes a second message. At
  * least one end of a veth must be in the wire's namespace if both are to be set up. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
-/* deletes a link; index 0: the link with this name; a missing one is success as well */
+/* Deletes a link; index 0: the link with this name. Success as well if there is no such link. */
 size_t link_del(struct nl_batch *b, int index, const char *name);
-/* success as well if there is no such link */
+/* Deletes all links of a group. Success as well if there is none. */
 size_t link_del_group(struct nl_batch *b, uint32_t group);
 
 /* Changes of a link; each member is used only if its LINK_SET_* bit is set. */

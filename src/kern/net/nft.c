@@ -12,7 +12,7 @@
 #include "kern/net/internal.h"
 
 /* Returns whether the error means that the kernel lacks nf_tables, an address family, or a type of
- * chain. */
+ * chain; as the error of a query -ENOENT also means that the table does not exist. */
 static bool is_unsupported(int code)
 {
 	return code == -ENOENT || code == -EOPNOTSUPP || code == -EAFNOSUPPORT ||
@@ -183,7 +183,7 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 	return r < 0 ? err_wrap(e, r, "check marks for replies by '%s'", iface) : r;
 }
 
-/* nfnetlink answers EINVAL for a subsystem whose module is not loaded. */
+/* nfnetlink answers EINVAL for a subsystem whose module is not loaded and cannot be loaded. */
 int nft_status(struct nl_wire *w, struct err *e)
 {
 	int r = nl_request(w, nft_table_msg(NFT_MSG_GETTABLE, 0, NFPROTO_IPV4), NULL, NULL, NULL,
@@ -389,7 +389,7 @@ static int on_table(void *msg, void *arg)
 	return 0;
 }
 
-/* Returns 1 if the table of the family is as expected. */
+/* Returns 1 if the table of the family is as expected, 0 if it differs. */
 static int check_family(struct nl_wire *w, struct check *c, struct err *e)
 {
 	const struct nft_place *p = nft_places(c->layout);
@@ -425,8 +425,7 @@ int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks
 	return r;
 }
 
-/* <linux/netfilter.h> defines these as well, but includes headers that conflict with those of
- * musl. */
+/* Values of the kernel's NFPROTO_*, NF_INET_*, NF_ACCEPT, NF_IP_PRI_MANGLE and IFNAMSIZ. */
 enum { FAMILY_INET = 1, FAMILY_IPV4 = 2, FAMILY_IPV6 = 10 };
 enum { HOOK_PRE_ROUTING = 0, HOOK_LOCAL_OUT = 3, POLICY_ACCEPT = 1 };
 enum { PRIORITY_MANGLE = -150, IFNAME_SIZE = 16 };

@@ -3,8 +3,9 @@
 #define UNIRAIL_KERN_NET_NFT_H
 
 /*
- * Marks of the symmetric reply path, as nf_tables rules over netlink, without the programs nft and
- * iptables. They have the same effect as the mangle rules of Spiderpool's coordinator:
+ * Marks by which replies leave through the interface on which their connection came in, as
+ * nf_tables rules over netlink, without the programs nft and iptables. They have the same effect as
+ * the mangle rules of Spiderpool's coordinator:
  *
  *	PREROUTING -i <iface> ct state new      -> meta mark set 0x1 (xmark 0x1/0xffffffff)
  *	PREROUTING meta mark 0x1                -> ct mark set meta mark
@@ -20,7 +21,7 @@
 /* Creates or replaces the table in one transaction, so it is idempotent and either complete or
  * unchanged. */
 int nft_reply_marks_set(struct nl_wire *netfilter, const char *iface, uint32_t mark, struct err *e);
-/* success as well if there is no table */
+/* Deletes the table. Success as well if there is none. */
 int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e);
 /* Returns 1 if the rules exist as expected, 0 if they are missing or changed. */
 int nft_reply_marks_check(struct nl_wire *netfilter, const char *iface, uint32_t mark,

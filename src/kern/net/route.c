@@ -186,8 +186,8 @@ static int keep_first(void *msg, void *arg)
 
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e)
 {
-	/* Without the flag a response for IPv4 has table "main"; a kernel with strict checks
-	 * refuses the flag for IPv6, whose responses always have the table. */
+	/* Without RTM_F_LOOKUP_TABLE a response for IPv4 has table "main"; a kernel with strict
+	 * checks refuses the flag for IPv6, whose responses always have the table. */
 	struct rtmsg head = {.rtm_family = af_of(dst->family),
 			     .rtm_dst_len = (uint8_t)ip_bits(dst),
 			     .rtm_flags = dst->family == 4 ? RTM_F_LOOKUP_TABLE : 0};

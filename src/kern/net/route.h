@@ -19,8 +19,9 @@ struct route_hop {
 struct route {
 	struct ipnet dst;      /* default route: len 0, and the family */
 	struct ipaddr gw, src; /* family 0: none */
-	int index;	       /* ifindex of the output link; 0: multipath */
-	/* name of the link, or of the links of all hops; NULL: index is set */
+	int index; /* ifindex of the output link; 0: multipath, or no link (blackhole) */
+	/* name of the link, or of the link of all hops, for messages; NULL: they have the ifindex.
+	 * route_list() sets NULL */
 	const char *dev;
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: not set */
@@ -35,7 +36,7 @@ struct route {
  * skipped. */
 int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret, size_t *n,
 	       struct err *e);
-/* Returns whether a hop of the route uses the link, and the gateway unless its family is 0. */
+/* Returns whether a hop of the route uses the link and (unless gw->family is 0) the gateway. */
 bool route_leads_to(const struct route *r, int index, const struct ipaddr *gw);
 void route_list_free(struct route *list, size_t n);
 /* Returns the route that the kernel would use for dst (RTM_GETROUTE): src: preferred source, index:
@@ -51,18 +52,18 @@ enum route_how {
 /* Defaults for 0: table main, protocol boot (3, as in the original plugins), type unicast. Error
  * messages begin with "failed to add route ". */
 size_t route_add(struct nl_batch *b, const struct route *r, enum route_how how);
-/* success as well if there is no such route */
+/* Deletes a route. Success as well if there is no such route. */
 size_t route_del(struct nl_batch *b, const struct route *r);
 
 struct rule {
 	uint8_t family;	       /* 4, 6 */
 	struct ipnet src, dst; /* ip.family 0: any address */
-	uint32_t priority;     /* priority of the rule; 0: the kernel chooses it */
+	uint32_t priority;     /* 0 without has_priority: the kernel chooses it */
 	bool has_priority;
 	uint32_t table;
-	uint32_t mark, mask; /* mark 0: no condition */
+	uint32_t mark, mask; /* both 0: no condition; mask 0 with a mark: all bits */
 	char iif[16];
-	/* protocol and action of the rule; 0: the kernel's default, which looks up the table */
+	/* protocol: RTPROT_*, 0: the kernel's default; action: FR_ACT_*, 0: look up the table */
 	uint8_t protocol, action;
 	bool invert; /* "not": matches packets that the conditions do not match */
 	/* set in lists: the rule has conditions that this struct does not contain (oif, ports, tos
@@ -71,7 +72,8 @@ struct rule {
 };
 
 int rule_list(struct nl_wire *w, int family, struct rule **ret, size_t *n, struct err *e);
-bool rule_eq(const struct rule *a, const struct rule *b); /* ignores a priority that is 0 */
+/* Compares the priority only if both have has_priority, the protocol only if both are not 0. */
+bool rule_eq(const struct rule *a, const struct rule *b);
 /* nl_flags: with NL_OK_EXIST an existing rule is success. */
 size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags);
 /* Success as well if there is no such rule. The kernel deletes the first rule that has all given

@@ -6,7 +6,7 @@
  * Functions for netlink messages and attributes on top of libnl's, only for the .c files of kern/.
  *
  * Writers cannot fail: callers limit the length of strings, and create the message with enough room
- * (a message without room aborts). Readers accept an attribute that is missing (NULL) or too short,
+ * (otherwise the process aborts). Readers accept an attribute that is missing (NULL) or too short,
  * and then return the default value of the caller.
  */
 

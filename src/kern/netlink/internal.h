@@ -67,7 +67,7 @@ struct nl_item {
 struct nl_batch {
 	struct nl_item *items;
 	size_t n;
-	struct nl_msg *last; /* already copied; NULL: none */
+	struct nl_msg *last; /* the message added last, already copied; NULL: none */
 };
 
 #endif

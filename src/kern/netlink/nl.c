@@ -273,7 +273,7 @@ static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 
 enum {
 	REQUEST_TRIES = 6, /* the first and five repetitions */
-	LOSSES_MAX = 16,   /* consecutive ENOBUFS after which a dump fails */
+	LOSSES_MAX = 16,   /* losses after which the rest of a dump is not read */
 };
 
 struct request {
@@ -604,7 +604,7 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 enum {
 	CHUNK_MESSAGES = 48,	   /* 1 KiB of the receive buffer for each ack */
 	CHUNK_BYTES = 64 << 10,	   /* maximum of one sendmsg() */
-	NL_COMMIT_LOSSES_MAX = 16, /* consecutive ENOBUFS after which the rest of the batch fails */
+	NL_COMMIT_LOSSES_MAX = 16, /* losses after which the messages of a chunk without ack fail */
 };
 
 /* Messages of a batch that are sent together: items from `from` to `to`. */
@@ -672,8 +672,7 @@ static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *r
 	it->text = reason->text[0] ? xstrdup(reason->text) : NULL;
 }
 
-/* Sets the result of all items; open: only of those without a response. The error of a whole
- * transaction has the sequence number of its first message. */
+/* Sets the result of all items of the chunk; open: only of those without a response. */
 static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *reason,
 		       bool open)
 {
@@ -694,6 +693,8 @@ static struct nl_item *item_of(struct nl_batch *b, const struct chunk *c, uint32
 	return NULL;
 }
 
+/* Sets *whole to the error of the whole transaction, which has the sequence number of its first
+ * message; otherwise the result of the message's item. */
 static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h,
 		   struct nl_error *whole)
 {

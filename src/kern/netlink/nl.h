@@ -83,9 +83,10 @@ int nl_listen(int protocol, unsigned int group);
 /* Receives a notification of the kernel from a non-blocking socket. Returns its length, 0 if none is queued, or -errno;
  * -ENOBUFS: notifications were lost. */
 int nl_receive(int fd, void *bytes, size_t size);
-/* Sends a request and calls cb (may be NULL) for every message of the response (a struct nlmsghdr *). A negative
- * result of cb ends the request and is returned. Interrupted dumps (NLM_F_DUMP_INTR) are repeated
- * up to 5 times: `reset` (may be NULL) is called before each repetition. Takes ownership of m. */
+/* Sends a request and calls cb (may be NULL) for every message of the response (a struct
+ * nlmsghdr *). A negative result of cb ends the request and is returned. A request whose dump was
+ * interrupted (NLM_F_DUMP_INTR) or whose response was lost is repeated up to 5 times: `reset` (may
+ * be NULL) is called before each repetition. Takes ownership of m. */
 typedef int (*nl_cb)(void *nlmsghdr, void *arg);
 int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void *), void *arg,
 	       struct err *e);

@@ -13,8 +13,8 @@
 
 #include "kern/pci/pci.h"
 
-/* Bits of the ACS control register. Redirection (RR, CR) and validation by upstream ports send traffic
- * between two devices below a switch through the root complex. */
+/* Bits of the ACS control register. Those of PCI_ACS_REDIRECTS send traffic between two devices
+ * below a switch through the root complex, or (EC) may block it. */
 enum pci_acs_bits {
 	PCI_ACS_SV_BIT = 0x01, /* source validation */
 	PCI_ACS_TB_BIT = 0x02, /* translation blocking */
@@ -27,7 +27,7 @@ enum pci_acs_bits {
 };
 
 struct pci_acs {
-	uint16_t capable, control; /* enum pci_acs_bits; in `capable` the lower 7 bits */
+	uint16_t capable, control; /* enum pci_acs_bits: those supported, and those set */
 };
 
 /* Device Control of the PCI Express capability. */

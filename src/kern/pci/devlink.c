@@ -92,7 +92,8 @@ static void put_handle(struct nl_msg *m, const char *bdf)
 	put_str(m, DEVLINK_ATTR_DEV_NAME, bdf);
 }
 
-/* Checks the address, which comes from a configuration: the size of the attribute is fixed. */
+/* Checks the length of a device name, which may come from a configuration: the room of the message
+ * is limited. */
 static int check_bdf(const char *bdf, struct err *e)
 {
 	return strlen(bdf) < DEVLINK_NAME_MAX

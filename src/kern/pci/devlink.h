@@ -16,7 +16,8 @@ enum { DEVLINK_NAME_MAX = 32 }; /* size of a device name with its NUL: "0000:3b:
 
 struct devlink; /* a wire, and the number of devlink's netlink family */
 
-/* w is borrowed and must exist until devlink_close(). -EOPNOTSUPP (kind ERR_UNAVAILABLE): the kernel has no devlink. */
+/* w is borrowed and must exist until devlink_cleanup(). -EOPNOTSUPP (kind ERR_UNAVAILABLE): the
+ * kernel has no devlink. */
 int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e);
 void devlink_cleanup(struct devlink **d);
 #define auto_devlink __attribute__((cleanup(devlink_cleanup)))
@@ -26,7 +27,7 @@ void devlink_cleanup(struct devlink **d);
 int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e);
 /* Takes seconds with many VFs. Unbind the VFs first (mlx5: -EBUSY, kind ERR_AGAIN). */
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e);
-const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev" */
+const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev", "unknown" */
 
 /*
  * Returns the running version of one component ("fw.app.name": the DDP package of an Intel NIC). `device`: an address,

@@ -43,8 +43,8 @@ int fwctl_link_type_set(struct fwctl *f, unsigned int port, enum fwctl_link_type
 			struct err *e);
 
 enum fwctl_cong { FWCTL_CONG_RP = 1, FWCTL_CONG_NP = 2 };
-/* Enables or disables ECN of RoCE for a priority (0..7) at the reaction point or the notification point. Applies at
- * once. */
+/* Read and set whether ECN of RoCE is enabled for a priority (0..7) at the reaction point or the
+ * notification point. A change applies at once. */
 int fwctl_cong_get(struct fwctl *f, enum fwctl_cong which, unsigned int prio, bool *ret,
 		   struct err *e);
 int fwctl_cong_set(struct fwctl *f, enum fwctl_cong which, unsigned int prio, bool on,

@@ -272,7 +272,8 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 
 /* The path from the root complex to a function, and the devices below the function. */
 
-/* Parses the part after the last "/pciDDDD:BB/": with VMD there is a second root below the first. */
+/* Adds a part of the path; a part "pciDDDD:BB" begins the path anew: with VMD there is a second
+ * root below the first. */
 static void step(struct pci_path *p, struct span part)
 {
 	auto_free char *name = span_dup(part);

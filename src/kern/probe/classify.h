@@ -19,8 +19,8 @@ enum probe_saw {
 
 struct probe_ears {
 	struct ipaddr ip, gateway; /* the probed address; gateway.family 0: none */
-	/* MACs of all links in the namespace: with the kernel's default arp_ignore=0 any link of
-	 * the namespace answers for the address */
+	/* MACs of all probes and of all links in the namespace: with the kernel's default
+	 * arp_ignore=0 any link of the namespace answers for the address */
 	const struct mac *mine;
 	size_t n_mine;
 	uint8_t nonce[PROBE_NONCE]; /* nonce of the probe's own solicitations (RFC 7527) */

@@ -28,7 +28,7 @@ struct job {
 	enum stage stage;
 	int left; /* number of packets left to send in this stage */
 	int64_t since_us;
-	int blocked;	  /* errno of the last send if the link refused the packet; 0: none */
+	int blocked; /* -errno of the last send if the link refused the packet; 0: it did not */
 	int64_t waits_ms; /* monotonic ms at which WAITING began */
 	uint32_t changes; /* carrier changes counted when the test began */
 	struct loop_timer *timer, *limit;

@@ -10,13 +10,15 @@
  * just set up trains (a NIC moved with its cable), waits for its PF (a VF) or for the subnet manager (IPoIB). The time
  * limit of the tests starts when the link has its carrier.
  *
- * Conflict: up to `tries` probes `interval_ms` apart with sender address 0.0.0.0 (for IPv6: a neighbour solicitation
- * from ::), a conflict is any ARP packet whose sender is the address and whose MAC is not local, or another host's
- * probe for it (RFC 5227 2.1.1); there is no conflict if the last interval has passed without such a packet, on a link
- * that still has its carrier. A MAC is local if any link of the namespace has it: with arp_ignore=0 another rail
- * answers for the address as well. Only after the conflict test the gateway is requested (from the address itself), up
- * to `tries` times, so an address in conflict does not poison the neighbour cache of any host. ARP frames carry the
- * link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
+ * Conflict: sends up to `tries` probes, `interval_ms` apart, with sender address 0.0.0.0 (IPv6:
+ * neighbour solicitations from ::). A conflict is a packet from a MAC that is not local, if its
+ * sender is the address (IPv6: or it advertises the address), or if it is a probe for the address
+ * (RFC 5227 2.1.1). There is no conflict if the last interval has passed without such a packet, on
+ * a link that still has its carrier. A MAC is local if a link of the namespace has it: with
+ * arp_ignore=0 another rail answers for the address as well. The gateway is requested, up to
+ * `tries` times, from the address itself, and only after the conflict test: so an address in
+ * conflict does not poison the neighbour cache of any host. ARP frames carry the link's own type
+ * (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */
 
 #include <stdbool.h>
@@ -26,7 +28,7 @@
 
 enum probe_state {
 	PROBE_NONE,	   /* no test was requested */
-	PROBE_OK,	   /* no conflict, and the gateway, if given, has replied */
+	PROBE_OK,	   /* the requested tests found no conflict, and the gateway replied */
 	PROBE_CONFLICT,	   /* another host has the address: .other */
 	PROBE_UNREACHABLE, /* the gateway has not replied within the limit */
 	PROBE_FAILED,	   /* the test could not be carried out: .reason */
@@ -34,19 +36,19 @@ enum probe_state {
 
 struct probe {
 	/* in */
-	const char *ifname; /* name for error messages */
-	int index;	    /* ifindex in the namespace */
-	struct mac mac;
-	uint16_t arptype;	   /* ARPHRD_* */
+	const char *ifname;	   /* name for error messages */
+	int index;		   /* ifindex in the namespace */
+	struct mac mac;		   /* len 0: that of the link */
+	uint16_t arptype;	   /* ARPHRD_*; 0: that of the link */
 	struct ipaddr ip, gateway; /* gateway.family 0: do not test the gateway */
 	bool want_conflict, want_gateway;
 	/* out */
 	enum probe_state state;
-	/* PROBE_CONFLICT: MAC of the other host; PROBE_OK: MAC of the gateway */
+	/* PROBE_CONFLICT: MAC of the other host; PROBE_OK: MAC of the gateway, if it was tested */
 	struct mac other;
 	int64_t carrier_us;  /* time spent waiting for carrier */
 	int64_t conflict_us; /* time spent on the conflict test */
-	int64_t gateway_us;  /* time from the first request to the gateway until its reply */
+	int64_t gateway_us;  /* time from the first request to the gateway to its reply or limit */
 	int sent;	     /* packets */
 	struct err reason;
 };
@@ -64,10 +66,11 @@ struct probe_limits {
 	}
 
 /*
- * Runs all probes. Returns 0 if at least one was carried out (each has its own state), otherwise a negative code. The
- * links must be up. IPv6 waits only for the carrier: the packets are complete (kern/probe/ndp.h), so neither the
- * link-local nor the probed address must have passed the kernel's own duplicate address detection, which takes one or
- * two seconds on a new link.
+ * Runs all probes. Returns 0 if at least one was carried out (each has its own state) or none was
+ * requested, otherwise a negative code. The links must be up. IPv6 waits only for the carrier: the
+ * packets are complete (kern/probe/ndp.h), so neither the link-local nor the probed address must
+ * have passed the kernel's own duplicate address detection, which takes one or two seconds on a new
+ * link.
  */
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e);
 
@@ -78,7 +81,7 @@ struct probe_rounds {
 	int64_t end_ms; /* monotonic ms at which the limit expires; 0: no round has begun */
 };
 int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n, struct err *e);
-/* Returns whether there is time for another round. */
+/* Returns whether a round is left and there is time for it. */
 bool probe_round_left(const struct probe_rounds *r);
 
 /* Sets e to one line for the log and the CNI error: "rail net1: ip conflict: pod's interface net1 with an conflicting

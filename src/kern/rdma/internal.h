@@ -27,8 +27,8 @@ struct verbs_dev {
 	char name[64];
 };
 
-/* Sets ret to the reason why ibv_open_device() failed with errno `code`; returns the negative
- * errno. */
+/* Sets ret to the reason why ibv_open_device() failed; `code`: its negative errno. Returns the
+ * negative errno of the reason. */
 int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
 /* Returns the used entries of the GID tables of all ports, which the caller frees; the result is
  * their number, or -errno. */

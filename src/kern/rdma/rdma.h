@@ -28,7 +28,7 @@ struct rdma_dev {
 	char name[RDMA_NAME_MAX];
 	char fw[64];
 	char driver[32];   /* name of the provider in rdma-core: "mlx5", "rxe"; "": unknown */
-	char protocol[16]; /* "ib", "roce", "iw", "opa"; "" unknown */
+	char protocol[16]; /* "ib", "roce", "iw", "opa"; "": unknown */
 	char uverbs[16];   /* name of its node in /dev/infiniband: "uverbs0"; "": none */
 	uint64_t node_guid, sys_image_guid;
 	uint8_t node_type;
@@ -50,11 +50,11 @@ int rdma_netns_mode_get(enum rdma_netns_mode *ret, struct err *e);
 
 const char *rdma_port_state_name(uint8_t state);      /* "ACTIVE", "DOWN" ... */
 const char *rdma_port_phys_state_name(uint8_t state); /* "LINK_UP", "DISABLED" ... */
-/* providers linked into this binary: "mlx5,rxe" */
+/* Returns the providers linked into this binary: "mlx5,rxe". */
 const char *rdma_providers(void);
 
-/* rdma_nl_list() lists the devices that netlink reports; rdma_sysfs_fill() adds values that only
- * sysfs and /dev under r have. */
+/* rdma_nl_list() lists the devices that netlink reports; rdma_sysfs_fill() sets driver, uverbs and
+ * link layers from sysfs under r where they are not set yet. */
 int rdma_nl_list(struct nl_wire *w, struct rdma_dev **ret, size_t *n, struct err *e);
 int rdma_nl_netns_mode(struct nl_wire *w, enum rdma_netns_mode *ret, struct err *e);
 void rdma_sysfs_fill(const struct root *r, struct rdma_dev *d);

@@ -46,8 +46,6 @@ uint64_t rdma_get_u64(const struct nlattr *a)
 	return v;
 }
 
-/* --- functions for files that use RDMA netlink --- */
-/* cmd: RDMA_NLDEV_CMD_*, flags: NLM_F_* */
 struct nl_msg *rdma_request(int cmd, int flags)
 {
 	return msg_new(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, cmd), flags, NULL, 0, MSG_ROOM);
@@ -136,7 +134,8 @@ static int take_chardev(void *msg, void *arg)
 	return 0;
 }
 
-/* Reads the name of the verbs device. Needs Linux 5.3 and module ib_uverbs; otherwise sysfs has it. */
+/* Reads the name of the verbs device and its provider. Needs module ib_uverbs, and Linux 5.3:
+ * before, only sysfs has them. */
 static void get_chardev(struct nl_wire *w, struct rdma_dev *d)
 {
 	struct nl_msg *m = rdma_request(RDMA_NLDEV_CMD_GET_CHARDEV, 0);
@@ -229,7 +228,7 @@ int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct 
 
 	put_u8(m, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode == RDMA_NETNS_SHARED);
 	r = change(w, m, e);
-	/* the kernel's rdma_compatdev_set() */
+	/* EBUSY is from the kernel's rdma_compatdev_set() */
 	if (r == -EBUSY)
 		return err_kind(
 			e, ERR_AGAIN, r,

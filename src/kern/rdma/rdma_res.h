@@ -45,7 +45,7 @@ int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
 		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e);
 /* Lists the hardware counters of a port, in the driver's order ("out_of_sequence", "rp_cnp_handled" ...). -EOPNOTSUPP:
- * the driver has none. */
+ * there is no such port, or its driver has none. */
 int rdma_nl_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_count **ret,
 		  size_t *n, struct err *e);
 

@@ -27,8 +27,8 @@ struct rdma_stat {
 enum { RDMA_STAT_BY_TYPE = 1 << 0, RDMA_STAT_BY_PID = 1 << 1 };
 
 /*
- * List the counters of a port's queue pairs, and those of a device's memory regions. -EOPNOTSUPP: the kernel does not
- * list them (before Linux 5.3, and 5.5). Free the list with rdma_stats_free().
+ * List the counters of a port's queue pairs (Linux 5.3), and those of a device's memory regions
+ * (Linux 5.5). -EOPNOTSUPP: the kernel does not list them. Free the list with rdma_stats_free().
  */
 int rdma_nl_qp_stats(struct nl_wire *w, uint32_t index, uint32_t port, struct rdma_stat **ret,
 		     size_t *n, struct err *e);
@@ -36,7 +36,8 @@ int rdma_nl_mr_stats(struct nl_wire *w, uint32_t index, struct rdma_stat **ret, 
 		     struct err *e);
 void rdma_stats_free(struct rdma_stat *v, size_t n);
 
-/* Reads the mode. -EOPNOTSUPP: the kernel does not report the mode (before Linux 5.3). */
+/* Reads the mode of a port, RDMA_STAT_BY_*. -EOPNOTSUPP: the kernel does not report it (before
+ * Linux 5.3). */
 int rdma_nl_qp_stat_mode(struct nl_wire *w, uint32_t index, uint32_t port, uint32_t *ret,
 			 struct err *e);
 

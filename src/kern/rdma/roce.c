@@ -15,7 +15,8 @@
 #define MLX5_DIR "/sys/kernel/debug/mlx5"
 
 static const struct {
-	/* inbox: path below cc_params; NULL: the kernel's driver does not have it */
+	/* ofed: path below /sys/class/net/IF/ecn; inbox: path below cc_params, NULL: the kernel's
+	 * driver does not have the parameter */
 	const char *name, *ofed, *inbox;
 } params[ROCE_PARAMS] = {
 	[ROCE_ECN_NP] = {"roce_np", "roce_np/enable", NULL},

@@ -10,7 +10,7 @@
 #include "base/num.h"
 
 enum {
-	/* depth of kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod, and one more */
+	/* depth of kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod, and two more */
 	DEPTH_MAX = 6,
 	PODS_MAX = 4096,   /* limit of pods on a node; kubelets have 110 to 500 */
 	TEXT_MAX = 1 << 20 /* one line per RDMA device */

@@ -34,7 +34,7 @@ void cgroup_pods_done(struct cgroup_pods *p);
 
 /*
  * Returns the directory of the controller "rdma": CGROUP_DIR (v2) or CGROUP_DIR "/rdma" (v1). -EOPNOTSUPP: the kernel
- * does not have the controller; e has the remedy.
+ * does not have the controller, or it is not mounted (v1); e has the remedy.
  */
 int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e);
 

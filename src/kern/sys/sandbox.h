@@ -38,7 +38,8 @@ enum sandbox_right {
 	SANDBOX_REMOVE,	 /* remove files */
 };
 
-/* An absolute path; symbolic links are resolved at once. A path that does not exist is ignored. */
+/* An absolute path; symbolic links are resolved at once. A path that does not exist or may not be
+ * accessed is ignored. */
 struct sandbox_path {
 	const char *path;
 	enum sandbox_right right;
