@@ -272,7 +272,7 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 
 /* The path from the root complex to a function, and the devices below the function. */
 
-/* Adds a part of the path; a part "pciDDDD:BB" begins the path anew: with VMD there is a second
+/* Adds a part of the path; a part "pciDDDD:BB" begins the path again: with VMD there is a second
  * root below the first. */
 static void step(struct pci_path *p, struct span part)
 {
