@@ -51,8 +51,8 @@ CNI(sbr)
 CNI(loopback)
 CNI(ifacer)
 
-/* Returns whether a container runtime calls the plugin (CNI_COMMAND is in the environment) instead
- * of a person with arguments. */
+/* Runs the CNI plugin if a container runtime calls (CNI_COMMAND is set) or there are no arguments,
+ * otherwise the tool that shows RDMA devices. */
 static int run_rdma(int argc, char **argv)
 {
 	return getenv("CNI_COMMAND") || argc < 2 ? cni_run(&cni_rdma) : rdma_main(argc, argv);
@@ -245,7 +245,7 @@ static const struct applet table[] = {
 	{0},
 };
 
-/* For help and man pages: the plugins' keys of netconfs. */
+/* the plugins whose keys of netconfs help and man pages list */
 static const struct cni_plugin *const plugins[] = {
 	&cni_macvlan, &cni_ipvlan,     &cni_vlan,	 &cni_host_device,
 	&cni_sriov,   &cni_ipoib,      &cni_ib_sriov,	 &cni_coordinator,
@@ -330,9 +330,9 @@ static bool reader_has_closed(void)
 }
 
 /*
- * Reports output that was lost, for instance on a full disk, even if the applet succeeded. A closed
- * pipe ends a program silently by SIGPIPE: an applet that ignores SIGPIPE to clean up first returns
- * the same exit status.
+ * Returns 1 instead of 0 if output was lost, for instance on a full disk. A closed pipe ends a
+ * program silently by SIGPIPE: an applet that ignores SIGPIPE to clean up first returns the same
+ * exit status.
  */
 static int end(int status)
 {
@@ -344,8 +344,8 @@ static int end(int status)
 	return 1;
 }
 
-/* Returns whether the name is that of an NRI plugin, which the container runtime starts:
- * "10-unirail". */
+/* Returns whether the container runtime has started this program as an NRI plugin: NRI_FD_VARIABLE
+ * is set, and the name is like "10-unirail". */
 static bool is_nri_name(const char *name)
 {
 	return getenv(NRI_FD_VARIABLE) && isdigit((unsigned char)name[0]) &&
@@ -366,7 +366,7 @@ int main(int argc, char **argv)
 		a = applet_find("nri");
 	if (a)
 		return end(run(a, argc, argv));
-	/* Returns whether the name is that of the binary, or begins so, such as "unirail-1.2". */
+	/* the binary's own name, which may have a suffix: "unirail-1.2" */
 	if (strncmp(name, "unirail", strlen("unirail")) == 0)
 		return end(by_word(argc, argv));
 	return unknown(name);

@@ -2,7 +2,9 @@
 #ifndef UNIRAIL_CLI_CLI_H
 #define UNIRAIL_CLI_CLI_H
 
-/* Entry points for the applet table of main.c: the main function and the commands of each tool. */
+/*
+ * Entry points for main.c's applet table: main function and commands of each tool of this folder.
+ */
 
 #include "base/applet.h"
 
@@ -44,7 +46,7 @@ extern const struct cmd completion_cmds[];
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
 extern const char help_plugin_text[];			 /* how a runtime calls a CNI plugin */
-/* Returns an error that suggests the applet closest to `name`. */
+/* Returns -ENOENT; e suggests the applet whose name is most similar, if one is. */
 int help_unknown(const char *name, struct err *e);
 /* returns whether the applet has commands with names */
 bool applet_has_commands(const struct applet *a);

@@ -66,7 +66,7 @@ static enum complete_kind complete_value(const struct opt *o)
 
 /*
  * Offers the operands that a placeholder lists: "bash|zsh|fish" or "[on|off]"; APPLET stands for
- * the names of all applets.
+ * the names of all applets, FILE and DIR for paths.
  */
 static void offer_operands(struct complete_place *p, const char *args)
 {

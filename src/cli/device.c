@@ -174,7 +174,7 @@ static int show_pods(const struct device_opts *o, bool json, struct err *e)
 	return json ? pods_json(&list) : pods_text(&list);
 }
 
-/* --- resources --- */
+/* --- resources: explain and plan --- */
 
 static void print_messages(const struct resource_messages *messages)
 {
@@ -183,8 +183,9 @@ static void print_messages(const struct resource_messages *messages)
 }
 
 /*
- * CONFIG is a file or the directory of a mounted ConfigMap. Without CONFIG, and without a file in
- * the usual directory, the configuration that `plan` prints applies.
+ * Reads the n operands CONFIG: files of this host, or directories of a mounted ConfigMap. Without
+ * operands it reads PATH_RESOURCES below --root; if no file is there, the configuration that `plan`
+ * prints applies.
  */
 static int read_config(const struct device_opts *o, const struct node_devices *node, char **paths,
 		       int n, struct resource_config *c, struct resource_messages *messages,
@@ -305,7 +306,7 @@ int device_main(int argc, char **argv)
 	return r;
 }
 
-/* Output of `unirail device list`. */
+/* `unirail device list`. */
 
 enum { DEVICE_LIST_OUT_MAX = 64 << 20 };
 
@@ -425,8 +426,8 @@ static int device_list(const char *dir, const char *agent, bool json, struct err
 		return r;
 	if (!dir) {
 		r = nl_open(&route, NL_ROUTE, -1, e);
-		/* Ignores errors, because a kernel without generic netlink has no devlink either.
-		 * */
+		/* ignored: a kernel without generic netlink has no devlink, so the list has no
+		 * eswitch modes */
 		if (r >= 0)
 			(void)nl_open(&generic, NL_GENERIC, -1, NULL);
 	}

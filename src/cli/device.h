@@ -14,7 +14,7 @@ struct json;
 struct device_row {
 	const struct inventory_function *f;
 	char *pod;   /* "namespace/name" in the record of the attachment; NULL: no record */
-	char *netns; /* network namespace of the running pod; NULL: not in use */
+	char *netns; /* network namespace of the running pod; NULL: no pod is known */
 	const char *unhealthy; /* reason from the agent; "": healthy; NULL: not known */
 };
 
@@ -26,11 +26,12 @@ struct device_row {
 void device_rows_health(struct device_row *v, size_t n, const struct json *answer);
 
 /*
- * One row per function, with the settings that differ from the driver's defaults:
+ * One row per function (here without the columns NUMA and MTU); VF SETTINGS has the eswitch mode of
+ * a PF, and of a VF its representor and the settings that differ from the driver's defaults:
  *
- * 	FUNCTION      ROLE     DRIVER     NUMA  NETDEV    MTU   LINK  RDMA           SETTINGS      POD
- * 	0000:3b:00.0  PF 8/16  mlx5_core  1     ens1f0    9000  up    mlx5_0 ACTIVE  switchdev     -
- * 	0000:3b:00.2  VF 0     mlx5_core  1     ens1f0v0  9000  up    mlx5_2 ACTIVE  vlan 7 trust  -
+ * 	FUNCTION      ROLE     DRIVER     NETDEV    LINK STATE  RDMA DEVICE    VF SETTINGS      POD
+ * 	0000:3b:00.0  PF 8/16  mlx5_core  ens1f0    up          mlx5_0 ACTIVE  switchdev        -
+ * 	0000:3b:00.2  VF 0     mlx5_core  ens1f0v0  up          mlx5_2 ACTIVE  vlan 7 trust on  -
  *
  * The column HEALTH (JSON: "health" and "healthReason") exists only if the health of a device is
  * known.

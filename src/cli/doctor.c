@@ -137,8 +137,8 @@ static void put_node(const struct host_facts *f, struct buf *b)
 		tree_put_file(b, HOST_NODE, buf_span(&clean));
 }
 
-/* Takes a snapshot of the host. A source that cannot be read is not an error: it becomes a comment
- * in the bug report. */
+/* Takes a snapshot of the host. A source that cannot be read is not an error: the snapshot has a
+ * comment about it. */
 static int picture(const struct doctor_opts *o, const struct root *root, struct buf *b,
 		   struct snapshot *s, struct err *e)
 {
@@ -182,7 +182,7 @@ static int write_snapshot(const struct doctor_opts *o, const struct root *root, 
 	return 0;
 }
 
-/* --- another host's root --- */
+/* --- options, and unpacking of a snapshot --- */
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Output of `unirail doctor`: the host on one line, one line per finding (problems first), a
- * summary; the list of checks.
+ * summary.
  */
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 enum { TEXT_MAX = 64 << 10 };
 
-/* Options whose values are lists. */
+/* Returns whether the option's value is a list. */
 static bool is_list(const char *option)
 {
 	return !strcmp(option, "--load") || !strcmp(option, "--interfaces");
@@ -68,7 +68,8 @@ static void add_option(struct fix_command *c, const char *option, const char *va
 	free(old);
 }
 
-/* Adds an operand; KEY=VALUE replaces an operand with the same key. */
+/* Adds an operand. If the command has the same operand, or one with the same KEY, the new one
+ * replaces it only with `replace`. */
 static void add_operand(struct fix_command *c, const char *word, bool replace)
 {
 	const char *equals = strchr(word, '=');
@@ -127,7 +128,8 @@ static const struct opt *key_of(const struct host_kind *k, const char *name)
 	return NULL;
 }
 
-/* Adds the lines "key = value" of the kind's present section to the command. */
+/* Adds the values of the kind's section in `conf`, for keys that the command does not set; lists
+ * are joined. Adds nothing if there is not exactly one section. */
 static void keep_section(struct fix_command *c, const struct host_conf *conf)
 {
 	const struct host_kind *k = host_kind_find(c->args[0]);

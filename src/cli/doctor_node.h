@@ -17,7 +17,8 @@ struct doctor_node_access {
 	int64_t timeout_ms;
 };
 
-/* Reads the Node and its events; -ENOENT: there is no such node. */
+/* Reads the Node and its events; the caller frees both. -ENOENT: there is no such node. *events is
+ * not set if events cannot be read. */
 int doctor_node_read(const struct doctor_node_access *a, struct json_doc **node,
 		     struct json_doc **events, struct err *e);
 /*

@@ -61,7 +61,7 @@ void help_list(struct buf *b)
 	buf_str(b, "\nsee 'unirail help APPLET', or 'unirail APPLET --help'\n");
 }
 
-/* Writes paragraphs, which empty lines separate, wrapped. */
+/* Writes each line of `about` as a wrapped paragraph after an empty line. */
 static void help_about(const char *about, struct buf *b)
 {
 	struct span rest = span_of(about), line;

@@ -283,8 +283,9 @@ static int run_show(struct call *c, struct err *e)
 }
 
 /*
- * Adds notes about sections that were removed. A journal that cannot be read is a note as well: a
- * plan is possible without it.
+ * Adds notes to the plan about sections that were removed while the journal has their steps. A
+ * journal that cannot be read is a note as well: a plan is possible without it. open: the journal
+ * is open.
  */
 static void remark_unwanted(struct call *c, bool open)
 {
@@ -398,8 +399,8 @@ static void on_round_end(void *arg, const struct host_plan *p, const struct err 
 }
 
 /*
- * The agent ignores the report unless a watch has this lock. A watch that cannot get the lock only
- * logs this.
+ * Locks the report: the agent ignores a report whose lock no watch holds. A watch that cannot get
+ * the lock logs that and goes on.
  */
 static void lock_reports(struct call *c, int *fd)
 {
@@ -438,7 +439,7 @@ static int run_watch(struct call *c, struct err *e)
 			c->o.root);
 	lock_reports(c, &lock);
 	r = host_watch(&conf, e);
-	/* Removes the report at the end: the agent would publish a state that nothing updates. */
+	/* Removes the report, which nothing updates from now on. */
 	if (r >= 0 && file_remove(&c->h.root, path, &late) < 0)
 		log_warn("cannot remove the drift report", LOG_S("error", late.text));
 	return r;

@@ -15,7 +15,7 @@
 #include "kube/object.h"
 #include "kube/time.h"
 
-/* Options and API access of all commands, and `kube get`. */
+/* `unirail kube`: requests to the API server, to test access and permissions. */
 
 struct kube_opts {
 	const char *kubeconfig, *context, *ns, *labels, *fields, *output;
@@ -32,8 +32,6 @@ struct kube_tool {
 	bool json;
 	struct err e;
 };
-
-/* `unirail kube`: requests to the API server, to test access and permissions. */
 
 #define AT(field) offsetof(struct kube_opts, field), 0, 0
 #define ACCESS	  KUBE_ACCESS_OPTS(struct kube_opts)
@@ -60,7 +58,7 @@ const struct cmd kube_cmds[] = {
 	{0},
 };
 
-/* Stops the loop: exit status 0, or 1 with e. */
+/* Stops the loop: loop_run() returns 0, or 1 if there is an error, which is copied to t->e. */
 static void kube_tool_stop(struct kube_tool *t, const struct err *e)
 {
 	if (e)
@@ -291,7 +289,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 /* --- changes --- */
 
-/* Stores a watched object: only its JSON, and only with -o json. */
+/* The informer's value of a watched object with -o json: the object's JSON. */
 struct watched {
 	char *text;
 	struct target *x;
@@ -419,7 +417,7 @@ static void next(struct get *g)
 	x->d = kube_discover(g->t->k, kind, on_kind, x);
 }
 
-/* Runs `kube get` with the operands KIND[,KIND...] [NAME]; returns the exit status. */
+/* Runs `kube get` with KIND[,KIND...] [NAME]. Returns 0, or not 0 with the reason in t->e. */
 static int kube_tool_get(struct kube_tool *t, const char *kinds, const char *name)
 {
 	struct get g = {.t = t, .rest = span_of(kinds), .name = name};

@@ -265,7 +265,7 @@ static int write_all(const char *dir, struct buf *b, struct err *e)
 	return n;
 }
 
-/* Makes the path absolute, since it may be relative, as in `make install`. */
+/* Makes the path absolute, as write_all() requires; `make install` may give a relative one. */
 static int write_all_in(const char *dir, struct buf *b, struct err *e)
 {
 	auto_free char *here = NULL, *full = NULL;

@@ -9,7 +9,7 @@
 
 #include "doctor/objects.h"
 
-/* Adds the objects of a file; "-": standard input. */
+/* Adds the objects of a file ("-": standard input). ns: namespace of objects without one. */
 int manifests_read(struct objects *l, const char *file, const char *ns, struct err *e);
 
 #endif

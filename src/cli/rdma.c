@@ -166,7 +166,7 @@ struct selection {
 	uint64_t port; /* 0: all */
 	/* of `statistic` */
 	enum object object;
-	/* command `statistic qp mode`: shows the criteria by which the kernel counts queue pairs */
+	/* command `statistic qp mode`: shows how ports assign queue pairs to counters */
 	bool mode;
 	struct filter filters[FILTERS];
 	size_t n_filters;
@@ -323,7 +323,8 @@ static int show_links(struct nl_wire *w, const struct rdma_view_dev *d, const st
 	return r;
 }
 
-/* Skips devices without counters unless selected by name (iproute2 stops at the first). */
+/* Skips devices without counters, at the first of which iproute2 fails. A device selected by name
+ * must have them. */
 static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 			 const struct selection *s, struct rdma_out *o, size_t *shown,
 			 struct err *e)
@@ -504,7 +505,7 @@ static int show(const struct cmd *c, const struct rdma_format *f, const struct s
 
 /* --- options and operands --- */
 
-/* Options may come before or after the operands, alone or combined as "-jd", as in iproute2. */
+/* Returns whether the word has iproute2's options: one letter or several, "-jd". */
 static bool is_letters(const char *word)
 {
 	return word[0] == '-' && word[1] && strspn(word + 1, "jpd") == strlen(word + 1);
@@ -528,6 +529,7 @@ struct args {
 	size_t n;
 };
 
+/* Puts the command first, in full ("statistic" for "stat"), and splits combined options ("-jd"). */
 static struct args spread(int argc, char **argv)
 {
 	struct args to = {NULL, 0};

@@ -34,7 +34,8 @@ void rdma_out_counters(struct rdma_out *o, const char *device, uint32_t port,
 /* Counters of queue pairs (`statistic qp`). comm: name of the process s->pid, NULL: not known. */
 void rdma_out_qp_counters(struct rdma_out *o, const struct rdma_view_dev *d,
 			  const struct rdma_stat *s, const char *comm);
-/* The criteria by which the kernel counts queue pairs (`statistic qp mode`): bits of RDMA_STAT_BY_*. */
+/* The criteria by which a port assigns queue pairs to counters (`statistic qp mode`). mode: bits of
+ * RDMA_STAT_BY_*. */
 void rdma_out_qp_mode(struct rdma_out *o, const struct rdma_view_dev *d, uint32_t port,
 		      uint32_t mode);
 /* Counters of a memory region (`statistic mr`). */

@@ -34,8 +34,8 @@ extern const struct reference_topic reference_topics[]; /* terminated by {0} */
 /* Returns NULL if there is no such topic. */
 const struct reference_topic *reference_find(const char *name);
 /*
- * Writes one topic; `part` limits settings and metrics to a daemon (agent, controller or ipam),
- * NULL: the whole topic. Fails with -ENOENT if the topic has no such part.
+ * Writes one topic. part: of the topic settings only those of one program (agent, controller or
+ * ipam); NULL: the whole topic. -ENOENT: the topic has no such part.
  */
 int reference_write(const struct reference_topic *t, const char *part,
 		    const struct reference_style *s, struct buf *b, struct err *e);

@@ -76,7 +76,8 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", json_get_text(k, "why"));
 }
 
-/* If the node is not ready, its `why` already has this reason. */
+/* A node that is not ready because the runtime does not use the configuration has this reason as
+ * its own `why`, which is printed already. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)

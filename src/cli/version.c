@@ -61,7 +61,7 @@ static void libc_name(char *ret, size_t size)
 #else
 	const char *version = "";
 
-	/* musl has neither a function nor a macro for its version: the Makefile defines one. */
+	/* musl has neither a function nor a macro for its version: vendor_versions.h lists it. */
 	for (const struct library *l = libraries; l->name; l++)
 		if (strcmp(l->name, "musl") == 0)
 			version = l->version;
@@ -69,8 +69,7 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* Returns the version that the library reports at run time, if it differs from that of the build.
- * */
+/* Returns the version that the library reports at run time; NULL: that of the build, or unknown. */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);

@@ -15,7 +15,7 @@
 
 enum { OUT_MAX = 4 << 20, LINE_BYTES = 256 };
 
-/* An attribute of a device; "" if it is missing. */
+/* Reads a file of sysfs; "": it cannot be read. */
 static void attribute(const struct root *r, char ret[static LINE_BYTES], const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void attribute(const struct root *r, char ret[static LINE_BYTES], const char *fmt, ...)
@@ -122,7 +122,7 @@ static bool is_empty(const char *gid)
 	return strspn(gid, "0:") == strlen(gid);
 }
 
-/* "RoCE v2" -> "v2"; "" on InfiniBand. */
+/* "RoCE v2" -> "v2"; "": the type has no version */
 static const char *version(const char *type)
 {
 	const char *v = strpbrk(type, "vV");

@@ -6,7 +6,7 @@
  * The devices that the kubelet allocated to one pod, by resource, to be assigned to its networks in
  * turn. The kubelet's order has no meaning, so PCI addresses are sorted by number and other
  * ids naturally ("vf-2" before "vf-10"), over all containers. So the n-th network of a resource
- * gets the same device each time, from either source.
+ * gets the same device each time, whether the kubelet's socket or its checkpoint is read.
  */
 
 #include "base/file.h"

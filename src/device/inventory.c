@@ -335,7 +335,6 @@ static void read_device(const struct root *r, const char *name, struct inventory
 	VEC_PUSH(f->rdma, f->n_rdma) = d;
 }
 
-/* Reads the RDMA devices of the function. */
 static int inventory_rdma_read(const struct root *r, struct inventory_function *f, struct err *e)
 {
 	char **names = NULL;

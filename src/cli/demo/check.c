@@ -523,7 +523,7 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 
-/* Adds the pings of a pod: to the gateway of each rail, and to the other pod on the same rail. */
+/* Adds the pings of a pod: for each NIC to its gateway, and to the other pod through this NIC. */
 static void targets(struct demo *d, size_t pod)
 {
 	const struct demo_pod *other = &d->pods[(pod + 1) % DEMO_PODS];

@@ -200,7 +200,7 @@ static int run(struct demo *d, struct err *e)
 		r = stopped(e);
 	if (r == 0)
 		show(d);
-	/* --keep applies only if the demo succeeded. */
+	/* after an error --keep does not apply; problems found are no error */
 	if (r < 0 || !d->opt.keep)
 		demo_place_close(d);
 	return r;
@@ -400,8 +400,8 @@ static void subnet_part(struct buf *b, const char *name, size_t nic, int base, i
 }
 
 /*
- * Writes a pool with a /27 for each of eight nodes. The demo's node uses the first /27, because its
- * pool's subnet contains the master's address.
+ * Writes for each of eight nodes a pool with a /27. The demo's node uses the first /27, because the
+ * subnet of this pool contains the master's address.
  */
 static void exclusive_rail(struct buf *b, const struct demo_nic *n, size_t nic)
 {

@@ -96,7 +96,7 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* number of problems that are state left after the pods were detached */
+	size_t n_left; /* number of problems that demo_facts_compare() found */
 	int step, steps;
 };
 
@@ -111,8 +111,6 @@ int demo_place_open(struct demo *d, struct err *e);
 void demo_place_close(struct demo *d);
 /* Removes the namespaces and files that an earlier --keep left; returns their number. */
 int demo_place_clean(struct demo *d, struct err *e);
-
-/* fabric.c */
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
@@ -130,7 +128,7 @@ const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_describe(const struct rule *r);
 char *demo_route_describe(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
-/* adds each remaining difference as a problem */
+/* compares with d->before after the DEL; adds each difference as a problem */
 int demo_facts_compare(struct demo *d, struct err *e);
 void demo_facts_expect(struct demo *d, size_t pod);
 

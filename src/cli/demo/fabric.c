@@ -20,8 +20,8 @@
 #include "kern/sys/sysctl.h"
 
 /*
- * Fabric and node, for each NIC one bridge with the gateway's address, and a veth from the bridge
- * to the node whose far end plays the physical NIC:
+ * Fabric and node: for each NIC a bridge with the gateway's address, and a veth pair between bridge
+ * and node, whose end on the node plays the physical NIC:
  *
  *	fabric: br-rail0 (172.16.1.1) --- sw-rail0 =====veth===== rail0 (172.16.1.2) :node
  */
@@ -377,8 +377,8 @@ int demo_place_open(struct demo *d, struct err *e)
 	if (r < 0)
 		return r;
 	/*
-	 * The mount namespace has changed: opens the root again, so that paths are resolved in the
-	 * new mount namespace.
+	 * Opens the root again: open_dir() may have changed the mount namespace in which paths are
+	 * resolved.
 	 */
 	root_close(&d->root);
 	r = root_open(&d->root, NULL, e);

@@ -80,8 +80,8 @@ static void show_rules(const struct demo_facts *f)
 	columns_print(&c, stdout);
 }
 
-/* Returns whether a route leads to one of the node's addresses. Every table has a route for each of
- * these addresses, so add_node() shows them once. */
+/* Returns whether a route leads to one of the node's addresses. add_node() shows these routes once,
+ * because usually every table has them. */
 static bool is_to_node(const struct route *r)
 {
 	return r->dst.len == 32 && !r->gw.family;

@@ -266,8 +266,8 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	else
 		say(o, p, node, &b);
 	/*
-	 * A node without a network configuration is not an error: the agent generates the file when
-	 * the cluster's network is installed.
+	 * A configuration that the runtime does not use is no error: the agent writes it when the
+	 * cluster's network is installed, or the message has the remedy.
 	 */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
@@ -286,7 +286,7 @@ static void drop_dir(const struct root *r, const char *dir)
 /*
  * Changes the CNI configuration. A removal does this before it removes the links (after: false), so
  * that the runtime no longer calls them; an installation does it when all links exist (after:
- * true). A purge comes last.
+ * true). A purge comes last. A removal with --cni-conf-dir or --purge first fails if an agent runs.
  */
 static int do_node(const struct install_opts *o, struct install_node *n, bool after, struct err *e)
 {
@@ -470,8 +470,8 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 	if (same(&n->now, &n->desired))
 		return;
 	/*
-	 * Keeps a file of another program under the name of a link. Under the name of the binary
-	 * such a file is an error, because the links point to this name.
+	 * With --keep a file of another program stays under the name of a link. Under the name of
+	 * the binary such a file is an error, because the links point to this name.
 	 */
 	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {
@@ -538,8 +538,8 @@ int install_plan(struct install_facts *f, enum install_others others, struct ins
 }
 
 /*
- * For a name that is free or was installed by unirail: restores the backup if it has the recorded
- * digest, otherwise removes the name.
+ * For a name that is free or was installed by unirail: restores the backup if it is the recorded
+ * file or link, otherwise removes the name.
  */
 static void free_name(const struct install_name *n, struct install_plan *p)
 {

@@ -7,7 +7,7 @@
  * (manifest.c), computes a plan by pure functions, and carries it out with one swap (install.c,
  * swap.h).
  *
- * The record is FOLDER/.unirail-install.json:
+ * The record is .unirail-install.json in the directory:
  *
  * 	{"version": 1, "sha256": "...", "was": "...", "links": ["macvlan", ...],
  * 	 "kept": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
@@ -87,8 +87,8 @@ void install_facts_done(struct install_facts *f);
 char *install_backup_name(const char *name);
 
 /*
- * Fills recorded, made and noted; adds names that occur only in the record. A missing record is not
- * an error.
+ * Fills has_record, recorded, made, was and noted; adds names that occur only in the record. A
+ * missing record is not an error.
  */
 int install_record_read(struct install_facts *f, const struct root *r, const char *dir,
 			struct err *e);
@@ -97,9 +97,9 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 			  struct buf *b);
 
 /*
- * What to do with files that unirail did not install: OTHERS_REFUSE: fail with -EEXIST and list all
- * of them; OTHERS_REPLACE: keep them under another name; OTHERS_STAY: leave them, list them in
- * `left`, and install no link under their names.
+ * What to do with files and links that unirail did not install: OTHERS_REFUSE: fail with -EEXIST
+ * and list all of them; OTHERS_REPLACE: keep them under another name; OTHERS_STAY: leave them, list
+ * them in `left`, and install no link under their names; a file under the binary's name: -EEXIST.
  */
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_STAY };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,
@@ -118,11 +118,13 @@ struct install_node {
 	struct buf reason;
 };
 
-/* Writes the CNI configuration, or removes all generated ones and the device plugin's CDI specifications. Idempotent. */
+/* Writes the CNI configuration; with `uninstall` removes all generated ones and the device plugin's
+ * CDI specifications. Idempotent. */
 int install_node_config(struct install_node *n, bool uninstall, struct err *e);
 /* Fails with -EBUSY if an agent runs on this node. */
 int install_node_is_free(const struct install_node *n, struct err *e);
-/* Removes the agent's socket and the content of its state directories. */
+/* Removes the agent's socket, its lock file and the directory `public` beside it, and the content
+ * of the state directories. */
 int install_node_purge(struct install_node *n, struct err *e);
 
 /* For the applet table. */

@@ -171,8 +171,8 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 {
 	const struct install_name *binary = &f->names[0];
 	/*
-	 * Records the previous binary only on an upgrade. If the binary has not changed, the record
-	 * keeps its entry.
+	 * On an upgrade "was" is the previous binary; otherwise the record keeps the "was" that it
+	 * has.
 	 */
 	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->desired.id) != 0;
 	const char *was = upgrade ? binary->made.id : binary->was.id;

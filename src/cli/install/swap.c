@@ -19,8 +19,8 @@ enum { LOCK_MS = 10000, WALK_MS = 100 };
 
 struct swap_op {
 	char name[PATH_NAME_MAX];
-	char temp[PATH_NAME_MAX]; /* new content; "": remove the name */
-	char old[PATH_NAME_MAX];  /* previous content; "": none */
+	char temp[PATH_NAME_MAX]; /* file with the new content; "": remove the name */
+	char old[PATH_NAME_MAX];  /* second name of the previous file; "": none */
 	bool done;
 };
 
@@ -89,7 +89,7 @@ static int failed(struct swap *s, int code, const char *what, const char *name, 
 	return err_sys(e, code, "%s for '%s'", what, name);
 }
 
-/* Creates an empty file named op->temp. */
+/* Creates an empty file with a new temporary name, op->temp; returns its descriptor. */
 static int make_temp(struct swap *s, struct swap_op *op, mode_t mode)
 {
 	int fd;

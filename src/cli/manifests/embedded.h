@@ -24,8 +24,8 @@ void embedded_done(struct embedded *d);
 /* Returns the text of a file; NULL: there is no such file. */
 const char *embedded_text(const struct embedded *d, const char *name);
 /*
- * Returns the name of the file after `name` in alphabetical order; `name` NULL: the first file.
- * Returns NULL at the end.
+ * Returns the name of the file after `name`, in the order of the Makefile's EMBEDDED; NULL: there
+ * is none. name: NULL (the first file), or a pointer that this function has returned.
  */
 const char *embedded_next(const struct embedded *d, const char *name);
 

@@ -69,7 +69,6 @@ int manifests_values(const struct opt_strs *files, const struct opt_strs *set,
 	return r;
 }
 
-/* Checks that a name is a DNS label; otherwise -EINVAL. */
 int manifests_check_namespace(const char *ns, struct err *e)
 {
 	size_t n = strlen(ns);

@@ -132,8 +132,8 @@ static struct json_tree *item_object(struct json_tree *list, int64_t i)
 	return json_tree_kind(item) == JSON_OBJECT ? item : NULL;
 }
 
-/* Returns the object of a list's item; NULL: index or syntax are invalid. *at is the position after
- * "key[", and then the position after "].". */
+/* Returns the object of a list's item; NULL: index or syntax are invalid. Moves *at from the '['
+ * after the key to the position after "].". */
 static struct json_tree *enter_item(struct json_tree *t, const char *key, const char **at,
 				    struct buf *b)
 {

@@ -58,7 +58,8 @@ static int get(const struct migrate_act *x, const struct kube_kind *kind, const 
 
 /* --- waiting --- */
 
-/* Returns 1 if the state was observed; 0, with the reason in *e, if it was not observed yet. */
+/* Returns 1 if the state was observed; 0, or a negative errno of kind ERR_AGAIN, if it was not
+ * observed yet, with the reason in *e; another negative errno ends the wait. */
 typedef int (*observe_fn)(const struct migrate_act *x, void *arg, struct err *e);
 
 static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn, void *arg,
@@ -89,8 +90,8 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 /* Numbers of pods of a DaemonSet or Deployment: all of them, and those that are ready. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all nodes */
-	const struct json *labels;     /* matchLabels of an original; NULL: any labels */
-	bool deployment, original;
+	const struct json *labels;     /* matchLabels of an original; NULL: none */
+	bool deployment, original;     /* not original: selected by app.kubernetes.io/name */
 	size_t n, ready;
 	char reason[512]; /* reason why one of the pods is not ready */
 };

@@ -16,7 +16,7 @@ struct migrate_api {
 	struct err e;
 };
 
-/* *ret: the response; ret NULL: not needed. */
+/* *ret: the response, which the caller frees; ret NULL: not needed. */
 int migrate_request(struct migrate_api *a, const struct kube_request *q, struct json_doc **ret,
 		    struct err *e);
 /* Lists the selected objects of a kind; the list is empty if the server does not have the kind. */

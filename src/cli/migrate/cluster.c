@@ -335,8 +335,8 @@ static bool is_shared(const struct json *definition)
 	       strcmp(group, UNIRAIL_GROUP) == 0;
 }
 
-/* Adds a definition that Helm deletes with its release (no policy "keep"). Does not copy its
- * schema, which is not needed, and nested deeper than a document may be. */
+/* Adds a definition that Helm deletes with its release (no policy "keep"). Does not copy the
+ * schema, which is not needed and nested deeper than a JSON document may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);

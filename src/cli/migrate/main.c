@@ -184,7 +184,7 @@ static int check_values(const struct json_tree *values, const char *ns, struct b
 	return manifests_render(values, ns, &out, remarks, e);
 }
 
-/* Values with which agents run only on migrated nodes. */
+/* Adds the node selector with which agents run only on migrated nodes. */
 static void add_selector(struct json_tree *values)
 {
 	struct json_tree *agent = json_tree_member_object(values, "spiderpoolAgent");
@@ -199,7 +199,7 @@ static int prevented(const struct migrate_plan *p, struct err *e)
 	return err_set(e, -EPERM, "%s", p->problems.v[p->problems.n - 1]);
 }
 
-/* Shows the plan (--dry-run) or carries it out, unless it has problems. */
+/* Shows the plan (--dry-run), or carries it out if it has no problems. */
 static int carry_out(const struct options *o, const struct migrate_act *x,
 		     const struct migrate_plan *p, struct err *e)
 {

@@ -12,7 +12,8 @@
  * command may be killed and repeated, also from another machine: a step whose result is observed is
  * not in the plan. State that cannot be observed after a change is in the journal, the ConfigMap
  * MIGRATE_JOURNAL in unirail's namespace, which is written before the first change: affinity,
- * replicas and webhooks of the originals, the nodes, and the annotations that pools had.
+ * replicas and webhooks of the originals, the nodes, the pools that had a block prefix, the
+ * addresses that no pool had recorded, and the values of the manifests.
  *
  * Order of `apply`, and the reasons:
  *
@@ -53,14 +54,15 @@ enum migrate_role {
 	ROLE_VF,	 /* SR-IOV network device plugin */
 };
 
-/* A DaemonSet or Deployment of the originals. Strings and values of all structs are borrowed from migrate_cluster.docs. */
+/* A DaemonSet or Deployment of the originals. Strings and values of all structs are borrowed from
+ * `docs` and `texts` of migrate_cluster. */
 struct migrate_workload {
 	enum migrate_role role;
 	const char *ns, *name;
 	const struct json *v;
 	const char *owner; /* kind of an object that would revert changes; NULL: none */
 	int64_t replicas;  /* replicas of a Deployment */
-	bool excluded;	   /* this program has changed its selector or affinity */
+	bool excluded;	   /* has the selector or affinity that plan.c sets, or no replicas */
 	size_t pods;
 };
 
@@ -68,7 +70,7 @@ struct migrate_node {
 	const char *name, *label; /* label: value of LABEL_MIGRATED; "": none */
 	bool ready, has_network, windows, files_label;
 	const char *reason; /* reason why the node is not ready */
-	size_t originals;   /* number of the originals' pods */
+	size_t originals;   /* pods of the originals' DaemonSets that no other object manages */
 	bool planned;	    /* runs originals, has LABEL_MIGRATED, or is in the journal */
 	bool agent, agent_ready;
 	size_t addresses; /* of SpiderEndpoints */
@@ -206,10 +208,11 @@ struct migrate_plan {
 	size_t n;
 	struct migrate_lines problems; /* if there are problems, no step is carried out */
 	struct migrate_lines warnings;
-	struct migrate_lines remains; /* commands for the user when all steps are done */
+	/* for the user when all steps are done: commands; of undo a note */
+	struct migrate_lines remains;
 };
 
-/* only: names of n nodes; n 0: all nodes. A name without a Node is a problem. */
+/* only: names of n nodes; n 0: all planned nodes. A name without a Node is a problem. */
 void migrate_plan(const struct migrate_cluster *c, const char *const *only, size_t n,
 		  struct migrate_plan *ret);
 void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret);

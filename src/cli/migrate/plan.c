@@ -189,7 +189,7 @@ static void put_hooks(const struct migrate_cluster *c, struct json_out *o)
 
 /*
  * Lists the pools that had ANNOTATION_BLOCK_PREFIX before the migration. Only the first run can read
- * that from the cluster; later runs copy the list from its journal.
+ * that from the cluster; later runs copy the list from the journal.
  */
 static void put_pools(const struct migrate_cluster *c, struct json_out *o)
 {
@@ -681,8 +681,8 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 		bool named = n && is_wanted(x->name, only, n);
 
 		/*
-		 * With node names as operands, checks the other planned nodes as well: Spiderpool's
-		 * agents end on all of them.
+		 * With --node checks the other planned nodes as well: Spiderpool's agents end on
+		 * all of them.
 		 */
 		if (x->planned || named)
 			check_node(x, p);

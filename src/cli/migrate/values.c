@@ -248,7 +248,8 @@ static void add_directories(const struct migrate_workload *x, struct json_tree *
 
 /* --- device plugins --- */
 
-/* Returns the only file of the ConfigMap that the plugin's pods mount. */
+/* Returns the file with the key `list`, from a ConfigMap of exactly one file that the plugin's pods
+ * mount; NULL: none. */
 static const char *plugin_config(const struct migrate_cluster *c, const struct migrate_workload *x,
 				 const char *list)
 {
@@ -311,7 +312,7 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *re
 	add_devices(c, t, remarks);
 	for (size_t i = 0; i < c->n_nodes; i++)
 		n += !c->nodes[i].windows;
-	if (n == 1) { /* replicas run on different nodes */
+	if (n == 1) { /* a second replica would need a second node */
 		struct json_tree *x = json_tree_member_object(t, "spiderpoolController");
 
 		json_tree_put_int(x, "replicas", 1);

@@ -13,7 +13,7 @@
 #include "cli/pool/pool_used.h"
 #include "wire/http/http1.h"
 
-/* `unirail pool`: options, and the commands that change addresses. */
+/* `unirail pool`: options, and the commands on this node's store or in the agent. */
 
 enum { MESSAGES_MAX = 1 << 20 };
 
@@ -225,8 +225,7 @@ int pool_main(int argc, char **argv)
 	return 1;
 }
 
-/* Runs a command of `unirail pool --socket`: the agent runs it on its store and returns the output.
- * */
+/* --- with --socket: in the agent --- */
 
 enum { ANSWER_MAX = 2 * REPORT_MAX };
 
@@ -275,7 +274,7 @@ static int print(const struct json *v, struct err *e)
 	return (int)status;
 }
 
-/* With --socket: everything except `check --repair`, executed by the agent on its store. */
+/* Lets the agent run the command on its store, except `check --repair`, and prints the output. */
 static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;

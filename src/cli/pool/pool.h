@@ -24,9 +24,8 @@ struct pool_tool {
 	bool json;
 };
 
-/* Each function prints to stdout; returns the exit status, or a negative errno with e set. */
-
-/* With --kubeconfig: list, show and check of the pools and blocks of all nodes. */
+/* With --kubeconfig or --context: list, show and check of the pools and blocks of all nodes. Prints
+ * to stdout; returns the exit status, or a negative errno with e set. */
 int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct err *e);
 
 /* For the applet table. */

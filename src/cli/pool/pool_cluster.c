@@ -23,7 +23,7 @@ struct pool_view {
 	struct pool_tool *t;
 	struct loop *loop;
 	struct kube *k;
-	size_t kind; /* kind being listed */
+	size_t kind; /* index of the kind being listed */
 	char **lines;
 	size_t n_lines;
 	struct block_object *blocks;

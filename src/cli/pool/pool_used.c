@@ -40,7 +40,7 @@ static bool is_of_a_pod(const struct ipaddr *a)
 /* --- libcni's cache --- */
 
 /*
- * Reads results of CNI 0.3.0 and later: results of older versions have no interfaces.
+ * Reads results of CNI 0.3.0 and later: older ones have `ip4` and `ip6` instead of the list `ips`.
  */
 static void read_ip(struct pool_found *f, const struct json *file, const struct json *ip,
 		    const struct json *ifaces)

@@ -66,8 +66,8 @@ static int post(struct verify_client *c, uint64_t i, struct err *e)
 }
 
 /*
- * Sends `limit` messages, or as many as possible until a time (us; 0: no limit); returns their
- * number.
+ * Sends `limit` messages, or fewer if the time `until` (us; 0: no limit) comes first; *count is
+ * their number.
  */
 static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t *count,
 		struct err *e)
@@ -357,7 +357,7 @@ struct ping {
 	uint32_t number, last;
 };
 
-/* One ping and its reply; both operations have completed when this returns. */
+/* Sends a ping and receives its reply; both operations have completed when this returns. */
 static int one_ping(struct verify_client *c, uint32_t number, bool last, struct err *e)
 {
 	uint8_t *mem = verbs_qp_mem(c->side.qp);

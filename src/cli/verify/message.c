@@ -35,8 +35,7 @@ struct field {
 			sizeof(((struct verify_msg *)NULL)->member)                                \
 	}
 
-/* The order of fields in a line: `text` is the last field, since its value is the rest of the line.
- * */
+/* The fields in the order of a line: `text` is last, since its value is the rest of the line. */
 static const struct field fields[] = {
 	F("op", T_WORD, op),
 	F("at", T_IP, at),

@@ -23,7 +23,7 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* At most 4 MiB of memory, but at least two slots: containers may usually lock 8 MiB. */
+/* As many slots as fit into 4 MiB, at least two: containers may usually lock 8 MiB. */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;

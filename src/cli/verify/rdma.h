@@ -51,7 +51,7 @@ size_t verify_pong_at(const struct verify_side *s,
 		      uint64_t which); /* returns the offset of a received ping */
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
-/* Verifies a slot; -EBADMSG: e has the offset and the number of wrong bytes. */
+/* Verifies n bytes of the pattern; -EBADMSG: e has the first wrong offset and their number. */
 int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e);
 
 const char *verify_op_name(enum verbs_op op); /* "write", "send", "read" */

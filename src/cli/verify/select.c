@@ -262,8 +262,7 @@ static int take_index(const struct verify_rail *rail, int index, struct verify_r
 	return no_gid(rail, index, NULL, e);
 }
 
-/* InfiniBand without an IPoIB address uses the port's first GID, and packets are addressed by LID.
- * */
+/* Takes the port's first GID: InfiniBand without an IPoIB address addresses packets by LID. */
 static void first_gid(struct verify_rail *r)
 {
 	for (size_t i = 0; i < r->dev->n_gids; i++)

@@ -3,7 +3,7 @@
 #define UNIRAIL_CLI_VERIFY_SELECT_H
 
 /*
- * Finds the RDMA device, port and GID for an address. Pure: a function of the state.
+ * Finds the RDMA device, port and GID for an address. Pure, except verify_facts_read().
  *
  * RoCE: the RoCE v2 GID that equals the address, on the interface of this namespace (in shared mode
  * a device has the GIDs of all namespaces, so an address may occur more than once). InfiniBand: the
@@ -54,7 +54,7 @@ struct verify_rail {
 	uint32_t link_mtu; /* MTU of the interface; 0: no interface */
 };
 
-/* Opens each device to check whether it is usable. */
+/* Reads devices, links and addresses; opens each device to check whether it is usable. */
 int verify_facts_read(struct verify_facts *f, struct err *e);
 void verify_facts_done(struct verify_facts *f);
 #define auto_verify_facts __attribute__((cleanup(verify_facts_done)))

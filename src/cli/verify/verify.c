@@ -205,8 +205,8 @@ static bool same_subnet(const struct ipnet *a, const struct ipnet *b)
 	return ipnet_eq(&x, &y);
 }
 
-/* Returns how well two rails match: 3: subnet and interface name, 2: subnet, 1: name, 0: neither.
- * */
+/* Returns how well two rails match: 3: subnet and name, 2: subnet, 1: name, 0: neither, or another
+ * address family. */
 static int nearness(const struct verify_rail *near, const struct verify_far *far)
 {
 	if (far->net.ip.family != near->net.ip.family)

@@ -11,8 +11,8 @@
 #include "wire/http/grpc.h"
 #include "wire/http/grpc_server.h"
 
-/* PLUGIN_WAITING_MAX: limit of pending GetPreferredAllocation calls; a kubelet sends one at a
- * time. */
+/* PLUGIN_WAITING_MAX: limit of GetPreferredAllocation calls that wait for plugin_prepared();
+ * further ones are answered at once. A kubelet sends one at a time. */
 enum {
 	PLUGIN_STREAMS_MAX = 8,
 	PLUGIN_WAITING_MAX = 16,
@@ -35,7 +35,7 @@ struct device_plugin {
 	/* open ListAndWatch calls */
 	struct grpc_in *streams[PLUGIN_STREAMS_MAX];
 	size_t n_streams;
-	struct device_plugin_list list; /* list as last sent, sorted by id */
+	struct device_plugin_list list; /* list as last read, sorted by id */
 	struct buf message;		/* `list` as an encoded message */
 	struct loop_alarm changed;
 	/* calls that wait for plugin_prepared(), with their requests */
@@ -50,19 +50,20 @@ struct device_plugin {
 	struct backoff backoff;
 	/* kubelet.sock at the time of the registration; st_ino 0: not registered */
 	struct stat kubelet;
-	bool was_reported; /* ops->registered(true) */
+	bool was_reported; /* the last call of ops->registered() was with true */
 	char sync_error[ERR_TEXT_MAX];
 	struct device_plugin *next;
 };
 
 extern const struct grpc_method plugin_methods[];
 
-/* Reads the resource's list; returns true if it differs from the last one. */
+/* Reads the resource's list; returns whether it differs from the last one. A list beyond the
+ * kubelet's limits is logged and ignored (false). */
 bool plugin_list_update(struct device_plugin *p);
 /* Handles NotifyRegistrationStatus or the response of Register; error "": the kubelet has accepted
  * the registration. */
 void plugin_on_status(struct device_plugin *p, const char *error);
-/* Called when a ListAndWatch has begun, or the last one has ended. */
+/* Called when a ListAndWatch has begun or ended. */
 void plugin_on_stream(struct device_plugin *p);
 
 #endif

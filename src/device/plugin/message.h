@@ -3,8 +3,9 @@
 #define UNIRAIL_DEVICE_PLUGIN_MESSAGE_H
 
 /*
- * The kubelet's messages as plain structs: v1beta1 and pluginregistration v1. Decoders return -EBADMSG (ERR_DECODE) for
- * bytes that are not a valid message, and -E2BIG (ERR_CONF) beyond the limits of plugin.h; *ret is unchanged then.
+ * The kubelet's messages as plain structs: v1beta1 and pluginregistration v1. Decoders return
+ * -EBADMSG (ERR_DECODE) for bytes that are not a valid message, and beyond the limits of plugin.h
+ * (length of an id, devices, containers); *ret is unchanged then.
  * Encoders append to a buffer; the caller checks that it is not over its ceiling.
  */
 
@@ -15,7 +16,7 @@ struct message_ids {
 	size_t n;
 };
 
-/* The containers of an AllocateRequest or PreferredAllocationRequest. */
+/* One container of an AllocateRequest, PreferredAllocationRequest or PreStartContainerRequest. */
 struct message_container {
 	/* devices_ids of an AllocateRequest; available_deviceIDs of a PreferredAllocationRequest */
 	struct message_ids ids;
@@ -36,7 +37,7 @@ int message_preferred_decode(struct span m, struct message_request *ret, struct 
 /* Decodes a PreStartContainer request; *ret has one container with its ids. */
 int message_prestart_decode(struct span m, struct message_request *ret, struct err *e);
 /* Decodes NotifyRegistrationStatus: *registered: whether the kubelet has accepted the registration;
- * *error: the reason why it has not. */
+ * *error: the reason why it has not; the caller frees it. */
 int message_status_decode(struct span m, bool *registered, char **error, struct err *e);
 
 void message_options_encode(bool prestart, bool preferred, struct buf *b);

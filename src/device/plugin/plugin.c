@@ -182,8 +182,7 @@ static bool is_served(const struct sockaddr_un *a)
 	       (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN);
 }
 
-/* Chooses the path of a socket that no other process serves; removes a stale socket at this path.
- * */
+/* Chooses the path of a socket that no process serves; removes a stale socket at this path. */
 static int choose_path(const char *dir, const char *name, struct sockaddr_un *a, struct err *e)
 {
 	unsigned char suffix[4];
@@ -257,7 +256,7 @@ static int plugin_open(struct device_plugin *p, struct err *e)
 			"mounted here?",
 			s->dir.path);
 	r = choose_path(p->in_registry ? s->registry.path : s->dir.path, p->name, &a, e);
-	/* the server starts first, because the kubelet connects as soon as it detects the socket */
+	/* listens and serves before Register is sent, because the kubelet then connects at once */
 	if (!r)
 		r = socket_bind(p, &a, e);
 	if (!r)
@@ -338,7 +337,8 @@ void plugin_on_status(struct device_plugin *p, const char *error)
 		p->kubelet.st_ino = 0;
 		snprintf(text, sizeof(text), "register '%s' with the kubelet: %.900s", p->resource,
 			 error);
-		/* with plugins_registry the kubelet retries, not the plugin */
+		/* with plugins_registry the kubelet retries; plugin_try() has set a timer for a new
+		 * socket */
 		if (p->in_registry)
 			set_error(p, text);
 		else
@@ -468,7 +468,7 @@ static void plugin_check(struct device_plugin *p)
 	    st.st_ctim.tv_nsec != p->kubelet.st_ctim.tv_nsec) {
 		bool is_new = p->kubelet.st_ino != 0;
 
-		/* connections of the previous kubelet are closed */
+		/* a new kubelet: closes the connections of the previous one */
 		if (is_new)
 			plugin_restart(p);
 		else if (!p->retry)

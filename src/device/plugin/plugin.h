@@ -95,10 +95,11 @@ struct device_plugin_ids {
 /* Callbacks of a resource. All are called from the event loop and return at once; only `prepare` can delay a
  * response. */
 struct device_plugin_ops {
-	/* Adds all devices of the resource to `list`, which is empty. */
+	/* Adds all devices of the resource to *ret, which is empty. */
 	void (*list)(void *arg, struct device_plugin_list *ret);
-	/* Allocates the ids of one container, in the kubelet's order. An id that was never listed is refused before
-	 * this call. An error refuses the container; the kubelet shows its text on the pod. */
+	/* Allocates the ids of one container, in the kubelet's order. An id that is not in the last
+	 * list is refused before this call. An error refuses the container; the kubelet shows its
+	 * text on the pod. */
 	int (*allocate)(void *arg, const struct device_plugin_ids *ids,
 			struct device_plugin_allocation *ret, struct err *e);
 	/* Chooses `size` of the `available` ids, which include all of `must`, into ret[size], best first, as pointers
@@ -136,9 +137,10 @@ int device_plugins_new(struct device_plugins **ret, struct loop *l,
 void device_plugins_free(struct device_plugins *p);
 
 /*
- * Serves `resource` ("vendor/name") on a socket named after `socket` (without ".sock"; original programs: resourceName,
- * or prefix_resourceName) and registers it. ops is borrowed. Fails only for invalid names (-EINVAL, ERR_CONF); other
- * errors (no directory, no kubelet, a refusal) are retried.
+ * Serves `resource` ("vendor/name") on a socket named after `socket` (without ".sock"; original
+ * programs: resourceName, or prefix_resourceName) and registers it. ops is borrowed. Fails only for
+ * an invalid name (-EINVAL, ERR_CONF) and for a resource that is served already (-EEXIST,
+ * ERR_CONF); other errors (no directory, no kubelet, a refusal) are retried.
  */
 int plugin_serve(struct device_plugins *p, const char *resource, const char *socket,
 		 const struct device_plugin_ops *ops, void *arg, struct device_plugin **ret,

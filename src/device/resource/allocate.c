@@ -290,7 +290,7 @@ static char *devinfo_text(const struct resource *r, const struct resource_member
 	return buf_take(&b);
 }
 
-/* Replaces characters so that a name from the configuration or the kernel is one file name in the directory. */
+/* Replaces each '/', so that a name from the configuration or the kernel is one file name. */
 static char *flat(char *name)
 {
 	for (char *at = name; (at = strchr(at, '/'));)
@@ -330,8 +330,8 @@ char *resource_cdi_path(const struct resource_conf *c)
 	return xasprintf(PATH_CDI "/%s.yaml", flat(name));
 }
 
-/* Returns the CDI name of a device. It contains the resource, because two resources may share an HCA, and CDI refuses a
- * device that two files define. */
+/* Returns the CDI name of a device. The name of a shared HCA contains the resource: two resources
+ * may share the HCA, and CDI refuses a device that two files define. */
 static char *cdi_device(const struct resource_conf *c, const char *id)
 {
 	return c->form == RESOURCE_SHARED ? xasprintf("%s.%s", c->name, id) : xstrdup(id);
@@ -433,7 +433,7 @@ bool resource_cdi_is_own(struct span text)
 	return strcmp(kind, SHARED_KIND) == 0;
 }
 
-/* Replaces device nodes by CDI devices, for the devices that have nodes. */
+/* Adds CDI devices, instead of device nodes, for the devices that have nodes. */
 static void to_cdi(const struct resources *s, const struct resource *r,
 		   const struct resource_member *const *v, size_t n, struct answer *ret)
 {

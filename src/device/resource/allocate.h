@@ -3,10 +3,11 @@
 #define UNIRAIL_DEVICE_RESOURCE_ALLOCATE_H
 
 /*
- * The response to the kubelet's Allocate for one container. It is equal to that of the originals except for: nodes of
- * every port of an HCA with several ports; each node only once; CDI by cdi_devices instead of an annotation (the
- * kubelet keeps the first of two annotations of one key, so a pod with two resources lost one's devices). Pure: files
- * are part of the answer, and written by answer_files_write().
+ * The response to the kubelet's Allocate for one container. It is equal to that of the originals
+ * except for: nodes of every port of an HCA with several ports; each node only once; CDI by
+ * cdi_devices instead of an annotation (the kubelet keeps the first of two annotations of one key:
+ * a pod with two resources would get only the devices of the first). Pure: files are part of the
+ * answer, and written by answer_files_write().
  */
 
 #include "device/resource/resource.h"

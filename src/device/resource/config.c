@@ -609,8 +609,8 @@ static void read_interval(struct reading *x, const struct json *v)
 			x->file, (long long)s);
 		return;
 	}
-	/* of several documents the shortest interval applies; 0 (no rescan) applies only if all
-	 * documents have 0 */
+	/* of several documents the shortest interval applies; 0 (no rescan) applies only if no
+	 * document has another value */
 	if (x->config->update_s <= 0 || (s > 0 && s < x->config->update_s))
 		x->config->update_s = s;
 }

@@ -3,9 +3,10 @@
 #define UNIRAIL_DEVICE_RESOURCE_CONFIG_H
 
 /*
- * Reads the configuration of resources: the configuration of the RDMA shared device plugin ({"configList": ...}) and
- * that of the SR-IOV network device plugin ({"resourceList": ...}), unchanged, several at once, one document with both
- * as well. Keys match without case, the last duplicate counts, as Go's encoding/json does.
+ * Reads the configurations of resources, unchanged, from one or more documents: that of the RDMA
+ * shared device plugin ({"configList": ...}) and that of the SR-IOV network device plugin
+ * ({"resourceList": ...}); a document may have both. Keys match without case, and the last
+ * duplicate counts, as in Go's encoding/json.
  *
  * unirail's own keys of an entry of configList:
  *

@@ -118,7 +118,7 @@ static void read_netdevs(const struct root *r, const struct names *routes, struc
 		read_link_type(r, d);
 }
 
-/* Lists the netdevs with an IPv4 route without destination in /proc/net/route. */
+/* Lists the netdevs with an IPv4 default route in /proc/net/route. */
 static void read_routes(const struct root *r, struct names *ret)
 {
 	auto_buf struct buf b;
@@ -261,8 +261,8 @@ static char *read_path(const struct root *r, const char *bdf)
 
 /* --- functions --- */
 
-/* A VF of the list of all VFs, which is sorted by address. To make it, the directory of each PF is
- * read only once, not for each VF. */
+/* An entry of the list of all VFs, which is sorted by address. With the list, the directory of each
+ * PF is read once instead of once for each VF. */
 struct vf_entry {
 	char bdf[PCI_BDF_MAX];
 	uint32_t vf;
@@ -503,7 +503,8 @@ static void read_gpu(const struct reader *x, const struct pci_dev *p)
 
 /* --- vDPA --- */
 
-/* Returns the device of a function. Functions are sorted; auxiliary devices have no vDPA device. */
+/* Returns the function with this address; NULL: none. The first n devices are the functions, sorted
+ * by address. */
 static struct node_device *function_of(const struct node_devices *l, size_t n, const char *bdf)
 {
 	struct node_device key = {0};
@@ -830,9 +831,9 @@ static size_t common(const char *a, const char *b)
 }
 
 /*
- * A path is root complex, root port, then for each switch its upstream and its downstream port. Devices below one switch
- * share all parts but the last, the downstream port: NCCL's PIX. Devices below a root port, or below no port, share no
- * switch.
+ * A path is root complex, root port, then for each switch its upstream and its downstream port.
+ * Devices below one switch share all parts but the last, the downstream port: NCCL's PIX. Devices
+ * below different root ports, or below no port, share no switch.
  */
 enum node_distance node_distance(const char *path_a, int numa_a, const char *path_b, int numa_b)
 {

@@ -3,9 +3,10 @@
 #define UNIRAIL_DEVICE_RESOURCE_NODE_H
 
 /*
- * Observe: the devices of a node that a resource can hold, as plain structs. Everything comes from sysfs, /proc and /dev
- * under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net, sysfs-class-infiniband), so that a recorded host
- * does as well; only DDP profiles and the parameter enable_rdma need devlink (struct node_fact).
+ * Observe: the devices of a node that a resource can hold, as plain structs. Everything comes from
+ * sysfs, /proc and /dev under a root (Documentation/ABI/testing/sysfs-bus-pci, sysfs-class-net,
+ * sysfs-class-infiniband), so a recorded host can be read as well; only DDP profiles and the
+ * parameter enable_rdma need devlink (struct node_fact).
  *
  * Unlike device/inventory.h, it reads only attributes that a selector or a response needs (not the 256 GIDs of a port,
  * or settings of VFs), because a device plugin rescans nodes with 1,000 VFs.
@@ -51,13 +52,13 @@ struct node_device {
 	char pf[PCI_BDF_MAX];	     /* PF of a VF, parent of an auxiliary device; "": neither */
 	/* netdev of that PF, in switchdev mode its uplink; "": none in this namespace */
 	char pf_name[LINK_NAME_MAX];
-	int64_t index; /* VF number or SF number; -1: neither */
+	int64_t index; /* VF number or SF number; -1: neither, or unknown */
 	bool is_pf;    /* the function can have VFs */
 	uint32_t num_vfs;
 	int numa; /* -1: unknown */
 	/* first netdev by name, without representors; "": none in this namespace */
 	char netdev[LINK_NAME_MAX];
-	/* "ether" or "infiniband"; a function without a netdev has the link type of the PF's
+	/* "ether" or "infiniband"; a VF or SF without a netdev has the link type of the PF's
 	 * netdev; "": unknown */
 	char link_type[16];
 	bool default_route; /* one of its netdevs has the node's IPv4 default route */
@@ -72,7 +73,9 @@ struct node_device {
 	bool noiommu;
 	struct node_rdma *rdma;
 	size_t n_rdma;
-	bool rdma_enabled; /* as reported by devlink: true even while the RDMA device is in a pod */
+	/* the device has RDMA even while its RDMA device is in a pod: reported by devlink, or taken
+	 * from the PF or the last scan */
+	bool rdma_enabled;
 	/* VF or SF with a kernel driver, but without netdev and RDMA device here: it is in a pod */
 	bool away;
 	/* time at which the device was first seen again after it had been away; 0: it was not away,
@@ -85,8 +88,7 @@ struct node_device {
 
 struct node_gpu {
 	char bdf[PCI_BDF_MAX];
-	/* id in NVIDIA's device plugin, "GPU-7b1f0c8e-..."; "": unknown, or a GPU of another vendor
-	 * */
+	/* id in NVIDIA's device plugin, "GPU-7b1f0c8e-..."; "": unknown, or another vendor's */
 	char uuid[NODE_UUID_MAX];
 	int numa;
 	char *path;
@@ -100,9 +102,11 @@ struct node_devices {
 	/* functions sorted by address, then auxiliary and software devices sorted by name */
 	struct node_device *v;
 	size_t n;
-	struct node_gpu *gpus; /* display and 3D controllers with a driver, sorted by address */
+	/* 3D controllers; VGA controllers and accelerators only of NVIDIA and AMD; no VFs; sorted
+	 * by address */
+	struct node_gpu *gpus;
 	size_t n_gpus;
-	enum node_rdma_mode mode; /* RDMA mode, which the caller sets, because netlink reports it */
+	enum node_rdma_mode mode; /* set only by node_devices_observe(): netlink reports it */
 	bool has_rdma_cm, has_vhost_net;
 };
 

@@ -51,7 +51,7 @@ static unsigned int lowest_free(const struct rail *v, size_t n)
 }
 
 /* Returns the first rail without a number among those nearest to the GPU; NULL: each of them has a
- * number. */
+ * number, or no rail is near. */
 static struct rail *closest_rail(const struct node_gpu *g, struct rail *v, size_t n)
 {
 	enum node_distance best = NODE_FAR;

@@ -12,7 +12,7 @@
  * A rail is a PF with RDMA that does not carry the node's default route. Its number: that of a netdev "railN"; else
  * rails are counted in the order of the node's GPUs, each GPU's nearest PF first (so that storage NICs come last),
  * remaining PFs by PCI address. In exclusive RDMA mode a PF without VFs is a resource of one device,
- * spidernet.io/sriov_railN, since it cannot be shared. Pure.
+ * spidernet.io/sriov_railN or ib_railN, since it cannot be shared. Pure.
  */
 
 #include "device/resource/config.h"

@@ -12,7 +12,7 @@ enum { NO_NUMBER = -1 };
 struct candidate {
 	const char *id;
 	int64_t number; /* NO_NUMBER: the resource does not have the id */
-	size_t rail;	/* index in struct choosing.rails */
+	size_t rail;	/* index in struct choosing.rails; n_rails: none */
 	bool taken;
 };
 

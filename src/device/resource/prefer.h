@@ -15,7 +15,7 @@ struct prefer_request {
 	/* available ids as the kubelet sends them, including those of `must` */
 	const char *const *available;
 	size_t n_available;
-	const char *const *must; /* ids to choose first, in their order */
+	const char *const *must; /* ids to choose first */
 	size_t n_must;
 	size_t size;
 	/* ids of the pod's GPUs, see node_gpu_find(); unknown ones are ignored */

@@ -28,8 +28,7 @@ static void add(struct resource *r, const struct node_device *d, size_t selector
 	VEC_PUSH(r->v, r->n) = (struct resource_member){d, selector};
 }
 
-/* Devices of an earlier resource that this resource selects as well; each such resource gets one
- * message. */
+/* Devices of one earlier resource that this resource selects as well; one message reports them. */
 struct conflict {
 	const struct resource_conf *owner;
 	const struct node_device *first;
@@ -181,7 +180,8 @@ static void decide_shared(struct deciding *x, struct resource *r)
 				c->origin, c->full);
 }
 
-/* Reports an empty resource: "4 network functions; nearest 0000:3b:00.0 (vendors requires 8086, the device has 15b3)". */
+/* Reports an empty resource: "4 devices seen: 0000:3b:00.0 (vendors requires 8086, the device has
+ * 15b3), ...". */
 static void report_empty(const struct deciding *x, const struct resource *r)
 {
 	char seen[SEEN_TEXT_MAX] = "";

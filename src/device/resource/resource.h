@@ -20,8 +20,7 @@ enum { RESOURCE_ID_MAX = PCI_NAME_MAX + 12 };
 
 struct resource_member {
 	const struct node_device *device;
-	/* index of the selector object that matched, whose isRdma, needVhostNet and vdpaType apply
-	 * */
+	/* index of the matching selector object, whose isRdma, needVhostNet and vdpaType apply */
 	size_t selector;
 };
 
@@ -70,8 +69,8 @@ void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret)
 /* Returns the index of an id; -ENOENT: the resource does not have it. */
 int64_t resource_id_number(const struct resource *r, const char *id);
 
-/* Finds the HCAs or functions of an id, members from `from` to `from` + n - 1: one with spread and
- * perDevice, otherwise all. */
+/* Finds the functions or HCAs of an id, members from `from` to `from` + n - 1: one; of a shared
+ * resource without spread and perDevice all. */
 void resource_id_members(const struct resource *r, size_t i, size_t *from, size_t *n);
 
 #endif

@@ -25,7 +25,7 @@ void resource_consider(const struct resource_conf *c, const struct node_device *
 		       struct verdict *v, size_t *which);
 
 /* Sets *named to whether an item such as "pf0" or "pf0#0-3,5" names this PF, and *in to whether it also contains this VF
- * number. Returns 0, or -EINVAL: invalid syntax. */
+ * number ("pf0": any). Returns 0, or -EINVAL: invalid syntax. */
 int select_range(const char *item, const char *name, int64_t index, bool *named, bool *in);
 
 #endif

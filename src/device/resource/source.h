@@ -11,9 +11,9 @@
 #include "device/resource/config.h"
 
 /*
- * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be read adds a message
- * and is counted in c->n_invalid; the others are read. Returns how many documents were read. A source that does not
- * exist counts as none, with a message unless `optional`.
+ * Appends each source to c; `node` NULL or "": no file has the node's name. A source that cannot be
+ * read adds a message and is counted in c->n_invalid; the others are read. With `optional` a source
+ * that does not exist is skipped. Returns how many documents were read.
  */
 size_t resource_sources_read(const struct root *r, const char *const *paths, size_t n,
 			     const char *node, bool optional, const struct resource_defaults *d,
@@ -31,8 +31,8 @@ struct resource_flags {
 	int64_t log_level; /* value of -v or --log-level of sriovdp; -1: not given */
 };
 
-/* Parses the flags. -EINVAL: the original does not have the flag, or its value is missing or
- * invalid; e has the message of the original. */
+/* Parses the flags. -EINVAL: bad syntax, a flag that the original does not have, or a missing or
+ * invalid value; e has the message of the original. */
 int resource_flags_parse(enum resource_form form, int argc, char **argv, struct resource_flags *ret,
 			 struct err *e);
 

@@ -63,7 +63,8 @@ static struct node_fact *find(struct node_fact *v, size_t n, size_t *from, const
 	return *from < n && strcmp(v[*from].id, id) == 0 ? &v[*from] : NULL;
 }
 
-/* Compares the names, since devices may have been added or removed after the child was started. */
+/* Takes the child's answers; returns whether one has changed. Finds each device by its id, since
+ * devices may have been added or removed after the child was started. */
 static bool take_answers(struct device_facts *f, struct span out)
 {
 	size_t from = 0;

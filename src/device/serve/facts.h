@@ -17,8 +17,10 @@ struct device_facts;
 
 struct device_facts_conf {
 	struct loop *loop;
-	/* Called when the devices must be read again: answers have changed, or devices were added
-	 * after the child was started. */
+	/*
+	 * Called when device_facts_apply() must be called again: the first answers have come,
+	 * answers have changed, the last call found a child running, or a killed child has ended.
+	 */
 	void (*changed)(void *arg);
 	void *arg;
 	/* Reads the attributes of one device in the child process; may block. NULL: reads them by devlink. */
@@ -29,8 +31,8 @@ struct device_facts_conf {
 struct device_facts *device_facts_new(const struct device_facts_conf *c);
 void device_facts_free(struct device_facts *f); /* accepts NULL */
 /*
- * Sets the known attributes of the devices and starts the child. Never blocks. before: the devices of the previous call; NULL at the
- * first call.
+ * Sets the known attributes of the devices, and starts the child unless one runs or none is needed.
+ * Never blocks. before: the devices of the previous call; NULL at the first call.
  */
 void device_facts_apply(struct device_facts *f, struct node_devices *now,
 			const struct node_devices *before);

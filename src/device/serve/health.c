@@ -23,7 +23,7 @@ enum { AER_MAX = 4096 }; /* one page, the maximum size of a sysfs attribute */
 struct entry {
 	char id[PCI_NAME_MAX];
 	bool seen, was_up, is_lost;
-	int64_t up_since;   /* time since which the link is up; -1: it is down */
+	int64_t up_since;   /* time since which the link is up; -1: it is down, or not known yet */
 	int64_t lost_at;    /* time of the last loss of the link; -1: none */
 	int64_t stable_ms;  /* time for which the link must be up after the last loss */
 	int64_t pci_errors; /* count at the last reading; -1: not read yet */
@@ -31,7 +31,7 @@ struct entry {
 	int64_t pci_at;
 	enum health_report report;
 	int64_t report_at;    /* time at which the error was first reported; -1: none */
-	int64_t recovered_at; /* time at which the report ended; -1: it is still reported */
+	int64_t recovered_at; /* time at which the report ended; -1: still reported, or no error */
 	const char *unhealthy;
 };
 
@@ -255,8 +255,8 @@ static const char *judge_pci(struct health *h, struct entry *e, int64_t errors, 
 	}
 	if (e->pci_at < 0)
 		return NULL;
-	/* Checks again when this time without errors has passed. If the count cannot be read then, the
-	 * next successful reading ends the fault. */
+	/* Checks again after HEALTH_PCI_STABLE_MS without errors. If the count cannot be read then,
+	 * the next successful reading ends the fault. */
 	if (now < e->pci_at + HEALTH_PCI_STABLE_MS)
 		due_at(h, e->pci_at + HEALTH_PCI_STABLE_MS);
 	return PCI_ERRORS;

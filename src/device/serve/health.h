@@ -8,8 +8,8 @@
  *  - a link that was up and goes down is unhealthy at once; it is healthy again after it has been up for
  *    HEALTH_STABLE_MS, twice as long after each further loss within HEALTH_FLAP_MS, HEALTH_STABLE_MAX_MS at most:
  *    a flapping link stays unhealthy
- *  - a link that was never up is unhealthy only if HEALTH_GRACE_MS have passed and most links of its kind are up: a port
- *    that is not cabled anywhere is no fault
+ *  - a link that was never up is unhealthy only if HEALTH_GRACE_MS have passed since the start and
+ *    most links of its kind are up: a port that is not cabled anywhere is no fault
  *  - a PF whose uncorrectable PCIe errors rise is unhealthy at once, and healthy again when none has come for
  *    HEALTH_PCI_STABLE_MS. What was counted before the first reading, or starts from 0 after a reset, is no rise. Fatal and
  *    non-fatal ones count, unsupported requests do not: tools that probe a device cause them. The link and the errors are
@@ -64,8 +64,9 @@ struct health *health_new(int64_t now);
 void health_free(struct health *h);
 
 /*
- * Reads the state of each PF's link, in the order of node->v: up if an RDMA port is ACTIVE, else the carrier of its
- * netdev. HEALTH_UNKNOWN for a PF without either, and for VFs.
+ * Reads the state of each PF's link, in the order of node->v: up if an RDMA port is ACTIVE, down if
+ * none is; of a PF without RDMA ports the carrier of its netdev. HEALTH_UNKNOWN for a PF without
+ * either, and for VFs.
  */
 void health_read_links(const struct root *r, const struct node_devices *node,
 		       enum health_link *ret);
@@ -74,10 +75,8 @@ void health_read_links(const struct root *r, const struct node_devices *node,
  * aer_dev_nonfatal of sysfs. -1 if kernel or platform do not count them, and for VFs.
  */
 void health_read_pci_errors(const struct root *r, const struct node_devices *node, int64_t *ret);
-/* Returns the sum of the errors in the text of a file aer_dev_*, "DLP 0
- * TLP 2
- * ...TOTAL_ERR_FATAL 2
- * ", without UnsupReq; -1: invalid text. */
+/* Returns the sum of the counts in a file aer_dev_*, which has lines such as "TLP 2", without
+ * UnsupReq and TOTAL_*; -1: no line has a count. */
 int64_t health_parse_pci_errors(struct span text);
 /*
  * Sets node->v[].unhealthy to static strings by the rules. Returns true if at least one has changed since the last

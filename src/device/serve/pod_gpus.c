@@ -66,7 +66,7 @@ struct candidate {
 	const char **ids;
 	size_t n;
 	uint64_t list;
-	bool ambiguous; /* another pod in the list matches as well */
+	bool ambiguous; /* another pod with the same `list` matches as well */
 };
 
 static uint64_t first_list(const struct pod_gpus *g, const struct pod_gpus_seen *key)

@@ -3,15 +3,18 @@
 #define UNIRAIL_DEVICE_SERVE_POD_GPUS_H
 
 /*
- * The GPUs of the pod that a GetPreferredAllocation is for. That call names no pod, so it is inferred from the kubelet's list of
- * allocated devices (PodResources v1): the kubelet allocates the resources of a container one after the other, in no
- * particular order, and lists each as soon as it is allocated. The pod is the one that the list showed last to have GPUs of
- * this node, and that has fewer containers with devices of the resource in question than containers with GPUs.
+ * The GPUs of the pod that a GetPreferredAllocation is for. That call names no pod, so it is
+ * inferred from the kubelet's list of allocated devices (PodResources v1): the kubelet allocates
+ * the resources of a container one after the other, in no particular order, and lists each as soon
+ * as it is allocated. Of the pods that have more containers with GPUs of this node than containers
+ * with devices of the resource, the call is for the one whose GPUs appeared in the list last.
  *
- * No GPUs are returned if the kubelet allocated the NIC before the GPU; if two such pods appeared since the previous list; or
- * for GPUs that a DRA driver gave. A pod with GPUs that never requests the resource can be taken for it until
- * the next pod appears. In each of these cases the preference is wrong or missing, and every device that the kubelet then chooses
- * is still a valid one. With the Topology Manager (policy single-numa-node or restricted) the NUMA node is right in all of them.
+ * No GPUs are returned if the kubelet allocated the NIC before the GPU; if two such pods appeared
+ * since the previous list; or for GPUs that a DRA driver allocated. A pod with GPUs that never
+ * requests the resource can be taken for it until the next pod appears. In each of these cases the
+ * preference is wrong or missing, and every device that the kubelet then chooses is still a valid
+ * one. With the Topology Manager (policy single-numa-node or restricted) the NUMA node is right in
+ * all of them.
  */
 
 #include "device/podres_pb.h"

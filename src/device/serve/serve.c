@@ -28,7 +28,7 @@
 
 enum {
 	CDI_MAX = 4 << 20,
-	RESCAN_S = 60, /* default of the originals' periodicUpdateInterval */
+	RESCAN_S = 60, /* periodicUpdateInterval's default in the RDMA shared device plugin */
 	/* delay after an event, because a driver causes tens of events when it binds */
 	SETTLE_MS = 100,
 	/* delay after a change of the configuration, because the files of a ConfigMap change one
@@ -344,7 +344,8 @@ static void write_cdi(struct served *v, const struct resource *r)
 
 	if (v->cdi && strcmp(v->cdi, path) != 0)
 		remove_cdi(v);
-	/* removes a specification of an earlier process as well, because devices may have been removed since */
+	/* so that remove_cdi() also removes the file of an earlier process: devices may be gone
+	 * since */
 	if (!v->cdi)
 		v->cdi = xstrdup(path);
 	buf_init(&b, CDI_MAX);
@@ -533,7 +534,7 @@ static const char **unhealthy_of(const struct node_devices *node)
 	return v;
 }
 
-/* Called when a link has changed, or a recovered link has been up long enough. */
+/* Called after an event, at health_due(), and at the latest after POLL_MS. */
 static void on_judge(void *arg)
 {
 	struct device_serve *s = arg;

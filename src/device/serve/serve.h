@@ -3,15 +3,18 @@
 #define UNIRAIL_DEVICE_SERVE_SERVE_H
 
 /*
- * The device plugins of a node: the resources of its configurations (or, without any, those named by rail) advertised
- * to the kubelet. Configurations and devices are read again when a device is added or removed, a link changes its
- * state, a configuration changes, and at the shortest periodicUpdateInterval. An unchanged resource keeps its
- * registration; new resources are registered, removed ones stopped. An error in one resource is one line in the log and
- * does not affect the others. While a document cannot be read (it is not JSON, or not a configuration), the whole
- * previous configuration stays in force, which is logged as well.
+ * The device plugins of a node: the resources of its configurations (or, without any, those named
+ * by rail) advertised to the kubelet. Configurations and devices are read again when a device is
+ * added or removed, a configuration changes, and at the shortest periodicUpdateInterval; when a
+ * link changes its state, only the health is judged again. An unchanged resource keeps its
+ * registration; new resources are registered, removed ones stopped. An error in one resource is one
+ * line in the log and does not affect the others. While a document cannot be read (it is not JSON,
+ * or not a configuration), the whole previous configuration stays in force, which is logged as
+ * well.
  *
- * A device that was in a pod at the last scan is read again before its Allocate is answered: the kubelet may give it to the next
- * pod before the events of its return have been handled, and the answer must have its RDMA device nodes.
+ * A device that was in a pod at the last scan is read again before its Allocate is answered: the
+ * kubelet may give it to the next pod before the events of its return have been handled, and the
+ * answer must have its RDMA device nodes.
  */
 
 #include "base/file.h"
@@ -63,8 +66,8 @@ void device_serve_hook(struct device_serve *s, const char *path, const char *mem
 /* Schedules a read of configurations and devices. */
 void device_serve_reload(struct device_serve *s);
 
-/* Returns the names of the served resources, at most `max`, borrowed until the loop waits again. The result is their
- * number. */
+/* Sets v to the names of the served resources, at most `max`, borrowed until the loop waits again.
+ * Returns their number. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
 /* Calls `each` for each RDMA device behind an id of a resource; only_shared: skips ids of

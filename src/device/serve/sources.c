@@ -30,7 +30,7 @@ struct health_sources {
 	struct reporters news;
 	/* child that lists the reporters; not NULL until it has ended, even if it was killed */
 	struct child *child;
-	const struct node_devices *node; /* the devices at the start of the child */
+	const struct node_devices *node; /* set while the child is started */
 	int64_t read_at;		 /* loop time of the next list */
 	bool is_error, is_reading_failed;
 };
@@ -177,7 +177,7 @@ static void on_list(void *arg, int status, struct span out, const struct err *e)
 	bool is_failed = e || (status != LIST_OK && status != LIST_NONE);
 	auto_free char *text = span_dup(out);
 
-	/* kept until on_ended(), because the child was killed at its timeout and has not ended */
+	/* after a timeout the child is kept until on_ended(): it was killed, but has not ended */
 	if (!e || e->code != -ETIMEDOUT)
 		s->child = NULL;
 	if (is_failed && !s->is_reading_failed)

@@ -32,8 +32,7 @@ struct health_sources_conf {
 	 * devlink_reporter_list(). */
 	int (*list)(struct devlink_reporter **ret, size_t *n, struct err *e);
 	int64_t list_ms; /* timeout of the list; 0: HEALTH_REPORTERS_MS */
-	/* interval of the lists; 0: a value that depends on whether the kernel sends notifications
-	 * */
+	/* interval of the lists; 0: depends on whether the kernel sends notifications */
 	int64_t every_ms;
 };
 
