@@ -296,6 +296,8 @@ static int do_node(const struct install_opts *o, struct install_node *n, bool af
 		r = o->dry_run ? 0 : install_node_is_free(n, e);
 	if (r == 0 && o->conf_dir && after != o->uninstall)
 		r = install_node_config(n, o->uninstall || !*o->conf_name, e);
+	if (r == 0 && o->conf_dir && o->uninstall && !after)
+		r = install_node_remove_cdi(n, e);
 	return r == 0 && o->purge && after ? install_node_purge(n, e) : r;
 }
 

@@ -118,9 +118,10 @@ struct install_node {
 	struct buf reason;
 };
 
-/* Writes the CNI configuration; with `uninstall` removes all generated ones and the device plugin's
- * CDI specifications. Idempotent. */
-int install_node_config(struct install_node *n, bool uninstall, struct err *e);
+/* Writes the CNI configuration; with `remove` removes all generated ones. Idempotent. */
+int install_node_config(struct install_node *n, bool remove, struct err *e);
+/* Removes the device plugin's CDI specifications. */
+int install_node_remove_cdi(struct install_node *n, struct err *e);
 /* Fails with -EBUSY if an agent runs on this node. */
 int install_node_is_free(const struct install_node *n, struct err *e);
 /* Removes the agent's socket, its lock file and the directory `public` beside it, and the content

@@ -81,7 +81,7 @@ static int remove_cdi_file(struct install_node *n, const char *path, struct err 
 	return n->dry_run ? 0 : file_remove(n->root, path, e);
 }
 
-static int remove_cdi(struct install_node *n, struct err *e)
+int install_node_remove_cdi(struct install_node *n, struct err *e)
 {
 	char **names = NULL;
 	size_t count = 0;
@@ -99,21 +99,19 @@ static int remove_cdi(struct install_node *n, struct err *e)
 	return r;
 }
 
-int install_node_config(struct install_node *n, bool uninstall, struct err *e)
+int install_node_config(struct install_node *n, bool remove, struct err *e)
 {
 	auto_cni_config struct cni_config_files files = {0};
 	struct err reason = ERR_INIT;
 	int r = cni_config_read(n->root, n->conf_dir, &files, &reason);
 
-	if (r == -ENOENT && !uninstall && !n->dry_run)
+	if (r == -ENOENT && !remove && !n->dry_run)
 		r = dir_make(n->root, n->conf_dir, 0755, &reason);
 	if (r < 0 && r != -ENOENT) {
 		*e = reason;
 		return r;
 	}
-	r = uninstall ? remove_config(n, &files, e) : write_config(n, &files, e);
-	if (r >= 0 && uninstall)
-		r = remove_cdi(n, e);
+	r = remove ? remove_config(n, &files, e) : write_config(n, &files, e);
 	return r < 0 ? r : 0;
 }
 

@@ -138,7 +138,7 @@ static void write_file(const char *path, const char *text)
  * Runs one install for the runtime's configuration directory; its lines in t_out, without those
  * about the plugin directory.
  */
-static int node(const char *name, bool uninstall, bool dry_run)
+static int change(const char *name, bool remove, bool cdi, bool dry_run)
 {
 	struct install_node n = {.root = &root,
 				 .conf_dir = "/etc/cni/net.d",
@@ -149,12 +149,19 @@ static int node(const char *name, bool uninstall, bool dry_run)
 
 	buf_init(&n.messages, sizeof(t_out));
 	buf_init(&n.reason, sizeof(t_err));
-	r = install_node_config(&n, uninstall, NULL);
+	r = install_node_config(&n, remove, NULL);
+	if (r == 0 && cdi)
+		r = install_node_remove_cdi(&n, NULL);
 	snprintf(t_out, sizeof(t_out), "%s", n.messages.len ? n.messages.p : "");
 	snprintf(t_err, sizeof(t_err), "%s", n.reason.len ? n.reason.p : "");
 	buf_done(&n.messages);
 	buf_done(&n.reason);
 	return r;
+}
+
+static int node(const char *name, bool uninstall, bool dry_run)
+{
+	return change(name, uninstall, uninstall, dry_run);
 }
 
 /* The CNI configuration that is installed on a node and removed from it. */
@@ -204,7 +211,7 @@ static void test_cdi_specifications_are_removed(void **state)
 	ASSERT_EQ(dir_make(&root, "/var/run/cdi", 0755, NULL), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		write_file(v[i].path, v[i].text);
-	ASSERT_EQ(node("", false, false), 0);
+	ASSERT_EQ(change("", true, false, false), 0); /* an installation without a configuration */
 	ASSERT_EQ(node("", true, true), 0);
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		assert_true(file_exists(&root, v[i].path));
