@@ -254,6 +254,14 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 }
 
 /* A port must be down before it joins; the kernel sets it up when it joins. */
+static void set_up_again(struct nl_wire *w, const struct link *port)
+{
+	auto_batch struct nl_batch *b = nl_batch_new();
+
+	link_set(b, port->index, port->name, &(struct link_change){.set = LINK_SET_UP});
+	(void)nl_batch_commit(w, b, NULL);
+}
+
 static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -267,7 +275,10 @@ static int act_join(struct nl_wire *w, const char *dev, const char *bond, struct
 	link_set(b, port.index, dev, &(struct link_change){.set = LINK_SET_DOWN});
 	link_set(b, port.index, dev,
 		 &(struct link_change){.set = LINK_SET_MASTER, .master = master.index});
-	return nl_batch_commit(w, b, e);
+	r = nl_batch_commit(w, b, e);
+	if (r < 0 && link_is_up(&port))
+		set_up_again(w, &port);
+	return r;
 }
 
 static int act_leave(struct nl_wire *w, const char *dev, const char *bond, bool up, struct err *e)
