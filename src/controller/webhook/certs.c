@@ -406,7 +406,7 @@ static int make_leaf(const struct certs_goal *w, int64_t now, struct certs_set *
 	return 0;
 }
 
-/* Keeps trusted CAs that have not expired, without duplicates. */
+/* Appends the CAs of `ca` to those of the set, except expired ones and the set's signer. */
 static void add_trusted(struct certs_set *s, const char *ca, int64_t now)
 {
 	struct span rest = span_of(ca), cert;

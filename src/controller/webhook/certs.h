@@ -36,8 +36,8 @@ struct certs_conf {
 	struct certs_goal request;
 	/* Called when the certificate or the CA has changed. */
 	void (*changed)(void *arg);
-	/* Returns whether the API server trusts this CA already. A new CA signs nothing until then.
-	 * */
+	/* Returns whether the API server trusts these CAs (PEM) already. A new CA signs nothing
+	 * until then. */
 	bool (*trusted)(void *arg, const char *ca);
 	void *arg;
 };
@@ -51,7 +51,8 @@ void certs_free(struct certs *c); /* accepts NULL */
 /* returns the TLS configuration; NULL: there is no certificate yet */
 struct tls_conf *certs_tls(const struct certs *c);
 const char *certs_ca(const struct certs *c); /* returns the CAs as PEM; NULL: unknown */
-/* Returns 0 if there is a usable certificate; otherwise an error with the reason. */
+/* Returns the last error of reading, checking or writing the certificate, also while a previous
+ * one is served; 0: none. */
 int certs_sync_error(const struct certs *c, struct err *e);
 /* Returns the expiry of the certificate in use, in seconds since the epoch; 0: unknown. */
 int64_t certs_end(const struct certs *c);

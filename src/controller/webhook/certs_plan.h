@@ -13,7 +13,7 @@
  * 	the names have changed			new certificate
  * 	a part is missing			created again
  *
- * Two Secrets store it: one has the certificate, its key and all trusted CAs, the other the signing
+ * Two Secrets store them: one the certificate, its key and all trusted CAs, the other the signing
  * CA and its key. A new CA is written to its own Secret first and trusted afterwards, so that a
  * crash between the two writes loses nothing: the next plan uses the CA of that Secret.
  *
@@ -93,8 +93,9 @@ struct certs_write {
 
 /*
  * Plans one write at a time from the current content of both Secrets. `serving` is the content of
- * the certificate's Secret; it has a ca_key only when an earlier version wrote it. Of `ca` only ca
- * (one certificate) and ca_key are used. Returns 0, or -errno without setting *ret.
+ * the certificate's Secret; it has a ca_key only when an earlier version wrote it. `ca` is the
+ * content of the CA's Secret: only its ca (one certificate) and ca_key are used. Returns 0, or
+ * -errno without setting *ret.
  */
 int certs_next(const struct certs_set *serving, const struct certs_set *ca,
 	       const struct certs_goal *w, int64_t now, bool trusted, struct certs_write *ret,

@@ -78,7 +78,7 @@ static void on_etcd_restored(void *arg)
 	schedule_in(arg, 0);
 }
 
-/* Handles a failed request for either Secret. */
+/* Stores and logs an error, and schedules the next attempt. */
 static void failed(struct certs *c, const char *what, const struct err *e)
 {
 	c->sync_error = *e;
@@ -321,8 +321,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 			certs_adopt(c, &s->set, where);
 	}
 	/*
-	 * Deferred, because the informer stores the object only after this callback; by a random
-	 * time, because all replicas notice a deletion at the same time.
+	 * Deferred, because the informer stores the object only after this callback; after a
+	 * deletion by a random time, because all replicas notice it at the same time.
 	 */
 	if (kube_informer_synced(c->informer))
 		schedule_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));

@@ -50,7 +50,7 @@ struct reviews {
 	const struct review_route *routes;
 	struct review_counts *counts; /* one per route */
 	size_t n;
-	/* requests that were not a valid review; requests without token */
+	/* requests refused without a call of the hook; requests without token */
 	uint64_t wrong, strangers;
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;

@@ -8,18 +8,19 @@
  *
  * 	200	the hook's answer, allowed or denied; also a denial for an unexpected kind or version
  * 	400	no AdmissionReview, or one without the objects that its operation requires
- * 	404	unknown path, or the registered token is missing; the body is empty then
+ * 	404	unknown path, or no accepted token (the answer has no text then)
  * 	405	not POST
  * 	415	not application/json
  * 	413	deciding it exceeds the limits (controller/webhook/trials.h)
  * 	500	the answer is too long
  * 	503	the limits could not be checked, or the client has disconnected
  *
- * Reviews are decided in the order of arrival, for at most 20 ms at a time; other callbacks of the
- * loop run in between.
+ * Reviews are decided in the order of arrival, large ones after their trial. After 20 ms other
+ * callbacks of the loop run first.
  *
- * Each answer other than 200, except that to a request without the token, has one line of text with
- * the reason, which is logged as well: the API server shows users only "failed calling webhook".
+ * Each answer other than 200, except that to a request without a token, has the reason as text.
+ * It is logged (except 500 and a disconnect): the API server shows users only "failed calling
+ * webhook".
  *
  * GET /webhook-health-check returns 200, as in Spiderpool.
  */
@@ -43,8 +44,9 @@ struct review_route {
 struct reviews;
 
 /*
- * Routes are borrowed. `accept` returns whether a path begins with a registered token, and removes
- * the token from it. A request without one is rejected before its body is read.
+ * Routes are borrowed. `accept` returns whether a path may be answered: it begins with an accepted
+ * token, which is removed from it, or tokenless.h accepts it. Other requests are rejected before
+ * their body is read.
  */
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);
@@ -55,7 +57,7 @@ int reviews_check(void *arg, const struct http1_msg *head);
 void reviews_free(struct reviews *s);
 /* The http_handler of the server; arg is a struct reviews. */
 void reviews_handle(void *arg, struct http_request *q);
-/* Appends unirail_controller_reviews_total and _seconds_total, by path. */
+/* Appends the counters unirail_controller_reviews_*. */
 void reviews_metrics(const struct reviews *s, struct buf *b);
 
 #endif

@@ -32,7 +32,7 @@ void review_drop(struct review_answer *a)
 	review_allow(a);
 }
 
-/* Formats text on one line: control characters and length are limited. */
+/* Formats text on one line: control characters become spaces, more than max bytes are cut off. */
 static char *one_line(const char *fmt, va_list ap, size_t max)
 {
 	struct buf b;

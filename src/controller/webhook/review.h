@@ -67,18 +67,19 @@ struct review_answer {
 void review_allow(struct review_answer *a);
 /* Frees an answer that is not sent. */
 void review_drop(struct review_answer *a);
-/* Denies the whole object with an HTTP status: 403, 409, 500 ... The first call's text stays. */
+/* Denies the whole object with an HTTP status: 403, 409, 500 ... Later calls are ignored. */
 void review_refuse(struct review_answer *a, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
  * Denies with 422 "Invalid" because of a field, given by its path ("spec.ips[0]"). `text` begins
- * with the value if one was given: "\"x\": expected a CIDR". All causes are reported, as
- * `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value: "x": expected
- * ...`.
+ * with the value if one was given: "\"x\": expected a CIDR". The first REVIEW_CAUSES_MAX are
+ * reported, as `SpiderIPPool.spiderpool.spidernet.io "p" is invalid: spec.ips[0]: Invalid value:
+ * "x": expected ...`.
  */
 void review_cause(struct review_answer *a, enum review_fault fault, const char *field,
 		  const char *text);
-/* Adds a warning for the user, allowed or not ("Warning: ..." in kubectl). */
+/* Adds a warning for the user ("Warning: ..." in kubectl), also to a denial; ignored after
+ * REVIEW_WARNINGS_MAX. */
 void review_warn(struct review_answer *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /*
@@ -92,7 +93,7 @@ void review_answer(struct review *q, struct review_answer *a);
 /* --- decoding and encoding of reviews --- */
 
 /*
- * Limits of a review. REVIEW_MAX: bytes of an object and its old version, each at etcd's limit.
+ * Limits of a review. REVIEW_MAX: bytes of the body, in which an object and its old version fit.
  * REVIEW_VALUES_MAX: JSON values, 4 MiB of memory while parsing and as much for the patch; the
  * largest objects of real clusters have about 10,000.
  */

@@ -247,7 +247,7 @@ static void scan(void *arg)
 		create(t, NULL);
 	else if (((const struct stored *)o->value)->managed &&
 		 !((const struct stored *)o->value)->set.n)
-		/* the Secret is empty: as the manifest creates it, or emptied to get a new token */
+		/* No valid token: the manifest creates it empty, and emptying it requests one. */
 		create(t, o->version);
 	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
@@ -271,8 +271,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (!is)
 		store_version(t, NULL);
 	/*
-	 * Deferred, because the informer stores the object only after this callback; by a random
-	 * time, because all replicas notice a deletion at the same time.
+	 * Deferred, because the informer stores the object only after this callback; without a
+	 * token by a random time, because all replicas notice its absence at the same time.
 	 */
 	if (kube_informer_synced(t->informer))
 		schedule_in(t, is && ((const struct stored *)is->value)->set.n

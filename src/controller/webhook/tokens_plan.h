@@ -6,9 +6,10 @@
  * The secret token in the path of the registered webhooks, which authenticates API servers, and its
  * rotation. Pure. A set has the newest token first; all tokens of the set are accepted.
  *
- * 	the newest is older than `life`			CREATE: put a new one in front
- * 	it is older than `settle`, so every replica has it	it is the one to register
- * 	it has been registered for `settle`		PRUNE: drop the others
+ * 	there is none, or a single one older than `life`	CREATE: put a new one in front
+ * 	the newest is older than `settle`, so every replica	it is the one to register
+ * 	has it, or is the only one
+ * 	the newest has been registered for `settle`	PRUNE: drop the others
  *
  * Thus every replica accepts every token that an API server may use.
  */

@@ -6,7 +6,7 @@
  * Trial runs: a computation whose cost is controlled by untrusted input runs in a child process
  * first, limited in CPU time and memory. This process repeats it only if it stayed within the
  * limits. So it cannot delay the loop (Lease renewal, /healthz, other reviews) for longer than the
- * CPU limit, and memory used by a parser is not taken from this process.
+ * CPU limit, nor use more of its memory than the memory limit.
  *
  * `run` is called in the child: it sees a copy of this process's memory and must not write to any
  * file descriptor. At most two children run; others wait in order of arrival.
