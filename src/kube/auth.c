@@ -17,7 +17,7 @@
 enum {
 	VALID_MS = 60000,
 	EARLY_MS = 10000, /* run the exec program this long before its credential expires */
-	AGAIN_MS = 1000,  /* minimum interval between reads of files */
+	AGAIN_MS = 1000,  /* minimum interval between reads of files that the server rejects */
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
 };
@@ -313,7 +313,7 @@ static int kube_exec_start(struct child **ret, struct loop *l, const struct kube
 			   done, arg, e);
 }
 
-/* Converts the exit status or failure of the program; e is set when it failed. */
+/* Returns 0 if the program exited with status 0, else a negative errno with the reason in e. */
 static int kube_exec_result(const struct kube_exec *x, int status, const struct err *reason,
 			    struct err *e)
 {

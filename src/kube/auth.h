@@ -3,10 +3,11 @@
 #define UNIRAIL_KUBE_AUTH_H
 
 /*
- * The current credentials of a kube_conf. Files (token, CA, certificate, key) are re-read after a
- * minute, or at once after the server answered 401 or its certificate was rejected; if a file
- * cannot be read, the previous content stays in use and a line is logged. A program (exec) is run
- * when its credential is about to expire or was rejected. No credential is ever printed.
+ * The current credentials of a kube_conf. The next request re-reads files (token, CA, certificate,
+ * key) after a minute, or after a second if the server answered 401 or its certificate was
+ * rejected; if a file cannot be read, the previous content stays in use and a line is logged. A
+ * request runs the program (exec) if there is no credential, or if it was rejected or expires
+ * within 10 s, but not again within 10 s. No credential is ever printed.
  */
 
 #include "base/loop.h"
@@ -17,8 +18,8 @@ enum { KUBE_TOKEN_MAX = 64 << 10 };
 
 struct kube_auth;
 
-/* `changed` is called from the loop when a program that kube_auth_refresh() started has ended. The
- * configuration is borrowed. */
+/* `changed` is called from the loop when a program that kube_auth_refresh() started has ended.
+ * Loop, root and configuration are borrowed. */
 struct kube_auth *kube_auth_new(struct loop *l, const struct root *root, const struct kube_conf *c,
 				void (*changed)(void *arg), void *arg);
 void kube_auth_free(struct kube_auth *a);
@@ -33,8 +34,8 @@ struct tls_conf *kube_auth_tls(const struct kube_auth *a);
  * replaced. */
 unsigned int kube_auth_generation(const struct kube_auth *a);
 
-/* Reports that the server refused the credentials. Returns whether to retry after
- * kube_auth_refresh(). */
+/* Reports that the server refused the credentials. Returns whether a retry after
+ * kube_auth_refresh() can help: the credentials come from a file or a program. */
 bool kube_auth_rejected(struct kube_auth *a);
 
 /* --- parts of auth.c, exposed for tests --- */

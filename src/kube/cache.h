@@ -21,9 +21,9 @@
  * the API server is unavailable the cache keeps its last state. A write is visible only when the
  * watch delivers it.
  *
- * A kind that cannot be synced is logged once per error, with the remedy. Kinds whose CRDs are not
- * installed share one line, since usually all are missing. An unreachable server is logged by the
- * client.
+ * A kind that cannot be synced is logged once per error; after 403 the line has the remedy. Kinds
+ * whose CRDs are not installed share one line, since usually all are missing. Errors of kind
+ * ERR_AGAIN are not logged: the client logs an unreachable server.
  */
 
 #include "kube/client.h"
@@ -35,7 +35,7 @@ struct kube_cache_kind {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool own_crd; /* unirail's installation includes the CRD */
+	bool own_crd; /* unirail installs the CRD: the log says how if it is missing */
 	/* kube_informer_conf.again; see kube_cache_read_again(). May be NULL. */
 	bool (*again)(void *arg, int kind, const struct kube_object *o);
 };
@@ -44,14 +44,14 @@ struct kube_cache_conf {
 	struct kube *kube;
 	const struct kube_cache_kind *kinds; /* borrowed */
 	int n;				     /* number of kinds */
-	const struct kube_select *select; /* by kind, read by kube_cache_new(); NULL: all objects */
-	const char *component; /* of log lines about errors: "agent"; NULL: logs nothing */
+	const struct kube_select *select;    /* one for each kind, copied; NULL: all objects */
+	const char *component; /* name in log lines, such as "agent"; NULL: logs nothing */
 	/* Called before the listeners of the kind, with the arguments of kube_cache_fn. May be NULL. */
 	void (*changed)(void *arg, int kind, const struct kube_object *was,
 			const struct kube_object *is);
 	/* Called after the error is stored and logged; reason NULL: in sync again. May be NULL. */
 	void (*sync_error)(void *arg, int kind, const struct err *reason);
-	/* See struct kube_informer_conf; called once for each kind. May be NULL. */
+	/* See struct kube_informer_conf; called for each kind. May be NULL. */
 	void (*etcd_restored)(void *arg);
 	void *arg;
 };
@@ -66,11 +66,10 @@ void kube_cache_free(struct kube_cache *c);
 enum { KUBE_CACHE_ALL = -1 }; /* in place of a kind, where stated */
 
 const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spiderippools" */
-/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed once; false if its CRD is not
- * installed. */
+/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed at least once, which fails while
+ * its CRD is not installed. */
 bool kube_cache_synced(const struct kube_cache *c, int kind);
-/* Returns the milliseconds since the watch of the kind ended, or since kube_cache_new() if there
- * was none; 0 while the kind is watched. */
+/* Returns kube_informer_behind_ms() of the kind. */
 int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);
 /* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed and is watched now. */
 bool kube_cache_current(const struct kube_cache *c, int kind);

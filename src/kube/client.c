@@ -249,7 +249,7 @@ static void on_closed(void *arg, const struct err *e)
 	}
 	k->conn = NULL;
 	conn_free(c);
-	/* The CA or the client certificate may have been replaced. */
+	/* The CA or the client certificate may have been replaced: they are read again. */
 	if (reason.code == -EKEYREJECTED)
 		kube_auth_rejected(k->auth);
 	wait_again(k);
@@ -260,7 +260,7 @@ static void on_closed(void *arg, const struct err *e)
 }
 
 /* The timeout of a connection is shorter than that of a request, so that the request's error can
- * contain the reason. */
+ * say why the connection failed. */
 static int connect_ms(const struct kube *k)
 {
 	int most = k->set.timeout_ms - k->set.timeout_ms / 8;

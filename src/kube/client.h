@@ -4,14 +4,16 @@
 
 /*
  * Requests to the API server, on the loop. All requests and watches share one HTTP/2 connection
- * (wire/http/h2.h explains why). It is opened by the first request and reopened whenever it is
- * lost, after a growing, jittered backoff. Credentials are refreshed as needed (kube/auth.h).
+ * (wire/http/h2.h explains why). It is opened by the first request; after it was lost, a waiting
+ * request reopens it after a growing, jittered backoff. Credentials are refreshed as needed
+ * (kube/auth.h).
  *
  * A request waits for a connection until its timeout. At most ten times it is retried: after 429,
  * or 5xx with Retry-After (not before that time); once after 401, with new credentials; when the
  * server did not process it; and, if it only reads, when the connection broke before the answer, or
- * (three times) after 500, 502, 503 and 504. A write whose connection broke is not retried: it
- * fails with -ECONNRESET, kind ERR_AGAIN, since the server may have carried it out.
+ * (three times) after 500, 502, 503 and 504. A write whose connection broke is not retried, since
+ * the server may have carried it out: it fails with the connection's error (-ECONNRESET,
+ * -ETIMEDOUT, ...), kind ERR_AGAIN.
  *
  * Errors are one line, "kube: create ipblock 'x': 403 Forbidden: ..."; codes in kube/status.h;
  * -ETIMEDOUT (kind ERR_AGAIN) names the last failure.
@@ -33,7 +35,7 @@ struct kube_settings {
 
 struct kube;
 
-/* Root and configuration are borrowed. Connects on the first request. */
+/* Loop, root, configuration and s->agent are borrowed. Connects on the first request. */
 struct kube *kube_new(struct loop *l, const struct root *root, const struct kube_conf *c,
 		      const struct kube_settings *s);
 /* Drops open requests without a callback. Must not be called from a callback. Accepts NULL. */

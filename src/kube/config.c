@@ -40,7 +40,7 @@ static int bad_url(const char *url, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, "'%s' is not a URL like https://10.0.0.1:6443", url);
 }
 
-/* "host:port", "[::1]:port" */
+/* Sets host and port from "host[:port]" or "[::1][:port]". */
 static int host_port(struct kube_conf *c, struct span where, const char *url, struct err *e)
 {
 	struct span host, port = {0};
@@ -345,7 +345,7 @@ static char *resolve(const char *dir, const char *path)
 	return *path == '/' ? xstrdup(path) : xasprintf("%s/%s", dir, path);
 }
 
-/* The inline data takes precedence over the file, as in kubectl. */
+/* Takes the inline data, or else the path of the file, as kubectl does. */
 static int file_or_data(const char *subject, const char *field, const char *dir, const char *path,
 			const char *data, char **ret_path, char **ret_text, struct err *e)
 {

@@ -9,10 +9,11 @@
  * Fields read from a kubeconfig (YAML or JSON): clusters[].cluster.{server, tls-server-name,
  * certificate-authority, certificate-authority-data}, users[].user.{client-certificate(-data),
  * client-key(-data), token, tokenFile, exec}, contexts[].context.{cluster, user, namespace},
- * current-context. Relative paths are relative to its directory. The server must be https. Fields
- * that would change identity or trust and are not supported are refused, never ignored:
- * auth-provider, username, as, proxy-url, insecure-skip-tls-verify. Only one file: lists in
- * $KUBECONFIG are refused. Proxies (HTTPS_PROXY) are not used.
+ * current-context. Relative paths are relative to its directory. The server must be https; without
+ * a CA its certificate is checked with /etc/ssl/certs/ca-certificates.crt. Fields that would change
+ * identity or trust and are not supported are refused, never ignored: auth-provider, username, as,
+ * proxy-url, insecure-skip-tls-verify. Only one file: lists in $KUBECONFIG are refused. Proxies
+ * (HTTPS_PROXY) are not used.
  */
 
 #include <stdint.h>
@@ -21,7 +22,8 @@
 #include "base/err.h"
 #include "base/file.h"
 
-/* Options of the commands that use the API server: the members kubeconfig, context, timeout_ms of S. */
+/* Options of the commands that use the API server; they set the members kubeconfig, context and
+ * timeout_ms of S. */
 #define KUBE_ACCESS_OPTS(S)                                                                        \
 	{"kubeconfig",                                                                             \
 	 0,                                                                                        \
@@ -58,8 +60,7 @@ struct kube_exec {
 	char *hint; /* installHint; may be NULL */
 };
 
-/* Credentials. Of each pair (file, PEM text) at most one is set; kube/auth.h says when files
- * are re-read. */
+/* Of each pair (file, text) at most one is set; kube/auth.h says when files are re-read. */
 struct kube_conf {
 	char *host;
 	uint16_t port;
@@ -95,7 +96,7 @@ void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF
 /* Parses the text of a kubeconfig located in directory `dir`. */
 int kube_conf_parse(struct kube_conf *ret, struct span text, const char *dir, const char *context,
 		    struct err *e);
-/* "https://host[:port][/prefix]" */
+/* Sets host, port and prefix from the URL "https://host[:port][/prefix]". */
 int kube_conf_server(struct kube_conf *c, const char *url, struct err *e);
 
 #endif

@@ -50,7 +50,7 @@ static bool matches(const struct kube_discover *d, const struct json *r)
 	const char *name = json_string(json_get(r, "name"));
 	const struct json *v;
 
-	if (!name || strchr(name, '/')) /* "pods/status" */
+	if (!name || strchr(name, '/')) /* a subresource such as "pods/status" */
 		return false;
 	if (is_word(d, json_get(r, "name")) || is_word(d, json_get(r, "singularName")) ||
 	    is_word(d, json_get(r, "kind")))
@@ -99,7 +99,7 @@ static bool find(struct kube_discover *d, const struct json *list)
 	return false;
 }
 
-/* Without an answer, or with 401 or 403, discovery fails. Another status, such as 503 of a group
+/* Without an answer, or with 401 or 403, discovery fails. Another error, such as 503 of a group
  * whose aggregated API server is unavailable, only skips the group. */
 static void on_resources(void *arg, int status, const struct json *list, const struct err *e)
 {

@@ -3,14 +3,16 @@
 #define UNIRAIL_KUBE_DISCOVER_H
 
 /*
- * Resolves a word from the command line to a kind of this server: plural, singular, kind or short
- * name, in any case, optionally with its group ("pods", "po", "sp", "leases.coordination.k8s.io").
- * Core kinds first, then groups in the server's order, each in its preferred version.
+ * Resolves a word from the command line to a kind that the API server serves: plural, singular,
+ * kind or short name, in any case, optionally with its group ("pods", "po", "sp",
+ * "leases.coordination.k8s.io"). The first match is taken: core kinds, then groups in the server's
+ * order, each in its preferred version.
  */
 
 #include "kube/client.h"
 
-/* kind is NULL when e is set: -ENOENT names the word. Its strings live as long as the discovery. */
+/* Called once, with either kind or e; e is -ENOENT if the server has no such kind. The strings of
+ * kind live as long as the discovery. */
 typedef void (*kube_discover_fn)(void *arg, const struct kube_kind *kind, const struct err *e);
 
 struct kube_discover;

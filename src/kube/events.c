@@ -119,7 +119,7 @@ static char *object_json(const struct kube_event *e)
 	return buf_take(&b);
 }
 
-/* Truncates to 1024 bytes at a character boundary. */
+/* Returns the message, truncated to 1024 bytes at a character boundary. */
 static char *message_text(const char *text, bool combined)
 {
 	char *all = xasprintf("%s%s", combined ? "(combined from similar events): " : "", text);
@@ -210,7 +210,8 @@ static void on_sent(void *arg, int status, const struct json *event, const struc
 
 	(void)event;
 	s->call = NULL;
-	/* Creates the event again if it is missing: the server deletes events after an hour. */
+	/* Creates the event again if it is missing: by default the server deletes events after an
+	 * hour. */
 	if (status == 404 && !p->is_new) {
 		p->is_new = true;
 		send_first(s);
@@ -299,10 +300,10 @@ enum {
 	GROUP_MS = 600000,
 };
 
-/* Common header of the entries of each table. */
+/* First member of the entries of the filter's three tables, which find() searches. */
 struct slot {
 	uint64_t key;
-	int64_t used; /* 0: never */
+	int64_t used; /* loop time of the last use, plus 1; 0: free */
 };
 
 struct source {

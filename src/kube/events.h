@@ -8,8 +8,8 @@
  * failing loop does not fill etcd:
  *
  *	a repeated event increments the count of the existing one
- *	more than 10 different messages of one reason about one object in 10 minutes are combined into
- *	one, "(combined from similar events): the last message"
+ *	after 10 different messages of one reason about one object within 10 minutes, further ones
+ *	are combined into one, "(combined from similar events): the last message"
  *	one object may have a burst of 25 events, then one every 5 minutes
  *
  * At most 64 events wait to be sent, one after another; 256 are remembered for counting.

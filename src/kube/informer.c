@@ -276,8 +276,8 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 	i->list = NULL;
 	if (e) {
-		/* A server restored from a backup never reaches the requested version: list without
-		 * one. */
+		/* A server restored from a backup may not reach the requested version for long:
+		 * list without one. */
 		if (strstr(e->text, "Too large resource version")) {
 			free(i->version);
 			i->version = NULL;

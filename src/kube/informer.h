@@ -4,9 +4,9 @@
 
 /*
  * An in-memory copy of a collection of the API server: listed once, then watched; listed again when
- * the server no longer has the changes since (410). For each object it stores only what the caller
- * decodes into its own struct. While the server is unavailable the last state stays, and the watch
- * resumes from its last version when the server is back.
+ * the server no longer has the changes since the last known version (410). For each object it
+ * stores only what the caller decodes into its own struct. While the server is unavailable the last
+ * state stays, and the watch resumes from its last version when the server is back.
  *
  * Every change is reported by `changed`, in the server's order. Changes during an outage are
  * reported as well, as the resulting difference; an object that was deleted and recreated meanwhile
@@ -31,8 +31,8 @@ struct kube_object {
 	unsigned int round;
 };
 
-/* Compares two resourceVersions, which the API server writes as numbers; false if either is not a
- * number. */
+/* Returns whether a resourceVersion is older than another. Compares them as numbers, as the API
+ * server writes them; false if either is none. */
 bool kube_version_older(const char *version, const char *than);
 
 struct kube_informer_conf {
@@ -54,18 +54,18 @@ struct kube_informer_conf {
 	void (*relisted)(void *arg); /* a repeated list is complete; may be NULL */
 	size_t size;		     /* size of the caller's struct */
 	/* Decodes into *value, which is zeroed. 0: decoded; 1: ignore the object, as if it did not
-	 * exist; negative with e: invalid (`drop` is still called on the partly filled value). */
+	 * exist; negative with e: invalid (after 1 or an error `drop` is called, too). */
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value); /* frees the members that decode filled; NULL: nothing to free */
 	/* was NULL: added; is NULL: deleted. `was` is valid during the call only, `is` until the
 	 * next change. */
 	void (*changed)(void *arg, const struct kube_object *was, const struct kube_object *is);
 	void (*synced)(void *arg); /* called after the first complete list; may be NULL */
-	/* The server's data is older than what was reported before (etcd restored): all objects are
-	 * reported again. May be NULL. */
+	/* The server's data is older than what was reported before (etcd restored). A list follows,
+	 * which reports the differences. May be NULL. */
 	void (*etcd_restored)(void *arg);
-	/* Reports why the collection cannot be synced, once per distinct reason; NULL: it is in
-	 * sync again. Replaces the lines in the log; may be NULL. */
+	/* Reports why the collection cannot be synced, when the reason changes; NULL: it is in sync
+	 * again. May be NULL: both are logged instead. */
 	void (*sync_error)(void *arg, const struct err *reason);
 	/* Returns whether to read the object again; see kube_informer_read_again(). May be NULL. */
 	bool (*again)(void *arg, const struct kube_object *o);
@@ -87,12 +87,12 @@ void kube_informer_free(struct kube_informer *i);
 void kube_informer_read_again(struct kube_informer *i);
 
 bool kube_informer_synced(const struct kube_informer *i);
-/* Returns the milliseconds since the informer stopped watching or was created, at least 1; 0 while
- * it watches. */
+/* Returns the milliseconds since the watch failed or the informer was created, at least 1; 0 while
+ * it watches, also while it renews a watch that ended at the server's timeout. */
 int64_t kube_informer_behind_ms(const struct kube_informer *i);
 const struct kube_object *kube_informer_get(const struct kube_informer *i, const char *ns,
 					    const char *name);
-/* Returns the latest known version of the collection; NULL: none yet. */
+/* Returns the latest known version of the collection; NULL: the next step is a list. */
 const char *kube_informer_version(const struct kube_informer *i);
 size_t kube_informer_count(const struct kube_informer *i);
 const struct kube_object *kube_informer_at(const struct kube_informer *i, size_t at); /* in order */

@@ -51,8 +51,8 @@ struct kube_stream_ops {
 	void (*drop)(void *arg);
 };
 
-/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS); once sent, the request
- * is not retried. */
+/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS if the request has none);
+ * once sent, the request is retried only after a first 401. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 /* returns a description such as "kube: get pod 'x'" */

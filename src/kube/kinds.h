@@ -2,8 +2,9 @@
 #ifndef UNIRAIL_KUBE_KINDS_H
 #define UNIRAIL_KUBE_KINDS_H
 
-/* The kinds of objects that unirail reads or writes, each once. `name` is the resource's singular;
- * kinds that only one file uses are declared there (controller/coordinator/cidr_discover.c). */
+/* The kinds of objects that unirail reads or writes, each once. kube_kind.name is the resource's
+ * singular; kinds of ServiceCIDRs, Calico and Cilium are declared in
+ * controller/coordinator/cidr_discover.c, their only user. */
 
 #include "kube/path.h"
 

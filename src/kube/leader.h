@@ -35,7 +35,8 @@ struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *
 void kube_lease_free(struct kube_lease *l);
 
 /* Returns the milliseconds between the last renewal (renewTime) and the moment this process last
- * found the lease expired or released. INT64_MAX: the Lease did not exist; 0: never found free. */
+ * found the lease expired or released. INT64_MAX: there was no Lease or no renewTime; 0: never
+ * found free, or renewTime is in the future of this node's clock. */
 int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
 /* returns the identity of the leader as last read; "": none */

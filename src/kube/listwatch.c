@@ -34,7 +34,7 @@ struct kube_list {
 	void *arg;
 	struct kube_call *call;
 	struct json_split split;
-	char *next;    /* continue token; "" on the last page, NULL until the page is complete */
+	char *next;    /* continue token; "" on the last page, NULL until the metadata arrived */
 	char *version; /* resourceVersion */
 	bool busy, dropped;
 };

@@ -28,8 +28,8 @@ struct kube_list_ops {
 	int (*item)(void *arg, const struct json *object, struct err *e);
 	/*
 	 * Called at the end of the list with the resourceVersion from which a watch starts, or with
-	 * e. The next list passes the objects again that were passed before an error. Status 410 (e
-	 * is -ESTALE): the list took longer than the server keeps its state.
+	 * e; before an error some objects may have been passed to `item`. -ESTALE (status 410): the
+	 * list took longer than the server keeps its state.
 	 */
 	void (*done)(void *arg, const char *resource_version, const struct err *e);
 };
@@ -40,7 +40,8 @@ struct kube_list;
 struct kube_list *kube_list(struct kube *k, const struct kube_kind *kind,
 			    const struct kube_select *s, int page, const struct kube_list_ops *ops,
 			    void *arg);
-/* Lists one page from the server's cache, not older than `version`; "0": any version. */
+/* Lists the collection as one page from the server's cache, not older than `version`; "0": any
+ * version. */
 struct kube_list *kube_list_since(struct kube *k, const struct kube_kind *kind,
 				  const struct kube_select *s, const char *version,
 				  const struct kube_list_ops *ops, void *arg);
@@ -51,9 +52,10 @@ void kube_list_cancel(struct kube_list *l); /* accepts NULL */
 enum kube_change { KUBE_ADDED, KUBE_MODIFIED, KUBE_DELETED, KUBE_BOOKMARK };
 
 struct kube_watch_ops {
-	/* called when the watch is established, so that no later change is missed */
+	/* called when the server has accepted the watch */
 	void (*opened)(void *arg);
-	/* Valid during the call. A bookmark's object has a resourceVersion and nothing else. */
+	/* The object is valid during the call. A bookmark's object has a resourceVersion and
+	 * nothing else. */
 	void (*event)(void *arg, enum kube_change change, const struct json *object);
 	/*
 	 * Called when the watch has ended. e NULL: by the server's timeout. Status 410: the version

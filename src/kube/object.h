@@ -6,7 +6,8 @@
 
 #include "wire/json/json.h"
 
-/* Begins a patch that the API server refuses if the object has another version; metadata stays open for more members. */
+/* Begins a patch that the API server refuses if the object has another version; metadata stays open
+ * for more members. */
 static inline void kube_patch_begin(struct json_out *o, const char *version)
 {
 	jo_obj(o);
@@ -15,7 +16,7 @@ static inline void kube_patch_begin(struct json_out *o, const char *version)
 	jo_kstr(o, "resourceVersion", version);
 }
 
-/* A field of metadata: "labels"; NULL: there is none. */
+/* Returns a field of metadata, such as "labels"; NULL: there is none. */
 static inline const struct json *kube_meta(const struct json *object, const char *key)
 {
 	return json_get(json_get(object, "metadata"), key);
@@ -27,7 +28,8 @@ static inline const char *kube_meta_string(const struct json *object, const char
 }
 
 bool kube_has_finalizer(const struct json *object, const char *name);
-/* Writes the member `finalizers` of metadata: those of the object but `name`, and `name` at the end if it is wanted. */
+/* Writes the member `finalizers` of metadata: those of the object without `name`, then `name` if
+ * `wanted`. */
 void kube_put_finalizers(struct json_out *o, const struct json *object, const char *name,
 			 bool wanted);
 

@@ -21,7 +21,7 @@ void kube_patch_done(struct kube_patch *p)
 	buf_done(&p->b);
 }
 
-/* RFC 6901 */
+/* Appends one part of a JSON Pointer (RFC 6901). */
 static void add_part(struct buf *b, const char *part)
 {
 	buf_char(b, '/');

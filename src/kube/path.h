@@ -24,7 +24,7 @@ struct kube_ref {
 
 enum { KUBE_PATH_MAX = 8 << 10 };
 
-/* "/api/v1/namespaces/ns/pods/name", escaped. */
+/* Appends the path, such as "/api/v1/namespaces/ns/pods/name", escaped. */
 void kube_path(struct buf *b, const struct kube_ref *r);
 /* Appends "?key=value" or "&key=value", escaped; nothing when value is NULL or "". */
 void kube_path_query(struct buf *b, const char *key, const char *value);

@@ -4,7 +4,7 @@
 
 /*
  * Memory quotas for objects that tenants write: one per namespace, and one over all namespaces;
- * small objects are not subject to the latter (see `small`).
+ * small objects count in the latter, but are not refused for it (see `small`).
  */
 
 #include <stdbool.h>

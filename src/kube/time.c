@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times as the API writes them: RFC 3339. */
 #include "kube/time.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 #include "base/buf.h"
 #include "base/num.h"
 
-/* "+01:00", "Z" */
+/* Sets *ret to the minutes of "Z" or of an offset such as "+01:00". */
 static int offset_minutes(const char *s, int *ret)
 {
 	uint64_t h, m;

@@ -33,9 +33,9 @@
  * WORKQUEUE_BATCH in a turn of the loop. Each function costs at most the logarithm of the number of
  * items.
  *
- * reconcile() and done() may call every function below, workqueue_remove() for their own item too,
- * and done() also workqueue_free(). Requests of removed items are cancelled: done() is not called
- * for them.
+ * reconcile() and done() may call every function below, even workqueue_remove() for their own item;
+ * only done() may call workqueue_free(). Requests of removed items are cancelled: done() is not
+ * called for them.
  */
 
 #include <stddef.h>

@@ -10,8 +10,8 @@
  *			  log	the kernel logs what `on` would refuse; no Landlock
  *			  off	one line in the log
  *
- * A path that is not a directory stands for its directory, and for the directory it resolves to
- * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
+ * A file stands for its directory, and for the directory of the file to which it resolves through
+ * symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
  * readable. A directory to read that does not exist yet stands for its nearest existing parent,
  * except "/"; a directory to write is created.
  */
@@ -21,7 +21,7 @@
 
 #define SETTINGS_ON_OFF_LOG "on|off|log"
 
-/* Values of the member `sandbox`, for the table of settings. */
+/* Row of the member `sandbox` for a table of settings. */
 #define SETTINGS_SANDBOX(X)                                                                        \
 	X("sandbox", OPT_CHOICE, SETTINGS_ON_OFF_LOG,                                              \
 	  "refuse system calls and files that this mode does not need (seccomp, Landlock); log: "  \

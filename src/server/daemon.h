@@ -36,8 +36,9 @@ int daemon_pid_file(struct daemon *d, const struct root *root, const char *path,
 /* Applies the values of the settings log-level and log-format. */
 int daemon_log(const char *level, const char *format, struct err *e);
 
-/* Returns the number of connections that the descriptor limit allows with `reserve` descriptors
- * left for other uses: `wanted`, or fewer with a line in the log. */
+/* Raises the descriptor limit to its maximum and returns how many connections it allows with
+ * `reserve` descriptors left for other uses: `wanted`, or fewer with a line in the log. -EMFILE:
+ * none. */
 int daemon_connections(int64_t wanted, int reserve, struct err *e);
 
 #endif

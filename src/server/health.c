@@ -13,8 +13,9 @@
 #include "server/http_server.h"
 #include "wire/http/http1.h"
 
-/* BACKLOG: length of the queue, for the connections that an API server opens at the same time for
- * the pods of one job, beside those of unknown peers (http_limits.grace_ms). */
+/* BACKLOG: length of the kernel's queue of new connections, with room for those that an API server
+ * opens at the same time for the pods of one job, beside those of unknown peers
+ * (http_limits.grace_ms). */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
 /* Time limit for receiving a request. It can be short, because requests of probes and scrapes arrive

@@ -12,7 +12,7 @@
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
  *	/readyz, /v1/runtime/readiness				503 while ports_conf.ready() fails; the
  *								reason only to callers on loopback
- *	/metrics						if enabled: see agent/api/metrics.h
+ *	/metrics						if enabled: see `unirail help metrics`
  */
 
 #include "base/err.h"

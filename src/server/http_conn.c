@@ -28,8 +28,8 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- timeouts of a connection --- */
 
-/* Returns the milliseconds until the next rate check of the current body. Negative: the timeout has
- * expired. */
+/* Returns the milliseconds until the next rate check of the current body, or until its timeout. 0
+ * or negative: the timeout has expired. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -374,8 +374,8 @@ static ssize_t write_some(struct http_request *c, const char *p, size_t n)
 	return r < 0 ? -errno : r;
 }
 
-/* Writes the output. Returns 1 if all is written, 0 if the socket is full, -1 if the peer has
- * closed. */
+/* Writes the output. Returns 1 if all is written, 0 if the socket is full, -1 if the connection
+ * failed. */
 static int conn_write_out(struct http_request *c)
 {
 	while (c->out_at < c->out.len) {
@@ -523,5 +523,3 @@ void conn_on_event(void *arg, uint32_t events)
 	}
 	conn_advance(c);
 }
-
-/* The transport of a connection: the socket, or TLS on it. */

@@ -30,7 +30,7 @@
 enum { PEER_RANKS = 6, PEER_TEXT_MAX = 64 };
 
 struct peer_key {
-	uint8_t b[16]; /* IPv4 as ::ffff:a.b.c.d; all zero: no address (a UNIX socket) */
+	uint8_t b[16]; /* IPv4 as ::ffff:a.b.c.d, IPv6 as /64; all zero: ::1 or a UNIX socket */
 };
 
 struct peer;
@@ -44,7 +44,7 @@ struct peer_entry {
 	struct peer_entry *prev, *next;
 	/* list of the entries with the same rank, oldest first */
 	struct peer_entry *all_prev, *all_next;
-	/* list of the peer's entries that wait for a turn, in the order of their requests */
+	/* list of the peer's entries that wait for a turn, in the order of peers_wait() */
 	struct peer_entry *turn_prev, *turn_next;
 };
 
@@ -73,7 +73,7 @@ size_t peers_count(const struct peers *p, int rank);
 struct peer_entry *peers_victim(const struct peers *p, int rank);
 /* Returns the number of connections of this rank that the peer of peers_victim() has. */
 size_t peers_most(const struct peers *p, int rank);
-/* Returns the oldest connection of the same peer in another rank. NULL: there is none. */
+/* Returns the oldest connection of e's peer in `rank`. NULL: there is none. */
 struct peer_entry *peers_beside(const struct peer_entry *e, int rank);
 /* Returns the oldest connection of this rank, of any peer. NULL: there is none. */
 struct peer_entry *peers_oldest(const struct peers *p, int rank);

@@ -95,8 +95,8 @@ static bool strangers_give_way(struct http_server *s)
 	return e;
 }
 
-/* Unknown peers keep at least an eighth of the connections: a known client is also unknown until
- * its first request is accepted. */
+/* Returns whether unknown peers have more than the eighth of the connections that they keep: a
+ * client is unknown until its first request is accepted. */
 static bool many_strangers(const struct http_server *s)
 {
 	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
@@ -165,7 +165,7 @@ static int64_t grace_now(const struct http_server *s)
 }
 
 /* Returns the milliseconds until a connection may be evicted if all candidates are in their grace
- * period; 0: one can be evicted now, or there are no candidates. */
+ * period; 0: there is room, one can be evicted now, or there are no candidates. */
 static int64_t room_in(struct http_server *s)
 {
 	struct peer_entry *e;
@@ -475,8 +475,8 @@ static void on_drained(void *arg)
 	s->done(s->done_arg);
 }
 
-/* Resumes accepting, which the closed connection makes possible, and ends a drain without
- * connections. */
+/* Resumes accepting, which the closed connection makes possible; ends a drain when no connection is
+ * left. */
 static void http_server_conn_closed(struct http_server *s)
 {
 	if (loop_alarm_armed(&s->pause) && s->watch) {

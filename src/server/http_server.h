@@ -26,24 +26,25 @@
  *                                                         bodies_max
  *   long heads or unread answers on many connections      one of them is closed; see held_max
  *
- * Connections are evicted in this order: one that has received its last answer; one of an unknown
- * peer; one of a peer that a check has accepted (http_server_check()). Without a check all peers
- * are unknown; otherwise unknown peers keep at least an eighth of the connections. Candidates are
- * connections that are idle, in a handshake, receiving a head, or whose answer is not being read:
- * the peer address with the most of them loses the one that has been in this state longest, so one
- * address cannot displace another. Among unknown peers, one that has had an answer is evicted
- * before one that has had none. A request whose head is complete is never evicted.
+ * Connections are evicted in this order: one that is sent its last answer or has received it; one
+ * of an unknown peer; one of a peer that a check has accepted (http_server_check()), or one that is
+ * sent an answer that is not its last. Without a check all peers are unknown. Unknown peers keep at
+ * least an eighth of the connections. Candidates are connections that are idle, in a handshake,
+ * receiving a head, or whose answer is not being read: the peer address with the most of them loses
+ * the one that has been in this state longest, so one address cannot displace another. Among
+ * unknown peers, one that has had an answer is evicted before one that has had none. A request
+ * whose head is complete is never evicted.
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
  * from its own address: while all candidates are that new, further connections wait in the kernel.
  * So a client that sends its request immediately is answered, however many others connect. The time
  * shrinks as the kernel's queue of connections fills, so that the queue does not overflow.
  *
- * With a certificate it speaks TLS, with HTTP/1.1 inside, whatever else a client offers (ALPN). A
- * handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they are
- * computed round-robin over peer addresses, those that have had a request accepted before first,
- * and other callbacks of the loop run in between. With TLS, a rejected connection is closed without
- * a message.
+ * With a certificate the server speaks TLS, with HTTP/1.1 inside, whatever else a client offers
+ * (ALPN). A handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they
+ * are computed round-robin over peer addresses, and other callbacks of the loop run in between.
+ * Addresses of which a request has been accepted come first. With TLS, a rejected connection is
+ * closed without a message.
  *
  * Refusals and failed handshakes are logged with the peer's address, rate-limited (base/log.h).
  */
@@ -59,14 +60,14 @@ typedef void (*http_handler)(void *arg, struct http_request *q);
 
 struct http_limits {
 	int max_conns;
-	/* time limit for the first byte of a request, and for its head from the first byte to the
-	 * last */
+	/* time limits for the handshake, for the first byte of the first request, and for the head
+	 * of each request from its first byte to its last */
 	int first_ms;
 	int body_ms;   /* time limit from the end of the head to the end of the body */
 	int body_rate; /* minimum bytes/s of a body, checked every 8 s; 0: none */
 	int idle_ms;   /* time limit between two requests */
 	int send_ms;   /* time limit until the peer has read an answer */
-	int grace_ms;  /* protects a new connection from eviction; not with TLS */
+	int grace_ms;  /* time for which a new connection is not evicted; not with TLS */
 	bool anyone;   /* the peer's user id is not checked: for TCP */
 	bool secret;   /* request targets are not logged */
 	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
@@ -75,8 +76,9 @@ struct http_limits {
 	size_t body_max; /* maximum body of one request; 0: HTTP1_BODY_MAX */
 	/* maximum sum of the bodies of all requests that are being read or answered; 0: no limit */
 	size_t bodies_max;
-	/* Bytes of memory for incomplete requests and unread answers, over all connections without
-	 * TLS. Above it, connections that hold more than a kilobyte are closed. 0: no limit. */
+	/* Bytes of the buffers of all connections. Above it, connections without TLS are closed
+	 * that hold more than a kilobyte for an incomplete head or an unread answer. 0: no
+	 * limit. */
 	size_t held_max;
 };
 #define HTTP_LIMITS_INIT                                                                           \
@@ -113,9 +115,9 @@ void http_server_check(struct http_server *s, http_check check);
 void http_server_reject(struct http_server *s);
 
 /*
- * Accepts pending connections, then no more (the caller may close its descriptor). Idle connections
- * are closed, the others after their answer. Calls done(arg) when all are closed, at the latest
- * after `ms`.
+ * Accepts the pending connections, at most 64, then no more (the caller may close its descriptor).
+ * Idle connections are closed, the others after their answer. Calls done(arg) when all are closed,
+ * at the latest after `ms`.
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 

@@ -10,11 +10,12 @@
 
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
-/* Ranks of connections that may be evicted (http_peers.h); make_room() has the order. STRANGER:
- * unknown peers. SERVED: those of them that have had an answer and are idle. REFUSED: connections
- * that only receive the reason of a refusal.
- * HOLDING: connections that hold much memory for an incomplete request or an unread answer (if
- * limits.held_max is set). */
+/* Ranks of connections that may be evicted (http_peers.h); make_room() has the order. CLOSING: the
+ * last answer is being sent, or was sent. STRANGER: a handshake, or an unknown peer that is idle or
+ * sends a head. SERVED: an idle unknown peer that has had an answer. IDLE: a known peer that is
+ * idle or sends a head, or any peer that is sent an answer before the last. HOLDING: much memory is
+ * held for an incomplete head or an unread answer (if limits.held_max is set, without TLS).
+ * REFUSED: the connection only receives the reason of a refusal. */
 enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };
 
 enum conn_state {
@@ -107,12 +108,12 @@ void conn_reap(struct http_request *c);
 /* Handles an idle connection at shutdown: closes it, but waits a moment if it has never sent a
  * request. */
 void conn_end_idle(struct http_request *c);
-/* --- http_conn.c: the socket, or TLS on it --- */
+/* --- http_server.c: memory --- */
 
-/* Closes connections whose incomplete body is longer than `body`, the longest first, until the
- * total is within bodies_max. Returns whether the total is. */
+/* Closes connections whose incomplete body is longer than `body`, the longest first, until all
+ * bodies together are within bodies_max. Returns whether they are. */
 bool http_server_shorten(struct http_server *s, size_t body);
-/* Closes connections until total memory is within held_max. */
+/* Closes connections of RANK_HOLDING until total memory is within held_max. */
 void http_server_trim(struct http_server *s);
 
 #endif

@@ -9,9 +9,10 @@
 #include "base/buf.h"
 
 /*
- * One row of the table of metrics, written where the metric is: the linker collects all rows
- * (section `metrics`), for `unirail help metrics` and the test of the pages. Name, type and help are
- * string literals. A daemon's metrics are those in files below its directory.
+ * One row of the table of metrics, written by METRIC where the metric's values are written: the
+ * linker collects all rows (section `metrics`), for `unirail help metrics` and
+ * tests/netns/test_reference.py. Name, type and help are string literals. A daemon's metrics are
+ * those in files below its directory.
  */
 struct metric {
 	const char *name, *type, *help;

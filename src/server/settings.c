@@ -25,7 +25,7 @@ static const char *text_at(const struct settings *s, const void *of, size_t i)
 	return *(const char *const *)((const char *)of + s->opts[i].offset);
 }
 
-/* Returns the index of the row, which must exist. */
+/* Returns the index of the row; s->n: there is none. Names match in any case. */
 static size_t row_of(const struct settings *s, const char *name)
 {
 	size_t i = 0;
@@ -58,7 +58,7 @@ static int wants(const struct opt *o, const char *value, struct err *e)
 			o->arg);
 }
 
-/* Also accepts "warning", which occurs in environments of Spiderpool's daemons. */
+/* For log-level also accepts "warning", which occurs in environments of Spiderpool's daemons. */
 static const char *choice(const struct opt *o, const char *value)
 {
 	static const char *const levels[] = {"debug", "info", "warn", "error"};

@@ -12,8 +12,8 @@
  *	rest      = 60s
  *
  * The table consists of rows X(name, type, argument, help, member, min, max, default, variables,
- * whether it can change while the daemon runs); of the variables, our own first, then those of
- * Spiderpool's daemons:
+ * whether it can change while the daemon runs). The variables are separated by blanks, our own
+ * first, then those of Spiderpool's daemons:
  *
  *	#define KEYS(X)                                                                           \
  *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
@@ -21,12 +21,11 @@
  *	#define AS_OPT(...) SETTINGS_OPT(struct my_conf, __VA_ARGS__)
  *	const struct opt my_opts[] = {KEYS(AS_OPT){0}};
  *	static const struct settings_row rows[] = {KEYS(SETTINGS_ROW)};
- *	static const struct settings my_settings = SETTINGS_TABLE(my_opts, rows, "unirail my", "my", ...);
+ *	const struct settings my_settings = {.opts = my_opts, .rows = rows, ...};
  *
- * The table must have a row "config" (the file), and the struct a member `struct settings_own own`. Without `section` the
- * file has no keys of the table and is not read.
- * Strings that are not given and have no default are NULL; values of type FILE, PATH or DIR are
- * absolute paths.
+ * The table must have a row "config" (the file), and the struct a member `struct settings_own own`.
+ * Without `section` the file has no keys of the table and is not read. Strings that are not given
+ * and have no default are NULL; values with the argument FILE, PATH or DIR are absolute paths.
  *
  * Any mistake is one error (kind ERR_CONF) that names the file and line, or the variable, and the
  * expected value.
@@ -52,9 +51,9 @@ struct settings {
 	const struct opt *opts;
 	const struct settings_row *rows; /* rows of the table, one for each option */
 	size_t n;
-	const char *prog, *help; /* name and line of --help of the daemon: "unirail agent" */
+	const char *prog, *help; /* for --help: "unirail agent", and a line about it */
 	const char *section;	 /* "agent"; NULL: none */
-	const char *other;	 /* a section that another program reads; NULL: none */
+	const char *other;	 /* section that is read elsewhere: "coordinator"; NULL: none */
 	size_t own;		 /* offset of the member struct settings_own */
 };
 
@@ -71,8 +70,8 @@ struct settings {
 	{fallback, env, live},
 
 /*
- * Rows shared by all daemons, with members of these names: access to the API server, TCP ports,
- * log. The defaults of the two ports are strings; live: 1 if a reload changes the log.
+ * Rows that daemons share, for members of these names: access to the API server, TCP ports, log,
+ * pid file. The defaults of the two ports are strings; live: 1 if a reload changes the log.
  */
 #define SETTINGS_KUBE(X)                                                                           \
 	X("kubeconfig", OPT_STR, "FILE",                                                           \
@@ -128,7 +127,7 @@ const char *settings_needs_restart(const struct settings *s, const void *was, co
  * documentation and tests; returns false if there are no more keys. */
 struct settings_key {
 	const char *name, *fallback, *env;
-	const char *arg, *help; /* "TIME"; help ends with the default in parentheses */
+	const char *arg, *help; /* arg: such as "TIME"; help ends with the default in parentheses */
 	bool live;		/* can change while the daemon runs */
 };
 bool settings_key(const struct settings *s, size_t i, struct settings_key *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions of the libraries that only wire/ may include, for `unirail version`. */
+/* Versions of the linked libraries, for `unirail version`. */
 #include "wire/tls/digest.h"
 
 #include <string.h>

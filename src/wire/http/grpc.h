@@ -8,8 +8,8 @@
  *
  * Errors: a grpc-status other than OK becomes the errno of one table (UNAVAILABLE -EAGAIN,
  * UNIMPLEMENTED -EOPNOTSUPP, NOT_FOUND -ENOENT ...) and the text "METHOD: STATUS: the server's
- * grpc-message". -ETIMEDOUT: the deadline. -EPROTO: the peer is not a gRPC server. -EMSGSIZE: the
- * answer is larger than `max`.
+ * grpc-message". -ETIMEDOUT: the deadline. -EPROTO: the peer is not a gRPC server, or its answer is
+ * malformed. -EMSGSIZE: the answer is larger than `max`.
  */
 
 #include <stdbool.h>
@@ -54,7 +54,8 @@ struct grpc;
 int grpc_new(struct grpc **ret, const struct grpc_call *c, struct err *e);
 void grpc_cleanup(struct grpc **g);
 #define auto_grpc __attribute__((cleanup(grpc_cleanup)))
-/* Sets *ret to the next bytes for the peer, valid until the next call; n 0: there are none now. */
+/* Sets *ret to the next bytes for the peer, valid until the next call of grpc_out() or grpc_in(); n
+ * 0: there are none now. */
 int grpc_out(struct grpc *g, struct span *ret, struct err *e);
 int grpc_in(struct grpc *g, struct span bytes, struct err *e);
 /* returns whether the call has ended, with an answer or an error */

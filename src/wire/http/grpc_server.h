@@ -15,7 +15,7 @@
  *   the peer is neither root nor this server's user	closed
  *   more than `max_conns` connections			the connection idle longest is closed; if none
  *							is idle, the new one is
- *   no client preface or no request in `first_ms`	closed
+ *   no client preface or no request in `first_ms`	GOAWAY, closed
  *   a connection without a call for `idle_ms`		GOAWAY, closed
  *   a request that is incomplete for `first_ms`	DEADLINE_EXCEEDED, reset
  *   bytes of which none is read for `send_ms`	the connection is closed
@@ -23,7 +23,7 @@
  *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM
  *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
  *   a request longer than the method's limit		RESOURCE_EXHAUSTED
- *   PING, SETTINGS, RST_STREAM, unknown or empty frames without end	ENHANCE_YOUR_CALM, closed
+ *   too many PING, SETTINGS, RST_STREAM, unknown or empty frames	ENHANCE_YOUR_CALM, closed
  *   compressed message, unknown method			UNIMPLEMENTED
  *   content-type that is not gRPC's, method not POST	HTTP 415, 405
  *   grpc-timeout expired				DEADLINE_EXCEEDED
@@ -84,7 +84,7 @@ struct grpc_method {
 int grpc_in_send(struct grpc_in *c, struct span message);
 /* Queues the message like grpc_in_send(), then ends the call with OK; c is invalid afterwards. */
 void grpc_in_reply(struct grpc_in *c, struct span message);
-/* Ends the call with a status; `text` (may be NULL) is percent-encoded, and cut at 512 bytes. c is
+/* Ends the call with a status; `text` (may be NULL) is cut at 511 bytes, then percent-encoded. c is
  * invalid afterwards. */
 void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
 /* Calls grpc_in_fail() with the status for e's kind and errno: ERR_CONF and ERR_DECODE
@@ -128,7 +128,7 @@ void grpc_session_free(struct grpc_session *s);
 int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
 /* The next bytes for the peer, valid until the next call of this function; n 0: none at present. */
 int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
-/* Returns when grpc_session_expire() must be called next (0: now); -1: never. */
+/* Returns when grpc_session_expire() must be called next (ms, monotonic; 0: now); -1: never. */
 int64_t grpc_session_deadline(const struct grpc_session *s);
 /* Ends the calls whose deadline has passed. */
 void grpc_session_expire(struct grpc_session *s, int64_t now);

@@ -22,15 +22,16 @@ enum {
 	HEADERS_FATAL = 64 << 10, /* bytes of a header list that ends the connection */
 	RESETS_BURST = 256,
 	RESETS_RATE = 32, /* a second */
-	/* Budget for frames that belong to no call: each such frame costs one, each second and each
-	 * request add to the budget. grpc-go sends a PING and a WINDOW_UPDATE for each answer. */
+	/* Budget for frames other than HEADERS and DATA with content: each such frame costs one,
+	 * each second and each request add to the budget. grpc-go sends a PING and a WINDOW_UPDATE
+	 * for each answer. */
 	IDLE_FRAMES_MAX = 2000,
 	IDLE_FRAMES_PER_S = 100,
 	IDLE_FRAMES_PER_CALL = 16,
 	/* Value of `deadline` that means: the peer has `first_ms` to read the answer, counted from
 	 * the next grpc_session_expire(). */
 	TO_SEND = -2,
-	/* maximum of a grpc-timeout in hours; a longer one counts as no deadline */
+	/* maximum of a grpc-timeout in hours: one year, to which a longer one is shortened */
 	TIMEOUT_MAX_H = 24 * 365,
 };
 
@@ -41,7 +42,8 @@ struct grpc_in {
 	/* the request */
 	size_t headers; /* bytes */
 	bool post, bad_timeout, has_method;
-	/* regular: a regular header was received; malformed: a pseudo-header follows it */
+	/* regular: a regular header was received; malformed: a pseudo-header follows it or is
+	 * repeated */
 	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
 	int64_t timeout_ms; /* grpc-timeout; -1: none */
@@ -89,7 +91,7 @@ static void call_free(struct grpc_in *c)
 	free(c);
 }
 
-/* Notifies the method unless the method ended the call. */
+/* Frees the call; notifies its method unless the method ended it. */
 static void call_close(struct grpc_in *c)
 {
 	bool notify = c->is_called && !c->is_ended && c->method->closed;
@@ -293,7 +295,8 @@ static void copy_cut(char *ret, size_t size, struct span v)
 	grpc_message_decode(v, ret, size);
 }
 
-/* Parses a grpc-timeout such as "100m": at most eight digits and a unit; -1: invalid. */
+/* Returns the milliseconds of a grpc-timeout such as "100m" (at most eight digits and a unit); -1:
+ * invalid. */
 static int64_t timeout_parse(struct span v)
 {
 	static const struct {
@@ -502,7 +505,7 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 	return 0;
 }
 
-/* The answer is complete before the request: reset the stream so that the client stops sending. */
+/* Resets the stream if the answer ends before the request, so that the client stops sending. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	(void)user;

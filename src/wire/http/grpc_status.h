@@ -12,7 +12,7 @@
 /* Returns whether the type is "application/grpc", alone or followed by "+proto" or ";charset=...".
  * */
 bool grpc_type_ok(const char *content_type);
-/* Percent-decodes; unprintable characters become blanks, the result is truncated to fit. */
+/* Percent-decodes; control characters become blanks, the result is truncated to fit. */
 void grpc_message_decode(struct span s, char *ret, size_t size);
 /* Sets e to "METHOD: STATUS: message" and returns the status' errno; status is not 0. */
 int grpc_status_err(int status, const char *method, const char *message, struct err *e);

@@ -349,7 +349,7 @@ bool http1_wants_continue(struct http1 *h)
 /* Decodes Transfer-Encoding: chunked. picohttpparser's own decoder accepts bare line feeds and any
  * bytes after a size; if a front end parses those differently, requests can be smuggled. */
 
-/* Chunk extensions and trailers are ignored up to this size and refused above it. */
+/* EXTRA_MAX: up to this size chunk extensions and trailers are ignored, above it refused. */
 enum { EXTRA_MAX = 4 << 10, DIGITS_MAX = 16 };
 
 static int hex_value(char c)

@@ -68,10 +68,10 @@ void http1_done(struct http1 *h);
  * between messages, -EPROTO in the middle of a message. */
 int http1_eof(struct http1 *h, struct http1_msg *ret, struct err *e);
 
-/* Returns the progress of the next message. */
+/* Returns the progress of the message that is being received. */
 enum http1_phase { HTTP1_NOTHING, HTTP1_IN_HEAD, HTTP1_IN_BODY };
 enum http1_phase http1_phase(const struct http1 *h);
-/* Returns the bytes of memory that the current, incomplete message uses. */
+/* Returns the bytes of memory that the current message uses, until http1_done(). */
 size_t http1_held(const struct http1 *h);
 /* Returns the HTTP status with which a server answers after a failure of http1_in(). */
 int http1_refusal(const struct http1 *h);
@@ -123,9 +123,8 @@ struct http1_call {
 	const char *socket;
 	struct http1_request request;
 	int timeout_ms; /* timeout of the whole exchange, including connecting */
-	size_t max;	/* largest body of an answer; 0: HTTP1_BODY_MAX */
-	/* part of timeout_ms for which to wait while no process listens, for a server that restarts
-	 * */
+	size_t max;	/* http1_call(): largest body of an answer; 0: HTTP1_BODY_MAX */
+	/* http1_call(): part of timeout_ms to wait while no process listens (a server restarts) */
 	int restart_ms;
 };
 

@@ -5,8 +5,8 @@
 /*
  * One HTTP/2 connection over TLS on the loop: resolves the name (in a child process, since lookups
  * block), tries one address after another, does the handshake, and then carries requests (see
- * h2.h). A server that has sent nothing for 30 s is pinged; 15 s later without a byte it is
- * considered dead.
+ * h2.h). A server that has sent nothing for 30 s is pinged; if no byte arrives within another 15 s,
+ * the connection is closed.
  */
 
 #include "base/loop.h"

@@ -31,7 +31,7 @@ struct http1_head {
 	bool expects;	 /* Expect: 100-continue */
 };
 
-/* State of the check of a head or trailer, byte by byte, for bytes that no line may contain. */
+/* State of http1_line_byte(), which checks a head or trailer byte by byte. */
 struct http1_lines {
 	char last;
 	size_t column, n_lines;

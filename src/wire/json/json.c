@@ -281,7 +281,8 @@ const char *json_get_text(const struct json *v, const char *key)
 	return json_text(json_get(v, key));
 }
 
-/* Returns the text of a number that fits neither 64 bits nor a double; NULL for any other value. */
+/* Returns the text of an integer that does not fit 64 bits or of a real that does not fit a double;
+ * NULL for any other value. */
 static const char *json_raw(const struct json *v)
 {
 	return yyjson_get_raw(val_of(v));
@@ -482,7 +483,8 @@ static void add_plain(struct buf *b, const char *digits, int point)
 	}
 }
 
-/* Writes a number as Go does: plain from 1e-6 to 1e21, else "1e-7", "1.5e+21". */
+/* Writes a number as Go does: plain from 1e-6 to below 1e21, else "1e-7", "1.5e+21"; an infinite
+ * one or NaN as null. */
 void jo_real(struct json_out *o, double v)
 {
 	char text[32], *exp, *from = text, digits[24] = "";

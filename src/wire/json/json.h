@@ -6,9 +6,9 @@
  * Strict JSON (depth 32, size cap, valid UTF-8, no NUL in strings, nothing after the document),
  * read by field tables whose errors name the path: "conf.mtu is 1, expected 68 to 65535".
  *
- * A document owns its strings; values are borrowed from it. Keys in a table flagged JSON_GO match
- * as Go's encoding/json does: exact first, else without case; the last duplicate wins; null
- * leaves the field alone; unknown keys are ignored.
+ * A document owns its strings; values are borrowed from it. As with Go's encoding/json the last
+ * duplicate of a key wins, null leaves the field alone, and unknown keys are ignored (except with
+ * JSON_CLOSED). In a table flagged JSON_GO keys match as in Go: exact first, else without case.
  */
 
 #include <stdbool.h>
@@ -21,6 +21,7 @@
 struct json_doc;
 struct json; /* a value; opaque */
 
+/* Kind ERR_DECODE: -EFBIG: more than `max` bytes; -EINVAL: not JSON, or beyond another limit. */
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
 /*
  * For untrusted input: at most `values` values, which take 16 bytes each in memory; a key counts as
@@ -45,7 +46,7 @@ const char *json_text(const struct json *v);
 /* returns the string of a member; "": not a string */
 const char *json_get_text(const struct json *v, const char *key);
 int64_t json_int_or(const struct json *v, int64_t fallback); /* fallback: not an integer */
-/* reads an integer; -EINVAL: not an integer, -ERANGE */
+/* reads an integer; -EINVAL: not an integer, -ERANGE: beyond int64_t */
 int json_int(const struct json *v, int64_t *ret);
 /* returns the number of elements of an array, or of pairs of an object */
 size_t json_len(const struct json *v);
@@ -76,8 +77,9 @@ const struct json *json_get(const struct json *obj, const char *key);
 const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
 
 /*
- * Members of an object by key. json_get() walks over all of them: fine for a few keys, but a get for each of n keys
- * costs n times n. An index costs n log n once and log n a get. Borrows from the document.
+ * Members of an object by key. json_get() walks over all of them: fine for a few keys, but for each
+ * of n keys it costs n * n steps. An index costs n log n steps, and log n for each
+ * json_index_get(). It borrows from the document.
  *
  *	auto_json_index struct json_index x = json_index_of(obj);
  */
@@ -139,7 +141,7 @@ struct json_field {
 	enum json_type type;
 	size_t offset;
 	size_t has;	  /* offset of a bool set true when present and not null; 0: none */
-	int64_t min, max; /* J_INT; also max length of J_STR when not 0 */
+	int64_t min, max; /* J_INT: limits; max for J_STR: maximum length in bytes, 0: none */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
 	bool own;	      /* a key of unirail, which the replaced program ignores */
@@ -172,16 +174,16 @@ struct json_table {
 	}
 
 /* Reads an object. `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind
- * ERR_CONF. Not const, since allocated memory belongs to the document. */
+ * ERR_CONF. d is not const, since it owns the allocated memory. */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 
-/* Like json_read(), for a value that is not an object, which f describes (its name is not used). */
+/* Like json_read(), for one value of any type, which f describes (f->name is not used). */
 int json_read_value(struct json_doc *d, const struct json *v, const struct json_field *f,
 		    void *into, const char *place, struct err *e);
 
 /* Sets "PLACE is SEEN, expected WHAT" with kind ERR_CONF, for checks that a table cannot express.
- * -EINVAL. */
+ * Returns -EINVAL. */
 int json_wants(const struct json *v, const char *place, const char *what, struct err *e);
 
 /* --- writing of JSON --- */

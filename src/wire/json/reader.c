@@ -139,7 +139,7 @@ static int read_strs(struct json_doc *d, const struct json *v, struct json_strs 
 	return 0;
 }
 
-/* An empty string counts as absent, as with Go's net.IP and net.HardwareAddr. */
+/* An empty string leaves the address unset, as with Go's net.IP; read_mac() likewise. */
 static int read_ip(const struct json *v, struct ipaddr *into, const char *place, struct err *e)
 {
 	const char *s = json_string(v);
@@ -270,7 +270,8 @@ static size_t field_count(const struct json_table *t)
 
 /*
  * Reads the keys in document order, so the last of several spellings of a key wins and a repeated
- * object is merged, as in Go. A later version adds a key with '~' if an older one may ignore it.
+ * object is merged, as in Go. A later version of unirail adds a key with '~' if an older one may
+ * ignore it.
  */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e)

@@ -81,7 +81,8 @@ static int stream_byte(struct json_split *s, char c)
 
 /* --- JSON_SPLIT_LIST --- */
 
-/* Depth 1 is the list object, so an item starts at depth 2. */
+/* Processes one byte of the items; returns 1 if it ends an item. Depth 1 is the list object, so an
+ * item starts at depth 2. */
 static int item_byte(struct json_split *s, char c)
 {
 	bool structure = track(s, c);

@@ -34,16 +34,16 @@ struct tls_conf {
 	const char *alpn[2];
 	struct tls_saved_session saved;
 	mbedtls_ssl_ticket_context tickets; /* keys that encrypt the tickets of a server */
-	const struct tls_check *at_hand;    /* check of mbedTLS's current connection */
+	const struct tls_check *at_hand;    /* check of the connection for which mbedTLS runs */
 };
 
 /* Findings of the verification of a peer's chain, for the error text. */
 struct tls_check {
-	char *name;	  /* name expected in the certificate; NULL on a server */
+	char *name;	  /* name expected in the certificate; NULL: any (on a server) */
 	struct ipaddr ip; /* the name parsed as an IP address; family 0: it is a DNS name */
 	uint32_t flags;	  /* MBEDTLS_X509_BADCERT_... */
 	bool verified;	  /* a chain was verified; false for a resumed session */
-	/* time at which the first certificate of the chain expires, in seconds since the epoch */
+	/* earliest expiry of the chain's certificates, in seconds since the epoch */
 	int64_t end;
 	mbedtls_x509_time from, to; /* validity of the expired or not yet valid certificate */
 	struct buf names;	    /* names in the peer's certificate, for the error */

@@ -36,7 +36,7 @@ struct tls_material {
 	struct span ca;
 	struct span cert,
 		key;	  /* chain and private key as PEM; both or neither; required for a server */
-	const char *alpn; /* application protocol (ALPN), such as "h2"; NULL: no ALPN */
+	const char *alpn; /* application protocol (ALPN), such as "h2"; borrowed; NULL: no ALPN */
 };
 
 /* Certificates and settings, shared by any number of connections; reference-counted. */
@@ -50,8 +50,8 @@ void tls_conf_put(struct tls_conf *c); /* accepts NULL */
 
 struct tls;
 
-/* `name`: the DNS name or IP address that a client expects in the server's certificate. The caller
- * remains the owner of the descriptor. */
+/* `name`: the DNS name or IP address that a client expects in the server's certificate; a server
+ * passes NULL. The caller remains the owner of the descriptor. */
 struct tls *tls_new(struct tls_conf *c, int fd, const char *name);
 void tls_free(struct tls *t); /* sends close_notify unless the socket is full; accepts NULL */
 
@@ -63,8 +63,8 @@ void tls_free(struct tls *t); /* sends close_notify unless the socket is full; a
  */
 int tls_handshake(struct tls *t, struct err *e);
 
-/* Returns the number of bytes, 0 if the peer has closed, or a negative code. The caller reads until
- * -EAGAIN before it waits again. */
+/* Returns the number of bytes, 0 after the peer's close_notify, or a negative code (-ECONNRESET:
+ * closed without it). The caller reads until -EAGAIN before it waits again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
 /* Returns the number of bytes written, possibly fewer than n. After -EAGAIN repeat the call with
  * the same bytes and n. */

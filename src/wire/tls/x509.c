@@ -241,7 +241,8 @@ static int set_alternatives(struct making *m)
 	return mbedtls_x509write_crt_set_subject_alternative_name(&m->out, m->names);
 }
 
-/* Key identifier from the SHA-256 of the key (RFC 7093, 2.1), since SHA-1 is not linked. */
+/* Key identifier: the first 20 bytes of the SHA-256 of the SubjectPublicKeyInfo (RFC 7093, 2,
+ * method 4, shortened), since SHA-1 is not linked. */
 static int set_key_id(struct making *m)
 {
 	unsigned char der[256], hash[32], id[2 + KEY_ID] = {0x04, KEY_ID};

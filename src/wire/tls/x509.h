@@ -12,7 +12,8 @@
 
 struct x509_request {
 	const char *name; /* common name, [A-Za-z0-9._-] */
-	/* DNS names and IP addresses of the certificate; none for a CA */
+	/* DNS names and IP addresses of the certificate, of which the first 32 are used; none for a
+	 * CA */
 	const char *const *names;
 	size_t n_names;
 	bool client;	  /* a client's certificate, not a server's */

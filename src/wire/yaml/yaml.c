@@ -499,7 +499,7 @@ static bool is_marker(const struct yaml *y, const char *marker)
 	       yaml_is_break(yaml_peek(y, 3));
 }
 
-/* Limits the text to the first document, which ends at "..." or at a further "---". */
+/* Ends the text at "..."; fails at a further "---", since only one document is supported. */
 static int cut_documents(struct yaml *y)
 {
 	struct yaml at = *y;

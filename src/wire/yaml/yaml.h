@@ -7,10 +7,10 @@
  * and flow mappings and sequences; plain, 'single', "double" scalars, also over several lines;
  * | and > blocks; comments; one document. JSON is accepted, too, since it is a subset of YAML.
  *
- * Plain scalars are null, true, false, numbers as JSON writes them, or strings (yes, 0x1f and dates
- * are strings). Unsupported syntax is refused with its position: anchors, aliases, tags, merge
- * keys, complex keys, directives, several documents, tabs as indentation, duplicate keys, bytes
- * that are not UTF-8.
+ * Plain scalars are null or ~, true, false (also True, TRUE ...), numbers as JSON writes them, or
+ * strings (yes, 0x1f and dates are strings). Unsupported syntax is refused with its position:
+ * anchors, aliases, tags, merge keys, complex keys, directives, several documents, tabs as
+ * indentation, duplicate keys, bytes that are not UTF-8.
  */
 
 #include "base/buf.h"
