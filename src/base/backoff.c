@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 
-int64_t kube_jitter(int64_t from, int64_t to)
+int64_t jitter_ms(int64_t from, int64_t to)
 {
 	uint32_t n;
 
@@ -22,7 +22,7 @@ int64_t backoff_next(struct backoff *b)
 	b->failures++;
 	if (wait > b->most)
 		wait = b->most;
-	return kube_jitter(wait / 2, wait + wait / 2);
+	return jitter_ms(wait / 2, wait + wait / 2);
 }
 
 void backoff_reset(struct backoff *b)

@@ -16,6 +16,6 @@ struct backoff {
 int64_t backoff_next(struct backoff *b); /* counts a failure; returns ms to wait */
 void backoff_reset(struct backoff *b);
 /* a uniformly distributed number x, from <= x <= to */
-int64_t kube_jitter(int64_t from, int64_t to);
+int64_t jitter_ms(int64_t from, int64_t to);
 
 #endif

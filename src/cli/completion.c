@@ -97,12 +97,10 @@ static void add_command(struct complete *c, const struct applet *a, const struct
 		size_t n = end ? (size_t)(end - space) - 1 : strlen(space + 1);
 
 		p = place(c, (struct span){path, (size_t)(space - path)});
-		p->options = true;
 		offer(p, (struct span){space + 1, n}, end ? "" : cmd->help);
 		space = end;
 	}
 	p = place(c, span_of(path));
-	p->options = true;
 	p->opts = cmd->opts;
 	offer_operands(p, cmd->args);
 }
@@ -135,12 +133,11 @@ static void complete_collect(struct complete *c)
 
 	*c = (struct complete){0};
 	top = place(c, span_of(""));
-	top->options = true;
 	offer_applets(top);
 	for (const struct applet *a = applets; a->name; a++) {
 		if (a->flags & APPLET_HIDDEN)
 			continue;
-		place(c, span_of(a->name))->options = true;
+		place(c, span_of(a->name));
 		for (const struct cmd *cmd = a->cmds; cmd && (cmd->name || cmd->help); cmd++)
 			add_command(c, a, cmd);
 	}

@@ -20,7 +20,6 @@ struct complete_place {
 	struct complete_word *next; /* words that may be typed next */
 	size_t n_next;
 	const struct opt *opts; /* terminated by {0}; NULL: only --help */
-	bool options;		/* options are possible here, --help at least */
 	bool files, dirs;	/* operands are files or directories */
 };
 

@@ -160,7 +160,10 @@ static void tool_page(struct buf *b, const struct applet *a)
 		paragraphs(b, a->about);
 	}
 	commands(b, a);
-	buf_str(b, ".SH EXIT STATUS\n0 success, 1 failure, 2 usage error.\n");
+	buf_str(b, ".SH EXIT STATUS\n0 success, 1 failure, 2 usage error");
+	if (strcmp(a->name, "host") == 0 || strcmp(a->name, "migrate") == 0)
+		buf_str(b, ", 3 a plan has steps, or steps were blocked");
+	buf_str(b, ".\n");
 }
 
 static void plugin_page(struct buf *b, const struct applet *a)

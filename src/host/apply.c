@@ -27,7 +27,7 @@ static bool concerns(const struct host_wants *w, const struct host_select *s)
 {
 	if (!host_selected(s, w->kind->name))
 		return false;
-	return w->n || w->kind->flags & HOST_ALWAYS;
+	return w->n;
 }
 
 static int plan_kind(struct host *h, const struct host_wants *w, struct host_plan *p, struct err *e)

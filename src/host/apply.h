@@ -14,7 +14,7 @@ struct host_select {
 };
 bool host_selected(const struct host_select *s, const char *kind);
 
-/* Observes and decides, kind by kind, for kinds that have a section or are HOST_ALWAYS. Nothing is changed. */
+/* Observes and decides, kind by kind, for kinds that have a section. Nothing is changed. */
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*

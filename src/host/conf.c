@@ -81,10 +81,15 @@ static int put_choice(const struct opt *o, const char *value, void *at, struct e
 
 static int put_number(const struct opt *o, const char *value, void *at, struct err *e)
 {
+	bool is_time = o->type == OPT_DUR;
 	int64_t n = 0;
-	int r = o->type == OPT_DUR ? num_duration_ms(span_of(value), o->max, &n)
-				   : num_i64(span_of(value), o->min, o->max, &n);
+	int r = is_time ? num_duration_ms(span_of(value), o->max, &n)
+			: num_i64(span_of(value), o->min, o->max, &n);
 
+	if (r < 0 && is_time)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"%s is '%.100s', expected a time up to %lldms (60s, 500ms)",
+				o->name, value, (long long)o->max);
 	if (r < 0)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s is '%.100s', expected a number %lld to %lld", o->name, value,
@@ -201,10 +206,12 @@ static int begin(struct reading *p, const struct host_kind *k, char *name, const
 		want_remove(w, same);
 		same = NULL;
 	}
-	if (same || ++p->sections > SECTIONS_MAX)
+	if (same)
 		return err_kind(e, ERR_CONF, -EINVAL, "section '%s%s%s' is already at %s",
-				k->section, name ? " " : "", name ? name : "",
-				same ? same->origin : "");
+				k->section, name ? " " : "", name ? name : "", same->origin);
+	if (++p->sections > SECTIONS_MAX)
+		return err_kind(e, ERR_CONF, -EINVAL, "more than %d sections in the file",
+				SECTIONS_MAX);
 	p->kind = k;
 	p->want = want_new(w);
 	p->want->name = name;

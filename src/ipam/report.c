@@ -228,8 +228,10 @@ static int report_free(const struct report *o, const char *name, const char *cou
 	for (size_t i = 0; i < n; i++)
 		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
 	if (n == 0)
-		buf_printf(o->aside, "pool '%s' is exhausted: see 'unirail pool show %s'\n",
-			   p->name, p->name);
+		buf_printf(
+			o->aside,
+			"pool '%s' has no free address on this node: see 'unirail pool show %s'\n",
+			p->name, p->name);
 	return 0;
 }
 
@@ -251,8 +253,11 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 			"unknown command '%.50s': expected list, show, free, owner, release or check",
 			c->command);
 	if (c->n_args < k->least || c->n_args > k->most)
-		return err_set(e, -EINVAL, "'%s' accepts %zu to %zu operands, not %zu", k->name,
-			       k->least, k->most, c->n_args);
+		return k->least == k->most
+			       ? err_set(e, -EINVAL, "'%s' has %zu operands, expected %zu", k->name,
+					 c->n_args, k->least)
+			       : err_set(e, -EINVAL, "'%s' has %zu operands, expected %zu to %zu",
+					 k->name, c->n_args, k->least, k->most);
 	if (strcmp(k->name, "list") == 0)
 		return report_list(o, e);
 	if (strcmp(k->name, "check") == 0)
@@ -532,8 +537,10 @@ static void show_table(const struct report *o, const struct pool *p, const struc
 	if (rows > 0)
 		columns_put(&c, o->out);
 	else
-		buf_printf(o->out, "all %" PRIu64 " addresses of pool '%s' are free\n",
-			   (uint64_t)ip_set_count(&p->usable), p->name);
+		buf_printf(o->out,
+			   "no address of pool '%s' is in use on this node, %" PRIu64
+			   " addresses are free here\n",
+			   p->name, (uint64_t)ip_set_count(&p->usable));
 }
 
 static int report_show(const struct report *o, const char *name, struct err *e)

@@ -48,7 +48,7 @@ static void on_retry(void *arg)
 
 static void try_later(struct kube_lease *l)
 {
-	loop_alarm_within(&l->retry, kube_jitter(l->c.retry_ms, l->c.retry_ms * 6 / 5));
+	loop_alarm_within(&l->retry, jitter_ms(l->c.retry_ms, l->c.retry_ms * 6 / 5));
 }
 
 static void log_failure(struct kube_lease *l, const struct err *e)

@@ -367,7 +367,7 @@ struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
 	*w = (struct kube_watch){.ops = ops, .arg = arg, .retry_after = -1};
 	json_split_init(&w->split, JSON_SPLIT_STREAM, JSON_PIECE_MAX);
 	buf_init(&query, KUBE_PATH_MAX);
-	snprintf(seconds, sizeof(seconds), "%d", (int)kube_jitter(TIMEOUT_S, TIMEOUT_MAX_S));
+	snprintf(seconds, sizeof(seconds), "%d", (int)jitter_ms(TIMEOUT_S, TIMEOUT_MAX_S));
 	kube_path_query(&query, "watch", "1");
 	kube_path_query(&query, "allowWatchBookmarks", "true");
 	kube_path_query(&query, "timeoutSeconds", seconds);

@@ -233,7 +233,7 @@ def test_del_with_an_invalid_state_file_succeeds(t, text):
     t.ok("ADD", mtu=1400)
     (t.data / f"{t.pod.id}_net1.json").write_text(text)
     c = t.ok("DEL")
-    assert "backup cannot be used" in c.err and t.files() == {}
+    assert "cannot use the backup of the link's attributes" in c.err and t.files() == {}
 
 
 def test_del_succeeds_with_a_configuration_that_add_refuses(t):

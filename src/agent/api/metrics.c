@@ -145,8 +145,9 @@ static void add_release(struct buf *b, const struct metrics_ipam *m)
 		       "Requests to release addresses.");
 	sample_counter(b, "spiderpool_ipam_release_failure_counts_total", m->failed,
 		       "Failed requests to release addresses.");
-	sample_counter(b, "spiderpool_ipam_release_err_internal_counts_total", m->internal,
-		       "Failed requests to release addresses, whatever the cause.");
+	sample_counter(
+		b, "spiderpool_ipam_release_err_internal_counts_total", m->internal,
+		"Failed requests to release addresses, except those that a full disk caused.");
 	sample_counter(b, "spiderpool_ipam_release_err_retries_exhausted_counts_total", m->retries,
 		       "Always 0: a release is not retried.");
 	TIMES(b, "release", "", "time from a request to release addresses to its answer.", &m->all);
@@ -249,7 +250,8 @@ static void put_pools(struct buf *b, struct ipam *store)
 		   "Addresses of a pool that are allocated to pods of this node."));
 	put(b, s, v, offsetof(struct gauges_pool, free),
 	    METRIC("unirail_ippool_free_ips", "gauge",
-		   "Addresses of a pool that this node can allocate without a request to the cluster."));
+		   "Addresses of a pool that this node can allocate without a request to "
+		   "the cluster; at most 65536 are counted."));
 	put(b, s, v, offsetof(struct gauges_pool, total),
 	    METRIC("unirail_ippool_total_ips", "gauge", "Addresses of a pool on all nodes."));
 	sample_gauge(b, "unirail_ippools", s->n, "Usable pools of the cluster.");

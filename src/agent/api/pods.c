@@ -118,7 +118,8 @@ void api_report(struct api_call *c, struct ipam *store)
 		if ((count > 0 && ip_eq(&v[count - 1].address, &v[i].address)) ||
 		    !holds(store, p->container_id, &v[i].address))
 			continue;
-		log_warn("address in conflict, quarantined", LOG_S("container_id", p->container_id),
+		log_warn("quarantining an address in conflict",
+			 LOG_S("container_id", p->container_id),
 			 LOG_S("ip", ip_str(&v[i].address, (char[IP_TEXT_MAX]){0})),
 			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
 		v[count++] = v[i];

@@ -129,8 +129,8 @@ size_t blocks_unadopted_count(const struct blocks *b);
  * more. */
 const struct block_object *blocks_unadopted_next(const struct blocks *b, size_t *at);
 /*
- * Returns whether another agent with this node's name was seen running: an unadopted block was
- * created, claimed again, or lost entries of released addresses while this agent watched. Then
+ * Returns whether another agent with this node's name probably runs: while this agent watched,
+ * an unadopted block was created, claimed again, or lost entries of released addresses. Then
  * nothing is adopted; the operator must stop one of the two agents.
  */
 bool blocks_unadopted_alive(const struct blocks *b);

@@ -157,7 +157,7 @@ static void choose_cut(struct blocks *b, struct blocks_pool *p)
 	if (p->cutting || blocks_backoff_until(b, p->name))
 		return;
 	if (!p->cut_ms) {
-		p->cut_ms = blocks_now(b) + kube_jitter(0, AMONG_MS);
+		p->cut_ms = blocks_now(b) + jitter_ms(0, AMONG_MS);
 		blocks_schedule(b, p->cut_ms - blocks_now(b));
 	}
 	if (blocks_now(b) < p->cut_ms)
@@ -665,7 +665,7 @@ static void end_recovery(struct blocks *b, const struct block_facts *f)
  * or the poll interval. */
 static int64_t next_ms(const struct blocks *b)
 {
-	int64_t ms = is_wanted(b) ? REQUIRED_MS : kube_jitter(TICK_MS / 2, TICK_MS);
+	int64_t ms = is_wanted(b) ? REQUIRED_MS : jitter_ms(TICK_MS / 2, TICK_MS);
 	int64_t now = blocks_now(b);
 
 	for (size_t i = 0; i < b->n_backoffs; i++)

@@ -79,7 +79,7 @@ static void on_rescan(void *arg);
 
 static void schedule_in(struct blocks *b, int64_t ms)
 {
-	loop_alarm_set(&b->scan, kube_jitter(ms / 2, ms));
+	loop_alarm_set(&b->scan, jitter_ms(ms / 2, ms));
 }
 
 static void blocks_notify_etcd_restored(struct blocks *b);
@@ -101,7 +101,7 @@ static void hold(struct blocks *b, bool sure)
 				"claims and releases are frozen meanwhile",
 			 LOG_I("ms", HOLD_MS));
 	b->hold_until = blocks_now(b) + HOLD_MS;
-	b->rescan_ms = blocks_now(b) + kube_jitter(0, RESCAN_MS);
+	b->rescan_ms = blocks_now(b) + jitter_ms(0, RESCAN_MS);
 	schedule_in(b, UNSAID_MS);
 	/* A failed write is repeated before the next request. */
 	block_log_etcd_restored(&b->log, &b->t, true, NULL);
@@ -386,7 +386,7 @@ enum { AGAIN_MS = 2000 };
 
 static void later(struct blocks *b)
 {
-	loop_alarm_within(&b->report_retry, kube_jitter(AGAIN_MS / 2, AGAIN_MS));
+	loop_alarm_within(&b->report_retry, jitter_ms(AGAIN_MS / 2, AGAIN_MS));
 }
 
 /* If the request fails, for example because the block was deleted, the report is retried. */

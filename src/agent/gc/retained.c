@@ -137,7 +137,7 @@ static void say(struct retained *k, const struct err *e)
 {
 	if (!log_once(&k->logged, e->text))
 		return;
-	log_warn("cannot check owner of retained addresses, keeping them",
+	log_warn("cannot check owner or SpiderEndpoint of retained addresses, keeping them",
 		 LOG_S("namespace", k->ns), LOG_S("name", k->name), LOG_S("error", e->text));
 }
 

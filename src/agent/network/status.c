@@ -231,8 +231,9 @@ static void status_recovery_forget(const struct nets *n, const char *container_i
 	struct err e = ERR_INIT;
 
 	if (path && file_remove(n->conf.root, path, &e) < 0)
-		log_warn("failed to remove the file of a written network-status",
-			 LOG_S("error", e.text));
+		log_warn(
+			"failed to remove the file of a network-status that was written or dropped",
+			LOG_S("error", e.text));
 }
 
 static const struct json_field fields[] = {

@@ -36,7 +36,7 @@ static const struct opt options[] = {
 	{0}};
 
 const struct cmd demo_cmds[] = {{NULL, NULL,
-				 "attach two pods to eight rails, verify the result, "
+				 "attach two pods to N rails (--rails), verify the result, "
 				 "detach them",
 				 options, 0, 0},
 				{0}};

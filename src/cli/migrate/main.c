@@ -100,6 +100,10 @@ const struct cmd migrate_cmds[] = {
 
 /* --- output --- */
 
+/* Titles of migrate_plan.remains. */
+static const char after_apply[] = "Commands to run afterwards, when no undo is needed any more";
+static const char after_undo[] = "Objects and files that undo leaves";
+
 static void print_lines(const char *title, const struct migrate_lines *l)
 {
 	if (l->n)
@@ -108,7 +112,7 @@ static void print_lines(const char *title, const struct migrate_lines *l)
 		printf("- %s\n", l->v[i]);
 }
 
-static void print_text(const struct migrate_plan *p, const struct buf *remarks)
+static void print_text(const struct migrate_plan *p, const struct buf *remarks, const char *after)
 {
 	print_lines("Problems that prevent the migration", &p->problems);
 	print_lines("Warnings", &p->warnings);
@@ -126,7 +130,7 @@ static void print_text(const struct migrate_plan *p, const struct buf *remarks)
 	}
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines("Commands to run afterwards, when no undo is needed any more", &p->remains);
+	print_lines(after, &p->remains);
 }
 
 static int print_json(const struct migrate_plan *p, const struct json_tree *values,
@@ -201,14 +205,14 @@ static int prevented(const struct migrate_plan *p, struct err *e)
 
 /* Shows the plan (--dry-run), or carries it out if it has no problems. */
 static int carry_out(const struct options *o, const struct migrate_act *x,
-		     const struct migrate_plan *p, struct err *e)
+		     const struct migrate_plan *p, const char *after, struct err *e)
 {
 	auto_buf struct buf none;
 	int r;
 
 	buf_init(&none, 1);
 	if (o->dry_run) {
-		print_text(p, &none);
+		print_text(p, &none, after);
 		return p->problems.n ? 1 : p->n ? STATUS_STEPS : 0;
 	}
 	if (p->problems.n)
@@ -220,7 +224,7 @@ static int carry_out(const struct options *o, const struct migrate_act *x,
 		return r;
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines("Commands to run when no undo is needed any more", &p->remains);
+	print_lines(after, &p->remains);
 	return fflush(stdout) ? 1 : 0;
 }
 
@@ -233,7 +237,7 @@ static int apply(const struct options *o, struct migrate_api *a, const struct mi
 
 	add_selector(values);
 	migrate_plan(c, o->only.v, o->only.n, &p);
-	r = carry_out(o, &x, &p, e);
+	r = carry_out(o, &x, &p, after_apply, e);
 	if (r == 0 && p.n && !o->dry_run)
 		r = migrate_check_addresses(a, c, e);
 	migrate_plan_done(&p);
@@ -249,7 +253,7 @@ static int undo(const struct options *o, struct migrate_api *a, const struct mig
 	int r;
 
 	migrate_plan_undo(c, &p);
-	r = carry_out(o, &x, &p, e);
+	r = carry_out(o, &x, &p, after_undo, e);
 	migrate_plan_done(&p);
 	return r;
 }
@@ -264,7 +268,7 @@ static int plan(const struct options *o, const struct migrate_cluster *c,
 	if (o->output && strcmp(o->output, "json") == 0)
 		print_json(&p, values, remarks);
 	else
-		print_text(&p, remarks);
+		print_text(&p, remarks, after_apply);
 	status = p.problems.n ? 1 : p.n ? STATUS_STEPS : 0;
 	migrate_plan_done(&p);
 	return fflush(stdout) ? 1 : status;

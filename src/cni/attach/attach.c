@@ -215,7 +215,7 @@ static int attach_ipam(struct attach *a, struct err *e)
 	n = ipam_calls(a, &calls);
 	r = n ? cni_ipam_add(calls, n, e) : 0;
 	if (r >= 0 && n)
-		undo_push(&a->undo, "give back addresses", undo_ipam, &a, sizeof(a));
+		undo_push(&a->undo, "release addresses", undo_ipam, &a, sizeof(a));
 	for (size_t i = 0; r >= 0 && i < a->n_rails; i++)
 		r = check_addresses(&a->rails[i], e);
 	return r;

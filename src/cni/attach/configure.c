@@ -54,7 +54,8 @@ static void try_sysctl(const struct root *root, int ip, const char *ifname, cons
 
 	snprintf(key, sizeof(key), "net/ipv%d/conf/%s/%s", ip, ifname, what);
 	if (sysctl_set(root, key, "1", &reason) < 0)
-		log_debug("sysctl", LOG_S("rail", ifname), LOG_S("error", reason.text));
+		log_debug("failed to set a sysctl of an interface", LOG_S("rail", ifname),
+			  LOG_S("error", reason.text));
 }
 
 static int sysctls(const struct rail *rail, const struct root *root, struct err *e)

@@ -247,7 +247,6 @@ void attach_announce(const struct attach *a)
 				.ifname = rail->ifname,
 				.index = rail->index,
 				.mac = rail->mac,
-				.arptype = rail->arptype,
 				.ip = rail->got.ips[k].address.ip,
 			};
 	}

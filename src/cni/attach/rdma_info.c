@@ -165,7 +165,9 @@ static bool moved_device(struct finder *f, struct wanted *w)
 	if (!rdma_move_name(root, device, w->device))
 		return false;
 	if (f->pod.fd < 0 && netns_sysfs(f->a->netns, &f->pod, &reason) < 0) {
-		log_debug("GIDs", LOG_S("rail", w->rail->ifname), LOG_S("error", reason.text));
+		log_debug(
+			"cannot read sysfs of the pod, not waiting for the GIDs of an RDMA device",
+			LOG_S("rail", w->rail->ifname), LOG_S("error", reason.text));
 		return false;
 	}
 	w->sys = &f->pod;

@@ -135,7 +135,8 @@ static void log_warnings(const struct json *answer)
 
 	while ((v = json_walk_next(&w, NULL)))
 		if (json_string(v))
-			log_warn("networks", LOG_S("warning", json_string(v)));
+			log_warn("the agent warns about the pod's networks",
+				 LOG_S("warning", json_string(v)));
 }
 
 static int read_args(const struct cni_call *c, struct buf *keep, struct cni_args *ret,
@@ -224,9 +225,11 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 		http1_send(&call, &reason);
 	}
 	if (reason.code)
-		log_warn(left ? "the pod's network-status is written when the agent is back"
-			      : "the pod's network-status is not written",
-			 LOG_S("error", reason.text));
+		log_warn(
+			left ? "cannot reach the agent: it writes the pod's network-status when it "
+			       "runs again"
+			     : "the pod's network-status is not written",
+			LOG_S("error", reason.text));
 }
 
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e)

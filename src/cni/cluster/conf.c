@@ -201,7 +201,8 @@ static void start_log(const struct raw *raw)
 		if (strcmp(raw->log_level, levels[i].name) == 0)
 			l.level = levels[i].level;
 	if (log_setup(&l, &e) < 0)
-		log_warn("conf.logFile", LOG_S("error", e.text));
+		log_warn("cannot open the log file that conf.logFile names",
+			 LOG_S("error", e.text));
 }
 
 int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, struct err *e)

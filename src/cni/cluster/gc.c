@@ -355,7 +355,7 @@ static int collect(struct collecting *g, const char *text, bool trusted)
 	int r = gc_network(g, text, &reason);
 
 	if (r < 0)
-		log_warn("GC", LOG_S("error", reason.text));
+		log_warn("GC of a network failed", LOG_S("error", reason.text));
 	if (trusted)
 		keep_first_error(g, r, &reason);
 	return r;

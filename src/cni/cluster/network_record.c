@@ -216,7 +216,7 @@ void network_record_write(const struct cni_call *c, const struct pod_conf *conf,
 		return;
 	put_record(c, state_dir, net, &b);
 	name = name_of(net, buf_span(&b));
-	r = b.over ? err_set(&reason, -EFBIG, "its definition has more than %d bytes",
+	r = b.over ? err_set(&reason, -EFBIG, "the record of the network has more than %d bytes",
 			     NETWORK_RECORD_BYTES_MAX)
 		   : write_record(&c->root, dir_path, name, buf_span(&b), &reason);
 	if (r < 0)

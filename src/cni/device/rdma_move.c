@@ -62,7 +62,8 @@ static int none_here(const struct root *r, const char *device, struct err *e)
 		return err_kind(
 			e, ERR_AGAIN, -EBUSY,
 			ORIG("failed to get RDMA device for device ID %s: '%s' is in another "
-			     "network namespace: a pod has it, or it is on its way back from one"),
+			     "network namespace: a pod has the device, or a deleted "
+			     "pod's namespace still has it"),
 			device, name);
 	return err_kind(
 		e, ERR_UNAVAILABLE, -ENODEV,
@@ -93,8 +94,8 @@ static int no_device(const struct root *r, const char *device, struct err *e)
 	if (file_exists(r, path))
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
-			ORIG("failed to get RDMA device for device ID %s: %s is not there (a PCI "
-			     "address or an auxiliary device of this node is wanted)"),
+			ORIG("failed to get RDMA device for device ID %s: %s does not exist "
+			     "(expected a PCI address or an auxiliary device of this node)"),
 			device, path);
 }
 

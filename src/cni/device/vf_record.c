@@ -279,7 +279,8 @@ int vf_record_each(const struct root *root, const struct vf_store *s, vf_record_
 		if (load(root, s, names[i], &r, &reason) >= 0)
 			code = fn(arg, &r, e);
 		else
-			log_debug("VF record", LOG_S("error", reason.text));
+			log_debug("ignoring an invalid record of a VF",
+				  LOG_S("error", reason.text));
 	}
 	str_list_free(names, n);
 	return code < 0 ? code : 0;

@@ -167,10 +167,9 @@ static void warn_empty(const struct hostlocal *h)
 
 	for (size_t i = 0; i < h->n; i++)
 		if (!*h->v[i].container_id)
-			log_warn(
-				"address file without an owner, as a power loss leaves it: remove it "
-				"when no pod has the address",
-				LOG_S("directory", h->dir), LOG_S("ip", ip_str(&h->v[i].ip, ip)));
+			log_warn("address file without an owner, probably after a power loss: "
+				 "remove the file when no pod has the address",
+				 LOG_S("directory", h->dir), LOG_S("ip", ip_str(&h->v[i].ip, ip)));
 }
 
 static bool is_in_ranges(const struct host_local_conf *c, const struct ipaddr *a)

@@ -197,8 +197,8 @@ static void others_undo(const struct cni_ipam_call *calls, size_t n)
 		struct err e = ERR_INIT;
 
 		if (!is_spiderpool(&calls[i]) && type_of(&calls[i])->del(&calls[i], &e) < 0)
-			log_warn("give back addresses", LOG_S("ifname", calls[i].ifname),
-				 LOG_S("error", e.text));
+			log_warn("failed to release the addresses of a failed ADD",
+				 LOG_S("ifname", calls[i].ifname), LOG_S("error", e.text));
 	}
 }
 

@@ -30,10 +30,9 @@ static const struct json_field address_fields[] = {
 	{0}};
 static const struct json_table address_table = {address_fields, JSON_GO, sizeof(struct address)};
 static const struct json_field fields[] = {
-	JSON_FIELD(
-		"addresses", J_OBJS, struct conf, addresses, .sub = &address_table,
-		JSON_DOC(NULL,
-			 "the addresses; CNI_ARGS IP and runtimeConfig.ips replace or add to them")),
+	JSON_FIELD("addresses", J_OBJS, struct conf, addresses, .sub = &address_table,
+		   JSON_DOC(NULL, "the addresses; CNI_ARGS IP adds to them; args.cni.ips or "
+				  "runtimeConfig.ips replaces all of them")),
 	JSON_FIELD("routes", J_VAL, struct conf, routes,
 		   JSON_DOC(NULL, "list of routes, {dst, gw}")),
 	JSON_FIELD("dns", J_VAL, struct conf, dns,

@@ -487,7 +487,8 @@ static int apply(struct attach *a, const struct route *rt, bool add, struct err 
 
 	/* Multipath routes are not restored, because no plugin creates one for a pod. */
 	if (r >= 0 && !rt->n_hops)
-		undo_push(&a->undo, "a default route", undo_change, &c, sizeof(c));
+		undo_push(&a->undo, "reverse the change of a default route", undo_change, &c,
+			  sizeof(c));
 	return r;
 }
 

@@ -172,7 +172,7 @@ int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 	if (r >= 0)
 		r = dir_make(&x->call->root, x->keep_dir, 0700, e);
 	if (r >= 0)
-		undo_push(u, "save the entry for Multus", forget, &x, sizeof(x));
+		undo_push(u, "remove the entry for Multus", forget, &x, sizeof(x));
 	if (r >= 0)
 		r = file_replace(&x->call->root, path, buf_span(&text), 0600, e);
 	return r < 0 ? cannot(x, r, e) : 0;

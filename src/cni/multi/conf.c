@@ -306,11 +306,11 @@ static int check_unique(const struct multi *x, const char *place, struct err *e)
 		/* The same definition may be attached twice, with different interfaces. */
 		if (strcmp(x->nets[i].name, net->name) == 0 && !(net->nad && x->nets[i].nad))
 			return err_kind(e, ERR_CONF, -EEXIST,
-					"%s.name is '%s', which conf.networks[%zu] has too", place,
-					net->name, i);
+					"%s.name is '%s', the same as conf.networks[%zu].name",
+					place, net->name, i);
 		if (strcmp(x->nets[i].ifname, net->ifname) == 0)
 			return err_kind(e, ERR_CONF, -EEXIST,
-					"%s.ifname is '%s', which conf.networks[%zu] has too",
+					"%s.ifname is '%s', the same as conf.networks[%zu].ifname",
 					place, net->ifname, i);
 	}
 	return 0;

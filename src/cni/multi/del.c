@@ -26,7 +26,7 @@ static void keep_first_error(struct deleting *d, int r, const struct err *reason
 {
 	if (r >= 0)
 		return;
-	log_warn("delete", LOG_S("error", reason->text));
+	log_warn("a step of DEL failed, the other steps still run", LOG_S("error", reason->text));
 	if (!d->first.code)
 		d->first = *reason;
 	if (!d->first.code)

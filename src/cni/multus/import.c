@@ -221,7 +221,7 @@ static void delete_one(struct multus *m, const struct network *net)
 	}
 	err_wrap(&reason, r, "network '%s' that Multus attached as '%s'",
 		 net->name ? net->name : "", net->ifname);
-	log_warn("delete", LOG_S("error", reason.text));
+	log_warn("failed to delete an attachment that Multus made", LOG_S("error", reason.text));
 	keep_first(&m->first, r, &reason);
 	if (!net->file || !net->file->cached.conf)
 		m->forgotten = true;

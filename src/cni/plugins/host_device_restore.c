@@ -18,9 +18,9 @@
 
 /* Makes the name "<name on the node>.altname.<alternative name>"; returns false if it is too long.
  * A conflicting alternative name is at most as long as a link's name. */
-static bool aside_name(const char *host_netns, const char *altname, char ret[static ALTNAME_MAX])
+static bool aside_name(const char *link, const char *altname, char ret[static ALTNAME_MAX])
 {
-	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", host_netns, altname) < ALTNAME_MAX;
+	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", link, altname) < ALTNAME_MAX;
 }
 
 /* Adds the new name before it removes the old one, so that a process that is killed in between
@@ -330,7 +330,8 @@ static void forget(const struct root *root, const char *path)
 	struct err reason = ERR_INIT;
 
 	if (file_remove(root, path, &reason) < 0)
-		log_warn("the record of a device stays", LOG_S("error", reason.text));
+		log_warn("cannot remove the obsolete record of a device of a deleted pod",
+			 LOG_S("error", reason.text));
 }
 
 /* Returns whether the link is the recorded device, because another device may have taken the
@@ -462,7 +463,7 @@ static int save(struct attach *a, const struct rail *rail, struct err *e)
 	r = dir_make(u.root, DIR, DIR_MODE, e);
 	if (r < 0)
 		return r;
-	undo_push(&a->undo, "the record of a device", undo_record, &u, sizeof(u));
+	undo_push(&a->undo, "remove the record of a device", undo_record, &u, sizeof(u));
 	r = file_replace(u.root, path, buf_span(&text), FILE_MODE, e);
 	/* The device is on the node, so older records of it are obsolete. */
 	if (r >= 0)

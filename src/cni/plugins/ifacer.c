@@ -179,7 +179,7 @@ static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, in
 		push(u, "set the bond down", undo_up,
 		     made_of(m->host, *index, p->bond_name, false));
 	for (size_t i = 0; i < p->n_ports; i++)
-		push(u, "take a port out of the bond", undo_port,
+		push(u, "remove a port from the bond", undo_port,
 		     made_of(m->host, p->ports[i].index, p->ports[i].name, p->ports[i].was_up));
 	ifacer_put_ports(p, *index, b);
 	r = commit(m, b, e);
@@ -206,8 +206,8 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	return r;
 }
 
-static int carry_out(const struct chained_call *m, const struct ifacer_conf *c,
-		     const struct ifacer_plan *p, struct undo *u, struct err *e)
+static int create_bond_and_vlan(const struct chained_call *m, const struct ifacer_conf *c,
+				const struct ifacer_plan *p, struct undo *u, struct err *e)
 {
 	int bond = 0, r = 0;
 
@@ -252,7 +252,7 @@ static int make_links(const struct chained_call *m, const struct ifacer_conf *c,
 		r = ifacer_plan(c, links, n, &p, e);
 	if (r < 0)
 		return r;
-	r = carry_out(m, c, &p, u, e);
+	r = create_bond_and_vlan(m, c, &p, u, e);
 	ifacer_plan_done(&p);
 	return r;
 }
@@ -499,7 +499,7 @@ static int check_unique(const struct ifacer_plan *p, const struct link *links, s
 				e, ERR_CONF, -EEXIST,
 				"cannot have multiple different vlan interfaces with the "
 				"same vlanId %u on node at the same time ('%s' has it, '%s' "
-				"is wanted)",
+				"is requested)",
 				p->vlan, links[i].name, p->vlan_name);
 	return 0;
 }

@@ -34,7 +34,8 @@ struct raw {
 static const struct json_field fields[] = {
 	JSON_FIELD("interfaces", J_STRS, struct raw, interfaces,
 		   JSON_DOC(NULL,
-			    "one: parent of the VLAN interface; two or more: ports of the bond")),
+			    "two or more: ports of the bond, if bond is set; one: parent of the "
+			    "VLAN interface, if vlanID is not 0")),
 	JSON_FIELD("vlanID", J_INT, struct raw, vlan,
 		   JSON_DOC("0", "VLAN id, 0 to 4094; 0: no VLAN interface")),
 	JSON_FIELD("bond", J_VAL, struct raw, bond, .sub = &bond_table,

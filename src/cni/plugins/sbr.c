@@ -160,7 +160,7 @@ static void push_done(const struct chained_call *m, const struct sbr_step *s, st
 	d->step = *s;
 	for (size_t i = 0; i < n + n_old; i++)
 		d->hops[i] = i < n ? s->route.hops[i] : s->old.hops[i - n];
-	undo_push(u, "undo a rule or route", undo_step, d, size);
+	undo_push(u, "reverse the change of a rule or route", undo_step, d, size);
 }
 
 static int step_err(const struct sbr_step *s, int code, struct err *e)

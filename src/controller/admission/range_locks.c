@@ -120,7 +120,7 @@ static void on_written(void *arg, int status, const struct json *map, const stru
 		end(m, NULL);
 	else if ((status == 409 || (status == 404 && m->version) || e->code == -ECONNRESET) &&
 		 left_ms(m) > AGAIN_MAX_MS)
-		again(m, kube_jitter(AGAIN_MIN_MS, AGAIN_MAX_MS));
+		again(m, jitter_ms(AGAIN_MIN_MS, AGAIN_MAX_MS));
 	else if (status == 403 && !m->version)
 		fail_missing(m);
 	else
@@ -679,5 +679,5 @@ void range_locks_removed(struct range_locks *c, const char *uid)
 		str_copy(c->deleted[c->next_removed], CLAIMS_UID_MAX, uid);
 		c->next_removed = (c->next_removed + 1) % CLAIMS_REMOVED_MAX;
 	}
-	loop_alarm_within(&c->cleanup_timer, kube_jitter(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS));
+	loop_alarm_within(&c->cleanup_timer, jitter_ms(SCHEDULE_MIN_MS, SCHEDULE_MAX_MS));
 }

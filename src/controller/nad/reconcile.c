@@ -316,7 +316,7 @@ static void on_failed(struct nads_job *j, enum nads_step step, int status, const
 	if (status == 409 || (status == 404 && step != STEP_CREATE && !again)) {
 		j->no_status = status == 404 && step == STEP_STATUS;
 		j->failed &= step != STEP_STATUS;
-		workqueue_add_after(&j->w, kube_jitter(SCHEDULE_MS, 2 * SCHEDULE_MS));
+		workqueue_add_after(&j->w, jitter_ms(SCHEDULE_MS, 2 * SCHEDULE_MS));
 		return;
 	}
 	j->n->counts.failed++;

@@ -325,7 +325,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	 * deletion by a random time, because all replicas notice it at the same time.
 	 */
 	if (kube_informer_synced(c->informer))
-		schedule_in(c, is ? 0 : kube_jitter(0, FIRST_WAIT_MS));
+		schedule_in(c, is ? 0 : jitter_ms(0, FIRST_WAIT_MS));
 }
 
 static void on_synced(void *arg)

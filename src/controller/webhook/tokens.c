@@ -277,7 +277,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (kube_informer_synced(t->informer))
 		schedule_in(t, is && ((const struct stored *)is->value)->set.n
 				       ? 0
-				       : kube_jitter(0, FIRST_WAIT_MS));
+				       : jitter_ms(0, FIRST_WAIT_MS));
 }
 
 static void on_synced(void *arg)

@@ -134,9 +134,8 @@ enum {
 		       * command line */
 	HOST_NAMED =
 		1 << 1, /* "[section NAME]", one per device; the operand NAME on the command line */
-	HOST_BARE = 1 << 3,   /* `unirail host KIND` without arguments applies it; never stored in
+	HOST_BARE = 1 << 2, /* `unirail host KIND` without arguments applies it; never stored in
 			 * host.d */
-	HOST_ALWAYS = 1 << 2, /* a check: observe() and decide() also run without a section */
 };
 
 struct host_kind {

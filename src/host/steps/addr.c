@@ -433,12 +433,15 @@ static int plan_gateway(const struct host_net *n, const struct host_addr_plan *a
 			     .dst = {.ip = {.family = f->gw.family}},
 			     .table = f->policy ? f->table : TABLE_MAIN,
 			     .priority = f->policy ? 0 : HOST_GATEWAY_METRIC};
+	auto_free char *what =
+		f->policy ? xasprintf("the default route of table %u", f->table)
+			  : xasprintf("the default route of metric %d", HOST_GATEWAY_METRIC);
 	int r;
 
 	if (!f->gw.family)
 		return 0;
 	r = f->policy ? check_table(n, a, f->gw.family, &want, e) : 0;
-	return r < 0 ? r : plan_route(n, &want, "the default route of metric 10", p, e);
+	return r < 0 ? r : plan_route(n, &want, what, p, e);
 }
 
 static int plan_subnets(const struct host_net *n, const struct host_addr_plan *a,

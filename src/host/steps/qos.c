@@ -517,7 +517,7 @@ static void dscps(const struct work *k)
 	s = begin(k, "dscp");
 	text(s, "trust",
 	     !dcb_trusts_dscp(d) && !k->p->trust[0] ? "pcp"
-	     : by_dscp				    ? "dscp, other priorities of DSCPs"
+	     : by_dscp				    ? "dscp, DSCPs of other priorities"
 						    : "dscp",
 	     by_dscp ? "dscp, DSCPs 8p to 8p+7 of priority p" : "pcp");
 	host_step_command(s, "mlnx_qos -i %s --trust %s", k->p->nic.netdev, k->w->trust);

@@ -147,9 +147,9 @@ static int clamp(struct whereabouts_range *r, struct err *e)
 	if (r->last.family && ip_cmp(&r->last, &low) < 0)
 		odd = r->last;
 	if (odd.family)
-		return bad(e, "range of %s: no address can be allocated from %s on%s",
-			   ipnet_str(&r->net, net), ip_str(&odd, a),
-			   ip_cmp(&odd, &low) < 0 ? " down" : "");
+		return bad(e, "range of %s: no address can be allocated %s %s",
+			   ipnet_str(&r->net, net), ip_cmp(&odd, &low) < 0 ? "up to" : "from",
+			   ip_str(&odd, a));
 	if (!r->first.family || ip_cmp(&r->first, &low) < 0)
 		r->first = low;
 	if (!r->last.family || ip_cmp(&r->last, &high) > 0)

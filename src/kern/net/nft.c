@@ -425,18 +425,16 @@ int nft_marks_check(struct nl_wire *w, enum nft_layout l, const struct nft_marks
 	return r;
 }
 
-/* Values of the kernel's NFPROTO_*, NF_INET_*, NF_ACCEPT, NF_IP_PRI_MANGLE and IFNAMSIZ. */
-enum { FAMILY_INET = 1, FAMILY_IPV4 = 2, FAMILY_IPV6 = 10 };
-enum { HOOK_PRE_ROUTING = 0, HOOK_LOCAL_OUT = 3, POLICY_ACCEPT = 1 };
+/* Values of the kernel's NF_IP_PRI_MANGLE and IFNAMSIZ. */
 enum { PRIORITY_MANGLE = -150, IFNAME_SIZE = 16 };
 
 static const struct nft_place places[NFT_LAYOUTS][NFT_PLACES_MAX + 1] = {
-	[NFT_INET] = {{FAMILY_INET, false}, {FAMILY_INET, true}},
-	[NFT_SPLIT] = {{FAMILY_IPV4, false},
-		       {FAMILY_IPV4, true},
-		       {FAMILY_IPV6, false},
-		       {FAMILY_IPV6, true}},
-	[NFT_IPV4] = {{FAMILY_IPV4, false}, {FAMILY_IPV4, true}},
+	[NFT_INET] = {{NFPROTO_INET, false}, {NFPROTO_INET, true}},
+	[NFT_SPLIT] = {{NFPROTO_IPV4, false},
+		       {NFPROTO_IPV4, true},
+		       {NFPROTO_IPV6, false},
+		       {NFPROTO_IPV6, true}},
+	[NFT_IPV4] = {{NFPROTO_IPV4, false}, {NFPROTO_IPV4, true}},
 };
 
 const struct nft_place *nft_places(enum nft_layout l)
@@ -446,7 +444,7 @@ const struct nft_place *nft_places(enum nft_layout l)
 
 static const char *nft_family_name(uint8_t family)
 {
-	return family == FAMILY_INET ? "inet" : family == FAMILY_IPV4 ? "ip" : "ip6";
+	return family == NFPROTO_INET ? "inet" : family == NFPROTO_IPV4 ? "ip" : "ip6";
 }
 
 const char *nft_chain_name(const struct nft_place *p)
@@ -479,10 +477,10 @@ static struct nl_msg *nft_chain_msg(int type, int flags, const struct nft_place 
 	put_str(m, NFTA_CHAIN_TABLE, NFT_TABLE);
 	put_str(m, NFTA_CHAIN_NAME, nft_chain_name(p));
 	hook = nest(m, NFTA_CHAIN_HOOK);
-	put_be32(m, NFTA_HOOK_HOOKNUM, p->output ? HOOK_LOCAL_OUT : HOOK_PRE_ROUTING);
+	put_be32(m, NFTA_HOOK_HOOKNUM, p->output ? NF_INET_LOCAL_OUT : NF_INET_PRE_ROUTING);
 	put_be32(m, NFTA_HOOK_PRIORITY, (uint32_t)PRIORITY_MANGLE);
 	nest_end(m, hook);
-	put_be32(m, NFTA_CHAIN_POLICY, POLICY_ACCEPT);
+	put_be32(m, NFTA_CHAIN_POLICY, NF_ACCEPT);
 	/* a route chain routes a packet again when its mark has changed */
 	put_str(m, NFTA_CHAIN_TYPE, p->output ? "route" : "filter");
 	return m;

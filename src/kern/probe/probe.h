@@ -92,7 +92,6 @@ struct announce {
 	const char *ifname;
 	int index;
 	struct mac mac;
-	uint16_t arptype;
 	struct ipaddr ip;
 };
 /* Sends a gratuitous ARP request or an unsolicited NA for each element. Best effort: failures are logged at level

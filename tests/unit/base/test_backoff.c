@@ -24,9 +24,9 @@ static void test_jitter_covers_its_whole_range(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000; i++)
-		seen[kube_jitter(0, 3)] = true;
+		seen[jitter_ms(0, 3)] = true;
 	assert_true(seen[0] && seen[1] && seen[2] && seen[3]);
-	ASSERT_EQ(kube_jitter(5, 5), 5);
+	ASSERT_EQ(jitter_ms(5, 5), 5);
 }
 
 int main(void)

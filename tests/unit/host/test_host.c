@@ -289,6 +289,17 @@ static void test_configuration_errors_name_their_line(void **state)
 		 "host.conf:1: interface ens1: table is 254, and the kernel's own tables are");
 }
 
+static void test_a_file_with_too_many_sections_is_refused(void **state)
+{
+	auto_buf struct buf text;
+
+	(void)state;
+	buf_init(&text, 1 << 20);
+	for (int i = 0; i < 4097; i++)
+		buf_printf(&text, "[interface e%d]\n", i);
+	bad_conf(buf_span(&text).p, "host.conf:4097: more than 4096 sections in the file");
+}
+
 /* --- configs/host.conf --- */
 
 /*
@@ -606,6 +617,7 @@ int main(void)
 		cmocka_unit_test(test_conflicting_addresses_and_routes_are_named),
 		cmocka_unit_test(test_change_of_rdma_mode_is_blocked_by_namespaces),
 		cmocka_unit_test(test_configuration_errors_name_their_line),
+		cmocka_unit_test(test_a_file_with_too_many_sections_is_refused),
 		cmocka_unit_test(test_sample_host_conf_has_every_key),
 		cmocka_unit_test(test_journal_undoes_an_interrupted_apply),
 		cmocka_unit_test(test_truncated_last_line_of_the_journal_is_dropped),

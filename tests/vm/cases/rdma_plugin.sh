@@ -176,7 +176,7 @@ rdma link del second
 virtio=$(basename "$(readlink -f /sys/class/net/eth0/device/..)")
 cni ADD rdma pod net1 "$(conf '{"deviceID": "'"$virtio"'"}')" | grep -q 'no RDMA devices found' ||
 	fail "ADD of a PCI device without RDMA did not report that"
-cni ADD rdma pod net1 "$(conf '{"deviceID": "0000:ff:1f.7"}')" | grep -q 'is not there' ||
+cni ADD rdma pod net1 "$(conf '{"deviceID": "0000:ff:1f.7"}')" | grep -q 'does not exist' ||
 	fail "ADD of a PCI device that does not exist did not report that"
 is_over
 ip netns del pod

@@ -244,7 +244,7 @@ void spiderpool_undo(const struct cni_ipam_call *const *calls, size_t n)
 		cni_result_done(calls[i]->out);
 	}
 	if (n_new > 0 && spiderpool_del(new, n_new, &e) < 0)
-		log_warn("give back addresses", LOG_S("error", e.text));
+		log_warn("failed to release the addresses of a failed ADD", LOG_S("error", e.text));
 }
 
 int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct err *e)

@@ -178,7 +178,7 @@ static void announce(const struct probing *p)
 
 	for (size_t i = 0; i < p->call->out->n_ips; i++)
 		v[i] = (struct announce){p->call->ifname, p->link.index, p->link.mac,
-					 p->link.arptype, p->call->out->ips[i].address.ip};
+					 p->call->out->ips[i].address.ip};
 	announce_all(p->netns, v, p->call->out->n_ips);
 }
 

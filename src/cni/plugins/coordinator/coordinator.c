@@ -351,8 +351,8 @@ static void announce_macs(struct attach *a, const struct coordinator_nic *nics, 
 				: 0;
 
 		for (size_t j = 0; j < n_ips; j++)
-			VEC_PUSH(list, k) = (struct announce){l->name, l->index, nics[i].mac,
-							      l->arptype, ips[j]};
+			VEC_PUSH(list, k) =
+				(struct announce){l->name, l->index, nics[i].mac, ips[j]};
 	}
 	if (k)
 		announce_all(a->netns, list, k);

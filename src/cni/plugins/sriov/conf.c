@@ -29,11 +29,9 @@ struct raw {
 	JSON_FIELD(key, kind, struct raw, member, .has = offsetof(struct raw, flag), ##__VA_ARGS__)
 
 static const struct json_field runtime_fields[] = {
-	JSON_FIELD(
-		"deviceID", J_STR, struct runtime_conf, device_id,
-		JSON_DOC(
-			NULL,
-			"PCI address of the VF, usually from the device plugin; used instead of deviceID")),
+	JSON_FIELD("deviceID", J_STR, struct runtime_conf, device_id,
+		   JSON_DOC(NULL, "PCI address of the VF, usually from the device plugin; used if "
+				  "deviceID is absent")),
 	JSON_FIELD("mac", J_STR, struct runtime_conf, mac,
 		   JSON_DOC(NULL, "MAC, before CNI_ARGS MAC and mac")),
 	{0},
@@ -153,8 +151,8 @@ static int read_switch(const char *key, const char *text)
 	if (strcmp(text, "on") == 0)
 		return 1;
 	if (strcmp(text, "off") != 0)
-		log_warn("taken for off", LOG_S("field", key), LOG_S("value", text),
-			 LOG_S("expected", "on or off"));
+		log_warn("unknown value is treated as off", LOG_S("field", key),
+			 LOG_S("value", text), LOG_S("expected", "on or off"));
 	return 0;
 }
 

@@ -35,7 +35,7 @@ struct raw {
 
 static const struct json_field runtime_fields[] = {
 	JSON_FIELD("deviceID", J_STR, struct runtime_conf, device_id,
-		   JSON_DOC(NULL, "PCI address of the VF, used instead of deviceID")),
+		   JSON_DOC(NULL, "PCI address of the VF; used if deviceID is absent")),
 	JSON_FIELD("infinibandGUID", J_STR, struct runtime_conf, guid,
 		   JSON_DOC(NULL, "GUID of the VF, before args.cni.guid")),
 	{0},

@@ -196,8 +196,8 @@ static bool is_same(const struct cni_call *c, const struct vf_record *r, const c
 
 /* Restores only a VF of a deleted pod, or of this attachment if its ADD is repeated. Returns 1 if a
  * running pod has the VF and sets *living to its namespace, which the caller frees. */
-static int put_right(struct attach *a, const char *bdf, const char *ifname, char **living,
-		     struct err *e)
+static int restore_from_deleted_pod(struct attach *a, const char *bdf, const char *ifname,
+				    char **living, struct err *e)
 {
 	const struct root *root = &a->call->root;
 	auto_vf_record struct vf_record r = {0};
@@ -233,7 +233,7 @@ int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, st
 		return 0;
 	code = ib_restore_lock(root, &lock, e);
 	if (code >= 0)
-		code = put_right(a, bdf, ifname, &living, e);
+		code = restore_from_deleted_pod(a, bdf, ifname, &living, e);
 	return code > 0 ? vf_in_use(root, bdf, living, e) : code;
 }
 

@@ -68,7 +68,7 @@ static int not_restored(const char *bdf, struct err *e)
 
 /* Restores a VF of a pod that no longer runs. Finds it in the namespace that the record names,
  * not in that of the pod that is added. */
-static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
+static int restore_from_deleted_pod(struct attach *a, const struct vf_record *r, struct err *e)
 {
 	struct attach node = {.call = a->call, .netns = -1, .host = a->host};
 	int code = sriov_release(&node, r, VF_RESTORE_STRICT, e);
@@ -84,14 +84,14 @@ static int put_right(struct attach *a, const struct vf_record *r, struct err *e)
 
 /* Restores a VF of a deleted pod without a record, if the device itself shows its former state;
  * otherwise only removes the allocation file. */
-static int put_right_unrecorded(struct attach *a, const char *bdf, struct err *e)
+static int restore_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
 	auto_vf_record struct vf_record r = {0};
 
 	if (vf_restore_guess(&h, bdf, "", &(struct mac){0}, &r, NULL) < 0)
 		return vf_owner_remove(&a->call->root, bdf, e);
-	return put_right(a, &r, e);
+	return restore_from_deleted_pod(a, &r, e);
 }
 
 int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
@@ -109,11 +109,11 @@ int sriov_free_up(struct attach *a, const char *bdf, struct err *e)
 		return vf_in_use(root, bdf, netns, e);
 	code = 0;
 	while (code >= 0 && vf_record_of(root, &sriov_store, bdf, netns, &r)) {
-		code = put_right(a, &r, e);
+		code = restore_from_deleted_pod(a, &r, e);
 		owned = false;
 		vf_record_done(&r);
 	}
-	return code >= 0 && owned ? put_right_unrecorded(a, bdf, e) : code;
+	return code >= 0 && owned ? restore_unrecorded(a, bdf, e) : code;
 }
 
 /* --- DEL --- */

@@ -371,7 +371,7 @@ static int sriov_prepare(struct attach *a, struct err *e)
 	size_t n = 0, bad = 0;
 	int r;
 
-	undo_push(&a->undo, "put VFs back", undo_all, &a, sizeof(a));
+	undo_push(&a->undo, "restore SR-IOV VFs", undo_all, &a, sizeof(a));
 	r = write_all(a, e);
 	if (r < 0)
 		return r;

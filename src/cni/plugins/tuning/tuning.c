@@ -112,10 +112,12 @@ static int save_backup(const struct chained_call *m, const struct tuning_conf *c
 	if (old.was_there)
 		keep = tuning_merge(&old.attrs, found);
 	else if (r != -ENOENT)
-		log_warn("writing the backup again", LOG_S("error", reason.text));
+		log_warn("replacing an unusable backup of the link's attributes",
+			 LOG_S("error", reason.text));
 	/* The undo is pushed before the write, because the file may exist even if the write fails
 	 * at the fsync of the directory. */
-	undo_push(u, "remove the backup", undo_backup, &old, sizeof(old));
+	undo_push(u, "remove or restore the backup of the link's attributes", undo_backup, &old,
+		  sizeof(old));
 	return tuning_backup_save(old.root, path, &keep, e);
 }
 
@@ -248,10 +250,12 @@ static int del(const struct chained_call *m, const struct cni_result *prev, stru
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		log_warn("backup cannot be used", LOG_S("error", reason.text));
+		log_warn("cannot use the backup of the link's attributes",
+			 LOG_S("error", reason.text));
 	if ((r >= 0 && restore(m, &a)) || r == -EINVAL)
 		if (file_remove(root, path, &reason) < 0)
-			log_warn("backup stays", LOG_S("error", reason.text));
+			log_warn("cannot remove the backup of the link's attributes",
+				 LOG_S("error", reason.text));
 	return 0;
 }
 

@@ -114,7 +114,8 @@ static void test_list_without_pools_explains_how_to_create_a_pool(void **state)
 static void test_show_and_owner_commands_print_the_pod(void **state)
 {
 	(void)state;
-	says("show rail0", 0, "all 9 addresses of pool 'rail0' are free", "");
+	says("show rail0", 0,
+	     "no address of pool 'rail0' is in use on this node, 9 addresses are free here", "");
 	take_for_pod("0123456789abcdef", "a");
 	says("show rail0", 0, "10.0.0.10  used   team/a  net1       0123456789ab  rails", "");
 	says("show rail0 -o json", 0, "\"containerId\": \"0123456789abcdef\"", "");

@@ -287,7 +287,7 @@ static void test_vlan_interfaces_are_planned_on_their_master(void **state)
 		"{'interfaces':['ens2'],'vlanID':5}", &n, ERR_CONF,
 		"failed to createVlanDevice: cannot have multiple different vlan interfaces "
 		"with the same vlanId 5 on node at the same time ('ens1.5' has it, 'ens2.5' is "
-		"wanted)");
+		"requested)");
 	/* the original uses any link with this name */
 	v->parent = ENS2;
 	expect_refusal(VLAN5, &n, ERR_CONF,

@@ -681,9 +681,9 @@ static void test_addresses_are_announced_on_their_link_only(void **state)
 	struct lab *lab = *state;
 	struct link l = rail(lab, 0, true, 0);
 	const struct announce a[] = {
-		{"gone", 4711, {0}, 1, t_ip("10.9.0.1")},
-		{l.name, l.index, l.mac, l.arptype, t_ip("10.0.0.2")},
-		{l.name, l.index, {0}, l.arptype, t_ip("fd00::2")},
+		{"gone", 4711, {0}, t_ip("10.9.0.1")},
+		{l.name, l.index, l.mac, t_ip("10.0.0.2")},
+		{l.name, l.index, {0}, t_ip("fd00::2")},
 	};
 	struct listener v4, v6, no;
 	struct mac owner = {0};

@@ -169,8 +169,8 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 	ASSERT_STR_EQ(name, "mlx5_2");
 	FAILS(rdma_move_find(&h.root, "0000:ff:00.0", name, &e), -ENODEV,
 	      "failed to get RDMA device for device ID 0000:ff:00.0: "
-	      "/sys/bus/pci/devices/0000:ff:00.0 is not there (a PCI address or an auxiliary device "
-	      "of this node is wanted)");
+	      "/sys/bus/pci/devices/0000:ff:00.0 does not exist (expected a PCI address or an "
+	      "auxiliary device of this node)");
 	host_write(&h, BELOW "/infiniband/mlx5_x/ports/1/link_layer", "Ethernet");
 	FAILS(rdma_move_find(&h.root, VF, name, &e), -EEXIST,
 	      "discovered more than one RDMA device [mlx5_2 mlx5_x] for device ID " VF
