@@ -17,7 +17,7 @@
 
 struct invocation {
 	const struct cni_plugin *plugin;
-	/* args NULL: variable not set; ifname NULL: eth0; id NULL: c1 */
+	/* args NULL: CNI_ARGS is empty; ifname NULL: eth0; id NULL: c1 */
 	const char *command, *args, *ifname, *id;
 	const char *netns; /* NULL: path of a namespace that does not exist */
 	const char *root;  /* NULL: "/" */
@@ -26,7 +26,7 @@ struct invocation {
 
 struct answer {
 	int status;
-	struct buf out; /* without white space */
+	struct buf out; /* without white space between JSON tokens */
 };
 
 static inline void answer_done(struct answer *a)
@@ -35,7 +35,7 @@ static inline void answer_done(struct answer *a)
 }
 #define auto_answer __attribute__((cleanup(answer_done)))
 
-/* Returns the JSON without white space between its tokens; other text is returned unchanged. */
+/* Removes white space between the tokens of JSON; other text stays unchanged. */
 static inline void compact_json(struct buf *b)
 {
 	auto_json struct json_doc *d = NULL;
@@ -83,10 +83,8 @@ static inline struct answer invoke(const struct invocation *v)
 	return a;
 }
 
-/*
- * Fails the test unless the plugin exits with this status and prints this output (compared without
- * white space).
- */
+/* Fails the test unless the plugin exits with this status and prints this output, from which white
+ * space between JSON tokens was removed. */
 static inline void expect(const struct invocation *v, int status, const char *out)
 {
 	auto_answer struct answer a = invoke(v);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_TEST_HOST_LAB_H
 #define UNIRAIL_TEST_HOST_LAB_H
 
-/* The /sys of a host in tests/hosts/, unpacked in a temporary directory that serves as a root. */
+/* The files of a host of tests/hosts, unpacked in a temporary directory that serves as a root. */
 #include "testlib.h"
 
 #include "base/file.h"

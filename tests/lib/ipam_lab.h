@@ -24,7 +24,7 @@ extern struct ipam_lab il_lab;
 int il_setup(void **state);
 int il_teardown(void **state);
 
-/* creates an empty root with the directories of pools and state */
+/* creates a root with the directory /pools, and sets il_clock_ms to its initial value */
 void il_make(struct ipam_lab *l);
 void il_drop(struct ipam_lab *l);
 void il_write(const struct ipam_lab *l, const char *path, const char *text);

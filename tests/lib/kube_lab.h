@@ -81,7 +81,7 @@ static inline void kl_item(const struct kube_list *l, const char *text)
 	ASSERT_OK(l->ops->item(l->arg, json_root(doc), &e), &e);
 }
 
-/* Returns the watch of this kind that was opened last; fails */
+/* The watch of this kind that was opened last; fails the test if none is open. */
 static inline struct kube_watch *kl_watch(const struct kube *k, const struct kube_kind *kind)
 {
 	struct kube_watch *w = k->watches;
@@ -102,7 +102,7 @@ static inline void kl_event(const struct kube *k, const struct kube_kind *kind,
 	w->ops->event(w->arg, change, json_root(doc));
 }
 
-/* Returns the open request that was sent last for */
+/* The open request that was sent last for an object of this name; NULL: none. */
 static inline struct kube_call *kl_call(const struct kube *k, const char *name)
 {
 	struct kube_call *c = k->calls;

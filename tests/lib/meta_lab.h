@@ -24,10 +24,7 @@ struct chained_lab {
 	char netns[64];
 };
 
-/*
- * conf: an object in JSON, with single quotes for double ones. Tests that need no namespace may
- * pass NULL as lab.
- */
+/* conf: an object in JSON, with single quotes for double ones. */
 static inline void chained_set(struct chained_lab *l, const char *conf)
 {
 	json_cleanup(&l->m.doc);
@@ -35,6 +32,7 @@ static inline void chained_set(struct chained_lab *l, const char *conf)
 	l->m.conf = json_root(l->m.doc);
 }
 
+/* with_netns false: for tests that need neither a namespace nor root. */
 static inline void chained_open(struct chained_lab *l, bool with_netns, const char *conf)
 {
 	*l = (struct chained_lab){.lab.ns = -1};

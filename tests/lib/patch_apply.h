@@ -5,8 +5,8 @@
 /*
  * Applies a JSON patch to an object as the API server does: for the unit test and the fuzzer of the
  * defaults that a webhook adds, and for a fake API server. Supports what kube_patch_diff() and
- * block_request() write: add, replace, remove and test of members of objects, and of the whole
- * object.
+ * block_request() write: add, replace, remove and test of members of objects. An operation on the
+ * whole object (an empty path) has no effect.
  */
 
 #include <stdlib.h>

@@ -11,15 +11,11 @@
 const char *settings_lab_env(void *arg, const char *name);
 /* A file of the source tree, at most 64 KiB. The caller frees. */
 char *settings_lab_text(const char *path);
-/*
- * The content of the sample file `path`, which must have each key with its default. The caller
- * frees.
- */
+/* The content of the sample file `path`, which must have each key except `config` with its default.
+ * The caller frees. */
 char *settings_lab_sample(const struct settings *s, const char *path);
-/*
- * Fails the test unless the generated reference has a row for each key, with its default and
- * variables.
- */
+/* Fails the test unless the generated reference has a row for each key, with its default, its
+ * variables and whether it needs a restart. */
 void settings_lab_reference(const struct settings *s);
 
 #endif

@@ -15,7 +15,7 @@
 
 static void test_length_of_a_utf8_sequence_is_returned_and_zero_if_invalid(void **state)
 {
-	/* a continuation byte, overlong forms, a surrogate, above U+10FFFF, truncated */
+	/* empty, a continuation byte, overlong forms, a surrogate, above U+10FFFF, truncated */
 	static const char *const invalid[] = {"",
 					      "\x80",
 					      "\xc0\x80",
@@ -223,7 +223,7 @@ static void test_cleanup_attributes_preserve_errno(void **state)
 	close(fd_taken);
 }
 
-/* A size that no allocator provides: one line on stderr, exit status 1. */
+/* An allocation that fails: one line on stderr, exit status 1. */
 static void test_out_of_memory_exits_with_one_line(void **state)
 {
 	int pipes[2], status;

@@ -23,7 +23,7 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* Each test has an empty directory, opened as a root and as a path of the host. */
+/* Each test has an empty directory `dir`; in: opened as a root; host: the root of the host. */
 struct place {
 	char dir[T_DIR_MAX];
 	struct root in, host;
@@ -193,7 +193,7 @@ static void strict_cases(struct place *p)
 	ASSERT_EQ(chown(path, 1000, 1000), 0);
 	ASSERT_EQ(open_at(&r, p, "/open/link/deep", O_PATH, &e), -ELOOP);
 
-	/* Functions that create, replace, remove and lock files. */
+	/* The same for functions that create, replace, remove and lock files. */
 	snprintf(path, sizeof(path), "%s/theirs/new/folder", p->dir);
 	ASSERT_EQ(dir_make(&r, path, 0755, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
@@ -213,7 +213,7 @@ static void strict_cases(struct place *p)
 	/* A root that is not strict follows all links. */
 	ASSERT_EQ(open_at(&p->host, p, "/theirs/deep/file", O_RDONLY, &e), 0);
 
-	/* Magic links and devices of the kernel are followed. */
+	/* Magic links of /proc are followed, and devices are opened. */
 	for (size_t i = 0; i < 2; i++) {
 		auto_fd int own =
 			file_open(&r, i ? "/dev/null" : "/proc/self/exe", O_RDONLY, 0, &e);
@@ -228,7 +228,8 @@ static void test_links_of_other_users_are_refused_below_a_strict_root(void **sta
 	strict_cases(*state);
 }
 
-/* Linux before 5.6 (ENOSYS), or a container whose seccomp filter does not know openat2 (EPERM). */
+/* openat2() fails as in Linux before 5.6 (ENOSYS), or in a container whose seccomp filter does not
+ * know it (EPERM). */
 static void refuse_openat2(int code)
 {
 	struct sock_filter filter[] = {
@@ -254,10 +255,8 @@ static void without_openat2(struct place *p, int code)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/*
-		 * A failed assertion in a child must not return, since the child would continue
-		 * with the parent's tests.
-		 */
+		/* After a failed assertion cmocka continues the remaining tests in the child, for
+		 * 20 s at most; its exit status is not 77 then. */
 		alarm(20);
 		refuse_openat2(code);
 		strict_cases(p);
@@ -412,10 +411,8 @@ static void test_file_is_replaced_atomically_with_its_mode(void **state)
 	ASSERT_EQ(count(&p->in, "/"), 3);
 }
 
-/*
- * The disk is full: the old file stays and no temporary file is left. A file size limit simulates a
- * full disk, or a tmpfs of 8 KiB where mounting is permitted.
- */
+/* The disk is full: the old file stays and no temporary file is left. A file size limit simulates a
+ * full disk; where mounting is permitted, a tmpfs of 8 KiB does as well. */
 static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 {
 	struct place *p = *state;
@@ -449,7 +446,8 @@ static void test_failed_replace_on_a_full_disk_retains_the_file(void **state)
 	umount(path);
 }
 
-/* Only temporary files of this name are removed: another process may be writing others. */
+/* file_sweep() removes only temporary files of the given name: another process may be writing
+ * others. */
 static void test_leftover_temporary_files_are_removed(void **state)
 {
 	struct place *p = *state;

@@ -161,10 +161,8 @@ static void test_set_reports_membership_overlap_and_next_address(void **state)
 	ip_set_done(&b);
 }
 
-/*
- * Adds random ranges to a set and to a table of 256 addresses: the first or (top) the last of the
- * family.
- */
+/* Adds random ranges to a set and to a table of 256 addresses: the first of IPv4, or with `top` the
+ * last. */
 static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
 {
 	for (int k = 0; k < 12; k++) {
@@ -215,9 +213,8 @@ static void test_difference_of_random_sets_equals_a_model(void **state)
 	}
 }
 
-/*
- * Ranges collected in any order give the same set as ranges added one by one; plus joins two sets.
- */
+/* Ranges collected in any order give the same set as ranges added one by one; so does ip_set_plus()
+ * of two sets. */
 static void test_collected_ranges_make_the_same_set_as_added_ranges(void **state)
 {
 	uint32_t seed = 7;
@@ -270,7 +267,7 @@ static void test_address_in_several_sets_stays_in_the_first(void **state)
 	for (unsigned int seed = 0; seed < 300; seed++) {
 		const u128 base = seed % 2 ? ip_num(&(struct ipaddr){.family = 4})
 					   : (u128)0 - WIDTH;
-		uint8_t family = seed % 2 ? 4 : 6; /* to the last address of the family */
+		uint8_t family = seed % 2 ? 4 : 6; /* first of IPv4, last of IPv6 */
 		struct ip_set sets[SETS] = {0}, was[SETS] = {0};
 
 		srand(seed);

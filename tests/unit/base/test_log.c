@@ -53,7 +53,8 @@ static char *content(const char *suffix)
 	return buf_take(&b);
 }
 
-/* The file's text without the time "ts=2024-01-02T03:04:05.678Z " (or the same in JSON). */
+/* Compares the file's text after its time, "ts=2024-01-02T03:04:05.678Z " (or the same in JSON),
+ * and empties the file. */
 static void expect(const char *want)
 {
 	auto_free char *text = content("");
@@ -217,7 +218,7 @@ static void test_full_file_is_rotated(void **state)
 	open_log(LOG_LOGFMT, 200, 2);
 	for (int i = 0; i < 12; i++)
 		log_info("0123456789", LOG_I("i", i));
-	/* Lines have 60 or 61 bytes: three lines in a file, the newest file has no number. */
+	/* Lines have 58 or 59 bytes: three lines in a file. The newest file has no number. */
 	for (int f = 0; f < 3; f++) {
 		char suffix[8] = "", first[32];
 		auto_free char *text = NULL;

@@ -146,7 +146,7 @@ static void test_lines_of_many_subjects_are_limited(void **state)
 		written += !n;
 	}
 	ASSERT_EQ(suppressed + written, 100000);
-	/* The next period is limited in the same way. */
+	/* In the next period lines are written again. */
 	refuse_at(700001, "fd00::1", "x");
 	expect("level=warn msg=refused peer=fd00::1 error=x\n");
 }

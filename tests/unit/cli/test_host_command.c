@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail host KIND ...`: options, operands and the variables of the scripts become a section;
- * a query shows what it finds. */
+/* `unirail host KIND ...`: options, operands and the variables of the original scripts become a
+ * section of host.d; a query shows what it finds. */
 #include "host_lab.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum { ARGS_MAX = 8 };
 
 static struct err e;
 
-/* Variables, "NAME=value". */
+/* arg: variables, "NAME=value", ended by NULL */
 static const char *get(void *arg, const char *name)
 {
 	size_t n = strlen(name);
@@ -50,8 +50,8 @@ static int args_of(const char *line, char *text, size_t size, char **argv)
 	return n;
 }
 
-/* The file that `unirail host KIND LINE` writes to host.d; NULL: the line gives no option. The
- * caller frees it. */
+/* The file that `unirail host KIND LINE` writes to host.d; NULL: neither `variables` nor `line`
+ * give a key. The caller frees it. */
 static char *section(const char *kind, const char *const *variables, const char *line)
 {
 	const struct host_kind *k = host_kind_find(kind);
@@ -83,7 +83,7 @@ static void is_section(const char *kind, const char *const *variables, const cha
 
 static const char *const none[] = {NULL};
 
-/* The documented invocation of rdma-qos.sh has the values of its defaults. */
+/* The documented invocation of rdma-qos.sh sets its variables to their default values. */
 static void test_option_with_the_default_value_makes_a_section(void **state)
 {
 	static const char *const documented[] = {"GPU_RDMA_PRIORITY=5", "GPU_CNP_PRIORITY=6", NULL};
@@ -168,7 +168,6 @@ static void test_query_is_recognized_after_its_options_only(void **state)
 	assert_false(is_query("qos", "q --help", &o));
 }
 
-/* Without a section each kind shows what it finds, and decides nothing. */
 static void test_query_without_a_section_shows_every_kind_and_decides_nothing(void **state)
 {
 	static const char *const trees[] = {"hw_eight_ofed.tree", "hw_infiniband.tree",

@@ -50,7 +50,7 @@ static void view_done(struct view *v)
 
 enum what { DEV, LINK, SYSTEM, COUNTERS };
 
-/* Prints the devices from..to. */
+/* Fails the test unless the devices with the indexes `from` to `to` are printed as `want`. */
 static void prints(enum what what, struct rdma_format f, size_t from, size_t to, const char *want)
 {
 	struct view v = observe();
@@ -152,8 +152,8 @@ static void test_counters_are_printed_like_iproute2(void **state)
 	       "\"rx_write_requests\":1099511627776}]\n");
 }
 
-/* Counters of port 1, modes of both ports, counters of memory regions: rdma_stat.nl in this
- * order. */
+/* Counters of both ports (port 2 has none), modes of both ports, counters of memory regions: the
+ * order of rdma_stat.nl. The caller frees. */
 static char *prints_statistic(struct rdma_format f)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_stat.nl");
@@ -168,7 +168,7 @@ static char *prints_statistic(struct rdma_format f)
 	rdma_out_begin(&o, &f, &b);
 	OK(rdma_nl_qp_stats(w, 0, 1, &list, &n, &e));
 	ASSERT_EQ(n, 3);
-	/* the kernel sends no name of a process: it comes from /proc */
+	/* of a process the kernel sends only the PID: the name comes from /proc */
 	for (size_t i = 0; i < n; i++)
 		rdma_out_qp_counters(&o, &d, &list[i], list[i].pid ? "rdma" : NULL);
 	rdma_stats_free(list, n);

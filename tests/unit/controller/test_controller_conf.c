@@ -17,7 +17,6 @@ static int read_conf(struct controller_conf *c, const char *file, const char *co
 	return controller_conf_read(c, &il_lab.root, &env, 2, argv, e);
 }
 
-/* The variables of Spiderpool's controller Deployment are read. */
 static void test_variables_of_spiderpools_controller_are_read(void **state)
 {
 	static const char *const vars[] = {"SPIDERPOOL_POD_NAMESPACE=kube-system",
@@ -114,7 +113,7 @@ static void test_sample_file_has_every_key_with_its_default(void **state)
 	ASSERT_EQ(read_conf(&c, sample, NULL, NULL), 0);
 	ASSERT_EQ(read_conf(&d, "", NULL, NULL), 0);
 	assert_null(settings_needs_restart(&controller_settings, &c, &d));
-	assert_non_null(c.name); /* the host's */
+	assert_non_null(c.name); /* the host's name */
 	controller_conf_done(&c);
 	controller_conf_done(&d);
 	settings_lab_reference(&controller_settings);

@@ -35,8 +35,11 @@ struct doctor doctor_lab_doctor(struct doctor_lab *l);
 size_t doctor_lab_run(struct doctor_lab *l, void (*check)(struct doctor *));
 void doctor_lab_run_all(struct doctor_lab *l);
 
-/* The first two fail unless the finding exists and its texts have these parts; doctor_lab_find()
- * returns the finding or NULL, doctor_lab_count() the number of findings of the check. */
+/*
+ * doctor_lab_first_is() fails unless the first finding, doctor_lab_finds() unless a finding of the
+ * check, is at `where` and its texts have these parts. doctor_lab_find() returns the finding or
+ * NULL, doctor_lab_count() the number of findings of the check.
+ */
 void doctor_lab_first_is(const struct doctor_lab *l, const char *where, const char *what,
 			 const char *remedy);
 void doctor_lab_finds(const struct doctor_lab *l, const char *check, const char *where,

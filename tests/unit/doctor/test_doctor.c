@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks on recorded hosts of tests/hosts and on constructed state; a snapshot of a host equals
- * this host.
- */
+/* Checks on recorded hosts of tests/hosts and on constructed state; a snapshot of a host has the
+ * same PCI functions. */
 #include "doctor_lab.h"
 
 #include <errno.h>
@@ -231,7 +229,7 @@ static void test_vf_without_its_rdma_device_is_found(void **state)
 			 "rebind the VF's driver");
 	doctor_lab_finds(&l, "rdma-kernel", "0000:3d:00.1", "has no RDMA device",
 			 "modprobe mlx5_ib");
-	/* its RDMA device may be in a pod */
+	/* in this mode the RDMA device may be in a pod, so its absence is no finding */
 	l.f.mode = RDMA_NETNS_EXCLUSIVE;
 	doctor_lab_run_all(&l);
 	ASSERT_EQ(doctor_lab_count(&l, "rdma-kernel"), 0);
@@ -391,10 +389,8 @@ static void test_too_large_files_are_left_out_of_a_snapshot(void **state)
 	host_remove(&h);
 }
 
-/*
- * A node with one fault of each kind, recorded by tests/vm/cases/doctor.sh: netlink answers are
- * replayed from the snapshot.
- */
+/* A node with several faults, recorded by tests/vm/cases/doctor.sh: netlink answers are replayed
+ * from the snapshot. */
 static void test_faults_of_a_recorded_node_are_found(void **state)
 {
 	struct doctor_lab l;
@@ -425,7 +421,7 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 	host_remove(&l.host);
 }
 
-/* A truncated recording is an error that names the file. */
+/* A missing or truncated recording is an error that names the file. */
 static void test_damaged_recording_is_an_error(void **state)
 {
 	struct doctor_lab l;
@@ -489,7 +485,7 @@ static void test_cni_configuration_that_sorts_first_is_checked(void **state)
 	host_write(&l.host, "/etc/cni/net.d/10-net.conf", net);
 	doctor_lab_run_all(&l);
 	assert_null(doctor_lab_find(&l, "cni-first", "/etc/cni/net.d"));
-	/* The plugin is installed, and no configuration uses it. */
+	/* A remark: the plugin is installed, and no configuration uses it. */
 	ASSERT_EQ(dir_make(&l.host.root, "/opt/cni/bin", 0755, NULL), 0);
 	host_write(&l.host, "/opt/cni/bin/unirail", "");
 	ASSERT_EQ(link_replace(&l.host.root, "/opt/cni/bin/unirail-cni", "unirail", NULL), 0);

@@ -130,7 +130,8 @@ static void test_mtu_of_vf_or_pod_that_differs_from_the_pf_is_found(void **state
 	doctor_lab_end(&l);
 }
 
-/* In a snapshot: namespaces without a file and damaged lines have no functions. */
+/* In a snapshot the file /unirail/pods/NAME has the VFs of a namespace; namespaces without this
+ * file and damaged lines cause no finding. */
 static void test_mtu_of_pods_is_checked_in_a_snapshot(void **state)
 {
 	struct doctor_lab l;
@@ -370,7 +371,8 @@ static void test_rail_used_as_the_nodes_address_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-/* A snapshot has all files that the checks read: they find the same faults in it. */
+/* A snapshot has all files that these checks read: they find the same faults in it. It has neither
+ * secrets nor processes without RDMA. */
 static void test_checks_find_the_same_in_a_snapshot(void **state)
 {
 	static void (*const checks[])(struct doctor *) = {doctor_pci_acs,	doctor_pci_read,

@@ -80,7 +80,6 @@ static void test_packed_files_are_unpacked_unchanged(void **state)
 	host_remove(&h);
 }
 
-/* A tree that a person wrote. */
 static void test_tree_written_by_hand_is_unpacked(void **state)
 {
 	struct host_lab h;

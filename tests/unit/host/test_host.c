@@ -26,7 +26,7 @@ static struct err e;
 
 static void bad_conf(const char *text, const char *expected);
 
-/* The state of the kernel: ens1 (up, MTU 1500) and ens2 (up), without addresses. */
+/* The state of the kernel: ens1 (up, MTU 1500) and ens2 (up, MTU 4200), without addresses. */
 static struct link links[] = {
 	{.index = 2, .name = "ens1", .mtu = 1500, .flags = 1},
 	{.index = 3, .name = "ens2", .mtu = 4200, .flags = 1},
@@ -92,7 +92,8 @@ static void test_plan_of_two_rails_has_addresses_routes_and_rules(void **state)
 	ASSERT_STR_EQ(host_op_get(&p.v[0].undo, "mtu"), "1500");
 }
 
-/* An earlier run has configured everything: the plan has no steps. */
+/* An earlier run has configured everything: the plan has no steps, whichever table and priority
+ * that run used. */
 static void test_configured_host_has_no_steps(void **state)
 {
 	struct addr addrs[] = {{.index = 3, .net = t_net("172.16.2.10/24")}};
@@ -302,10 +303,8 @@ static void test_a_file_with_too_many_sections_is_refused(void **state)
 
 /* --- configs/host.conf --- */
 
-/*
- * Matches a commented-out line of the sample, "; [interface rail0]" or "; mtu = 4200", that a user
- * may uncomment. Sentences do not match.
- */
+/* line: a comment of the sample, without "; ". True if it is a key that a user may uncomment, "mtu
+ * = 4200"; sentences and sections are not. */
 static bool is_sample_key(struct span line, struct span *key)
 {
 	struct span rest = line;
@@ -362,7 +361,7 @@ static void assert_documented(const char *text, const struct host_kind *k)
 
 /*
  * Each key that a kind reads has a line in configs/host.conf, and each line is read by a kind: the
- * file parses when it is uncommented ('all' of link-type excludes 'gpu' and 'other').
+ * file parses when it is uncommented, except 'all' of link-type, which excludes 'gpu' and 'other'.
  */
 static void test_sample_host_conf_has_every_key(void **state)
 {
@@ -490,10 +489,8 @@ static void test_truncated_last_line_of_the_journal_is_dropped(void **state)
 	host_remove(&lab);
 }
 
-/*
- * Appends in a process that is killed when the journal exceeds `max` bytes. Returns the wait
- * status.
- */
+/* Applies a step that creates `path`, in a process that is killed when the journal exceeds `max`
+ * bytes. Returns the wait status. */
 static int apply_until(struct host_lab *lab, rlim_t max, const char *path)
 {
 	int status;

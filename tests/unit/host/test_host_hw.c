@@ -29,7 +29,7 @@ struct want {
 	struct host_wants list;
 };
 
-/* A recorded host. */
+/* Opens a recorded host of tests/hosts. */
 static void open_host(struct host_lab *lab, struct host *h, const char *tree)
 {
 	host_unpack(lab, tree);
@@ -331,7 +331,8 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 	close_host(&lab, &h);
 }
 
-/* Storage NICs have their own traffic class; a value that a line does not change gives no step. */
+/* Storage NICs have a traffic class of their own. The GPU NIC ens8np0 has the default values
+ * already, so it has no step. */
 static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 {
 	static const char *const keys[] = {"storage-priority=3", "storage-cnp-priority=6",
@@ -352,7 +353,8 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 	close_host(&lab, &h);
 }
 
-/* VFs in use are reported with their pod; neither their number nor the eswitch mode may change. */
+/* VFs in use are reported with their pod, and their number may not change. Also refused: more VFs
+ * than the PF can have, and a name or vendor of no PF. */
 static void test_vfs_of_pods_are_not_changed(void **state)
 {
 	static const char *const more[] = {"NAME=ibs1", "num-vfs=4", NULL};
@@ -403,10 +405,8 @@ static void test_number_of_vfs_is_set_and_undone(void **state)
 	close_host(&lab, &h);
 }
 
-/*
- * Two sections with one number of VFs share a PF, each with a range of its own; sections with
- * different numbers are refused.
- */
+/* Two sections with the same number of VFs share a PF, each with a range of its own; sections with
+ * different numbers are refused. */
 static void test_sections_with_vf_ranges_share_a_pf(void **state)
 {
 	static const char *const low[] = {"pf-names=ens1np0#0-1", "num-vfs=4", "driver=vfio-pci",
@@ -456,7 +456,8 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 	close_host(&lab, &h);
 }
 
-/* The same PF, named by its interface and by its PCI address. */
+/* Refused: one PF, named by its interface, PCI address or RDMA device. Accepted: two ranges of its
+ * VFs, or a section of all NICs. */
 static void test_two_sections_about_one_pf_are_refused(void **state)
 {
 	static const char *const lists[][4] = {{"NAME=ens1np0", "num-vfs=4", NULL},
@@ -539,10 +540,8 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 		ASSERT_EQ_MSG(plan(&h, k, cases[i].keys, &p), 0, "cases[%zu]", i);
 		assert_true(p.n > 0);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 1, "cases[%zu]", i);
-		/*
-		 * With num-vfs 0 the step may be half done: the number is set to 0 before it is set
-		 * to another number.
-		 */
+		/* While the PF has 0 VFs, the step may be half done: the number is set to 0 before
+		 * it is set to another number. */
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"), "cases[%zu]",
 			      i);
 		ASSERT_EQ_MSG(k->act(&h, &p.v[0].act, &e), 0, "cases[%zu]", i);

@@ -261,7 +261,7 @@ static void test_addresses_are_allocated_for_all_rails_or_for_no_rail(void **sta
 	ASSERT_EQ(il_free(&il_lab, "c", NULL), 10);
 }
 
-/* 2^64 addresses, with host bits in the middle. */
+/* The first 2^64 addresses of the subnet are excluded or reserved. */
 static void test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from(void **state)
 {
 	static const char *const names[] = {"six"};
@@ -326,13 +326,15 @@ static void test_addresses_of_host_local_are_adopted(void **state)
 	il_write(&il_lab, "/hostlocal/cbr0/10.244.0.5", "old\r\neth0");
 	assert_take("new", "net1", "10.0.0.12");
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 2);
-	/* Released by container only: addresses of unirail's pools, not the pod's eth0. */
+	/* A release that names only the container releases addresses of unirail's pools, not the
+	 * pod's eth0. */
 	ASSERT_EQ(il_free(&il_lab, "old", NULL), 1);
 	assert_false(file_exists(&il_lab.root, "/hostlocal/rails/10.0.0.10"));
 	assert_true(file_exists(&il_lab.root, "/hostlocal/cbr0/10.244.0.5"));
 	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/lock"));
 	assert_take("next", "net1", "10.0.0.10");
-	/* A file of an old version has no interface. */
+	/* A file of an old host-local names no interface: it belongs to any interface of the
+	 * container. */
 	ASSERT_EQ(il_free(&il_lab, "older", "net7"), 1);
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 0);
 	assert_true(file_exists(&il_lab.root, "/hostlocal/rails/last_reserved_ip.0"));
@@ -658,10 +660,7 @@ static void test_killed_processes_leave_a_usable_store(void **state)
 	}
 }
 
-/*
- * The length of the journal is proportional to the number of allocations, after a day in which pods
- * are created and deleted.
- */
+/* The journal stays short after 12 hours in which 700 containers are created and deleted. */
 static void test_journal_is_compacted(void **state)
 {
 	size_t n;
@@ -718,7 +717,8 @@ static void test_damaged_journal_is_repaired(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, il_setup, il_teardown)
 
-/* A node of a cluster restarts: its blocks belong to another log before the journal is removed. */
+/* On a node of a cluster: the block log gets a new id and no claims, so the node treats its blocks
+ * as those of a lost log. */
 static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void **state)
 {
 	auto_free char *aside = NULL, *again = NULL, *before = NULL, *after = NULL, *text = NULL;

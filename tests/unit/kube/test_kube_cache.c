@@ -242,7 +242,7 @@ static void test_owner_is_notified_of_a_change_before_listeners_of_the_kind(void
 	kube_cache_on(t->c, PODS, on_second, &self);
 	kube_cache_on(t->c, PODS, on_first, t);
 	pass(t, 10);
-	/* the first list of each kind; the second listener removed itself */
+	/* the first list of each kind; the listener on_second() removed itself */
 	expect(t, "0 - -;second -;first - -;1 - -;2 - -;");
 	event(t, PODS, KUBE_ADDED, OBJECT("p1", "11", "a"));
 	expect(t, "0 - a;first - a;");

@@ -305,7 +305,6 @@ static void test_failed_item_is_retried_with_a_growing_delay_and_logged_once(voi
 	ASSERT_EQ(t->k.n_calls, 1);
 }
 
-/* An item with an error does not delay the others. */
 static void test_items_do_not_wait_for_the_backoff_of_another_item(void **state)
 {
 	struct lab *t = *state;

@@ -91,7 +91,7 @@ static void test_waiting_peers_are_served_round_robin(void **state)
 	assert_null(peers_turn(p));
 	peers_leave(p, &c[0]);
 	peers_leave(p, &c[1]);
-	/* The peer connects again and has its previous state. */
+	/* The peer connects again and is still verified. */
 	join(p, &c[0], 3, 0);
 	assert_true(peers_is_known(p, &c[0]));
 	assert_false(peers_is_known(p, &a[0]));

@@ -24,7 +24,8 @@ static const struct http_limits quick = {.max_conns = 4,
 					 .idle_ms = 200,
 					 .send_ms = 200};
 
-/* Responds with "METHOD TARGET LENGTH"; /big has 4 MB. */
+/* Responds with "METHOD TARGET LENGTH", to /busy after 400 ms; /big has 4 MB, /too-big more than a
+ * response may have. */
 static void echo(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);

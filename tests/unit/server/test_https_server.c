@@ -54,10 +54,8 @@ static void use(struct http_server *s, bool strict)
 	tls_conf_put(c);
 }
 
-/*
- * Responds with the length of the body; /big returns 4 MB; /strict and /open change the
- * certificates.
- */
+/* Responds with the length of the body; /big returns 4 MB; from /strict until /open the server
+ * requires client certificates on new connections. */
 static void handle(void *arg, struct http_request *q)
 {
 	const struct http1_msg *m = http_request_msg(q);
@@ -114,7 +112,7 @@ static bool wait_for(struct client *c)
 	return poll(&p, 1, WAIT_MS) == 1;
 }
 
-/* Returns 0, or the reason for which the server refuses the client. */
+/* Returns 0, or the error of the handshake. */
 static int shake(struct client *c)
 {
 	const struct tls_material m = {.ca = span_of(TLS_TEST_CA)};
@@ -123,7 +121,7 @@ static int shake(struct client *c)
 
 	ASSERT_EQ(tls_conf_new(&conf, TLS_CLIENT, &m, NULL), 0);
 	c->fd = al_connect(&il_lab);
-	/* The test's client blocks, unlike the client of tls.h. */
+	/* al_connect() returns a blocking socket, tls.h requires one that does not block. */
 	ASSERT_EQ(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
 	c->tls = tls_new(conf, c->fd, "localhost");
 	tls_conf_put(conf);
@@ -187,8 +185,9 @@ static char *hear(struct client *c, const char *until)
 }
 
 /*
- * The part of the response that could be read; the caller frees. The server does not read a refused
- * body to its end: a client that still sends a second later gets a reset instead of the response.
+ * Sends until a response arrives, and returns the part of it that could be read (the caller frees);
+ * NULL: everything was sent before. The server does not read a refused body to its end: a client
+ * that still sends a second later gets a reset instead of the response.
  */
 static char *put_until_answered(struct client *c, const char *p, size_t n)
 {
@@ -321,7 +320,8 @@ static void test_body_beyond_the_budget_of_all_bodies_gets_503(void **state)
 	hang_up(&other);
 }
 
-/* Before the fix, all other clients were refused while one withheld the end of a long body. */
+/* Otherwise one client that withholds the end of a long body would block the bodies of all other
+ * clients. */
 static void test_longest_incomplete_body_is_dropped_when_the_budget_is_exhausted(void **state)
 {
 	struct client one = connected(), other = connected();
@@ -400,9 +400,8 @@ static void test_broken_tls_connections_do_not_affect_other_connections(void **s
 	still_well();
 }
 
-/*
- * Refused after its head: the server does not wait for the body, and the response has no details.
- */
+/* /never is refused after its head: the server does not wait for the body, and the response has no
+ * details. */
 static void test_body_of_a_request_refused_by_its_head_is_not_read(void **state)
 {
 	struct client c = connected(), once = connected();
@@ -457,9 +456,7 @@ static void test_slow_request_over_tls_expires(void **state)
 	hang_up(&c);
 }
 
-/*
- * Existing connections continue with their certificates; new connections get the new certificates.
- */
+/* Existing connections continue with their TLS configuration; new connections get the new one. */
 static void test_new_connections_get_the_new_certificates(void **state)
 {
 	struct client c = connected(), other;

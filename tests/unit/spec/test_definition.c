@@ -12,7 +12,7 @@
 
 static struct err e;
 
-/* Returns whether a plugin is installed on the node; "evil" is not. */
+/* Returns 0: the plugin is installed on the node; "evil" is not: -EPERM. */
 static int installed(void *arg, const char *type, struct err *reason)
 {
 	(void)arg;
@@ -49,7 +49,6 @@ static void refused(const char *text, const char *word)
 #define LIST(plugins) "{\"name\":\"n\",\"plugins\":[" plugins "]}"
 #define IPAM(type)    "\"ipam\":{\"type\":\"" type "\""
 
-/* Definitions that tenants write today. */
 static void test_definitions_that_tenants_use_today_are_accepted(void **state)
 {
 	(void)state;
@@ -209,7 +208,7 @@ static void test_namespaces_are_trusted_by_annotation_or_name(void **state)
 	assert_false(definition_trusted("", NULL, ""));
 }
 
-/* JSON at its maximum depth, with a path that is too long for its buffer. */
+/* JSON at its maximum depth, whose keys are too long for the buffer of the place. */
 static void test_host_path_at_maximum_depth_is_refused(void **state)
 {
 	struct buf b;

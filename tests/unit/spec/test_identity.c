@@ -84,9 +84,10 @@ static void test_virtual_machines_retain_addresses(void **state)
 						   .label = "virt-launcher",
 						   .vm = "vm1"},
 					  /*
-				 * Annotations alone do not make a pod a virtual machine, since
-				 * every user can write them.
-				 */
+					   * No virtual machines: a pod of another owner, whatever
+					   * labels and annotations a user wrote to it, and a pod
+					   * without the label kubevirt.io.
+					   */
 		claims = OWNED("x", "apps/v1", "ReplicaSet", "y", .label = "virt-launcher",
 			       .domain = "vm1"),
 					  noted = {.name = "x", .vm = "vm1", .domain = "vm1"},

@@ -94,7 +94,7 @@ enum {
 
 struct row {
 	const char *ippools, *ippool, *ns4, *ns6, *subnet; /* annotations */
-	const char *conf4, *conf6;			   /* with commas */
+	const char *conf4, *conf6;			   /* names separated by commas */
 	const char *ifname, *network; /* ifname NULL: net1; network NULL: unknown */
 	int at;			      /* position + 1; 0: unknown */
 	unsigned int flags;
@@ -626,7 +626,8 @@ static void test_routes_are_added_to_the_interface_of_their_gateway(void **state
 	g[1].address = t_net("10.0.1.10/24");
 	/* of two interfaces in the same subnet the first has the route */
 	g[2].address = t_net("10.0.1.11/24");
-	/* One entry has no interface, one repeats an interface. */
+	/* fd09::/32 and 10.7.0.0/16 have no interface; the interface of 10.6.0.0/16 is older
+	 * (`had`); the last route repeats the destination of the first. */
 	ASSERT_EQ(pod_routes_give(v, ARRAY_LEN(v), had, 1, g, 3), 2);
 	ASSERT_EQ(g[0].n_routes, 2);
 	assert_true(ipnet_eq(&g[0].routes[0].dst, &eight)); /* before the default route */

@@ -43,7 +43,7 @@ static void nic(struct pod *p, int i)
 				      .table = i ? 100 + (uint32_t)i : TABLE_MAIN};
 }
 
-/* A pod with two rails without faults. */
+/* A pod without faults, with eth0 and two rails. */
 static int setup(void **state)
 {
 	struct pod *p = xcalloc(1, sizeof(*p));

@@ -88,7 +88,7 @@ static size_t count(void)
 	return n;
 }
 
-/* The exit status of an installed plugin; 127 if it could not be executed. */
+/* Runs an installed plugin. Returns its exit status; 127 if it could not be executed. */
 static int call(const char *name)
 {
 	char path[256];
@@ -134,10 +134,8 @@ static void write_file(const char *path, const char *text)
 	ASSERT_EQ(file_replace(&root, path, span_of(text), 0644, NULL), 0);
 }
 
-/*
- * Runs one install for the runtime's configuration directory; its lines in t_out, without those
- * about the plugin directory.
- */
+/* Writes or removes the CNI configuration; with `cdi` also removes the CDI specifications. Messages
+ * in t_out, the reason why the runtime does not use the configuration in t_err. */
 static int change(const char *name, bool remove, bool cdi, bool dry_run)
 {
 	struct install_node n = {.root = &root,
@@ -164,7 +162,6 @@ static int node(const char *name, bool uninstall, bool dry_run)
 	return change(name, uninstall, uninstall, dry_run);
 }
 
-/* The CNI configuration that is installed on a node and removed from it. */
 static void test_cni_configuration_is_written_and_removed(void **state)
 {
 	(void)state;
@@ -190,7 +187,7 @@ static void test_cni_configuration_is_written_and_removed(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
-/* The original device plugins have files with the same names, kinds and directory. */
+/* The original device plugins have files with the same names, kinds and directory: these stay. */
 static void test_cdi_specifications_are_removed(void **state)
 {
 	static const struct {
@@ -245,7 +242,7 @@ static void test_uninstall_removes_the_state_of_a_node(void **state)
 	assert_true(file_exists(&root, "/var/lib/unirail"));
 	assert_false(file_exists(&root, "/var/run/spidernet/spiderpool.sock"));
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
-	/* Mistakes. */
+	/* Invalid options are refused. */
 	ASSERT_EQ(INSTALL("--purge"), 2);
 	assert_non_null(strstr(t_err, "--uninstall"));
 	ASSERT_EQ(INSTALL("--cni-conf-dir", "etc"), 2);
@@ -296,7 +293,7 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 		"selects others\n");
 	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(count(), 2);
-	/* Other link names cause no conflict. */
+	/* A file whose name is not in --links causes no conflict. */
 	ASSERT_EQ(file_remove(&root, in_bin("beta"), NULL), 0);
 	ASSERT_EQ(INSTALL("--links", "beta"), 0);
 	ASSERT_EQ(call("alpha"), OTHER_STATUS);
@@ -539,7 +536,7 @@ static void test_upgrade_replaces_the_binary(void **state)
 	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	ASSERT_EQ(call("alpha"), OWN_STATUS);
 
-	/* A binary from another source is stored as a backup, like any file. */
+	/* With --replace a binary from another source is stored as a backup, like any file. */
 	put("unirail", "somebody's", 0755);
 	ASSERT_EQ(INSTALL(), 1);
 	ASSERT_EQ(INSTALL("--replace"), 0);
@@ -571,7 +568,8 @@ static void test_failed_installation_retains_the_old_state(void **state)
 	ASSERT_EQ(system(command), 0);
 }
 
-/* A real program: the interpreter of a script would open its path a second time, later. */
+/* A binary: the interpreter of a script would open its path a second time, when the file may
+ * already be replaced. */
 static void put_false(void)
 {
 	auto_buf struct buf b;

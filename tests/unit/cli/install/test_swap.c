@@ -114,7 +114,7 @@ static void test_close_without_commit_changes_nothing(void **state)
 	ASSERT_EQ(count(), 1);
 }
 
-/* The third of four changes fails: the first two changes are undone. */
+/* The fourth of five changes fails: the first three changes are undone. */
 static void test_failed_commit_is_rolled_back(void **state)
 {
 	struct swap s;

@@ -388,10 +388,8 @@ static void test_obstacles_of_a_migration_are_reported(void **state)
 	}
 }
 
-/*
- * A label of the Node also records that its migration was started: the original DaemonSets may have
- * ended before the program was killed.
- */
+/* The value "stopping" of the Node's label records that its migration was started: the pods of the
+ * original DaemonSets may have ended before the program was killed. */
 static void test_started_migration_of_a_node_is_completed(void **state)
 {
 	auto_migrate struct migrate_cluster c = {0};
@@ -407,7 +405,7 @@ static void test_started_migration_of_a_node_is_completed(void **state)
 	migrate_plan_done(&p);
 }
 
-/* Undo does not wait for the record of an address that had no record before. */
+/* Undo does not wait for the record of an address that had no record before the migration. */
 static void test_undo_ignores_addresses_without_a_previous_record(void **state)
 {
 	static const char lost[] =

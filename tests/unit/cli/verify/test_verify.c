@@ -22,9 +22,8 @@
 		0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0xa0, 0x88, 0xc2, 3, 0, 0xe0, 0, 1                   \
 	}
 
-/*
- * A pod with a shared device: indexes 4 and 5 are the pod's GIDs, another pod has the same address.
- */
+/* A pod with a shared device: indexes 4 and 5 are the pod's GIDs, 2 and 3 those of another pod with
+ * the same address. */
 static struct verbs_gid mlx5_0_gids[] = {
 	{0, 1, VERBS_GID_ROCE_V1, GID4(172, 16, 1, 1), 2},
 	{1, 1, VERBS_GID_ROCE_V2, GID4(172, 16, 1, 1), 2},
@@ -105,7 +104,8 @@ static void test_device_of_an_address_is_selected(void **state)
 	ASSERT_EQ(verify_pick(&facts, &a, &forced, &r, NULL), 0);
 	ASSERT_EQ(r.gid_index, 1);
 	ASSERT_EQ(r.gid[15], 1);
-	/* InfiniBand needs neither an address nor a GID of its own. */
+	/* A port of InfiniBand is selected by its device: it needs neither an address nor a GID
+	 * index. */
 	ASSERT_EQ(verify_pick(&facts, &eth0, &lid, &r, NULL), 0);
 	ASSERT_EQ(r.gid_index, -1);
 	ASSERT_EQ(r.gid[0], 0xfe);
@@ -151,7 +151,6 @@ static void test_failed_selection_lists_existing_devices(void **state)
 	pick_fails(&f, "10.0.0.5", &find_it, "no usable RDMA device: mlx4_0: no provider");
 }
 
-/* A long list of devices is truncated with "...". */
 static void test_long_list_of_devices_is_truncated(void **state)
 {
 	struct verify_dev many[200] = {0};
@@ -201,7 +200,6 @@ static void test_rdma_mtu_fits_into_the_interfaces_mtu(void **state)
 		ASSERT_EQ_MSG(verify_roce_mtu(all[i].link), all[i].rdma, "all[%zu]", i);
 }
 
-/* Each wrong byte is detected, with its position. */
 static void test_wrong_bytes_are_detected_with_their_position(void **state)
 {
 	uint8_t buf[1003];

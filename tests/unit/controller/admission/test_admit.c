@@ -448,7 +448,7 @@ static void expect_size(const char *kind, const struct json *is, const struct js
 	admit_answer_done(&a);
 }
 
-/* An object with too many entries is refused if it grows; existing entries can be changed. */
+/* An object with too many entries is refused if it is new or grows; otherwise it can be changed. */
 static void test_growth_of_a_list_beyond_its_maximum_is_refused(void **state)
 {
 	static const struct {
@@ -555,10 +555,8 @@ static int code_for(const char *user, const char *was, const char *is)
 	return code;
 }
 
-/*
- * Writes of pools with a stolen agent token, on servers without admission policies. Other users are
- * not restricted.
- */
+/* On API servers without admission policies the webhook limits what a stolen agent token can write
+ * to pools. Other users are not restricted. */
 static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 {
 	static const char agent[] = "system:serviceaccount:unirail:unirail-agent";

@@ -103,7 +103,7 @@ static void test_length_of_a_lock_is_constant(void **state)
 	range_locks_digest(json_get(json_root(object), "spec"), is);
 	ASSERT_STR_EQ(was, is);
 	range_locks_list_done(&list);
-	/* A lock of a SpiderSubnet whose addresses are not in the cache yet. */
+	/* The lock of a SpiderSubnet has its subnet, but no addresses. */
 	q.kind = "SpiderSubnet";
 	buf_reset(&out);
 	range_locks_write(&none, &q, "unirail", NULL, NOW_MS, &out);
@@ -163,7 +163,7 @@ static void test_full_list_of_locks_fits_into_a_configmap(void **state)
 	assert_true(b.len * CLAIMS_MAX < 1 << 20);
 }
 
-/* A written list is read, and written again unchanged. */
+/* A written list is read, and its lock is written again with the same text. */
 static void test_written_list_of_locks_is_read_again(void **state)
 {
 	struct range_locks_list none = {0}, list;
@@ -189,8 +189,8 @@ static void test_written_list_of_locks_is_read_again(void **state)
 		"7");
 }
 
-/* Returns how many of n locks remain when another one is written; len: length of each lock's
- * text. */
+/* Returns how many of n locks remain when another lock is written; len: length of
+ * each lock's text. */
 static size_t remaining_of(size_t n, size_t len, int64_t age_ms, bool drop)
 {
 	struct range_locks_list list = {0}, after;

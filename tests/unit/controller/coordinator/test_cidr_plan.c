@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/cidr_read and cidr_plan: sources of the cluster's pod and Service CIDRs. */
+/* Sources of the cluster's pod and Service CIDRs. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -129,7 +129,8 @@ static void test_cluster_cni_is_recognized_by_the_first_file_of_the_directory(vo
 		{"15-cilium.conf", "{\"name\":\"cilium\",\"type\":\"cilium-cni\"}", CIDR_CILIUM},
 		{"10-calico.conflist", "{\"name\":\"k8s-pod-network\"}", CIDR_CALICO},
 		{"01-broken.conf", "{", CIDR_CALICO},
-		/* Recognized by its content, not by the file's name. */
+		/* Files of Multus and unirail are skipped, whatever their name: their content
+		 * decides. */
 		{"00-other.conf", "{\"name\":\"multus-cni-network\",\"type\":\"multus\"}",
 		 CIDR_CALICO},
 		{"00-a.conflist", "{\"name\":\"unirail\",\"plugins\":[{\"type\":\"unirail-cni\"}]}",
@@ -150,7 +151,7 @@ static void test_cluster_cni_is_recognized_by_the_first_file_of_the_directory(vo
 	il_drop(&lab);
 }
 
-/* Runs without root. */
+/* Calls cidr_probe() as a user who is not root. */
 static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cidr_cni *cni,
 				    struct err *e)
 {

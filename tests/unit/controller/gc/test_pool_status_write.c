@@ -31,7 +31,7 @@ static void test_allocated_addresses_are_written_like_go(void **state)
 	add(&r, "10.6.0.9", "a", "p", "u1");
 	add(&r, "10.6.0.10", NULL, "b/q", "u2");
 	add(&r, "fd00::a", "a", "p", "u1");
-	add(&r, "10.6.0.9", NULL, "c/r", "u3"); /* said later */
+	add(&r, "10.6.0.9", NULL, "c/r", "u3"); /* an address that has a record already */
 	assert_text(&r, 10,
 		    "{\"10.6.0.10\":{\"pod\":\"b/q\",\"podUid\":\"u2\"},"
 		    "\"10.6.0.9\":{\"pod\":\"a/p\",\"podUid\":\"u1\"},"
@@ -42,10 +42,8 @@ static void test_allocated_addresses_are_written_like_go(void **state)
 	records_done(&r);
 }
 
-/*
- * Names may have 253 characters, an object 1.5 MiB. Existing records are not dropped, since an
- * object had space for them.
- */
+/* 5,000 names of 253 characters would exceed the size of an object in etcd, so the text is limited;
+ * without a maximum number of records (SIZE_MAX) it has all records. */
 static void test_text_beyond_its_maximum_omits_new_records(void **state)
 {
 	char uid[37], name[254];

@@ -28,7 +28,8 @@ static const char *const smcs[][5] = {
 	{"net", "rail-c", RDMA ":'gpu'," NETWORK ":'slow'", "ipvlan",
 	 "'ipvlan':{'master':['e1','e2'],'bond':{'name':'bond3','mode':1},"
 	 "'rdmaResourceName':'x/r2'," GATE "}"},
-	/* two VFs of one resource, and one VF whose NetworkAttachmentDefinition has another name */
+	/* two VFs of one resource, the second with another name of its
+	 * NetworkAttachmentDefinition */
 	{"net", "vf-1", RDMA ":'vf, both'", "sriov", "'sriov':{'resourceName':'x/vf'," GATE "}"},
 	{"net", "vf-2", RDMA ":'vf','multus.spidernet.io/cr-name':'vf-two'", "sriov",
 	 "'sriov':{'resourceName':'x/vf'," GATE "}"},

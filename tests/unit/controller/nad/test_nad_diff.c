@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* controller/nad_diff: writes to an existing NAD; an unchanged NAD is not written. */
+/* Writes to an existing NAD; an unchanged NAD is not written. */
 #include "testlib.h"
 
 #include "base/alloc.h"

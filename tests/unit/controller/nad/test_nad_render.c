@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * controller/nad_write: the configuration that a SpiderMultusConfig generates;
- * tests/cluster/nads.yaml has the cases.
- */
+/* The configuration that a SpiderMultusConfig generates; tests/cluster/nads.yaml has the cases. */
 #include "testlib.h"
 
 #include <fcntl.h>

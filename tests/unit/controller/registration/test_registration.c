@@ -132,7 +132,7 @@ static void test_differences_of_existing_configurations_are_found(void **state)
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2,\"z\":3}]}]", one, true, "a: rules");
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}]},{\"name\":\"b\"}]", one, true,
 		"another number of webhooks");
-	/* Defaults that a newer server adds. */
+	/* Defaults that a newer server adds are no difference. */
 	differs("[{\"name\":\"a\",\"rules\":[{\"x\":1,\"y\":2}],\"new\":1}]", one, true, "");
 	/*
 	 * A match condition that another client added would exclude objects from the webhook; a

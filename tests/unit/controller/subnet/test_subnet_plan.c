@@ -205,7 +205,7 @@ static bool leftovers(void *arg, const struct subnet_leftover **ret, size_t *n)
 	return !a->row->leftovers || *a->row->leftovers != '?';
 }
 
-/* "10.0.0.1 p 10.0.0.2 q" */
+/* Reads the leftovers, "10.0.0.1 p 10.0.0.2 q": addresses, each with its pool. */
 static void read_leftovers(struct subnet_case *a)
 {
 	const char *s = a->row->leftovers;

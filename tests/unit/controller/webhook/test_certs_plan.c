@@ -134,7 +134,6 @@ static void test_new_ca_signs_after_all_servers_trust_it(void **state)
 	certs_set_done(&s);
 }
 
-/* No certificate outlives the CA that signed it. */
 static void test_certificate_does_not_outlive_its_ca(void **state)
 {
 	struct certs_set s = made(now - 3400 * DAY);
@@ -164,7 +163,6 @@ static void test_missing_name_renews_the_certificate(void **state)
 	certs_set_done(&s);
 }
 
-/* A certificate with a lifetime of seconds is not due immediately after its creation. */
 static void test_certificate_with_a_lifetime_of_seconds_is_not_renewed_at_once(void **state)
 {
 	struct certs_goal w = goal;
@@ -217,7 +215,7 @@ static void test_missing_or_foreign_keys_are_replaced(void **state)
 	certs_set_done(&other);
 }
 
-/* --- two Secrets --- */
+/* --- the CA's Secret and the serving Secret --- */
 
 struct two {
 	struct certs_set serving, ca;
@@ -229,10 +227,8 @@ static void two_done(struct two *t)
 	certs_set_done(&t->ca);
 }
 
-/*
- * The next write, as the API server executes it. The CA's key is never written beside the
- * certificate.
- */
+/* Executes the next write as the API server does; its step must be `step`. The CA's key is never
+ * written beside the certificate. */
 static void writes(struct two *t, int64_t at, bool trusted, enum certs_step step)
 {
 	struct certs_write w;
@@ -330,10 +326,8 @@ static void test_ca_key_is_moved_out_of_the_serving_secret(void **state)
 	two_done(&t);
 }
 
-/*
- * An earlier version ran again for a while and created another CA. The key of a CA that signed
- * nothing is only removed.
- */
+/* An earlier version ran again for a while and created another CA, whose key is moved. A key that
+ * does not belong to the first CA of the Secret is only removed. */
 static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 {
 	struct two t = split(now);
@@ -347,7 +341,7 @@ static void test_ca_key_of_a_downgraded_version_is_moved_again(void **state)
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	ASSERT_EQ(n_trusted(&t.serving), 2);
 	writes(&t, now, false, CERTS_FINE);
-	t.serving.ca_key = take(was); /* the key of the other CA */
+	t.serving.ca_key = take(was); /* the key of the former CA */
 	writes(&t, now, true, CERTS_REMOVE_KEY);
 	ASSERT_STR_EQ(t.ca.ca_key, key);
 	two_done(&t);

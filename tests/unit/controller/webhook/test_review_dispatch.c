@@ -171,7 +171,7 @@ static void test_requests_without_a_review_are_refused(void **state)
 	thing(REVIEW("x.io", "v1", "Thing", "good"), 200, ANSWER "\"allowed\":true}}");
 }
 
-/* A review with a field name so long that a child process parses it first. */
+/* A review so long that a child process tries it first. */
 static char *long_review(const char *name)
 {
 	auto_free char *pad = xcalloc(1, 40001);

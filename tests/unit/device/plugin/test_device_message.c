@@ -38,7 +38,7 @@ static void test_messages_have_the_bytes_of_the_go_encoder(void **state)
 	message_list_encode(&l, &b);
 	t_assert_hex(&b, "0a1b0a0c303030303a33623a30302e3212074865616c7468791a020a00");
 	device_plugin_list_done(&l);
-	/* Without a NUMA node the message has no topology; the device is unhealthy. */
+	/* Without a NUMA node the message has no topology; the second device is unhealthy. */
 	buf_reset(&b);
 	device_plugin_list_add(&l, "0", true, -1);
 	device_plugin_list_add(&l, "1", false, -1);
@@ -113,7 +113,7 @@ static void test_malformed_requests_are_refused(void **state)
 		const char *p;
 		size_t n;
 	} rows[] = {
-		{"\x0a", 1},		     /* cut */
+		{"\x0a", 1},		     /* truncated */
 		{"\x0a\x05\x0a\x01", 4},     /* length is longer than the message */
 		{"\x0a\x03\x0a\x01\x00", 5}, /* NUL in a device ID */
 		{"\x0a\x02\x0a\x00", 4},     /* an empty device ID */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device plugin between a kubelet and its client in one process. */
+/* A device plugin, and in the same process a client that calls it as the kubelet does. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void test_resource_names_follow_the_rules_of_kubernetes(void **state)
 	}
 }
 
-/* --- a kubelet in this process --- */
+/* --- the plugin, and a client in place of the kubelet --- */
 
 struct lab {
 	struct loop *loop;

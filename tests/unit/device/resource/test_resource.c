@@ -144,7 +144,8 @@ static void read_example(const char *name, struct resource_config *c, struct res
 		fail_msg("%s: %s", path, e.text);
 	w = json_walk_start(json_get(json_root(doc), "data"));
 	while ((v = json_walk_next(&w, &key))) {
-		/* If the node has a key of its own, only this key is read. */
+		/* Keys with the name of a node, which replace config.json on that node, are
+		 * skipped. */
 		if (strcmp(key, "config.json") != 0)
 			continue;
 		ASSERT_OK(resource_config_add(c, span_of(json_string(v)), path, NULL, m, &e), &e);

@@ -32,7 +32,7 @@ static void test_distance_of_devices_follows_the_pci_tree(void **state)
 	ASSERT_EQ(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
 }
 
-/* "a b" */
+/* Fails the test unless these devices are preferred; must: the required ones. Lists are "a b". */
 static void prefer(struct prefer_lab *l, const char *available, const char *must, size_t size,
 		   const char *gpus, const char *expected)
 {
@@ -102,7 +102,7 @@ static void test_devices_near_a_gpu_named_by_uuid_are_preferred(void **state)
 	prefer(&l, ALL, "", 1, "GPU-22222222-bbbb::3", "0000:23:00.1");
 	prefer(&l, ALL, "", 1, "GPU-11111111-aaaa", "0000:13:00.1");
 	prefer(&l, ALL, "", 1, "0000:29:00.0::0", "0000:23:00.1");
-	/* Unknown UUIDs, a MIG device, a prefix of a known UUID, an empty ID. */
+	/* No effect: unknown UUIDs, a MIG device, a prefix of a known UUID, an empty ID. */
 	prefer(&l, ALL, "", 1,
 	       "GPU-33333333-cccc MIG-22222222-bbbb GPU-22222222 ::", "0000:03:00.1");
 	assert_null(node_gpu_find(&l.node, ""));
@@ -167,7 +167,7 @@ static void test_preferred_devices_are_spread_over_rails(void **state)
 	(void)state;
 	prefer_init(&l);
 	prefer(&l, ALL, "", 4, "", "0000:03:00.1 0000:13:00.1 0000:23:00.1 0000:33:00.1");
-	/* rail 0 has the most allocated VFs, rail 3 none */
+	/* rail 2 has no free VF, rail 0 one, rail 1 two, rail 3 all three */
 	prefer(&l, "0000:03:00.1 0000:13:00.1 0000:13:00.2 0000:33:00.1 0000:33:00.2 0000:33:00.3",
 	       "", 2, "", "0000:33:00.1 0000:13:00.1");
 	/* a required device is included and counted for its rail */

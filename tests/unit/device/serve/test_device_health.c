@@ -100,10 +100,8 @@ static void test_flapping_link_stays_unhealthy(void **state)
 	health_free(l.h);
 }
 
-/*
- * A port without a cable is a fault only if most other ports have one, and only after the grace
- * period of a boot.
- */
+/* A port that was never up is a fault only if most other ports are up, and only after the grace
+ * period HEALTH_GRACE_MS: it may have no cable. */
 static void test_link_that_was_never_up_is_unhealthy_if_most_links_are_up(void **state)
 {
 	struct lab l;
@@ -268,10 +266,8 @@ static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	ASSERT_EQ(health_due(l.h), LATE + 1 + HEALTH_STABLE_MS);
 	assert_false(is_unhealthy(&l, 0, LATE + 1 + HEALTH_STABLE_MS));
 	ASSERT_EQ(health_due(l.h), -1);
-	/*
-	 * A recovered link does not end the reported error, and the end of the error does not
-	 * recover the link.
-	 */
+	/* A recovered link does not end the reported error; the device is healthy when both have
+	 * ended. */
 	l.reports[0] = HEALTH_REPORT_DEVICE;
 	l.links[0] = HEALTH_DOWN;
 	is_unhealthy(&l, 0, 2 * LATE);

@@ -70,7 +70,7 @@ static struct devlink_reporter reporter(const char *dev, const char *name, bool 
 	return p;
 }
 
-/* Lists reporters of the devices and of many VFs; those of VFs are not stored. */
+/* Lists two reporters of the PF, and many of its VF, which are not stored. */
 static int list_error(struct devlink_reporter **ret, size_t *n, struct err *e)
 {
 	(void)e;
@@ -171,7 +171,7 @@ static void test_endless_reporter_list_does_not_delay_the_loop(void **state)
 	done(&l);
 }
 
-/* No second child is started while the first is in uninterruptible sleep, for any time. */
+/* No second child is started as long as the first is in uninterruptible sleep. */
 static void test_no_second_child_starts_while_the_first_is_unkillable(void **state)
 {
 	struct lab l;

@@ -16,7 +16,7 @@ static struct node_gpu gpus[] = {{.bdf = "0000:17:00.0", .uuid = "GPU-0"},
 				 {.bdf = "0000:3b:00.0", .uuid = "GPU-2"}};
 static const struct node_devices node = {.gpus = gpus, .n_gpus = 3};
 
-/* "pod/container resource=id": one device each, in the order of the kubelet's list. */
+/* Adds the device of `text`, "pod/container resource=id", after the devices added before. */
 static void add(struct podres_list *l, const char *text)
 {
 	struct span rest = span_of(text), pod, container, resource;
@@ -42,7 +42,7 @@ static void add(struct podres_list *l, const char *text)
 	VEC_PUSH(d->ids, d->n_ids) = span_dup(rest);
 }
 
-/* The selected IDs for rdma/a, each followed by a space. */
+/* wanted: the IDs of GPUs that are used to select devices of rdma/a, each followed by a space */
 static void assert_chosen(struct pod_gpus *g, const char *const *devices, const char *wanted)
 {
 	auto_podres struct podres_list l = {0};
@@ -103,7 +103,7 @@ static void test_no_gpus_are_chosen_when_two_pods_appear_at_once(void **state)
 	CHOSEN(&g, "", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1");
 	CHOSEN(&g, "GPU-2 ", "a/c nvidia.com/gpu=GPU-0", "b/c nvidia.com/gpu=GPU-1",
 	       "c/c nvidia.com/gpu=GPU-2");
-	/* No GPUs of this node, and devices of other resources. */
+	/* No effect: a GPU that is not on this node, and devices of other resources. */
 	CHOSEN(&g, "", "a/c nvidia.com/gpu=GPU-9", "b/c rdma/b=0", "c/c cpu=1");
 	pod_gpus_done(&g);
 }

@@ -70,7 +70,7 @@ static void step(struct lab *l)
 		cni_config_describe(&l->plan, DIR, l->name, &b);
 		snprintf(l->said, sizeof(l->said), "%s", b.len ? buf_span(&b).p : "");
 		buf_done(&b);
-		l->plan.file = NULL; /* borrowed */
+		l->plan.file = NULL; /* borrowed from `files` */
 	}
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The kind link-type executed on the running host: two ports of an emulated card (fwctl_lab.h)
- * behind /dev/fwctl, whose ioctl this file replaces.
- */
+/* The kind link-type, executed as on a running host: two ports of an emulated card (fwctl_lab.h)
+ * behind /dev/fwctl, whose ioctl this file replaces. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

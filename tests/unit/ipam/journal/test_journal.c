@@ -204,9 +204,9 @@ static void test_last_record_of_an_address_decides_its_state(void **state)
 }
 
 /*
- * A power failure: the anchor has its state from the creation of the journal. After a cut at any
- * byte, all changes before the cut are present, the incomplete one is not, and the next change
- * succeeds.
+ * A power failure: the anchor on disk has its state after the first change. After a cut at any
+ * later byte, all changes before the cut are present, the incomplete one is not, and the next
+ * change succeeds.
  */
 static void test_journal_cut_at_any_byte_by_a_crash_is_usable(void **state)
 {
@@ -271,7 +271,7 @@ static void test_zeros_at_the_end_after_a_crash_are_dropped(void **state)
 	ASSERT_EQ(stat(path, &st), 0);
 	put_back(ANCHOR, &anchor);
 	free(anchor.p);
-	/* The first page of the line is lost, its end and newline are not. */
+	/* A part of the last line is lost, its end and newline are not. */
 	fd = open(path, O_WRONLY);
 	ASSERT_EQ(pwrite(fd, zeros, sizeof(zeros), st.st_size - 60), sizeof(zeros));
 	close(fd);
@@ -296,7 +296,7 @@ static void assert_refused(int code, enum err_kind kind, const char *expected)
 	ASSERT_HAS(e.text, expected);
 }
 
-/* A flipped bit anywhere before the incomplete last line is detected. */
+/* A flipped bit in any record is detected, and a damaged header. */
 static void test_flipped_bit_is_refused(void **state)
 {
 	auto_free char *whole = NULL;
@@ -429,10 +429,8 @@ static void test_journal_with_a_changed_byte_is_refused_or_has_all_records(void 
 	free(whole.p);
 }
 
-/*
- * Killed between the change and the update of the anchor: the anchor is one change behind, which is
- * not an error. Losing the later change in a power failure is not an error either.
- */
+/* An anchor that lags behind the journal is no error: by one change if the process was killed
+ * before it updated the anchor, by several after a power failure. */
 static void test_anchor_one_change_behind_is_accepted(void **state)
 {
 	struct copy behind[6], anchor;
@@ -519,7 +517,7 @@ static void test_journal_of_a_killed_rewrite_is_accepted(void **state)
 	}
 }
 
-/* A journal that the previous release wrote. */
+/* An earlier release wrote the header; the first change adds the anchor. */
 static void test_journal_of_an_earlier_release_is_read(void **state)
 {
 	static const char header[] = "unirail-journal 1 base=0";
@@ -541,7 +539,7 @@ static void test_journal_of_an_earlier_release_is_read(void **state)
 		write_bytes(PATH, whole.p, cut);
 		ASSERT_EQ(open_or_refuse(), -EBADMSG);
 	}
-	/* The previous release appended without updating the anchor, or rewrote the file. */
+	/* The whole file is accepted again, also after another change. */
 	put_back(PATH, &whole);
 	put("10.0.0.5/24", "some-container");
 	ASSERT_EQ(open_or_refuse(), 0);
@@ -705,7 +703,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 
 		open_journal(&j);
 		ASSERT_EQ(j.leases.n, allocated);
-		ASSERT_EQ(j.size, j.end); /* undone at once, not by the next start */
+		ASSERT_EQ(j.size, j.end); /* the failed change was undone at once */
 		l = freed("10.0.0.1/16", 1700000000001);
 		snprintf(ip, sizeof(ip), "10.0.%zu.%zu/16", (i + 1) / 200, (i + 1) % 200);
 		l.address = t_net(ip);
@@ -713,7 +711,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 			fail_msg("release of address %zu of %zu failed: %s", i, allocated, e.text);
 		journal_close(&j);
 	}
-	/* No address is allocated meanwhile, however often a caller retries. */
+	/* Retried allocations fail again, and use no space that is reserved for releases. */
 	for (int i = 0; i < 1000; i++) {
 		open_journal(&j);
 		l = used("10.8.8.8/16", "a-container-of-some-length-0123456789", "net1");

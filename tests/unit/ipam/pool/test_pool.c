@@ -288,7 +288,7 @@ static void test_pool_manifest_is_read(void **state)
 	pool_set_done(&s);
 }
 
-/* Other spellings in manifests. */
+/* A subnet with host bits, and a route with `to` and `via`. */
 static void test_pool_manifest_with_other_spellings_is_read(void **state)
 {
 	struct pool_set s;

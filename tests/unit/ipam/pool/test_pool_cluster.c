@@ -97,7 +97,7 @@ static void assert_out(const char *name, const char *expected)
 #define NET    "\"subnet\":\"10.6.0.0/24\""
 #define IPS(x) NET ",\"ips\":[\"" x "\"]"
 
-/* --- */
+/* --- pools and reserved addresses --- */
 
 static void test_every_field_of_a_pool_object_is_read(void **state)
 {
@@ -277,9 +277,8 @@ static void test_addresses_in_the_status_are_adopted(void **state)
 	ASSERT_EQ(get("q")->n_records, 0);
 }
 
-/*
- * Records of other releases have additional members; "{}", null and an empty text have no records.
- */
+/* Records of other releases of Spiderpool have additional members; "{}", null and an empty text
+ * have no records. */
 static void test_status_of_other_releases_is_read(void **state)
 {
 	(void)state;
@@ -303,7 +302,8 @@ static void test_status_of_other_releases_is_read(void **state)
 	assert_out("g", "'x' is not an address");
 }
 
-/* With the annotation unirail owns the status, except for addresses that the pool no longer has. */
+/* With the annotation the status has no records, since unirail writes it, except for addresses that
+ * the pool no longer has. */
 static void test_adopted_annotation_takes_precedence_over_the_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
@@ -433,7 +433,7 @@ static void test_block_size_does_not_change_the_addresses_of_a_pool(void **state
 	assert_false(same(ips, POOL("," CUT("28"), "\"ips\":[\"10.6.0.2\"]")));
 	assert_false(same(POOL("," CUT("28") ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", ""),
 			  POOL("," CUT("28"), "")));
-	/* the key in the spec is a label */
+	/* only a key of the metadata is the annotation; here it is in the spec */
 	assert_false(same(POOL("", "\"x\":\"\"," CUT("26")), POOL("", "\"x\":\"\"," CUT("28"))));
 }
 

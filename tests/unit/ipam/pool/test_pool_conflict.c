@@ -18,7 +18,8 @@ static uint32_t upto(uint32_t n)
 	return (seed >> 8) % n;
 }
 
-/* Subnets of 10.0.0.0/26 or fd00::/122 with several lengths, each with a few short ranges. */
+/* Makes a pool whose subnet is 10.0.0.0/26, fd00::/122 or a part of one, with up to three short
+ * ranges. */
 static void make(struct pool *p)
 {
 	uint8_t family = upto(4) ? 4 : 6;
@@ -41,7 +42,8 @@ static void make(struct pool *p)
 	}
 }
 
-/* The definition of the header, applied to each pair of pools. */
+/* pool_conflicts() and pool_conflicts_open() as pool.h defines them, by comparing each pair of
+ * pools. */
 static void by_pairs(const struct pool *const *v, size_t n, size_t *older, struct ip_set *open)
 {
 	for (size_t i = 0; i < n; i++) {

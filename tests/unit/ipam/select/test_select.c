@@ -110,7 +110,7 @@ static struct decision decide(const struct ip_request *a, size_t n)
 	return d;
 }
 
-/* Expects one selected address and one change; returns the address as text. */
+/* Fails the test unless exactly this address is selected. */
 static void assert_pick(const struct ip_request *a, const char *want)
 {
 	struct decision d = decide(a, 1);
@@ -161,7 +161,7 @@ static void test_bound_pools_come_first_in_stable_order(void **state)
 	p = pool("node", "10.0.3.0/24", NULL, NULL);
 	bind(&p->nodes, &p->n_nodes, "node1");
 	a.owner.pod_namespace = "team";
-	/* The original's order changes with each run. */
+	/* Repeated: the order of the original changes with each run. */
 	for (int i = 0; i < 20; i++)
 		assert_order(&a, "[node ns a b c]");
 }
@@ -204,7 +204,7 @@ static void test_unknown_pool_is_refused_with_a_suggestion(void **state)
 	assert_refused(&a, 1, ERR_CONF, "failed to match wildcard: IPv4 PoolName pattern '[]x]'");
 }
 
-/* Each wildcard is compared with all pools. */
+/* Each wildcard is compared with all pools, so their number is limited. */
 static void test_too_many_wildcards_are_refused(void **state)
 {
 	const char *names[66] = {0};
@@ -484,10 +484,8 @@ static void range_of(struct ip_set *s, const char *first, const char *last)
 	ip_set_add(s, &r);
 }
 
-/*
- * .1 to .9 are in the pool except .8 (reserved) and .6, .7 (adopted); .1 to .3 and .6 are in this
- * node's blocks.
- */
+/* The pool has .1 to .9: .8 is reserved, .6 and .7 are adopted; .1 to .3 and .6 are in this node's
+ * blocks. */
 static struct pool *shared_pool(void)
 {
 	struct pool *p = pool("s", "10.0.0.0/24", NULL, NULL);
@@ -529,9 +527,7 @@ static void test_full_shared_pool_lists_its_users(void **state)
 		"reserved, 3 are in blocks of this node");
 }
 
-/*
- * An address in another node's block may become available; an address outside of all pools cannot.
- */
+/* An address in another node's block may become available; a reserved address cannot. */
 static void test_requested_address_of_a_shared_pool_must_be_in_a_local_block(void **state)
 {
 	struct ip_request a = request("c", "net1", NAMES("s"));
@@ -550,7 +546,8 @@ static void test_requested_address_of_a_shared_pool_must_be_in_a_local_block(voi
 		       "NIC net1 requests 10.0.0.8, which is in none of its pools");
 }
 
-/* An address that Spiderpool's records assign to the pod, in another node's block. */
+/* want: the address in another node's block that Spiderpool's records assign to the pod; NULL:
+ * none. */
 static void assert_away(const struct ip_request *a, const char *want)
 {
 	const struct select_facts f = facts;

@@ -154,7 +154,8 @@ static void test_reset_after_the_trailers_is_ignored(void **state)
 
 static void test_invalid_responses_are_errors(void **state)
 {
-	/* :status 404, content-type text/plain; :status 200 and grpc-status 14, "no 100%25\n" */
+	/* the last two rows: :status 404, content-type text/plain; :status 200, grpc-status 14,
+	 * grpc-message "no %25a" */
 	static const struct {
 		const char *hex;
 		int code;

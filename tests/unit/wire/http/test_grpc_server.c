@@ -433,7 +433,7 @@ static void test_20000_calls_of_a_client_are_no_flood(void **state)
 			in[5 + k] = (uint8_t)(id >> (24 - 8 * k));
 			in[9 + 0x50 + 5 + k] = (uint8_t)(id >> (24 - 8 * k));
 		}
-		/* the literals again, since the dynamic table evicted them */
+		/* the same literals each time: they refer to no entry of the dynamic table */
 		feed(l, in, n, n);
 		l->out.len = 0;
 		ASSERT_EQ(l->r, 0);
@@ -480,7 +480,7 @@ static void test_number_of_open_streams_is_limited(void **state)
 	ASSERT_EQ(grpc_session_calls(l->s), GRPC_STREAMS_MAX);
 }
 
-/* Indexed fields of the dynamic table: each byte expands to a kilobyte. */
+/* Indexed fields of the dynamic table: each byte expands to 3,000 bytes. */
 static void test_expanding_headers_end_the_connection(void **state)
 {
 	struct lab *l = *state;

@@ -64,7 +64,7 @@ static void test_documents_that_are_too_deep_or_large_are_refused(void **state)
 	d = NULL;
 	ASSERT_EQ(json_parse(&d, span_of("[1, 2]"), 5, &e), -EFBIG);
 	ASSERT_STR_EQ(e.text, "6 bytes of JSON, the limit is 5");
-	/* NUL between values; a document without a terminating NUL */
+	/* a NUL byte after the value; no text at all */
 	assert_true(json_parse(&d, (struct span){"[1]\0", 4}, MAX, &e) < 0);
 	assert_true(json_parse(&d, (struct span){NULL, 0}, MAX, &e) < 0);
 }
@@ -413,7 +413,7 @@ static void test_documents_with_too_many_values_are_refused(void **state)
 	static const struct {
 		const char *text;
 		size_t max;
-		const char *reason; /* NULL: taken */
+		const char *reason; /* NULL: accepted */
 	} cases[] = {
 		{"[1,2,3]", 5, NULL},
 		{"{\"a\":1}", 3, NULL},

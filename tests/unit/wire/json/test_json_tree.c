@@ -81,7 +81,6 @@ static void test_array_elements_are_added_and_changed(void **state)
 	ASSERT_STR_EQ(json_tree_text(json_tree_next(json_tree_first(l))), "b");
 }
 
-/* Writes to a path that does not exist are ignored. */
 static void test_write_to_a_missing_path_is_ignored(void **state)
 {
 	auto_tree struct json_tree *t = tree("{\"a\":[]}");

@@ -218,7 +218,7 @@ static void test_invalid_certificates_and_keys_are_refused(void **state)
 	refused(TLS_SERVER, (struct tls_material){.ca = ca}, "the certificate is missing");
 }
 
-/* In both directions at once, more bytes than socket buffers and TLS records contain. */
+/* From the client to the server: more bytes than socket buffers and TLS records contain. */
 static void test_bytes_arrive_in_both_directions(void **state)
 {
 	enum { N = 300000 };
@@ -244,7 +244,7 @@ static void test_bytes_arrive_in_both_directions(void **state)
 		got += n > 0 ? (size_t)n : 0;
 	}
 	assert_memory_equal(in, out, N);
-	/* close_notify is an end of the stream, a broken connection is an error. */
+	/* tls_free() of the client sends close_notify: the end of the stream, no error. */
 	tls_free(p.client);
 	p.client = NULL;
 	ASSERT_EQ(tls_read(p.server, in, N, &e), 0);
@@ -371,7 +371,8 @@ static void test_session_of_a_verified_client_is_resumed(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
-	/* A resumed session gets no new ticket, so the certificate is verified again each hour. */
+	/* A resumed session gets no new ticket: the connection after it verifies the
+	 * certificate. */
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
@@ -468,7 +469,8 @@ static void test_client_certificate_expiring_within_an_hour_gets_no_ticket(void 
 		s.ca = span_of(v.ca);
 		both = sides_new(&c, &s);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
-		/* A byte in place of a ticket affects neither this connection nor the next one. */
+		/* Without a ticket the first record after the handshake is data, which affects
+		 * neither this connection nor the next one. */
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), cases[i].then, "cases[%zu]",
 			      i);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
