@@ -262,7 +262,7 @@ static void test_addresses_are_allocated_for_all_rails_or_for_no_rail(void **sta
 }
 
 /* The first 2^64 addresses of the subnet are excluded or reserved. */
-static void test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from(void **state)
+static void test_ipv6_pool_without_its_first_2_to_the_64_addresses_is_allocated_from(void **state)
 {
 	static const char *const names[] = {"six"};
 	struct ip_request a = {
@@ -797,7 +797,7 @@ int main(void)
 		CASE(test_recreate_moves_the_journal_aside_and_empties_the_block_log),
 		CASE(test_invalid_pools_fail_the_request),
 		CASE(test_addresses_are_allocated_for_all_rails_or_for_no_rail),
-		CASE(test_ipv6_pool_of_2_to_the_64_addresses_is_allocated_from),
+		CASE(test_ipv6_pool_without_its_first_2_to_the_64_addresses_is_allocated_from),
 		CASE(test_gc_releases_attachments_that_are_not_valid),
 		CASE(test_addresses_of_host_local_are_adopted),
 		CASE(test_address_of_an_empty_host_local_file_is_adopted),

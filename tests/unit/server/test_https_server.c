@@ -457,7 +457,7 @@ static void test_slow_request_over_tls_expires(void **state)
 }
 
 /* Existing connections continue with their TLS configuration; new connections get the new one. */
-static void test_new_connections_get_the_new_certificates(void **state)
+static void test_new_connections_require_the_new_client_certificates(void **state)
 {
 	struct client c = connected(), other;
 	auto_free char *got = NULL;
@@ -495,7 +495,7 @@ int main(void)
 		cmocka_unit_test(test_body_that_pauses_after_fast_progress_expires),
 		cmocka_unit_test(test_broken_tls_connections_do_not_affect_other_connections),
 		cmocka_unit_test(test_slow_request_over_tls_expires),
-		cmocka_unit_test(test_new_connections_get_the_new_certificates),
+		cmocka_unit_test(test_new_connections_require_the_new_client_certificates),
 	};
 
 	return T_RUN(tests, setup, al_teardown);

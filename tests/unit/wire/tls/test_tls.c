@@ -219,7 +219,7 @@ static void test_invalid_certificates_and_keys_are_refused(void **state)
 }
 
 /* From the client to the server: more bytes than socket buffers and TLS records contain. */
-static void test_bytes_arrive_in_both_directions(void **state)
+static void test_many_bytes_of_the_client_arrive_at_the_server(void **state)
 {
 	enum { N = 300000 };
 	const struct tls_material c = client_material(NULL), s = server_material(NULL);
@@ -488,7 +488,7 @@ int main(void)
 		cmocka_unit_test(test_unreadable_certificate_of_a_bundle_is_skipped),
 		cmocka_unit_test(test_application_protocol_is_negotiated),
 		cmocka_unit_test(test_invalid_certificates_and_keys_are_refused),
-		cmocka_unit_test(test_bytes_arrive_in_both_directions),
+		cmocka_unit_test(test_many_bytes_of_the_client_arrive_at_the_server),
 		cmocka_unit_test(test_broken_connection_is_an_error),
 		cmocka_unit_test(test_session_is_resumed),
 		cmocka_unit_test(test_session_is_not_resumed_after_certificates_change),

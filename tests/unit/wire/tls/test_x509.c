@@ -119,7 +119,7 @@ static void test_expired_or_future_certificates_are_refused(void **state)
 }
 
 /* A TLS server's configuration accepts a certificate that x509_make() has signed, with its key. */
-static void test_chain_is_verified_in_tls(void **state)
+static void test_issued_certificate_is_accepted_for_tls(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), leaf = make(&ca, "leaf", -60, DAY);
 	const struct tls_material m = {.cert = span_of(leaf.cert), .key = span_of(leaf.key)};
@@ -173,7 +173,7 @@ int main(void)
 		cmocka_unit_test(test_created_certificate_has_the_requested_fields),
 		cmocka_unit_test(test_bundle_trusts_certificates_of_all_its_cas),
 		cmocka_unit_test(test_expired_or_future_certificates_are_refused),
-		cmocka_unit_test(test_chain_is_verified_in_tls),
+		cmocka_unit_test(test_issued_certificate_is_accepted_for_tls),
 		cmocka_unit_test(test_invalid_certificate_requests_are_refused),
 	};
 
