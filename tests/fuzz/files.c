@@ -57,10 +57,7 @@ struct name {
 
 static struct name names[NAMES_MAX];
 static size_t n_names;
-static struct open {
-	struct file *file;
-	size_t at; /* offset of read() and write() */
-} opened[OPEN_MAX];
+static struct file *opened[OPEN_MAX];
 
 static void unref(struct file *f)
 {
@@ -131,14 +128,14 @@ static struct file *file_new(struct span content)
 
 static struct file *file_of(int fd)
 {
-	return fd >= FD_FIRST && fd < FD_FIRST + OPEN_MAX ? opened[fd - FD_FIRST].file : NULL;
+	return fd >= FD_FIRST && fd < FD_FIRST + OPEN_MAX ? opened[fd - FD_FIRST] : NULL;
 }
 
 static int open_file(struct file *f)
 {
 	for (size_t i = 0; i < OPEN_MAX; i++)
-		if (!opened[i].file) {
-			opened[i] = (struct open){f, 0};
+		if (!opened[i]) {
+			opened[i] = f;
 			f->refs++;
 			return FD_FIRST + (int)i;
 		}
@@ -169,7 +166,7 @@ void files_clear(void)
 	while (n_names > 0)
 		drop(&names[n_names - 1]);
 	for (size_t i = 0; i < OPEN_MAX; i++)
-		must(!opened[i].file);
+		must(!opened[i]);
 }
 
 /* --- base/file.h --- */
@@ -281,9 +278,9 @@ int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, s
 		return err_sys(e, -ENAMETOOLONG, "create a file beside '%s'", path);
 	*t = (struct file_temp)FILE_TEMP_INIT;
 	for (int i = 0; i < OPEN_MAX; i++) {
-		if (opened[i].file)
+		if (opened[i])
 			continue;
-		opened[i] = (struct open){.file = file_new((struct span){"", 0})};
+		opened[i] = file_new((struct span){"", 0});
 		t->fd = FD_FIRST + i;
 		strcpy(t->base, path);
 		return 0;
@@ -421,7 +418,7 @@ int __wrap_close(int fd)
 
 	if (!f)
 		return __real_close(fd);
-	opened[fd - FD_FIRST].file = NULL;
+	opened[fd - FD_FIRST] = NULL;
 	unref(f);
 	return 0;
 }

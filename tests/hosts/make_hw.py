@@ -80,7 +80,7 @@ class Host:
     def port_dcb(self, name, enabled=0, dscp=(), peer=None, dcbx=9):
         def request(flags, *attrs):
             return message(GET, flags, struct.pack("<BBH", 0, IEEE_GET, 0) + text(1, name) + b"".join(attrs))
-        self.dcb.ask(request(REQUEST))
+        self.dcb.query(request(REQUEST))
         answer = [ets([0] * 8, [255] * 8, range(8)), maxrate(*[0] * 8), pfc(enabled), apps([(5, p, d) for d, p in dscp]),
                   buffers([0] * 8, [163840, 98176] + [0] * 6)]
         if peer is not None:
@@ -89,7 +89,7 @@ class Host:
 
     def no_dcb(self, name):
         request = message(GET, REQUEST, struct.pack("<BBH", 0, IEEE_GET, 0) + text(1, name))
-        self.dcb.ask(request)
+        self.dcb.query(request)
         self.dcb.answer(ack(request, -95))
 
     def write(self, name):

@@ -135,7 +135,7 @@ static void write_file(const char *path, const char *text)
 }
 
 /* Writes or removes the CNI configuration; with `cdi` also removes the CDI specifications. Messages
- * in t_out, the reason why the runtime does not use the configuration in t_err. */
+ * in t_out, in t_err the reason if the runtime does not use the configuration. */
 static int change(const char *name, bool remove, bool cdi, bool dry_run)
 {
 	struct install_node n = {.root = &root,

@@ -151,7 +151,7 @@ static void test_cluster_cni_is_recognized_by_the_first_file_of_the_directory(vo
 	il_drop(&lab);
 }
 
-/* Calls cidr_probe() as a user who is not root. */
+/* Calls cidr_probe() without root privileges. */
 static enum cidr_type probe_as_user(const struct ipam_lab *lab, const struct cidr_cni *cni,
 				    struct err *e)
 {
