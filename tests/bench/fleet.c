@@ -3,8 +3,9 @@
  *	fleet DIR POOLS FIRST COUNT [idle=MS] [cut] [shared]
  *
  * COUNT nodes from number FIRST on, with state below DIR, pools as in the directory POOLS and the API server
- * of $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. Reads commands
- * from standard input, one per line, and answers each with one line:
+ * of $KUBECONFIG; with $FLEET_TOKENS each node uses its own token, $FLEET_TOKENS/NODE.token. For the other
+ * operands see struct fleet. Reads commands from standard input, one per line, and answers stat, times and
+ * reason with one line, the others with ".":
  *
  *	expect		   every node will use every pool
  *	add NODE PODS	   creates pods on a node ("*": on each), one after the other, the nodes in turn
@@ -14,7 +15,7 @@
  *	times		   duration of each completed request, in microseconds
  *	forget		   drops the durations recorded so far
  *	reason NODE POOL  the error text for an exhausted pool
- *	print		   "NODE ADDRESS" of every address that a pod has, then "."
+ *	print		   first prints "NODE ADDRESS" of every address that a pod has
  */
 #include "fleet.h"
 
@@ -202,7 +203,7 @@ static void stat_line(void)
 	buf_done(&b);
 }
 
-/* Duration of each request, in microseconds. */
+/* Prints the duration of each completed request, in microseconds. */
 static void times(void)
 {
 	for (size_t i = 0; i < fleet.n_took; i++)
@@ -210,7 +211,7 @@ static void times(void)
 	puts(fleet.n_took ? "]" : "[]");
 }
 
-/* The error of one pod, as the runtime would report it. */
+/* Prints how the node searched for addresses of the pool, as an agent reports it in its error. */
 static void print_reason(const char *node, const char *pool)
 {
 	struct buf w;

@@ -44,8 +44,8 @@ struct fleet {
 	const struct root *root;
 	const struct kube_conf *conf;
 	const char *dir, *pool_dir;
-	int64_t idle_ms;
-	bool shared, cut; /* cut: every pool has block size /28 */
+	int64_t idle_ms;  /* of struct blocks_conf */
+	bool shared, cut; /* shared: fleet_shared.c; cut: every pool has block size /28 */
 	struct fleet_node *nodes;
 	size_t n_nodes;
 	int64_t *took_us; /* of each completed request */

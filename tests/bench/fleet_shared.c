@@ -2,8 +2,8 @@
 /*
  * One object for each pool, which every allocation of every node reads and writes whole, as Spiderpool
  * does it: GET, the first free address, PUT of the status with its resourceVersion; five tries with
- * a backoff from 10 ms by the factor 1.5; then the pod is retried a second later, as by a kubelet.
- * A pod's rails are processed concurrently, and on each node one pod at a time uses a pool.
+ * a backoff from 10 ms by the factor 1.5; then the rail is retried a second later, as by a kubelet.
+ * A pod's rails are processed concurrently, a node's pods one after the other.
  */
 #include "fleet.h"
 

@@ -110,7 +110,7 @@ static bool has_result(const struct outcome *o)
 	       json_get(json_root(d), "cniVersion");
 }
 
-/* Returns whether stderr begins with an error message of a tool, which ends with a newline. */
+/* Returns whether stderr begins with an error message of unirail and has a newline. */
 static bool has_line(const struct outcome *o)
 {
 	return strncmp(o->err.p ? o->err.p : "", "unirail ", 8) == 0 && strchr(o->err.p, '\n');

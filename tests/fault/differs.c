@@ -26,8 +26,8 @@ static char **lines_of(const struct buf *b, size_t *n)
 	return v;
 }
 
-/* A long line is shown from its first difference to the line of the other state that sorts next
- * to it. */
+/* Of a long line, its start is shown, and the part around its first difference from the next line
+ * of the other state. */
 enum { LINE_START = 60, LINE_PART = 120 };
 
 static void put_line(struct buf *b, char sign, const char *line, const char *other)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * drive: runs every scene once for each of its system calls: killed at the call, and with the call
- * failing with each errno. Each worker has its own lab and takes the next case from a shared
+ * failing with each errno. Each worker has its own lab and takes the next point from a shared
  * counter.
  */
 #include "fault.h"
@@ -28,7 +28,7 @@ enum {
 	DONE = 0,
 	SPOILT = 4,
 	RAILS_SPOILT = 5
-}; /* exit status of a worker; not 0: its lab is no longer usable */
+}; /* exit status of a worker; SPOILT, RAILS_SPOILT: its lab is no longer usable */
 
 struct options {
 	const char *binary, *scene;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's state of a namespace, not read by the code under test: all attributes except those
- * that change by themselves.
+ * The kernel's state of a namespace, read without the netlink code under test: all attributes
+ * except those that change by themselves.
  */
 #include "fault.h"
 

@@ -14,14 +14,14 @@
 
 struct ns {
 	int fd;			    /* the namespace */
-	int route, netfilter, rdma; /* sockets in the namespace; rdma -1: no RDMA */
+	int route, netfilter, rdma; /* sockets in the namespace; rdma -1: a kernel without RDMA */
 	bool strict; /* the namespace of the node: settings of links are compared as well */
 };
 void ns_open(struct ns *s, int fd, bool strict);
 void ns_close(struct ns *s);
 /*
- * One line for each object: links, addresses, routes, rules, permanent neighbours, nf_tables, RDMA
- * devices.
+ * Adds a line for each object: links, addresses, routes, rules, permanent neighbours, nf_tables,
+ * RDMA devices.
  */
 void ns_dump(const struct ns *s, const char *label, struct buf *b);
 
@@ -37,18 +37,19 @@ struct tree {
 	struct tree_file *v;
 	size_t n;
 };
-/* Everything below dir except the directories in `skip` (terminated by NULL). */
+/* Reads everything below dir except the paths in `skip` (terminated by NULL). */
 void tree_take(struct tree *t, const char *dir, const char *const *skip);
 void tree_done(struct tree *t);
-/* Makes the directory equal to the tree. */
+/* Makes the directory equal to the tree, except the paths in `skip`. */
 void tree_restore(const struct tree *t, const char *dir, const char *const *skip);
-/* One line for each file except those that every call may leave, and one for each address in a
- * journal that is not free. */
+/* Adds a line for each file except those that every call may leave; for a journal, instead, a line
+ * for each address that is not free. */
 void tree_dump(const struct tree *t, struct buf *b);
 
 /* --- differs.c --- */
 
-/* Lists the lines that only one of the texts has, with the prefix "- " or "+ "; false: none. */
+/* Returns whether some line is in one of the states only. `text` (may be NULL) gets these lines,
+ * with "- " (only in `was`) or "+ " (only in `is`) before them. */
 bool text_differs(const struct buf *was, const struct buf *is, struct buf *text);
 
 typedef bool (*differ_fn)(const struct buf *was, const struct buf *is, struct buf *text);
@@ -62,37 +63,38 @@ struct lab {
 	int initial_ns;
 	struct ns node, fabric, pod, other;
 	size_t nics;
-	bool first; /* the node is the initial network namespace, unchanged */
+	bool first; /* the node is the initial network namespace, with its own links */
 	bool vfs;   /* the node has a PF and a VF */
-	/* the node's state after its creation; its state at the beginning of each point */
+	/* files below dir: after lab_open(); at the beginning of each point */
 	struct tree empty, files;
 };
-/* Runs in a forked child, since it leaves the caller's namespaces permanently. nics: eth0, rail0
- * ...; 0: the node is the caller's network namespace (the initial one, where drivers create their
- * devices), with its links. */
+/* Call it in a forked child, since the process does not return to its namespaces. nics: how many
+ * the node has, eth0, rail0 ...; 0: the node is the caller's network namespace (the initial one,
+ * where drivers create their devices), with its links. */
 void lab_open(struct lab *l, const char *binary, size_t nics);
 void lab_file(struct lab *l, const char *path, const char *text);
-/* Takes the current state as the initial state of each point. */
+/* Takes the current files as the initial files of each point, which lab_reset() restores;
+ * lab_clear() restores the files of lab_open(). */
 void lab_keep(struct lab *l);
 void lab_reset(struct lab *l);
 void lab_clear(struct lab *l);
 void lab_dump(const struct lab *l, struct buf *b);
 /* state.c: dumps once the state no longer changes. */
 void lab_dump_stable(const struct lab *l, struct buf *b);
-/* Waits until the state is `wanted`; carrier and IPv6 addresses change with a delay. `now` and
- * `diff`: the last state. */
+/* Waits at most 3 s until the state is `wanted`, since carrier and IPv6 addresses change with a
+ * delay. `now`: the last state; `diff`: its differences from `wanted`. */
 bool lab_becomes(const struct lab *l, const struct buf *wanted, differ_fn differ, struct buf *now,
 		 struct buf *diff);
-/* For changes that the driver itself makes in the lab. */
+/* A socket for changes that the driver itself makes in the namespace; the caller closes it. */
 struct nl_wire;
 struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l); /* moves pf0 and vf0 to a node with a new namespace */
+void vf_borrow(struct lab *l); /* moves pf0 and vf0 to the node, unless it is their namespace */
 void vf_return(struct lab *l);
 void vf_reset(const struct lab *l); /* resets the driver of a VF that is on the node and down */
-/* One line for each VF: the attributes that the PF has for it. */
+/* Adds a line for each VF: the attributes that the PF has for it. */
 void vf_dump(const struct lab *l, struct buf *b);
 
 /* --- scenes.c --- */
@@ -106,7 +108,7 @@ struct step {
 
 /*
  * The interrupted operation: a chain of plugins (ADD, DEL, GC), or the command `argv`, which
- * reaches the same state when it is repeated.
+ * reaches the same state when it is repeated; before the command, `steps` attach a pod.
  */
 struct scene {
 	const char *name;
@@ -140,10 +142,11 @@ enum verb { V_ADD, V_DEL, V_CHECK, V_GC, V_COMMAND, V_LOST, VERBS };
 extern const char *const verb_names[];
 int verb_parse(const char *word, enum verb *ret);
 
-/* The outcome of a run. */
+/* The outcome of a run. REFUSED: it failed with an error; MUTE: it ended without the result or the
+ * error that is due; KILLED: by the fault; LATE: at the time limit. */
 enum end { END_FINE, END_REFUSED, END_MUTE, END_CRASH, END_KILLED, END_LATE };
 enum end end_of(const struct outcome *o, enum verb v, const struct shot *s);
-/* The "msg" and "details" of an error object; free() it. */
+/* The "msg" and "details" of the error object in stdout, NULL: there is none. free() it. */
 char *error_text(const struct outcome *o);
 
 void call_plugin(const struct lab *l, const struct step *st, enum verb v, const struct pod *p,
@@ -160,10 +163,10 @@ struct tally {
 	long unnamed; /* error texts without the errno's name */
 };
 void count(long *n);
-/* Reports one line and counts the finding. */
+/* Prints the counts of a scene in one line, and adds points, failed and unnamed to *sum. */
 void report_tally(const char *name, const struct tally *t, struct tally *sum);
-/* Writes the report with one write(), because several workers report concurrently. `diff`, `o` and
- * `again` may be NULL. */
+/* Counts a failed point and reports it with one write(), because several workers report
+ * concurrently. `diff`, `o` and `again` may be NULL. */
 void report_failure(struct tally *t, const char *where, const char *reason, const struct buf *diff,
 		    const struct outcome *o, const char *again);
 
@@ -173,7 +176,7 @@ struct stage {
 	struct lab *l;
 	const struct scene *sc;
 	struct tally *tally;
-	struct buf base;      /* before */
+	struct buf base;      /* before the operation */
 	struct buf attached;  /* after ADD, or after the command */
 	struct buf now, step; /* scratch: current state; state before the current step */
 	char *results[STEPS_MAX];
@@ -185,7 +188,7 @@ struct stage {
 };
 void stage_open(struct stage *s, struct lab *l, const struct scene *sc, struct tally *t);
 void stage_close(struct stage *s);
-/* Number of system calls of an undisturbed run. */
+/* Returns the number of system calls of a run without a fault. */
 long stage_count(struct stage *s, enum verb v);
 /* True: all plugins of the chain succeeded. `shot` counts the system calls of all of them. */
 bool stage_attach(struct stage *s, const struct pod *p, struct shot *shot, enum end *end);
@@ -201,8 +204,8 @@ void stage_unnamed(struct stage *s, const char *text);
 
 /* --- point.c: one point of a scene; findings are reported on stdout --- */
 
-/* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault; both faults
- * may be NULL. */
+/* ADD with a fault, the state it leaves, a DEL, another ADD, and a DEL with a fault. add NULL:
+ * begins with the other ADD; del NULL: the last DEL has no fault. */
 void stage_pair(struct stage *s, struct shot *add, struct shot *del);
 void stage_gc(struct stage *s, struct shot *gc);
 /* ADD with a fault, then the container is deleted without a DEL: only GC cleans up. */

@@ -69,8 +69,8 @@ static void copy_binary(const struct lab *l, int from)
 }
 
 /*
- * A separate root directory, so that every file that the binary writes is found. It is removed with
- * this process.
+ * A separate root directory, so that every file that the binary writes is found. It is on a tmpfs
+ * in this process's mount namespace, which ends with the process.
  */
 static void make_root(struct lab *l, const char *binary)
 {
@@ -138,7 +138,8 @@ static void write_conf(const char *where, const char *key, const char *value)
 	write_proc(path, value);
 }
 
-/* The kernel adds link-local addresses and runs duplicate address detection at any time. */
+/* Disables IPv6 link-local addresses and duplicate address detection, which would change the state
+ * at any time. */
 static void disable_ipv6(int ns)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;

@@ -50,8 +50,8 @@ static void mtu_rises(struct lab *l, int rail)
 	set_mtu(l, rail, 9000);
 }
 
-/* Creates another link with this name in the pod: a veth, whose peer distinguishes it from
- * unirail's link. */
+/* Creates another link with the name of the rail's interface in the pod: a veth, whose peer
+ * distinguishes it from unirail's link. */
 static void name_taken(struct lab *l, int rail)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

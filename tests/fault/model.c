@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model: generates schedules from seeds and runs them; reduces a schedule that fails to its
- * shortest form. */
+/* model: generates schedules from seeds and runs them; removes from a schedule that fails what the
+ * failure does not need. */
 #include "model.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static bool try_plain(struct plan *p, size_t i)
 	return false;
 }
 
-/* Removes steps that are not needed for the failure, until none can be removed. */
+/* Removes steps, and faults of steps, that are not needed for the failure, until none is left. */
 static void shrink(struct plan *p)
 {
 	bool smaller = true;

@@ -3,7 +3,7 @@
 #define UNIRAIL_TESTS_MODEL_H
 
 /*
- * The address store against a model of it: the guarantees of ipam.h, select.h and journal.h,
+ * The address store against a model of it: the guarantees of ipam.h, select_pool.h and journal.h,
  * implemented a second time in the simplest way. Random schedules of calls, crashes, failing system
  * calls, concurrent processes, clocks that jump and a disk that is full are executed on the store
  * and on the model; after each step both must have the same state.
@@ -21,7 +21,7 @@
 enum {
 	RAILS_MAX = 3,
 	NAMES = 5,     /* names of pods */
-	STICKY = 2,    /* the first pods retain their addresses */
+	STICKY = 2,    /* pods with the first names retain their addresses */
 	POOLS_MAX = 9, /* a pool of its own, a backup pool and an IPv6 pool for each rail */
 	POOL_SIZE = 5,
 	ADDRS_MAX = POOLS_MAX * POOL_SIZE,
@@ -43,7 +43,7 @@ enum op {
 	OP_CLOCK,
 	OP_LOSE,   /* a container that dies without a DEL */
 	OP_TEAR,   /* an incomplete line at the journal's end */
-	OP_LITTER, /* files that a killed compaction left */
+	OP_LITTER, /* a temporary file that a killed compaction left */
 	OP_CUT,	   /* the journal is truncated or one byte of it is changed; then it is restored */
 };
 extern const char *const op_names[];
@@ -55,7 +55,7 @@ struct step {
 	uint32_t rails; /* bit mask of rails; 0: all */
 	int64_t ms;	/* OP_CLOCK; OP_CHURN: rounds */
 	int crash;	/* the process is killed before this system call; 0: no kill */
-	int fail, err;	/* the n-th system call fails */
+	int fail, err;	/* this system call fails with err; fail 0: none */
 	bool full;	/* the disk is full */
 	int with_next;	/* how many of the following steps run at the same time */
 };
@@ -92,7 +92,7 @@ struct address {
 struct pool_model {
 	char name[8];
 	uint8_t family;
-	size_t rail, first, n; /* in addrs */
+	size_t rail, first, n; /* first, n: its addresses in model.a */
 	int64_t rest_ms;
 };
 
@@ -123,7 +123,7 @@ void model_pools(const struct model *m, struct buf *b); /* as INI */
 /* One call of the store. */
 struct request {
 	enum op op;
-	int container;	/* container */
+	int container;	/* index in model.c; -1: none */
 	uint32_t rails; /* OP_ADD; OP_DEL: 0 means all interfaces */
 	size_t addr;
 	bool valid[CONTAINERS_MAX]; /* OP_GC */
@@ -141,7 +141,7 @@ struct seen {
  * `s` shows as the container's. False: refused, since no address is free or the released address
  * is free already; nothing changes. */
 bool model_do(struct model *m, const struct request *r, const struct seen *s);
-/* True if the store equals the model; otherwise the first difference is appended to b. */
+/* True if the store equals the model; otherwise appends the first difference to b, unless NULL. */
 bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
 /* For a clock that was set to an earlier time: the reuse delays and quarantines that have ended
  * in the store end in the model. */
@@ -165,7 +165,7 @@ struct answer {
 #define MODEL_DISK "/tmp" /* in a separate mount namespace */
 
 extern int64_t store_clock;
-/* A separate directory on a small disk. */
+/* Mounts a small tmpfs at MODEL_DISK, in a mount namespace of this process. */
 void store_mount(void);
 void store_create(const struct model *m);
 void store_do(const struct model *m, const struct request *r, struct answer *ret);

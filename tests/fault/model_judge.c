@@ -22,8 +22,8 @@ static bool do_so(struct model *m, const struct request *r, const struct seen *s
 	return model_do(m, &half, s);
 }
 
-/* Returns whether the answer is consistent with this outcome: the step was applied, or it was not.
- * */
+/* Returns whether the answer is consistent with this outcome: how far the store applied the call,
+ * and whether the model accepts it. */
 static bool may_be(const struct doing *d, enum done applied, bool accepted)
 {
 	const struct answer *a = d->a;
@@ -37,7 +37,7 @@ static bool may_be(const struct doing *d, enum done applied, bool accepted)
 			return !applied && (!accepted || d->troubled);
 		return applied && accepted;
 	}
-	/* An address may be released although the caller got no answer. */
+	/* Other calls may have been applied although they returned an error. */
 	return a->code < 0 || applied;
 }
 
@@ -92,7 +92,7 @@ static bool explain(struct model *m, const struct doing *d, size_t n, uint32_t l
 	return false;
 }
 
-/* As explain(), for a journal that may have lost reuse delays. */
+/* As explain(), for a store that may have lost reuse delays and quarantines. */
 static bool explain_forgotten(struct model *m, const struct doing *d, size_t n,
 			      const struct seen *s)
 {

@@ -196,7 +196,8 @@ static bool cut_is_noticed(struct running *x, size_t at, const struct step *t)
 	int r;
 
 	buf_init(&reason, 4096);
-	/* Messages that a kill prevented are logged by the next process that opens the store. */
+	/* After a kill the anchor may lag behind the journal, and a cut of the lines after it would
+	 * not be detected: opening the store updates the anchor. */
 	if (store_opens(&reason) < 0)
 		return plan_fails(x, at, reason.p);
 	if (!store_spoil(t->pick, &was, &n))
@@ -221,8 +222,8 @@ static size_t collect(struct running *x, size_t at, struct doing *d, size_t *n)
 		const struct step *t = &p->steps[at + used];
 
 		/*
-		 * The rounds of a churn are several changes, so they are not ordered with the other
-		 * steps.
+		 * No other step runs at the same time as a churn, whose rounds are several changes:
+		 * explain() orders whole steps only.
 		 */
 		if (used &&
 		    (!op_is_call(t->op) || t->op == OP_CHURN || p->steps[at].op == OP_CHURN))
@@ -263,8 +264,8 @@ static bool run_steps(struct running *x, size_t at, size_t *used)
 }
 
 /*
- * No container is left and all delays are over: every address except the retained ones can be
- * allocated again.
+ * Ends all containers, runs GC and sets the clock 30 days ahead, when all delays are over: every
+ * address except the retained ones can be allocated again.
  */
 static bool wind_up(struct running *x)
 {

@@ -175,7 +175,7 @@ static bool take_lowest(struct adding *x, const struct pool_model *p)
 	return false;
 }
 
-/* The address released longest ago; among equals, the address that the store selected. */
+/* Takes the address released longest ago; among equals, the address that the store selected. */
 static bool take_oldest(struct adding *x, const struct pool_model *p)
 {
 	size_t best = x->m->n;

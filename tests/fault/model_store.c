@@ -278,7 +278,7 @@ static void see(const struct model *m, const struct ipam_record *r, struct seen 
 	ret->owner[i] = k == M_USED || k == M_RETAINED ? owner_of(m, r) : -1;
 }
 
-/* Addresses without a record are free. */
+/* Each pool must have as many free addresses as it has addresses without a record. */
 static void check_counts(struct ipam *i, const struct model *m, const struct seen *s,
 			 struct buf *wrong)
 {
@@ -313,7 +313,7 @@ void store_read(const struct model *m, struct seen *ret, struct buf *wrong)
 	for (size_t k = 0; k < n && !wrong->len; k++)
 		see(m, &v[k], ret, wrong);
 	check_counts(i, m, ret, wrong);
-	/* An incomplete last line is not damage, and is logged. */
+	/* ipam_check() also reports an incomplete last line, which is not damage. */
 	if (ipam_check(i, &said, &e) != 0 && !strstr(said.p, "incomplete bytes after a crash"))
 		buf_printf(wrong, "pool check: %s", said.p);
 }

@@ -15,8 +15,8 @@
 
 /* --- verdict --- */
 
-/* Whether ending the process is correct: without a thread pointer libc cannot start, and a process
- * that cannot return to its network namespace must stop (kern/sys/netns.h). */
+/* Returns whether a signal may end the process: without a thread pointer libc cannot start, and a
+ * process that cannot return to its network namespace must abort (kern/sys/netns.h). */
 static bool may_crash(const struct stage *s)
 {
 #ifdef SYS_arch_prctl
@@ -69,7 +69,7 @@ static bool takes_back(const struct stage *s, enum end end)
 }
 
 /*
- * Whether the outcome of the run is allowed; and whether a run that should undo everything did so.
+ * Checks that the outcome of the run is allowed, and that a run that should undo everything did so.
  */
 static void judge(struct stage *s, enum end end, const struct buf *before)
 {

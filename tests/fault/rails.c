@@ -111,7 +111,7 @@ static bool same(struct trial *t, const struct buf *wanted, const char *reason)
 	return false;
 }
 
-/* An error that results from a refused query may concern all rails and need not name the rail. */
+/* An error of DEL, or of a refused query, may concern all rails and need not name the rail. */
 static bool names_rail(const struct trial *t, const char *text)
 {
 	char ifname[LINK_NAME_MAX];
@@ -174,7 +174,7 @@ static void detach(struct trial *t, const struct step *st, const char *prev)
 	t->spoilt = !same(t, prev ? &t->base : &t->after, "left after DEL");
 }
 
-/* NULL: the ADD failed. */
+/* Returns the result of the ADD; NULL: it failed. */
 static char *result_of(const struct trial *t)
 {
 	return t->o.status == 0 ? span_dup(buf_span(&t->o.out)) : NULL;

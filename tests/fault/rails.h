@@ -20,14 +20,14 @@ struct mishap {
 	void (*begin)(struct lab *l, int rail);
 	void (*end)(struct lab *l, int rail);
 	bool race;	  /* begin() runs between two messages of the ADD to the kernel */
-	bool refuse;	  /* one message of ADD after another is refused */
-	bool refuse_del;  /* one message of DEL after another is refused */
+	bool refuse;	  /* each message of the ADD is refused, one per run */
+	bool refuse_del;  /* each message of the DEL is refused, one per run */
 	bool detect;	  /* rails probe their gateways, and whether addresses are in use */
 	bool only;	  /* the pool of the failing rail has one address */
 	bool quarantines; /* the failed ADD leaves the address of the failing rail in quarantine */
 	const char *master;	 /* master of the failing rail, in place of its own */
 	uint32_t mtu;		 /* MTU of the failing rail */
-	const char *expected[3]; /* expected texts in the error, beside the rail */
+	const char *expected[3]; /* texts that the error must have, besides the rail's name */
 	const char *instead;	 /* alternative to `expected` */
 };
 extern const struct mishap mishaps[]; /* ended by {0} */
@@ -42,7 +42,7 @@ struct refusal {
 	long seen;
 	bool hit;
 	bool changes;	  /* the message was not a query */
-	struct shot shot; /* the run copies this to its input */
+	struct shot shot; /* to be passed to the run */
 };
 /* Prepares x->shot, which refuses the n-th message of the run to which it is passed. */
 void refusal_init(struct refusal *x, long n);

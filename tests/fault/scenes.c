@@ -22,8 +22,7 @@ enum { COMES_MS = 30000 };
 	"{\"type\":\"spiderpool\",\"default_ipv4_ippool\":[\"" pool "\"]" more "}"
 #define WHEREABOUTS                                                                                \
 	"{\"type\":\"whereabouts\",\"range\":\"172.16.0.0/24\",\"gateway\":\"172.16.0.1\"}"
-/* A probe takes as long as it waits for a reply, so these scenes use many probes with short
- * waits. */
+/* Each of the many ADDs waits for its probes, so it sends only one, with a short interval. */
 #define DETECT                                                                                     \
 	",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":true,\"detect\":{"    \
 	"\"tries\":1,\"interval_ms\":10,\"total_ms\":2000}"
@@ -56,7 +55,7 @@ static void with_pools(struct lab *l)
 	lab_file(l, "/etc/unirail/pools/rails.conf", pools);
 }
 
-/* Two plugins of another project, which `--replace` stores as backups. */
+/* Creates two plugins of another project, which `--replace` stores as backups. */
 static void with_old_plugins(struct lab *l)
 {
 	lab_file(l, "/opt/cni/bin/macvlan", "#!/bin/sh\nexit 1\n");
@@ -64,7 +63,8 @@ static void with_old_plugins(struct lab *l)
 }
 
 /*
- * The name of the host end of the pod's veth pair is in use: the error occurs when all rails exist.
+ * Creates a link with the name of the host end of the pod's veth pair: ADD fails when all rails
+ * exist.
  */
 static void in_the_way(struct lab *l)
 {
@@ -93,7 +93,7 @@ static const char lease[] =
 	"{\"cniVersion\":\"1.1.0\",\"name\":\"rails\",\"type\":\"spiderpool\",\"ipam\":" SPIDERPOOL(
 		"eth0", "") "}";
 
-/* A NIC that is moved into the pod. */
+/* Creates the NIC that the plugin moves into the pod. */
 static void with_spare(struct lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -118,7 +118,7 @@ static void without_spare(struct lab *l)
 	nl_batch_commit(w, b, NULL);
 }
 
-/* The first VF of the first of QEMU's igb ports behind a root port. */
+/* The first VF of the first igb port of the guest of tests/vm. */
 #define VF0 "0000:01:10.0"
 
 static void with_vf(struct lab *l)
@@ -214,8 +214,8 @@ const struct scene scenes[] = {
 	 .steps = {{"macvlan", "net1", NAMED("n") MACVLAN("eth0", HOST_LOCAL("172.16.0.0/24"))},
 		   {"tuning", "net1", NAMED("n") TUNING},
 		   {"sbr", "net1", NAMED("n") "\"type\":\"sbr\"}"}},
-	 .lenient = true,
-	 .no_gc = true}, /* a DEL of tuning succeeds in any case: cni/plugins/tuning/tuning.c */
+	 .lenient = true, /* a DEL of tuning succeeds in any case: cni/plugins/tuning/tuning.c */
+	 .no_gc = true},
 	{.name = "unirail-cni",
 	 .steps = {{"unirail-cni", "eth0", RAILS("")}},
 	 .prepare = with_pools},

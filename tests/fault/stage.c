@@ -22,7 +22,7 @@ void stage_forget_results(struct stage *s)
 
 static const char *prev_of(const struct stage *s, size_t i)
 {
-	/* A step on a separate interface begins a new chain. */
+	/* A step on another interface than the step before begins a new chain. */
 	if (i == 0 || strcmp(s->sc->steps[i - 1].ifname, s->sc->steps[i].ifname) != 0)
 		return NULL;
 	return s->results[i - 1];

@@ -74,7 +74,7 @@ static bool kinds_differ(const struct buf *was, const struct buf *is, struct buf
 
 /*
  * The runtime deletes the pod's namespace, so after a GC only the state outside of the namespace is
- * compared. On the node's NICs only the promiscuous mode of the pod's macvlans is visible.
+ * compared, without the NICs' promiscuity, which lasts as long as the pod's macvlans.
  */
 static void keep_outside(const struct buf *state, struct buf *b)
 {

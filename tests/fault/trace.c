@@ -190,7 +190,7 @@ static bool at_entry(pid_t pid, struct shot *s)
 	return s->act == ACT_CALL || s->act == ACT_KILL;
 }
 
-/* Signals that ptrace did not cause belong to the child. */
+/* Returns the signal to deliver to the child; 0: ptrace caused this stop. */
 static long forward(int st)
 {
 	int sig = WSTOPSIG(st);

@@ -12,10 +12,10 @@
 #include "base/err.h"
 
 enum act {
-	ACT_NONE,  /* runs natively */
+	ACT_NONE,  /* the run is not traced */
 	ACT_COUNT, /* every call is counted */
 	ACT_KILL,  /* SIGKILL instead of the n-th call */
-	ACT_FAIL,  /* the n-th call is not made and returns -err */
+	ACT_FAIL,  /* the n-th call returns -err and, unless it is close(), is not made */
 	ACT_CALL,  /* fn(arg) before the n-th call */
 	ACT_EACH,  /* fn(arg) before each call */
 };
@@ -35,17 +35,17 @@ struct shot {
 	/* out */
 	long seen; /* calls so far */
 	bool hit;
-	pid_t pid; /* registers of the child, which is stopped at the call */
+	pid_t pid; /* the child, which is stopped at the call while fn() runs */
 	long nr;   /* the system call that was hit */
 	unsigned long args[3];
 };
 
-enum { OUTCOME_MAX = 1 << 22 }; /* bytes of its output */
+enum { OUTCOME_MAX = 1 << 22 }; /* maximum of stdout and of stderr, in bytes */
 
 struct outcome {
 	int status; /* exit status; -1: ended by `sig` or by the time limit */
 	int sig;
-	bool late; /* the time limit */
+	bool late; /* killed at the time limit */
 	struct buf out, err;
 };
 void outcome_init(struct outcome *o);

@@ -184,7 +184,7 @@ static void add_held(struct held **v, size_t *n, struct span ip, const char *wor
 	VEC_PUSH(*v, *n) = (struct held){span_dup(ip), word};
 }
 
-/* An incomplete line is ignored; ipam/journal/journal.h documents the format. */
+/* Takes the addresses of a line and their states; ipam/journal/journal.h documents the format. */
 static void read_line(struct span line, struct held **v, size_t *n)
 {
 	static const char *const states[] = {"grant", "free", "keep", "quarantine"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A VF of a real driver: "pf0" and "vf0" of the first namespace (tests/vm uses these names) are
- * moved to the node for a while, or the node is this namespace.
+ * A VF of a real driver: "pf0" and "vf0" of the initial namespace (tests/vm uses these names) are
+ * moved to the node for the scene, or the node is this namespace.
  */
 #include "fault.h"
 
@@ -117,8 +117,8 @@ void vf_borrow(struct lab *l)
 }
 
 /*
- * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset, until
- * it is set up and down again. A link that was up has a queueing discipline until it is moved.
+ * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset, which
+ * setting it up and down causes. A link that was up has a queueing discipline until it is moved.
  */
 void vf_reset(const struct lab *l)
 {

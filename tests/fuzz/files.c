@@ -267,8 +267,7 @@ int __wrap_file_replace(const struct root *r, const char *path, struct span data
 	return 0;
 }
 
-/* Returns a descriptor of a file without a name; `base` has the path that file_commit() gives the
- * file. */
+/* Creates a file without a name; t->base has the path that file_temp_commit() gives it. */
 int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, struct file_temp *t,
 			  struct err *e)
 {

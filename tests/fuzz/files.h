@@ -14,7 +14,7 @@
 
 /* Creates a file of the input; directories are implicit. */
 void files_put(const char *path, struct span content);
-/* The content, valid until the file changes; false: there is no such file. */
+/* Gets the content, which is valid until the file changes; false: there is no such file. */
 bool files_get(const char *path, struct span *content);
 /* Removes all files. None may be open: that would be a leak. */
 void files_clear(void);

@@ -5,7 +5,7 @@
 /*
  * Common declarations of the fuzzers. Each fuzzer is one file with LLVMFuzzerTestOneInput(), linked
  * either with libFuzzer (make fuzz) or with replay.c, which runs files (make check). None of them
- * touches the kernel's state, starts a program or opens a file on a disk (files.h).
+ * touches the kernel's state, starts a program or, except fuzz_tree.c, opens a real file (files.h).
  */
 
 #include <stdbool.h>
@@ -41,7 +41,7 @@ struct span feed_rest(struct feed *f);
 char *feed_text(struct feed *f);
 char *text_of(struct span s);
 
-/* The directory of the files of files.h; the fuzzers use no other files. */
+/* The root of the files of files.h. */
 const struct root *fuzz_root(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ARP and NDP packets as they come from the link. The first byte selects the protocol, the length
- * of the link's addresses, and whether the checksum of a message is corrected, so that the code
- * behind the check is reached. A parsed packet is written, and parsed again with the same result.
+ * ARP and NDP packets as they come from the link. The first byte selects the protocol; for NDP the
+ * length of the link's addresses, and whether the checksum is corrected, so that the code behind
+ * the check is reached; for ARP whether the packet was unicast. A parsed packet is written, and
+ * parsed again with the same result.
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static struct probe_ears ears(const struct ipaddr *ip, const struct ipaddr *gw)
 				   .nonce = {1, 2, 3, 4, 5, 6}};
 }
 
-/* A packet from the probe's own MAC, or without a sender address, is not a conflict. */
+/* Neither a conflict nor a reply of the gateway comes from one of the probe's own MACs. */
 static void check_saw(enum probe_saw saw, const struct mac *other)
 {
 	must(saw == SAW_NOTHING || saw == SAW_CONFLICT || saw == SAW_GATEWAY);

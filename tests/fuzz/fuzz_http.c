@@ -20,7 +20,7 @@ static void put_span(struct buf *b, struct span s)
 	buf_add(b, s.p, s.n);
 }
 
-/* The whole content of a message, as bytes to compare. */
+/* Appends the whole content of a message, as bytes to compare. */
 static void put_msg(struct buf *b, const struct http1_msg *m)
 {
 	put_span(b, m->method);
@@ -97,7 +97,7 @@ static void check_written(const struct http1_msg *m, enum http1_side side)
 	must(span_eq(again.target, target) && span_eq(again.method, method));
 }
 
-/* Everything in reads of `step` bytes; the parsed content is appended to b. */
+/* Parses the text in reads of `step` bytes; appends the parsed content to b. */
 static void run(enum http1_side side, struct span text, size_t step, struct buf *b)
 {
 	auto_http1 struct http1 *h = http1_new(side, BODY_MAX);

@@ -84,7 +84,7 @@ static bool same_lease(const struct lease *a, const struct lease *b)
 	       !strcmp(a->pool, b->pool) && !strcmp(a->other, b->other);
 }
 
-/* The same leases in the same order. */
+/* The table must have these leases, in this order. */
 static void must_be(const struct lease_table *t, const struct lease *want, size_t n)
 {
 	must(t->n == n);
@@ -184,7 +184,7 @@ static void go_on(struct journal *j, const char *text, bool also_compact)
 	journal_close(&again);
 }
 
-/* A repair fails only for a file that a later release wrote or that has keys of a later release. */
+/* A repair fails only for a file with a format or operations that this release does not know. */
 static void repair(const char *text)
 {
 	struct err e = ERR_INIT;

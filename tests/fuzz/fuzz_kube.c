@@ -5,7 +5,7 @@
  *	yaml, config	a document; a kubeconfig
  *	list, stream	JSON that is parsed while it arrives; a byte for the size of the reads
  *	h2		an answer, HTTP/2 frames; a byte for the size of the reads
- *	status, time	a failure as answer; a time
+ *	status, time	a byte for the HTTP status and a failure as answer; a time
  *	base64, exec	base64; the output of a program that provides credentials
  *
  * One read and many reads have the same result. A parsed object is written, and parsed again with the same

@@ -38,7 +38,7 @@ static const struct {
 	{"ib-sriov", netconf_ib_sriov},
 };
 
-static netconf_read *reads; /* state of the current plugin */
+static netconf_read *reads; /* of the current plugin */
 
 static int add(struct cni_call *c, struct cni_result *out, struct err *e)
 {

@@ -2,7 +2,7 @@
 /*
  * Requests of a kubelet, or of another process that reaches the socket, to a device plugin. The
  * first byte selects the message, the rest is its protobuf. The answer has the requested ids, and
- * decoding it must give the same ids.
+ * decoding it must give as many ids.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static void check_ids(const struct message_ids *l)
 	}
 }
 
-/* Answers as on_preferred() with the requested ids, which a decoder of the same message must
- * return. */
+/* Encodes an answer with the requested ids, as on_preferred() does; decoding it must give as many
+ * ids. */
 static void answer_ids(const struct message_request *q)
 {
 	struct message_ids *v = xcalloc(q->n + 1, sizeof(*v));

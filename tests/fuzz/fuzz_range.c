@@ -49,7 +49,7 @@ static void check_at(const struct model *m, const struct ipaddr *a)
 		must(ip_cmp(&next, a) > 0 && model_has(m, &next));
 }
 
-/* The ends of every range and their neighbours, where errors of a set are likely. */
+/* Checks the ends of every range and their neighbours, where errors of a set are likely. */
 static void check_edges(const struct model *m)
 {
 	for (size_t i = 0; i < m->n; i++) {

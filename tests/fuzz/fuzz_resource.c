@@ -144,7 +144,7 @@ static void check_ids(const struct resources *s, const struct resource *r, bool 
 	}
 }
 
-/* Each PCI function belongs to one resource only. */
+/* A device belongs to at most one resource of form RESOURCE_SRIOV. */
 static void check_owners(const struct resources *s)
 {
 	for (size_t d = 0; d < s->node->n; d++) {

@@ -20,7 +20,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 	return remove(path);
 }
 
-/* A directory of the kernel, which must follow symbolic links; in memory if possible. */
+/* A real directory, since the kernel must resolve symbolic links; in memory if possible. */
 static char outer[64];
 
 static void drop_outer(void)

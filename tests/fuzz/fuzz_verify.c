@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of the protocol of `unirail verify`: a parsed line is written, and parsed again with the
- * same result. */
+/* Lines of the protocol of `unirail verify`: a parsed line is written, and parsed again with the
+ * same result. Each line is also parsed as the address and port of a peer. */
 #include <string.h>
 
 #include "base/alloc.h"

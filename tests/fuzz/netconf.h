@@ -11,7 +11,7 @@ typedef int netconf_read(struct cni_call *c, struct cni_result *out, struct err 
 
 /* netconf_ipam.c */
 netconf_read netconf_host_local, netconf_static, netconf_spiderpool, netconf_whereabouts;
-/* The IPAM that the call's configuration names, appended to out. */
+/* Reads the IPAM that the call's configuration names, and merges its result into *out. */
 int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e);
 
 /* netconf_rail.c */

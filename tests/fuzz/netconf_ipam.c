@@ -128,7 +128,7 @@ static int read_any(const struct cni_ipam_call *call, struct cni_result *out, st
 	return strcmp(type, "spiderpool") == 0 ? read_spiderpool(call, e) : 0;
 }
 
-/* The caller passes an empty result, which the IPAM plugin fills. */
+/* An IPAM plugin gets an empty result, so *out, which may have interfaces, is merged with it. */
 int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e)
 {
 	auto_result struct cni_result got = {0};

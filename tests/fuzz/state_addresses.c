@@ -30,7 +30,7 @@ static struct cni_ipam_call ipam_call(const struct cni_call *c, struct json_doc 
 				      .version = CNI_1_0_0};
 }
 
-/* The same ADD gives the same addresses; after DEL they are free. */
+/* A repeated ADD gives the same addresses, and DEL succeeds. */
 static int add_and_del(const struct cni_ipam_call *call, struct err *e)
 {
 	auto_result struct cni_result first = {0}, again = {0};

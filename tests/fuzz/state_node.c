@@ -52,7 +52,7 @@ int state_install(struct feed f, struct err *e)
 	return r;
 }
 
-/* A second redaction changes nothing. */
+/* A second redaction of JSON changes nothing. */
 int state_redact(struct feed f, struct err *e)
 {
 	struct span text = state_part(&f);

@@ -26,8 +26,8 @@ static struct ipaddr address(size_t i)
 	return ip_from_num(4, ((u128)10 << 24) + 256 + i);
 }
 
-/* A store with 2n addresses of n pods, two for each pod, n apart. retained: they are retained
- * for the pods' names; otherwise in use. */
+/* Returns a store with 2n addresses of n pods, two for each pod, n apart. retained: they are
+ * retained for the pods' names; otherwise in use. */
 static struct ipam *store_of(const struct growth_lab *lab, size_t n, bool retained)
 {
 	auto_free struct ipam_known *v = xcalloc(2 * n, sizeof(*v));
@@ -62,7 +62,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	return pod_facts_read(object, value, e);
 }
 
-/* n pods, none with the name of a lease's pod, half of them with the UID of one. */
+/* Fills the cache with n pods: none has the name of a lease's pod, half of them have the UID of
+ * one. */
 static void pods_init(struct cluster *c, struct kube_informer *i, size_t n)
 {
 	*i = (struct kube_informer){.synced = true};

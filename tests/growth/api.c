@@ -352,7 +352,7 @@ uint64_t growth_api_pools_check(size_t n)
 	return pools(n, "{\"command\":\"check\"}");
 }
 
-/* names: one pool ("p7") or all ("*"). */
+/* n_names: length of the request's list of pools; each names one pool ("p7"), or all ("p*"). */
 static uint64_t request_cost(size_t n, size_t n_names, bool wildcard)
 {
 	struct buf b;
@@ -408,7 +408,7 @@ uint64_t growth_api_pool_files(size_t n)
 
 /* --- calls that wait for addresses --- */
 
-/* In place of the node's pools, which the calls notify of their demand. */
+/* Stands in for struct node_pools, to which waiting calls report their demand. */
 static union {
 	char bytes[1024];
 	void *align;

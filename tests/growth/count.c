@@ -2,7 +2,7 @@
 /*
  * The compiler calls __sanitizer_cov_trace_pc() in every basic block of src (FLAVOUR=count); the
  * linker maps calls of libc's memory and string functions to this file (--wrap), which counts a
- * step for 16 bytes.
+ * step for the call and for every 16 bytes.
  */
 #include <string.h>
 

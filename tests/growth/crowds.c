@@ -182,7 +182,7 @@ static uint64_t pools_shrink(size_t n)
 	return pools_plan(&p);
 }
 
-/* The status was lost: two pools claim each address. */
+/* The status was lost, and each pool has two addresses that the next pool has too. */
 static uint64_t pools_of_no_status(size_t n)
 {
 	struct pools p;

@@ -4,7 +4,7 @@
  * three sizes, and all lists and maps that are members of one object together, through all code
  * that reads such an object. `growth crowds`: calls the code that reads many objects of a kind
  * together, with three numbers of them. The cost is counted work, not time, so that every run gives
- * the same result. Fails if the step from 4n to 16n costs more than LIMIT times the step from n to
+ * the same result. Fails if the step from 4n to 16n costs more than 6.5 times the step from n to
  * 4n: 4 is linear, 4.9 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment it runs
  * a sample: each 7th case of every kind.
  */
@@ -132,7 +132,7 @@ static uint64_t cost(const struct subject *x, const struct sample *s)
 	return count_work - before;
 }
 
-/* If the largest object costs less than the smallest, it is beyond a limit and is refused early. */
+/* An object of 16n that costs hardly more than one of n exceeds a limit and is refused early. */
 static bool grows_too_fast(const uint64_t c[static SIZES])
 {
 	double first = (double)c[1] - (double)c[0], second = (double)c[2] - (double)c[1];
@@ -168,7 +168,7 @@ static bool reads(const struct subject *x, const char *kind)
 }
 
 /* Measures a creation, an update that makes the object larger, one that makes it smaller, and one
- * that changes only the order of its entries. */
+ * that changes the order or the content of its entries, but not their number. */
 static void measure(const struct definition *d, const struct shape *const *s, const int *variants,
 		    size_t n_shapes, const char *what, const char *how)
 {
@@ -210,8 +210,7 @@ static void measure(const struct definition *d, const struct shape *const *s, co
 	}
 }
 
-/* Of a map only the keys matter, which have the same texts in all variants: the first five
- * suffice. */
+/* All variants of a map have the same keys, in different orders: the first five suffice. */
 static bool differs(const struct shape *s, int variant)
 {
 	return s->what != SHAPE_MAP || variant < 5;

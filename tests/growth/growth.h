@@ -5,8 +5,8 @@
 /*
  * Checks that no input of a user costs more than n log n. Interfaces between growth.c (each list of
  * each kind at three sizes, and the result), shapes.c (objects from a definition's schema),
- * subjects.c (readers of one object), crowds.c (readers of many objects), api.c (the agent's API),
- * pools.c (the pools of a cluster) and count.c (the cost).
+ * subjects.c (readers of one object), crowds.c (readers of many objects), count.c (the cost), and
+ * the files with readers for subjects.c and crowds.c.
  */
 
 #include <stdbool.h>

@@ -45,7 +45,7 @@ static void add_reserved(struct lines *l, size_t n)
 	VEC_PUSH(l->v, l->n) = buf_take(&b);
 }
 
-/* Builds the set, which contains the `usable` addresses of the pools. */
+/* Returns the cost of building the set, which must have `usable` pools. */
 static uint64_t build(struct lines *l, size_t usable)
 {
 	uint64_t before = count_work;
@@ -93,7 +93,7 @@ uint64_t growth_pools_one_in_another(size_t n)
 	return build(&l, 1);
 }
 
-/* The subnet of the first one contains the subnets of all others. */
+/* The subnet of the first pool contains the subnets of all others. */
 uint64_t growth_pools_in_one_subnet(size_t n)
 {
 	struct lines l = {0};
@@ -108,7 +108,7 @@ uint64_t growth_pools_in_one_subnet(size_t n)
 	return build(&l, 1);
 }
 
-/* One address in each pool is reserved, and the range of each pool spans all others. */
+/* One address in each pool is reserved. */
 uint64_t growth_pools_and_reserved(size_t n)
 {
 	struct lines l = {0};

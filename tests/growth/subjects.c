@@ -156,7 +156,7 @@ static void run_split(const struct sample *s)
 	buf_init(&b, 1);
 }
 
-/* The YAML reader (JSON is YAML), and the readers by field tables. */
+/* Reads the object as YAML, of which JSON is a subset. */
 static void run_yaml(const struct sample *s)
 {
 	auto_buf struct buf b, json;
@@ -193,7 +193,7 @@ static void run_cache(const struct sample *s)
 	buf_init(&b, 1);
 }
 
-/* The agent's cache. */
+/* Decodes the object as the agent's cache does. */
 static void run_cluster(const struct sample *s)
 {
 	for (size_t i = 0; i < CLUSTER_KINDS; i++) {
@@ -282,7 +282,7 @@ static void run_delete(const struct sample *s)
 
 /* --- pools --- */
 
-/* The set that an agent builds: this pool, another pool, and reserved addresses. */
+/* Builds the set of pools as an agent does, of the object and its previous version. */
 static void run_pools(const struct sample *s)
 {
 	char *lines[2] = {0};
@@ -379,7 +379,7 @@ static void run_nad_types(const struct sample *s)
 	}
 }
 
-/* Reads the pod's annotations as the injection of a pod does. */
+/* Reads the network as the injection of networks into pods does. */
 static void run_inject_net(const struct sample *s)
 {
 	struct inject_net n;
@@ -449,7 +449,7 @@ static void run_net_plan(const struct sample *s)
 	pod_facts_done(&pod);
 }
 
-/* The pod's routes, and its pools for two interfaces. */
+/* Reads the pod's routes, and its pools for two interfaces. */
 static void run_pod_pools(const struct sample *s)
 {
 	static const struct pod_nic nics[2] = {{.ifname = "eth0"}, {.ifname = "n1"}};
@@ -483,7 +483,7 @@ static void run_traces(const struct sample *s)
 	}
 }
 
-/* --- the controller's pool status --- */
+/* --- endpoints, blocks, nodes --- */
 
 static void run_endpoint(const struct sample *s)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the *.tree files beside this file: hosts that were not available for recording, composed from the kernel's documentation of
-sysfs."""
+"""Writes mlx5_*, qemu_igb, eight_*, multi_port, no_rdma and vfs.tree beside this file: hosts that were not available for recording,
+composed from the kernel's documentation of sysfs."""
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
@@ -96,7 +96,7 @@ for i, vf in enumerate(vfs):
     if i != 3:
         h.netdev(at, f"ens1f0v{i}")
         h.rdma(at, f"mlx5_{2 + i}", f"uverbs{2 + i}")
-# A scalable function, an auxiliary device with its own children, and one that only drives RDMA.
+# Two auxiliary devices: a scalable function, which has a netdev below, and one that only drives RDMA.
 for aux in ("mlx5_core.sf.4", "mlx5_core.rdma.0"):
     h.link(f"/sys/bus/auxiliary/devices/{aux}", f"../../../devices/{switch}/0000:3d:00.0/{aux}")
 h.netdev(f"{pf0}/mlx5_core.sf.4", "ens1f0s4")
@@ -279,7 +279,7 @@ routes(h, "enp1s0")
 h.write("no_rdma.tree")
 
 # Devices for every selector: Intel with VFs for the kernel, vfio and uio; Mellanox with VFs, vDPA and scalable functions;
-# accelerators; ib_umad is not loaded.
+# accelerators. The RDMA devices of Mellanox have no umad.
 h = Host("a node with VFs of every kind")
 for node in ("/dev/infiniband/rdma_cm", "/dev/vhost-net"):
     h.file(node, "")

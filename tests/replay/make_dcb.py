@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes dcb_*.nl beside this file: Data Center Bridging of an mlx5 port on an inbox kernel. The port trusts 802.1p priorities and has
-PFC off. The messages are composed from include/uapi/linux/dcbnl.h and net/dcb/dcbnl.c, not recorded."""
+"""Writes dcb.nl beside this file: Data Center Bridging of an mlx5 port with the kernel's own driver. The port trusts 802.1p priorities and
+has PFC off. The messages are composed from include/uapi/linux/dcbnl.h and net/dcb/dcbnl.c, not recorded."""
 import struct
 
 from make_vf import ACK, REQUEST, Talk, ack, attr, message, nest, text, u8

@@ -2,8 +2,9 @@
 /*
  * usage: kubelet SOCKET list			each device and its health, as of now
  *	  kubelet SOCKET until HEALTH [FILE TEXT]	writes TEXT to FILE, waits until the plugin sends a device of this
- *						health; prints the milliseconds from the start of the write, and how
- *						many of them the write took ("-": it has not returned)
+ *						health; prints the milliseconds from the start of the write (without
+ *						FILE: from the first list), and how many of them the write took ("-":
+ *						it has not returned)
  *	  kubelet SOCKET allocate ID...		the strings of the answer, one a line
  * Exit status 3: nothing arrived within WAIT_S. Calls the device plugin on SOCKET as the kubelet does. It uses no library, and no code
  * of unirail.
@@ -61,7 +62,7 @@ static void call(int fd, const char *path, const uint8_t *message, size_t n)
 	send_all(fd, b, (size_t)(p - b) + n);
 }
 
-/* The next message of the stream; false: the stream has ended without one. */
+/* Reads the next message of the stream; false: the stream has ended without one. */
 static bool next_message(int fd, uint8_t *ret, size_t *len)
 {
 	static uint8_t got[MESSAGE_MAX], payload[MESSAGE_MAX];
@@ -134,7 +135,8 @@ static uint64_t next_field(const uint8_t **p, const uint8_t *end, const uint8_t 
 	return 0;
 }
 
-/* ListAndWatchResponse{devices{ID, health}}: prints them, or only whether one has this health. */
+/* Parses ListAndWatchResponse{devices{ID, health}}. health NULL: prints the devices; else: returns
+ * whether a device has this health. */
 static bool read_list(const uint8_t *p, size_t n, const char *health)
 {
 	const uint8_t *end = p + n, *device, *text;
@@ -169,7 +171,8 @@ static void print_strings(const uint8_t *p, size_t n)
 	}
 }
 
-/* In a separate process, since a write may block until the driver has finished. */
+/* Writes in a separate process, since a write may block until the driver has finished; *returned
+ * (shared memory): when it has returned. */
 static void write_file(const char *path, const char *text, double *returned)
 {
 	int fd;

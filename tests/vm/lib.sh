@@ -5,7 +5,7 @@ set -eu
 
 on_exit() {
 	status=$?
-	# The last line is the text of the result.
+	# init reports the last line of the log as the reason, so it is printed again after the state.
 	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
 		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
@@ -50,10 +50,10 @@ until_true() {
 	fail "not true within 30 s: $*"
 }
 
-# Arguments of the last add and check, and the process of the last perftest_serve.
+# Result of the last add, configuration of the last check, process of the last perftest_serve.
 export result='' whole='' server=''
 
-# nth_igb N: the PCI address of a NIC that can have virtual functions
+# nth_igb N: prints the PCI address of the N-th NIC that can have virtual functions
 nth_igb() {
 	for path in /sys/bus/pci/drivers/igb/0000:*; do
 		echo "${path##*/}"
@@ -106,8 +106,8 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: runs the driver of tests/fault for a sample of the points, divided by FEWER; for all points with EVERY=1, for all
-# kills with EVERY=kill
+# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = FEWER times the EVERY of tests/vm/run; with EVERY=1 for all
+# points, with EVERY=kill for all kills
 faults() {
 	every=$(argument every)
 	case $every in
@@ -126,21 +126,21 @@ now() {
 	cut -d ' ' -f 1 /proc/uptime
 }
 
-# cni COMMAND PLUGIN POD IFNAME CONF: stdout is the plugin's.
+# cni COMMAND PLUGIN POD IFNAME CONF: calls the plugin, whose stdout is printed.
 cni() {
 	printf '%s' "$5" | env CNI_COMMAND="$1" CNI_CONTAINERID="vm-$3-0123456789ab" CNI_NETNS="/run/netns/$3" \
 		CNI_IFNAME="$4" CNI_PATH=/plugins \
 		CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=team;K8S_POD_NAME=$3;K8S_POD_UID=uid-$3" "/plugins/$2"
 }
 
-# add PLUGIN POD IFNAME CONF: result in $result.
+# add PLUGIN POD IFNAME CONF: stores the result in $result.
 add() {
 	begin=$(now)
 	result=$(cni ADD "$@") || fail "ADD $1: $result"
 	echo "ADD $1 from $begin to $(now)"
 }
 
-# check PLUGIN POD IFNAME CONF: with the last $result.
+# check PLUGIN POD IFNAME CONF: runs CHECK with $result as prevResult.
 check() {
 	whole=$(printf '%s' "$4" | jq -c --argjson prev "$result" '. + {prevResult: $prev}')
 	said=$(cni CHECK "$1" "$2" "$3" "$whole") || fail "CHECK $1: $said"
@@ -188,7 +188,7 @@ sent_packets() {
 	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
 }
 
-# listens NS: whether a server listens on perftest's port
+# listens NS: succeeds if a server listens on perftest's port
 listens() {
 	ip netns exec "$1" cat /proc/net/tcp | grep -qi ':4853 00000000:0000 0A'
 }
@@ -202,7 +202,7 @@ perftest_serve() {
 	until_true listens "$ns"
 }
 
-# perftest_client NS DEVICE ADDRESS SERVER PROGRAM OPTION...: the HCA's counter confirms that the traffic was its own
+# perftest_client NS DEVICE ADDRESS SERVER PROGRAM OPTION...: runs a client of perftest; fails unless DEVICE counts 10 sent packets or more
 perftest_client() {
 	ns=$1 device=$2 address=$3 to=$4
 	shift 4

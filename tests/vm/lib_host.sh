@@ -28,7 +28,8 @@ applied() {
 	cmp -s /run/wanted /run/twice || fail "a second apply changed the state: $(diff /run/wanted /run/twice | tail -n 1)"
 }
 
-# undo_is_free: fails while another 'unirail host', or a program that it started, changes this host
+# undo_is_free: undoes; fails only while another 'unirail host', or a program that it started, changes this host. /run/undo_failed: the
+# reason of any other failure
 undo_is_free() {
 	: >/run/undo_failed
 	unirail host undo >/run/undone 2>&1 && return 0
@@ -76,7 +77,8 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: applies and undoes; then kills an apply at each write to the journal and at each request to the kernel
+# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every third request to the kernel ($requests:
+# other system calls than sendto and sendmsg; $each: another distance than 3)
 step() {
 	everything >/run/at_first
 	applied "$@"

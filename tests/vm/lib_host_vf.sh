@@ -12,7 +12,7 @@ vfs_of() {
 	done
 }
 
-# Only the GUID of an InfiniBand address: the QP number before it differs each time.
+# Prints a netdev's address; of an InfiniBand address only the GUID, since the QP number before it differs each time.
 hardware_address() {
 	sed 's/.*\(.\{23\}\)$/\1/' "/sys/class/net/$1/address"
 }

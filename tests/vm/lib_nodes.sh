@@ -72,7 +72,8 @@ fabric() {
 	done
 }
 
-# attach PLAN: adds a pod with the files of configs/PLAN and its first two rails; waits long, since the guest is emulated
+# attach PLAN: adds a pod with the files of configs/PLAN: eth0 and the first two rails; then the nodes exchange the addresses of their pods.
+# Detection has long limits, since the guest is emulated.
 attach() {
 	mkdir -p /etc/unirail
 	cp -r "/tests/configs/$1/pools" /etc/unirail/pools
@@ -112,7 +113,7 @@ ping_all() {
 	done
 }
 
-# rdma_write: on each rail, the second node's pod writes into the memory of the first node's pod, which answers by rdma_cm
+# rdma_write: on each rail, the second node's pod writes into the memory of the first node's pod; both agree on it by TCP over eth0
 rdma_write() {
 	for i in 0 1; do
 		# shellcheck disable=SC2086

@@ -8,7 +8,7 @@ pf1=$(ls "/sys/bus/pci/devices/$pci1/net")
 pf2=$(ls "/sys/bus/pci/devices/$pci2/net")
 records=/var/lib/cni/sriov
 
-# vf PCI N: prints the address of the N-th virtual function
+# vf PCI N: prints the PCI address of the PF's N-th VF
 vf() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$1/virtfn$2")"
 }
@@ -21,7 +21,7 @@ has_carrier() {
 	grep -q 1 "/sys/class/net/$1/carrier"
 }
 
-# knows_mac PCI N: whether the driver of the N-th function has reported its MAC to the PF
+# knows_mac PCI N: succeeds if the driver of the PF's N-th VF has reported the VF's MAC to the PF
 knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }

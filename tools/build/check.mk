@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check and its parts.
 
-# Each test_NAME.c below tests/unit is a program, linked with tests/lib and with the other .c files of its directory.
+# Each test_NAME.c below tests/unit is a program, linked with tests/lib and with the .c files of its directory that are not tests.
 TEST_SRC := $(sort $(shell find tests/unit -name '*.c'))
 TEST_MAIN := $(foreach f,$(TEST_SRC),$(if $(filter test_%,$(notdir $f)),$f))
 TEST_LIB := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/lib/*.c))

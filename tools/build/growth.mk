@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/growth: what lists of users cost, counted by basic block (FLAVOUR=count) and by byte that libc reads.
+# tests/growth: the work for lists that users send, counted in basic blocks (FLAVOUR=count) and in bytes that libc reads.
 
 GROWTH_OBJS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/growth/*.c))
 # The files of the netconf fuzzer that parse and check configurations.

@@ -32,7 +32,7 @@ observed() {
 	echo "tcp_ecn $(cat /proc/sys/net/ipv4/tcp_ecn)"
 }
 
-# power_on: modules as a boot loads them, with the options of modprobe.d
+# power_on: loads the modules as a boot does, with the options of modprobe.d
 power_on() {
 	for module in rdma_rxe ib_ipoib rdma_ucm rdma_cm iw_cm ib_umad ib_cm ib_uverbs ib_core; do
 		rmmod $module

@@ -14,7 +14,7 @@ done
 has_netdev() {
 	[ -n "$(ls "/sys/bus/pci/devices/$1/net" 2>/dev/null)" ]
 }
-# vfs: "NUMBER PF VF-OF-PF PCI NETDEV", eight lines
+# /run/vfs gets eight lines "NUMBER PF VF-OF-PF PCI NETDEV".
 for i in 1 2 3 4 5 6 7 8; do
 	port=$(((i + 3) / 4)) vf=$(((i + 3) % 4))
 	pci=$(vf_of $port $vf)
@@ -66,7 +66,7 @@ unirail_del() {
 	CNI_COMMAND=DEL /plugins/unirail-cni </run/conf >/run/result || fail "DEL: $(cat /run/result)"
 }
 
-# cost COMMAND: a line "CPU WALL" in ms, of it and its children, into /run/cost-COMMAND
+# cost COMMAND: runs COMMAND and appends a line "CPU WALL" in ms, of it and its children, to /run/cost-COMMAND
 cost() {
 	read -r begin _ </proc/uptime
 	times >/run/times-before

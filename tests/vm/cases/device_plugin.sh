@@ -11,7 +11,7 @@
 plugins=/run/plugins registry=/run/registry log=/run/plugin.log plugin=
 limit=100
 
-# serve CONFIG: the plugin, and sockets of its resources
+# serve CONFIG: starts the plugin in the background
 serve() {
 	mkdir -p "$plugins" "$registry"
 	echo "$1" >/run/devices.json
@@ -26,7 +26,7 @@ stop() {
 	rm -r "$plugins" "$registry"
 }
 
-# socket RESOURCE: the path; fails until it exists
+# socket RESOURCE: prints the path of its socket; fails until it exists
 socket() {
 	find "$registry" "$plugins" -name "*$1*.sock" | grep .
 }
@@ -44,8 +44,8 @@ call() {
 	return 1
 }
 
-# within RESOURCE HEALTH FILE TEXT: after a write of TEXT to FILE the plugin reports HEALTH within $limit ms, not counting the kernel's time
-# for the write
+# within RESOURCE until HEALTH FILE TEXT: after a write of TEXT to FILE the plugin must report HEALTH within $limit ms, not counting the
+# kernel's time for the write
 within() {
 	took=$(call "$@") || fail "no device of resource '$1' became $3: $(cat "$log")"
 	total=${took% *} write=${took#* }
@@ -68,7 +68,7 @@ is_not_served() {
 	! call "$1" list | grep -q .
 }
 
-# now_ms: since the guest's start, by 10 ms
+# now_ms: prints the milliseconds since the guest's start, in steps of 10
 now_ms() {
 	echo "$(now | tr -d .)0"
 }

@@ -37,7 +37,7 @@ vfs_agree() {
 	done
 }
 
-# rdma_agrees: compares the RDMA devices of functions, their netdevs, states and GUIDs with the output of rdma
+# rdma_agrees: compares the RDMA devices of functions (GUIDs, states, link layers, number of GIDs) with the outputs of rdma and ibv_devinfo
 rdma_agrees() {
 	same "RDMA ports" "$(echo "$listed" | jq -c '[.[] | .rdma[] | .name as $n | .ports[] | [$n, .port, .state]] | sort')" \
 		"$(rdma -j link | jq -c 'map([.ifname, .port, .state]) | sort')"

@@ -27,7 +27,7 @@ is_right() {
 	same "netdev of the device's GID" "$(cat "$port/gid_attrs/ndevs/$index")" "$2"
 }
 
-# rail NUMBER MAIN-JSON: a network of unirail-cni
+# rail NUMBER MAIN-JSON: prints a network of unirail-cni
 rail() {
 	jq -nc --argjson i "$1" --argjson main "$2" '{name: "rail\($i)", ifname: "net\($i)", plugins: [$main + {ipam: {type: "static",
 		addresses: [{address: "172.16.\($i).20/24"}]}}]}'

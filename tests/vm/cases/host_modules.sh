@@ -48,7 +48,7 @@ step rdma-mode exclusive
 applied rdma-mode exclusive
 rdma system | grep -q 'netns exclusive' || fail "the RDMA mode is not exclusive: $(rdma system)"
 same "modprobe.d" "$(grep -v '^#' /etc/modprobe.d/unirail-rdma.conf)" "options ib_core netns_mode=0"
-# The mode cannot change while another namespace exists: the output names it, and the mode is set for the next boot.
+# The mode cannot change while another network namespace exists: the error names a process in it.
 unirail host undo
 ip netns add pod
 ip netns exec pod sleep 1000 &

@@ -73,7 +73,7 @@ echo "$said" | grep -q 'the kernel accepted the value, but reports another one' 
 echo 0 >/sys/module/fakedcb/parameters/ignore
 undone "an ignored setting"
 
-# With the variables of rdma-qos.sh; its own CNP variable has another name than its documentation.
+# With the variables of rdma-qos.sh, which documents GPU_CNP_QOS but reads GPU_NIC_QOS.
 GPU_RDMA_PRIORITY=4 GPU_CNP_PRIORITY=5 GPU_NIC_QOS=41 unirail host qos --dry-run >/run/dry || [ $? = 3 ] ||
 	fail "the dry run failed: $(cat /run/dry)"
 grep -q 'PFC on priority 4' /run/dry || fail "no step sets PFC on priority 4: $(cat /run/dry)"

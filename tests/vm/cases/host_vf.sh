@@ -26,12 +26,12 @@ for i in 0 1; do
 	same "MTU of VF $i" "$(cat "/sys/class/net/$(netdev "$vf")/mtu")" 1400
 done
 macs=$(identity "$pci1" 0 .address)$(identity "$pci1" 1 .address)
-# The same after the VFs are destroyed, as at each boot.
+# After the VFs are destroyed, as at each boot, apply creates them with the same MACs.
 pf_off 1
 unirail host apply
 same "MACs of VFs created again" "$(identity "$pci1" 0 .address)$(identity "$pci1" 1 .address)" "$macs"
 
-# A pod has a VF: neither the number of VFs nor the VFs of the other PF are changed.
+# While a pod has a VF, the number of its PF's VFs is not changed.
 ip netns add pod
 vf=$(vf_of 1 1)
 rdma system set netns shared

@@ -27,7 +27,7 @@ has_netdev() {
 	[ -n "$(netdev "$1")" ]
 }
 
-# guids: those of both VFs, on the PF, in the VF's RDMA device and its interface
+# guids: prints the GUIDs of both VFs; PF, RDMA device and interface must agree on each
 guids() {
 	for i in 0 1; do
 		vf=$(vf_at "$pci1" $i)
@@ -53,7 +53,7 @@ same "number of different GUIDs" "$(echo "$first" | sort -u | wc -l)" 2
 for i in 0 1; do
 	same "MTU of VF $i" "$(cat "/sys/class/net/$(netdev "$(vf_at "$pci1" $i)")/mtu")" 1400
 done
-# The same after the VFs are destroyed, as at each boot.
+# After the VFs are destroyed, as at each boot, apply creates them with the same GUIDs.
 number 0
 unirail host apply
 again=$(guids) || exit 1

@@ -75,7 +75,7 @@ alike statistic
 alike stat show
 alike -j statistic
 counters rxe0
-# Queue pairs are not counted one by one until a client requests it; soft-RoCE cannot.
+# The kernel counts single queue pairs only if a client requests it, which soft-RoCE does not support.
 for of in "qp" "qp show" "qp show link rxe0/1" "qp mode" "qp mode link rxe0" "mr" "show mr"; do
 	# shellcheck disable=SC2086 # several arguments
 	alike statistic $of

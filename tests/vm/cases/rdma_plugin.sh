@@ -17,7 +17,7 @@ until_true has_rdma
 dev=$(ls "/sys/bus/pci/devices/$vf/infiniband")
 echo "PF $pf, VF $vf, RDMA device $dev"
 
-# where NS: RDMA devices of a namespace ("" the node)
+# where NS: prints the RDMA devices of a namespace ("": of the node)
 where() {
 	${1:+ip netns exec "$1"} rdma -j dev | jq -r '[.[].ifname] | sort | join(" ")'
 }
@@ -31,13 +31,13 @@ is_over() {
 	same "state files" "$(ls $state_dir)" ""
 }
 
-# conf JSON: configuration of the rdma plugin, after a plugin that created net1
+# conf JSON: prints the configuration of the rdma plugin, which follows a plugin that created net1
 conf() {
 	jq -nc --argjson more "$1" '{cniVersion: "1.0.0", name: "net", type: "rdma", prevResult: {cniVersion: "1.0.0",
 		interfaces: [{name: "net1", sandbox: "/run/netns/pod", mac: "02:00:00:00:00:77"}]}} + $more'
 }
 
-# without_netns COMMAND CONF: with an empty CNI_NETNS
+# without_netns COMMAND CONF: calls the rdma plugin with an empty CNI_NETNS
 without_netns() {
 	printf '%s' "$2" | env CNI_COMMAND="$1" CNI_CONTAINERID=vm-pod-0123456789ab CNI_NETNS="" CNI_IFNAME=net1 \
 		CNI_PATH=/plugins /plugins/rdma || fail "$1 without CNI_NETNS failed"

@@ -147,7 +147,7 @@ add host-device pod net5 "$moved"
 same "device in the pod" "$(link pod net5 .parentdev)" "$a"
 delete host-device pod net5 "$moved"
 nothing_left
-# the original plugin loses the alias
+# host-device loses the alias, as the original does
 ip link set "$nic" alias "uplink one"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 

@@ -96,7 +96,7 @@ unirail verify 127.0.0.1 --all --size 256 --count 10 || fail "unirail verify --a
 kill $server
 served
 
-# not_sent: the error if rb does not receive the data of ra
+# not_sent MESSAGE CODE: while no data of ra reaches rb, the client must fail with MESSAGE, and the server must report the peer's CODE
 not_sent() {
 	serve b --device rxeb --gid-index "$(gid rxeb ac10:0102)"
 	! said=$(ip netns exec a unirail verify 10.0.0.2 -d rxea -x "$(gid rxea ac10:0101)" 2>&1) ||

@@ -145,8 +145,8 @@ static u8 get_dcbx(struct net_device *dev)
 	return port_of(dev)->dcbx;
 }
 
-/* Returns 0: accepted. As in mlx5_core, mode 0 returns DCBX to the firmware and keeps the versions;
- * any other mode is the host's. */
+/* Returns 0: accepted, 1: refused. As in mlx5_core, mode 0 returns DCBX to the firmware and keeps
+ * the versions; any other mode must have the host's flag. */
 static u8 set_dcbx(struct net_device *dev, u8 mode)
 {
 	if (mode && !(mode & DCB_CAP_DCBX_HOST))
@@ -197,7 +197,7 @@ static const struct dcbnl_rtnl_ops ops = {
 	.dcbnl_setbuffer = set_buffer,
 };
 
-/* The firmware's settings at power-on. */
+/* Gives a port the firmware's settings at power-on. */
 static void add(struct net_device *dev)
 {
 	struct port *p = port_of(NULL);
