@@ -65,7 +65,7 @@ static void defaults_coordinator(struct buf *b, const struct defaults_conf *c)
 	cidr_list_done(&hijack);
 }
 
-/* Returns whether the name is a DNS subdomain, which an object's name must be. */
+/* Checks characters, ends and length of an object's name; the API server checks the rest. */
 static bool is_name(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-");
@@ -155,7 +155,8 @@ static bool make_coordinator(struct defaults *d)
 	return true;
 }
 
-/* Returns whether the network has a SpiderMultusConfig or a NAD, whatever program created it. */
+/* Returns whether the controller's namespace has the network's SpiderMultusConfig or NAD, whatever
+ * program created it. */
 static bool is_there(const struct defaults *d, const char *network)
 {
 	const char *name = strcmp(network, CALICO_NETWORK) == 0 ? "calico" : network;
@@ -199,7 +200,7 @@ static bool is_between(char c)
 	return c && (strchr(",\"'[]", c) || isspace((unsigned char)c));
 }
 
-/* Parses "10.6.0.2-10.6.0.9,10.6.0.20", or a list as Helm writes it:
+/* Writes `ips` from "10.6.0.2-10.6.0.9,10.6.0.20", or a list as Helm writes it:
  * ["10.6.0.2-10.6.0.9","10.6.0.20"]. */
 static void put_ranges(struct json_out *o, const char *text)
 {
@@ -220,6 +221,7 @@ static void put_ranges(struct json_out *o, const char *text)
 	jo_end_arr(o);
 }
 
+/* Writes a pool or subnet. The API server or our webhook validates the settings' values. */
 static void put(struct buf *b, const struct defaults_pool *p, const char *kind, const char *name,
 		bool is_default)
 {
@@ -334,8 +336,6 @@ void defaults_free(struct defaults *d)
 	loop_alarm_cancel(&d->again);
 	free(d);
 }
-
-/* Subnet and pool from the settings. The API server or our admission validates their values. */
 
 void defaults_pool(struct buf *b, const struct defaults_pool *p)
 {

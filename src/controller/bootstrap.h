@@ -6,12 +6,13 @@
  * Runs in the leader: creates default objects that a new cluster lacks. Existing objects are not
  * changed.
  *
- * 	SpiderCoordinator	"default", if there is no SpiderCoordinator at all
+ * 	SpiderCoordinator	named by the setting coordinator-name, if there is none of any name
  * 	SpiderMultusConfig	for the cluster's own network, so that pods can name it: type custom, in the
  * 				controller's namespace, named after the network in the node's CNI directory
- * 				("calico" for Calico's k8s-pod-network); none if that is unknown
- * 	SpiderSubnet		by the settings default-ipv4-* and default-ipv6-*: if `pool` is set, the pool
- * 	SpiderIPPool		(with default: true) and before it the subnet, if `subnet` is set
+ * 				("calico" for Calico's k8s-pod-network); none if the directory has
+ * 				no network or its name is not valid for an object
+ * 	SpiderSubnet		named by default-ipv4-subnet, default-ipv6-subnet; only with a pool
+ * 	SpiderIPPool		named by default-ipv4-pool, default-ipv6-pool; default: true
  *
  * To delete such an object permanently, disable it in the settings: otherwise the next leader creates
  * it again.

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller's table of settings. */
 #include "controller/conf.h"
 
 #include <errno.h>
@@ -271,7 +270,7 @@ static bool is_namespace(struct span name)
 	return n <= NAMESPACE_MAX;
 }
 
-/* An invalid namespace would make the API server refuse all webhooks. */
+/* With an invalid namespace the API server would refuse the registration of all webhooks. */
 static int check_namespaces(const char *setting, const char *list, struct err *e)
 {
 	struct span rest = span_of(list), name;

@@ -4,7 +4,7 @@
 
 /*
  * The controller's settings (server/settings.h), from section [controller] of the configuration
- * file (default /etc/unirail/controller.conf). src/controller/README.md documents them for users.
+ * file (default /etc/unirail/controller.conf). `unirail help settings controller` lists them.
  */
 
 #include "controller/bootstrap.h"

@@ -42,16 +42,16 @@ struct controller {
 	struct kube *kube;
 	struct cluster_cache *cache;
 	struct webhooks *webhooks;   /* NULL: disabled */
-	struct nads *nads;	     /* exists while this replica is the leader; NULL: disabled */
-	struct addresses *addresses; /* exists while this replica is the leader */
-	/* exists while this replica is the leader; NULL: no webhooks */
+	struct nads *nads;	     /* valid while this replica is the leader; NULL: disabled */
+	struct addresses *addresses; /* valid while this replica is the leader */
+	/* valid while this replica is the leader; NULL: no webhooks */
 	struct uninjected *uninjected;
 	struct kube_events *events;
 	struct kube_lease *lease;
 	uint64_t gained; /* how often this replica became leader */
 	bool ready;	 /* last answer to /readyz */
-	bool registered; /* the webhooks were registered when this replica first became ready */
-	bool drains;	 /* the Lease was released, or will not be requested any more */
+	bool registered; /* is_registered() has succeeded once */
+	bool drains;	 /* shutdown: the Lease was released, or END_MS have passed */
 	/* running parts, one for each row of the tables of the same names; NULL: not running */
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
@@ -60,7 +60,10 @@ struct controller {
 
 #define LEASE "unirail-controller"
 
-/* END_MS: time to release the Lease. SILENT_MS: longer than any change of the leader takes. */
+/*
+ * END_MS: limit for the release of the Lease. SILENT_MS: if no replica led for longer, a restore of
+ * etcd may have been missed (cluster_cache_listen()); a change of the leader normally takes less.
+ */
 enum { METRICS_MAX = 1 << 20, END_MS = 3000, SILENT_MS = 60 * 1000 };
 
 const struct cmd controller_cmds[] = {
@@ -349,7 +352,7 @@ int controller_main(int argc, char **argv)
 
 /* The parts of the controller: start, stop, readiness, metrics. */
 
-/* `start` of a part that a setting disables returns NULL without an error. All members except
+/* `start` returns 0 and no part (*ret is NULL) if a setting disables the part. All members except
  * `start` and `stop` may be NULL. */
 struct part {
 	int (*start)(struct controller *c, void **ret, struct err *e);
@@ -683,7 +686,6 @@ static void notify_settings(struct controller *c, const struct part *p, void **a
 			p->settings(*at, c);
 }
 
-/* Applies changed settings. */
 static void controller_notify_settings(struct controller *c)
 {
 	notify_settings(c, every, c->every);
@@ -691,7 +693,8 @@ static void controller_notify_settings(struct controller *c)
 }
 
 /*
- * Until the webhooks are registered pods are not reviewed. A replica that was ready once does not
+ * Until the leader has registered the webhooks, pods are not reviewed. So the leader is not ready
+ * before, and no replica is ready before there is a leader. A replica that was ready once does not
  * wait again: the webhooks stay registered when the leader changes.
  */
 static int is_registered(struct controller *c, struct err *e)
@@ -709,8 +712,8 @@ static int is_registered(struct controller *c, struct err *e)
 }
 
 /*
- * An unreachable API server does not make a replica unready, since it answers from its cache. Nor
- * does a kind that is not installed: there are no requests for it.
+ * An API server that becomes unreachable does not make a replica unready, since the replica answers
+ * from its cache. Nor does a kind that is not installed: there are no requests for it.
  */
 static int controller_ready(struct controller *c, struct err *e)
 {

@@ -278,7 +278,7 @@ static struct review_route route_of(const struct webhooks *w, const struct webho
 		.arg = h->by == WEBHOOK_INJECT ? (void *)w->inject : (void *)w->admit};
 }
 
-/* Excludes the controller's own namespace, whose pods must start while no replica replies. */
+/* Also excludes the controller's own namespace, whose pods must start while no replica replies. */
 static void read_scope(struct webhooks *w)
 {
 	const struct controller_conf *c = w->conf.conf;
@@ -380,7 +380,7 @@ void webhooks_free(struct webhooks *w)
 		return;
 	webhooks_lead(w, false);
 	loop_del_timer(w->linger);
-	/* Denies the waiting reviews of both handlers. */
+	/* Both answer their waiting reviews: inject by what the cache has now, admit denies. */
 	inject_webhook_free(w->inject);
 	admit_webhook_free(w->admit);
 	reviews_free(w->reviews);

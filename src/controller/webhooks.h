@@ -3,9 +3,9 @@
 #define UNIRAIL_CONTROLLER_WEBHOOKS_H
 
 /*
- * The webhook server of every replica: AdmissionReviews by HTTPS on a port of their own, passed to
- * the handlers. The leader also registers the webhooks and renews the certificate. The server
- * starts when there is a certificate and a token; registration starts when this replica serves.
+ * The webhook server of every replica: receives AdmissionReviews by HTTPS on a port of its own, and
+ * passes them to the handlers. It serves when there is a certificate and a token. The leader also
+ * renews the certificate, and registers the webhooks as soon as it serves.
  */
 
 #include "base/loop.h"
@@ -26,7 +26,7 @@ struct webhooks_conf {
 
 struct webhooks;
 
-/* Opens the listening socket. */
+/* Opens the listening socket; the server starts later (see above). */
 int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct err *e);
 /* Call before cluster_cache_free(). Accepts NULL. */
 void webhooks_free(struct webhooks *w);
@@ -41,8 +41,8 @@ void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
 bool webhooks_inject(const struct webhooks *w, const char *ns);
 const char *webhooks_namespace(const struct webhooks *w);
 /*
- * Returns, on the leader, whether the API server has the configurations; class ERR_AGAIN: not yet.
- * Returns 0 on other replicas.
+ * On the leader: 0 if the API server has the webhook configurations; -EAGAIN (kind ERR_AGAIN): not
+ * yet, or one is missing and this account may not create it. On other replicas always 0.
  */
 int webhooks_registered(const struct webhooks *w, struct err *e);
 int webhooks_ready(struct webhooks *w, struct err *e);

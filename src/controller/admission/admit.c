@@ -141,7 +141,7 @@ static void write_patch(struct admit_answer *r, const struct json *was,
 	jo_init(&o, &text, 0);
 	json_tree_write(object, &o);
 	if (text.over || json_parse(&doc, buf_span(&text), OBJECT_MAX, NULL) < 0)
-		return; /* the object stays unchanged, and admit_check() reports the error */
+		return; /* longer than OBJECT_MAX: the object gets no defaults */
 	kube_patch_init(&p);
 	if (kube_patch_diff(&p, was, json_root(doc))) {
 		kube_patch_end(&p);
@@ -221,7 +221,7 @@ bool admit_spec_stays(const struct admit *a)
 	return same;
 }
 
-/* An update that changes neither spec nor annotations is not validated. */
+/* Returns whether an update changes neither spec nor annotations. */
 static bool is_untouched(const struct admit *a)
 {
 	return admit_spec_stays(a) && json_same(kube_meta(a->request->object, "annotations"),
@@ -363,7 +363,7 @@ void admit_check(const struct admit_cache *w, const struct admit_request *q,
 	k->check(&a);
 }
 
-/* Shared by the kinds that have ranges: validation by ipam/pool/pool_spec.h, and sets of addresses. */
+/* Common to the kinds with ranges: validation by ipam/pool/pool_spec.h, and sets of addresses. */
 
 /* Placeholder for the object's name in errors of pool_spec.h; removed from the answer. */
 #define NOWHERE "-"

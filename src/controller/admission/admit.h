@@ -11,10 +11,11 @@
  * and `via`, `enableRdma`, and `rdmaResourceName`, `ippools` and `matchMasterSubnet` on a higher
  * level. Such spellings are stored as written, since kubectl apply compares its manifest with the
  * stored object and would otherwise report `configured` each time: either readers understand the
- * spelling (ipam/pool/pool_spec.h), or the proper field is added beside it. Only a value of a type
- * that the CRD does not allow is replaced: a string as `ipVersion`, a number as `pkey`; and
- * `enableCoordinator` of a custom network, which is always false, as in Spiderpool. Anything else
- * invalid is denied with the field's path and a remedy.
+ * spelling (ipam/pool/pool_spec.h), or the proper field is added beside it; the spelling is removed
+ * when an update changes that field. Replaced are only: a subnet, gateway or range whose whitespace
+ * readers do not ignore; values of a type that the CRD does not allow (a string as `ipVersion`, a
+ * number as `pkey`); and `enableCoordinator` of a custom network, which is always false, as in
+ * Spiderpool. Anything else invalid is denied with the path of the field and a remedy.
  *
  * The defaults are Spiderpool's. The stored object also gets:
  *
@@ -29,12 +30,12 @@
  * A pool has the finalizer spiderpool.spidernet.io: a pool deleted while its addresses are in use
  * allocates no more, stays visible so that no other pool gets its addresses, and is removed when
  * the last address is released (the leader removes the finalizer). The user who deletes a pool is
- * warned how many addresses are in use. No other kind gets the finalizer: a SpiderCoordinator or
- * SpiderSubnet that has it from Spiderpool loses it at its next change.
+ * warned how many addresses are in use. No other kind gets the finalizer: a SpiderCoordinator,
+ * SpiderSubnet or SpiderReservedIP that has it from Spiderpool loses it at its next change.
  *
- * Of an update that changes neither spec nor annotations only the user and the number of labels are
- * checked. Of an update that changes the spec only the added addresses are compared with other
- * objects, so that pools that already overlap can be repaired.
+ * If an update changes neither spec nor annotations, only the user and the number of labels are
+ * checked. If it changes a pool's spec, only the added addresses are compared with other objects,
+ * so that pools that already overlap can be repaired; if a SpiderSubnet's, only the removed ones.
  *
  * SpiderEndpoint and SpiderIPBlock have no webhooks: agents write them and must not depend on a
  * running controller; RBAC keeps others from writing them.
@@ -65,7 +66,7 @@ struct admit_request {
 	const char *user; /* user who sends the request; may be NULL */
 };
 
-/* Owner of a NetworkAttachmentDefinition's name. */
+/* Use of a NetworkAttachmentDefinition's name. */
 enum admit_nad {
 	ADMIT_NAD_NONE,	 /* unused, or used by the requesting SpiderMultusConfig */
 	ADMIT_NAD_FREE,	 /* exists and has no SpiderMultusConfig as owner */
@@ -78,8 +79,8 @@ struct admit_cache {
 	                                  * one */
 	bool no_ipv4, no_ipv6;		   /* disabled for the whole cluster */
 	bool keep_used;			   /* reject deletion of pools and subnets in use */
-	const struct json *const *pools;   /* all SpiderIPPools, as returned by a GET */
-	const struct json *const *subnets; /* all SpiderSubnets; none: the feature is not used */
+	const struct json *const *pools;   /* all SpiderIPPools; may lack status.allocatedIPs */
+	const struct json *const *subnets; /* all SpiderSubnets */
 	size_t n_pools, n_subnets;
 	/*
 	 * Returns whether administrators write the definitions of this namespace
@@ -87,8 +88,8 @@ struct admit_cache {
 	 */
 	bool (*trusts)(void *arg, const char *ns);
 	/*
-	 * Returns the owner of the name, ignoring SpiderMultusConfig ns/name; sets *owner for
-	 * ADMIT_NAD_TAKEN. May be NULL.
+	 * Returns how the NAD's name ns/nad is used, ignoring SpiderMultusConfig ns/name; for
+	 * ADMIT_NAD_TAKEN sets *owner to the SpiderMultusConfig's name. May be NULL.
 	 */
 	enum admit_nad (*nad)(void *arg, const char *ns, const char *nad, const char *name,
 			      const char **owner);
@@ -117,8 +118,8 @@ void admit_default(const struct admit_cache *w, const struct admit_request *q,
 void admit_check(const struct admit_cache *w, const struct admit_request *q,
 		 struct admit_answer *ret);
 void admit_answer_done(struct admit_answer *a);
-/* Returns the object with the patch of admit_default() applied; NULL: the kind is not known, or the
- * object is too large. */
+/* Returns the object with the patch of admit_default() applied; NULL: the kind is not known, or
+ * `object` is not a JSON object or too large. */
 struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q);
 
 /*

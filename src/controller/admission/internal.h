@@ -42,14 +42,14 @@ bool admit_spec_stays(const struct admit *a);
  * the answer of `a` denies the request.
  */
 int admit_pool_of(struct admit *a, const char *name, const struct json *spec, struct pool *ret);
-/* Makes the set of the valid objects of a list, without the object itself. kind: kind of the
+/* Makes the set of the valid objects of a list, without the requested object. kind: kind of the
  * objects in the list. */
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
 /*
- * Guesses the intended subnet: a network narrower than the pool's, at an octet boundary (IPv6: 16
- * bits), at most /24 (/64), that contains all addresses and the gateway. Returns false if there is
- * none.
+ * Guesses the intended subnet: the narrowest network within the pool's, of length /8, /16 or /24
+ * (IPv6: /16, /32, /48 or /64), that contains all addresses and the gateway. Returns false if there
+ * is none.
  */
 bool admit_narrower(const struct pool *p, struct ipnet *ret);
 /*
@@ -62,7 +62,7 @@ int admit_check_fixed(struct admit *a); /* denies changes of ipVersion and subne
 /* Writes a set as Go prints a list: "[10.6.0.1-10.6.0.9 10.6.0.20]". */
 void admit_ranges(const struct ip_set *s, struct buf *ret);
 
-/* Removes Spiderpool's finalizer from kinds for which no controller removes it. */
+/* Removes Spiderpool's finalizer from an object of a kind for which no controller removes it. */
 void admit_drop_finalizer(struct json_tree *object);
 
 /* --- functions of one kind each: defaults of the object's tree, or validation --- */
@@ -92,7 +92,7 @@ enum { CLAIMS_REMOVED_MAX = 256, CLAIMS_UID_MAX = 64 };
 struct range_locks {
 	struct kube *k;
 	const char *ns;
-	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* ring buffer */
+	char deleted[CLAIMS_REMOVED_MAX][CLAIMS_UID_MAX]; /* uids; ring buffer */
 	size_t next_removed;
 	struct claim *first;
 	/* request and timer of the removal of deleted objects' claims */

@@ -42,7 +42,8 @@ static bool is_dns_name(const char *s)
 	return true;
 }
 
-/* Refuses a change of the name, which would leave the NAD of the old name behind. */
+/* Refuses another name in the annotation of an existing object: the controller would delete the NAD
+ * of the old name, by which pods refer to it. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
@@ -58,8 +59,8 @@ static int check_renamed(struct admit *a)
 }
 
 /*
- * Checks the name only if the update sets it, so that two objects that already have the same name
- * can still be updated.
+ * Checks the name of a new object, or if an update changes it; so two objects that already have the
+ * same name can still be updated.
  */
 static int check_taken(struct admit *a, const char *nad)
 {

@@ -9,8 +9,8 @@
 #include "spec/multusconfig.h"
 
 /*
- * Copies the annotation to the label. When the annotation is removed, a label with its old value is
- * removed; a label with another value stays.
+ * Copies the annotation to the label of its key. If the annotation is absent or not valid as a
+ * label's value, a label with the annotation's old value is removed; any other label stays.
  */
 static void mirror(struct admit *a, struct json_tree *object, const char *key)
 {

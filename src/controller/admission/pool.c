@@ -17,7 +17,7 @@
 	"total IP addresses of an IPPool are jointly determined by 'spec.ips' and "                \
 	"'spec.excludeIPs'"
 
-/* Computes the addresses that this update adds. */
+/* Computes the addresses that the request adds. */
 static void added_ips(const struct admit *a, const struct pool *p, struct ip_set *ret)
 {
 	struct admit_answer ignored = {0};
@@ -105,7 +105,7 @@ static bool is_auto(const struct json *object)
 }
 
 /*
- * An automatic pool may only have the addresses that the controller has already written to the
+ * An automatic pool must have exactly the addresses that the controller has already written to the
  * subnet's status.
  */
 static int check_auto(struct admit *a, const struct json *subnet)
@@ -512,8 +512,8 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * Denies (keep_used) or warns about the deletion of a subnet whose pools have addresses.
- * status.allocatedIPCount is compared because it is the only source while pools are not listed.
+ * Denies (keep_used) or warns about the deletion of a subnet whose pools have addresses. Their
+ * number is at least status.allocatedIPCount, the only source while pools are not listed.
  */
 static int admit_subnet_check_deletion(struct admit *a)
 {

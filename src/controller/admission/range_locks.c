@@ -108,8 +108,8 @@ static void again(struct claim *m, int after_ms)
 
 /* --- write of the locks --- */
 
-/* Reads the ConfigMap again after a conflict, or after a lost response, whose outcome is
- * unknown. */
+/* Ends the decision; but reads the ConfigMap again after a conflict, or after a lost response,
+ * whose outcome is unknown. */
 static void on_written(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;
@@ -224,8 +224,8 @@ static bool is_own(const struct claim *m, const struct json *claim)
 	       strcmp(name_of(claim), name_of(m->q.object)) == 0;
 }
 
-/* Returns whether the caller's cache has the object with the claimed addresses. judge(NULL) has
- * then compared the request with it. */
+/* Returns whether the caller's cache has the object with the claimed addresses: judge() has then
+ * compared the request with it. */
 static bool is_known(const struct claim *m, const struct range_locks_entry *c)
 {
 	const struct json *claim = json_root(c->doc);
@@ -599,8 +599,8 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 
 /*
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
- * deletions within a moment. If that fails, the claims expire. Each replica sends these requests;
- * only the first one finds claims to remove.
+ * deletions within a moment, repeated after a conflict. After another failure the claims expire.
+ * Each replica sends these requests; only the first one finds claims to remove.
  */
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };

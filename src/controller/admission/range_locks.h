@@ -16,13 +16,13 @@
  * of a SpiderSubnet no addresses. So it may conflict unnecessarily, but never misses a conflict.
  * Its digest shows whether the existing object is the one that was claimed.
  *
- * When a claim conflicts with another object, a read of the claimed object decides. While that
- * object does not exist (its request is in flight, or was denied by another webhook), the decision
- * waits a moment; then the request is denied and may be retried. After CLAIMS_RUN_OUT_MS no request
- * can be in flight any more, and a claim without its object is ignored; the claim itself is stored
- * for CLAIMS_RETAINED_MS, for replicas whose watch lags. An object whose deletion this replica has seen
- * is ignored, since its uid never returns; its claims are removed, so that a replica started later
- * does not wait for it.
+ * When a request conflicts with a claim, a read of the claimed object decides. While that object
+ * does not exist or differs (the claim's request is in flight, or was denied by another webhook),
+ * the decision waits CLAIMS_PATIENCE_MS; then the new request is denied and may be retried. After
+ * CLAIMS_RUN_OUT_MS the claim's request cannot be in flight any more, and such a claim is dropped.
+ * Other claims are stored for CLAIMS_RETAINED_MS, for replicas whose watch lags. A claim whose
+ * object's deletion this replica has seen is ignored, since the uid never returns, and removed, so
+ * that a replica started later does not wait for the object.
  */
 
 #include "base/err.h"
@@ -32,20 +32,20 @@
 
 #define CLAIMS_NAME "unirail-claims"
 
-/* RUN_OUT: the API server's request timeout of 60 s, and a tolerance for clock differences. */
 enum {
+	/* the API server's request timeout of 60 s, and a tolerance for clock differences */
 	CLAIMS_RUN_OUT_MS = 75 * 1000,
 	CLAIMS_RETAINED_MS = 600 * 1000,
 	CLAIMS_TIME_MS = 7000,	   /* limit for one decision: the API server waits 10 s */
 	CLAIMS_PATIENCE_MS = 2000, /* wait for the object of a conflicting claim */
 	/*
-	 * From this number or size on, claims are stored no longer than necessary: a ConfigMap is
-	 * limited to 1 MiB.
+	 * From this number or size in bytes on, claims are stored for CLAIMS_RUN_OUT_MS only: a
+	 * ConfigMap is limited to 1 MiB.
 	 */
 	CLAIMS_MANY = 500,
-	/* maximum number of claims within RUN_OUT; further requests are denied */
+	/* maximum number of claims within CLAIMS_RUN_OUT_MS; further requests are denied */
 	CLAIMS_MAX = 1000,
-	CLAIMS_LONG = 256 << 10,
+	CLAIMS_LONG = 256 << 10, /* see CLAIMS_MANY */
 };
 
 struct range_locks;
@@ -61,18 +61,19 @@ struct range_locks_request {
 	const char *kind;
 	const struct json *object;
 	/*
-	 * Returns whether the object is compatible with `other`, an object of `kind`; `other` NULL:
-	 * with everything in the cache. Returns 0, or a negative value with e.
+	 * Compares the object with `other`, an object or claim of `kind`; `other` NULL: with
+	 * everything in the cache. Returns 0; -EINVAL with e: they conflict.
 	 */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
 	/*
-	 * Returns the object as it is in the cache, which judge(NULL) has just compared; NULL: it
+	 * Returns an object as it is in the cache, with which judge() has just compared; NULL: it
 	 * is not in the cache. The callback may be NULL.
 	 */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
-	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored; -EINVAL:
-	 * judge() denied the request.
+	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored. -EINVAL:
+	 * judge() denied the request; -EAGAIN: a claim conflicts whose object does not exist yet,
+	 * or CLAIMS_MAX is reached; -ECANCELED: range_locks_free(); others: the API server's error.
 	 */
 	void (*done)(void *arg, const struct err *e);
 	void *arg;
@@ -107,10 +108,11 @@ void range_locks_digest(const struct json *spec, char hex[static DIGEST_HEX]);
 void range_locks_entry_digest(const struct range_locks_entry *c, char hex[static DIGEST_HEX]);
 /* Returns whether no further claim can be stored. */
 bool range_locks_are_full(const struct range_locks_list *l, int64_t now_ms);
-/* Reads the ConfigMap; invalid entries are skipped. */
+/* Reads the ConfigMap (NULL: there is none); invalid entries are skipped. */
 void range_locks_read(const struct json *map, struct range_locks_list *ret);
 void range_locks_list_done(struct range_locks_list *l);
-/* Writes the ConfigMap: claims that are still needed, and the new one (NULL: none). */
+/* Writes the ConfigMap's JSON: claims that are still needed, and that of q (NULL: none). version:
+ * resourceVersion to replace; NULL: the ConfigMap is created. */
 void range_locks_write(const struct range_locks_list *l, const struct range_locks_request *q,
 		       const char *ns, const char *version, int64_t now_ms, struct buf *ret);
 

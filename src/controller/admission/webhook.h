@@ -5,7 +5,7 @@
 /*
  * Webhook handlers for admit.h: take the cluster's state from controller/cache/cache.h, and
  * serialize decisions that two replicas may make at the same time by range_locks.h, except for a
- * dry run. Both handlers accept every kind of admit_knows().
+ * dry run. They allow requests for other kinds than those of admit_knows(), and for subresources.
  */
 
 #include "controller/admission/admit.h"

@@ -19,12 +19,12 @@
  * 			the annotations of a namespace, the status of a SpiderMultusConfig
  *
  * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
- * could exhaust the memory of every replica. So one of these is cached as a large one when it
- * exceeds CLUSTER_CACHE_OBJECT_MAX (a namespace: CLUSTER_CACHE_LABELS_MAX), when it brings its
- * namespace past CLUSTER_CACHE_NS_MAX, or when it is bigger than CLUSTER_CACHE_SMALL and brings all
- * namespaces together past CLUSTER_CACHE_TOTAL_MAX. An object that is large for lack of room is
- * read again when another one releases enough. A module that needs the missing part rejects the
- * object with an error (cluster_cache_object.large).
+ * could exhaust the memory of every replica. So a Namespace is cached as a large object when it
+ * exceeds CLUSTER_CACHE_LABELS_MAX. An object of the other two kinds is large when it exceeds
+ * CLUSTER_CACHE_OBJECT_MAX, when it brings its namespace past CLUSTER_CACHE_NS_MAX, or when it is
+ * bigger than CLUSTER_CACHE_SMALL and brings all namespaces together past CLUSTER_CACHE_TOTAL_MAX;
+ * in the last two cases it is read again when other objects release enough memory. A module that
+ * needs the missing part rejects the object with an error (cluster_cache_object.large).
  *
  * 	for (size_t i = 0; i < kube_cache_count(w->objects, CLUSTER_CACHE_POOLS); i++)
  * 		inspect(part, cluster_cache_json(kube_cache_at(w->objects, CLUSTER_CACHE_POOLS, i)));
@@ -68,7 +68,7 @@ struct cluster_cache_object {
 
 struct cluster_cache {
 	struct kube_cache *objects; /* by enum cluster_cache_kind */
-	/* --- functions of cache.c --- */
+	/* --- used by cache.c only --- */
 	struct kube *kube;
 	struct kube_spent spent; /* memory used by objects that tenants write */
 	/* times by the loop's clock; 0: never */
@@ -82,24 +82,24 @@ void cluster_cache_free(struct cluster_cache *w); /* call before kube_free(); ac
 /*
  * Whether the API server's data can be trusted. After etcd was restored from a backup, the data may
  * lack nodes and pods that still run. Agents report the addresses of their pods again within their
- * hold of 30 s (agent/blocks/blocks.h).
+ * freeze of 30 s (agent/blocks/blocks.h).
  *
  * 	CLUSTER_CACHE_HEARS	agents are still reporting: pools are not counted and nothing is freed
  * 	CLUSTER_CACHE_KEEPS	for ten minutes after the restore: pools are counted, nothing is freed
  * 	CLUSTER_CACHE_SURE	no recent restore
  *
  * A restore is detected by a watch that spans it (every replica), or by an agent, whose log is not
- * stored in etcd: the agent writes the time into an annotation of one of its blocks. Neither may
- * have happened yet if no replica was leader for a while. So a new leader first waits for reports
- * in that case (the setting `hold`).
+ * stored in etcd: the agent writes the time into an annotation of one of its blocks. If no replica
+ * was leader for a while, a restore may not be detected yet: a new leader then waits for reports
+ * first (the setting `hold`).
  */
 enum cluster_cache_hold { CLUSTER_CACHE_SURE, CLUSTER_CACHE_KEEPS, CLUSTER_CACHE_HEARS };
 enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);
-/*
- * Reports a restore detected at real_ms (ms since 1970). Ignored when it is older than ten minutes.
- */
+/* Reports a restore detected at real_ms (ms since 1970). Ignored if that is ten minutes or more ago
+ * or ahead. */
 void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
-/* Called when a restore may have happened undetected: cluster_cache_hold() returns CLUSTER_CACHE_HEARS for the next `ms`. */
+/* Called when a restore may have happened undetected: cluster_cache_hold() returns
+ * CLUSTER_CACHE_HEARS for the next `ms`. */
 void cluster_cache_listen(struct cluster_cache *w, int64_t ms);
 
 static inline const struct cluster_cache_object *cluster_cache_object(const struct kube_object *o)

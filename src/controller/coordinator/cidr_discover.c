@@ -254,7 +254,7 @@ static bool is_conf(const char *name)
 	return dot && (strcmp(dot, ".conf") == 0 || strcmp(dot, ".conflist") == 0);
 }
 
-/* Returns whether a plugin delegates to other networks, like Multus. */
+/* Returns whether the first plugin delegates to other networks, like Multus. */
 static bool is_meta(const struct json *conf)
 {
 	static const char *const metas[] = {"multus", "multus-shim", "unirail-cni"};
@@ -268,7 +268,7 @@ static bool is_meta(const struct json *conf)
 	return false;
 }
 
-/* Finds the CNI by the name of its network: Calico, Cilium, flannel (old and new), kind. */
+/* Finds the CNI by the name of its network: Calico, Cilium, flannel (new and old), kind. */
 static enum cidr_type by_name(const char *name)
 {
 	static const struct {
@@ -287,8 +287,8 @@ static enum cidr_type by_name(const char *name)
 }
 
 /* Reads the network name of one CNI configuration. Returns 1 and sets *ret (NULL: it has no name);
- * 0 if the configuration is invalid, or that of a program that delegates to other networks;
- * -EACCES: readable by root only. */
+ * 0: the configuration is missing or invalid, or its plugin delegates to other networks; -EACCES:
+ * readable by root only. */
 static int read_name(const struct root *root, const char *path, char **ret)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -62,8 +62,9 @@ static void plan_cluster(struct planner *a)
 }
 
 /*
- * A source selected by name that does not exist is an error. If it was detected as the CNI, the
- * `cluster` sources are used instead.
+ * Returns whether the source is known to have objects. If it cannot be read, or has no objects
+ * although the podCIDRType names it, the plan is not ready; without objects, `auto` uses the
+ * `cluster` sources.
  */
 static bool is_there(struct planner *a, enum cidr_source s, const char *what)
 {

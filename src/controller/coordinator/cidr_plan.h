@@ -9,17 +9,18 @@
  * 	cluster		kubeadm's podSubnet, otherwise kube-controller-manager's --cluster-cidr, otherwise
  * 			the nodes' podCIDRs
  * 	calico		Calico's IPPools
- * 	cilium		by Cilium's ipam mode: cluster-pool: its CIDRs; multi-pool: its pools; kubernetes: as
- * 			`cluster`
+ * 	cilium		by Cilium's ipam mode: cluster-pool: its CIDRs; multi-pool: its pools;
+ * 			kubernetes or not set: as `cluster`
  * 	none		nothing
- * 	auto		by the CNI of the controller's node; as `cluster` if the sources of that CNI are
- * 			missing; empty with a reason if the CNI cannot be detected (CIDR_UNREADABLE)
+ * 	auto		by the CNI of the controller's node; as `cluster` if the sources of that CNI
+ * 			are missing; nothing if the CNI is not Calico, Cilium, flannel or kind's;
+ * 			empty with a reason if the CNI cannot be detected (CIDR_UNREADABLE)
  *
  * Service CIDRs: ServiceCIDR objects, otherwise kubeadm's serviceSubnet, otherwise
  * --service-cluster-ip-range.
  *
- * A cluster without any source for a part (no kubeadm, hidden control plane) is Synced
- * nevertheless: the list is empty and the reason names the setting to use. Spiderpool's
+ * A cluster without any source of pod or of service CIDRs (no kubeadm, hidden control plane) is
+ * Synced nevertheless: that list is empty and the reason names the field to set. Spiderpool's
  * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if the
  * source of a CNI cannot be read, or a podCIDRType selected by name has no source or (Cilium's ipam
  * mode) no CIDRs.
@@ -40,16 +41,16 @@ enum cidr_source {
 };
 
 enum cidr_state {
-	CIDR_UNKNOWN, /* not requested, or no response yet */
+	CIDR_UNKNOWN, /* not requested, or no response yet (a temporary error is retried) */
 	CIDR_KNOWN,   /* also when there are no objects */
 	CIDR_ABSENT,  /* kind not installed */
-	CIDR_FAILED,  /* forbidden, or no response for long: see `cause` */
+	CIDR_FAILED,  /* forbidden, or another error that is not temporary: see `cause` */
 };
 
 struct cidr_known {
 	enum cidr_state state;
 	const char *cause;
-	struct cidr_facts facts; /* facts of all its objects, the oldest first */
+	struct cidr_facts facts; /* merged from all its objects, the oldest first */
 	size_t objects;
 };
 
@@ -57,7 +58,7 @@ enum cidr_phase { CIDR_WAIT, CIDR_SYNCED, CIDR_NOT_READY };
 
 struct cidr_plan {
 	enum cidr_phase phase;
-	bool unread; /* not ready because a source may not be read: the previous status stays */
+	bool unread;	    /* not ready because a source cannot be read: a Synced status stays */
 	unsigned int wants; /* bit mask of the sources to watch */
 	char reason[320];
 	struct cidr_list pods, services;

@@ -3,15 +3,15 @@
 #define UNIRAIL_CONTROLLER_COORDINATOR_CIDR_READ_H
 
 /*
- * Reads the cluster's pod and service CIDRs from objects. Pure, JSON in, CIDRs out. Values that are
- * not CIDRs are skipped.
+ * Reads the cluster's pod and service CIDRs from objects: pure, JSON in, CIDRs out. Values that are
+ * not CIDRs are skipped. cidr_network() and cidr_probe() read the node's CNI configuration.
  */
 
 #include "base/file.h"
 #include "wire/json/json.h"
 
 struct cidr_list {
-	char **v; /* no duplicates, in order of insertion */
+	char **v; /* no duplicates, in order of insertion; sorted by cidr_list_join() */
 	size_t n;
 };
 void cidr_list_done(struct cidr_list *l);
@@ -38,7 +38,7 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f);
 /* Reads a pod of kube-controller-manager: --cluster-cidr and --service-cluster-ip-range. */
 void cidr_of_manager(const struct json *object, struct cidr_facts *f);
 void cidr_of_service_cidr(const struct json *object, struct cidr_facts *f);
-/* Reads spec.podCIDRs of a node, from which kubenet, flannel and others allocate pod addresses. */
+/* Reads podCIDRs and podCIDR of a node, from which kubenet, flannel and others give addresses. */
 void cidr_of_node(const struct json *object, struct cidr_facts *f);
 /*
  * Reads Calico's IPPool, also a disabled one, whose pods keep running, but not one that is being
@@ -49,7 +49,7 @@ void cidr_of_calico(const struct json *object, struct cidr_facts *f);
 void cidr_of_cilium(const struct json *object, struct cidr_facts *f);
 void cidr_of_cilium_pool(const struct json *object, struct cidr_facts *f);
 
-/* CIDR_UNREADABLE: the CNI of this node cannot be detected; it has no text form. */
+/* CIDR_UNREADABLE, which no podCIDRType names: the CNI of this node cannot be detected. */
 enum cidr_type { CIDR_AUTO, CIDR_CLUSTER, CIDR_CALICO, CIDR_CILIUM, CIDR_NONE, CIDR_UNREADABLE };
 
 /* Parses a type; -EINVAL: it is unknown. */
@@ -59,7 +59,7 @@ int cidr_type_parse(const char *text, enum cidr_type *ret);
 struct cidr_cni {
 	const char *dir;       /* directory of CNI configurations */
 	const char *published; /* file written by the agent (agent/cluster/network.h), used if the
-		            * directory may not be read */
+		            * directory or a configuration may not be read */
 };
 /*
  * Reads the name of the first network in the CNI directory that is not that of Multus or unirail,
@@ -68,7 +68,8 @@ struct cidr_cni {
  * published the name.
  */
 int cidr_network(const struct root *root, const struct cidr_cni *cni, char **ret, struct err *e);
-/* Returns the type that `auto` means, from that name; CIDR_UNREADABLE with e. */
+/* Returns the type that `auto` means on this node, by the name that cidr_network() returns.
+ * CIDR_NONE: no name, or that of another CNI; CIDR_UNREADABLE: cidr_network() failed, e is set. */
 enum cidr_type cidr_probe(const struct root *root, const struct cidr_cni *cni, struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ void cidr_sources_free(struct cidr_sources *s); /* accepts NULL */
 
 /* Watches exactly the sources of the bit mask from now on. Must not be called from `changed`. */
 void cidr_sources_want(struct cidr_sources *s, unsigned int wants);
-/* Sets ret to the state of all sources; the caller frees each with cidr_known_done(). */
+/* Sets ret to the state of all sources; the caller frees it with cidr_known_done(). */
 void cidr_sources_known(const struct cidr_sources *s, struct cidr_known ret[static CIDR_SOURCES]);
 void cidr_known_done(struct cidr_known known[static CIDR_SOURCES]);
 

@@ -13,8 +13,8 @@
 
 /*
  * RESCAN_MS: delay that groups changes. PROBE_MS: interval of checks of the node's CNI, which may
- * change. UNREADABLE_MS: time to wait for the agent of a new node, with a check each
- * UNREADABLE_PROBE_MS.
+ * change; UNREADABLE_PROBE_MS: while it is unknown. UNREADABLE_MS: how long no status is written
+ * then, so that the agent of a new node can publish the CNI. SCHEDULE_MS: delay after a write.
  */
 enum {
 	BODY_MAX = 256 << 10,
@@ -174,7 +174,7 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 
 /* --- all SpiderCoordinators --- */
 
-/* An invalid type, stored before admission existed, counts as missing. */
+/* A missing type is `auto`, also an invalid one, which was stored before admission existed. */
 static enum cidr_type type_of(const struct kube_object *o)
 {
 	const char *text =
@@ -185,8 +185,9 @@ static enum cidr_type type_of(const struct kube_object *o)
 }
 
 /*
- * Returns the CNI of this node. If it is readable by root only, sets *wait for UNREADABLE_MS, in
- * which the agent may publish it: pods started with a wrong status would keep its effects.
+ * Returns the CNI of this node. If its configuration is readable by root only, *wait is true for
+ * UNREADABLE_MS, in which the agent may publish the name: a pod that starts with a wrong status
+ * would keep the effects.
  */
 static enum cidr_type probe(struct coordinators *c, bool *wait)
 {
