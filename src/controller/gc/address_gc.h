@@ -4,8 +4,8 @@
 
 /*
  * Address management of the leader: owns the cache of nodes, pods, endpoints and blocks
- * (controller/gc/gc_cache.h), the pools' status computed from it (controller/gc/pool_status.h) and
- * garbage collection (controller/gc/gc.h).
+ * (controller/gc/gc_cache.h) and the modules that use it: the pools' status
+ * (controller/gc/pool_status.h), garbage collection (controller/gc/gc.h), unserved.h.
  */
 
 #include "controller/cache/cache.h"

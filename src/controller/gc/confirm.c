@@ -12,8 +12,8 @@
 #include "kube/workqueue.h"
 
 /*
- * DELETED_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer. FAILED_MS:
- * validity of a failure. REQUIRED_MS: an entry unused for so long is dropped.
+ * DELETED_MS: validity of LIVENESS_DELETED, so that a caller acts only on a recent answer.
+ * FAILED_MS: validity of a failure. REQUIRED_MS: an entry unused for so long is dropped.
  */
 enum { IN_FLIGHT_MAX = 4, DELETED_MS = 15 * 1000, FAILED_MS = 30 * 1000, REQUIRED_MS = 120 * 1000 };
 
@@ -27,7 +27,7 @@ struct question {
 	bool requested;		       /* waiting for its request to be sent or answered */
 	int64_t until;		       /* time at which the answer expires */
 	int64_t wanted;		       /* time of the last use by a caller */
-	int64_t deleted_since;	       /* time since which the object is gone; 0: it is not gone */
+	int64_t deleted_since;	       /* time of the first LIVENESS_DELETED; 0: it is not gone */
 	struct identity_lookup lookup; /* ABOUT_NAME only */
 };
 

@@ -6,8 +6,8 @@
  * Confirms with a GET that an object seen as deleted by the watch is gone: a watch may lag, and an
  * address released too early would be assigned twice. The caller repeats the call: the first one
  * sends the request and returns LIVENESS_UNKNOWN, a later one returns the answer. An answer expires
- * (LIVENESS_DELETED after 15 s) and is then requested again. An entry that no caller has used for two
- * minutes is dropped. At most four confirmations run at a time.
+ * (LIVENESS_DELETED after 15 s) and is then requested again. An answer that no caller has used for
+ * two minutes is dropped. At most four confirmations run at a time.
  */
 
 #include "spec/identity.h"
@@ -46,7 +46,7 @@ enum liveness_answer liveness_node(struct liveness *a, const char *name);
 /* Confirms that no future pod can use the addresses retained for this name (LIVENESS_DELETED), see
  * identity_is_over(). */
 enum liveness_answer liveness_name(struct liveness *a, const char *ns, const char *name);
-/* Returns the time in ms since the pod was first confirmed gone; 0: it is not. */
+/* Returns the time in ms since the pod was first confirmed gone; 0: it is not confirmed. */
 int64_t liveness_pod_deleted_ms(const struct liveness *a, const char *ns, const char *name,
 				const char *uid);
 

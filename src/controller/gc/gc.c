@@ -11,7 +11,7 @@
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
-/* Scans of the cache, and the requests they send. */
+/* Passes over the cache, and the requests that they send. */
 
 /* PASS_MS: a pass reads every object, so at most one runs per second. */
 enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };
@@ -51,7 +51,7 @@ static bool is_about(const struct cluster_gc_request *f, enum gc_cache_kind kind
 	return f->kind == kind && strcmp(f->name, o->name) == 0 && strcmp(f->ns, o->ns) == 0;
 }
 
-/* Removes requests that are completed and whose effect the watch shows, or should show by now. */
+/* Removes completed requests at `until`, or when the watch shows another version of the object. */
 static void sweep(struct cluster_gc *g)
 {
 	size_t retained = 0;
@@ -145,8 +145,7 @@ struct cluster_gc_request *cluster_gc_begin(struct cluster_gc *g, enum gc_cache_
 	return f;
 }
 
-/* Records a node that is not Ready, or the time since which all are Ready. A fenced node does not
- * count as not Ready. */
+/* Sets cut_off and ready_since. */
 static void watch_ready(struct cluster_gc *g)
 {
 	g->cut_off = NULL;
@@ -192,8 +191,8 @@ static void on_timer(void *arg)
 
 /* --- creation and destruction --- */
 
-/* Returns whether the node was added or deleted, or is ready or fenced unlike before; a heartbeat
- * changes none of these. */
+/* Returns whether the node was added or deleted, or its `ready` or `fenced` changed; a heartbeat
+ * changes neither. */
 static bool is_news(const struct kube_object *was, const struct kube_object *is)
 {
 	const struct gc_cache_node *a = was ? gc_cache_node(was) : NULL;
@@ -317,8 +316,8 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Returns whether the previous scan had the same finding, because a single finding may be a change
- * in progress. */
+/* Adds the finding, and returns whether the previous scan had it too: a finding of only one scan
+ * may be a change in progress. */
 static bool is_again(struct scan *s, char what, const struct held *h)
 {
 	const struct cluster_gc *g = s->g;
@@ -396,8 +395,8 @@ static void find_leftovers(struct scan *s)
 }
 
 /*
- * Counts entries whose owner is unknown. Logs a node that is not Ready, if any: pods on it may have
- * these addresses, so the entries stay until all nodes are Ready.
+ * Counts entries whose owner is unknown. If there are any, logs a node that is not Ready and not
+ * fenced: pods on it may have these addresses, so the entries stay.
  */
 static void count_unknown(const struct scan *s)
 {

@@ -3,8 +3,8 @@
 #define UNIRAIL_CONTROLLER_GC_GC_H
 
 /*
- * Garbage collection for deleted nodes, and for orphans that no agent cleans up. An agent cleans up
- * for its own node (agent/gc); the controller acts for a node that is gone.
+ * Garbage collection of blocks of deleted nodes, and of SpiderEndpoints of deleted pods. The agent
+ * of a node deletes the SpiderEndpoints of its pods (agent/gc); the controller acts if none does.
  *
  * A node counts as gone when both conditions hold:
  *
@@ -16,27 +16,31 @@
  *   taint
  *
  * A node that is not Ready or is unreachable is not gone, however long this lasts: its containers
- * may still run, and an address of its blocks would be assigned twice. To give the node up, delete
- * its Node object or set the taint. A node recreated under the same name renews its blocks itself.
- * A block that it has not renewed after ten times the grace period is released, unless an endpoint
- * of the node uses it. Nothing is collected for ten minutes after an etcd restore (cluster_cache_hold()).
+ * may still run, and if its blocks were released, their addresses would be assigned twice. To give
+ * the node up, delete its Node object or set the taint. A node recreated under the same name
+ * renews its blocks itself. A block that it has not renewed after ten times the grace period is
+ * released, unless an endpoint of the node uses it. Nothing is collected for ten minutes after an
+ * etcd restore (cluster_cache_hold()).
  *
  * The blocks of a gone node are released as block/release.h describes: peers keep borrowed
  * addresses, and addresses retained for names of StatefulSet pods and KubeVirt machines stay
- * retained. An entry "?" (owner of the address unknown) is removed when all nodes that are not
- * fenced were Ready for two scan intervals and no endpoint has the address: the agent of its owner, if
- * it runs, reports the address within a minute. The log names a node that blocks this.
+ * retained. An entry "?" (owner of the address unknown) is removed when for two scan intervals
+ * this leader has seen it and all nodes that are not fenced were Ready, and no endpoint has the
+ * address: the agent of its owner, if it runs, reports the address within a minute. The log names
+ * a node that is not Ready and so blocks the removal.
  *
- * A SpiderEndpoint whose pod is confirmed gone is deleted when its node is gone, when Spiderpool
- * wrote it, or when two scan intervals have passed, since by then its agent could have deleted it. An
- * endpoint with retained addresses is deleted only when no pod of that name can return.
- * Spiderpool's finalizer is removed.
+ * A SpiderEndpoint whose pod is confirmed gone is deleted after the grace period if its node is
+ * gone, Spiderpool wrote it or its deletion was requested, otherwise after two scan intervals,
+ * since by then its agent could have deleted it; while its node is not Ready and not fenced, it
+ * stays. An endpoint with retained addresses is deleted only when no pod of that name can return.
+ * Spiderpool's finalizer is removed first.
  *
- * Each full scan logs inconsistencies that the controller must not resolve: an address that two
- * pods have, and an address of a pod in a block that its node does not own.
+ * Each full scan logs inconsistencies that the previous one found too and that the controller must
+ * not resolve: an address that two pods have, and an address of a running pod that its node neither
+ * owns nor borrows.
  *
- * Runs in the leader. Two leaders during a transition do no harm: every request carries the version
- * of the object that it was decided on.
+ * Runs in the leader. Two leaders during a transition do no harm: the API server refuses a request
+ * if the object, or the block's entry, has changed since it was decided on.
  */
 
 #include "controller/gc/confirm.h"
@@ -64,13 +68,14 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 void cluster_gc_answered(struct cluster_gc *g);
 
 struct cluster_gc_stats {
-	uint64_t addresses;  /* number of addresses of deleted endpoints */
-	uint64_t blocks;     /* released */
-	uint64_t entries;    /* number of entries removed from blocks */
+	uint64_t addresses;  /* number of addresses of deleted endpoints whose node is gone */
+	uint64_t blocks;     /* released or deleted */
+	uint64_t entries;    /* number of entries removed from blocks, or changed to "@-" */
 	uint64_t endpoints;  /* deleted */
 	uint64_t finalizers; /* removed */
 	uint64_t failures, scans;
-	size_t nodes_deleted, doubles, leftovers, unknown; /* numbers of the last pass or scan */
+	/* nodes_deleted: of the last pass; others: of the last full scan */
+	size_t nodes_deleted, doubles, leftovers, unknown;
 };
 struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g);
 

@@ -26,7 +26,7 @@ struct gc_cache_node {
 	bool fenced; /* taint node.kubernetes.io/out-of-service: an administrator states that the
 	              * machine is off */
 	/* Extended resources whose capacity is not 0, sorted as in the object, each NUL-terminated,
-	 * "" at the end; NULL: none. */
+	 * "" at the end; NULL: none, or more than 64 KiB. */
 	char *resources;
 };
 
@@ -51,14 +51,14 @@ struct gc_cache_endpoint {
 	             */
 	bool deleting;
 	bool finalizer;		/* has Spiderpool's finalizer */
-	char *other_finalizers; /* each NUL-terminated, "" at the end */
+	char *other_finalizers; /* each NUL-terminated, "" at the end; NULL unless `finalizer` */
 	int64_t since;		/* for the caller's use; reset to 0 when the object changes */
 	void *all;
 };
 
 struct gc_cache_block {
 	struct block_object o;
-	/* time at which its agent detected an etcd restore, in ms since 1970; 0: never */
+	/* time at which the agent of o.node detected an etcd restore, in ms since 1970; 0: never */
 	int64_t etcd_restored;
 	int64_t since; /* for the caller's use; reset to 0 when the object changes */
 };
@@ -66,8 +66,8 @@ struct gc_cache_block {
 /* kind: enum gc_cache_kind; was, is: see kube_cache_fn. */
 typedef void (*gc_cache_fn)(void *arg, int kind, const struct kube_object *was,
 			    const struct kube_object *is);
-/* Starts the watches. changed: called for each change of each kind. The caller frees it by
- * kube_cache_free(). */
+/* Starts the watches. changed: called for each change of each kind. The caller frees the
+ * cache by kube_cache_free(). */
 struct kube_cache *gc_cache_new(struct kube *k, gc_cache_fn changed, void *arg);
 
 static inline const struct gc_cache_node *gc_cache_node(const struct kube_object *o)

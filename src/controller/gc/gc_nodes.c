@@ -96,7 +96,7 @@ static void inspect_all(struct cluster_gc *g)
 		inspect(&l, gc_cache_endpoint(kube_cache_at(c, GC_CACHE_ENDPOINTS, i))->node);
 }
 
-/* Removes nodes that exist and are not fenced, or that no object names any more. */
+/* Removes nodes that exist and are Ready or not fenced, or that no object names any more. */
 static void clear(struct cluster_gc *g)
 {
 	size_t retained = 0;
@@ -201,8 +201,8 @@ static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 	return pod && !gc_cache_pod(pod)->finished && (!*uid || strcmp(pod->uid, uid) == 0);
 }
 
-/* Returns the time in ms for which the pod must be gone before the controller deletes the endpoint.
- * */
+/* Returns the time in ms for which the pod must be gone before the controller deletes the endpoint,
+ * or removes its finalizer. */
 static int64_t patience(const struct cluster_gc *g, const struct gc_cache_endpoint *x)
 {
 	if (!x->by_unirail || x->deleting || cluster_gc_node_is_deleted(g, x->node))

@@ -23,11 +23,11 @@ struct pool_status_pool {
 	char *name;
 	bool dirty;
 	bool adopted;	 /* the pool has records of Spiderpool, which are checked repeatedly */
-	bool checked;	 /* total and allocated are valid */
+	bool checked;	 /* allocated is valid; total too, unless the spec is invalid */
 	bool due;	 /* the pool is part of the current pass */
 	int64_t next_ms; /* earliest time of the next write */
-	/* version on which the last write was based, while the watch still shows it; otherwise NULL
-	 * */
+	/* version on which the last write was based; while the watch still shows it, at most until
+	 * base_until, the pool is not written again. NULL: none */
 	char *base;
 	int64_t base_until;
 	struct kube_call *call;
@@ -57,8 +57,7 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e);
 
 void pool_status_freed(struct pool_status_pool *p, bool done);
 
-/* Functions of pool_status_write.c: accessors of pool objects, and the writes, which are sent at
- * once. */
+/* Functions of pool_status_write.c: fields of pool objects, and the writes, sent immediately. */
 /* Returns the adopted records (ANNOTATION_ADOPTED); NULL: not adopted yet. */
 const char *pool_status_annotation(const struct json *object);
 bool pool_status_is_deleting(const struct json *object);
@@ -66,7 +65,8 @@ bool pool_status_wants_finalizer(const struct json *object);
 /* Writes the annotation and the finalizer; annotation NULL: leaves it unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer);
-/* Returns false if the status is up to date. text NULL: leaves allocatedIPs unchanged. */
+/* Writes the counts and `text` (allocatedIPs; NULL: leaves it unchanged). Returns false if the
+ * status has them already. there: cluster_cache_object.allocated. */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text);
 
@@ -74,7 +74,8 @@ bool pool_status_write_status(struct pool_status_pool *p, const struct json *obj
 
 enum { GC_IN_FLIGHT_MAX = 8, GC_SCANS = 2 };
 
-/* A node that a block or an endpoint names and that is not in the cache, or is fenced. */
+/* A node that a block or an endpoint names and that is not in the cache, or is fenced and not
+ * Ready. */
 struct cluster_gc_node {
 	char *name;
 	int64_t since;
@@ -109,11 +110,10 @@ struct cluster_gc {
 	struct ipaddr *retained; /* retained addresses in the current pass */
 	size_t n_retained;
 	const struct gc_cache_block *block; /* block being processed */
-	bool recreated;	     /* its node was recreated under the same name and has not
-	                                   * renewed the block */
-	const char *cut_off; /* of the current pass: a node that is not Ready; NULL:
-	                                   * all are Ready */
-	int64_t ready_since; /* since when all nodes are Ready; 0: not all are */
+	bool recreated;			    /* is_left_behind() of `block` */
+	/* of the current pass: a node that is not Ready and not fenced; NULL: there is none */
+	const char *cut_off;
+	int64_t ready_since; /* all nodes are known to be Ready or fenced since; 0: not all are */
 	struct loop_alarm timer;
 	int64_t passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */
@@ -129,17 +129,18 @@ bool cluster_gc_node_is_deleted(const struct cluster_gc *g, const char *name);
 bool cluster_gc_node_is_cut_off(const struct cluster_gc *g, const char *name);
 void cluster_gc_nodes_done(struct cluster_gc *g);
 
-/* Functions of gc_blocks.c and gc_nodes.c that send the requests that are due. */
+/* Sends the requests about blocks that are due. */
 void cluster_gc_blocks_pass(struct cluster_gc *g);
 /* Copies the times of the block's unchanged parts to the new version. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is);
 /* Returns the number of entries whose owner is unknown ("?"). */
 size_t cluster_gc_unknown(const struct block_object *o);
+/* Sends the requests about SpiderEndpoints that are due. */
 void cluster_gc_endpoints_pass(struct cluster_gc *g);
 
 /*
  * Functions of gc.c. cluster_gc_is_free() returns whether a request about the object may be sent
- * now. cluster_gc_begin() sends it; the caller may set members of the returned request until it
+ * now. cluster_gc_begin() sends one; the caller may set members of the returned request until it
  * returns to the loop.
  */
 bool cluster_gc_is_free(const struct cluster_gc *g, enum gc_cache_kind kind,

@@ -16,8 +16,8 @@
 /* Selects the pools that need work, and reads all endpoints once for them. */
 
 /*
- * HINTS: interfaces of a pod whose pool is remembered; most endpoints have the same pools in the
- * same order as the previous one.
+ * HINTS: number of addresses of an endpoint whose pools are remembered for the next endpoint, since
+ * most endpoints have the same pools in the same order.
  */
 enum { TICK_MS = 15 * 1000, SCHEDULE_MS = 200, HINTS = 16, SHOWN_MS = 5000 };
 
@@ -336,7 +336,7 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
-	/* Calls all three before it uses a result, so that their requests are sent in parallel. */
+	/* Calls all before it uses a result, so that the two requests are sent in parallel. */
 	deleted = liveness_pod(c->conf.requests, ns, name, r->uid) == LIVENESS_DELETED;
 	name_deleted = liveness_name(c->conf.requests, ns, name) == LIVENESS_DELETED;
 	long_deleted = liveness_pod_deleted_ms(c->conf.requests, ns, name, r->uid) >=
@@ -354,8 +354,8 @@ static void store_event(struct pool_status_pool *p, const struct record *r)
 }
 
 /*
- * Removes records whose pod is gone from r and returns their number. Their events
- * are sent by pool_status_freed() when the write has succeeded.
+ * Removes from r the records whose pod is gone, and returns their number. pool_status_freed() sends
+ * their events when the write has succeeded.
  */
 static size_t pool_status_judge(struct pool_status_pool *p, struct records *r)
 {
@@ -546,10 +546,7 @@ static void fetch(struct pool_status_pool *p)
 	p->call = kube_send(p->c->conf.kube, &r, on_got, p);
 }
 
-/*
- * Sends the next write that the pool needs, if any; p->own has the records of
- * endpoints.
- */
+/* Sends the next read or write that the pool needs, if any; p->own has the records of endpoints. */
 static void pool_status_act(struct pool_status_pool *p, const struct kube_object *o)
 {
 	const struct json *object = cluster_cache_json(o);

@@ -189,7 +189,6 @@ static void patch_status(struct pool_status_pool *p, const struct json *object, 
 	patch(p, version, "status", b.p, pace_of(text ? strlen(text) : 0));
 }
 
-/* Returns false if the status is up to date. */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text)
 {

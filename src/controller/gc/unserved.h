@@ -3,11 +3,13 @@
 #define UNIRAIL_CONTROLLER_GC_UNSERVED_H
 
 /*
- * Runs in the leader: reports SpiderMultusConfigs whose device resource no node has (no capacity, or 0). The webhook adds that
- * resource to the pods of the network's group, which then stay Pending with "Insufficient", as if the devices were only in
- * use. A Warning event on the SpiderMultusConfig after UNSERVED_GRACE_MS, in which a kubelet may restart and a new node
- * register its devices; a Normal event when a node has it; unirail_controller_networks_without_resource; and the annotation
- * of spec/missing_resource.h, which controller/nad writes and `unirail status` on every node shows.
+ * Runs in the leader: reports SpiderMultusConfigs whose device resource no node has (no capacity,
+ * or 0). The webhook adds that resource to the pods of the network's group, which then stay
+ * Pending with "Insufficient", as if the devices were only in use. The reports are a Warning event
+ * on the SpiderMultusConfig after UNSERVED_GRACE_MS, in which a kubelet may restart and a new node
+ * register its devices; a Normal event when a node has the resource again; the metric
+ * unirail_controller_networks_without_resource; and the annotation of spec/missing_resource.h,
+ * which controller/nad writes and `unirail status` on every node shows.
  */
 
 #include "base/buf.h"
@@ -38,7 +40,7 @@ void unserved_node(struct unserved *u, const struct kube_object *was, const stru
 void unserved_metrics(const struct unserved *u, struct buf *b);
 /*
  * Returns the annotation that this SpiderMultusConfig's NAD should have, which the caller frees;
- * NULL: none. `is`: its current annotation, which stays until this leader has decided; NULL: none.
+ * NULL: none. `is`: the NAD's current one, which stays until this leader has decided; NULL: none.
  */
 char *unserved_annotation(const struct unserved *u, const struct kube_object *smc, const char *is);
 
@@ -63,7 +65,7 @@ typedef void (*unserved_fn)(void *arg, const struct unserved_network *n, enum un
 
 /*
  * nets: the networks with a resource, with all fields except suggestion, since and reported; the
- * function sorts the list and takes the strings that the table needs. resources: the resources of
+ * function sorts the list and takes ownership of its strings. resources: the resources of
  * the nodes, sorted bytewise, without duplicates. Returns the time of the next decision; -1: only
  * after a change.
  */

@@ -27,8 +27,8 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* Counts one device for each network with an exclusive device, and one share of a shared device for
- * all networks together. */
+/* Counts one device of a resource for each of its networks that takes one; one share if its devices
+ * are shared, for all its networks together. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {
@@ -92,8 +92,8 @@ static const struct json *quantity_of(const struct json *container, const char *
 	return limit ? limit : json_get(json_get(resources, "requests"), resource);
 }
 
-/* Returns whether a container already requests the resource; warns the user if it requests too few
- * devices. */
+/* Returns whether a container already requests the resource; warns the user if all containers
+ * together request too few devices. */
 static bool is_held(const struct inject_request *q, const struct need *need)
 {
 	struct each i = {.pod = q->pod};

@@ -228,8 +228,8 @@ static int add_group(const struct inject_request *q, const struct inject_choice 
 }
 
 /*
- * Finds the networks of the request, sorted, without duplicates. Fails if a group does not exist or
- * a network cannot be injected. The caller frees ret->v.
+ * Finds the networks of the request, sorted, without duplicates. Fails if a group does not exist, a
+ * network cannot be injected, or they are more than NET_SELECT_MAX. The caller frees ret->v.
  */
 static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
 			 struct inject_nets *ret, struct err *e)
@@ -367,7 +367,7 @@ static char *master_of(const struct json *block)
 	return bond;
 }
 
-/* The rail: the node's interface, or for VFs of Ethernet their resource; other networks have none. */
+/* Returns the rail: the node's interface, or the resource of Ethernet VFs; "": other networks. */
 static char *rail_of(const struct multus_type *t, const struct json *block)
 {
 	char *rail = NULL;

@@ -16,9 +16,9 @@
  * limits of the first container. An existing list is overwritten, as by Spiderpool's webhook, with
  * a warning that quotes it.
  *
- * An annotation of the pod takes precedence over the namespace's, even when it is empty: the pod
- * then gets nothing. The RDMA annotation takes precedence over the other one. A pod that has
- * everything already, or is on the host's network, is not changed.
+ * An annotation of the pod takes precedence over the same annotation of the namespace, even when
+ * it is empty: it then requests nothing. The RDMA annotation takes precedence over the other one.
+ * A pod that has everything already, or is on the host's network, is not changed.
  *
  * These functions neither block nor keep state; the caller has the objects.
  */
@@ -60,15 +60,15 @@ struct inject_request {
 	const char *ns;			   /* from the request: the object may have none */
 	const char *ns_group[INJECT_KEYS]; /* annotations of the namespace; NULL: absent */
 	const struct inject_index *index;  /* groups of all SpiderMultusConfigs */
-	bool ipc_lock; /* containers that get an RDMA device also get the capability IPC_LOCK */
+	bool ipc_lock; /* containers with a device of the networks also get IPC_LOCK */
 	void (*warn)(void *arg, const char *text); /* receives warnings for the user; may be NULL */
 	void *arg;
 };
 
 /*
- * Writes the required patch operations and returns their number; 0: no change. A pod that cannot be
- * served is denied: negative, class ERR_CONF, e names the annotation and what exists. The patch is
- * unusable then.
+ * Writes the required patch operations and returns their number; 0: no change. Negative, class
+ * ERR_CONF: the pod must be denied, e has the reason; -ENOENT: a requested group does not exist.
+ * The patch is unusable then.
  */
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e);
 
@@ -92,8 +92,8 @@ struct inject_scope {
 
 bool inject_in_scope(const struct inject_scope *s, const char *ns);
 /*
- * Writes the scope as a webhook's namespaceSelector. A selector cannot express a name that ends in
- * '*': the selector includes such namespaces, and the caller checks them with inject_in_scope().
+ * Writes the scope as a webhook's namespaceSelector. It cannot express a name that ends in '*' and
+ * then selects more namespaces than the scope: the webhook checks each with inject_in_scope().
  */
 void inject_scope_write(const struct inject_scope *s, struct json_out *o);
 

@@ -28,7 +28,7 @@ struct inject_webhook {
 	struct inject_index *index;
 	size_t n;
 	bool stale;
-	/* time at which a network may last have joined a group, by the loop's clock */
+	/* loop time of the last creation, or change of annotations, of a SpiderMultusConfig */
 	int64_t grown_ms;
 	struct waiting *waiting;
 };
@@ -171,7 +171,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 	(void)was;
 	(void)is;
-	h->stale = true; /* set also after a change of a namespace */
+	h->stale = true; /* a change of a namespace would not need it */
 	for (struct waiting *w = h->waiting, *next; w; w = next) {
 		next = w->next;
 		if (answer(h, w->q, false))

@@ -6,7 +6,8 @@
  * Webhook handler for inject_pod(): pods being created, on /mutate--v1-pod. A manifest may create a
  * pod right after its namespace and networks, before the watches have delivered them. So a pod
  * whose namespace or networks are missing is checked again for up to a second, as is one that
- * requests a group right after a network joined it (more may follow).
+ * requests a group right after any SpiderMultusConfig was created or got other annotations (more
+ * may follow).
  */
 
 #include "base/loop.h"
@@ -26,7 +27,8 @@ struct inject_webhook_conf {
 struct inject_webhook;
 
 struct inject_webhook *inject_webhook_new(const struct inject_webhook_conf *c);
-/* Denies waiting requests. Call before cluster_cache_free(). Accepts NULL. */
+/* Answers waiting reviews by the current state of the cache. Call before cluster_cache_free().
+ * Accepts NULL. */
 void inject_webhook_free(struct inject_webhook *h);
 void inject_webhook_settings(struct inject_webhook *h, const struct inject_scope *scope,
 			     bool ipc_lock);

@@ -27,7 +27,8 @@ const char *nad_owner(const struct json *there, const char **uid);
 struct nad_state {
 	const char *nad; /* name of the NAD */
 	bool ready;
-	/* reason of the condition, "Written", "Invalid", "NameTaken", "Terminating", "NADFailed" */
+	/* reason of the condition: "Written" (ready), "Invalid", "TooLarge", "NADTooLarge",
+	 * "NameTaken", "Terminating", "NADFailed" */
 	const char *reason;
 	const char *message; /* message of the condition; "": ready */
 };

@@ -34,7 +34,7 @@ struct nads_job {
 	struct nads *n;
 	char *nad;	     /* name of the wanted NAD, as in nads.wants; NULL: not processed yet */
 	enum nads_step step; /* of the last request */
-	char *about;	     /* the NAD that the last request is about */
+	char *about;	     /* name of the NAD of the last request; STEP_STATUS: not used */
 	bool wrong;	     /* it has no correct NAD */
 	bool failed;	     /* the status reports a failed write */
 	bool no_status;	     /* the last status write returned 404 */
@@ -49,6 +49,7 @@ struct nads {
 	struct nads_index
 		owned; /* existing NADs by namespace, uid of the SpiderMultusConfig, name of the NAD
 		        */
+	/* loop time before which no status is written: the CRD has no status subresource */
 	int64_t no_status_until;
 	struct nads_counts counts;
 };

@@ -6,8 +6,8 @@
  * Runs in the leader: creates the NAD (NetworkAttachmentDefinition) of each SpiderMultusConfig
  * (controller/nad/render.h) and reverts edits and deletions at once. A NAD is deleted with its
  * owner by Kubernetes' garbage collection. When cr-name changes, the NAD of the old name is
- * deleted. A NAD owned by another SpiderMultusConfig stays untouched, one without owner is adopted,
- * and one that is being deleted is waited for.
+ * deleted. A NAD of another SpiderMultusConfig that exists is not changed, one that is being
+ * deleted is created again afterwards, and any other is adopted.
  *
  * The result is reported by the condition "Ready" of the object's status and by events; the status
  * is written only when it changes. Failures are retried with a backoff of 1 s to one minute.
@@ -28,8 +28,8 @@ struct nads_conf {
 	struct kube_events *events;
 	/*
 	 * Returns the annotation that the SpiderMultusConfig's NAD should have, which the caller
-	 * frees; NULL: none. `is`: its current annotation; NULL: none. May be NULL: no NAD has an
-	 * annotation.
+	 * frees; NULL: none. `is`: its current annotation; NULL: none. May be NULL: no NAD gets
+	 * the annotation.
 	 */
 	char *(*missing)(void *arg, const struct kube_object *smc, const char *is);
 	void *arg;

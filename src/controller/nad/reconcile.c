@@ -224,8 +224,8 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 /* Processing of one SpiderMultusConfig, one request at a time, and reporting. */
 
 /*
- * SCHEDULE_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the CRD
- * has no status.
+ * SCHEDULE_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the
+ * CRD has no status subresource.
  */
 enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 

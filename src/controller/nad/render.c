@@ -442,8 +442,8 @@ static int put_ovs(struct json_out *o, const struct nad_request *q, struct err *
 	return 0;
 }
 
-/* Writes [ifacer] and the main plugin: the fields before ipam by type, in the order of
- * multus_types. */
+/* Writes [ifacer] and the main plugin. `puts` has, in the order of multus_types, the functions that
+ * write the fields before ipam. */
 static int nad_put_main(struct json_out *o, const struct nad_request *q, struct err *e)
 {
 	static int (*const puts[MULTUS_TYPES])(struct json_out *, const struct nad_request *,

@@ -11,15 +11,16 @@
  * 			would take for the NAD's own, and unirail.io/missing-resource, which nads.h adds; and
  * 			k8s.v1.cni.cncf.io/resourceName for sriov, ib-sriov, and ovs with a deviceID
  * 	spec.config	a list of plugins: [ifacer] main [rdma] chainCNIJsonData [coordinator] [tuning];
- * 			for `custom` the user's text unchanged, or none: then a file of that name applies
+ * 			for `custom` the user's text unchanged, or none: then the CNI
+ * 			configuration on the node that has the NAD's name applies
  *
  * Differences from Spiderpool: it drops coordinator.hostRuleTable and coordinator.podRPFilter,
- * which are written here if they are not 500 and 0 respectively (500 and 0 are the CRD's defaults;
- * written always, they would override the SpiderCoordinator). disableIPAM with ippools does not
- * crash. Numbers in chainCNIJsonData keep all digits.
+ * which are written here if they are not 500 and 0 respectively (the CRD's defaults: if these were
+ * written, they would override the SpiderCoordinator). disableIPAM with ippools does not crash.
+ * Numbers in chainCNIJsonData keep all digits.
  *
- * The spec is completed as by admission (spec/multusconfig.h), since an object may be older than the
- * webhook.
+ * The spec is completed as by admission (spec/multusconfig.h), since an object may be older than
+ * the webhook.
  */
 
 #include "spec/pod.h"

@@ -7,11 +7,11 @@
  * in namespaces without one.
  *
  * The condition lists the namespaces known to have no annotation, not those that have one: a
- * manifest may create an annotated namespace and a pod in it, and the pod must not be admitted
- * before the list is updated. So a namespace that gets the annotation or is being deleted is
- * removed at once, and others are added after a minute, all together. The leader maintains the
- * list: while there is no leader, pods of a listed namespace are not sent even if the namespace
- * gets the annotation.
+ * manifest may create an annotated namespace and a pod in it, and the API server must send that
+ * pod although the leader has not seen the namespace yet. So a namespace that gets the annotation
+ * or is being deleted is removed at once, and others are added within a minute, all together. The
+ * leader maintains the list: while there is no leader, pods of a listed namespace are not sent
+ * even if the namespace gets the annotation.
  */
 
 #include "controller/injection/inject.h"
@@ -31,7 +31,8 @@ void match_condition_free(struct match_condition *q); /* accepts NULL */
  */
 const char *match_condition_text(const struct match_condition *q);
 
-/* Writes the condition for these namespaces in CEL; *ret stays empty if it would be too long. */
+/* Writes the condition for these namespaces in CEL; *ret stays empty if it would be longer than
+ * MATCH_CONDITION_TEXT_MAX. */
 void match_condition_write(const char *const *names, size_t n, struct buf *ret);
 
 #endif

@@ -29,7 +29,7 @@ struct side {
 	/* Backoff for two writers that keep reverting each other's changes. */
 	struct backoff calm;
 	int64_t healed_at, not_before;
-	char *sent;    /* last content requested; NULL: none yet */
+	char *sent;    /* last content requested, or found correct; NULL: none yet */
 	char *version; /* resourceVersion of our last write; an older one in the watch is stale */
 	char *stored;  /* what the server stored for `sent`, if different; NULL: the same */
 	bool right;    /* the content was correct at least once after `sent` was requested */
@@ -375,7 +375,7 @@ void registration_free(struct registration *h)
 
 enum { FORBIDDEN = 403 };
 
-/* The part of the object that we write; version NULL: a new object. */
+/* Writes the part of the object that we manage; version NULL: a new object. */
 static void put_object(const struct side *s, const char *webhooks, const char *version,
 		       struct buf *b)
 {

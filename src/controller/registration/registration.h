@@ -9,9 +9,9 @@
  *
  * While no replica replies, requests for unirail's objects are rejected (failurePolicy Fail) and
  * pods are admitted, unless a setting changes this. The API server sends pods of namespaces in
- * scope. If it supports matchConditions (1.28), it sends only pods with a requesting annotation and
- * pods of namespaces that are not known to have none (match_condition.h). An older server drops
- * that field silently and sends all pods in scope.
+ * scope. If it supports matchConditions (1.28), it sends only pods that have a requesting
+ * annotation or whose namespace may have one (match_condition.h). An older server drops that field
+ * silently and sends all pods in scope.
  *
  * deploy/controller.yaml creates both without webhooks, and the service account may only update
  * them. If they are missing and cannot be created, this is logged once and reported by readiness,

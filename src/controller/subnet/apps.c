@@ -101,7 +101,7 @@ DECODER(4)
 DECODER(5)
 DECODER(6)
 
-/* Drops the errors reported for a deleted application. */
+/* Drops the last error of a deleted application, and the state of its pools. */
 static void forget(struct subnets *s, const struct subnets_app *a)
 {
 	char name[AUTO_POOL_NAME_MAX + 1];

@@ -25,24 +25,27 @@ struct subnets_app {
 	char *sync_error; /* error of its annotations; request is empty then */
 };
 
-/* A request in flight, or completed and not visible in the watch yet. */
+/* A request in flight; a completed write until the watch shows its effect; a completed read until
+ * it may be repeated. */
 struct subnets_op {
 	struct subnets *s;
 	struct kube_call *call;
 	enum subnets_op_kind {
-		SUBNETS_STATUS, /* write of a subnet's status */
+		SUBNETS_STATUS, /* any write of a subnet */
 		SUBNETS_POOL,	/* any write of a pool */
 		SUBNETS_USED,	/* read of a pool's addresses in use */
 		SUBNETS_INPUTS, /* read of the blocks of a pool */
 		SUBNETS_OWNER,	/* read of a pool's owner */
 	} kind;
-	char *name, *was; /* was: the version before the write; "": the object did not exist */
-	/* time after the response at which the operation ends even if the watch does not show its
-	 * effect */
+	char *name, *was; /* was: the version before the write; "": the object did not exist;
+			   * NULL: a read */
+	/* set by the response: time at which the operation ends, even if the watch does not show
+	 * its effect */
 	int64_t until;
 };
 
-/* State of a pool kept between passes. */
+/* State of a pool kept between passes; also the last error of an application (`pool` is its UID) or
+ * of a subnet (`pool` is its name). */
 struct subnets_pool_error {
 	char *pool;
 	/* loop time since which the pool is without its held addresses, or does not exist; 0: not
@@ -148,7 +151,7 @@ struct subnets_inputs {
 	struct subnet_leftover *leftovers;
 	size_t n_leftovers;
 	bool leftovers_known;
-	struct subnet_entries is, wanted;
+	struct subnet_entries is, wanted; /* of the stored status; of the plan */
 };
 void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the plan. */
 void subnets_collect_pools(struct subnets_inputs *k);
@@ -165,11 +168,12 @@ bool subnets_busy(struct subnets *s, enum subnets_op_kind kind, const char *name
 struct subnets_op *subnets_begin(struct subnets *s, enum subnets_op_kind kind, const char *name);
 void subnets_send(struct subnets *s, enum subnets_op_kind kind, const struct kube_request *r);
 
-/* A request body being written. version: that of the object to patch, with `metadata` left open; NULL: a new object. */
+/* A request body being written. */
 struct subnets_body {
 	struct buf b;
 	struct json_out o;
 };
+/* Begins a body. version: of the object to patch, `metadata` is left open; NULL: writes only '{' */
 void subnets_body(struct subnets_body *x, const char *version);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
 int64_t subnets_count_text(u128 n); /* A count as the status has it: limited for a large IPv6 range.
@@ -178,7 +182,7 @@ void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);
 
-/* The application and the interface for which a pool is reserved. */
+/* The application and the interface for which a pool is requested. */
 struct subnets_target {
 	const char *name, *ifname;
 	const struct app_id *app;
@@ -193,8 +197,9 @@ void subnets_set_ips(struct subnets *s, const struct kube_object *pool,
 bool subnets_set_labels(struct subnets *s, const struct kube_object *pool,
 			const struct subnets_target *t);
 /*
- * Makes the subnet the pool's owner and copies the fields that the subnet determines. Returns false
- * if the pool is up to date.
+ * Makes the subnet the pool's owner unless the pool has another controller, sets
+ * LABEL_OWNER_SUBNET, and copies gateway and routes if the pool has none. Returns false if owner
+ * and label are right.
  */
 bool subnets_set_owner(struct subnets *s, const struct kube_object *pool,
 		       const struct kube_object *subnet);
@@ -208,7 +213,7 @@ const struct json *subnets_meta(const struct kube_object *o, const char *key);
 const char *subnets_label(const struct kube_object *o, const char *key);
 /* returns a field of the spec; "": there is none */
 const char *subnets_spec(const struct kube_object *o, const char *key);
-/* Reads spec.subnet as a network address, with host bits cleared. */
+/* Returns spec.subnet with host bits cleared; unchanged if it is no CIDR, "": absent. */
 const char *subnets_cidr(const struct json *spec, char ret[static IP_TEXT_MAX]);
 /*
  * Reads the application of a pool from the pool's labels; returns false if a user created the pool.

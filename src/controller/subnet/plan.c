@@ -58,7 +58,7 @@ struct plan {
 		struct ipaddr ip;
 		const char *pool;
 		size_t slot; /* index in `taken`, which equal addresses share */
-	} * leftovers;	     /* addresses in use within `open`, sorted by pool */
+	} * leftovers;	     /* addresses in use and otherwise free, sorted by pool */
 	size_t n_leftovers;
 	bool *taken; /* whether each address was assigned to the pool that it came from */
 };
@@ -143,7 +143,7 @@ static void collect_held(const struct subnet_entries *l, struct ip_set *ret)
 
 /* --- existing pools --- */
 
-/* Gives a pool that a user created the addresses of its spec. */
+/* A pool that a user created gets the addresses of its spec that the subnet has. */
 static void take_own(struct plan *p, const struct subnet_pool *pool)
 {
 	struct subnet_entry *x = subnet_entry_find(p->l, pool->name);

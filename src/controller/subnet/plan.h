@@ -15,8 +15,9 @@
  *
  * An address removed from a pool stays `held` for the pool at first: the pool loses it, and it
  * becomes available to other pools only when no node has a block with it (the caller decides this,
- * see may_release()). When the pool grows again it gets its held addresses first. All addresses of
- * a deleted pool are handled the same way: pods on an unreachable node may still use some of them.
+ * see may_release()). When the pool grows again it gets its held addresses before free ones. All
+ * addresses of a deleted pool are handled the same way: pods on an unreachable node may still use
+ * some of them.
  */
 
 #include "base/ipset.h"
@@ -34,7 +35,8 @@ struct subnet_entries {
 	size_t n;
 };
 
-/* Reads the status text; NULL and "" are an empty list. Errors are of class ERR_CONF. */
+/* Reads the status text; NULL and "" are an empty list. Errors are of class ERR_DECODE (no
+ * JSON) or ERR_CONF. */
 int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries *ret,
 			struct err *e);
 /* Writes the pools sorted by name; nothing if there are none. */
@@ -99,7 +101,8 @@ const struct subnet_pool *subnet_pool_find(const struct subnet_facts *f, const c
  */
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l);
 
-/* Returns the number of pods that an application runs at a time; `kind` as in "Deployment". */
+/* Returns the number of pods of an application, of a Job its completions or else its parallelism;
+ * `kind` as in "Deployment". */
 uint64_t subnet_app_size(const char *kind, const struct json *object);
 
 /* Writes the set as an array of ranges. */

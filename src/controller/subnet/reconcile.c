@@ -255,8 +255,8 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 }
 
 /*
- * Handles a pool that an agent created for an application of another kind; its annotation has the
- * number of addresses.
+ * Adds the request of a pool that an agent created for an application of another kind; the pool's
+ * annotation has the number of addresses.
  */
 static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
@@ -546,10 +546,7 @@ void subnets_inputs_init(struct subnets_inputs *k)
 	k->f.arg = k;
 }
 
-/*
- * Requests for state that no watch has: addresses in use of a pool, blocks of a pool, existence of
- * a pool's owner.
- */
+/* Reads of state that no watch has: the addresses of a pool that are in use, and a pool's owner. */
 
 enum { LOOKUP_MS = 30 * 1000 };
 
@@ -655,7 +652,7 @@ void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_
 	op->call = kube_send(s->conf.kube, &r, on_owner, op);
 }
 
-/* Indexes for a reconcile of all subnets: pools, requests, reserved addresses, addresses of pods. */
+/* Indexes for a pass over all subnets: pools, requests, reserved addresses, addresses of pods. */
 
 /* --- reserved addresses --- */
 

@@ -76,8 +76,7 @@ static void make_pools(struct subnets_inputs *k)
 	}
 }
 
-/* Returns the reason why the application no longer needs the pool; NULL: it needs the pool, or this
- * is not known. */
+/* Returns the reason to delete the pool; NULL: it stays, or this is not known yet. */
 static const char *is_left(struct subnets_inputs *k, const struct kube_object *o)
 {
 	struct subnets_pool_error *n = subnets_error_log(k->s, o->name);
@@ -138,7 +137,7 @@ static void take_leave(struct subnets_inputs *k)
 		subnets_unfinalize(k->s, k->subnet);
 }
 
-/* Forgets the errors and requests of pools that the status does not have any more. */
+/* Forgets the state of pools that the status does not have any more. */
 static void forget_pools(struct subnets_inputs *k)
 {
 	for (size_t i = 0; i < k->is.n; i++)
@@ -376,7 +375,8 @@ static void put_event(struct subnets *s, const struct app_id *app, const char *r
 		kube_events_add(s->conf.events, &e);
 }
 
-/* Logs and sends an event once, until the error changes. */
+/* Logs the error, and sends an event about the application (NULL: none), unless the last error of
+ * `pool` was the same. */
 void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
 		 const struct err *cause)
 {
@@ -391,7 +391,7 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, cause->text);
 }
 
-/* Objects in the watch, and requests about them, of which each object has at most one at a time. */
+/* Objects in the watch, and requests about them; an object has at most one of a kind at a time. */
 
 enum { SEEN_MS = 3000 };
 

@@ -5,10 +5,10 @@
 /*
  * Automatic pools, run by the leader: creates pools from SpiderSubnets for applications whose pod
  * template requests them (spec/subnet_annotation.h). Deployments, StatefulSets, DaemonSets,
- * CronJobs, and ReplicaSets and Jobs without an owner get a pool for each interface. The pool is
- * resized with the application and deleted with it. For an application of another kind an agent
- * creates the pool when the first pod starts, with the requested number but without addresses; the
- * controller then assigns them.
+ * CronJobs, and ReplicaSets and Jobs without an owner get a pool for each interface and IP
+ * version. The pool is resized with the application and deleted with it. For an application of
+ * another kind an agent creates the pool when the first pod starts, with the requested number as
+ * an annotation but without addresses; the controller then assigns them.
  *
  * Each reconcile of a subnet writes the subnet's status if the plan differs from it, and makes the
  * pools match the status that is already stored (plan.h). A failure is reported as an event on the
