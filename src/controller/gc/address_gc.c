@@ -175,10 +175,14 @@ static void add_pools(struct buf *b, const struct pool_status *c, const struct m
 	struct pool_status_pool_stats p;
 
 	sample_name(b, m);
-	for (size_t i = 0; i < POOLS_SHOWN && pool_status_pool_at(c, i, &p); i++)
+	for (size_t i = 0; i < POOLS_SHOWN && pool_status_pool_at(c, i, &p); i++) {
+		/* The total of a pool whose spec was never valid is 0. */
+		int64_t available = p.total > p.allocated ? p.total - p.allocated : 0;
+
 		if (p.known)
 			sample_value(b, m->name, "SpiderIPPool", p.name,
-				     left ? p.total - p.allocated : p.total);
+				     left ? available : p.total);
+	}
 }
 
 static void add_cache(struct buf *b, const struct kube_cache *c)

@@ -11,11 +11,8 @@
 
 #include "base/ip.h"
 
-/*
- * RECORDS_MAX: default of Spiderpool's IPPOOL_MAX_ALLOCATED_IPS. RECORDS_TEXT_MAX: an object in
- * etcd is limited to 1.5 MiB, which the text shares with the rest of the pool.
- */
-enum { RECORDS_MAX = 5000, RECORDS_TEXT_MAX = 1000 * 1000 };
+/* An object in etcd is limited to 1.5 MiB, which the text shares with the rest of the pool. */
+enum { RECORDS_TEXT_MAX = 1000 * 1000 };
 
 struct record {
 	struct ipaddr ip;

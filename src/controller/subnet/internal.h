@@ -146,7 +146,6 @@ struct subnets_inputs {
 	size_t n_pools;
 	struct subnet_want *wants;
 	struct subnets_target *targets; /* targets of the requests, in the same order */
-	struct app_id *apps;
 	size_t n_wants;
 	struct subnet_leftover *leftovers;
 	size_t n_leftovers;

@@ -56,9 +56,9 @@ static void test_text_beyond_its_maximum_omits_new_records(void **state)
 	memset(uid, 'u', 36);
 	memset(name, 'n', 253);
 	uid[36] = name[253] = '\0';
-	for (uint32_t i = 0; i < RECORDS_MAX; i++)
+	for (uint32_t i = 0; i < 5000; i++)
 		records_add(&r, &(struct record){ip_from_num(4, 0x0a000000 + i), "ns", name, uid});
-	text = records_text(&r, RECORDS_MAX);
+	text = records_text(&r, 5000);
 	assert_in_range(strlen(text), RECORDS_TEXT_MAX - 1000, RECORDS_TEXT_MAX + 1000);
 	ASSERT_EQ(json_parse(&d, span_of(text), RECORDS_TEXT_MAX + 1000, &e), 0);
 	ASSERT_EQ(json_kind(json_get(json_root(d), "10.0.0.0")), JSON_OBJECT);
