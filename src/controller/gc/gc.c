@@ -11,7 +11,7 @@
 #include "controller/gc/internal.h"
 #include "kube/kinds.h"
 
-/* Passes over the cache, and the requests that they send. */
+/* The passes, each of which reads the cache and sends requests. */
 
 /* PASS_MS: a pass reads every object, so at most one runs per second. */
 enum { TICK_MS = 15 * 1000, PASS_MS = 1000, SHOWN_MS = 10 * 1000, FAILED_MS = 15 * 1000 };

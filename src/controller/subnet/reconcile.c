@@ -652,7 +652,7 @@ void subnets_lookup_owner(struct subnets *s, const char *pool, const struct app_
 	op->call = kube_send(s->conf.kube, &r, on_owner, op);
 }
 
-/* Indexes for a pass over all subnets: pools, requests, reserved addresses, addresses of pods. */
+/* Indexes that one pass for all subnets uses: pools, requests, reserved addresses, addresses of pods. */
 
 /* --- reserved addresses --- */
 
