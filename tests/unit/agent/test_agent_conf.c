@@ -80,8 +80,8 @@ static void test_flags_override_variables_and_variables_the_file(void **state)
 }
 
 /*
- * A unirail variable takes precedence over a Spiderpool variable; both spellings of the Spiderpool
- * variable are read.
+ * A unirail variable takes precedence over a Spiderpool variable; SPIDERPOOL_NODENAME is
+ * read like SPIDERPOOL_NODE_NAME.
  */
 static void test_unirail_variables_override_spiderpools(void **state)
 {

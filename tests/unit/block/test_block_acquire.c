@@ -203,8 +203,8 @@ static void test_rails_acquire_blocks_at_the_same_offset_in_their_pools(void **s
 }
 
 /*
- * A claim in progress sets the index for other pools, but a pool that has no block at this index
- * does not wait for the claim.
+ * A claim in progress sets the index for other pools, but a pool without a free block does not
+ * wait for the claim.
  */
 static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 {
@@ -319,7 +319,7 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	watch(x, name);
 	x->f.now_ms += 5999;
 	ASSERT_STR_EQ(turn(x), "");
-	/* The block is not used before the server confirms the claim. */
+	/* An address is not used before the server confirms the end of its reservation. */
 	x->f.now_ms += 1;
 	for (size_t i = 0; i < 3; i++) {
 		ASSERT_EQ(count_mine(x), 13 + i);
@@ -357,7 +357,8 @@ static void test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borro
 	block_op_done(&fetch);
 }
 
-/* An agent of an older release does not reserve addresses for the requesting node. */
+/* An agent of an older release requests by the key "n2" and knows no reservations: addresses are
+ * released to any node. */
 static void test_request_of_an_older_agent_gets_unreserved_addresses(void **state)
 {
 	struct lab *x = *state;
@@ -372,7 +373,7 @@ static void test_request_of_an_older_agent_gets_unreserved_addresses(void **stat
 	ASSERT_EQ(count_of(o, "*"), 3);
 }
 
-/* A refusal is a reply. The requesting node is notified when an address becomes free. */
+/* A refusal answers the request. When addresses become free, the owner reports it in the block. */
 static void test_request_is_refused_while_no_address_is_free(void **state)
 {
 	struct lab *x = *state;
@@ -431,7 +432,7 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 	ASSERT_EQ(block_spare(o), 0);
 	watch(x, name);
 	ASSERT_STR_EQ(turn(x), "");
-	/* Returned addresses are counted without a request. */
+	/* Returned addresses count as free without a new report of the owner. */
 	free(o->released[--o->n_released].to);
 	ASSERT_EQ(block_spare(o), 1);
 }
@@ -457,8 +458,8 @@ static void test_addresses_for_waiting_pods_are_not_released(void **state)
 }
 
 /*
- * Another node has allocated all of rail0, and the other blocks have three free addresses each,
- * except one.
+ * One node owns all blocks of rail0; another has borrowed three addresses of each, except of
+ * rail0-9.
  */
 static void make_full(struct lab *x)
 {
@@ -493,7 +494,7 @@ static void give(const char *to)
 static void test_addresses_released_on_request_are_borrowed(void **state)
 {
 	struct lab *x = *state;
-	static const char *const given[] = {"@n1*", "*"}; /* written by an older release */
+	static const char *const given[] = {"@n1*", "*"}; /* "*": by an older release */
 
 	for (int i = 0; i < 2; i++) {
 		make_full(x);
@@ -512,7 +513,7 @@ static void test_addresses_released_on_request_are_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		ASSERT_STR_EQ(turn(x), "borrow rail0-9");
 		ASSERT_EQ(count_mine(x), 2);
-		/* The borrowed addresses are stored on this node and are allocated to pods next. */
+		/* Borrowed addresses are kept for pods that wait, then returned. */
 		x->needs[0].want = 0;
 		x->needs[0].keep = 2;
 		ASSERT_STR_EQ(turn(x), "");
@@ -549,7 +550,7 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 	}
 }
 
-/* The number of requests that peers have and have not answered. */
+/* The number of requests that peers have not answered. */
 static size_t requests_of_peers(void)
 {
 	size_t n = 0;

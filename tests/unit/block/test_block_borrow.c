@@ -74,7 +74,7 @@ static void put_pod(struct lab *x, const char *ip, enum lease_state state)
 	lease_put(&x->leases, &l);
 }
 
-/* The one request that the node sends, answered by the server; -1: no request. */
+/* Sends the node's request, which the server answers. Returns its kind; -1: no request. */
 static int request(struct lab *x)
 {
 	const struct bl_owner owner = bl_by("n1");

@@ -47,8 +47,8 @@ static struct name {
 	struct block_object seen;
 	bool rescanned;
 	/*
-	 * retained: times the name got the same address again; changed: times it got another
-	 * address
+	 * retained: times the name got the same address again; changed: times a pod of a
+	 * StatefulSet got another address
 	 */
 	int uids, retained, changed;
 } names[NAMES];

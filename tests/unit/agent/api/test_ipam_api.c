@@ -152,7 +152,7 @@ static void test_missing_fields_are_named(void **state)
 		{"DELETE", "ipam/ip", NULL, MISSING("ipam-del-args")},
 		{"DELETE", "ipam/ips", NULL, MISSING("ipam-batch-del-args")},
 		{"GET", "coordinator/config", NULL, MISSING("get-coordinator-config")},
-		/* the first missing field in the alphabet */
+		/* of several missing fields the first in alphabetical order */
 		{"POST", "ipam/ip", "{}", MISSING("containerID")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\"}", MISSING("ifName")},
 		{"POST", "ipam/ip", "{\"containerID\":\"c\",\"ifName\":null}", MISSING("ifName")},
@@ -373,10 +373,8 @@ static void test_pod_addresses_are_planned_checked_and_released(void **state)
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c1\",\"rails\":[\"net9\"]}", 200,
 	       "{\"rails\":[]}");
 	expect("POST", "unirail/pods/check", "{\"containerID\":\"c2\"}", 200, "{\"rails\":[]}");
-	/*
-	 * The order is that in which the interfaces got their first address, not that of their
-	 * names.
-	 */
+	/* The rails are in the order in which they got their first address, not in the order of
+	 * their names. */
 	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c3", RAIL("net2", "b"))));
 	free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan",
 			PLAN("c3", RAIL("net1", "b") "," RAIL("net0", "b"))));

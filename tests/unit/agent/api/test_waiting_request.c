@@ -24,7 +24,7 @@ struct server {
 	struct kube kube;
 	int version;
 	int claims;	   /* blocks created */
-	int answer_ms;	   /* how long each further block takes */
+	int answer_ms;	   /* duration of the creation of each block */
 	int64_t answered;  /* loop time of the last answer */
 	const char *space; /* annotations of the namespace */
 };
@@ -225,7 +225,7 @@ static bool pod_of(const struct api_call *c, struct api_pod *ret)
 	return true;
 }
 
-/* A request for n rails of the pod t/p; each names its pool, unless `pools` is false. */
+/* A request for n rails of the pod t/p; each rail names its pool, unless `pools` is false. */
 static void request(int n, bool pools)
 {
 	static const struct api_route route = {.path = "/plan", .run = run, .pod = pod_of};
@@ -252,8 +252,8 @@ static void request(int n, bool pools)
 		api_enqueue(c);
 }
 
-/* The first turn finds that addresses are missing, the second allocates them. Without the delay,
- * each answer of the API server would cause a turn. */
+/* The first turn finds that addresses are missing, the second allocates them. Without the delay of
+ * the retry, each answer of the API server would cause a turn. */
 static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 {
 	(void)state;
@@ -269,8 +269,7 @@ static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 	assert_null(lab.api->pending);
 }
 
-/* A change of one of its pools retries the request after a delay, although the other pools are
- * unchanged. */
+/* If only one pool of a request changes, the request is retried after a delay. */
 static void test_request_is_retried_after_a_part_of_its_pools_has_changed(void **state)
 {
 	(void)state;
@@ -300,7 +299,8 @@ static void space_changes(const char *annotations)
 	kl_event(&lab.k.kube, &kube_namespaces, KUBE_MODIFIED, text);
 }
 
-/* Returns whether the request has the test's mark, which it loses when it is made again. */
+/* Returns whether the request has the test's mark, which it loses when the agent makes it again
+ * from the annotations. */
 static bool is_marked(void)
 {
 	return strcmp(lab.api->pending->requests.v[0].master, "mark") == 0;

@@ -17,7 +17,8 @@ struct object {
 	char *path, *text;
 };
 
-/* One change, for watches that start at an earlier version. was, is: NULL: did not exist. */
+/* One change, for watches that start at an earlier version. was, is: the object before and after
+ * it; NULL: it did not exist. */
 struct change {
 	uint64_t version;
 	char *path, *was, *is;
@@ -501,7 +502,7 @@ void https_free(struct https *c)
 	free(c);
 }
 
-/* "%2F" and the like */
+/* Decodes percent-encoding, for example %2F. */
 static char *decoded(const char *text)
 {
 	char *ret = xstrdup(text), *to = ret;

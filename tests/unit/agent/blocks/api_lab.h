@@ -9,7 +9,7 @@
  *
  * Objects of all kinds are stored by path, and have a uid and a resourceVersion that increases with
  * each write. Supported are: create (409 if the object exists), get, list and watch (with one
- * label as selector), merge patch and JSON patch (409 or 422 if a version or a test does not match),
+ * label as selector), merge patch (409 if the version does not match), JSON patch (422 if a test fails),
  * delete with preconditions.
  *
  * Each request takes a millisecond of the loop's clock, which the test sets (loop_set_now()).
@@ -37,7 +37,7 @@ enum api_loss {
 struct api_fault {
 	const char *method;
 	int count;
-	int status; /* answered without carrying the request out; 0: see loss */
+	int status; /* of the answer; the request is not carried out. 0: see loss */
 	enum api_loss loss;
 	/* called before the request is carried out, for a write of another client; may be NULL */
 	void (*before)(const struct api_request *q);

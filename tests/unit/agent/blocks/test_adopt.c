@@ -135,8 +135,8 @@ static void test_cni_cache_takes_precedence_over_the_endpoint(void **state)
 }
 
 /*
- * The container of a static pod has the UID of the kubelet; the API server has the UID of the
- * mirror pod.
+ * The CNI arguments of a static pod have the UID that the kubelet computed; the API server has the
+ * UID of the mirror pod.
  */
 static void test_cni_cache_entry_with_another_uid_is_used_for_static_pods_only(void **state)
 {

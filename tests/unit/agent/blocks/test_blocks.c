@@ -626,7 +626,7 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 	pass(1000);
 	api_restore();
 	pass(180000);
-	/* The block is created again; its other addresses may be those of unknown pods. */
+	/* The block is created again; its other addresses may belong to unknown pods: entries "?". */
 	d = api_get(path);
 	assert_non_null(d);
 	entries = json_get(json_get(json_root(d), "spec"), "ceded");
@@ -645,7 +645,7 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 
 /* --- the block size --- */
 
-/* A pool whose object has no block size. */
+/* Removes the block size from the pool's object, and restarts the agent. */
 static void forget_block_size(void)
 {
 	api_put(POOL, "{'metadata':{},'spec':{}}");
@@ -693,7 +693,7 @@ static void test_block_size_that_another_node_wrote_first_is_used(void **state)
 	api_plan_fault(&(struct api_fault){.method = "PATCH", .count = 1, .before = write_pool});
 	blocks_want(lab->blocks, "p", 1);
 	pass(2000);
-	/* Each attempt is bound to the version that was read before the other node's write. */
+	/* Each attempt has the version that was read before the other node's write: refused. */
 	n = api_requests("PATCH", &q);
 	assert_true(n > 1);
 	for (size_t i = 0; i < n; i++)

@@ -133,7 +133,7 @@ static void test_network_attachment_definition_is_decoded(void **state)
 	assert_null(n.resource);
 }
 
-/* --- networks without room --- */
+/* --- networks for which the cache has no room --- */
 
 enum { NADS = 7, BYTES = 250 << 10, FIT = 4, REQUESTS_MAX = 64 };
 
@@ -144,7 +144,7 @@ struct server {
 	bool deleted[NADS];
 	int version[NADS];
 	int refuse; /* number of requests that fail from now on */
-	/* the requests for one object: its number and the time */
+	/* requests for a single network: its number, and the loop time */
 	int asked[REQUESTS_MAX];
 	int64_t at[REQUESTS_MAX];
 	int n_asked;
@@ -317,7 +317,7 @@ static void test_network_that_changed_before_its_read_is_left_to_the_watch(void 
 	assert_false(is_left_out(t, 4));
 }
 
-/* Before the fix, the agent sent one request a second as long as the server refused it. */
+/* Without it the agent would send one request a second as long as the server refuses it. */
 static void test_refused_requests_are_retried_with_a_backoff(void **state)
 {
 	struct lab *t = *state;
@@ -330,7 +330,7 @@ static void test_refused_requests_are_retried_with_a_backoff(void **state)
 	for (int i = 1; i < 9; i++, wait = wait < 16000 ? wait * 2 : 30000)
 		assert_in_range(t->k.at[i] - t->k.at[i - 1], wait / 2, wait * 3 / 2 + 1);
 	assert_false(is_left_out(t, 4));
-	/* An answer ends the backoff. */
+	/* A successful answer resets the backoff. */
 	t->k.refuse = 1;
 	t->k.n_asked = 0;
 	remove_nad(t, 4);

@@ -45,7 +45,7 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_true(s.known);
 	ASSERT_STR_EQ(s.reason, "InSync");
 	add(&p, "ens1", NULL);
-	s = report_of(&p, NULL); /* carried out */
+	s = report_of(&p, NULL); /* all steps were carried out */
 	ASSERT_STR_EQ(s.reason, "InSync");
 	add(&p, "ens2", "a pod uses it");
 	s = report_of(&p, NULL);
@@ -60,8 +60,8 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 	assert_non_null(strstr(s.message, "changes need root; qos ens1"));
 }
 
-/* Another program sets the opposite each time: rounds get rarer, up to the interval, and are
- * again right after each change once the host is in sync. */
+/* If another program reverts each change, the delay between rounds doubles, up to the interval;
+ * after a round without steps it is the shortest again. */
 static void test_delay_between_rounds_doubles_until_nothing_differs(void **state)
 {
 	enum { INTERVAL_MS = 30000 };
@@ -79,7 +79,7 @@ static void test_delay_between_rounds_doubles_until_nothing_differs(void **state
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 400), 600);
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 1000), 0);
 	ASSERT_EQ(host_watch_due(30000, INTERVAL_MS, 29999), 1);
-	/* An event does not postpone the round of a shorter interval. */
+	/* A round begins at the latest one interval after the last, whatever the delay. */
 	ASSERT_EQ(host_watch_due(1000, 1000, 900), 100);
 	ASSERT_EQ(host_watch_due(2000, 1000, 900), 100);
 }
@@ -172,7 +172,7 @@ struct agent {
 	struct host_lab host;
 	struct loop *loop;
 	struct host_drift *drift;
-	int64_t seen_ms; /* when the agent had read the report */
+	int64_t seen_ms; /* loop time of the last on_round() */
 };
 
 static void no_event(void *arg, bool is_warning, const char *reason, const char *text)

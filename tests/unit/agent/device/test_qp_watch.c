@@ -235,8 +235,8 @@ static void list(struct lab *l, int64_t now_ms, const struct container *v, size_
 }
 
 /*
- * Containers a and b of the pod started in this second after 2026-11-23T10:00:00Z; NOW is the
- * current time.
+ * The API server's answer at loop time now_ms: containers a and b of the pod started at_s seconds
+ * after 2026-11-23T10:00:00Z, which is loop time NOW.
  */
 static void started(struct lab *l, int64_t now_ms, const char *pod, int at_s)
 {
@@ -334,7 +334,7 @@ static void test_unknown_state_of_queue_pairs_causes_no_event(void **state)
 	list(&l, NOW, v, ARRAY_LEN(v));
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	ASSERT_STR_EQ(pod, "z");
-	/* The API server is unavailable; then another pod has the name. */
+	/* The Pod object cannot be read twice; each time the read is retried later. */
 	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + AFTER_MS, 0);
 	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	assert_true(qp_watch_next_pod(l.w, NOW + 3 * AFTER_MS, &ns, &pod));

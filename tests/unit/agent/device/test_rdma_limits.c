@@ -16,8 +16,8 @@
 #define UID "1f0c2a34-0000-4000-8000-00000000000"
 
 /*
- * Each ID of resource "rdma/all" includes both HCAs, of "rdma/one" mlx5_1; other resources are not
- * shared.
+ * Each ID of resource "rdma/all" includes both HCAs, of "rdma/one" mlx5_1; other resources
+ * have no RDMA device.
  */
 static void on_devices(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 		       void *each_arg)
@@ -29,8 +29,8 @@ static void on_devices(void *arg, const char *resource, const char *id, rdma_lim
 		each(each_arg, "mlx5_1");
 }
 
-/* "p1" and "p2" have the UIDs ...1 and ...2; a third pod has ended; the API server has not reported
- * other pods yet. */
+/* "p1" and "p2" have the UIDs ...1 and ...2; "gone" has ended; the agent does not
+ * know other pods yet. */
 static const char *on_uid(void *arg, const char *ns, const char *name)
 {
 	(void)arg;

@@ -104,7 +104,7 @@ static void test_endpoint_lists_all_rails_of_a_pod(void **state)
 
 /*
  * The lease table is in the order in which addresses were first seen, and retained addresses return
- * in any order.
+ * in any order: interfaces are sorted by time, then by name.
  */
 static void test_interfaces_of_an_endpoint_have_a_stable_order(void **state)
 {
@@ -237,8 +237,8 @@ static void test_endpoint_requests_have_owner_and_status(void **state)
 	free(text);
 	json_free(doc);
 	/*
-	 * An object with retained addresses has no owner reference and is not deleted with its pod;
-	 * without an owner it needs no finalizer.
+	 * If addresses are to be retained, the object has no owner reference, so that it is not
+	 * deleted with its pod; without an owner it needs no finalizer.
 	 */
 	p.sticky = true;
 	text = endpoint_patch_text(&p, &pod, "n1", "n1");

@@ -137,8 +137,8 @@ static void test_networks_of_a_pod_get_their_order_and_interface_names(void **st
 }
 
 /*
- * Which configurations an administrator wrote, by their namespace and the content of
- * multusNamespace.
+ * Trusted are definitions of trusted namespaces and of multusNamespace, unless its annotation denies
+ * trust.
  */
 static void test_definitions_of_administrators_are_trusted(void **state)
 {
