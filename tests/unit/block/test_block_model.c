@@ -190,7 +190,8 @@ static bool all_said(void)
 	return true;
 }
 
-/* Returns whether the node still holds its claims after a restore of etcd (block_facts.hold). */
+/* Returns whether the node may not yet claim, borrow or return after a restore of etcd
+ * (block_facts.hold). */
 static bool is_held(const struct node *x)
 {
 	return x->log.etcd_restored && (now < x->hold_until || !all_said());
@@ -466,7 +467,7 @@ static bool has_pod(const struct ipaddr *a)
 	return false;
 }
 
-/* Returns whether no pod has the address; unknown until all agents have asserted their
+/* Returns whether no pod has the address; false until all agents have asserted their
  * addresses. */
 static bool is_lost(void *arg, const struct ipaddr *a)
 {

@@ -141,7 +141,7 @@ static void test_check_requires_the_addresses_in_prev_result(void **state)
 			 "\"gateway\":\"10.1.2.2\"}]}");
 	expect(&v, 1,
 	       "{\"code\":999,\"msg\":\"static: Failed to match addr 10.1.2.3 on interface eth0\"}");
-	/* The original does not detect that the address was removed. */
+	/* The original does not detect that prevResult lacks the address. */
 	v.conf = CHECKED(",\"prevResult\":{\"ips\":[{\"address\":\"10.1.2.4/24\"}]}");
 	expect(&v, 1, "{\"code\":999,\"msg\":\"static: addr 10.1.2.3 is not in prevResult\"}");
 }

@@ -19,7 +19,7 @@
 /* --- calls --- */
 
 struct owner {
-	const char *pod, *id, *ifname; /* NULL: namespace "p", name of the pod, interface net1 */
+	const char *pod, *id, *ifname; /* NULL: "p", the pod's name, "net1" */
 };
 
 static struct answer call(struct t_dir *w, const char *command, const char *ipam,
@@ -772,7 +772,7 @@ static void test_del_reports_failed_releases(void **state)
 	assert_false(file_exists(&w->root, STORE)); /* DEL creates no store */
 	gives(w, RANGE("10.0.0.0/24"), POD("a"), A("10.0.0.1/24"));
 	put(w, STORE "10.9.0.0-24@other/journal", damaged);
-	/* A record of another network is ignored. */
+	/* A damaged store of another network is ignored. */
 	gives(w, RANGE("10.0.0.0/24"), POD("b"), A("10.0.0.2/24"));
 	del(w, RANGE("10.0.0.0/24"), POD("b"));
 	put(w, STORE "10.0.0.0-24/journal", damaged);
@@ -780,7 +780,7 @@ static void test_del_reports_failed_releases(void **state)
 	     "{\"code\":5,\"msg\":\"address store of whereabouts (--state-dir "
 	     "/var/lib/unirail/ipam/whereabouts/10.0.0.0-24): journal ");
 	said(w, "ADD", RANGE("10.0.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
-	/* An unreadable store may have addresses of overlapping ranges. */
+	/* ADD fails for other ranges too: they may overlap with that of the unreadable store. */
 	said(w, "ADD", RANGE("10.1.0.0/24"), POD("c"), 1, "run 'unirail pool check'");
 	gives(w, RANGE("10.1.0.0/24") APART, POD("c"), A("10.1.0.1/24"));
 }

@@ -151,7 +151,7 @@ static void test_libcni_cache_file_is_read(void **state)
 	libcni_cached_done(&c);
 }
 
-/* libcni before 0.7 wrote only the result. */
+/* libcni 0.7 wrote only the result. */
 static void test_cache_file_of_an_old_libcni_is_read(void **state)
 {
 	struct libcni_cached c;

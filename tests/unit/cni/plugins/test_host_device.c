@@ -67,7 +67,7 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* its name is in use; its alias was set by the administrator */
+	/* Not selected: a device whose former name is in use, or whose alias is no such name. */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");

@@ -196,7 +196,7 @@ static void test_configured_table_is_used(void **state)
 	(void)state;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2,
 		    "rule 10.1.0.5/32 to 300\nrule 10.1.0.6/32 to 300\n");
-	/* already as requested */
+	/* An existing rule is not added again, unless it has attributes of another program. */
 	add_rule(&f, "10.1.0.5/32", 300);
 	add_rule(&f, "10.1.0.6/32", 300)->more = true;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2, "rule 10.1.0.6/32 to 300\n");

@@ -173,8 +173,8 @@ static void test_result_is_indented_like_go(void **state)
 }
 
 /*
- * Go matches keys without case, and of several spellings of cniVersion the last in the alphabet
- * counts.
+ * Go matches keys without case, and of several spellings of cniVersion the last in
+ * alphabetical order counts.
  */
 static void test_result_with_an_incompatible_cni_version_is_refused(void **state)
 {

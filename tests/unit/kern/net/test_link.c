@@ -246,7 +246,7 @@ static void test_veth_is_created_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The end in the other namespace is set up as well, whichever end it is. */
+/* The end in the other namespace is set to up as well, whichever end it is. */
 static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

@@ -42,8 +42,8 @@ static void use(struct nl_wire *w)
 }
 
 /*
- * One component of several, its running instead of its stored version; the first value of a
- * parameter.
+ * Of several components one is read, its running version rather than its stored one; of a parameter
+ * the first value.
  */
 static void test_running_versions_and_parameters_are_read(void **state)
 {

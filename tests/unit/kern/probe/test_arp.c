@@ -17,7 +17,7 @@ static const struct mac ib = {20, {0x80, 0, 0, 0x48, 0xfe, 0x80, [19] = 7}};
 static void test_arp_probe_has_the_bytes_of_rfc_5227(void **state)
 {
 	static const uint8_t want[ETHER_BYTES] = {
-		0, 1, 8, 0, 6, 4, 0,  1, 0x0a, 0, 0, 0, 0, 1, 0, 0, 0, 0, /* without a sender */
+		0, 1, 8, 0, 6, 4, 0,  1, 0x0a, 0, 0, 0, 0, 1, 0, 0, 0, 0, /* sender 0.0.0.0 */
 		0, 0, 0, 0, 0, 0, 10, 0, 0,    2,
 	};
 	struct ipaddr a = t_ip("10.0.0.2");

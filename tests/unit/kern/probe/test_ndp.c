@@ -216,7 +216,7 @@ static void test_malformed_ndp_messages_are_refused(void **state)
 	memcpy(p, good, n);
 	p[5] = 23; /* payload shorter than the message */
 	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
-	p[4] = 0xff; /* and longer than the packet */
+	p[4] = 0xff; /* payload longer than the packet */
 	ASSERT_EQ(ndp_read((struct span){(char *)p, n}, ETH, &m), -EBADMSG);
 	ASSERT_EQ(m.type, 7);
 }

@@ -249,7 +249,7 @@ static void flood(int fd, const struct packet_link *l)
 	}
 }
 
-/* Waits for the first request, then answers with a delay. */
+/* Waits at most 5 s for the first request. */
 static void wait_to_be_asked(const struct packet_link *l, const struct part *part)
 {
 	struct probe_ears q = {.ip = t_ip(part->address)};

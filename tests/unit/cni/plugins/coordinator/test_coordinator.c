@@ -297,8 +297,8 @@ static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 }
 
 /*
- * Planning all NICs in one call gives the same text as one by one: each step does not see the later
- * NICs.
+ * Planning all NICs in one call gives the same text as one by one: the plan of a NIC does not see
+ * later NICs.
  */
 static void test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic(void **state)
 {

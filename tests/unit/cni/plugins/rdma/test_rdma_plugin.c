@@ -296,7 +296,7 @@ static void test_wrong_rdma_mode_is_refused(void **state)
 
 /* --- devices in use --- */
 
-enum { NS = 33, PAUSES = 70 /* pauses of 20 and 40 ms, and no third one of 80 ms */ };
+enum { NS = 33, PAUSES = 70 /* ms: enough for pauses of 20 and 40 ms, not for a third of 80 ms */ };
 
 static void test_busy_device_is_retried_and_its_user_named(void **state)
 {
