@@ -35,7 +35,7 @@ struct block_server {
 	size_t n_late;
 	struct bl_event *events;
 	size_t n_events;
-	uint32_t loss_percent; /* percentage of requests that the network delays, loses or repeats */
+	uint32_t loss_percent; /* percentage of requests without a response */
 };
 extern struct block_server bl_server;
 

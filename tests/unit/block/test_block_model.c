@@ -273,7 +273,7 @@ static void end(struct node *x, const struct block_op *op, enum block_outcome r,
 	}
 }
 
-/* One request; the simulated network may delay, lose or repeat it. */
+/* One request; its execution may be delayed, or its response lost. */
 static void request(struct node *x, struct block_op *op)
 {
 	struct err e = ERR_INIT;

@@ -147,8 +147,8 @@ static void test_pod_without_addresses_elsewhere_does_not_wait(void **state)
 	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the pod's SpiderEndpoint is "
 			      "not read from the API server yet");
 	/*
-	 * The migration continues, also for the next pod with this name; a pod does not wait for it
-	 * forever.
+	 * `migrating` counts from the next import for the name; then requests that cannot wait any
+	 * longer continue without the migrated addresses.
 	 */
 	pod.migrating = true;
 	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);

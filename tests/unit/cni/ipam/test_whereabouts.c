@@ -869,7 +869,7 @@ static void test_keys_of_the_flat_file_are_defaults(void **state)
 				    "\"datastore\":\"etcd\",\"leader_lease_duration\":1500,\"gateway\":\"10.5.0.254\","
 				    "\"routes\":[{\"dst\":\"10.0.0.0/8\"}],\"addresses\":[{\"address\":\"10.6.0.1/8\"}],"
 				    "\"network_name\":\"blue\",\"dns\":{\"domain\":\"flat\",\"search\":[\"s\"]}}");
-	/* The node's own range exists in the flat file; other keys come from the netconf. */
+	/* Keys that are empty or missing in the netconf come from the flat file. */
 	expect(&(struct invocation){.plugin = &cni_whereabouts,
 				    .command = "ADD",
 				    .args = "K8S_POD_NAME=a",
@@ -883,8 +883,8 @@ static void test_keys_of_the_flat_file_are_defaults(void **state)
 	       "{\"address\":\"10.5.0.8/24\",\"gateway\":\"10.5.0.253\"}," A(
 		       "10.6.0.1/8") "],\"routes\":[{\"dst\":\"10.0.0.0/8\"}]}");
 	/*
-	 * enable_overlapping_ranges applies to that netconf only: this netconf compares with
-	 * 10.5.0.0/24 as well.
+	 * enable_overlapping_ranges of the flat file is ignored: 10.5.0.8, allocated from
+	 * 10.5.0.0/24, is not allocated again.
 	 */
 	said(w, "ADD", RANGE("10.5.0.8-10.5.0.8/16") NAME("red"), POD("b"), 1,
 	     "Could not allocate");

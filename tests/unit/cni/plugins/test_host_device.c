@@ -58,7 +58,7 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 
 	(void)state;
 	assert_ptr_equal(host_device_stranded(&c, &none, "net1", l, 3), &l[0]);
-	/* another pod has the device under a third name */
+	/* Its present name, net1, is neither that of the pod's interface nor dev<index>. */
 	assert_null(host_device_stranded(&c, &none, "net7", l, 3));
 	assert_null(host_device_stranded(&c, &none, NULL, l, 3));
 	c.device = "ens2";
@@ -67,7 +67,8 @@ static void test_device_left_by_a_deleted_namespace_is_selected(void **state)
 	c.pci = "p";
 	assert_null(host_device_stranded(&c, &none, "net1", l, 3));
 	assert_ptr_equal(host_device_stranded(&c, &sysfs, NULL, l, 3), &l[1]);
-	/* Not selected: a device whose former name is in use, or whose alias is no such name. */
+	/* Not selected: a device whose own name is in use, whose alias is no interface name, or
+	 * whose present name is not dev<index>. */
 	str_copy(l[2].name, sizeof(l[2].name), "ens2");
 	assert_null(host_device_stranded(&c, &sysfs, NULL, l, 3));
 	str_copy(l[2].name, sizeof(l[2].name), "eth0");

@@ -37,7 +37,7 @@ static void add_link(struct err *e)
 	ASSERT_OK(nl_batch_commit(wire, b, e), e);
 }
 
-/* Sets an address of a host on the network. */
+/* Sets an address at "far": a host of the network has it. */
 static void far_has(const char *net)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -149,7 +149,7 @@ static void test_check_requires_and_del_releases_the_address(void **state)
 	check.conf =
 		CONF("1.0.0", RAIL0 "},\"prevResult\":{\"ips\":[{\"address\":\"10.0.0.11/24\"}]");
 	says(&check, 1, "net1 holds 10.0.0.10/24, which is not in prevResult");
-	/* DEL without a namespace, without pools or with an unknown pool, also repeatedly. */
+	/* DEL succeeds without a namespace and with invalid pools, also repeatedly. */
 	del.netns = "/run/netns/not-there";
 	il_write(&w.lab, "/pools/rails.conf", "rubbish");
 	expect(&del, 0, "");
