@@ -113,7 +113,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 }
 
 /*
- * One request, which the network may lose or delay; false: it could not be logged and was not sent.
+ * One request; its execution may be delayed, or its response lost. Returns false if it could not be
+ * logged and was not sent.
  */
 static bool request(struct node *x, struct block_op *op)
 {

@@ -137,8 +137,8 @@ static void test_networks_of_a_pod_get_their_order_and_interface_names(void **st
 }
 
 /*
- * Trusted are definitions of trusted namespaces and of multusNamespace, unless its annotation denies
- * trust.
+ * A definition is trusted if its namespace is trusted or is multusNamespace, unless the annotation
+ * of the namespace denies trust.
  */
 static void test_definitions_of_administrators_are_trusted(void **state)
 {

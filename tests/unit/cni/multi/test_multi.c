@@ -87,7 +87,7 @@ static void test_each_network_gets_its_interface_name_and_driver(void **state)
 	ASSERT_EQ(x.nics[2].conf->host_table, 700);
 }
 
-/* Keys that one network may set: its definition, version, CNI_ARGS and default routes. */
+/* Keys that one network may set: its definition, version, device, CNI_ARGS, default routes. */
 static void test_keys_of_a_single_network_are_read(void **state)
 {
 	(void)state;
@@ -315,7 +315,7 @@ static void test_executed_plugin_gets_its_configuration(void **state)
 	conf_of("{\"type\":\"tuning\",\"name\":\"x\",\"cniVersion\":\"0.1.0\",\"a\":1.5}", NULL,
 		false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\",\"a\":1.5}");
-	/* the runtime's capabilities that the plugin declares */
+	/* A plugin gets the runtime's values of the capabilities that it declares. */
 	conf_of("{\"type\":\"tuning\",\"capabilities\":{\"mac\":true,\"ips\":false}}", NULL, false,
 		"{\"cniVersion\":\"1.0.0\",\"name\":\"rail0\",\"type\":\"tuning\","
 		"\"capabilities\":{\"mac\":true,\"ips\":false},\"runtimeConfig\":{\"mac\":\"m\"}}");

@@ -46,7 +46,7 @@ static struct route *add_route(struct sbr_facts *f, const char *dst, const char 
 	return r;
 }
 
-/* A pod with net1: address 10.1.0.5/24, a default route and another route. */
+/* A pod with net1 (10.1.0.5/24, default route), and with a route of another interface. */
 static struct sbr_facts pod(void)
 {
 	struct sbr_facts f = {.ifname = "net1", .index = NET1};
@@ -342,7 +342,7 @@ static void test_check_reports_missing_rules_and_routes(void **state)
 	      "table 100 has no route to 10.1.0.0/24 on interface net1");
 	add_route(&f, "10.1.0.0/24", NULL, NET1, 100);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
-	/* another program's rule with a higher priority does not hide unirail's */
+	/* a rule of another program for the same address does not hide unirail's */
 	add_rule(&f, "10.1.0.5/32", 700);
 	OK(sbr_check(&c, &f, &ip, 1, &e));
 	add_rule(&f, "10.1.0.5/32", 300);

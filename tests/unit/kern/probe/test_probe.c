@@ -503,7 +503,7 @@ static void test_probe_waits_for_carrier(void **state)
 	ASSERT_EQ(p[0].sent, quick.tries);
 	assert_true(p[0].carrier_us > 500000);
 	assert_true(now_mono_ms() - start > 800);
-	/* The other rail was not delayed, and needs no additional time. */
+	/* The other rail, which has carrier, is not delayed. */
 	expect(&p[1], PROBE_UNREACHABLE);
 	assert_true(p[1].carrier_us < 500000);
 }
@@ -634,7 +634,7 @@ static void test_probes_that_cannot_be_sent_are_errors(void **state)
 	err_clear(&reason);
 	ASSERT_EQ(probe_run(lab->here, p, 3, &tight, &reason), -EINVAL);
 	assert_non_null(strstr(reason.text, "3 tries 300 ms apart do not fit into 600 ms"));
-	/* Nothing is sent without a request. */
+	/* A probe that tests neither conflict nor gateway sends nothing. */
 	p[2].want_conflict = false;
 	run(lab, &p[2]);
 	expect(&p[2], PROBE_NONE);
