@@ -626,7 +626,7 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 	pass(1000);
 	api_restore();
 	pass(180000);
-	/* The block is created again; its other addresses may belong to unknown pods: entries "?". */
+	/* The block is created again; its other addresses, which unknown pods may have, are "?". */
 	d = api_get(path);
 	assert_non_null(d);
 	entries = json_get(json_get(json_root(d), "spec"), "ceded");
@@ -693,7 +693,7 @@ static void test_block_size_that_another_node_wrote_first_is_used(void **state)
 	api_plan_fault(&(struct api_fault){.method = "PATCH", .count = 1, .before = write_pool});
 	blocks_want(lab->blocks, "p", 1);
 	pass(2000);
-	/* Each attempt has the version that was read before the other node's write: refused. */
+	/* Each attempt has the version from before the other node's write and is refused. */
 	n = api_requests("PATCH", &q);
 	assert_true(n > 1);
 	for (size_t i = 0; i < n; i++)

@@ -287,8 +287,8 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 }
 
 /*
- * A FIFO as rails.json, of a pod that may write to the directory. An open that waits
- * for a writer would block DEL, which holds the lock of all pods of the node.
+ * A FIFO as rails.json, of a pod that may write to the directory. An open that waits for a
+ * writer would block DEL, which holds the lock of all pods of the node.
  */
 static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
 {
