@@ -161,7 +161,7 @@ static bool busy(const struct block_facts *f, const struct ipaddr *a)
 	return block_is_busy(f, a);
 }
 
-/* Returns whether the server has recorded that the node owns the address. */
+/* Returns whether the server has recorded the address as the node's, own or borrowed. */
 static bool is_logged(const struct node *x, const struct ipaddr *a)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {

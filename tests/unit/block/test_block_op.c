@@ -438,10 +438,8 @@ static uint32_t next_random(uint32_t *seed)
 	return *seed >> 8;
 }
 
-/*
- * Claims, borrowed addresses and objects are added, changed and removed in any order; released
- * addresses in descending order.
- */
+/* Adds, changes or removes claim (what 0), borrowed address (1) or object (2) number i; claims and
+ * objects have unsorted released addresses. */
 static void change(struct block_table *t, unsigned int what, unsigned int i, bool there)
 {
 	auto_free char *name = xasprintf("p%u-%x", i % 3, i), *ip = xasprintf("10.0.0.%u", i);

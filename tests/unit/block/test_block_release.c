@@ -8,7 +8,7 @@
 #include "block/release.h"
 #include "block/codec.h"
 
-/* Two nodes are deleted: the one that strcmp() names first, and "n1" with another UID than u2. */
+/* Two nodes are deleted: "gone", and "n1" with a known UID other than u2. */
 static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	(void)arg;

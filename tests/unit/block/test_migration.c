@@ -110,8 +110,8 @@ static void test_owner_exports_an_unused_retained_address(void **state)
 	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_LATER);
 	ASSERT_EQ(migration_answer(&p, "a", "web-1", &l), MIGRATION_REFUSE);
 	/*
-	 * The former pod runs until the new pod has started, so the migration does not wait for its
-	 * end.
+	 * Live migration: the former pod runs until the new pod has started, so the request is
+	 * refused instead of answered after the former pod's end.
 	 */
 	p.migration = true;
 	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_REFUSE);

@@ -229,7 +229,7 @@ static bool any_free(struct node *x, struct ipaddr *a)
 	struct ip_set mine = {0};
 	bool there;
 
-	f.n_reserved = 0; /* no reservation of others delays them */
+	f.n_reserved = 0; /* addresses that names are about to get count as free */
 	block_usable(&x->t, "p", &bl_pool.open, &mine);
 	there = ip_set_next(&mine, NULL, a);
 	while (there && block_is_busy(&f, a))
