@@ -261,7 +261,7 @@ static void test_export_reserves_the_address_for_the_requesting_node(void **stat
  * An address retained for a name whose node was deleted (block/release.c) is not reclaimed for
  * other pods.
  */
-static void test_retained_address_of_a_deleted_node_is_claimed(void **state)
+static void test_only_a_reservation_for_a_deleted_node_is_reclaimed(void **state)
 {
 	static const char *const to[] = {"@-", "@n2"};
 
@@ -304,7 +304,7 @@ int main(void)
 		cmocka_unit_test(
 			test_next_step_of_the_requesting_node_follows_from_block_and_endpoint),
 		cmocka_unit_test(test_export_reserves_the_address_for_the_requesting_node),
-		cmocka_unit_test(test_retained_address_of_a_deleted_node_is_claimed),
+		cmocka_unit_test(test_only_a_reservation_for_a_deleted_node_is_reclaimed),
 	};
 
 	return T_RUN(tests, bl_pool_setup, bl_pool_teardown);
