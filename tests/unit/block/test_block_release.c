@@ -8,11 +8,11 @@
 #include "block/release.h"
 #include "block/codec.h"
 
-/* Two nodes are deleted: "gone", and "n1" with a known UID other than u2. */
+/* Two nodes are deleted: "old", and "n1" with a known UID other than u2. */
 static bool is_deleted(void *arg, const char *node, const char *uid)
 {
 	(void)arg;
-	return strcmp(node, "gone") == 0 ||
+	return strcmp(node, "old") == 0 ||
 	       (strcmp(node, "n1") == 0 && *uid && strcmp(uid, "u2") != 0);
 }
 
@@ -88,29 +88,29 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		 ""},
 		{"n1", "u2", "", "10.0.0.5", ""},
 		/* A node that was deleted or recreated. */
-		{"gone", "u1", "", NULL, DELETE},
-		{"gone", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
+		{"old", "u1", "", NULL, DELETE},
+		{"old", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"n1", "u1", "", NULL, DELETE},
-		{"gone", "u1", "\"10.0.0.1\":\"gone/t\"", NULL, DELETE},
+		{"old", "u1", "\"10.0.0.1\":\"old/t\"", NULL, DELETE},
 		/*
 		 * Peers retain the addresses they borrowed, and names the addresses retained for
 		 * them.
 		 */
-		{"gone", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
-		{"gone", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
-		{"gone", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
-		{"gone", "u1", "", "10.0.0.5",
+		{"old", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
+		{"old", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
+		{"old", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
+		{"old", "u1", "", "10.0.0.5",
 		 "PATCH [" OWNER
 		 ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.5\",\"value\":\"@-\"}]"},
-		{"gone", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
-		{"gone", "u1", "", "10.0.1.5", DELETE},
+		{"old", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
+		{"old", "u1", "", "10.0.1.5", DELETE},
 		/* Entries of deleted nodes, in the block of any node. */
-		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", NULL,
-		 ENTRY("remove", "10.0.0.2", "gone/t", "")},
-		{"n1", "u2", "\"10.0.0.2\":\"@gone\"", NULL,
-		 ENTRY("remove", "10.0.0.2", "@gone", "")},
-		{"n1", "u2", "\"10.0.0.2\":\"gone/t\"", "10.0.0.2",
-		 ENTRY("replace", "10.0.0.2", "gone/t", ",\"value\":\"@-\"")},
+		{"n1", "u2", "\"10.0.0.2\":\"old/t\"", NULL,
+		 ENTRY("remove", "10.0.0.2", "old/t", "")},
+		{"n1", "u2", "\"10.0.0.2\":\"@old\"", NULL,
+		 ENTRY("remove", "10.0.0.2", "@old", "")},
+		{"n1", "u2", "\"10.0.0.2\":\"old/t\"", "10.0.0.2",
+		 ENTRY("replace", "10.0.0.2", "old/t", ",\"value\":\"@-\"")},
 		{"n1", "u2", "\"10.0.0.9\":\"?\"", NULL, ENTRY("remove", "10.0.0.9", "?", "")},
 		{"n1", "u2", "\"10.0.0.8\":\"?\"", NULL, ""},
 		/* Retained for a name until the name no longer exists. */
