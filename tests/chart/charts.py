@@ -42,6 +42,6 @@ def template(*args, ns="rails", **kw):
 
 
 def plain(*files):
-    """The plain manifests without their namespaces."""
+    """The plain manifests without their Namespace objects."""
     text = "\n---\n".join((DEPLOY / f).read_text() for f in files)
     return documents("\n---\n".join(d for d in text.split("\n---\n") if "\nkind: Namespace\n" not in d))

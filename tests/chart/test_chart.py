@@ -46,7 +46,7 @@ def test_release_in_another_namespace_has_no_object_in_namespace_unirail():
 
 
 def test_each_text_that_a_rule_replaces_is_in_a_manifest():
-    # Some texts are added by another rule.
+    # Some texts are in no manifest: another rule adds them.
     added = "".join(e.get("put", "") + e.get("add", "") for r in RULES["rules"] for e in r.get("edit", []))
     for rule in RULES["rules"] + RULES["namespace"]:
         for edit in rule.get("edit", []) + ([rule] if "find" in rule else []):
@@ -83,7 +83,7 @@ def test_at_least_forty_values_files_are_tested():
 
 
 def expectations(path):
-    """The expectations in the comments at the start of a values file: (has, not or note; kind and name; text)."""
+    """The expectations in the comments at the start of a values file: (has or not; kind and name; text)."""
     for line in path.read_text().splitlines():
         m = re.match(r"# (has|not) (\S+) (.*)$", line)
         if m:
@@ -105,7 +105,7 @@ def test_values_files_of_guides_render_the_expected_objects(path):
     for _, ns, name in rendered:
         if name in ("unirail-agent", "unirail-controller") and ("ConfigMap", ns, name) in rendered:
             (conf,) = [t for k, t in rendered["ConfigMap", ns, name]["data"].items() if k.endswith(".conf")]
-            configparser.ConfigParser().read_string(conf)  # the API server refuses an object that has a key twice
+            configparser.ConfigParser().read_string(conf)  # raises an error if the text has a setting twice
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from lab import UnixConnection
 from report import wait_started
 
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # kinds of Multus, and of Spiderpool and unirail
+CRDS = [DEPLOY / "crd.yaml", *sorted((DEPLOY / "crds").glob("*.yaml"))]  # the kind of unirail; the kinds of Multus and Spiderpool
 SPIDER = "/apis/spiderpool.spidernet.io/v2beta1"
 BLOCKS = "/apis/unirail.io/v1/spideripblocks"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -79,7 +79,7 @@ class Agent(Daemon):
         assert status == 200, (status, answer, self.log.read_text()[-3000:])
         return answer
 
-    # --- as a runtime ---
+    # --- requests of a container runtime ---
 
     def add(self, pod, ifname="eth0", container=None, timeout=60, **more):
         """Sends the request of Spiderpool's plugin for one interface."""

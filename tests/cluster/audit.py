@@ -61,7 +61,7 @@ class Audited:
         return done, refused
 
     def check(self, but=()):
-        """Every permission of the role was used, and no other was requested. A watch is in the log when it ends."""
+        """Asserts that each permission of the role except `but` was used, and no other was requested. A watch is logged when it ends."""
         def all_used():
             unused = self.permissions() - self.requested()[0] - set(but)
             assert not unused, unused

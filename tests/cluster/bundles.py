@@ -10,7 +10,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
 def bundle(folder, version):
-    """The program of the other architecture is this one with another machine in its header."""
+    """Returns the unpacked bundle. The program of each architecture is the tests' binary with that architecture in its ELF header."""
     env = {**os.environ, "VERSION": version, "COMMIT": "0123456789ab", "SOURCE_DATE_EPOCH": "86400"}
     images, data = folder / "image", bytearray(BINARY.read_bytes())
     (images / "programs").mkdir(parents=True)

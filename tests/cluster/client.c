@@ -3,12 +3,12 @@
  * Uses src/kube as the agent does, one request or one role per run, for tests/cluster. Answers are
  * printed as "STATUS JSON" or "STATUS! error".
  *
- *	client create|replace|merge|patch NS NAME BODY	 of config maps; "-" is no name
- *	client status NS NAME BODY			 merge patch of a pod's status
- *	client delete NS NAME UID VERSION		 "-": no such condition
- *	client lease NS NAME ID [release]		 until killed; SIGTERM releases first
- *	client events NS NAME COUNT MESSAGE		 %d in it counts
- *	client many NS COUNT				 that many creates at once
+ *	client create|replace|merge|patch NS NAME BODY	of a ConfigMap; NAME "-": no name
+ *	client status NS NAME BODY	merge patch of a pod's status
+ *	client delete NS NAME UID VERSION	"-": no such condition
+ *	client lease NS NAME ID	until killed; SIGTERM: releases the Lease and ends
+ *	client events NS NAME COUNT MESSAGE	"%d" in MESSAGE: number of the Event, from 0
+ *	client many NS COUNT	creates COUNT ConfigMaps at once
  */
 #include <signal.h>
 #include <stdio.h>

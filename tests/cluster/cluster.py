@@ -62,7 +62,7 @@ def die_with_parent():
 
 
 class Cluster:
-    """`port`, `more`: the API server's port, by default a free one on loopback only, and further options."""
+    """port: of the API server, by default a free one; more: options of the API server, by default it listens on loopback only."""
 
     def __init__(self, port=None, more=("--disable-admission-plugins=ServiceAccount", "--bind-address=127.0.0.1")):
         sweep()
@@ -95,7 +95,7 @@ class Cluster:
                                "--advertise-client-urls", me, "--listen-peer-urls", peer,
                                "--initial-advertise-peer-urls", peer, "--initial-cluster", f"t={peer}",
                                "--unsafe-no-fsync", "--log-level", "warn")
-        # An API server ends if it does not reach etcd for 20 s, which a busy machine may need.
+        # Waits for etcd first: an API server ends if it does not reach etcd for 20 s, and on a busy machine etcd may start more slowly.
         report.wait_started(self.etcd, lambda: self.etcd_call("maintenance/status"), "etcd is ready", self.folder / "etcd.log", 120)
 
     def start_apiserver(self, *more, ready=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures. A tier that cannot run fails: there is no skip."""
+"""Fixtures. If a program that the tests need is missing, pytest ends with an error; no test is skipped."""
 import pathlib
 import shutil
 import subprocess
@@ -99,7 +99,8 @@ def nodes(mine):
 
 @pytest.fixture
 def agent(mine, nodes, closing, tmp_path):
-    """agent() starts an agent on n1 and waits until it is ready; the test's end removes it with its state."""
+    """agent() starts an agent, by default on n1, and waits until it is ready. The end of the test kills it, and asserts that no policy
+            refused its requests."""
     def start(node="n1", kubeconfig=None, name=None, args=(), ready=True, **env):
         if policies.POLICIES and not kubeconfig:
             kubeconfig = policies.agent_config(mine, tmp_path, node)
@@ -122,7 +123,7 @@ def defined(mine):
 
 @pytest.fixture
 def pools(mine, nodes, defined):
-    """Pools and blocks of a test; those of the previous test are deleted first."""
+    """Deletes the pools and blocks of the previous test; returns the function that creates a pool."""
     for b in nodes.blocks():
         mine.request("DELETE", f"/apis/unirail.io/v1/spideripblocks/{b['metadata']['name']}")
     for p in mine.ok("GET", f"{agents.SPIDER}/spiderippools")["items"]:

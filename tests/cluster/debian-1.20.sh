@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# How programs of Kubernetes 1.20.2 are built from Debian bookworm's source package; sourced by the fetch scripts that do,
-# after debian.sh. fetch leaves Go, the source and what it compiled (1.4 GB) for fetch-kubelet, which removes them.
+# Builds programs of Kubernetes 1.20.2 from Debian bookworm's source package; fetch and fetch-kubelet source it after
+# debian.sh. fetch leaves Go, the source and what it compiled (1.4 GB) for fetch-kubelet, which removes them.
 
-# shellcheck disable=SC2154 # cache: of scripts that source it
+# shellcheck disable=SC2154 # debian.sh sets cache
 # shellcheck disable=SC2034 # for scripts that source it
 release=bookworm
 kube=v1.20.2
@@ -24,13 +24,13 @@ use_go() {
 	cd "$tree" || return
 }
 
-# With Go 1.18 and later the vendored version 1.0.1 corrupts JSON maps.
+# The vendored reflect2 1.0.1 corrupts JSON maps if it is compiled with Go 1.18 or later.
 newer_reflect2() {
 	rm -rf vendor/github.com/modern-go/reflect2
 	cp -r "$work/root/usr/share/gocode/src/github.com/modern-go/reflect2" vendor/github.com/modern-go/
 }
 
-# The source package lacks only this generated file.
+# Generates the only file that the source package lacks.
 openapi() {
 	local from packages
 

@@ -23,7 +23,7 @@ debian_base() {
 	return 1
 }
 
-# own_apt FOLDER RELEASE: separate lists, cache and status; those of the system stay unchanged.
+# own_apt FOLDER RELEASE: makes apt use lists, cache and status in FOLDER; those of the system stay unchanged.
 own_apt() {
 	local apt=$1 base
 
@@ -75,7 +75,7 @@ once() {
 	flock 9
 	[ ! -e "$file" ] || return 0
 	echo "$0: $what, once: see $log" >&2
-	# Not as part of a condition, in which the shell would ignore set -e.
+	# In a separate shell: in this one `||` would make the shell ignore set -e in `all`.
 	"$BASH" -c "set -euo pipefail; $(declare -p key cache "$@"); $(declare -f); all" >"$log" 2>&1 9>&- ||
 		{ tail -n 5 "$log" >&2; exit 1; }
 }

@@ -14,7 +14,7 @@ from h2_server import ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING,
 WINDOW_UPDATE, PRIORITY, PADDED, FRAME_MAX = 8, 0x20, 8, 16384
 NO_ERROR, INTERNAL_ERROR = 0, 2
 
-# --- HPACK of a client that may not use a dynamic table ---
+# --- HPACK of a client that must not use a dynamic table ---
 
 STATIC = {1: (":authority", ""), 2: (":method", "GET"), 3: (":method", "POST"), 4: (":path", "/"),
           6: (":scheme", "http"), 7: (":scheme", "https"), 19: ("accept", ""), 23: ("authorization", ""),
@@ -78,7 +78,7 @@ class Fields:
             if first & 128:
                 name, value = STATIC[self.number(7)]
             elif first & 0xe0 == 0x20:
-                self.number(5)  # the table's size
+                self.number(5)  # a new size of the dynamic table
                 continue
             else:
                 n = self.number(6 if first & 64 else 4)

@@ -2,7 +2,7 @@
 """kube-controller-manager, which creates the pods of Deployments and other workloads."""
 from cluster import OLD, free_port, programs
 
-# Names that every version accepts.
+# Names of controllers that every version of Kubernetes accepts.
 WORKLOADS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob", "garbagecollector")
 NO_HTTP = ["--port=0"] if OLD else []
 

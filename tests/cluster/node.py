@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node with a real kubelet, containerd and runc, in separate namespaces; its network namespace is the caller's. Its containers are in a
-pid namespace that ends with the test's process, its files in the cluster's folder. After a kill only cgroups are left, named by that
-process, which the next start removes."""
+pid namespace that ends with the test's process, its files in the cluster's folder. If the test's process is killed, files and control
+groups remain; the next start removes them."""
 import contextlib
 import os
 import pathlib
@@ -39,7 +39,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
 """
-# Debian's 1.7 calls CNI plugins of /usr/lib/cni.
+# Debian's containerd 1.7 searches CNI plugins in /usr/lib/cni by default; on this node they are in /opt/cni/bin.
 NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
 [plugins."io.containerd.nri.v1.nri"]

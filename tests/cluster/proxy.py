@@ -6,7 +6,8 @@ import time
 
 
 class Proxy:
-    """A TCP proxy in front of the API server, which tests disconnect or stall."""
+    """Connections to `port` are forwarded to the port `to`. stalled: no data is forwarded; delay: seconds before data is forwarded;
+        cut_after: when all clients have sent more bytes than that, connections close."""
 
     def __init__(self, to):
         self.to, self.pairs, self.stalled, self.delay = to, [], False, 0

@@ -32,7 +32,7 @@
 #include <rdma/rdma_netlink.h>
 
 enum {
-	FD_FIRST = 500, /* sockets of COMMAND: numbers that it does not use by itself */
+	FD_FIRST = 500, /* descriptors of COMMAND's sockets: it uses no such number by itself */
 	SOCKETS_MAX = 16,
 	OBJECTS_MAX = 64,
 	BUF_MAX = 16384,
@@ -251,7 +251,7 @@ static uint32_t index_of(const struct nlmsghdr *req, size_t n)
 	return index;
 }
 
-/* One request, whose answer fits a datagram. */
+/* Answers one request with one datagram. */
 static void answer(const struct nlmsghdr *req, size_t n, struct out *o)
 {
 	const int done = 0;
@@ -300,7 +300,7 @@ static void open_socket(uint64_t id)
 		respond(id, EMFILE);
 		return;
 	}
-	/* A SEQPACKET socket keeps datagrams apart and ignores the address of sendto(), as libnl passes one. */
+	/* A SEQPACKET socket keeps datagrams apart and ignores the address that libnl passes to sendto(). */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		fail("socketpair");
 	add.srcfd = (uint32_t)pair[1];

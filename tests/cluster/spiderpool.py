@@ -298,7 +298,7 @@ class Kubelets(threading.Thread):
                 want.remove(p["spec"]["nodeName"])
                 ready += is_ready(p)
             elif p["spec"]["nodeName"] not in want or kind == "daemonsets":
-                self.end(p)  # changed template: the pod is recreated
+                self.end(p)  # its node is no longer selected, or the template has changed
         for node in want:
             spec = {"nodeName": node, "containers": [{"name": c["name"], "image": c["image"], "args": c.get("args", [])}
                                                      for c in template["spec"]["containers"]],

@@ -38,7 +38,7 @@ def test_objects_are_read_and_listed(cluster, ns):
 
 def test_kinds_of_other_groups_are_read(cluster):
     names = [x.split()[0] for x in ran(cluster.unirail("kube", "get", "crd")).splitlines()]
-    assert names  # no CIDR: the reason is reported
+    assert names
     assert "system:node" in ran(cluster.unirail("kube", "get", "clusterroles.rbac.authorization.k8s.io"))
     refused(cluster.unirail("kube", "get", "spiderippools"), "the server has no kind 'spiderippools'")
 

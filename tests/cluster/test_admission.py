@@ -164,7 +164,7 @@ def prepare(cluster, kind, was):
 def check_message(case, r):
     warned = [line for line in r.stderr.splitlines() if line.startswith("Warning: ")
               and "currently being deleted" not in line  # a warning of kubectl
-              and "prefer a domain-qualified finalizer" not in line]  # a warning of newer API servers about Spiderpool's name
+              and "prefer a domain-qualified finalizer" not in line]  # a warning of newer API servers about Spiderpool's finalizer
     if not case.get("schema"):
         assert len(warned) == len(case.get("warned", [])), r.stderr
         for contains in case.get("warned", []):
@@ -206,7 +206,7 @@ def test_reviews_match_the_table(clean, kind, case):
 
 
 def again():
-    """Yields each case that is accepted, with no other objects in the cluster."""
+    """Yields each accepted case that needs no other object and whose strings are stored as sent."""
     for path in sorted(MANIFESTS.glob("*.yaml")):
         table = yaml.safe_load(path.read_text())
         for case in table["cases"]:
@@ -353,7 +353,7 @@ def claimed(cluster):
 
 
 def test_addresses_of_a_deleted_pool_are_accepted_under_another_name(clean):
-    """A deleted object reserves nothing once the deletion is seen; a replica that never saw the object learns it shortly after."""
+    """When the replicas have seen a pool's deletion, its addresses are accepted in another pool; the locks are removed shortly after."""
     for name in ("first", "second"):
         clean.ok("POST", PATHS["SpiderIPPool"], pool(name, "10.9.0.1", "10.9.0.9"))
         assert name in claimed(clean)

@@ -15,7 +15,7 @@ from cluster import wait
 
 @pytest.fixture(scope="module")
 def mine():
-    """A cluster for this module: its CRDs are installed late."""
+    """A cluster whose CRDs the first test installs."""
     one = clusters.Cluster()
     if policies.POLICIES:
         policies.install(one)
@@ -114,7 +114,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert f"t/{pod['metadata']['name']} " in show("owner", "172.16.3.77", "--state-dir", one.state)
     assert "released 172.16.3.77" in show("release", "172.16.3.77", "--yes", "--state-dir", one.state)
     assert by_name(one, nodes.pod("t", "n1"), "rail3", "172.16.3.77")[0] == 200
-    # The agent's socket returns the same status.
+    # The same commands with the agent's socket.
     held = addresses(one.plan(pod, "rail1", container="c1")[1])["net1"]
     reference = addresses(two.plan(nodes.pod("t", "n2"), "rail1")[1])["net1"]
     owner = f"t/{pod['metadata']['name']}"
@@ -125,7 +125,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert held not in show("free", "rail1", "3", *at) and len(show("free", "rail1", "3", *at).splitlines()) == 3
     assert "is free in pool" in show("owner", show("free", "rail1", "1", *at).strip(), *at, status=1)
     assert "this node does not own that part" in show("owner", reference, *at, status=1)
-    assert f"{held} (" in show("check", *at, status=1)  # the namespace of its pod does not exist
+    assert f"{held} (" in show("check", *at, status=1)  # the pod's network namespace does not exist
     assert "no pool 'none'" in show("show", "none", *at, status=1)
     assert "'xyz' is not an address" in show("owner", "xyz", *at, status=2)
     assert "repeat with --yes" in show("release", held, *at, status=1)
@@ -156,7 +156,7 @@ def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
 
 
 def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
-    """When a pod is scheduled to the node, the pools of its networks are pre-allocated: its ADD sends no request to peers."""
+    """When a pod is scheduled to the node, the pools of its networks are pre-allocated: its ADD sends no block request."""
     for k in range(3):
         pools(f"ahead{k}", f"10.5.{k}.0/24")
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
@@ -247,8 +247,8 @@ def test_pod_unknown_to_the_watch_is_read_from_the_server(nodes, agent, rails):
 
 
 def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
-    """A pool of few addresses, all on another node: they arrive one by one, in the order of the requests; a pod that
-    requests another pool does not wait."""
+    """A peer has allocated all addresses of the pool: those that it releases go to waiting requests in the order of their arrival; a pod
+        that requests another pool does not wait."""
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
     pools("many", "10.9.0.0/24")
     two, one = agent("n2", UNIRAIL_REST="0s"), agent("n1", UNIRAIL_REST="0s")
@@ -308,7 +308,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.77"))
     assert status == 500 and "node 'n1' has it" in answer["message"] and took < 5, (took, answer)
     assert "10.8.0.77" in answer["message"] and "pool 'named'" in answer["message"]
-    # The error names the pod as the pool's status does, which the controller writes.
+    # The error takes the pod's name from the status of the pool, which the controller writes.
     has = {"10.8.0.76": {"pod": "t/other"}, "10.8.0.77": {"pod": f"t/{first['metadata']['name']}", "podUid": "u"}}
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named", {"metadata": {"annotations": {"unirail.io/adopted": "{}"}}}, type=MERGE)
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named/status", {"status": {"allocatedIPs": json.dumps(has)}}, type=MERGE)
@@ -316,7 +316,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     status, answer = by_name(three, nodes.pod("t", "n2"), "named", "10.8.0.77")
     assert status == 500 and f"node 'n1' has it, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
     three.kill()
-    # The owner of the block also learns which pods have addresses borrowed from it.
+    # The owner of the block knows which node has borrowed an address of it.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")
     assert status == 500 and "node 'n2' has borrowed the address" in answer["message"], answer
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.1.70")
@@ -355,7 +355,7 @@ def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
     both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": both})
     assert pool_names(one.plan(pod, "rail1", "rail2")[1]) == ["rail3", "rail4"]
-    # One after the other, in the order of the list.
+    # Entries without an interface are used one after the other, in the order of the list.
     unnamed = json.dumps([{"ipv4": ["rail5"]}, {"ipv4": ["rail6"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": unnamed})
     got = [one.add(pod, i, defaultIPv4IPPool=["rail1"])[1]["ips"][0]["ipPool"] for i in ("eth0", "net1")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that share pools through a real API server: tests/bench/fleet.c runs several agents' share of the pools in one
-process. In every case no two pods have the same address, and no address is lost."""
+"""Nodes that share pools through a real API server: tests/bench/fleet.c runs the code with which agents share pools, for several
+agents in one process. In every case no two pods have the same address, and no address is lost."""
 import collections
 import concurrent.futures
 import ipaddress
@@ -63,7 +63,7 @@ class Fleet(Process):
 
 @pytest.fixture
 def pools(cluster, kinds, tmp_path):
-    """pools(name=("10.1.0.0/24", "10.1.0.1-10.1.0.48")): objects, and the same as files."""
+    """pools(name=("10.1.0.0/24", "10.1.0.1-10.1.0.48")) creates SpiderIPPools, and returns the folder of a file with the same pools."""
     made = []
 
     def make(**them):
@@ -116,7 +116,7 @@ def blocks(cluster, pool):
 
 
 def test_nodes_claim_blocks_of_one_size_and_a_reserve(cluster, pools, fleet):
-    # Each block has enough addresses for 8 pods and the reserve, the last one too.
+    # Every block, also the last of a pool, has enough addresses for 8 pods and the reserve.
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
     f.command("add", "*", 8)
     s = f.wait_idle()
@@ -335,7 +335,8 @@ def clear_up(cluster, pool, have):
 
 
 def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools, fleet, tmp_path):
-    """Objects are restored to an earlier state, the nodes' logs are not: the addresses of pods are asserted again before any new allocation."""
+    """Objects are restored to an earlier state, the nodes' logs are not: before any new allocation the agents write to the blocks which
+        addresses their pods have."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.command("add", "*", 6)
     f.wait_idle()

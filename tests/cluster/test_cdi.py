@@ -79,7 +79,8 @@ def registered(whole):
 
 
 def has_limit(whole, p, n):
-    """A kubelet before 1.28 does not pass the names of devices to the runtime."""
+    """Asserts that the container has device nodes and the limit n, or neither if the kubelet does not pass names of devices to the runtime
+        (before 1.28)."""
     if OLD:
         assert whole.exec(p, "ls", "/dev/infiniband", check=False) == "" and limit(whole, p) != [str(n)] * 2
     else:

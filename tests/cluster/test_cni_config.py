@@ -153,8 +153,8 @@ def test_unwritable_directory_is_reported(writer, net_d, mine, closing, tmp_path
 
 
 def test_uninstall_removes_the_configuration(writer, net_d, tmp_path):
-    """`unirail uninstall` refuses while the agent runs, since the agent would write the file again; afterwards it removes only unirail's
-    file."""
+    """`unirail install --uninstall` refuses while the agent runs, since the agent would write the file again; afterwards it removes only
+        unirail's file."""
     before = others(net_d)
     a = writer()
     uninstall = [BINARY, "install", "--uninstall", "--socket", a.socket, "--cni-conf-dir", net_d, tmp_path / "bin"]

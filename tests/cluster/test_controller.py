@@ -84,7 +84,7 @@ def test_changed_settings_are_read_with_and_without_a_signal(cluster, ns, replic
     assert "controller.conf:2: log-level is 'wrong'" in c.logged("settings file rejected")[0]["error"]
     c.conf.write_text("[controller]\nlog-level = info\nhealth-port = 1\n")
     c.wait_logged("settings read", 10)  # the file is also checked without a signal
-    assert not c.logged("takes effect after a restart only")  # the option has precedence
+    assert not c.logged("takes effect after a restart only")  # the option --health-port has precedence over health-port
     c.conf.write_text("[controller]\ncni-config-dir = /x\n")
     c.wait_logged("takes effect after a restart only", 10)
 

@@ -158,14 +158,14 @@ def test_pod_cidrs_of_calico_are_found(cluster, lab, start):
     lab.coordinator("calico")
     start()
     assert "Calico's IPPools cannot be read" in lab.says("NotReady", [], [])
-    # If the type is detected by the node's CNI instead of configured, the cluster is treated like any other.
+    # With podCIDRType auto, Calico is detected by the node's CNI; while its IPPools cannot be read, kubeadm's CIDRs are used.
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "auto"}}, type=MERGE)
     lab.says("Synced", ["10.244.0.0/16", "fd00:10:244::/56"], ["10.96.0.0/16"])
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     lab.pool(CALICO, "b", cidr="10.70.0.0/16", disabled=True)
     lab.says("Synced", ["10.70.0.0/16"], ["10.96.0.0/16"], 60)  # a missing kind is requested again about every 30 s
-    time.sleep(1.1)  # the older object first
+    time.sleep(1.1)  # the status has the older pool first; creation times are in seconds
     path = lab.pool(CALICO, "a", cidr="fd00:70::/48")
     lab.says("Synced", ["10.70.0.0/16", "fd00:70::/48"], ["10.96.0.0/16"], 3)
     cluster.ok("DELETE", path)

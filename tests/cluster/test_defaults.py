@@ -49,7 +49,7 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
                "the NetworkAttachmentDefinition of the cluster's network is created")
     assert nad["ownerReferences"][0]["name"] == "calico"  # the SpiderMultusConfig; the network's configuration is the CNI file
     assert len(c.logged("created a default object")) == 2
-    # Existing objects stay as their authors created them.
+    # A new controller changes no existing object.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
     before = {n: o["metadata"]["resourceVersion"] for n, o in smcs(cluster, ns).items()}
     c = start("k8s-pod-network")

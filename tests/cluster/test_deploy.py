@@ -72,12 +72,12 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
         for pod in pods[agent]:
             agent.release(pod)
             nodes.remove_pod(pod)
-    # A block that never existed is requested by name; the release of the last address empties the blocks.
+    # The agent reads a pod that does not exist by its name. After the release of the last address no block has an owner.
     deleted = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
     assert one.plan(deleted, "rail1")[0] == 500
 
     def given_back():
-        """A block that lost its owner while an address of it was borrowed is available to the next node that needs one."""
+        """Asserts that no block has an owner or a borrowed address."""
         left = [b for b in nodes.blocks() if b["spec"]["node"] != "-" or b["spec"].get("ceded")]
         assert not left, left
         return True

@@ -24,8 +24,7 @@ def controllers():
 
 
 def use_nads(cluster):
-    """The controller creates and corrects a NetworkAttachmentDefinition, removes it when its name changes, and reports twice one that
-    cannot be created."""
+    """The controller creates a NetworkAttachmentDefinition, restores it twice (one event), and removes it when its name changes."""
     path = f"{SPIDER}/namespaces/t/spidermultusconfigs"
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
     cluster.ok("POST", path, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig",
@@ -189,7 +188,7 @@ def accessible(closing):
 
 def test_controller_runs_without_root(controllers, closing, accessible):
     """The controller runs as in its manifest: as a user other than root, without capabilities. Only root can read Calico's configuration,
-    so the agent publishes the network's name. Before the fix the manifest's user was root."""
+        so the agent publishes the network's name."""
     cluster = controllers.cluster
     controllers.apply()
     may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")
@@ -273,7 +272,7 @@ def pool_is_taken(cluster, name):
 
 
 def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp_path):
-    """Empty objects, as in a new cluster; and objects of an earlier controller, which created them itself."""
+    """The controller fills empty objects, as in a new cluster; a Secret that an earlier release created keeps its data."""
     cluster = controllers.cluster
     controllers.apply()
     for kind in ("Secret", "ConfigMap", "Lease"):  # earlier releases let the account create them; RBAC cannot limit a create to a name
@@ -341,7 +340,7 @@ def test_missing_webhook_configurations_are_reported(controllers, closing, tmp_p
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s", ready=False)
     remedy = "kubectl apply -f deploy/controller.yaml"
     wait(lambda: remedy in c.get(c.health, "/readyz")[1], "the controller's readiness has the remedy")
-    wait(lambda: len(c.logged(remedy)) == 2, "the remedy is logged once for each kind")  # one of each kind
+    wait(lambda: len(c.logged(remedy)) == 2, "the remedy is logged once for each kind")
     controllers.apply()
     c.ready()
     wait(lambda: all(webhooks(cluster)), "both webhook configurations are filled in")
@@ -397,8 +396,7 @@ def token_volumes(spec):
 @pytest.mark.parametrize("name", sorted(str(p.relative_to(DEPLOY)) for p in DEPLOY.rglob("*.yaml")
                                         if p.relative_to(DEPLOY).parts[0] != "chart"))
 def test_every_container_is_restricted(name):
-    """No container has a token, a writable file system or root without need. Before the fix each container of a pod had the token, without
-    an expiry on 1.20, and the controller ran as root."""
+    """No container has a token, a writable file system or root without need."""
     pods = [o["spec"]["template"]["spec"] for o in manifests(name) if o["kind"] in ("DaemonSet", "Deployment", "Job")]
     assert bool(pods) == (name in CAPABILITIES)
     for o in manifests(name):

@@ -131,7 +131,7 @@ def workers(whole, ns, replicas):
 
 
 def test_devices_are_counted_and_allocated(whole, ns, plugin):
-    """Three pods have all devices; the fourth waits until one of them ends."""
+    """Three pods have all devices; the fourth stays Pending."""
     wait(lambda: capacity(whole, 3), "the node has a capacity of three devices", 60)
     workers(whole, ns, 4)
     running = whole.ready(ns, "app=workers", 3)

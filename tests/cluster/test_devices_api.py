@@ -143,7 +143,7 @@ def test_invalid_configmap_name_is_refused(agent):
 
 
 def capacity(mine, **resources):
-    """The Node as a kubelet writes it: the whole capacity is allocatable."""
+    """Writes the Node's status as a kubelet does: the whole capacity is allocatable."""
     status = {"capacity": resources, "allocatable": resources}
     mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": None}, type=MERGE)
     mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": status}, type=MERGE)

@@ -23,7 +23,7 @@ def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, 
     assert [(x["kind"], x["uid"]) for x in have["metadata"]["ownerReferences"]] == [("Pod", pod["metadata"]["uid"])]
     time.sleep(1)
     assert one.metrics()["unirail_endpoint_writes_total"] == 1
-    # A recreated sandbox.
+    # The pod's sandbox is recreated.
     one.release(pod)
     again = addresses(one.plan(pod, *rails, container="second")[1])
     wait(lambda: nodes.endpoint("t", name)["status"]["current"]["ips"][0]["ipv4"].split("/")[0] == again["net1"],

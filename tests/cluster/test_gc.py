@@ -68,7 +68,7 @@ def fence(mine, name):
 
 
 def stays(what, seconds=7):
-    """Asserts that what() stays true for longer than two grace times, with a full scan in each."""
+    """Asserts that what() stays true for longer than two grace times, in which at least one full scan begins."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert what()
@@ -76,7 +76,8 @@ def stays(what, seconds=7):
 
 
 def test_blocks_of_a_deleted_node_are_released(mine, nodes, leader, agent):
-    """After the node's pods are deleted, so are its blocks and endpoints; an address that another node borrowed stays with that node."""
+    """After the node's pods are deleted, its blocks are released and its endpoints are deleted; an address that another node borrowed stays
+        with that node."""
     nodes.pool("gone-1", "172.30.1.0/24")
     nodes.pool("gone-2", "172.30.2.0/28", ["172.30.2.2-172.30.2.9"])  # one block
     one, two = agent("gone-n1"), agent("gone-n2")
@@ -324,8 +325,8 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
 
 
 def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
-    """Addresses of one block without a known owner, while other nodes request addresses of it: each has its own grace time, which later
-    changes do not restart. A metric reports the reason for the wait."""
+    """Addresses of one block have no known owner, while other nodes request addresses of it: each has its own grace time, which later
+        changes of the block do not restart. A metric counts the addresses that wait."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
         delete_node(mine, n["metadata"]["name"])
     uid = nodes.node("many-n1")["metadata"]["uid"]
@@ -340,7 +341,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     assert (logged_lines[0]["node"], logged_lines[0]["addresses"]) == ("many-n2", 14)
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "the metric reports 14 addresses without a known owner")
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
-    fence(mine, "many-n2")  # treated like Ready
+    fence(mine, "many-n2")  # a fenced node delays the release no more than a Ready one
     began, asked = time.monotonic(), 0
 
     def change():
@@ -543,7 +544,7 @@ class Churn:
 
     def __init__(self, mine, nodes, agents):
         self.mine, self.nodes, self.agents, self.done = mine, nodes, agents, 0
-        self.alive, self.names = [], set()  # (agent, pod, addresses)
+        self.alive, self.names = [], set()  # alive: (agent, pod, addresses)
 
     def add(self, count):
         for i in range(count):

@@ -47,7 +47,7 @@ def watch(tmp_path, closing):
 
 @pytest.fixture
 def start(mine, agent, watch):
-    """As a kubelet registers its Node: with conditions."""
+    """start() starts an agent that reads the report. The Node has conditions, as a kubelet registers it."""
     mine.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"conditions": [
         {"type": "Ready", "status": "True", "reason": "r", "message": "m"}]}}, type="application/strategic-merge-patch+json")
     return lambda: agent(UNIRAIL_HOST_DRIFT=str(watch.report))

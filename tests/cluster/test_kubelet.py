@@ -90,7 +90,7 @@ def have_rails(whole, pods):
 
 
 def nothing_left(whole, ns):
-    """Nothing is left, neither in the cluster nor on the node."""
+    """Waits until nothing of the pods is left, neither in the cluster nor on the node."""
     def nothing_remains():
         assert not whole.pods(ns)
         assert not whole.cluster.ok("GET", f"{SPIDER}/namespaces/{ns}/spiderendpoints")["items"]

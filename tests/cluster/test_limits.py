@@ -30,8 +30,8 @@ def waiting(one):
 
 
 def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
-    """Requests for an exhausted pool wait until it has more addresses, and each gets another one. Meanwhile other requests are
-    served; a waiting request costs little memory, which is freed."""
+    """Requests for an exhausted pool wait until it has more addresses, and no two get the same address. Meanwhile other requests are
+        served; a waiting request costs little memory, which is freed."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")
     one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))

@@ -230,7 +230,7 @@ def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, node
         assert len(logged_lines) == 1 and not one.logged("adopting blocks of a lost log"), logged_lines
         new_pod = nodes.pod("t", node)
         assert one.plan(new_pod, name)[0] == 500
-        nodes.remove_pod(new_pod)  # the pod has no record, so its blocks stay frozen as well
+        nodes.remove_pod(new_pod)  # a pod of the node without a record would also keep its blocks unused
         file.unlink()
     one.wait_logged("adopting blocks of a lost log", 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)

@@ -78,7 +78,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
     assert "8. unirail in namespace 'unirail'\n   now:  absent\n" in text
     assert len(plan(cluster, "--node", "n2")["steps"]) == 9
     assert "the cluster has no node 'n9'" in migrate(cluster, "plan", "--node", "n9", status=1)
-    # The values are read from Spiderpool's chart; values given on the command line have precedence.
+    # `migrate values` prints values for unirail's chart; --set has precedence.
     values = cluster.folder / "values.json"
     values.write_text(cluster.unirail("migrate", "values", "--set", "ipam.enableIPv6=true").stdout)
     assert json.loads(values.read_text())["ipam"]["enableIPv6"] is True
@@ -88,7 +88,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
 
 
 def test_obstacles_of_a_migration_are_reported(cluster, originals):
-    # Multus and Spiderpool are active.
+    # unirail is installed in another namespace.
     cluster.namespace("rails")
     daemonset = {"metadata": {"name": "unirail-agent"}, "spec": {
         "selector": {"matchLabels": {"a": "b"}}, "template": {

@@ -103,7 +103,7 @@ def test_kubelet_gets_no_request_without_the_settings(nodes, agent, node):
 
 
 def test_kernel_without_rdma_netlink_is_logged_once(mine, nodes, agent, node):
-    """The machine's kernel has no RDMA netlink: one line, no event. The container's start is the API server's."""
+    """The machine's kernel has no RDMA netlink: one line, no event. The container's start is in the pod's status."""
     pod = nodes.pod("t", "n1", "idle")["metadata"]
     node.pods.pods = {"idle": {"c": {"rdma/all": ["0"]}}}
     status = {"phase": "Running", "containerStatuses": [{

@@ -7,7 +7,7 @@ from agents import MERGE, SPIDER
 from cluster import wait
 
 RECORDED = pathlib.Path(__file__).resolve().parents[1] / "hosts" / "spiderpool-client"
-UID = b"11111111-2222-3333-4444-555555555555"  # addresses of the pod in the files
+UID = b"11111111-2222-3333-4444-555555555555"  # of the pod in the files
 ROUTES = [{"dst": "10.9.0.0/16", "gw": "172.16.1.2"}]
 
 

@@ -26,7 +26,7 @@ def test_settings_are_read_again(nodes, agent, rails):
 
 
 def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
-    """The agent prints one line with the place, and exits with the status of a usage error."""
+    """Wrong settings end the agent with one line and the status of a usage error; a missing kubeconfig ends it with status 1."""
     conf = tmp_path / "agent.conf"
     conf.write_text("[agent]\nhealth-port = 99999\n")
     r = mine.unirail("agent", "--config", conf)

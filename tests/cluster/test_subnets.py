@@ -265,13 +265,13 @@ def test_invalid_annotations_are_reported_as_an_event(place, controller):
     assert "failed to parse anntation 'ipam.spidernet.io/subnet'" in events()["bad"], events()
     assert "insufficient subnet FreeIPs, required '50' but only left '8'" in events()["many"] or \
         "insufficient subnet FreeIPs, required '50' but only left '6'" in events()["many"], events()
-    # After other pools were deleted the addresses suffice; no action is needed.
+    # With six replicas the application gets its pool without further action.
     place.scale("Deployment", "many", 6)
     wait(lambda: len(ips(place.pool("many")) or []) == 6, "the pool of application many has six addresses")
 
 
 def test_missing_subnet_is_reported_as_an_event(place, controller):
-    """The agent's error refers to the application's events, which name the missing subnet."""
+    """An event of the application names the missing subnet, or the other family to which the subnet belongs."""
     place.subnet("six", "fd00:30::/120", ["fd00:30::2-fd00:30::9"])
     controller()
     place.app("Deployment", "slip", {"subnet": {"ipv4": ["no-such"]}})
@@ -377,7 +377,7 @@ def test_addresses_of_pods_stay_in_their_pool_after_a_restore(place, controller,
 
 
 def test_status_of_a_pool_of_2_to_the_64_addresses_is_limited(place, controller):
-    """A pool of a whole /64: the status shows the largest number, is written once, and the subnet can be deleted."""
+    """A pool of a whole /64: the status shows the largest number that it can hold, and the subnet can be deleted."""
     place.subnet("wide", "fd00:28::/64", ["fd00:28::1-fd00:28::ffff:ffff:ffff:ffff"])
     place.cluster.ok("POST", POOLS, {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "wide-hand"},

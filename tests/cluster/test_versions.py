@@ -53,7 +53,7 @@ def controller(cluster, closing, folder):
 
 
 def record(cluster, closing, tmp_path, out):
-    """Pods on two nodes, with a borrowed and a retained address, a pool of a subnet, a network, the webhooks' certificate."""
+    """Records pods on two nodes, with a borrowed and a retained address, a pool of a subnet, a network, the webhooks' certificate."""
     nodes = Nodes(cluster)
     cluster.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY / "crd.yaml", "-f", DEPLOY / "controller.yaml")
     install_crds(cluster)

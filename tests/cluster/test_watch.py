@@ -153,7 +153,7 @@ def test_watch_continues_after_a_compaction(cluster, ns, watch, proxy):
 
 
 def test_watch_reports_changes_by_a_restore_of_etcd(cluster, ns, watch):
-    """After the restore of a snapshot later objects are missing, and new objects get their resource versions."""
+    """After the restore of a snapshot later objects are missing, and new objects get the resource versions that those had."""
     cluster.config_map(ns, "a")
     cluster.stop_apiserver()
     cluster.stop_etcd()

@@ -74,7 +74,7 @@ def registered(cluster, c):
         found = hooks(cluster) + hooks(cluster, MUTATING)
         return len(found) == 11 and all(h["clientConfig"]["url"].startswith(c.url) for h in found)
     wait(are, "all 11 webhooks are registered")
-    # The API server's own watch: once it refuses an invalid object, it calls the webhooks.
+    # The API server learns of the webhooks by a watch: once it refuses an invalid object, it calls them.
     wait(lambda: create(cluster, pool("probe", "10.0.0.0/24", ips=["10.1.0.1"]))[0] == 422, "an invalid pool is refused")
     return c
 
@@ -322,7 +322,7 @@ def test_malformed_reviews_are_refused(cluster, replica, ns):
     try:
         assert post_review(c, b" " * (8 << 20))[0] == 413
     except OSError:
-        pass  # without waiting for the rest of the body
+        pass  # the controller closes the connection before it has read the rest of the body
     # A client without TLS.
     with clusters.socket.create_connection(("127.0.0.1", c.webhook_port), 10) as s:
         s.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -670,7 +670,7 @@ def test_session_with_a_verified_client_certificate_is_resumed(cluster, replica,
     reused, after = resume(c, context, session)
     assert reused
     if version == ssl.TLSVersion.TLSv1_3:
-        # A resumed connection gets no new ticket: the certificate is verified again.
+        # A resumed connection gets no new ticket, so the next connection verifies the certificate again.
         assert not resume(c, context, after)[0]
     with pytest.raises(OSError):
         resume(c, client_context(cluster, version))

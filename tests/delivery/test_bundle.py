@@ -41,7 +41,7 @@ elif args != ["version"]:
 
 
 def pack(folder, programs, sboms, **env):
-    """Runs tools/bundle on the programs; the bundle's path."""
+    """Runs tools/bundle on the programs; returns the bundle's path."""
     images = folder / "image"
     (images / "programs").mkdir(parents=True)
     for arch, program in programs.items():

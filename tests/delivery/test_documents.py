@@ -129,7 +129,7 @@ def test_commands_of_the_versions_page_work(tmp_path):
 
 
 def manifests():
-    """{(kind, namespace, name)} of deploy/."""
+    """{(kind, namespace, name): object} of deploy/ without the chart."""
     return {(o["kind"].lower(), o["metadata"].get("namespace"), o["metadata"]["name"]): o for path in (TOP / "deploy").rglob("*.yaml")
             if "/chart/" not in str(path) for o in yaml.safe_load_all(path.read_text()) if o}
 

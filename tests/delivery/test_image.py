@@ -131,7 +131,7 @@ def test_skopeo_inspects_and_copies_each_architecture(both, programs, tmp_path, 
 
 
 def test_skopeo_copies_all_images_with_their_digests(both, tmp_path):
-    """skopeo copies images and documents, as it does to a registry."""
+    """skopeo copies every blob of the archive, thus also the SBOMs, as it does to a registry."""
     run("skopeo", "--insecure-policy", "copy", "--all", "--preserve-digests", f"oci-archive:{both}", f"dir:{tmp_path / 'copy'}")
     copied = {hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / "copy").iterdir()}
     assert {name.rpartition("/")[2] for name in blobs(both) if name.startswith("blobs/")} <= copied
@@ -156,7 +156,7 @@ def test_dry_run_of_make_builds_nothing(target, tmp_path):
 @pytest.mark.parametrize("machine, arch, compiler, package", [
     ("x86_64", "arm64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"), ("aarch64", "amd64", "x86_64-linux-gnu-gcc", "gcc-x86-64-linux-gnu")])
 def test_machine_of_each_architecture_builds_for_the_other(machine, arch, compiler, package, tmp_path):
-    """On a machine of either architecture make selects the compiler of the other, and tools/need its package."""
+    """On a machine of either architecture, make selects the compiler for the other one, and tools/need lists this compiler's package."""
     (tmp_path / "uname").write_text(f'#!/bin/sh\n[ "$*" = -m ] && echo {machine} || exec /bin/uname "$@"\n')
     (tmp_path / "uname").chmod(0o755)
     p = run("make", "-n", f"ARCH={arch}", f"B={tmp_path / 'build'}", "all", cwd=TOP,

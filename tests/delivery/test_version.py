@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Makefile, the binary, the definitions, the changelog and the chart have the same version."""
+"""The Makefile, the binary, the CustomResourceDefinitions, the changelog and the chart have the same version."""
 import json
 import os
 import shutil

@@ -18,7 +18,7 @@ def frame(kind, flags, stream, payload=b""):
 
 # POST /v1beta1.DevicePlugin/Allocate, open; HPACK literals
 HEAD = frame(1, 4, 1, b"\x83\x86\x04\x1f/v1beta1.DevicePlugin/Allocate".replace(b"\x1f", b"\x1e") + b"\x0f\x10\x10application/grpc")
-KINDS = {  # the client sends the first text once, and then the second repeatedly, a byte at a time
+KINDS = {  # the client sends the first text once, and then the second repeatedly; True: only its first byte, now and then
     "silent": (b"", b"", False),
     "slow": (b"", PREFACE, True),
     "huge": (PREFACE, b"\xff\xff\xff\x00\0\0\0\0\1" + b"x" * 65536, False),

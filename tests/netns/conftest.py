@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures. A tier that cannot run fails: no test is skipped."""
+"""Fixtures. If something that the tests need is missing, pytest ends with an error; no test is skipped."""
 import os
 import pathlib
 import shutil

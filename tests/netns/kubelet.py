@@ -60,7 +60,7 @@ class Plugin:
                   (b"\x08\x01" if registered else b"") + (field(2, error) if error else b""))
 
     def watch(self):
-        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # bind() precedes listen()
+        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # the socket file exists before listen()
 
         def run():
             with contextlib.suppress(grpc.RpcError):
@@ -105,7 +105,7 @@ class Kubelet:
         if self.refuse:
             context.abort(grpc.StatusCode.UNKNOWN, self.refuse)
         plugin = Plugin(self.folder / endpoint)
-        plugin.options()  # dials back before it answers
+        plugin.options()  # as a kubelet does before it answers Register
         self.plugins[name] = plugin.watch()
         return b""
 

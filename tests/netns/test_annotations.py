@@ -110,7 +110,7 @@ def definition(name, version, result):
 
 
 def added(lab, agent, others, *nets):
-    """nets: (index of the definition, interface, definition). Returns the status reported for the pod."""
+    """nets: (name of the definition, interface, definition). Returns the pod, the plugin's configuration and the report about the pod."""
     agent.networks(*nets)
     pod = lab.pod()
     c = conf(lab, agent, clusterNetwork="first", binDir=str(others))

@@ -95,8 +95,8 @@ def host(tmp_path):
 
 
 def killed_everywhere(host, *args, env=None):
-    """Applies with kill -9 at the n-th call that syncs, writes, renames or sends a request to the kernel, for every n;
-    undo restores the earlier state each time. Then again, completed by a second apply instead."""
+    """Applies with kill -9 at the n-th call that syncs, writes, renames or sends a request to the kernel, for every n; undo
+        restores the earlier state each time, for every third n after a second apply has completed the killed one."""
     before = host.state()
     for call in ("fsync", "sendto,sendmsg", "write,writev", "rename,renameat,renameat2"):
         for n in range(1, 200):

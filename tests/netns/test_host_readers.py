@@ -47,7 +47,7 @@ def readers():
 def host(tmp_path):
     h = Host(tmp_path)
     far = ns_add("far")
-    # The peer may have any address, and carries DHCP.
+    # In another namespace the peer may have any address; it serves DHCP.
     h.far = far
     ip(h.ns, "link", "set", "far1", "netns", far)
     ip(far, "link", "set", "far1", "up")
@@ -81,7 +81,7 @@ class Reader:
 
 
 def boot(host):
-    """The interface as the kernel creates it."""
+    """Returns the interface to the state in which the kernel creates it."""
     for family in ("-4", "-6"):
         for rule in json.loads(ip(host.ns, family, "-j", "rule")):
             if rule["priority"] in (32764, 32765):

@@ -161,7 +161,7 @@ def test_overlaps_and_references_among_many_objects_are_found(tmp_path):
     networks = [f"{{kind: SpiderMultusConfig, metadata: {{name: n{i}, namespace: team}}, spec: {{cniType: macvlan, "
                 f"macvlan: {{master: [ens1], ippools: {{ipv4: [p{i}]}}}}}}}}\n" for i in range(20000)]
     extra = [
-        pool("wide", "10.5.0.0/16", "10.5.7.200"),                   # contains the ranges of 256 other pools
+        pool("wide", "10.5.0.0/16", "10.5.7.200"),                   # its subnet contains those of 256 other pools
         pool("same", "10.6.0.0/24", "10.6.0.15"),                    # an address of p1536
         "{kind: SpiderSubnet, metadata: {name: s}, spec: {subnet: 10.7.0.0/24, ips: [10.7.0.10-10.7.0.15]}}\n",  # fewer addresses than p1792
         "{kind: SpiderMultusConfig, metadata: {name: wrong, namespace: team}, spec: {cniType: macvlan, "

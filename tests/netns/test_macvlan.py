@@ -314,7 +314,7 @@ def strace(lab, tmp_path, *options):
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
 def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
     """Before Linux 6.15 the kernel searches the new link's name in the node's namespace, from which the request comes, and fails with
-    EEXIST, since the node has an eth0. (Newer kernels, such as this one, do not.)"""
+        EEXIST if the node has such a link. So the plugin creates an eth0 with a temporary name."""
     pod, log = lab.pod(), tmp_path / "log"
     lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,
             plugins=strace(lab, tmp_path, "-e", "trace=sendto,sendmsg", "-v", "-s", "999", "-o", str(log)))

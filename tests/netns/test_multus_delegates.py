@@ -119,7 +119,7 @@ def test_each_network_gets_its_own_result(lab, agent, recorder, type, version):
 
 
 def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
-    """libcni's cache has the result in its CNI version; 0.3.1 has no MTU. CHECK succeeds nevertheless."""
+    """libcni's cache has the result in the CNI version of the definition; 0.2.0 has no interfaces. CHECK succeeds nevertheless."""
     agent.networks(("kube-system/podnet", None, podnet(lab)), ("team/rail0", "net1", {**with_files(lab, "rail0"), "cniVersion": "0.2.0"}))
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     result = lab.add(c, pod, ifname="eth0")

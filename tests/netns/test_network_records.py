@@ -92,8 +92,8 @@ def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
 
 
 def test_gc_trusts_a_recorded_definition_that_was_trusted_at_add(lab, agent, recorder):  # noqa: F811
-    """A definition of a tenant's namespace that the agent trusted; its cache entries, the agent and all data of
-    namespaces are lost."""
+    """The record says that the agent trusted a definition of a tenant's namespace: GC executes its plugins without a check, although the
+        cache entries are lost and no agent runs."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))

@@ -117,7 +117,7 @@ def test_topics_fit_80_columns_and_have_a_man_page(topic, tmp_path):
 
 
 def test_paths_named_by_the_source_page_exist():
-    """src/README.md names a function after its file, and in 'How to add' files that exist."""
+    """Each path that src/README.md names after the heading 'Three paths' exists; a function named after a path is in that file."""
     page = (ROOT / "src/README.md").read_text().split("## Three paths")[1]
     found = 0
     for line in page.splitlines():

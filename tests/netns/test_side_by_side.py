@@ -160,7 +160,6 @@ def walk(case, side, plugins, tmp):
             if step.verb == "DEL" and not any(k.startswith("added.") for k in seen):
                 seen.update(sandbox.snapshot("added"))
             p = sandbox.call(step, plugins, prev)
-            # random MACs differ between setups, and between two calls in one setup
             out = p.stdout.replace(str(plugins), "CNI_PATH")
             out = as_current(out) if side == "reference" else out
             seen.update(answer(f"{i}.{step.verb}", step, p, out))
@@ -199,7 +198,7 @@ def answer(key, step, p, out):
 
 # --- the comparison ---
 
-met = set()  # rows of EVERYWHERE
+met = set()  # rows of EVERYWHERE whose difference occurred
 compared = set()
 
 

@@ -31,7 +31,7 @@ spec: {containers: [{name: c, resources: {limits: {unirail.io/ib: 1}}}]}
 
 @pytest.fixture
 def host(tmp_path):
-    """The recording vm_ailing with one device of unirail.io/ib; each test repairs the faults that it does not test."""
+    """The recording vm_ailing with one device of resource unirail.io/ib."""
     tree = (HOSTS / "vm_ailing.tree").read_text()
     checkpoint = json.dumps({"Data": {"PodDeviceEntries": [], "RegisteredDevices": {"unirail.io/ib": ["0000:01:10.0"]}}})
     tree += f"/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint = {checkpoint}\n/opt/cni/bin/ib-sriov = \\c\n"

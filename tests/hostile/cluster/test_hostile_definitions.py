@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant with permission to create SpiderMultusConfigs and NetworkAttachmentDefinitions in a namespace, against the cluster's nodes.
 
-Before the fix: a definition of type `multus` with a binDir in a pod's volume was root on every node that ran such a pod.
+In an earlier version, a definition of type `multus` with a binDir in a pod's volume gave its author root on every node with such a pod.
 """
 import json
 
@@ -38,7 +38,7 @@ def volume(tmp_path):
 
 
 def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, volume):  # noqa: F811
-    """The node refuses the definition until an administrator trusts its namespace; then it works as before."""
+    """The node refuses the definition until an administrator trusts its namespace; then it attaches the pod."""
     w, lab_ = node_with_agent, node_with_agent.lab
     w.nad(w.team, "evil", multus(volume))
     pod = w.pod("evil")
@@ -78,7 +78,7 @@ def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volum
 
 
 def test_common_definitions_of_tenants_are_admitted(node_with_agent):  # noqa: F811
-    """Definitions of every kind that users have in their own namespaces are attached as before."""
+    """Definitions of every kind that users have in their own namespaces are attached, although the namespace is not trusted."""
     w, lab_ = node_with_agent, node_with_agent.lab
     net = w.rail("rail0")
     net["plugins"] += [{"type": "tuning", "sysctl": {"net.ipv4.conf.IFNAME.arp_notify": "1"}}, {"type": "sbr"}]

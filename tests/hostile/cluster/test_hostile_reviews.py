@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the webhook port, beside the reviews of a real API server.
 
-Before the fix: any client that reached the port got reviews decided (27 s of them filled the ConfigMap of claims), and 7 slow uploads of 7
-MiB caused 143 of 146 creates to be refused. """
+In an earlier version, the controller decided reviews for any client that reached the port (27 s of them filled the ConfigMap of claims),
+and 7 slow uploads of 7 MiB caused 143 of 146 creates to be refused."""
 import base64
 import contextlib
 import http.client
@@ -265,8 +265,8 @@ def threads(n, run):
 
 
 def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
-    """Before the fix each review left its ranges in the ConfigMap of range locks, which was full after 27 s; then every create was
-    refused."""
+    """In an earlier version, each review left its ranges in the ConfigMap of range locks, which was full after 27 s; then every create
+    was refused."""
     c = replica("c").leads()
     registered(cluster)
     before, answers, left = configmap(cluster, ns), [], list(range(10, 1010))
@@ -337,7 +337,7 @@ def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica
     assert c.metrics()["unirail_controller_leads"] == 1
 
 
-LARGE = {  # object: (seconds of CPU time for its review before the fix, whether it is allowed, its change)
+LARGE = {  # object: (seconds of CPU time for its review in an earlier version, whether it is allowed, its change)
     "10,000 ips against 10,000 excludeIPs": (80, True, lambda o: o["spec"].update(
         ips=[address(i) for i in range(10000)], excludeIPs=[address(i) for i in reversed(range(10000))])),
     "40,000 labels": (17, False, lambda o: o["spec"].update(podAffinity={"matchLabels": {f"k{i}": "v" for i in range(40000)}})),
@@ -357,7 +357,7 @@ def cpu_time(pid):
 
 @pytest.mark.parametrize("what", LARGE)
 def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns, what):
-    """Before the fix the review of such an object blocked the controller's only thread for the whole CPU time in LARGE."""
+    """In an earlier version, the review of such an object blocked the controller's only thread for the CPU time in LARGE."""
     c = replica("c").leads()
     registered(cluster)
     path = f"/{tokens(cluster, ns)[0]}{PATH}"
@@ -412,7 +412,7 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
     assert new.metrics()["unirail_controller_leads"] == 0
-    # No other replica leads any more: it becomes leader, registers its own paths, and refuses the others.
+    # No other replica leads any more: the new one becomes leader, registers its own paths, and refuses the others.
     cluster.ok("DELETE", f"{lease}/unirail-controller")
     new.leads()
     wait(lambda: send(new, PATH, review(pool(6))) == (404, b""), "the new controller refuses the path without a token", 60)

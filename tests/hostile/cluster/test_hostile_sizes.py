@@ -13,7 +13,7 @@ from cluster import memory, wait
 from controllers import Controller
 
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
-COUNT, BYTES = 190, 1_300_000  # with these definitions the controller exceeded its 256 MiB at every start
+COUNT, BYTES = 190, 1_300_000  # with these definitions an earlier controller exceeded its 256 MiB at every start
 # The maximum size of an object in etcd, with the managedFields that the API server adds for each label.
 LABELS = {f"{i:x}": "" for i in range(60000)}
 
@@ -66,7 +66,7 @@ def test_large_definitions_are_skipped_and_reported(cluster, ns, closing, tmp_pa
     path = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs"
     names = [f"large-{i}" for i in range(COUNT)]
     try:
-        # No webhook runs here, which would refuse the object.
+        # No webhook runs here: it would refuse the object.
         cluster.ok("POST", path, smc("large-0", {"cniType": "custom", "customCNI": "x" * BYTES}))
         copies(cluster, ns, "large-0", names[1:])
         cluster.ok("POST", path, smc("small", {"cniType": "ipoib", "ipoib": {"master": "ib0"}}))

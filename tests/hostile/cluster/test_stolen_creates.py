@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thief with the controller's token cannot create objects in the controller's namespace.
 
-Before the fix it could create any Secret, ConfigMap and Lease there, since RBAC cannot limit a create to a name. A Secret of type
+In an earlier version, it could create any Secret, ConfigMap and Lease there, since RBAC cannot limit a create to a name. A Secret of type
 kubernetes.io/service-account-token becomes a token that never expires, of any account of the namespace.
 """
 import pytest

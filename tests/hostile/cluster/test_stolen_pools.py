@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent's stolen token against pools where the API server has no policies (before 1.30): the controller's webhook refuses.
 
-Before the fix: it changed the spec of every pool.
+In an earlier version, such a token could change the spec of every pool.
 """
 import pytest
 from agents import MERGE, SPIDER, Nodes

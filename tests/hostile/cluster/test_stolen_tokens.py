@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thief with the token of an agent or of a controller, in a cluster with deploy/ and deploy/policies.
 
-Before the fix: an agent's token wrote the status, labels and annotations of every pod, and all pools and blocks of the cluster.
+In an earlier version, an agent's token could write the status, labels and annotations of every pod, and all pools and blocks.
 """
 import http.client
 import json
@@ -44,7 +44,7 @@ class ClusterWithPolicies:
         wait(self.is_enforced, "the policies are in force")
 
     def is_enforced(self):
-        """Waits until the policies are in force, shortly after they were written."""
+        """Asserts that the policies are in force, which they are shortly after they were written."""
         probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", annotation("x", "y")),
                   ("no node", "POST", BLOCKS, block("probe-0", "n1")), ("no node", "POST", ENDPOINTS, endpoint("probe", "n1")),
                   ("no node", "POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
@@ -379,7 +379,7 @@ def test_controller_works_under_the_policies(emptied, closing, tmp_path):
     wait(lambda: cluster.ok("GET", f"{NADS}/m")["spec"]["config"] != "{}", "NetworkAttachmentDefinition m is written")
     assert c.stop() == 0
     assert not c.logged("unirail allows"), c.log.read_text()[-3000:]
-    for kind in ("mutating", "validating"):  # the policies would refuse another name
+    for kind in ("mutating", "validating"):  # the webhook would refuse the change of cr-name below
         cluster.ok("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/unirail-controller")
     c.webhook_port = 0
     c.start().leads()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant with permission to create only NetworkAttachmentDefinitions attacks the node that attaches them.
 
-Before the fix: a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
+In an earlier version, a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
 node; dataDir, log files and CNIDeviceInfoFile wrote anywhere; an ipam.type that makes interfaces executed itself until
 the node had no process left.
 """
@@ -25,7 +25,7 @@ def volume(tmp_path):
 
 
 def spy(path, seen):
-    """A CNI plugin that writes the name of the user that executes it to a file."""
+    """A CNI plugin that writes the UID of the user that executes it to the file `seen`."""
     path.write_text(f"#!/bin/sh\nid -u >{seen}\necho '{{\"cniVersion\":\"1.0.0\"}}'\n")
     path.chmod(0o755)
 
@@ -113,7 +113,7 @@ def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
 
 
 def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
-    """Each key of each plugin that names a file, directory or socket of the node, in otherwise valid definitions."""
+    """In otherwise valid definitions, each key is refused that names the node, or a file, directory or socket of it."""
     at = str(volume / "x")
     ipam = {"pool_dir": at, "state_dir": at, "server_state_dir": at, "hostlocal_dir": at, "ipam_unix_socket_path": at,
             "node_name": "other"}
@@ -149,7 +149,7 @@ def test_log_files_of_untrusted_definitions_are_not_written(lab, agent, volume):
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("kind", ["macvlan", "bridge", "ptp"])
 def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
-    """A tenant's definition would start a plugin that executes itself without end."""
+    """A definition, trusted or not, would start a plugin that executes itself without end."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which makes interfaces"])

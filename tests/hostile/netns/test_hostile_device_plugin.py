@@ -74,8 +74,8 @@ def test_kubelet_is_served_beside_many_hostile_connections(plugin, kind, n):
                 assert descriptors(plugin) <= before + CONNS_MAX
             assert memory(plugin) <= MEMORY_MAX
         assert not hca.ended.is_set() and len(hca.devices()) == 500
-        # The plugin has not registered again.
         wait(lambda: descriptors(plugin) <= before + 1, "the plugin closes the hostile connections")
+        # The plugin has not registered again.
         assert len(kubelet.requests) == 1
         plugin.send_signal(signal.SIGTERM)
         assert plugin.wait(10) == 0, plugin.log.read_text()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that a netconf names, in which another user of the node has created a symbolic link or a FIFO.
 
-Before the fix: root's files were created wherever the link led, and a lock or log could be a FIFO.
+In an earlier version, root's files were created wherever the link led, and a lock or log could be a FIFO.
 """
 import os
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the ports of agent and controller: crowds of slow connections beside the requests of a kubelet.
 
-Before the fix: 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
+In an earlier version, 40 connections that had begun a request and not ended it made every probe fail (503, or no answer at all).
 """
 import contextlib
 import os
@@ -69,10 +69,10 @@ def agent(tmp_path):
 
 
 def beside(daemon, kind, sources, port, n, path):
-    """n honest requests beside 2,000 hostile connections: each is answered within a second, and the agent stays below 4 MB."""
+    """n honest requests beside 2,000 hostile connections: each is answered within a second, and the agent keeps to OWN_MEMORY_MAX."""
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
-        # First all 2,000 connect at once, and a few scrapes are refused with 503.
+        # First all 2,000 connect at once, and a few honest requests are refused with 503.
         wait(lambda: get(port, path)[0] == 200, f"{path} answers beside the hostile connections")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
@@ -90,13 +90,13 @@ def test_probes_are_answered_beside_2000_hostile_connections(agent, kind, source
 
 @pytest.mark.parametrize("kind", ["heads", "byte", "chunk", "pipeline"])
 def test_probes_are_answered_beside_connections_that_fill_buffers(agent, kind):
-    """Each connection holds as much of the agent's memory as it can. Before the fix: 384 requests without the last byte of
+    """Each connection holds as much of the agent's memory as it can. In an earlier version, 384 requests without the last byte of
     their body blocked every probe, and heads of 16 KiB took 8 MB."""
     beside(agent, kind, MANY, agent.health, 1000, "/healthz")
 
 
 def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
-    """Answers of many kilobytes that no client reads. Before the fix: the agent held a copy for each connection."""
+    """Answers of many kilobytes that no client reads. In an earlier version, the agent held a copy for each connection."""
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 
@@ -112,7 +112,7 @@ def test_remote_caller_of_the_health_port_gets_no_object_names(tmp_path):
                     f"certificate-authority: '{Pki(tmp_path / 'pki').ca}'}}}}]\n"
                     "contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
                     "current-context: c\n")
-    log = open(tmp_path / "log", "w")  # the agent has the port
+    log = open(tmp_path / "log", "w")
     follow("agent", tmp_path / "log")
     agent = subprocess.Popen(["unshare", "-n", "sh", "-c", ELSEWHERE + '"$@"', "sh", *map(str, [
         BINARY, "agent", "--kubeconfig", conf, "--config", tmp_path / "none.conf", "--health-port", 7777, "--metrics-port", 0,
