@@ -13,7 +13,7 @@ REVIEWS = 'unirail_controller_reviews_{}_total{{path="/mutate--v1-pod"}}'
 def sent(c):
     """Number of pods that the webhook reviewed."""
     have = c.metrics()
-    return sum(have.get(REVIEWS.format(what), 0) for what in ("allowed", "denied"))
+    return sum(have.get(REVIEWS.format(what), 0) for what in ("allowed", "refused"))
 
 
 def condition(cluster):

@@ -513,7 +513,7 @@ static void test_addresses_released_on_request_are_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		ASSERT_STR_EQ(turn(x), "borrow rail0-9");
 		ASSERT_EQ(count_mine(x), 2);
-		/* Borrowed addresses are kept for pods that wait, then returned. */
+		/* Borrowed addresses stay for pods that wait, then returned. */
 		x->needs[0].want = 0;
 		x->needs[0].keep = 2;
 		ASSERT_STR_EQ(turn(x), "");

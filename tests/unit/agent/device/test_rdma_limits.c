@@ -29,13 +29,13 @@ static void on_devices(void *arg, const char *resource, const char *id, rdma_lim
 		each(each_arg, "mlx5_1");
 }
 
-/* "p1" and "p2" have the UIDs ...1 and ...2; "gone" has ended; the agent does not
+/* "p1" and "p2" have the UIDs ...1 and ...2; "ended" has ended; the agent does not
  * know other pods yet. */
 static const char *on_uid(void *arg, const char *ns, const char *name)
 {
 	(void)arg;
 	ASSERT_STR_EQ(ns, "t");
-	if (strcmp(name, "gone") == 0)
+	if (strcmp(name, "ended") == 0)
 		return "";
 	if (strcmp(name, "p1") == 0)
 		return UID "1";
@@ -81,7 +81,7 @@ static void test_each_device_id_of_a_pod_adds_its_limit(void **state)
 {
 	static const struct pod pods[] = {{"p1", {{"rdma/all", 2}, {"rdma/one", 1}}},
 					  {"p2", {{"intel.com/vf", 3}}},
-					  {"gone", {{"rdma/all", 1}}},
+					  {"ended", {{"rdma/all", 1}}},
 					  {"new", {{"rdma/one", 1}}}};
 	const struct rdma_limits_conf c = conf_of(NULL, 10, CGROUP_RDMA_MAX);
 	auto_podres struct podres_list l;
