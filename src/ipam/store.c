@@ -189,7 +189,7 @@ int ipam_repair(const struct root *r, const struct ipam_paths *p, const struct i
 	return journal_repair(r, path, i->now_ms(), v, count, message, e);
 }
 
-/* Addresses that host-local allocated before its network was moved to unirail. */
+/* --- addresses that host-local allocated before its network was moved to unirail --- */
 
 enum { PATH_BYTES = 4096, OWNER_MAX = 4096, ADOPT_LOCK_MS = 10 * 1000 };
 

@@ -97,7 +97,7 @@ static struct name *find(const char *path)
 	return NULL;
 }
 
-/* Finds or creates the name; NULL: the name is invalid. */
+/* Finds or creates the name; NULL: the name is invalid, or there are NAMES_MAX names. */
 static struct name *add(const char *path)
 {
 	struct name *n = find(path);

@@ -137,7 +137,7 @@ def test_unknown_plugin_types_are_executed(lab, tmp_path):
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(folder))
 
 
-def test_runtime_config_goes_to_the_first_networks_plugins(lab):
+def test_runtime_config_goes_only_to_the_plugins_of_the_first_network(lab):
     lab.rail_pools()
     mac = "0a:00:00:00:00:55"
     nets = nets_of(lab, eth0=([tuning(lab, capabilities={"mac": True}, mtu=1400)], []))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NetworkAttachmentDefinitions that the controller creates from a SpiderMultusConfig (tests/cluster/nads.yaml),
-executed by Debian's plugins where they have the type and by unirail's for the rest of the chain: the pod equals one
-with unirail's plugins only."""
+"""Debian's plugins accept the NetworkAttachmentDefinitions that the controller creates from SpiderMultusConfigs
+(tests/cluster/nads.yaml); plugins that Debian does not have are unirail's. With macvlan the pod's state equals that with
+unirail's plugins only."""
 import json
 
 import pytest

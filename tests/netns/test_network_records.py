@@ -227,7 +227,7 @@ def test_add_succeeds_on_a_full_disk_without_a_record(lab, agent, tmp_path):
     assert len(records(lab)) == 1, "the next ADD writes the record"
 
 
-def test_gc_retains_records_of_pods_added_during_the_gc(lab, agent, recorder):  # noqa: F811
+def test_gc_retains_the_record_of_a_network_to_which_a_pod_is_added_meanwhile(lab, agent, recorder):  # noqa: F811
     """An ADD that runs during the GC may find the record and therefore write none, so the GC must not remove it."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()

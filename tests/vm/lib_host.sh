@@ -37,7 +37,7 @@ undo_is_free() {
 	tail -n 1 /run/undone >/run/undo_failed
 }
 
-# undone: undoes; the state must equal /run/at_first
+# undone WHAT: waits for `unirail host undo`; then the state must equal /run/at_first. WHAT names the change in messages
 undone() {
 	# A program that the killed process started may still run.
 	until_true undo_is_free

@@ -11,7 +11,7 @@ T ?= $(TESTS)
 test_names = $(patsubst test_test_%,test_%,$(T:%=test_%))
 
 .PHONY: check unit units headers layering words format
-## check: run unit tests and fuzzers' corpora (static musl, and glibc with ASan and UBSan), a sample of growth, size, layers, words, headers, shellcheck, clang-format
+## check: run unit tests and fuzzers' corpora (static musl, and glibc with ASan and UBSan), each 7th case of growth, and the checks of size, layers, words, cleanups, versions, headers, shell scripts and format
 check:
 	@tools/need check
 	$(with_make) tools/check

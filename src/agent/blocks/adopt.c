@@ -432,20 +432,23 @@ static void say_missing(struct adoption *f, const char *pods)
 {
 	if (!log_once(&f->logged, pods))
 		return;
-	log_warn("blocks of a lost log stay unused: the addresses of these pods are unknown (no "
-		 "network-status or SpiderEndpoint), reported by two pods, or unconfirmed; delete "
-		 "the pods, or wait until they end",
-		 LOG_S("pods", pods));
+	log_warn(
+		"blocks that this node had before its block log was lost stay unused: addresses of "
+		"these pods are unknown (no network-status or SpiderEndpoint), reported by another "
+		"pod too, or named only by an annotation; delete the pods, or wait until they end",
+		LOG_S("pods", pods));
 }
 
 static void say_cache(struct adoption *f, const char *error)
 {
 	if (!log_once(&f->logged_cache, error))
 		return;
-	log_warn("blocks of a lost log stay unused: the addresses of this node's pods are unknown "
-		 "because the CNI result cache cannot be read; remove the file if its container "
-		 "does not exist",
-		 LOG_S("error", error));
+	log_warn(
+		"blocks that this node had before its block log was lost stay unused: the addresses "
+		"of this node's pods are unknown "
+		"because the CNI result cache cannot be read; remove the file if its container "
+		"does not exist",
+		LOG_S("error", error));
 }
 
 static void adopt(struct adoption *f, struct ipam *store, const struct account *x)

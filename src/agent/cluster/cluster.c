@@ -241,7 +241,7 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 	return kube_cache_value(c->objects, CLUSTER_COORDINATORS, "", "default");
 }
 
-/* The fields stored of each kind of object. */
+/* For each kind of object below: read_*() reads the fields that the cache stores, drop_*() frees them. */
 
 /* --- pods --- */
 

@@ -53,10 +53,10 @@ struct net_lookup {
 };
 
 struct net_choice {
-	/* ns NULL: name is a CNI configuration file, or a path if it contains '/' */
+	/* ns NULL: name is the network name in a CNI configuration file, or, if it contains '/', a path */
 	char *ns, *name;
 	char *ifname;		 /* NULL: CNI_IFNAME */
-	struct json_doc *config; /* configuration; NULL: the CNI configuration file `name` */
+	struct json_doc *config; /* configuration; NULL: that of the CNI configuration file */
 	/* device: ID of the device allocated for this network; NULL: none */
 	char *resource, *device;
 	char *requested; /* deviceID of the annotation, if the pod may use it; NULL: none */

@@ -90,8 +90,9 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 /* Numbers of pods of a DaemonSet or Deployment: all of them, and those that are ready. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all nodes */
-	const struct json *labels;     /* matchLabels of an original; NULL: none */
-	bool deployment, original;     /* not original: selected by app.kubernetes.io/name */
+	const struct json *
+		labels; /* of the DaemonSet or Deployment of a replaced program: its matchLabels; NULL: none */
+	bool deployment, original; /* not original: selected by app.kubernetes.io/name */
 	size_t n, ready;
 	char reason[512]; /* reason why one of the pods is not ready */
 };

@@ -3,11 +3,11 @@
 #define UNIRAIL_CNI_CLUSTER_NETWORK_STATUS_H
 
 /*
- * The pod's annotation k8s.v1.cni.cncf.io/network-status, byte for byte as Multus writes it: one
- * object per network, in order, indented by four. A result with one interface gives one object with
- * all addresses, whose interface is the one in the pod. A result with several gives an object for
- * each interface in the pod, with its addresses; addresses without interface are in the last
- * object. `gateway` lists the default routes' gateways, "<nil>" for a route without. `mtu` is
+ * The pod's annotation k8s.v1.cni.cncf.io/network-status, byte for byte as Multus writes it: a
+ * list of objects in the order of the networks, indented by four. A network whose result has one
+ * interface has one object with all addresses; `interface` is this interface if it is in the pod. A
+ * network whose result has several interfaces has an object for each interface in the pod, with the
+ * addresses of the interface; addresses without an interface are in the last object. `gateway` lists the default routes' gateways, "<nil>" for a route without. `mtu` is
  * present from result version 1.0.0 on.
  */
 

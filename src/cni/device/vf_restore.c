@@ -247,8 +247,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 
 /* --- move of a VF's netdev back to the node --- */
 
-/* Fails if another link of the node has the name. The netdev is then not moved, since a later
- * restore could not find it on the node under the pod's name. */
+/* Fails if another link of the node has `name`, the netdev's name on the node. The netdev is then not
+ * moved: on the node with the name that it had in the pod, a later restore may not find it. */
 static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
 			const char *name, struct err *e)
 {

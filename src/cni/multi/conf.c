@@ -316,7 +316,8 @@ static int check_unique(const struct multi *x, const char *place, struct err *e)
 	return 0;
 }
 
-/* GC and STATUS have no CNI_IFNAME and need no interface names. */
+/* Returns the interface name of network i: its ifname, otherwise CNI_IFNAME for the first network and
+ * "net<i>" for another. GC and STATUS have no CNI_IFNAME, and use no interface names. */
 static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)

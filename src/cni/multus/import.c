@@ -14,7 +14,7 @@
 
 /* State of the DEL of one network. */
 struct deletion {
-	/* the environment of the network; its doc is the network's configuration */
+	/* the environment of the network's plugins; call.doc is the network's configuration */
 	struct cni_call call;
 	const char *network;
 	struct cni_result prev;

@@ -349,8 +349,8 @@ static bool is_same(const struct raw *r, const struct link *l)
 
 /* --- ADD: write of the record --- */
 
-/* Returns whether the address is recorded: DHCP leases and link-local addresses of the kernel are
- * not restored. */
+/* Returns whether the address is recorded and later restored: not an address with a lifetime (DHCP,
+ * router advertisements), nor an IPv6 link-local address, which the kernel adds. */
 static bool is_lasting(const struct addr *a)
 {
 	return addr_is_permanent(a) && !(a->net.ip.family == 6 && ip_is_link_local(&a->net.ip));

@@ -27,7 +27,8 @@ void host_plan_rule_add(struct host_plan *p, const char *kind, const char *subje
 			const struct rule *r);
 void host_plan_rule_del(struct host_plan *p, const char *kind, const char *subject,
 			const struct rule *r);
-/* Carries out an operation. Returns 1 if its verb is one of these, 0 if it is another verb. */
+/* Carries out an operation whose verb is "rule-add" or "rule-del", and returns 1; returns 0 if the
+ * operation has another verb. */
 int host_rule_act(struct host *h, const struct host_op *op, struct err *e);
 
 #endif

@@ -29,7 +29,8 @@ enum {
 
 static const char magic[] = "unirail-journal ";
 
-/* Reads the whole file into j->texts and sets size. Returns 0 if it does not exist, otherwise 1. */
+/* Opens the file and reads it whole: sets j->fd, j->room, j->size and *text, which j->texts owns.
+ * Returns 1, or 0 if the file does not exist. */
 static int journal_read(struct journal *j, char **text, struct err *e)
 {
 	struct stat st;

@@ -11,9 +11,9 @@
  *	PREROUTING meta mark 0x1                -> ct mark set meta mark
  *	OUTPUT     (route hook)                 -> meta mark set ct mark
  *
- * in one table `inet unirail` for IPv4 and IPv6, chains `prerouting` (type
- * filter, hook prerouting, priority mangle -150) and `output` (type route, hook output, -150; as
- * two tables `ip unirail`, `ip6 unirail` where a kernel lacks inet route chains).
+ * in one table `inet unirail` for IPv4 and IPv6 (two tables `ip unirail` and `ip6 unirail` where a
+ * kernel lacks inet route chains), with the chains `prerouting` (type filter, hook prerouting,
+ * priority mangle -150) and `output` (type route, hook output, -150).
  */
 
 #include "kern/netlink/nl.h"

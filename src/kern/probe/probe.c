@@ -436,8 +436,10 @@ static int check_probe(const struct probe *p, struct err *e)
 	char a[IP_TEXT_MAX], b[IP_TEXT_MAX];
 
 	if (!p->ip.family || ip_is_unspecified(&p->ip) || ip_is_multicast(&p->ip))
-		return err_kind(e, ERR_CONF, -EINVAL, "probe on '%s': no address to probe",
-				p->ifname);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"probe on '%s': the address is missing, unspecified or a multicast address",
+			p->ifname);
 	if (probe_has_gateway(p) && p->gateway.family != p->ip.family)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"probe on '%s': gateway '%s' and address '%s' are of different "

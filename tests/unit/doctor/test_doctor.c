@@ -321,7 +321,8 @@ static void test_missing_master_of_a_cni_configuration_is_found(void **state)
 
 /* --- snapshot --- */
 
-/* The network functions below a root. The caller frees them. */
+/* Sets *ret, which the caller frees, to the PCI functions of class network below a root; returns
+ * their number. */
 static size_t network(const struct root *r, struct pci_dev **ret)
 {
 	size_t n, k = 0;

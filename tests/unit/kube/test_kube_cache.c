@@ -301,7 +301,7 @@ static void test_unsynced_kind_is_reported_with_its_reason(void **state)
 	ASSERT_EQ(kube_cache_error(t->c, POOLS, &e), 0);
 }
 
-/* The number of lines of the log that contain the text. */
+/* Returns how often the log contains the text. */
 static int lines_with(const struct lab *t, const char *expected)
 {
 	char text[1 << 14] = "";

@@ -61,8 +61,8 @@ static void emit_step(const struct coordinator_step *s, struct nl_batch *b)
 		route_del(b, &r);
 		break;
 	case COORD_RULE_ADD:
-		/* A rule may exist: all pods share the rule on the host, and an earlier NIC may
-		 * have added the pod's rule. */
+		/* A rule with a priority may exist: all pods share the host's rule, and an earlier
+		 * NIC may have added the pod's rule for marked replies. */
 		rule_add(b, &s->rule, s->rule.has_priority ? NL_OK_EXIST : 0);
 		break;
 	case COORD_SYSCTL:

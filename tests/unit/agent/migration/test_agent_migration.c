@@ -147,8 +147,8 @@ static void test_pod_waits_until_the_import_for_its_name(void **state)
 	ASSERT_STR_EQ(e.text, "retained addresses of 'a/web-0': the pod's SpiderEndpoint is "
 			      "not read from the API server yet");
 	/*
-	 * `migrating` counts from the next import for the name; then requests that cannot wait any
-	 * longer continue without the migrated addresses.
+	 * `migrating` has no effect on the current import for the name, only on the next one: a
+	 * request that cannot wait any longer then continues without the migrated addresses.
 	 */
 	pod.migrating = true;
 	ASSERT_EQ(wait_for(store, &pod, "net1", true, &e), -EAGAIN);

@@ -185,8 +185,8 @@ static void fixture(struct fixture *f)
 	f->addrs[0] = (struct addr){.index = NET1, .net = t_net("172.16.1.20/24")};
 	f->addrs[1] = (struct addr){.index = NET2, .net = t_net("172.16.2.20/24")};
 	/*
-	 * the routes that the coordinator sets up: connected routes in main and 101, the default
-	 * route in 101 only
+	 * as the coordinator leaves the routes: connected routes in main, net1's default route in
+	 * table 101
 	 */
 	f->routes[0] = (struct route){
 		.dst = t_net("172.16.1.0/24"), .index = NET1, .table = TABLE_MAIN, .family = 4};

@@ -431,8 +431,8 @@ static void test_sticky_address_is_selected_for_its_pod(void **state)
 	/* An address that is retained for another pod is skipped. */
 	a.owner.pod_name = "web-2";
 	assert_pick(&a, "10.0.0.2");
-	/* A retained address that the pod no longer requests, or whose pool is not permitted, is
-	 * released in the same change. */
+	/* The same decision releases the pod's retained address if the pod no longer retains
+	 * addresses, or if the request does not list the address's pool. */
 	a.owner.pod_name = "web-1";
 	a.sticky = false;
 	d = decide(&a, 1);

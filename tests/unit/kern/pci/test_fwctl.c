@@ -55,7 +55,7 @@ static void test_failures_of_the_firmware_are_reported(void **state)
 	ASSERT_EQ(fwctl_link_type_set(&f, 1, FWCTL_LINK_ETH, &e), -EPERM);
 }
 
-static void test_ecn_is_switched_for_each_priority(void **state)
+static void test_ecn_is_switched_for_one_priority(void **state)
 {
 	struct fwctl_card c = {.has_item = true};
 	struct fwctl f = fwctl_card_open(&c);
@@ -103,7 +103,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_link_type_is_read_and_stored),
 		cmocka_unit_test(test_failures_of_the_firmware_are_reported),
-		cmocka_unit_test(test_ecn_is_switched_for_each_priority),
+		cmocka_unit_test(test_ecn_is_switched_for_one_priority),
 		cmocka_unit_test(test_fwctl_device_of_a_function_is_opened),
 	};
 
