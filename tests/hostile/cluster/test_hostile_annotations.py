@@ -56,7 +56,7 @@ def test_stolen_addresses_in_an_annotation_are_not_allocated(mine, nodes, closin
     one.start("--gc-grace", "1s")
 
     # Only annotations record these addresses, for the victim and for the thief. The agent trusts neither, and allocates no address.
-    lines = one.wait_logged("reported by two pods", 60)
+    lines = one.wait_logged("reported by another pod too", 60)
     assert name_of(thief) in lines[0]["pods"] and name_of(victim) in lines[0]["pods"] and mine_ip[0] in lines[0]["pods"], lines
     assert not one.logged("adopting blocks of a lost log")
     nodes.remove_pod(thief)
