@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -300,4 +301,21 @@ int fd_wait(int fd, int64_t deadline_ms, short events)
 		if (errno != EINTR)
 			return -errno;
 	}
+}
+
+int fd_send(int fd, struct span *out)
+{
+	while (out->n > 0) {
+		ssize_t n = send(fd, out->p, out->n, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+			n = (ssize_t)out->n;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			*out = (struct span){out->p + n, out->n - (size_t)n};
+	}
+	return 0;
 }

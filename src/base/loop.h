@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct loop;
@@ -74,6 +75,9 @@ int64_t now_mono_ms(void);
 /* Waits for events of poll(2), until a time of now_mono_ms(). Returns 1 if the descriptor is ready, 0 if the time has
  * passed, or -errno. */
 int fd_wait(int fd, int64_t deadline_ms, short events);
+/* Writes `out` to a socket until it is full, and removes from `out` what it has written. Returns 0 or -errno. If the peer
+ * has closed, it drops the rest and returns 0: the next read returns the peer's answer or the end of the connection. */
+int fd_send(int fd, struct span *out);
 int64_t now_mono_us(void);
 int64_t now_real_ms(void); /* since the epoch */
 

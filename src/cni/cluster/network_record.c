@@ -325,9 +325,10 @@ void network_records_read(const struct cni_call *c, const struct pod_conf *conf,
 		err_clear(&reason);
 		r = read_record(c, dir, names[i], &one, &reason);
 		if (r < 0)
-			log_warn("cannot read the record of a network: GC skips the network",
-				 LOG_S("file", names[i]), LOG_S("directory", dir_path),
-				 LOG_S("error", reason.text));
+			log_warn(
+				"cannot read the record of a network: GC skips the recorded network",
+				LOG_S("file", names[i]), LOG_S("directory", dir_path),
+				LOG_S("error", reason.text));
 		if (r != 0)
 			continue;
 		one.file = xstrdup(names[i]);

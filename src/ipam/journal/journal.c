@@ -303,9 +303,8 @@ static int64_t reserve(const struct journal *j, size_t more)
 static int no_room(const struct journal *j, int code, struct err *e)
 {
 	return err_sys(e, code, "write to journal '%s'%s", j->path,
-		       code == -ENOSPC || code == -EDQUOT
-			       ? " (delete other files of its file system)"
-			       : "");
+		       code == -ENOSPC || code == -EDQUOT ? " (make free space on its file system)"
+							  : "");
 }
 
 /* Replaces the journal by a new file with the given text, and with space for `room` more bytes. */

@@ -447,9 +447,11 @@ static int write_some(struct conn *c, struct err *e)
 
 		if (r < 0 || !c->out.n)
 			return r;
-		r = unix_send(c->fd, &c->out, c->call->socket, e);
-		if (r < 0 || c->out.n)
-			return r;
+		r = fd_send(c->fd, &c->out);
+		if (r < 0)
+			return err_sys(e, r, "write to '%s'", c->call->socket);
+		if (c->out.n)
+			return 0;
 	}
 }
 

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "wire/http/http1.h"
-#include "wire/http/internal.h"
 
 enum { READ_SIZE = 16 << 10, BACKLOG_MS = 10, RESTART_MS = 50, REQUEST_MAX = 4 << 20 };
 
@@ -55,25 +54,6 @@ static int open_socket(struct conn *c, struct err *e)
 	return 0;
 }
 
-int unix_send(int fd, struct span *out, const char *path, struct err *e)
-{
-	while (out->n > 0) {
-		ssize_t n = send(fd, out->p, out->n, MSG_NOSIGNAL);
-
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		/* Not an error: the server closed before it read everything; the next read returns
-		 * its answer or the end of the connection. */
-		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-			n = (ssize_t)out->n;
-		if (n < 0 && errno != EINTR)
-			return err_sys(e, -errno, "write to '%s'", path);
-		if (n > 0)
-			*out = (struct span){out->p + n, out->n - (size_t)n};
-	}
-	return 0;
-}
-
 /* Reads the answer; returns 1 if c->reply is complete. */
 static int read_some(struct conn *c, struct err *e)
 {
@@ -100,9 +80,9 @@ static int talk(struct conn *c, struct err *e)
 	int r = 0;
 
 	while (r == 0) {
-		r = unix_send(c->fd, &c->out, c->call->socket, e);
+		r = fd_send(c->fd, &c->out);
 		if (r < 0)
-			return r;
+			return err_sys(e, r, "write to '%s'", c->call->socket);
 		r = fd_wait(c->fd, c->deadline, (short)(POLLIN | (c->out.n ? POLLOUT : 0)));
 		if (r == 0)
 			return too_late(c, "no answer from", e);
@@ -132,7 +112,9 @@ int http1_send(const struct http1_call *call, struct err *e)
 	buf_init(&out, REQUEST_MAX);
 	r = start(&c, &out, e);
 	while (r == 0) {
-		r = unix_send(c.fd, &c.out, call->socket, e);
+		r = fd_send(c.fd, &c.out);
+		if (r < 0)
+			err_sys(e, r, "write to '%s'", call->socket);
 		if (r < 0 || !c.out.n)
 			break;
 		r = fd_wait(c.fd, c.deadline, POLLOUT) > 0 ? 0

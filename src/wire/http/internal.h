@@ -14,10 +14,6 @@
 /* Compares the name of a header field, as nghttp2 passes it (h2.c). */
 bool h2_name_is(const uint8_t *name, size_t n, const char *word);
 
-/* Writes `out` to the UNIX socket of this path until it is full, and removes from `out` what it has written
- * (http1_client.c). */
-int unix_send(int fd, struct span *out, const char *path, struct err *e);
-
 /* State of an HTTP/1.1 codec (http1.c). */
 
 enum http1_framing { FRAME_NONE, FRAME_LENGTH, FRAME_CHUNKED, FRAME_EOF };

@@ -691,7 +691,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 		r = journal_commit(&j, &l, 1, &e);
 		allocated += r == 0;
 		if (r < 0)
-			ASSERT_HAS(e.text, "delete other files of its file system");
+			ASSERT_HAS(e.text, "make free space on its file system");
 	}
 	ASSERT_EQ(r, -ENOSPC);
 	assert_true(allocated > 30);
