@@ -306,7 +306,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     assert status == 200 and addresses(answer) == {"net1": "10.8.0.70"}, (answer, two.log.read_text()[-2000:])
     assert took < 3, took
     took, (status, answer) = elapsed(lambda: by_name(two, nodes.pod("t", "n2"), "named", "10.8.0.77"))
-    assert status == 500 and "node 'n1' has it" in answer["message"] and took < 5, (took, answer)
+    assert status == 500 and "node 'n1' has the address" in answer["message"] and took < 5, (took, answer)
     assert "10.8.0.77" in answer["message"] and "pool 'named'" in answer["message"]
     # The error takes the pod's name from the status of the pool, which the controller writes.
     has = {"10.8.0.76": {"pod": "t/other"}, "10.8.0.77": {"pod": f"t/{first['metadata']['name']}", "podUid": "u"}}
@@ -314,7 +314,7 @@ def test_requested_addresses_are_allocated_or_refused(mine, nodes, agent, pools)
     mine.ok("PATCH", f"{SPIDER}/spiderippools/named/status", {"status": {"allocatedIPs": json.dumps(has)}}, type=MERGE)
     three = agent("n2", name="again")  # a new agent, with an empty cache
     status, answer = by_name(three, nodes.pod("t", "n2"), "named", "10.8.0.77")
-    assert status == 500 and f"node 'n1' has it, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
+    assert status == 500 and f"node 'n1' has the address, for pod 't/{first['metadata']['name']}'" in answer["message"], answer
     three.kill()
     # The owner of the block knows which node has borrowed an address of it.
     status, answer = by_name(one, nodes.pod("t", "n1"), "named", "10.8.0.70")

@@ -54,7 +54,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     # For a requested address that a pod of another node has, the agent reads the pool's status, which may name the pod.
     stranger = nodes.pod("t", "n1")
     status, refused = by_name(one, stranger, "rail1", addresses(answer)["net1"])
-    assert status == 500 and "node 'n2' has it" in refused["message"], refused
+    assert status == 500 and "node 'n2' has the address" in refused["message"], refused
     nodes.remove_pod(stranger)
     meta = pods[one][0]["metadata"]
     for i in range(2):  # a repeated event increments the count
