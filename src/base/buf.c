@@ -31,12 +31,10 @@ void buf_reset(struct buf *b)
 
 void buf_trim(struct buf *b, size_t keep)
 {
-	if (b->cap > keep) {
-		free(b->p);
-		b->p = NULL;
-		b->cap = 0;
-	}
-	buf_reset(b);
+	if (b->cap > keep)
+		buf_done(b);
+	else
+		buf_reset(b);
 }
 
 /* Makes room for n more bytes and the NUL; n does not exceed the maximum size. */

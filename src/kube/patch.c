@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/patch.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -66,8 +67,10 @@ struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
 	va_list ap;
 
 	va_start(ap, op);
-	while ((part = va_arg(ap, const char *)) && n < PARTS_MAX)
+	while ((part = va_arg(ap, const char *))) {
+		assert(n < PARTS_MAX);
 		parts[n++] = part;
+	}
 	va_end(ap);
 	return kube_patch_add_at(p, op, parts, n);
 }

@@ -463,6 +463,17 @@ def test_pod_of_multus_is_deleted_by_unirail(lab, agent, head):
     assert leases(lab) == []
 
 
+@pytest.mark.parametrize("type", ["macvlan", "sriov", "ib-sriov", "ipoib", "rdma"])
+def test_del_of_a_pod_of_multus_needs_no_plugin_of_unirails_types(lab, agent, type, tmp_path):
+    """DEL on a migrated node from which the original plugins were deleted. The pod's interface was deleted before."""
+    pod = lab.pod()
+    plugin = {"type": type, **({"master": "rail0"} if type in ("macvlan", "ipoib") else {})}
+    Multus(lab, lab.tmp / "multus").add(pod, {"cniVersion": "1.0.0", "name": "net", "plugins": [plugin]}, run=False)
+    agent.stop()
+    lab.delete(conf(lab, agent, clusterNetwork="podnet"), pod, ifname="eth0", CNI_PATH=str(tmp_path))
+    check_removed(lab, pod)
+
+
 @pytest.mark.parametrize("cut", [0, 1, 100, -2])
 def test_truncated_cache_entry_does_not_fail_del(lab, agent, cut):
     """A DEL whose cache entry is truncated reads the networks from libcni's cache."""

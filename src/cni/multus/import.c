@@ -27,8 +27,9 @@ struct deletion {
 static const struct cni_plugin *builtin(const char *type)
 {
 	static const struct cni_plugin *const plugins[] = {
-		&cni_macvlan, &cni_ipvlan, &cni_vlan,	  &cni_host_device, &cni_coordinator,
-		&cni_tuning,  &cni_sbr,	   &cni_loopback, &cni_ifacer};
+		&cni_macvlan,  &cni_ipvlan,   &cni_vlan,	&cni_host_device, &cni_sriov,
+		&cni_ipoib,    &cni_ib_sriov, &cni_coordinator, &cni_tuning,	  &cni_sbr,
+		&cni_loopback, &cni_ifacer,   &cni_rdma};
 
 	for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
 		if (strcmp(plugins[i]->name, type) == 0)

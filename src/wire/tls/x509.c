@@ -197,6 +197,10 @@ static int set_names(struct making *m, struct err *e)
 			e, ERR_CONF, -EINVAL,
 			"'%.80s' is not a common name: letters, digits, '.', '-', '_', at most 64",
 			m->w->name);
+	if (m->w->n_names > NAMES_MAX)
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"the certificate has %zu names, the limit is %d", m->w->n_names,
+				NAMES_MAX);
 	snprintf(m->subject, sizeof(m->subject), "CN=%s", m->w->name);
 	if (m->is_ca)
 		snprintf(m->issuer, sizeof(m->issuer), "%s", m->subject);
@@ -223,7 +227,7 @@ static int set_alternatives(struct making *m)
 {
 	if (m->w->n_names == 0)
 		return 0;
-	for (size_t i = 0; i < m->w->n_names && i < NAMES_MAX; i++) {
+	for (size_t i = 0; i < m->w->n_names; i++) {
 		mbedtls_x509_san_list *s = &m->names[i];
 		struct ipaddr *a = &m->ips[i];
 		const char *name = m->w->names[i];
@@ -236,7 +240,7 @@ static int set_alternatives(struct making *m)
 			s->node.san.unstructured_name.p = a->b;
 			s->node.san.unstructured_name.len = a->family == 4 ? 4 : 16;
 		}
-		s->next = i + 1 < m->w->n_names && i + 1 < NAMES_MAX ? s + 1 : NULL;
+		s->next = i + 1 < m->w->n_names ? s + 1 : NULL;
 	}
 	return mbedtls_x509write_crt_set_subject_alternative_name(&m->out, m->names);
 }

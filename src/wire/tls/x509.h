@@ -24,7 +24,7 @@ struct x509_request {
 };
 
 /* Stores certificate and key as PEM, freed by the caller. -EINVAL, kind ERR_CONF: invalid CA or
- * name. */
+ * name, or more than 32 names. */
 int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e);
 
 /* Properties of the first certificate of a PEM text. */

@@ -147,6 +147,7 @@ static void refused(struct x509_request w, const char *reason)
 static void test_invalid_certificate_requests_are_refused(void **state)
 {
 	struct made ca = make(NULL, "ca", -60, DAY), other = make(NULL, "ca", -60, DAY);
+	const char *many[33] = {"a"};
 	struct x509_facts f;
 
 	(void)state;
@@ -160,6 +161,8 @@ static void test_invalid_certificate_requests_are_refused(void **state)
 				      .ca = span_of(ca.cert),
 				      .ca_key = span_of(other.key)},
 		"does not belong to the CA");
+	refused((struct x509_request){.name = "a", .names = many, .n_names = ARRAY_LEN(many)},
+		"has 33 names, the limit is 32");
 	ASSERT_EQ(x509_inspect(span_of("x"), &f, NULL), -EINVAL);
 	ASSERT_EQ(x509_inspect(span_of(""), &f, NULL), -EINVAL);
 	ASSERT_EQ(x509_trusts(span_of("x"), span_of(ca.cert), NULL, NULL), -EINVAL);
