@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2034,SC2154 # sourced by vendor/build
 # The fuzz flavour (glibc, clang) uses this compiler and these flags instead of gcc and the flags of recipe.sh. The
-# libraries have no counters of libFuzzer, since inputs should reach new code of unirail; the libraries have their own
-# fuzzers. A change of this file rebuilds only this flavour's libraries.
+# libraries are built without libFuzzer's coverage counters, so that only new coverage in unirail's own code makes an
+# input interesting; the libraries have their own fuzzers. A change of this file rebuilds only this flavour's libraries.
 
 HOSTCC=clang
 

@@ -37,8 +37,8 @@ fits() {
 	[ "$sum" = "$R_SHA" ] || [ "$sum" = "$R_UPSHA" ]
 }
 
-# compiler_flags: sets CFLAGS for $LIBC. Object files contain no path of this machine, so that builds are reproducible
-# byte for byte. Of the maps that match a path, the compiler uses the last one.
+# compiler_flags: sets CFLAGS for $LIBC. -ffile-prefix-map replaces this machine's paths in object files, so that builds are
+# reproducible byte for byte. If several -ffile-prefix-map options match a path, the compiler uses the last one.
 compiler_flags() {
 	if [ "$LIBC" = musl ]; then
 		CFLAGS=(-Os -ffunction-sections -fdata-sections -fPIE -fno-asynchronous-unwind-tables

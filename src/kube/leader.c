@@ -56,7 +56,7 @@ static void log_failure(struct kube_lease *l, const struct err *e)
 	if (strncmp(l->logged, e->text, ERROR_MAX - 1) == 0)
 		return;
 	str_copy(l->logged, sizeof(l->logged), e->text);
-	log_warn("kube: a request for the lease failed", LOG_S("error", e->text));
+	log_warn("kube: failed to acquire or renew the lease", LOG_S("error", e->text));
 }
 
 /* --- gaining and losing the lease --- */

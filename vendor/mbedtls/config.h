@@ -3,7 +3,7 @@
  * Features of mbedTLS 3.6 LTS that unirail needs: TLS 1.2 and 1.3, client and server, ECDSA and RSA
  * certificates with verification, client certificates, and the creation of a self-signed
  * certificate for the webhooks. The linker removes unused functions. Randomness comes from
- * getrandom(2), which mbedtls_psa_external_get_random() in src/wire calls: on musl, mbedTLS itself
+ * getrandom(2), which mbedtls_psa_external_get_random() in src/base/random.c calls: on musl, mbedTLS itself
  * would open /dev/random.
  */
 /* platform */

@@ -411,15 +411,16 @@ static void check_prefix(struct grpc_in *c)
 	size_t max = c->method->max ? c->method->max : GRPC_REQUEST_MAX;
 	size_t want = (size_t)c->prefix[1] << 24 | (size_t)c->prefix[2] << 16 |
 		      (size_t)c->prefix[3] << 8 | c->prefix[4];
-	char text[96];
+	char text[128];
 
 	if (c->prefix[0]) {
 		refuse(c, "200", GRPC_UNIMPLEMENTED, "the request is compressed", "");
 		return;
 	}
 	snprintf(text, sizeof(text),
-		 "the request has %zu bytes, the limit is %zu, less with other requests", want,
-		 max);
+		 "the request has %zu bytes, the limit is %zu (%d for all incomplete requests of "
+		 "the connection)",
+		 want, max, HELD_MAX);
 	if (want > max || c->s->held + want > HELD_MAX) {
 		refuse(c, "200", GRPC_RESOURCE_EXHAUSTED, text, "");
 		return;
