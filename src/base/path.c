@@ -139,8 +139,8 @@ static bool may_follow(const struct walk *w, const struct stat *link)
 	       (!(dir.st_mode & (S_IWGRP | S_IWOTH)) || (dir.st_mode & S_ISVTX));
 }
 
-/* Follows a link. `link` is the descriptor of w->name, so that the file that was checked is the file that is read. Its
- * target is placed before the rest. */
+/* Follows a symbolic link: replaces it with its target in the path that is still to be walked. `link` is an open
+ * descriptor of the link, so that the link that was checked is the link that is read. */
 static int follow(struct walk *w, int link, const struct stat *st)
 {
 	char target[PATH_MAX];

@@ -31,7 +31,8 @@
 
 struct kube_cache_kind {
 	const struct kube_kind *kind;
-	size_t size; /* this member and the next three are those of struct kube_informer_conf */
+	/* size, decode, drop and cached: see struct kube_informer_conf */
+	size_t size;
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
@@ -63,7 +64,7 @@ struct kube_cache *kube_cache_new(const struct kube_cache_conf *conf);
  * NULL. */
 void kube_cache_free(struct kube_cache *c);
 
-enum { KUBE_CACHE_ALL = -1 }; /* in place of a kind, where stated */
+enum { KUBE_CACHE_ALL = -1 }; /* the argument `kind` of functions that accept it: all kinds */
 
 const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spiderippools" */
 /* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed at least once, which fails while

@@ -48,8 +48,8 @@ def kind_of(method, path):
 
 
 def each_second(acts, most=3):
-    """A fault for every second request of each kind from the first on, `most` times. A request that the agent does not repeat within a
-    minute after a 422 (of a SpiderEndpoint or a pod's status) gets no 422."""
+    """A rule that gives faults to the first, third, fifth... request of each kind, `most` faults a kind. It gives no 422 to requests for
+    SpiderEndpoints and pod statuses, which the agent does not repeat within a minute after a 422."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):

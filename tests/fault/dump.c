@@ -263,8 +263,9 @@ static bool is_ipoib(const struct kind *k, const struct nlmsghdr *h)
 	       ((const struct ifinfomsg *)NLMSG_DATA(h))->ifi_type == ARPHRD_INFINIBAND;
 }
 
-/* Each move of its device recreates an IPoIB link, with another queue pair number in its address:
- * only name, alias, GUID and whether it is up are compared. */
+/* Writes what a move of the device leaves unchanged: name, alias, GUID and whether the link is up.
+ * Each move of an InfiniBand device to another namespace recreates its IPoIB link, whose hardware
+ * address then contains another queue pair number. */
 static void put_ipoib(const struct nlmsghdr *h, const char *label, struct buf *b)
 {
 	const struct ifinfomsg *m = NLMSG_DATA(h);

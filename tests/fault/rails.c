@@ -312,9 +312,9 @@ static void trial_done(struct trial *t)
 	outcome_done(&t->o);
 }
 
-/* Repeats a race before each send, and a refusal for the messages rail + 1, rail + 9, rail +
- * 17...: the eight rails together refuse each message. quick: every seventh of these, and rails
- * 0, 3 and 6 only. */
+/* Runs the trials of one job. A race is repeated before each send. A refusal is repeated for every
+ * eighth message, beginning with the one of the job's rail: the jobs of the eight rails together
+ * refuse each message. quick: every seventh of these trials, and only rails 0, 3 and 6. */
 bool rails_run(struct lab *l, struct tally *tally, long job, bool quick)
 {
 	struct trial t;

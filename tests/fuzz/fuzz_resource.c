@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configurations of both device plugins, on a fixed node. First byte 0: the rest is the command
- * line of sriovdp, one word per line; 1: that of k8s-rdma-shared-dp; 2: an item of pfNames. Else a
- * configuration; bit 3: the RDMA mode is exclusive, bit 4: answers by CDI.
+ * Configurations of both device plugins, on a fixed node. The first byte of the input says what
+ * the other bytes are: 0: the command line of sriovdp, one word per line; 1: that of
+ * k8s-rdma-shared-dp; 2: an item of pfNames; any other value: a configuration. For a configuration,
+ * bit 3 of the first byte sets the exclusive RDMA mode, and bit 4 answers by CDI.
  */
 #include <stdio.h>
 #include <stdlib.h>

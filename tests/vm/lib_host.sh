@@ -28,8 +28,8 @@ applied() {
 	cmp -s /run/wanted /run/twice || fail "a second apply changed the state: $(diff /run/wanted /run/twice | tail -n 1)"
 }
 
-# undo_is_free: undoes; fails only while another 'unirail host', or a program that it started, changes this host. /run/undo_failed: the
-# reason of any other failure
+# undo_is_free: runs `unirail host undo`. Returns 1 only while another 'unirail host', or a program that it started, changes this host.
+# Any other failure returns 0 and writes its reason to /run/undo_failed.
 undo_is_free() {
 	: >/run/undo_failed
 	unirail host undo >/run/undone 2>&1 && return 0

@@ -108,8 +108,8 @@ static void again(struct claim *m, int after_ms)
 
 /* --- write of the locks --- */
 
-/* Ends the decision; but reads the ConfigMap again after a conflict, or after a lost response,
- * whose outcome is unknown. */
+/* Ends the decision. After a conflict, or after a lost response, whose write may or may not have
+ * taken effect, reads the ConfigMap again instead while there is time. */
 static void on_written(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;

@@ -111,7 +111,7 @@ static int parse_family(const struct host_addr_want *w, uint8_t family, struct h
 
 	*f = (struct host_addr_family){.dhcp = family == 4 ? w->dhcp4 : w->dhcp6};
 	if (f->dhcp)
-		return 0; /* like in the script, DHCP overrides a static address */
+		return 0; /* DHCP overrides a static address, as in the original script */
 	if (ip && (ipnet_parse(span_of(ip), &f->ip) < 0 || f->ip.ip.family != family))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
