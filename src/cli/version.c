@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "cli/cli.h"
 #include "wire/json/json.h"
-#include "wire/tls/digest.h"
+#include "wire/library.h"
 
 /*
  * The Makefile defines these macros for this file only, so that a commit does not rebuild the other

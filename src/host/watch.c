@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/loop.h"
 #include "host/dropin.h"
-#include "kern/net/net_watch.h"
+#include "kern/net/watch.h"
 
 struct watch {
 	const struct host_watch_conf *c;
@@ -174,7 +174,7 @@ int host_watch(const struct host_watch_conf *c, struct err *e)
 	int r = loop_new(&w.loop, e);
 
 	if (r >= 0)
-		r = net_watch_open(&w.events, e);
+		r = net_watch_open(&w.events, NET_WATCH_CONFIG, e);
 	if (r >= 0)
 		r = open_signals(&w.signals, e);
 	if (r >= 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions of the linked libraries, for `unirail version`. */
-#include "wire/tls/digest.h"
+#include "wire/library.h"
 
 #include <string.h>
 

@@ -21,7 +21,7 @@
 #include "device/serve/pod_gpus.h"
 #include "device/serve/port_events.h"
 #include "device/serve/sources.h"
-#include "kern/net/link_watch.h"
+#include "kern/net/watch.h"
 #include "kern/pci/uevent.h"
 #include "wire/http/grpc.h"
 #include "wire/json/json.h"
@@ -687,7 +687,7 @@ static void on_link(void *arg, uint32_t events)
 	struct device_serve *s = arg;
 
 	(void)events;
-	if (!link_watch_drain(s->links))
+	if (!net_watch_drain(s->links))
 		return;
 	judge_now(s);
 	s->again = true;
@@ -741,7 +741,7 @@ static int open_watches(struct device_serve *s, struct err *e)
 	int r = uevent_open(&s->uevents, e);
 
 	if (r >= 0)
-		r = link_watch_open(&s->links, e);
+		r = net_watch_open(&s->links, NET_WATCH_LINKS, e);
 	if (r >= 0) {
 		s->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 		r = s->inotify < 0 ? err_sys(e, -errno,

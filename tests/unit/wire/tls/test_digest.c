@@ -48,28 +48,11 @@ static void test_sha256_of_a_file_is_computed(void **state)
 	t_dir_remove(dir, &r);
 }
 
-static void test_versions_of_bundled_libraries_are_reported(void **state)
-{
-	static const char *const names[] = {"mbedtls", "nghttp2", "yyjson", "nanopb"};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *v = wire_library_version(names[i]);
-
-		assert_non_null(v);
-		assert_true(v[0] >= '0' && v[0] <= '9');
-		assert_non_null(strchr(v, '.'));
-	}
-	assert_null(wire_library_version("libnl"));
-	assert_null(wire_library_version(""));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sha256_of_memory_is_computed),
 		cmocka_unit_test(test_sha256_of_a_file_is_computed),
-		cmocka_unit_test(test_versions_of_bundled_libraries_are_reported),
 	};
 
 	return T_RUN(tests, NULL, NULL);
