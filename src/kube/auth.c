@@ -118,8 +118,11 @@ static int read_token(struct kube_auth *a, struct err *e)
 	if (file && token.n == 0)
 		r = err_kind(e, ERR_CONF, -EINVAL, "token: '%s' is empty", file);
 	else if (token.n > KUBE_TOKEN_MAX || (token.n && !is_token(token)))
-		r = err_kind(e, ERR_CONF, -EINVAL, "token: %s%s%s is not a token", file ? "'" : "",
-			     file ? file : "the configured value", file ? "'" : "");
+		r = err_kind(
+			e, ERR_CONF, -EINVAL,
+			"token: %s%s%s is not a token: expected at most %d bytes of printable ASCII without white space",
+			file ? "'" : "", file ? file : "the configured value", file ? "'" : "",
+			KUBE_TOKEN_MAX);
 	else
 		set_header(a, token);
 	explicit_bzero(b.p, b.len);

@@ -23,7 +23,7 @@ def mine():
     one.close()
 
 
-def test_agent_waits_for_missing_definitions(mine, nodes, agent):
+def test_agent_waits_for_missing_crds(mine, nodes, agent):
     """Runs before the other tests: the agent logs one line with the remedy, and continues once the CRDs are installed."""
     one = agent(ready=False)
     logged_lines = one.wait_logged("install their CRDs")

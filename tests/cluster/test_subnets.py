@@ -360,8 +360,8 @@ def test_addresses_in_blocks_of_nodes_are_not_reused_after_their_pool_is_deleted
 
 
 def test_addresses_of_pods_stay_in_their_pool_after_a_restore(place, controller, mine):
-    """After a restore of etcd only the endpoints have these addresses: those of a recreated pool are its own again,
-    those of another pool go to no pool."""
+    """After a restore of etcd only SpiderEndpoints record the pods' addresses. The controller gives a recreated pool the addresses that
+    are recorded for it, and gives no pool an address that is recorded for another one."""
     place.subnet("have", "10.27.0.0/24", ["10.27.0.2-10.27.0.30"])
     uid = place.app("Deployment", "web", {"subnet": {"ipv4": ["have"]}}, size=3)["metadata"]["uid"]
     web = f"auto4-web-eth0-{uid.split('-')[-1][:5]}"

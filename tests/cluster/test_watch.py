@@ -225,7 +225,7 @@ def test_watch_continues_when_its_permission_is_restored(cluster, ns, watch, pro
 
 
 def test_watch_continues_after_its_ca_file_is_replaced(cluster, ns, closing, tmp_path):
-    """The server's certificate comes from a new CA, and the file that names the CA is replaced a little later."""
+    """The server's certificate comes from a new CA; the file with the CA's certificate is replaced a little later."""
     ca = tmp_path / "ca.crt"
     ca.write_bytes(cluster.pki.ca.read_bytes())
     path = cluster.kubeconfig(tmp_path / "config")

@@ -183,7 +183,7 @@ def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
     """The webhook overwrites the template's networks, as Spiderpool's does; kubectl shows a warning that quotes the overwritten list."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
-    # A separate group: networks of other tests' namespaces would be injected as well.
+    # The group is this test's only: with a shared group the pod would also get the networks of other tests.
     assert create(cluster, config("eth2", work, work))[0] == 201
     o = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": work,
          "annotations": {INJECT: work, NETWORKS: "storage/nfs@nfs0, eth9"}},

@@ -100,7 +100,7 @@ def test_list_names_every_check():
 
 
 def test_missing_master_is_found(tmp_path, paths):
-    """doctor reports a missing master of a plugin in a list and of a network of unirail-cni, but none that exists or is in the pod."""
+    """doctor reports a missing master, of a plugin in a list or of a network of unirail-cni. It skips masters that exist or are in the pod."""
     inner = {"name": "rail0", "plugins": [{"type": "macvlan", "master": "lo0"}]}
     file = conf_file(tmp_path / "conf", [
         {"type": "unirail-cni", "networks": [inner]}, {"type": "vlan", "master": "nosuch", "vlanId": 1},

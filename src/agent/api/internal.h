@@ -51,11 +51,13 @@ struct api_exhausted {
 struct api_backend {
 	/* Returns 0 if pools are known; otherwise a negative code and the reason. */
 	int (*ready)(const struct ipam_api *a, struct err *e);
-	/* Returns the pools of a batch, which may be in *p; detach() ends their use. */
+	/* Returns the pools for one batch: p, which the function fills, or pools that the backend
+	 * owns. The caller calls detach() at the end of the batch. */
 	struct ipam_pools *(*attach)(struct ipam_api *a, struct ipam_pools *p);
 	void (*detach)(struct ipam_api *a, struct ipam_pools *p);
-	/* Called before a call is queued. Returns true if the call waits for its pod, or was
-	 * answered. */
+	/* Called before a call is queued. Returns true if the call was answered, or waits for the
+	 * lookup of its pod or of the pod's application and is queued after it; false: the caller
+	 * queues it. */
 	bool (*collect)(struct api_call *c);
 	/* Allocates the addresses of c->requests, whose `body` the caller has set. API_PENDING: the
 	 * call waits, and its run() is called again later. */

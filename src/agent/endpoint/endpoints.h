@@ -28,7 +28,9 @@ struct endpoints_conf {
 
 struct endpoints *endpoints_new(const struct endpoints_conf *c);
 void endpoints_free(struct endpoints *e); /* call it before kube_free(); e may be NULL */
-/* Sets the current leases; call it within a batch. */
+/* Computes the required endpoints from the leases and pools of the store, and starts the requests
+ * for the differences. Call it from the callback `batch` of agent/api/api.h, while the store is
+ * open. */
 void endpoints_leases(struct endpoints *e, const struct lease_table *t, const struct pool_set *s);
 /* hold: true while the journal may lack addresses of pods; no endpoint is deleted meanwhile. */
 void endpoints_hold(struct endpoints *e, bool hold);

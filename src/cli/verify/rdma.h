@@ -51,7 +51,8 @@ size_t verify_pong_at(const struct verify_side *s,
 		      uint64_t which); /* returns the offset of a received ping */
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
-/* Verifies n bytes of the pattern; -EBADMSG: e has the first wrong offset and their number. */
+/* Compares n bytes with the pattern. -EBADMSG: e has the number of wrong bytes and the offset of
+ * the first. */
 int verify_compare(const uint8_t *p, size_t n, uint64_t seed, struct err *e);
 
 const char *verify_op_name(enum verbs_op op); /* "write", "send", "read" */

@@ -512,8 +512,9 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * Denies (keep_used) or warns about the deletion of a subnet whose pools have addresses. Their
- * number is at least status.allocatedIPCount, the only source while pools are not listed.
+ * Denies the deletion of a subnet whose pools have addresses (keep_used), or warns about it. The
+ * number of addresses is the larger of status.allocatedIPCount and the count in the listed pools,
+ * which is 0 while pools are not listed.
  */
 static int admit_subnet_check_deletion(struct admit *a)
 {

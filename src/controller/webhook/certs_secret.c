@@ -36,8 +36,8 @@ static int decode(void *value, const struct json *object, struct err *e)
 	(void)e;
 	s->managed = secret_is_managed(object) && !json_get(annotations, ISSUED);
 	s->set = (struct certs_set){.ca = secret_text(object, "ca.crt"),
-				    /* This Secret has the CA's key only if an earlier version
-				     * wrote it, until it is moved. */
+				    /* Only an earlier version wrote the CA's key here; the
+				     * leader moves it to the CA's Secret. */
 				    .ca_key = s->managed ? secret_text(object, "ca.key") : NULL,
 				    .cert = secret_text(object, "tls.crt"),
 				    .key = secret_text(object, "tls.key"),

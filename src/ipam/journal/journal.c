@@ -21,10 +21,11 @@ enum {
 	JOURNAL_MAX = 256 << 20,
 	COMPACT_SLACK = 32 << 10,
 	RECORD_BYTES = 64, /* approximate size of the record of one interface */
-	/* Space reserved for releases. For each used address it is longer than the line that
-	 * releases it. */
+	/* Bytes reserved for the lines of later releases, so that a full disk does not stop a DEL.
+	 * RESERVE_USED, for each used address, exceeds the longest such line: a retained address
+	 * with a namespace of 63 bytes, and a pod and a pool of 253 bytes each. */
 	RESERVE_MIN = 4096,
-	RESERVE_USED = 256,
+	RESERVE_USED = 768,
 };
 
 static const char magic[] = "unirail-journal ";

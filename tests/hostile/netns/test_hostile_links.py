@@ -50,7 +50,7 @@ def test_network_directory_that_is_a_link_is_refused(lab, disk):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
-def test_data_dir_below_a_replaceable_link_is_refused(lab, disk, mode):
+def test_data_dir_below_a_link_in_a_directory_that_others_can_write_is_refused(lab, disk, mode):
     (disk / "open").mkdir()
     (disk / "open").chmod(mode)
     link(disk / "open" / "link", disk / "secret", 0)

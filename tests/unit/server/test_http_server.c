@@ -426,7 +426,8 @@ static void test_new_connection_is_not_evicted_before_its_request(void **state)
 	patient.grace_ms = patient.first_ms = patient.idle_ms = 10 * 1000;
 	al_stop(al_server);
 	al_server = al_serve(&il_lab, &patient, echo, NULL);
-	/* Connections that have had their response are closed first, in any order of connecting. */
+	/* At the limit the server closes connections whose request was answered, even if an older
+	 * connection (here the probe) has sent no request yet. */
 	probe = al_connect(&il_lab);
 	for (size_t i = 0; i < ARRAY_LEN(first); i++) {
 		first[i] = al_connect(&il_lab);
