@@ -50,15 +50,16 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "maximum number of concurrent connections to the socket", conns, 1, 4096, "256",                \
 	  "UNIRAIL_MAX_CONNECTIONS", 0)                                                                   \
 	SETTINGS_PORTS(X, "5710", "5711")                                                                 \
-	X("reserve", OPT_INT, "N",                                                                        \
-	  "number of free addresses to keep on this node for each pool in use", reserve, 1, 1024,         \
-	  "4", "UNIRAIL_RESERVE", 0)                                                                      \
+	X("pre-allocate", OPT_INT, "N",                                                                   \
+	  "number of free addresses to keep on this node for each pool in use", pre_allocate, 1,          \
+	  1024, "4", "UNIRAIL_PRE_ALLOCATE", 0)                                                           \
 	X("block-idle", OPT_DUR, "TIME", "idle time after which an unused block is released",             \
 	  idle_ms, 1000, DAY_MS, "300s", "UNIRAIL_BLOCK_IDLE", 0)                                         \
 	X("wait", OPT_DUR, "TIME", "maximum time that a pod waits for addresses from the cluster",        \
 	  wait_ms, 0, 60000, "15s", "UNIRAIL_WAIT", 1)                                                    \
-	X("rest", OPT_DUR, "TIME", "minimum time before a released address is allocated again",           \
-	  rest_ms, 0, 3600000, "60s", "UNIRAIL_REST", 1)                                                  \
+	X("reuse-delay", OPT_DUR, "TIME",                                                                 \
+	  "minimum time before a released address is allocated again", reuse_delay_ms, 0, 3600000,        \
+	  "60s", "UNIRAIL_REUSE_DELAY", 1)                                                                \
 	X("quarantine", OPT_DUR, "TIME", "time for which an address in conflict is not allocated",        \
 	  quarantine_ms, 0, 30 * (int64_t)DAY_MS, "10m", "UNIRAIL_QUARANTINE", 1)                         \
 	X("conflict-detection", OPT_BOOL, SETTINGS_YES_NO,                                                \

@@ -26,8 +26,8 @@ struct agent_conf {
 	const char *nri_socket, *rdma_memlock, *nccl_net, *primary;
 	bool nri, rdma_environment;
 	uint64_t memlock; /* value of rdma-memlock, see struct nri_policy */
-	int64_t conns, health_port, metrics_port, reserve, idle_ms, wait_ms, gc_grace_ms, rest_ms,
-		quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects,
+	int64_t conns, health_port, metrics_port, pre_allocate, idle_ms, wait_ms, gc_grace_ms,
+		reuse_delay_ms, quarantine_ms, device_sweep_ms, rdma_max_handles, rdma_max_objects,
 		queue_pair_wait_ms;
 	struct coordinator_settings coordinator;
 	struct settings_own own;

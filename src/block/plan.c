@@ -26,7 +26,7 @@ bool block_has_lease(const struct block_facts *f, const struct ipaddr *a)
 	if (!l)
 		return false;
 	if (l->state == LEASE_FREE)
-		return lease_lasts(l, f->real_ms, f->rest_ms);
+		return lease_lasts(l, f->real_ms, f->reuse_delay_ms);
 	if (l->state == LEASE_QUARANTINED)
 		return lease_lasts(l, f->real_ms, f->quarantine_ms);
 	return true;

@@ -50,7 +50,7 @@ struct block_facts {
 	uint64_t seed;	 /* random seed: differs between nodes and between calls */
 	int64_t now_ms;	 /* monotonic time of the loop, for views and requests */
 	int64_t real_ms; /* time since the epoch, for leases */
-	int64_t rest_ms, quarantine_ms;
+	int64_t reuse_delay_ms, quarantine_ms;
 	/* etcd was, or may have been, restored from a backup: nothing is claimed, borrowed or
 	 * returned for a while, so that every node can assert the addresses of its pods first. */
 	bool hold;

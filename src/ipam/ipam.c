@@ -473,15 +473,15 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 static const char *state_word(const struct select_facts *f, const struct lease *l,
 			      const struct pool *p, int64_t *until)
 {
-	int64_t rest = p ? pool_rest_ms(f->pools, p) : 0;
+	int64_t delay = p ? pool_reuse_delay_ms(f->pools, p) : 0;
 
 	switch (l->state) {
 	case LEASE_USED: return "used";
 	case LEASE_RETAINED: return "sticky";
 	case LEASE_ADOPTED: return "adopted";
 	case LEASE_FREE:
-		*until = l->at_ms + rest;
-		return lease_lasts(l, f->now_ms, rest) ? "resting" : NULL;
+		*until = l->at_ms + delay;
+		return lease_lasts(l, f->now_ms, delay) ? "resting" : NULL;
 	case LEASE_QUARANTINED:
 		*until = l->at_ms + f->pools->quarantine_ms;
 		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? "quarantined" : NULL;

@@ -137,13 +137,13 @@ struct select_facts store_facts(const struct ipam *i)
 static void compact(struct ipam *i)
 {
 	bool known = i->pools_tried && i->pools_r == 0;
-	int64_t rest = known ? i->pools.rest_ms : POOL_REST_MAX_MS;
+	int64_t delay = known ? i->pools.reuse_delay_ms : POOL_REUSE_DELAY_MAX_MS;
 	struct err e = ERR_INIT;
 
 	for (size_t k = 0; known && k < i->pools.n; k++)
-		if (i->pools.v[k].rest_ms > rest)
-			rest = i->pools.v[k].rest_ms;
-	if (journal_compact(&i->j, i->now_ms(), rest,
+		if (i->pools.v[k].reuse_delay_ms > delay)
+			delay = i->pools.v[k].reuse_delay_ms;
+	if (journal_compact(&i->j, i->now_ms(), delay,
 			    known ? i->pools.quarantine_ms : POOL_QUARANTINE_MAX_MS, &e) < 0)
 		log_warn("failed to compact the journal", LOG_S("error", e.text));
 }

@@ -8,8 +8,8 @@
  * in this order wins.
  *
  *	[agent]
- *	log-level = info
- *	rest      = 60s
+ *	log-level   = info
+ *	reuse-delay = 60s
  *
  * The table consists of rows X(name, type, argument, help, member, min, max, default, variables,
  * whether it can change while the daemon runs). The variables are separated by blanks, our own

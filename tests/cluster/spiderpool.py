@@ -350,7 +350,7 @@ class Kubelets(threading.Thread):
             if uid not in self.agents:
                 self.seen.append((node, sorted(self.originals(node))))
                 self.agents[uid] = Agent(self.folder / node, self.cluster.admin_config(), node).start(
-                    "--rest", "0s", *self.more.get(node, ()), ready=False)
+                    "--reuse-delay", "0s", *self.more.get(node, ()), ready=False)
             return self.agents[uid].get(self.agents[uid].health, "/readyz")[0] == 200
         if program == "controller":
             if uid not in self.controllers:

@@ -138,7 +138,7 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
 
 def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
     """Once a node has its blocks, an allocation sends no request about blocks. (The pools of this test begin and end at block
-    boundaries: with a partial block the agent might claim a reserve block during the test.)"""
+    boundaries: with a partial block the agent might claim a block for its pre-allocation during the test.)"""
     rails = [f"room{i}" for i in range(1, 9)]
     for i, name in enumerate(rails):
         pools(name, f"172.16.{i}.0/24", [f"172.16.{i}.16-172.16.{i}.239"])
@@ -251,7 +251,7 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
         that requests another pool does not wait."""
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
     pools("many", "10.9.0.0/24")
-    two, one = agent("n2", UNIRAIL_REST="0s"), agent("n1", UNIRAIL_REST="0s")
+    two, one = agent("n2", UNIRAIL_REUSE_DELAY="0s"), agent("n1", UNIRAIL_REUSE_DELAY="0s")
     owners = [nodes.pod("t", "n2") for _ in range(3)]
     for pod in owners:
         assert two.plan(pod, "few")[0] == 200

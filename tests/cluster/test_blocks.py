@@ -69,7 +69,7 @@ def pools(cluster, kinds, tmp_path):
     def make(**them):
         folder = tmp_path / "pools"
         folder.mkdir(exist_ok=True)
-        text = "[settings]\nrest = 0s\n"
+        text = "[settings]\nreuse-delay = 0s\n"
         for name, (subnet, ips) in them.items():
             cluster.ok("POST", f"{SPIDER}/spiderippools", {
                 "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": name},
@@ -115,8 +115,8 @@ def blocks(cluster, pool):
     return [x for x in cluster.ok("GET", f"{BLOCKS}?limit=1000")["items"] if x["spec"]["pool"] == pool]
 
 
-def test_nodes_claim_blocks_of_one_size_and_a_reserve(cluster, pools, fleet):
-    # Every block, also the last of a pool, has enough addresses for 8 pods and the reserve.
+def test_nodes_claim_blocks_of_one_size_and_pre_allocate(cluster, pools, fleet):
+    # Every block, also the last of a pool, has enough addresses for 8 pods and the pre-allocated addresses.
     f = fleet(pools(a=("10.1.0.0/24", "10.1.0.1-10.1.0.207"), b=("10.2.0.0/24", "10.2.0.1-10.2.0.207")), 0, 3)
     f.command("add", "*", 8)
     s = f.wait_idle()
@@ -126,7 +126,7 @@ def test_nodes_claim_blocks_of_one_size_and_a_reserve(cluster, pools, fleet):
     pool = cluster.ok("GET", f"{SPIDER}/spiderippools/a")
     assert pool["metadata"]["annotations"]["unirail.io/block-prefix"] == "28"
     assert all(x["spec"]["cidr"].endswith("/28") for x in blocks(cluster, "a"))
-    # The reserve is claimed before the last address is allocated, so the next pods cause no request.
+    # The next block is claimed before the last address is allocated, so the next pods cause no request.
     f.command("add", "*", 6)
     f.wait_idle()
     f.wait_stat(lambda s: s["claimed"] >= 12 and s["under_way"] == 0, "12 blocks are claimed")

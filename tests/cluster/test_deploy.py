@@ -40,7 +40,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     for i in range(1, 3):
         wait(lambda: nodes.pool(f"rail{i}", f"172.16.{i}.0/24"), f"pool rail{i} is created")
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
-    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s", "--device-configmap", "unirail/rdma-devices",
+    args = ("--block-idle", "1s", "--pre-allocate", "1", "--reuse-delay", "1s", "--device-configmap", "unirail/rdma-devices",
             "--device-sweep", "1s", "--device-sweep-prefixes", "rdma")
     audited.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": {"rdma/gone": "0"}}}, type="application/merge-patch+json")
     for agent in (one, other):

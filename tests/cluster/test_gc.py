@@ -45,7 +45,7 @@ def agent(mine, nodes, closing, tmp_path):
         nodes.node(node)
         ready(mine, node)
         return closing(Agent(tmp_path / (folder or node), mine.admin_config(), node)).start(
-            "--reserve", "1", "--rest", "0s", *more)
+            "--pre-allocate", "1", "--reuse-delay", "0s", *more)
     return make
 
 
@@ -135,7 +135,7 @@ def test_node_that_is_not_ready_keeps_its_addresses(mine, nodes, leader, agent):
     stays(lambda: blocks(nodes, "lost-1") == before and nodes.endpoint("t", pod["metadata"]["name"]))
     assert json.loads(status(mine, "lost-1")["allocatedIPs"]).keys() == {address}
     ready(mine, "lost-n1")
-    one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s")
+    one.start("--pre-allocate", "1", "--reuse-delay", "0s", "--gc-grace", "1s")
     one.wait_logged("released addresses of a deleted pod", 60)
     wait(lambda: not nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is deleted", 60)
     assert blocks(nodes, "lost-1") == before
@@ -164,7 +164,7 @@ def test_addresses_of_a_fenced_node_are_allocated_on_other_nodes(mine, nodes, le
     assert address in got and len(set(got)) == 8
     mine.ok("PATCH", "/api/v1/nodes/fence-n1", {"spec": {"taints": None}}, type=MERGE)
     ready(mine, "fence-n1")
-    one.start("--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
+    one.start("--pre-allocate", "1", "--reuse-delay", "0s", "--gc-grace", "1s", "--wait", "2s")
     late = nodes.pod("t", "fence-n1")
     # Pods of fence-n2 have all addresses, including that of the former pod of fence-n1. When fence-n1 is back, its agent asserts this
     # address and releases it with the former pod, even while another pod waits for addresses.
@@ -182,7 +182,7 @@ def test_disconnected_fenced_node_loses_its_free_addresses(mine, nodes, leader, 
     ready(mine, "wrong-n1")
     proxy = closing(clusters.Proxy(mine.port))
     one = closing(Agent(tmp_path / "wrong-n1", mine.through(proxy, tmp_path / "wrong.conf"), "wrong-n1")).start(
-        "--reserve", "1", "--rest", "0s", "--gc-grace", "1s", "--wait", "2s")
+        "--pre-allocate", "1", "--reuse-delay", "0s", "--gc-grace", "1s", "--wait", "2s")
     pod, netns = nodes.pod("t", "wrong-n1"), tmp_path / "netns"
     netns.touch()
     address = addresses(one.plan(pod, "wrong-1", netNamespace=str(netns))[1])["net1"]
@@ -370,7 +370,7 @@ def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
     def renewed():
         return {b["spec"]["nodeUID"] for b in nodes.blocks("recreated-1")} == {node["metadata"]["uid"]}
     wait(renewed, "the blocks have the UID of the recreated node", 60)
-    assert set(before) <= set(blocks(nodes, "recreated-1"))  # the agent may have claimed a reserve block meanwhile
+    assert set(before) <= set(blocks(nodes, "recreated-1"))  # the agent may have claimed a block for its pre-allocation meanwhile
     assert addresses(one.plan(pod, "recreated-1")[1])["net1"] == address
 
 

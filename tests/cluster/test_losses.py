@@ -271,7 +271,7 @@ def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent,
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")
-    time.sleep(1)  # the agent's watch reports the other pods, and the agent claims blocks as a reserve
+    time.sleep(1)  # the agent's watch reports the other pods, and the agent claims blocks for its pre-allocation
     mine.stop_apiserver()
     try:
         took, (status, answer) = elapsed(lambda: one.plan(pods[1], *rails))

@@ -34,7 +34,7 @@ def agent(cluster, closing, tmp_path, nodes):
     def make(node):
         nodes.node(node)
         ready(cluster, node)
-        return closing(Agent(tmp_path / node, cluster.admin_config(), node)).start("--reserve", "1", "--rest", "0s")
+        return closing(Agent(tmp_path / node, cluster.admin_config(), node)).start("--pre-allocate", "1", "--reuse-delay", "0s")
     return make
 
 

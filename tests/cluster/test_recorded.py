@@ -50,7 +50,7 @@ def test_every_agent_request_of_a_pods_life_is_answered(mine, nodes, agent, pool
     pools("rail1", "172.16.1.0/24", ["172.16.1.10-172.16.1.15"], routes=ROUTES, default=True)
     pools("rail2", "172.16.2.0/24", ["172.16.2.10-172.16.2.15"])
     pools("rail2-v6", "fd00:16:2::/64", ["fd00:16:2::10-fd00:16:2::1f"], gateway="fd00:16:2::1", ipVersion=6)
-    one = agent(UNIRAIL_REST="0s")
+    one = agent(UNIRAIL_REUSE_DELAY="0s")
     uid = nodes.pod("team", "n1", "web")["metadata"]["uid"].encode()
     conf = {"podName": "web", "podNamespace": "team"}
     wait(lambda: one.ok("GET", "/v1/coordinator/config", conf)["serviceCIDR"] == ["10.96.0.0/12"], "the agent knows the service CIDR")

@@ -12,10 +12,10 @@ from h2_server import Pki
 def test_settings_are_read_again(nodes, agent, rails):
     one = agent()
     conf = one.folder / "agent.conf"
-    conf.write_text("[agent]\nrest = 1h\nlog-level = debug\n")
+    conf.write_text("[agent]\nreuse-delay = 1h\nlog-level = debug\n")
     one.process.send_signal(signal.SIGHUP)
     one.wait_logged("settings read")
-    conf.write_text("[agent]\nrest = soon\n")
+    conf.write_text("[agent]\nreuse-delay = soon\n")
     one.process.send_signal(signal.SIGHUP)
     logged_lines = one.wait_logged("settings file rejected")
     assert "agent.conf:2: rest is 'soon'" in logged_lines[0]["error"]
@@ -31,8 +31,8 @@ def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
     conf.write_text("[agent]\nhealth-port = 99999\n")
     r = mine.unirail("agent", "--config", conf)
     assert r.returncode == 2 and "agent.conf:2: health-port is '99999', expected 0 to 65535" in r.stderr, r
-    r = mine.unirail("agent", "--rset", "1")
-    assert r.returncode == 2 and "did you mean '--rest'" in r.stderr, r
+    r = mine.unirail("agent", "--reuse-dely", "1")
+    assert r.returncode == 2 and "did you mean '--reuse-delay'" in r.stderr, r
     r = subprocess.run([BINARY, "agent", "--socket", tmp_path / "s", "--state-dir", tmp_path / "state",
                         "--kubeconfig", "/none", "--health-port", "0", "--metrics-port", "0"],
                        capture_output=True, text=True, timeout=30)

@@ -28,7 +28,7 @@ KINDS = {"/api/v1/namespaces": "namespaces", "/api/v1/nodes": "minions", "/api/v
             ("spiderippools", "spidersubnets", "spiderendpoints", "spidermultusconfigs")}}
 BUT = ("default", "kube-public", "kube-system", "kube-node-lease")
 POOLS = ("rail1", "narrow")  # pool narrow has one block: the second node has to borrow
-SETTINGS = "--block-idle", "60s", "--rest", "0s"
+SETTINGS = "--block-idle", "60s", "--reuse-delay", "0s"
 
 
 def objects(cluster):

@@ -63,7 +63,7 @@ struct step {
 struct setup {
 	size_t rails;
 	size_t sizes[RAILS_MAX][3]; /* own pool, backup pool, IPv6 pool */
-	int64_t rest_ms[RAILS_MAX], quarantine_ms;
+	int64_t reuse_delay_ms[RAILS_MAX], quarantine_ms;
 	bool wildcard;
 };
 
@@ -93,7 +93,7 @@ struct pool_model {
 	char name[8];
 	uint8_t family;
 	size_t rail, first, n; /* first, n: its addresses in model.a */
-	int64_t rest_ms;
+	int64_t reuse_delay_ms;
 };
 
 /* The container of OP_CHURN exists from the beginning. */

@@ -43,7 +43,7 @@ static void make_setup(struct setup *u, uint64_t *s)
 		u->sizes[i][0] = 1 + below(s, POOL_SIZE);
 		u->sizes[i][1] = once_in(s, 2) ? 0 : 1 + below(s, 3);
 		u->sizes[i][2] = once_in(s, 3) ? 1 + below(s, POOL_SIZE) : 0;
-		u->rest_ms[i] = delays[below(s, ARRAY_LEN(delays))];
+		u->reuse_delay_ms[i] = delays[below(s, ARRAY_LEN(delays))];
 	}
 }
 
@@ -117,7 +117,7 @@ static void print_setup(const struct setup *u, struct buf *b)
 		buf_printf(b,
 			   "\trail %zu: %zu addresses, backup %zu, IPv6 %zu, reuse delay %lld ms\n",
 			   i, u->sizes[i][0], u->sizes[i][1], u->sizes[i][2],
-			   (long long)u->rest_ms[i]);
+			   (long long)u->reuse_delay_ms[i]);
 }
 
 void plan_print(const struct plan *p, struct buf *b)

@@ -39,7 +39,7 @@ static void add_pool(struct model *m, const struct setup *s, size_t rail, int ki
 				 .rail = rail,
 				 .first = m->n,
 				 .n = s->sizes[rail][kind],
-				 .rest_ms = s->rest_ms[rail]};
+				 .reuse_delay_ms = s->reuse_delay_ms[rail]};
 	name_pool(p, kind);
 	for (size_t i = 0; i < p->n; i++)
 		m->a[m->n++] = (struct address){.ip = address_of(rail, kind, i),
@@ -70,9 +70,9 @@ void model_pools(const struct model *m, struct buf *b)
 	for (size_t i = 0; i < m->n_pools; i++) {
 		const struct pool_model *p = &m->pools[i];
 
-		buf_printf(b, "[pool %s]\nsubnet = %s/%d\nrest = %lldms\n", p->name,
+		buf_printf(b, "[pool %s]\nsubnet = %s/%d\nreuse-delay = %lldms\n", p->name,
 			   ip_str(&m->a[p->first].ip, text), p->family == 4 ? 24 : 64,
-			   (long long)p->rest_ms);
+			   (long long)p->reuse_delay_ms);
 		for (size_t k = 0; k < p->n; k++)
 			buf_printf(b, "ips = %s\n", ip_str(&m->a[p->first + k].ip, text));
 	}
@@ -89,7 +89,8 @@ static bool lasts(const struct model *m, int64_t at, int64_t period)
 
 bool model_is_in_backoff(const struct model *m, const struct address *a)
 {
-	return a->state == M_FREE && a->is_in_backoff && lasts(m, a->at, m->pools[a->pool].rest_ms);
+	return a->state == M_FREE && a->is_in_backoff &&
+	       lasts(m, a->at, m->pools[a->pool].reuse_delay_ms);
 }
 
 bool model_is_free(const struct model *m, const struct address *a)

@@ -25,7 +25,7 @@
 #define JOURNAL "/journal"
 #define NOW_MS	1700000000000
 
-enum { FILE_MAX = 1 << 20, OUT_MAX = 32 << 20, REST_MS = 60000, QUARANTINE_MS = 600000 };
+enum { FILE_MAX = 1 << 20, OUT_MAX = 32 << 20, REUSE_DELAY_MS = 60000, QUARANTINE_MS = 600000 };
 
 static void add_sums(struct span text, struct buf *b)
 {
@@ -147,7 +147,7 @@ static struct lease *what_matters(const struct lease_table *t, size_t *n)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct lease *l = &t->v[i];
 
-		if ((l->state == LEASE_FREE && !lease_lasts(l, NOW_MS, REST_MS)) ||
+		if ((l->state == LEASE_FREE && !lease_lasts(l, NOW_MS, REUSE_DELAY_MS)) ||
 		    (l->state == LEASE_QUARANTINED && !lease_lasts(l, NOW_MS, QUARANTINE_MS)))
 			continue;
 		live[(*n)++] = *l;
@@ -162,7 +162,7 @@ static void compact(struct journal *j)
 	struct err e = ERR_INIT;
 	struct journal again;
 
-	if (journal_compact(j, NOW_MS, REST_MS, QUARANTINE_MS, &e) < 0)
+	if (journal_compact(j, NOW_MS, REUSE_DELAY_MS, QUARANTINE_MS, &e) < 0)
 		fuzz_fail(e.text, 0, "compacts");
 	must(!journal_is_long(j));
 	open_again(&again);

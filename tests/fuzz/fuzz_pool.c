@@ -46,7 +46,7 @@ static void check_pool(const struct pool_set *s, const struct pool *p)
 	must(p->family == 4 || p->family == 6);
 	must(p->subnet.ip.family == p->family && !ipnet_has_host_bits(&p->subnet));
 	must(*p->name && strlen(p->name) <= POOL_NAME_MAX && !strpbrk(p->name, "*?[/ \n"));
-	must(p->rest_ms >= -1 && p->rest_ms <= POOL_REST_MAX_MS);
+	must(p->reuse_delay_ms >= -1 && p->reuse_delay_ms <= POOL_REUSE_DELAY_MAX_MS);
 	must(pool_find(s, p->name) == p);
 	check_ranges(p, &p->ips);
 	check_ranges(p, &p->usable);
@@ -61,7 +61,7 @@ static void check_set(const struct pool_set *s)
 {
 	struct ipaddr a;
 
-	must(s->rest_ms >= 0 && s->rest_ms <= POOL_REST_MAX_MS);
+	must(s->reuse_delay_ms >= 0 && s->reuse_delay_ms <= POOL_REUSE_DELAY_MAX_MS);
 	must(s->quarantine_ms >= 0 && s->quarantine_ms <= POOL_QUARANTINE_MAX_MS);
 	for (size_t i = 0; i < s->n; i++) {
 		check_pool(s, &s->v[i]);

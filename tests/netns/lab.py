@@ -260,7 +260,7 @@ class Lab:
         text = ""
         for i, nic in enumerate(self.nics):
             text += f"[pool {nic}]\nsubnet = 172.16.{i}.0/24\nips = 172.16.{i}.10-172.16.{i}.250\n"
-            text += f"gateway = 172.16.{i}.1\n" + "".join(f"{k} = {v}\n" for k, v in more.items())
+            text += f"gateway = 172.16.{i}.1\n" + "".join(f"{k.replace('_', '-')} = {v}\n" for k, v in more.items())
             if v6:
                 text += f"[pool {nic}-v6]\nsubnet = fd00:16:{i:x}::/64\n"
                 text += f"ips = fd00:16:{i:x}::10-fd00:16:{i:x}::ff\ngateway = fd00:16:{i:x}::1\n"

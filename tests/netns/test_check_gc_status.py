@@ -143,7 +143,7 @@ GC = {
 @pytest.mark.parametrize("what", GC)
 def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
     """A pod without a DEL whose namespace is deleted: its state on the node is removed, that of the other pod stays."""
-    lab.rail_pools(rest="0s")
+    lab.rail_pools(reuse_delay="0s")
     before = state(lab.node)
     plugins = GC[what](lab)
     running = Attached(lab, plugins, at_once)

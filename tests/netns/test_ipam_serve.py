@@ -20,7 +20,7 @@ from lab import BINARY, UnixConnection, ns_add, ns_del, ns_path, run
 from report import follow, wait, wait_started
 
 POOLS = "".join(f"[pool rail{i}]\nsubnet = 172.16.{i}.0/24\nips = 172.16.{i}.10-172.16.{i}.250\n"
-                f"gateway = 172.16.{i}.1\nrest = 0s\n" for i in range(1, 5))
+                f"gateway = 172.16.{i}.1\nreuse-delay = 0s\n" for i in range(1, 5))
 
 
 class Server:

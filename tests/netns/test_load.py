@@ -133,7 +133,7 @@ MOMENTS = ["sendto", "fsync", "fdatasync", "write", "setns", "recvmsg", "renamea
 def test_del_and_add_succeed_after_an_add_killed_at_a_system_call(lab, tmp_path, call):
     """SIGKILL at chosen system calls through a whole ADD; the runtime's DEL leaves nothing, and
     the next ADD succeeds."""
-    lab.rail_pools(rest="0s")
+    lab.rail_pools(reuse_delay="0s")
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     before = state(lab.node)
     first = lab.pod()  # creates the journal: ADD calls fdatasync() only on an existing one

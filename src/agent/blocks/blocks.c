@@ -78,7 +78,7 @@ static void take_pool(struct blocks *b, const struct pool *x)
 void blocks_pools(struct blocks *b, const struct pool_set *set)
 {
 	b->pools_known = true;
-	b->rest_ms = set->rest_ms;
+	b->reuse_delay_ms = set->reuse_delay_ms;
 	b->quarantine_ms = set->quarantine_ms;
 	for (size_t i = 0; i < b->n_pools; i++)
 		b->pools[i]->known &= pool_find(set, b->pools[i]->name) != NULL;
@@ -260,8 +260,8 @@ int blocks_new(struct blocks **ret, const struct blocks_conf *c, struct err *e)
 			     .tick = LOOP_ALARM(kube_loop(c->kube), on_tick, b)};
 	b->node = xstrdup(c->node);
 	b->node_uid = xstrdup(c->node_uid ? c->node_uid : "");
-	if (!b->c.reserve)
-		b->c.reserve = BLOCKS_RESERVE;
+	if (!b->c.pre_allocate)
+		b->c.pre_allocate = BLOCKS_PRE_ALLOCATE;
 	if (!b->c.idle_ms)
 		b->c.idle_ms = BLOCKS_IDLE_MS;
 	if (!b->seed)

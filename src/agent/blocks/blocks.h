@@ -49,7 +49,7 @@
 #include "ipam/pool/pool.h"
 #include "kube/client.h"
 
-enum { BLOCKS_RESERVE = 4, BLOCKS_IDLE_MS = 300 * 1000 };
+enum { BLOCKS_PRE_ALLOCATE = 4, BLOCKS_IDLE_MS = 300 * 1000 };
 
 struct blocks_conf {
 	struct kube *kube; /* borrowed */
@@ -57,8 +57,8 @@ struct blocks_conf {
 	const char *state_dir; /* state directory of the agent, which also contains the journal */
 	const char *node;
 	const char *node_uid; /* UID of the Node object; NULL: the UID in the log */
-	/* free addresses to pre-allocate per pool in use; 0: BLOCKS_RESERVE */
-	uint32_t reserve;
+	/* number of free addresses to keep on this node per pool in use; 0: BLOCKS_PRE_ALLOCATE */
+	uint32_t pre_allocate;
 	int64_t idle_ms;	 /* 0: BLOCKS_IDLE_MS */
 	uint64_t seed;		 /* 0: a random seed */
 	int64_t (*now_ms)(void); /* ms since the epoch, for leases; NULL: the real clock */

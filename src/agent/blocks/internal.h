@@ -43,8 +43,8 @@ struct blocks_pool {
 	uint32_t expected;
 	int64_t expected_ms;
 	uint32_t taken; /* number of the pool's addresses that pods had at the last count */
-	/* Lowest number of free addresses beyond twice the reserve in each quarter of idle_ms; the
-	 * minimum of all quarters is used. */
+	/* Lowest number of free addresses beyond twice the pre-allocated number in each quarter of
+	 * idle_ms; the minimum of all quarters is used. */
 	uint32_t spare[BLOCKS_IDLE_PARTS];
 	int64_t spare_part;
 	uint32_t idle;		       /* number of free addresses at the last count */
@@ -118,9 +118,9 @@ struct blocks {
 	int64_t report_at;
 	/* not all peers' objects were read again after the last list, see blocks_is_held() */
 	bool rescanning;
-	int64_t rest_ms, quarantine_ms; /* from the settings of the pools */
-	struct lease_table leases;	/* sorted by address */
-	struct ipaddr *reserved;	/* set by blocks_reservation() for the migration */
+	int64_t reuse_delay_ms, quarantine_ms; /* from the settings of the pools */
+	struct lease_table leases;	       /* sorted by address */
+	struct ipaddr *reserved;	       /* set by blocks_reservation() for the migration */
 	size_t n_reserved;
 	struct blocks_reservation *named;
 	size_t n_named;

@@ -31,7 +31,7 @@ static const char *pool_version(void *arg, const char *pool)
 
 static void set_up(const struct node_pools *l, struct pool_set *s)
 {
-	s->rest_ms = l->conf.rest_ms;
+	s->reuse_delay_ms = l->conf.reuse_delay_ms;
 	s->quarantine_ms = l->conf.quarantine_ms;
 	s->conflict_detection = l->conf.conflict_detection;
 	s->gateway_detection = l->conf.gateway_detection;
@@ -59,7 +59,7 @@ static int open_blocks(struct node_pools *l, struct err *e)
 		.state_dir = l->conf.state_dir,
 		.node = l->conf.node,
 		.node_uid = uid,
-		.reserve = l->conf.reserve,
+		.pre_allocate = l->conf.pre_allocate,
 		.idle_ms = l->conf.idle_ms,
 		.changed = on_blocks,
 		.pool_version = pool_version,
@@ -101,7 +101,7 @@ void node_pools_free(struct node_pools *l)
 
 void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c)
 {
-	l->conf.rest_ms = c->rest_ms;
+	l->conf.reuse_delay_ms = c->reuse_delay_ms;
 	l->conf.quarantine_ms = c->quarantine_ms;
 	l->conf.conflict_detection = c->conflict_detection;
 	l->conf.gateway_detection = c->gateway_detection;

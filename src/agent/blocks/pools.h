@@ -19,9 +19,9 @@ struct node_pools_conf {
 	struct cluster *cluster;
 	const struct root *root;
 	const char *state_dir, *node;
-	uint32_t reserve;
+	uint32_t pre_allocate;
 	int64_t idle_ms;
-	int64_t rest_ms, quarantine_ms; /* for pools that set no own value */
+	int64_t reuse_delay_ms, quarantine_ms; /* for pools that set no own value */
 	bool conflict_detection, gateway_detection;
 	/* Called from the loop: more addresses may be available, of this pool or of any pool
 	 * (NULL). */
@@ -34,7 +34,7 @@ struct node_pools_conf {
 int node_pools_new(struct node_pools **ret, const struct node_pools_conf *c, struct err *e);
 /* Call it before cluster_free() and kube_free(). l may be NULL. */
 void node_pools_free(struct node_pools *l);
-/* Applies rest_ms, quarantine_ms and the detections of c; ignores the rest. */
+/* Applies reuse_delay_ms, quarantine_ms and the detections of c; ignores the rest. */
 void node_pools_settings(struct node_pools *l, const struct node_pools_conf *c);
 
 /* Call these from the callbacks of the cluster cache. */

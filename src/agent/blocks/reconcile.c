@@ -284,12 +284,12 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 {
 	struct count n = count_pool(b, f, p);
 	int64_t now = blocks_now(b);
-	uint32_t reserve;
+	uint32_t pre_allocate;
 
 	if (n.in_use || p->want)
 		p->used_ms = now;
-	reserve = p->used_ms && now - p->used_ms < b->c.idle_ms ? b->c.reserve : 0;
-	reserve += expected_of(b, p, n.taken);
+	pre_allocate = p->used_ms && now - p->used_ms < b->c.idle_ms ? b->c.pre_allocate : 0;
+	pre_allocate += expected_of(b, p, n.taken);
 	p->idle = clamp(n.idle);
 	return (struct block_need){
 		.pool = p->name,
@@ -298,12 +298,13 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.adopted = &p->adopted,
 		.want = p->want > p->idle ? p->want - p->idle : 0,
 		.keep = p->want < p->idle ? p->want : p->idle,
-		.ahead = reserve > p->idle ? reserve - p->idle : 0,
+		.ahead = pre_allocate > p->idle ? pre_allocate - p->idle : 0,
 		.names = p->names,
 		.n_names = p->n_names,
-		/* Only free addresses beyond twice the reserve are spare: with a lower limit the
+		/* Only free addresses beyond twice that number are spare: with a lower limit the
 		 * node would release a block that it has just claimed. */
-		.spare = spare_of(b, p, p->idle > 2 * reserve ? p->idle - 2 * reserve : 0),
+		.spare =
+			spare_of(b, p, p->idle > 2 * pre_allocate ? p->idle - 2 * pre_allocate : 0),
 		.under_way = !p->is_cut || is_searching(b, p->name),
 		.claiming = is_claiming(b, p->name),
 	};
@@ -325,7 +326,7 @@ static struct block_facts facts_of(struct blocks *b, const struct block_need *ne
 		.seed = b->seed >> 20,
 		.now_ms = blocks_now(b),
 		.real_ms = blocks_real_ms(b),
-		.rest_ms = b->rest_ms,
+		.reuse_delay_ms = b->reuse_delay_ms,
 		.quarantine_ms = b->quarantine_ms,
 		.view_ms = VIEW_MS,
 		.ahead_ms = AHEAD_MS,

@@ -518,19 +518,20 @@ static void journal_render(const struct lease *v, size_t n, struct buf *b)
 	}
 }
 
-static bool matters(const struct lease *l, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms)
+static bool matters(const struct lease *l, int64_t now_ms, int64_t reuse_delay_ms,
+		    int64_t quarantine_ms)
 {
 	if (l->state == LEASE_ADOPTED)
 		return false;
 	if (l->state == LEASE_FREE)
-		return lease_lasts(l, now_ms, rest_ms);
+		return lease_lasts(l, now_ms, reuse_delay_ms);
 	if (l->state == LEASE_QUARANTINED)
 		return lease_lasts(l, now_ms, quarantine_ms);
 	return true;
 }
 
-int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,
-		    struct err *e)
+int journal_compact(struct journal *j, int64_t now_ms, int64_t reuse_delay_ms,
+		    int64_t quarantine_ms, struct err *e)
 {
 	auto_free struct lease *live = xcalloc(j->leases.n + 1, sizeof(*live));
 	auto_buf struct buf b;
@@ -538,7 +539,7 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t 
 	int r;
 
 	for (size_t i = 0; i < j->leases.n; i++)
-		if (matters(&j->leases.v[i], now_ms, rest_ms, quarantine_ms))
+		if (matters(&j->leases.v[i], now_ms, reuse_delay_ms, quarantine_ms))
 			live[n++] = j->leases.v[i];
 	buf_init(&b, BODY_MAX);
 	journal_render(live, n, &b);

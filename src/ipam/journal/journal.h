@@ -84,8 +84,8 @@ int journal_commit(struct journal *j, const struct lease *v, size_t n, struct er
  * compaction. */
 bool journal_is_long(const struct journal *j);
 /* Rewrites the file without leases whose reuse delay or quarantine is over. */
-int journal_compact(struct journal *j, int64_t now_ms, int64_t rest_ms, int64_t quarantine_ms,
-		    struct err *e);
+int journal_compact(struct journal *j, int64_t now_ms, int64_t reuse_delay_ms,
+		    int64_t quarantine_ms, struct err *e);
 /*
  * Repairs a damaged, truncated or missing file: rewrites it with every complete line; addresses
  * that are readable in a damaged line become used by an unknown owner; `found` (used leases found

@@ -165,9 +165,9 @@ const char *pool_suggest(const struct pool_set *s, const char *name)
 	return opt_suggest(name, names, s->n);
 }
 
-int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p)
+int64_t pool_reuse_delay_ms(const struct pool_set *s, const struct pool *p)
 {
-	return p->rest_ms >= 0 ? p->rest_ms : s->rest_ms;
+	return p->reuse_delay_ms >= 0 ? p->reuse_delay_ms : s->reuse_delay_ms;
 }
 
 /* --- pools that cannot be used together --- */
@@ -509,7 +509,7 @@ static int load(struct pool_set *s, const struct root *r, const char *dir, struc
 
 int pool_set_load(const struct root *r, const char *dir, struct pool_set *ret, struct err *e)
 {
-	struct pool_set s = {.rest_ms = 60 * 1000, .quarantine_ms = 600 * 1000};
+	struct pool_set s = {.reuse_delay_ms = 60 * 1000, .quarantine_ms = 600 * 1000};
 	int n = load(&s, r, dir, e);
 
 	if (n < 0) {
@@ -545,8 +545,8 @@ void pool_texts_done(struct pool_texts *l)
 
 void pool_draft_done(struct pool_draft *d)
 {
-	struct pool_text *one[] = {&d->subnet,	&d->gateway, &d->is_default,
-				   &d->disable, &d->rest,    &d->version};
+	struct pool_text *one[] = {&d->subnet,	&d->gateway,	 &d->is_default,
+				   &d->disable, &d->reuse_delay, &d->version};
 	struct pool_texts *lists[] = {&d->ips,	 &d->exclude,	 &d->routes,
 				      &d->nodes, &d->namespaces, &d->networks};
 
@@ -872,7 +872,7 @@ static int check_name(const struct pool_draft *d, struct err *e)
 
 static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
 {
-	struct pool p = {.rest_ms = -1};
+	struct pool p = {.reuse_delay_ms = -1};
 	int n = check_name(d, e);
 
 	if (n == 0)
@@ -888,7 +888,7 @@ static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *
 	if (n == 0)
 		n = pool_text_bool(&d->disable, &p.disabled, e);
 	if (n == 0)
-		n = pool_text_ms(&d->rest, POOL_REST_MAX_MS, &p.rest_ms, e);
+		n = pool_text_ms(&d->reuse_delay, POOL_REUSE_DELAY_MAX_MS, &p.reuse_delay_ms, e);
 	if (n < 0) {
 		pool_done(&p);
 		return n;

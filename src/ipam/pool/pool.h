@@ -18,13 +18,13 @@
  *	disable = no
  *	node = node1, node2 ; node names; empty: every node
  *	namespace = team-a                          ; namespaces of pods; empty: every namespace
- *	rest    = 60s                               ; delay before a released address is reused
+ *	reuse-delay = 60s                           ; time before a released address is reused
  *
  *	[reserved]
  *	ips = 172.16.1.77
  *
  *	[settings]
- *	rest = 60s                                  ; at most 1h
+ *	reuse-delay = 60s                           ; at most 1h
  *	quarantine = 10m                            ; at most 720h
  *	conflict_detection = no                     ; probe an address before it is used
  *	gateway_detection = no
@@ -47,7 +47,7 @@
 #include "base/ipset.h"
 #include "ipam/pool/selector.h"
 
-enum { POOL_REST_MAX_MS = 3600 * 1000, POOL_NAME_MAX = 253 };
+enum { POOL_REUSE_DELAY_MAX_MS = 3600 * 1000, POOL_NAME_MAX = 253 };
 #define POOL_QUARANTINE_MAX_MS ((int64_t)720 * 3600 * 1000)
 
 struct pool_route {
@@ -68,7 +68,7 @@ struct pool {
 	char **nodes, **namespaces;
 	size_t n_nodes, n_namespaces;
 	bool is_default, disabled;
-	int64_t rest_ms; /* -1: the value of the set */
+	int64_t reuse_delay_ms; /* -1: the value of the set */
 
 	/* --- pools of a cluster (pool_cluster.h); unset in pools of a local directory --- */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
@@ -124,7 +124,7 @@ struct pool_set {
 	struct pool_out *out;
 	size_t n_out;
 	struct ip_set reserved4, reserved6;
-	int64_t rest_ms, quarantine_ms;		    /* defaults: 60 s, 10 min */
+	int64_t reuse_delay_ms, quarantine_ms;	    /* defaults: 60 s, 10 min */
 	bool conflict_detection, gateway_detection; /* [settings], default no, as in Spiderpool */
 };
 
@@ -142,7 +142,7 @@ const struct pool *pool_of(const struct pool_set *s, const struct ipaddr *a);
 /* Returns the pool name most similar to `name`, or NULL. */
 const char *pool_suggest(const struct pool_set *s, const char *name);
 /* Returns the pool's reuse delay of released addresses. */
-int64_t pool_rest_ms(const struct pool_set *s, const struct pool *p);
+int64_t pool_reuse_delay_ms(const struct pool_set *s, const struct pool *p);
 
 /*
  * Pools that cannot be used together: two pools conflict if they have the same name, if their

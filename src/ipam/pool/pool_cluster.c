@@ -298,7 +298,7 @@ static void add_line(struct build *b, const char *line)
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret)
 {
 	struct pool_set set = {
-		.of_cluster = true, .rest_ms = 60 * 1000, .quarantine_ms = 600 * 1000};
+		.of_cluster = true, .reuse_delay_ms = 60 * 1000, .quarantine_ms = 600 * 1000};
 	struct build b = {.agent_ns = agent_ns, .set = &set};
 
 	for (size_t i = 0; i < n; i++)

@@ -42,7 +42,7 @@ static const struct key pool_keys[] = {
 	{"disable", KEY_ONE, offsetof(struct pool_draft, disable)},
 	{"node", KEY_LIST, offsetof(struct pool_draft, nodes)},
 	{"namespace", KEY_LIST, offsetof(struct pool_draft, namespaces)},
-	{"rest", KEY_ONE, offsetof(struct pool_draft, rest)},
+	{"reuse-delay", KEY_ONE, offsetof(struct pool_draft, reuse_delay)},
 	{0},
 };
 static const struct key reserved_keys[] = {
@@ -50,7 +50,7 @@ static const struct key reserved_keys[] = {
 	{0},
 };
 static const struct key settings_keys[] = {
-	{"rest", KEY_ONE, offsetof(struct ini_reader, settings[0])},
+	{"reuse-delay", KEY_ONE, offsetof(struct ini_reader, settings[0])},
 	{"quarantine", KEY_ONE, offsetof(struct ini_reader, settings[1])},
 	{"conflict_detection", KEY_ONE, offsetof(struct ini_reader, settings[2])},
 	{"gateway_detection", KEY_ONE, offsetof(struct ini_reader, settings[3])},
@@ -168,7 +168,7 @@ static int on_pair(void *arg, const struct ini_at *at, const char *key, const ch
 static int take_settings(struct ini_reader *p, struct err *e)
 {
 	struct pool_set *s = p->set;
-	int n = pool_text_ms(&p->settings[0], POOL_REST_MAX_MS, &s->rest_ms, e);
+	int n = pool_text_ms(&p->settings[0], POOL_REUSE_DELAY_MAX_MS, &s->reuse_delay_ms, e);
 
 	if (n == 0)
 		n = pool_text_ms(&p->settings[1], POOL_QUARANTINE_MAX_MS, &s->quarantine_ms, e);

@@ -363,7 +363,8 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	case LEASE_QUARANTINED:
 		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? &t->quarantined : NULL;
 	case LEASE_FREE:
-		return lease_lasts(l, f->now_ms, pool_rest_ms(f->pools, p)) ? &t->resting : NULL;
+		return lease_lasts(l, f->now_ms, pool_reuse_delay_ms(f->pools, p)) ? &t->resting
+										   : NULL;
 	}
 	return NULL;
 }

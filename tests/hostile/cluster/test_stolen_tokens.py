@@ -322,7 +322,7 @@ def test_agents_work_under_the_policies(emptied, closing, tmp_path):
     nodes = emptied.nodes
     nodes.pool("wide", "172.16.1.0/24")
     nodes.pool("narrow", "172.16.9.0/28", ["172.16.9.2-172.16.9.5"])  # one block: the second node has to borrow
-    args = ("--block-idle", "1s", "--reserve", "1", "--rest", "1s")
+    args = ("--block-idle", "1s", "--pre-allocate", "1", "--reuse-delay", "1s")
     one, two = (closing(Agent(tmp_path / n, emptied.config(n, tmp_path / f"{n}.conf"), n)).start(*args) for n in ("n1", "n2"))
     first = {agent: nodes.pod("t", agent.node) for agent in (one, two)}
     for agent, pod in first.items():

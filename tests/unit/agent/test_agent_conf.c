@@ -34,7 +34,7 @@ static void test_settings_have_documented_defaults(void **state)
 	ASSERT_STR_EQ(c.state_dir, "/var/lib/unirail/ipam");
 	ASSERT_EQ(c.health_port, 5710);
 	ASSERT_EQ(c.metrics_port, 5711);
-	ASSERT_EQ(c.rest_ms, 60000);
+	ASSERT_EQ(c.reuse_delay_ms, 60000);
 	ASSERT_EQ(c.quarantine_ms, 600000);
 	ASSERT_EQ(c.wait_ms, 15000);
 	assert_null(c.node);
@@ -47,10 +47,11 @@ static void test_settings_have_documented_defaults(void **state)
 
 static void test_flags_override_variables_and_variables_the_file(void **state)
 {
-	static const char file[] = "[agent]\nnode = f\nrest = 1s\nlog-level = debug\nreserve = 9\n"
-				   "[coordinator]\nmode = underlay\n";
+	static const char file[] =
+		"[agent]\nnode = f\nreuse-delay = 1s\nlog-level = debug\npre-allocate = 9\n"
+		"[coordinator]\nmode = underlay\n";
 	static const char *const vars[] = {"NODE_NAME=e",
-					   "UNIRAIL_REST=2s",
+					   "UNIRAIL_REUSE_DELAY=2s",
 					   "UNIRAIL_WAIT=",
 					   "SPIDERPOOL_LOG_LEVEL=warning",
 					   "SPIDERPOOL_ENABLED_METRIC=False",
@@ -65,16 +66,16 @@ static void test_flags_override_variables_and_variables_the_file(void **state)
 	agent_conf_done(&c);
 	ASSERT_EQ(read_conf(&c, file, vars, NULL, NULL), 0);
 	ASSERT_STR_EQ(c.node, "e");
-	ASSERT_EQ(c.rest_ms, 2000);
+	ASSERT_EQ(c.reuse_delay_ms, 2000);
 	ASSERT_EQ(c.wait_ms, 15000);
 	ASSERT_STR_EQ(c.log_level, "warn");
 	assert_false(c.metrics);
-	ASSERT_EQ(c.reserve, 9);
+	ASSERT_EQ(c.pre_allocate, 9);
 	agent_conf_done(&c);
 	ASSERT_EQ(read_conf(&c, file, vars, flags, NULL), 0);
 	ASSERT_STR_EQ(c.node, "g");
 	ASSERT_STR_EQ(c.log_level, "error");
-	ASSERT_EQ(c.rest_ms, 2000);
+	ASSERT_EQ(c.reuse_delay_ms, 2000);
 	ASSERT_STR_EQ(c.coordinator.mode, "underlay");
 	agent_conf_done(&c);
 }
@@ -101,8 +102,8 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 	static const struct {
 		const char *file, *var, *flag, *expected;
 	} v[] = {
-		{"[agent]\nrset = 1s\n", NULL, NULL,
-		 "agent.conf:2: key 'rset' is not known in this section; did you mean 'rest'?"},
+		{"[agent]\nreuse-dely = 1s\n", NULL, NULL,
+		 "agent.conf:2: key 'reuse-dely' is not known in this section; did you mean 'reuse-delay'?"},
 		{"[agent]\nlog-level = info\nhealth-port = 99999\n", NULL, NULL,
 		 "agent.conf:3: health-port is '99999', expected 0 to 65535"},
 		{"[agent]\nmetrics = perhaps\n", NULL, NULL,
@@ -124,7 +125,8 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		{NULL, "UNIRAIL_BLOCK_IDLE=1ms", NULL,
 		 "variable UNIRAIL_BLOCK_IDLE: block-idle is '1ms', expected a time from 1000ms to "
 		 "86400000ms (60s, 500ms, 10m)"},
-		{NULL, NULL, "--rset=1", "unknown option '--rset=1'; did you mean '--rest'?"},
+		{NULL, NULL, "--reuse-dely=1",
+		 "unknown option '--reuse-dely=1'; did you mean '--reuse-delay'?"},
 	};
 
 	(void)state;
@@ -154,8 +156,8 @@ static void test_changed_settings_that_require_a_restart_are_named(void **state)
 	struct agent_conf a, b;
 
 	(void)state;
-	ASSERT_EQ(read_conf(&a, "[agent]\nrest = 1s\n", NULL, NULL, NULL), 0);
-	ASSERT_EQ(read_conf(&b, "[agent]\nrest = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&a, "[agent]\nreuse-delay = 1s\n", NULL, NULL, NULL), 0);
+	ASSERT_EQ(read_conf(&b, "[agent]\nreuse-delay = 2s\nwait = 1s\n", NULL, NULL, NULL), 0);
 	assert_null(settings_needs_restart(&agent_settings, &a, &b));
 	agent_conf_done(&b);
 	ASSERT_EQ(read_conf(&b, "[agent]\nsocket = /x\n", NULL, NULL, NULL), 0);

@@ -719,9 +719,9 @@ static void test_peers_without_free_addresses_get_requests_last(void **state)
 }
 
 /*
- * Other nodes borrow addresses of a local block, so addresses are scarce: no reserve is acquired.
+ * Other nodes borrow addresses of a local block, so addresses are scarce: none is pre-allocated.
  */
-static void test_no_reserve_is_acquired_while_peers_borrow(void **state)
+static void test_no_addresses_are_pre_allocated_while_peers_borrow(void **state)
 {
 	struct lab *x = *state;
 	char name[32];
@@ -805,7 +805,7 @@ int main(void)
 		TEST(test_intervals_between_requests_begin_after_four_refusals),
 		TEST(test_last_free_address_is_requested_when_its_owner_reports_it),
 		TEST(test_peers_without_free_addresses_get_requests_last),
-		TEST(test_no_reserve_is_acquired_while_peers_borrow),
+		TEST(test_no_addresses_are_pre_allocated_while_peers_borrow),
 		TEST(test_deleted_block_is_recreated_before_another_is_claimed),
 	};
 

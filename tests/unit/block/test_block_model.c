@@ -25,7 +25,15 @@
 #include "block/plan.h"
 #include "block/release.h"
 
-enum { NODES = 4, TWIN = NODES, ALL, PODS = 48, REST_MS = 2000, VIEW_MS = 300, HOLD_MS = 10000 };
+enum {
+	NODES = 4,
+	TWIN = NODES,
+	ALL,
+	PODS = 48,
+	REUSE_DELAY_MS = 2000,
+	VIEW_MS = 300,
+	HOLD_MS = 10000
+};
 
 /* With BLOCK_TRACE=1, prints each event; for one seed: BLOCK_FIRST=7 BLOCK_LAST=7. */
 static bool tracing;
@@ -210,8 +218,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.seed = bl_roll(1 << 16),
 		.now_ms = now,
 		.real_ms = now,
-		.rest_ms = REST_MS,
-		.quarantine_ms = REST_MS,
+		.reuse_delay_ms = REUSE_DELAY_MS,
+		.quarantine_ms = REUSE_DELAY_MS,
 		.view_ms = VIEW_MS,
 		.ahead_ms = VIEW_MS,
 		.hold = is_held(x),

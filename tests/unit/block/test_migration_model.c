@@ -17,7 +17,7 @@
 #include "block/plan.h"
 #include "block/migration.h"
 
-enum { NODES = 3, NAMES = 5, OTHERS = 30, REST_MS = 2000, VIEW_MS = 300 };
+enum { NODES = 3, NAMES = 5, OTHERS = 30, REUSE_DELAY_MS = 2000, VIEW_MS = 300 };
 
 static char dir[T_DIR_MAX];
 static struct root root;
@@ -97,8 +97,8 @@ static struct block_facts facts_of(struct node *x, struct block_need *need, stru
 				.seed = bl_roll(1 << 16),
 				.now_ms = now,
 				.real_ms = now,
-				.rest_ms = REST_MS,
-				.quarantine_ms = REST_MS,
+				.reuse_delay_ms = REUSE_DELAY_MS,
+				.quarantine_ms = REUSE_DELAY_MS,
 				.view_ms = VIEW_MS,
 				.reserved = reserved};
 

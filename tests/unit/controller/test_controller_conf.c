@@ -72,7 +72,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		{"[controller]\nnamespaces-include = a, *-b\n",
 		 "namespaces-include has '*-b', expected names of namespaces with commas between, "
 		 "such as 'kube-system, team-*'"},
-		{"[agent]\n\nrest = 1s\n",
+		{"[agent]\n\nreuse-delay = 1s\n",
 		 "c.conf:3: section 'agent' is not known, expected 'controller'"},
 		{"[controller]\nlease = soon\n",
 		 "c.conf:2: lease is 'soon', expected a time from 2000ms to 3600000ms (60s, 500ms, 10m)"},

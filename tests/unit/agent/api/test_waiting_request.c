@@ -174,7 +174,7 @@ static int setup(void **state)
 							   .root = &lab.ipam.root,
 							   .state_dir = lab.ipam.paths.state_dir,
 							   .node = "n1",
-							   .reserve = 4,
+							   .pre_allocate = 4,
 							   .changed = on_changed},
 				 NULL),
 		  0);

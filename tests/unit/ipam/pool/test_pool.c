@@ -67,12 +67,12 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 			  "disable = no\n"
 			  "node    = node1, node2\n"
 			  "namespace = team-a\n"
-			  "rest    = 5s\n"
+			  "reuse-delay = 5s\n"
 			  "\n"
 			  "[reserved]\n"
 			  "ips = 172.16.1.77, fd00::5\n"
 			  "[settings]\n"
-			  "rest = 90s\n"
+			  "reuse-delay = 90s\n"
 			  "quarantine = 1h\n"
 			  "conflict_detection = yes\n");
 	load(&s);
@@ -87,8 +87,8 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 	ASSERT_EQ(p->n_nodes, 2);
 	ASSERT_STR_EQ(p->nodes[1], "node2");
 	assert_true(p->is_default);
-	ASSERT_EQ(pool_rest_ms(&s, p), 5000);
-	ASSERT_EQ(s.rest_ms, 90000);
+	ASSERT_EQ(pool_reuse_delay_ms(&s, p), 5000);
+	ASSERT_EQ(s.reuse_delay_ms, 90000);
 	ASSERT_EQ(s.quarantine_ms, 3600000);
 	assert_true(s.conflict_detection);
 	assert_false(s.gateway_detection);
@@ -107,10 +107,10 @@ static void test_omitted_pool_keys_have_defaults(void **state)
 	assert_ips(&s.v[0].ips, "10.0.0.2-10.0.0.6");
 	assert_ips(&s.v[1].ips, "10.0.1.4-10.0.1.5");
 	assert_ips(&s.v[2].ips, "fd00::1-fd00::ffff:ffff:ffff:ffff");
-	ASSERT_EQ(s.rest_ms, 60000);
+	ASSERT_EQ(s.reuse_delay_ms, 60000);
 	ASSERT_EQ(s.quarantine_ms, 600000);
 	assert_false(s.v[0].is_default);
-	ASSERT_EQ(pool_rest_ms(&s, &s.v[0]), 60000);
+	ASSERT_EQ(pool_reuse_delay_ms(&s, &s.v[0]), 60000);
 	pool_set_done(&s);
 }
 
@@ -175,10 +175,11 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[pool p]\nsubnet = 10.0.0.0/24\ncolour = red\n", "rails.conf:3",
 		 "key 'colour' is not known in this section, expected one of subnet, ips, "
 		 "exclude, gateway, route, "
-		 "default, disable, node, namespace, rest"},
+		 "default, disable, node, namespace, reuse-delay"},
 		{"[pool a]\nsubnet=10.0.0.0/24\ndefault=maybe\n", "rails.conf:3: default",
 		 "is not yes or no"},
-		{"[pool a]\nsubnet=10.0.0.0/24\nrest=2h\n", "rails.conf:3: rest", "is not a time"},
+		{"[pool a]\nsubnet=10.0.0.0/24\nreuse-delay=2h\n", "rails.conf:3: reuse-delay",
+		 "is not a time"},
 		{"[pool a b]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "pool name is 'a b'"},
 		{"[pool a*]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "pool name is 'a*'"},
 		{"[rail a]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "section 'rail a' is not known"},

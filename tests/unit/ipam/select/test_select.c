@@ -15,7 +15,7 @@ enum { NOW = 1000000 };
 
 /* Plain structs: pools without files, leases without a journal. */
 static struct pool pools[16];
-static struct pool_set set = {.v = pools, .rest_ms = 60000, .quarantine_ms = 600000};
+static struct pool_set set = {.v = pools, .reuse_delay_ms = 60000, .quarantine_ms = 600000};
 static struct lease_table leases;
 static struct select_facts facts = {.pools = &set,
 				    .leases = &leases,
@@ -27,7 +27,7 @@ static struct pool *pool(const char *name, const char *subnet, const char *first
 	struct pool *p = &pools[set.n++];
 	struct ip_range r;
 
-	*p = (struct pool){.name = xstrdup(name), .rest_ms = -1, .subnet = t_net(subnet)};
+	*p = (struct pool){.name = xstrdup(name), .reuse_delay_ms = -1, .subnet = t_net(subnet)};
 	p->family = p->subnet.ip.family;
 	if (first) {
 		r = (struct ip_range){t_ip(first), t_ip(last)};
@@ -332,12 +332,12 @@ static void test_released_address_waits_for_the_reuse_delay(void **state)
 	lease("10.0.0.2", LEASE_FREE, NOW - 30, "", "");
 	lease("10.0.0.3", LEASE_FREE, NOW - 20, "", "");
 	assert_pick(&a, "10.0.0.2");
-	p->rest_ms = 15;
+	p->reuse_delay_ms = 15;
 	assert_pick(&a, "10.0.0.2");
-	p->rest_ms = 5;
+	p->reuse_delay_ms = 5;
 	assert_pick(&a, "10.0.0.1");
 	/* A clock that was set to an earlier time does not delay the reuse for years. */
-	p->rest_ms = -1;
+	p->reuse_delay_ms = -1;
 	lease("10.0.0.1", LEASE_FREE, NOW + 86400000, "", "");
 	assert_pick(&a, "10.0.0.1");
 }
