@@ -37,10 +37,10 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	X("lease-retry", OPT_DUR, "TIME",                                                                                  \
 	  "interval between attempts to acquire or renew the Lease", retry_ms, 100, HOUR_MS, "2s",                         \
 	  "UNIRAIL_LEASE_RETRY SPIDERPOOL_LEADER_RETRY_PERIOD", 0)                                                         \
-	X("hold", OPT_DUR, "TIME",                                                                                         \
+	X("leader-grace", OPT_DUR, "TIME",                                                                                 \
 	  "time for which a new leader, after a minute without a leader, waits for the agents' "                           \
 	  "reports before it counts or releases anything",                                                                 \
-	  hold_ms, 0, HOUR_MS, "30s", "UNIRAIL_HOLD", 0)                                                                   \
+	  leader_grace_ms, 0, HOUR_MS, "30s", "UNIRAIL_LEADER_GRACE", 0)                                                   \
 	X("multus-config", OPT_BOOL, SETTINGS_YES_NO,                                                                      \
 	  "maintain a NetworkAttachmentDefinition for each SpiderMultusConfig", multus, 0, 0,                              \
 	  "yes", "UNIRAIL_MULTUS_CONFIG SPIDERPOOL_MULTUS_CONFIG_ENABLED", 0)                                              \
@@ -163,11 +163,11 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  MINUTE_MS / 6, YEARS_MS, "8760h", "UNIRAIL_CERT_LIFE", 0)                                                        \
 	X("ca-life", OPT_DUR, "TIME", "lifetime of the webhooks' CA", ca_life_ms, MINUTE_MS / 6,                           \
 	  YEARS_MS, "87600h", "UNIRAIL_CA_LIFE", 0)                                                                        \
-	X("ca-settle", OPT_DUR, "TIME",                                                                                    \
-	  "time for which a new CA or token is published before it is used", settle_ms, 0,                                 \
-	  HOUR_MS, "60s", "UNIRAIL_CA_SETTLE", 0)                                                                          \
+	X("ca-publish", OPT_DUR, "TIME",                                                                                   \
+	  "time for which a new CA or token is published before it is used", ca_publish_ms, 0,                             \
+	  HOUR_MS, "60s", "UNIRAIL_CA_PUBLISH", 0)                                                                         \
 	X("token-life", OPT_DUR, "TIME",                                                                                   \
-	  "lifetime of the token in the webhook paths; replicas accept a new token for ca-settle before it is registered", \
+	  "lifetime of the token in a webhook's path; replicas accept a new token for ca-publish before it is registered", \
 	  token_life_ms, 1000, YEARS_MS, "24h", "UNIRAIL_TOKEN_LIFE", 0)                                                   \
 	X("webhook-linger", OPT_DUR, "TIME",                                                                               \
 	  "time after SIGTERM for which the webhooks still answer", linger_ms, 0, HOUR_MS, "3s",                           \
@@ -191,20 +191,20 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "UNIRAIL_ENABLE_IPV4", 1)                                                                                        \
 	X("enable-ipv6", OPT_BOOL, SETTINGS_YES_NO, "accept IPv6 pools", ipv6, 0, 0, "yes",                                \
 	  "UNIRAIL_ENABLE_IPV6", 1)                                                                                        \
-	X("keep-used", OPT_BOOL, SETTINGS_YES_NO,                                                                          \
-	  "refuse the deletion of pools and subnets in use", keep_used, 0, 0, "no",                                        \
-	  "UNIRAIL_KEEP_USED", 1)                                                                                          \
+	X("protect-used", OPT_BOOL, SETTINGS_YES_NO,                                                                       \
+	  "refuse the deletion of pools and subnets in use", protect_used, 0, 0, "no",                                     \
+	  "UNIRAIL_PROTECT_USED", 1)                                                                                       \
 	X("subnet", OPT_BOOL, SETTINGS_YES_NO,                                                                             \
 	  "create pools from SpiderSubnets for the applications that request pools", subnet, 0, 0,                         \
 	  "yes", "UNIRAIL_SUBNET", 0)                                                                                      \
-	X("subnet-more", OPT_INT, "COUNT",                                                                                 \
+	X("subnet-redundant-ips", OPT_INT, "COUNT",                                                                        \
 	  "default number of addresses beyond its application's replicas that a pool created "                             \
 	  "from a SpiderSubnet has; an application can request another number",                                            \
-	  subnet_more, 0, 100000, "0", "UNIRAIL_SUBNET_MORE", 0)                                                           \
-	X("subnet-rest", OPT_DUR, "TIME",                                                                                  \
+	  subnet_redundant_ips, 0, 100000, "0", "UNIRAIL_SUBNET_REDUNDANT_IPS", 0)                                         \
+	X("subnet-reuse-delay", OPT_DUR, "TIME",                                                                           \
 	  "minimum time before an address released by a pool of a SpiderSubnet is used by "                                \
 	  "another pool",                                                                                                  \
-	  subnet_rest_ms, 0, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REST", 0)                                                \
+	  subnet_reuse_delay_ms, 0, 24 * HOUR_MS, "15s", "UNIRAIL_SUBNET_REUSE_DELAY", 0)                                  \
 	SETTINGS_SANDBOX(X)                                                                                                \
 	SETTINGS_PID_FILE(X)
 

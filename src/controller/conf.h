@@ -16,7 +16,7 @@ struct controller_conf {
 	const char *log_level, *log_format, *sandbox, *pid_file;
 	bool metrics;
 	int64_t health_port, metrics_port;
-	int64_t lease_ms, renew_ms, retry_ms, hold_ms;
+	int64_t lease_ms, renew_ms, retry_ms, leader_grace_ms;
 	bool multus; /* whether to write the NADs of SpiderMultusConfigs */
 	/* CIDRs */
 	const char *coordinator_name, *cni_dir, *network_file, *cilium;
@@ -28,15 +28,15 @@ struct controller_conf {
 	bool gc, statefulset, kubevirt; /* controller/gc/address_gc.h */
 	int64_t gc_grace_ms, gc_delay_ms, gc_interval_ms, records_max;
 	/* webhooks */
-	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, settle_ms, token_life_ms;
+	int64_t webhook_port, linger_ms, ca_life_ms, cert_life_ms, ca_publish_ms, token_life_ms;
 	const char *webhook_url, *webhook_service, *webhook_secret, *webhook_ca_secret,
 		*webhook_token, *webhook_names, *cluster_domain;
 	const char *webhook_cert, *webhook_key, *webhook_ca, *webhook_client_ca;
 	const char *include, *exclude, *pod_failure;
 	bool inject, ipc_lock;
-	bool ipv4, ipv6, keep_used;
+	bool ipv4, ipv6, protect_used;
 	bool subnet; /* whether to create automatic pools of SpiderSubnets */
-	int64_t subnet_more, subnet_rest_ms;
+	int64_t subnet_redundant_ips, subnet_reuse_delay_ms;
 	struct settings_own own;
 };
 

@@ -121,7 +121,7 @@ static void on_gained(void *arg)
 	c->gained++;
 	log_info("this replica is the leader");
 	if (kube_lease_silent_ms(c->lease) > SILENT_MS)
-		cluster_cache_listen(c->cache, controller_first(c)->hold_ms);
+		cluster_cache_listen(c->cache, controller_first(c)->leader_grace_ms);
 	controller_lead(c);
 }
 
@@ -595,8 +595,8 @@ static int start_subnets(struct controller *c, void **ret, struct err *e)
 		.cache = c->cache,
 		.gc_cache = addresses_cache(c->addresses),
 		.events = c->events,
-		.more = (uint32_t)f->subnet_more,
-		.rest_ms = f->subnet_rest_ms,
+		.redundant_ips = (uint32_t)f->subnet_redundant_ips,
+		.reuse_delay_ms = f->subnet_reuse_delay_ms,
 	};
 
 	(void)e;

@@ -234,11 +234,11 @@ static void start_certs(struct webhooks *w)
 						     .ns = c->ns,
 						     .secret = c->webhook_token,
 						     .life = c->token_life_ms / 1000,
-						     .settle = c->settle_ms / 1000,
+						     .publish_s = c->ca_publish_ms / 1000,
 						     .changed = on_certs,
 						     .registered = have_registered,
 						     .arg = w});
-	w->bare = tokenless_new(w->conf.kube, c->settle_ms / 1000);
+	w->bare = tokenless_new(w->conf.kube, c->ca_publish_ms / 1000);
 	w->certs =
 		certs_new(&(struct certs_conf){.kube = w->conf.kube,
 					       .root = w->conf.root,
@@ -254,7 +254,7 @@ static void start_certs(struct webhooks *w)
 							   .n_names = w->n_names,
 							   .ca_life = c->ca_life_ms / 1000,
 							   .life = c->cert_life_ms / 1000,
-							   .settle = c->settle_ms / 1000},
+							   .publish_s = c->ca_publish_ms / 1000},
 					       .changed = on_certs,
 					       .trusted = is_trusted,
 					       .arg = w});
@@ -298,7 +298,7 @@ static struct admit_webhook_conf admit_conf(const struct webhooks *w)
 					   .ns = w->first.ns,
 					   .no_ipv4 = !c->ipv4,
 					   .no_ipv6 = !c->ipv6,
-					   .keep_used = c->keep_used};
+					   .protect_used = c->protect_used};
 }
 
 static void start_hosts(struct webhooks *w)

@@ -17,7 +17,7 @@ class Controller(Daemon):
     def start(self, *more, ready=True):
         self.conf.touch()
         self.launch("controller", "--config", self.conf, "--name", self.name, "--namespace", self.ns, "--webhook-port",
-                    self.webhook_port, "--hold", "0s", "--default-coordinator", "no", "--default-network", "no", *more)
+                    self.webhook_port, "--leader-grace", "0s", "--default-coordinator", "no", "--default-network", "no", *more)
         if ready:
             self.ready()
         return self

@@ -163,7 +163,7 @@ def test_controller_works_with_its_deployed_permissions(controllers, closing, tm
     net = tmp_path / "net.d"
     net.mkdir()
     (net / "10-x.conflist").write_text('{"name": "cluster-network", "plugins": []}')
-    c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REST="1s")).start(
+    c = closing(Controller(tmp_path / "c", conf, "unirail", UNIRAIL_SUBNET_REUSE_DELAY="1s")).start(
         "--gc-grace", "1s", "--default-coordinator", "yes", "--default-network", "yes", "--cni-config-dir", net,
         "--default-ipv4-subnet", "given", "--default-ipv4-pool", "given", "--default-ipv4-cidr", "172.29.0.0/24",
         "--default-ipv4-ips", "172.29.0.2-172.29.0.9").leads()

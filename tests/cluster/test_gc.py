@@ -518,7 +518,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     mine.restore()
     # A block of a node that the backup does not contain.
     block(mine, f"word-1-{other}", "word-1", f"172.29.1.{16 * other}/28", "word-n2")
-    c = leader("c", "--hold", "60s").leads()
+    c = leader("c", "--leader-grace", "60s").leads()
     assert c.logged("no replica led for a while")
     c.wait_logged("etcd was restored from a backup", 60)
     assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))

@@ -128,7 +128,7 @@ def place(mine, request):
 @pytest.fixture
 def controller(mine, place, closing, tmp_path):
     def start(name="c", leads=True, *more):
-        one = closing(Controller(tmp_path / name, mine.admin_config(), place.ns, name, UNIRAIL_SUBNET_REST="1s"))
+        one = closing(Controller(tmp_path / name, mine.admin_config(), place.ns, name, UNIRAIL_SUBNET_REUSE_DELAY="1s"))
         one.start("--lease", "4s", "--lease-renew", "3s", "--lease-retry", "1s", *more)
         return one.leads() if leads else one
     return start

@@ -482,7 +482,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
 def test_certificate_of_cert_manager_is_served_and_its_secret_is_not_written(cluster, replica, ns):
     """The Secret was the controller's and still has its label, but an annotation names cert-manager as the owner, so only cert-manager
     writes it."""
-    c = registered(cluster, start(replica(), "--ca-settle", "0s").leads())
+    c = registered(cluster, start(replica(), "--ca-publish", "0s").leads())
     path, leaf = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", cluster.pki.leaf("hook", "IP:127.0.0.1")
     coded = {k: base64.b64encode(p.read_bytes()).decode() for k, p in (
         ("ca.crt", cluster.pki.ca), ("tls.crt", leaf[0]), ("tls.key", leaf[1]))}
@@ -705,7 +705,7 @@ class Load:
 def test_certificate_is_renewed_under_load(cluster, replica, ns, closing):
     """The certificate and its CA are renewed many times: no review is refused, and a client with the registered CA bundle trusts every
     served certificate."""
-    c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-settle", "2s").leads())
+    c = registered(cluster, start(replica(), "--cert-life", "15s", "--ca-life", "40s", "--ca-publish", "2s").leads())
     load = Load(cluster)
     leaves, cas, both, began = set(), set(), 0, time.monotonic()
     try:

@@ -109,7 +109,7 @@ def made(cluster):
 @pytest.mark.parametrize("kind, spec", [
     ("Deployment", {}), ("StatefulSet", {"serviceName": "x", "podManagementPolicy": "Parallel"})])
 def test_pools_follow_kubectl_scale(cluster, manager, replica, ns, kind, spec):
-    c = replica(UNIRAIL_SUBNET_REST="1s")
+    c = replica(UNIRAIL_SUBNET_REUSE_DELAY="1s")
     registered(cluster, start(c).leads())
     work, net = cluster.namespace(f"{ns}-work"), f"10.{30 + len(kind)}.0"
     assert create(cluster, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": kind.lower()},

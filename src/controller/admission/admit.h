@@ -78,7 +78,7 @@ struct admit_cache {
 	const char *agent_ns;		   /* namespace for a network that multusName gives without
 	                                  * one */
 	bool no_ipv4, no_ipv6;		   /* disabled for the whole cluster */
-	bool keep_used;			   /* reject deletion of pools and subnets in use */
+	bool protect_used;		   /* reject deletion of pools and subnets in use */
 	const struct json *const *pools;   /* all SpiderIPPools; may lack status.allocatedIPs */
 	const struct json *const *subnets; /* all SpiderSubnets */
 	size_t n_pools, n_subnets;

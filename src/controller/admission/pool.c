@@ -340,7 +340,7 @@ static int check_deletion(struct admit *a)
 	json_int(json_get(json_get(a->request->old, "status"), "allocatedIPCount"), &n);
 	if (n <= 0)
 		return 0;
-	if (a->cache->keep_used)
+	if (a->cache->protect_used)
 		return admit_forbid(a,
 				    "cannot delete an IPPool with allocated IPs(%" PRId64
 				    "): delete their pods first",
@@ -512,7 +512,7 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * Denies the deletion of a subnet whose pools have addresses (keep_used), or warns about it. The
+ * Denies the deletion of a subnet whose pools have addresses (protect_used), or warns about it. The
  * number of addresses is the larger of status.allocatedIPCount and the count in the listed pools,
  * which is 0 while pools are not listed.
  */
@@ -523,7 +523,7 @@ static int admit_subnet_check_deletion(struct admit *a)
 	json_int(json_get(json_get(a->request->old, "status"), "allocatedIPCount"), &n);
 	if (n < m)
 		n = m;
-	if (n > 0 && a->cache->keep_used)
+	if (n > 0 && a->cache->protect_used)
 		return admit_forbid(a,
 				    "cannot delete an Subnet with allocated IPs(%" PRId64
 				    "): delete its pools first",

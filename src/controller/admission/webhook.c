@@ -110,7 +110,7 @@ static struct admit_cache all(struct admit_webhook *h)
 	return (struct admit_cache){.agent_ns = c->ns,
 				    .no_ipv4 = c->no_ipv4,
 				    .no_ipv6 = c->no_ipv6,
-				    .keep_used = c->keep_used,
+				    .protect_used = c->protect_used,
 				    .pools = h->list,
 				    .subnets = h->list + n,
 				    .n_pools = n,

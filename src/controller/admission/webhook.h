@@ -17,7 +17,7 @@ struct admit_webhook_conf {
 	struct kube *kube;
 	struct kube_cache *cache;
 	const char *ns; /* namespace of the controller and the agents; borrowed */
-	bool no_ipv4, no_ipv6, keep_used;
+	bool no_ipv4, no_ipv6, protect_used;
 };
 
 struct admit_webhook;

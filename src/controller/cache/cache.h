@@ -91,7 +91,7 @@ void cluster_cache_free(struct cluster_cache *w); /* call before kube_free(); ac
  * A restore is detected by a watch that spans it (every replica), or by an agent, whose log is not
  * stored in etcd: the agent writes the time into an annotation of one of its blocks. If no replica
  * was leader for a while, a restore may not be detected yet: a new leader then waits for reports
- * first (the setting `hold`).
+ * first (the setting `leader-grace`).
  */
 enum cluster_cache_hold { CLUSTER_CACHE_SURE, CLUSTER_CACHE_KEEPS, CLUSTER_CACHE_HEARS };
 enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);

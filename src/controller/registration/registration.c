@@ -734,7 +734,7 @@ void registration_differ(const struct json *have, const struct json *want, bool 
 struct tokenless {
 	struct loop *loop;
 	struct kube_informer *informers[ARRAY_LEN(kinds)];
-	int64_t settle;
+	int64_t publish_s;
 	int64_t until; /* loop time until which paths without a token are accepted */
 };
 
@@ -801,7 +801,7 @@ static void tokenless_on_changed(void *arg, const struct kube_object *was,
 	bool before = was && *(const bool *)was->value, now = is && *(const bool *)is->value;
 
 	if (before && !now)
-		b->until = loop_now_ms(b->loop) + b->settle * 1000;
+		b->until = loop_now_ms(b->loop) + b->publish_s * 1000;
 	if (now && !before)
 		log_warn("webhooks are registered without a token by an earlier release: accepting "
 			 "requests without a token until the registration changes");
@@ -814,12 +814,12 @@ bool tokenless_accept(const struct tokenless *b, struct span path)
 
 /* --- creation and destruction --- */
 
-struct tokenless *tokenless_new(struct kube *k, int64_t settle)
+struct tokenless *tokenless_new(struct kube *k, int64_t publish_s)
 {
 	struct tokenless *b = xcalloc(1, sizeof(*b));
 
 	b->loop = kube_loop(k);
-	b->settle = settle;
+	b->publish_s = publish_s;
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
 		b->informers[i] = kube_informer_new(
 			k, &(struct kube_informer_conf){

@@ -7,7 +7,7 @@
  * controllers registered. Every replica watches both webhook configurations for this: during a
  * rolling upgrade new replicas serve before one of them becomes leader and registers paths with a
  * token. When each path in both configurations has a token, paths without one are accepted for
- * another `settle` seconds, since API servers learn of the change by a watch, and are rejected
+ * another `publish_s` seconds, since API servers learn of the change by a watch, and are rejected
  * afterwards.
  */
 
@@ -16,8 +16,8 @@
 
 struct tokenless;
 
-/* settle: time in seconds for which paths without a token are accepted after the change. */
-struct tokenless *tokenless_new(struct kube *k, int64_t settle);
+/* publish_s: time in seconds for which paths without a token are accepted after the change. */
+struct tokenless *tokenless_new(struct kube *k, int64_t publish_s);
 void tokenless_free(struct tokenless *b); /* accepts NULL */
 /* Returns whether the path is one of our webhooks' without a token and is accepted now. */
 bool tokenless_accept(const struct tokenless *b, struct span path);

@@ -73,7 +73,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 		return r;
 	r = auto_pool_request_read(&annotations, 0, &a->request, &cause);
 	if (r == 1 && !labels_get(&annotations, ANNOTATION_POOL_NUMBER))
-		a->request.number = UINT32_MAX; /* replaced by subnets_conf.more */
+		a->request.number = UINT32_MAX; /* replaced by subnets_conf.redundant_ips */
 	labels_done(&annotations);
 	if (r == 0)
 		return 1;

@@ -212,7 +212,8 @@ static uint64_t count_of(const struct subnets *s, const struct subnets_app *a)
 {
 	if (a->request.fixed)
 		return a->request.number;
-	return a->size + (a->request.number == UINT32_MAX ? s->conf.more : a->request.number);
+	return a->size +
+	       (a->request.number == UINT32_MAX ? s->conf.redundant_ips : a->request.number);
 }
 
 static void add_want(struct subnets_inputs *k, const char *pool, const struct subnets_target *t)
@@ -335,7 +336,7 @@ static bool waited(struct subnets_inputs *k, struct subnets_pool_error *n)
 
 	if (!n->since)
 		n->since = now;
-	left = n->since + k->s->conf.rest_ms - now;
+	left = n->since + k->s->conf.reuse_delay_ms - now;
 	if (left > 0)
 		subnets_wake(k->s, left);
 	return left <= 0;
@@ -371,11 +372,11 @@ static void on_blocks(void *arg, int status, const struct json *object, const st
 	struct subnets_pool_error *n = subnets_error_log(s, op->name);
 
 	op->call = NULL;
-	op->until = subnets_now(s) + s->conf.rest_ms;
+	op->until = subnets_now(s) + s->conf.reuse_delay_ms;
 	n->clear = status == 404 || (!cause && !has_block(object, &n->checked));
 	if (n->clear)
 		op->until = 0;
-	subnets_wake(s, n->clear ? 1 : s->conf.rest_ms);
+	subnets_wake(s, n->clear ? 1 : s->conf.reuse_delay_ms);
 }
 
 static void subnets_lookup_blocks(struct subnets *s, const char *pool, const struct ip_set *of)

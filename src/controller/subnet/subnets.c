@@ -246,8 +246,8 @@ struct subnets *subnets_new(const struct subnets_conf *c)
 
 	*s = (struct subnets){.conf = *c, .loop = kube_loop(c->kube)};
 	s->timer = LOOP_ALARM(s->loop, on_timer, s);
-	if (!s->conf.rest_ms)
-		s->conf.rest_ms = SUBNETS_REST_MS;
+	if (!s->conf.reuse_delay_ms)
+		s->conf.reuse_delay_ms = SUBNETS_REUSE_DELAY_MS;
 	for (size_t i = 0; i < ARRAY_LEN(follows); i++)
 		kube_cache_on(c->cache->objects, follows[i], on_cache, s);
 	subnets_apps_start(s);

@@ -23,16 +23,17 @@
 #include "controller/cache/cache.h"
 #include "kube/events.h"
 
-enum { SUBNETS_REST_MS = 15 * 1000 };
+enum { SUBNETS_REUSE_DELAY_MS = 15 * 1000 };
 
 struct subnets_conf {
 	struct kube *kube;
 	struct cluster_cache *cache;
 	const struct kube_cache *gc_cache; /* source of the endpoints */
 	struct kube_events *events;	   /* NULL: no events */
-	uint32_t more;	 /* addresses beyond the number of pods if the annotation has no number */
-	int64_t rest_ms; /* wait before a removed address may go to another pool, in ms; 0:
-	                  * SUBNETS_REST_MS */
+	/* number of addresses beyond the number of pods if the annotation has no number */
+	uint32_t redundant_ips;
+	/* wait before a removed address may go to another pool; 0: SUBNETS_REUSE_DELAY_MS */
+	int64_t reuse_delay_ms;
 };
 
 struct subnets;

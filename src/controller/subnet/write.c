@@ -45,7 +45,7 @@ static char *number_text(const struct subnets *s, const struct auto_pool_request
 {
 	if (w->fixed)
 		return xasprintf("%u", w->number);
-	return xasprintf("+%u", w->number == UINT32_MAX ? s->conf.more : w->number);
+	return xasprintf("+%u", w->number == UINT32_MAX ? s->conf.redundant_ips : w->number);
 }
 
 static void put_metadata(struct subnets *s, struct json_out *o, const struct kube_object *subnet,

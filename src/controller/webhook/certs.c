@@ -310,7 +310,7 @@ static enum certs_step step_of(const struct certs_set *is, bool signs, const str
 			       int64_t now, bool trusted, int64_t *wake)
 {
 	bool serves = certs_usable(is, NULL) == 0 && certs_believed(is, NULL, NULL) == 0, old;
-	int64_t ready_at = is->ca_since + w->settle, leaf;
+	int64_t ready_at = is->ca_since + w->publish_s, leaf;
 
 	*wake = now;
 	if (!signs)

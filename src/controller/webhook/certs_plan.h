@@ -43,7 +43,7 @@ struct certs_goal {
 	size_t n_names;
 	int64_t ca_life, life; /* seconds */
 	/* seconds for which a new CA must be trusted before it signs the certificate in use */
-	int64_t settle;
+	int64_t publish_s;
 };
 
 /* Checks whether the certificate can be served. -EINVAL: e names the key of the Secret and the

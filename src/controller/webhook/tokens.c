@@ -116,7 +116,7 @@ int tokens_sync_error(const struct tokens *t, struct err *e)
 
 static void choose(struct tokens *t)
 {
-	const struct token *now = tokens_registered(&t->set, t->conf.settle, now_s());
+	const struct token *now = tokens_registered(&t->set, t->conf.publish_s, now_s());
 
 	if (!now || memcmp(now, &t->current, sizeof(*now)) == 0)
 		return;
@@ -132,7 +132,7 @@ static void adopt(struct tokens *t, const struct tokens_set *s)
 
 	if (!same && t->set.n) {
 		t->old = t->set;
-		t->old_until = loop_now_ms(t->loop) + t->conf.settle * 1000;
+		t->old_until = loop_now_ms(t->loop) + t->conf.publish_s * 1000;
 	}
 	if (!same)
 		t->registered_since = 0;
@@ -222,7 +222,7 @@ static void rotate(struct tokens *t, const char *version)
 		t->registered_since = 0;
 	else if (!t->registered_since)
 		t->registered_since = now_s();
-	step = tokens_step(&s, t->conf.life, t->conf.settle, t->registered_since, now_s());
+	step = tokens_step(&s, t->conf.life, t->conf.publish_s, t->registered_since, now_s());
 	if (step == TOKENS_FINE)
 		return;
 	tokens_take_step(&s, step, now_s());
@@ -363,21 +363,21 @@ void tokens_write(const struct tokens_set *s, struct buf *ret)
 		buf_printf(ret, "%s\n", s->v[i].text);
 }
 
-const struct token *tokens_registered(const struct tokens_set *s, int64_t settle, int64_t now)
+const struct token *tokens_registered(const struct tokens_set *s, int64_t publish_s, int64_t now)
 {
-	if (s->n < 2 || s->since + settle <= now)
+	if (s->n < 2 || s->since + publish_s <= now)
 		return s->n ? &s->v[0] : NULL;
 	return &s->v[1];
 }
 
-enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t settle,
+enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t publish_s,
 			     int64_t registered_since, int64_t now)
 {
 	if (s->n == 0)
 		return TOKENS_CREATE;
 	if (s->n > 1)
-		return registered_since && registered_since + settle <= now ? TOKENS_PRUNE
-									    : TOKENS_FINE;
+		return registered_since && registered_since + publish_s <= now ? TOKENS_PRUNE
+									       : TOKENS_FINE;
 	return s->since + life <= now ? TOKENS_CREATE : TOKENS_FINE;
 }
 

@@ -13,8 +13,8 @@
  * 	metadata.annotations	unirail.io/token-since: creation time of the newest token
  * 	data.tokens		one token per line, newest first: 64 characters of 0-9a-f
  *
- * The previous content of the Secret is accepted for another `settle` seconds, since an API server
- * may still use it.
+ * The previous content of the Secret is accepted for another `publish_s` seconds, since an API
+ * server may still use it.
  */
 
 #include "base/buf.h"
@@ -24,7 +24,7 @@
 struct tokens_conf {
 	struct kube *kube;
 	const char *ns, *secret;
-	int64_t life, settle; /* seconds */
+	int64_t life, publish_s; /* seconds; publish_s: the setting ca-publish */
 	/* Called when another token has to be registered. */
 	void (*changed)(void *arg);
 	/* Returns whether the API server has the webhooks with this token. */

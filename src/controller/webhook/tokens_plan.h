@@ -7,9 +7,9 @@
  * rotation. Pure. A set has the newest token first; all tokens of the set are accepted.
  *
  * 	there is none, or a single one older than `life`	CREATE: put a new one in front
- * 	the newest is older than `settle`, so every replica	it is the one to register
+ * 	the newest is older than `publish_s`, so every replica	it is the one to register
  * 	has it, or is the only one
- * 	the newest has been registered for `settle`	PRUNE: drop the others
+ * 	the newest has been registered for `publish_s`	PRUNE: drop the others
  *
  * Thus every replica accepts every token that an API server may use.
  */
@@ -38,13 +38,13 @@ int tokens_read(struct tokens_set *ret, struct span text);
 void tokens_write(const struct tokens_set *s, struct buf *ret);
 
 /* Returns the token to register; NULL: none. */
-const struct token *tokens_registered(const struct tokens_set *s, int64_t settle, int64_t now);
+const struct token *tokens_registered(const struct tokens_set *s, int64_t publish_s, int64_t now);
 
 enum tokens_step { TOKENS_FINE, TOKENS_CREATE, TOKENS_PRUNE };
 
 /* Returns the next step. `registered_since`: time at which the API server was first known to use
  * the newest token; 0: not yet. */
-enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t settle,
+enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t publish_s,
 			     int64_t registered_since, int64_t now);
 /* Applies the step to the set. */
 void tokens_take_step(struct tokens_set *s, enum tokens_step step, int64_t now);

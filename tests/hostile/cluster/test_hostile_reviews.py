@@ -105,7 +105,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
 def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
     """The log level is debug; meanwhile secrets are rotated, and every kind of request that carries a secret fails once."""
     account = cluster.account(ns, "all", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
-    c = replica("c", "--token-life", "3s", "--ca-settle", "2s",
+    c = replica("c", "--token-life", "3s", "--ca-publish", "2s",
                 kubeconfig=cluster.kubeconfig(tmp_path / "conf", {"token": account})).leads()
     registered(cluster)
     known, merge = {account}, dict(type="application/merge-patch+json")
@@ -145,7 +145,7 @@ def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
 
 def test_no_create_is_refused_during_a_token_rotation(cluster, replica, ns):
     """Objects are created meanwhile: none is refused; both replicas accept the registered token."""
-    life = ["--token-life", "2s", "--ca-settle", "2s"]
+    life = ["--token-life", "2s", "--ca-publish", "2s"]
     c = replica("c", *life).leads()
     registered(cluster)
     follower = replica("d", *life, url=f"https://127.0.0.1:{c.webhook_port}")
@@ -168,7 +168,7 @@ def test_no_create_is_refused_during_a_token_rotation(cluster, replica, ns):
 
 
 def test_deleted_token_secret_is_created_again(cluster, replica, ns):
-    c = replica("c", "--ca-settle", "2s").leads()
+    c = replica("c", "--ca-publish", "2s").leads()
     registered(cluster)
     first = tokens(cluster, ns)[0]
     cluster.ok("DELETE", f"/api/v1/namespaces/{ns}/secrets/unirail-controller-token")
@@ -396,11 +396,11 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     """A rolling upgrade: an old replica, which registered paths without a token, still leads; a new replica serves
     these paths until it leads itself and registers its own, and afterwards refuses them."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
-    old = replica("old", "--ca-settle", "2s").leads()
+    old = replica("old", "--ca-publish", "2s").leads()
     registered(cluster)
     old.kill()
     merge = dict(type="application/merge-patch+json")
-    new = replica("new", "--ca-settle", "2s", "--lease", "600s", "--lease-renew", "500s")
+    new = replica("new", "--ca-publish", "2s", "--lease", "600s", "--lease-renew", "500s")
     assert send(new, PATH, review(pool(6))) == (404, b"")
     for kind in ("mutating", "validating"):
         cluster.ok("PATCH", CONFIGS.format(kind), {"webhooks": [

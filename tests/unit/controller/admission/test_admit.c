@@ -135,7 +135,7 @@ static void make_cache(struct row *r)
 		.agent_ns = "kube-system",
 		.no_ipv4 = json_bool(json_get(switches, "no_ipv4")),
 		.no_ipv6 = json_bool(json_get(switches, "no_ipv6")),
-		.keep_used = json_bool(json_get(switches, "keep_used")),
+		.protect_used = json_bool(json_get(switches, "protect_used")),
 		.pools = r->pools,
 		.subnets = r->subnets,
 		.trusts = trusts,

@@ -21,7 +21,7 @@ static struct certs_goal goal = {.name = "unirail-controller",
 				 .n_names = ARRAY_LEN(names),
 				 .ca_life = 3650 * DAY,
 				 .life = 365 * DAY,
-				 .settle = 60};
+				 .publish_s = 60};
 
 static int64_t now;
 
