@@ -481,7 +481,7 @@ static const char *state_word(const struct select_facts *f, const struct lease *
 	case LEASE_ADOPTED: return "adopted";
 	case LEASE_FREE:
 		*until = l->at_ms + delay;
-		return lease_lasts(l, f->now_ms, delay) ? "resting" : NULL;
+		return lease_lasts(l, f->now_ms, delay) ? "cooldown" : NULL;
 	case LEASE_QUARANTINED:
 		*until = l->at_ms + f->pools->quarantine_ms;
 		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? "quarantined" : NULL;

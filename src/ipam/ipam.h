@@ -155,7 +155,7 @@ int ipam_gc(struct ipam *i, const char *network, const struct ipam_valid *v, siz
 struct ipam_record {
 	struct ipaddr ip;
 	const char *pool; /* name of the pool; "": no pool has the address now */
-	/* state of the address, "used" "resting" "quarantined" "sticky" "adopted" */
+	/* state of the address, "used" "cooldown" "quarantined" "sticky" "adopted" */
 	const char *state;
 	const char *container_id, *ifname, *pod_namespace, *pod_name, *pod_uid, *network;
 	/* MAC address that answered for an address in quarantine; otherwise "" */

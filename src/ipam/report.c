@@ -281,7 +281,7 @@ static uint64_t *count_of(struct report_tally *t, const char *state)
 	} counts[] = {{"used", &t->used},
 		      {"adopted", &t->adopted},
 		      {"sticky", &t->sticky},
-		      {"resting", &t->resting},
+		      {"cooldown", &t->cooldown},
 		      {"quarantined", &t->quarantined}};
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
@@ -321,7 +321,7 @@ static void row(struct columns *c, const struct pool *p, const struct report_tal
 	columns_addf(c, "%" PRIu64, t->used + t->adopted + t->sticky);
 	columns_addf(c, "%" PRIu64, t->total);
 	columns_addf(c, "%" PRIu64, t->free);
-	columns_addf(c, "%" PRIu64, t->resting);
+	columns_addf(c, "%" PRIu64, t->cooldown);
 	columns_addf(c, "%" PRIu64, t->quarantined);
 	columns_add(c, p->is_default ? "yes" : "no");
 	columns_add(c, p->disabled ? "disabled" : "ready");
@@ -345,9 +345,8 @@ static struct report_tally tally_sorted(const struct pool *p, const struct ipam_
 static void list_table(const struct report *r, const struct pool_set *s,
 		       const struct ipam_record *v, size_t n)
 {
-	static const char *const head[] = {"POOL",    "IP VERSION", "SUBNET",	     "USED",
-					   "TOTAL",   "FREE",	    "REUSE DELAYED", "QUARANTINED",
-					   "DEFAULT", "STATE"};
+	static const char *const head[] = {"POOL", "IP VERSION", "SUBNET",	"USED",	   "TOTAL",
+					   "FREE", "COOLDOWN",	 "QUARANTINED", "DEFAULT", "STATE"};
 	auto_columns struct columns c;
 
 	columns_init(&c, ARRAY_LEN(head), "");
@@ -389,7 +388,7 @@ static void report_pool(struct json_out *j, const struct pool *p, const struct r
 	jo_kuint(j, "used", t->used);
 	jo_kuint(j, "adopted", t->adopted);
 	jo_kuint(j, "sticky", t->sticky);
-	jo_kuint(j, "resting", t->resting);
+	jo_kuint(j, "cooldown", t->cooldown);
 	jo_kuint(j, "quarantined", t->quarantined);
 	jo_kuint(j, "free", t->free);
 	jo_end_obj(j);

@@ -41,7 +41,7 @@ int report_findings(const struct report *r, const char *checked, const struct bu
 /* --- functions that the commands share --- */
 
 struct report_tally {
-	uint64_t total, reserved, used, adopted, sticky, resting, quarantined, free;
+	uint64_t total, reserved, used, adopted, sticky, cooldown, quarantined, free;
 };
 int report_address(const char *text, struct ipaddr *ret, struct err *e);
 /* Parses the number of addresses to show, with errors like report_address(). */

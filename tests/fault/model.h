@@ -86,7 +86,7 @@ struct address {
 	enum state state;
 	int owner; /* container; M_RETAINED: index of the pod name */
 	int64_t at;
-	bool is_in_backoff; /* M_FREE: released at `at` */
+	bool is_in_cooldown; /* M_FREE: released at `at` */
 };
 
 struct pool_model {
@@ -134,7 +134,7 @@ struct request {
 struct seen {
 	enum state state[ADDRS_MAX];
 	int owner[ADDRS_MAX];
-	bool is_in_backoff[ADDRS_MAX];
+	bool is_in_cooldown[ADDRS_MAX];
 };
 
 /* Carries the request out on the model. Of several equally good addresses it uses the one that
@@ -146,7 +146,7 @@ bool model_matches(const struct model *m, const struct seen *s, struct buf *b);
 /* For a clock that was set to an earlier time: the reuse delays and quarantines that have ended
  * in the store end in the model. */
 void model_believe(struct model *m, const struct seen *s);
-bool model_is_in_backoff(const struct model *m, const struct address *a);
+bool model_is_in_cooldown(const struct model *m, const struct address *a);
 bool model_is_free(const struct model *m, const struct address *a);
 
 /* --- the store (model_store.c) --- */

@@ -87,9 +87,9 @@ static bool lasts(const struct model *m, int64_t at, int64_t period)
 	return at <= m->now && m->now - at < period;
 }
 
-bool model_is_in_backoff(const struct model *m, const struct address *a)
+bool model_is_in_cooldown(const struct model *m, const struct address *a)
 {
-	return a->state == M_FREE && a->is_in_backoff &&
+	return a->state == M_FREE && a->is_in_cooldown &&
 	       lasts(m, a->at, m->pools[a->pool].reuse_delay_ms);
 }
 
@@ -97,7 +97,7 @@ bool model_is_free(const struct model *m, const struct address *a)
 {
 	if (a->state == M_QUARANTINED)
 		return !lasts(m, a->at, m->quarantine_ms);
-	return a->state == M_FREE && !model_is_in_backoff(m, a);
+	return a->state == M_FREE && !model_is_in_cooldown(m, a);
 }
 
 static void give_back(struct model *m, struct address *a)
@@ -184,7 +184,7 @@ static bool take_oldest(struct adding *x, const struct pool_model *p)
 	for (size_t i = p->first; i < p->first + p->n; i++) {
 		const struct address *a = &x->m->a[i];
 
-		if (a->state != M_FREE || !a->is_in_backoff || x->picked[i])
+		if (a->state != M_FREE || !a->is_in_cooldown || x->picked[i])
 			continue;
 		if (best == x->m->n || a->at < x->m->a[best].at ||
 		    (a->at == x->m->a[best].at && is_mine(x, i)))
@@ -284,11 +284,11 @@ static enum state shown(const struct model *m, const struct address *a)
 	return a->state == M_QUARANTINED && model_is_free(m, a) ? M_FREE : a->state;
 }
 
-static void put_state(struct buf *b, enum state state, int owner, bool is_in_backoff)
+static void put_state(struct buf *b, enum state state, int owner, bool is_in_cooldown)
 {
 	static const char *const states[] = {"free", "used by", "kept for", "in quarantine"};
 
-	buf_str(b, is_in_backoff ? "resting" : states[state]);
+	buf_str(b, is_in_cooldown ? "cooldown" : states[state]);
 	if (state == M_USED || state == M_RETAINED)
 		buf_printf(b, " %d", owner);
 }
@@ -300,16 +300,16 @@ bool model_matches(const struct model *m, const struct seen *s, struct buf *b)
 	for (size_t i = 0; i < m->n; i++) {
 		const struct address *a = &m->a[i];
 		enum state state = shown(m, a);
-		bool is_in_backoff = model_is_in_backoff(m, a);
+		bool is_in_cooldown = model_is_in_cooldown(m, a);
 
-		if (state == s->state[i] && is_in_backoff == s->is_in_backoff[i] &&
+		if (state == s->state[i] && is_in_cooldown == s->is_in_cooldown[i] &&
 		    (state == M_FREE || state == M_QUARANTINED || a->owner == s->owner[i]))
 			continue;
 		if (b) {
 			buf_printf(b, "%s is ", ip_str(&a->ip, text));
-			put_state(b, s->state[i], s->owner[i], s->is_in_backoff[i]);
+			put_state(b, s->state[i], s->owner[i], s->is_in_cooldown[i]);
 			buf_str(b, ", should be ");
-			put_state(b, state, a->owner, is_in_backoff);
+			put_state(b, state, a->owner, is_in_cooldown);
 		}
 		return false;
 	}
@@ -324,7 +324,7 @@ void model_believe(struct model *m, const struct seen *s)
 		struct address *a = &m->a[i];
 		bool idle = a->state == M_FREE || a->state == M_QUARANTINED;
 
-		if (idle && s->state[i] == M_FREE && !s->is_in_backoff[i] && !model_is_free(m, a))
+		if (idle && s->state[i] == M_FREE && !s->is_in_cooldown[i] && !model_is_free(m, a))
 			*a = (struct address){a->ip, a->pool, a->rail, M_FREE, -1, 0, false};
 	}
 }

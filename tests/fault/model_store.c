@@ -260,7 +260,7 @@ static int owner_of(const struct model *m, const struct ipam_record *r)
 static void see(const struct model *m, const struct ipam_record *r, struct seen *ret,
 		struct buf *wrong)
 {
-	static const char *const texts[] = {"resting", "used", "sticky", "quarantined"};
+	static const char *const texts[] = {"cooldown", "used", "sticky", "quarantined"};
 	char text[IP_TEXT_MAX];
 	size_t i = 0, k = 0;
 
@@ -274,7 +274,7 @@ static void see(const struct model *m, const struct ipam_record *r, struct seen 
 		return;
 	}
 	ret->state[i] = (enum state)k;
-	ret->is_in_backoff[i] = k == M_FREE;
+	ret->is_in_cooldown[i] = k == M_FREE;
 	ret->owner[i] = k == M_USED || k == M_RETAINED ? owner_of(m, r) : -1;
 }
 
@@ -289,7 +289,7 @@ static void check_counts(struct ipam *i, const struct model *m, const struct see
 		size_t n = 0, wanted = 0;
 
 		for (size_t j = p->first; j < p->first + p->n; j++)
-			wanted += s->state[j] == M_FREE && !s->is_in_backoff[j];
+			wanted += s->state[j] == M_FREE && !s->is_in_cooldown[j];
 		if (!pool || ipam_free_list(i, pool, POOL_SIZE, &list, &n, NULL) < 0 || n != wanted)
 			buf_printf(wrong, "pool %s has %zu free addresses, should have %zu",
 				   p->name, n, wanted);

@@ -68,7 +68,9 @@ static const struct opt check_opts[] = {
 	{0}};
 
 const struct cmd pool_cmds[] = {
-	{"list", NULL, "the pools, and the number of addresses in use", read_opts, 0, 0},
+	{"list", NULL,
+	 "the pools, and the number of addresses in each state (cooldown: released less than reuse-delay ago)",
+	 read_opts, 0, 0},
 	{"show", "POOL", "the owners of the pool's addresses", read_opts, 1, 1},
 	{"free", "POOL [N]", "the next N free addresses of a pool (10)", read_opts, 1, 2},
 	{"owner", "ADDRESS", "the owner of an address", read_opts, 1, 1},

@@ -31,7 +31,7 @@ enum select_state select_state(const struct select_facts *f, const struct pool *
 	if (!l)
 		return SEL_FREE;
 	if (l->state == LEASE_FREE)
-		return lease_lasts(l, f->now_ms, pool_reuse_delay_ms(f->pools, p)) ? SEL_RESTING
+		return lease_lasts(l, f->now_ms, pool_reuse_delay_ms(f->pools, p)) ? SEL_COOLDOWN
 										   : SEL_FREE;
 	if (l->state == LEASE_QUARANTINED && !lease_lasts(l, f->now_ms, f->pools->quarantine_ms))
 		return SEL_FREE;

@@ -334,7 +334,7 @@ int select_pools(const struct select_facts *f, const struct ip_request *a, uint8
 /* Writes the error message for an exhausted pool. */
 
 struct tally {
-	uint64_t used, adopted, retained, quarantined, resting;
+	uint64_t used, adopted, retained, quarantined, cooldown;
 };
 
 void select_describe_names(const char *const *names, size_t n, struct buf *b)
@@ -363,7 +363,7 @@ static uint64_t *count_of(struct tally *t, const struct select_facts *f, const s
 	case LEASE_QUARANTINED:
 		return lease_lasts(l, f->now_ms, f->pools->quarantine_ms) ? &t->quarantined : NULL;
 	case LEASE_FREE:
-		return lease_lasts(l, f->now_ms, pool_reuse_delay_ms(f->pools, p)) ? &t->resting
+		return lease_lasts(l, f->now_ms, pool_reuse_delay_ms(f->pools, p)) ? &t->cooldown
 										   : NULL;
 	}
 	return NULL;
@@ -416,7 +416,7 @@ void select_describe_full(const struct select_facts *f, const struct pool *p, si
 	add_part(b, t.adopted, "in use by host-local");
 	add_part(b, t.retained, "retained for sticky pods");
 	add_part(b, t.quarantined, "in quarantine after a conflict");
-	add_part(b, t.resting, "resting");
+	add_part(b, t.cooldown, "in cooldown after a release");
 	if (!p->shared) {
 		add_part(b, total - usable, "reserved");
 		return;

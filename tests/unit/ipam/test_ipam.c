@@ -103,10 +103,10 @@ static void test_released_addresses_wait_for_the_reuse_delay(void **state)
 	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&il_lab, "a", "net1");
-	ASSERT_EQ(il_records(&il_lab, "resting"), 1);
+	ASSERT_EQ(il_records(&il_lab, "cooldown"), 1);
 	assert_take("b", "net1", "10.0.0.11");
 	il_clock_ms += 60000;
-	ASSERT_EQ(il_records(&il_lab, "resting"), 0);
+	ASSERT_EQ(il_records(&il_lab, "cooldown"), 0);
 	assert_take("c", "net1", "10.0.0.10");
 }
 
@@ -138,7 +138,7 @@ static void test_reuse_delay_ends_when_the_clock_is_set_to_an_earlier_time(void 
 	assert_take("a", "net1", "10.0.0.10");
 	il_free(&il_lab, "a", "net1");
 	il_clock_ms -= 365 * 86400000LL;
-	ASSERT_EQ(il_records(&il_lab, "resting"), 0);
+	ASSERT_EQ(il_records(&il_lab, "cooldown"), 0);
 	assert_take("b", "net1", "10.0.0.10");
 	assert_take("b", "net1", "10.0.0.10");
 }

@@ -556,7 +556,7 @@ static void test_disconnected_caller_gets_no_address(void **state)
 	for (int i = 0; i < 100 && il_records(&il_lab, "used") > 0; i++)
 		usleep(10000);
 	ASSERT_EQ(il_records(&il_lab, "used"), 0);
-	ASSERT_EQ(il_records(&il_lab, "resting"), 1);
+	ASSERT_EQ(il_records(&il_lab, "cooldown"), 1);
 }
 
 static void test_damaged_journal_fails_requests(void **state)

@@ -80,9 +80,9 @@ static void test_list_shows_pools_with_their_counts(void **state)
 	take_for_pod("c1", "a");
 	says("list", 0,
 	     "POOL   IP VERSION  SUBNET       USED  TOTAL                 FREE                  "
-	     "REUSE DELAYED  QUARANTINED  DEFAULT  STATE\n"
+	     "COOLDOWN  QUARANTINED  DEFAULT  STATE\n"
 	     "rail0  4           10.0.0.0/24  1     10                    8                     "
-	     "0              0            no       ready\n"
+	     "0         0            no       ready\n"
 	     "wide   6           fd00::/64    0     18446744073709551615  ",
 	     "");
 	ASSERT_EQ(run("list -o json"), 0);

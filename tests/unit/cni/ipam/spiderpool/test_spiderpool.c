@@ -257,7 +257,7 @@ static void test_gc_releases_invalid_attachments(void **state)
 	says(&v, 0, "10.0.0.12/24");
 	expect(&gc, 0, "");
 	ASSERT_EQ(il_records(&w.lab, "used"), 2);
-	ASSERT_EQ(il_records(&w.lab, "resting"), 1);
+	ASSERT_EQ(il_records(&w.lab, "cooldown"), 1);
 }
 
 static void test_status_reports_exhausted_pools(void **state)
@@ -449,7 +449,7 @@ static void test_addresses_of_eight_rails_are_allocated_in_one_change(void **sta
 	ASSERT_EQ(cni_ipam_check(p.calls, RAILS, &e), 0);
 	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
 	ASSERT_EQ(cni_ipam_del(p.calls, RAILS, &e), 0);
-	ASSERT_EQ(il_records(&w.lab, "resting"), RAILS);
+	ASSERT_EQ(il_records(&w.lab, "cooldown"), RAILS);
 	pod_done(&p);
 }
 
