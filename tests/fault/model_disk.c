@@ -30,7 +30,7 @@ static void append(const char *path, const void *p, size_t n)
 void store_tear(uint32_t how)
 {
 	static const char line[] =
-		"grant t=1700000000000 id=torn if=net0 net=net pool=r0 ip=10.0.0.10/24 #00";
+		"allocate t=1700000000000 id=torn if=net0 net=net pool=r0 ip=10.0.0.10/24 #00";
 	static const char zeros[64];
 
 	if (how % 3 == 0)

@@ -187,7 +187,7 @@ static void add_held(struct held **v, size_t *n, struct span ip, const char *wor
 /* Takes the addresses of a line and their states; ipam/journal/journal.h documents the format. */
 static void read_line(struct span line, struct held **v, size_t *n)
 {
-	static const char *const states[] = {"grant", "free", "keep", "quarantine"};
+	static const char *const states[] = {"allocate", "release", "retain", "quarantine"};
 	const char *state = "?";
 	struct span word;
 
@@ -210,7 +210,7 @@ static void put_leases(const struct tree_file *f, struct buf *b)
 		if (line_is_whole(line.p, line.n))
 			read_line(line, &v, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (strcmp(v[i].word, "free") != 0)
+		if (strcmp(v[i].word, "release") != 0)
 			buf_printf(b, "address %s: %s in %s\n", v[i].ip, v[i].word, f->path);
 		free(v[i].ip);
 	}

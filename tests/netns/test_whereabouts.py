@@ -57,9 +57,9 @@ def held(lab):
             last = {}
             for word in line.split():
                 key, _, value = word.partition("=")
-                if word in ("grant", "free"):
+                if word in ("allocate", "release"):
                     last = {"word": word}
-                elif key == "ip" and last["word"] == "grant":
+                elif key == "ip" and last["word"] == "allocate":
                     found[journal.parent.name, value] = last["id"]
                 elif key == "ip":
                     found.pop((journal.parent.name, value), None)
@@ -289,7 +289,7 @@ def test_damaged_journal_is_reported(lab):
     got(alone(lab, "ADD", ipam, pod))
     journal = lab.state_dir / "whereabouts" / "172.16.1.0-24" / "journal"
     whole = journal.read_bytes()
-    journal.write_bytes(whole.replace(b"grant", b"grunt") + b"\n")
+    journal.write_bytes(whole.replace(b"allocate", b"alocate") + b"\n")
     for command in ("ADD", "DEL", "CHECK"):
         lab.fail(command, conf(lab, ipam), pod, code=5, plugin="whereabouts",
                  contains=[f"--state-dir {journal.parent}", "line 2 is damaged"])

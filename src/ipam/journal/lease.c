@@ -114,11 +114,12 @@ bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms)
 
 /* --- lines of the journal: keys --- */
 
-/* Names of the states. A state without a name comes from host-local and is never written. */
-static const char *const message[] = {
-	[LEASE_USED] = "grant",
-	[LEASE_FREE] = "free",
-	[LEASE_RETAINED] = "keep",
+/* The operation that gives an address this state. A state without one comes from host-local and is
+ * never written. */
+static const char *const operations[] = {
+	[LEASE_USED] = "allocate",
+	[LEASE_FREE] = "release",
+	[LEASE_RETAINED] = "retain",
 	[LEASE_QUARANTINED] = "quarantine",
 };
 
@@ -173,10 +174,10 @@ void line_begin(struct line_writer *w, struct buf *b)
 	*w = (struct line_writer){.b = b, .start = b->len, .last = LEASE_INIT};
 }
 
-/* Writes the word of a state, which clears all keys. */
-static void put_word(struct line_writer *w, const struct lease *l)
+/* Writes the operation of the lease's state, which clears all keys. */
+static void put_operation(struct line_writer *w, const struct lease *l)
 {
-	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", message[l->state], l->at_ms);
+	buf_printf(w->b, "%s%s t=%" PRId64, w->begun ? " " : "", operations[l->state], l->at_ms);
 	w->last = (struct lease)LEASE_INIT;
 	w->last.state = l->state;
 	w->last.at_ms = l->at_ms;
@@ -188,7 +189,7 @@ void line_put(struct line_writer *w, const struct lease *l)
 	char text[IP_TEXT_MAX];
 
 	if (!w->begun || l->state != w->last.state || l->at_ms != w->last.at_ms)
-		put_word(w, l);
+		put_operation(w, l);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		const char *now = *text_at((struct lease *)l, i);
 
@@ -259,14 +260,14 @@ static int not_understood(const char *what, struct err *e)
 	return err_set(e, -EPROTO, "'%.60s' is unknown to this release of unirail", what);
 }
 
-/* A word without '=' is a state. A later release may write "~word", which is ignored. */
-static int apply_word(const char *token, struct lease *l, bool *ignored, struct err *e)
+/* A word without '=' is an operation. A later release may write "~word", which is ignored. */
+static int apply_operation(const char *token, struct lease *l, bool *ignored, struct err *e)
 {
 	*ignored = token[0] == '~';
 	if (*ignored)
 		return 0;
-	for (size_t i = 0; i < ARRAY_LEN(message); i++)
-		if (strcmp(message[i], token) == 0) {
+	for (size_t i = 0; i < ARRAY_LEN(operations); i++)
+		if (strcmp(operations[i], token) == 0) {
 			*l = (struct lease)LEASE_INIT;
 			l->state = (enum lease_state)i;
 			return 0;
@@ -369,7 +370,7 @@ int line_apply(char *line, size_t n, struct lease_table *t, struct err *e)
 		*next = '\0';
 		value = (struct span){at + 1, (size_t)(next - at) - 1};
 		if (at == next)
-			r = apply_word(token, &l, &ignored, e);
+			r = apply_operation(token, &l, &ignored, e);
 		else if (!ignored && apply_field(key, value, escaped, &l, t) < 0)
 			r = not_understood(token, e);
 	}

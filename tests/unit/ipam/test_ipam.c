@@ -705,7 +705,7 @@ static void test_damaged_journal_is_repaired(void **state)
 	(void)state;
 	il_pools(&il_lab, POOL_10);
 	assert_take("a", "net1", "10.0.0.10");
-	il_write(&il_lab, "/state/journal", "grant ip=10.0.0.15/24\nmore\n");
+	il_write(&il_lab, "/state/journal", "allocate ip=10.0.0.15/24\nmore\n");
 	ASSERT_EQ(ipam_open(&i, &il_lab.root, &il_lab.paths, &e), -EBADMSG);
 	buf_init(&message, 4096);
 	ASSERT_EQ(ipam_repair(&il_lab.root, &il_lab.paths, NULL, 0, &message, &e), 0);

@@ -208,7 +208,7 @@ static void test_reading_commands_write_nothing(void **state)
 	take_for_pod("c2", "b");
 	il_write(&il_lab, "/state/journal.anchor", anchor);
 	journal = il_read(&il_lab, "/state/journal", &n);
-	torn = xasprintf("%sgrant t=17637", journal);
+	torn = xasprintf("%sallocate t=17637", journal);
 	il_write(&il_lab, "/state/journal", torn);
 	il_write(&il_lab, "/state/.journal.01234567.tmp", "unirail-journal 1 base=0");
 	before = snapshot();

@@ -180,8 +180,9 @@ static void test_journal_has_the_documented_text_format(void **state)
 	journal_close(&j);
 	text = il_read(&il_lab, PATH, &n);
 	ASSERT_EQ(strncmp(text, "unirail-journal 1 base=0 id=", 28), 0);
-	ASSERT_HAS(text, "\ngrant t=1700000000000 id=abc if=net1 pool=rail0 ip=10.0.0.1/24 if=net2 "
-			 "ip=10.0.1.1/24 free t=5 ip=10.0.0.9/24 #");
+	ASSERT_HAS(text,
+		   "\nallocate t=1700000000000 id=abc if=net1 pool=rail0 ip=10.0.0.1/24 if=net2 "
+		   "ip=10.0.1.1/24 release t=5 ip=10.0.0.9/24 #");
 }
 
 static void test_last_record_of_an_address_decides_its_state(void **state)
@@ -598,7 +599,7 @@ static void test_records_of_later_releases_are_skipped_or_refused(void **state)
 
 	(void)state;
 	put("10.0.0.1/24", "a");
-	add_line("~colour t=1 ip=10.0.0.1/24 shade=red free t=9 later=yes ip=10.0.0.1/24");
+	add_line("~colour t=1 ip=10.0.0.1/24 shade=red release t=9 later=yes ip=10.0.0.1/24");
 	open_journal(&j);
 	ASSERT_EQ(find(&j, "10.0.0.1")->state, LEASE_FREE);
 	journal_close(&j);
