@@ -215,7 +215,7 @@ static const struct applet table[] = {
 	 "symbolic link for each plugin. Each file is replaced in one step: a container runtime "
 	 "that calls a plugin at that moment gets the old or the new one.\n\n"
 	 "An existing file that was not installed by unirail is not changed, unless --replace is "
-	 "given: then it is kept as NAME.before-unirail. --keep installs the other names. The "
+	 "given: then it is kept as NAME.before-unirail. --skip-existing installs the other names. The "
 	 "installation is recorded, with digests, in .unirail-install.json in that directory. "
 	 "--uninstall removes what was installed and restores the replaced files; a file that was "
 	 "changed since is reported and not removed (exit status 1)."},

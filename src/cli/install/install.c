@@ -22,7 +22,7 @@
 
 struct install_opts {
 	const char *dir, *links, *root, *output, *conf_dir, *conf_name, *socket;
-	bool replace, keep, dry_run, uninstall, purge, stay, list;
+	bool replace, skip_existing, dry_run, uninstall, purge, stay, list;
 };
 
 #define AT(field) offsetof(struct install_opts, field), 0, 0
@@ -34,8 +34,9 @@ static const struct opt opts[] = {
 	 "rename files that unirail did not install to NAME.before-unirail, and create the links "
 	 "in their place",
 	 AT(replace)},
-	{"keep", 0, OPT_FLAG, NULL,
-	 "do not replace files that unirail did not install; create the other links", AT(keep)},
+	{"skip-existing", 0, OPT_FLAG, NULL,
+	 "create no link where a file exists that unirail did not install; create the other links",
+	 AT(skip_existing)},
 	{"cni-conf-dir", 0, OPT_STR, "DIR",
 	 "generate the CNI configuration for the container runtime in this directory, which must "
 	 "have the same path in a container as on the node "
@@ -220,7 +221,7 @@ static bool record_is_current(const struct root *r, const char *dir, const struc
 
 static enum install_others others(const struct install_opts *o)
 {
-	return o->replace ? OTHERS_REPLACE : o->keep ? OTHERS_STAY : OTHERS_REFUSE;
+	return o->replace ? OTHERS_REPLACE : o->skip_existing ? OTHERS_SKIP : OTHERS_REFUSE;
 }
 
 static void install_plan_removal(const struct install_facts *f, struct install_plan *p);
@@ -274,7 +275,7 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	for (size_t i = 0; i < p->n_left; i++)
 		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->dir, p->left[i].name,
 			p->left[i].reason);
-	return opt_print(&b) || (p->n_left > 0 && !o->keep);
+	return opt_print(&b) || (p->n_left > 0 && !o->skip_existing);
 }
 
 /* Removes the directory only if it is empty. */
@@ -373,13 +374,14 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 		o->dir = operand ? operand : PATH_CNI_BIN;
 	if (o->dir[0] != '/')
 		return err_set(e, -EINVAL, "directory '%s' is not an absolute path", o->dir);
-	if (o->uninstall && (o->replace || o->keep || o->links))
+	if (o->uninstall && (o->replace || o->skip_existing || o->links))
 		return err_set(e, -EINVAL, "option '--%s' cannot be used with --uninstall",
-			       o->replace ? "replace"
-			       : o->keep  ? "keep"
-					  : "links");
-	if (o->replace && o->keep)
-		return err_set(e, -EINVAL, "options '--keep' and '--replace' exclude each other");
+			       o->replace	  ? "replace"
+			       : o->skip_existing ? "skip-existing"
+						  : "links");
+	if (o->replace && o->skip_existing)
+		return err_set(e, -EINVAL,
+			       "options '--skip-existing' and '--replace' exclude each other");
 	if (o->purge && !o->uninstall)
 		return err_set(e, -EINVAL, "option '--purge' needs --uninstall");
 	return check_config(o, e);
@@ -472,10 +474,10 @@ static void plan_name(struct install_name *n, enum install_others others, struct
 	if (same(&n->now, &n->desired))
 		return;
 	/*
-	 * With --keep a file of another program stays under the name of a link. Under the name of
-	 * the binary such a file is an error, because the links point to this name.
+	 * With --skip-existing a file of another program stays under the name of a link. Under the
+	 * name of the binary such a file is an error, because the links point to this name.
 	 */
-	if (others == OTHERS_STAY && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
+	if (others == OTHERS_SKIP && n->desired.have == HAVE_LINK && n->now.have != HAVE_NOTHING &&
 	    !is_from_unirail(n)) {
 		n->wanted = false;
 		leave(p, xstrdup(n->name), "not installed by unirail");
@@ -506,7 +508,8 @@ static int refused(const struct refusals *no, struct err *e)
 	if (no->foreign.len)
 		return err_kind(e, ERR_CONF, -EEXIST,
 				"not installed by unirail: %s; --replace renames each to "
-				"NAME" INSTALL_BACKUP ", --keep leaves them in place, --links "
+				"NAME" INSTALL_BACKUP
+				", --skip-existing leaves them in place, --links "
 				"selects others",
 				buf_span(&no->foreign).p);
 	if (no->taken.len)

@@ -289,7 +289,7 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 	ASSERT_STR_EQ(
 		t_err,
 		"unirail install: directory '/opt/cni/bin': not installed by unirail: 'alpha', 'beta'; "
-		"--replace renames each to NAME.before-unirail, --keep leaves them in place, --links "
+		"--replace renames each to NAME.before-unirail, --skip-existing leaves them in place, --links "
 		"selects others\n");
 	ASSERT_STR_EQ(t_out, "");
 	ASSERT_EQ(count(), 2);
@@ -305,13 +305,13 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
-	ASSERT_EQ(INSTALL("--keep"), 0);
+	ASSERT_EQ(INSTALL("--skip-existing"), 0);
 	ASSERT_STR_EQ(t_out, "copy     unirail\nlink     beta -> unirail\n");
 	ASSERT_STR_EQ(t_err,
 		      "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
 	ASSERT_EQ(call("alpha"), OTHER_STATUS);
 	ASSERT_EQ(call("beta"), OWN_STATUS);
-	ASSERT_EQ(INSTALL("--keep"), 0);
+	ASSERT_EQ(INSTALL("--skip-existing"), 0);
 	ASSERT_STR_EQ(t_out, "nothing to do in /opt/cni/bin\n");
 	/* The file was not installed by unirail, so uninstall does not remove it. */
 	ASSERT_EQ(INSTALL("--uninstall"), 0);
@@ -320,10 +320,10 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	ASSERT_EQ(count(), 1);
 	/* But a file under the binary's own name is a conflict. */
 	put("unirail", THEIR_TEXT, 0755);
-	ASSERT_EQ(INSTALL("--keep"), 1);
+	ASSERT_EQ(INSTALL("--skip-existing"), 1);
 	assert_non_null(strstr(t_err, "not installed by unirail: 'unirail'; --replace"));
-	ASSERT_EQ(INSTALL("--keep", "--replace"), 2);
-	ASSERT_EQ(INSTALL("--keep", "--uninstall"), 2);
+	ASSERT_EQ(INSTALL("--skip-existing", "--replace"), 2);
+	ASSERT_EQ(INSTALL("--skip-existing", "--uninstall"), 2);
 }
 
 static void test_replaced_files_are_restored_by_uninstall(void **state)
