@@ -403,7 +403,7 @@ static void metrics_nads(void *part, struct buf *b)
 		b, "unirail_nads_removed_total", n.removed,
 		"NetworkAttachmentDefinitions removed because the name in their SpiderMultusConfig "
 		"changed.");
-	sample_gauge(b, "unirail_nads_wrong", (int64_t)n.wrong,
+	sample_gauge(b, "unirail_nads_outdated", (int64_t)n.outdated,
 		     "SpiderMultusConfigs without an up-to-date NetworkAttachmentDefinition.");
 }
 
@@ -748,9 +748,9 @@ static void controller_metrics(struct controller *c, struct buf *b)
 	const struct metric *objects = METRIC("unirail_controller_objects", "gauge",
 					      "Objects in the cluster cache of this replica.");
 
-	sample_gauge(b, "unirail_controller_leads", kube_lease_is_held(c->lease),
+	sample_gauge(b, "unirail_controller_leader", kube_lease_is_held(c->lease),
 		     "1 if this replica is the leader, otherwise 0.");
-	sample_counter(b, "unirail_controller_led_total", c->gained,
+	sample_counter(b, "unirail_controller_leader_acquired_total", c->gained,
 		       "Times that this replica became leader.");
 	sample_name(b, objects);
 	for (int k = 0; k < CLUSTER_CACHE_KINDS; k++)

@@ -63,7 +63,7 @@ struct webhooks {
 	bool leads;
 	struct registration *registration;
 	struct match_condition *match_condition;
-	uint64_t healed; /* number of reverts by registrations that have ended */
+	uint64_t restored; /* number of reverts by registrations that have ended */
 	struct loop_timer *linger;
 	void (*drained)(void *arg);
 	void *drained_arg;
@@ -154,7 +154,7 @@ void webhooks_lead(struct webhooks *w, bool leads)
 {
 	w->leads = leads;
 	if (!leads) {
-		w->healed += w->registration ? registration_healed(w->registration) : 0;
+		w->restored += w->registration ? registration_restored(w->registration) : 0;
 		registration_free(w->registration);
 		match_condition_free(w->match_condition);
 		w->registration = NULL;
@@ -457,10 +457,10 @@ void webhooks_metrics(struct webhooks *w, struct buf *b)
 	sample_gauge(b, "unirail_controller_certificate_end_seconds", certs_end(w->certs),
 		     "Expiry of the webhooks' certificate, seconds since the epoch.");
 	sample_gauge(
-		b, "unirail_controller_certificate_trouble", certs_sync_error(w->certs, NULL) != 0,
+		b, "unirail_controller_certificate_error", certs_sync_error(w->certs, NULL) != 0,
 		"1 if the last read or write of the webhooks' certificate failed, otherwise 0.");
-	sample_counter(b, "unirail_controller_webhooks_healed_total",
-		       w->healed + (w->registration ? registration_healed(w->registration) : 0),
+	sample_counter(b, "unirail_controller_webhooks_restored_total",
+		       w->restored + (w->registration ? registration_restored(w->registration) : 0),
 		       "Changes of the webhook configurations by other programs, each of which was "
 		       "reverted.");
 	reviews_metrics(w->reviews, b);

@@ -34,12 +34,31 @@ static void add_label(struct buf *b, const char *label, const char *value)
 	buf_str(b, "\"}");
 }
 
-void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n)
+static void start_value(struct buf *b, const char *name, const char *label, const char *value)
 {
 	buf_str(b, name);
 	if (label)
 		add_label(b, label, value);
-	buf_printf(b, " %lld\n", (long long)n);
+	buf_char(b, ' ');
+}
+
+void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n)
+{
+	start_value(b, name, label, value);
+	buf_printf(b, "%lld\n", (long long)n);
+}
+
+void sample_put_seconds(struct buf *b, int64_t us)
+{
+	buf_printf(b, "%lld.%06lld", (long long)(us / 1000000), (long long)(us % 1000000));
+}
+
+void sample_seconds(struct buf *b, const char *name, const char *label, const char *value,
+		    int64_t us)
+{
+	start_value(b, name, label, value);
+	sample_put_seconds(b, us);
+	buf_char(b, '\n');
 }
 
 void sample_one(struct buf *b, const struct metric *m, int64_t n)

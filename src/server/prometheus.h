@@ -35,6 +35,11 @@ const struct metric *metrics_end(void);
 void sample_name(struct buf *b, const struct metric *m);
 /* Writes one value; label NULL: it has no label. */
 void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n);
+/* Writes us microseconds as seconds with six decimals. */
+void sample_put_seconds(struct buf *b, int64_t us);
+/* As sample_value(), of a metric in seconds. */
+void sample_seconds(struct buf *b, const char *name, const char *label, const char *value,
+		    int64_t us);
 /* Writes a metric with a single value without a label. */
 void sample_one(struct buf *b, const struct metric *m, int64_t n);
 #define sample_counter(b, name, n, help) sample_one(b, METRIC(name, "counter", help), (int64_t)(n))

@@ -23,5 +23,5 @@ class Controller(Daemon):
         return self
 
     def leads(self, seconds=30):
-        wait(lambda: self.metrics()["unirail_controller_leads"] == 1, f"{self.title} leads", seconds)
+        wait(lambda: self.metrics()["unirail_controller_leader"] == 1, f"{self.title} leads", seconds)
         return self

@@ -33,7 +33,7 @@ def test_ports_of_the_controller_are_served(replica):
     c.leads()
     m = c.metrics()
     assert m['unirail_controller_objects{kind="namespaces"}'] > 3
-    assert m["unirail_controller_led_total"] == 1
+    assert m["unirail_controller_leader_acquired_total"] == 1
     assert c.confined() or c.logged("the sandbox is not complete")
     assert c.stop() == 0
 
@@ -42,7 +42,7 @@ def test_other_replica_leads_after_a_killed_leader(cluster, ns, replica):
     a = replica("a").start().leads()
     b = replica("b").start()
     assert leader(cluster, ns).startswith("a_")
-    assert b.metrics()["unirail_controller_leads"] == 0
+    assert b.metrics()["unirail_controller_leader"] == 0
     a.kill()
     began = time.monotonic()
     b.leads(30)
@@ -50,7 +50,7 @@ def test_other_replica_leads_after_a_killed_leader(cluster, ns, replica):
     assert leader(cluster, ns).startswith("b_")
     # A new process with the former leader's name waits for the Lease like any other candidate.
     a.start()
-    assert a.metrics()["unirail_controller_leads"] == 0
+    assert a.metrics()["unirail_controller_leader"] == 0
 
 
 def test_terminated_leader_releases_its_lease(cluster, ns, replica):
@@ -71,7 +71,7 @@ def test_disconnected_leader_stops_leading_and_leads_again_when_connected(cluste
     assert a.get(a.health, "/readyz")[0] == 200  # its cache still serves reviews
     proxy.mend()
     a.leads(40)
-    assert a.metrics()["unirail_controller_led_total"] == 2
+    assert a.metrics()["unirail_controller_leader_acquired_total"] == 2
 
 
 def test_changed_settings_are_read_with_and_without_a_signal(cluster, ns, replica):

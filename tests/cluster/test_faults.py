@@ -148,5 +148,5 @@ def test_watches_that_end_early_are_continued(mine, nodes, server, agent, act):
     wait(lambda: "no pool 'late'" in json.dumps(agent.plan(pods[1], "late", dryRun=True)[1]),
          "the agent knows that pool late is deleted", 60)
     assert agent.release(pods[0]) == 1
-    wait(lambda: agent.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
+    wait(lambda: agent.metrics()['unirail_watch_stale_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
     assert len(server.hit) >= 16

@@ -489,10 +489,10 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
     mine.back_up()
     for i in range(200):  # raises the resource version above the one that the server reaches when all agents have written again
         mine.config_map("t", f"later-{i}")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1, "the controller leads", 60)
+    wait(lambda: c.metrics()["unirail_controller_leader"] == 1, "the controller leads", 60)
     mine.restore()
     block(mine, "back-1-0", "back-1", "172.39.1.0/28", "back-n1")
-    wait(lambda: c.metrics()["unirail_controller_leads"] == 1 and c.logged("etcd was restored from a backup"),
+    wait(lambda: c.metrics()["unirail_controller_leader"] == 1 and c.logged("etcd was restored from a backup"),
          "the controller leads and reports the restore", 90)
     stays(lambda: [n for n, _ in blocks(nodes, "back-1").values()] == ["back-n1"], 10)
 

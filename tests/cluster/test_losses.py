@@ -291,7 +291,7 @@ def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent,
     finally:
         mine.start_apiserver()
     one.ready(60)
-    wait(lambda: one.metrics()['unirail_watch_behind_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
+    wait(lambda: one.metrics()['unirail_watch_stale_seconds{kind="pods"}'] == 0, "the watch of pods is synced", 60)
     assert one.plan(pods[3], *rails)[0] == 200
 
 

@@ -117,7 +117,7 @@ def test_invalid_configurations_are_reported(lab, controller):
         assert c["message"].startswith(case["words"]), c
         event, = wait(lambda: lab.events(f"bad-{i}"), f"an event is created for bad-{i}")
         assert event["type"] == "Warning" and event["message"] == c["message"]
-    assert controller.metrics()["unirail_nads_wrong"] == len(CASES["bad"]) - 2
+    assert controller.metrics()["unirail_nads_outdated"] == len(CASES["bad"]) - 2
     assert lab.nads() == set()
     since = lab.ready("bad-0")["lastTransitionTime"]
     lab.apply("bad-0", MACVLAN)
@@ -209,18 +209,18 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
     c = closing(Controller(tmp_path / "c", conf, ns)).start().leads()
     lab.apply("wrong", {"cniType": "ipoib", "ipoib": {}})
     wait(lambda: lab.ready("wrong")["status"] == "False", "SpiderMultusConfig wrong is not Ready")
-    wrong = c.metrics()["unirail_nads_wrong"]  # may include definitions of other tests
+    outdated = c.metrics()["unirail_nads_outdated"]  # may include definitions of other tests
     lab.apply("m", MACVLAN)
     ready = lab.ready("m")
     assert (ready["status"], ready["reason"]) == ("False", "NADFailed") and "cannot create resource" in ready["message"]
-    wait(lambda: c.metrics()["unirail_nads_wrong"] == wrong + 1, "the controller counts one more refused definition")
+    wait(lambda: c.metrics()["unirail_nads_outdated"] == outdated + 1, "the controller counts one more refused definition")
     time.sleep(5)  # retried at growing intervals
     assert c.metrics()["unirail_nads_write_failures_total"] <= 6
     role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ns}-few"
     cluster.ok("PATCH", role, {"rules": everything}, type=MERGE)
     wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created", 60)
     wait(lambda: lab.ready("m")["status"] == "True", "SpiderMultusConfig m is Ready")
-    assert c.metrics()["unirail_nads_wrong"] == wrong
+    assert c.metrics()["unirail_nads_outdated"] == outdated
 
 
 def test_existing_nad_is_adopted(lab, controller):
@@ -244,7 +244,7 @@ def test_new_leader_writes_pending_nads(cluster, ns, lab, controller, closing, t
     lab.apply("n", MACVLAN)
     lab.cluster.ok("DELETE", f"{lab.path}/m")
     wait(lambda: lab.nads() == {"m", "n"}, "only NetworkAttachmentDefinitions m and n exist", 40)
-    assert other.metrics()["unirail_controller_leads"] == 1
+    assert other.metrics()["unirail_controller_leader"] == 1
 
 
 def test_last_of_several_edits_is_written(lab, controller):

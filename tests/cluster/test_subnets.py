@@ -190,7 +190,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     wait(lambda: place.controlled("s4") == {}, "the subnet has no pool")
     assert "controlledIPPools" not in place.status("s4") and place.status("s4")["allocatedIPCount"] == 0
     m = c.metrics()
-    assert m["unirail_subnet_pools_made_total"] == 1 and m["unirail_subnet_pools_reclaimed_total"] == 1
+    assert m["unirail_subnet_pools_created_total"] == 1 and m["unirail_subnet_pools_deleted_total"] == 1
 
 
 @pytest.mark.parametrize("kind,spec,size", [
@@ -637,7 +637,7 @@ def test_pools_missing_after_a_restore_are_recreated(place, controller, pods, mi
         mine.config_map(place.ns, f"later-{i}")
     mine.restore()
     wait(lambda: c.logged("etcd was restored from a backup") or
-         c.metrics()["unirail_controller_leads"] == 0 and c.start().leads(), "the controller reports the restore", 60)
+         c.metrics()["unirail_controller_leader"] == 0 and c.start().leads(), "the controller reports the restore", 60)
     wait(lambda: endpoints() == all_pods, "each pod has a SpiderEndpoint", 60)
     wait(lambda: sorted(ips(place.pool("b")) or []) == sorted(had["b"]),
          "the pool of application b has its addresses from before the restore", 120)

@@ -248,7 +248,7 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
     c = registered(cluster, start(replica()).leads())
     merge = dict(type="application/merge-patch+json")
 
-    def healed(want):
+    def restored(want):
         def as_it_was():
             return json.dumps(hooks(cluster), sort_keys=True) == want
         return as_it_was
@@ -263,9 +263,9 @@ def test_edits_of_webhook_configurations_are_reverted(cluster, replica):
             lambda h: h + [{**h[0], "name": "other.example.com"}],
             lambda h: [{**x, "rules": []} for x in h])):
         cluster.ok("PATCH", f"{VALIDATING}/{NAME}", {"webhooks": edit(hooks(cluster))}, **merge)
-        wait(healed(right), "the webhook configurations are restored", 10)
-        healings = c.metrics()["unirail_controller_webhooks_healed_total"]
-        assert healings == i + 1, c.logged("correcting them")
+        wait(restored(right), "the webhook configurations are restored", 10)
+        restores = c.metrics()["unirail_controller_webhooks_restored_total"]
+        assert restores == i + 1, c.logged("correcting them")
     what = [x["what"] for x in c.logged("correcting them")]
     assert what[0].endswith(": failurePolicy") and what[2].endswith(": missing") and "another number of webhooks" in what[4], what
     for path in (VALIDATING, MUTATING):
@@ -466,7 +466,7 @@ def test_incomplete_secret_is_reported(cluster, replica, ns):
     assert data(secret(cluster, ns), "tls.key") == other[1].read_text()  # a Secret of another owner is not repaired
     wait(lambda: create(cluster, pool("half", "10.19.0.0/24"))[0] == 201, "pool half is created")
     drop(cluster, "half")
-    assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_trouble"] == 1
+    assert c.get(c.health, "/readyz")[0] == 200 and c.metrics()["unirail_controller_certificate_error"] == 1
     # A replica that starts now has no certificate, and reports it.
     late = replica("late")
     start(late, ready=False)
@@ -544,7 +544,7 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
         cluster.request("DELETE", f"{kind}/{NAME}")
         wait(lambda: hooks(cluster, kind), f"a {kind} is registered")
         assert {h["clientConfig"].get("caBundle") for h in hooks(cluster, kind)} == {ca}, kind
-    assert c.metrics()["unirail_controller_certificate_trouble"] == 0
+    assert c.metrics()["unirail_controller_certificate_error"] == 0
 
 
 def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, closing, tmp_path):
@@ -589,7 +589,7 @@ def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path)
     d = replica("d", c.webhook_port)
     d.kubeconfig = tmp_path / "conf"
     registered(cluster, start(d).leads())
-    wait(lambda: d.metrics()["unirail_controller_leads"] == 1, "the second controller leads")
+    wait(lambda: d.metrics()["unirail_controller_leader"] == 1, "the second controller leads")
     assert requests and not of_ca()
 
 
@@ -749,7 +749,7 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
         c.start("--webhook-url", c.url, "--webhook-linger", "2s", ready=False)
     a.ready()
     b.ready()
-    wait(lambda: a.metrics()["unirail_controller_leads"] + b.metrics()["unirail_controller_leads"] == 1,
+    wait(lambda: a.metrics()["unirail_controller_leader"] + b.metrics()["unirail_controller_leader"] == 1,
          "one of the two replicas leads")
     registered(cluster, a)
     ca = trusted(cluster)
@@ -763,7 +763,7 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
             assert a.metrics()[path] > 20 and b.metrics()[path] > 20, (a.metrics()[path], b.metrics()[path], load.done, load.wrong)
             return True
         wait(both, "both replicas serve reviews")
-        leader, other = (a, b) if a.metrics()["unirail_controller_leads"] else (b, a)
+        leader, other = (a, b) if a.metrics()["unirail_controller_leader"] else (b, a)
         leader.process.send_signal(clusters.signal.SIGTERM)
         front.targets = [other.webhook_port]  # a Service removes the address of a pod that ends
         assert leader.process.wait(20) == 0

@@ -98,7 +98,7 @@ def test_help_metrics_lists_every_metric_of_the_source():
     """Each metric has its own text; a name that the source uses without an entry in the table would be missing in the list."""
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")
-    assert "unirail_blocks gauge" in agent and "unirail_controller_leads gauge" in controller
+    assert "unirail_blocks gauge" in agent and "unirail_controller_leader gauge" in controller
     assert "spiderpool_ipam_allocation_max_limit_duration_seconds gauge" in agent
     names = re.findall(r"^  (\w+) (?:counter|gauge|histogram)", out, re.M)
     assert names and len(set(names)) >= 80 and "Those that" not in out

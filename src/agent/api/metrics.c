@@ -58,17 +58,10 @@ void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited)
 
 /* --- Prometheus text --- */
 
-static void add_seconds(struct buf *b, int64_t us)
-{
-	buf_printf(b, "%lld.%06lld", (long long)(us / 1000000), (long long)(us % 1000000));
-}
-
 static void seconds_gauge(struct buf *b, const struct metric *m, int64_t us)
 {
 	sample_name(b, m);
-	buf_printf(b, "%s ", m->name);
-	add_seconds(b, us);
-	buf_char(b, '\n');
+	sample_seconds(b, m->name, NULL, NULL, us);
 }
 
 /* "name{phase="queue",le="0.1"} 3" */
@@ -89,7 +82,7 @@ static void histogram(struct buf *b, const char *name, const char *label, const 
 		buf_printf(b, "\"} %llu\n", (unsigned long long)so_far);
 	}
 	buf_printf(b, "%s_sum%s ", name, braces);
-	add_seconds(b, t->sum);
+	sample_put_seconds(b, t->sum);
 	buf_printf(b, "\n%s_count%s %llu\n", name, braces, (unsigned long long)t->count);
 }
 
@@ -269,34 +262,28 @@ static void put_blocks(struct buf *b, const struct blocks *blocks)
 	sample_counter(b, "unirail_block_unanswered_total", s.unanswered,
 		       "Requests about blocks without an answer.");
 	sample_counter(b, "unirail_blocks_claimed_total", s.claimed, "Blocks claimed.");
-	sample_counter(b, "unirail_blocks_left_total", s.left, "Blocks released.");
+	sample_counter(b, "unirail_blocks_released_total", s.blocks_released, "Blocks released.");
 	sample_counter(b, "unirail_addresses_released_total", s.released,
 		       "Addresses released to other nodes.");
-	sample_counter(b, "unirail_addresses_ceded_total", s.released,
-		       "Old name of unirail_addresses_released_total, removed in a later release.");
 	sample_counter(b, "unirail_addresses_borrowed_total", s.borrowed,
 		       "Addresses borrowed from other nodes.");
 	sample_gauge(b, "unirail_blocks", s.claims, "Blocks that this node owns.");
 	sample_gauge(b, "unirail_addresses_borrowed", s.borrowed_now,
 		     "Addresses borrowed from blocks of other nodes.");
-	sample_gauge(b, "unirail_addresses_on_loan", s.borrowed_now,
-		     "Old name of unirail_addresses_borrowed, removed in a later release.");
 	sample_gauge(
 		b, "unirail_blocks_unadopted", blocks_unadopted_count(blocks),
 		"Blocks of this node that another agent claimed and this agent has not adopted.");
-	sample_gauge(b, "unirail_blocks_foreign", blocks_unadopted_count(blocks),
-		     "Old name of unirail_blocks_unadopted, removed in a later release.");
 }
 
 static void put_cluster(struct buf *b, const struct kube_cache *c)
 {
-	const struct metric *behind =
-		METRIC("unirail_watch_behind_seconds", "gauge",
+	const struct metric *stale =
+		METRIC("unirail_watch_stale_seconds", "gauge",
 		       "Time since the last successful watch of a kind; 0: watching.");
 
-	sample_name(b, behind);
+	sample_name(b, stale);
 	for (int k = 0; k < CLUSTER_KINDS; k++)
-		sample_value(b, behind->name, "kind", kube_cache_kind_name(c, k),
+		sample_value(b, stale->name, "kind", kube_cache_kind_name(c, k),
 			     kube_cache_stale_ms(c, k) / 1000);
 }
 

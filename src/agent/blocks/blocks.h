@@ -166,7 +166,7 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n);
 struct blocks_stats {
 	/* refused: a precondition failed, mostly because another node was faster */
 	uint64_t requests, refused, unanswered;
-	uint64_t claimed, left, released, borrowed, returned, listed;
+	uint64_t claimed, blocks_released, released, borrowed, returned, listed;
 	size_t claims, borrowed_now, under_way;
 };
 struct blocks_stats blocks_stats(const struct blocks *b);

@@ -380,7 +380,7 @@ static void count(struct blocks *b, const struct block_op *op, enum block_outcom
 	if (r != BLOCK_OK)
 		return;
 	s->claimed += op->kind == OP_CREATE || op->kind == OP_TAKE_OVER;
-	s->left += op->kind == OP_DELETE || op->kind == OP_DISOWN;
+	s->blocks_released += op->kind == OP_DELETE || op->kind == OP_DISOWN;
 	s->released += op->kind == OP_RELEASE ? op->n_ips : 0;
 	s->borrowed += op->kind == OP_BORROW ? op->n_ips : 0;
 	s->returned += op->kind == OP_RETURN;

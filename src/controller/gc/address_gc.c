@@ -147,7 +147,7 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 		       "Finalizers of Spiderpool removed from SpiderEndpoints.");
 	sample_counter(b, "unirail_gc_full_scans_total", g->scans,
 		       "Full scans by garbage collection.");
-	sample_gauge(b, "unirail_gc_nodes_gone", (int64_t)g->nodes_deleted,
+	sample_gauge(b, "unirail_gc_nodes_deleted", (int64_t)g->nodes_deleted,
 		     "Deleted nodes that objects still refer to.");
 	sample_gauge(b, "unirail_gc_addresses_with_two_pods", (int64_t)g->doubles,
 		     "Addresses that two pods use, by the last full scan.");

@@ -431,7 +431,7 @@ static void cluster_gc_scan(struct cluster_gc *g)
 		 LOG_I("endpoints",
 		       (int64_t)kube_cache_count(g->conf.gc_cache, GC_CACHE_ENDPOINTS)),
 		 LOG_I("addresses", (int64_t)s.n_held), LOG_I("blocks", (int64_t)s.n_blocks),
-		 LOG_I("nodes_gone", (int64_t)g->stats.nodes_deleted),
+		 LOG_I("nodes_deleted", (int64_t)g->stats.nodes_deleted),
 		 LOG_I("doubles", (int64_t)g->stats.doubles),
 		 LOG_I("leftovers", (int64_t)g->stats.leftovers),
 		 LOG_I("unknown", (int64_t)g->stats.unknown));

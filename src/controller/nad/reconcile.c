@@ -298,7 +298,7 @@ static void report_failed(struct nads_job *j, const char *message)
 		kube_cache_get(j->n->c.cache, CLUSTER_CACHE_MULTUSCONFIGS, j->w.ns, j->w.name);
 	const struct nad_state s = {.nad = j->nad, .reason = "NADFailed", .message = message};
 
-	j->wrong = true;
+	j->outdated = true;
 	if (j->failed || !o)
 		return;
 	j->failed = true;
@@ -390,7 +390,7 @@ static void is_wrong(struct nads_job *j, const struct json *smc, const char *rea
 	const struct nad_state s = {
 		.nad = multus_nad_name(smc), .reason = reason, .message = message};
 
-	j->wrong = true;
+	j->outdated = true;
 	report_error(j, reason, message);
 	put_status(j, smc, &s);
 }
@@ -483,7 +483,7 @@ static void reconcile_one(struct nads_job *j, const struct kube_object *o, const
 		is_wrong(j, cluster_cache_json(o), "NameTaken", message);
 		return;
 	}
-	j->wrong = false;
+	j->outdated = false;
 	if (put_nad(j, cluster_cache_json(o), n, there))
 		return;
 	workqueue_forget(&j->w);
@@ -597,6 +597,6 @@ struct nads_counts nads_counts(const struct nads *n)
 	struct nads_counts c = n->counts;
 
 	for (const struct nads_job *j = workqueue_first(n->queue); j; j = workqueue_next(&j->w))
-		c.wrong += j->wrong;
+		c.outdated += j->outdated;
 	return c;
 }

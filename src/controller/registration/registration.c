@@ -28,7 +28,7 @@ struct side {
 	struct backoff backoff;
 	/* Backoff for two writers that keep reverting each other's changes. */
 	struct backoff calm;
-	int64_t healed_at, not_before;
+	int64_t restored_at, not_before;
 	char *sent;    /* last content requested, or found correct; NULL: none yet */
 	char *version; /* resourceVersion of our last write; an older one in the watch is stale */
 	char *stored;  /* what the server stored for `sent`, if different; NULL: the same */
@@ -42,7 +42,7 @@ struct registration {
 	struct registration_conf conf;
 	struct loop *loop;
 	struct side sides[2];
-	uint64_t healed;
+	uint64_t restored;
 };
 
 /* a kube_object.value */
@@ -135,11 +135,11 @@ static void log_change(struct side *s, const char *what)
 {
 	int64_t at = loop_now_ms(s->h->loop);
 
-	if (at - s->healed_at > STABLE_MS)
+	if (at - s->restored_at > STABLE_MS)
 		backoff_reset(&s->calm);
-	s->healed_at = at;
+	s->restored_at = at;
 	s->not_before = at + backoff_next(&s->calm);
-	s->h->healed++;
+	s->h->restored++;
 	log_warn("webhooks were changed by another program, correcting them",
 		 LOG_S("object", s->kind->name), LOG_S("what", what));
 }
@@ -313,9 +313,9 @@ bool registration_has(const struct registration *h, const char *token)
 	return true;
 }
 
-uint64_t registration_healed(const struct registration *h)
+uint64_t registration_restored(const struct registration *h)
 {
-	return h->healed;
+	return h->restored;
 }
 
 /* --- creation and destruction --- */

@@ -96,6 +96,6 @@ bool registration_complete(const struct registration *h);
  */
 const char *registration_missing(const struct registration *h);
 /* Returns the number of changes by other writers that were reverted. */
-uint64_t registration_healed(const struct registration *h);
+uint64_t registration_restored(const struct registration *h);
 
 #endif

@@ -68,7 +68,7 @@ struct subnets {
 	void *ops,
 		*pool_errors; /* tsearch trees of struct subnets_op and struct subnets_pool_error */
 	struct loop_alarm timer;
-	uint64_t made, resized, reclaimed, failed;
+	uint64_t created, resized, deleted, failed;
 };
 
 int64_t subnets_now(const struct subnets *s);

@@ -310,12 +310,12 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 		apps += subnets_app_count(s, i);
 	sample_gauge(b, "unirail_subnet_applications", (int64_t)apps,
 		     "Applications that request pools of SpiderSubnets.");
-	sample_counter(b, "unirail_subnet_pools_made_total", s->made,
+	sample_counter(b, "unirail_subnet_pools_created_total", s->created,
 		       "Requests to create a pool of a SpiderSubnet for an application.");
 	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
 		       "Requests to resize a pool of a SpiderSubnet with its application.");
 	sample_counter(
-		b, "unirail_subnet_pools_reclaimed_total", s->reclaimed,
+		b, "unirail_subnet_pools_deleted_total", s->deleted,
 		"Requests to delete a pool of a SpiderSubnet after its application or subnet.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
 		       "Failed changes of SpiderSubnets and of their pools.");

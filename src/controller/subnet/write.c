@@ -120,7 +120,7 @@ void subnets_make_pool(struct subnets *s, const struct kube_object *subnet,
 	r.on.name = t->name;
 	r.body = buf_span(&b.b);
 	subnets_send(s, SUBNETS_POOL, &r);
-	s->made++;
+	s->created++;
 	buf_done(&b.b);
 }
 
@@ -194,5 +194,5 @@ void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, cons
 
 	log_info("deleting a pool of a subnet", LOG_S("pool", pool->name), LOG_S("because", cause));
 	subnets_send(s, SUBNETS_POOL, &r);
-	s->reclaimed++;
+	s->deleted++;
 }

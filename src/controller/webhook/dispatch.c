@@ -50,8 +50,8 @@ struct reviews {
 	const struct review_route *routes;
 	struct review_counts *counts; /* one per route */
 	size_t n;
-	/* requests refused without a call of the hook; requests without token */
-	uint64_t wrong, strangers;
+	/* requests refused without a call of the hook; requests without an accepted token */
+	uint64_t invalid, unauthenticated;
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
 	struct requested *requested;
@@ -90,7 +90,7 @@ static void not_wanted(struct reviews *s, struct http_request *q, const struct r
 	log_limited(LOG_WARN, 3, "webhook request refused",
 		    LOG_S("path", route ? route->path : "another"), LOG_I("status", status),
 		    LOG_S("error", text));
-	s->wrong++;
+	s->invalid++;
 	say(q, status, allow, text);
 }
 
@@ -318,7 +318,7 @@ int reviews_check(void *arg, const struct http1_msg *head)
 		if (s->accept(s->arg, &path))
 			return HTTP_TAKE;
 	}
-	s->strangers++;
+	s->unauthenticated++;
 	return 404;
 }
 
@@ -389,6 +389,13 @@ static void put_counts(const struct reviews *s, struct buf *b, const struct metr
 			     *(const int64_t *)((const char *)&s->counts[i] + at));
 }
 
+static void put_times(const struct reviews *s, struct buf *b, const struct metric *m)
+{
+	sample_name(b, m);
+	for (size_t i = 0; i < s->n; i++)
+		sample_seconds(b, m->name, "path", s->routes[i].path, (int64_t)s->counts[i].us);
+}
+
 void reviews_metrics(const struct reviews *s, struct buf *b)
 {
 	put_counts(s, b,
@@ -399,17 +406,16 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 		   METRIC("unirail_controller_reviews_refused_total", "counter",
 			  "Reviews that were denied."),
 		   offsetof(struct review_counts, refused));
-	put_counts(s, b,
-		   METRIC("unirail_controller_reviews_microseconds_total", "counter",
-			  "Time from request to answer of reviews."),
-		   offsetof(struct review_counts, us));
-	sample_counter(b, "unirail_controller_reviews_wrong_total", s->wrong,
+	put_times(s, b,
+		  METRIC("unirail_controller_reviews_seconds_total", "counter",
+			 "Time from request to answer of reviews."));
+	sample_counter(b, "unirail_controller_reviews_invalid_total", s->invalid,
 		       "Requests refused before a webhook reviewed them, such as invalid or too "
 		       "costly requests.");
 	sample_counter(b, "unirail_controller_reviews_costly_total", s->costly,
 		       "Requests refused because their review exceeds the limit of processor time "
 		       "or memory.");
-	sample_counter(b, "unirail_controller_reviews_strangers_total", s->strangers,
+	sample_counter(b, "unirail_controller_reviews_unauthenticated_total", s->unauthenticated,
 		       "Requests refused because their path is unknown or lacks the registered "
 		       "token.");
 }

@@ -92,7 +92,7 @@ def test_unauthenticated_reviews_are_rejected_unread(cluster, replica, ns):
     assert send(c, f"/{token}{PATH}", review(pool(2)))[0] == 200
     after = c.metrics()
     assert after[f'unirail_controller_reviews_allowed_total{{path="{PATH}"}}'] == asked + 1
-    assert after["unirail_controller_reviews_strangers_total"] == 7
+    assert after["unirail_controller_reviews_unauthenticated_total"] == 7
     status, claims = cluster.request("GET", f"/api/v1/namespaces/{ns}/configmaps/unirail-claims")
     assert status == 404 or list(claims.get("data") or {}) == [] or len(claims["data"]) == 1
     # The token is only in the Secret and in the registered path.
@@ -203,7 +203,7 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
     assert failed == []
     # The limit for 2,000 connections: a TLS state and its buffers for each.
     assert after[0] < before[0] + 2000 * 32 and after[1] <= before[1] + 2000, (before, after)
-    assert c.metrics()["unirail_controller_leads"] == 1
+    assert c.metrics()["unirail_controller_leader"] == 1
 
 
 @pytest.mark.parametrize("sources", [["127.0.0.1"], MANY], ids=["local-address", "many-addresses"])
@@ -283,7 +283,7 @@ def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
     assert answers == [(404, b"")] * 1000
     assert configmap(cluster, ns) == before
     assert create(cluster, pool(2000))[0] == 201
-    assert c.metrics()["unirail_controller_reviews_strangers_total"] == 1000
+    assert c.metrics()["unirail_controller_reviews_unauthenticated_total"] == 1000
 
 
 def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica, ns):
@@ -334,7 +334,7 @@ def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica
             renewed.add(lease()["renewTime"])
         assert c.process.poll() is None
     assert lease()["leaseTransitions"] == first["leaseTransitions"] and lease()["holderIdentity"] == first["holderIdentity"]
-    assert c.metrics()["unirail_controller_leads"] == 1
+    assert c.metrics()["unirail_controller_leader"] == 1
 
 
 LARGE = {  # object: (seconds of CPU time for its review in an earlier version, whether it is allowed, its change)
@@ -373,7 +373,7 @@ def test_large_object_costs_less_than_a_second_of_cpu_time(cluster, replica, ns,
     assert status == 200 and json.loads(answer)["response"]["allowed"] is allowed
     assert spent < 1.0
     assert held(c.process.pid)[0] < resident + (16 << 10)
-    assert c.metrics()["unirail_controller_leads"] == 1
+    assert c.metrics()["unirail_controller_leader"] == 1
 
 
 def test_custom_configuration_of_more_than_256_kib_is_refused(cluster, replica, ns):
@@ -411,7 +411,7 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     wait(lambda: create(cluster, pool(1, ["11.0.0.1"]))[0] == 422, "an invalid pool is refused")  # the path that the API server calls
     assert create(cluster, pool(7))[0] == 201
     assert send(new, "/nowhere", review(pool(6))) == (404, b"")
-    assert new.metrics()["unirail_controller_leads"] == 0
+    assert new.metrics()["unirail_controller_leader"] == 0
     # No other replica leads any more: the new one becomes leader, registers its own paths, and refuses the others.
     cluster.ok("DELETE", f"{lease}/unirail-controller")
     new.leads()
