@@ -72,12 +72,12 @@ static void print_kinds(const struct json *kinds)
 	const struct json *k;
 
 	while ((k = json_walk_next(&w, NULL)))
-		if (*json_get_text(k, "why"))
-			printf("%s\n", json_get_text(k, "why"));
+		if (*json_get_text(k, "reason"))
+			printf("%s\n", json_get_text(k, "reason"));
 }
 
 /* A node that is not ready because the runtime does not use the configuration has this reason as
- * its own `why`, which is printed already. */
+ * its own `reason`, which is printed already. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -87,8 +87,8 @@ static void print_cni(const struct json *v, bool ready)
 		       json_get_text(v, "file"),
 		       *json_get_text(v, "network") ? ", which wraps " : "",
 		       json_get_text(v, "network"));
-	if (*json_get_text(v, "why") && (ready || json_bool(json_get(v, "used"))))
-		printf("%s\n", json_get_text(v, "why"));
+	if (*json_get_text(v, "reason") && (ready || json_bool(json_get(v, "used"))))
+		printf("%s\n", json_get_text(v, "reason"));
 }
 
 static void print_missing(const struct json *list)
@@ -112,18 +112,19 @@ static void print_missing(const struct json *list)
 static void print_text(const struct json *v)
 {
 	const struct json *b = json_get(v, "blocks");
-	long long foreign = number(b, "foreign"), waiting = number(v, "waiting");
+	long long unadopted = number(b, "unadopted"), pending = number(v, "pending");
 
 	printf("node %s: %s%s\n", json_get_text(v, "node"),
-	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ", json_get_text(v, "why"));
+	       json_bool(json_get(v, "ready")) ? "ready" : "not ready: ",
+	       json_get_text(v, "reason"));
 	printf("%lld blocks owned by this node, %lld addresses borrowed from other nodes\n",
-	       (long long)number(b, "own"), (long long)number(b, "loans"));
-	if (foreign)
+	       (long long)number(b, "owned"), (long long)number(b, "borrowed"));
+	if (unadopted)
 		printf("%lld blocks of a lost journal, not used until the addresses of all pods "
 		       "are known\n",
-		       foreign);
-	if (waiting)
-		printf("%lld pods are pending\n", waiting);
+		       unadopted);
+	if (pending)
+		printf("%lld pods are pending\n", pending);
 	print_kinds(json_get(v, "kinds"));
 	print_cni(json_get(v, "cni"), json_bool(json_get(v, "ready")));
 	print_missing(json_get(v, "missing_resources"));

@@ -229,7 +229,7 @@ static int report_free(const struct report *o, const char *name, const char *cou
 		buf_printf(o->out, "%s\n", ip_str(&v[i], text));
 	if (n == 0)
 		buf_printf(
-			o->aside,
+			o->messages,
 			"pool '%s' has no free address on this node: see 'unirail pool show %s'\n",
 			p->name, p->name);
 	return 0;

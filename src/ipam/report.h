@@ -13,9 +13,9 @@ enum { REPORT_MAX = 16 << 20 };
 struct report {
 	struct ipam *store;
 	bool json;
-	struct buf *out;   /* the answer */
-	struct buf *aside; /* messages for the user that are not part of the output */
-	const char *empty; /* output for a store without pools */
+	struct buf *out;      /* the answer */
+	struct buf *messages; /* messages for the user that are not part of the output */
+	const char *empty;    /* output for a store without pools */
 };
 
 /* Releases an address regardless of its owner. DRY_RUN: only reports the effect; CONFIRM: reports

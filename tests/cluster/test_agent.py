@@ -47,9 +47,9 @@ def test_pod_gets_addresses_of_eight_rails(nodes, agent, rails):
     assert status == 200, answer
     got = addresses(answer)
     assert [a.rsplit(".", 1)[0] for a in got.values()] == [f"172.16.{i}" for i in range(1, 9)]
-    assert all(r["fresh"] for r in answer["rails"])
+    assert all(r["newlyAllocated"] for r in answer["rails"])
     again = one.plan(pod, *rails)[1]
-    assert addresses(again) == got and not any(r["fresh"] for r in again["rails"])
+    assert addresses(again) == got and not any(r["newlyAllocated"] for r in again["rails"])
     assert not set(addresses(one.plan(other, *rails)[1]).values()) & set(got.values())
     blocks = nodes.blocks()
     assert sorted(b["spec"]["pool"] for b in blocks) == rails
@@ -68,7 +68,7 @@ def test_status_reports_the_agents_state(mine, nodes, agent, rails):
     assert {name: (used, total) for name, (used, _, total) in rows.items()} == {
         "rail1": ("1", "241"), "rail2": ("1", "241")}, r.stdout
     got = json.loads(mine.unirail("status", "--socket", one.socket, "-o", "json").stdout)
-    assert got["ready"] and got["waiting"] == 0 and [k["why"] for k in got["kinds"]] == [""] * 7, got
+    assert got["ready"] and got["pending"] == 0 and [k["reason"] for k in got["kinds"]] == [""] * 7, got
     assert got["unconfined"] == "" and one.confined() or "AddressSanitizer" in got["unconfined"], got
     mine.stop_apiserver()
     try:

@@ -58,7 +58,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     nodes.remove_pod(stranger)
     meta = pods[one][0]["metadata"]
     for i in range(2):  # a repeated event increments the count
-        one.request("POST", "/v1/unirail/pods/done", {
+        one.request("POST", "/v1/unirail/pods/report", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": f'[{{"name":"n{i}"}}]', "message": "Added eth0"})
         wait(lambda: f"n{i}" in audited.ok("GET", f"/api/v1/namespaces/t/pods/{meta['name']}")["metadata"]

@@ -78,7 +78,7 @@ def lives(mine, nodes, one, pods):
 
     for pod in pods:
         held[pod["metadata"]["name"]] = addresses(wait(lambda: planned(pod), "the pod gets its addresses", 90))
-        one.ok("POST", "/v1/unirail/pods/done", {
+        one.ok("POST", "/v1/unirail/pods/report", {
             "containerID": pod["metadata"]["uid"][:12], "podNamespace": "t", "podName": pod["metadata"]["name"],
             "podUID": pod["metadata"]["uid"], "networkStatus": "[{}]", "message": "Add"})
     every = [a for v in held.values() for a in v.values()]

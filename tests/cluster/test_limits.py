@@ -26,7 +26,7 @@ def answer(c):
 
 
 def waiting(one):
-    return one.ok("GET", "/v1/unirail/status")["waiting"]
+    return one.ok("GET", "/v1/unirail/status")["pending"]
 
 
 def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):

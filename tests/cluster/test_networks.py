@@ -116,7 +116,7 @@ class NodeWithAgent:
     def question(self, pod, **more):
         meta = pod["metadata"]
         return {"containerID": "c" * 64, "podNamespace": meta["namespace"], "podName": meta["name"],
-                "podUID": meta["uid"], "ifName": "eth0", "own": 0, "clusterNetwork": "podnet", **more}
+                "podUID": meta["uid"], "ifName": "eth0", "netconfNetworks": 0, "clusterNetwork": "podnet", **more}
 
     def request_networks(self, pod, **more):
         return self.agent.request("POST", "/v1/unirail/pods/networks", self.question(pod, **more))
@@ -272,7 +272,7 @@ def test_network_status_is_written_when_the_api_server_is_available_again(node_w
                                                     "the other pod's network-status is written", 60))] == ["eth0", "rdma0"]
     w.nodes.remove_pod(other)
     wait(lambda: w.request_networks(other)[0] == 500, "the agent refuses the deleted pod")
-    w.agent.request("POST", "/v1/unirail/pods/done", {
+    w.agent.request("POST", "/v1/unirail/pods/report", {
         "containerID": "x", "podNamespace": w.team, "podName": other["metadata"]["name"],
         "podUID": other["metadata"]["uid"], "networkStatus": "[]"})
     w.agent.wait_logged("the pod was deleted")
@@ -336,7 +336,7 @@ def test_network_status_of_another_pod_of_the_same_name_is_not_written(node_with
     w = node_with_agent
     pod = w.pod("rail0")
     w.networks(pod, 2)
-    w.agent.ok("POST", "/v1/unirail/pods/done", {
+    w.agent.ok("POST", "/v1/unirail/pods/report", {
         "containerID": "x", "podNamespace": w.team, "podName": pod["metadata"]["name"], "podUID": "another",
         "networkStatus": "[]"})
     w.agent.wait_logged("the pod was deleted")

@@ -15,7 +15,7 @@ from conftest import BINARY, TOP, run
 VERSIONS = sorted(p for p in (pathlib.Path(__file__).parent / "versions").iterdir() if p.is_dir() and p.name[0].isdigit())
 IDS = [p.name for p in VERSIONS]
 # Whether the request allocated the address: the answer to a repeated request has the pod's existing address.
-VOLATILE = {"fresh"}
+VOLATILE = {"newlyAllocated"}
 os.environ.setdefault("UNIRAIL", str(BINARY))
 loader = importlib.machinery.SourceFileLoader("machine", str(pathlib.Path(__file__).parent / "versions/machine"))
 machine = importlib.util.module_from_spec(importlib.util.spec_from_loader("machine", loader))

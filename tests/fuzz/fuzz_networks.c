@@ -64,7 +64,7 @@ static int choose(const struct scene *s, struct net_plan *p, struct err *e)
 	const struct net_lookup lookup = {find, (void *)s};
 	const struct net_request w = {.ifname = "eth0",
 				      .pod_uid = "u",
-				      .own = s->flags >> 6,
+				      .n_netconf = s->flags >> 6,
 				      .cluster_network = s->flags & 4 ? "cluster" : NULL,
 				      .multus_ns = "kube-system",
 				      .global_ns = "default,team",

@@ -154,7 +154,7 @@ void growth_api(const struct sample *s)
 		{"networks", "/v1/unirail/pods/networks"},
 		{"gc", "/v1/unirail/networks/gc"},
 		{"pools", "/v1/unirail/pools"},
-		{"done", "/v1/unirail/pods/done"},
+		{"report", "/v1/unirail/pods/report"},
 		{"release", "/v1/unirail/pods/release"},
 	};
 
@@ -275,7 +275,7 @@ static uint64_t conflicts(size_t n, size_t step)
 		buf_printf(&b, "%s{\"address\":\"10.1.%zu.%zu\"}", i ? "," : "", step * i >> 8,
 			   step * i & 255);
 	buf_str(&b, "]}");
-	return cost_of("/v1/unirail/pods/done", &b);
+	return cost_of("/v1/unirail/pods/report", &b);
 }
 
 uint64_t growth_api_conflicts(size_t n)

@@ -66,7 +66,7 @@ static const struct {
 	 "{\"ip\":{\"containerID\":\"c\",\"ifName\":\"eth0\",\"netNamespace\":\"\",\"podName\":\"p\","
 	 "\"podNamespace\":\"s\",\"podUID\":\"u\"},"
 	 "\"plan\":{\"containerID\":\"c\",\"rails\":[{\"ifName\":\"net1\"}]},"
-	 "\"check\":{\"containerID\":\"c\"},\"done\":{\"containerID\":\"c\"},"
+	 "\"check\":{\"containerID\":\"c\"},\"report\":{\"containerID\":\"c\"},"
 	 "\"release\":{\"containerID\":\"c\"},\"networks\":{\"podNamespace\":\"s\",\"podName\":\"p\"},"
 	 "\"gc\":{\"network\":\"n\",\"valid\":[]},\"pools\":{\"command\":\"list\"}}"},
 	{"Namespace", "{\"metadata\":{\"name\":\"t\",\"uid\":\"u\",\"resourceVersion\":\"1\"}}"},

@@ -67,7 +67,7 @@ class PodAgent:
         if path == "/v1/unirail/pods/networks":
             self.requests.append(body)
             return self.status, json.dumps(self.answer).encode()
-        if path == "/v1/unirail/pods/done":
+        if path == "/v1/unirail/pods/report":
             self.reports.append(body)
             body = {"containerID": body["containerID"]}
         if path == "/v1/unirail/pods/plan":

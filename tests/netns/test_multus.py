@@ -64,7 +64,7 @@ def test_networks_of_the_agent_are_attached(lab, agent, type):
     result = lab.add(c, pod, ifname="eth0")
     assert agent.requests == [{
         "containerID": pod.id, "podNamespace": "team", "podName": "pod", "podUID": "uid-pod", "ifName": "eth0",
-        "own": 0, "clusterNetwork": "podnet", "defaultNetworks": ["more"], "systemNamespaces": ["a", "b"],
+        "netconfNetworks": 0, "clusterNetwork": "podnet", "defaultNetworks": ["more"], "systemNamespaces": ["a", "b"],
         "namespaceIsolation": True, "globalNamespaces": "infra", "multusNamespace": "kube-system"}]
     assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1", "net2"]
     assert has_address(pod.ns, "net1", "172.16.1.10/24") and has_address(pod.ns, "net2", "172.16.2.10/24")
@@ -176,7 +176,7 @@ def test_definition_without_configuration_uses_a_file(lab, agent):
     c["clusterNetwork"] = str(folder)
     lab.add(c, pod, ifname="eth0")
     assert link_names(pod.ns) == ["lo", "eth0"] or sorted(link_names(pod.ns)) == ["eth0", "lo"]
-    assert agent.requests[-1]["own"] == 1
+    assert agent.requests[-1]["netconfNetworks"] == 1
     lab.delete(c, pod, ifname="eth0")
     check_removed(lab, pod)
 
@@ -233,7 +233,7 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
     for type, key in (("multus", "delegates"), ("unirail-cni", "networks")):
         pod, c = lab.pod(type), conf(lab, agent, type, **{key: [podnet(lab)]})
         lab.add(c, pod, ifname="eth0")
-        assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1"] and agent.requests[-1]["own"] == 1
+        assert sorted(link_names(pod.ns)) == ["eth0", "lo", "net1"] and agent.requests[-1]["netconfNetworks"] == 1
         lab.delete(c, pod, ifname="eth0")
         check_removed(lab, pod)
     agent.networks(("team/rail0", None, rail(lab, "rail0")), ("team/rail1", "net1", rail(lab, "rail1")), replacesFirst=True)
@@ -288,7 +288,7 @@ def test_settings_of_the_multus_daemon_are_used(lab, agent):
     pod, c = lab.pod(), shim(agent)
     result = lab.add(c, pod, ifname="eth0", **node)
     assert [i["address"] for i in result["ips"]] == ["10.233.70.2/24"] and link(pod.ns, "eth0")
-    assert agent.requests[-1]["namespaceIsolation"] is True and agent.requests[-1]["own"] == 1
+    assert agent.requests[-1]["namespaceIsolation"] is True and agent.requests[-1]["netconfNetworks"] == 1
     running = lab.tmp / "root/var/lib/multus-here"
     assert (running / pod.id).exists()
     lab.ok("CHECK", {**c, "prevResult": result}, pod, ifname="eth0", **node)

@@ -12,15 +12,15 @@
 /*
  * POST /v1/unirail/pools: `unirail pool` on this server's store (ipam/report.h).
  *
- * {"command": "show", "words": ["rail0"], "json": false, "release": "ask" | "dry" | "do"}
- *	-> {"out", "aside", "status"}: stdout, stderr and exit status of the command; or "error" instead of "status"
+ * {"command": "show", "args": ["rail0"], "json": false, "release": "confirm" | "dry-run" | "do"}
+ *	-> {"stdout", "stderr", "status"}: output and exit status of the command; or "error" instead of "status"
  *
  * The texts are for people and may change in any release.
  */
 
 static const struct json_field fields[] = {
 	JSON_FIELD("command", J_STR, struct api_pools_args, command),
-	JSON_FIELD("words", J_STRS, struct api_pools_args, args),
+	JSON_FIELD("args", J_STRS, struct api_pools_args, args),
 	JSON_FIELD("json", J_BOOL, struct api_pools_args, json),
 	JSON_FIELD("release", J_STR, struct api_pools_args, release),
 	{0}};
@@ -38,7 +38,7 @@ static enum report_release release_of(const char *text)
 {
 	if (text && strcmp(text, "do") == 0)
 		return REPORT_DO;
-	return text && strcmp(text, "dry") == 0 ? REPORT_DRY_RUN : REPORT_CONFIRM;
+	return text && strcmp(text, "dry-run") == 0 ? REPORT_DRY_RUN : REPORT_CONFIRM;
 }
 
 static void put_text(struct json_out *o, const char *key, const struct buf *b)
@@ -49,11 +49,11 @@ static void put_text(struct json_out *o, const char *key, const struct buf *b)
 void api_pools(struct api_call *c, struct ipam *store)
 {
 	const struct api_pools_args *p = c->args;
-	auto_buf struct buf out, aside, answer;
+	auto_buf struct buf out, messages, answer;
 	const struct report report = {.store = store,
 				      .json = p->json,
 				      .out = &out,
-				      .aside = &aside,
+				      .messages = &messages,
 				      .empty = "no pool is known\n"};
 	const struct report_call call = {.command = p->command,
 					 .args = (const char *const *)p->args.v,
@@ -64,7 +64,7 @@ void api_pools(struct api_call *c, struct ipam *store)
 	int r;
 
 	buf_init(&out, API_ANSWER_MAX / 2);
-	buf_init(&aside, API_ANSWER_MAX / 8);
+	buf_init(&messages, API_ANSWER_MAX / 8);
 	buf_init(&answer, API_ANSWER_MAX);
 	r = report_run(&report, &call, &e);
 	if (out.over) {
@@ -74,8 +74,8 @@ void api_pools(struct api_call *c, struct ipam *store)
 	}
 	jo_init(&o, &answer, 0);
 	jo_obj(&o);
-	put_text(&o, "out", &out);
-	put_text(&o, "aside", &aside);
+	put_text(&o, "stdout", &out);
+	put_text(&o, "stderr", &messages);
 	if (r < 0)
 		jo_kstr(&o, "error", e.text);
 	else
@@ -88,12 +88,12 @@ void api_pools(struct api_call *c, struct ipam *store)
 /*
  * GET /v1/unirail/status: the state of this node, for `unirail status`.
  *
- * {"node", "ready", "why": "" or the reason why it is not ready,
+ * {"node", "ready", "reason": the reason why it is not ready, or "",
  *  "pools": [{"name", "used", "free", "total"}]: pools with blocks or addresses on this node,
- *  "blocks": {"own", "loans": borrowed addresses, "foreign": unadopted blocks},
- *  "waiting": pods without addresses yet,
- *  "kinds": [{"kind", "behind": seconds, "why"}],
- *  "cni": {"used", "file", "network", "why"}: the CNI configuration that is generated; null: none,
+ *  "blocks": {"owned": blocks, "borrowed": addresses, "unadopted": blocks},
+ *  "pending": pods without addresses yet,
+ *  "kinds": [{"kind", "staleSeconds": time since the last successful watch, "reason"}],
+ *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that is generated; null: none,
  *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has
  *	(spec/missing_resource.h), at most MISSING_MAX; group, suggestion: "" for none,
  *  "unconfined": parts of the sandbox that are not in force, and why; "": all are in force}
@@ -128,9 +128,9 @@ static void put_blocks(struct json_out *o, const struct blocks *b)
 		s = blocks_stats(b);
 	jo_key(o, "blocks");
 	jo_obj(o);
-	jo_kint(o, "own", (int64_t)s.claims);
-	jo_kint(o, "loans", (int64_t)s.borrowed_now);
-	jo_kint(o, "foreign", b ? (int64_t)blocks_unadopted_count(b) : 0);
+	jo_kint(o, "owned", (int64_t)s.claims);
+	jo_kint(o, "borrowed", (int64_t)s.borrowed_now);
+	jo_kint(o, "unadopted", b ? (int64_t)blocks_unadopted_count(b) : 0);
 	jo_end_obj(o);
 }
 
@@ -144,8 +144,8 @@ static void put_kinds(struct json_out *o, const struct kube_cache *c)
 
 		jo_obj(o);
 		jo_kstr(o, "kind", kube_cache_kind_name(c, k));
-		jo_kint(o, "behind", (ms + 999) / 1000);
-		jo_kstr(o, "why", kube_cache_error(c, k, &e) < 0 ? e.text : "");
+		jo_kint(o, "staleSeconds", (ms + 999) / 1000);
+		jo_kstr(o, "reason", kube_cache_error(c, k, &e) < 0 ? e.text : "");
 		jo_end_obj(o);
 	}
 	jo_end_arr(o);
@@ -206,10 +206,10 @@ void api_status(struct api_call *c, struct ipam *store)
 	jo_obj(&o);
 	jo_kstr(&o, "node", ipam_node(store));
 	jo_kbool(&o, "ready", ready);
-	jo_kstr(&o, "why", e.text);
+	jo_kstr(&o, "reason", e.text);
 	put_pools(&o, store);
 	put_blocks(&o, node_pools_blocks(a->conf.node_pools));
-	jo_kint(&o, "waiting", count_calls(a->pending) + count_calls(a->resolving));
+	jo_kint(&o, "pending", count_calls(a->pending) + count_calls(a->resolving));
 	put_kinds(&o, cluster_objects(a->conf.cluster));
 	jo_key(&o, "cni");
 	cni_watch_put(a->conf.cni, &o);

@@ -20,8 +20,7 @@
  *	POST   /v1/unirail/pods/networks  which networks a pod has, on a node of a cluster
  *	POST   /v1/unirail/pods/plan	  addresses for all rails of a pod: all of them, or none
  *	POST   /v1/unirail/pods/report	  what the plugin found: addresses in conflict, and the network
- *					  status of the pod. Also as pods/done: plugins of this release
- *					  send that, since they may talk to an agent of an earlier one
+ *					  status of the pod
  *	POST   /v1/unirail/pods/check	  what a container holds
  *	POST   /v1/unirail/pods/release	  releases some rails of a container, or all
  *	POST   /v1/unirail/networks/gc	  releases all that is no longer valid

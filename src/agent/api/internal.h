@@ -258,7 +258,7 @@ void api_plan(struct api_call *c, struct ipam *store);
 struct api_networks_args {
 	const char *container_id, *pod_namespace, *pod_name, *pod_uid, *ifname;
 	const char *cluster_network, *global_ns, *multus_ns;
-	int64_t own;
+	int64_t n_netconf;
 	struct json_strs defaults, system_ns;
 	bool has_system, isolation;
 };

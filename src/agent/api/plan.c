@@ -169,7 +169,7 @@ void api_put_rail(struct json_out *o, const char *ifname, const struct ip_alloca
 	jo_obj(o);
 	jo_kstr(o, "ifName", ifname);
 	api_put_allocations(o, g, n, request, pools);
-	jo_kbool(o, "fresh", is_new(g, n, request));
+	jo_kbool(o, "newlyAllocated", is_new(g, n, request));
 	jo_kbool(o, "enableIPConflictDetection", pools->conflict_detection);
 	jo_kbool(o, "enableGatewayDetection", pools->gateway_detection);
 	jo_end_obj(o);

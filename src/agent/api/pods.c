@@ -15,10 +15,10 @@
  *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
  *                      "cleanGateway", "matchMasterSubnet", "master", "masterAddresses": [],
  *                      "sticky", "addresses": []}]}
- *          {"rails": [{"ifName", "ips": [...], "routes": [...], "fresh",
+ *          {"rails": [{"ifName", "ips": [...], "routes": [...], "newlyAllocated",
  *                      "enableIPConflictDetection", "enableGatewayDetection"}]}
  *          nad: "ns/name" of the NetworkAttachmentDefinition of the network;
- *          ips and routes as in IpamAddResponse; fresh: some addresses are newly allocated.
+ *          ips and routes as in IpamAddResponse; newlyAllocated: some addresses are new.
  *          dryRun: {"rails": []} if all addresses could be allocated.
  * report   {"containerID", "conflicts": [{"address", "mac"}]}      {"quarantined": N}
  * check    {"containerID", "rails": ["net1"]}                      {"rails": [as in plan]}
@@ -58,7 +58,7 @@ static const struct json_field conflict_fields[] = {
 	{0}};
 static const struct json_table conflict_table = {conflict_fields, JSON_CLOSED,
 						 sizeof(struct ipam_conflict)};
-static const struct json_field done_fields[] = {
+static const struct json_field report_fields[] = {
 	JSON_FIELD("containerID", J_STR, struct api_report_args, container_id),
 	JSON_FIELD("conflicts", J_OBJS, struct api_report_args, conflicts, .sub = &conflict_table),
 	JSON_FIELD("podNamespace", J_STR, struct api_report_args, pod_namespace),
@@ -67,11 +67,11 @@ static const struct json_field done_fields[] = {
 	JSON_FIELD("networkStatus", J_STR, struct api_report_args, status),
 	JSON_FIELD("message", J_STR, struct api_report_args, message),
 	{0}};
-static const struct json_table done_table = {done_fields, JSON_CLOSED, 0};
+static const struct json_table report_table = {report_fields, JSON_CLOSED, 0};
 
 int api_read_report(struct api_call *c)
 {
-	int r = api_body(c, "done", &done_table);
+	int r = api_body(c, "report", &report_table);
 
 	return r < 0 ? r
 		     : api_not_empty(c, "containerID",
@@ -314,10 +314,10 @@ void api_gc(struct api_call *c, struct ipam *store)
  * unirail's routes about the networks of a pod (agent/network/network.h): request body, response
  * body.
  *
- * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "own", "clusterNetwork",
+ * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "netconfNetworks", "clusterNetwork",
  *           "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
  *           "globalNamespaces", "multusNamespace"}
- *          own: number of networks in the netconf itself; the other keys as in a Multus configuration
+ *          netconfNetworks: number of networks in the netconf itself; the other keys as in a Multus configuration
  *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as in
  *           /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first network replaces the first one of the netconf
@@ -334,7 +334,7 @@ static const struct json_field fields[] = {
 	FIELD("podName", J_STR, pod_name),
 	FIELD("podUID", J_STR, pod_uid),
 	FIELD("ifName", J_STR, ifname),
-	FIELD("own", J_INT, own, .min = 0, .max = NET_SELECT_MAX),
+	FIELD("netconfNetworks", J_INT, n_netconf, .min = 0, .max = NET_SELECT_MAX),
 	FIELD("clusterNetwork", J_STR, cluster_network),
 	FIELD("defaultNetworks", J_STRS, defaults),
 	FIELD("systemNamespaces", J_STRS, system_ns,
@@ -369,7 +369,7 @@ void api_networks(struct api_call *c)
 	const struct net_request w = {
 		.ifname = or_else(p->ifname, "eth0"),
 		.pod_uid = p->pod_uid,
-		.own = p->own,
+		.n_netconf = p->n_netconf,
 		.cluster_network = p->cluster_network && *p->cluster_network ? p->cluster_network
 									     : NULL,
 		.multus_ns = or_else(p->multus_ns, "kube-system"),

@@ -245,8 +245,6 @@ const struct api_route api_routes[] = {
 	{"POST", ROUTE "pods/plan", ARGS(plan), api_read_plan, .run = api_plan, OBJECT,
 	 GIVES(plan)},
 	{"POST", ROUTE "pods/report", ARGS(report), api_read_report, .run = api_report, OBJECT},
-	/* route name for plugins of this release and of earlier ones */
-	{"POST", ROUTE "pods/done", ARGS(report), api_read_report, .run = api_report, OBJECT},
 	{"POST", ROUTE "pods/check", ARGS(release), api_read_release, .run = api_check, OBJECT,
 	 .for_caller = true},
 	{"POST", ROUTE "pods/release", ARGS(release), api_read_release, .run = api_release, OBJECT,

@@ -25,7 +25,7 @@
  * blocks.json (block/log.h) is in the state directory, which a lock file limits to one agent at a
  * time. A second agent under the same node name with a state directory of its own does no harm:
  * each owns blocks of its own. Blocks of this node claimed by another log (the disk was lost, or
- * there are two agents) are unadopted ("foreign"): they are logged and not used until
+ * there are two agents) are unadopted: they are logged and not used until
  * blocks_inventory_complete().
  *
  * When etcd is restored from a backup, objects return to an earlier state and the nodes' logs do
@@ -122,7 +122,7 @@ bool blocks_ready(const struct blocks *b);
  * pool are claimed, which are all its blocks, ...". */
 void blocks_describe(const struct blocks *b, const char *pool, struct buf *w);
 
-/* --- unadopted ("foreign") blocks --- */
+/* --- unadopted blocks --- */
 
 size_t blocks_unadopted_count(const struct blocks *b);
 /* Returns the next unadopted block and increases *at; start with *at = 0. NULL: there are no

@@ -284,6 +284,6 @@ void cni_watch_put(const struct cni_watch *w, struct json_out *o)
 	jo_kbool(o, "used", w->used);
 	jo_kstr(o, "file", w->conf.name);
 	jo_kstr(o, "network", w->network ? w->network : "");
-	jo_kstr(o, "why", w->cause ? w->cause : "");
+	jo_kstr(o, "reason", w->cause ? w->cause : "");
 	jo_end_obj(o);
 }

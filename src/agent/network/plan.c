@@ -163,7 +163,7 @@ static int choose_first(const struct planning *t, struct err *e)
 				"annotation " ANNOTATION_DEFAULT_NETWORK
 				": more than one default network is specified");
 	p->has_first = p->first.n || t->w->cluster_network;
-	p->replaces_first = p->first.n && t->w->own > 0;
+	p->replaces_first = p->first.n && t->w->n_netconf > 0;
 	if (p->first.n)
 		return add_requested(t, p->first.v, ANNOTATION_DEFAULT_NETWORK, e);
 	return t->w->cluster_network ? add_named(t, t->w->cluster_network, "clusterNetwork", e) : 0;
@@ -218,7 +218,7 @@ static int choose_requested(const struct planning *t, struct err *e)
 static void name_interfaces(const struct planning *t)
 {
 	struct net_plan *p = t->p;
-	size_t place = t->w->own > 0 ? (size_t)t->w->own : 1;
+	size_t place = t->w->n_netconf > 0 ? (size_t)t->w->n_netconf : 1;
 
 	for (size_t i = 0; i < p->n; i++) {
 		const struct network_request *request = p->v[i].request;

@@ -30,7 +30,7 @@
 struct net_request {
 	const char *ifname;		   /* CNI_IFNAME */
 	const char *pod_uid;		   /* from the runtime; NULL or "": unknown */
-	int64_t own;			   /* number of networks that the netconf itself contains */
+	int64_t n_netconf;		   /* number of networks that the netconf itself contains */
 	const char *cluster_network;	   /* as in the Multus configuration; NULL: none */
 	const char *multus_ns, *global_ns; /* global_ns: comma-separated */
 	struct json_strs defaults, system_ns;

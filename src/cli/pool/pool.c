@@ -151,16 +151,16 @@ static int of_store(const struct pool_tool *t, const struct report_call *call, s
 static int run_here(const struct pool_tool *t, const struct report_call *call, struct err *e)
 {
 	auto_free char *empty = empty_message(t->o);
-	auto_buf struct buf out, aside;
-	struct report o = {.json = t->json, .out = &out, .aside = &aside, .empty = empty};
+	auto_buf struct buf out, messages;
+	struct report o = {.json = t->json, .out = &out, .messages = &messages, .empty = empty};
 	int r, put;
 
 	buf_init(&out, REPORT_MAX);
-	buf_init(&aside, MESSAGES_MAX);
+	buf_init(&messages, MESSAGES_MAX);
 	r = of_store(t, call, &o, e);
 	put = out.len ? opt_print(&out) : 0;
-	if (aside.len)
-		fputs(aside.p, stderr);
+	if (messages.len)
+		fputs(messages.p, stderr);
 	return put ? put : r;
 }
 
@@ -232,7 +232,7 @@ int pool_main(int argc, char **argv)
 enum { ANSWER_MAX = 2 * REPORT_MAX };
 
 static const char *const releases[] =
-	{[REPORT_CONFIRM] = "ask", [REPORT_DRY_RUN] = "dry", [REPORT_DO] = "do"};
+	{[REPORT_CONFIRM] = "confirm", [REPORT_DRY_RUN] = "dry-run", [REPORT_DO] = "do"};
 
 static void put_call(const struct pool_tool *t, const struct report_call *c, struct buf *b)
 {
@@ -241,7 +241,7 @@ static void put_call(const struct pool_tool *t, const struct report_call *c, str
 	jo_init(&o, b, 0);
 	jo_obj(&o);
 	jo_kstr(&o, "command", c->command);
-	jo_key(&o, "words");
+	jo_key(&o, "args");
 	jo_arr(&o);
 	for (size_t i = 0; i < c->n_args; i++)
 		jo_str(&o, c->args[i]);
@@ -267,9 +267,9 @@ static int print(const struct json *v, struct err *e)
 {
 	int64_t status = 1;
 
-	fputs(json_get_text(v, "out"), stdout);
+	fputs(json_get_text(v, "stdout"), stdout);
 	fflush(stdout);
-	fputs(json_get_text(v, "aside"), stderr);
+	fputs(json_get_text(v, "stderr"), stderr);
 	if (*json_get_text(v, "error"))
 		return err_set(e, -EIO, "%s", json_get_text(v, "error"));
 	json_int(json_get(v, "status"), &status);

@@ -156,7 +156,7 @@ static int put_networks(const struct adding *a, struct json_out *o, struct err *
 {
 	bool replaced = json_bool(json_get(answer_of(a), "replacesFirst"));
 	struct json_walk w = json_walk_start(json_get(answer_of(a), "networks"));
-	size_t own = pod_conf_own(&a->conf), k = 0;
+	size_t own = pod_conf_networks(&a->conf), k = 0;
 	size_t first = replaced && own ? 1 : 0;
 	const struct json *v;
 	int r = 0;
@@ -266,8 +266,8 @@ static void report(const struct adding *a, const struct multi *x)
 	}
 	net_status_write(v, x->n_nets, &status);
 	network_status_describe(v, x->n_nets, &message);
-	pod_agent_done(a->call, &a->conf, json_string(json_get(answer_of(a), "stateDir")), &status,
-		       &message);
+	pod_agent_report(a->call, &a->conf, json_string(json_get(answer_of(a), "stateDir")),
+			 &status, &message);
 	for (size_t i = 0; i < x->n_nets; i++)
 		json_free(docs[i]);
 }

@@ -116,7 +116,7 @@ static void put_question(struct buf *b, const struct cni_call *c, const struct p
 	jo_obj(&o);
 	put_pod(&o, c, a);
 	jo_kstr(&o, "ifName", c->ifname);
-	jo_kint(&o, "own", (int64_t)pod_conf_own(conf));
+	jo_kint(&o, "netconfNetworks", (int64_t)pod_conf_networks(conf));
 	if (conf->cluster_network)
 		jo_kstr(&o, "clusterNetwork", conf->cluster_network);
 	put_list(&o, "defaultNetworks", &conf->default_networks);
@@ -193,8 +193,8 @@ static bool leave_word(const struct cni_call *c, const char *state_dir, const st
 	return fd >= 0 && fd_write_all(fd, b->p, b->len, NULL) == 0;
 }
 
-static void put_done(struct buf *b, const struct cni_call *c, const struct cni_args *args,
-		     const struct buf *status, const struct buf *message)
+static void put_report(struct buf *b, const struct cni_call *c, const struct cni_args *args,
+		       const struct buf *status, const struct buf *message)
 {
 	struct json_out o;
 
@@ -206,8 +206,8 @@ static void put_done(struct buf *b, const struct cni_call *c, const struct cni_a
 	jo_end_obj(&o);
 }
 
-void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
-		    const struct buf *status, const struct buf *message)
+void pod_agent_report(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
+		      const struct buf *status, const struct buf *message)
 {
 	auto_buf struct buf b, keep;
 	struct cni_args args = {0};
@@ -219,9 +219,9 @@ void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const
 	buf_init(&b, BODY_MAX);
 	buf_init(&keep, 1 << 16);
 	if (read_args(c, &keep, &args, &reason) == 0) {
-		put_done(&b, c, &args, status, message);
+		put_report(&b, c, &args, status, message);
 		left = leave_word(c, state_dir, &b);
-		call_of(c, conf, "POST", UNIRAIL_API "pods/done", &b, at, &call);
+		call_of(c, conf, "POST", UNIRAIL_API "pods/report", &b, at, &call);
 		http1_send(&call, &reason);
 	}
 	if (reason.code)

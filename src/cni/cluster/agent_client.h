@@ -21,8 +21,8 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
  * are logged.
  */
 #define POD_STATUS_DIR "/status"
-void pod_agent_done(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
-		    const struct buf *status, const struct buf *message);
+void pod_agent_report(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,
+		      const struct buf *status, const struct buf *message);
 
 /* Checks that the agent answers and is ready. Error class ERR_UNAVAILABLE. */
 int pod_agent_status(const struct cni_call *c, const struct pod_conf *conf, struct err *e);

@@ -166,14 +166,14 @@ static int check(const struct pod_conf *c, struct err *e)
 		r = check_list(c->delegates, "conf.delegates", e);
 	if (r == 0)
 		r = check_list(c->networks, "conf.networks", e);
-	if (r == 0 && !c->cluster_network && !pod_conf_own(c))
+	if (r == 0 && !c->cluster_network && !pod_conf_networks(c))
 		r = err_kind(
 			e, ERR_CONF, -EINVAL,
 			ORIG("LoadNetConf: at least one delegate/clusterNetwork must be specified"));
 	return r;
 }
 
-size_t pod_conf_own(const struct pod_conf *c)
+size_t pod_conf_networks(const struct pod_conf *c)
 {
 	const struct json *list = c->delegates ? c->delegates : c->networks;
 

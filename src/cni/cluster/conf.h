@@ -53,6 +53,6 @@ int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, s
  * key. */
 void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf *ret);
 /* Returns the number of networks in the netconf itself. */
-size_t pod_conf_own(const struct pod_conf *c);
+size_t pod_conf_networks(const struct pod_conf *c);
 
 #endif

@@ -155,7 +155,7 @@ static void take_own(struct collecting *g, struct cni_call *c, bool multus)
 	struct err reason = ERR_INIT;
 	const struct json *list;
 
-	if (!pod_conf_own(&g->conf))
+	if (!pod_conf_networks(&g->conf))
 		return;
 	if (pod_own_networks(c, multus, &g->conf, &own, &reason) < 0) {
 		log_warn("ignoring the networks of the netconf", LOG_S("error", reason.text));

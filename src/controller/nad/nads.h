@@ -42,7 +42,7 @@ void nads_check(struct nads *n, const char *ns, const char *name);
 
 struct nads_counts {
 	uint64_t written, failed, removed; /* number of requests */
-	size_t outdated;			   /* SpiderMultusConfigs without a correct NAD now */
+	size_t outdated;		   /* SpiderMultusConfigs without a correct NAD now */
 };
 struct nads_counts nads_counts(const struct nads *n);
 

@@ -329,7 +329,7 @@ def test_agents_work_under_the_policies(emptied, closing, tmp_path):
         status, answer = agent.plan(pod, "wide", "narrow")
         assert status == 200, (answer, agent.log.read_text()[-3000:])
         meta = pod["metadata"]
-        agent.request("POST", "/v1/unirail/pods/done", {
+        agent.request("POST", "/v1/unirail/pods/report", {
             "containerID": "c1", "podNamespace": "t", "podName": meta["name"], "podUID": meta["uid"],
             "networkStatus": '[{"name":"x"}]', "message": "Added eth0"})
         wait(lambda: emptied.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS),

@@ -301,7 +301,7 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 
 	buf_init(&b, REQUEST_MAX);
 	put_conflict(&b, call, a, other);
-	r = request(socket, 0, call, UNIRAIL_API "pods/done", &b, &reply, &is_unirail, e);
+	r = request(socket, 0, call, UNIRAIL_API "pods/report", &b, &reply, &is_unirail, e);
 	if (r == 0 && !is_unirail)
 		return agent_conflict(socket, call, a, other, e);
 	if (r == 0 && reply.status != 200)
@@ -445,7 +445,7 @@ static const struct json_field reply_fields[] = {
 	OF(reply, "ips", J_OBJS, ips, .sub = &ip_table),
 	OF(reply, "routes", J_OBJS, routes, .sub = &route_table),
 	OF(reply, "dns", J_VAL, dns),
-	OF(reply, "fresh", J_BOOL, is_new, .has = offsetof(struct reply, has_is_new)),
+	OF(reply, "newlyAllocated", J_BOOL, is_new, .has = offsetof(struct reply, has_is_new)),
 	OF(reply, "enableIPConflictDetection", J_BOOL, conflict),
 	OF(reply, "enableGatewayDetection", J_BOOL, gateway_detection),
 	{0}};

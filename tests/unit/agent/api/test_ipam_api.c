@@ -354,10 +354,10 @@ static void test_invalid_pools_fail_add_but_not_release(void **state)
 	"{\"rails\":[{\"ifName\":\"net1\",\"ips\":[{\"address\":\"10.0.0.10/24\",\"gateway\":"     \
 	"\"10.0.0.1\",\"ipPool\":\"a\",\"nic\":\"net1\",\"version\":4}],\"routes\":[{\"dst\":"     \
 	"\"10.9.0.0/16\",\"gw\":\"10.0.0.2\",\"ifName\":\"net1\"},{\"dst\":\"0.0.0.0/0\",\"gw\":"  \
-	"\"10.0.0.1\",\"ifName\":\"net1\"}],\"fresh\":" is_new                                     \
+	"\"10.0.0.1\",\"ifName\":\"net1\"}],\"newlyAllocated\":" is_new                            \
 	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false},"                  \
 	"{\"ifName\":\"net2\",\"ips\":[{\"address\":\"10.0.1.10/24\",\"ipPool\":\"b\",\"nic\":"    \
-	"\"net2\",\"version\":4}],\"routes\":[],\"fresh\":" is_new                                 \
+	"\"net2\",\"version\":4}],\"routes\":[],\"newlyAllocated\":" is_new                        \
 	",\"enableIPConflictDetection\":false,\"enableGatewayDetection\":false}]}"
 
 static void test_pod_addresses_are_planned_checked_and_released(void **state)
@@ -486,8 +486,6 @@ static void test_reported_conflicts_are_quarantined(void **state)
 	       "{\"address\":\"10.0.0.10\",\"mac\":\"0a:00:00:00:00:01\"}]}",
 	       200, "{\"quarantined\":1}");
 	ASSERT_EQ(il_records(&il_lab, "quarantined"), 1);
-	/* the path that plugins of this release and of earlier releases use */
-	expect("POST", "unirail/pods/done", "{\"containerID\":\"c1\"}", 200, "{\"quarantined\":0}");
 	answer =
 		al_request(&il_lab, "POST", "/v1/unirail/pods/plan", PLAN("c1", RAIL("net1", "a")));
 	ASSERT_HAS(answer, "\"10.0.0.11/24\"");
@@ -598,7 +596,7 @@ static void test_address_reported_twice_keeps_the_lowest_mac(void **state)
 		struct ipaddr a;
 
 		free(al_request(&il_lab, "POST", "/v1/unirail/pods/plan", plan));
-		expect("POST", "unirail/pods/done", body, 200, "{\"quarantined\":1}");
+		expect("POST", "unirail/pods/report", body, 200, "{\"quarantined\":1}");
 		store = il_open(&il_lab);
 		ASSERT_EQ(ip_parse(span_of(ip), &a), 0);
 		l = lease_find(ipam_leases(store), &a);

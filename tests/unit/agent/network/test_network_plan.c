@@ -47,7 +47,7 @@ static const struct net_lookup lookup = {find, NULL};
 
 struct given {
 	const char *nets, *first, *cluster, *defaults, *ns, *uid, *source;
-	int own;
+	int n_netconf;
 	bool isolation;
 };
 
@@ -57,7 +57,7 @@ static int make(const struct given *g, struct net_plan *p, struct err *e)
 	const char *defaults[] = {g->defaults};
 	struct net_request w = {.ifname = "eth0",
 				.pod_uid = g->uid ? g->uid : "u1",
-				.own = g->own,
+				.n_netconf = g->n_netconf,
 				.cluster_network = g->cluster,
 				.multus_ns = "kube-system",
 				.global_ns = "default , infra",
@@ -121,19 +121,19 @@ static void refused(const struct given *g, const char *word, bool lacks)
 static void test_networks_of_a_pod_get_their_order_and_interface_names(void **state)
 {
 	(void)state;
-	IS("", .own = 1);
-	IS("pod/rail0@net1 pod/rail1@net2", .own = 1, .nets = "rail0,rail1");
-	IS("pod/rail0@net3", .own = 3, .nets = "rail0");
-	IS("pod/rail0@net1 pod/rail0@net2", .own = 1, .nets = "rail0,rail0");
-	IS("pod/rail1@b0 pod/rail0@net2", .own = 1, .nets = "rail1@b0,rail0");
+	IS("", .n_netconf = 1);
+	IS("pod/rail0@net1 pod/rail1@net2", .n_netconf = 1, .nets = "rail0,rail1");
+	IS("pod/rail0@net3", .n_netconf = 3, .nets = "rail0");
+	IS("pod/rail0@net1 pod/rail0@net2", .n_netconf = 1, .nets = "rail0,rail0");
+	IS("pod/rail1@b0 pod/rail0@net2", .n_netconf = 1, .nets = "rail1@b0,rail0");
 	IS("kube-system/cluster pod/rail0@net1", .cluster = "cluster", .nets = "rail0");
 	IS("!calico pod/rail0@net1", .cluster = "calico", .nets = "rail0");
 	IS("!/etc/cni/net.d", .cluster = "/etc/cni/net.d");
 	IS("kube-system/cluster kube-system/more@net1 pod/rail0@net2", .cluster = "cluster",
 	   .defaults = "more", .nets = "rail0");
-	IS("!file@net1", .own = 1, .defaults = "file");
+	IS("!file@net1", .n_netconf = 1, .defaults = "file");
 	IS("kube-system/cluster", .cluster = "cluster", .defaults = "more", .ns = "kube-system");
-	IS("!pod/empty@net1 !pod/blank@net2", .own = 1, .nets = "empty,blank");
+	IS("!pod/empty@net1 !pod/blank@net2", .n_netconf = 1, .nets = "empty,blank");
 }
 
 /*
@@ -142,7 +142,7 @@ static void test_networks_of_a_pod_get_their_order_and_interface_names(void **st
  */
 static void test_definitions_of_administrators_are_trusted(void **state)
 {
-	const struct given g = {.own = 1,
+	const struct given g = {.n_netconf = 1,
 				.defaults = "more",
 				.nets = "rail0,team/rail0,default/shared,kube-system/cluster,"
 					"kube-system/not"};
@@ -170,15 +170,16 @@ static void test_default_network_annotation_replaces_the_cluster_network(void **
 {
 	(void)state;
 	IS("kube-system/more", .cluster = "cluster", .first = "more");
-	IS("+kube-system/more", .own = 1, .first = "more");
-	IS("+team/rail0@eth9 pod/rail0@net2", .own = 2, .first = "team/rail0@eth9",
+	IS("+kube-system/more", .n_netconf = 1, .first = "more");
+	IS("+team/rail0@eth9 pod/rail0@net2", .n_netconf = 2, .first = "team/rail0@eth9",
 	   .nets = "rail0");
 	IS("kube-system/cluster", .cluster = "cluster", .first = "");
-	REFUSED("takes 300000 bytes", .own = 1, .nets = "large");
-	REFUSED("more than one default network is specified", .own = 1, .first = "more,cluster");
-	LACKS("network 'kube-system/none' (annotation v1.multus-cni.io/default-network)", .own = 1,
-	      .first = "none");
-	REFUSED("v1.multus-cni.io/default-network: parsePodNetworkObjectName", .own = 1,
+	REFUSED("takes 300000 bytes", .n_netconf = 1, .nets = "large");
+	REFUSED("more than one default network is specified", .n_netconf = 1,
+		.first = "more,cluster");
+	LACKS("network 'kube-system/none' (annotation v1.multus-cni.io/default-network)",
+	      .n_netconf = 1, .first = "none");
+	REFUSED("v1.multus-cni.io/default-network: parsePodNetworkObjectName", .n_netconf = 1,
 		.first = "A");
 }
 
@@ -187,22 +188,23 @@ static void test_missing_or_broken_networks_are_refused(void **state)
 	(void)state;
 	LACKS("pod 'pod/p': network 'pod/none' (annotation k8s.v1.cni.cncf.io/networks): cannot find "
 	      "a network-attachment-definition (none) in namespace (pod)",
-	      .own = 1, .nets = "rail0,none");
+	      .n_netconf = 1, .nets = "rail0,none");
 	REFUSED("network 'pod/broken' (annotation k8s.v1.cni.cncf.io/networks): spec.config of the "
 		"network-attachment-definition is not JSON",
-		.own = 1, .nets = "broken");
-	REFUSED("network 'pod/list'", .own = 1, .nets = "list");
+		.n_netconf = 1, .nets = "broken");
+	REFUSED("network 'pod/list'", .n_netconf = 1, .nets = "list");
 	REFUSED("interface 'net2' is used twice, for network 'pod/rail0' and for network 'pod/rail1'",
-		.own = 1, .nets = "rail0@net2,rail1");
-	REFUSED("'eth0'", .own = 1, .nets = "rail0@eth0");
+		.n_netconf = 1, .nets = "rail0@net2,rail1");
+	REFUSED("'eth0'", .n_netconf = 1, .nets = "rail0@eth0");
 	REFUSED("interface 'eth0' is used twice", .cluster = "cluster", .nets = "rail0@eth0");
-	REFUSED("annotation k8s.v1.cni.cncf.io/networks: parsePod", .own = 1, .nets = "a/b/c");
+	REFUSED("annotation k8s.v1.cni.cncf.io/networks: parsePod", .n_netconf = 1,
+		.nets = "a/b/c");
 }
 
 /* One definition of 200 KiB for five interfaces is accepted, for six refused. */
 static void test_total_size_of_configurations_is_limited(void **state)
 {
-	const struct given five = {.own = 1, .nets = "wide,wide,wide,wide,wide"};
+	const struct given five = {.n_netconf = 1, .nets = "wide,wide,wide,wide,wide"};
 	auto_net_plan struct net_plan p = {0};
 	struct err e = ERR_INIT;
 
@@ -212,29 +214,32 @@ static void test_total_size_of_configurations_is_limited(void **state)
 	wide[sizeof(wide) - 2] = '}';
 	ASSERT_OK(make(&five, &p, &e), &e);
 	ASSERT_EQ(p.n, 5);
-	REFUSED("together exceed 1048576 bytes", .own = 1, .nets = "wide,wide,wide,wide,wide,wide");
+	REFUSED("together exceed 1048576 bytes", .n_netconf = 1,
+		.nets = "wide,wide,wide,wide,wide,wide");
 }
 
 static void test_isolated_pod_gets_networks_of_its_own_and_global_namespaces_only(void **state)
 {
 	(void)state;
-	IS("team/rail0@net1", .own = 1, .nets = "team/rail0");
-	IS("pod/rail0@net1 default/shared@net2", .own = 1, .nets = "rail0,default/shared",
+	IS("team/rail0@net1", .n_netconf = 1, .nets = "team/rail0");
+	IS("pod/rail0@net1 default/shared@net2", .n_netconf = 1, .nets = "rail0,default/shared",
 	   .isolation = true);
-	LACKS("(none) in namespace (infra)", .own = 1, .nets = "infra/none", .isolation = true);
+	LACKS("(none) in namespace (infra)", .n_netconf = 1, .nets = "infra/none",
+	      .isolation = true);
 	REFUSED("namespace isolation enabled, annotation violates permission, pod is in namespace pod "
 		"but refers to target namespace team",
-		.own = 1, .nets = "team/rail0", .isolation = true);
+		.n_netconf = 1, .nets = "team/rail0", .isolation = true);
 	IS("kube-system/cluster", .cluster = "cluster", .isolation = true);
 }
 
 static void test_pod_with_another_uid_is_refused(void **state)
 {
 	(void)state;
-	IS("", .own = 1, .uid = "");
-	REFUSED("expected pod UID \"u2\" but got \"u1\" from Kube API", .own = 1, .uid = "u2");
-	REFUSED("expected pod UID", .own = 1, .uid = "u2", .source = "api");
-	IS("", .own = 1, .uid = "u2", .source = "file");
+	IS("", .n_netconf = 1, .uid = "");
+	REFUSED("expected pod UID \"u2\" but got \"u1\" from Kube API", .n_netconf = 1,
+		.uid = "u2");
+	REFUSED("expected pod UID", .n_netconf = 1, .uid = "u2", .source = "api");
+	IS("", .n_netconf = 1, .uid = "u2", .source = "file");
 }
 
 static void add(struct allocated *a, const char *resource, const char *id)
@@ -253,7 +258,7 @@ static void test_devices_are_assigned_in_the_order_of_networks(void **state)
 	add(&a, "x/vf", "0000:3b:0a.0");
 	add(&a, "x/vf", "0000:3b:02.1");
 	allocated_sort(&a);
-	ASSERT_EQ(make(&(struct given){.own = 1,
+	ASSERT_EQ(make(&(struct given){.n_netconf = 1,
 				       .nets = "[{\"name\":\"vf\"},{\"name\":\"rail0\"},"
 					       "{\"name\":\"vf\"},{\"name\":\"other\"}]"},
 		       &p, &e),
@@ -284,7 +289,7 @@ static void liveness_device(const char *net, const char *resource, const char *i
 
 	if (id)
 		add(&a, resource, id);
-	ASSERT_EQ(make(&(struct given){.own = 1, .nets = nets}, &p, &e), 0);
+	ASSERT_EQ(make(&(struct given){.n_netconf = 1, .nets = nets}, &p, &e), 0);
 	assert_true(net_plan_wants_devices(&p));
 	net_plan_devices(&p, &a);
 	ASSERT_STR_EQ(p.v[0].device ? p.v[0].device : "", allocated);
@@ -325,7 +330,7 @@ static void test_device_named_by_the_annotation_is_requested_when_no_other_is_le
 
 	(void)state;
 	add(&a, "x/vf", "d0");
-	ASSERT_EQ(make(&(struct given){.own = 1,
+	ASSERT_EQ(make(&(struct given){.n_netconf = 1,
 				       .nets = "[{\"name\":\"vf\"},{\"name\":\"vf\","
 					       "\"deviceID\":\"d0\"},{\"name\":\"vf\","
 					       "\"deviceID\":\"d1\"}]"},
