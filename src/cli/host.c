@@ -200,7 +200,7 @@ static void show_blocked(const struct call *c)
 
 		if (s->blocked)
 			fprintf(stderr, "unirail host: %s %s: %s: blocked: %s\n", s->kind,
-				s->subject, s->want ? s->want : "", s->blocked);
+				s->subject, s->desired ? s->desired : "", s->blocked);
 	}
 	for (size_t i = 0; i < c->plan.n_remarks; i++)
 		fprintf(stderr, "unirail host: note: %s %s: %s\n", c->plan.remarks[i].kind,
@@ -260,7 +260,7 @@ static int show_undo(struct call *c, struct err *e)
 
 		if (!host_record_is_active(rec) || !host_selected(&c->select, rec->kind))
 			continue;
-		printf("%s %s: %s -> %s\n", rec->kind, rec->subject, rec->want, rec->now);
+		printf("%s %s: %s -> %s\n", rec->kind, rec->subject, rec->desired, rec->current);
 		n++;
 	}
 	return r < 0 ? r : n ? STATUS_STEPS : 0;
@@ -305,7 +305,7 @@ static int check_programs(const struct host_plan *p, struct err *e)
 	for (size_t i = 0; i < p->n; i++)
 		if (p->v[i].lacks_program)
 			return err_kind(e, ERR_UNAVAILABLE, -ENOENT, "%s %s: %s: %s", p->v[i].kind,
-					p->v[i].subject, p->v[i].want, p->v[i].blocked);
+					p->v[i].subject, p->v[i].desired, p->v[i].blocked);
 	return 0;
 }
 
@@ -366,10 +366,10 @@ static void on_drift(void *arg, const struct host_step *s, bool done)
 	(void)arg;
 	if (done)
 		log_info("host step carried out", LOG_S("kind", s->kind),
-			 LOG_S("subject", s->subject), LOG_S("want", s->want));
+			 LOG_S("subject", s->subject), LOG_S("desired", s->desired));
 	else
 		log_warn("host drifted", LOG_S("kind", s->kind), LOG_S("subject", s->subject),
-			 LOG_S("now", s->now), LOG_S("want", s->want),
+			 LOG_S("current", s->current), LOG_S("desired", s->desired),
 			 LOG_S("blocked", s->blocked ? s->blocked : ""));
 }
 

@@ -31,8 +31,8 @@ static void report_group(struct doctor *d, const struct group *g)
 					: xstrdup("");
 
 	doctor_find(d, s->effect == HOST_NOW ? FINDING_PROBLEM : FINDING_REMARK, where, remedy,
-		    "differs from " HOST_CONF ": %s, expected %s%s", s->now ? s->now : "nothing",
-		    s->want ? s->want : "nothing", more);
+		    "differs from " HOST_CONF ": %s, expected %s%s",
+		    s->current ? s->current : "nothing", s->desired ? s->desired : "nothing", more);
 	if (!g->blocked)
 		doctor_fix(d, "apply %s", s->kind);
 }

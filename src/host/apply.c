@@ -70,11 +70,11 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
  * configuration. */
 static bool is_removal(const struct host_record *rec)
 {
-	const char *verb = rec->act.verb ? rec->act.verb : "";
+	const char *verb = rec->action.verb ? rec->action.verb : "";
 	size_t n = strlen(verb);
 
 	if (strcmp(verb, HOST_FILE) == 0)
-		return !host_op_get(&rec->act, "text");
+		return !host_op_get(&rec->action, "text");
 	return n > 4 && strcmp(verb + n - 4, "-del") == 0;
 }
 
@@ -324,8 +324,8 @@ int host_apply_check(const struct host *h, const struct host_plan *p, struct err
 	if (h->kernel && geteuid() != 0)
 		return err_kind(e, ERR_UNAVAILABLE, -EPERM, "changes need root");
 	for (size_t i = 0; i < p->n && r >= 0; i++)
-		if (is_file_op(&p->v[i].act))
-			r = check_writable(&h->root, host_op_get(&p->v[i].act, "path"), e);
+		if (is_file_op(&p->v[i].action))
+			r = check_writable(&h->root, host_op_get(&p->v[i].action, "path"), e);
 	return r;
 }
 
@@ -349,12 +349,13 @@ static int apply_one(struct host *h, const struct host_step *s, struct host_jour
 
 	if (r < 0)
 		return r;
-	r = carry_out(h, s->kind, &s->act, e);
+	r = carry_out(h, s->kind, &s->action, e);
 	if (r >= 0)
-		r = confirm(h, s->kind, &s->act, e);
+		r = confirm(h, s->kind, &s->action, e);
 	if (r < 0) {
 		(void)host_journal_mark(j, index, HOST_RECORD_FAILED, NULL);
-		return err_wrap(e, r, "%s %s: %s", s->kind, s->subject, s->want ? s->want : "");
+		return err_wrap(e, r, "%s %s: %s", s->kind, s->subject,
+				s->desired ? s->desired : "");
 	}
 	return host_journal_mark(j, index, HOST_RECORD_DONE, e);
 }
@@ -368,7 +369,7 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 	for (size_t i = 0; i < p->n; i++) {
 		const struct host_step *s = &p->v[i];
 
-		if (s->blocked || (!h->kernel && !is_file_op(&s->act))) {
+		if (s->blocked || (!h->kernel && !is_file_op(&s->action))) {
 			ret->blocked++;
 			continue;
 		}
@@ -378,7 +379,7 @@ int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j
 			ret->left++;
 			continue;
 		}
-		report(g, i, p->n, s->kind, s->subject, s->want);
+		report(g, i, p->n, s->kind, s->subject, s->desired);
 		r = apply_one(h, s, j, e);
 		if (r < 0)
 			ret->left++;
@@ -399,12 +400,12 @@ static int undo_one(struct host *h, struct host_journal *j, size_t i, struct err
 
 	if (!rec->undo.verb)
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP, "%s %s: '%s' cannot be undone",
-				rec->kind, rec->subject, rec->want);
+				rec->kind, rec->subject, rec->desired);
 	if (!h->kernel && !is_file_op(&rec->undo))
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
 				"%s %s: this host does not run: only files can be restored",
 				rec->kind, rec->subject);
-	r = rec->state == HOST_RECORD_INTENT ? in_effect(h, rec->kind, &rec->act, e) : 1;
+	r = rec->state == HOST_RECORD_INTENT ? in_effect(h, rec->kind, &rec->action, e) : 1;
 	if (r == 0)
 		return host_journal_mark(j, i, HOST_RECORD_FAILED, e);
 	if (r > 0)
@@ -429,7 +430,8 @@ int host_undo(struct host *h, struct host_journal *j, const struct host_select *
 			continue;
 		if (stopped(g))
 			return err_set(e, -EINTR, "interrupted after %zu steps", ret->done);
-		report(g, j->n - i, j->n, j->v[i - 1].kind, j->v[i - 1].subject, j->v[i - 1].now);
+		report(g, j->n - i, j->n, j->v[i - 1].kind, j->v[i - 1].subject,
+		       j->v[i - 1].current);
 		r = undo_one(h, j, i - 1, &one);
 		if (r >= 0) {
 			ret->done += (size_t)r;

@@ -10,8 +10,8 @@ static void text_step(const struct host_step *s, struct buf *b)
 {
 	struct span rest = span_of(s->command), line;
 
-	buf_printf(b, "%s %s: %s -> %s", s->kind, s->subject, s->now ? s->now : "-",
-		   s->want ? s->want : "-");
+	buf_printf(b, "%s %s: %s -> %s", s->kind, s->subject, s->current ? s->current : "-",
+		   s->desired ? s->desired : "-");
 	if (s->interrupts)
 		buf_str(b, " (interrupts traffic)");
 	if (s->effect == HOST_REBOOT)
@@ -39,15 +39,15 @@ static void json_step(const struct host_step *s, struct json_out *o)
 	jo_obj(o);
 	jo_kstr(o, "kind", s->kind);
 	jo_kstr(o, "subject", s->subject);
-	jo_kstr(o, "now", s->now);
-	jo_kstr(o, "want", s->want);
+	jo_kstr(o, "current", s->current);
+	jo_kstr(o, "desired", s->desired);
 	jo_kstr(o, "command", s->command);
 	jo_kbool(o, "interrupts", s->interrupts);
 	jo_kstr(o, "effect", host_effect_name(s->effect));
 	if (s->blocked)
 		jo_kstr(o, "blocked", s->blocked);
-	jo_key(o, "act");
-	host_op_write(&s->act, o);
+	jo_key(o, "action");
+	host_op_write(&s->action, o);
 	if (s->undo.verb) {
 		jo_key(o, "undo");
 		host_op_write(&s->undo, o);

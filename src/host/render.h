@@ -11,8 +11,8 @@
  *	    ip link set dev ens1f0 mtu 4200
  */
 void host_render_plan(const struct host_plan *p, struct buf *b);
-/* {"steps": [{kind, subject, now, want, command, interrupts, effect, blocked, act, undo}], "notes":
- * [{kind, subject, text}]}; "blocked" and "undo" only in steps that have them. */
+/* {"steps": [{kind, subject, current, desired, command, interrupts, effect, blocked, action,
+ *  undo}], "notes": [{kind, subject, text}]}; "blocked" and "undo" only in steps that have them. */
 void host_render_plan_json(const struct host_plan *p, struct buf *b);
 void host_render_rows(const struct host_rows *r, struct buf *b);
 void host_render_rows_json(const struct host_rows *r, struct buf *b);

@@ -81,8 +81,8 @@ void host_watch_report(const struct host_plan *p, const struct err *failure, str
 		jo_obj(&o);
 		jo_kstr(&o, "kind", s->kind);
 		jo_kstr(&o, "subject", s->subject);
-		jo_kstr(&o, "now", s->now);
-		jo_kstr(&o, "want", s->want);
+		jo_kstr(&o, "current", s->current);
+		jo_kstr(&o, "desired", s->desired);
 		jo_kstr(&o, "blocked", s->blocked);
 		jo_end_obj(&o);
 	}

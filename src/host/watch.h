@@ -32,8 +32,8 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 
 /*
  * The state after a round, for the agent and for users: {"steps": 2, "blocked": 1, "error": "",
- * "drift": [{"kind", "subject", "now", "want", "blocked"}]}. These are the steps that are blocked,
- * or all steps of a round that failed (failure not NULL); `drift` has at most 64 of them.
+ * "drift": [{"kind", "subject", "current", "desired", "blocked"}]}. These are the steps that are
+ * blocked, or all steps of a round that failed (failure not NULL); `drift` has at most 64 of them.
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
 /* A running watch holds this lock. If a report exists and no process holds the lock, the report is

@@ -44,7 +44,7 @@ int host_drift_read(struct span text, struct host_drift_state *ret)
 		if (n < SHOWN)
 			buf_printf(&b, "%s%s %s: %.200s, expected %.200s", b.len ? "; " : "",
 				   json_get_text(step, "kind"), json_get_text(step, "subject"),
-				   json_get_text(step, "now"), json_get_text(step, "want"));
+				   json_get_text(step, "current"), json_get_text(step, "desired"));
 	if (n > SHOWN)
 		buf_printf(&b, "; and %zu more", n - SHOWN);
 	if (!b.len)

@@ -22,9 +22,9 @@ static void record_done(struct host_record *r)
 {
 	free(r->kind);
 	free(r->subject);
-	free(r->now);
-	free(r->want);
-	host_op_done(&r->act);
+	free(r->current);
+	free(r->desired);
+	host_op_done(&r->action);
 	host_op_done(&r->undo);
 }
 
@@ -68,9 +68,9 @@ static int read_record(struct host_journal *j, const struct json *v, int64_t seq
 	r->seq = (uint64_t)seq;
 	r->kind = text_of(v, "kind");
 	r->subject = text_of(v, "subject");
-	r->now = text_of(v, "now");
-	r->want = text_of(v, "want");
-	code = host_op_read(json_get(v, "act"), &r->act, e);
+	r->current = text_of(v, "current");
+	r->desired = text_of(v, "desired");
+	code = host_op_read(json_get(v, "action"), &r->action, e);
 	return code < 0 ? code : host_op_read(json_get(v, "undo"), &r->undo, e);
 }
 
@@ -226,11 +226,11 @@ static void write_record(struct buf *b, const struct host_step *s, uint64_t seq)
 	jo_kint(&o, "time", (int64_t)time(NULL));
 	jo_kstr(&o, "kind", s->kind);
 	jo_kstr(&o, "subject", s->subject);
-	jo_kstr(&o, "now", s->now);
-	jo_kstr(&o, "want", s->want);
+	jo_kstr(&o, "current", s->current);
+	jo_kstr(&o, "desired", s->desired);
 	jo_kstr(&o, "command", s->command);
-	jo_key(&o, "act");
-	host_op_write(&s->act, &o);
+	jo_key(&o, "action");
+	host_op_write(&s->action, &o);
 	jo_key(&o, "undo");
 	if (s->undo.verb) {
 		host_op_write(&s->undo, &o);
@@ -252,7 +252,7 @@ int host_journal_intent(struct host_journal *j, const struct host_step *s, size_
 	buf_init(&b, LINE_BYTES);
 	for (size_t i = 0; i < j->n; i++) {
 		if (!host_record_is_active(&j->v[i]) || strcmp(j->v[i].kind, s->kind) != 0 ||
-		    !op_eq(&j->v[i].act, &s->act))
+		    !op_eq(&j->v[i].action, &s->action))
 			continue;
 		*index = i;
 		return 0;
@@ -266,9 +266,9 @@ int host_journal_intent(struct host_journal *j, const struct host_step *s, size_
 	rec->seq = seq;
 	rec->kind = xstrdup(s->kind);
 	rec->subject = xstrdup(s->subject);
-	rec->now = xstrdup(s->now ? s->now : "");
-	rec->want = xstrdup(s->want ? s->want : "");
-	copy_op(&rec->act, &s->act);
+	rec->current = xstrdup(s->current ? s->current : "");
+	rec->desired = xstrdup(s->desired ? s->desired : "");
+	copy_op(&rec->action, &s->action);
 	copy_op(&rec->undo, &s->undo);
 	return 0;
 }

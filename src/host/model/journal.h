@@ -6,8 +6,8 @@
  * The journal makes undo exact, also after kill -9 at any instruction. One JSON object a line, appended and
  * synchronized before the next action:
  *
- *	{"seq": 1, "time": ..., "kind": "addr", "subject": "ens1", "now": ..., "want": ...,
- *	 "command": ..., "act": {...}, "undo": {...}}
+ *	{"seq": 1, "time": ..., "kind": "addr", "subject": "ens1", "current": ..., "desired": ...,
+ *	 "command": ..., "action": {...}, "undo": {...}}
  *	{"done": 1}	the operation was carried out
  *	{"failed": 1}	it failed, or is not in effect: undo skips it
  *	{"undone": 1}	its undo was carried out
@@ -35,8 +35,8 @@ enum host_record_state {
 
 struct host_record {
 	uint64_t seq;
-	char *kind, *subject, *now, *want;
-	struct host_op act, undo;
+	char *kind, *subject, *current, *desired;
+	struct host_op action, undo;
 	enum host_record_state state;
 };
 

@@ -120,11 +120,11 @@ const char *host_effect_name(enum host_effect e)
 static void step_done(struct host_step *s)
 {
 	free(s->subject);
-	free(s->now);
-	free(s->want);
+	free(s->current);
+	free(s->desired);
 	free(s->command);
 	free(s->blocked);
-	host_op_done(&s->act);
+	host_op_done(&s->action);
 	host_op_done(&s->undo);
 }
 
@@ -156,10 +156,10 @@ static void replace(char **to, char *by)
 	*to = by;
 }
 
-void host_step_text(struct host_step *s, const char *now, const char *want)
+void host_step_text(struct host_step *s, const char *current, const char *desired)
 {
-	replace(&s->now, xstrdup(now));
-	replace(&s->want, xstrdup(want));
+	replace(&s->current, xstrdup(current));
+	replace(&s->desired, xstrdup(desired));
 }
 
 void host_step_command(struct host_step *s, const char *fmt, ...)
@@ -242,17 +242,17 @@ struct host_step *host_plan_file(struct host_plan *p, const char *kind, const ch
 		return NULL;
 	word = host_shell_word(found->path);
 	s = host_plan_add(p, kind, subject);
-	s->now = xasprintf(found->text ? "%s" : "%s does not exist", found->path);
-	s->want = xasprintf(!text	  ? "%s removed"
-			    : found->text ? "%s with new content"
-					  : "%s",
-			    found->path);
+	s->current = xasprintf(found->text ? "%s" : "%s does not exist", found->path);
+	s->desired = xasprintf(!text	     ? "%s removed"
+			       : found->text ? "%s with new content"
+					     : "%s",
+			       found->path);
 	if (text)
 		host_step_command(s, "install -m %04o /dev/stdin %s <<'EOF'\n%sEOF", mode, word,
 				  text);
 	else
 		host_step_command(s, "rm -f %s", word);
-	file_op(&s->act, found->path, text, mode);
+	file_op(&s->action, found->path, text, mode);
 	file_op(&s->undo, found->path, found->text, found->mode);
 	return s;
 }
@@ -274,14 +274,15 @@ struct host_step *host_plan_link(struct host_plan *p, const char *kind, const ch
 	if (found && target ? strcmp(found, target) == 0 : !found && !target)
 		return NULL;
 	s = host_plan_add(p, kind, subject);
-	s->now = found ? xasprintf("%s -> %s", path, found) : xasprintf("%s does not exist", path);
-	s->want = target ? xasprintf("%s -> %s", path, target) : xasprintf("%s removed", path);
+	s->current = found ? xasprintf("%s -> %s", path, found)
+			   : xasprintf("%s does not exist", path);
+	s->desired = target ? xasprintf("%s -> %s", path, target) : xasprintf("%s removed", path);
 	to = target ? host_shell_word(target) : NULL;
 	if (target)
 		host_step_command(s, "ln -sfn %s %s", to, word);
 	else
 		host_step_command(s, "rm -f %s", word);
-	link_op(&s->act, path, target);
+	link_op(&s->action, path, target);
 	link_op(&s->undo, path, found);
 	return s;
 }
@@ -304,10 +305,10 @@ struct host_step *host_plan_attr(struct host_plan *p, const char *kind, const ch
 	word = host_shell_word(value);
 	to = host_shell_word(path);
 	s = host_plan_add(p, kind, subject);
-	s->now = xasprintf("%s %s", path_base(path), found);
-	s->want = xasprintf("%s %s", path_base(path), value);
+	s->current = xasprintf("%s %s", path_base(path), found);
+	s->desired = xasprintf("%s %s", path_base(path), value);
 	host_step_command(s, "echo %s >%s", word, to);
-	attr_op(&s->act, path, value);
+	attr_op(&s->action, path, value);
 	attr_op(&s->undo, path, found);
 	return s;
 }

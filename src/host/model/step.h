@@ -70,12 +70,12 @@ const char *host_effect_name(enum host_effect e); /* "now", "reboot", "power-cyc
 struct host_step {
 	const char *kind; /* the kind's name; not owned */
 	char *subject; /* the device: "ens1f0", "0000:3b:00.0"; "host" for a step without a device */
-	char *now, *want; /* present and requested state: "mtu 1500", "mtu 4200" */
-	char *command;	  /* equivalent command */
+	char *current, *desired; /* present and desired state: "mtu 1500", "mtu 4200" */
+	char *command;		 /* equivalent command */
 	/* reason why the step cannot be carried out now, and the remedy; NULL: it can be carried
 	 * out */
 	char *blocked;
-	struct host_op act, undo;
+	struct host_op action, undo;
 	bool interrupts;    /* traffic of the subject stops for a moment */
 	bool lacks_program; /* blocked, until a program is installed on the host */
 	enum host_effect effect;
@@ -100,7 +100,7 @@ void host_plan_done(struct host_plan *p);
 /* Adds a step and returns it; the pointer is valid until the next step is added. The caller sets
  * its members by the functions below. */
 struct host_step *host_plan_add(struct host_plan *p, const char *kind, const char *subject);
-void host_step_text(struct host_step *s, const char *now, const char *want);
+void host_step_text(struct host_step *s, const char *current, const char *desired);
 void host_step_command(struct host_step *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void host_step_blocked(struct host_step *s, const char *fmt, ...)
@@ -116,8 +116,8 @@ struct host_file {
 void host_file_done(struct host_file *f);
 /*
  * Adds a step that gives the file this text and mode; text NULL: removes the file. Returns NULL if
- * the file is in this state already. The undo restores the observed text and mode. `now`, `want`
- * and `command` are set; the caller may replace them.
+ * the file is in this state already. The undo restores the observed text and mode. `current`,
+ * `desired` and `command` are set; the caller may replace them.
  */
 struct host_step *host_plan_file(struct host_plan *p, const char *kind, const char *subject,
 				 const struct host_file *found, const char *text,

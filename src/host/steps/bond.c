@@ -85,8 +85,8 @@ static void plan_add(const char *dev, const struct host_bond *b, struct host_pla
 	host_step_command(s, "ip link add %s type bond mode %s miimon %d%s", dev, b->mode,
 			  HOST_BOND_MIIMON_MS,
 			  host_bond_hashes(b) ? " xmit_hash_policy layer3+4" : "");
-	op_of(&s->act, "bond-add", dev);
-	host_op_add(&s->act, "mode", "%s", b->mode);
+	op_of(&s->action, "bond-add", dev);
+	host_op_add(&s->action, "mode", "%s", b->mode);
 	op_of(&s->undo, "bond-del", dev);
 }
 
@@ -121,8 +121,8 @@ static int plan_mode(const struct host_net *n, const struct link *l, const struc
 	s = host_plan_add(p, "addr", l->name);
 	host_step_text(s, now, want);
 	host_step_command(s, "ip link set %s type bond mode %s", l->name, b->mode);
-	op_of(&s->act, "bond-mode", l->name);
-	host_op_add(&s->act, "mode", "%s", b->mode);
+	op_of(&s->action, "bond-mode", l->name);
+	host_op_add(&s->action, "mode", "%s", b->mode);
 	op_of(&s->undo, "bond-mode", l->name);
 	host_op_add(&s->undo, "mode", "%s", mode_name(l->bond_mode));
 	return 0;
@@ -177,8 +177,8 @@ static int plan_port(const struct host_net *n, const char *dev, const struct lin
 		host_step_text(s, is_not, is);
 	}
 	host_step_command(s, "ip link set %s down; ip link set %s master %s", name, name, dev);
-	op_of(&s->act, "bond-join", name);
-	host_op_add(&s->act, "bond", "%s", dev);
+	op_of(&s->action, "bond-join", name);
+	host_op_add(&s->action, "bond", "%s", dev);
 	op_of(&s->undo, "bond-leave", name);
 	host_op_add(&s->undo, "bond", "%s", dev);
 	host_op_add(&s->undo, "up", "%s", link_is_up(port) ? "yes" : "no");

@@ -272,7 +272,7 @@ static void decide_port(const struct card *c, int port, int want, struct host_pl
 	host_step_command(s, "%s -d %s -y set LINK_TYPE_P%d=%d",
 			  !strcmp(c->via, "mstconfig") ? "mstconfig" : "mlxconfig", c->nic.pci.bdf,
 			  port + 1, want);
-	fill_op(&s->act, c, port, want);
+	fill_op(&s->action, c, port, want);
 	fill_op(&s->undo, c, port, c->stored[port]);
 	s->effect = HOST_POWER_CYCLE;
 }
@@ -286,7 +286,7 @@ static void decide_unread(const struct card *c, int want, struct host_plan *p)
 	host_step_text(s, c->nic.infiniband ? "InfiniBand" : "Ethernet",
 		       want == FWCTL_LINK_IB ? "InfiniBand" : "Ethernet");
 	host_step_command(s, "mlxconfig -d %s -y set LINK_TYPE_P1=%d", c->nic.pci.bdf, want);
-	fill_op(&s->act, c, 0, want);
+	fill_op(&s->action, c, 0, want);
 	fill_op(&s->undo, c, 0, c->nic.infiniband ? FWCTL_LINK_IB : FWCTL_LINK_ETH);
 	s->effect = HOST_POWER_CYCLE;
 	s->lacks_program = true;

@@ -253,12 +253,12 @@ static void module_step(struct host_plan *p, const struct modules_found *f, cons
 
 	host_step_text(s, "not loaded", "loaded");
 	host_step_command(s, "modprobe %s", m->name);
-	host_op_begin(&s->act, "load");
-	host_op_add(&s->act, "module", "%s", m->name);
+	host_op_begin(&s->action, "load");
+	host_op_add(&s->action, "module", "%s", m->name);
 	host_op_begin(&s->undo, "unload");
 	host_op_add(&s->undo, "module", "%s", m->name);
 	if (m->needs && m->needs[0]) {
-		host_op_add(&s->act, "needs", "%s", m->needs);
+		host_op_add(&s->action, "needs", "%s", m->needs);
 		host_op_add(&s->undo, "needs", "%s", m->needs);
 	}
 	if (!f->has_modprobe) {

@@ -31,7 +31,7 @@ static void plan_addr(struct host_plan *p, const char *kind, const char *dev,
 	is_not = xasprintf("no address %s", text);
 	host_step_text(s, add ? is_not : is, add ? is : is_not);
 	host_step_command(s, "ip address %s %s dev %s", add ? "add" : "del", text, dev);
-	addr_op(&s->act, add ? "addr-add" : "addr-del", dev, text);
+	addr_op(&s->action, add ? "addr-add" : "addr-del", dev, text);
 	addr_op(&s->undo, add ? "addr-del" : "addr-add", dev, text);
 	s->interrupts = !add;
 }
@@ -94,7 +94,7 @@ static void plan_route(struct host_plan *p, const char *kind, const struct route
 	host_step_text(s, add ? is_not : is, add ? is : is_not);
 	host_step_command(s, "ip %sroute %s %s", r->family == 6 ? "-6 " : "", add ? "add" : "del",
 			  desc);
-	route_op(&s->act, add ? "route-add" : "route-del", r);
+	route_op(&s->action, add ? "route-add" : "route-del", r);
 	route_op(&s->undo, add ? "route-del" : "route-add", r);
 	s->interrupts = !add;
 }
@@ -121,11 +121,11 @@ void host_plan_mtu(struct host_plan *p, const char *kind, const struct link *l, 
 {
 	struct host_step *s = host_plan_add(p, kind, l->name);
 
-	s->now = xasprintf("mtu %u", l->mtu);
-	s->want = xasprintf("mtu %u", mtu);
+	s->current = xasprintf("mtu %u", l->mtu);
+	s->desired = xasprintf("mtu %u", mtu);
 	host_step_command(s, "ip link set dev %s mtu %u", l->name, mtu);
-	dev_op(&s->act, "link-mtu", l->name);
-	host_op_add(&s->act, "mtu", "%u", mtu);
+	dev_op(&s->action, "link-mtu", l->name);
+	host_op_add(&s->action, "mtu", "%u", mtu);
 	dev_op(&s->undo, "link-mtu", l->name);
 	host_op_add(&s->undo, "mtu", "%u", l->mtu);
 	s->interrupts = link_is_up(l);
@@ -137,7 +137,7 @@ void host_plan_up(struct host_plan *p, const char *kind, const char *dev)
 
 	host_step_text(s, "down", "up");
 	host_step_command(s, "ip link set dev %s up", dev);
-	dev_op(&s->act, "link-up", dev);
+	dev_op(&s->action, "link-up", dev);
 	dev_op(&s->undo, "link-down", dev);
 }
 

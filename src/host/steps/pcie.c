@@ -130,9 +130,9 @@ static void acs_step(const struct bridge *b, struct host_plan *p)
 
 	host_step_text(s, now, "ACS 0x0000");
 	host_step_command(s, "setpci -s %s ECAP_ACS+0x6.w=0000", b->bdf);
-	host_op_begin(&s->act, "acs");
-	host_op_add(&s->act, "bdf", "%s", b->bdf);
-	host_op_add(&s->act, "control", "%u", 0);
+	host_op_begin(&s->action, "acs");
+	host_op_add(&s->action, "bdf", "%s", b->bdf);
+	host_op_add(&s->action, "control", "%u", 0);
 	host_op_begin(&s->undo, "acs");
 	host_op_add(&s->undo, "bdf", "%s", b->bdf);
 	host_op_add(&s->undo, "control", "%u", b->acs.control);
@@ -300,9 +300,9 @@ static void pci_step(struct host_plan *p, const struct host_nic *nic, const char
 	else
 		host_step_command(s, "setpci -s %s CAP_EXP+08.w=%04x:0010", nic->pci.bdf,
 				  want ? 0x10 : 0);
-	host_op_begin(&s->act, verb);
-	host_op_add(&s->act, "bdf", "%s", nic->pci.bdf);
-	host_op_add(&s->act, "value", "%u", want);
+	host_op_begin(&s->action, verb);
+	host_op_add(&s->action, "bdf", "%s", nic->pci.bdf);
+	host_op_add(&s->action, "value", "%u", want);
 	host_op_begin(&s->undo, verb);
 	host_op_add(&s->undo, "bdf", "%s", nic->pci.bdf);
 	host_op_add(&s->undo, "value", "%u", now);

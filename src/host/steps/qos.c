@@ -431,20 +431,20 @@ static struct host_step *begin(const struct work *k, const char *verb)
 {
 	struct host_step *s = host_plan_add(k->plan, "qos", host_nic_name(&k->p->nic));
 
-	host_op_begin(&s->act, verb);
+	host_op_begin(&s->action, verb);
 	host_op_begin(&s->undo, verb);
 	return s;
 }
 
 static void both(struct host_step *s, const char *key, const char *now, const char *want)
 {
-	host_op_add(&s->act, key, "%s", want);
+	host_op_add(&s->action, key, "%s", want);
 	host_op_add(&s->undo, key, "%s", now);
 }
 
 static void both_numbers(struct host_step *s, const char *key, unsigned int now, unsigned int want)
 {
-	host_op_add(&s->act, key, "%u", want);
+	host_op_add(&s->action, key, "%u", want);
 	host_op_add(&s->undo, key, "%u", now);
 }
 

@@ -119,11 +119,11 @@ static void plan_now(const struct host_rdma_mode_found *f, const char *mode, str
 {
 	struct host_step *s = host_plan_add(p, "rdma-mode", "host");
 
-	s->now = xasprintf("netns mode %s", f->mode);
-	s->want = xasprintf("netns mode %s", mode);
+	s->current = xasprintf("netns mode %s", f->mode);
+	s->desired = xasprintf("netns mode %s", mode);
 	host_step_command(s, "rdma system set netns %s", mode);
-	host_op_begin(&s->act, VERB);
-	host_op_add(&s->act, "mode", "%s", mode);
+	host_op_begin(&s->action, VERB);
+	host_op_add(&s->action, "mode", "%s", mode);
 	host_op_begin(&s->undo, VERB);
 	host_op_add(&s->undo, "mode", "%s", f->mode);
 	if (f->namespaces)

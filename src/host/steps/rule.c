@@ -174,8 +174,8 @@ static void plan_rule(struct host_plan *p, const char *kind, const char *subject
 
 	host_step_text(s, add ? absent : there, add ? there : absent);
 	rule_command(s, add ? "add" : "del", r);
-	host_op_begin(&s->act, add ? ADD : DEL);
-	host_rule_put(&s->act, r);
+	host_op_begin(&s->action, add ? ADD : DEL);
+	host_rule_put(&s->action, r);
 	host_op_begin(&s->undo, add ? DEL : ADD);
 	host_rule_put(&s->undo, r);
 }

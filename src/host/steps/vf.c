@@ -501,9 +501,9 @@ static void count_step(const struct pf *p, uint32_t want, struct host_plan *plan
 
 	host_step_text(s, now, will);
 	host_step_command(s, "echo %u >/sys/bus/pci/devices/%s/sriov_numvfs", want, p->nic.pci.bdf);
-	host_op_begin(&s->act, "number");
-	host_op_add(&s->act, "pf", "%s", p->nic.pci.bdf);
-	host_op_add(&s->act, "n", "%u", want);
+	host_op_begin(&s->action, "number");
+	host_op_add(&s->action, "pf", "%s", p->nic.pci.bdf);
+	host_op_add(&s->action, "n", "%u", want);
 	host_op_begin(&s->undo, "number");
 	host_op_add(&s->undo, "pf", "%s", p->nic.pci.bdf);
 	host_op_add(&s->undo, "n", "%u", p->nic.pci.num_vfs);
@@ -521,9 +521,9 @@ static void eswitch_step(const struct pf *p, const char *want, struct host_plan 
 	s = host_plan_add(plan, "vf", host_nic_name(&p->nic));
 	host_step_text(s, now, want);
 	host_step_command(s, "devlink dev eswitch set pci/%s mode %s", p->nic.pci.bdf, want);
-	host_op_begin(&s->act, "eswitch");
-	host_op_add(&s->act, "pf", "%s", p->nic.pci.bdf);
-	host_op_add(&s->act, "mode", "%s", want);
+	host_op_begin(&s->action, "eswitch");
+	host_op_add(&s->action, "pf", "%s", p->nic.pci.bdf);
+	host_op_add(&s->action, "mode", "%s", want);
 	host_op_begin(&s->undo, "eswitch");
 	host_op_add(&s->undo, "pf", "%s", p->nic.pci.bdf);
 	host_op_add(&s->undo, "mode", "%s", now);
@@ -574,11 +574,11 @@ static struct host_step *begin_step(struct host_plan *plan, const struct pf *p, 
 	auto_free char *subject = xasprintf("%s VF %u", host_nic_name(&p->nic), i);
 	struct host_step *s = host_plan_add(plan, "vf", subject);
 
-	host_op_begin(&s->act, "vf");
+	host_op_begin(&s->action, "vf");
 	host_op_begin(&s->undo, "vf");
-	host_op_add(&s->act, "pf", "%s", p->nic.pci.bdf);
+	host_op_add(&s->action, "pf", "%s", p->nic.pci.bdf);
 	host_op_add(&s->undo, "pf", "%s", p->nic.pci.bdf);
-	host_op_add(&s->act, "vf", "%u", i);
+	host_op_add(&s->action, "vf", "%u", i);
 	host_op_add(&s->undo, "vf", "%u", i);
 	return s;
 }
@@ -592,7 +592,7 @@ static void put_identity(const struct vf_found *f, const struct pf *p, uint32_t 
 								 : &existing->own;
 	char mac[MAC_TEXT_MAX];
 
-	add_identity(f, p, i, &s->act, text);
+	add_identity(f, p, i, &s->action, text);
 	if (p->nic.infiniband && existing) /* the VF has no GUID, see lacks_identity() */
 		host_op_add(&s->undo, "guid", "%s", NO_GUID);
 	else if (was && was->len)
@@ -635,7 +635,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 	if (named)
 		put_identity(f, p, i, existing, s, &text);
 	if (driver || named) {
-		host_op_add(&s->act, "driver", "%s", w->driver);
+		host_op_add(&s->action, "driver", "%s", w->driver);
 		buf_printf(&text, ", driver %s", vfio ? "vfio-pci" : "of the kernel");
 		if (existing && existing->driver[0])
 			host_op_add(&s->undo, "driver", "%s",
@@ -643,7 +643,7 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 									 : "netdevice");
 	}
 	if (sized) {
-		host_op_add(&s->act, "mtu", "%s", mtu);
+		host_op_add(&s->action, "mtu", "%s", mtu);
 		buf_printf(&text, ", MTU %s", mtu);
 		if (existing && existing->mtu)
 			host_op_add(&s->undo, "mtu", "%s", existing->mtu);

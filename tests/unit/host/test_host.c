@@ -38,7 +38,7 @@ static const char *commands(const struct host_plan *p)
 
 	text[0] = '\0';
 	for (size_t i = 0; i < p->n; i++) {
-		if (strcmp(p->v[i].act.verb, HOST_FILE) == 0)
+		if (strcmp(p->v[i].action.verb, HOST_FILE) == 0)
 			continue;
 		strcat(text, p->v[i].command);
 		strcat(text, "\n");
@@ -243,7 +243,7 @@ static void test_change_of_rdma_mode_is_blocked_by_namespaces(void **state)
 	(void)state;
 	ASSERT_EQ(host_rdma_mode.decide(&wants, &f, &p, &e), 0);
 	ASSERT_EQ(p.n, 2);
-	ASSERT_STR_EQ(host_op_get(&p.v[0].act, "path"), HOST_RDMA_MODE_FILE);
+	ASSERT_STR_EQ(host_op_get(&p.v[0].action, "path"), HOST_RDMA_MODE_FILE);
 	assert_null(host_op_get(&p.v[0].undo, "text"));
 	ASSERT_STR_EQ(p.v[1].command, "rdma system set netns exclusive");
 	ASSERT_STR_EQ(host_op_get(&p.v[1].undo, "mode"), "shared");
@@ -464,7 +464,7 @@ static void put_journal(struct host_lab *lab, const char *text)
 static void test_truncated_last_line_of_the_journal_is_dropped(void **state)
 {
 	static const char whole[] =
-		"{\"seq\":1,\"kind\":\"rule\",\"subject\":\"host\",\"want\":\"x\",\"act\":{\"verb\":\"a\"},\"undo\":{\"verb\":\"b\",\"k\":\"v\"}}\n";
+		"{\"seq\":1,\"kind\":\"rule\",\"subject\":\"host\",\"desired\":\"x\",\"action\":{\"verb\":\"a\"},\"undo\":{\"verb\":\"b\",\"k\":\"v\"}}\n";
 	auto_host_journal struct host_journal j = HOST_JOURNAL_INIT;
 	auto_free char *cut = xasprintf("%s{\"done\":", whole),
 		       *bad = xasprintf("{\"don\":1}\n%s", whole);
@@ -599,7 +599,7 @@ static void test_mtu_step_is_not_in_effect_while_the_original_mtu_is_set(void **
 
 	(void)state;
 	host_plan_mtu(&p, "addr", &links[0], 4200);
-	ASSERT_EQ(host_addr.in_effect(&h, &p.v[0].act, &e), 0);
+	ASSERT_EQ(host_addr.in_effect(&h, &p.v[0].action, &e), 0);
 	ASSERT_EQ(host_addr.in_effect(&h, &p.v[0].undo, &e), 1);
 }
 

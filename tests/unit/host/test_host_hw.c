@@ -103,8 +103,8 @@ static void print(const struct host_plan *p, struct buf *b)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct host_step *s = &p->v[i];
 
-		buf_printf(b, "%s %s: %s -> %s | %s%s%s%s\n", s->kind, s->subject, s->now, s->want,
-			   s->command, s->interrupts ? " | interrupts" : "",
+		buf_printf(b, "%s %s: %s -> %s | %s%s%s%s\n", s->kind, s->subject, s->current,
+			   s->desired, s->command, s->interrupts ? " | interrupts" : "",
 			   s->effect == HOST_NOW ? "" : " | ",
 			   s->effect == HOST_NOW ? "" : host_effect_name(s->effect));
 		if (s->blocked)
@@ -228,7 +228,7 @@ static int carry(struct host *h, const struct host_plan *p, bool undo)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		const struct host_step *s = &p->v[undo ? p->n - 1 - i : i];
-		const struct host_op *op = undo ? &s->undo : &s->act;
+		const struct host_op *op = undo ? &s->undo : &s->action;
 		int r = host_kind_find(s->kind)->act(h, op, &e);
 
 		if (r >= 0) /* again: after a kill it is unknown whether the step was executed */
@@ -346,8 +346,8 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 	ASSERT_EQ(plan(&h, host_kind_find("qos"), keys, &p), 0);
 	for (size_t i = 0; i < p.n; i++) {
 		assert_string_not_equal(p.v[i].subject, "ens8np0");
-		if (!strncmp(p.v[i].want, "PFC", 3))
-			ASSERT_STR_EQ(p.v[i].want, "PFC on priority 3");
+		if (!strncmp(p.v[i].desired, "PFC", 3))
+			ASSERT_STR_EQ(p.v[i].desired, "PFC on priority 3");
 	}
 	ASSERT_EQ(p.n, 7); /* trust, PFC, ECN twice, DSCP of CNPs, traffic class; tcp_ecn */
 	close_host(&lab, &h);
@@ -369,14 +369,15 @@ static void test_vfs_of_pods_are_not_changed(void **state)
 	open_host(&lab, &h, "hw_infiniband.tree");
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), more, &p), 0);
 	ASSERT_EQ(p.n, 5);
-	ASSERT_STR_EQ(p.v[0].now, "2 VFs");
-	ASSERT_STR_EQ(p.v[0].want, "4 VFs");
+	ASSERT_STR_EQ(p.v[0].current, "2 VFs");
+	ASSERT_STR_EQ(p.v[0].desired, "4 VFs");
 	ASSERT_STR_EQ(p.v[0].blocked,
 		      "VF '0000:18:00.2' is in the pod with UID '3c9f': delete the pod "
 		      "or drain the node first");
-	ASSERT_EQ(host_kind_find("vf")->act(&h, &p.v[0].act, &e), -EBUSY);
+	ASSERT_EQ(host_kind_find("vf")->act(&h, &p.v[0].action, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "is in the pod with UID '3c9f'"));
-	assert_string_not_equal(host_op_get(&p.v[1].act, "guid"), host_op_get(&p.v[2].act, "guid"));
+	assert_string_not_equal(host_op_get(&p.v[1].action, "guid"),
+				host_op_get(&p.v[2].action, "guid"));
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), many, &p), -ERANGE);
 	assert_non_null(strstr(e.text, "'ibs1' can have 8"));
 	ASSERT_EQ(plan(&h, host_kind_find("vf"), none, &p), -ENODEV);
@@ -437,12 +438,12 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 		ASSERT_EQ(k->observe(&h, &w, &found, &e), 0);
 		ASSERT_EQ(k->decide(&w, found, &p, &e), 0);
 		ASSERT_EQ(p.n, 4);
-		ASSERT_STR_EQ(p.v[0].want, "4 VFs");
+		ASSERT_STR_EQ(p.v[0].desired, "4 VFs");
 		ASSERT_STR_EQ(p.v[1].subject, "ens1np0 VF 0");
 		ASSERT_STR_EQ(p.v[2].subject, "ens1np0 VF 1");
-		ASSERT_STR_EQ(p.v[2].want, "driver vfio-pci");
+		ASSERT_STR_EQ(p.v[2].desired, "driver vfio-pci");
 		ASSERT_STR_EQ(p.v[3].subject, "ens1np0 VF 3");
-		ASSERT_STR_EQ(p.v[3].want, "MTU 2000");
+		ASSERT_STR_EQ(p.v[3].desired, "MTU 2000");
 		w.v = odd;
 		ASSERT_EQ(k->decide(&w, found, &q, &e), -EINVAL);
 		assert_non_null(strstr(e.text, "request 4 and 3 VFs of 'ens1np0'"));
@@ -511,7 +512,7 @@ static int in_effect(struct host *h, const struct host_step *s, bool undo)
 {
 	const struct host_kind *k = host_kind_find(s->kind);
 
-	return k->in_effect(h, undo ? &s->undo : &s->act, &e);
+	return k->in_effect(h, undo ? &s->undo : &s->action, &e);
 }
 
 /*
@@ -544,13 +545,13 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 		 * it is set to another number. */
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), !strcmp(k->name, "vf"), "cases[%zu]",
 			      i);
-		ASSERT_EQ_MSG(k->act(&h, &p.v[0].act, &e), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(k->act(&h, &p.v[0].action, &e), 0, "cases[%zu]", i);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), 1, "cases[%zu]", i);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 0, "cases[%zu]", i);
 		if (!cases[i].third)
 			continue;
 		ASSERT_EQ_MSG(plan(&h, k, cases[i].third, &third), 0, "cases[%zu]", i);
-		ASSERT_EQ_MSG(k->act(&h, &third.v[0].act, &e), 0, "cases[%zu]", i);
+		ASSERT_EQ_MSG(k->act(&h, &third.v[0].action, &e), 0, "cases[%zu]", i);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], false), 0, "cases[%zu]", i);
 		ASSERT_EQ_MSG(in_effect(&h, &p.v[0], true), 0, "cases[%zu]", i);
 	}

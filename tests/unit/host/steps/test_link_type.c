@@ -129,10 +129,10 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	host_make(&lab, &h, true);
 	ASSERT_EQ(plan(&h, "roce", &p), 0);
 	ASSERT_EQ(p.n, 2);
-	ASSERT_STR_EQ(p.v[0].now, "LINK_TYPE_P1 IB(1)");
-	ASSERT_STR_EQ(p.v[0].want, "LINK_TYPE_P1 ETH(2)");
+	ASSERT_STR_EQ(p.v[0].current, "LINK_TYPE_P1 IB(1)");
+	ASSERT_STR_EQ(p.v[0].desired, "LINK_TYPE_P1 ETH(2)");
 	ASSERT_EQ(p.v[0].effect, HOST_POWER_CYCLE);
-	ASSERT_EQ(k->in_effect(&h, &p.v[0].act, &e), 0);
+	ASSERT_EQ(k->in_effect(&h, &p.v[0].action, &e), 0);
 	ASSERT_EQ(k->in_effect(&h, &p.v[0].undo, &e), 1);
 	ASSERT_EQ(apply(&h, &p, &o), 0);
 	ASSERT_EQ(o.done, 2);
@@ -140,7 +140,7 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	/* only the two bits of the field change */
 	ASSERT_EQ(card.stored[1], 0xa5a5a509);
 	ASSERT_EQ(card.stored[2], 0x08);
-	ASSERT_EQ(k->in_effect(&h, &p.v[0].act, &e), 1);
+	ASSERT_EQ(k->in_effect(&h, &p.v[0].action, &e), 1);
 	/*
 	 * The value is stored but not active yet: no step; a message names the required reboot or
 	 * reset.
@@ -205,7 +205,7 @@ static void test_undo_after_a_kill_reverts_only_its_own_value(void **state)
 		ASSERT_EQ(host_journal_open(&j, &h.root, HOST_STATE_DIR, true, &e), 0);
 		ASSERT_EQ(host_journal_intent(&j, &p.v[0], &index, &e), 0);
 		if (carried_out)
-			ASSERT_EQ(k->act(&h, &p.v[0].act, &e), 0);
+			ASSERT_EQ(k->act(&h, &p.v[0].action, &e), 0);
 		host_journal_close(&j);
 		ASSERT_EQ(undo(&h, &o), 0);
 		ASSERT_EQ(o.done, carried_out);
