@@ -64,7 +64,7 @@ def use_subnets(cluster):
     wait(lambda: pools() == [["10.6.0.2-10.6.0.4"]], "the pool has three addresses")
     cluster.ok("PATCH", f"{apps}/x", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: pools() == [["10.6.0.4"]], "the pool has the reserved address only")
-    wait(lambda: "held" not in noted(), "the subnet holds no addresses for the application")
+    wait(lambda: "pendingRelease" not in noted(), "the subnet holds no addresses for the application")
     cluster.ok("DELETE", f"{apps}/x", {"propagationPolicy": "Background"})
     wait(lambda: pools() == [] or cluster.ok("GET", f"{SPIDER}/spiderippools")["items"][0]["metadata"].get(
         "deletionTimestamp"), "the pool is deleted")

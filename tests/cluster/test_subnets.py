@@ -171,7 +171,7 @@ def test_deployment_gets_an_automatic_pool(place, controller):
     place.scale("Deployment", "web", 4)
     wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"],
          "the pool has the four addresses in use and reserved")
-    wait(lambda: "held" not in place.controlled("s4")[name], "the subnet holds no addresses for the pool")
+    wait(lambda: "pendingRelease" not in place.controlled("s4")[name], "the subnet holds no addresses for the pool")
     assert place.status("s4")["allocatedIPCount"] == 4
     # With fewer replicas than pods the pool keeps its size, and reports it, until the pods are deleted.
     place.scale("Deployment", "web", 1)
@@ -330,7 +330,7 @@ def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, contro
     pool = wait(lambda: place.pool("one"), "application one has a pool")["metadata"]["name"]
     place.block(pool, "10.17.0.0/28")
     place.scale("Deployment", "one", 1)
-    wait(lambda: place.controlled("b")[pool].get("held") == ["10.17.0.2-10.17.0.4"], "the subnet holds the addresses in blocks of nodes")
+    wait(lambda: place.controlled("b")[pool].get("pendingRelease") == ["10.17.0.2-10.17.0.4"], "the subnet holds the addresses in blocks of nodes")
     place.app("Deployment", "two", {"subnet": {"ipv4": ["b"]}}, size=2)
     time.sleep(3)
     assert place.pool("two") is None

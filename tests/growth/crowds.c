@@ -105,7 +105,7 @@ static void pools_record(struct pools *p, const char *prefix, bool held)
 			   ip_str(&r.last, last));
 		r = range_of(i, 5, 6);
 		if (held)
-			buf_printf(&b, ",\"held\":[\"%s-%s\"]", ip_str(&r.first, first),
+			buf_printf(&b, ",\"pendingRelease\":[\"%s-%s\"]", ip_str(&r.first, first),
 				   ip_str(&r.last, last));
 		buf_str(&b, "}");
 	}

@@ -48,8 +48,8 @@ struct subnets_op {
  * of a subnet (`pool` is its name). */
 struct subnets_pool_error {
 	char *pool;
-	/* loop time since which the pool is without its held addresses, or does not exist; 0: not
-	 * waiting */
+	/* loop time since which the pool is without its addresses pending release, or does not
+	 * exist; 0: not waiting */
 	int64_t since;
 	bool seen;  /* the pool existed at some time since this replica became leader */
 	bool clear; /* the last read found no block with an address of `checked` */

@@ -98,7 +98,7 @@ static void add_entry(struct plan *p, const char *pool)
 	struct subnet_entry *x = &VEC_PUSH(p->l->v, p->l->n);
 
 	x->pool = xstrdup(pool);
-	x->ips.family = x->held.family = p->f->total.family;
+	x->ips.family = x->pending_release.family = p->f->total.family;
 }
 
 static bool is_among(const struct plan *p, size_t n, const char *pool)
@@ -130,13 +130,13 @@ static void set_app(struct subnet_entry *x, const char *app)
 	x->app = app ? xstrdup(app) : NULL;
 }
 
-static void collect_held(const struct subnet_entries *l, struct ip_set *ret)
+static void collect_pending_release(const struct subnet_entries *l, struct ip_set *ret)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		for (size_t k = 0; k < l->v[i].ips.n; k++)
 			ip_set_collect(ret, &l->v[i].ips.v[k]);
-		for (size_t k = 0; k < l->v[i].held.n; k++)
-			ip_set_collect(ret, &l->v[i].held.v[k]);
+		for (size_t k = 0; k < l->v[i].pending_release.n; k++)
+			ip_set_collect(ret, &l->v[i].pending_release.v[k]);
 	}
 	ip_set_merge(ret);
 }
@@ -161,7 +161,7 @@ static void take_lost(struct plan *p, const struct subnet_pool *const *lost, siz
 {
 	struct ip_set *sets = xcalloc(n + 1, sizeof(*sets));
 
-	collect_held(p->l, &sets[0]);
+	collect_pending_release(p->l, &sets[0]);
 	for (size_t i = 0; i < n; i++)
 		ip_set_intersect(&lost[i]->ips, &p->f->total, &sets[i + 1]);
 	ip_sets_part(sets, n + 1);
@@ -237,7 +237,7 @@ static void collect_leftovers(struct plan *p, const struct subnet_leftover *v, s
 /* Collects the free addresses; returns false if they are not known yet. */
 static bool know_open(struct plan *p)
 {
-	struct ip_set held = {.family = p->f->total.family};
+	struct ip_set pending_release = {.family = p->f->total.family};
 	const struct subnet_leftover *v;
 	size_t n;
 
@@ -247,9 +247,9 @@ static bool know_open(struct plan *p)
 		return false;
 	ip_set_copy(&p->f->total, &p->open);
 	ip_set_minus(&p->open, &p->f->reserved);
-	collect_held(p->l, &held);
-	ip_set_minus(&p->open, &held);
-	ip_set_done(&held);
+	collect_pending_release(p->l, &pending_release);
+	ip_set_minus(&p->open, &pending_release);
+	ip_set_done(&pending_release);
 	collect_leftovers(p, v, n);
 	p->left = ip_set_count(&p->open);
 	p->open_is_known = true;
@@ -327,7 +327,7 @@ static void take_more(struct plan *p, const struct subnet_want *w, struct subnet
 		      struct ip_set *own)
 {
 	u128 more = w->count - ip_set_count(&x->ips);
-	u128 has = ip_set_count(own) + ip_set_count(&x->held);
+	u128 has = ip_set_count(own) + ip_set_count(&x->pending_release);
 	struct err e = ERR_INIT;
 
 	if (more > has && more - has > p->left) {
@@ -338,7 +338,7 @@ static void take_more(struct plan *p, const struct subnet_want *w, struct subnet
 		return;
 	}
 	more = move_lowest(own, &x->ips, more);
-	more = move_lowest(&x->held, &x->ips, more);
+	more = move_lowest(&x->pending_release, &x->ips, more);
 	take_open(p, &x->ips, more);
 }
 
@@ -384,7 +384,7 @@ static void shrink(const struct subnet_facts *f, const struct subnet_want *w,
 	} else {
 		move_lowest(&idle, &out, less);
 		ip_set_minus(&x->ips, &out);
-		ip_set_plus(&x->held, &out);
+		ip_set_plus(&x->pending_release, &out);
 	}
 	ip_set_done(&idle);
 	ip_set_done(&out);
@@ -411,7 +411,7 @@ static void meet_want(struct plan *p, const struct subnet_want *w)
 
 static bool is_over(const struct plan *p, const struct subnet_entry *x)
 {
-	bool empty = x->ips.n == 0 && x->held.n == 0;
+	bool empty = x->ips.n == 0 && x->pending_release.n == 0;
 
 	if (subnet_pool_find(p->f, x->pool))
 		return !x->app && empty;
@@ -441,9 +441,9 @@ void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l)
 	sort_wants(&p);
 	take_pools(&p);
 	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].held.n > 0 && f->may_release(f->arg, &l->v[i])) {
-			ip_set_done(&l->v[i].held);
-			l->v[i].held.family = f->total.family;
+		if (l->v[i].pending_release.n > 0 && f->may_release(f->arg, &l->v[i])) {
+			ip_set_done(&l->v[i].pending_release);
+			l->v[i].pending_release.family = f->total.family;
 		}
 	for (size_t i = 0; i < f->n_wants; i++)
 		meet_want(&p, &f->wants[i]);

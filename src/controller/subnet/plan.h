@@ -7,17 +7,17 @@
  * subnet's status:
  *
  * 	{"auto4-web-eth0-2b6c1":{"ips":["10.6.0.2-10.6.0.9"],"application":"apps_v1_Deployment_t_web",
- * 	 "held":["10.6.0.10"]},"by-hand":{"ips":["10.6.1.0"]}}
+ * 	 "pendingRelease":["10.6.0.10"]},"by-hand":{"ips":["10.6.1.0"]}}
  *
  * The controller writes the status first, by compare-and-swap, and then changes the pools to match
  * it. So two pools never get the same address, even with concurrent writers or after a crash
  * between the writes.
  *
- * An address removed from a pool stays `held` for the pool at first: the pool loses it, and it
- * becomes available to other pools only when no node has a block with it (the caller decides this,
- * see may_release()). When the pool grows again it gets its held addresses before free ones. All
- * addresses of a deleted pool are handled the same way: pods on an unreachable node may still use
- * some of them.
+ * An address removed from a pool is in `pendingRelease` at first: the pool loses it, and it becomes
+ * available to other pools only when no node has a block with it (the caller decides this, see
+ * may_release()). When the pool grows again it gets these addresses before free ones. All addresses
+ * of a deleted pool are handled the same way: pods on an unreachable node may still use some of
+ * them.
  */
 
 #include "base/ipset.h"
@@ -26,7 +26,7 @@ struct json;
 
 struct subnet_entry {
 	char *pool;
-	struct ip_set ips, held;
+	struct ip_set ips, pending_release;
 	char *app; /* app_id_text(); NULL: the pool was created by a user */
 };
 
@@ -44,7 +44,7 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b);
 void subnet_entry_done(struct subnet_entry *x);
 void subnet_entries_done(struct subnet_entries *l);
 struct subnet_entry *subnet_entry_find(const struct subnet_entries *l, const char *pool);
-/* Returns the number of addresses: ips and held of all entries. */
+/* Returns the number of addresses: ips and pending_release of all entries. */
 u128 subnet_entries_count(const struct subnet_entries *l);
 
 /* --- plan of a subnet's pools --- */
@@ -82,7 +82,7 @@ struct subnet_facts {
 	 * first and never those of other pools.
 	 */
 	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
-	/* Returns whether the held addresses of an entry may be given to other pools now. */
+	/* Returns whether other pools may get the addresses in pending_release of an entry now. */
 	bool (*may_release)(void *arg, const struct subnet_entry *x);
 	/*
 	 * For a pool that does not exist and is not requested: returns whether it will not be

@@ -420,12 +420,12 @@ static bool may_release(void *arg, const struct subnet_entry *x)
 	struct subnets_inputs *k = arg;
 	struct subnets_pool_error *n = subnets_error_log(k->s, x->pool);
 
-	if (has_any(k, x->pool, &x->held)) {
+	if (has_any(k, x->pool, &x->pending_release)) {
 		n->since = 0;
 		n->clear = false;
 		return false;
 	}
-	return waited(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->held);
+	return waited(k, n) && subnets_is_sure(k->s) && is_clear(k, n, &x->pending_release);
 }
 
 /* Skips the check of blocks for a subnet that is being deleted, which allocates nothing any
@@ -442,7 +442,7 @@ static bool is_deleted(void *arg, const struct subnet_entry *x)
 	if (cluster_cache_object(k->subnet)->deleting)
 		return true;
 	ip_set_copy(&x->ips, &all);
-	ip_set_plus(&all, &x->held);
+	ip_set_plus(&all, &x->pending_release);
 	deleted = is_clear(k, n, &all);
 	ip_set_done(&all);
 	return deleted;
@@ -497,8 +497,8 @@ static void collect_leftovers(struct subnets_inputs *k)
 	for (size_t i = 0; i < k->wanted.n; i++) {
 		for (size_t n = 0; n < k->wanted.v[i].ips.n; n++)
 			ip_set_collect(&had, &k->wanted.v[i].ips.v[n]);
-		for (size_t n = 0; n < k->wanted.v[i].held.n; n++)
-			ip_set_collect(&had, &k->wanted.v[i].held.v[n]);
+		for (size_t n = 0; n < k->wanted.v[i].pending_release.n; n++)
+			ip_set_collect(&had, &k->wanted.v[i].pending_release.v[n]);
 	}
 	ip_set_merge(&had);
 	ip_set_copy(&k->f.total, &open);

@@ -94,7 +94,7 @@ void subnet_entry_done(struct subnet_entry *x)
 	free(x->pool);
 	free(x->app);
 	ip_set_done(&x->ips);
-	ip_set_done(&x->held);
+	ip_set_done(&x->pending_release);
 }
 
 void subnet_entries_done(struct subnet_entries *l)
@@ -120,7 +120,7 @@ u128 subnet_entries_count(const struct subnet_entries *l)
 	u128 n = 0;
 
 	for (size_t i = 0; i < l->n; i++)
-		n += ip_set_count(&l->v[i].ips) + ip_set_count(&l->v[i].held);
+		n += ip_set_count(&l->v[i].ips) + ip_set_count(&l->v[i].pending_release);
 	return n;
 }
 
@@ -135,7 +135,7 @@ static int read_entry(const char *pool, const struct json *v, uint8_t family,
 	x->app = app ? xstrdup(app) : NULL;
 	r = read_set(json_get(v, "ips"), family, &x->ips, e);
 	if (r == 0)
-		r = read_set(json_get(v, "held"), family, &x->held, e);
+		r = read_set(json_get(v, "pendingRelease"), family, &x->pending_release, e);
 	return r < 0 ? err_wrap(e, r, "status.controlledIPPools: pool '%s'", pool) : 0;
 }
 
@@ -161,7 +161,7 @@ static void sort_entries(struct subnet_entries *l)
 			continue;
 		}
 		ip_set_plus(&last->ips, &x->ips);
-		ip_set_plus(&last->held, &x->held);
+		ip_set_plus(&last->pending_release, &x->pending_release);
 		subnet_entry_done(x);
 	}
 	l->n = n + 1;
@@ -210,9 +210,9 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b)
 		subnet_put_set(&o, &l->v[i].ips);
 		if (l->v[i].app)
 			jo_kstr(&o, "application", l->v[i].app);
-		if (l->v[i].held.n) {
-			jo_key(&o, "held");
-			subnet_put_set(&o, &l->v[i].held);
+		if (l->v[i].pending_release.n) {
+			jo_key(&o, "pendingRelease");
+			subnet_put_set(&o, &l->v[i].pending_release);
 		}
 		jo_end_obj(&o);
 	}

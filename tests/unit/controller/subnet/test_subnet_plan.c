@@ -33,10 +33,11 @@ struct row {
 	bool release, deleted;
 };
 
-#define A(p, ips)	"'" p "':{'ips':[" ips "],'application':'A-" p "'}"
-#define H(p, ips, held) "'" p "':{'ips':[" ips "],'application':'A-" p "','held':[" held "]}"
-#define R(a, b)		"'10.0.0." #a "-10.0.0." #b "'"
-#define ONE(a)		"'10.0.0." #a "'"
+#define A(p, ips) "'" p "':{'ips':[" ips "],'application':'A-" p "'}"
+#define H(p, ips, held)                                                                            \
+	"'" p "':{'ips':[" ips "],'application':'A-" p "','pendingRelease':[" held "]}"
+#define R(a, b) "'10.0.0." #a "-10.0.0." #b "'"
+#define ONE(a)	"'10.0.0." #a "'"
 
 /* The subnet has the addresses 10.0.0.1 to 10.0.0.10. */
 static const struct row rows[] = {
