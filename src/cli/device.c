@@ -532,9 +532,9 @@ static void add_settings(struct columns *c, const struct inventory_function *f)
 
 static void add_pod(struct columns *c, const struct device_row *row)
 {
-	const char *away = inventory_is_away(row->f) ? "in another namespace" : NULL;
+	const char *elsewhere = inventory_is_in_other_netns(row->f) ? "in another namespace" : NULL;
 
-	columns_add(c, row->pod ? row->pod : row->netns ? row->netns : away);
+	columns_add(c, row->pod ? row->pod : row->netns ? row->netns : elsewhere);
 }
 
 static bool health_is_known(const struct device_row *v, size_t n)
@@ -706,7 +706,7 @@ static void put_vf(struct json_out *o, const struct device_row *row)
 		put_settings(o, &f->attrs);
 	else
 		jo_null(o);
-	jo_kbool(o, "away", inventory_is_away(f));
+	jo_kbool(o, "inOtherNetns", inventory_is_in_other_netns(f));
 	put_str(o, "pod", row->pod);
 	put_str(o, "netns", row->netns);
 }

@@ -509,14 +509,14 @@ static void put_level(const struct findings *l, enum finding_level level, FILE *
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].level == level)
-			fprintf(out, "%-7s  %s: %s: %s\n", level_name(level), l->v[i].where,
+			fprintf(out, "%-7s  %s: %s: %s\n", level_name(level), l->v[i].subject,
 				l->v[i].what, l->v[i].remedy);
 }
 
 static void doctor_show_findings(const struct findings *l, struct buf *b)
 {
 	for (size_t i = 0; i < l->n; i++)
-		buf_printf(b, "%-7s  %s: %s: %s\n", level_name(l->v[i].level), l->v[i].where,
+		buf_printf(b, "%-7s  %s: %s: %s\n", level_name(l->v[i].level), l->v[i].subject,
 			   l->v[i].what, l->v[i].remedy);
 	buf_printf(b, "%zu problems, %zu notes\n", findings_count(l, FINDING_PROBLEM),
 		   findings_count(l, FINDING_REMARK));
@@ -568,7 +568,7 @@ void doctor_show_json(const struct host_facts *f, const struct findings *l, stru
 		jo_obj(&o);
 		jo_kstr(&o, "check", l->v[i].check);
 		jo_kstr(&o, "level", level_name(l->v[i].level));
-		jo_kstr(&o, "where", l->v[i].where);
+		jo_kstr(&o, "subject", l->v[i].subject);
 		jo_kstr(&o, "what", l->v[i].what);
 		jo_kstr(&o, "remedy", l->v[i].remedy);
 		jo_end_obj(&o);
@@ -582,7 +582,7 @@ void doctor_show_json(const struct host_facts *f, const struct findings *l, stru
 static void doctor_list_text(FILE *out)
 {
 	for (const struct doctor_check *c = doctor_checks; c->name; c++)
-		fprintf(out, "%-13s  %s\n", c->name, c->about);
+		fprintf(out, "%-14s  %s\n", c->name, c->about);
 }
 
 static void doctor_list_json(struct buf *b)
@@ -594,7 +594,7 @@ static void doctor_list_json(struct buf *b)
 	for (const struct doctor_check *c = doctor_checks; c->name; c++) {
 		jo_obj(&o);
 		jo_kstr(&o, "check", c->name);
-		jo_kstr(&o, "about", c->about);
+		jo_kstr(&o, "description", c->about);
 		jo_end_obj(&o);
 	}
 	jo_end_arr(&o);

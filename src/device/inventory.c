@@ -222,7 +222,7 @@ void inventory_done(struct inventory *inv)
 	*inv = (struct inventory){0};
 }
 
-bool inventory_is_away(const struct inventory_function *f)
+bool inventory_is_in_other_netns(const struct inventory_function *f)
 {
 	return f->vf >= 0 && *f->pci.driver && !pci_driver_is_dpdk(f->pci.driver) &&
 	       !f->n_netdevs && !f->n_rdma;

@@ -81,6 +81,6 @@ void inventory_done(struct inventory *inv);
 
 /* Returns whether a VF is bound to a kernel driver but has neither netdev nor RDMA device here: it
  * is in a pod or in another namespace. */
-bool inventory_is_away(const struct inventory_function *f);
+bool inventory_is_in_other_netns(const struct inventory_function *f);
 
 #endif

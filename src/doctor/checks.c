@@ -100,7 +100,7 @@ const struct doctor_check doctor_checks[] = {
 	 "pools exist if a CNI configuration uses them; pools, journal and pods "
 	 "agree",
 	 doctor_pools},
-	{"stray-links", "no interface of a pod is left on the host", doctor_orphan_links},
+	{"leftover-links", "no interface of a pod is left on the host", doctor_orphan_links},
 	{0},
 };
 
@@ -112,8 +112,8 @@ void doctor_run(struct doctor *d)
 	}
 }
 
-void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
-		 const char *fmt, ...)
+void doctor_find(struct doctor *d, enum finding_level level, const char *subject,
+		 const char *remedy, const char *fmt, ...)
 {
 	struct finding *f = &VEC_PUSH(d->out->v, d->out->n);
 	va_list ap;
@@ -121,7 +121,7 @@ void doctor_find(struct doctor *d, enum finding_level level, const char *where, 
 	va_start(ap, fmt);
 	*f = (struct finding){.check = d->out->check,
 			      .level = level,
-			      .where = xstrdup(where),
+			      .subject = xstrdup(subject),
 			      .what = xvasprintf(fmt, ap),
 			      .remedy = xstrdup(remedy)};
 	va_end(ap);
@@ -142,7 +142,7 @@ void findings_done(struct findings *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		free(l->v[i].fix);
-		free(l->v[i].where);
+		free(l->v[i].subject);
 		free(l->v[i].what);
 		free(l->v[i].remedy);
 	}
@@ -233,7 +233,7 @@ static void each_plugin(struct doctor *d, const char *file, const struct json *v
 static void find_once(struct doctor *d, const char *file, const char *remedy, const char *what)
 {
 	for (size_t i = 0; i < d->out->n; i++)
-		if (!strcmp(d->out->v[i].where, file) && !strcmp(d->out->v[i].what, what))
+		if (!strcmp(d->out->v[i].subject, file) && !strcmp(d->out->v[i].what, what))
 			return;
 	doctor_find(d, FINDING_PROBLEM, file, remedy, "%s", what);
 }

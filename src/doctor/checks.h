@@ -19,7 +19,7 @@ enum finding_level {
 struct finding {
 	const char *check;
 	enum finding_level level;
-	char *where, *what, *remedy;
+	char *subject, *what, *remedy;
 	/* arguments of `unirail host` that fix the finding: "acs"; NULL: a person has to decide */
 	char *fix;
 };
@@ -49,8 +49,8 @@ void findings_done(struct findings *l);
 size_t findings_count(const struct findings *l, enum finding_level level);
 
 /* Adds a finding of the running check. `where` and `remedy` are copied. */
-void doctor_find(struct doctor *d, enum finding_level level, const char *where, const char *remedy,
-		 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void doctor_find(struct doctor *d, enum finding_level level, const char *subject,
+		 const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* Sets the arguments of `unirail host` that fix the last finding: "sysctl
  * net.ipv4.ip_forward=1". */

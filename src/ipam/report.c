@@ -376,7 +376,7 @@ static void report_pool(struct json_out *j, const struct pool *p, const struct r
 	ip_set_str(&p->ips, &ips);
 	jo_obj(j);
 	jo_kstr(j, "name", p->name);
-	jo_kstr(j, "where", p->where);
+	jo_kstr(j, "origin", p->where);
 	jo_kint(j, "ipVersion", p->family);
 	jo_kstr(j, "subnet", ipnet_str(&p->subnet, text));
 	jo_kstr(j, "ips", ips.p);
@@ -466,7 +466,7 @@ static void json_record(struct json_out *j, const struct ipam_record *r)
 	jo_kstr(j, "since", time_text(r->since_ms, when));
 	jo_kstr(j, "until", time_text(r->until_ms, when));
 	if (*r->other)
-		jo_kstr(j, "heldBy", r->other);
+		jo_kstr(j, "conflictMac", r->other);
 	jo_end_obj(j);
 }
 

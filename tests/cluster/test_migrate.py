@@ -72,7 +72,7 @@ def test_plan_and_chart_values_are_printed(cluster, originals):
     assert p["values"]["ipam"]["enableIPv6"] is False and p["values"]["ipam"]["enableGatewayDetection"] is True
     assert p["values"]["ipam"]["gc"]["gcAll"]["intervalInSecond"] == 300
     assert p["values"]["rdmaSharedDevicePlugin"] == {"deploy": True, "config": SHARED}
-    assert any(line.startswith("helm -n spiderpool uninstall spiderpool --no-hooks ") for line in p["remains"])
+    assert any(line.startswith("helm -n spiderpool uninstall spiderpool --no-hooks ") for line in p["followUp"])
     assert any("tuneSysctlConfig" in n for n in p["notes"])
     text = migrate(cluster, "plan", status=3)
     assert "8. unirail in namespace 'unirail'\n   now:  absent\n" in text

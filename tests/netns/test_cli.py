@@ -37,7 +37,7 @@ def test_demo_attaches_two_pods_and_pings_on_every_rail(plan):
 def test_demo_prints_its_outcome_as_json():
     p = unirail("demo", "-o", "json", "--rails", "2", timeout=60)
     d = json.loads(p.stdout)
-    assert p.returncode == 0 and d["ok"] and d["left"] == 0 and d["problems"] == []
+    assert p.returncode == 0 and d["ok"] and d["leftovers"] == 0 and d["problems"] == []
     assert len(d["pings"]) == 2 * 3 * 2 and all(k["ms"] is not None for k in d["pings"])
     for pod in d["pods"]:
         assert [i["name"] for i in pod["interfaces"] if i["kind"] == "macvlan"] == ["eth0", "net1", "net2"]
@@ -368,7 +368,7 @@ def test_devices_of_a_recorded_host_are_listed(tmp_path):
     assert (pf["role"], pf["numVfs"], pf["totalVfs"], [d["name"] for d in pf["netdevs"]]) == ("pf", 4, 8, ["ens2f0np0"])
     assert pf["rdma"][0]["ports"][0]["gids"][-1] == {
         "index": 10, "gid": "0000:0000:0000:0000:0000:ffff:ac10:0102", "type": "RoCE v2", "netdev": "ens2f0np0"}
-    assert (vf["pf"], vf["vf"], vf["representor"], vf["away"], vf["pod"]) == ("0000:81:00.0", 3, "ens2f0_3", True, "team/p")
+    assert (vf["pf"], vf["vf"], vf["representor"], vf["inOtherNetns"], vf["pod"]) == ("0000:81:00.0", 3, "ens2f0_3", True, "team/p")
     assert any(line.split()[:3] == ["0000:81:00.5", "VF", "3"] and line.endswith("team/p")
                for line in unirail("device", "list", "--root", top).stdout.splitlines())
     missing = unirail("device", "list", "--root", tmp_path / "none")

@@ -34,11 +34,11 @@ def test_faults_of_a_recorded_host_are_found():
     assert p.returncode == 1 and p.stderr == "" and not outcome["ok"]
     assert (outcome["kernel"], outcome["rdmaMode"], outcome["rdmaDevices"], outcome["pfs"], outcome["vfs"]) == (
         "6.12.95+deb12-amd64", "shared", 3, 2, 2)
-    assert {f["check"] for f in outcome["findings"]} >= {"rdma-ports", "vf-pfs", "pools", "stray-links"}
+    assert {f["check"] for f in outcome["findings"]} >= {"rdma-ports", "vf-pfs", "pools", "leftover-links"}
     text = doctor("--root", tree)
     assert text.returncode == 1
     for f in outcome["findings"]:
-        assert f"{f['level']:7}  {f['where']}: {f['what']}: {f['remedy']}\n" in text.stdout
+        assert f"{f['level']:7}  {f['subject']}: {f['what']}: {f['remedy']}\n" in text.stdout
     assert leftovers() == []
 
 
@@ -96,7 +96,7 @@ def test_list_names_every_check():
     names = [line.split()[0] for line in p.stdout.splitlines()]
     assert p.returncode == 0 and {"cni-conf", "cni-masters", "pools"} <= set(names)
     rows = json.loads(doctor("--list", "-o", "json").stdout)
-    assert [r["check"] for r in rows] == names and all(r["about"] in p.stdout for r in rows)
+    assert [r["check"] for r in rows] == names and all(r["description"] in p.stdout for r in rows)
 
 
 def test_missing_master_is_found(tmp_path, paths):
@@ -106,7 +106,7 @@ def test_missing_master_is_found(tmp_path, paths):
         {"type": "unirail-cni", "networks": [inner]}, {"type": "vlan", "master": "nosuch", "vlanId": 1},
         {"type": "macvlan", "master": "lo"}, {"type": "macvlan", "master": "inpod", "linkInContainer": True},
         {"type": "bridge", "master": "other"}])
-    found = [(f["where"], f["what"], f["remedy"]) for f in findings(*paths) if f["check"] == "cni-masters"]
+    found = [(f["subject"], f["what"], f["remedy"]) for f in findings(*paths) if f["check"] == "cni-masters"]
     assert [f[:2] for f in found] == [(file, "master 'lo0' of plugin 'macvlan' is not a link of this host"),
                                       (file, "master 'nosuch' of plugin 'vlan' is not a link of this host")]
     assert found[0][2].startswith("did you mean 'lo'?")
@@ -117,7 +117,7 @@ def test_missing_pools_are_found_if_a_configuration_allocates_from_them(tmp_path
     file = conf_file(tmp_path / "conf", [spiderpool])
     what = f"there are no pools, but '{file}' allocates from them"
     where = (str(tmp_path / "pools"), what)
-    assert where in [(f["where"], f["what"]) for f in findings(*paths)]
+    assert where in [(f["subject"], f["what"]) for f in findings(*paths)]
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools" / "a.conf").write_text("[pool a]\nsubnet = 172.16.1.0/24\n")
     assert what not in [f["what"] for f in findings(*paths)]
@@ -179,7 +179,7 @@ def test_node_object_is_part_of_a_snapshot(tmp_path):
     assert p.returncode == 0, p.stderr
     assert "hunter2" not in (tmp_path / "me.tree").read_text()
     found = json.loads(doctor("--root", str(tmp_path / "me.tree"), "-o", "json").stdout)["findings"]
-    assert [f["where"] for f in found if f["check"] == "node-drivers"] == ["network.nvidia.com/operator.mofed.wait"]
+    assert [f["subject"] for f in found if f["check"] == "node-drivers"] == ["network.nvidia.com/operator.mofed.wait"]
     (tmp_path / "node.json").write_text(json.dumps({"kind": "Pod", "metadata": {"name": "n1"}}))
     p = doctor("--snapshot", str(tmp_path / "no.tree"), "--node-file", str(tmp_path / "node.json"))
     assert p.returncode == 1 and "is not one object of kind Node" in p.stderr and not (tmp_path / "no.tree").exists()

@@ -37,7 +37,7 @@ def test_faults_of_the_node_object_are_reported(tmp_path, pki, serve):  # noqa: 
                         {"type": "Warning", "reason": "Other", "message": "m", "source": {"component": "kubelet"}}]}
     p = doctor(tmp_path, pki, serve, node, events, "-o", "json")
     assert p.returncode == 1 and p.stderr == ""
-    found = [(f["level"], f["where"], f["what"]) for f in json.loads(p.stdout)["findings"]]
+    found = [(f["level"], f["subject"], f["what"]) for f in json.loads(p.stdout)["findings"]]
     assert found == [
         ("problem", "n1", "the node is not Ready: kubelet stopped"),
         ("problem", "n1", "the host differs from host.conf (StepsLeft): qos ens1: pfc off"),

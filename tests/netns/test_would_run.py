@@ -47,7 +47,7 @@ def would(tmp_path, host, pod=POD, nads=NADS, *more):
     assert p.stderr == "", p.stderr
     found = json.loads(p.stdout)["findings"]
     assert all(f["check"] == "would-run" for f in found)
-    return {f["where"]: f for f in found}
+    return {f["subject"]: f for f in found}
 
 
 def test_missing_network_is_found(tmp_path, host):

@@ -296,11 +296,11 @@ int demo_facts_compare(struct demo *d, struct err *e)
 		r = read_lines(d->ns[i], &l, e);
 		if (r < 0)
 			return err_wrap(e, r, "read the state of %s", demo_ns_name(i));
-		d->n_left += differences(d, i, &l);
+		d->n_leftovers += differences(d, i, &l);
 		str_list_free(l.v, l.n);
 	}
 	r = addresses_held(d, e);
-	d->n_left += r > 0 ? (size_t)r : 0;
+	d->n_leftovers += r > 0 ? (size_t)r : 0;
 	return r < 0 ? r : 0;
 }
 

@@ -96,7 +96,7 @@ struct demo {
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
-	size_t n_left; /* number of problems that demo_facts_compare() found */
+	size_t n_leftovers; /* number of problems that demo_facts_compare() found */
 	int step, steps;
 };
 

@@ -273,8 +273,8 @@ static void show_verdict(const struct demo *d)
 	printf("\ndemo %s: %d pods on %d rails, %zu of %zu pings answered",
 	       d->n_problems ? "FAILED" : "passed", DEMO_PODS, (int)d->opt.rails, answered,
 	       d->n_pings);
-	if (!d->opt.keep && d->n_left)
-		printf(", %zu objects left behind", d->n_left);
+	if (!d->opt.keep && d->n_leftovers)
+		printf(", %zu objects left behind", d->n_leftovers);
 	else if (!d->opt.keep)
 		printf(", nothing left behind");
 	if (d->n_problems)
@@ -293,7 +293,7 @@ void demo_show_end(const struct demo *d)
 			cost("detached", &d->pods[i].del);
 			printf("\n");
 		}
-		if (d->n_left == 0)
+		if (d->n_leftovers == 0)
 			printf("left on the node, in the pods and in the address store: nothing\n"
 			       "(links, addresses, rules, routes, neighbours, nf_tables as "
 			       "before)\n");
@@ -421,7 +421,7 @@ static void document(struct json_out *o, const struct demo *d)
 		pod(o, d, &d->pods[i]);
 	jo_end_arr(o);
 	pings(o, d);
-	jo_kint(o, "left", (int64_t)d->n_left);
+	jo_kint(o, "leftovers", (int64_t)d->n_leftovers);
 	jo_kstrs(o, "problems", d->problems, d->n_problems);
 	jo_end_obj(o);
 }

@@ -135,24 +135,24 @@ static void say_json(const struct install_opts *o, const struct install_plan *p,
 
 	jo_init(&j, b, 4);
 	jo_obj(&j);
-	jo_kstr(&j, "folder", o->dir);
+	jo_kstr(&j, "directory", o->dir);
 	jo_kbool(&j, "dryRun", o->dry_run);
 	jo_kbool(&j, "changed", (p->n > 0 || node->messages.len > 0) && !o->dry_run);
 	jo_key(&j, "steps");
 	jo_arr(&j);
 	for (size_t i = 0; i < p->n; i++) {
 		jo_obj(&j);
-		jo_kstr(&j, "do", verbs[p->steps[i].what]);
+		jo_kstr(&j, "action", verbs[p->steps[i].what]);
 		jo_kstr(&j, "name", p->steps[i].name->name);
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
-	jo_key(&j, "left");
+	jo_key(&j, "skipped");
 	jo_arr(&j);
-	for (size_t i = 0; i < p->n_left; i++) {
+	for (size_t i = 0; i < p->n_skipped; i++) {
 		jo_obj(&j);
-		jo_kstr(&j, "name", p->left[i].name);
-		jo_kstr(&j, "why", p->left[i].reason);
+		jo_kstr(&j, "name", p->skipped[i].name);
+		jo_kstr(&j, "reason", p->skipped[i].reason);
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
@@ -272,10 +272,10 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	 */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
-	for (size_t i = 0; i < p->n_left; i++)
-		fprintf(stderr, "unirail install: left '%s/%s': %s\n", o->dir, p->left[i].name,
-			p->left[i].reason);
-	return opt_print(&b) || (p->n_left > 0 && !o->skip_existing);
+	for (size_t i = 0; i < p->n_skipped; i++)
+		fprintf(stderr, "unirail install: skipped '%s/%s': %s\n", o->dir, p->skipped[i].name,
+			p->skipped[i].reason);
+	return opt_print(&b) || (p->n_skipped > 0 && !o->skip_existing);
 }
 
 /* Removes the directory only if it is empty. */
@@ -446,14 +446,14 @@ static void step(struct install_plan *p, enum install_do what, const struct inst
 
 static void leave(struct install_plan *p, char *name, const char *reason)
 {
-	VEC_PUSH(p->left, p->n_left) = (struct install_left){name, reason};
+	VEC_PUSH(p->skipped, p->n_skipped) = (struct install_skipped){name, reason};
 }
 
 void install_plan_done(struct install_plan *p)
 {
-	for (size_t i = 0; i < p->n_left; i++)
-		free(p->left[i].name);
-	free(p->left);
+	for (size_t i = 0; i < p->n_skipped; i++)
+		free(p->skipped[i].name);
+	free(p->skipped);
 	free(p->steps);
 	*p = (struct install_plan){0};
 }

@@ -9,11 +9,11 @@
  *
  * The record is .unirail-install.json in the directory:
  *
- * 	{"version": 1, "sha256": "...", "was": "...", "links": ["macvlan", ...],
- * 	 "kept": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
+ * 	{"version": 1, "sha256": "...", "previousSha256": "...", "links": ["macvlan", ...],
+ * 	 "backups": [{"name": "macvlan", "sha256": "..."}, {"name": "static", "link": "/usr/..."}]}
  *
- * "was" is the digest of the binary before the last upgrade; a replaced file is kept as
- * NAME.before-unirail.
+ * "previousSha256" is the digest of the binary before the last upgrade; "backups" lists the
+ * replaced files, each renamed to NAME.before-unirail.
  */
 
 #include "base/file.h"
@@ -66,7 +66,7 @@ struct install_step {
 };
 
 /* A name that is left unchanged, and the reason. */
-struct install_left {
+struct install_skipped {
 	char *name;
 	const char *reason;
 };
@@ -74,8 +74,8 @@ struct install_left {
 struct install_plan {
 	struct install_step *steps;
 	size_t n;
-	struct install_left *left;
-	size_t n_left;
+	struct install_skipped *skipped;
+	size_t n_skipped;
 };
 
 /* --- manifest.c: the record of an installation, and the plan of a new one --- */
@@ -99,7 +99,8 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 /*
  * What to do with files and links that unirail did not install: OTHERS_REFUSE: fail with -EEXIST
  * and list all of them; OTHERS_REPLACE: keep them under another name; OTHERS_SKIP: leave them, list
- * them in `left`, and install no link under their names; a file under the binary's name: -EEXIST.
+ * them in `skipped`, and install no link under their names; a file under the binary's name:
+ * -EEXIST.
  */
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_SKIP };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,

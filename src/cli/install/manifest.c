@@ -20,7 +20,7 @@ struct backup {
 
 struct record {
 	int64_t version;
-	const char *sha256, *was;
+	const char *sha256, *previous;
 	struct json_strs links;
 	struct json_list backup;
 };
@@ -37,9 +37,9 @@ static const struct json_field fields[] = {
 	JSON_FIELD("version", J_INT, struct record, version, .min = 1, .max = RECORD_VERSION,
 		   .required = true),
 	JSON_FIELD("sha256", J_STR, struct record, sha256, .required = true),
-	JSON_FIELD("was", J_STR, struct record, was),
+	JSON_FIELD("previousSha256", J_STR, struct record, previous),
 	JSON_FIELD("links", J_STRS, struct record, links),
-	JSON_FIELD("kept", J_OBJS, struct record, backup, .sub = &backup_table),
+	JSON_FIELD("backups", J_OBJS, struct record, backup, .sub = &backup_table),
 	{0},
 };
 static const struct json_table table = {fields, 0, sizeof(struct record)};
@@ -72,7 +72,7 @@ static int use_backup(struct install_facts *f, const struct backup *k, struct er
 		return r;
 	if (!k->sha256 == !k->link)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"backup '%s' in 'kept' has neither sha256 nor link", k->name);
+				"backup '%s' in 'backups' has neither sha256 nor link", k->name);
 	n = install_name_of(f, k->name);
 	set(&n->noted, k->sha256 ? HAVE_FILE : HAVE_LINK, k->sha256 ? k->sha256 : k->link);
 	return 0;
@@ -89,8 +89,8 @@ static int use(struct install_facts *f, const struct record *rec, struct err *e)
 				"sha256 is '%s', expected 64 hexadecimal digits", rec->sha256);
 	binary->recorded = true;
 	set(&binary->made, HAVE_FILE, rec->sha256);
-	if (rec->was)
-		set(&binary->was, HAVE_FILE, rec->was);
+	if (rec->previous)
+		set(&binary->was, HAVE_FILE, rec->previous);
 	for (size_t i = 0; r == 0 && i < rec->links.n; i++) {
 		r = check_name(rec->links.v[i], e);
 		if (r == 0) {
@@ -171,26 +171,26 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 {
 	const struct install_name *binary = &f->names[0];
 	/*
-	 * On an upgrade "was" is the previous binary; otherwise the record keeps the "was" that it
-	 * has.
+	 * On an upgrade the installed binary becomes the previous one; otherwise the record keeps
+	 * its previous binary.
 	 */
 	bool upgrade = binary->made.id && strcmp(binary->made.id, binary->desired.id) != 0;
-	const char *was = upgrade ? binary->made.id : binary->was.id;
+	const char *previous = upgrade ? binary->made.id : binary->was.id;
 	struct json_out o;
 
 	jo_init(&o, b, 4);
 	jo_obj(&o);
 	jo_kint(&o, "version", RECORD_VERSION);
 	jo_kstr(&o, "sha256", binary->desired.id);
-	if (was)
-		jo_kstr(&o, "was", was);
+	if (previous)
+		jo_kstr(&o, "previousSha256", previous);
 	jo_key(&o, "links");
 	jo_arr(&o);
 	for (size_t i = 1; i < f->n; i++)
 		if (f->names[i].wanted || f->names[i].recorded)
 			jo_str(&o, f->names[i].name);
 	jo_end_arr(&o);
-	jo_key(&o, "kept");
+	jo_key(&o, "backups");
 	jo_arr(&o);
 	for (size_t i = 0; i < f->n; i++) {
 		const struct install_thing *t = backup_of(&f->names[i], p);

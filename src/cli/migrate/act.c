@@ -587,7 +587,7 @@ int migrate_act(const struct migrate_act *x, const struct migrate_plan *p, struc
 		const struct migrate_step *s = &p->steps[i];
 		int r;
 
-		printf("%zu/%zu %s: %s\n", i + 1, p->n, s->subject, s->will);
+		printf("%zu/%zu %s: %s\n", i + 1, p->n, s->subject, s->desired);
 		fflush(stdout);
 		r = act(x, s, e);
 		if (r < 0)

@@ -474,7 +474,7 @@ static void resolve_address(struct migrate_cluster *c, struct migrate_address *a
 void migrate_resolve(struct migrate_cluster *c)
 {
 	auto_json_index struct json_index missing =
-		json_index_of(json_get(c->journal, "unrecorded"));
+		json_index_of(json_get(c->journal, "unrecordedAddresses"));
 	struct json_walk w = json_walk_start(json_get(c->journal, "nodes"));
 	const struct json *v;
 

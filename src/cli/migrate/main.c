@@ -100,7 +100,7 @@ const struct cmd migrate_cmds[] = {
 
 /* --- output --- */
 
-/* Titles of migrate_plan.remains. */
+/* Titles of migrate_plan.follow_up. */
 static const char after_apply[] = "Commands to run afterwards, when no undo is needed any more";
 static const char after_undo[] = "Objects and files that undo leaves";
 
@@ -122,7 +122,8 @@ static void print_text(const struct migrate_plan *p, const struct buf *remarks, 
 	for (size_t i = 0; i < p->n; i++) {
 		const struct migrate_step *s = &p->steps[i];
 
-		printf("%zu. %s\n   now:  %s\n   then: %s\n", i + 1, s->subject, s->now, s->will);
+		printf("%zu. %s\n   now:  %s\n   then: %s\n", i + 1, s->subject, s->current,
+		       s->desired);
 		if (s->command)
 			printf("   as:   %s\n", s->command);
 		if (s->undo)
@@ -130,7 +131,7 @@ static void print_text(const struct migrate_plan *p, const struct buf *remarks, 
 	}
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines(after, &p->remains);
+	print_lines(after, &p->follow_up);
 }
 
 static int print_json(const struct migrate_plan *p, const struct json_tree *values,
@@ -161,15 +162,15 @@ static int print_json(const struct migrate_plan *p, const struct json_tree *valu
 
 		jo_obj(&j);
 		jo_kstr(&j, "subject", s->subject);
-		jo_kstr(&j, "now", s->now);
-		jo_kstr(&j, "then", s->will);
+		jo_kstr(&j, "current", s->current);
+		jo_kstr(&j, "desired", s->desired);
 		jo_kstr(&j, "command", s->command);
 		jo_kstr(&j, "undo", s->undo);
 		jo_kbool(&j, "runningPodsAffected", false);
 		jo_end_obj(&j);
 	}
 	jo_end_arr(&j);
-	jo_kstrs(&j, "remains", p->remains.v, p->remains.n);
+	jo_kstrs(&j, "followUp", p->follow_up.v, p->follow_up.n);
 	jo_key(&j, "values");
 	json_tree_write(values, &j);
 	jo_end_obj(&j);
@@ -224,7 +225,7 @@ static int carry_out(const struct options *o, const struct migrate_act *x,
 		return r;
 	if (!p->n)
 		printf("There is nothing to do.\n");
-	print_lines(after, &p->remains);
+	print_lines(after, &p->follow_up);
 	return fflush(stdout) ? 1 : 0;
 }
 

@@ -192,7 +192,7 @@ enum migrate_do {
 struct migrate_step {
 	enum migrate_do what;
 	size_t at;
-	char *subject, *now, *will;
+	char *subject, *current, *desired;
 	char *body;    /* a merge patch, or a JSON Patch if it begins with '['; NULL: none */
 	char *command; /* equivalent command for a shell; may be NULL */
 	char *undo;    /* command or state that reverts the step; NULL: not needed */
@@ -209,7 +209,7 @@ struct migrate_plan {
 	struct migrate_lines problems; /* if there are problems, no step is carried out */
 	struct migrate_lines warnings;
 	/* for the user when all steps are done: commands; of undo a note */
-	struct migrate_lines remains;
+	struct migrate_lines follow_up;
 };
 
 /* only: names of n nodes; n 0: all planned nodes. A name without a Node is a problem. */

@@ -209,11 +209,11 @@ static void put_pools(const struct migrate_cluster *c, struct json_out *o)
  * Lists addresses that no pool had recorded before the migration: undo does not wait for their
  * records.
  */
-static void put_unrecorded(const struct migrate_cluster *c, struct json_out *o)
+static void put_unrecorded_addresses(const struct migrate_cluster *c, struct json_out *o)
 {
-	jo_key(o, "unrecorded");
+	jo_key(o, "unrecordedAddresses");
 	if (c->journal) {
-		jo_val(o, json_get(c->journal, "unrecorded"), false);
+		jo_val(o, json_get(c->journal, "unrecordedAddresses"), false);
 		return;
 	}
 	jo_obj(o);
@@ -235,7 +235,7 @@ void migrate_journal(const struct migrate_cluster *c, const struct json_tree *va
 	put_workloads(c, o);
 	put_hooks(c, o);
 	put_pools(c, o);
-	put_unrecorded(c, o);
+	put_unrecorded_addresses(c, o);
 	jo_key(o, "nodes");
 	jo_arr(o);
 	for (size_t i = 0; i < c->n_nodes; i++)
@@ -466,8 +466,8 @@ static void plan_hooks(const struct migrate_cluster *c, struct migrate_plan *p)
 		if (!h->n)
 			continue;
 		s = step(p, DO_WEBHOOKS, i, xasprintf("%s '%s'", hooks_kind(h), h->name));
-		s->now = xasprintf("%zu webhooks", h->n);
-		s->will = xstrdup("no webhooks; unirail's controller registers its own");
+		s->current = xasprintf("%zu webhooks", h->n);
+		s->desired = xstrdup("no webhooks; unirail's controller registers its own");
 		s->body = xstrdup("{\"webhooks\":[]}");
 		s->command = patch_command(NULL, hooks_kind(h), h->name, s->body);
 		s->undo = xasprintf("the webhooks in the journal");
@@ -481,8 +481,8 @@ static void plan_controller(const struct migrate_workload *x, size_t i, struct m
 	if (x->excluded && !x->pods)
 		return;
 	s = step(p, DO_CONTROLLER, i, xasprintf("deployment '%s/%s'", x->ns, x->name));
-	s->now = xasprintf("%lld replicas, %zu pods", (long long)x->replicas, x->pods);
-	s->will = xstrdup("no replicas: unirail's controller reconciles the same objects");
+	s->current = xasprintf("%lld replicas, %zu pods", (long long)x->replicas, x->pods);
+	s->desired = xstrdup("no replicas: unirail's controller reconciles the same objects");
 	s->body = xstrdup("{\"spec\":{\"replicas\":0}}");
 	s->command = xasprintf("kubectl -n %s scale deployment/%s --replicas=0", x->ns, x->name);
 	s->undo = xasprintf("kubectl -n %s scale deployment/%s --replicas=%lld", x->ns, x->name,
@@ -496,9 +496,9 @@ static void plan_exclude(const struct migrate_workload *x, size_t i, struct migr
 	if (x->excluded)
 		return;
 	s = step(p, DO_EXCLUDE, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
-	s->now = xstrdup("runs on every node that it selects");
-	s->will = xstrdup("does not run on nodes with the label " LABEL_MIGRATED
-			  "; its pods restart once on every node");
+	s->current = xstrdup("runs on every node that it selects");
+	s->desired = xstrdup("does not run on nodes with the label " LABEL_MIGRATED
+			     "; its pods restart once on every node");
 	s->body = exclude_body(x);
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
 	s->undo = xstrdup("the affinity in the journal");
@@ -511,8 +511,8 @@ static void plan_addresses(const struct migrate_workload *x, size_t i, struct mi
 	if (x->excluded && !x->pods)
 		return;
 	s = step(p, DO_ADDRESSES, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
-	s->now = xasprintf("%zu pods", x->pods);
-	s->will =
+	s->current = xasprintf("%zu pods", x->pods);
+	s->desired =
 		xstrdup("no pods on any node; until a node is taken over, new pods with addresses "
 			"of pools stay in ContainerCreating there");
 	s->body = xasprintf(NEVER, "\"never\"");
@@ -545,9 +545,10 @@ static void plan_install(const struct migrate_cluster *c, struct migrate_plan *p
 	if (c->agent_ns && c->controller && c->controller_ready)
 		return;
 	s = step(p, DO_INSTALL, 0, xasprintf("unirail in namespace '%s'", c->ns));
-	s->now = xstrdup(c->agent_ns ? "the controller is not ready" : "absent");
-	s->will = xstrdup("the controller runs; agents run on nodes with the label " LABEL_MIGRATED
-			  "=yes; definitions that exist stay as they are");
+	s->current = xstrdup(c->agent_ns ? "the controller is not ready" : "absent");
+	s->desired =
+		xstrdup("the controller runs; agents run on nodes with the label " LABEL_MIGRATED
+			"=yes; definitions that exist stay as they are");
 	s->command = xasprintf(
 		"unirail migrate values >values.json; unirail manifests -n %s -f values.json "
 		"--set 'spiderpoolAgent.nodeSelector.unirail\\.io/migrated=yes' | "
@@ -574,9 +575,9 @@ static void plan_node(const struct migrate_cluster *c, size_t i, struct migrate_
 	if (strcmp(x->label, "yes") == 0 && x->agent_ready && !x->originals)
 		return;
 	s = step(p, DO_NODE, i, xasprintf("node '%s'", x->name));
-	s->now = xasprintf("%zu pods of the originals, %zu addresses of pods", x->originals,
-			   x->addresses);
-	s->will =
+	s->current = xasprintf("%zu pods of the originals, %zu addresses of pods", x->originals,
+			       x->addresses);
+	s->desired =
 		xasprintf("unirail's agent is ready; the %zu addresses stay with their pods, which "
 			  "keep running",
 			  x->addresses);
@@ -612,8 +613,8 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 	p->steps[0] = (struct migrate_step){
 		.what = DO_SAVE,
 		.subject = xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns),
-		.now = xstrdup(c->journal ? "without some objects" : "absent"),
-		.will = xstrdup("affinity, replicas and webhooks of the originals, for undo"),
+		.current = xstrdup(c->journal ? "without some objects" : "absent"),
+		.desired = xstrdup("affinity, replicas and webhooks of the originals, for undo"),
 		.command = xasprintf(
 			"kubectl create namespace %s; kubectl get -o yaml the objects below",
 			c->ns),
@@ -622,9 +623,9 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 }
 
 /* No step deletes an original program: the user deletes it when undo is no longer needed. */
-static void plan_remains(const struct migrate_cluster *c, struct migrate_plan *p)
+static void plan_follow_up(const struct migrate_cluster *c, struct migrate_plan *p)
 {
-	struct migrate_lines *l = &p->remains;
+	struct migrate_lines *l = &p->follow_up;
 
 	for (size_t i = 0; i < c->n_workloads; i++) {
 		const struct migrate_workload *x = &c->workloads[i];
@@ -697,7 +698,7 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 	if (p->n && !is_saved(c))
 		plan_save(c, p);
 	if (c->n_workloads)
-		plan_remains(c, p);
+		plan_follow_up(c, p);
 }
 
 /* --- steps of the undo --- */
@@ -713,23 +714,25 @@ static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 		missing += !c->addresses[i].in_status && !c->addresses[i].was_missing;
 	if (c->agent_ns || agents) {
 		s = step(p, UNDO_AGENTS, 0, xasprintf("daemonset '%s/unirail-agent'", c->ns));
-		s->now = xasprintf("%zu pods", agents);
-		s->will = xstrdup(
+		s->current = xasprintf("%zu pods", agents);
+		s->desired = xstrdup(
 			"deleted; until a node is given back, new pods with addresses of pools "
 			"stay in ContainerCreating there");
 		s->command = xasprintf("kubectl -n %s delete daemonset/unirail-agent", c->ns);
 	}
 	if (c->agent_ns || agents || missing) {
 		s = step(p, UNDO_RECORDS, 0, xstrdup("SpiderIPPools"));
-		s->now = xasprintf("%zu addresses of pods are not in status.allocatedIPs", missing);
-		s->will = xstrdup("unirail's controller has added these addresses to the status, "
-				  "from which Spiderpool reads them");
+		s->current =
+			xasprintf("%zu addresses of pods are not in status.allocatedIPs", missing);
+		s->desired =
+			xstrdup("unirail's controller has added these addresses to the status, "
+				"from which Spiderpool reads them");
 	}
 	if (c->controller) {
 		s = step(p, UNDO_CONTROLLER, 0,
 			 xasprintf("deployment '%s/unirail-controller'", c->ns));
-		s->now = xstrdup("runs");
-		s->will = xstrdup("deleted, with its webhooks");
+		s->current = xstrdup("runs");
+		s->desired = xstrdup("deleted, with its webhooks");
 		s->command =
 			xasprintf("kubectl -n %s delete deployment/unirail-controller; kubectl "
 				  "delete mutatingwebhookconfiguration,"
@@ -752,9 +755,9 @@ static void plan_pools(const struct migrate_cluster *c, struct migrate_plan *p)
 		if (!adopted && !prefix)
 			continue;
 		s = step(p, UNDO_POOL, i, xasprintf("spiderippool '%s'", name));
-		s->now = xstrdup("has annotations of unirail");
-		s->will = xstrdup("without annotations of unirail: a later migration reads "
-				  "status.allocatedIPs again");
+		s->current = xstrdup("has annotations of unirail");
+		s->desired = xstrdup("without annotations of unirail: a later migration reads "
+				     "status.allocatedIPs again");
 		s->body = xasprintf("{\"metadata\":{\"annotations\":{%s%s%s}}}",
 				    adopted ? "\"" ANNOTATION_ADOPTED "\":null" : "",
 				    adopted && prefix ? "," : "",
@@ -778,8 +781,8 @@ static void plan_nodes_back(const struct migrate_cluster *c, struct migrate_plan
 				     "removed; repair it, or delete the Node",
 				     x->name, x->reason));
 		s = step(p, UNDO_NODE, i, xasprintf("node '%s'", x->name));
-		s->now = xasprintf("label " LABEL_MIGRATED "=%s", x->label);
-		s->will =
+		s->current = xasprintf("label " LABEL_MIGRATED "=%s", x->label);
+		s->desired =
 			xstrdup("unirail's CNI configuration and links are removed; Multus and the "
 				"device plugins return");
 		s->command =
@@ -802,12 +805,12 @@ static void plan_workload_back(const struct migrate_cluster *c, size_t i, struct
 		return;
 	s = step(p, UNDO_WORKLOAD, i, xasprintf("%s '%s/%s'", kind_of(x), x->ns, x->name));
 	if (x->role == ROLE_CONTROLLER) {
-		s->now = xstrdup("no replicas");
-		s->will = xasprintf("%lld replicas", (long long)replicas);
+		s->current = xstrdup("no replicas");
+		s->desired = xasprintf("%lld replicas", (long long)replicas);
 		s->body = xasprintf("{\"spec\":{\"replicas\":%lld}}", (long long)replicas);
 	} else if (x->role == ROLE_ADDRESSES) {
-		s->now = xstrdup("selects no node");
-		s->will = xstrdup("selects nodes as before");
+		s->current = xstrdup("selects no node");
+		s->desired = xstrdup("selects nodes as before");
 		s->body = xasprintf(NEVER, "null");
 	} else {
 		struct json_out o;
@@ -822,8 +825,8 @@ static void plan_workload_back(const struct migrate_cluster *c, size_t i, struct
 			jo_val(&o, affinity, false);
 		}
 		buf_str(&b, "}]");
-		s->now = xstrdup("does not run on nodes with the label " LABEL_MIGRATED);
-		s->will = xstrdup("the affinity as before");
+		s->current = xstrdup("does not run on nodes with the label " LABEL_MIGRATED);
+		s->desired = xstrdup("the affinity as before");
 		s->body = buf_take(&b);
 	}
 	s->command = patch_command(x->ns, kind_of(x), x->name, s->body);
@@ -847,8 +850,8 @@ static void plan_hooks_back(const struct migrate_cluster *c, struct migrate_plan
 		jo_val(&o, was, false);
 		jo_end_obj(&o);
 		s = step(p, UNDO_WEBHOOKS, i, xasprintf("%s '%s'", hooks_kind(h), h->name));
-		s->now = xstrdup("no webhooks");
-		s->will = xasprintf("%zu webhooks", json_len(was));
+		s->current = xstrdup("no webhooks");
+		s->desired = xasprintf("%zu webhooks", json_len(was));
 		s->body = buf_take(&b);
 		s->command = patch_command(NULL, hooks_kind(h), h->name, s->body);
 	}
@@ -869,13 +872,13 @@ void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret
 		plan_workload_back(c, i, p);
 	plan_hooks_back(c, p);
 	s = step(p, UNDO_OBJECTS, 0, xasprintf("unirail in namespace '%s'", c->ns));
-	s->now = xstrdup("accounts, roles, ConfigMaps and webhooks");
-	s->will = xstrdup("deleted; definitions and the namespace stay");
+	s->current = xstrdup("accounts, roles, ConfigMaps and webhooks");
+	s->desired = xstrdup("deleted; definitions and the namespace stay");
 	s = step(p, UNDO_SAVED, 0, xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns));
-	s->now = xstrdup("the originals' state before the migration");
-	s->will = xstrdup("deleted");
+	s->current = xstrdup("the originals' state before the migration");
+	s->desired = xstrdup("deleted");
 	s->command = xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL, c->ns);
-	line(&p->remains,
+	line(&p->follow_up,
 	     xasprintf("namespace '%s', unirail's definition SpiderIPBlock with its blocks, "
 		       "and /var/lib/unirail on the nodes: a later migration uses them again",
 		       c->ns));
@@ -894,8 +897,8 @@ void migrate_plan_done(struct migrate_plan *p)
 		struct migrate_step *s = &p->steps[i];
 
 		free(s->subject);
-		free(s->now);
-		free(s->will);
+		free(s->current);
+		free(s->desired);
 		free(s->body);
 		free(s->command);
 		free(s->undo);
@@ -903,6 +906,6 @@ void migrate_plan_done(struct migrate_plan *p)
 	free(p->steps);
 	lines_done(&p->problems);
 	lines_done(&p->warnings);
-	lines_done(&p->remains);
+	lines_done(&p->follow_up);
 	*p = (struct migrate_plan){0};
 }

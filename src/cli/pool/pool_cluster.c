@@ -168,7 +168,7 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 /* --- pools and their blocks --- */
 
 struct sum {
-	uint64_t blocks, nobodys, given_up, open;
+	uint64_t blocks, orphans, released, available;
 };
 
 static struct sum sum_of(const struct pool_view *v, const char *pool)
@@ -181,10 +181,10 @@ static struct sum sum_of(const struct pool_view *v, const char *pool)
 		if (strcmp(o->pool, pool) != 0)
 			continue;
 		s.blocks++;
-		s.nobodys += !*o->node;
-		s.given_up += o->n_released;
+		s.orphans += !*o->node;
+		s.released += o->n_released;
 		for (size_t k = 0; k < o->n_released; k++)
-			s.open += block_entry_open(&o->released[k]);
+			s.available += block_entry_open(&o->released[k]);
 	}
 	return s;
 }
@@ -197,12 +197,12 @@ static void json_block(struct json_out *j, const struct block_object *o)
 	jo_kstr(j, "name", o->name);
 	jo_kstr(j, "net", ipnet_str(&o->net, text));
 	jo_kstr(j, "node", o->node);
-	jo_key(j, "givenUp");
+	jo_key(j, "released");
 	jo_obj(j);
 	for (size_t i = 0; i < o->n_released; i++)
 		jo_kstr(j, ip_str(&o->released[i].ip, text), o->released[i].to);
 	jo_end_obj(j);
-	jo_key(j, "wanted");
+	jo_key(j, "requested");
 	jo_obj(j);
 	for (size_t i = 0; i < o->n_wanted; i++)
 		jo_kint(j, o->wanted[i].node, o->wanted[i].count);
@@ -224,9 +224,9 @@ static void json_pool(struct json_out *j, const struct pool_view *v, const struc
 	jo_kbool(j, "disable", p->disabled);
 	jo_kuint(j, "total", (uint64_t)ip_set_count(&p->ips));
 	jo_kuint(j, "claimedBlocks", s.blocks);
-	jo_kuint(j, "blocksOfNobody", s.nobodys);
-	jo_kuint(j, "givenUp", s.given_up);
-	jo_kuint(j, "onOffer", s.open);
+	jo_kuint(j, "orphanBlocks", s.orphans);
+	jo_kuint(j, "released", s.released);
+	jo_kuint(j, "available", s.available);
 	jo_key(j, "blocks");
 	jo_arr(j);
 	for (size_t i = 0; i < v->n_blocks && blocks; i++)
@@ -277,8 +277,8 @@ static void pool_view_list(const struct pool_view *v)
 		columns_add(&c, ipnet_str(&p->subnet, text));
 		columns_addf(&c, "%" PRIu64, (uint64_t)ip_set_count(&p->ips));
 		columns_addf(&c, "%" PRIu64, s.blocks);
-		columns_addf(&c, "%" PRIu64, s.nobodys);
-		columns_addf(&c, "%" PRIu64, s.given_up);
+		columns_addf(&c, "%" PRIu64, s.orphans);
+		columns_addf(&c, "%" PRIu64, s.released);
 		columns_add(&c, p->is_default ? "yes" : "no");
 		columns_add(&c, p->disabled ? "disabled" : "ready");
 	}

@@ -46,7 +46,7 @@ static const struct {
 	{"cni-first", "test_doctor"},
 	{"cni-masters", "test_doctor"},
 	{"pools", "test_doctor"},
-	{"stray-links", "test_doctor"},
+	{"leftover-links", "test_doctor"},
 	{"rdma-firmware", "test_doctor_use"},
 };
 
@@ -157,7 +157,7 @@ void doctor_lab_first_is(const struct doctor_lab *l, const char *where, const ch
 			 const char *remedy)
 {
 	assert_true(l->found.n > 0);
-	ASSERT_STR_EQ(l->found.v[0].where, where);
+	ASSERT_STR_EQ(l->found.v[0].subject, where);
 	has_parts(&l->found.v[0], what, remedy);
 }
 
@@ -165,7 +165,7 @@ const struct finding *doctor_lab_find(const struct doctor_lab *l, const char *ch
 				      const char *where)
 {
 	for (size_t i = 0; i < l->found.n; i++)
-		if (!strcmp(l->found.v[i].check, check) && !strcmp(l->found.v[i].where, where))
+		if (!strcmp(l->found.v[i].check, check) && !strcmp(l->found.v[i].subject, where))
 			return &l->found.v[i];
 	return NULL;
 }

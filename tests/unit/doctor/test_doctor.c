@@ -178,7 +178,7 @@ static void test_functions_that_are_down_or_without_driver_are_found(void **stat
 	l.f.n_links = 1;
 	doctor_lab_run_all(&l);
 	for (size_t i = 0; i < l.found.n; i++)
-		fail_msg("%s %s: %s", l.found.v[i].check, l.found.v[i].where, l.found.v[i].what);
+		fail_msg("%s %s: %s", l.found.v[i].check, l.found.v[i].subject, l.found.v[i].what);
 	memcpy(pci, l.f.pci, sizeof(*pci) * l.f.n_pci);
 	pf.flags = 0;
 	function(&l, "0000:3d:00.2")->driver[0] = '\0';
@@ -288,7 +288,7 @@ static void test_invalid_pools_and_leftover_links_are_found(void **state)
 	l.f.n_links = 2;
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
-	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "'ip link del net1'");
+	doctor_lab_finds(&l, "leftover-links", "net1", "this macvlan of a pod", "'ip link del net1'");
 	ASSERT_EQ(l.found.n, 2);
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
@@ -415,7 +415,7 @@ static void test_faults_of_a_recorded_node_are_found(void **state)
 	doctor_lab_finds(&l, "vf-pfs", "eth2", "the PF is down, so its 2 VFs have no link", "");
 	doctor_lab_finds(&l, "cni-links", "/opt/cni/bin/macvlan", "leads to 'unirail'", "");
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "rails.conf:3: gateway", "");
-	doctor_lab_finds(&l, "stray-links", "net1", "this macvlan of a pod", "");
+	doctor_lab_finds(&l, "leftover-links", "net1", "this macvlan of a pod", "");
 	ASSERT_EQ(findings_count(&l.found, FINDING_PROBLEM), 12);
 	findings_done(&l.found);
 	host_facts_done(&l.f);

@@ -22,13 +22,13 @@ static void test_pci_acs_and_read_request_faults_are_found(void **state)
 	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_acs), 8);
 	doctor_lab_first_is(&l, "0000:12:04.0", "ACS (control 0x001d)", "'unirail host acs'");
 	for (size_t i = 0; i < 8; i++)
-		ASSERT_EQ(pci_acs_set(l.f.root, l.found.v[i].where, 0, NULL), 0);
+		ASSERT_EQ(pci_acs_set(l.f.root, l.found.v[i].subject, 0, NULL), 0);
 	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_acs), 0);
 	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_read), 8);
 	doctor_lab_first_is(&l, "0000:13:00.0", "MaxReadReq is 512",
 			    "'unirail host pci --max-read-request 4096'");
 	for (size_t i = 0; i < 8; i++)
-		ASSERT_EQ(pci_max_read_set(l.f.root, l.found.v[i].where, 4096, NULL), 0);
+		ASSERT_EQ(pci_max_read_set(l.f.root, l.found.v[i].subject, 4096, NULL), 0);
 	ASSERT_EQ(doctor_lab_run(&l, doctor_pci_read), 0);
 	doctor_lab_end(&l);
 }

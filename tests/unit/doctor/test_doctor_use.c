@@ -273,7 +273,7 @@ static void test_drift_of_qos_is_found(void **state)
 		   "[qos]\npriority = 5\nnics = ens1np0,ens8np0\n");
 	assert_true(doctor_lab_run(&l, doctor_host_drift) > 0);
 	for (size_t i = 0; i < l.found.n; i++)
-		if (!strcmp(l.found.v[i].where, "qos ens1np0"))
+		if (!strcmp(l.found.v[i].subject, "qos ens1np0"))
 			ASSERT_STR_EQ(l.found.v[i].fix, "apply qos");
 	doctor_lab_first_is(&l, "qos ens1np0", "differs from", "'unirail host apply qos'");
 	host_write(&l.host, "/etc/unirail/host.conf", "");

@@ -79,11 +79,11 @@ ip link set "$pf1" vf 1 max_tx_rate 0
 echo "--- a VF in a pod is listed with its pod"
 add sriov pod net1 "$plain"
 inspect
-same "VF in the pod" "$(of "$a" '"\(.away) \(.pod) \(.netns) \(.netdevs | length)"')" "true team/pod /run/netns/pod 0"
+same "VF in the pod" "$(of "$a" '"\(.inOtherNetns) \(.pod) \(.netns) \(.netdevs | length)"')" "true team/pod /run/netns/pod 0"
 unirail device list | grep "$a" | grep -q team/pod || fail "the table does not name the pod of VF $a"
 delete sriov pod net1 "$plain"
 inspect
-same "VF after DEL" "$(of "$a" '"\(.away) \(.pod)"')" "false null"
+same "VF after DEL" "$(of "$a" '"\(.inOtherNetns) \(.pod)"')" "false null"
 links_agree
 
 echo "--- RoCE: RDMA devices equal those of rdma and ibv_devinfo"

@@ -8,7 +8,7 @@ found=''
 # finds CHECK LOCATION MESSAGE: such a finding must exist
 finds() {
 	echo "$found" | jq -e --arg c "$1" --arg w "$2" --arg t "$3" \
-		'.findings | any(.check == $c and .where == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||
+		'.findings | any(.check == $c and .subject == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||
 		fail "no finding of check $1 at $2 contains '$3'"
 }
 problems() {
@@ -76,7 +76,7 @@ finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'ptp' is not in '/opt/cni/
 finds cni-conf /etc/cni/net.d/10-net.conflist "plugin 'static' is not in"
 finds cni-conf /etc/cni/net.d/20-broken.conf "unexpected end of JSON input: correct or remove the file"
 finds pools /etc/unirail/pools "rails.conf:"
-finds stray-links net1 "'ip link del net1'"
+finds leftover-links net1 "'ip link del net1'"
 
 # The snapshot stays in the logs of the run: tests/hosts/vm_ailing.tree is a copy.
 tree=${case_log%.log}.tree
@@ -85,7 +85,7 @@ unirail doctor --snapshot "$tree"
 # The snapshot's findings are the same on a node with all of these files and, at the end, on a node with none.
 ! there=$(unirail doctor --root "$tree" -o json) || fail "doctor succeeded on the snapshot of a node with faults"
 # A file that cannot be parsed is not in the snapshot, since it may contain secrets.
-without='del(.findings[] | select(.where | endswith("20-broken.conf")))'
+without='del(.findings[] | select(.subject | endswith("20-broken.conf")))'
 same "the snapshot's findings" "$(echo "$there" | jq -c .)" "$(echo "$found" | jq -c "$without")"
 
 ip netns del pod

@@ -123,8 +123,9 @@ static void test_steps_are_planned_in_order(void **state)
 		      "'{\"spec\":{\"template\":{\"spec\":{\"nodeSelector\":{"
 		      "\"unirail.io/migrated\":null}}}}}'");
 	ASSERT_STR_EQ(p.steps[6].subject, "node 'n1'");
-	ASSERT_STR_EQ(p.steps[6].now, "2 pods of the originals, 1 addresses of pods");
-	assert_non_null(has(&p.remains, "kubectl -n kube-system delete daemonset/kube-multus-ds"));
+	ASSERT_STR_EQ(p.steps[6].current, "2 pods of the originals, 1 addresses of pods");
+	assert_non_null(
+		has(&p.follow_up, "kubectl -n kube-system delete daemonset/kube-multus-ds"));
 	migrate_plan_done(&p);
 }
 
@@ -250,7 +251,7 @@ static void test_migrated_cluster_needs_no_steps(void **state)
 	migrate_plan(&c, NULL, 0, &p);
 	ASSERT_EQ(p.problems.n, 0);
 	ASSERT_EQ(p.n, 0);
-	ASSERT_EQ(p.remains.n, 6);
+	ASSERT_EQ(p.follow_up.n, 6);
 	migrate_plan_done(&p);
 }
 
@@ -266,8 +267,8 @@ static void test_journal_retains_the_state_before_the_migration(void **state)
 	assert_non_null(strstr(b.p, "\"name\":\"spiderpool-controller\",\"replicas\":2"));
 	assert_null(strstr(b.p, "\"replicas\":0"));
 	assert_null(strstr(b.p, "DoesNotExist"));
-	assert_non_null(
-		strstr(b.p, "\"pools\":[\"rail1\"],\"unrecorded\":{},\"nodes\":[\"n1\",\"n2\"]"));
+	assert_non_null(strstr(
+		b.p, "\"pools\":[\"rail1\"],\"unrecordedAddresses\":{},\"nodes\":[\"n1\",\"n2\"]"));
 }
 
 static void test_undo_is_planned_in_reverse_order(void **state)
@@ -421,7 +422,7 @@ static void test_undo_ignores_addresses_without_a_previous_record(void **state)
 	add(&before, "SpiderEndpoint", lost);
 	migrate_resolve(&before);
 	journal_text(&before, &journal);
-	assert_non_null(strstr(journal.p, "\"unrecorded\":{\"rail1 10.6.0.9\":true}"));
+	assert_non_null(strstr(journal.p, "\"unrecordedAddresses\":{\"rail1 10.6.0.9\":true}"));
 	buf_init(&object, MIGRATE_TEXT_MAX);
 	jo_init(&o, &object, 0);
 	jo_str(&o, journal.p);
