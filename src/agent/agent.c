@@ -636,7 +636,7 @@ static int agent_connect(struct agent *a, struct err *e)
 	if (r < 0)
 		return r;
 	log_info("API server", LOG_S("host", a->kube_conf.host), LOG_I("port", a->kube_conf.port),
-		 LOG_S("by", a->kube_conf.from), LOG_S("node", a->conf.node));
+		 LOG_S("source", a->kube_conf.from), LOG_S("node", a->conf.node));
 	a->kube = kube_new(a->loop, &a->root, &a->kube_conf, &(struct kube_settings){0});
 	a->cluster = cluster_new(&(struct cluster_conf){
 		.kube = a->kube,

@@ -246,7 +246,7 @@ static int know_cluster(struct controller *c, struct err *e)
 	if (r < 0)
 		return r;
 	log_info("API server", LOG_S("host", c->kube_conf.host), LOG_I("port", c->kube_conf.port),
-		 LOG_S("by", c->kube_conf.from), LOG_S("name", c->conf.name));
+		 LOG_S("source", c->kube_conf.from), LOG_S("name", c->conf.name));
 	c->kube = kube_new(c->loop, &c->root, &c->kube_conf, &(struct kube_settings){0});
 	c->cache = cluster_cache_new(c->kube);
 	c->events = kube_events_new(c->kube, "unirail-controller", c->conf.name);

@@ -52,7 +52,7 @@ void confine_dir(struct confine *c, const char *path, enum sandbox_right right)
 		add(c, at, right);
 	if (!is_there(path))
 		log_info("sandbox: a directory does not exist yet", LOG_S("directory", path),
-			 LOG_S("instead", is_there(at) ? at : "none"));
+			 LOG_S("parent", is_there(at) ? at : "none"));
 }
 
 void confine_file(struct confine *c, const char *path, enum sandbox_right right)
@@ -92,10 +92,10 @@ static void say(char *desc, size_t size, const char *what, const struct err *e)
 
 	snprintf(desc + n, size - n, "%s%s: %s", n ? "; " : "", what, e->text);
 	if (e->code == -EOPNOTSUPP)
-		log_info("the sandbox is not complete", LOG_S("without", what),
+		log_info("the sandbox is not complete", LOG_S("missing", what),
 			 LOG_S("reason", e->text));
 	else
-		log_warn("the sandbox is not complete", LOG_S("without", what),
+		log_warn("the sandbox is not complete", LOG_S("missing", what),
 			 LOG_S("reason", e->text));
 }
 

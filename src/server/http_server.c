@@ -471,7 +471,7 @@ static void on_drained(void *arg)
 
 	s->deadline = NULL;
 	if (s->n_conns > 0)
-		log_warn("connections cut off", LOG_I("n", s->n_conns));
+		log_warn("connections cut off", LOG_I("connections", s->n_conns));
 	s->done(s->done_arg);
 }
 

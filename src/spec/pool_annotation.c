@@ -97,7 +97,7 @@ static void annotation_log_default(const struct annotation *n, const char *what,
 {
 	log_limited(LOG_WARN, 3, "accepting an annotation of another form than documented",
 		    LOG_S("namespace", n->ns), LOG_S("pod", n->of_namespace ? "" : n->name),
-		    LOG_S("annotation", n->key), LOG_S("has", what), LOG_S("taken_as", as));
+		    LOG_S("annotation", n->key), LOG_S("value", what), LOG_S("interpreted_as", as));
 }
 
 static int annotation_parse(const struct annotation *n, struct json_doc **ret, struct err *e)

@@ -104,7 +104,7 @@ def test_configuration_of_another_program_that_sorts_first_is_reported(writer, n
     code, text = status(a)
     assert code == 1 and reason in text
     wait(lambda: any(reason in m for m in event_messages(mine, "CNIConfigNotUsed")), f"an event CNIConfigNotUsed reports '{reason}'")
-    assert a.logged("CNI configuration")[0]["why"].startswith(reason)
+    assert a.logged("CNI configuration")[0]["reason"].startswith(reason)
     assert a.metrics()["unirail_cni_config_used"] == 0
     (net_d / "0-aa.conf").unlink()
     a.ready()

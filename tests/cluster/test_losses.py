@@ -42,7 +42,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
     wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}),
          "the mirror pod s-0 is created again")
     wait(lambda: used() == 4, "four addresses are in use", 60)
-    freed = {x["pod"]: x["why"] for x in one.logged("released addresses of a deleted pod")}
+    freed = {x["pod"]: x["reason"] for x in one.logged("released addresses of a deleted pod")}
     assert freed == {pods["gone"]["metadata"]["name"]: "the pod does not exist",
                      pods["finished"]["metadata"]["name"]: "the pod has finished",
                      "r-0": "the pod was replaced by another of the same name"}
@@ -51,7 +51,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
     wait(lambda: used() == 3, "three addresses are in use", 60)
     (tmp_path / "ends").unlink()
     wait(lambda: used() == 2, "two addresses are in use", 60)
-    assert [x["why"] for x in one.logged("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
+    assert [x["reason"] for x in one.logged("released addresses of a deleted pod") if x["pod"] == path.split("/")[-1]] == [
         "the pod's deletion is overdue and its containers do not exist"]
     assert mine.ok("GET", path)["metadata"]["deletionTimestamp"]
     mine.ok("PATCH", path, {"metadata": {"finalizers": None}}, type=MERGE)

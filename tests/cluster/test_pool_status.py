@@ -208,7 +208,7 @@ def test_old_address_in_another_nodes_block_is_requested_from_its_owner(cluster,
     assert got not in had and 4 < took < 20
     line, = one.logged("the pod's former address was not available in time")
     # If the agent is reading the block again at the end of the wait, the reason is that read.
-    assert line["ip"] == far[1] and any(contains in line["where"] for contains in (
+    assert line["ip"] == far[1] and any(contains in line["reason"] for contains in (
         "the address was requested from node 'count-n2', which has not responded", "the address's block is being read")), line
 
 

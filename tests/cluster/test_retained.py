@@ -51,7 +51,7 @@ def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes,
     first, second, unowned = (retain_address(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
     # A missing StatefulSet retains nothing; the owners of other addresses are checked meanwhile.
     logged_lines = wait(lambda: released(one, unowned), f"{unowned} is released", 30)
-    assert logged_lines[0]["why"] == "no pod of that name will be created" and logged_lines[0]["name"] == "other-0", logged_lines
+    assert logged_lines[0]["reason"] == "no pod of that name will be created" and logged_lines[0]["name"] == "other-0", logged_lines
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
     wait(lambda: released(one, second), f"{second} is released", 40)
     assert not released(one, first)
@@ -79,7 +79,7 @@ def test_retained_address_is_released_if_its_pod_has_another_address_on_another_
     wait(lambda: nodes.endpoint("t", "db-0")["status"]["current"]["node"] == "n2", "the SpiderEndpoint of db-0 is of node n2", 20)
     one.start("--gc-grace", "1s")
     logged_lines = wait(lambda: released(one, old), f"{old} is released", 40)
-    assert logged_lines[0]["why"] == "the pod has other addresses on another node", logged_lines
+    assert logged_lines[0]["reason"] == "the pod has other addresses on another node", logged_lines
     assert not released(two, new)
 
 

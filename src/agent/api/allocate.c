@@ -109,7 +109,7 @@ static void say_not_own(const struct api_call *c)
 	log_limited(LOG_WARN, 2,
 		    "allocating a new address: the pod's former address was not available in time",
 		    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
-		    LOG_S("ip", ip_str(&c->own, text)), LOG_S("where", cause.len ? cause.p : ""));
+		    LOG_S("ip", ip_str(&c->own, text)), LOG_S("reason", cause.len ? cause.p : ""));
 }
 
 int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_request *requests,

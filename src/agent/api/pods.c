@@ -121,7 +121,7 @@ void api_report(struct api_call *c, struct ipam *store)
 		log_warn("quarantining an address in conflict",
 			 LOG_S("container_id", p->container_id),
 			 LOG_S("ip", ip_str(&v[i].address, (char[IP_TEXT_MAX]){0})),
-			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
+			 LOG_S("conflict_mac", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
 		v[count++] = v[i];
 	}
 	r = ipam_quarantine_many(store, v, count, &e);

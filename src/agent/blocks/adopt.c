@@ -366,7 +366,7 @@ static void log_no_cache(struct adoption *f)
 			 "server was unavailable are not recovered; mount the container runtime's "
 			 "cache into the agent (results and multus/results), or set "
 			 "UNIRAIL_CNI_CACHE_DIR to its directory",
-			 LOG_S("dir", f->conf.cni_cache_dir));
+			 LOG_S("directory", f->conf.cni_cache_dir));
 	f->logged_no_cache = true;
 }
 

@@ -261,7 +261,7 @@ static void give_back(struct suspect *s, struct ipam *store)
 	else
 		log_info("released addresses of a deleted pod that got no DEL",
 			 LOG_S("namespace", s->ns), LOG_S("pod", s->name), LOG_S("uid", s->uid),
-			 LOG_S("container_id", s->container), LOG_S("why", s->cause),
+			 LOG_S("container_id", s->container), LOG_S("reason", s->cause),
 			 LOG_I("addresses", r));
 	/* A suspect whose addresses were released is not found by the next scan; after a failure it
 	 * is checked again. */

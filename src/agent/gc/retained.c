@@ -259,9 +259,10 @@ static void give_back(struct retained *k, struct owner *h, struct ipam *store)
 		else
 			log_info("released a retained address", LOG_S("address", ip_str(&ip, text)),
 				 LOG_S("namespace", h->ns), LOG_S("name", h->name),
-				 LOG_S("why", h->cause ? h->cause
-						       : "the pod has other addresses on another "
-							 "node"));
+				 LOG_S("reason", h->cause
+							 ? h->cause
+							 : "the pod has other addresses on another "
+							   "node"));
 	}
 	h->cause = NULL;
 	h->elsewhere = false;

@@ -347,7 +347,7 @@ static void request(struct import *c)
 	migration_request_patch(c->owner, c->h->conf.node, c->uid, c->migrating, &b);
 	r.body = buf_span(&b);
 	log_info("requesting retained addresses from the node that has them",
-		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("holder", c->owner));
+		 LOG_S("namespace", c->ns), LOG_S("name", c->name), LOG_S("owner", c->owner));
 	c->call = kube_send(c->h->conf.kube, &r, on_requested, c);
 }
 

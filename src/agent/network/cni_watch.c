@@ -66,7 +66,7 @@ static void take_state(struct cni_watch *w, bool used, const char *cause, bool e
 	if (*cause) {
 		log_warn("the container runtime does not use unirail's CNI configuration as "
 			 "intended",
-			 LOG_S("why", cause));
+			 LOG_S("reason", cause));
 		if (event)
 			report(w, true, cause);
 		return;
@@ -172,7 +172,7 @@ static void inspect(struct cni_watch *w, const struct cni_config_files *l,
 static void follow(struct cni_watch *w)
 {
 	if (w->fd >= 0 && inotify_add_watch(w->fd, w->conf.dir, CHANGES) < 0 && errno != ENOENT)
-		log_debug("cannot watch a directory, polling it", LOG_S("folder", w->conf.dir));
+		log_debug("cannot watch a directory, polling it", LOG_S("directory", w->conf.dir));
 }
 
 static void scan(struct cni_watch *w)

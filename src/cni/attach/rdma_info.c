@@ -209,7 +209,7 @@ static void warn_not_shared(const struct rail *rail, const char *device, const s
 	log_warn(
 		"no RDMA for the pod: the RDMA device stays on the node",
 		LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
-		LOG_S("why",
+		LOG_S("reason",
 		      moved ? "exclusive mode, and no plugin 'rdma' later in the chain (ib-sriov: conf.rdmaIsolation) moves the device"
 			    : reason->text));
 }

@@ -244,7 +244,7 @@ int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const 
 		return code;
 	if (rdma_move_rename(name, host_name, &reason) < 0)
 		log_warn("an RDMA device returned to the node under the name that the pod gave it",
-			 LOG_S("device", name), LOG_S("was", host_name),
+			 LOG_S("device", name), LOG_S("host_name", host_name),
 			 LOG_S("error", reason.text));
 	return 0;
 }

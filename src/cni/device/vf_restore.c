@@ -131,7 +131,7 @@ static int find_in_time(const struct vf_restore_state *h, const struct vf_record
 static int no_way(const struct vf_record *r, const char *reason)
 {
 	log_warn("attributes of the VF are left as they are", LOG_S("vf", r->device),
-		 LOG_S("why", reason));
+		 LOG_S("reason", reason));
 	return 0;
 }
 
@@ -195,7 +195,7 @@ int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int cod
 	}
 	log_error("cannot restore the VF's attributes now: the attributes will be restored before "
 		  "another pod gets the VF",
-		  LOG_S("vf", r->device), LOG_S("why", reason->text));
+		  LOG_S("vf", r->device), LOG_S("error", reason->text));
 	return 1;
 }
 
@@ -209,7 +209,7 @@ int vf_restore_found(const char *bdf, int code, const struct err *reason, struct
 		return err_wrap(e, code, "find VF '%s'", bdf);
 	}
 	log_warn("the VF no longer exists, nothing is left to restore", LOG_S("vf", bdf),
-		 LOG_S("why", reason->text));
+		 LOG_S("reason", reason->text));
 	return 0;
 }
 
@@ -308,7 +308,7 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 		}
 	/* The maximum MTU of the PF may have been reduced since. */
 	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name),
-		 LOG_S("why", reason.text));
+		 LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -355,7 +355,7 @@ int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct
 	str_list_free(names, n);
 	if (nl_batch_len(b) && nl_batch_commit(host, b, &reason) < 0)
 		log_warn("cannot restore the alternative names of the VF's netdev",
-			 LOG_S("link", l->name), LOG_S("why", reason.text));
+			 LOG_S("link", l->name), LOG_S("error", reason.text));
 	return 0;
 }
 
@@ -388,7 +388,7 @@ static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, 
 	if (link_get_index(w, index, &l, NULL) >= 0 && !mac_eq(&l.mac, &r->pod_mac) &&
 	    (mac_eq(&l.mac, &r->was.mac) || mac_eq(&l.mac, &l.perm))) {
 		log_warn("MAC of the VF is the driver's choice", LOG_S("link", l.name),
-			 LOG_S("why", reason.text));
+			 LOG_S("reason", reason.text));
 		return 0;
 	}
 	if (e)

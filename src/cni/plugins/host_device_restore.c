@@ -37,7 +37,7 @@ void host_device_rename_conflicting(const struct link *l, const char *altname, s
 static void warn_lost(const char *link, const char *altname, const char *reason)
 {
 	log_warn("an alternative name of the device is lost", LOG_S("link", link),
-		 LOG_S("altname", altname), LOG_S("why", reason));
+		 LOG_S("altname", altname), LOG_S("reason", reason));
 }
 
 static void restore_altname(struct nl_wire *w, const struct link *l, const char *aside,

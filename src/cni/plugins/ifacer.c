@@ -460,7 +460,7 @@ static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 
 	if (check_members(c, bond, links, n, &reason) < 0)
 		log_warn("an existing bond differs from the configuration",
-			 LOG_S("why", reason.text));
+			 LOG_S("reason", reason.text));
 }
 
 static int plan_bond(const struct ifacer_conf *c, const struct link *links, size_t n,

@@ -380,7 +380,7 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 
 	for (size_t i = 0; done && i < p->n_freed; i++) {
 		log_info("removing an obsolete record of Spiderpool", LOG_S("pool", p->name),
-			 LOG_S("why", p->freed[i]));
+			 LOG_S("reason", p->freed[i]));
 		kube_events_add(c->conf.events, &(struct kube_event){.api_version = SPIDERPOOL_API,
 								     .kind = "SpiderIPPool",
 								     .name = p->name,

@@ -58,8 +58,9 @@ static void report(struct uninjected *u, const struct kube_object *o, enum injec
 		inject_key_name(key), u->conf.ns);
 
 	u->n++;
-	log_warn("a pod was created without the networks that it requests", LOG_S("ns", o->ns),
-		 LOG_S("pod", o->name), LOG_S("annotation", inject_key_name(key)));
+	log_warn("a pod was created without the networks that it requests",
+		 LOG_S("namespace", o->ns), LOG_S("pod", o->name),
+		 LOG_S("annotation", inject_key_name(key)));
 	kube_events_add(u->conf.events, &(struct kube_event){.api_version = "v1",
 							     .kind = "Pod",
 							     .ns = o->ns,

@@ -213,8 +213,9 @@ static void report(void *arg, const struct unserved_network *n, enum unserved_ev
 	if (ev == UNSERVED_SUGGESTION)
 		return;
 	if (missing)
-		log_warn("no node has the resource of a SpiderMultusConfig", LOG_S("ns", n->ns),
-			 LOG_S("name", n->name), LOG_S("resource", n->resource),
+		log_warn("no node has the resource of a SpiderMultusConfig",
+			 LOG_S("namespace", n->ns), LOG_S("name", n->name),
+			 LOG_S("resource", n->resource),
 			 LOG_S("suggestion", n->suggestion ? n->suggestion : "-"));
 	kube_events_add(u->conf.events,
 			&(struct kube_event){.api_version = SPIDERPOOL_API,

@@ -271,7 +271,7 @@ static void report_done(const struct nads_job *j, enum nads_step step)
 	auto_free char *message =
 		xasprintf("NetworkAttachmentDefinition '%s/%s' %s", j->w.ns, j->about, d->message);
 
-	log_info(message, LOG_S("for", j->w.name));
+	log_info(message, LOG_S("owner", j->w.name));
 	report(j, false, d->reason, message);
 }
 

@@ -192,7 +192,7 @@ void subnets_delete_pool(struct subnets *s, const struct kube_object *pool, cons
 				 .on = {.kind = &kube_ippools, .name = pool->name},
 				 .uid = pool->uid};
 
-	log_info("deleting a pool of a subnet", LOG_S("pool", pool->name), LOG_S("because", cause));
+	log_info("deleting a pool of a subnet", LOG_S("pool", pool->name), LOG_S("reason", cause));
 	subnets_send(s, SUBNETS_POOL, &r);
 	s->deleted++;
 }

@@ -128,7 +128,7 @@ static void log_refusal(const struct review *q, const struct review_answer *a)
 	review_messages(&message, q, a);
 	log_info("refused", LOG_S("kind", q->kind), LOG_S("namespace", q->ns),
 		 LOG_S("name", q->name), LOG_S("operation", q->operation), LOG_S("user", q->user),
-		 LOG_S("why", message.p ? message.p : ""));
+		 LOG_S("reason", message.p ? message.p : ""));
 }
 
 static void count(struct requested *a, bool allowed)

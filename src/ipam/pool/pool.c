@@ -661,7 +661,7 @@ static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *
 	p->subnet = ipnet_network(&as_written);
 	p->family = p->subnet.ip.family;
 	if (ipnet_has_host_bits(&as_written) && !d->conflict_free)
-		log_warn("subnet has host bits set, using its network", LOG_S("place", t->place),
+		log_warn("subnet has host bits set, using its network", LOG_S("origin", t->place),
 			 LOG_S("subnet", t->text), LOG_S("network", ipnet_str(&p->subnet, buf)));
 	if (d->version.place &&
 	    (num_u64(span_of(d->version.text), 4, 6, &version) < 0 || version != p->family))

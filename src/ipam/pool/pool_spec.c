@@ -108,8 +108,8 @@ static const char *route_end(const struct pool_spec *o, const struct json *v, si
 	if (o->agent_ns) /* the webhook has warned the user, so nothing is logged */
 		return json_string(json_get(v, other));
 	place = place_of(o, "routes", i, true);
-	log_warn("accepting another spelling of a route's key", LOG_S("place", place),
-		 LOG_S("key", other), LOG_S("taken_as", key));
+	log_warn("accepting another spelling of a route's key", LOG_S("origin", place),
+		 LOG_S("key", other), LOG_S("interpreted_as", key));
 	return json_string(json_get(v, other));
 }
 

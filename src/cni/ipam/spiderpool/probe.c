@@ -110,7 +110,7 @@ static int give_up(const struct probing *p, const struct probe *v, size_t n, boo
 			return r;
 		log_warn("address in conflict", LOG_S("ifname", p->call->ifname),
 			 LOG_S("ip", ip_str(&v[i].ip, (char[IP_TEXT_MAX]){0})),
-			 LOG_S("held_by", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
+			 LOG_S("conflict_mac", mac_str(&v[i].other, (char[MAC_TEXT_MAX]){0})));
 		if (!first)
 			first = &v[i];
 	}

@@ -55,7 +55,7 @@ static int mend_name(const struct rdma_state *s, struct err *e)
 			s->in_pod, s->host_name);
 	if (rdma_move_rename(s->in_pod, s->host_name, &reason) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it",
-			 LOG_S("device", s->in_pod), LOG_S("was", s->host_name),
+			 LOG_S("device", s->in_pod), LOG_S("host_name", s->host_name),
 			 LOG_S("error", reason.text));
 	return 0;
 }

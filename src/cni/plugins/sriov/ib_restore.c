@@ -286,7 +286,7 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 	link_set(b, l->index, l->name, &c);
 	if (nl_batch_commit(a->host, b, &reason) < 0)
 		log_warn("MTU of the VF is left as it is", LOG_S("vf", r->device),
-			 LOG_S("why", reason.text));
+			 LOG_S("error", reason.text));
 }
 
 /* Sets name to the first netdev or RDMA device of the VF; returns false if there is none. */
@@ -342,7 +342,7 @@ static int rename_netdev(struct attach *a, const struct vf_record *r, bool up, s
 		c.name = r->name;
 	} else if (*r->name && strcmp(name, r->name) != 0) {
 		log_warn("cannot restore the name of the VF's netdev: another link has the name",
-			 LOG_S("name", name), LOG_S("was", r->name));
+			 LOG_S("name", name), LOG_S("host_name", r->name));
 	}
 	if (up && r->up)
 		c.set = (c.set & ~(unsigned int)LINK_SET_DOWN) | LINK_SET_UP;
@@ -542,7 +542,7 @@ static int ib_restore_rdma(const struct root *root, int pod, const struct vf_rec
 		return ib_restore_not_yet(r, "the RDMA device", e);
 	if (rdma_move_rename(name, r->rdma, &reason) < 0)
 		log_warn("an RDMA device keeps the name that a pod gave it", LOG_S("device", name),
-			 LOG_S("was", r->rdma), LOG_S("error", reason.text));
+			 LOG_S("host_name", r->rdma), LOG_S("error", reason.text));
 	return 0;
 }
 

@@ -219,7 +219,7 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 				&reason);
 	if (loaded < 0 && loaded != -ENOENT)
-		log_warn("record cannot be read", LOG_S("why", reason.text));
+		log_warn("record cannot be read", LOG_S("error", reason.text));
 	bdf = loaded >= 0 ? r.device : rail->conf.sriov.device_id;
 	if (!bdf || !pci_bdf_ok(bdf))
 		return 0;

@@ -31,7 +31,7 @@ static void start(const struct cni_call *c)
 	else if (level)
 		(void)log_level_parse(level, &l.level);
 	if (log_setup(&l, &e) < 0)
-		log_warn("log goes to stderr", LOG_S("why", e.text));
+		log_warn("log goes to stderr", LOG_S("error", e.text));
 }
 
 /* --- locks and ownership of VFs --- */

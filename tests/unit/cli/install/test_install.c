@@ -403,7 +403,7 @@ static void test_dry_run_changes_nothing(void **state)
 	put("alpha", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL("--dry-run", "--replace", "-o", "json"), 0);
 	assert_non_null(strstr(t_out, "\"dryRun\": true"));
-	assert_non_null(strstr(t_out, "\"do\": \"keep\""));
+	assert_non_null(strstr(t_out, "\"action\": \"keep\""));
 	ASSERT_EQ(count(), 1);
 	ASSERT_EQ(INSTALL("--dry-run", "--cni-bin-dir", "/none/yet"), 0);
 	ASSERT_STR_EQ(t_out, "would copy     unirail\nwould link     alpha -> unirail\n"
@@ -458,9 +458,9 @@ static void test_invalid_installation_records_are_refused(void **state)
 		"\", \"links\": [\"../../etc/passwd\"]}",
 		"\", \"links\": [\"\"]}",
 		"\", \"links\": [\".x\"]}",
-		"\", \"kept\": [{\"name\": \"a/b\", \"link\": \"x\"}]}",
-		"\", \"kept\": [{\"name\": \"a\"}]}",
-		"\", \"kept\": [{\"name\": \"a\", \"link\": \"x\", \"sha256\": \"y\"}]}",
+		"\", \"backups\": [{\"name\": \"a/b\", \"link\": \"x\"}]}",
+		"\", \"backups\": [{\"name\": \"a\"}]}",
+		"\", \"backups\": [{\"name\": \"a\", \"link\": \"x\", \"sha256\": \"y\"}]}",
 	};
 	char text[512];
 
@@ -526,8 +526,8 @@ static void test_upgrade_replaces_the_binary(void **state)
 	assert_false(there("unirail.before-unirail"));
 
 	snprintf(text, sizeof(text),
-		 "{\"version\": 1, \"sha256\": \"%s\", \"was\": \"%s\", \"links\": []}", sha_new,
-		 sha_old);
+		 "{\"version\": 1, \"sha256\": \"%s\", \"previousSha256\": \"%s\", \"links\": []}",
+		 sha_new, sha_old);
 	put(INSTALL_RECORD, text, 0644);
 	put("unirail", THEIR_TEXT, 0755);
 	ASSERT_EQ(INSTALL(), 0);
