@@ -182,7 +182,7 @@ static void check_pool_networks(struct lint *l, const struct object *o)
 int64_t lint_pool_size(const struct lint *l, const struct object *o)
 {
 	const struct pool_spec s = {o->origin, json_get(o->v, "spec"), l->own_ns};
-	struct pool_draft d = {.name = xstrdup(o->name), .where = xstrdup(o->origin)};
+	struct pool_draft d = {.name = xstrdup(o->name), .origin = xstrdup(o->origin)};
 	struct pool_set set = {0};
 	int64_t n = -1;
 

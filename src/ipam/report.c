@@ -376,7 +376,7 @@ static void report_pool(struct json_out *j, const struct pool *p, const struct r
 	ip_set_str(&p->ips, &ips);
 	jo_obj(j);
 	jo_kstr(j, "name", p->name);
-	jo_kstr(j, "origin", p->where);
+	jo_kstr(j, "origin", p->origin);
 	jo_kint(j, "ipVersion", p->family);
 	jo_kstr(j, "subnet", ipnet_str(&p->subnet, text));
 	jo_kstr(j, "ips", ips.p);

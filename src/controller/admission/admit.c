@@ -372,7 +372,7 @@ static int judge(const struct admit_cache *w, const char *name, const struct jso
 		 struct pool_set *set, struct err *e)
 {
 	struct pool_spec o = {NOWHERE, spec, w->agent_ns ? w->agent_ns : ""};
-	struct pool_draft d = {.name = xstrdup(name), .where = xstrdup(NOWHERE)};
+	struct pool_draft d = {.name = xstrdup(name), .origin = xstrdup(NOWHERE)};
 	int r = pool_spec_read(&o, &d, e);
 
 	if (r == 0)

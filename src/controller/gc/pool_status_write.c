@@ -136,8 +136,8 @@ bool pool_status_wants_finalizer(const struct json *object)
  * then stays. */
 static bool count_all(const struct json *object, int64_t *ret)
 {
-	struct pool_spec s = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
-	struct pool_draft d = {.name = xstrdup("x"), .where = xstrdup("")};
+	struct pool_spec s = {.origin = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
+	struct pool_draft d = {.name = xstrdup("x"), .origin = xstrdup("")};
 	struct pool_set set = {0};
 	u128 n;
 	bool ok = pool_spec_read(&s, &d, NULL) == 0 && pool_set_add(&set, &d, NULL) == 0;

@@ -20,7 +20,7 @@ enum { POOL_FILE_MAX = 4 << 20, PATH_BYTES = 4096 };
 void pool_done(struct pool *p)
 {
 	free(p->name);
-	free(p->where);
+	free(p->origin);
 	free(p->made_for);
 	free(p->routes);
 	ip_set_done(&p->ips);
@@ -179,7 +179,7 @@ int pool_conflict_error(const struct pool *a, const struct pool *b, struct err *
 
 	if (strcmp(a->name, b->name) == 0)
 		return err_kind(e, ERR_CONF, -EEXIST, "%s: pool '%s' already exists in %s",
-				b->where, b->name, a->where);
+				b->origin, b->name, a->origin);
 	if (a->family != b->family || !ipnet_overlaps(&a->subnet, &b->subnet))
 		return 0;
 	if (!ipnet_eq(&a->subnet, &b->subnet))
@@ -187,14 +187,14 @@ int pool_conflict_error(const struct pool *a, const struct pool *b, struct err *
 			e, ERR_CONF, -EINVAL,
 			"%s: pool '%s': subnet %s overlaps subnet %s of pool '%s' in %s: make "
 			"them equal or disjoint",
-			b->where, b->name, ipnet_str(&b->subnet, x), ipnet_str(&a->subnet, y),
-			a->name, a->where);
+			b->origin, b->name, ipnet_str(&b->subnet, x), ipnet_str(&a->subnet, y),
+			a->name, a->origin);
 	if (ip_set_meets(&a->ips, &b->ips, &both))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"%s: pool '%s': address %s is also in pool '%s' in %s: exclude it in "
 			"one of them",
-			b->where, b->name, ip_str(&both, x), a->name, a->where);
+			b->origin, b->name, ip_str(&both, x), a->name, a->origin);
 	return 0;
 }
 
@@ -551,7 +551,7 @@ void pool_draft_done(struct pool_draft *d)
 				      &d->nodes, &d->namespaces, &d->networks};
 
 	free(d->name);
-	free(d->where);
+	free(d->origin);
 	for (size_t i = 0; i < sizeof(one) / sizeof(one[0]); i++)
 		pool_text_done(one[i]);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -655,7 +655,7 @@ static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *
 	if (!t->place)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s: no subnet: add one, such as 'subnet = 172.16.1.0/24'",
-				d->where);
+				d->origin);
 	if (ipnet_parse(span_of(t->text), &as_written) < 0)
 		return pool_wrong(t, e, "'%s' is not a subnet such as 172.16.1.0/24", t->text);
 	p->subnet = ipnet_network(&as_written);
@@ -867,7 +867,7 @@ static int check_name(const struct pool_draft *d, struct err *e)
 	return err_kind(
 		e, ERR_CONF, -EINVAL,
 		"%s: pool name is '%.100s', expected 1 to %d letters, digits, '-', '.' or '_'",
-		d->where, d->name, POOL_NAME_MAX);
+		d->origin, d->name, POOL_NAME_MAX);
 }
 
 static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *e)
@@ -897,7 +897,7 @@ static int pool_build(const struct pool_draft *d, struct pool *ret, struct err *
 	build_names(&d->namespaces, &p.namespaces, &p.n_namespaces);
 	build_names(&d->networks, &p.networks, &p.n_networks);
 	p.name = xstrdup(d->name);
-	p.where = xstrdup(d->where);
+	p.origin = xstrdup(d->origin);
 	*ret = p;
 	return 0;
 }

@@ -57,7 +57,7 @@ struct pool_route {
 
 struct pool {
 	char *name;
-	char *where; /* "rails.conf:12", used in messages */
+	char *origin; /* "rails.conf:12", used in messages */
 	uint8_t family;
 	struct ipnet subnet;
 	struct ip_set ips;     /* ips - exclude */

@@ -58,10 +58,10 @@ static int read_cut(struct member *m, const struct json *object, struct err *e)
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"%s: annotation " ANNOTATION_BLOCK_PREFIX
 				" '%.60s' is not a prefix length",
-				p->where, json_string(v));
+				p->origin, json_string(v));
 	r = block_cut_choose(&p->subnet, (uint8_t)requested, p->n_nodes == 1, &p->cut, e);
 	if (r < 0)
-		return err_wrap(e, r, "%s: annotation " ANNOTATION_BLOCK_PREFIX, p->where);
+		return err_wrap(e, r, "%s: annotation " ANNOTATION_BLOCK_PREFIX, p->origin);
 	p->cut_is_written = requested != 0;
 	return 0;
 }
@@ -102,7 +102,7 @@ static void read_spec(struct build *b, struct member *m, const struct json *obje
 {
 	auto_free char *where = xasprintf("SpiderIPPool '%s'", m->name);
 	struct pool_spec o = {where, json_get(object, "spec"), b->agent_ns};
-	struct pool_draft d = {.name = xstrdup(m->name), .where = xstrdup(where)};
+	struct pool_draft d = {.name = xstrdup(m->name), .origin = xstrdup(where)};
 	struct pool_set one = {0};
 	struct err e = ERR_INIT;
 
@@ -364,8 +364,8 @@ static void put_record(void *arg, const struct ipaddr *ip, const char *pod, cons
 /* Reads the addresses in the pool's spec; none if the spec is invalid. */
 static void own_ips(const struct json *object, struct pool_set *ret)
 {
-	struct pool_spec o = {.where = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
-	struct pool_draft d = {.name = xstrdup("x"), .where = xstrdup("")};
+	struct pool_spec o = {.origin = "", .spec = json_get(object, "spec"), .agent_ns = "-"};
+	struct pool_draft d = {.name = xstrdup("x"), .origin = xstrdup("")};
 
 	if (pool_spec_read(&o, &d, NULL) == 0)
 		pool_set_add(ret, &d, NULL);

@@ -19,7 +19,7 @@ struct pool_texts {
 };
 
 struct pool_draft {
-	char *name, *where;
+	char *name, *origin;
 	struct pool_text subnet, gateway, is_default, disable, reuse_delay, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
 	/* object of a cluster, whose webhook has warned the user: do not log unusual spellings each

@@ -78,7 +78,7 @@ static int on_section(void *arg, const struct ini_at *at, struct err *e)
 		p->section = SEC_POOL;
 		p->draft = (struct pool_draft){.ips_optional = true};
 		p->draft.name = span_dup(span_trim((struct span){name.p + 5, name.n - 5}));
-		p->draft.where = xasprintf("%s:%d", at->file, at->line);
+		p->draft.origin = xasprintf("%s:%d", at->file, at->line);
 	} else if (span_eq(name, "reserved")) {
 		p->section = SEC_RESERVED;
 	} else if (span_eq(name, "settings")) {

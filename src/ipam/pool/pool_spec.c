@@ -23,14 +23,14 @@ static int pool_spec_wrong(const struct pool_spec *o, struct err *e, const char 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s", o->where, text);
+	return err_kind(e, ERR_CONF, -EINVAL, "%s: %s", o->origin, text);
 }
 
 static char *place_of(const struct pool_spec *o, const char *key, size_t index, bool in_list)
 {
 	if (in_list)
-		return xasprintf("%s: spec.%s[%zu]", o->where, key, index);
-	return xasprintf("%s: spec.%s", o->where, key);
+		return xasprintf("%s: spec.%s[%zu]", o->origin, key, index);
+	return xasprintf("%s: spec.%s", o->origin, key);
 }
 
 static int get_string(const struct pool_spec *o, const char *key, struct pool_text *ret,
@@ -286,7 +286,7 @@ enum { POOL_JSON_MAX = 4 << 20 };
 
 static int add_pool(struct pool_set *s, const struct pool_spec *o, const char *name, struct err *e)
 {
-	struct pool_draft d = {.name = xstrdup(name), .where = xstrdup(o->where)};
+	struct pool_draft d = {.name = xstrdup(name), .origin = xstrdup(o->origin)};
 	int n = pool_spec_read(o, &d, e);
 
 	if (n == 0)
@@ -299,7 +299,7 @@ static int read_named(struct pool_set *s, const char *file, const struct json *v
 		      const char *name, struct err *e)
 {
 	auto_free char *where = xasprintf("%s: '%s'", file, name);
-	struct pool_spec o = {.where = where, .spec = json_get(v, "spec")};
+	struct pool_spec o = {.origin = where, .spec = json_get(v, "spec")};
 	bool is_pool = kind && strcmp(kind, "SpiderIPPool") == 0;
 
 	if (!is_pool && (!kind || strcmp(kind, "SpiderReservedIP") != 0))

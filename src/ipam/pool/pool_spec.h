@@ -9,7 +9,7 @@
 #include "wire/json/json.h"
 
 struct pool_spec {
-	const char *where; /* location of the object such as "rails.json: 'rail0'", for messages */
+	const char *origin; /* location of the object such as "rails.json: 'rail0'", for messages */
 	const struct json *spec;
 	/*
 	 * Namespace of names in multusName that have none. NULL: the object is in a directory; then

@@ -308,7 +308,7 @@ static void test_keep_option_leaves_files_of_other_programs(void **state)
 	ASSERT_EQ(INSTALL("--skip-existing"), 0);
 	ASSERT_STR_EQ(t_out, "copy     unirail\nlink     beta -> unirail\n");
 	ASSERT_STR_EQ(t_err,
-		      "unirail install: left '/opt/cni/bin/alpha': not installed by unirail\n");
+		      "unirail install: skipped '/opt/cni/bin/alpha': not installed by unirail\n");
 	ASSERT_EQ(call("alpha"), OTHER_STATUS);
 	ASSERT_EQ(call("beta"), OWN_STATUS);
 	ASSERT_EQ(INSTALL("--skip-existing"), 0);
@@ -387,9 +387,9 @@ static void test_uninstall_leaves_and_names_changed_files(void **state)
 	ASSERT_STR_EQ(t_out, "remove   beta\n");
 	ASSERT_STR_EQ(
 		t_err,
-		"unirail install: left '/opt/cni/bin/beta.before-unirail': backup was changed, not "
-		"restored\nunirail install: left '/opt/cni/bin/alpha': changed since it was "
-		"installed, not removed\nunirail install: left '/opt/cni/bin/unirail': changed "
+		"unirail install: skipped '/opt/cni/bin/beta.before-unirail': backup was changed, not "
+		"restored\nunirail install: skipped '/opt/cni/bin/alpha': changed since it was "
+		"installed, not removed\nunirail install: skipped '/opt/cni/bin/unirail': changed "
 		"since it was installed, not removed\n");
 	expect("alpha", "theirs now");
 	expect("beta.before-unirail", "changed");

@@ -79,7 +79,7 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 	ASSERT_EQ(s.n, 1);
 	p = &s.v[0];
 	ASSERT_STR_EQ(p->name, "rail0");
-	ASSERT_STR_EQ(p->where, "rails.conf:2");
+	ASSERT_STR_EQ(p->origin, "rails.conf:2");
 	assert_ips(&p->ips, "172.16.1.10-172.16.1.49, 172.16.1.51-172.16.1.99, "
 			    "172.16.1.120-172.16.1.121");
 	assert_true(ip_set_count(&p->usable) == ip_set_count(&p->ips) - 1);

@@ -29,7 +29,7 @@ static void make(struct pool *p)
 
 	*p = (struct pool){.family = family, .subnet = ipnet_network(&net)};
 	p->name = xasprintf("p%u", upto(40));
-	p->where = xasprintf("file %u", upto(1000));
+	p->origin = xasprintf("file %u", upto(1000));
 	p->ips.family = family;
 	for (uint32_t i = upto(4); i > 0; i--) {
 		struct ipaddr end = ipnet_last(&p->subnet);
