@@ -32,7 +32,7 @@ void op_draft_done(struct draft *d);
 struct planner {
 	const struct block_facts *f;
 	struct block_plan *ret;
-	bool left; /* the plan already releases an idle block: one plan releases at most one */
+	bool releases_block; /* the plan already releases an idle block: the limit is one */
 };
 
 /* Returns NULL if the plan already has an operation on this block. */

@@ -254,7 +254,8 @@ bool block_log_has_token(const struct block_log *l, const char *token)
 
 /* The format of the file is described in log.h. */
 
-static const char *const claim_state_names[] = {[CLAIM_HELD] = "held", [CLAIM_LEAVING] = "leaving"};
+static const char *const claim_state_names[] =
+	{[CLAIM_HELD] = "held", [CLAIM_RELEASING] = "leaving"};
 static const char *const borrow_state_names[] =
 	{[BORROW_REQUESTED] = "asking", [BORROW_HELD] = "held", [BORROW_RETURNING] = "returning"};
 

@@ -29,16 +29,16 @@ static struct draft op_draft_of(const struct block_claim *c, size_t more)
 	return d;
 }
 
-static int begin_leave(struct block_log *l, struct block_table *t, const struct block_op *op,
-		       struct err *e)
+static int begin_release_block(struct block_log *l, struct block_table *t,
+			       const struct block_op *op, struct err *e)
 {
 	const struct block_claim *c = block_claim_find(t, op->name);
 	struct block_claim n;
 
-	if (!c || c->state == CLAIM_LEAVING)
+	if (!c || c->state == CLAIM_RELEASING)
 		return 0;
 	n = *c;
-	n.state = CLAIM_LEAVING;
+	n.state = CLAIM_RELEASING;
 	return block_log_claim(l, t, &n, e);
 }
 
@@ -149,7 +149,7 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	case OP_ADOPT:
 	case OP_TAKE_OVER: block_log_token(l, op->token); return 0;
 	case OP_DELETE:
-	case OP_DISOWN: return begin_leave(l, t, op, e);
+	case OP_DISOWN: return begin_release_block(l, t, op, e);
 	case OP_RELEASE: return begin_release(l, t, op, e);
 	case OP_BORROW:
 	case OP_ASSERT: return begin_borrowed(l, t, op, e);
@@ -167,7 +167,7 @@ enum { REQUEST_FORGET_MS = 60 * 1000 };
  * Applies an object that belongs to this node and has a token of this log. Without a claim only the
  * answer to a request that obtains the block counts: any other object may be an old version (etcd
  * was restored), and another node may have owned the block since. If the object of a claim was
- * lost, its released addresses stay released. A claim in state CLAIM_LEAVING is never held again.
+ * lost, its released addresses stay released. A claim in state CLAIM_RELEASING is never held again.
  */
 static int gained(struct block_log *l, struct block_table *t, const struct block_object *o,
 		  enum block_op_kind kind, struct err *e)
@@ -178,7 +178,7 @@ static int gained(struct block_log *l, struct block_table *t, const struct block
 	auto_draft struct draft d = {0};
 
 	if (strcmp(o->node, t->node) != 0 || !block_log_has_token(l, o->claim) ||
-	    (was && block_is_of(t, was, o)) || (was && was->state == CLAIM_LEAVING) ||
+	    (was && block_is_of(t, was, o)) || (was && was->state == CLAIM_RELEASING) ||
 	    (!was && !requested))
 		return 0;
 	d = op_draft_of(was ? was : &new, o->n_released);
@@ -299,7 +299,7 @@ static int claim_removed(struct block_log *l, struct block_table *t, const char 
 {
 	const struct block_claim *c = block_claim_find(t, name);
 
-	return c && c->state == CLAIM_LEAVING ? op_drop_claim(l, t, c, e) : 0;
+	return c && c->state == CLAIM_RELEASING ? op_drop_claim(l, t, c, e) : 0;
 }
 
 /*
@@ -389,7 +389,7 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	if (op->kind == OP_BORROW || op->kind == OP_TAKE_OVER)
 		block_view_stale(t, op->pool);
 	block_object_remove(t, op->name);
-	if (c && c->state == CLAIM_LEAVING)
+	if (c && c->state == CLAIM_RELEASING)
 		return claim_removed(l, t, op->name, e);
 	mark(t, op->name, true);
 	return drop_borrowed(l, t, op->name, NULL, e);

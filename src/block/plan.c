@@ -168,10 +168,10 @@ static size_t to_give(const struct planner *p, const struct block_claim *c,
 
 static void report(struct block_op *op, const struct block_object *o, size_t idle)
 {
-	uint32_t room = block_room(o);
+	uint32_t unreleased = block_unreleased(o);
 
 	op->report = true;
-	op->count = room > op->n_ips + idle ? room - (uint32_t)(op->n_ips + idle) : 0;
+	op->count = unreleased > op->n_ips + idle ? unreleased - (uint32_t)(op->n_ips + idle) : 0;
 }
 
 /* Plans the answer to request w: the first n of the `idle` addresses in ips get the entry `to`, the
@@ -243,7 +243,7 @@ static void plan_report_idle(struct planner *p, const struct block_claim *c,
 	struct block_op *op;
 	size_t idle;
 
-	if (!o->reports || block_spare(o) || !block_room(o))
+	if (!o->reports || block_spare(o) || !block_unreleased(o))
 		return;
 	idle = to_give(p, c, o, need, IDLE_MOST, &ips);
 	free(ips);
@@ -260,7 +260,7 @@ static void plan_report_idle(struct planner *p, const struct block_claim *c,
 static bool plan_is_anothers(const struct planner *p, const struct block_entry *x)
 {
 	return strchr(x->to, '/') && !block_log_has_made(p->f->log, p->f->table->node, x) &&
-	       !(p->f->hold && p->f->observed_restore);
+	       !(p->f->frozen && p->f->observed_restore);
 }
 
 static void plan_again(struct planner *p, const struct block_borrowed *l, const char *from)
@@ -295,7 +295,7 @@ static void plan_requested(struct planner *p, const struct block_borrowed *l,
 		plan_add(p, OP_READ, l->pool, l->block);
 	else if (made && p->f->rescan_ms && !block_has_pod(p->f, &l->ip))
 		release_all(p, l->pool, l->block, x);
-	else if (made || !p->f->hold)
+	else if (made || !p->f->frozen)
 		plan_again(p, l, x->to);
 }
 
@@ -417,7 +417,7 @@ static void plan_borrowed(struct planner *p, const struct block_borrowed *l,
 	block_entry_local(p->f->table->node, l->token, local);
 	if (x && strcmp(x->to, local) == 0) {
 		/* Borrowed addresses are not pre-allocated: peers could not request them. */
-		if (!p->f->hold && is_to_spare(p, l, need))
+		if (!p->f->frozen && is_to_spare(p, l, need))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, local);
 	} else if (!x && is_of_our_own(p, l, o)) {
 		end_borrowed(p, l, NULL);
@@ -533,7 +533,7 @@ static bool lends_any(const struct block_object *o)
 	return false;
 }
 
-static void leave(struct planner *p, const struct block_object *o)
+static void release_block(struct planner *p, const struct block_object *o)
 {
 	plan_bound(p, lends_any(o) ? OP_DISOWN : OP_DELETE, o);
 }
@@ -546,7 +546,7 @@ static bool lacks_entry(const struct block_claim *c, const struct block_object *
 	return false;
 }
 
-static const struct block_entry *takes_back(const struct block_object *o)
+static const struct block_entry *reclaimable(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_released; i++)
 		if (block_entry_open(&o->released[i]))
@@ -570,7 +570,7 @@ static const struct block_entry *released_by_mistake(const struct planner *p,
 						     const struct block_claim *c,
 						     const struct block_object *o)
 {
-	const char *open = p->f->hold ? "*@" : "*@?";
+	const char *open = p->f->frozen ? "*@" : "*@?";
 
 	for (size_t i = 0; i < o->n_released; i++)
 		if (is_used_locally(p, &o->released[i]))
@@ -610,22 +610,22 @@ static void release_retry(struct planner *p, const struct block_claim *c,
 static void plan_held(struct planner *p, const struct block_claim *c, const struct block_object *o)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);
-	const struct block_entry *wrong = released_by_mistake(p, c, o), *back = takes_back(o);
+	const struct block_entry *wrong = released_by_mistake(p, c, o), *back = reclaimable(o);
 	const struct block_entry *broken = expired_reservation(p, o);
 
 	if (wrong)
 		plan_entry(p, OP_RECLAIM, c->pool, c->name, &wrong->ip, wrong->to);
-	else if (lacks_entry(c, o) && p->f->hold)
+	else if (lacks_entry(c, o) && p->f->frozen)
 		release_retry(p, c, o);
 	else if (lacks_entry(c, o))
 		plan_bound(p, OP_TOUCH, o);
-	else if (broken && !p->f->hold)
+	else if (broken && !p->f->frozen)
 		plan_entry(p, OP_RECLAIM, c->pool, c->name, &broken->ip, broken->to);
-	else if (need && need->want && back && !p->f->hold)
+	else if (need && need->want && back && !p->f->frozen)
 		plan_entry(p, OP_RECLAIM, c->pool, c->name, &back->ip, back->to);
-	else if (need && o->n_wanted && !p->f->hold)
+	else if (need && o->n_wanted && !p->f->frozen)
 		plan_answer_requested(p, c, o, need);
-	else if (need && !p->f->hold)
+	else if (need && !p->f->frozen)
 		plan_report_idle(p, c, o, need);
 }
 
@@ -651,7 +651,7 @@ static void recreate(struct planner *p, const struct block_claim *c)
 		return;
 	op->net = c->net;
 	str_copy(op->to, sizeof(op->to), "?");
-	if (p->f->hold && need)
+	if (p->f->frozen && need)
 		plan_all_but_pods(p, need->usable, op);
 	for (size_t i = 0; i < c->n_released; i++)
 		if (!has_ip(op, &c->released[i]))
@@ -700,11 +700,11 @@ static void plan_disputed(struct planner *p, const struct block_claim *c,
 	bool local = strcmp(o->node, p->f->table->node) == 0 &&
 		     block_log_has_token(p->f->log, o->claim);
 
-	if (local && c->state == CLAIM_LEAVING)
-		leave(p, o);
+	if (local && c->state == CLAIM_RELEASING)
+		release_block(p, o);
 	else if (local)
 		plan_add(p, OP_READ, c->pool, c->name);
-	else if (c->state == CLAIM_LEAVING || !plan_net_has_pods(p->f, &c->net))
+	else if (c->state == CLAIM_RELEASING || !plan_net_has_pods(p->f, &c->net))
 		plan_add(p, OP_FORGET, c->pool, c->name);
 	else if (!*o->node)
 		plan_bound(p, OP_TAKE_OVER, o);
@@ -733,11 +733,11 @@ static void plan_unclaimed(struct planner *p, const struct block_object *o)
 	size_t n = 0;
 
 	if (!plan_net_has_pods(p->f, &o->net)) {
-		leave(p, o);
+		release_block(p, o);
 		return;
 	}
 	op = plan_bound(p, OP_ADOPT, o);
-	if (!op || !need || !(p->f->hold || p->f->rescan_ms))
+	if (!op || !need || !(p->f->frozen || p->f->rescan_ms))
 		return;
 	str_copy(op->to, sizeof(op->to), "?");
 	plan_all_but_pods(p, need->usable, op);
@@ -759,8 +759,8 @@ static void plan_claim(struct planner *p, const struct block_claim *c)
 		plan_add(p, OP_READ, c->pool, c->name);
 	else if (!block_is_of(p->f->table, c, o))
 		plan_disputed(p, c, o);
-	else if (c->state == CLAIM_LEAVING)
-		leave(p, o);
+	else if (c->state == CLAIM_RELEASING)
+		release_block(p, o);
 	else if (!block_agrees(p->f->table, c, o))
 		plan_unclaimed(p, o);
 	else
@@ -783,22 +783,23 @@ static bool block_net_is_busy(const struct block_facts *f, const struct ipnet *n
 }
 
 /* Releases a block without pods if the pool has enough free addresses without it. */
-static void plan_leave(struct planner *p, const struct block_claim *c)
+static void plan_release_idle(struct planner *p, const struct block_claim *c)
 {
 	const struct block_object *o = block_object_find(p->f->table, c->name);
 	const struct block_need *need = plan_need(p->f, c->pool);
 	struct ipaddr *idle;
 	size_t n;
 
-	if (c->state != CLAIM_HELD || !o || !need || need->want || need->keep || p->left ||
-	    p->f->hold || block_net_is_busy(p->f, &c->net) || !block_agrees(p->f->table, c, o))
+	if (c->state != CLAIM_HELD || !o || !need || need->want || need->keep ||
+	    p->releases_block || p->f->frozen || block_net_is_busy(p->f, &c->net) ||
+	    !block_agrees(p->f->table, c, o))
 		return;
 	n = plan_idle_of(p->f, c, o, need->usable, SIZE_MAX, &idle);
 	free(idle);
 	if (n > need->spare || plan_has(p, c->name))
 		return;
-	leave(p, o);
-	p->left = true;
+	release_block(p, o);
+	p->releases_block = true;
 }
 
 /* --- the whole plan --- */
@@ -828,17 +829,17 @@ void block_plan(const struct block_facts *f, struct block_plan *ret)
 			plan_unclaimed(&p, &t->objects[i]);
 	for (size_t i = 0; i < t->n_borrowed; i++)
 		plan_borrowed_entry(&p, &t->borrowed[i]);
-	if (!f->hold || f->rescan_ms)
+	if (!f->frozen || f->rescan_ms)
 		plan_leftovers(&p);
 	for (size_t i = 0; i < f->n_needs; i++)
 		if (f->needs[i].under_way)
 			continue;
-		else if (f->hold)
+		else if (f->frozen)
 			plan_rescan(&p, &f->needs[i]);
 		else
 			plan_want(&p, &f->needs[i]);
 	for (size_t i = 0; i < t->n_claims; i++)
-		plan_leave(&p, &t->claims[i]);
+		plan_release_idle(&p, &t->claims[i]);
 }
 
 void block_plan_done(struct block_plan *p)

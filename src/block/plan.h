@@ -53,7 +53,7 @@ struct block_facts {
 	int64_t reuse_delay_ms, quarantine_ms;
 	/* etcd was, or may have been, restored from a backup: nothing is claimed, borrowed or
 	 * returned for a while, so that every node can assert the addresses of its pods first. */
-	bool hold;
+	bool frozen;
 	/*
 	 * This agent observed the restore itself, so no other node can have taken over the blocks
 	 * and addresses of its log: entries of other nodes for addresses of local pods are outdated

@@ -415,7 +415,7 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
  * Without a report: an owner that has lent fewer addresses can probably release more. */
 static int64_t hope(const struct block_peer *x)
 {
-	return (int64_t)x->spare - x->crowd;
+	return (int64_t)x->spare - x->requested_by_others;
 }
 
 /* Returns whether the owner reports free capacity. */
@@ -453,7 +453,7 @@ static const struct block_peer *best(const struct planner *p, const struct block
 	for (size_t i = 0; i < v->n_peers; i++) {
 		const struct block_peer *x = &v->peers[(from + i) % v->n_peers];
 
-		if (x->room && !plan_has(p, x->name) &&
+		if (x->unreleased && !plan_has(p, x->name) &&
 		    (is_sure(x) || !was_requested(p, x, REQUEST_RETRY_MS)) &&
 		    (!ret || is_better(p, x, ret)))
 			ret = x;

@@ -53,11 +53,11 @@ static void done(struct block_lookup *s)
 
 static void block_lookup_done(struct block_table *t)
 {
-	for (size_t i = 0; i < t->n_seen; i++)
-		done(&t->seen[i]);
-	free(t->seen);
-	t->seen = NULL;
-	t->n_seen = 0;
+	for (size_t i = 0; i < t->n_lookups; i++)
+		done(&t->lookups[i]);
+	free(t->lookups);
+	t->lookups = NULL;
+	t->n_lookups = 0;
 }
 
 static void view_done(struct block_view *v)
@@ -512,7 +512,7 @@ static void add_available(struct block_view *v, const struct block_object *o, co
 	}
 }
 
-uint32_t block_room(const struct block_object *o)
+uint32_t block_unreleased(const struct block_object *o)
 {
 	unsigned int bits = ip_bits(&o->net.ip) - o->net.len;
 	uint32_t size = bits < 31 ? 1u << bits : 1u << 31;
@@ -522,9 +522,9 @@ uint32_t block_room(const struct block_object *o)
 
 uint32_t block_spare(const struct block_object *o)
 {
-	uint32_t room = block_room(o);
+	uint32_t unreleased = block_unreleased(o);
 
-	return room > o->busy ? room - o->busy : 0;
+	return unreleased > o->busy ? unreleased - o->busy : 0;
 }
 
 static bool has_requested(const struct block_object *o, const char *node)
@@ -539,18 +539,18 @@ static bool has_requested(const struct block_object *o, const char *node)
 }
 
 /* An orphan has no owner that answers requests. */
-static void set_room(struct block_peer *x, const struct block_object *o, const char *node)
+static void set_capacity(struct block_peer *x, const struct block_object *o, const char *node)
 {
-	uint64_t crowd = 0;
+	uint64_t sum = 0;
 
-	x->room = *o->node ? block_room(o) : 0;
+	x->unreleased = *o->node ? block_unreleased(o) : 0;
 	x->spare = *o->node ? block_spare(o) : 0;
 	x->reports = o->reports;
 	for (size_t i = 0; i < o->n_wanted; i++)
 		if (!block_requested_is_of(o->wanted[i].node, node))
-			crowd += o->wanted[i].count;
+			sum += o->wanted[i].count;
 	x->pending = *o->node && has_requested(o, node);
-	x->crowd = crowd < UINT32_MAX ? (uint32_t)crowd : UINT32_MAX;
+	x->requested_by_others = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
 static void view_add(struct block_view *v, const struct block_object *o, const char *node,
@@ -565,7 +565,7 @@ static void view_add(struct block_view *v, const struct block_object *o, const c
 			(struct block_orphan){xstrdup(o->name), xstrdup(o->version), o->net};
 	x = &VEC_PUSH(v->peers, v->n_peers);
 	*x = (struct block_peer){.name = xstrdup(o->name)};
-	set_room(x, o, node);
+	set_capacity(x, o, node);
 	add_available(v, o, node, now_ms);
 	for (size_t i = 0; i < o->n_released; i++)
 		if (block_entry_is_of(&o->released[i], node))
@@ -602,12 +602,12 @@ void block_view_see(struct block_table *t, const char *pool, const char *block,
 		return;
 	x->read_ms = now_ms;
 	x->reads++;
-	x->room = x->spare = 0;
+	x->unreleased = x->spare = 0;
 	x->pending = false;
 	drop_available(v, block);
 	if (!o || strcmp(o->node, t->node) == 0)
 		return;
-	set_room(x, o, t->node);
+	set_capacity(x, o, t->node);
 	add_available(v, o, t->node, now_ms);
 }
 
@@ -703,9 +703,9 @@ bool block_requested_is_of(const char *key, const char *node)
 
 static struct block_lookup *find(const struct block_table *t, const struct ipaddr *a)
 {
-	for (size_t i = 0; i < t->n_seen; i++)
-		if (ip_eq(&t->seen[i].ip, a))
-			return &t->seen[i];
+	for (size_t i = 0; i < t->n_lookups; i++)
+		if (ip_eq(&t->lookups[i].ip, a))
+			return &t->lookups[i];
 	return NULL;
 }
 
@@ -716,10 +716,10 @@ const struct block_lookup *block_lookup_find(const struct block_table *t, const 
 
 void block_lookup_drop(struct block_table *t, const char *block)
 {
-	for (size_t i = t->n_seen; i-- > 0;)
-		if (strcmp(t->seen[i].block, block) == 0) {
-			done(&t->seen[i]);
-			t->seen[i] = t->seen[--t->n_seen];
+	for (size_t i = t->n_lookups; i-- > 0;)
+		if (strcmp(t->lookups[i].block, block) == 0) {
+			done(&t->lookups[i]);
+			t->lookups[i] = t->lookups[--t->n_lookups];
 		}
 }
 
@@ -770,7 +770,7 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 	if (was)
 		done(was);
 	else
-		was = &VEC_PUSH(t->seen, t->n_seen);
+		was = &VEC_PUSH(t->lookups, t->n_lookups);
 	*was = s;
 }
 

@@ -49,8 +49,8 @@ struct block_object {
 
 enum claim_state {
 	CLAIM_HELD,
-	CLAIM_LEAVING, /* the node is releasing the block and allocates no address of it again */
-	CLAIM_REMOVED, /* only in a change: block_claim_put() removes the claim */
+	CLAIM_RELEASING, /* the node is releasing the block and allocates no address of it again */
+	CLAIM_REMOVED,	 /* only in a change: block_claim_put() removes the claim */
 };
 
 /* A block of this node, as recorded in the log. */
@@ -98,19 +98,19 @@ struct block_offer {
 	int64_t at_ms;
 };
 
-/* The block of a peer, or an orphan (without room, since no owner answers requests). */
+/* The block of a peer, or an orphan (without free capacity, since no owner answers requests). */
 struct block_peer {
 	char *name;
-	uint32_t room; /* unreleased addresses; the owner's pods may use them */
+	uint32_t unreleased; /* unreleased addresses; the owner's pods may use them */
 	/* number of unreleased addresses that the owner can release, by its report; without a
-	 * report: `room` */
+	 * report: `unreleased` */
 	uint32_t spare;
-	bool reports;	      /* the owner reports its free capacity */
-	uint32_t crowd;	      /* number of addresses that other nodes request from this block */
-	int64_t requested_ms; /* when this node last sent a request; 0: never */
-	int64_t read_ms;      /* time of the last request, or of the last read after it */
-	unsigned int reads;   /* reads since the last request */
-	bool pending;	      /* the request is not answered yet */
+	bool reports;		      /* the owner reports its free capacity */
+	uint32_t requested_by_others; /* number of addresses that other nodes request from this block */
+	int64_t requested_ms;	      /* when this node last sent a request; 0: never */
+	int64_t read_ms;	      /* time of the last request, or of the last read after it */
+	unsigned int reads;	      /* reads since the last request */
+	bool pending;		      /* the request is not answered yet */
 };
 
 /* A block without an owner. */
@@ -166,8 +166,8 @@ struct block_table {
 	bool synced; /* the objects were listed: an object missing here does not exist */
 	struct block_view *views;
 	size_t n_views;
-	struct block_lookup *seen;
-	size_t n_seen;
+	struct block_lookup *lookups;
+	size_t n_lookups;
 };
 
 void block_table_done(struct block_table *t);
@@ -199,9 +199,9 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 /* Updates the view by a recent read of a peer's block; o NULL: the block does not exist. */
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
-/* block_room(): number of unreleased addresses of a block. block_spare(): how many of these its
+/* block_unreleased(): number of unreleased addresses of a block. block_spare(): how many of these its
  * owner reports that it can release. */
-uint32_t block_room(const struct block_object *o);
+uint32_t block_unreleased(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
 void block_object_done(struct block_object *o);

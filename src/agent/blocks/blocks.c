@@ -320,7 +320,7 @@ static bool may_request(struct blocks *b, const struct block_op *op)
 	return b->leases_known && b->pools_known && b->t.synced &&
 	       kube_informer_behind_ms(b->informer) == 0 &&
 	       !blocks_backoff_until(b, BLOCKS_DISK_KEY) && b->n_in_flight < BLOCKS_IN_FLIGHT_MAX &&
-	       (op->kind == OP_READ || !blocks_is_held(b)) && !blocks_is_under_way(b, op->name);
+	       (op->kind == OP_READ || !blocks_is_frozen(b)) && !blocks_is_under_way(b, op->name);
 }
 
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg)

@@ -108,15 +108,15 @@ struct blocks {
 	 * restored. */
 	bool recreated;
 	bool pools_known, leases_known, trusted, other_alive, inventory_complete;
-	int64_t hold_until;    /* loop time, end of the freeze; 0: etcd was not restored */
+	int64_t frozen_until;  /* loop time, end of the freeze; 0: etcd was not restored */
 	bool observed_restore; /* see struct block_facts */
 	int64_t rescan_ms;     /* see struct block_facts; used while log.etcd_restored */
 	/* Used by blocks_notify_etcd_restored(). report_at: real time in ms at which this agent
 	 * observed the restore of etcd; 0: nothing to report. */
-	struct kube_call *telling;
+	struct kube_call *report_call;
 	struct loop_alarm report_retry;
 	int64_t report_at;
-	/* not all peers' objects were read again after the last list, see blocks_is_held() */
+	/* not all peers' objects were read again after the last list, see blocks_is_frozen() */
 	bool rescanning;
 	int64_t reuse_delay_ms, quarantine_ms; /* from the settings of the pools */
 	struct lease_table leases;	       /* sorted by address */
@@ -183,7 +183,7 @@ int64_t blocks_backoff_until(const struct blocks *b, const char *key);
 /* sync.c */
 void blocks_watch(struct blocks *b);
 /* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
-bool blocks_is_held(struct blocks *b);
+bool blocks_is_frozen(struct blocks *b);
 /* After a read of a peer's object: freezes claims if it lacks the entry of an address that this
  * node borrows. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op);

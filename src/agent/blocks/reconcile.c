@@ -330,7 +330,7 @@ static struct block_facts facts_of(struct blocks *b, const struct block_need *ne
 		.quarantine_ms = b->quarantine_ms,
 		.view_ms = VIEW_MS,
 		.ahead_ms = AHEAD_MS,
-		.hold = blocks_is_held(b),
+		.frozen = blocks_is_frozen(b),
 		.observed_restore = b->observed_restore,
 		.rescan_ms = b->log.etcd_restored ? b->rescan_ms : 0,
 		.alone = b->inventory_complete && !b->other_alive,
@@ -655,7 +655,7 @@ static bool is_wanted(const struct blocks *b)
 
 static void end_recovery(struct blocks *b, const struct block_facts *f)
 {
-	if (!b->log.etcd_restored || f->hold || !block_has_rescanned(f))
+	if (!b->log.etcd_restored || f->frozen || !block_has_rescanned(f))
 		return;
 	log_info("blocks: recovery from the etcd restore is complete");
 	block_log_etcd_restored(&b->log, &b->t, false, NULL);

@@ -15,7 +15,7 @@
 /* Updates the table of objects: a watch delivers this node's blocks, periodic reads deliver peers'
  * blocks from which this node borrows. */
 
-enum { HOLD_MS = 30 * 1000, TRUST_MS = 5000, RESCAN_MS = 60 * 1000, UNSAID_MS = 5000 };
+enum { FREEZE_MS = 30 * 1000, TRUST_MS = 5000, RESCAN_MS = 60 * 1000, UNASSERTED_RESCAN_MS = 5000 };
 
 static int decode(void *value, const struct json *object, struct err *e)
 {
@@ -86,23 +86,23 @@ static void blocks_notify_etcd_restored(struct blocks *b);
 
 /*
  * sure: etcd was restored; otherwise it may have been. Objects may be older than the logs of the
- * nodes. For HOLD_MS this node only asserts the addresses of its pods again, and claims, borrows
+ * nodes. For FREEZE_MS this node only asserts the addresses of its pods again, and claims, borrows
  * and releases nothing. The node also rescans peers' objects for outdated entries of its own, at a
  * random time within RESCAN_MS so that not all nodes do so at once.
  */
-static void hold(struct blocks *b, bool sure)
+static void freeze(struct blocks *b, bool sure)
 {
-	if (blocks_now(b) >= b->hold_until)
+	if (blocks_now(b) >= b->frozen_until)
 		log_warn(sure ? "blocks: etcd was restored from a backup: asserting the addresses "
 				"of this node's pods again; claims and releases are frozen "
 				"meanwhile"
 			      : "blocks: etcd was restored from a backup, or this node was fenced "
 				"meanwhile: asserting the addresses of this node's pods again; "
 				"claims and releases are frozen meanwhile",
-			 LOG_I("ms", HOLD_MS));
-	b->hold_until = blocks_now(b) + HOLD_MS;
+			 LOG_I("ms", FREEZE_MS));
+	b->frozen_until = blocks_now(b) + FREEZE_MS;
 	b->rescan_ms = blocks_now(b) + jitter_ms(0, RESCAN_MS);
-	schedule_in(b, UNSAID_MS);
+	schedule_in(b, UNASSERTED_RESCAN_MS);
 	/* A failed write is repeated before the next request. */
 	block_log_etcd_restored(&b->log, &b->t, true, NULL);
 	blocks_notify_etcd_restored(b);
@@ -114,7 +114,7 @@ void blocks_etcd_restored(struct blocks *b)
 	for (size_t i = 0; i < b->t.n_views; i++)
 		block_view_stale(&b->t, b->t.views[i].pool);
 	b->observed_restore = true;
-	hold(b, true);
+	freeze(b, true);
 }
 
 /* Drops all objects: the watch delivers the restored ones. */
@@ -181,7 +181,7 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 		return;
 	pool = xstrdup(known->pool);
 	if (is_lost(b, known))
-		hold(b, false);
+		freeze(b, false);
 	block_object_remove(&b->t, was->name);
 	blocks_notify(b, pool);
 }
@@ -259,7 +259,7 @@ static void synced(void *arg)
 	b->t.synced = true;
 	b->rescanning = true;
 	if (was_etcd_restored(b))
-		hold(b, true);
+		freeze(b, true);
 	blocks_notify_all(b);
 	blocks_schedule(b, 0);
 }
@@ -287,14 +287,14 @@ void blocks_rescanned(struct blocks *b, const struct block_op *op)
 
 		if (l->state == BORROW_HELD && strcmp(l->block, op->name) == 0 &&
 		    !is_asserted(b, l)) {
-			hold(b, false);
+			freeze(b, false);
 			return;
 		}
 	}
 }
 
 /* Until all peers' objects were read again, it is unknown whether etcd was restored. */
-bool blocks_is_held(struct blocks *b)
+bool blocks_is_frozen(struct blocks *b)
 {
 	bool unseen = false;
 
@@ -305,7 +305,7 @@ bool blocks_is_held(struct blocks *b)
 			  !block_object_find(&b->t, l->block);
 	}
 	b->rescanning = unseen;
-	return unseen || blocks_now(b) < b->hold_until;
+	return unseen || blocks_now(b) < b->frozen_until;
 }
 
 /* A relist: the watch delivers all blocks of this node again; peers' blocks are read again. */
@@ -345,7 +345,8 @@ static void on_rescan(void *arg)
 {
 	struct blocks *b = arg;
 
-	schedule_in(b, b->log.etcd_restored && !is_all_asserted(b) ? UNSAID_MS : RESCAN_MS);
+	schedule_in(b,
+		    b->log.etcd_restored && !is_all_asserted(b) ? UNASSERTED_RESCAN_MS : RESCAN_MS);
 	if (!b->t.synced || kube_informer_behind_ms(b->informer) > 0)
 		return;
 	for (size_t i = 0; i < b->t.n_borrowed; i++)
@@ -396,7 +397,7 @@ static void on_reported(void *arg, int status, const struct json *object, const 
 
 	(void)status;
 	(void)object;
-	b->telling = NULL;
+	b->report_call = NULL;
 	if (e)
 		later(b);
 	else
@@ -425,7 +426,7 @@ static void report(struct blocks *b, const struct block_object *o)
 	body = xasprintf("{\"metadata\":{\"annotations\":{\"" ANNOTATION_RESTORED "\":\"%s\"}}}",
 			 at);
 	r.body = span_of(body);
-	b->telling = kube_send(b->c.kube, &r, on_reported, b);
+	b->report_call = kube_send(b->c.kube, &r, on_reported, b);
 }
 
 static void try(void *arg)
@@ -433,7 +434,7 @@ static void try(void *arg)
 	struct blocks *b = arg;
 	const struct block_object *o = own(b);
 
-	if (!b->log.etcd_restored || !b->report_at || b->telling)
+	if (!b->log.etcd_restored || !b->report_at || b->report_call)
 		return;
 	if (o)
 		report(b, o);
@@ -453,6 +454,6 @@ static void blocks_notify_etcd_restored(struct blocks *b)
 
 void blocks_etcd_restored_stop(struct blocks *b)
 {
-	kube_cancel(b->telling);
+	kube_cancel(b->report_call);
 	loop_alarm_cancel(&b->report_retry);
 }

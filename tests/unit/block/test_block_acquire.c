@@ -428,7 +428,7 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 	watch(x, name);
 	assert_memory_equal(turn(x), "cede", 4);
 	ASSERT_EQ(count_of(o, "@n3*"), 8);
-	ASSERT_EQ(block_room(o), 5);
+	ASSERT_EQ(block_unreleased(o), 5);
 	ASSERT_EQ(block_spare(o), 0);
 	watch(x, name);
 	ASSERT_STR_EQ(turn(x), "");
@@ -584,13 +584,13 @@ static void say_all(uint32_t spare)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
 		bl_server.v[i].reports = true;
-		bl_server.v[i].busy = block_room(&bl_server.v[i]) - spare;
+		bl_server.v[i].busy = block_unreleased(&bl_server.v[i]) - spare;
 	}
 }
 
 static void say(const char *name, uint32_t spare)
 {
-	bl_find(name)->busy = block_room(bl_find(name)) - spare;
+	bl_find(name)->busy = block_unreleased(bl_find(name)) - spare;
 }
 
 static void refuse_all(void)

@@ -49,7 +49,7 @@ static void make(struct lab *x)
 				    .needs = &x->need,
 				    .n_needs = 1,
 				    .leases = &x->leases,
-				    .hold = true};
+				    .frozen = true};
 	x->t.synced = true;
 	borrow(x, "10.0.0.17");
 }
@@ -124,7 +124,7 @@ static void assert_mine(const struct lab *x, const char *want)
 	assert_set(&s, want);
 }
 
-static void assert_only_said(const struct lab *x, const char *want)
+static void assert_only_asserted(const struct lab *x, const char *want)
 {
 	struct ip_set s = {0};
 
@@ -183,7 +183,7 @@ static void test_unreferenced_address_is_reclaimed(void **state)
 	put_pod(&x, "10.0.0.17", LEASE_USED);
 	for (int i = 0; i < 3; i++)
 		assert_true(request(&x) >= 0);
-	x.f.hold = false;
+	x.f.frozen = false;
 	strcpy(clean.from, "?");
 	ASSERT_EQ(bl_serve(&controller, &clean), BLOCK_OK);
 	o = bl_copy(bl_find("p-4"));
@@ -234,11 +234,11 @@ static void test_pods_are_asserted_in_a_block_created_by_another_node(void **sta
 	 * The address stays with its pod, is not allocated to another pod even if one waits, and is
 	 * released after the pod.
 	 */
-	assert_only_said(&x, "10.0.0.17");
+	assert_only_asserted(&x, "10.0.0.17");
 	reopen(&x);
-	assert_only_said(&x, "10.0.0.17");
+	assert_only_asserted(&x, "10.0.0.17");
 	put_pod(&x, "10.0.0.17", LEASE_FREE);
-	x.f.hold = false;
+	x.f.frozen = false;
 	x.need.keep = 2;
 	ASSERT_EQ(request(&x), OP_RETURN);
 	ASSERT_EQ(bl_find("p-4")->n_released, 0);
@@ -324,7 +324,7 @@ static void test_list_after_restore_finds_returned_addresses(void **state)
 	ASSERT_EQ(bl_serve(&n2, &peer), BLOCK_OK);
 	x.f.now_ms = 30;
 	x.f.rescan_ms = 40;
-	x.f.hold = false;
+	x.f.frozen = false;
 	assert_false(block_has_rescanned(&x.f));
 	ASSERT_EQ(request(&x), -1);
 	x.f.now_ms = 40;

@@ -39,7 +39,7 @@ static void test_block_object_is_decoded(void **state)
 	ASSERT_EQ(o.n_wanted, 1);
 	ASSERT_EQ(o.wanted[0].count, 4);
 	assert_false(o.reports);
-	ASSERT_EQ(block_room(&o), 14);
+	ASSERT_EQ(block_unreleased(&o), 14);
 	ASSERT_EQ(block_spare(&o), 14);
 	block_object_done(&o);
 }

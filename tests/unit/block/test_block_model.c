@@ -32,7 +32,7 @@ enum {
 	PODS = 48,
 	REUSE_DELAY_MS = 2000,
 	VIEW_MS = 300,
-	HOLD_MS = 10000
+	FREEZE_MS = 10000
 };
 
 /* With BLOCK_TRACE=1, prints each event; for one seed: BLOCK_FIRST=7 BLOCK_LAST=7. */
@@ -64,7 +64,7 @@ static struct node {
 	int made;    /* number of Node objects that the node has had since the first */
 	bool lost, etcd_restored, alone;
 	bool observed_restore; /* the node was running when etcd was restored */
-	int64_t hold_until;
+	int64_t frozen_until;
 } nodes[ALL]; /* the last node (TWIN) runs under the name of the first */
 
 static struct ipaddr pods[ALL][PODS]; /* addresses of the pods on each node */
@@ -83,7 +83,7 @@ static void node_up(struct node *x)
 	if (block_log_open(&x->log, &root, x->path, x->owner.node, &x->t, &e) < 0 ||
 	    block_log_node(&x->log, &x->t, x->owner.uid, &e) < 0)
 		fail_msg("%s", e.text);
-	x->hold_until = x->log.etcd_restored ? now + HOLD_MS : 0;
+	x->frozen_until = x->log.etcd_restored ? now + FREEZE_MS : 0;
 }
 
 static void node_down(struct node *x)
@@ -124,7 +124,7 @@ static void list_own(struct node *x)
 	x->t.synced = true;
 	x->seen = bl_server.n_events;
 	if (x->etcd_restored) {
-		x->hold_until = now + HOLD_MS;
+		x->frozen_until = now + FREEZE_MS;
 		ASSERT_EQ(block_log_etcd_restored(&x->log, &x->t, true, NULL), 0);
 	}
 	for (size_t i = 0; x->etcd_restored && i < x->t.n_views; i++)
@@ -189,7 +189,7 @@ static bool is_logged(const struct node *x, const struct ipaddr *a)
 }
 
 /* Returns whether every agent has asserted the addresses of its pods. */
-static bool all_said(void)
+static bool all_asserted(void)
 {
 	for (int i = 0; i < ALL; i++)
 		for (int k = 0; k < n_pods[i]; k++)
@@ -199,10 +199,10 @@ static bool all_said(void)
 }
 
 /* Returns whether the node may not yet claim, borrow or return after a restore of etcd
- * (block_facts.hold). */
-static bool is_held(const struct node *x)
+ * (block_facts.frozen). */
+static bool is_frozen(const struct node *x)
 {
-	return x->log.etcd_restored && (now < x->hold_until || !all_said());
+	return x->log.etcd_restored && (now < x->frozen_until || !all_asserted());
 }
 
 static struct block_facts facts_of(struct node *x, struct block_need *need)
@@ -222,9 +222,9 @@ static struct block_facts facts_of(struct node *x, struct block_need *need)
 		.quarantine_ms = REUSE_DELAY_MS,
 		.view_ms = VIEW_MS,
 		.ahead_ms = VIEW_MS,
-		.hold = is_held(x),
+		.frozen = is_frozen(x),
 		.observed_restore = x->observed_restore,
-		.rescan_ms = x->log.etcd_restored ? x->hold_until - HOLD_MS / 2 : 0,
+		.rescan_ms = x->log.etcd_restored ? x->frozen_until - FREEZE_MS / 2 : 0,
 		.alone = x->alone,
 	};
 	struct ip_set mine = {0};
@@ -338,7 +338,7 @@ static void work(struct node *x)
 		return;
 	}
 	block_plan(&f, &p);
-	if (x->log.etcd_restored && !f.hold && block_has_rescanned(&f))
+	if (x->log.etcd_restored && !f.frozen && block_has_rescanned(&f))
 		ASSERT_EQ(block_log_etcd_restored(&x->log, &x->t, false, NULL), 0);
 	if (p.n)
 		request(x, &p.v[bl_roll((uint32_t)p.n)]);
@@ -480,7 +480,7 @@ static bool has_pod(const struct ipaddr *a)
 static bool is_lost(void *arg, const struct ipaddr *a)
 {
 	(void)arg;
-	return all_said() && !has_pod(a);
+	return all_asserted() && !has_pod(a);
 }
 
 static bool is_deleted(void *arg, const char *node, const char *uid)
@@ -700,7 +700,7 @@ static void show_plan(struct node *x)
 	char t[IP_TEXT_MAX];
 
 	block_plan(&f, &p);
-	printf("   want %u spare %u hold %d\n", need.want, need.spare, f.hold);
+	printf("   want %u spare %u frozen %d\n", need.want, need.spare, f.frozen);
 	for (size_t i = 0; i < p.n; i++)
 		printf("   next request: %d %s %s from '%s'\n", p.v[i].kind, p.v[i].name,
 		       ip_str(&p.v[i].ip, t), p.v[i].from);
@@ -730,10 +730,10 @@ static void show(void)
 			printf(" %s", ip_str(&pods[i][k], t));
 		printf("\n");
 		for (size_t k = 0; k < nodes[i].t.n_claims; k++)
-			printf("   claim %s state %d ceded %zu\n", nodes[i].t.claims[k].name,
+			printf("   claim %s state %d released %zu\n", nodes[i].t.claims[k].name,
 			       nodes[i].t.claims[k].state, nodes[i].t.claims[k].n_released);
 		for (size_t k = 0; k < nodes[i].t.n_borrowed; k++)
-			printf("   loan %s state %d\n", ip_str(&nodes[i].t.borrowed[k].ip, t),
+			printf("   borrowed %s state %d\n", ip_str(&nodes[i].t.borrowed[k].ip, t),
 			       nodes[i].t.borrowed[k].state);
 		if (!nodes[i].lost)
 			show_plan(&nodes[i]);
@@ -794,7 +794,7 @@ static void calm(void)
 	for (int i = 0; i < ALL; i++)
 		if (!nodes[i].lost)
 			list_own(&nodes[i]);
-	now += HOLD_MS;
+	now += FREEZE_MS;
 	end_twin();
 }
 

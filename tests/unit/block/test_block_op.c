@@ -307,7 +307,7 @@ static void allow_writes(struct lab *x)
 static void test_failed_log_write_applies_releases_only(void **state)
 {
 	struct lab x;
-	struct block_claim c = a_claim(), leave;
+	struct block_claim c = a_claim(), releasing;
 
 	(void)state;
 	make(&x);
@@ -321,10 +321,10 @@ static void test_failed_log_write_applies_releases_only(void **state)
 	c.name = (char *)"p-2";
 	assert_true(block_log_claim(&x.log, &x.t, &c, NULL) < 0);
 	assert_null(block_claim_find(&x.t, "p-2"));
-	leave = x.t.claims[0];
-	leave.state = CLAIM_LEAVING;
-	assert_true(block_log_claim(&x.log, &x.t, &leave, NULL) < 0);
-	ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
+	releasing = x.t.claims[0];
+	releasing.state = CLAIM_RELEASING;
+	assert_true(block_log_claim(&x.log, &x.t, &releasing, NULL) < 0);
+	ASSERT_EQ(x.t.claims[0].state, CLAIM_RELEASING);
 	drop(&x);
 }
 
@@ -333,7 +333,7 @@ static void test_failed_log_write_applies_releases_only(void **state)
 static void test_batch_of_log_changes_is_written_once(void **state)
 {
 	struct lab x;
-	struct block_claim c = a_claim(), leave;
+	struct block_claim c = a_claim(), releasing;
 	struct block_borrowed borrowed = {.block = (char *)"p-9",
 					  .pool = (char *)"p",
 					  .ip = t_ip("10.0.0.150"),
@@ -344,29 +344,29 @@ static void test_batch_of_log_changes_is_written_once(void **state)
 	make(&x);
 	ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 	fail_writes(&x);
-	leave = x.t.claims[0];
-	leave.state = CLAIM_LEAVING;
+	releasing = x.t.claims[0];
+	releasing.state = CLAIM_RELEASING;
 	c.name = (char *)"p-2";
 	for (int i = 0; i < 2; i++) {
 		block_log_batch(&x.log);
 		ASSERT_EQ(block_log_claim(&x.log, &x.t, &c, NULL), 0);
 		ASSERT_EQ(block_log_borrowed(&x.log, &x.t, &borrowed, NULL), 0);
-		ASSERT_EQ(block_log_claim(&x.log, &x.t, &leave, NULL), 0);
+		ASSERT_EQ(block_log_claim(&x.log, &x.t, &releasing, NULL), 0);
 		if (i == 0) {
 			assert_true(block_log_commit(&x.log, &x.t, NULL) < 0);
 			assert_null(block_claim_find(&x.t, "p-2"));
 			assert_null(block_borrowed_find(&x.t, &borrowed.ip));
-			ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
+			ASSERT_EQ(x.t.claims[0].state, CLAIM_RELEASING);
 			allow_writes(&x);
 		}
-		leave = x.t.claims[0];
+		releasing = x.t.claims[0];
 	}
 	ASSERT_EQ(block_log_commit(&x.log, &x.t, NULL), 0);
 	close_log(&x);
 	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
 	assert_non_null(block_claim_find(&x.t, "p-2"));
 	assert_non_null(block_borrowed_find(&x.t, &borrowed.ip));
-	ASSERT_EQ(block_claim_find(&x.t, "p-1")->state, CLAIM_LEAVING);
+	ASSERT_EQ(block_claim_find(&x.t, "p-1")->state, CLAIM_RELEASING);
 	drop(&x);
 }
 
@@ -387,7 +387,7 @@ static void test_release_is_logged_before_the_request_is_sent(void **state)
 	ASSERT_EQ(block_op_begin(&x.log, &x.t, &op, NULL), 0);
 	close_log(&x);
 	ASSERT_EQ(open_log(&x, "n1", NULL), 0);
-	ASSERT_EQ(x.t.claims[0].state, CLAIM_LEAVING);
+	ASSERT_EQ(x.t.claims[0].state, CLAIM_RELEASING);
 	drop(&x);
 }
 

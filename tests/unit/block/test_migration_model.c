@@ -567,10 +567,10 @@ static void show(void)
 	for (int i = 0; i < NODES; i++) {
 		printf("%s others=%d\n", nodes[i].name, nodes[i].n_peers);
 		for (size_t k = 0; k < nodes[i].t.n_claims; k++)
-			printf("   claim %s state %d ceded %zu\n", nodes[i].t.claims[k].name,
+			printf("   claim %s state %d released %zu\n", nodes[i].t.claims[k].name,
 			       nodes[i].t.claims[k].state, nodes[i].t.claims[k].n_released);
 		for (size_t k = 0; k < nodes[i].t.n_borrowed; k++)
-			printf("   loan %s state %d\n", ip_str(&nodes[i].t.borrowed[k].ip, t),
+			printf("   borrowed %s state %d\n", ip_str(&nodes[i].t.borrowed[k].ip, t),
 			       nodes[i].t.borrowed[k].state);
 		for (size_t k = 0; k < nodes[i].leases.n; k++)
 			printf("   lease %s state %d '%s'\n",

@@ -19,7 +19,7 @@
 #define BLOCKS "/apis/unirail.io/v1/spideripblocks"
 #define POOL   "/apis/spiderpool.spidernet.io/v2beta1/spiderippools/p"
 
-enum { IN_A_BLOCK = 8, BLOCKS_OF_POOL = 8, HOLD_MS = 30000, IDLE_MS = BLOCKS_IDLE_MS };
+enum { IN_A_BLOCK = 8, BLOCKS_OF_POOL = 8, FREEZE_MS = 30000, IDLE_MS = BLOCKS_IDLE_MS };
 
 /* One node, n1, and one pool, p: 10.0.0.0/26, eight blocks of eight addresses. */
 struct lab {
@@ -570,14 +570,14 @@ static void test_claims_are_frozen_after_a_restore_of_etcd(void **state)
 	api_restore();
 	ASSERT_EQ(api_count(BLOCKS "/"), 1);
 	blocks_want(lab->blocks, "p", 20);
-	pass(HOLD_MS - 5000);
+	pass(FREEZE_MS - 5000);
 	ASSERT_EQ(api_requests("POST", NULL), 0);
 	/* The restore is reported to the controller by an annotation of a block. */
 	assert_true(api_requests("PATCH", &q) > 0);
 	ASSERT_HAS(q[0].body, "unirail.io/set-back");
 	pass(60000);
 	assert_true(api_requests("POST", &q) > 0);
-	assert_true(q[0].at_ms - restored >= HOLD_MS);
+	assert_true(q[0].at_ms - restored >= FREEZE_MS);
 	assert_true(usable() >= 20);
 }
 
@@ -598,11 +598,11 @@ static void test_restore_while_no_agent_ran_is_found_by_a_lower_resource_version
 	started = loop_now_ms(lab->loop);
 	agent_start();
 	blocks_want(lab->blocks, "p", 20);
-	pass(HOLD_MS - 5000);
+	pass(FREEZE_MS - 5000);
 	ASSERT_EQ(api_requests("POST", NULL), 0);
 	pass(60000);
 	assert_true(api_requests("POST", &q) > 0);
-	assert_true(q[0].at_ms - started >= HOLD_MS);
+	assert_true(q[0].at_ms - started >= FREEZE_MS);
 	assert_true(usable() >= 20);
 }
 
