@@ -51,15 +51,15 @@ static int read_released(const struct json *list, struct block_object *o, struct
 	const char *key;
 
 	if (json_kind(list) != JSON_OBJECT)
-		return json_wants(list, "spec.ceded", "an object", e);
+		return json_wants(list, "spec.released", "an object", e);
 	while ((v = json_walk_next(&w, &key))) {
 		struct ipaddr a;
 
 		if (ip_parse(span_of(key), &a) < 0)
 			return err_kind(e, ERR_CONF, -EINVAL,
-					"spec.ceded: '%.60s' is not an address", key);
+					"spec.released: '%.60s' is not an address", key);
 		if (!json_string(v))
-			return json_wants(v, "spec.ceded[...]", "a string", e);
+			return json_wants(v, "spec.released[...]", "a string", e);
 		VEC_PUSH(o->released, o->n_released) =
 			(struct block_entry){.ip = a, .to = xstrdup(json_string(v))};
 	}
@@ -68,7 +68,7 @@ static int read_released(const struct json *list, struct block_object *o, struct
 }
 
 /* Ignores a malformed request. */
-static void read_wanted(const struct json *list, struct block_object *o)
+static void read_requested(const struct json *list, struct block_object *o)
 {
 	struct json_walk w = json_walk_start(list);
 	const struct json *v;
@@ -77,19 +77,19 @@ static void read_wanted(const struct json *list, struct block_object *o)
 
 	while ((v = json_walk_next(&w, &key)))
 		if (key && json_int(v, &n) >= 0 && n > 0 && n <= UINT32_MAX)
-			VEC_PUSH(o->wanted, o->n_wanted) = (struct block_requested){
+			VEC_PUSH(o->requested, o->n_requested) = (struct block_requested){
 				.node = xstrdup(key), .count = (uint32_t)n};
 }
 
 /* Treats a malformed value as absent. */
-static void read_busy(const struct json *v, struct block_object *o)
+static void read_unavailable(const struct json *v, struct block_object *o)
 {
 	int64_t n;
 
 	if (!v || json_int(v, &n) < 0 || n < 0 || n > UINT32_MAX)
 		return;
 	o->reports = true;
-	o->busy = (uint32_t)n;
+	o->unavailable = (uint32_t)n;
 }
 
 static int read_net(const struct json *spec, struct block_object *o, struct err *e)
@@ -121,10 +121,10 @@ static int read_all(const struct json *v, struct block_object *o, struct err *e)
 	if (r >= 0)
 		r = read_net(spec, o, e);
 	if (r >= 0)
-		r = read_released(json_get(spec, "ceded"), o, e);
+		r = read_released(json_get(spec, "released"), o, e);
 	if (r >= 0) {
-		read_wanted(json_get(spec, "wanted"), o);
-		read_busy(json_get(spec, "busy"), o);
+		read_requested(json_get(spec, "requested"), o);
+		read_unavailable(json_get(spec, "unavailable"), o);
 	}
 	return r;
 }
@@ -189,12 +189,12 @@ static void put_new(struct json_out *o, const struct block_op *op, const char *n
 	jo_kstr(o, "node", node);
 	jo_kstr(o, "nodeUID", node_uid);
 	jo_kstr(o, "claim", op->token);
-	jo_key(o, "ceded");
+	jo_key(o, "released");
 	jo_obj(o);
 	for (size_t i = 0; i < op->n_ips; i++)
 		jo_kstr(o, ip_str(&op->ips[i], text), op->to);
 	jo_end_obj(o);
-	jo_key(o, "wanted");
+	jo_key(o, "requested");
 	jo_obj(o);
 	jo_end_obj(o);
 	jo_end_obj(o);
@@ -233,7 +233,7 @@ static const char *entry_path(const struct ipaddr *a, char ret[static 128])
 {
 	char text[IP_TEXT_MAX];
 
-	snprintf(ret, 128, "/spec/ceded/%s", ip_str(a, text));
+	snprintf(ret, 128, "/spec/released/%s", ip_str(a, text));
 	return ret;
 }
 
@@ -258,11 +258,11 @@ static void put_owner(struct json_out *o, const char *node, const char *node_uid
 		put_step(o, "add", LABEL_PATH, block_label(node, text), 0);
 }
 
-static void put_busy(struct json_out *o, uint32_t n)
+static void put_unavailable(struct json_out *o, uint32_t n)
 {
 	jo_obj(o);
 	jo_kstr(o, "op", "add");
-	jo_kstr(o, "path", "/spec/busy");
+	jo_kstr(o, "path", "/spec/unavailable");
 	jo_kint(o, "value", n);
 	jo_end_obj(o);
 }
@@ -276,10 +276,10 @@ static void put_release(struct json_out *o, const struct block_op *op)
 	for (size_t i = 0; i < op->n_ips; i++)
 		put_step(o, "add", entry_path(&op->ips[i], path), op->to, 0);
 	if (op->report)
-		put_busy(o, op->count);
+		put_unavailable(o, op->count);
 	if (!*op->request_of)
 		return;
-	put_pointer(&request, "/spec/wanted/", op->request_of);
+	put_pointer(&request, "/spec/requested/", op->request_of);
 	put_step(o, "remove", request.p, NULL, 0);
 }
 
@@ -299,7 +299,7 @@ static void put_requested(struct json_out *o, const struct block_op *op, const c
 	char key[BLOCK_REQUESTED_MAX];
 
 	buf_init(&request, 700);
-	put_pointer(&request, "/spec/wanted/",
+	put_pointer(&request, "/spec/requested/",
 		    op->ip.family ? block_requested_key(node, &op->ip, key)
 				  : block_requested_any(node, key));
 	put_step(o, "add", request.p, NULL, op->count);

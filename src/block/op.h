@@ -28,7 +28,7 @@ enum block_op_kind {
 	OP_DELETE, /* deletes the object, if uid and version match */
 	/* sets node and claim to "" and the entries of ips to `to`, if the version matches */
 	OP_DISOWN,
-	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets busy to
+	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets unavailable to
 	 * `count`, if the version matches */
 	OP_RELEASE,
 	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
@@ -37,7 +37,7 @@ enum block_op_kind {
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
 	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	/* sets wanted["<this node>@*"] to count, or, if ip is given, wanted["<this node>@ip"] */
+	/* sets requested["<this node>@*"] to count, or, if ip is given, requested["<this node>@ip"] */
 	OP_REQUEST,
 	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
 	OP_READ,   /* reads the object; with ip: to find the node that has this address */
@@ -58,7 +58,7 @@ struct block_op {
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
-	char request_of[BLOCK_REQUESTED_MAX]; /* the key in `wanted`; "": none */
+	char request_of[BLOCK_REQUESTED_MAX]; /* the key in `requested`; "": none */
 	uint32_t count;
 	bool report;
 	bool first; /* OP_BORROW: no earlier request for these addresses can be in flight */

@@ -137,15 +137,15 @@ static const struct block_requested *first_requested(const struct block_object *
 {
 	struct ipaddr a;
 
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (!block_requested_named(o->wanted[i].node, &a))
-			return &o->wanted[i];
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (!block_requested_named(o->requested[i].node, &a))
+			return &o->requested[i];
 	return NULL;
 }
 
 /*
  * Each answer reports the remaining free capacity, so that peers ask owners that have some. The
- * report is stored as the number of addresses that cannot be released (busy), so it stays correct
+ * report is stored as the number of addresses that cannot be released (unavailable), so it stays correct
  * after further releases and returns without another write. A capacity above IDLE_MOST is not
  * reported exactly.
  */
@@ -623,7 +623,7 @@ static void plan_held(struct planner *p, const struct block_claim *c, const stru
 		plan_entry(p, OP_RECLAIM, c->pool, c->name, &broken->ip, broken->to);
 	else if (need && need->want && back && !p->f->frozen)
 		plan_entry(p, OP_RECLAIM, c->pool, c->name, &back->ip, back->to);
-	else if (need && o->n_wanted && !p->f->frozen)
+	else if (need && o->n_requested && !p->f->frozen)
 		plan_answer_requested(p, c, o, need);
 	else if (need && !p->f->frozen)
 		plan_report_idle(p, c, o, need);

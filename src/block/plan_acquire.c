@@ -626,8 +626,8 @@ static bool is_void(const struct planner *p, const struct block_claim *c,
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need)
 {
-	for (size_t i = 0; i < o->n_wanted; i++) {
-		const char *key = o->wanted[i].node;
+	for (size_t i = 0; i < o->n_requested; i++) {
+		const char *key = o->requested[i].node;
 		struct block_op *op;
 		struct ipaddr a;
 		bool no;

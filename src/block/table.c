@@ -37,9 +37,9 @@ void block_object_done(struct block_object *o)
 	for (size_t i = 0; i < o->n_released; i++)
 		free(o->released[i].to);
 	free(o->released);
-	for (size_t i = 0; i < o->n_wanted; i++)
-		free(o->wanted[i].node);
-	free(o->wanted);
+	for (size_t i = 0; i < o->n_requested; i++)
+		free(o->requested[i].node);
+	free(o->requested);
 	*o = (struct block_object){0};
 }
 
@@ -524,7 +524,7 @@ uint32_t block_spare(const struct block_object *o)
 {
 	uint32_t unreleased = block_unreleased(o);
 
-	return unreleased > o->busy ? unreleased - o->busy : 0;
+	return unreleased > o->unavailable ? unreleased - o->unavailable : 0;
 }
 
 static bool has_requested(const struct block_object *o, const char *node)
@@ -532,8 +532,8 @@ static bool has_requested(const struct block_object *o, const char *node)
 	char key[BLOCK_REQUESTED_MAX];
 
 	block_requested_any(node, key);
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, key) == 0)
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (strcmp(o->requested[i].node, key) == 0)
 			return true;
 	return false;
 }
@@ -546,9 +546,9 @@ static void set_capacity(struct block_peer *x, const struct block_object *o, con
 	x->unreleased = *o->node ? block_unreleased(o) : 0;
 	x->spare = *o->node ? block_spare(o) : 0;
 	x->reports = o->reports;
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (!block_requested_is_of(o->wanted[i].node, node))
-			sum += o->wanted[i].count;
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (!block_requested_is_of(o->requested[i].node, node))
+			sum += o->requested[i].count;
 	x->pending = *o->node && has_requested(o, node);
 	x->requested_by_others = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
@@ -729,8 +729,8 @@ static bool block_named_has_requested(const struct block_table *t, const struct 
 	char key[BLOCK_REQUESTED_MAX];
 
 	block_requested_key(t->node, a, key);
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, key) == 0)
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (strcmp(o->requested[i].node, key) == 0)
 			return true;
 	return false;
 }

@@ -13,7 +13,7 @@
 enum { BLOCK_TOKEN_MAX = 32 };
 
 /*
- * An entry of an object's `ceded`: "*" any node may borrow the address; "@node" reserved for that
+ * An entry of an object's `released`: "*" any node may borrow the address; "@node" reserved for that
  * node, for the pod that it was released for (migration.h); "@node*" reserved for that node, for
  * any pod; "@-" retained for a pod name (release.h); "node/token" borrowed by that node; "?"
  * released, and it is unknown which node has it (the object was lost and recreated).
@@ -25,7 +25,7 @@ struct block_entry {
 };
 
 /*
- * An entry of `wanted`: a node that found no free block requests `count` addresses. The key is
+ * An entry of `requested`: a node that found no free block requests `count` addresses. The key is
  * "node@*"; or "node" (an older release, which borrows no reserved address, see
  * block_requested_may_reserve()); or "node@address" for this address (block_requested_key()).
  */
@@ -41,10 +41,10 @@ struct block_object {
 	char *node, *node_uid, *claim; /* node "": the block is an orphan */
 	struct block_entry *released;  /* sorted by address: block_entries_sort() */
 	size_t n_released;
-	struct block_requested *wanted;
-	size_t n_wanted;
-	bool reports;  /* the object has `busy`: the owner reports its free capacity */
-	uint32_t busy; /* number of unreleased addresses that the owner cannot release */
+	struct block_requested *requested;
+	size_t n_requested;
+	bool reports; /* the object has `unavailable`: the owner reports its free capacity */
+	uint32_t unavailable; /* number of unreleased addresses that the owner cannot release */
 };
 
 enum claim_state {

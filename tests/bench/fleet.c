@@ -168,14 +168,14 @@ static void put_requests(struct json_out *o)
 static void stat_line(void)
 {
 	struct blocks_stats s = sum();
-	size_t ready = 0, foreign = 0;
+	size_t ready = 0, unadopted = 0;
 	struct json_out o;
 	struct buf b;
 
 	for (size_t i = 0; i < fleet.n_nodes; i++) {
 		ready += fleet.nodes[i].blocks && blocks_ready(fleet.nodes[i].blocks);
-		foreign += fleet.nodes[i].blocks ? blocks_unadopted_count(fleet.nodes[i].blocks)
-						 : 0;
+		unadopted += fleet.nodes[i].blocks ? blocks_unadopted_count(fleet.nodes[i].blocks)
+						   : 0;
 	}
 	buf_init(&b, 4096);
 	jo_init(&o, &b, 0);
@@ -188,15 +188,15 @@ static void stat_line(void)
 	put(&o, "rails", fleet.rails);
 	put(&o, "claimed", s.claimed);
 	put(&o, "left", s.left);
-	put(&o, "ceded", s.released);
+	put(&o, "released", s.released);
 	put(&o, "borrowed", s.borrowed);
 	put(&o, "returned", s.returned);
 	put(&o, "listed", s.listed);
 	put(&o, "claims", s.claims);
-	put(&o, "loans", s.borrowed_now);
+	put(&o, "borrowed_now", s.borrowed_now);
 	put(&o, "under_way", s.under_way);
 	put(&o, "ready", ready);
-	put(&o, "foreign", foreign);
+	put(&o, "unadopted", unadopted);
 	jo_kstr(&o, "error", fleet.error);
 	jo_end_obj(&o);
 	puts(b.p);

@@ -45,7 +45,7 @@ def enforce(cluster):
     pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "probe"},
             "spec": {"subnet": "10.6.0.0/24"}}
     block = {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock", "metadata": {"name": "probe-0"},
-             "spec": {"pool": "probe", "cidr": "10.6.0.0/28", "node": "n1", "claim": "l/1", "ceded": {}, "wanted": {}}}
+             "spec": {"pool": "probe", "cidr": "10.6.0.0/28", "node": "n1", "claim": "l/1", "released": {}, "requested": {}}}
     wait(lambda: all("ValidatingAdmissionPolicy" in cluster.request("POST", f"{path}?dryRun=All", body, token=token)[1].get("message", "")
                      for path, body in ((BLOCKS, block), (f"{SPIDER}/spiderippools", pool))),
          "the policies refuse the writes of another node's agent")

@@ -158,14 +158,14 @@ def test_rejected_answer_of_an_owner_is_repeated_at_once(cluster, pools, fleet):
     f.command("add", "*", 1)
     f.wait_idle()
     one = f"{BLOCKS}/{blocks(cluster, 'busy')[0]['metadata']['name']}"
-    asked = lambda: cluster.ok("GET", one)["spec"]["wanted"]
+    asked = lambda: cluster.ok("GET", one)["spec"]["requested"]
     took, refused = [], 0
     while len(took) < 5:
         def write(k):
             """Writes requests that the owner cannot fulfil. After each write, an answer based on the older version of the object is
             rejected."""
             for i in range(6):
-                request = {"op": "add", "path": f"/spec/wanted/ghost{k}.{i}@*", "value": 1}
+                request = {"op": "add", "path": f"/spec/requested/ghost{k}.{i}@*", "value": 1}
                 cluster.ok("PATCH", one, [request], type=PATCH)
         with concurrent.futures.ThreadPoolExecutor(4) as four:
             list(four.map(write, range(4)))
@@ -308,7 +308,7 @@ def test_agent_without_its_former_state_directory_allocates_no_used_address(clus
     f = fleet(p, 0, 1)
     f.command("add", 0, 10)
     f.wait_idle()
-    f.wait_stat(lambda s: s["foreign"] == 1, "one block has another log")
+    f.wait_stat(lambda s: s["unadopted"] == 1, "one block has another log")
     assert not before & {a for _, a in f.addresses()}
 
 
@@ -318,7 +318,7 @@ def lines_read(cluster, pool, have):
     for node, a in have:
         b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]
         assert b, f"address {a} of node {node} is in no block"
-        entry = b[0]["spec"]["ceded"].get(a)
+        entry = b[0]["spec"]["released"].get(a)
         assert entry.startswith(f"{node}/") if entry else b[0]["spec"]["node"] == node, (node, a, entry, b[0])
     return True
 
@@ -326,9 +326,9 @@ def lines_read(cluster, pool, have):
 def clear_up(cluster, pool, have):
     """Does the controller's part: returns a released address to the block's owner if its new owner is unknown and no pod has it."""
     for x in blocks(cluster, pool):
-        for a, to in x["spec"]["ceded"].items():
+        for a, to in x["spec"]["released"].items():
             if to == "?" and a not in [it for _, it in have]:
-                path = f"/spec/ceded/{a}"
+                path = f"/spec/released/{a}"
                 cluster.ok("PATCH", f"{BLOCKS}/{x['metadata']['name']}", [
                     {"op": "test", "path": path, "value": "?"}, {"op": "remove", "path": path}],
                     type="application/json-patch+json")

@@ -78,7 +78,7 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
 
     def given_back():
         """Asserts that no block has an owner or a borrowed address."""
-        left = [b for b in nodes.blocks() if b["spec"]["node"] != "-" or b["spec"].get("ceded")]
+        left = [b for b in nodes.blocks() if b["spec"]["node"] != "-" or b["spec"].get("released")]
         assert not left, left
         return True
 

@@ -86,7 +86,7 @@ def use_addresses(cluster):
             "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": f"p-{i}", "labels": {"unirail.io/node": "gone", "unirail.io/pool": "p"}},
             "spec": {"pool": "p", "cidr": f"172.16.1.{i * 16}/28", "node": owner, "nodeUID": "u", "claim": owner,
-                     "ceded": released, "wanted": {}}})
+                     "released": released, "requested": {}}})
     cluster.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderEndpoint",
         "metadata": {"name": "web-0", "finalizers": ["spiderpool.spidernet.io"]},

@@ -51,7 +51,7 @@ def agent(mine, nodes, closing, tmp_path):
 
 def blocks(nodes, pool):
     """{name: (node, entries)}"""
-    return {b["metadata"]["name"]: (b["spec"]["node"], b["spec"]["ceded"]) for b in nodes.blocks(pool)}
+    return {b["metadata"]["name"]: (b["spec"]["node"], b["spec"]["released"]) for b in nodes.blocks(pool)}
 
 
 def endpoints(mine):
@@ -298,7 +298,7 @@ def block(mine, name, pool, cidr, node, uid="u", released=None):
         "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
         "metadata": {"name": name, "labels": {**label, "unirail.io/pool": pool}},
         "spec": {"pool": pool, "cidr": cidr, "node": node, "nodeUID": uid, "claim": "log-1" if label else "-",
-                 "ceded": released or {}, "wanted": {}}})
+                 "released": released or {}, "requested": {}}})
 
 
 def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
@@ -348,7 +348,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
         nonlocal asked
         asked += 1
         for name in blocks(nodes, "many-1"):
-            mine.ok("PATCH", f"{BLOCKS}/{name}", {"spec": {"wanted": {"x@*": asked}}}, type=MERGE)
+            mine.ok("PATCH", f"{BLOCKS}/{name}", {"spec": {"requested": {"x@*": asked}}}, type=MERGE)
         return blocks(nodes, "many-1") == {"many-1-0": ("many-n1", {})}
     wait(change, "all unreferenced addresses of pool many-1 are released", 60, 0.5)
     assert time.monotonic() - began < 60, asked

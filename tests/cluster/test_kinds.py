@@ -97,8 +97,8 @@ def test_fields_at_other_paths_are_not_pruned(cluster, kinds, ns):
 def block(name, node="n1", claim="c-1"):
     return {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": name, "labels": {"unirail.io/node": node, "unirail.io/pool": "p"}},
-            "spec": {"pool": "p", "cidr": "10.0.0.16/28", "node": node, "nodeUID": "u", "claim": claim, "ceded": {},
-                     "wanted": {}}}
+            "spec": {"pool": "p", "cidr": "10.0.0.16/28", "node": node, "nodeUID": "u", "claim": claim, "released": {},
+                     "requested": {}}}
 
 
 def at(version):
@@ -107,32 +107,32 @@ def at(version):
 
 def test_second_create_of_a_block_is_refused(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("once-1"))
-    assert made["spec"]["ceded"] == {} and made["spec"]["wanted"] == {}
+    assert made["spec"]["released"] == {} and made["spec"]["requested"] == {}
     assert cluster.request("POST", BLOCKS, block("once-1", "n2"))[0] == 409
 
 
 def test_block_update_requires_its_resource_version(cluster, kinds):
     one = f"{BLOCKS}/bound-1"
     v1 = cluster.ok("POST", BLOCKS, block("bound-1"))["metadata"]["resourceVersion"]
-    v2 = cluster.ok("PATCH", one, [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.17", "value": "*"}],
+    v2 = cluster.ok("PATCH", one, [at(v1), {"op": "add", "path": "/spec/released/10.0.0.17", "value": "*"}],
                     type=PATCH)["metadata"]["resourceVersion"]
     assert v2 != v1
     # The same request later: the resource version has changed.
-    late = [at(v1), {"op": "add", "path": "/spec/ceded/10.0.0.18", "value": "*"}]
+    late = [at(v1), {"op": "add", "path": "/spec/released/10.0.0.18", "value": "*"}]
     assert cluster.request("PATCH", one, late, type=PATCH)[0] == 422
     # Only one request can change an entry from "*": a second request, or a request for a missing entry, is refused.
-    path = "/spec/ceded/10.0.0.17"
+    path = "/spec/released/10.0.0.17"
     take = [{"op": "test", "path": path, "value": "*"}, {"op": "replace", "path": path, "value": "n2/t"}]
-    assert cluster.ok("PATCH", one, take, type=PATCH)["spec"]["ceded"] == {"10.0.0.17": "n2/t"}
+    assert cluster.ok("PATCH", one, take, type=PATCH)["spec"]["released"] == {"10.0.0.17": "n2/t"}
     assert cluster.request("PATCH", one, take, type=PATCH)[0] == 422
-    deletion = [{"op": "test", "path": "/spec/ceded/10.0.0.99", "value": "*"}]
+    deletion = [{"op": "test", "path": "/spec/released/10.0.0.99", "value": "*"}]
     assert cluster.request("PATCH", one, deletion, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
-    assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["ceded"] == {}
+    assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["released"] == {}
     # The fields that its node writes are stored, also zeros.
     for n in (7, 0):
-        busy = [{"op": "add", "path": "/spec/busy", "value": n}]
-        assert cluster.ok("PATCH", one, busy, type=PATCH)["spec"]["busy"] == n
+        unavailable = [{"op": "add", "path": "/spec/unavailable", "value": n}]
+        assert cluster.ok("PATCH", one, unavailable, type=PATCH)["spec"]["unavailable"] == n
 
 
 def test_write_of_only_an_annotation_invalidates_older_writes(cluster, kinds):
@@ -150,7 +150,7 @@ def test_block_delete_requires_its_resource_version(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("gone-1"))["metadata"]
     options = {"apiVersion": "v1", "kind": "DeleteOptions",
                "preconditions": {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}}
-    request = [{"op": "add", "path": "/spec/wanted/n2", "value": 3}]
+    request = [{"op": "add", "path": "/spec/requested/n2", "value": 3}]
     v2 = cluster.ok("PATCH", one, request, type=PATCH)["metadata"]["resourceVersion"]
     assert cluster.request("DELETE", one, options)[0] == 409
     options["preconditions"]["resourceVersion"] = v2

@@ -128,7 +128,7 @@ def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mi
     before = [addresses(one.plan(p, small, rails[0])[1]) for p in pods]
     for pod in pods:
         wait(lambda: nodes.endpoint("t", pod["metadata"]["name"]), "the pod's SpiderEndpoint is created")
-    wait(lambda: sum(to.startswith(here + "/") for b in nodes.blocks(small) for to in b["spec"]["ceded"].values()) == 3,
+    wait(lambda: sum(to.startswith(here + "/") for b in nodes.blocks(small) for to in b["spec"]["released"].values()) == 3,
          "the blocks have three borrowed addresses")
     one.kill()
     journal = one.state / "journal"

@@ -88,7 +88,7 @@ class Place:
         return self.cluster.ok("POST", "/apis/unirail.io/v1/spideripblocks", {
             "apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": f"{pool}-0", "labels": {"unirail.io/pool": pool}},
-            "spec": {"pool": pool, "cidr": cidr, "node": "n1", "nodeUID": "u1", "claim": "x", "ceded": {}, "wanted": {}}})
+            "spec": {"pool": pool, "cidr": cidr, "node": "n1", "nodeUID": "u1", "claim": "x", "released": {}, "requested": {}}})
 
     def controlled(self, subnet):
         status = self.cluster.ok("GET", f"{SUBNETS}/{subnet}").get("status", {})

@@ -181,8 +181,8 @@ int state_block(struct feed f, struct err *e)
 	must(!ipnet_has_host_bits(&o.net));
 	for (size_t i = 0; i < o.n_released; i++)
 		must(o.released[i].ip.family && o.released[i].to);
-	for (size_t i = 0; i < o.n_wanted; i++)
-		must(o.wanted[i].node && o.wanted[i].count > 0);
+	for (size_t i = 0; i < o.n_requested; i++)
+		must(o.requested[i].node && o.requested[i].count > 0);
 	block_object_done(&o);
 	return 0;
 }

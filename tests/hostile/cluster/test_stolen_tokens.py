@@ -87,7 +87,7 @@ def block(name, node, released=None, **spec):
     return {"apiVersion": "unirail.io/v1", "kind": "SpiderIPBlock",
             "metadata": {"name": name, "labels": {"unirail.io/pool": "p", **({} if node == "-" else {"unirail.io/node": node})}},
             "spec": {"pool": "p", "cidr": f"172.16.1.{index * 16}/28", "node": node, "nodeUID": "u", "claim": "l/1" if node != "-" else "-",
-                     "ceded": released or {}, "wanted": {}, **spec}}
+                     "released": released or {}, "requested": {}, **spec}}
 
 
 def endpoint(name, node, uid="u1", **meta):
@@ -177,9 +177,9 @@ def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
     """In blocks of other nodes an agent may only write the entries that exchange addresses."""
     emptied.cluster.ok("POST", BLOCKS, block("p-1", "n2", {
         "172.16.1.17": "*", "172.16.1.18": "@n1", "172.16.1.19": "@n1*", "172.16.1.20": "?", "172.16.1.21": "n1/t",
-        "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, busy=3))
+        "172.16.1.22": "n3/t", "172.16.1.23": "@n3", "172.16.1.24": "@-", "172.16.1.25": "n1/u"}, unavailable=3))
     at = f"{BLOCKS}/p-1"
-    put = lambda ip, text: {"spec": {"ceded": {f"172.16.1.{ip}": text}}}
+    put = lambda ip, text: {"spec": {"released": {f"172.16.1.{ip}": text}}}
     addresses_ = "to borrow addresses of a block that are offered to its node and to return those that it has"
     for ip, text in ((17, "n3/t"), (17, None), (17, "@n1"), (18, "n11/x"), (22, "n1/t"), (22, None), (22, "*"), (23, "n1/t"), (23, None),
                      (24, "n1/t"), (21, "n3/t"), (26, "*"), (26, "n3/x")):
@@ -188,8 +188,8 @@ def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
         emptied.allowed("n1", "PATCH", at, put(ip, text))
     for spec in ({"node": "n1"}, {"node": "-"}, {"node": "n3"}):
         emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": spec})
-    for spec in ({"nodeUID": "x"}, {"claim": "x/1"}, {"busy": 0}, {"busy": None}):
-        emptied.refused("n1", "nodeUID, claim and busy of blocks of its own node only", "PATCH", at, {"spec": spec})
+    for spec in ({"nodeUID": "x"}, {"claim": "x/1"}, {"unavailable": 0}, {"unavailable": None}):
+        emptied.refused("n1", "nodeUID, claim and unavailable of blocks of its own node only", "PATCH", at, {"spec": spec})
     for spec in ({"pool": "q"}, {"cidr": "172.16.2.0/28"}):
         emptied.refused("n1", "neither a block's pool", "PATCH", at, {"spec": spec})
     emptied.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
@@ -198,11 +198,11 @@ def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
     for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
         emptied.refused("n1", "only the annotations unirail.io/seen", "PATCH", at, annotation(key, "1"))
     for key in ("n3", "n3@*", "n11@*"):
-        emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {key: 1}}})
-    emptied.cluster.ok("PATCH", at, {"spec": {"wanted": {"n3@*": 1}}}, type=MERGE)
-    emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"wanted": {"n3@*": None}}})
-    for wanted in ({"n1@*": 2}, {"n1@172.16.1.30": 1}, {"n1": 1}, {"n1@*": None}):
-        emptied.allowed("n1", "PATCH", at, {"spec": {"wanted": wanted}})
+        emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"requested": {key: 1}}})
+    emptied.cluster.ok("PATCH", at, {"spec": {"requested": {"n3@*": 1}}}, type=MERGE)
+    emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"requested": {"n3@*": None}}})
+    for requested in ({"n1@*": 2}, {"n1@172.16.1.30": 1}, {"n1": 1}, {"n1@*": None}):
+        emptied.allowed("n1", "PATCH", at, {"spec": {"requested": requested}})
     emptied.refused("n1", "to delete blocks of its own node only", "DELETE", at)
     emptied.refused("n1", "", "DELETE", BLOCKS)
     emptied.refused("n1", "forbidden", "PATCH", f"{at}/status", {"status": {"allocatedIPCount": 1}})
@@ -217,13 +217,13 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     emptied.allowed("n1", "POST", BLOCKS, block("p-2", "n1", {"172.16.1.33": "?"}))
     at = f"{BLOCKS}/p-2"
     for released in ({"172.16.1.34": "*"}, {"172.16.1.34": None}, {"172.16.1.34": "@n2*"}, {"172.16.1.34": "@n3"}):
-        emptied.allowed("n1", "PATCH", at, {"spec": {"ceded": released, "busy": 2}})
-    emptied.allowed("n2", "PATCH", at, {"spec": {"wanted": {"n2@*": 1}}})
-    emptied.allowed("n1", "PATCH", at, {"spec": {"wanted": {"n2@*": None}, "ceded": {"172.16.1.35": "@n2*"}}})
-    emptied.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": "n2/t"}}})
+        emptied.allowed("n1", "PATCH", at, {"spec": {"released": released, "unavailable": 2}})
+    emptied.allowed("n2", "PATCH", at, {"spec": {"requested": {"n2@*": 1}}})
+    emptied.allowed("n1", "PATCH", at, {"spec": {"requested": {"n2@*": None}, "released": {"172.16.1.35": "@n2*"}}})
+    emptied.allowed("n2", "PATCH", at, {"spec": {"released": {"172.16.1.35": "n2/t"}}})
     for text in (None, "*", "n1/x", "n2/u", "n3/t"):
-        emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": text}}})
-    emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"ceded": {"172.16.1.36": "n2/u"}}})
+        emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"released": {"172.16.1.35": text}}})
+    emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"released": {"172.16.1.36": "n2/u"}}})
     emptied.refused("n1", "of which no other node has addresses", "DELETE", at)
     for key in ("unirail.io/seen", "unirail.io/set-back"):
         emptied.allowed("n1", "PATCH", at, annotation(key, "1"))
@@ -233,12 +233,12 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
     no_owner = {"metadata": {"labels": {"unirail.io/node": None}}, "spec": {"node": "-", "nodeUID": "-", "claim": "-"}}
     emptied.allowed("n1", "PATCH", at, no_owner)
     emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
-    emptied.refused("n1", "nodeUID, claim and busy", "PATCH", at, {"spec": {"claim": "x"}})
+    emptied.refused("n1", "nodeUID, claim and unavailable", "PATCH", at, {"spec": {"claim": "x"}})
     take = lambda node: {"metadata": {"labels": {"unirail.io/node": node}}, "spec": {"node": node, "nodeUID": "v", "claim": "m/1"}}
     emptied.refused("n3", "only the label unirail.io/node of a block", "PATCH", at, {**take("n3"), "metadata": {"labels": {"unirail.io/node": "n1"}}})
     emptied.allowed("n3", "PATCH", at, take("n3"))
     emptied.refused("n3", "of which no other node has addresses", "DELETE", at)
-    emptied.allowed("n2", "PATCH", at, {"spec": {"ceded": {"172.16.1.35": None}}})
+    emptied.allowed("n2", "PATCH", at, {"spec": {"released": {"172.16.1.35": None}}})
     emptied.allowed("n3", "DELETE", at)
     emptied.refused("no node", "the agent's token names no node", "POST", BLOCKS, block("p-2", "n1"))
 
@@ -335,7 +335,7 @@ def test_agents_work_under_the_policies(emptied, closing, tmp_path):
         wait(lambda: emptied.cluster.ok("GET", f"{PODS}/{meta['name']}")["metadata"]["annotations"].get(STATUS),
              "the pod's network-status is written")
         wait(lambda: nodes.endpoint("t", meta["name"]), "the pod's SpiderEndpoint is created")
-    assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["ceded"].values())
+    assert any(text.startswith("n") for b in nodes.blocks("narrow") for text in b["spec"]["released"].values())
     retained = nodes.pod("t", "n1", "web-0", {"kind": "StatefulSet", "name": "web"})
     had = addresses(one.plan(retained, "wide")[1])
     wait(lambda: nodes.endpoint("t", "web-0"), "the SpiderEndpoint of web-0 is created")

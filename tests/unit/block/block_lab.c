@@ -46,14 +46,14 @@ struct block_object bl_copy(const struct block_object *o)
 				 .node_uid = xstrdup(o->node_uid),
 				 .claim = xstrdup(o->claim),
 				 .reports = o->reports,
-				 .busy = o->busy};
+				 .unavailable = o->unavailable};
 
 	for (size_t i = 0; i < o->n_released; i++)
 		VEC_PUSH(c.released, c.n_released) = (struct block_entry){
 			.ip = o->released[i].ip, .to = xstrdup(o->released[i].to)};
-	for (size_t i = 0; i < o->n_wanted; i++)
-		VEC_PUSH(c.wanted, c.n_wanted) = (struct block_requested){
-			.node = xstrdup(o->wanted[i].node), .count = o->wanted[i].count};
+	for (size_t i = 0; i < o->n_requested; i++)
+		VEC_PUSH(c.requested, c.n_requested) = (struct block_requested){
+			.node = xstrdup(o->requested[i].node), .count = o->requested[i].count};
 	return c;
 }
 
@@ -118,7 +118,7 @@ static enum block_outcome do_release(struct block_object *o, const struct block_
 {
 	if (op->report) {
 		o->reports = true;
-		o->busy = op->count;
+		o->unavailable = op->count;
 	}
 	for (size_t i = 0; i < op->n_ips; i++) {
 		if (entry_of(o, &op->ips[i]))
@@ -128,10 +128,10 @@ static enum block_outcome do_release(struct block_object *o, const struct block_
 				(struct block_entry){.ip = op->ips[i], .to = xstrdup(op->to)};
 		block_entries_sort(o);
 	}
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, op->request_of) == 0) {
-			free(o->wanted[i].node);
-			o->wanted[i] = o->wanted[--o->n_wanted];
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (strcmp(o->requested[i].node, op->request_of) == 0) {
+			free(o->requested[i].node);
+			o->requested[i] = o->requested[--o->n_requested];
 			break;
 		}
 	return BLOCK_OK;
@@ -144,12 +144,12 @@ static enum block_outcome do_request(struct block_object *o, const struct bl_own
 	const char *key = op->ip.family ? block_requested_key(owner->node, &op->ip, named)
 					: block_requested_any(owner->node, named);
 
-	for (size_t i = 0; i < o->n_wanted; i++)
-		if (strcmp(o->wanted[i].node, key) == 0) {
-			o->wanted[i].count = op->count;
+	for (size_t i = 0; i < o->n_requested; i++)
+		if (strcmp(o->requested[i].node, key) == 0) {
+			o->requested[i].count = op->count;
 			return BLOCK_OK;
 		}
-	VEC_PUSH(o->wanted, o->n_wanted) =
+	VEC_PUSH(o->requested, o->n_requested) =
 		(struct block_requested){.node = xstrdup(key), .count = op->count};
 	return BLOCK_OK;
 }

@@ -108,9 +108,9 @@ static void carry_out(struct lab *x, struct block_op *op)
  */
 static const char *turn(struct lab *x)
 {
-	static const char *kinds[] = {"create", "take-over", "adopt", "delete", "disown",
-				      "cede",	"uncede",    "touch", "borrow", "return",
-				      "wish",	"assert",    "read",  "list",	"forget"};
+	static const char *kinds[] = {"create",	 "take-over", "adopt", "delete", "disown",
+				      "release", "reclaim",   "touch", "borrow", "return",
+				      "request", "assert",    "read",  "list",	 "forget"};
 	static char text[512];
 	struct block_plan p;
 
@@ -220,7 +220,7 @@ static void test_pool_without_room_does_not_wait_for_a_claim(void **state)
 	}
 	block_view_put(&x->t, "rail1", &x->needs[1].cut, bl_server.v, bl_server.n, x->f.now_ms);
 	x->f.now_ms += 600;
-	assert_memory_equal(turn(x), "wish rail1-", 11);
+	assert_memory_equal(turn(x), "request rail1-", 11);
 	/* The node has had no response to its claim for a long time. */
 	x->needs[0].claiming = false;
 	assert_memory_equal(strstr(turn(x), "create"), "create rail2-", 13);
@@ -309,11 +309,11 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	char name[32];
 
 	o = have_request(x, name);
-	ASSERT_STR_EQ(o->wanted[0].node, "n2@*");
+	ASSERT_STR_EQ(o->requested[0].node, "n2@*");
 	watch(x, name);
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(count_of(o, "@n2*"), 3);
-	ASSERT_EQ(o->n_wanted, 0);
+	ASSERT_EQ(o->n_requested, 0);
 	ASSERT_EQ(block_spare(o), 13);
 	ASSERT_EQ(count_mine(x), 13);
 	watch(x, name);
@@ -323,7 +323,7 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	x->f.now_ms += 1;
 	for (size_t i = 0; i < 3; i++) {
 		ASSERT_EQ(count_mine(x), 13 + i);
-		assert_memory_equal(turn(x), "uncede", 6);
+		assert_memory_equal(turn(x), "reclaim", 7);
 	}
 	ASSERT_EQ(o->n_released, 0);
 	ASSERT_EQ(count_mine(x), 16);
@@ -366,10 +366,10 @@ static void test_request_of_an_older_agent_gets_unreserved_addresses(void **stat
 	char name[32];
 
 	o = have_request(x, name);
-	strcpy(o->wanted[0].node, "n2");
+	strcpy(o->requested[0].node, "n2");
 	watch(x, name);
 	x->f.now_ms += 60000;
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(count_of(o, "*"), 3);
 }
 
@@ -384,15 +384,15 @@ static void test_request_is_refused_while_no_address_is_free(void **state)
 	watch(x, name);
 	x->needs[0].under_way = true;
 	x->needs[0].want = 1;
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(o->n_released, 0);
-	ASSERT_EQ(o->n_wanted, 0);
+	ASSERT_EQ(o->n_requested, 0);
 	assert_true(o->reports);
 	ASSERT_EQ(block_spare(o), 0);
 	watch(x, name);
 	ASSERT_STR_EQ(turn(x), "");
 	x->needs[0].want = 0;
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(block_spare(o), 16);
 	ASSERT_EQ(count_mine(x), 16);
 	watch(x, name);
@@ -414,7 +414,7 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 
 	o = have_request(x, name);
 	watch(x, name);
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	watch(x, name);
 	l.state = LEASE_USED;
 	for (unsigned int i = 0; i < 5; i++) {
@@ -426,7 +426,7 @@ static void test_reply_reports_the_current_free_capacity(void **state)
 	str_copy(request.name, sizeof(request.name), name);
 	ASSERT_EQ(bl_serve(&n3, &request), BLOCK_OK);
 	watch(x, name);
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(count_of(o, "@n3*"), 8);
 	ASSERT_EQ(block_unreleased(o), 5);
 	ASSERT_EQ(block_spare(o), 0);
@@ -447,13 +447,13 @@ static void test_addresses_for_waiting_pods_are_not_released(void **state)
 	o = have_request(x, name);
 	watch(x, name);
 	x->needs[0].keep = 14;
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(count_of(o, "@n2*"), 2);
 	ASSERT_EQ(block_spare(o), 0);
 	watch(x, name);
 	ASSERT_STR_EQ(turn(x), "");
 	x->needs[0].keep = 4;
-	assert_memory_equal(turn(x), "cede", 4);
+	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(block_spare(o), 10);
 }
 
@@ -498,9 +498,9 @@ static void test_addresses_released_on_request_are_borrowed(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		make_full(x);
-		ASSERT_STR_EQ(turn(x), "wish rail0-9");
-		ASSERT_STR_EQ(bl_find("rail0-9")->wanted[0].node, "n1@*");
-		ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
+		ASSERT_STR_EQ(turn(x), "request rail0-9");
+		ASSERT_STR_EQ(bl_find("rail0-9")->requested[0].node, "n1@*");
+		ASSERT_EQ(bl_find("rail0-9")->requested[0].count, 2);
 		ASSERT_STR_EQ(turn(x), "");
 		/* The next plan is due when the node reads the owner's reply in the block. */
 		ASSERT_EQ(x->next_ms, x->f.now_ms + 100);
@@ -531,7 +531,7 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		make_full(x);
-		ASSERT_STR_EQ(turn(x), "wish rail0-9");
+		ASSERT_STR_EQ(turn(x), "request rail0-9");
 		give(given[i]);
 		x->f.now_ms += 100;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
@@ -539,12 +539,12 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "");
 		/* After a refusal the node lists blocks and sends a request to another peer,
 		 * both at once. */
-		free(bl_find("rail0-9")->wanted[--bl_find("rail0-9")->n_wanted].node);
+		free(bl_find("rail0-9")->requested[--bl_find("rail0-9")->n_requested].node);
 		x->f.now_ms += 1;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		ASSERT_STR_EQ(turn(x), "list rail0");
-		assert_memory_equal(turn(x), "wish rail0-", 11);
-		ASSERT_EQ(bl_find("rail0-9")->n_wanted, 0);
+		assert_memory_equal(turn(x), "request rail0-", 14);
+		ASSERT_EQ(bl_find("rail0-9")->n_requested, 0);
 		drop(x);
 		make(x);
 	}
@@ -556,7 +556,7 @@ static size_t requests_of_peers(void)
 	size_t n = 0;
 
 	for (size_t i = 0; i < bl_server.n; i++)
-		n += bl_server.v[i].n_wanted;
+		n += bl_server.v[i].n_requested;
 	return n;
 }
 
@@ -584,20 +584,20 @@ static void say_all(uint32_t spare)
 {
 	for (size_t i = 0; i < bl_server.n; i++) {
 		bl_server.v[i].reports = true;
-		bl_server.v[i].busy = block_unreleased(&bl_server.v[i]) - spare;
+		bl_server.v[i].unavailable = block_unreleased(&bl_server.v[i]) - spare;
 	}
 }
 
 static void say(const char *name, uint32_t spare)
 {
-	bl_find(name)->busy = block_unreleased(bl_find(name)) - spare;
+	bl_find(name)->unavailable = block_unreleased(bl_find(name)) - spare;
 }
 
 static void refuse_all(void)
 {
 	for (size_t i = 0; i < bl_server.n; i++)
-		while (bl_server.v[i].n_wanted)
-			free(bl_server.v[i].wanted[--bl_server.v[i].n_wanted].node);
+		while (bl_server.v[i].n_requested)
+			free(bl_server.v[i].requested[--bl_server.v[i].n_requested].node);
 }
 
 static void list_again(struct lab *x)
@@ -618,19 +618,19 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	say("rail0-c", 2);
 	x->needs[0].want = 6;
 	list_again(x);
-	ASSERT_STR_EQ(turn(x), "wish rail0-5 wish rail0-c");
-	ASSERT_EQ(bl_find("rail0-5")->wanted[0].count, 4);
-	ASSERT_EQ(bl_find("rail0-c")->wanted[0].count, 2);
+	ASSERT_STR_EQ(turn(x), "request rail0-5 request rail0-c");
+	ASSERT_EQ(bl_find("rail0-5")->requested[0].count, 4);
+	ASSERT_EQ(bl_find("rail0-c")->requested[0].count, 2);
 	/* Addresses that other nodes have requested from a block count as allocated. */
 	refuse_all();
 	say_all(0);
 	say("rail0-3", 1);
-	VEC_PUSH(bl_find("rail0-3")->wanted, bl_find("rail0-3")->n_wanted) =
+	VEC_PUSH(bl_find("rail0-3")->requested, bl_find("rail0-3")->n_requested) =
 		(struct block_requested){.node = xstrdup("n7@*"), .count = 1};
 	x->f.now_ms += 5000;
 	for (int i = 0; i < 100; i++)
 		turn(x);
-	ASSERT_EQ(bl_find("rail0-3")->n_wanted, 1);
+	ASSERT_EQ(bl_find("rail0-3")->n_requested, 1);
 }
 
 /* An owner that has just released addresses to this node and reports more gets the next request
@@ -640,7 +640,7 @@ static void test_next_request_goes_to_the_same_owner_while_it_reports_free_addre
 	struct lab *x = *state;
 
 	make_full(x);
-	ASSERT_STR_EQ(turn(x), "wish rail0-9");
+	ASSERT_STR_EQ(turn(x), "request rail0-9");
 	refuse_all();
 	give("@n1*");
 	say_all(0);
@@ -651,8 +651,8 @@ static void test_next_request_goes_to_the_same_owner_while_it_reports_free_addre
 	ASSERT_STR_EQ(turn(x), "borrow rail0-9");
 	x->needs[0].want = 2;
 	ASSERT_STR_EQ(turn(x), "list rail0");
-	ASSERT_STR_EQ(turn(x), "wish rail0-9");
-	ASSERT_EQ(bl_find("rail0-9")->wanted[0].count, 2);
+	ASSERT_STR_EQ(turn(x), "request rail0-9");
+	ASSERT_EQ(bl_find("rail0-9")->requested[0].count, 2);
 }
 
 /* After a refusal the next request is sent at once; the fifth is sent after an interval. */
@@ -662,7 +662,7 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
 
 	make_full(x);
 	for (int i = 0; i < 4; i++) {
-		assert_memory_equal(turn(x), "wish rail0-", 11);
+		assert_memory_equal(turn(x), "request rail0-", 14);
 		refuse_all();
 		x->f.now_ms += 100;
 		assert_memory_equal(turn(x), "read rail0-", 11);
@@ -672,7 +672,7 @@ static void test_intervals_between_requests_begin_after_four_refusals(void **sta
 	assert_in_range(x->next_ms - x->f.now_ms, 100, 2000);
 	x->f.now_ms = x->next_ms;
 	/* Two owners get a request for a part each. */
-	assert_memory_equal(strrchr(turn(x), 'w'), "wish rail0-", 11);
+	assert_memory_equal(strrchr(turn(x), 'q'), "quest rail0-", 12);
 	ASSERT_EQ(requests_of_peers(), 2);
 }
 
@@ -684,24 +684,24 @@ static void test_last_free_address_is_requested_when_its_owner_reports_it(void *
 {
 	struct lab *x = *state;
 	int64_t begin;
-	size_t wanted_by = 0;
+	size_t sent = 0;
 
 	make_full(x);
 	x->needs[0].want = 1;
 	for (int i = 0; i < 600; i++) {
 		x->f.now_ms += 100;
-		if (strstr(turn(x), "wish")) {
-			wanted_by++;
+		if (strstr(turn(x), "request")) {
+			sent++;
 			refuse_all();
 			say_all(0);
 		}
 	}
 	/* The requests of one minute; most of them are sent at its beginning. */
-	assert_in_range(wanted_by, 2, 12);
+	assert_in_range(sent, 2, 12);
 	refuse_all();
 	say("rail0-4", 1);
 	begin = x->f.now_ms;
-	while (!bl_find("rail0-4")->n_wanted && x->f.now_ms < begin + 60000) {
+	while (!bl_find("rail0-4")->n_requested && x->f.now_ms < begin + 60000) {
 		x->f.now_ms += 100;
 		turn(x);
 	}

@@ -27,8 +27,8 @@ static void test_block_object_is_decoded(void **state)
 		read_text(
 			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
-			"\"claim\":\"c-1\",\"ceded\":{\"10.0.0.17\":\"*\",\"10.0.0.18\":\"n2/t\"},"
-			"\"wanted\":{\"n3\":4,\"n4\":-1}}}",
+			"\"claim\":\"c-1\",\"released\":{\"10.0.0.17\":\"*\",\"10.0.0.18\":\"n2/t\"},"
+			"\"requested\":{\"n3\":4,\"n4\":-1}}}",
 			&o, &e),
 		0);
 	ASSERT_STR_EQ(o.name, "p-1");
@@ -36,18 +36,18 @@ static void test_block_object_is_decoded(void **state)
 	ASSERT_STR_EQ(ipnet_str(&o.net, net), "10.0.0.16/28");
 	ASSERT_EQ(o.n_released, 2);
 	ASSERT_STR_EQ(o.released[1].to, "n2/t");
-	ASSERT_EQ(o.n_wanted, 1);
-	ASSERT_EQ(o.wanted[0].count, 4);
+	ASSERT_EQ(o.n_requested, 1);
+	ASSERT_EQ(o.requested[0].count, 4);
 	assert_false(o.reports);
 	ASSERT_EQ(block_unreleased(&o), 14);
 	ASSERT_EQ(block_spare(&o), 14);
 	block_object_done(&o);
 }
 
-static void test_reported_busy_addresses_limit_free_capacity(void **state)
+static void test_reported_unavailable_addresses_limit_free_capacity(void **state)
 {
 	static const struct {
-		const char *busy;
+		const char *unavailable;
 		bool reports;
 		uint32_t spare;
 	} v[] = {{"0", true, 15},
@@ -61,8 +61,8 @@ static void test_reported_busy_addresses_limit_free_capacity(void **state)
 		auto_free char *text = xasprintf(
 			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\",\"claim\":\"c\","
-			"\"ceded\":{\"10.0.0.17\":\"?\"},\"wanted\":{},\"busy\":%s}}",
-			v[i].busy);
+			"\"released\":{\"10.0.0.17\":\"?\"},\"requested\":{},\"unavailable\":%s}}",
+			v[i].unavailable);
 		struct block_object o;
 
 		ASSERT_EQ_MSG(read_text(text, &o, NULL), 0, "v[%zu]", i);
@@ -83,11 +83,11 @@ static void test_invalid_block_object_is_refused(void **state)
 		 "SpiderIPBlock 'p-1': spec.cidr"},
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\","
-		 "\"ceded\":{\"ten\":\"*\"}}}",
+		 "\"released\":{\"ten\":\"*\"}}}",
 		 "'ten' is not an address"},
 		{"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		 "\"spec\":{\"pool\":\"p\",\"node\":\"\",\"claim\":\"\",\"cidr\":\"10.0.0.16/28\"}}",
-		 "spec.ceded"},
+		 "spec.released"},
 	};
 	struct block_object o;
 
@@ -153,7 +153,7 @@ static void test_create_request_has_owner_and_entries(void **state)
 		"{\"apiVersion\":\"unirail.io/v1\",\"kind\":\"SpiderIPBlock\",\"metadata\":{"
 		"\"name\":\"p-1\",\"labels\":{\"unirail.io/node\":\"n1\",\"unirail.io/pool\":"
 		"\"p\"}},\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
-		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"ceded\":{},\"wanted\":{}}}");
+		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"released\":{},\"requested\":{}}}");
 	op.ips = ips;
 	op.n_ips = 1;
 	strcpy(op.to, "?");
@@ -162,8 +162,8 @@ static void test_create_request_has_owner_and_entries(void **state)
 		"{\"apiVersion\":\"unirail.io/v1\",\"kind\":\"SpiderIPBlock\",\"metadata\":{"
 		"\"name\":\"p-1\",\"labels\":{\"unirail.io/node\":\"n1\",\"unirail.io/pool\":"
 		"\"p\"}},\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
-		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"ceded\":{\"10.0.0.20\":\"?\"},"
-		"\"wanted\":{}}}");
+		"\"nodeUID\":\"nu\",\"claim\":\"c-1\",\"released\":{\"10.0.0.20\":\"?\"},"
+		"\"requested\":{}}}");
 }
 
 static void test_changes_of_owner_test_the_resource_version(void **state)
@@ -197,14 +197,14 @@ static void test_changes_of_owner_test_the_resource_version(void **state)
 	strcpy(op.request_of, "n2");
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7
-		       ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
-		       "{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.21\",\"value\":\"*\"},"
-		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
+		       ",{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.20\",\"value\":\"*\"},"
+		       "{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.21\",\"value\":\"*\"},"
+		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2\"}]");
 	op.n_ips = 0;
 	op.report = true;
 	assert_request(&op, "PATCH", ONE,
-		       "[" AT7 ",{\"op\":\"add\",\"path\":\"/spec/busy\",\"value\":0},"
-		       "{\"op\":\"remove\",\"path\":\"/spec/wanted/n2\"}]");
+		       "[" AT7 ",{\"op\":\"add\",\"path\":\"/spec/unavailable\",\"value\":0},"
+		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2\"}]");
 	op = an_op(OP_ASSERT);
 	op.ips = ips;
 	op.n_ips = 1;
@@ -212,7 +212,7 @@ static void test_changes_of_owner_test_the_resource_version(void **state)
 	assert_request(
 		&op, "PATCH", ONE,
 		"[" AT7
-		",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"n1/c-2\"}]");
+		",{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.20\",\"value\":\"n1/c-2\"}]");
 	op = an_op(OP_ADOPT);
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7 ",{\"op\":\"replace\",\"path\":\"/spec/node\",\"value\":\"n1\"},"
@@ -238,24 +238,25 @@ static void test_changes_of_entries_test_the_previous_value(void **state)
 	strcpy(op.to, "n1/c-1");
 	assert_request(
 		&op, "PATCH", ONE,
-		"[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"*\"},"
-		"{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"*\"},"
-		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"},"
-		"{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.20\",\"value\":\"n1/c-1\"}]");
+		"[{\"op\":\"test\",\"path\":\"/spec/released/10.0.0.17\",\"value\":\"*\"},"
+		"{\"op\":\"test\",\"path\":\"/spec/released/10.0.0.20\",\"value\":\"*\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/released/10.0.0.17\",\"value\":\"n1/c-1\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/released/10.0.0.20\",\"value\":\"n1/c-1\"}]");
 	op = an_op(OP_RETURN);
 	strcpy(op.from, "n1/c-1");
-	assert_request(&op, "PATCH", ONE,
-		       "[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.17\",\"value\":\"n1/c-1\"},"
-		       "{\"op\":\"remove\",\"path\":\"/spec/ceded/10.0.0.17\"}]");
+	assert_request(
+		&op, "PATCH", ONE,
+		"[{\"op\":\"test\",\"path\":\"/spec/released/10.0.0.17\",\"value\":\"n1/c-1\"},"
+		"{\"op\":\"remove\",\"path\":\"/spec/released/10.0.0.17\"}]");
 	op = an_op(OP_REQUEST);
 	op.count = 3;
 	op.ip = (struct ipaddr){0};
 	assert_request(&op, "PATCH", ONE,
-		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@*\",\"value\":3}]");
+		       "[{\"op\":\"add\",\"path\":\"/spec/requested/n1@*\",\"value\":3}]");
 	op.count = 1;
 	ASSERT_EQ(ip_parse(span_of("fd00::5"), &op.ip), 0);
 	assert_request(&op, "PATCH", ONE,
-		       "[{\"op\":\"add\",\"path\":\"/spec/wanted/n1@fd00::5\",\"value\":1}]");
+		       "[{\"op\":\"add\",\"path\":\"/spec/requested/n1@fd00::5\",\"value\":1}]");
 	op = an_op(OP_LIST);
 	assert_request(&op, "GET", BLOCK_PATH "?labelSelector=unirail.io%2Fpool%3Dp&limit=500", "");
 }
@@ -280,7 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_block_object_is_decoded),
 		cmocka_unit_test(test_invalid_block_object_is_refused),
-		cmocka_unit_test(test_reported_busy_addresses_limit_free_capacity),
+		cmocka_unit_test(test_reported_unavailable_addresses_limit_free_capacity),
 		cmocka_unit_test(test_node_name_becomes_a_label_of_at_most_63_characters),
 		cmocka_unit_test(test_create_request_has_owner_and_entries),
 		cmocka_unit_test(test_changes_of_owner_test_the_resource_version),

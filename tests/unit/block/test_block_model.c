@@ -720,8 +720,8 @@ static void show(void)
 		       o->node_uid, o->claim);
 		for (size_t k = 0; k < o->n_released; k++)
 			printf("   %s -> '%s'\n", ip_str(&o->released[k].ip, t), o->released[k].to);
-		for (size_t k = 0; k < o->n_wanted; k++)
-			printf("   wanted %s %u\n", o->wanted[k].node, o->wanted[k].count);
+		for (size_t k = 0; k < o->n_requested; k++)
+			printf("   requested %s %u\n", o->requested[k].node, o->requested[k].count);
 	}
 	for (int i = 0; i < ALL; i++) {
 		printf("%d: id %s%s pods=%d:", i, nodes[i].log.id, nodes[i].lost ? " lost" : "",

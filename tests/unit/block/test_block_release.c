@@ -27,7 +27,7 @@ static struct block_object object_of(const char *node, const char *uid, const ch
 	auto_free char *text = xasprintf(
 		"{\"metadata\":{\"name\":\"p-0\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 		"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.0/28\",\"node\":\"%s\","
-		"\"nodeUID\":\"%s\",\"claim\":\"c-1\",\"ceded\":{%s},\"wanted\":{}}}",
+		"\"nodeUID\":\"%s\",\"claim\":\"c-1\",\"released\":{%s},\"requested\":{}}}",
 		node, uid, released);
 	auto_json struct json_doc *d = NULL;
 	struct block_object o;
@@ -74,8 +74,8 @@ static char *next(const char *node, const char *uid, const char *released, const
 	"DELETE {\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":\"u\"," \
 	"\"resourceVersion\":\"7\"}}"
 #define ENTRY(op, ip, from, value)                                                                 \
-	"PATCH [{\"op\":\"test\",\"path\":\"/spec/ceded/" ip "\",\"value\":\"" from "\"},"         \
-	"{\"op\":\"" op "\",\"path\":\"/spec/ceded/" ip "\"" value "}]"
+	"PATCH [{\"op\":\"test\",\"path\":\"/spec/released/" ip "\",\"value\":\"" from "\"},"      \
+	"{\"op\":\"" op "\",\"path\":\"/spec/released/" ip "\"" value "}]"
 
 static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 {
@@ -101,7 +101,7 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		{"old", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},
 		{"old", "u1", "", "10.0.0.5",
 		 "PATCH [" OWNER
-		 ",{\"op\":\"add\",\"path\":\"/spec/ceded/10.0.0.5\",\"value\":\"@-\"}]"},
+		 ",{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.5\",\"value\":\"@-\"}]"},
 		{"old", "u1", "\"10.0.0.5\":\"n2/t\"", "10.0.0.5", "PATCH [" OWNER "]"},
 		{"old", "u1", "", "10.0.1.5", DELETE},
 		/* Entries of deleted nodes, in the block of any node. */

@@ -10,7 +10,7 @@ static void object(const char *claim, const char *released, struct block_object 
 	auto_free char *text = xasprintf(
 		"{'metadata':{'name':'a-0','uid':'u1','resourceVersion':'5'},"
 		"'spec':{'pool':'a','cidr':'10.1.0.0/28','node':'n1','nodeUID':'u2','claim':'%s',"
-		"'ceded':{%s},'wanted':{}}}",
+		"'released':{%s},'requested':{}}}",
 		claim, released);
 	auto_json struct json_doc *d = t_json_quoted(text);
 

@@ -251,9 +251,10 @@ static void test_export_reserves_the_address_for_the_requesting_node(void **stat
 	(void)state;
 	op.ip = ip_from_num(4, 0x0a00000a);
 	block_request(&op, "n1", "uid", &q);
-	ASSERT_STR_EQ(q.body.p,
-		      "[{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"n1/t\"},"
-		      "{\"op\":\"replace\",\"path\":\"/spec/ceded/10.0.0.10\",\"value\":\"@n2\"}]");
+	ASSERT_STR_EQ(
+		q.body.p,
+		"[{\"op\":\"test\",\"path\":\"/spec/released/10.0.0.10\",\"value\":\"n1/t\"},"
+		"{\"op\":\"replace\",\"path\":\"/spec/released/10.0.0.10\",\"value\":\"@n2\"}]");
 	block_request_done(&q);
 }
 

@@ -206,7 +206,7 @@ static void put_peer(unsigned int index, const char *released)
 		"{'apiVersion':'unirail.io/v1','kind':'SpiderIPBlock','metadata':{'labels':{"
 		"'unirail.io/node':'n2','unirail.io/pool':'p'}},'spec':{'pool':'p',"
 		"'cidr':'10.0.0.%u/29','node':'n2','nodeUID':'u2','claim':'n2-log/1',"
-		"'ceded':{%s},'wanted':{}}}",
+		"'released':{%s},'requested':{}}}",
 		index * IN_A_BLOCK, released);
 
 	api_put(path, text);
@@ -506,10 +506,10 @@ static void test_address_is_borrowed_from_a_peer_when_no_block_is_free(void **st
 	ASSERT_EQ(q[0].status, 409);
 	ASSERT_EQ(api_requests("PATCH", &q), 1);
 	ASSERT_HAS(q[0].body,
-		   "{\"op\":\"test\",\"path\":\"/spec/ceded/10.0.0.43\",\"value\":\"*\"}");
+		   "{\"op\":\"test\",\"path\":\"/spec/released/10.0.0.43\",\"value\":\"*\"}");
 	d = api_get(BLOCKS "/p-5");
 	entry = json_string(
-		json_get(json_get(json_get(json_root(d), "spec"), "ceded"), "10.0.0.43"));
+		json_get(json_get(json_get(json_root(d), "spec"), "released"), "10.0.0.43"));
 	assert_non_null(entry);
 	ASSERT_EQ(strncmp(entry, "n1/", 3), 0);
 	ASSERT_EQ(blocks_stats(lab->blocks).borrowed_now, 1);
@@ -529,7 +529,7 @@ static void test_borrowed_address_is_returned_when_no_pod_needs_it(void **state)
 	pass(3 * IDLE_MS);
 	assert_false(may_allocate("10.0.0.43"));
 	d = api_get(BLOCKS "/p-5");
-	assert_null(json_get(json_get(json_get(json_root(d), "spec"), "ceded"), "10.0.0.43"));
+	assert_null(json_get(json_get(json_get(json_root(d), "spec"), "released"), "10.0.0.43"));
 	ASSERT_EQ(blocks_stats(lab->blocks).borrowed_now, 0);
 }
 
@@ -545,7 +545,7 @@ static void test_peers_get_requests_when_no_address_is_free(void **state)
 	pass(5000);
 	n = api_requests("PATCH", &q);
 	for (size_t i = 0; i < n; i++)
-		asked += strstr(q[i].body, "/spec/wanted/n1@*") != NULL;
+		asked += strstr(q[i].body, "/spec/requested/n1@*") != NULL;
 	assert_true(asked > 0);
 	ASSERT_EQ(usable(), 0);
 }
@@ -629,7 +629,7 @@ static void test_address_of_a_pod_survives_a_restore_that_lost_its_block(void **
 	/* The block is created again; its other addresses, which unknown pods may have, are "?". */
 	d = api_get(path);
 	assert_non_null(d);
-	entries = json_get(json_get(json_root(d), "spec"), "ceded");
+	entries = json_get(json_get(json_root(d), "spec"), "released");
 	assert_null(json_get(entries, first));
 	assert_true(may_allocate(first));
 	for (unsigned int i = 0; i < IN_A_BLOCK; i++) {
