@@ -67,7 +67,7 @@ static int read_released(const struct json *list, struct block_object *o, struct
 	return 0;
 }
 
-/* Ignores a malformed request. */
+/* Ignores a malformed count, and a key that is longer than any valid one. */
 static void read_requested(const struct json *list, struct block_object *o)
 {
 	struct json_walk w = json_walk_start(list);
@@ -76,9 +76,10 @@ static void read_requested(const struct json *list, struct block_object *o)
 	int64_t n;
 
 	while ((v = json_walk_next(&w, &key)))
-		if (key && json_int(v, &n) >= 0 && n > 0 && n <= UINT32_MAX)
-			VEC_PUSH(o->requested, o->n_requested) = (struct block_requested){
-				.node = xstrdup(key), .count = (uint32_t)n};
+		if (key && strlen(key) < BLOCK_REQUESTED_MAX && json_int(v, &n) >= 0 && n > 0 &&
+		    n <= UINT32_MAX)
+			VEC_PUSH(o->requested, o->n_requested) =
+				(struct block_requested){.key = xstrdup(key), .count = (uint32_t)n};
 }
 
 /* Treats a malformed value as absent. */

@@ -123,22 +123,13 @@ static size_t plan_idle_of(const struct block_facts *f, const struct block_claim
 	return n;
 }
 
-static size_t offered(const struct block_object *o)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < o->n_released; i++)
-		n += block_entry_open(&o->released[i]);
-	return n;
-}
-
-/* Returns the first request for any addresses. NULL: there is none. */
+/* Returns the first request that is not for a named address. NULL: there is none. */
 static const struct block_requested *first_requested(const struct block_object *o)
 {
 	struct ipaddr a;
 
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (!block_requested_named(o->requested[i].node, &a))
+		if (!block_requested_named(o->requested[i].key, &a))
 			return &o->requested[i];
 	return NULL;
 }
@@ -188,25 +179,8 @@ static void answer(struct planner *p, const struct block_object *o, const struct
 	op->ips = ips;
 	op->n_ips = n;
 	str_copy(op->to, sizeof(op->to), to);
-	str_copy(op->request_of, sizeof(op->request_of), w->node);
+	str_copy(op->request_of, sizeof(op->request_of), w->key);
 	report(op, o, idle - n);
-}
-
-/* Answers a node of an older release, which borrows only entries for any node ("*"). Such entries
- * that exist already count. The request stays while there are none and no address is idle, or while
- * this node lacks addresses. */
-static void answer_any(struct planner *p, const struct block_claim *c, const struct block_object *o,
-		       const struct block_need *need, const struct block_requested *w)
-{
-	size_t there = offered(o), n = w->count > there ? w->count - there : 0, idle;
-	struct ipaddr *ips;
-
-	idle = to_give(p, c, o, need, n + IDLE_MOST, &ips);
-	n = n < idle ? n : idle;
-	if ((n || there) && !need->want)
-		answer(p, o, w, "*", ips, idle, n);
-	else
-		free(ips);
 }
 
 /*
@@ -219,19 +193,16 @@ static void plan_answer_requested(struct planner *p, const struct block_claim *c
 	const struct block_requested *w;
 	char to[BLOCK_NAME_MAX + 3];
 	struct ipaddr *ips;
-	size_t idle, n;
+	size_t idle, n = 0;
 
 	if (plan_answer_named(p, c, o, need) || !(w = first_requested(o)))
 		return;
-	if (!block_requested_may_reserve(w->node, to)) {
-		answer_any(p, c, o, need, w);
-		return;
-	}
 	idle = to_give(p, c, o, need, (size_t)w->count + IDLE_MOST, &ips);
-	n = w->count < idle ? w->count : idle;
-	/* Refuse this node's own request, sent while another node owned the block. */
-	if (block_requested_is_of(w->node, p->f->table->node))
-		n = 0;
+	/* Refuse an invalid key, and this node's own request, sent while another node owned the
+	 * block. */
+	if (block_requested_reservation(w->key, to) &&
+	    !block_requested_is_of(w->key, p->f->table->node))
+		n = w->count < idle ? w->count : idle;
 	answer(p, o, w, to, ips, idle, n);
 }
 

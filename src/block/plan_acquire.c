@@ -627,7 +627,7 @@ bool plan_answer_named(struct planner *p, const struct block_claim *c, const str
 		       const struct block_need *need)
 {
 	for (size_t i = 0; i < o->n_requested; i++) {
-		const char *key = o->requested[i].node;
+		const char *key = o->requested[i].key;
 		struct block_op *op;
 		struct ipaddr a;
 		bool no;

@@ -38,7 +38,7 @@ void block_object_done(struct block_object *o)
 		free(o->released[i].to);
 	free(o->released);
 	for (size_t i = 0; i < o->n_requested; i++)
-		free(o->requested[i].node);
+		free(o->requested[i].key);
 	free(o->requested);
 	*o = (struct block_object){0};
 }
@@ -533,7 +533,7 @@ static bool has_requested(const struct block_object *o, const char *node)
 
 	block_requested_any(node, key);
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (strcmp(o->requested[i].node, key) == 0)
+		if (strcmp(o->requested[i].key, key) == 0)
 			return true;
 	return false;
 }
@@ -547,7 +547,7 @@ static void set_capacity(struct block_peer *x, const struct block_object *o, con
 	x->spare = *o->node ? block_spare(o) : 0;
 	x->reports = o->reports;
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (!block_requested_is_of(o->requested[i].node, node))
+		if (!block_requested_is_of(o->requested[i].key, node))
 			sum += o->requested[i].count;
 	x->pending = *o->node && has_requested(o, node);
 	x->requested_by_others = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
@@ -679,10 +679,11 @@ const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTE
 	return ret;
 }
 
-bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3])
+bool block_requested_reservation(const char *key, char ret[static BLOCK_NAME_MAX + 3])
 {
 	size_t n = strlen(key);
 
+	*ret = '\0';
 	if (n < 3 || n - 2 > BLOCK_NAME_MAX || strcmp(key + n - 2, "@*") != 0)
 		return false;
 	ret[0] = '@';
@@ -696,7 +697,7 @@ bool block_requested_is_of(const char *key, const char *node)
 {
 	size_t n = strlen(node);
 
-	return strncmp(key, node, n) == 0 && (!key[n] || key[n] == '@');
+	return strncmp(key, node, n) == 0 && key[n] == '@';
 }
 
 /* --- state of addresses requested by name --- */
@@ -730,7 +731,7 @@ static bool block_named_has_requested(const struct block_table *t, const struct 
 
 	block_requested_key(t->node, a, key);
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (strcmp(o->requested[i].node, key) == 0)
+		if (strcmp(o->requested[i].key, key) == 0)
 			return true;
 	return false;
 }

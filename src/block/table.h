@@ -26,11 +26,10 @@ struct block_entry {
 
 /*
  * An entry of `requested`: a node that found no free block requests `count` addresses. The key is
- * "node@*"; or "node" (an older release, which borrows no reserved address, see
- * block_requested_may_reserve()); or "node@address" for this address (block_requested_key()).
+ * "node@*" (block_requested_any()), or "node@address" for this address (block_requested_key()).
  */
 struct block_requested {
-	char *node; /* the key */
+	char *key;
 	uint32_t count;
 };
 
@@ -223,9 +222,9 @@ const char *block_requested_key(const char *node, const struct ipaddr *a,
 /* Returns false if the request is for any address. */
 bool block_requested_named(const char *key, struct ipaddr *a);
 const char *block_requested_any(const char *node, char ret[static BLOCK_REQUESTED_MAX]);
-/* Returns whether the requester understands reservations; ret: the entry text of a reservation for
- * it. */
-bool block_requested_may_reserve(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
+/* Returns whether the key is "node@*"; ret: the text of an entry that reserves an address for this
+ * node, or "". */
+bool block_requested_reservation(const char *key, char ret[static BLOCK_NAME_MAX + 3]);
 bool block_requested_is_of(const char *key, const char *node);
 const struct block_lookup *block_lookup_find(const struct block_table *t, const struct ipaddr *a);
 /* Stores the state of address *a as its block's object, just read, shows it; o NULL: the block does

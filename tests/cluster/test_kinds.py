@@ -150,7 +150,7 @@ def test_block_delete_requires_its_resource_version(cluster, kinds):
     made = cluster.ok("POST", BLOCKS, block("gone-1"))["metadata"]
     options = {"apiVersion": "v1", "kind": "DeleteOptions",
                "preconditions": {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}}
-    request = [{"op": "add", "path": "/spec/requested/n2", "value": 3}]
+    request = [{"op": "add", "path": "/spec/requested/n2@*", "value": 3}]
     v2 = cluster.ok("PATCH", one, request, type=PATCH)["metadata"]["resourceVersion"]
     assert cluster.request("DELETE", one, options)[0] == 409
     options["preconditions"]["resourceVersion"] = v2

@@ -182,7 +182,7 @@ int state_block(struct feed f, struct err *e)
 	for (size_t i = 0; i < o.n_released; i++)
 		must(o.released[i].ip.family && o.released[i].to);
 	for (size_t i = 0; i < o.n_requested; i++)
-		must(o.requested[i].node && o.requested[i].count > 0);
+		must(o.requested[i].key && o.requested[i].count > 0);
 	block_object_done(&o);
 	return 0;
 }

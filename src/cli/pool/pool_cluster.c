@@ -205,7 +205,7 @@ static void json_block(struct json_out *j, const struct block_object *o)
 	jo_key(j, "requested");
 	jo_obj(j);
 	for (size_t i = 0; i < o->n_requested; i++)
-		jo_kint(j, o->requested[i].node, o->requested[i].count);
+		jo_kint(j, o->requested[i].key, o->requested[i].count);
 	jo_end_obj(j);
 	jo_end_obj(j);
 }
@@ -305,7 +305,7 @@ static void pool_view_show(const struct pool_view *v, const char *pool)
 		columns_add(&c, ipnet_str(&o->net, text));
 		columns_add(&c, *o->node ? o->node : "-");
 		columns_addf(&c, "%zu", o->n_released);
-		columns_add(&c, o->n_requested ? o->requested[0].node : "");
+		columns_add(&c, o->n_requested ? o->requested[0].key : "");
 	}
 	columns_print(&c, stdout);
 }

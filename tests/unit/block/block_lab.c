@@ -53,7 +53,7 @@ struct block_object bl_copy(const struct block_object *o)
 			.ip = o->released[i].ip, .to = xstrdup(o->released[i].to)};
 	for (size_t i = 0; i < o->n_requested; i++)
 		VEC_PUSH(c.requested, c.n_requested) = (struct block_requested){
-			.node = xstrdup(o->requested[i].node), .count = o->requested[i].count};
+			.key = xstrdup(o->requested[i].key), .count = o->requested[i].count};
 	return c;
 }
 
@@ -129,8 +129,8 @@ static enum block_outcome do_release(struct block_object *o, const struct block_
 		block_entries_sort(o);
 	}
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (strcmp(o->requested[i].node, op->request_of) == 0) {
-			free(o->requested[i].node);
+		if (strcmp(o->requested[i].key, op->request_of) == 0) {
+			free(o->requested[i].key);
 			o->requested[i] = o->requested[--o->n_requested];
 			break;
 		}
@@ -145,12 +145,12 @@ static enum block_outcome do_request(struct block_object *o, const struct bl_own
 					: block_requested_any(owner->node, named);
 
 	for (size_t i = 0; i < o->n_requested; i++)
-		if (strcmp(o->requested[i].node, key) == 0) {
+		if (strcmp(o->requested[i].key, key) == 0) {
 			o->requested[i].count = op->count;
 			return BLOCK_OK;
 		}
 	VEC_PUSH(o->requested, o->n_requested) =
-		(struct block_requested){.node = xstrdup(key), .count = op->count};
+		(struct block_requested){.key = xstrdup(key), .count = op->count};
 	return BLOCK_OK;
 }
 

@@ -309,7 +309,7 @@ static void test_expired_reservation_is_reclaimed(void **state)
 	char name[32];
 
 	o = have_request(x, name);
-	ASSERT_STR_EQ(o->requested[0].node, "n2@*");
+	ASSERT_STR_EQ(o->requested[0].key, "n2@*");
 	watch(x, name);
 	assert_memory_equal(turn(x), "release", 7);
 	ASSERT_EQ(count_of(o, "@n2*"), 3);
@@ -357,20 +357,22 @@ static void test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borro
 	block_op_done(&fetch);
 }
 
-/* An agent of an older release requests by the key "n2" and knows no reservations: addresses are
- * released to any node. */
-static void test_request_of_an_older_agent_gets_unreserved_addresses(void **state)
+static void test_request_with_an_invalid_key_is_refused(void **state)
 {
+	static const char *const keys[] = {"n2", "@*", "n2@", "n2@x"};
 	struct lab *x = *state;
 	struct block_object *o;
 	char name[32];
 
-	o = have_request(x, name);
-	strcpy(o->requested[0].node, "n2");
-	watch(x, name);
-	x->f.now_ms += 60000;
-	assert_memory_equal(turn(x), "release", 7);
-	ASSERT_EQ(count_of(o, "*"), 3);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		o = have_request(x, name);
+		strcpy(o->requested[0].key, keys[i]);
+		watch(x, name);
+		assert_memory_equal(turn(x), "release", 7);
+		ASSERT_EQ_MSG(o->n_requested, 0, "keys[%zu]", i);
+		ASSERT_EQ_MSG(o->n_released, 0, "keys[%zu]", i);
+		watch(x, name);
+	}
 }
 
 /* A refusal answers the request. When addresses become free, the owner reports it in the block. */
@@ -494,12 +496,12 @@ static void give(const char *to)
 static void test_addresses_released_on_request_are_borrowed(void **state)
 {
 	struct lab *x = *state;
-	static const char *const given[] = {"@n1*", "*"}; /* "*": by an older release */
+	static const char *const given[] = {"@n1*", "*"};
 
 	for (int i = 0; i < 2; i++) {
 		make_full(x);
 		ASSERT_STR_EQ(turn(x), "request rail0-9");
-		ASSERT_STR_EQ(bl_find("rail0-9")->requested[0].node, "n1@*");
+		ASSERT_STR_EQ(bl_find("rail0-9")->requested[0].key, "n1@*");
 		ASSERT_EQ(bl_find("rail0-9")->requested[0].count, 2);
 		ASSERT_STR_EQ(turn(x), "");
 		/* The next plan is due when the node reads the owner's reply in the block. */
@@ -539,7 +541,7 @@ static void test_reservations_for_other_nodes_are_not_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "");
 		/* After a refusal the node lists blocks and sends a request to another peer,
 		 * both at once. */
-		free(bl_find("rail0-9")->requested[--bl_find("rail0-9")->n_requested].node);
+		free(bl_find("rail0-9")->requested[--bl_find("rail0-9")->n_requested].key);
 		x->f.now_ms += 1;
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		ASSERT_STR_EQ(turn(x), "list rail0");
@@ -597,7 +599,7 @@ static void refuse_all(void)
 {
 	for (size_t i = 0; i < bl_server.n; i++)
 		while (bl_server.v[i].n_requested)
-			free(bl_server.v[i].requested[--bl_server.v[i].n_requested].node);
+			free(bl_server.v[i].requested[--bl_server.v[i].n_requested].key);
 }
 
 static void list_again(struct lab *x)
@@ -626,7 +628,7 @@ static void test_peers_with_free_addresses_get_requests_first(void **state)
 	say_all(0);
 	say("rail0-3", 1);
 	VEC_PUSH(bl_find("rail0-3")->requested, bl_find("rail0-3")->n_requested) =
-		(struct block_requested){.node = xstrdup("n7@*"), .count = 1};
+		(struct block_requested){.key = xstrdup("n7@*"), .count = 1};
 	x->f.now_ms += 5000;
 	for (int i = 0; i < 100; i++)
 		turn(x);
@@ -793,7 +795,7 @@ int main(void)
 		TEST(test_blocks_are_listed_after_refused_claims),
 		TEST(test_expired_reservation_is_reclaimed),
 		TEST(test_reservation_borrowed_while_it_is_reclaimed_stays_with_its_borrower),
-		TEST(test_request_of_an_older_agent_gets_unreserved_addresses),
+		TEST(test_request_with_an_invalid_key_is_refused),
 		TEST(test_request_is_refused_while_no_address_is_free),
 		TEST(test_reply_reports_the_current_free_capacity),
 		TEST(test_addresses_for_waiting_pods_are_not_released),

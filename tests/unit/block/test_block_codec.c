@@ -28,7 +28,7 @@ static void test_block_object_is_decoded(void **state)
 			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
 			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\","
 			"\"claim\":\"c-1\",\"released\":{\"10.0.0.17\":\"*\",\"10.0.0.18\":\"n2/t\"},"
-			"\"requested\":{\"n3\":4,\"n4\":-1}}}",
+			"\"requested\":{\"n3@*\":4,\"n4@*\":-1}}}",
 			&o, &e),
 		0);
 	ASSERT_STR_EQ(o.name, "p-1");
@@ -42,6 +42,24 @@ static void test_block_object_is_decoded(void **state)
 	ASSERT_EQ(block_unreleased(&o), 14);
 	ASSERT_EQ(block_spare(&o), 14);
 	block_object_done(&o);
+}
+
+/* A request could not be removed under a shortened key. */
+static void test_request_with_a_key_that_is_too_long_is_ignored(void **state)
+{
+	(void)state;
+	for (int n = 0; n < 2; n++) {
+		auto_free char *text = xasprintf(
+			"{\"metadata\":{\"name\":\"p-1\",\"uid\":\"u\",\"resourceVersion\":\"7\"},"
+			"\"spec\":{\"pool\":\"p\",\"cidr\":\"10.0.0.16/28\",\"node\":\"n1\",\"claim\":\"c\","
+			"\"released\":{},\"requested\":{\"n2@%0*d\":1}}}",
+			BLOCK_REQUESTED_MAX - 4 + n, 0);
+		struct block_object o;
+
+		ASSERT_EQ_MSG(read_text(text, &o, NULL), 0, "n %d", n);
+		ASSERT_EQ_MSG(o.n_requested, n == 0, "n %d", n);
+		block_object_done(&o);
+	}
 }
 
 static void test_reported_unavailable_addresses_limit_free_capacity(void **state)
@@ -194,17 +212,17 @@ static void test_changes_of_owner_test_the_resource_version(void **state)
 	op.ips = ips;
 	op.n_ips = 2;
 	strcpy(op.to, "*");
-	strcpy(op.request_of, "n2");
+	strcpy(op.request_of, "n2@*");
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7
 		       ",{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.20\",\"value\":\"*\"},"
 		       "{\"op\":\"add\",\"path\":\"/spec/released/10.0.0.21\",\"value\":\"*\"},"
-		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2\"}]");
+		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2@*\"}]");
 	op.n_ips = 0;
 	op.report = true;
 	assert_request(&op, "PATCH", ONE,
 		       "[" AT7 ",{\"op\":\"add\",\"path\":\"/spec/unavailable\",\"value\":0},"
-		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2\"}]");
+		       "{\"op\":\"remove\",\"path\":\"/spec/requested/n2@*\"}]");
 	op = an_op(OP_ASSERT);
 	op.ips = ips;
 	op.n_ips = 1;
@@ -281,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_block_object_is_decoded),
 		cmocka_unit_test(test_invalid_block_object_is_refused),
+		cmocka_unit_test(test_request_with_a_key_that_is_too_long_is_ignored),
 		cmocka_unit_test(test_reported_unavailable_addresses_limit_free_capacity),
 		cmocka_unit_test(test_node_name_becomes_a_label_of_at_most_63_characters),
 		cmocka_unit_test(test_create_request_has_owner_and_entries),

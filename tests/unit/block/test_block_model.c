@@ -721,7 +721,7 @@ static void show(void)
 		for (size_t k = 0; k < o->n_released; k++)
 			printf("   %s -> '%s'\n", ip_str(&o->released[k].ip, t), o->released[k].to);
 		for (size_t k = 0; k < o->n_requested; k++)
-			printf("   requested %s %u\n", o->requested[k].node, o->requested[k].count);
+			printf("   requested %s %u\n", o->requested[k].key, o->requested[k].count);
 	}
 	for (int i = 0; i < ALL; i++) {
 		printf("%d: id %s%s pods=%d:", i, nodes[i].log.id, nodes[i].lost ? " lost" : "",
