@@ -255,9 +255,9 @@ bool block_log_has_token(const struct block_log *l, const char *token)
 /* The format of the file is described in log.h. */
 
 static const char *const claim_state_names[] =
-	{[CLAIM_HELD] = "held", [CLAIM_RELEASING] = "leaving"};
+	{[CLAIM_HELD] = "held", [CLAIM_RELEASING] = "releasing"};
 static const char *const borrow_state_names[] =
-	{[BORROW_REQUESTED] = "asking", [BORROW_HELD] = "held", [BORROW_RETURNING] = "returning"};
+	{[BORROW_REQUESTED] = "requested", [BORROW_HELD] = "held", [BORROW_RETURNING] = "returning"};
 
 /* --- writing the file --- */
 
@@ -272,7 +272,7 @@ static void put_claim(struct json_out *o, const struct block_claim *c)
 	jo_kstr(o, "token", c->token);
 	jo_kstr(o, "net", ipnet_str(&c->net, text));
 	jo_kstr(o, "state", claim_state_names[c->state]);
-	jo_key(o, "ceded");
+	jo_key(o, "released");
 	jo_arr(o);
 	for (size_t i = 0; i < c->n_released; i++)
 		jo_str(o, ip_str(&c->released[i], text));
@@ -291,7 +291,7 @@ static void put_borrowed(struct json_out *o, const struct block_borrowed *l)
 	jo_kstr(o, "token", l->token);
 	jo_kstr(o, "state", borrow_state_names[l->state]);
 	if (l->asserted)
-		jo_kbool(o, "said", true);
+		jo_kbool(o, "asserted", true);
 	jo_end_obj(o);
 }
 
@@ -316,13 +316,13 @@ static void put_all(struct json_out *o, const struct block_log *l, const struct 
 	jo_kint(o, "tokens", (int64_t)l->tokens);
 	jo_kint(o, "seen", (int64_t)seen(l, t));
 	if (l->etcd_restored)
-		jo_kbool(o, "setBack", true);
+		jo_kbool(o, "restored", true);
 	jo_key(o, "claims");
 	jo_arr(o);
 	for (size_t i = 0; i < t->n_claims; i++)
 		put_claim(o, &t->claims[i]);
 	jo_end_arr(o);
-	jo_key(o, "loans");
+	jo_key(o, "borrowed");
 	jo_arr(o);
 	for (size_t i = 0; i < t->n_borrowed; i++)
 		put_borrowed(o, &t->borrowed[i]);
@@ -372,47 +372,39 @@ struct raw {
 #define FIELD(st, key, member, kind, ...) JSON_FIELD(key, kind, struct st, member, ##__VA_ARGS__)
 #define MUST(st, key, kind, ...)	  FIELD(st, #key, key, kind, .required = true, __VA_ARGS__)
 
-/* The field tables for one spelling of those members that have two (log.h). */
-#define TABLES(set, released_key, borrowed_key, restored_key, asserted_key)                        \
-	static const struct json_field set##_claim_fields[] = {                                    \
-		MUST(raw_claim, name, J_STR),                                                      \
-		MUST(raw_claim, pool, J_STR),                                                      \
-		MUST(raw_claim, uid, J_STR),                                                       \
-		MUST(raw_claim, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),                         \
-		MUST(raw_claim, state, J_STR),                                                     \
-		MUST(raw_claim, net, J_NET),                                                       \
-		FIELD(raw_claim, released_key, released, J_STRS, .required = true),                \
-		{0},                                                                               \
-	};                                                                                         \
-	static const struct json_table set##_claim_table = {set##_claim_fields, 0,                 \
-							    sizeof(struct raw_claim)};             \
-	static const struct json_field set##_borrowed_fields[] = {                                 \
-		MUST(raw_borrowed, block, J_STR),                                                  \
-		MUST(raw_borrowed, pool, J_STR),                                                   \
-		MUST(raw_borrowed, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),                      \
-		MUST(raw_borrowed, state, J_STR),                                                  \
-		MUST(raw_borrowed, ip, J_IP),                                                      \
-		FIELD(raw_borrowed, asserted_key, asserted, J_BOOL),                               \
-		{0},                                                                               \
-	};                                                                                         \
-	static const struct json_table set##_borrowed_table = {set##_borrowed_fields, 0,           \
-							       sizeof(struct raw_borrowed)};       \
-	static const struct json_field set##_fields[] = {                                          \
-		MUST(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),                              \
-		FIELD(raw, "seen", seen, J_INT, .max = INT64_MAX),                                 \
-		FIELD(raw, restored_key, restored, J_BOOL),                                        \
-		MUST(raw, node, J_STR),                                                            \
-		FIELD(raw, "nodeUID", node_uid, J_STR),                                            \
-		MUST(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),                                     \
-		MUST(raw, claims, J_OBJS, .sub = &set##_claim_table),                              \
-		FIELD(raw, borrowed_key, borrowed, J_OBJS, .required = true,                       \
-		      .sub = &set##_borrowed_table),                                               \
-		{0},                                                                               \
-	};                                                                                         \
-	static const struct json_table set##_table = {set##_fields, 0, sizeof(struct raw)}
-
-TABLES(current, "ceded", "loans", "setBack", "said");
-TABLES(next, "released", "borrowed", "restored", "asserted");
+static const struct json_field claim_fields[] = {
+	MUST(raw_claim, name, J_STR),
+	MUST(raw_claim, pool, J_STR),
+	MUST(raw_claim, uid, J_STR),
+	MUST(raw_claim, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
+	MUST(raw_claim, state, J_STR),
+	MUST(raw_claim, net, J_NET),
+	MUST(raw_claim, released, J_STRS),
+	{0},
+};
+static const struct json_table claim_table = {claim_fields, 0, sizeof(struct raw_claim)};
+static const struct json_field borrowed_fields[] = {
+	MUST(raw_borrowed, block, J_STR),
+	MUST(raw_borrowed, pool, J_STR),
+	MUST(raw_borrowed, token, J_STR, .max = BLOCK_TOKEN_MAX - 1),
+	MUST(raw_borrowed, state, J_STR),
+	MUST(raw_borrowed, ip, J_IP),
+	FIELD(raw_borrowed, "asserted", asserted, J_BOOL),
+	{0},
+};
+static const struct json_table borrowed_table = {borrowed_fields, 0, sizeof(struct raw_borrowed)};
+static const struct json_field fields[] = {
+	MUST(raw, tokens, J_INT, .min = 0, .max = INT64_MAX),
+	FIELD(raw, "seen", seen, J_INT, .max = INT64_MAX),
+	FIELD(raw, "restored", restored, J_BOOL),
+	MUST(raw, node, J_STR),
+	FIELD(raw, "nodeUID", node_uid, J_STR),
+	MUST(raw, id, J_STR, .max = BLOCK_ID_MAX - 1),
+	MUST(raw, claims, J_OBJS, .sub = &claim_table),
+	MUST(raw, borrowed, J_OBJS, .sub = &borrowed_table),
+	{0},
+};
+static const struct json_table table = {fields, 0, sizeof(struct raw)};
 
 static int word_of(const char *word, const char *const *message, size_t n, struct err *e)
 {
@@ -484,12 +476,6 @@ static int read_version(const struct json *v, struct err *e)
 			version, BLOCK_LOG_FORMAT);
 }
 
-/* A file has all members in the same spelling; `borrowed` is required. */
-static const struct json_table *table_of(const struct json *root)
-{
-	return json_get(root, "borrowed") ? &next_table : &current_table;
-}
-
 /* Parses text into l and t; t->node must be set. */
 static int block_log_read(struct block_log *l, struct block_table *t, struct span text,
 			  struct err *e)
@@ -501,7 +487,7 @@ static int block_log_read(struct block_log *l, struct block_table *t, struct spa
 	if (r >= 0)
 		r = read_version(json_root(d), e);
 	if (r >= 0)
-		r = json_read(d, json_root(d), table_of(json_root(d)), &x, "blocks", e);
+		r = json_read(d, json_root(d), &table, &x, "blocks", e);
 	if (r < 0)
 		return r;
 	if (strcmp(x.node, t->node) != 0)

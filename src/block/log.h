@@ -9,16 +9,12 @@
  *
  *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,"seen":91234,
  *	 "claims":[{"name":"rail0-3","pool":"rail0","uid":"...","token":"8c1f...-6","net":"10.0.0.48/28",
- *	            "state":"held","ceded":["10.0.0.50"]}],
- *	 "loans":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
+ *	            "state":"held","released":["10.0.0.50"]}],
+ *	 "borrowed":[{"block":"rail0-9","pool":"rail0","ip":"10.0.0.145","token":"...","state":"held"}]}
  *
- * A borrowed address that was only asserted (table.h) has "said":true. "seen" is the highest
+ * A borrowed address that was only asserted (table.h) has "asserted":true. "seen" is the highest
  * resourceVersion seen so far: an API server whose resourceVersion is lower was restored from a
- * backup. "setBack" is true from a restore of etcd until this node has finished its recovery.
- *
- * Members with two spellings: a file with "borrowed" instead of "loans" has "released", "asserted"
- * and "restored" instead of "ceded", "said" and "setBack". Both are read; the first is written, since
- * a release before this one reads no other. A later release may write the second.
+ * backup. "restored" is true from a restore of etcd until this node has finished its recovery.
  *
  * The id is generated once and is part of every token. Blocks of this node with another id were
  * claimed by a log that was lost (or by another agent): it is unknown which of their addresses pods
@@ -58,7 +54,7 @@ void block_log_close(struct block_log *l);
 /*
  * Replaces the log by one that has a new id, no claims and no borrowed addresses, after the journal
  * was lost: without the journal it is unknown which addresses of these blocks are in use. The
- * members about the API server's data ("nodeUID", "seen", "setBack") are retained. Errors as
+ * members about the API server's data ("nodeUID", "seen", "restored") are retained. Errors as
  * block_log_open().
  */
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e);

@@ -357,7 +357,7 @@ def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools,
         raise AssertionError((f.stat(), f.log[-30:]))
     assert sorted(f.addresses()) == sorted(have)
     assert any("etcd was restored" in x for x in f.log)
-    wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if "setBack" in x.read_text()],
+    wait(lambda: not [x for x in tmp_path.glob("state/*/blocks.json") if '"restored"' in x.read_text()],
          "every agent has finished its recovery from the restore", 120)
     clear_up(cluster, "e", have)
     f.command("add", 1, 1)

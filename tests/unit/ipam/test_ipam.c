@@ -737,9 +737,9 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 	il_write(
 		&il_lab, "/state/blocks.json",
 		"{\"version\":1,\"node\":\"node1\",\"nodeUID\":\"u\",\"id\":\"1111111111111111\","
-		"\"tokens\":7,\"seen\":91,\"setBack\":true,\"claims\":[{\"name\":\"rail0-0\",\"pool\":"
+		"\"tokens\":7,\"seen\":91,\"restored\":true,\"claims\":[{\"name\":\"rail0-0\",\"pool\":"
 		"\"rail0\",\"uid\":\"x\",\"token\":\"1111111111111111-6\",\"net\":\"10.0.0.0/28\","
-		"\"state\":\"held\",\"ceded\":[]}],\"loans\":[]}\n");
+		"\"state\":\"held\",\"released\":[]}],\"borrowed\":[]}\n");
 	before = il_read(&il_lab, "/state/journal", &n);
 	*strchr(before, '\n') = '\0';
 	text = xasprintf("%s\n", before);
@@ -766,9 +766,9 @@ static void test_recreate_moves_the_journal_aside_and_empties_the_block_log(void
 			RECREATED_RETAINED + 3); /* one anchor, blocks.json, lock */
 	after = il_read(&il_lab, "/state/blocks.json", &n);
 	assert_null(strstr(after, "1111111111111111"));
-	ASSERT_HAS(after, "\"claims\":[],\"loans\":[]");
+	ASSERT_HAS(after, "\"claims\":[],\"borrowed\":[]");
 	ASSERT_HAS(after, "\"nodeUID\":\"u\"");
-	ASSERT_HAS(after, "\"tokens\":7,\"seen\":91,\"setBack\":true");
+	ASSERT_HAS(after, "\"tokens\":7,\"seen\":91,\"restored\":true");
 	/* The new journal is empty and valid. */
 	a = il_take(&il_lab, "c2", "net1", "rail0");
 	il_assert_ip(&a, "10.0.0.10");
