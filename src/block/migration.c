@@ -376,11 +376,11 @@ int migration_place_read(const struct json *endpoint, struct migration_place *re
 		add_ip(&p, v, "ipv4", "ipv4Pool");
 		add_ip(&p, v, "ipv6", "ipv6Pool");
 	}
-	read_annotation(&p,
-			json_string(json_get(json_get(meta, "annotations"), ANNOTATION_WANTED_BY)));
-	if (json_string(json_get(json_get(meta, "labels"), LABEL_WANTED_FROM)))
-		p.from =
-			xstrdup(json_string(json_get(json_get(meta, "labels"), LABEL_WANTED_FROM)));
+	read_annotation(
+		&p, json_string(json_get(json_get(meta, "annotations"), ANNOTATION_REQUESTED_BY)));
+	if (json_string(json_get(json_get(meta, "labels"), LABEL_REQUESTED_FROM)))
+		p.from = xstrdup(
+			json_string(json_get(json_get(meta, "labels"), LABEL_REQUESTED_FROM)));
 	*ret = p;
 	return 0;
 }
@@ -401,8 +401,8 @@ static void put_patch(const char *label, const char *annotation, struct buf *b)
 	jo_obj(&o);
 	jo_key(&o, "metadata");
 	jo_obj(&o);
-	put_one(&o, "labels", LABEL_WANTED_FROM, label);
-	put_one(&o, "annotations", ANNOTATION_WANTED_BY, annotation);
+	put_one(&o, "labels", LABEL_REQUESTED_FROM, label);
+	put_one(&o, "annotations", ANNOTATION_REQUESTED_BY, annotation);
 	jo_end_obj(&o);
 	jo_end_obj(&o);
 }

@@ -61,14 +61,14 @@
 #define LABEL_POOL "unirail.io/pool"
 /* Annotation of a SpiderIPBlock: time at which the owner's agent detected that etcd was restored
  * from a backup. */
-#define ANNOTATION_RESTORED "unirail.io/set-back"
+#define ANNOTATION_ETCD_RESTORED "unirail.io/etcd-restored"
 /* Annotation of a SpiderIPBlock: the resourceVersion to which OP_TOUCH (block/op.h) was bound. */
 #define ANNOTATION_SEEN "unirail.io/seen"
 /* Of a SpiderEndpoint whose retained addresses migrate. Annotation: "NODE UID" of the pod that
  * requests them, "... migration", "... refused". Label: block_label() of the node that is to
  * release them. */
-#define ANNOTATION_WANTED_BY "unirail.io/wanted-by"
-#define LABEL_WANTED_FROM    "unirail.io/wanted-from"
+#define ANNOTATION_REQUESTED_BY "unirail.io/requested-by"
+#define LABEL_REQUESTED_FROM	"unirail.io/requested-from"
 /* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */
 #define ANNOTATION_MISSING_RESOURCE "unirail.io/missing-resource"
 /* Annotation of a Namespace: "true" or "false", see spec/definition.h. */

@@ -521,7 +521,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     c = leader("c", "--leader-grace", "60s").leads()
     assert c.logged("no replica led for a while")
     c.wait_logged("etcd was restored from a backup", 60)
-    assert any("unirail.io/set-back" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
+    assert any("unirail.io/etcd-restored" in b["metadata"].get("annotations", {}) for b in nodes.blocks("word-1"))
     counts = set()
 
     def counted():
@@ -533,7 +533,7 @@ def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, lead
     assert c.metrics()["unirail_gc_blocks_total"] == 0
     # Without the annotation the grace period after a restore does not delay later tests.
     for b in nodes.blocks("word-1"):
-        mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/set-back": None}}},
+        mine.ok("PATCH", f"{BLOCKS}/{b['metadata']['name']}", {"metadata": {"annotations": {"unirail.io/etcd-restored": None}}},
                 type=MERGE)
 
 

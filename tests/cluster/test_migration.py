@@ -21,8 +21,8 @@ def shown(nodes, pod):
     def inspect():
         have = nodes.endpoint("t", meta["name"])
         assert have and have["status"]["current"]["uid"] == meta["uid"], have
-        assert "unirail.io/wanted-from" not in have["metadata"]["labels"], have
-        assert "unirail.io/wanted-by" not in have["metadata"].get("annotations", {}), have
+        assert "unirail.io/requested-from" not in have["metadata"]["labels"], have
+        assert "unirail.io/requested-by" not in have["metadata"].get("annotations", {}), have
         return have["status"]["current"]
 
     return wait(inspect, "the SpiderEndpoint has the pod's UID and no open request", 20)

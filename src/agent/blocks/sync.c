@@ -423,8 +423,8 @@ static void report(struct blocks *b, const struct block_object *o)
 				 .once = true};
 
 	kube_time_text(b->report_at, at);
-	body = xasprintf("{\"metadata\":{\"annotations\":{\"" ANNOTATION_RESTORED "\":\"%s\"}}}",
-			 at);
+	body = xasprintf(
+		"{\"metadata\":{\"annotations\":{\"" ANNOTATION_ETCD_RESTORED "\":\"%s\"}}}", at);
 	r.body = span_of(body);
 	b->report_call = kube_send(b->c.kube, &r, on_reported, b);
 }

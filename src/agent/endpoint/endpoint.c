@@ -297,12 +297,12 @@ static void put_meta(struct json_out *o, const struct endpoint *p, const struct 
 	/* the pod uses the addresses that were retained for its name, so its request for a
 	 * migration is removed */
 	if (!create)
-		jo_kstr(o, LABEL_WANTED_FROM, NULL);
+		jo_kstr(o, LABEL_REQUESTED_FROM, NULL);
 	jo_end_obj(o);
 	if (!create) {
 		jo_key(o, "annotations");
 		jo_obj(o);
-		jo_kstr(o, ANNOTATION_WANTED_BY, NULL);
+		jo_kstr(o, ANNOTATION_REQUESTED_BY, NULL);
 		jo_end_obj(o);
 	}
 	jo_key(o, "ownerReferences");

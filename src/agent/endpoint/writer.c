@@ -24,7 +24,7 @@ struct endpoints_there {
 	/* loop time since which no pod of this node has the endpoint's addresses; 0: a pod has
 	 * them, or this was not checked yet */
 	int64_t idle_since;
-	bool wanted; /* a pod on another node requests its addresses */
+	bool requested; /* a pod on another node requests its addresses */
 };
 
 /* An endpoint that is wanted or exists. */
@@ -60,7 +60,7 @@ static int read_there(void *value, const struct json *object, struct err *e)
 
 	(void)e;
 	t->status = endpoint_status_of(object);
-	t->wanted = json_get(kube_meta(object, "annotations"), ANNOTATION_WANTED_BY) != NULL;
+	t->requested = json_get(kube_meta(object, "annotations"), ANNOTATION_REQUESTED_BY) != NULL;
 	return 0;
 }
 
@@ -273,7 +273,7 @@ static void remove_one(struct endpoints *e, struct endpoints_item *x, const stru
 	 * If another node requests the addresses, the endpoint is the only record of them until that
 	 * node has patched it.
 	 */
-	due = t->idle_since + (t->wanted ? MIGRATION_LEAVE_MS : DELETED_MS);
+	due = t->idle_since + (t->requested ? MIGRATION_LEAVE_MS : DELETED_MS);
 	if (due > now(e))
 		workqueue_add_after(&x->w, due - now(e));
 	else

@@ -524,7 +524,7 @@ static void migration_watch(struct migration *h)
 {
 	char label[BLOCK_LABEL_MAX];
 	auto_free char *select =
-		xasprintf("%s=%s", LABEL_WANTED_FROM, block_label(h->conf.node, label));
+		xasprintf("%s=%s", LABEL_REQUESTED_FROM, block_label(h->conf.node, label));
 
 	h->informer = kube_informer_new(
 		h->conf.kube, &(struct kube_informer_conf){.kind = &kube_endpoints,

@@ -209,7 +209,7 @@ static void drop_endpoint(void *value)
 static int read_block(void *value, const struct json *object, struct err *e)
 {
 	const char *at =
-		json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_RESTORED));
+		json_string(json_get(kube_meta(object, "annotations"), ANNOTATION_ETCD_RESTORED));
 	struct gc_cache_block *b = value;
 
 	if (!at || kube_time_parse(at, &b->etcd_restored) < 0)

@@ -195,7 +195,7 @@ def test_agent_token_only_exchanges_addresses_in_blocks_of_other_nodes(emptied):
     emptied.refused("n1", "neither a block's pool", "PATCH", at, {"metadata": {"finalizers": ["a.b/c"]}})
     for labels in ({"unirail.io/node": "n1"}, {"unirail.io/node": None}, {"x": "y"}):
         emptied.refused("n1", "only the label unirail.io/node of a block", "PATCH", at, {"metadata": {"labels": labels}})
-    for key in ("unirail.io/seen", "unirail.io/set-back", "x"):
+    for key in ("unirail.io/seen", "unirail.io/etcd-restored", "x"):
         emptied.refused("n1", "only the annotations unirail.io/seen", "PATCH", at, annotation(key, "1"))
     for key in ("n1", "n3", "n3@*", "n11@*"):
         emptied.refused("n1", "its own node's requests", "PATCH", at, {"spec": {"requested": {key: 1}}})
@@ -225,7 +225,7 @@ def test_agent_token_writes_its_blocks_except_borrowed_entries(emptied):
         emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"released": {"172.16.1.35": text}}})
     emptied.refused("n1", "but not to change the addresses of other nodes", "PATCH", at, {"spec": {"released": {"172.16.1.36": "n2/u"}}})
     emptied.refused("n1", "of which no other node has addresses", "DELETE", at)
-    for key in ("unirail.io/seen", "unirail.io/set-back"):
+    for key in ("unirail.io/seen", "unirail.io/etcd-restored"):
         emptied.allowed("n1", "PATCH", at, annotation(key, "1"))
     emptied.refused("n1", "no other change of spec.node", "PATCH", at, {"spec": {"node": "n3"}})
     emptied.refused("n1", "only the label unirail.io/node of a block", "PATCH", at, {"metadata": {"labels": {"unirail.io/node": "n3"}}})
@@ -252,17 +252,19 @@ def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emp
     at = f"{ENDPOINTS}/web-0"
     write = "to write endpoints of its own node's pods, to request addresses of others"
     emptied.refused("n1", "to delete endpoints of its own node only", "DELETE", at)
-    address_request = lambda contains, node="n2": {"metadata": {"labels": {"unirail.io/wanted-from": node}, "annotations": {"unirail.io/wanted-by": contains}}}
+    address_request = lambda contains, node="n2": {"metadata": {
+        "labels": {"unirail.io/requested-from": node}, "annotations": {"unirail.io/requested-by": contains}}}
     for body in ({"status": {"current": {"ips": [{"interface": "x"}]}}}, {"status": {"current": {"node": "n1"}}}, {"status": {"current": {"node": "n3"}}},
                  {"metadata": {"finalizers": ["a.b/c"]}}, {"metadata": {"labels": {"unirail.io/node": "n1"}}}, annotation("x", "y"),
                  address_request("n3 u9"), address_request("n11 u9"), address_request("n2 u1 refused"), {"status": None}):
         emptied.refused("n1", write, "PATCH", at, body)
     emptied.allowed("n1", "PATCH", at, address_request("n1 u9 migration"))
-    refusal = {"metadata": {"labels": {"unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": "n1 u9 refused"}}}
+    refusal = {"metadata": {"labels": {"unirail.io/requested-from": None}, "annotations": {"unirail.io/requested-by": "n1 u9 refused"}}}
     emptied.refused("n3", write, "PATCH", at, refusal)
     emptied.refused("n2", write, "PATCH", at, {"status": {"current": {"node": "n1"}}})
     emptied.allowed("n2", "PATCH", at, refusal)
-    taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/wanted-from": None}, "annotations": {"unirail.io/wanted-by": None}},
+    taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/requested-from": None},
+                          "annotations": {"unirail.io/requested-by": None}},
              "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
     emptied.allowed("n1", "PATCH", at, taken)  # the next pod of the same name; the policies permit this (deploy/README)
     emptied.refused("n2", "to delete endpoints of its own node only", "DELETE", at)

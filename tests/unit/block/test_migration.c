@@ -26,7 +26,7 @@ static void test_migration_request_is_read_from_the_endpoint(void **state)
 {
 	static const char text[] =
 		"{\"metadata\":{\"name\":\"web-0\",\"namespace\":\"a\",\"labels\":{"
-		"\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{\"unirail.io/wanted-by\":"
+		"\"unirail.io/requested-from\":\"n1\"},\"annotations\":{\"unirail.io/requested-by\":"
 		"\"n2 u2 migration\"}},\"status\":{\"current\":{\"uid\":\"u1\",\"node\":\"n1\",\"ips\":["
 		"{\"interface\":\"eth0\",\"ipv4\":\"10.0.0.5/24\",\"ipv4Pool\":\"p\",\"ipv6\":"
 		"\"fd00::5/64\",\"ipv6Pool\":\"q\",\"vlan\":0},{\"interface\":\"net1\",\"ipv4\":"
@@ -55,7 +55,7 @@ static void test_migration_request_is_read_from_the_endpoint(void **state)
 	ASSERT_STR_EQ(e.text,
 		      "SpiderEndpoint 'a/web-0': status.current is null, expected an object");
 	/* An invalid annotation is not a request. */
-	ASSERT_EQ(read_place("{\"metadata\":{\"annotations\":{\"unirail.io/wanted-by\":\"n2\"}},"
+	ASSERT_EQ(read_place("{\"metadata\":{\"annotations\":{\"unirail.io/requested-by\":\"n2\"}},"
 			     "\"status\":{\"current\":{}}}",
 			     &p, &e),
 		  0);
@@ -79,15 +79,16 @@ static void test_migration_is_requested_refused_and_cleared_by_patches(void **st
 	migration_request_patch("n1", "n2", "u2", false, &b);
 	assert_patch(
 		&b,
-		"{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":\"n1\"},\"annotations\":{"
-		"\"unirail.io/wanted-by\":\"n2 u2\"}}}");
+		"{\"metadata\":{\"labels\":{\"unirail.io/requested-from\":\"n1\"},\"annotations\":{"
+		"\"unirail.io/requested-by\":\"n2 u2\"}}}");
 	migration_request_patch("n1", "n2", "u2", true, &b);
 	ASSERT_HAS(b.p, "\"n2 u2 migration\"");
 	buf_reset(&b);
 	migration_refuse_patch(&p, &b);
-	assert_patch(&b,
-		     "{\"metadata\":{\"labels\":{\"unirail.io/wanted-from\":null},\"annotations\":{"
-		     "\"unirail.io/wanted-by\":\"n2 u2 refused\"}}}");
+	assert_patch(
+		&b,
+		"{\"metadata\":{\"labels\":{\"unirail.io/requested-from\":null},\"annotations\":{"
+		"\"unirail.io/requested-by\":\"n2 u2 refused\"}}}");
 	buf_done(&b);
 }
 

@@ -574,7 +574,7 @@ static void test_claims_are_frozen_after_a_restore_of_etcd(void **state)
 	ASSERT_EQ(api_requests("POST", NULL), 0);
 	/* The restore is reported to the controller by an annotation of a block. */
 	assert_true(api_requests("PATCH", &q) > 0);
-	ASSERT_HAS(q[0].body, "unirail.io/set-back");
+	ASSERT_HAS(q[0].body, "unirail.io/etcd-restored");
 	pass(60000);
 	assert_true(api_requests("POST", &q) > 0);
 	assert_true(q[0].at_ms - restored >= FREEZE_MS);

@@ -248,8 +248,8 @@ static void test_endpoint_requests_have_owner_and_status(void **state)
 	ASSERT_EQ(json_len(ref), 0);
 	assert_non_null(strstr(text, "\"finalizers\":null"));
 	/* Requests for migration are removed, since this node owns the addresses now. */
-	assert_non_null(strstr(text, "\"unirail.io/wanted-from\":null"));
-	assert_non_null(strstr(text, "\"annotations\":{\"unirail.io/wanted-by\":null}"));
+	assert_non_null(strstr(text, "\"unirail.io/requested-from\":null"));
+	assert_non_null(strstr(text, "\"annotations\":{\"unirail.io/requested-by\":null}"));
 	free(text);
 	json_free(doc);
 }
