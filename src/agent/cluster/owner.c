@@ -131,8 +131,8 @@ static const struct pool *pool_for(struct cluster *c, const char *key, uint8_t f
 	for (size_t i = 0; set && i < set->n; i++) {
 		const struct pool *p = &set->v[i];
 
-		if (p->made_for && p->family == family && !p->terminating &&
-		    !strcmp(p->made_for, key))
+		if (p->auto_pool_key && p->family == family && !p->terminating &&
+		    !strcmp(p->auto_pool_key, key))
 			return p;
 	}
 	return NULL;
@@ -254,7 +254,7 @@ void cluster_make_pool(struct cluster *c, const struct app_id *app, const char *
 	char name[AUTO_POOL_NAME_MAX + 1];
 	struct cluster_lookup *a;
 
-	if (is && is->made_count == count)
+	if (is && is->auto_pool_ip_count == count)
 		return;
 	auto_pool_name(app, ifname, family, name);
 	if (is)

@@ -21,7 +21,7 @@ void pool_done(struct pool *p)
 {
 	free(p->name);
 	free(p->origin);
-	free(p->made_for);
+	free(p->auto_pool_key);
 	free(p->routes);
 	ip_set_done(&p->ips);
 	ip_set_done(&p->usable);

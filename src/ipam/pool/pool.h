@@ -77,9 +77,9 @@ struct pool {
 	bool terminating;
 	/* auto_pool_key(): the pool is reserved for the application's interface with this key;
 	 * NULL: it is for all pods */
-	char *made_for;
-	uint32_t made_count; /* number of addresses requested for the automatic pool; 0: unset */
-	bool shared;	     /* divided into blocks that nodes own; the fields below apply */
+	char *auto_pool_key;
+	uint32_t auto_pool_ip_count; /* addresses that the application requests; 0: unset */
+	bool shared; /* divided into blocks that nodes own; the fields below apply */
 	struct block_cut cut;
 	/* the block size is set on the object; if not, it is written before the first block is
 	 * claimed */

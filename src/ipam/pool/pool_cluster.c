@@ -81,7 +81,7 @@ static int by_ip(const void *a, const void *b)
 
 static int read_records(struct member *m, const struct json *object, struct err *e)
 {
-	const char *text = json_string(json_get(object, "records"));
+	const char *text = json_string(json_get(object, "allocatedIPs"));
 	struct pool *p = &m->pool;
 	int r = pool_records_read(text, add_record, p, e);
 
@@ -132,10 +132,10 @@ static void read_member(struct build *b, struct member *m, const struct json *ob
 		return;
 	m->pool.shared = true;
 	m->pool.terminating = *json_text(kube_meta(object, "deletionTimestamp")) != '\0';
-	if (json_string(kube_meta(object, "madeFor")))
-		m->pool.made_for = xstrdup(json_string(kube_meta(object, "madeFor")));
-	if (json_int(kube_meta(object, "madeCount"), &count) == 0)
-		m->pool.made_count = (uint32_t)count;
+	if (json_string(kube_meta(object, "autoPoolKey")))
+		m->pool.auto_pool_key = xstrdup(json_string(kube_meta(object, "autoPoolKey")));
+	if (json_int(kube_meta(object, "autoPoolIPCount"), &count) == 0)
+		m->pool.auto_pool_ip_count = (uint32_t)count;
 	if (read_cut(m, object, &e) < 0)
 		leave_out(m, &e);
 }
@@ -409,7 +409,7 @@ static char *records_text(const struct json *object)
 	return buf_take(&b);
 }
 
-static char *made_for(const struct json *object)
+static char *key_of(const struct json *object)
 {
 	struct labels l = {0};
 	char *key;
@@ -423,7 +423,7 @@ static char *made_for(const struct json *object)
 
 static void put_metadata(struct json_out *o, const struct json *object)
 {
-	auto_free char *key = made_for(object);
+	auto_free char *key = key_of(object);
 	const struct json *prefix =
 		json_get(kube_meta(object, "annotations"), ANNOTATION_BLOCK_PREFIX);
 	const struct json *count =
@@ -441,10 +441,10 @@ static void put_metadata(struct json_out *o, const struct json *object)
 		jo_kint(o, "generation", generation);
 	put_if_text(o, ANNOTATION_BLOCK_PREFIX, prefix);
 	if (key)
-		jo_kstr(o, "madeFor", key);
+		jo_kstr(o, "autoPoolKey", key);
 	if (key && json_string(count) &&
 	    num_u64(span_of(json_string(count)), 0, UINT32_MAX, &n) == 0)
-		jo_kint(o, "madeCount", (int64_t)n);
+		jo_kint(o, "autoPoolIPCount", (int64_t)n);
 	jo_end_obj(o);
 }
 
@@ -466,7 +466,7 @@ int pool_kube_text(const struct json *object, const char *kind, char **ret, stru
 	jo_key(&o, "spec");
 	jo_val(&o, json_get(object, "spec"), false);
 	if (*records && strcmp(records, "{}") != 0)
-		jo_kstr(&o, "records", records);
+		jo_kstr(&o, "allocatedIPs", records);
 	jo_end_obj(&o);
 	if (b.over) {
 		buf_done(&b);

@@ -326,7 +326,7 @@ static void test_adopted_annotation_takes_precedence_over_the_status(void **stat
 	free(before);
 	pool_at("r", ",\"annotations\":{\"unirail.io/adopted\":\"\"}", IPS("10.6.0.60"),
 		STATUS("{" REC("10.6.0.60", "a/b", "u") "}"));
-	assert_null(strstr(lines[3], "records"));
+	assert_null(strstr(lines[3], "allocatedIPs"));
 	pool_at("s", ",\"annotations\":{\"unirail.io/adopted\":\"{\"}", IPS("10.6.0.61"),
 		STATUS("{}"));
 	free(lines[2]);
