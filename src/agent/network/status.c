@@ -260,7 +260,8 @@ static int read_status(const struct nets *n, const char *path, const char *name,
 		r = json_read(*doc, json_root(*doc), &table, ret, "status", e);
 	if (r == 0 && (!ret->container_id || strcmp(ret->container_id, name) != 0 || !ret->ns ||
 		       !ret->name || !ret->uid || !ret->annotation))
-		r = err_set(e, -EINVAL, "containerID is not the file's name, or another member is missing");
+		r = err_set(e, -EINVAL,
+			    "containerID is not the file's name, or another member is missing");
 	return r;
 }
 

@@ -273,8 +273,8 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
 	for (size_t i = 0; i < p->n_skipped; i++)
-		fprintf(stderr, "unirail install: skipped '%s/%s': %s\n", o->dir, p->skipped[i].name,
-			p->skipped[i].reason);
+		fprintf(stderr, "unirail install: skipped '%s/%s': %s\n", o->dir,
+			p->skipped[i].name, p->skipped[i].reason);
 	return opt_print(&b) || (p->n_skipped > 0 && !o->skip_existing);
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With a stolen token of the controller or the agent nobody can create Secrets, ConfigMaps, Leases, Pods, ServiceAccounts, their tokens,
-Roles or RoleBindings in the controller's namespace.
+"""A thief with the controller's or an agent's token cannot create Secrets, ConfigMaps, Leases, Pods, ServiceAccounts, their tokens, Roles or
+RoleBindings in the controller's namespace.
 
 In an earlier version the controller's token could create any Secret, ConfigMap and Lease there, since RBAC cannot limit a create to a
 name. A Secret of type kubernetes.io/service-account-token becomes a token that never expires, of any account of the namespace.

@@ -288,7 +288,8 @@ static void test_invalid_pools_and_leftover_links_are_found(void **state)
 	l.f.n_links = 2;
 	doctor_lab_run_all(&l);
 	doctor_lab_finds(&l, "pools", "/etc/unirail/pools", "a.conf:3", "unirail pool check");
-	doctor_lab_finds(&l, "leftover-links", "net1", "this macvlan of a pod", "'ip link del net1'");
+	doctor_lab_finds(&l, "leftover-links", "net1", "this macvlan of a pod",
+			 "'ip link del net1'");
 	ASSERT_EQ(l.found.n, 2);
 	assert_false(file_exists(&l.host.root, "/var/lib/unirail"));
 	host_write(&l.host, "/etc/unirail/pools/a.conf",
