@@ -66,8 +66,8 @@ static bool is_wanted(const struct host_conf *c, const struct host_record *rec)
 	return false;
 }
 
-/* Returns whether the record is a removal (`mode = clean`), which leaves no section in the
- * configuration. */
+/* Returns whether the record is a removal (of a file, or by a verb such as addr-del): the section
+ * that requested it (`mode = clean`) is not stored. */
 static bool is_removal(const struct host_record *rec)
 {
 	const char *verb = rec->action.verb ? rec->action.verb : "";
@@ -242,8 +242,8 @@ static bool same_values(const char *a, const char *b)
 	}
 }
 
-/* Compares only files of /proc/sys. A file of /sys may print a value in a form that differs from
- * the written one: returns 1, so that the undo is carried out. */
+/* Compares only files of /proc/sys. For a file of /sys, which may print a value in another form
+ * than the written one, returns 1, so that the undo is carried out. */
 static int attr_in_effect(struct host *h, const struct host_op *op, const char *path, struct err *e)
 {
 	const char *value = host_op_get(op, "value");
@@ -284,8 +284,7 @@ static int confirm(struct host *h, const char *kind, const struct host_op *op, s
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EIO,
 		"the kernel accepted the value, but reports another one (EIO): the driver ignores "
-		"it, or "
-		"another program set it");
+		"the change, or another program overwrote the value");
 }
 
 /* --- execution of a plan --- */

@@ -18,9 +18,10 @@ bool host_selected(const struct host_select *s, const char *kind);
 int host_plan_make(struct host *h, const struct host_conf *c, const struct host_select *s,
 		   struct host_plan *p, struct err *e);
 /*
- * Adds a note for each subject with active records that no section requires any more (the removal
- * of a section causes no step; undo restores the earlier state). No note: the newest record is a
- * removal, or the kind is HOST_BARE. The notes come after those of host_plan_make().
+ * Adds a remark for each subject with active records that no section requires any more: the removal
+ * of a section causes no step, and `unirail host undo` restores the earlier state. A subject gets
+ * no remark if its newest active record is a removal, or if the kind is HOST_BARE. Call it after
+ * host_plan_make(), so that these remarks come last.
  */
 void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 			const struct host_select *s, struct host_plan *p);
@@ -29,8 +30,8 @@ void host_plan_unwanted(const struct host_conf *c, const struct host_journal *j,
 int host_show(struct host *h, const struct host_conf *c, const struct host_select *s,
 	      struct host_rows *rows, struct err *e);
 
-/* step() is called before each step; stop() returns whether to stop before the next one. Both may
- * be NULL. */
+/* step() is called before each step (of an undo: before each record). stop() returns whether to
+ * stop before the next step. Both may be NULL. */
 struct host_progress {
 	void (*step)(void *arg, size_t i, size_t n, const char *kind, const char *subject,
 		     const char *text);
@@ -53,8 +54,9 @@ struct host_outcome {
  */
 int host_apply_check(const struct host *h, const struct host_plan *p, struct err *e);
 /*
- * Carries out the steps in order, with the journal. The first failure ends it; completed steps
- * stay, until an undo reverts them or another apply continues. -EINTR: stopped between two steps.
+ * Carries out the steps in order, with the journal. After the first failure no further step is
+ * carried out. Completed steps stay in effect until an undo reverts them. -EINTR: stopped between
+ * two steps.
  */
 int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j,
 	       const struct host_progress *progress, struct host_outcome *ret, struct err *e);

@@ -198,7 +198,7 @@ static int begin(struct reading *p, const struct host_kind *k, char *name, const
 
 	if (!!name != !!(k->flags & HOST_NAMED))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				name ? "section '%s' has no name"
+				name ? "section '%s' takes no name: write '[%s]'"
 				     : "section '%s' needs a name: '[%s NAME]'",
 				k->section, k->section);
 	same = find_want(w, name);
@@ -256,7 +256,8 @@ static int on_pair(void *arg, const struct ini_at *at, const char *name, const c
 	const struct opt *o;
 
 	if (!p->kind)
-		return err_kind(e, ERR_CONF, -EINVAL, "'%.100s' is before the first section", name);
+		return err_kind(e, ERR_CONF, -EINVAL, "key '%.100s' is before the first section",
+				name);
 	o = find_key(p->kind, name);
 	if (o)
 		return put(o, p->want, own(p->c, xstrdup(value)), e);
@@ -437,8 +438,8 @@ static int operand(struct host_conf *c, const struct host_kind *k, struct host_w
 			k->name);
 }
 
-/* Returns 1 if *w is now the section of the file that the key host_kind.plan names; 0 if the key
- * has no value. */
+/* Reads the file that the key host_kind.plan names and sets *w to its last section of this kind.
+ * Returns 1; 0 if the key has no value, so that *w is unchanged. */
 static int from_plan(struct host_conf *c, const struct host_kind *k, struct host_want **w,
 		     struct err *e)
 {
@@ -465,7 +466,7 @@ static int from_plan(struct host_conf *c, const struct host_kind *k, struct host
 	return 1;
 }
 
-/* Parses the options into the section, whose strings are then borrowed from argv. */
+/* Parses the options into the section; the strings of the section are borrowed from argv. */
 static int parse_options(struct host_want *w, const struct cmd *cmd, const char *prog, int argc,
 			 char **argv, struct host_options options, struct err *e)
 {

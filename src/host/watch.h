@@ -6,8 +6,8 @@
  * Reconciles until it is stopped: reads the requested state, plans, reports each step as drift and
  * carries it out with the journal. A round begins after notifications of the kernel (links,
  * addresses, routes, rules), and every `interval_ms`, since changes of files and sysfs are not
- * notified. If another program sets the opposite each time, no busy loop results: while plans have
- * steps or rounds fail, the delay between two rounds doubles from 1 s up to the interval.
+ * notified. While plans have steps or rounds fail, the delay between two rounds doubles from 1 s up
+ * to the interval, so that no busy loop results if another program sets the opposite each time.
  */
 
 #include "host/apply.h"
@@ -32,8 +32,9 @@ enum { HOST_WATCH_DELAY_MIN_MS = 1000 };
 
 /*
  * The state after a round, for the agent and for users: {"steps": 2, "blocked": 1, "error": "",
- * "drift": [{"kind", "subject", "current", "desired", "blocked"}]}. These are the steps that are
- * blocked, or all steps of a round that failed (failure not NULL); `drift` has at most 64 of them.
+ * "drift": [{"kind", "subject", "current", "desired", "blocked"}]}. After a successful round
+ * (failure NULL) `steps` and `drift` have the blocked steps, after a failed round all steps;
+ * `drift` has at most 64 of them.
  */
 #define HOST_WATCH_REPORT "drift.json" /* in the state directory */
 /* A running watch holds this lock. If a report exists and no process holds the lock, the report is

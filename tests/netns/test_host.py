@@ -380,7 +380,7 @@ def test_link_type_sets_the_firmware_as_the_original_script_does(host, tmp_path,
 
 def test_address_that_no_program_persists_is_reported(host):
     host.put("/usr/local/bin/unirail", "")
-    assert "'unirail host persist' does" in host.call("addr", "ens1", *V4).stderr
+    assert "run 'unirail host persist'" in host.call("addr", "ens1", *V4).stderr
     host.ok("persist")
     assert host.call("addr", "far1", "--ipv4-ip", "172.16.2.10/24").stderr == ""
 
@@ -398,7 +398,7 @@ def test_failure_after_some_steps_names_the_step_and_undo(host):
     p = host.call("addr", "ens1", "--mtu", "1400", "--ipv4-ip", "172.16.1.10/24", "--ipv6-ip", "fd00:16::1/64")
     assert p.returncode == 1, (p.stdout, p.stderr)
     remark, line = p.stderr.splitlines()
-    assert "'unirail host persist' does" in remark, remark
+    assert "run 'unirail host persist'" in remark, remark
     assert re.match(r"unirail host: (\d+) of \d+ steps are done \('unirail host undo' reverts them\): "
                     r"addr ens1: address fd00:16::1/64: .*\(EACCES\)", line), line
     assert f"steps: {line.split()[2]} done, 0 blocked, " in p.stdout, p.stdout
@@ -593,7 +593,7 @@ def test_host_rails_prints_the_pools_of_the_plan(host, tmp_path):
 
 @pytest.mark.parametrize("line, contains", [
     ("node-prefix = 25", "the plan is too small: 2 nodes of /25 fit into a rail of /24, the plan has 3"),
-    ("rail-prefix = 17", "the plan is too small: 2 rails of /17 fit into 172.16.0.0/16, the plan has 3"),
+    ("rail-prefix = 17", "the plan is too small: 2 rails of /17 fit into 172.16.0.0/16, first-rail and interfaces need 3"),
     ("nodes = node0,node1", "section 'rails' needs"),
     ("node = node7", "node 'node7' is not one of the plan's nodes"),
 ])

@@ -258,7 +258,7 @@ struct wrapped {
 	const struct cni_config_file *file; /* NULL: none */
 	const struct json *multus;	    /* settings of a Multus configuration; NULL: none */
 	const struct json *daemon;	    /* settings that override `multus`; NULL: none */
-	/* name that clusterNetwork gets; NULL: it gets the path of the file */
+	/* value of clusterNetwork; NULL: the path of `file` */
 	const char *name;
 };
 
@@ -293,8 +293,9 @@ static struct wrapped find_network(const struct cni_config_files *l)
 	if (type && strcmp(type, "multus-shim") == 0 && l->daemon)
 		w.daemon = json_root(l->daemon);
 	w.name = json_string(setting(&w, "clusterNetwork"));
-	/* Ignores a path, which may be valid only in the container of Multus' daemon, and the name
-	 * of the generated network, which Multus uses if the generated file is the first. */
+	/* Ignores a clusterNetwork that is a path (it may be valid only in the container of Multus'
+	 * daemon) or the name of the generated network (Multus writes it if the generated file was
+	 * the first one). */
 	if (w.name && (!*w.name || strchr(w.name, '/') || strcmp(w.name, NETWORK) == 0))
 		w.name = NULL;
 	return w;
@@ -302,8 +303,8 @@ static struct wrapped find_network(const struct cni_config_files *l)
 
 /* --- text of the generated file --- */
 
-/* Returns the cniVersion of the wrapped configuration if unirail-cni supports it and it has lists
- * of plugins (0.3.0 or later); otherwise 0.3.1. */
+/* Returns the cniVersion of the wrapped configuration if unirail-cni supports this version and it
+ * is 0.3.0 or later, the first version with lists of plugins; otherwise 0.3.1. */
 static const char *version_of(const struct wrapped *w)
 {
 	static const char *const known[] = {"0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"};
@@ -423,7 +424,8 @@ static void write_text(struct buf *b, const struct wrapped *w, const char *dir, 
 	buf_char(b, '\n');
 }
 
-/* Returns whether the generated file has this content already, in any order and spacing. */
+/* Returns whether the generated file already has this content; the order of keys and whitespace do
+ * not matter. */
 static bool is_so(const struct cni_config_file *generated, const struct buf *text)
 {
 	auto_json struct json_doc *doc = NULL;
@@ -527,12 +529,13 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 	if (p->written)
 		buf_str(b,
 			", not the configuration of unirail-cni that was written by hand: pods get "
-			"no rails; rename one of them, or remove the one written by hand");
+			"no rails; rename one of the two files, or remove the one written by hand");
 	else if (p->multus)
 		buf_printf(
 			b,
-			", which is Multus', not '%s': pods get rails from unirail only where "
-			"'multus' is its link; remove that file with the DaemonSet that writes it",
+			", which is Multus', not '%s': pods get rails from unirail only if the "
+			"program 'multus' is a link to unirail; remove that file and the DaemonSet "
+			"that writes it",
 			name);
 	else
 		buf_printf(b,

@@ -82,8 +82,8 @@ struct cni_config_plan {
 	enum cni_config_state state;
 	const char *file;   /* CNI_CONFIG_IS_FIRST: the wrapped file; else the file that the runtime
 			     * uses; NULL: none */
-	const char *reason; /* the error in that file; NULL: it has none */
-	bool multus;	    /* that file is a Multus configuration */
+	const char *reason; /* the error in `file`; NULL: it has none */
+	bool multus;	    /* `file` is a Multus configuration */
 	bool written;	 /* a user's configuration of unirail-cni exists, and another file is used
 	                   */
 	struct buf text; /* required content of the generated file; empty: none is generated */
@@ -109,8 +109,8 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 int cni_config_apply(const struct root *r, const char *dir, const char *name,
 		     const struct cni_config_plan *p, struct err *e);
 /*
- * Removes all generated files, also renamed ones, except `except` (NULL: none); returns their
- * number.
+ * Removes all generated files, also those that Cilium has renamed, except the file named `except`
+ * (NULL: no exception). Returns the number of removed files.
  */
 int cni_config_remove(const struct root *r, const char *dir, const struct cni_config_files *files,
 		      const char *except, struct err *e);

@@ -88,7 +88,8 @@ static int read_mark(struct host_journal *j, const struct json *v, struct err *e
 			return 0;
 		}
 	}
-	return err_kind(e, ERR_DECODE, -EBADMSG, "neither a record nor a mark of one");
+	return err_kind(e, ERR_DECODE, -EBADMSG,
+			"expected a record ('seq') or the mark of an earlier record");
 }
 
 static int read_line(struct host_journal *j, struct span line, struct err *e)
@@ -120,8 +121,8 @@ static int read_all(struct host_journal *j, struct span text, size_t *good, stru
 		if (r < 0)
 			return err_wrap(
 				e, -EBADMSG,
-				"journal '%s', line %zu is damaged; repair it or move the file away, "
-				"then its changes cannot be undone",
+				"journal '%s', line %zu is damaged: repair the line, or move the file away "
+				"(the recorded changes then cannot be undone)",
 				j->path, number);
 		*good = (size_t)(line.p + line.n + 1 - text.p);
 	}
@@ -169,11 +170,12 @@ int host_journal_open(struct host_journal *j, const struct root *root, const cha
 	if (r < 0)
 		return err_wrap(e, r, "another 'unirail host' is changing this host");
 	/*
-	 * A program that a step runs (modprobe, mlxconfig) inherits the lock: after a kill of this
-	 * process the program may still change the host, so an undo waits until it ends.
+	 * A program that a step runs (modprobe, mlxconfig) inherits the lock. After a kill of this
+	 * process the program may still change the host, so an undo is refused (ERR_AGAIN) until
+	 * the program ends.
 	 */
 	if (fcntl(j->lock, F_SETFD, 0) < 0)
-		return err_sys(e, -errno, "lock: pass '%s' on", lock);
+		return err_sys(e, -errno, "pass the lock '%s' to child processes", lock);
 	r = file_open(root, j->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, MODE, e);
 	if (r < 0)
 		return r;

@@ -11,12 +11,13 @@
  *	{"done": 1}	the operation was carried out
  *	{"failed": 1}	it failed, or is not in effect: undo skips it
  *	{"undone": 1}	its undo was carried out
- * A record without a mark may or may not have been carried out: undo reverts it if its operation is
- * in effect (host_kind.in_effect), and otherwise marks it `failed`, since it was not carried out or
- * another program has overwritten its result. A last line that was cut by a kill is removed. The
- * file is emptied when an undo leaves no active record. An operation that an active record already
- * has is not recorded again (its undo restores the oldest state), so that continuous reconciling
- * does not let the file grow.
+ * If a record has no mark, the process was killed before or after it carried out the operation.
+ * Undo reverts the operation if it is in effect (host_kind.in_effect). Otherwise undo marks the
+ * record `failed`: the operation was not carried out, or another program has overwritten its
+ * result. A last line that was cut by a kill is removed. The file is emptied when an undo leaves no
+ * active record. If an active record already has the operation, the operation is not recorded
+ * again: the undo of the first record restores the oldest state, and continuous reconciling does
+ * not let the file grow.
  *
  * While the journal is open for writing, the process holds the lock on DIR/lock, and so do the
  * programs that steps run, until they end: one apply or undo at a time.

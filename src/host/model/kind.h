@@ -5,8 +5,9 @@
 /*
  * Kinds of steps. Each is defined in a file of src/host/steps and has a row in src/host/kinds.c.
  *
- * A kind is a table of keys and functions. The keys are the lines of its sections in host.conf, the
- * options of `unirail host KIND`, and variables of the script that it replaces:
+ * A kind is a table of keys and functions. Each key is a line of the kind's section in host.conf
+ * and an option of `unirail host KIND`. If `env` names a variable for the key, the command also
+ * reads this variable, as the shell script does that the kind replaces:
  *
  *	struct want { struct host_want head; int64_t priority; const char *cidr; };
  *	static const struct opt keys[] = {
@@ -47,10 +48,11 @@ const struct link *host_link(const struct host_net *n, const char *name); /* NUL
 int host_no_link(const struct host_net *n, const char *name, struct err *e);
 
 /*
- * The host. With `kernel`, root is the running host (also when it is mounted at another directory: its
- * boot_id is the kernel's), so the kernel may be read and changed. Otherwise root is a recorded host
- * (`recorded`: a snapshot, netlink is replayed from it, nothing may be changed) or the file system
- * of a host that does not run (only operations on files are possible).
+ * The host. `kernel`: root is the file system of the running host, at whatever directory it is
+ * mounted (/proc below it has this kernel's boot_id), so the kernel may be read and changed.
+ * `recorded`: root is a snapshot; netlink is replayed from the snapshot, and nothing may be
+ * changed. Neither: root is the file system of a host that does not run; only operations on files
+ * are possible.
  */
 struct host {
 	struct root root;
@@ -65,17 +67,18 @@ void host_close(struct host *h);
  * empty for a host that does not run. */
 int host_net_read(struct host *h, const struct host_net **ret, struct err *e);
 void host_net_forget(struct host *h);
-/* Returns the netlink socket of the host: the first call opens it, host_close() closes it. Requires
- * h->kernel. */
+/* Sets *ret to the netlink socket of the host, which the first call opens and host_close() closes.
+ * Requires h->kernel. */
 int host_route_wire(struct host *h, struct nl_wire **ret, struct err *e);
 /* Reads a text file of at most 1 MiB into *ret, which the caller has zeroed and frees by
  * host_file_done(), also after a failure. A missing file is success with text NULL. -EINVAL: the
  * file is not text (NUL, invalid UTF-8), so it could not be restored from the journal. */
 int host_file_read(const struct host *h, const char *path, struct host_file *ret, struct err *e);
-/* Returns the target of a symbolic link, which the caller frees; NULL: there is none. */
+/* Returns the target of a symbolic link, which the caller frees; NULL: the link does not exist or
+ * cannot be read. */
 char *host_link_read(const struct host *h, const char *path);
-/* Returns the first line of a file of /sys or /proc, which the caller frees; NULL: there is none.
- * */
+/* Returns the first line of a file of /sys or /proc, which the caller frees; NULL: the file does
+ * not exist or cannot be read. */
 char *host_attr_read(const struct host *h, const char *path);
 
 /* --- requested state --- */
@@ -134,8 +137,9 @@ enum {
 		       * command line */
 	HOST_NAMED =
 		1 << 1, /* "[section NAME]", one per device; the operand NAME on the command line */
-	HOST_BARE = 1 << 2, /* `unirail host KIND` without arguments applies it; never stored in
-			 * host.d */
+	/* `unirail host KIND` applies the kind also without arguments; its section is never stored
+	 * in host.d */
+	HOST_BARE = 1 << 2,
 };
 
 struct host_kind {
@@ -146,7 +150,9 @@ struct host_kind {
 	unsigned int flags;
 	const struct opt *keys; /* ended by {0}; NULL: none. Offsets into the kind's struct */
 	const char *const
-		*env; /* each key's variable ("NAME", "NAME|OTHER", or NULL); NULL: no variables */
+		/* environment variable of each key, in the order of `keys` ("NAME", "NAME|OTHER",
+		 * or NULL for none); NULL: no key has a variable */
+		*env;
 	const char *env_name; /* the variable of the section's NAME ("INTERFACE"); NULL: none */
 	size_t size;	      /* size of the kind's struct, which begins with struct host_want */
 	/* Defaults before keys are read; may be NULL. */

@@ -26,8 +26,8 @@ struct host_arg {
 	char *key, *value;
 };
 
-/* An operation, which owns its strings. A struct of zeros is no operation (the `undo` of a step
- * that cannot be reverted). */
+/* An operation, which owns its strings. A zeroed struct means "no operation": a step whose `undo`
+ * is zeroed cannot be reverted. */
 struct host_op {
 	char *verb;
 	struct host_arg *args;

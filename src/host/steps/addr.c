@@ -131,8 +131,10 @@ static int parse_subnets(const struct host_addr_want *w, struct host_addr_plan *
 
 		one = span_trim(one);
 		if (a->n_subnets == ARRAY_LEN(a->subnets) || ipnet_parse(one, net) < 0)
-			return err_kind(e, ERR_CONF, -EINVAL, "rdma-subnet '%.*s' is not a CIDR",
-					(int)one.n, one.p);
+			return err_kind(
+				e, ERR_CONF, -EINVAL,
+				"rdma-subnet: '%.*s' is not a CIDR, or the list has more than 8",
+				(int)one.n, one.p);
 		*net = ipnet_network(net);
 		if (!a->f[net->ip.family == 6].gw.family)
 			return err_kind(e, ERR_CONF, -EINVAL,
@@ -168,7 +170,7 @@ static int parse(const struct host_addr_want *w, struct host_addr_plan *a, struc
 		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, expected 0 or %d to %d",
 			     (long long)w->mtu, MTU_MIN, MTU_MAX);
 	if (r >= 0 && w->mtu && w->mtu < 1280 && (a->f[1].has || a->f[1].dhcp))
-		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, IPv6 needs 1280",
+		r = err_kind(e, ERR_CONF, -EINVAL, "mtu is %lld, IPv6 needs at least 1280",
 			     (long long)w->mtu);
 	if (r >= 0)
 		r = host_bond_parse(w->head.name, w->bond_ports, w->bond_mode, &a->bond, e);
@@ -258,7 +260,7 @@ static const char *name_of(const struct host_net *n, int index)
 	return l ? l->name : NULL;
 }
 
-/* The tables and priorities that this plan already uses, so that each interface gets other ones. */
+/* The tables and priorities that this plan already uses: each interface gets its own. */
 struct taken {
 	uint32_t *tables, *priorities;
 	size_t n_tables, n_priorities;
@@ -298,8 +300,8 @@ static bool table_is_used(const struct host_net *n, uint32_t table)
 	return false;
 }
 
-/* Returns whether the route is a default route of the interface through a requested gateway. Its
- * table belongs to the interface, even if the rule was deleted. */
+/* Returns whether the route is a default route of the interface through a requested gateway. The
+ * table of such a route belongs to the interface, even if the rule was deleted. */
 static bool is_gateway(const struct host_net *n, const struct host_addr_plan *a,
 		       const struct route *r)
 {
@@ -315,7 +317,7 @@ static uint32_t choose_table(const struct host_net *n, const struct host_addr_pl
 {
 	uint32_t table = HOST_TABLE_FIRST;
 
-	/* Finds the table of an earlier run by its rule. */
+	/* Reuses the table of an earlier run, which has a rule from the same address. */
 	for (size_t i = 0; i < 2; i++) {
 		const struct rule *r = a->f[i].has ? rule_from(n, &a->f[i].ip, 0) : NULL;
 
@@ -636,7 +638,8 @@ static int decide_one(const struct host_addr_want *w, const struct host_addr_fou
 	return r >= 0 && l ? decide_kernel(f->net, &a, l, p, e) : r;
 }
 
-/* A port of a bond must not have a section, since the files of both would have the same names. */
+/* A port of a bond must not have a section of its own: the files for the section would have the
+ * same names as the bond's files for the port. */
 static int check_ports(const struct host_wants *w, size_t section, struct err *e)
 {
 	const struct host_addr_want *one = (const struct host_addr_want *)w->v[section];
@@ -681,7 +684,7 @@ int host_addr_decide(const struct host_wants *w, const void *found, struct host_
 		host_plan_remark(
 			p, "addr", "host",
 			"neither netplan, NetworkManager nor systemd-networkd is on this host to "
-			"set the addresses at the next boot: 'unirail host persist' does");
+			"set the addresses at the next boot: run 'unirail host persist'");
 	free(t.tables);
 	free(t.priorities);
 	return r;

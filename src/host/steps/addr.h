@@ -3,15 +3,17 @@
 #define UNIRAIL_HOST_STEPS_ADDR_H
 
 /*
- * Addresses, gateways, MTU, policy routing and the RDMA route of an interface (setNicAddr.sh): by netlink now, and in the
- * files of the program that owns the interface for the next boot: netplan, NetworkManager or
- * systemd-networkd. Only unirail's files are written (and the netplan file of the script, which has
- * the same name); other interfaces are not changed.
+ * Addresses, gateways, MTU, policy routing and the RDMA route of an interface, as the script
+ * setNicAddr.sh sets them: now by netlink, and for the next boot in a file of the interface's
+ * owner, which is netplan, NetworkManager or systemd-networkd. Only unirail's own files are written
+ * or removed, and those of the script: its netplan file, which has the same name, and its
+ * dispatcher files. Other interfaces are not changed.
  *
- * Differences from the script, each of which corrects a bug: a second run changes nothing; the
- * rule has an explicit priority (32765, the kernel's choice for a first rule, then downwards; the
- * rule of setRdmaRule.sh at 2000 does not change it); IPv6 has policy routing as well; IPoIB is of
- * type infiniband; mixed DHCP and static addresses give valid files.
+ * Differences from the script, each of which corrects a bug: a second run changes nothing; the rule
+ * has an explicit priority (32765, which the kernel would choose for a first rule, else the next
+ * lower free one; the script's rule instead got a priority below 2000 if setRdmaRule.sh had added
+ * its rule at 2000 before); IPv6 has policy routing as well; IPoIB is of type infiniband; mixed
+ * DHCP and static addresses give valid files.
  */
 
 #include "host/steps/bond.h"
@@ -98,8 +100,8 @@ int host_addr_files_read(const struct host *h, const char *dev, const struct lin
 			 const struct host_bond *bond, struct host_addr_if *ret, struct err *e);
 void host_addr_if_done(struct host_addr_if *i);
 /* Adds steps that write the file of the interface's owner and remove those of other programs.
- * `persist` is auto, the name of an owner, or none. -ENOENT: the interface uses DHCP, and it has no
- * owner or `persist` is none. */
+ * `persist` is auto, the name of an owner, or none. -ENOENT: the interface uses DHCP, but no file
+ * is written, because it has no owner or because `persist` is none. */
 int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 			 const struct host_addr_if *found, struct host_plan *p, struct err *e);
 /* Adds steps that remove the files of every owner, also those of a bond's ports. */

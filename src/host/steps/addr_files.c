@@ -371,7 +371,7 @@ static char *host_addr_port_network(const struct host_addr_plan *a, const char *
 /* --- steps --- */
 
 /* Adds steps that write the files of the bond's ports for the owner `by`, and remove those of other
- * owners. Returns whether it added one. */
+ * owners. Returns whether it added a step. */
 static bool plan_ports(const struct host_addr_plan *a, enum host_owner by,
 		       const struct host_addr_if *found, struct host_plan *p)
 {

@@ -108,14 +108,14 @@ static int plan_mode(const struct host_net *n, const struct link *l, const struc
 	if (strcmp(l->kind, "bond") != 0)
 		return err_kind(
 			e, ERR_CONF, -EEXIST,
-			"interface '%s' exists and is not a bond: choose another name for it",
+			"interface '%s' exists and is not a bond: choose another name for the bond",
 			l->name);
 	if (l->bond_mode == mode_of(b->mode))
 		return 0;
 	if (has_ports(n, l) || link_is_up(l))
 		return err_kind(
 			e, ERR_CONF, -EBUSY,
-			"bond '%s' has mode %s, which can change to %s only while it is down and "
+			"bond '%s' has mode %s, which can change to %s only while the bond is down and "
 			"without ports: 'ip link del %s' first",
 			l->name, mode_name(l->bond_mode), b->mode, l->name);
 	s = host_plan_add(p, "addr", l->name);
@@ -253,7 +253,8 @@ static int act_mode(struct nl_wire *w, const char *dev, int mode, struct err *e)
 	return nl_batch_commit(w, b, e);
 }
 
-/* A port must be down before it joins; the kernel sets it up when it joins. */
+/* Sets up a port that could not join: act_join() sets a port down first, and the kernel sets it up
+ * only when it joins. */
 static void set_up_again(struct nl_wire *w, const struct link *port)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

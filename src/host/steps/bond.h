@@ -3,10 +3,11 @@
 #define UNIRAIL_HOST_STEPS_BOND_H
 
 /*
- * The bond below an address: keys bond-ports and bond-mode of an interface section. The bond is created if it does not exist,
- * its ports join it, and the files of the interface's owner describe both. Ports must have no addresses of their own.
- * Verbs: bond-add (dev, mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port,
- * bond), bond-leave (dev: the port, bond, up: whether the port is set up or down).
+ * The bond that an address is set on: keys bond-ports and bond-mode of an interface section. The
+ * bond is created if it does not exist, its ports join it, and the files of the interface's owner
+ * describe the bond and its ports. A port must have no address of its own. Verbs: bond-add (dev,
+ * mode), bond-del (dev), bond-mode (dev, mode), bond-join (dev: the port, bond), bond-leave (dev:
+ * the port, bond, up: whether the port is set up or down).
  */
 
 #include "host/steps/netop.h"
@@ -27,8 +28,8 @@ int host_bond_parse(const char *dev, const char *ports, const char *mode, struct
 /* Returns whether the mode distributes the traffic over the ports by a hash, so that a hash policy
  * is set. */
 bool host_bond_hashes(const struct host_bond *b);
-/* Adds the steps for the bond and its ports. *ret: the bond's link, or *made if a step creates it.
- * */
+/* Adds the steps for the bond and its ports. Sets *ret to the bond's link, or to `made`, which it
+ * fills, if a step creates the bond. */
 int host_bond_plan(const struct host_net *n, const char *dev, const struct host_bond *b,
 		   struct link *made, const struct link **ret, struct host_plan *p, struct err *e);
 /* Carries out an operation. Returns 1 if it was carried out, 0 if its verb is not one of a bond. */

@@ -64,7 +64,7 @@ static int check(void *want, struct err *e)
 				"all excludes gpu and other: give either all, or gpu and other");
 	if (!w->all && !w->gpu && !w->other)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"no link type: give all, or gpu and other (infiniband or roce)");
+				"no link type: set all, or gpu, or other, to infiniband or roce");
 	return 0;
 }
 
@@ -186,7 +186,8 @@ static void read_card(struct host *h, struct card *c)
 	}
 }
 
-/* Returns whether the NIC is the first PCI function of a card of NVIDIA: a card is read once. */
+/* Returns whether the NIC is the first PCI function of a card of NVIDIA, so that each card is read
+ * once. */
 static bool is_card(const struct link_found *f, const struct host_nic *nic)
 {
 	size_t n = strlen(nic->pci.bdf) - 2; /* without ".0" */

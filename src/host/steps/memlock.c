@@ -10,10 +10,10 @@
 
 /*
  * The limit of locked memory of containers, for processes that are not root and so cannot use
- * CAP_IPC_LOCK. It is set, depending on the runtime, in a drop-in of containerd's unit (containers
- * inherit it if their runtime has no base_runtime_spec), in the rlimits of the base_runtime_spec
- * files that containerd's configuration names, and in CRI-O's default_ulimits. Running containers
- * keep their limit; a note lists processes of pods whose limit is lower.
+ * CAP_IPC_LOCK. For containerd it is set in a drop-in of its unit (a container inherits this limit
+ * if its runtime has no base_runtime_spec) and in the rlimits of the base_runtime_spec files that
+ * containerd's configuration names; for CRI-O in default_ulimits. Running containers keep their
+ * limit; a remark of the plan lists processes of pods whose limit is lower.
  */
 
 #define DROPIN	   "/etc/systemd/system/containerd.service.d/90-unirail-memlock.conf"
@@ -41,7 +41,7 @@ struct found {
 	size_t n_old; /* number of all these processes */
 };
 
-/* UINT64_MAX: unlimited */
+/* Parses "unlimited", "infinity" or a number of bytes; "unlimited" is UINT64_MAX. */
 static int limit_of(const char *text, uint64_t *ret)
 {
 	if (strcmp(text, "unlimited") == 0 || strcmp(text, "infinity") == 0) {
@@ -65,8 +65,8 @@ static int check(void *want, struct err *e)
 
 /* --- state of container runtimes and processes --- */
 
-/* Reads the files that lines `base_runtime_spec = "/etc/containerd/cri-base.json"` name, of all
- * runtimes. */
+/* Reads the files that containerd's configuration names for its runtimes, by lines such as
+ * `base_runtime_spec = "/etc/containerd/cri-base.json"`; at most SPECS_MAX. */
 static int read_specs(const struct host *h, struct found *f, struct err *e)
 {
 	static const char key[] = "base_runtime_spec";
@@ -295,10 +295,10 @@ static int plan_spec(const struct host_file *file, uint64_t limit, struct host_p
 
 static void remark_restart(struct host_plan *p, const char *runtime)
 {
-	host_plan_remark(
-		p, "memlock", runtime,
-		"for new containers after 'systemctl daemon-reload && systemctl restart %s'",
-		runtime);
+	host_plan_remark(p, "memlock", runtime,
+			 "the limit applies to new containers after 'systemctl daemon-reload && "
+			 "systemctl restart %s'",
+			 runtime);
 }
 
 static int decide(const struct host_wants *w, const void *found, struct host_plan *p, struct err *e)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kinds modules and gpudirect. The host's modprobe loads the modules, so that the options of
- * modprobe.d (`options ib_core netns_mode=0`) apply also to the modules that they need; at boot
- * systemd loads those of modules-load.d.
+ * Kinds modules and gpudirect. The host's modprobe loads the modules, so that the options in
+ * modprobe.d (`options ib_core netns_mode=0`) also apply to the modules that are loaded as
+ * dependencies. At boot systemd loads the modules listed in modules-load.d.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,8 +152,8 @@ static char *module_of(struct span path)
 	return ret;
 }
 
-/* Returns those modules after the colon that are not loaded, "rdma_cm,ib_cm"; each comes before
- * those that it needs. modprobe loads them with the module. */
+/* Returns those modules after the colon that are not loaded, "rdma_cm,ib_cm"; each module comes
+ * before the modules that it needs. modprobe loads them together with the module of the line. */
 static char *not_loaded(struct host *h, struct span line)
 {
 	struct span path;
@@ -428,8 +428,8 @@ struct gpudirect_found {
 	unsigned int major, minor; /* version of the kernel */
 };
 
-/* Returns the size of BAR1 in bytes; 0: unknown. It is the second line of `resource`: "0xSTART
- * 0xEND 0xFLAGS". */
+/* Returns the size of BAR1 in bytes; 0: unknown. The second line of the file `resource` describes
+ * BAR1: "0xSTART 0xEND 0xFLAGS". */
 static uint64_t bar1_size(struct host *h, const char *bdf)
 {
 	auto_free char *path = xasprintf("/sys/bus/pci/devices/%s/resource", bdf);
@@ -535,8 +535,9 @@ static int gpudirect_decide(const struct host_wants *w, const void *found, struc
 	else if (!f->peermem && !has_dmabuf(f))
 		host_plan_remark(
 			p, "gpudirect", "host",
-			"neither nvidia_peermem nor dma-buf (open GPU driver, Linux 5.12): RDMA "
-			"goes through host memory; 'unirail host modules load=nvidia_peermem'");
+			"neither nvidia_peermem nor dma-buf (open GPU driver, Linux 5.12) is "
+			"available: RDMA goes through host memory; load the module by 'unirail host "
+			"modules --load nvidia_peermem'");
 	if (f->iommu_translates)
 		host_plan_remark(p, "gpudirect", "host",
 				 "the IOMMU translates addresses, which sends peer-to-peer traffic "

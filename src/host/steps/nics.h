@@ -39,10 +39,10 @@ bool host_is_gpu(const struct pci_dev *d);
 /* --- a program of the host --- */
 
 /*
- * Runs a program of the host below h->root (chroot when that is not "/") and collects stdout and
- * stderr. The program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit status;
- * -ENOENT: the host has no such program; -ETIMEDOUT: it was killed after timeout_ms; -EINTR: a
- * signal ended it. Only with h->kernel.
+ * Runs a program of the host below h->root (by chroot, unless h->root is "/") and collects stdout
+ * and stderr. The program is searched in /usr/sbin, /usr/bin, /sbin and /bin. Returns the exit
+ * status; -ENOENT: the host has no such program; -ETIMEDOUT: it was killed after timeout_ms;
+ * -EINTR: a signal ended it. Only with h->kernel.
  */
 int host_run(struct host *h, char *const argv[], struct buf *out, int timeout_ms, struct err *e);
 /* Returns whether the host has the program. */

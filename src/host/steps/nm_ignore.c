@@ -34,7 +34,8 @@ static int check(void *want, struct err *e)
 	const struct want *w = want;
 
 	if (!w->interfaces)
-		return err_kind(e, ERR_CONF, -EINVAL, "no interfaces, for instance veth*");
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"no interfaces: set names or patterns, for instance veth*");
 	if (strpbrk(w->interfaces, ";=[]\" \t"))
 		return err_kind(e, ERR_CONF, -EINVAL,
 				"interfaces is '%s', expected names separated by commas",

@@ -77,7 +77,7 @@ static int read_bridges(struct host *h, const struct pci_dev *all, size_t n, str
 		if (all[i].class >> 8 != CLASS_BRIDGE)
 			continue;
 		r = pci_acs_read(&h->root, all[i].bdf, &b.acs, e);
-		/* A snapshot may lack registers. */
+		/* A snapshot may lack the configuration space of a bridge. */
 		if (r < 0 && !(r == -ENOENT && !h->kernel))
 			return r;
 		if (r <= 0)
@@ -275,7 +275,8 @@ static int pci_observe(struct host *h, const struct host_wants *w, void **found,
 	for (size_t i = 0; i < f->n && r >= 0; i++) {
 		f->v[i].nic = f->nics[i];
 		if (host_nic_is_vf(&f->nics[i]))
-			continue; /* a VF has a read-only zero and uses the value of the PF */
+			/* of a VF these fields are read-only zeros; it uses the PF's values */
+			continue;
 		r = pci_devctl_read(&h->root, f->nics[i].pci.bdf, &f->v[i].ctl, e);
 		f->v[i].has = r == 1;
 		if (r == -ENOENT && !h->kernel)

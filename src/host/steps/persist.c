@@ -40,9 +40,11 @@ static int check(void *want, struct err *e)
 	const char *program = ((struct want *)want)->program;
 
 	if (program[0] != '/' || strpbrk(program, " \t\"'%$\\"))
-		return err_kind(e, ERR_CONF, -EINVAL,
-				"program '%s' is not an absolute path without blanks and quotes",
-				program);
+		return err_kind(
+			e, ERR_CONF, -EINVAL,
+			"program is '%s', expected an absolute path without blanks, quotes, '%%', "
+			"'$' and backslashes",
+			program);
 	return 0;
 }
 

@@ -320,9 +320,10 @@ static int read_dcb(struct nl_wire *w, struct port *p, struct err *e)
 	return r;
 }
 
-/* Sets *ret to the wire for DCB: of the kernel, or of a snapshot's messages in dcb.nl (*own), which
- * are in the order of PCI addresses. *ret is NULL for a snapshot without dcb.nl and for a host that
- * does not run: no port has DCB then. */
+/* Sets *ret to the netlink connection for DCB. On a running host it is the kernel's; for a snapshot
+ * it replays the messages in dcb.nl, which are in the order of PCI addresses, and the caller closes
+ * it (*own). *ret is NULL for a snapshot without dcb.nl and for a host that does not run: no port
+ * has DCB then. */
 static int open_dcb(struct host *h, struct nl_wire **own, struct nl_wire **ret, struct err *e)
 {
 	auto_free char *path = xasprintf("%s" HOST_RECORDED "/dcb.nl", h->dir ? h->dir : "");
@@ -679,7 +680,7 @@ static void number_file(const struct work *k, const struct value *v, const char 
 		return;
 	snprintf(value, sizeof(value), "%d", want);
 	/* The file traffic_class is empty if no class for all connections is set; "tclass=-1"
-	 * restores that. */
+	 * restores this state. */
 	old = v->v < 0 ? xstrdup("tclass=-1") : xasprintf("%d", v->v);
 	now = v->v < 0 ? xasprintf("%s not set", name) : xasprintf("%s %d", name, v->v);
 	will = xasprintf("%s %d", name, want);
@@ -866,7 +867,7 @@ static int act_dscps(struct nl_wire *w, const char *ifname, const struct host_op
 	struct dcb d;
 	int r = dcb_get(w, ifname, &d, e);
 
-	/* mlx5 replaces the entry of a DSCP itself; other drivers keep both. */
+	/* mlx5 replaces the entry of a DSCP itself; other drivers keep the old entry too. */
 	for (size_t i = 0; r == 0 && i < n_add; i++)
 		if (d.dscp_prio[add[i].protocol] != add[i].priority)
 			todo[n++] = add[i];
@@ -1016,7 +1017,7 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 /* --- check that an operation is in effect --- */
 
 /* Returns false if a DSCP has neither its entry from before the operation nor the entry that the
- * operation sets: another program has set it. */
+ * operation sets: another program has set the DSCP. */
 static bool dscps_in_effect(const struct dcb *d, const struct host_op *op)
 {
 	struct dcb_entry add[DCB_DSCPS], del[DCB_DSCPS];

@@ -20,9 +20,10 @@ static const struct opt keys[] = {
 	{"interfaces", 0, OPT_STR, "NAME,...", "the rails' interfaces, in the order of the rails",
 	 OFFSET(interfaces), 0, 0},
 	{"nodes", 0, OPT_STR, "NAME,...",
-	 "the cluster's nodes, in the order of their networks; only append", OFFSET(nodes), 0, 0},
-	{"node", 0, OPT_STR, "NAME", "this node, one of them (the host's name)", OFFSET(node), 0,
-	 0},
+	 "the cluster's nodes, in the order of their networks; append new nodes at the end",
+	 OFFSET(nodes), 0, 0},
+	{"node", 0, OPT_STR, "NAME", "name of this node in `nodes` (the host's name)", OFFSET(node),
+	 0, 0},
 	{"rail-prefix", 0, OPT_INT, "BITS", "prefix length of a rail's network (24; IPv6: 48)",
 	 OFFSET(rail_prefix), 0, 126},
 	{"node-prefix", 0, OPT_INT, "BITS",
@@ -89,7 +90,8 @@ static int check_names(const char *key, const char *list, size_t max, struct err
 		auto_free char *name = name_at(list, i);
 
 		if (!*name || strlen(name) >= NAME_SIZE)
-			return err_kind(e, ERR_CONF, -EINVAL, "%s has an empty or too long name",
+			return err_kind(e, ERR_CONF, -EINVAL,
+					"%s has a name that is empty or longer than 255 bytes",
 					key);
 		if (n <= HOST_RAILS_MAX && (size_t)index_of(list, name) != i)
 			return err_kind(e, ERR_CONF, -EINVAL, "%s has '%s' twice", key, name);
@@ -106,12 +108,12 @@ static int check_size(const struct host_rails_want *w, const struct ipnet *all, 
 	if (!(all->len <= rail && rail <= node && node + 2 <= ip_bits(&all->ip)))
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"prefix lengths of cidr, rail and node are /%u, /%u, /%u: expected them in this order, and /%u at most",
+			"prefix lengths of cidr, rail and node are /%u, /%u, /%u: expected each at least as long as the one before, and at most /%u",
 			all->len, rail, node, ip_bits(&all->ip) - 2);
 	if (rail - all->len < 32 && n_rails > (size_t)1 << (rail - all->len))
 		return err_kind(
 			e, ERR_CONF, -ENOSPC,
-			"the plan is too small: %zu rails of /%u fit into %s, the plan has %zu",
+			"the plan is too small: %zu rails of /%u fit into %s, first-rail and interfaces need %zu",
 			(size_t)1 << (rail - all->len), rail, w->cidr, n_rails);
 	if (node - rail < 32 && n_nodes > (size_t)1 << (node - rail))
 		return err_kind(

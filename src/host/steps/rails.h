@@ -7,9 +7,8 @@
  * (`rail-prefix`), and each of these into one per node (`node-prefix`). On rail i, node n has
  * network n of rail network first-rail + i, all counted from 0: its first host address is the
  * gateway, its second the node's, the rest are for pods (configs/cluster/roce-sriov.yaml has the
- * same layout).
- * Each rail is set as `unirail host addr` does, with policy routing; the SpiderIPPools of all nodes
- * are printed on demand.
+ * same layout). Each rail of this node is configured as by `unirail host addr` with policy-route.
+ * With the key `pools` the SpiderIPPools of all nodes are printed instead.
  */
 
 #include "host/steps/addr.h"

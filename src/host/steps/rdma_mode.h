@@ -3,9 +3,9 @@
 #define UNIRAIL_HOST_STEPS_RDMA_MODE_H
 
 /*
- * The mode of the RDMA subsystem: by netlink now, which the kernel allows only while no other network namespace exists, and by
- * an option of ib_core for the next boot. Guides append this option with `echo >>`, once more on
- * each run; here the whole file is replaced.
+ * The mode of the RDMA subsystem. It is set now by netlink, which the kernel allows only while no
+ * other network namespace exists, and for the next boot by an option of ib_core. Guides append this
+ * option with `echo >>`, so that each run adds another line; this kind replaces the whole file.
  */
 
 #include "host/model/kind.h"

@@ -251,8 +251,9 @@ static int check(void *want, struct err *e)
 	if (r >= 0)
 		r = host_table_parse(w->table, &table, e);
 	if (r >= 0 && !w->cidr && !w->cidr6)
-		r = err_kind(e, ERR_CONF, -EINVAL,
-			     "no cidr: give the RDMA network, for instance 172.16.0.0/16");
+		r = err_kind(
+			e, ERR_CONF, -EINVAL,
+			"no cidr: set cidr or cidr6 to the RDMA network, for instance 172.16.0.0/16");
 	return r;
 }
 
@@ -269,8 +270,9 @@ static int observe(struct host *h, const struct host_wants *w, void **found, str
 	return host_net_read(h, &f->net, e);
 }
 
-/* Returns 0 if the priority is free or has the wanted rule (*exists); adds a step that deletes a
- * rule of the same form for another CIDR. -EEXIST: any other rule has the priority. */
+/* Checks the rules that have the wanted rule's priority: sets *exists if the wanted rule is among
+ * them, and adds a step that deletes a rule of the same form for another CIDR. -EEXIST: any other
+ * rule has the priority. */
 static int free_priority(const struct host_net *n, const struct rule *want, struct host_plan *p,
 			 bool *exists, struct err *e)
 {

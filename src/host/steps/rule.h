@@ -5,7 +5,8 @@
 /*
  * The rule by which traffic to other destinations than the rails does not use the RDMA NICs
  * (setRdmaRule.sh: `ip rule add not to 172.16.0.0/16 table main priority 2000`). The kernel applies
- * it before the rules `from ADDRESS lookup TABLE` of the RDMA NICs, whose numbers are higher.
+ * this rule before the rules `from ADDRESS lookup TABLE` of the RDMA NICs, which have higher
+ * priority numbers.
  */
 
 #include "host/model/kind.h"

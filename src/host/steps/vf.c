@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kind vf: virtual functions of a PF: their number, driver, MTU, MAC or GUIDs, and the mode of the
- * PF's switch. MACs and GUIDs are derived from the machine-id, the PF's PCI address and the VF's
- * number, so that they are the same after each boot. VFs in use by a pod are not changed; while a
- * pod has a VF, neither the number of VFs nor the mode can change.
+ * Kind vf: the virtual functions (VFs) of a PF: their number, and driver, MTU, MAC or GUIDs of each
+ * VF; and the mode of the PF's embedded switch. MACs and GUIDs are derived from the machine-id, the
+ * PF's PCI address and the VF's number, so that they are the same after each boot. A VF in use by a
+ * pod is not changed; while a pod has a VF of the PF, neither the number of VFs nor the mode can
+ * change.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,8 +42,8 @@ struct vf_range {
 static const struct opt keys[] = {
 	{"num-vfs", 0, OPT_INT, "N", "number of VFs", AT(number), 0, VFS_MAX},
 	{"pf-names", 0, OPT_STR, "NAME,...",
-	 "PFs: interfaces, RDMA devices or PCI addresses (the section's name); NAME#0-3: only these of "
-	 "its VFs",
+	 "PFs: interfaces, RDMA devices or PCI addresses (the section's name); NAME#0-3: only VFs 0 to 3 "
+	 "of this PF",
 	 AT(pf_names), 0, 0},
 	{"root-devices", 0, OPT_STR, "BDF,...", "PFs by PCI address", AT(root_devices), 0, 0},
 	{"vendor", 0, OPT_STR, "HEX", "only PFs of this vendor: 15b3", AT(vendor), 0, 0},
@@ -56,10 +57,10 @@ static const struct opt keys[] = {
 	{"identity", 0, OPT_CHOICE, "stable|driver",
 	 "MACs and GUIDs derived from this machine (stable), or as the driver makes them",
 	 AT(identity), 0, 0},
-	{"is-rdma", 0, OPT_FLAG, NULL, "the VFs have RDMA devices: not for vfio-pci", AT(rdma), 0,
-	 0},
-	{"eswitch-mode", 0, OPT_CHOICE, "legacy|switchdev", "mode of the PF's switch", AT(eswitch),
-	 0, 0},
+	{"is-rdma", 0, OPT_FLAG, NULL,
+	 "report VFs without an RDMA device; not with driver vfio-pci", AT(rdma), 0, 0},
+	{"eswitch-mode", 0, OPT_CHOICE, "legacy|switchdev", "mode of the PF's embedded switch",
+	 AT(eswitch), 0, 0},
 	{0},
 };
 
@@ -272,10 +273,10 @@ static int find_pods(struct host *h, struct vf_found *f, struct err *e)
 	int r = kubelet_query(&k, &h->root, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "which pods have VFs");
+		return err_wrap(e, r, "find the pods that use VFs");
 	if (!k.has_list && k.checkpoint.len &&
 	    json_parse(&doc, buf_span(&k.checkpoint), k.checkpoint.len, e) < 0)
-		return err_wrap(e, -EBADMSG, "which pods have VFs");
+		return err_wrap(e, -EBADMSG, "find the pods that use VFs");
 	for (size_t i = 0; i < f->n; i++)
 		for (size_t n = 0; n < f->v[i].n; n++) {
 			if (k.has_list)
@@ -459,8 +460,8 @@ static int check_names(const struct vf_found *f, const char *key, const char *li
 	return r;
 }
 
-/* Computes 48 or 64 bits that are the same for the same machine, PF and number; as a MAC they are
- * locally administered and not multicast. */
+/* Computes 48 bits (a MAC) or 64 bits (a GUID) that are the same each time for the same machine, PF
+ * and VF number. The MAC is a locally administered unicast address. */
 static uint64_t identity(const struct vf_found *f, const struct pf *p, uint32_t vf, bool guid)
 {
 	auto_free char *text =
@@ -583,7 +584,8 @@ static struct host_step *begin_step(struct host_plan *plan, const struct pf *p, 
 	return s;
 }
 
-/* Undo restores the former MAC, or removes the GUID. */
+/* Adds the VF's stable MAC or GUID to the step; its undo restores the former MAC, or removes the
+ * GUID. */
 static void put_identity(const struct vf_found *f, const struct pf *p, uint32_t i,
 			 const struct vf *existing, struct host_step *s, struct buf *text)
 {
@@ -621,7 +623,8 @@ static void vf_step(const struct vf_found *f, const struct vf_want *w, const str
 	bool named = !strcmp(w->identity, "stable") && f->machine &&
 		     lacks_identity(f, p, i, existing, vfio);
 	auto_free char *mtu = xasprintf("%lld", (long long)w->mtu);
-	/* The MTU is set again, because a driver sets its default MTU when it is bound. */
+	/* The MTU is also set if the VF gets a MAC or GUID: its driver is then bound again and sets
+	 * the default MTU. */
 	bool sized = w->mtu && !vfio &&
 		     (!existing || named || !existing->mtu || strcmp(existing->mtu, mtu));
 	auto_buf struct buf text = {0};
@@ -711,7 +714,7 @@ static bool is_duplicate(const struct vf_want *a, const struct vf_range *of_a,
 	       of_b->first <= of_a->last;
 }
 
-/* Sections that select ranges of one PF must have the same number of VFs; those that name the PF
+/* Sections that select VFs of one PF must have the same num-vfs. Two sections that both name the PF
  * must not have a VF in common. */
 static int check_sections(const struct host_wants *all, size_t i, const struct pf *p,
 			  const struct vf_range *range, struct err *e)
@@ -890,8 +893,8 @@ static int set_mtu(struct host *h, const char *bdf, const char *mtu, struct err 
 }
 
 /* Sets the MAC of the VF's interface if it differs: igb's driver does not read the MAC that the PF
- * has for the VF if it is bound while the PF restarts after a change of the number of VFs. A driver
- * that refuses the MAC (-EADDRNOTAVAIL), as igb's while the PF is down, is no error. */
+ * has for the VF if it is bound while the PF restarts after a change of the number of VFs. Returns
+ * 0 if the driver refuses the MAC (-EADDRNOTAVAIL), as igb's driver does while the PF is down. */
 static int set_own_mac(struct host *h, const char *bdf, const char *text, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -1053,7 +1056,7 @@ static int eswitch_in_effect(const char *pf, const char *mode)
 }
 
 /* Returns whether the operation is in effect. A number of 0 VFs counts as in effect, since the
- * kernel changes the number only by way of 0. */
+ * number is first set to 0, then to the new value. */
 static int in_effect(struct host *h, const struct host_op *op, struct err *e)
 {
 	const char *pf = host_op_get(op, "pf"), *n = host_op_get(op, "n");

@@ -272,7 +272,7 @@ static void test_configuration_errors_name_their_line(void **state)
 		 "host.conf:1: section 'interfac' is unknown; did you mean 'interface'?");
 	bad_conf("[interface]\n",
 		 "host.conf:1: section 'interface' needs a name: '[interface NAME]'");
-	bad_conf("[rule x]\n", "host.conf:1: section 'rule' has no name");
+	bad_conf("[rule x]\n", "host.conf:1: section 'rule' takes no name: write '[rule]'");
 	bad_conf("[rule]\ncidr = 172.16.0.0/16\n[rule]\n",
 		 "host.conf:3: section 'rule' is already at host.conf:1");
 	bad_conf("[rule]\n\npriority = many\n",
@@ -280,7 +280,7 @@ static void test_configuration_errors_name_their_line(void **state)
 	bad_conf("[interface ens1]\ndhcp4 = perhaps\n",
 		 "host.conf:2: dhcp4 is 'perhaps', expected yes or no");
 	bad_conf("[rdma]\nmode = both\n", "host.conf:2: mode is 'both', expected shared|exclusive");
-	bad_conf("cidr = 1\n", "host.conf:1: 'cidr' is before the first section");
+	bad_conf("cidr = 1\n", "host.conf:1: key 'cidr' is before the first section");
 	bad_conf("[rule\n", "host.conf:1: the section header must end in ']'");
 	bad_conf("[rule]\nnonsense\n", "host.conf:2: is not 'key = value', a section or a comment");
 	bad_conf("[sysctl]\na.b = 1\na.b = 2\n", "host.conf:3: key 'a.b' is already on line 2");
@@ -303,8 +303,8 @@ static void test_a_file_with_too_many_sections_is_refused(void **state)
 
 /* --- configs/host.conf --- */
 
-/* line: a comment of the sample, without "; ". True if it is a key that a user may uncomment, "mtu
- * = 4200"; sentences and sections are not. */
+/* Returns whether a comment line of the sample (`line`, without "; ") is a key that a user may
+ * uncomment, such as "mtu = 4200", and not a sentence or a section. */
 static bool is_sample_key(struct span line, struct span *key)
 {
 	struct span rest = line;
@@ -331,7 +331,7 @@ static const struct host_kind *sample_section(struct span line)
 	return NULL;
 }
 
-/* False: the key is useful on the command line only. */
+/* Returns false for a key that is useful only on the command line. */
 static bool is_in_sample(const char *section, const char *key)
 {
 	return strcmp(section, "rails") != 0 ||
@@ -568,7 +568,7 @@ static void test_undo_retains_files_that_a_failed_step_did_not_create(void **sta
 	host_remove(&lab);
 }
 
-/* The same kill after a step that succeeded: undo reverts the step. */
+/* A step succeeds, and the process is killed before it marks the success: undo reverts the step. */
 static void test_undo_reverts_a_step_that_succeeded_before_a_kill(void **state)
 {
 	struct host_lab lab;

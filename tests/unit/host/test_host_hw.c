@@ -318,7 +318,7 @@ static void test_invalid_hardware_settings_are_refused(void **state)
 	refuses(&h, "qos", "priority-buffer=0,0,0,0,0,9,0,0", "at most 7");
 	refuses(&h, "pci", "max-read-request=1000", "expected 128, 256");
 	refuses(&h, "pci", "nics=mlx5_99", "no RDMA NIC 'mlx5_99'");
-	refuses(&h, "link-type", "nics=mlx5_0", "no link type: give all, or gpu and other");
+	refuses(&h, "link-type", "nics=mlx5_0", "no link type: set all, or gpu, or other");
 	refuses(&h, "vf", "mtu=1500", "num-vfs is missing");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#2-", "is not a range of VFs");
 	refuses_both(&h, "vf", "num-vfs=4", "pf-names=ens1np0#3-2", "is not a range of VFs");
@@ -353,8 +353,8 @@ static void test_storage_nics_have_a_traffic_class_of_their_own(void **state)
 	close_host(&lab, &h);
 }
 
-/* VFs in use are reported with their pod, and their number may not change. Also refused: more VFs
- * than the PF can have, and a name or vendor of no PF. */
+/* A step that changes the number of VFs is blocked while a pod has one of them, and names the pod.
+ * Also refused: more VFs than the PF can have, and a name or a vendor that no PF has. */
 static void test_vfs_of_pods_are_not_changed(void **state)
 {
 	static const char *const more[] = {"NAME=ibs1", "num-vfs=4", NULL};
@@ -457,9 +457,10 @@ static void test_sections_with_vf_ranges_share_a_pf(void **state)
 	close_host(&lab, &h);
 }
 
-/* Refused: one PF, named by its interface, PCI address or RDMA device. Accepted: two ranges of its
- * VFs, or a section of all NICs. */
-static void test_two_sections_about_one_pf_are_refused(void **state)
+/* Refused: two sections that name the same PF, be it by interface, PCI address or RDMA device, and
+ * have a VF in common. Accepted: sections for different ranges of its VFs, and a section that
+ * selects PFs only by vendor. */
+static void test_two_sections_that_name_the_same_vfs_are_refused(void **state)
 {
 	static const char *const lists[][4] = {{"NAME=ens1np0", "num-vfs=4", NULL},
 					       {"NAME=0000:13:00.0", "num-vfs=4", NULL},
@@ -577,7 +578,7 @@ int main(void)
 		cmocka_unit_test(test_vfs_of_pods_are_not_changed),
 		cmocka_unit_test(test_number_of_vfs_is_set_and_undone),
 		cmocka_unit_test(test_sections_with_vf_ranges_share_a_pf),
-		cmocka_unit_test(test_two_sections_about_one_pf_are_refused),
+		cmocka_unit_test(test_two_sections_that_name_the_same_vfs_are_refused),
 		cmocka_unit_test(test_value_set_by_another_program_is_not_in_effect),
 	};
 

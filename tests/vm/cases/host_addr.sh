@@ -51,7 +51,7 @@ ip link add bond0 type bond mode balance-rr
 everything >/run/at_first
 applied addr bond0 --bond-ports eth0 --bond-mode 802.3ad --persist none
 same "mode of bond0" "$(ip -j -d link show bond0 | jq -r '.[0].linkinfo.info_data.mode')" 802.3ad
-refuse "bond 'bond0' has mode 802.3ad, which can change to active-backup only while it is down" addr bond0 --bond-ports eth0 \
+refuse "bond 'bond0' has mode 802.3ad, which can change to active-backup only while the bond is down" addr bond0 --bond-ports eth0 \
 	--bond-mode active-backup
 undone "a change of mode"
 ip link del bond0

@@ -53,7 +53,7 @@ static bool is_there(struct lab *l, const char *name)
 	return file_exists(&l->host.root, path);
 }
 
-/* Plans and executes one step; a second plan must be empty. */
+/* Plans and applies; a second plan must change nothing. */
 static void step(struct lab *l)
 {
 	for (int i = 0; i < 2; i++) {
@@ -134,7 +134,7 @@ static void test_first_cni_network_is_wrapped(void **state)
 	   "/10-calico.conflist\",\"confDir\":\"" DIR "\"}]}");
 	ASSERT_EQ(file_lstat(&l->host.root, DIR "/" CNI_CONFIG_NAME, &st, NULL), 0);
 	ASSERT_EQ(st.st_mode & 0777, 0600);
-	/* The cluster's network is replaced by another, and finally removed. */
+	/* The cluster's network is replaced by another one; finally all networks are removed. */
 	put(l, "08-cilium.conflist",
 	    "{\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"cilium-cni\"}]}");
 	step(l);
@@ -150,7 +150,7 @@ static void test_first_cni_network_is_wrapped(void **state)
 	assert_non_null(strstr(l->said, "as soon as there is one"));
 }
 
-static void test_cni_version_newer_than_supported_is_not_written(void **state)
+static void test_unsupported_cni_version_is_written_as_0_3_1(void **state)
 {
 	struct lab *l = *state;
 	static const char *const versions[][2] = {
@@ -176,7 +176,8 @@ static void test_other_cni_file_that_sorts_first_is_reported(void **state)
 	put(l, "10-calico.conflist", CALICO);
 	put(l, "0-aa.conf", "{\"type\":\"bridge\"}");
 	step(l);
-	/* The file is written nevertheless: it is used once the other file is removed. */
+	/* The generated file is written nevertheless: the runtime uses it once the other file is
+	 * removed. */
 	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
 	assert_non_null(strstr(l->said, "uses '" DIR "/0-aa.conf'"));
 	assert_non_null(strstr(l->said, "cni-conf-name"));
@@ -218,8 +219,8 @@ static void test_multus_configuration_is_replaced(void **state)
 	    "{\"clusterNetwork\":\"team\",\"multusNamespace\":\"m\"}");
 	step(l);
 	wraps(l, "team");
-	/* Multus would use a file that sorts after its own as the cluster's network: none is
-	 * written. */
+	/* Multus would take a file that sorts after its own for the cluster's network, so no file
+	 * is written. */
 	strcpy(l->name, "01-unirail.conflist");
 	step(l);
 	ASSERT_EQ(l->plan.state, CNI_CONFIG_IS_BEHIND);
@@ -328,7 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_first_cni_network_is_wrapped),
-		TEST(test_cni_version_newer_than_supported_is_not_written),
+		TEST(test_unsupported_cni_version_is_written_as_0_3_1),
 		TEST(test_other_cni_file_that_sorts_first_is_reported),
 		TEST(test_multus_configuration_is_replaced),
 		TEST(test_inline_delegates_of_multus_are_not_wrapped),

@@ -142,8 +142,8 @@ static void test_link_type_is_changed_by_fwctl(void **state)
 	ASSERT_EQ(card.stored[2], 0x08);
 	ASSERT_EQ(k->in_effect(&h, &p.v[0].action, &e), 1);
 	/*
-	 * The value is stored but not active yet: no step; a message names the required reboot or
-	 * reset.
+	 * The value is stored but not in use yet: the plan has no step, and a remark names the two
+	 * remedies: a reset of the firmware or a power cycle.
 	 */
 	ASSERT_EQ(plan(&h, "roce", &again), 0);
 	ASSERT_EQ(again.n, 0);
@@ -187,7 +187,7 @@ static void test_lost_firmware_write_is_a_failure(void **state)
  * The process is killed before the journal marks the step as done: undo reverts the write if it was
  * executed, and otherwise does nothing.
  */
-static void test_undo_after_a_kill_reverts_only_its_own_value(void **state)
+static void test_undo_after_a_kill_reverts_only_an_executed_write(void **state)
 {
 	auto_host_plan struct host_plan p = {0};
 	const struct host_kind *k = host_kind_find("link-type");
@@ -220,7 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_link_type_is_changed_by_fwctl),
 		cmocka_unit_test(test_lost_firmware_write_is_a_failure),
-		cmocka_unit_test(test_undo_after_a_kill_reverts_only_its_own_value),
+		cmocka_unit_test(test_undo_after_a_kill_reverts_only_an_executed_write),
 	};
 
 	return T_RUN(tests, NULL, NULL);
