@@ -45,8 +45,8 @@ int allocated_checkpoint(struct allocated *a, struct span text, const char *uid,
 /*
  * The kubelet's allocations of all pods, requested once: from its socket below the root, or without
  * a socket from its checkpoint; without both no pod has devices. kubelet_query() waits
- * PODRES_TIMEOUT_MS at most. A kubelet serves ten such requests at once and refuses more, so
- * request many pods together.
+ * PODRES_TIMEOUT_MS at most. A kubelet limits the rate of such requests (about 100 per second, 10
+ * at once) and refuses more, so read many pods by one request.
  */
 struct kubelet {
 	struct podres_list list;
@@ -60,7 +60,8 @@ void kubelet_done(struct kubelet *k);
 #define auto_kubelet __attribute__((cleanup(kubelet_done)))
 
 /*
- * Writes and parses lines of "resource<tab>id", by which a child process passes them to its parent.
+ * Writes and parses lines of "resource<tab>id", by which a child process passes the ids to its
+ * parent.
  */
 void allocated_print(const struct allocated *a, struct buf *b);
 void allocated_parse(struct allocated *a, struct span text);

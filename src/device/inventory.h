@@ -3,12 +3,12 @@
 #define UNIRAIL_DEVICE_INVENTORY_H
 
 /*
- * The node's PCI network functions: PFs, their VFs with numbers, representors and attributes, and
- * the netdevs and RDMA devices of each with ports and GIDs. Everything except VF attributes and the
- * eswitch mode is read from sysfs under a root (Documentation/ABI/testing/sysfs-class-net and
- * sysfs-class-infiniband) and has the kernel's spelling, so a recorded host can be read as well.
- * Netdevs and RDMA devices are those of the network namespace that /sys was mounted in: a VF in a
- * pod has none here.
+ * The node's PCI network functions, PFs and VFs. Each has its netdevs and its RDMA devices with
+ * ports and GIDs; a VF also has its number, representor and attributes. Everything except VF
+ * attributes and the eswitch mode is read from sysfs under a root
+ * (Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband) and has the kernel's
+ * spelling, so a recorded host can be read as well. Netdevs and RDMA devices are those of the
+ * network namespace that /sys was mounted in: a VF in a pod has none here.
  */
 
 #include "kern/pci/devlink.h"
@@ -71,8 +71,9 @@ struct inventory {
 
 /*
  * Lists the network controllers (PCI class 2), sorted by address. route, generic: netlink sockets
- * of the node; NULL: VF attributes and eswitch modes are not read. A PF whose driver does not
- * report them has none. A host without PCI has no functions; this is not an error.
+ * of the node. Without `route` (NULL) VF attributes are not read, without `generic` eswitch modes;
+ * nor are those that a PF's driver does not report. A host without PCI has no functions; this is
+ * not an error.
  */
 int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *generic,
 		   struct inventory *ret, struct err *e);

@@ -50,7 +50,7 @@ void podres_done(struct podres_list *l)
 }
 
 /*
- * A repeated field replaces the earlier value (proto3). Rejects a string with a NUL, which would
+ * A field that occurs twice has its last value (proto3). Rejects a string with a NUL, which would
  * truncate it.
  */
 static bool take_string(pb_istream_t *s, const pb_field_t *field, void **arg)
@@ -146,9 +146,10 @@ int podres_decode(struct span message, struct podres_list *ret, struct err *e)
 
 	if (!pb_decode(&s, v1_ListPodResourcesResponse_fields, &m)) {
 		podres_done(&list);
-		return err_kind(e, ERR_DECODE, -EBADMSG,
-				"decode the kubelet's list of pod resources: %zu invalid bytes",
-				message.n);
+		return err_kind(
+			e, ERR_DECODE, -EBADMSG,
+			"decode the kubelet's list of pod resources: %zu bytes are not a valid message",
+			message.n);
 	}
 	*ret = list;
 	return 0;

@@ -42,8 +42,8 @@ struct podres_list {
 
 void podres_done(struct podres_list *l);
 #define auto_podres __attribute__((cleanup(podres_done)))
-/* Decodes a response. -EBADMSG (ERR_DECODE): the bytes are not such a message; *ret is unchanged.
- * No string is NULL. */
+/* Decodes a response; no string in *ret is NULL. -EBADMSG (ERR_DECODE): the bytes are not a valid
+ * response; *ret is unchanged. */
 int podres_decode(struct span message, struct podres_list *ret, struct err *e);
 
 #endif

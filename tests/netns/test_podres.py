@@ -185,7 +185,7 @@ def test_server_without_the_service_is_reported(path):
 
 def test_response_that_is_not_protobuf_is_refused(path):
     with kubelet(path, b"\xff\xff\xff"):
-        fails(path, "decode the kubelet's list of pod resources: 3 invalid bytes")
+        fails(path, "decode the kubelet's list of pod resources: 3 bytes are not a valid message")
 
 
 def test_call_that_the_server_does_not_answer_times_out(path):

@@ -116,7 +116,7 @@ static int decode(struct span bytes, const pb_msgdesc_t *fields, void *m, struct
 		message_request_done(r);
 	return err_kind(
 		e, ERR_DECODE, -EBADMSG,
-		"decode %s: %zu bytes are not a valid message, or an id has more than %d bytes",
+		"decode %s: %zu bytes are not a valid message, or exceed a limit (%d bytes for an id)",
 		what, bytes.n, DEVICE_PLUGIN_ID_MAX);
 }
 

@@ -649,7 +649,7 @@ int plugin_serve(struct device_plugins *s, const char *resource, const char *nam
 	socket_name(p->name, sizeof(p->name), name);
 	buf_init(&p->message, GRPC_MESSAGE_MAX);
 	s->plugins = p;
-	/* starts by a timer, so that the caller has its pointer before the first callback */
+	/* starts by a timer, so that *ret is set before the first callback */
 	retry_in(p, 0);
 	*ret = p;
 	return 0;

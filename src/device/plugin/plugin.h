@@ -15,10 +15,11 @@
  * the kubelet's message.
  *
  * Socket names: "NAME.sock", or "NAME.xxxxxxxx.sock" (random) while another process listens on the
- * first: the old and the new agent of a rolling update. The kubelet uses the one that registered last.
- * When the connection of either process ends, the kubelet marks the resource unhealthy (devicemanager,
- * PluginDisconnected). So this process registers again one second after the other one's socket was removed.
- * A name of more than 48 bytes is cut and ends with a hash: a socket's path has 107 bytes.
+ * first, as during a rolling update, when the old and the new agent run. The kubelet uses the
+ * socket that was registered last. When the connection to either process ends, the kubelet marks
+ * the resource unhealthy (devicemanager, PluginDisconnected). So this process registers again one
+ * second after the other process's socket was removed. A name of more than 48 bytes is cut and ends
+ * with a hash, since a socket's path has at most 107 bytes.
  */
 
 #include <stdbool.h>
@@ -98,8 +99,8 @@ struct device_plugin_ops {
 	/* Adds all devices of the resource to *ret, which is empty. */
 	void (*list)(void *arg, struct device_plugin_list *ret);
 	/* Allocates the ids of one container, in the kubelet's order. An id that is not in the last
-	 * list is refused before this call. An error refuses the container; the kubelet shows its
-	 * text on the pod. */
+	 * list is refused before this call. After an error the container is not started; the
+	 * kubelet shows the error's text on the pod. */
 	int (*allocate)(void *arg, const struct device_plugin_ids *ids,
 			struct device_plugin_allocation *ret, struct err *e);
 	/* Chooses `size` of the `available` ids, which include all of `must`, into ret[size], best first, as pointers
@@ -158,8 +159,9 @@ bool plugin_is_registered(const struct device_plugin *p);
 /* Returns the reason why the kubelet has not accepted the resource; "": it has. */
 const char *plugin_error(const struct device_plugin *p);
 
-/* Checks whether a kubelet accepts the name of an extended resource: "domain/name", not of kubernetes.io, a qualified
- * name of at most 253 and 63 bytes, and not with "requests." before it. -EINVAL: e has the reason. */
+/* Checks whether a kubelet accepts the name of an extended resource, "domain/name": a DNS domain of
+ * at most 253 bytes that is not kubernetes.io or below it and does not begin with "requests.", and
+ * a name of at most 63 bytes. -EINVAL: e has the reason. */
 int plugin_resource_check(const char *resource, struct err *e);
 
 #endif

@@ -142,7 +142,8 @@ static void add_member_nodes(const struct resources *s, const struct resource *r
 static void put_rdma_info(const struct resources *s, const struct node_device *d,
 			  struct json_out *o)
 {
-	/* like the original's loop, takes the last node of each kind, in the order of the keys */
+	/* takes the last node of each kind, as the original's loop does; writes the keys in sorted
+	 * order */
 	const char *last[NODE_CHAR_KINDS] = {0};
 	static const enum node_char_kind before[] = {NODE_ISSM}, after[] = {NODE_UMAD, NODE_UVERBS};
 	char path[PATH_SIZE];

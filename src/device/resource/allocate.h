@@ -3,11 +3,11 @@
 #define UNIRAIL_DEVICE_RESOURCE_ALLOCATE_H
 
 /*
- * The response to the kubelet's Allocate for one container. It is equal to that of the originals
- * except for: nodes of every port of an HCA with several ports; each node only once; CDI by
- * cdi_devices instead of an annotation (the kubelet keeps the first of two annotations of one key:
- * a pod with two resources would get only the devices of the first). Pure: files are part of the
- * answer, and written by answer_files_write().
+ * The response to the kubelet's Allocate for one container. It is equal to the response of the
+ * originals except that it has the nodes of every port of an HCA with several ports, has each node
+ * only once, and names CDI devices in cdi_devices instead of an annotation (of two annotations with
+ * the same key the kubelet keeps the first, so a pod with two resources would get only the devices
+ * of one). Pure: the answer also has the files to write, which answer_files_write() does.
  */
 
 #include "device/resource/resource.h"
@@ -56,8 +56,9 @@ struct resource_hook {
 	const char *memlock; /* memlock limit, "unlimited", or a number of bytes */
 };
 /*
- * Writes the CDI specification of all devices of a resource, as JSON (which is valid YAML). Returns the number of its
- * devices: a specification without devices is not valid, and container runtimes warn about it.
+ * Writes the CDI specification of all devices of a resource, as JSON (which is valid YAML). Returns
+ * the number of devices written. If it is 0, the caller must not store the specification: it is
+ * invalid, and container runtimes warn about it.
  */
 size_t resource_cdi_write(const struct resources *s, const struct resource *r,
 			  const struct resource_hook *hook, struct buf *b);
@@ -68,8 +69,8 @@ size_t resource_cdi_write(const struct resources *s, const struct resource *r,
  */
 bool resource_cdi_is_own(struct span text);
 
-/* Writes files that differ, with mode 0444 as the original, or removes them. After an error it
- * continues with the other files and returns the first error. */
+/* Writes the files whose content or mode differs, with mode 0444 as the original does, and removes
+ * the files whose text is NULL. Stops at the first error and returns it. */
 int answer_files_write(const struct root *root, const struct answer *a, struct err *e);
 
 #endif

@@ -331,7 +331,7 @@ static int read_selectors(struct reading *x, const struct entry *n, struct resou
 	while (r == 0 && (v = json_walk_next(&w, NULL)))
 		r = read_selector(x, v, c, e);
 	return r == 0 && !c->n_selectors
-		       ? fail(e, x, "selectors: empty, expected an object or more")
+		       ? fail(e, x, "selectors: empty, expected at least one object")
 		       : r;
 }
 

@@ -127,9 +127,10 @@ struct resource_defaults {
 	}
 
 /*
- * Appends the resources of a document; `name` is its path for messages. -EINVAL, -E2BIG (ERR_CONF, ERR_DECODE): it is
- * not JSON, or neither kind of configuration; nothing is appended then. An error in a single resource is a message, and
- * the resource is omitted. The caller may free the text afterwards.
+ * Appends the resources of a document; `name` is its path for messages. -EINVAL, -E2BIG (ERR_CONF,
+ * ERR_DECODE): the document is too large, is not JSON, or is neither kind of configuration; nothing
+ * is appended then. An error in a single resource is a message, and the resource is omitted. The
+ * caller may free the text afterwards.
  */
 int resource_config_add(struct resource_config *c, struct span text, const char *name,
 			const struct resource_defaults *d, struct resource_messages *messages,

@@ -110,7 +110,7 @@ struct node_devices {
 	bool has_rdma_cm, has_vhost_net;
 };
 
-/* Reads no attribute that needs devlink. A host without PCI is not an error. */
+/* Reads all attributes except those that need devlink. A host without PCI is not an error. */
 int node_devices_read(const struct root *r, struct node_devices *ret, struct err *e);
 /* Reads this host (dir NULL) with the RDMA mode, or the files of another host, whose RDMA mode is unknown. */
 int node_devices_observe(const char *dir, struct node_devices *ret, struct err *e);
@@ -118,8 +118,10 @@ void node_devices_done(struct node_devices *d);
 #define auto_node_devices __attribute__((cleanup(node_devices_done)))
 
 /*
- * Attributes of a device that only devlink reports. A driver holds the devlink lock of a device while it resets the device. A request
- * waits for this lock for seconds, also in a process that was killed; so in a daemon a child process sends it (device/serve/facts.h).
+ * Attributes of a device that only devlink reports. A driver holds the devlink lock of a device
+ * while it resets the device. A request may wait for this lock for seconds, and a killed process
+ * ends only after this wait. So in a daemon a child process sends the requests
+ * (device/serve/facts.h).
  */
 struct node_fact {
 	char id[PCI_NAME_MAX];
@@ -139,10 +141,11 @@ void node_devices_set_facts(struct node_devices *d, const struct node_fact *v, s
 void node_devices_read_facts(struct node_devices *d);
 
 /*
- * Retains attributes of devices that are in a pod, because their netdev and RDMA device are not visible: copies link
- * type and PKey from `before`, and that the device has RDMA, so that it stays in its resource. Does the same for
- * NODE_RETURN_MS after a device was away, because the kernel returns netdev, RDMA device and character devices one
- * after the other. `before` is borrowed. now_ms: monotonic, not 0.
+ * Retains attributes of devices that are in a pod, whose netdev and RDMA device are not visible
+ * here: copies from `before` the link type, the PKey and whether the device has RDMA, so that it
+ * stays in its resource. Does the same for NODE_RETURN_MS after the device has returned, because
+ * the kernel returns netdev, RDMA device and character devices one after the other. `before` is
+ * borrowed. now_ms: monotonic, not 0.
  */
 void node_devices_carry(struct node_devices *now, const struct node_devices *before,
 			int64_t now_ms);
@@ -152,7 +155,7 @@ bool node_device_is_partial(const struct node_device *d, int64_t now_ms);
 
 /* Returns how many of the devices are PCI functions, which are at the beginning of the list. */
 size_t node_devices_functions(const struct node_devices *d);
-/* Compares two ids in the order of struct node_devices, as strcmp(). */
+/* Compares two ids by the order of struct node_devices; the result is like that of strcmp(). */
 int node_device_order(const char *a, const char *b);
 const struct node_device *node_device_find(const struct node_devices *d, const char *id);
 bool node_device_is_rdma(const struct node_device *d);
@@ -167,8 +170,8 @@ const struct node_gpu *node_gpu_find(const struct node_devices *d, const char *i
  * ("GPU-????"). */
 void node_gpu_parse_uuid(struct span information, char ret[static NODE_UUID_MAX]);
 
-/* Distance of two devices, nearest first, like NCCL's path types PIX, PXB, PHB, SYS. Equal paths are the same
- * switch. */
+/* Distance of two devices, nearest first, like NCCL's path types PIX, PXB, PHB, SYS. Devices with
+ * equal paths are below the same switch. */
 enum node_distance { NODE_SAME_SWITCH, NODE_SAME_TREE, NODE_SAME_ROOT, NODE_SAME_NUMA, NODE_FAR };
 enum node_distance node_distance(const char *path_a, int numa_a, const char *path_b, int numa_b);
 

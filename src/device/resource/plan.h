@@ -5,14 +5,15 @@
 /*
  * Resources without any configuration, named by rail as configs/cluster names them:
  *
- *	spidernet.io/shared_rail0	an HCA without VFs, shared by 1,000 containers
+ *	spidernet.io/shared_rail0	an HCA without VFs, shared by at most 1,000 containers
  *	spidernet.io/sriov_rail0	the VFs of an Ethernet PF
  *	spidernet.io/ib_rail0		the VFs of an InfiniBand PF
  *
- * A rail is a PF with RDMA that does not carry the node's default route. Its number: that of a netdev "railN"; else
- * rails are counted in the order of the node's GPUs, each GPU's nearest PF first (so that storage NICs come last),
- * remaining PFs by PCI address. In exclusive RDMA mode a PF without VFs is a resource of one device,
- * spidernet.io/sriov_railN or ib_railN, since it cannot be shared. Pure.
+ * A rail is a PF with RDMA that does not carry the node's default route. A PF whose netdev is named
+ * "railN" has the number N. The other PFs get the lowest free numbers: first, in the order of the
+ * node's GPUs, the PF nearest to each GPU; then the remaining PFs (storage NICs) by PCI address. In
+ * exclusive RDMA mode a PF without VFs is a resource of one device, spidernet.io/sriov_railN or
+ * ib_railN, since it cannot be shared. Pure.
  */
 
 #include "device/resource/config.h"
@@ -26,7 +27,7 @@ struct rail {
 	const struct node_device *pf;
 };
 
-/* Returns the number of rails, sorted by number; the caller frees *ret. */
+/* Sets *ret to the rails, sorted by number, which the caller frees; returns how many there are. */
 size_t resource_rails(const struct node_devices *node, struct rail **ret);
 
 /* Writes a configuration that yields these resources, {"configList": ..., "resourceList": ...}, for an administrator to

@@ -3,10 +3,13 @@
 #define UNIRAIL_DEVICE_RESOURCE_PREFER_H
 
 /*
- * GetPreferredAllocation: chooses ids for a container from the available ones. Criteria in this order: nearest to the
- * GPUs that the pod already has: under the same PCIe switch, then the same root complex, then the same NUMA node; then
- * from the rail (PF, HCA) that this container has the fewest of, then the rail that is the least loaded; then the order
- * of ids. Pure.
+ * GetPreferredAllocation: chooses ids for a container from the available ones. Pure. After the ids
+ * that the request requires, the criteria are, in this order:
+ * - the distance to the nearest GPU of the pod: the same PCIe switch, root port, root complex, NUMA
+ *   node, none of these
+ * - the rail (PF or HCA) from which the fewest ids were chosen for this container
+ * - the rail with the smallest allocated part of its ids
+ * - the order of ids
  */
 
 #include "device/resource/resource.h"
@@ -24,9 +27,9 @@ struct prefer_request {
 };
 
 /*
- * Sets *ret to `size` ids, borrowed from the request, or fewer if fewer are available; the caller frees the array. Ids
- * that the resource does not have are last. Costs n log n of the available ids, and size times their number of distinct
- * rails.
+ * Sets *ret to `size` ids, borrowed from the request, or fewer if fewer are available; the caller
+ * frees the array. Ids that the resource does not have are last. Takes time O(n log n) for all ids
+ * of the resource, plus O(r) per chosen id for r rails.
  */
 void resource_prefer(const struct resources *s, const struct resource *r,
 		     const struct prefer_request *q, const char ***ret, size_t *n);

@@ -16,7 +16,7 @@
 
 enum { SEEN_TEXT_MAX = 400, SEEN_DEVICES = 4 };
 
-/* owners: the resource of resourceList that has each device of the node; NULL: none yet. */
+/* owners: for each device of the node the resource of resourceList that has it; NULL: none yet. */
 struct deciding {
 	const struct node_devices *node;
 	const struct resource_conf **owners;

@@ -62,15 +62,18 @@ struct resource_id {
 	size_t n_numa; /* number of NUMA nodes; 0: no topology is sent */
 };
 
-/* Returns the number of ids of a resource: PCI addresses, or "0" to rdmaHcaMax - 1 (with perDevice for each HCA). */
+/* Returns the number of ids of a resource. The ids of resourceList are PCI addresses or names of
+ * auxiliary devices; those of configList are "0" to rdmaHcaMax - 1, with perDevice "HCA-0" to
+ * "HCA-N" for each HCA. */
 size_t resource_ids(const struct resource *r);
-/* Sets *ret to the i-th id. A shared id is unhealthy if all HCAs that it may represent are. */
+/* Sets *ret to the i-th id. A shared id is unhealthy if all HCAs that it may represent are
+ * unhealthy. */
 void resource_id_at(const struct resource *r, size_t i, struct resource_id *ret);
 /* Returns the index of an id; -ENOENT: the resource does not have it. */
 int64_t resource_id_number(const struct resource *r, const char *id);
 
-/* Finds the functions or HCAs of an id, members from `from` to `from` + n - 1: one; of a shared
- * resource without spread and perDevice all. */
+/* Finds the functions or HCAs of the i-th id: members `from` to `from` + n - 1. An id of a shared
+ * resource without spread and perDevice has all members, any other id has one. */
 void resource_id_members(const struct resource *r, size_t i, size_t *from, size_t *n);
 
 #endif

@@ -76,7 +76,7 @@ static const char *value_of(enum select_key key, const struct node_device *d)
 	case SELECT_ROOT_DEVICES: return d->pf;
 	case SELECT_LINK_TYPES: return d->link_type;
 	case SELECT_DDP_PROFILES: return d->ddp;
-	/* not compared on Ethernet, where a device has one PKey without meaning */
+	/* matches no device on Ethernet, where the PKey has no meaning */
 	case SELECT_PKEYS: return strcmp(d->link_type, "infiniband") == 0 ? d->pkey : "";
 	case SELECT_AUX_TYPES: return strstr(d->id, ".sf.") ? "sf" : "";
 	case SELECT_LISTS: break;

@@ -16,10 +16,11 @@ struct verdict {
 };
 
 /*
- * Conditions of the original come first: a driver; for resourceList no default route on its netdev, and no VFs that
- * exist (a PF); for configList an RDMA device with uverbs. Then the selectors in the original's order. If there are
- * several selector objects, the first one that matches counts: *which (may be NULL) is its index; if none matches, the
- * text describes the one that meets most conditions.
+ * Conditions of the original come first: the device has a driver. For resourceList: the node's
+ * default route does not use the device, and it is not a PF with VFs. For configList: it has an
+ * RDMA device with uverbs. Then the selectors in the original's order. If there are several
+ * selector objects, the first one that matches counts: *which (may be NULL) is its index; if none
+ * matches, the text describes the one that meets most conditions.
  */
 void resource_consider(const struct resource_conf *c, const struct node_device *d,
 		       struct verdict *v, size_t *which);

@@ -20,12 +20,14 @@ size_t resource_sources_read(const struct root *r, const char *const *paths, siz
 			     struct resource_config *c, struct resource_messages *messages);
 
 /*
- * The command line of an original, under its own name: `k8s-rdma-shared-dp` and `sriovdp`. Go's flags: -x, --x, -x=v, -x v, a
- * bool without value, "--" ends them; of sriovdp also those of its image's entry point (--log-dir, --log-level).
+ * The command line of an original, under its own name: `k8s-rdma-shared-dp` and `sriovdp`. Go's
+ * flags: -x, --x, -x=v, -x v, a bool without value; "--" ends the flags. sriovdp also accepts the
+ * flags of its image's entry point (--log-dir, --log-level).
  */
 struct resource_flags {
 	const char *config_file;
-	/* resource prefix; NULL: not given, or the shared device plugin has none */
+	/* resource prefix; NULL: not given, as always for the shared device plugin, which has no
+	 * such flag */
 	const char *prefix;
 	bool use_cdi, version, help;
 	int64_t log_level; /* value of -v or --log-level of sriovdp; -1: not given */

@@ -135,7 +135,8 @@ static void start(struct device_facts *f, const struct node_devices *node)
 	f->node = node;
 	f->is_outdated = false;
 	if (child_start(&f->child, f->conf.loop, &c, on_answers, f, &e) < 0) {
-		log_warn("devlink does not answer, will retry", LOG_S("error", e.text));
+		log_warn("cannot start the process that reads devlink attributes, will retry",
+			 LOG_S("error", e.text));
 		f->is_known = true;
 	}
 	f->node = NULL;

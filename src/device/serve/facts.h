@@ -18,8 +18,9 @@ struct device_facts;
 struct device_facts_conf {
 	struct loop *loop;
 	/*
-	 * Called when device_facts_apply() must be called again: the first answers have come,
-	 * answers have changed, the last call found a child running, or a killed child has ended.
+	 * Called when device_facts_apply() must be called again: the first child has answered or
+	 * timed out; an answer has changed; a child ended that was running at the last call; or a
+	 * killed child has ended.
 	 */
 	void (*changed)(void *arg);
 	void *arg;
@@ -36,8 +37,8 @@ void device_facts_free(struct device_facts *f); /* accepts NULL */
  */
 void device_facts_apply(struct device_facts *f, struct node_devices *now,
 			const struct node_devices *before);
-/* Returns whether the first child has ended or was killed, or none was needed or could be started.
- * Until then, resources may lack devices. */
+/* Returns true once the first child has ended or was killed, and also if no child was needed or
+ * none could be started. Until then resources may lack devices. */
 bool device_facts_are_known(const struct device_facts *f);
 
 #endif

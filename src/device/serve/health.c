@@ -18,7 +18,7 @@ enum { AER_MAX = 4096 }; /* one page, the maximum size of a sysfs attribute */
 	"the driver reports an error of the device or its firmware (see devlink health show)"
 #define REPORT_PORT                                                                                \
 	"the driver reports an error of the port and could not recover it (see devlink health show)"
-#define LINK_NEVER_UP "the link was never up, while the links of most other devices are"
+#define LINK_NEVER_UP "the link was never up, while the links of most other devices are up"
 
 struct entry {
 	char id[PCI_NAME_MAX];

@@ -5,24 +5,28 @@
 /*
  * Decides which devices are unhealthy, by these rules:
  *
- *  - a link that was up and goes down is unhealthy at once; it is healthy again after it has been up for
- *    HEALTH_STABLE_MS, twice as long after each further loss within HEALTH_FLAP_MS, HEALTH_STABLE_MAX_MS at most:
- *    a flapping link stays unhealthy
- *  - a link that was never up is unhealthy only if HEALTH_GRACE_MS have passed since the start and
- *    most links of its kind are up: a port that is not cabled anywhere is no fault
- *  - a PF whose uncorrectable PCIe errors rise is unhealthy at once, and healthy again when none has come for
- *    HEALTH_PCI_STABLE_MS. What was counted before the first reading, or starts from 0 after a reset, is no rise. Fatal and
- *    non-fatal ones count, unsupported requests do not: tools that probe a device cause them. The link and the errors are
- *    judged apart: recovery of one does not end the other
- *  - a PF for which the driver reports an error by devlink (a dead firmware: "fw_fatal") is unhealthy at once, and healthy
- *    again HEALTH_STABLE_MS after the recovery. An error of a port ("tx", "rx") is mostly recovered within milliseconds: it
- *    counts after HEALTH_RECOVERY_MS. Errors that cannot be recovered ("fw" of mlx5) do not count: the driver never takes
- *    them back
+ *  - a PF whose link was up and goes down is unhealthy at once. It is healthy again after the link
+ *    has been up for HEALTH_STABLE_MS; this time doubles with each loss within HEALTH_FLAP_MS of
+ *    the previous one, up to HEALTH_STABLE_MAX_MS, so that a PF with a flapping link stays
+ *    unhealthy
+ *  - a PF whose link was never up is unhealthy only if HEALTH_GRACE_MS have passed since the start
+ *    and most links of its kind are up: on nodes without cables at these ports it is no fault
+ *  - a PF whose count of uncorrectable PCIe errors rises is unhealthy at once, and healthy again
+ *    when the count has not risen for HEALTH_PCI_STABLE_MS. Errors counted before the first
+ *    reading, and a count that restarts from 0 after a reset, are no rise. Fatal and non-fatal
+ *    errors count; unsupported requests do not, since tools that probe a device cause them. Link
+ *    and PCIe errors are judged separately: if one recovers, the fault of the other stays
+ *  - a PF for which the driver reports an error by devlink (a dead firmware: "fw_fatal") is
+ *    unhealthy at once, and healthy again HEALTH_STABLE_MS after the recovery. An error of a port
+ *    ("tx", "rx"), which the driver mostly recovers within milliseconds, counts only after
+ *    HEALTH_RECOVERY_MS. Errors of reporters without recovery ("fw" of mlx5) do not count: the
+ *    driver never clears them
  *  - state that cannot be read changes nothing: an error of sysfs is not a lost device
- *  - a device that is in a pod (node_device.away) has the state of its PF's link
- *  - a device that is gone permanently is removed from the resource, not unhealthy
+ *  - a VF or SF, also one in a pod (node_device.away), has the health of its PF: its own link
+ *    follows the administrator's "state auto"
+ *  - a device that the node no longer has is removed from its resource instead of being unhealthy
  *
- * A VF has the state of its PF, since its own link follows the administrator's "state auto".
+ * PF stands here for every device that has no PF itself.
  */
 
 #include <stdint.h>
@@ -42,7 +46,8 @@ enum {
 
 enum health_link { HEALTH_UNKNOWN, HEALTH_DOWN, HEALTH_UP };
 
-/* State of devlink's health reporters, better ones first. UNKNOWN: no reporter, or it could not be read. */
+/* State of devlink's health reporters, better ones first. UNKNOWN: the device has no reporter, or
+ * the reporters could not be read. */
 enum health_report {
 	HEALTH_REPORT_UNKNOWN,
 	HEALTH_REPORT_OK,

@@ -3,18 +3,19 @@
 #define UNIRAIL_DEVICE_SERVE_POD_GPUS_H
 
 /*
- * The GPUs of the pod that a GetPreferredAllocation is for. That call names no pod, so it is
- * inferred from the kubelet's list of allocated devices (PodResources v1): the kubelet allocates
- * the resources of a container one after the other, in no particular order, and lists each as soon
- * as it is allocated. Of the pods that have more containers with GPUs of this node than containers
- * with devices of the resource, the call is for the one whose GPUs appeared in the list last.
+ * The GPUs of the pod for which the kubelet calls GetPreferredAllocation. The call names no pod, so
+ * the pod is inferred from the kubelet's list of allocated devices (PodResources v1): the kubelet
+ * allocates the resources of a container one after the other, in no particular order, and lists
+ * each resource as soon as it is allocated. Of the pods that have more containers with GPUs of this
+ * node than containers with devices of the resource, the call is for the one whose GPUs appeared in
+ * the list last.
  *
- * No GPUs are returned if the kubelet allocated the NIC before the GPU; if two such pods appeared
- * since the previous list; or for GPUs that a DRA driver allocated. A pod with GPUs that never
- * requests the resource can be taken for it until the next pod appears. In each of these cases the
- * preference is wrong or missing, and every device that the kubelet then chooses is still a valid
- * one. With the Topology Manager (policy single-numa-node or restricted) the NUMA node is right in
- * all of them.
+ * No GPUs are returned if the kubelet allocates the NIC before the GPU, if two such pods appeared
+ * since the previous list, or if a DRA driver allocated the GPUs. A pod with GPUs that never
+ * requests the resource can be mistaken for the pod of the call until the next pod appears. In all
+ * these cases the preference is wrong or missing, but every device that the kubelet then chooses is
+ * a valid one. With the Topology Manager (policy single-numa-node or restricted) the device still
+ * has the right NUMA node.
  */
 
 #include "device/podres_pb.h"
@@ -25,7 +26,7 @@ enum { POD_GPUS_PODS_MAX = 1024 }; /* maximum number of recorded pods: more than
 /* A pod that has GPUs. */
 struct pod_gpus_seen {
 	char *ns, *name;
-	uint64_t list; /* number of the list in which it first appeared */
+	uint64_t list; /* number of the list in which the pod first appeared */
 };
 
 struct pod_gpus {

@@ -89,7 +89,7 @@ static int open_unheld(const struct port_events *p, const char *name, struct ver
 	*ret = NULL;
 	return err_kind(
 		e, ERR_UNAVAILABLE, -EBUSY,
-		"the device's driver could not be unloaded while this process has the device open");
+		"the device's driver cannot be unloaded while a process has the device open");
 }
 
 static void open_hca(struct port_events *p, const char *name)
@@ -102,7 +102,7 @@ static void open_hca(struct port_events *p, const char *name)
 	if (fd >= 0)
 		fd = verbs_events_fd(dev, &e);
 	if (fd < 0) {
-		log_info("no events of an RDMA device's ports, they are polled",
+		log_info("cannot receive events of an RDMA device's ports, polling them",
 			 LOG_S("device", name), LOG_S("reason", e.text));
 		verbs_close(dev);
 		return;

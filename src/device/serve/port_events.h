@@ -3,9 +3,9 @@
 #define UNIRAIL_DEVICE_SERVE_PORT_EVENTS_H
 
 /*
- * Events of RDMA ports that have no netdev here (InfiniBand without IPoIB): rtnetlink does not report them, so without
- * this module their state is polled. The kernel reports them (PORT_ACTIVE, PORT_ERR) to a process that has opened the
- * HCA.
+ * Events of RDMA ports that have no netdev here (InfiniBand without IPoIB). rtnetlink does not
+ * report the state of such a port, so without this module it is polled. The kernel sends events
+ * (PORT_ACTIVE, PORT_ERR) to a process that has opened the HCA.
  *
  * An HCA is opened once, at the start, before the sandbox, because the process cannot open device
  * nodes afterwards. Other HCAs are polled: an HCA that appears later or returns; every HCA of a

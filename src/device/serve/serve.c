@@ -137,8 +137,8 @@ static void log_allocation(const struct served *v, const struct device_plugin_id
 		 LOG_S("devices", b.over ? "many" : b.p));
 }
 
-/* Returns whether a requested device was in a pod at the last scan, or may have been incomplete
- * since it left the pod. */
+/* Returns whether a requested device was in a pod at the last scan, or had left a pod so shortly
+ * before that its attributes may have been incomplete. */
 static bool is_outdated(const struct resource *r, const struct device_plugin_ids *ids,
 			int64_t now_ms)
 {
@@ -344,8 +344,8 @@ static void write_cdi(struct served *v, const struct resource *r)
 
 	if (v->cdi && strcmp(v->cdi, path) != 0)
 		remove_cdi(v);
-	/* so that remove_cdi() also removes the file of an earlier process: devices may be gone
-	 * since */
+	/* so that remove_cdi() also removes the file of an earlier process, whose devices may no
+	 * longer exist */
 	if (!v->cdi)
 		v->cdi = xstrdup(path);
 	buf_init(&b, CDI_MAX);
@@ -717,8 +717,8 @@ static void on_config(void *arg, uint32_t events)
 	rescan_in(s, CONFIG_SETTLE_MS);
 }
 
-/* Watches each source that is a directory, for another source its parent directory: the files of a
- * ConfigMap are symbolic links that are replaced. */
+/* Watches each source that is a directory, and the parent directory of each other source: the files
+ * of a ConfigMap are symbolic links that are replaced. */
 static void watch_sources(struct device_serve *s)
 {
 	for (size_t i = 0; i < s->conf.n_sources; i++) {

@@ -3,14 +3,14 @@
 #define UNIRAIL_DEVICE_SERVE_SERVE_H
 
 /*
- * The device plugins of a node: the resources of its configurations (or, without any, those named
- * by rail) advertised to the kubelet. Configurations and devices are read again when a device is
- * added or removed, a configuration changes, and at the shortest periodicUpdateInterval; when a
- * link changes its state, only the health is judged again. An unchanged resource keeps its
- * registration; new resources are registered, removed ones stopped. An error in one resource is one
- * line in the log and does not affect the others. While a document cannot be read (it is not JSON,
- * or not a configuration), the whole previous configuration stays in force, which is logged as
- * well.
+ * The device plugins of a node: advertise to the kubelet the resources of the node's configurations
+ * or, without a configuration, the resources named by rail (device/resource/plan.h). Configurations
+ * and devices are read again when a device is added or removed, a configuration changes, and at the
+ * shortest periodicUpdateInterval; when a link changes its state, only the health is judged again.
+ * An unchanged resource keeps its registration; new resources are registered, removed ones stopped.
+ * An error in one resource is one line in the log and does not affect the others. While a document
+ * is invalid (it is missing, not JSON, or not a configuration), the whole previous configuration
+ * stays in force, and an error is logged.
  *
  * A device that was in a pod at the last scan is read again before its Allocate is answered: the
  * kubelet may give it to the next pod before the events of its return have been handled, and the
@@ -26,7 +26,8 @@ struct device_serve;
 struct device_serve_conf {
 	struct loop *loop;
 	const struct root *root;
-	/* another host's files are read, and `root` is their root; NULL: this host */
+	/* directory of another host's files, which `root` has opened; NULL: this host's files are
+	 * read */
 	const char *dir;
 	/* Files and directories of configurations. If none exists and `plan` is set, the resources of the plan are
 	 * served. */
@@ -70,8 +71,9 @@ void device_serve_reload(struct device_serve *s);
  * Returns their number. */
 size_t device_serve_names(const struct device_serve *s, const char **v, size_t max);
 
-/* Calls `each` for each RDMA device behind an id of a resource; only_shared: skips ids of
- * resourceList. The names are borrowed until the loop waits again. */
+/* Calls `each` for each RDMA device behind an id of a resource; behind an id of resourceList only
+ * if the matching selector has isRdma. only_shared: skips ids of resourceList. The names are
+ * borrowed until the loop waits again. */
 void device_serve_rdma(const struct device_serve *s, const char *resource, const char *id,
 		       bool only_shared, void (*each)(void *arg, const char *device), void *arg);
 

@@ -3,15 +3,16 @@
 #define UNIRAIL_DEVICE_SERVE_SOURCES_H
 
 /*
- * Reports of the kernel in addition to rtnetlink and uevents, if it supports them: devlink's health reporters (since
- * Linux 5.1, notifications since 5.8), and RDMA devices that are added, removed or change their netdev
- * (RDMA_NL_GROUP_NOTIFY, since 6.12). Either may be missing until its module is loaded: health_sources_open() tries
- * again.
+ * Reports that a kernel may send in addition to rtnetlink and uevents: devlink's health reporters
+ * (since Linux 5.1, notifications since 5.8), and RDMA devices that are added, removed or change
+ * their netdev (RDMA_NL_GROUP_NOTIFY, since 6.12). Either may be missing until its module is
+ * loaded: health_sources_open() tries again.
  *
- * A driver that resets its device holds the lock that a list of the reporters needs, for seconds. So a child process
- * (base/child.h) lists them, one at a time, and gives up after HEALTH_REPORTERS_MS; the last state stays meanwhile, as updated by
- * notifications, which need no lock. A child that waits for the lock, even a killed one, ends only when it gets the
- * lock; then the next child starts.
+ * A driver that resets its device holds the devlink lock for seconds, and listing the reporters
+ * needs this lock. So a child process (base/child.h) lists the reporters and is killed after
+ * HEALTH_REPORTERS_MS; there is one child at a time. Meanwhile the last state stays, updated by
+ * notifications, which need no lock. A child that waits for the lock, even a killed one, ends only
+ * when it gets the lock; then the next child starts.
  */
 
 #include "base/loop.h"
@@ -45,8 +46,8 @@ void health_sources_open(struct health_sources *s);
 void health_sources_read(struct health_sources *s, const struct node_devices *node,
 			 enum health_report *ret);
 
-/* Pure: replaces the state of the reporter in the list, or adds it; false: the list already has
- * HEALTH_REPORTERS_MAX. */
+/* Pure: replaces the state of the reporter in the list, or adds the reporter. Returns false if it
+ * is new and the list already has HEALTH_REPORTERS_MAX. */
 enum { HEALTH_REPORTERS_MAX = 4096 };
 bool health_reporters_update(struct devlink_reporter **v, size_t *n,
 			     const struct devlink_reporter *p);

@@ -25,7 +25,7 @@ static void add(struct allocated *a, const char *resource, const char *id)
 	allocated_add(a, span_of(resource), span_of(id));
 }
 
-/* Multus assigns devices in the kubelet's order: with it a rail may get the VF of another rail. */
+/* Multus assigns devices in the kubelet's order, by which a rail may get the VF of another rail. */
 static void test_devices_of_a_resource_are_assigned_in_natural_order(void **state)
 {
 	auto_allocated struct allocated a = {0};

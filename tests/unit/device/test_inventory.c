@@ -54,7 +54,7 @@ static void test_representors_are_listed_apart_from_their_pf(void **state)
 	host_remove(&h);
 }
 
-/* In the order of their indexes, without unused entries. */
+/* The GIDs are in the order of their indexes, without unused entries of the table. */
 static void test_gids_are_listed_by_index(void **state)
 {
 	static const int indexes[] = {0, 1, 2, 10};

@@ -98,7 +98,7 @@ static void test_vf_in_a_pod_stays_in_its_resource(void **state)
 	host_remove(&h);
 }
 
-static void test_too_many_resources_are_refused(void **state)
+static void test_resources_and_messages_beyond_their_limits_are_omitted(void **state)
 {
 	auto_resource_config struct resource_config c = RESOURCE_CONFIG_INIT;
 	auto_resource_messages struct resource_messages m = {0};
@@ -184,7 +184,7 @@ static void test_sample_configurations_select_the_documented_number_of_resources
 	host_remove(&h);
 }
 
-static void test_rails_are_numbered_in_pci_order(void **state)
+static void test_rails_near_gpus_are_numbered_before_storage_nics(void **state)
 {
 	auto_node_devices struct node_devices node = {0};
 	auto_free struct rail *v = NULL;
@@ -209,10 +209,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_software_device_is_selected_by_its_netdev),
 		cmocka_unit_test(test_vf_in_a_pod_stays_in_its_resource),
-		cmocka_unit_test(test_too_many_resources_are_refused),
+		cmocka_unit_test(test_resources_and_messages_beyond_their_limits_are_omitted),
 		cmocka_unit_test(
 			test_sample_configurations_select_the_documented_number_of_resources),
-		cmocka_unit_test(test_rails_are_numbered_in_pci_order),
+		cmocka_unit_test(test_rails_near_gpus_are_numbered_before_storage_nics),
 	};
 
 	return T_RUN(tests, NULL, NULL);

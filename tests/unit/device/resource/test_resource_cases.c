@@ -110,7 +110,7 @@ static void put_allocated(const struct answer *a, struct json_out *o)
 	jo_end_obj(o);
 }
 
-/* The second device before the first: the kubelet may use any order. */
+/* Requests the second device before the first, since the kubelet may use any order. */
 static void put_answer(const struct resources *s, const struct resource *r, bool cdi,
 		       struct json_out *o)
 {

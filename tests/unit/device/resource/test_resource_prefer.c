@@ -32,7 +32,8 @@ static void test_distance_of_devices_follows_the_pci_tree(void **state)
 	ASSERT_EQ(node_distance("pci0000:1", -1, "pci0000:10", -1), NODE_FAR);
 }
 
-/* Fails the test unless these devices are preferred; must: the required ones. Lists are "a b". */
+/* Fails the test unless the devices `expected` are preferred; `must` has the required ones. A space
+ * separates the names of a list. */
 static void prefer(struct prefer_lab *l, const char *available, const char *must, size_t size,
 		   const char *gpus, const char *expected)
 {

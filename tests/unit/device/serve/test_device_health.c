@@ -157,7 +157,7 @@ static void test_removed_device_returns_with_a_new_state(void **state)
 	health_free(l.h);
 }
 
-static void test_rising_pci_errors_are_unhealthy(void **state)
+static void test_device_with_rising_pci_errors_is_unhealthy(void **state)
 {
 	struct lab l;
 
@@ -173,7 +173,7 @@ static void test_rising_pci_errors_are_unhealthy(void **state)
 	assert_ptr_equal(l.v[PFS].unhealthy, l.v[0].unhealthy);
 	assert_null(l.v[1].unhealthy);
 	ASSERT_EQ(health_due(l.h), START + 10 + HEALTH_PCI_STABLE_MS);
-	/* Another error restarts the healthy period. */
+	/* Another error restarts the period HEALTH_PCI_STABLE_MS. */
 	l.pci_errors[0] = 9;
 	assert_true(is_unhealthy(&l, 0, START + 20));
 	assert_true(is_unhealthy(&l, 0, START + 19 + HEALTH_PCI_STABLE_MS));
@@ -246,7 +246,7 @@ static void test_fatal_pci_errors_are_counted_without_unsupported_requests(void 
 	ASSERT_EQ(health_parse_pci_errors(span_of("DLP 99999999999999999999\nTLP 1\n")), 1);
 }
 
-static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
+static void test_device_is_unhealthy_at_once_if_its_driver_reports_an_error(void **state)
 {
 	struct lab l;
 
@@ -280,7 +280,7 @@ static void test_reported_error_of_the_device_is_unhealthy_at_once(void **state)
 	health_free(l.h);
 }
 
-static void test_reported_port_error_is_unhealthy_only_after_the_time_for_recovery(void **state)
+static void test_device_is_unhealthy_if_a_port_error_outlasts_the_recovery_time(void **state)
 {
 	struct lab l;
 
@@ -330,9 +330,9 @@ static void test_device_has_the_worst_state_of_its_health_reporters(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reported_error_of_the_device_is_unhealthy_at_once),
+		cmocka_unit_test(test_device_is_unhealthy_at_once_if_its_driver_reports_an_error),
 		cmocka_unit_test(
-			test_reported_port_error_is_unhealthy_only_after_the_time_for_recovery),
+			test_device_is_unhealthy_if_a_port_error_outlasts_the_recovery_time),
 		cmocka_unit_test(test_device_has_the_worst_state_of_its_health_reporters),
 		cmocka_unit_test(test_lost_link_is_unhealthy_at_once),
 		cmocka_unit_test(test_recovered_link_is_healthy_after_a_stable_period),
@@ -340,7 +340,7 @@ int main(void)
 		cmocka_unit_test(test_link_that_was_never_up_is_unhealthy_if_most_links_are_up),
 		cmocka_unit_test(test_unknown_link_state_does_not_change_health),
 		cmocka_unit_test(test_removed_device_returns_with_a_new_state),
-		cmocka_unit_test(test_rising_pci_errors_are_unhealthy),
+		cmocka_unit_test(test_device_with_rising_pci_errors_is_unhealthy),
 		cmocka_unit_test(test_reset_or_unreadable_pci_errors_are_not_a_rise),
 		cmocka_unit_test(test_link_and_pci_errors_are_judged_separately),
 		cmocka_unit_test(test_fatal_pci_errors_are_counted_without_unsupported_requests),

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "device/serve/port_events.h"
 
-/* rtnetlink sends no events for these HCAs. */
+/* rtnetlink sends no events for HCAs without a netdev. */
 static void test_port_events_are_watched_only_for_hcas_without_a_netdev(void **state)
 {
 	struct node_rdma rdma = {.name = "mlx5_0"};
