@@ -3,9 +3,9 @@
 #define UNIRAIL_CNI_PLUGINS_CHAINED_H
 
 /*
- * Chained plugins: they create no interface but change one, or prepare the host for one. Each is
- * a table of functions that use namespaces and sockets which the caller has opened. This allows
- * one process to run a whole chain; the applet of the same name (META_PLUGIN) makes one call.
+ * Chained plugins: they create no interface but change one, or prepare the host for one. Each is a
+ * table of functions. They use namespaces and sockets that the caller has opened, so one process
+ * can run a whole chain. The applet of the plugin's name (META_PLUGIN) makes one call.
  *
  *	const struct cni_meta *p = chained_find(type);
  *
@@ -49,17 +49,19 @@ struct cni_meta {
 	const char *type;
 	unsigned int flags;
 	/*
-	 * `prev` is prevResult (empty without one) and becomes the result. Changes push their
-	 * reverse onto `u`, which borrows the call's wires, namespace and root; on failure the
-	 * caller runs it.
+	 * `prev` is prevResult (empty without one) and becomes the result. After each change, add()
+	 * pushes the reverse onto `u`; if add() fails, the caller runs `u`. The entries of `u`
+	 * borrow the call's sockets, namespace and root.
 	 */
 	int (*add)(const struct chained_call *m, struct cni_result *prev, struct undo *u,
 		   struct err *e);
-	/* Succeeds if nothing is left to remove, even with a configuration that ADD would reject. */
+	/* Succeeds if nothing is left to remove, even with a configuration that ADD would reject.
+	 */
 	int (*del)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
 	int (*check)(const struct chained_call *m, const struct cni_result *prev, struct err *e);
-	/* Reverts the changes recorded for attachments of m->network that are not in m->call->valid;
-	 * m->pod and m->host are NULL, m->ifname is "". NULL: the plugin records no changes. */
+	/* Reverts the changes recorded for attachments of m->network that are not in
+	 * m->call->valid; m->pod and m->host are NULL, m->ifname is "". NULL: the plugin records no
+	 * changes. */
 	int (*gc)(const struct chained_call *m, struct err *e);
 	/* Succeeds if an ADD could succeed; m->pod and m->host are NULL, m->ifname is "". */
 	int (*status)(const struct chained_call *m, struct err *e);
@@ -68,8 +70,8 @@ struct cni_meta {
 /* Returns the arguments of a plugin's call in the namespaces that `a` has opened. */
 struct chained_call chained_call_of(const struct attach *a, struct json_doc *doc,
 				    const struct json *conf, const char *ifname);
-/* Returns the value of a capability in m->runtime, or without m->runtime in conf.runtimeConfig;
- * NULL: none. */
+/* Returns the value of a capability: from m->runtime if conf.capabilities declares it, or without
+ * m->runtime from conf.runtimeConfig. NULL: none. */
 const struct json *chained_runtime(const struct chained_call *m, const char *capability);
 
 /* --- the verbs of an applet whose cni_plugin.kind is a struct cni_meta --- */

@@ -170,7 +170,8 @@ static int inspect(struct attach *a, struct rail *rail, struct err *e)
 	return 0;
 }
 
-/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
+/* One message suffices: the kernel first moves the link, which sets the link down, then renames it.
+ */
 static void put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change c = {
@@ -198,7 +199,8 @@ static int check(const struct rail_conf *c, const struct link *l, struct err *e)
 	return 0;
 }
 
-/* STATUS succeeds also while the device is in a pod: it does not look for the link itself. */
+/* STATUS checks only the path in /sys that the configuration names, so it also succeeds while the
+ * device is in a pod. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	auto_host_device struct host_device_files f = {0};
@@ -306,8 +308,8 @@ static bool is_userspace(const char *driver)
 	return false;
 }
 
-/* Returns whether a PCI device is bound to a userspace driver. A device without a driver is not:
- * the caller reports its missing link. */
+/* Returns whether a PCI device is bound to a userspace driver. Without a driver: false, and the
+ * caller reports that the device has no link. */
 static bool is_dpdk(const struct root *root, const char *place)
 {
 	char path[PATH_MAX], driver[PATH_MAX];

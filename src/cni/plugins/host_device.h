@@ -4,25 +4,30 @@
 
 /*
  * The host-device plugin: a network device of the node moves into the pod. Its netconf, keys
- * matched as Go's encoding/json does; of the first four the first that is set is used:
+ * matched as Go's encoding/json does. Of the first four keys, the first that is set selects the
+ * device:
  *
  *	device          its name
  *	hwaddr          its MAC address
  *	kernelpath      its directory below /sys/devices/
  *	pciBusID        its PCI address
  *	runtimeConfig.deviceID  a PCI address or an auxiliary device; used instead of pciBusID
- *	ipam, dns       as everywhere; without ipam.type the device is only set up
+ *	ipam, dns       as in every link driver; without ipam.type the device has no addresses
  *
  * A PCI device bound to a userspace driver (DPDK) has no link: it gets addresses and a result only.
  *
- * While it is in the pod, the device's alias is its name on the node, as with the original. DEL
- * moves it back to the node under that name. Its state is recorded before it is moved, in
+ * While the device is in the pod, its alias is its name on the node, as with the original. DEL
+ * moves the device back to the node under that name.
+ *
+ * Before the move, ADD records the device's state in
  * /var/lib/cni/host-device/<container>-<interface>: up or down, MAC, MTU, alias and permanent
- * addresses, and DEL, or GC after a lost DEL, restores this state. The original leaves it down, and
- * so does a DEL without a record. Routes of the device are lost, except those that the kernel adds
- * with its addresses. If the pod's namespace was deleted, the kernel has returned a physical device
- * to the node under its name in the pod, or as dev<index>; DEL and GC find it by the alias. The
- * device's group is not changed, so a deletion by group does not affect it.
+ * addresses. DEL, or GC after a lost DEL, restores this state. Without a record the device stays
+ * down, as with the original. The device loses its routes, except those that the kernel adds
+ * with its addresses.
+ *
+ * If the pod's namespace was deleted, the kernel has returned a physical device to the node under
+ * its name in the pod, or as dev<index>; DEL and GC find the device by the alias. Its group is not
+ * LINK_GROUP, so DEL does not delete it with the links of that group.
  *
  * An alternative name of the device that equals a link's name in the pod is renamed to "<name on
  * the node>.altname.<alternative name>", and restored when the device is back on the node.
@@ -68,9 +73,9 @@ const struct link *host_device_pick(const struct host_device_conf *c,
 /* Returns whether a link of the pod was moved there: its alias is its name on the node. */
 bool host_device_is_moved(const struct link *l);
 /*
- * Returns the device among the node's links that came back from a namespace that is gone, under its
- * name in the pod (ifname; NULL: not known) or the kernel's dev<index>, while its own name is free.
- * NULL: none.
+ * Returns the configured device if the kernel returned it to the node when a pod's namespace was
+ * deleted: the link has an alias, its name is ifname (its name in the pod; NULL: not known) or
+ * dev<index>, and no other link has the name in the alias. NULL: none.
  */
 const struct link *host_device_stranded(const struct host_device_conf *c,
 					const struct host_device_files *f, const char *ifname,

@@ -17,7 +17,7 @@
 /* --- alternative names that were renamed because of a conflict --- */
 
 /* Makes the name "<name on the node>.altname.<alternative name>"; returns false if it is too long.
- * A conflicting alternative name is at most as long as a link's name. */
+ * A conflicting alternative name equals a link's name, so its new name is short enough. */
 static bool aside_name(const char *link, const char *altname, char ret[static ALTNAME_MAX])
 {
 	return snprintf(ret, ALTNAME_MAX, "%s.altname.%s", link, altname) < ALTNAME_MAX;
@@ -98,8 +98,8 @@ static int move_to_host(struct attach *a, const struct link *l, const char *name
 	return nl_batch_commit(a->pod, b, e);
 }
 
-/* Finds the device in the pod, even if the message that moved it failed after a part of it took
- * effect. */
+/* Finds the device in the pod, even if the kernel carried out only a part of the message that moved
+ * it. */
 static const struct link *in_pod(const struct attach *a, const struct rail *rail)
 {
 	for (size_t i = 0; i < a->n_pod_links; i++) {
@@ -140,8 +140,8 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Fails while a link of the node has the device's name: once on the node under another name, the
- * device would not be found by a later DEL. */
+/* Fails while a link of the node has the device's name: under another name a later DEL would not
+ * find the device on the node. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -151,7 +151,7 @@ static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 	return err_set(
 		e, -EEXIST,
 		"move '%s' back to the node as '%s': File exists (EEXIST): the node has another link of that name "
-		"(rename that link, then the move is retried)",
+		"(rename that link; the runtime then retries DEL)",
 		l->name, l->alias);
 }
 
@@ -171,8 +171,8 @@ static int rename_restored(struct attach *a, const struct link *l, struct err *e
 
 static void host_device_restore_lost(struct attach *a, const struct rail *rail);
 
-/* Restores the names of the configured device after the kernel returned it to the node, or after a process was
- * killed during a move. */
+/* Restores the names of the configured device after the kernel returned it to the node, or after a
+ * process was killed while it moved the device. */
 static int restore_names(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct host_device_conf *c = &rail->conf.host_device;
@@ -197,8 +197,10 @@ static int restore_names(struct attach *a, const struct rail *rail, struct err *
 	return r;
 }
 
-/* Restores a device that the kernel returned to the node when it deleted the pod's namespace, and recorded
- * states. For GC also those of other devices of the network, even if the configured device does not exist. */
+/* Restores the names of the configured device if the kernel returned it to the node, then recorded
+ * states. DEL (container_id is set): the state that this attachment's ADD recorded. GC: the states
+ * of all devices of the network that have no valid attachment, even if the configured device does
+ * not exist. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = restore_names(a, rail, e);
@@ -222,8 +224,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!l)
 		return host_device_gc(a, rail, e);
 	if (!host_device_is_moved(l)) {
-		/* The original fails here, and so every DEL after an ADD that failed because the
-		 * pod had a link of this name. */
+		/* The original fails here. So with the original, if ADD fails because the pod has a
+		 * link of this name, each DEL fails as well. */
 		log_warn("skipping a link without alias: it is not a device of the node",
 			 LOG_S("link", l->name));
 		return 0;
@@ -321,7 +323,9 @@ static int load(const struct root *root, const char *path, struct record *ret, s
 			       (long long)ret->raw.version, RECORD_VERSION);
 	if (!ret->raw.link || !link_name_ok(ret->raw.link) || !ret->raw.container ||
 	    !ret->raw.ifname)
-		return err_set(e, -EINVAL, "record has no valid 'link', 'container' and 'ifname'");
+		return err_set(
+			e, -EINVAL,
+			"record lacks 'container' or 'ifname', or 'link' is missing or not an interface name");
 	return 0;
 }
 
@@ -536,7 +540,8 @@ static bool is_final(int r)
 	return r == -EOPNOTSUPP || r == -EINVAL || r == -ERANGE || r == -EPERM || r == -EACCES;
 }
 
-/* Returns 1 if the device was restored or the error is final, 0 if it is not on the node. */
+/* Returns 1 if the device was restored or the error is final, 0 if the device is not on the node, a
+ * negative errno if a retry may succeed. */
 static int restore(struct attach *a, const struct raw *r, struct err *e)
 {
 	const struct raw_addr *addrs = r->addresses.v;
@@ -570,9 +575,9 @@ static bool is_past(const struct root *root, const struct raw *r)
 	return r->boot && *r->boot && *boot && strcmp(r->boot, boot) != 0;
 }
 
-/* Restores a device that is back on the node from this container's record, then deletes the record.
- * The record stays while the device is not on the node, and after a failure that a retry may
- * remove. A record with invalid content is logged and deleted. */
+/* Reads this attachment's record. If the device is back on the node, restores its recorded state
+ * and deletes the record. The record stays while the device is not on the node, and after an error
+ * if a retry may succeed. A record with invalid content is logged and deleted. */
 static int host_device_restore(struct attach *a, const char *ifname, struct err *e)
 {
 	const struct root *root = &a->call->root;
@@ -589,7 +594,7 @@ static int host_device_restore(struct attach *a, const char *ifname, struct err 
 	if (r < 0 && !rec.read)
 		return r;
 	if (r < 0) {
-		log_warn("the record of a device cannot be read", LOG_S("file", path),
+		log_warn("the record of a device is not valid and is deleted", LOG_S("file", path),
 			 LOG_S("error", e ? e->text : ""));
 		err_clear(e);
 		return file_remove(root, path, e);
@@ -622,8 +627,8 @@ static void collect(void *arg, const char *path, const struct record *r)
 		forget(&c->call->root, path);
 }
 
-/* GC: restores devices by the records of those attachments of the network that are not in CNI's
- * list of valid ones. */
+/* GC: restores devices by the records of the network's attachments that are not in CNI's list of
+ * valid attachments. */
 static void host_device_restore_lost(struct attach *a, const struct rail *rail)
 {
 	struct collecting c = {a, a->call, rail->ipam.name};

@@ -159,7 +159,8 @@ static void choose_active(const struct chained_call *m, const struct ifacer_plan
 
 	ifacer_put_active(p, bond, b);
 	if (nl_batch_commit(m->host, b, &reason) < 0)
-		log_warn("active_slave is the driver's choice", LOG_S("error", reason.text));
+		log_warn("cannot set active_slave: the driver's choice stays",
+			 LOG_S("error", reason.text));
 }
 
 static int do_bond(const struct chained_call *m, const struct ifacer_plan *p, int *index,
@@ -198,7 +199,9 @@ static int do_vlan(const struct chained_call *m, const struct ifacer_plan *p, in
 	r = commit(m, b, e);
 	if (p->sets_parent_up)
 		push(u, "set the parent down", undo_up, made_of(m->host, parent, p->parent, false));
-	/* The last message is that of the VLAN interface, unless this is up (loose_binding) while its parent is down. */
+	/* If p->sets_vlan_up, the last message concerns the VLAN interface. Otherwise the batch is
+	 * empty or only sets the parent up: a VLAN interface with loose_binding is up while its
+	 * parent is down. */
 	if (p->sets_vlan_up && nl_batch_result(b, nl_batch_len(b) - 1) == 0)
 		push(u, "remove the VLAN interface or set it down",
 		     p->makes_vlan ? undo_link : undo_up,
@@ -309,8 +312,8 @@ static int status_kind(struct nl_wire *w, const char *kind, const char *module, 
 			"this kernel makes no links of kind '%s': modprobe %s", kind, module);
 }
 
-/* STATUS: the interfaces exist, no other link conflicts, and the kernel supports the kinds of the
- * links that ADD would create. */
+/* STATUS succeeds if the interfaces exist, no other link conflicts, and the kernel supports the
+ * kinds of the links that ADD would create. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct link *links = NULL;
@@ -386,12 +389,15 @@ static int add_port(const struct link *links, size_t n, const char *name, struct
 	if (r < 0)
 		return r;
 	if (link_is_loopback(l))
-		return err_kind(e, ERR_CONF, -EINVAL, "interface '%s' is the loopback", name);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"interface '%s' is the loopback, which cannot be a port of a bond",
+				name);
 	if (l->master && l->master != p->bond_index) {
 		master = link_find_index(links, n, l->master);
-		return err_kind(e, ERR_CONF, -EBUSY,
-				"interface '%s' belongs to '%s' already: take it out first", name,
-				master ? master->name : "another link");
+		return err_kind(
+			e, ERR_CONF, -EBUSY,
+			"interface '%s' is already a port of '%s': remove it from there first",
+			name, master ? master->name : "another link");
 	}
 	VEC_PUSH(p->ports, p->n_ports) = (struct ifacer_port){name, l->index, link_is_up(l)};
 	return 0;
@@ -451,8 +457,8 @@ static int check_members(const struct ifacer_conf *c, const struct link *bond,
 	return 0;
 }
 
-/* A bond that has ports is used unchanged. Logs its first difference from the configuration, for
- * which CHECK fails. */
+/* ADD changes neither ports nor options of a bond that has ports. Logs the bond's first difference
+ * from the configuration; CHECK fails for the same difference. */
 static void warn_if_other(const struct ifacer_conf *c, const struct link *bond,
 			  const struct link *links, size_t n)
 {

@@ -4,8 +4,8 @@
 
 /*
  * The ifacer plugin: creates, on the node, a bond and a VLAN interface as the master of the next
- * plugin. It works in the host's namespace; the result is prevResult, or an empty one. The
- * netconf, keys matched as Go's encoding/json does:
+ * plugin. It works in the host's namespace; the result is prevResult, or an empty one. The netconf,
+ * keys matched as Go's encoding/json does:
  *
  *	interfaces	names. One with vlanID: <if>.<vlanID>. Two or more with bond: the bond, and
  *			with vlanID <bond>.<vlanID>. Anything else: nothing is made
@@ -14,8 +14,9 @@
  *	bond.options	"miimon=100;xmit_hash_policy=layer3+4;arp_ip_target=[\"10.0.0.1\"]": numbers or
  *			the driver's words; an unknown option is logged and ignored
  *
- * Existing links are set up and used. An existing bond without ports, which an interrupted ADD
- * left, gets the ports. DEL removes nothing: other pods and the host itself use the links.
+ * ADD uses existing links, and sets them up if they are down. An existing bond without ports gets
+ * the ports, because an interrupted ADD may have left it. A bond that has ports keeps its ports and
+ * options. DEL removes nothing: other pods and the host itself use the links.
  */
 
 #include "cni/plugins/chained.h"

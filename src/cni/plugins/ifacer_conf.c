@@ -175,8 +175,8 @@ static const struct option {
 	const char *name;
 	enum link_bond_option option;
 	uint32_t min, max;
-	/* the value 0 is sent; false: 0 is the driver's default and not sent, because some modes
-	 * refuse it */
+	/* true: the value 0 is sent to the kernel; false: 0 is the driver's default and is not
+	 * sent, because some modes refuse the option */
 	bool zero_counts;
 	const char *names[NAMES_MAX];
 } options[] = {
@@ -308,7 +308,7 @@ static int set_option(const char *name, const char *value, struct ifacer_conf *c
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
 		if (strcmp(options[i].name, name) == 0)
 			return set_number(&options[i], value, c, e);
-	log_warn("bond option is not known and left out", LOG_S("option", name));
+	log_warn("unknown bond option is ignored", LOG_S("option", name));
 	return 0;
 }
 
@@ -329,7 +329,7 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
 		value = span_dup(span_trim(item));
 		/* The original ignores such an option too, but fails if it is the first one. */
 		if (!item.p || strchr(value, '='))
-			log_warn("bond option is not key=value and left out",
+			log_warn("bond option that is not key=value is ignored",
 				 LOG_S("option", name));
 		else
 			r = set_option(name, value, c, e);

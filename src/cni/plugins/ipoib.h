@@ -7,15 +7,16 @@
  * netconf, keys matched as Go's encoding/json does:
  *
  *	master          the IPoIB device; must be given
- *	mtu             0: the kernel's choice; never above the master's
+ *	mtu             0: the kernel's choice; more than the master's is an error
  *	pkey            unirail's own: the partition, "0x8001" or a number; the bit 0x8000 is always
  *			set, as the kernel does. Not given: the master's
  *	mode            unirail's own: datagram or connected. Not given: the master's
- *	ipam, dns       as everywhere but ipam.type dhcp; without ipam.type the link is only set up
+ *	ipam, dns       as in every link driver, but ipam.type dhcp is refused; without ipam.type
+ *			the link is up without addresses
  *
- * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. The
- * child is made in the pod's namespace under its final name. The MAC, of 20 bytes, is the kernel's
- * choice. A partition that the HCA's table does not have gives a link without carrier.
+ * User space joins the multicast groups (umcast), and proxy_arp is on, as with the original. ADD
+ * creates the child in the pod's namespace under its final name. The kernel chooses its MAC, of 20
+ * bytes. A partition that the HCA's table does not have gives a link without carrier.
  *
  * The kernel treats a child as a piece of hardware: when the pod's namespace is deleted, the child
  * moves to the node instead of going away. DEL and GC delete such children.

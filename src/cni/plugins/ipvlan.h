@@ -9,10 +9,11 @@
  *	mode            "" or l2, l3, l3s
  *	mtu             0: the master's
  *	linkInContainer the master is in the pod's namespace
- *	ipam, dns       as everywhere; without ipam.type the link is only set up
+ *	ipam, dns       as in every link driver; without ipam.type the link is up without addresses
  *
- * After another plugin of a chain: without `master`, prevResult's only interface is the master;
- * without ipam.type, the link gets prevResult's addresses and routes.
+ * If ipvlan follows another plugin of a chain: without `master`, prevResult's interface is the
+ * master (ADD fails unless there is exactly one). Without ipam.type, the link gets prevResult's
+ * addresses and routes.
  */
 
 #include <stdint.h>
@@ -21,6 +22,6 @@ struct ipvlan_conf {
 	uint16_t mode; /* IPVLAN_MODE_*: 0 is l2 */
 };
 
-const char *ipvlan_mode_name(uint16_t mode); /* "l2"; "unknown" */
+const char *ipvlan_mode_name(uint16_t mode); /* such as "l2"; "unknown": no such mode */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loopback plugin: the pod's `lo` is up and has loopback addresses only. CNI_IFNAME is ignored.
- * Without a prevResult the result is lo with its first address of each family; with a
- * prevResult it is the result, unchanged.
+ * The loopback plugin: ADD sets the pod's `lo` up, DEL sets it down. ADD and CHECK fail if lo has
+ * an address that is not a loopback address. CNI_IFNAME is ignored. The result is prevResult,
+ * unchanged; without a prevResult it is lo with its first address of each family.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static int up(const struct chained_call *m, struct undo *u, struct lo *l, struct
 		return r;
 	undo_push(u, "set lo down", undo_up, &(struct lo_down){m->pod, l->link.index},
 		  sizeof(struct lo_down));
-	/* The kernel gives lo its addresses when it comes up. */
+	/* The kernel gives lo its addresses when lo comes up. */
 	free(l->addrs);
 	l->addrs = NULL;
 	return addr_list(m->pod, 0, l->link.index, &l->addrs, &l->n, e);
@@ -151,7 +151,7 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return r;
 }
 
-/* STATUS: the plugin needs only a namespace. */
+/* STATUS always succeeds: ADD needs only the pod's namespace. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	(void)m, (void)e;

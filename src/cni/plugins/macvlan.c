@@ -32,13 +32,16 @@ static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 static const struct json_field fields[] = {
 	JSON_FIELD("mode", J_STR, struct raw, mode,
 		   JSON_DOC("bridge", "bridge, private, vepa or passthru")),
-	JSON_FIELD("mac", J_STR, struct raw, mac,
-		   JSON_DOC(NULL,
-			    "MAC of the interface, after runtimeConfig.mac and CNI_ARGS MAC")),
+	JSON_FIELD(
+		"mac", J_STR, struct raw, mac,
+		JSON_DOC(
+			NULL,
+			"MAC of the interface, used if neither runtimeConfig.mac nor CNI_ARGS MAC is set")),
 	JSON_FIELD("bcqueuelen", J_INT, struct raw, bcqueuelen, .min = 0, .max = UINT32_MAX,
 		   JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's")),
 	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
-		   JSON_DOC(NULL, "from the runtime, for capabilities that the plugin declares")),
+		   JSON_DOC(NULL,
+			    "set by the runtime, for the capabilities that the netconf declares")),
 	{0},
 };
 static const struct json_table table = {fields, JSON_GO, sizeof(struct raw)};

@@ -7,11 +7,11 @@
  *
  *	master          lower device; default: that of the first default route
  *	mode            "" or bridge, private, vepa, passthru
- *	mtu             0: the master's; never above the master's
- *	mac             runtimeConfig.mac > CNI_ARGS MAC > mac
+ *	mtu             0: the master's; more than the master's is an error
+ *	mac             used if neither runtimeConfig.mac nor CNI_ARGS MAC is set
  *	linkInContainer the master is in the pod's namespace
  *	bcqueuelen      0: the kernel's choice
- *	ipam, dns       as everywhere; without ipam.type the link is only set up
+ *	ipam, dns       as in every link driver; without ipam.type the link is up without addresses
  */
 
 #include "kern/net/link.h"
@@ -21,6 +21,6 @@ struct macvlan_conf {
 	uint32_t bcqueuelen;
 };
 
-const char *macvlan_mode_name(uint32_t mode); /* "bridge"; "unknown" */
+const char *macvlan_mode_name(uint32_t mode); /* such as "bridge"; "unknown": no such mode */
 
 #endif

@@ -120,7 +120,8 @@ static void emit(struct nl_batch *b, const struct sbr_step *s)
 	}
 }
 
-/* A copy of a step for the undo list, with the next hops of its route, then those of the replaced route. */
+/* A copy of a step for the undo list. `hops` has the next hops of the step's route, then those of
+ * the replaced route. */
 struct done {
 	struct nl_wire *w;
 	struct sbr_step step;
@@ -313,8 +314,8 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return r < 0 ? r : sbr_check(&c, &f, ips, n, e);
 }
 
-/* STATUS: the configuration is valid, and the kernel lists rules, which it cannot without policy
- * routing. */
+/* STATUS succeeds if the configuration is valid and the kernel lists rules. A kernel without policy
+ * routing cannot list them. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_free struct rule *rules = NULL;
@@ -408,8 +409,9 @@ static bool has_gateway(const struct route *r)
 	return r->gw.family;
 }
 
-/* Returns whether the route belongs in the table of an address with this subnet. A route without
- * source and gateway belongs in the tables of all addresses. */
+/* Returns whether the route belongs in the table of an address with this subnet: the subnet
+ * contains the route's source or a gateway. A route without source and gateway belongs in the
+ * tables of all addresses. */
 static bool is_for(const struct route *r, const struct ipnet *net)
 {
 	for (size_t i = 0; i < r->n_hops; i++)
@@ -433,7 +435,8 @@ static struct ipaddr gateway_of(const struct sbr_conf *c, const struct cni_ip *i
 }
 
 /* Returns whether the route is a default route of a family for which the configuration gives a
- * gateway; it is then left out, since it would replace the route to that gateway. */
+ * gateway. The plan omits such a route, because it would replace the default route through that
+ * gateway. */
 static bool gives_way(const struct sbr_conf *c, const struct route *r)
 {
 	return ipnet_is_default(&r->dst) && given(c, r->family)->family;
@@ -472,7 +475,8 @@ static void plan_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	}
 }
 
-/* Returns the route that a replace in the main table would affect: same destination and metric. */
+/* Returns the route of the main table that SBR_ROUTE_PUT of r would replace: it has the same
+ * destination and metric. */
 static const struct route *standing(const struct sbr_facts *f, const struct route *r)
 {
 	for (size_t i = 0; i < f->n_routes; i++)
@@ -509,8 +513,9 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 		s->old = *old;
 }
 
-/* Deletes routes through a gateway first. Undo, in reverse order, then adds the subnets of the
- * gateways first. */
+/* Plans the deletion of the interface's routes in the main table: with `gateways` those through a
+ * gateway, otherwise the others. Routes through a gateway are deleted first, so that undo, in
+ * reverse order, first adds the subnets that contain the gateways. */
 static void plan_leave(const struct sbr_conf *c, const struct sbr_facts *f, bool gateways,
 		       struct sbr_plan *p)
 {
@@ -558,8 +563,8 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
 	ret->n_adds = ret->n;
 	plan_leave(c, f, true, ret);
 	plan_leave(c, f, false, ret);
-	/* The routes of all steps are on the interface; an `old` route may be on another one, so it
-	 * gets no name. */
+	/* The routes of all steps are on the interface. An `old` route may be on another interface,
+	 * so its `dev` stays NULL. */
 	for (size_t i = 0; i < ret->n; i++)
 		ret->steps[i].route.dev = f->ifname;
 }
@@ -577,8 +582,8 @@ size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n
 	for (size_t i = 0; i < n_rules; i++) {
 		bool from = false;
 
-		/* Skips a rule with more conditions, which sbr has not added and which could not be
-		 * described exactly. */
+		/* Skips a rule with more conditions: sbr has not added it, and struct rule cannot
+		 * describe it exactly enough to delete only this rule. */
 		if (rules[i].more || rules[i].invert || (c->table && rules[i].table != c->table))
 			continue;
 		for (size_t k = 0; k < n; k++)
@@ -619,9 +624,9 @@ static int check_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 	return 0;
 }
 
-/* Checks that the address has a rule and, unless the configuration names the table, that the
- * table of one of its rules has the routes that ADD wrote. Other rules may be those of the
- * coordinator. */
+/* Checks that the address has a rule. Unless the configuration names the table, the table of one of
+ * the address's rules must have the routes that ADD wrote; its other rules may be the
+ * coordinator's. */
 static int check_ip(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ip,
 		    struct err *e)
 {

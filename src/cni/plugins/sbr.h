@@ -4,14 +4,15 @@
 
 /*
  * The sbr plugin: packets from an address of the interface are routed by the interface's routes.
- * For each address a rule "from ADDRESS lookup T" and a table T with the default route and the
- * interface's routes, which move there from the main table. T is the first table from 100 on
- * that neither a rule nor a route uses; priorities are the kernel's choice. The netconf, keys
- * matched as Go's encoding/json does:
+ * For each address ADD makes a rule "from ADDRESS lookup T" and a table T with the default route
+ * and the interface's routes, which move there from the main table. T is the first table from 100
+ * on that neither a rule nor a route uses. The kernel chooses the priorities of the rules. The
+ * netconf, keys matched as Go's encoding/json does:
  *
- *	table		only the rules are made, for this table; routes are left to another plugin
- *	gateways	at most one per family, instead of prevResult's
- *	addSourceHints	main keeps "SUBNET dev IF src ADDRESS scope link" and link-scope routes
+ *	table		ADD makes only the rules, for this table; the user maintains its routes
+ *	gateways	at most one per family, used instead of prevResult's
+ *	addSourceHints	the main table keeps the interface's link-scope routes, and gets
+ *			"SUBNET dev IF src ADDRESS scope link" for each address
  */
 
 #include "cni/plugins/chained.h"
@@ -49,7 +50,8 @@ struct sbr_step {
 };
 
 struct sbr_plan {
-	struct sbr_step *steps; /* all steps that add precede those that delete */
+	/* the first n_adds steps add rules and routes, the others delete routes */
+	struct sbr_step *steps;
 	size_t n, n_adds;
 };
 
@@ -57,8 +59,8 @@ struct sbr_plan {
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
 /* --- pure functions --- */
-/* Sets *ret to the addresses in prevResult that belong to the interface or to no interface, and
- * returns their number; the caller frees *ret. */
+/* Sets *ret to the addresses in prevResult that belong to the interface or to no listed interface,
+ * and returns the number of addresses; the caller frees *ret. */
 size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip **ret);
 /* Computes the steps of ADD; the caller frees ret->steps. */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,

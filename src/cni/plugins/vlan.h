@@ -8,9 +8,9 @@
  *	master          lower device; must be given
  *	vlanId          0 to 4094
  *	vlanMode        "" or manual; auto (Spiderpool: the id is from an IaaS provider) is refused
- *	mtu             0: the master's; never above the master's
+ *	mtu             0: the master's; more than the master's is an error
  *	linkInContainer the master is in the pod's namespace
- *	ipam, dns       as everywhere; without ipam.type the link is only set up
+ *	ipam, dns       as in every link driver; without ipam.type the link is up without addresses
  *
  * The kernel allows one VLAN interface per id and device, across all namespaces.
  */

@@ -142,8 +142,8 @@ static int apply_batch(struct coordinator_plan *p, enum coordinator_side side, s
 	for (size_t i = 0; i < n; i++) {
 		int one = nl_batch_result(b, i);
 
-		/* A step that failed is done as well: the kernel may have carried it out and only
-		 * its reply was lost. The undo of a step that had no effect is harmless. */
+		/* A step that failed counts as done, too: the kernel may have carried it out and
+		 * only its reply was lost. The undo of a step that had no effect is harmless. */
 		of[i]->done = one != -EEXIST;
 		if (one < 0 && !failed)
 			failed = of[i];
@@ -193,7 +193,7 @@ static int apply_marks(struct coordinator_plan *p, const struct coordinator_nic 
 		if (s->what != COORD_MARKS)
 			continue;
 		r = nl_open(&w, NL_NETFILTER, p->a->netns, e);
-		s->done = r >= 0; /* set before the reply is known, which may be lost */
+		s->done = r >= 0; /* set before the request, because its reply may be lost */
 		if (r >= 0)
 			r = nft_reply_marks_set(w, s->ifname, s->num, e);
 		if (r < 0)

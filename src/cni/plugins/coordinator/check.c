@@ -9,7 +9,8 @@
 #include "base/sorted.h"
 #include "kern/net/nft.h"
 
-/* CHECK of the coordinator: verifies each thing that ADD sets up. */
+/* CHECK of the coordinator: verifies the links, rules, routes, neighbours and reply marks that ADD
+ * made; not sysctls, MAC and queue length. */
 
 /* --- index of routes, neighbours and rules --- */
 
@@ -134,7 +135,8 @@ static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 	return LOWER_BOUND(i, n, order((const char *)v + i * size, key) < 0);
 }
 
-/* Returns whether a table has a route, or a route with a hop, to dst by the link; table 0: any. */
+/* Returns whether the table (0: any) has a route to dst by the link; with `hop`, a multipath route
+ * with a hop by the link. */
 static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, int index, bool hop,
 		      uint32_t table)
 {
@@ -329,8 +331,8 @@ static int check_replies(const struct checking *k, struct err *e)
 		r = nft_reply_marks_check(w, COORD_VETH, COORD_MARK, e);
 	if (r == 0)
 		return err_set(e, -ENOENT,
-			       "the pod's marks of replies by '" COORD_VETH
-			       "' are gone or changed");
+			       "the pod's nf_tables rules that mark replies by '" COORD_VETH
+			       "' are missing or changed");
 	return r < 0 ? r : 0;
 }
 
@@ -345,8 +347,8 @@ static bool is_default_of(const struct checking *k, const struct route *r, int f
 	return on_link == own;
 }
 
-/* Returns whether ADD added rules from the NIC's addresses. Without a default route of another NIC
- * in the main table ADD created no table. */
+/* Returns whether ADD added rules from the NIC's addresses: it added none unless the main table had
+ * a default route of another NIC. */
 static bool wants_rule(const struct checking *k, int family)
 {
 	if (!k->c->tune_routes || k->first)
@@ -379,8 +381,8 @@ static const struct neigh *neighbour(const struct checking *k, const struct ipad
 }
 
 /*
- * Returns whether the pod has state for an address of the node. Addresses without state are not
- * compared, because the node may have got them after the ADD.
+ * Returns whether the pod has a neighbour entry for, or a route to, an address of the node. CHECK
+ * skips other addresses, because the node may have got them after the ADD.
  */
 static bool pod_knows(const struct checking *k, const struct ipaddr *ip)
 {
@@ -414,7 +416,8 @@ static bool is_neighbour(const struct checking *k, const struct ipaddr *ip)
 	return n && neigh_is_permanent(n) && mac_eq(&n->mac, &k->f->host_veth.mac);
 }
 
-/* Returns whether the first NIC has addresses of the family: it creates what all NICs share. */
+/* Returns whether the pod's first NIC has addresses of the family: its ADD then made the permanent
+ * neighbours of that family, which all NICs share. */
 static bool first_knew(const struct checking *k, int family)
 {
 	for (size_t i = 0; k->first && i < k->n_ips; i++)
@@ -443,7 +446,7 @@ static int check_neighbours(const struct checking *k, struct err *e)
 	return 0;
 }
 
-/* Returns whether ADD gave the NIC a default route; false without prevResult. */
+/* Returns whether prevResult has a default route of the NIC; false without prevResult. */
 static bool had_default(const struct checking *k, int family)
 {
 	const struct cni_result *prev = k->nic->prev ? k->nic->prev : &k->a->call->prev;
@@ -521,7 +524,7 @@ static int check_rules(const struct checking *k, const struct ipaddr *ip, struct
 	return ret;
 }
 
-/* Checks the routes to the node in the main table and in the table of the first NIC. */
+/* Checks the routes to the node in the main table and in table 101, that of the first NIC. */
 static int check_first(const struct checking *k, int family, struct err *e)
 {
 	int r = check_way_to_node(k, TABLE_MAIN, family, e);

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_CHECK_H
 
-/* CHECK of one NIC: pure, except for the reply marks. */
+/* CHECK of one NIC: pure, except that coordinator_check_pod() reads the reply marks. */
 
 #include "cni/plugins/coordinator/internal.h"
 

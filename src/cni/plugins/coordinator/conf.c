@@ -35,7 +35,9 @@ static const struct json_field fields[] = {
 	FIELD("podDefaultRouteNic", J_STR, default_route_nic,
 	      JSON_DOC("the first", "interface that keeps the default route of the main table")),
 	FIELD("podMACPrefix", J_STR, mac_prefix,
-	      JSON_DOC(NULL, "first two bytes of MACs, as 0a:1b; the other four are the address")),
+	      JSON_DOC(
+		      NULL,
+		      "first two bytes of MACs, as 0a:1b; the other four are the last bytes of the IP address")),
 	FIELD("vethLinkAddress", J_STR, veth_addr, JSON_DOC(NULL, "IPv4 address of veth0")),
 	FIELD("overlayPodCIDR", J_STRS, overlay,
 	      JSON_DOC(NULL, "subnets of pods, which are reached by way of the node")),
@@ -94,8 +96,8 @@ static int hex_byte(struct span s, uint8_t *ret)
 	return 0;
 }
 
-/* Parses a prefix such as "0a:1b". The original's pattern is meant to refuse multicast addresses,
- * but refuses others. */
+/* Parses a prefix such as "0a:1b". The original's pattern is meant to refuse multicast prefixes,
+ * but refuses other prefixes instead. */
 static int read_mac_prefix(const char *text, struct coordinator_conf *c, struct err *e)
 {
 	if (!str_if_set(text))

@@ -160,7 +160,7 @@ int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, s
 	auto_nl struct nl_wire *w = NULL;
 	int r;
 
-	/* The mode that replaces "auto" is only known with the pod. */
+	/* For mode auto, ADD chooses the mode by the pod's links, which STATUS does not know. */
 	if (c->mode != COORD_UNDERLAY)
 		return 0;
 	r = link_kind_known(host, "veth", e);
@@ -238,8 +238,8 @@ static void add_veth(const struct attach *a, const struct coordinator_conf *c, c
 }
 
 /*
- * Sets the alias by which GC recognizes the pair. The link is addressed by its name, since its
- * index is not known yet.
+ * Sets the alias of the host end, by which GC recognizes the pair. The message names the link,
+ * because its index is not known yet.
  */
 static void mark_veth(const struct attach *a, const struct coordinator_nic *nic, const char *host,
 		      struct nl_batch *b)
@@ -265,10 +265,11 @@ static int host_name_free(struct attach *a, const char *host, struct err *e)
 	}
 	if (r < 0)
 		return r;
-	return err_set(e, -EEXIST,
-		       "create veth '%s' on the node: File exists (EEXIST) (not of this pod: 'ip "
-		       "link del %s' if it is unused)",
-		       host, host);
+	return err_set(
+		e, -EEXIST,
+		"create veth '%s' on the node: File exists (EEXIST) (another link has the name; if "
+		"it is unused: 'ip link del %s')",
+		host, host);
 }
 
 /* Creates the pair veth0 and veth<id>, sets it up, and pushes its deletion onto the undo list. */

@@ -4,31 +4,35 @@
 
 /*
  * The coordinator: makes a pod with several NICs reachable. It gives the pod a way to its node
- * (veth0 in underlay mode, eth0 in overlay mode), a routing table for each later NIC with a rule
- * by source address, and the node a way to the pod's addresses. Runs no other program.
+ * (veth0 in underlay mode, eth0 in overlay mode), each later NIC a routing table with a rule by
+ * source address, and the node a way to the pod's addresses. It runs no other program.
  *
  *	facts	links, addresses and routes of the pod; addresses, routes and neighbours of the host
  *	stage	mode, whether this is the first NIC, table number	(pure)
  *	plan	a list of steps						(pure)
  *	apply	sysctls in one visit of the pod, one batch each for pod and host, the reply marks
  *
- * Several NICs are planned one after another on the same facts, each plan bringing the facts up to
- * date for the next; links of later NICs are hidden. So all NICs of a pod at once get the same
- * table numbers, rules and routes as a chain that is run NIC by NIC.
+ * Reply marks: nf_tables rules of the pod that mark the replies to packets that came in through
+ * veth0. A rule (fwmark 1 lookup 100) then routes marked replies back through veth0.
+ *
+ * One call may plan several NICs, one after another on the same facts. Each plan updates the facts
+ * for the next one, and does not see the links of later NICs. So one call for all NICs gives the
+ * same table numbers, rules and routes as a chain with one call for each NIC.
  *
  * netconf, keys matched as Go's encoding/json does:
  *	mode			auto (default), underlay, overlay, disabled (or disable)
- *	podDefaultCniNic	eth0
- *	overlayPodCIDR, serviceCIDR, hijackCIDR		reached by way of the node
- *	policyRoutes		[{"dst","gw"}]: by way of this NIC
- *	tunePodRoutes		true: later NICs' routes go to tables of their own
+ *	podDefaultCniNic	name of the pod's first NIC; default: eth0
+ *	overlayPodCIDR, serviceCIDR, hijackCIDR		subnets that are reached through the node
+ *	policyRoutes		[{"dst","gw"}]: routes through this NIC
+ *	tunePodRoutes		true (default): later NICs' routes go to tables of their own
  *	podDefaultRouteNic	NIC that keeps the main table's default route; default: the first
- *	hostRuleTable		500
- *	podRPFilter		0; 0, 1, 2, or negative: leave alone
- *	txQueueLen		0: leave alone
- *	podMACPrefix		"0a:1b": MAC is prefix and the address' last four bytes
+ *	hostRuleTable		the node's table for routes to pods; default: 500
+ *	podRPFilter		rp_filter of the pod: 0 (default), 1, 2; negative: not changed
+ *	txQueueLen		transmit queue of the NIC; 0 (default): not changed
+ *	podMACPrefix		"0a:1b": first two bytes of the NIC's MAC; the other four are the
+ *				last four of its first IP address
  *	vethLinkAddress		address of veth0
- *	vethMTU			1500
+ *	vethMTU			MTU of veth0; default: 1500
  * Other keys of the original (hostRPFilter, multusNicPrefix, logOptions, detect*) do nothing here.
  */
 
@@ -88,8 +92,8 @@ struct coordinator_known_routes {
 	size_t n;   /* routes of the list that are in the tree */
 };
 
-/* `index` of a list's entry whose route a plan deletes; the entry stays, so that positions in
- * `known` remain valid. */
+/* Value of `index` in an entry of routes or host_routes whose route a plan deletes; the entry
+ * stays, so that positions in `known` remain valid. */
 enum { COORD_HOLE = -1 };
 
 /* Input of a plan. Owns its lists, except `hidden`. */
@@ -100,7 +104,8 @@ struct coordinator_facts {
 	size_t n_addrs;
 	struct route *routes; /* routes of the pod, all tables */
 	size_t n_routes;
-	struct ipaddr *host_ips; /* usable addresses on links of the node's own */
+	/* usable addresses of the node's own links (link_is_nodes_own()) */
+	struct ipaddr *host_ips;
 	size_t n_host_ips;
 	struct coordinator_lookup *lookups;
 	size_t n_lookups;
@@ -111,7 +116,8 @@ struct coordinator_facts {
 	struct link host_veth; /* the host end of veth0 or eth0; index 0: none */
 	const int *hidden;     /* ifindexes of later NICs: a chain would not have made them yet */
 	size_t n_hidden;
-	struct coordinator_known_routes known[2]; /* of routes, of host_routes */
+	/* [COORD_POD]: of routes; [COORD_HOST]: of host_routes */
+	struct coordinator_known_routes known[2];
 };
 
 void coordinator_facts_done(struct coordinator_facts *f);
@@ -182,8 +188,8 @@ void coordinator_plan_free(struct coordinator_plan *p);
 /* --- pure functions --- */
 int coordinator_stage(const struct coordinator_conf *c, const struct coordinator_facts *f,
 		      const char *ifname, struct coordinator_stage *ret, struct err *e);
-/* Returns whether one of the NICs is the pod's first underlay NIC, so that the veth pair must be
- * made first; sets *at to its index. */
+/* Returns whether one of the NICs is the pod's first underlay NIC, for which the veth pair must be
+ * made before the plan; if so, sets *at to the NIC's index. */
 bool coordinator_wants_veth(const struct coordinator_nic *nics, size_t n, size_t *at);
 /* Appends the steps of one NIC and brings the facts up to date. */
 int coordinator_plan_nic(struct coordinator_nic *nic, size_t at, struct coordinator_facts *f,
@@ -225,7 +231,7 @@ bool coordinator_is_leftover(const struct link *l, const char *network,
 			     const struct cni_attachment *valid, size_t n); /* pure */
 
 /* --- STATUS --- */
-/* In mode underlay, checks that the kernel supports what it needs. */
+/* In mode underlay, checks that the kernel has veth and nf_tables; other modes always succeed. */
 int coordinator_status(struct nl_wire *host, const struct coordinator_conf *c, struct err *e);
 
 /* --- CHECK --- */

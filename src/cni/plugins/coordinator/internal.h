@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 #define UNIRAIL_CNI_PLUGINS_COORDINATOR_INTERNAL_H
 
-/* Shared by the files of this directory: one NIC's plan while it is made, and the node's rule. */
+/* Shared by the files of this directory: the plan of one NIC while it is made, and the node's rule
+ * for the table of routes to pods. */
 
 #include "cni/plugins/coordinator/coordinator.h"
 
@@ -40,7 +41,7 @@ void coordinator_known_routes_done(struct coordinator_known_routes *k);
 struct rule coordinator_host_rule(uint8_t family, uint32_t table);
 /* Pure: whether a family has no route in the table, so that its rule is unused. */
 bool coordinator_host_rule_is_idle(uint8_t family, const struct route *routes, size_t n);
-/* Deletes the rule in the families in which the table is empty. */
+/* Deletes the node's rule for the table, in each address family that has no route in the table. */
 int coordinator_host_rule_release(struct nl_wire *host, uint32_t table, struct err *e);
 
 #endif

@@ -12,9 +12,9 @@
 #include "cni/plugins/coordinator/internal.h"
 
 /*
- * Plans one NIC. The steps and their order are those of the original. Where the original ignores
- * that a thing exists already, the step is omitted, so that undo does not remove what existed
- * before.
+ * Plans one NIC. The steps and their order are those of the original. For an object that exists
+ * already the plan has no step (the original ignores the kernel's EEXIST), so that undo does not
+ * remove what existed before.
  */
 
 static int find_nic(struct planning *pl, struct err *e)
@@ -296,8 +296,8 @@ static struct addresses own_ips(const struct planning *pl)
 	return l;
 }
 
-/* Returns the addresses that the node already reaches through the pod's link. They are skipped,
- * because the kernel may report any source address for them. */
+/* Returns the addresses that the node already reaches through the pod's link. The lookups of these
+ * addresses are ignored, because the kernel may report any source address for them. */
 static struct addresses reached_already(const struct planning *pl)
 {
 	struct addresses l = {.v = xcalloc(pl->f->n_host_routes + 1, sizeof(*l.v))};
@@ -448,7 +448,8 @@ static int by_dst(const void *a, const void *b)
 	return ip_cmp(&((const struct route *)a)->dst.ip, &((const struct route *)b)->dst.ip);
 }
 
-/* Returns the node's routes to former pods with the NIC's addresses, sorted by address. */
+/* Returns the routes that former pods left in the node's table: to addresses of this NIC, but
+ * through other links. Sorted by address. */
 static struct route *former_routes(const struct planning *pl, size_t *n)
 {
 	struct addresses own = own_ips(pl);
@@ -471,7 +472,7 @@ static struct route *former_routes(const struct planning *pl, size_t *n)
 static void coordinator_emit_route_del(struct planning *pl, enum coordinator_side side,
 				       const struct route *r);
 
-/* Deletes the routes of former pods to the address, and adds this pod's unless it exists. */
+/* Deletes the routes of former pods to the address, and adds this pod's route unless it exists. */
 static void host_route(struct planning *pl, const struct ipaddr *ip, const struct route *former,
 		       size_t n)
 {
@@ -488,7 +489,8 @@ static void host_route(struct planning *pl, const struct ipaddr *ip, const struc
 	coordinator_emit_route(pl, COORD_HOST, &want);
 }
 
-/* Routes are added before the rule, because the DEL of another pod may be deleting the rule. */
+/* Routes are added before the rule, because the DEL of another pod may be deleting the rule
+ * (coordinator_host_rule_release()). */
 static void routes_from_node(struct planning *pl)
 {
 	size_t n;
@@ -512,8 +514,9 @@ static void hijack(struct planning *pl)
 		char text[IP_TEXT_MAX];
 
 		if (!(pl->families & coordinator_family_bit(&dst->ip)) || !gw) {
-			log_warn("no route: neither the NIC nor the node has the address family",
-				 LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
+			log_warn(
+				"no route to the subnet: the NIC or the node has no address of its family",
+				LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
 			continue;
 		}
 		r = route_via_node(pl, dst, gw, pl->stage.first ? TABLE_MAIN : pl->stage.table);
@@ -564,8 +567,9 @@ static void coordinator_node_steps(struct planning *pl)
 
 /* --- podDefaultRouteNic: the NIC that keeps the main table's default route ---
  *
- * Either the planned NIC or the present owner of the default route keeps it; the routes of the
- * other, by default of the planned NIC, move to the planned NIC's table.
+ * Of the planned NIC and the present owner of the default route, one keeps its routes in the main
+ * table: the planned NIC if podDefaultRouteNic names it, otherwise the owner. The routes of the
+ * other move to the planned NIC's table.
  */
 
 enum { TYPE_UNICAST = 1 /* RTN_UNICAST; routes that this plan adds have type 0 */ };
@@ -718,7 +722,8 @@ static void move_routes(struct planning *pl, int index)
 	free(todo);
 }
 
-/* No priority: the kernel takes one less than the second rule's, as for the original. */
+/* Sets no priority: the kernel then takes the priority of its second rule minus 1, as for the
+ * original. */
 static void coordinator_emit_from_rule(struct planning *pl, const struct ipaddr *from,
 				       uint32_t table)
 {
@@ -738,8 +743,8 @@ static void from_rules(struct planning *pl, const struct link *l, uint32_t table
 }
 
 /* Replies from eth0's address leave through eth0, whatever the main table contains later. The
- * kernel joins the IPv6 default routes of eth0 and of the new NIC into one multipath route, of
- * which eth0's hop is copied. */
+ * kernel joins the IPv6 default routes of eth0 and of the new NIC into one multipath route; only
+ * eth0's hop is then copied. */
 static void keep_first(struct planning *pl, const struct link *owner)
 {
 	const struct link *eth0 = coordinator_link(pl->f, pl->c->default_nic);
@@ -763,8 +768,8 @@ static void keep_first(struct planning *pl, const struct link *owner)
 	}
 }
 
-/* Sets *ret to the NIC in conf.podDefaultRouteNic; NULL: none is given, or it is the owner, or a
- * later NIC of the same call, whose plan then moves the default route. */
+/* Sets *ret to the NIC that conf.podDefaultRouteNic names. NULL: the key is not set, or names the
+ * owner, or names a later NIC of the same call (the plan of that NIC moves the default route). */
 static int wanted_owner(const struct planning *pl, const struct link *owner,
 			const struct link **ret, struct err *e)
 {
@@ -784,7 +789,7 @@ static int wanted_owner(const struct planning *pl, const struct link *owner,
 }
 
 /* Step 18 of the original: decides which NIC keeps the default route, and moves the routes of the
- * other. */
+ * other NIC. */
 static int coordinator_tune_routes(struct planning *pl, struct err *e)
 {
 	const struct link *owner, *wanted;
@@ -814,7 +819,9 @@ static int coordinator_tune_routes(struct planning *pl, struct err *e)
 
 /* --- steps that add or delete routes, and the routes in the facts --- */
 
-enum { V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: what the kernel takes for 0 */ };
+enum {
+	V6_DEFAULT_METRIC = 1024 /* IP6_RT_PRIO_USER: the kernel's metric for a route without one */
+};
 
 static uint32_t table_of(const struct route *r)
 {
@@ -910,8 +917,8 @@ void coordinator_known_routes_done(struct coordinator_known_routes *k)
 	tdestroy(k->tree, known_route_free);
 }
 
-/* Returns the routes of a list with the key of r; those that a plan has deleted are still in the
- * index as deleted entries. */
+/* Returns the routes of a list that have the key of r, including those that a plan has deleted
+ * (COORD_HOLE). */
 static const struct known_route *known_routes(struct planning *pl, enum coordinator_side side,
 					      const struct route *r)
 {
@@ -953,8 +960,8 @@ static void coordinator_emit_route(struct planning *pl, enum coordinator_side si
 	now->priority = metric_of(r);
 }
 
-/* Removes one next hop of an IPv6 multipath route; false: the route does not have it. A single
- * remaining hop makes it a plain route. */
+/* Removes one next hop of an IPv6 multipath route; false: the route does not have the hop. If one
+ * hop remains, the route becomes a plain route. */
 static bool drop_hop(struct route *there, const struct route *r)
 {
 	size_t k = 0, before = there->n_hops;

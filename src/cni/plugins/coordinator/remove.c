@@ -9,9 +9,11 @@
 
 /*
  * DEL of the coordinator. The name of the pair's host end follows from the container id, so
- * prevResult is not needed; the kernel deletes the link's routes and neighbours with the link. In
- * overlay mode the pair belongs to another plugin, so its routes and neighbours are deleted one by
- * one, and only those of its host end, since another pod may have got an address.
+ * prevResult is not needed; the kernel deletes the link's routes and neighbours with the link.
+ *
+ * In overlay mode another plugin made the pair, so DEL does not delete the link, but the routes and
+ * neighbours one by one. It deletes only those of this host end: another pod may have got an
+ * address of this pod in the meantime.
  */
 
 static int delete_host_veth(struct attach *a, struct err *e)
@@ -52,8 +54,8 @@ static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *
 	neigh_del(b, l->index, l->name, ip);
 }
 
-/* Returns whether the rule is `to <address> lookup <table>`, which older releases added, before
- * there was a rule of preference 1000. */
+/* Returns whether the rule is `to <address> lookup <table>`: older releases added one for each
+ * address, instead of one rule of preference 1000. */
 static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 		      const struct ipaddr *ips, size_t n)
 {
@@ -105,9 +107,9 @@ static bool keeps_first(const struct rule *r)
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* Fills ret, which has room for all, with the pod's rules to delete with these addresses: the rules
- * from the addresses, the rule for marks, and the rule from eth0's address if no other NIC has a
- * rule. Pure. */
+/* Fills ret, which has room for all, with the pod's rules that DEL deletes: the rules from these
+ * addresses, the rule for marks, and the rule from eth0's address if no other NIC has a rule. Pure.
+ */
 static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
 					  const struct ipaddr *ips, size_t n,
 					  const struct rule **ret)

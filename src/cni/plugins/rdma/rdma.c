@@ -180,7 +180,7 @@ static bool by_netdev(const struct chained_call *m, char name[static RDMA_NAME_M
 }
 
 /* Finds the device without a state file: from the configuration, prevResult and the pod. Returns
- * false if none is found, or the mode is shared. */
+ * false if none is found, if the mode is shared, or without the pod's namespace. */
 static bool guess(const struct chained_call *m, const struct cni_result *prev, struct rdma_state *s)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -277,8 +277,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* Restores the device, and removes the state file only if the device is then on the node: the
- * namespace that the file names may by now be another pod's. */
+/* Restores the device, and removes the state file only if the device is then on the node: the path
+ * of the namespace in the file may by now be that of another pod's namespace. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -376,8 +376,8 @@ const struct cni_iface *rdma_device_iface(const struct cni_result *prev, const c
 	return prev->n_ifaces == 1 ? &prev->ifaces[0] : NULL;
 }
 
-/* Writes "PF vf N" for each VF of one PF that has this MAC, sets *ret to the last, and returns
- * their number. */
+/* Writes "PF vf N" for each VF of one PF that has this MAC, sets *ret to the last of these VFs, and
+ * returns their number. */
 static size_t match_vfs(struct nl_wire *host, const char *pf, const struct mac *mac,
 			struct vf_info *ret, struct buf *matches)
 {

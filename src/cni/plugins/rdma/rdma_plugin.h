@@ -3,12 +3,13 @@
 #define UNIRAIL_CNI_PLUGINS_RDMA_RDMA_PLUGIN_H
 
 /*
- * The rdma plugin: the RDMA device of a NIC follows it into the pod (exclusive mode). It runs in a
- * chain, after the plugin that moved the NIC. Its netconf, keys matched as Go's encoding/json does:
+ * The rdma plugin: moves the RDMA device of a NIC into the pod, which needs the RDMA subsystem's
+ * exclusive mode. It runs in a chain, after the plugin that moved the NIC. Its netconf, keys
+ * matched as Go's encoding/json does:
  *
- *	deviceID	PCI address, or auxiliary device ("mlx5_core.sf.4"). Not given:
- *			runtimeConfig.deviceID, the pciID of prevResult's interface, or the VF
- *			with that interface's MAC as administrative MAC
+ *	deviceID	PCI address, or auxiliary device ("mlx5_core.sf.4"). If not given, the first
+ *			that exists: runtimeConfig.deviceID, the pciID of prevResult's interface,
+ *			the VF whose administrative MAC is the MAC of that interface
  *	args.cni.debug	true: every step is logged
  *
  * Before the move, the device is recorded in a file of the original's format, which both programs
@@ -18,9 +19,9 @@
  *	{"version":"1.0","deviceID":"0000:3b:00.2","sandboxRdmaDevName":"mlx5_2",
  *	 "containerRdmaDevName":"mlx5_2", "network":..,"containerID":..,"ifname":..,"netns":..}
  *
- * (one line; the last four are unirail's, for GC). DEL moves the device back under its former name,
- * and also finds it without the file. If the namespace no longer exists, the kernel has returned
- * the device to the node, under the name that the pod gave it.
+ * (one line; the last four are unirail's, for GC). DEL moves the device back under its former name.
+ * It also finds the device without the file. If the namespace no longer exists, the kernel has
+ * returned the device to the node, under the name that the pod gave it.
  */
 
 #include "cni/plugins/chained.h"
@@ -52,13 +53,13 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 		    struct err *e);
 /* GC: removes temporary files of killed processes. */
 void rdma_state_sweep(const struct root *r);
-/* Adds to e, which reports that the device is in another namespace, the owner found in the state
- * files except `but`. Returns -EBUSY. */
+/* e reports that the device is in another namespace. Appends the owner to e if a state file other
+ * than `but` names the device and its owner. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Returns whether a file of this name belongs to an attachment of the network that is not valid any
- * more. An original's file is known only by its name, "<network>-<64 hex digits>-<interface>"; a
- * file with another form of name is never stale. Pure.
+ * more. A file of the original plugin names its attachment only in the file's name, "<network>-<64
+ * hex digits>-<interface>"; with a name of another form such a file is never stale. Pure.
  */
 bool rdma_state_is_stale(const struct cni_call *c, const char *name, const struct rdma_state *s);
 
@@ -72,8 +73,8 @@ bool rdma_restore_is(const struct rdma_state *s);
  * descriptor, or -1. */
 int rdma_restore_netns(const struct rdma_state *s);
 /* Moves the device back to the node. netns -1: the pod's namespace does not exist. -EBUSY
- * (ERR_AGAIN): the kernel has not returned a device that the pod renamed yet. 0 does not mean that
- * the device is on the node, see rdma_restore_is(). */
+ * (ERR_AGAIN): the pod renamed the device, and the kernel has not yet returned it to the node. 0
+ * does not mean that the device is on the node, see rdma_restore_is(). */
 int rdma_restore(const struct root *root, int netns, struct rdma_state *s, struct err *e);
 
 /* --- selection of the device: rdma.c --- */

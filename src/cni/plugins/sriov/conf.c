@@ -33,7 +33,7 @@ static const struct json_field runtime_fields[] = {
 		   JSON_DOC(NULL, "PCI address of the VF, usually from the device plugin; used if "
 				  "deviceID is absent")),
 	JSON_FIELD("mac", J_STR, struct runtime_conf, mac,
-		   JSON_DOC(NULL, "MAC, before CNI_ARGS MAC and mac")),
+		   JSON_DOC(NULL, "MAC, used instead of CNI_ARGS MAC and mac")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
@@ -46,7 +46,9 @@ static const struct json_field fields[] = {
 	OPT("vlanQoS", J_INT, qos, has_qos, JSON_DOC("0", "priority, 0 to 7, with vlan")),
 	OPT("vlanProto", J_STR, vlan_proto, has_proto,
 	    JSON_DOC("802.1q", "802.1q or 802.1ad, with vlan")),
-	STR("mac", mac, JSON_DOC(NULL, "MAC of the VF, after runtimeConfig.mac and CNI_ARGS MAC")),
+	STR("mac", mac,
+	    JSON_DOC(NULL,
+		     "MAC of the VF, used if neither runtimeConfig.mac nor CNI_ARGS MAC is set")),
 	JSON_FIELD("mtu", J_INT, struct raw, mtu,
 		   JSON_OWN(NULL, "MTU in the pod, at most the PF's")),
 	OPT("min_tx_rate", J_INT, min_rate, has_min,
@@ -258,7 +260,7 @@ int sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e
 	return 0;
 }
 
-/* Writes the record of a VF as the original's cache file, with its keys in its order. */
+/* Writes the record of a VF as the original's cache file, with the same keys in the same order. */
 
 /* --- writing: Go writes the keys of a map sorted, those of a struct as they are declared --- */
 

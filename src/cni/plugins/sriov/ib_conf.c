@@ -37,7 +37,7 @@ static const struct json_field runtime_fields[] = {
 	JSON_FIELD("deviceID", J_STR, struct runtime_conf, device_id,
 		   JSON_DOC(NULL, "PCI address of the VF; used if deviceID is absent")),
 	JSON_FIELD("infinibandGUID", J_STR, struct runtime_conf, guid,
-		   JSON_DOC(NULL, "GUID of the VF, before args.cni.guid")),
+		   JSON_DOC(NULL, "GUID of the VF, used instead of args.cni.guid")),
 	{0},
 };
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
@@ -60,7 +60,7 @@ static const struct json_field fields[] = {
 	STR("guidPool", pool,
 	    JSON_OWN(
 		    NULL,
-		    "this node's GUIDs, FIRST-LAST, for VFs that have none; without it one is derived from the PF's")),
+		    "range FIRST-LAST of this node's GUIDs, for VFs that have none; without guidPool, a GUID is derived from the PF's")),
 	BOOL("rdmaIsolation", isolation,
 	     JSON_DOC("false", "move the RDMA device into the pod too; needs exclusive mode")),
 	BOOL("ibKubernetesEnabled", ib_kubernetes,
@@ -214,11 +214,11 @@ int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e)
 {
 	if (n > p->last - p->first)
-		return err_kind(e, ERR_UNAVAILABLE, -ERANGE,
-				"conf.guidPool has %llu GUIDs, and this is VF %llu of the node "
-				"(counting those that its HCAs could have, from 0): make it larger",
-				(unsigned long long)(p->last - p->first + 1),
-				(unsigned long long)n);
+		return err_kind(
+			e, ERR_UNAVAILABLE, -ERANGE,
+			"conf.guidPool has %llu GUIDs, and this is VF %llu of the node "
+			"(counting those that its HCAs could have, from 0): make the pool larger",
+			(unsigned long long)(p->last - p->first + 1), (unsigned long long)n);
 	*ret = p->first + n;
 	return 0;
 }

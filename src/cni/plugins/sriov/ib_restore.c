@@ -40,7 +40,7 @@ static int release(struct attach *a, int pod, const struct vf_record *r, unsigne
 
 /* --- DEL --- */
 
-/* Returns whether another attachment owns the VF, by this plugin or by sriov. */
+/* Returns whether another attachment, of ib-sriov or sriov, owns the VF. */
 static bool is_others(const struct attach *a, const struct rail *rail, const char *bdf)
 {
 	auto_free char *netns = NULL;
@@ -61,7 +61,8 @@ static int guess(struct attach *a, const struct rail *rail, struct vf_record *r)
 	l = link_find(a->pod_links, a->n_pod_links, rail->ifname);
 	if (l && *l->device)
 		id = l->device;
-	/* Does not handle a device of host-device, or a function that is not a VF. */
+	/* Leaves alone a function that is not a VF, a device that is not InfiniBand (host-device
+	 * may have moved it), and a VF of another attachment. */
 	if (!id || pci_read(&a->call->root, id, &d, NULL) < 0 || !*d.physfn ||
 	    (l && !ib_guid_of_link(&l->mac)) || is_others(a, rail, id))
 		return -ENOENT;
@@ -87,12 +88,13 @@ static int load(struct attach *a, const struct rail *rail, struct vf_record *r, 
 			*e = reason;
 		return code;
 	}
-	log_warn("the record of a VF is invalid", LOG_S("error", reason.text));
+	log_warn("the record of a VF is invalid, restoring what the devices show",
+		 LOG_S("error", reason.text));
 	r->file = vf_record_file(a->call->container_id, rail->ifname);
 	return -ENOENT;
 }
 
-/* Locks the VF, then all VFs: the same order as in ADD. */
+/* Locks the VF, then takes IB_SRIOV_LOCK: the same order as in ADD. */
 static int lock_vf(struct attach *a, const struct rail *rail, const struct vf_record *r, int *vf,
 		   int *all, struct err *e)
 {
@@ -124,8 +126,8 @@ static int del_locked(struct attach *a, const struct rail *rail, struct err *e)
 	if (a->netns < 0 && !*a->call->netns)
 		other = open_netns(&r);
 	code = release(a, a->netns < 0 ? other : a->netns, &r, 0, e);
-	/* The DEL succeeds, because a retry would fail as well; GC, and the next pod that gets the
-	 * VF, find the record. */
+	/* If the VF is not completely restored (1), DEL succeeds, because a retry would fail as
+	 * well. The record stays for GC and for the ADD of the next pod that gets the VF. */
 	return code > 0 ? 0 : code;
 }
 
@@ -316,10 +318,10 @@ static bool ib_restore_name_is_free(struct nl_wire *host, const char *name)
  * */
 static int ib_restore_not_yet(const struct vf_record *r, const char *what, struct err *e)
 {
-	return err_kind(e, ERR_AGAIN, -EBUSY,
-			"%s of VF '%s' is neither in the pod nor on the node: something keeps the "
-			"pod's network namespace",
-			what, r->device);
+	return err_kind(
+		e, ERR_AGAIN, -EBUSY,
+		"%s of VF '%s' is neither in the pod nor on the node: a process keeps the pod's network namespace",
+		what, r->device);
 }
 
 /* A recreated netdev may have any name. Another link that has taken the former name keeps it. An
@@ -493,8 +495,8 @@ int ib_restore(struct attach *a, int pod, const struct vf_record *r, unsigned in
 	return bring_all(a, pod, r, &p, flags, e);
 }
 
-/* ib-sriov: moves the devices of a VF back to the node, from the pod or from the place to which the
- * kernel returned them. */
+/* ib-sriov: moves the devices of a VF from the pod to the node, or waits until the kernel has
+ * returned them to the node. */
 
 enum { RESTORE_WAIT_MS = 3000, PAUSE_MS = 25 };
 
@@ -519,8 +521,9 @@ static bool wait_restored(const struct root *root, const char *bdf, enum pci_chi
 	return true;
 }
 
-/* Moves the RDMA device out of the pod. If it is not there, or the pod's namespace was deleted
- * (-1), waits for it on the node and renames it. -EBUSY (ERR_AGAIN): it was not found. */
+/* Moves the RDMA device out of the pod. If the device is not in the pod, or the pod's namespace was
+ * deleted (-1), waits until the device is on the node and renames it. -EBUSY (ERR_AGAIN): the
+ * device was not found. */
 static int ib_restore_rdma(const struct root *root, int pod, const struct vf_record *r,
 			   struct err *e)
 {
@@ -568,8 +571,8 @@ static int take_out(struct attach *a, struct nl_wire *w, const struct link *l,
 		return code;
 	c.netns_fd = host_netns;
 	/*
-	 * The message that moves the netdev also renames it, because another link of the node may
-	 * have its former or its present name.
+	 * The message that moves the netdev also renames it, because a link of the node may have
+	 * the netdev's name in the pod. If a link has the former name, the netdev keeps its name.
 	 */
 	if (ib_restore_name_is_free(a->host, r->name)) {
 		c.set |= LINK_SET_NAME;

@@ -142,7 +142,7 @@ static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 	return strcmp(d.driver, "vfio-pci") == 0;
 }
 
-/* STATUS succeeds also while the VF is in a pod: it does not need the VF's netdev. */
+/* STATUS also succeeds while the VF is in a pod, because STATUS does not need the VF's netdev. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const struct ib_sriov_conf *c = &rail->conf.ib_sriov;
@@ -246,8 +246,8 @@ static int pick_guid(struct attach *a, struct rail *rail, uint64_t *ret, struct 
 	}
 	if (!ib_guid_valid(pf))
 		return err_kind(e, ERR_UNAVAILABLE, -EINVAL,
-				"VF %s GUID is not valid, and neither is that of PF '%s' to derive "
-				"one from (give one by conf.runtimeConfig.infinibandGUID or "
+				"VF %s GUID is not valid, and PF '%s' has no valid GUID to derive "
+				"one from (set conf.runtimeConfig.infinibandGUID or "
 				"conf.guidPool)",
 				p->pci.bdf, p->pf.name);
 	*ret = ib_guid_derive(vf_guid_str(pf, text), p->number);
@@ -300,8 +300,8 @@ static int inspect_vf(struct attach *a, struct rail *rail, struct err *e)
 		want.to.node_guid = want.to.port_guid = guid;
 	}
 	want.set = vf_plan_missing(&want, &v->now);
-	/* The VF has not adopted the GUID that is set on its PF; binding its driver again applies
-	 * it. */
+	/* The GUID is set through the PF, but the netdev has another one: the VF takes the GUID
+	 * when its driver is bound again. */
 	if (guid && !v->place.dpdk && ib_guid_of_link(&rail->master.mac) != guid)
 		want.set |= VF_ATTR_GUID;
 	vf_rail_record(a, rail, want.set);
@@ -471,7 +471,8 @@ static int ib_sriov_prepare(struct attach *a, struct err *e)
 	return r;
 }
 
-/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
+/* One message suffices: the kernel first moves the link, which sets the link down, then renames it.
+ */
 static void ib_sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct vf_record *rec = &rail->vf->record;

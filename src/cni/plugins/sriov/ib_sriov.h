@@ -6,32 +6,35 @@
  * The ib-sriov plugin: a virtual function of an InfiniBand HCA moves into the pod, with a GUID that
  * its PF sets. Its netconf, keys matched as Go's encoding/json does:
  *
- *	deviceID	the VF's PCI address (a PF's with vfio-pci); absent: runtimeConfig.deviceID
+ *	deviceID	PCI address of the VF, or of a PF that is bound to vfio-pci; absent:
+ *			runtimeConfig.deviceID
  *	runtimeConfig.infinibandGUID, args.cni.guid	the VF's GUID, the first that is given
- *	guidPool	unirail's own: "02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff", this node's range
+ *	guidPool	unirail's own: this node's range of GUIDs, such as
+ *			"02:00:00:00:00:00:01:00-02:00:00:00:00:00:01:ff"
  *	pkey		not used here: ib-kubernetes programs the subnet manager with it
  *	link_state	"auto", "enable" or "disable"
  *	rdmaIsolation	the RDMA device goes into the pod as well; needs exclusive mode
  *	ibKubernetesEnabled	args.cni["mellanox.infiniband.app"] must be "configured", and
  *			a GUID given unless vfioPciMode is set
  *	vfioPciMode	the VF is bound to vfio-pci; detected if absent
- *	ipam, dns	as everywhere, but ipam.type dhcp is refused
+ *	ipam, dns	as in every link driver, but ipam.type dhcp is refused
  *
  * If no GUID is requested, a VF keeps its GUID. A VF without a GUID (the original refuses it) gets
  * one of guidPool or, without guidPool, a locally administered one derived from its PF's GUID and
- * its number. Either is the same after every reboot.
+ * the VF's number. Both are the same after every reboot.
  *
- * A VF takes a new GUID when its driver is bound again, which recreates netdev and RDMA device;
- * one process at a time does that (/var/run/cni/ib-sriov/cni.lock, the original's), so that the RDMA
- * device gets the name again that a device plugin has reported. Before that lock the VF's own lock
- * is taken (cni/device/vf_claim.h), since sriov may claim the same VF. The RDMA device is moved
- * first, since that recreates the IPoIB netdev; the netdev follows under its final name in one
- * message.
+ * A VF takes a new GUID when its driver is bound again, which recreates netdev and RDMA device.
+ * Only one process at a time binds a driver (the original's lock /var/run/cni/ib-sriov/cni.lock),
+ * so that the RDMA device gets the name again that a device plugin has reported. A process takes
+ * the VF's own lock (cni/device/vf_claim.h) before that lock, because sriov may claim the same VF.
  *
- * The VF's state is recorded in /var/lib/cni/ib-sriov/<container>-<interface>, in the original's
- * format, before any change. DEL, GC and a failed ADD restore it: RDMA device first, link state,
- * GUID (one that was all zero becomes ff:..., as with the original), name; whether or not the
- * pod's namespace still exists.
+ * ADD moves the RDMA device first, because the move recreates the IPoIB netdev. It then moves the
+ * netdev and gives it its final name in one message.
+ *
+ * Before any change, ADD records the VF's state in /var/lib/cni/ib-sriov/<container>-<interface>,
+ * in the original's format. DEL, GC and a failed ADD restore that state, whether or not the pod's
+ * namespace still exists: RDMA device, netdev, link state, GUID (a GUID that was all zero becomes
+ * ff:..., as with the original) and name, in this order.
  */
 
 #include "cni/device/vf_plan.h"
@@ -74,8 +77,8 @@ int ib_guid_pool_parse(const char *text, struct ib_guid_pool *ret, struct err *e
 int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, struct err *e);
 /* Computes the GUID of a VF from its PF's GUID (text) and its number. */
 uint64_t ib_guid_derive(const char *pf, uint32_t vf);
-/* Sets *ret to the position of a VF among all VFs that the node's HCAs support, so that it does not
- * depend on how many VFs exist now. */
+/* Sets *ret to the position of a VF among all VFs that the node's HCAs support. The position does
+ * not depend on how many VFs exist now. */
 int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *ret, struct err *e);
 
 /* ---- the record: ib_conf.c ---- */
@@ -108,9 +111,9 @@ int ib_restore_rebind(const struct root *root, const char *bdf, const char *driv
 int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
- * VF; restores a VF of a deleted pod. Takes IB_SRIOV_LOCK if the VF has a record.
- * ifname: the attachment of this call, whose own VF is restored as well, because a runtime may
- * repeat ADD without a DEL; NULL: none. */
+ * VF; restores a VF of a deleted pod. Takes IB_SRIOV_LOCK if the VF has a record. ifname: interface
+ * of this call's attachment (NULL: none). Its own VF is restored even if the pod runs, because a
+ * runtime may repeat ADD without a DEL. */
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

@@ -60,10 +60,10 @@ int sriov_release(struct attach *a, const struct vf_record *r, unsigned int flag
 
 static int not_restored(const char *bdf, struct err *e)
 {
-	return err_kind(e, ERR_AGAIN, -EBUSY,
-			"VF '%s' is still in the network namespace of a deleted pod: some process "
-			"keeps it",
-			bdf);
+	return err_kind(
+		e, ERR_AGAIN, -EBUSY,
+		"VF '%s' is still in the network namespace of a deleted pod: some process keeps the namespace",
+		bdf);
 }
 
 /* Restores a VF of a pod that no longer runs. Finds it in the namespace that the record names,
@@ -82,8 +82,8 @@ static int restore_from_deleted_pod(struct attach *a, const struct vf_record *r,
 	return 0;
 }
 
-/* Restores a VF of a deleted pod without a record, if the device itself shows its former state;
- * otherwise only removes the allocation file. */
+/* For a VF of a deleted pod that has no record: restores the VF if the device itself shows its
+ * former state, otherwise only removes the allocation file. */
 static int restore_unrecorded(struct attach *a, const char *bdf, struct err *e)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, NULL};
@@ -147,14 +147,14 @@ static int del_recorded(struct attach *a, const struct vf_record *r, struct err 
 		with.netns = owner;
 		code = sriov_release(a, &with, 0, e);
 	}
-	/* The DEL succeeds, because a retry would fail as well; GC, and the next pod that gets the
-	 * VF, find the record. */
+	/* If the VF is not completely restored (1), DEL succeeds, because a retry would fail as
+	 * well. The record stays for GC and for the ADD of the next pod that gets the VF. */
 	return code > 0 ? 0 : code;
 }
 
-/* Returns whether the VF belongs to this pod although it has no record: the allocation file names
- * the pod, or the VF is in the pod, or no pod has it and it is on the node without being restored.
- * */
+/* Returns whether a VF without a record belongs to this pod. If there is an allocation file:
+ * whether it names the pod. Otherwise: whether the VF is in the pod, or is on the node and not yet
+ * restored. */
 static bool is_of_pod(struct attach *a, const char *bdf, const char *owner, const char *ifname)
 {
 	const struct vf_restore_state h = {&a->call->root, a->host, a->pod};
@@ -178,8 +178,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	struct err reason = ERR_INIT;
 	int code;
 
-	/* This occurs, for instance, after an ADD that was refused because another pod has the VF.
-	 * */
+	/* Another attachment has a record of the VF, for instance because the ADD of this one was
+	 * refused while another pod has the VF. */
 	if (vf_record_is_others(root, bdf, a->call->container_id, rail->ifname))
 		return 0;
 	(void)vf_owner_read(root, bdf, &owner, NULL);
@@ -196,8 +196,8 @@ static int del_unrecorded(struct attach *a, const char *bdf, const struct rail *
 	return code > 0 ? 0 : code;
 }
 
-/* Removes unreadable records, which are useless once the VF is restored, and temporary files of
- * killed processes. */
+/* Removes this attachment's record, which cannot be read and is useless once the VF is restored,
+ * and temporary files of killed processes. */
 static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_free char *file = vf_record_file(a->call->container_id, rail->ifname);
@@ -205,8 +205,8 @@ static int drop_broken(struct attach *a, const struct rail *rail, struct err *e)
 	return vf_record_remove(&a->call->root, &sriov_store, file, e);
 }
 
-/* Holds the lock of one VF only: an ADD that has locked some VFs and waits for this one cannot
- * deadlock with it. */
+/* Holds the lock of one VF only, so that an ADD that has locked other VFs and waits for this one
+ * cannot deadlock with this DEL. */
 int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 {
 	const struct root *root = &a->call->root;
@@ -219,7 +219,7 @@ int sriov_del(struct attach *a, const struct rail *rail, struct err *e)
 	loaded = vf_record_load(root, &sriov_store, a->call->container_id, rail->ifname, &r,
 				&reason);
 	if (loaded < 0 && loaded != -ENOENT)
-		log_warn("record cannot be read", LOG_S("error", reason.text));
+		log_warn("record of a VF cannot be read", LOG_S("error", reason.text));
 	bdf = loaded >= 0 ? r.device : rail->conf.sriov.device_id;
 	if (!bdf || !pci_bdf_ok(bdf))
 		return 0;

@@ -16,7 +16,7 @@
 
 /* sriov: moves a VF into the pod. */
 
-/* Opens the log of conf.logLevel, with cni-log's levels, and conf.logFile. */
+/* Sets up the log according to conf.logLevel (a level of cni-log) and conf.logFile. */
 static void start(const struct cni_call *c)
 {
 	const char *level = json_string(json_get_go(c->conf, "logLevel"));
@@ -228,8 +228,8 @@ static int any_vf(const struct root *root, struct err *e)
 			"the node has no VF (write a number to sriov_numvfs of its NICs)");
 }
 
-/* STATUS succeeds if the VF is currently in a pod. Without deviceID, which a runtime adds for a
- * pod, any VF suffices. */
+/* STATUS also succeeds while the VF is in a pod. Without deviceID, which the runtime adds only for
+ * a pod, STATUS succeeds if the node has any VF. */
 static int status(const struct root *root, struct rail *rail, struct err *e)
 {
 	const char *id = rail->conf.sriov.device_id;
@@ -282,8 +282,8 @@ const struct cni_plugin cni_sriov =
 
 /* --- changes of an ADD on the node --- */
 
-/* Restores all VFs with a record, whose netdevs may be in either namespace and whose files may be
- * incomplete. */
+/* Restores all VFs for which this ADD began to write a record. Their netdevs may be in the pod or
+ * on the node, and their files may be incomplete. */
 static int undo_all(void *arg, struct err *e)
 {
 	struct attach *a = *(struct attach **)arg;
@@ -400,7 +400,8 @@ static void drop_altnames(const struct attach *a, const struct rail *rail, struc
 			altname_del(b, rail->master.index, rail->master.name, rec->altnames[i]);
 }
 
-/* One message suffices: the kernel moves the link, which sets it down, then renames it. */
+/* One message suffices: the kernel first moves the link, which sets the link down, then renames it.
+ */
 static void sriov_put(const struct attach *a, const struct rail *rail, struct nl_batch *b)
 {
 	const struct link_change c = {

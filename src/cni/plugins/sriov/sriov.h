@@ -7,16 +7,17 @@
  * that only its PF can set. Its netconf, keys matched as Go's encoding/json does:
  *
  *	deviceID	the VF's PCI address; absent: runtimeConfig.deviceID
- *	vlan		0..4094, 0: none; absent: not changed, as with the keys mac to link_state
+ *	vlan		0..4094, 0: none. If this key or one of mac to link_state is absent, the VF
+ *			keeps its value
  *	vlanQoS		0..7, only with vlan; default 0
  *	vlanProto	"802.1q" (default) or "802.1ad", only with vlan
- *	mac		runtimeConfig.mac takes precedence over MAC of CNI_ARGS, and that over this key
+ *	mac		used if neither runtimeConfig.mac nor MAC of CNI_ARGS is set
  *	mtu		in the pod, at most the PF's (not in the original)
  *	min_tx_rate, max_tx_rate	Mbit/s, 0: no limit; if only one is given, the other becomes 0
  *	spoofchk, trust	"on"; anything else that is not empty is off, as in the original
  *	link_state	"auto", "enable" or "disable"
  *	logLevel, logFile	level and file of the log if sriov is a process of its own
- *	ipam, dns	as everywhere
+ *	ipam, dns	as in every link driver
  *
  * A VF bound to a userspace driver (DPDK) has no link: it gets its attributes, addresses and a
  * result only. A PF that is bound to vfio has no driver that sets attributes: its VFs are moved
@@ -24,8 +25,8 @@
  *
  * The VF's state is recorded in /var/lib/cni/sriov/<container>-<interface> before any change
  * (cni/device/vf_record.h). DEL, GC and a failed ADD restore all of it: attributes, name, MAC, MTU,
- * alias and alternative names; without a record, what the device itself reports. An ADD also
- * restores a VF of a pod whose namespace no longer exists.
+ * alias and alternative names. Without a record, DEL restores what the device itself reports. An
+ * ADD also restores a VF of a pod whose namespace no longer exists.
  */
 
 #include "cni/device/vf_plan.h"

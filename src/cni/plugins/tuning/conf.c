@@ -64,7 +64,7 @@ const char *tuning_data_dir(const struct chained_call *m)
 	struct raw raw = {0};
 
 	if (json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", &reason) < 0)
-		log_warn("dataDir cannot be read", LOG_S("error", reason.text));
+		log_warn("dataDir cannot be read, using the default", LOG_S("error", reason.text));
 	return str_if_set(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 }
 
@@ -77,8 +77,8 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 	auto_buf struct buf b, text;
 
 	buf_init(&b, strlen(key) + strlen(ifname) + 1);
-	/* Dots separate the parts, so the interface's name, which may contain dots, is inserted
-	 * afterwards. */
+	/* Dots of the key become slashes, but not the dots of an interface's name, which replaces
+	 * IFNAME. */
 	for (const char *p = key; *p; p++) {
 		if (p == at) {
 			buf_str(&b, ifname);
@@ -225,7 +225,7 @@ static int read_mac(struct tuning_conf *c, struct err *e)
 			c->mac_text, c->mac_text);
 }
 
-/* CNI_ARGS and runtimeConfig override the netconf. */
+/* runtimeConfig.mac overrides MAC of CNI_ARGS, and that overrides the netconf's mac. */
 static int take_mac(const struct chained_call *m, struct tuning_conf *c, struct err *e)
 {
 	const struct json *runtime = chained_runtime(m, "mac");

@@ -95,7 +95,8 @@ static char *tuning_backup_path(const struct chained_call *m, const char *dir)
 	return xasprintf("%s/%s_%s.json", dir, m->call->container_id, m->ifname);
 }
 
-/* The backup is written before the first change, so that a DEL after a crash finds it. */
+/* The backup is written before the first change of the link, so that a DEL after a crash finds the
+ * backup. */
 static int save_backup(const struct chained_call *m, const struct tuning_conf *c,
 		       const struct tuning_attrs *found, struct undo *u, struct err *e)
 {
@@ -304,8 +305,8 @@ static int check(const struct chained_call *m, const struct cni_result *prev, st
 	return tuning_check_link(&c, &l, e);
 }
 
-/* STATUS: the allowlist permits the sysctls and, if attributes are set, the backup's directory
- * exists or can be made. */
+/* STATUS succeeds if the allowlist permits the sysctls and, if attributes are set, the backup's
+ * directory exists or can be made. */
 static int status(const struct chained_call *m, struct err *e)
 {
 	auto_tuning_conf struct tuning_conf c;
@@ -322,8 +323,8 @@ static int status(const struct chained_call *m, struct err *e)
 	return r;
 }
 
-/* GC does nothing, because the name of a backup does not contain the network, whose attachments GC
- * lists. */
+/* No GC: CNI lists the valid attachments of one network, but neither name nor content of a backup
+ * contains its network. */
 const struct cni_meta chained_tuning = {
 	.type = "tuning",
 	.add = add,

@@ -12,9 +12,9 @@
  *	runtimeConfig.mac
  *	args.cni		{sysctl, mac, promisc, mtu, allmulti, txQLen}
  *
- * args.cni takes precedence over runtimeConfig, that over CNI_ARGS MAC, and that over the netconf's
- * own keys. Sysctls must be below net and, if /etc/cni/tuning/allowlist.conf exists, match a line
- * of it.
+ * The sources in the order of precedence: args.cni, runtimeConfig, MAC of CNI_ARGS, the netconf's
+ * own keys. Sysctls must be below net. If /etc/cni/tuning/allowlist.conf exists, each must match a
+ * line of it.
  *
  * The former state of the interface is stored in <dataDir>/<container id>_<interface>.json, in the
  * original's format; DEL restores it and removes the file. A second tuning in the chain adds to the
@@ -37,7 +37,7 @@ struct tuning_attrs {
 };
 
 struct tuning_sysctl {
-	const char *key, *value; /* as written */
+	const char *key, *value; /* as written in the configuration */
 	char *path;		 /* below /proc/sys, IFNAME replaced */
 };
 
@@ -45,7 +45,7 @@ struct tuning_conf {
 	const char *data_dir;
 	const char *mac_text; /* MAC as the user wrote it, which the result repeats */
 	struct tuning_attrs want;
-	struct tuning_sysctl *sysctls; /* in the order of writing; each path once */
+	struct tuning_sysctl *sysctls; /* in the order in which ADD sets them; each path once */
 	size_t n_sysctls;
 	void *paths;	 /* index of `sysctls` by path, a tree (tsearch) */
 	struct buf keep; /* text of CNI_ARGS, into which mac_text may point */
@@ -57,7 +57,8 @@ extern const struct json_table tuning_table, tuning_top_table; /* keys of the ne
 int tuning_conf_read(const struct chained_call *m, struct tuning_conf *ret, struct err *e);
 void tuning_conf_done(struct tuning_conf *c);
 #define auto_tuning_conf __attribute__((cleanup(tuning_conf_done)))
-/* For DEL: reads dataDir; the default if the configuration is unreadable. */
+/* For DEL: returns dataDir, or the default if dataDir is not set or the configuration is not valid.
+ */
 const char *tuning_data_dir(const struct chained_call *m);
 
 /* --- pure functions --- */
@@ -70,13 +71,13 @@ struct tuning_attrs tuning_found(const struct tuning_attrs *want, const struct l
 /* Returns all attributes of `first`, and those of `then` that `first` does not set. */
 struct tuning_attrs tuning_merge(const struct tuning_attrs *first, const struct tuning_attrs *then);
 enum { TUNING_CHANGES = 5 };
-/* Splits the attributes into changes of one attribute each, so that an error names it; returns
- * their number. */
+/* Splits the attributes into changes of one attribute each, so that an error names the attribute;
+ * returns the number of changes. */
 size_t tuning_changes(const struct tuning_attrs *a, struct link_change ret[static TUNING_CHANGES]);
-/* The backup file's content: prints it, and parses it; -EINVAL: the content is invalid. */
+/* Print and parse the content of the backup file. -EINVAL: the content is invalid. */
 void tuning_backup_print(const struct tuning_attrs *a, struct buf *b);
 int tuning_backup_parse(struct span text, struct tuning_attrs *ret, struct err *e);
-/* Checks that link and configuration agree; error `Error: Tuning configured ...`. */
+/* Checks that the link has the configured attributes; otherwise fails with `Error: Tuning ...`. */
 int tuning_check_link(const struct tuning_conf *c, const struct link *l, struct err *e);
 
 /* Checks the sysctls against the text of an allowlist. name: path of the allowlist, for errors. */
@@ -86,8 +87,8 @@ int tuning_allow(const struct tuning_conf *c, const char *name, struct span text
 int tuning_pattern(const char *go, struct buf *posix, struct err *e);
 
 /* --- allowlist --- */
-/* Checks the sysctls against the host's allowlist. Without an allowlist all are allowed; one that
- * cannot be read is an error of kind ERR_UNAVAILABLE. */
+/* Checks the sysctls against the host's allowlist. Without an allowlist all are allowed. An
+ * allowlist that cannot be read is an error of kind ERR_UNAVAILABLE. */
 int tuning_allowed(const struct root *root, const struct tuning_conf *c, struct err *e);
 
 #endif

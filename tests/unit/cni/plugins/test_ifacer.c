@@ -121,7 +121,8 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 		{" miimon = 100 ; up_delay=200;down_delay=300 ",
 		 "miimon=100 updelay=200 downdelay=300 "},
 		{"updelay=1;downdelay=2", "updelay=1 downdelay=2 "},
-		/* items on which the original fails: empty and malformed ones, in any position */
+		/* empty and malformed items are ignored in any position; the original fails on some
+		 * of them */
 		{"miimon=100;;lacp_rate=1", "miimon=100 lacp_rate=1 "},
 		{";miimon=100;", "miimon=100 "},
 		{"nonsense;miimon=100", "miimon=100 "},
@@ -129,10 +130,11 @@ static void test_bond_options_are_parsed_like_the_original(void **state)
 		/* symbolic values of the bonding driver */
 		{"lacp_rate=fast;xmit_hash_policy=layer3+4;arp_validate=none;fail_over_mac=active",
 		 "fail_over_mac=1 xmit_hash_policy=1 lacp_rate=1 "},
-		/* 0 is set only if the driver's default differs */
+		/* the value 0 is sent only for options whose default in the driver is not 0 */
 		{"miimon=0;lacp_rate=slow;use_carrier=0;tlb_dynamic_lb=off;num_grat_arp=0",
 		 "use_carrier=0 num_peer_notif=0 tlb_dynamic_lb=0 "},
-		/* the original sets num_grat_arp instead of the delay */
+		/* peer_notif_delay is the delay; the original sets the number of notifications
+		 * instead */
 		{"peer_notif_delay=200;num_peer_notif=3", "num_peer_notif=3 peer_notif_delay=200 "},
 		{"arp_interval=500;arp_ip_target=[\"10.0.0.1\", \"10.0.0.2\"]",
 		 "arp_interval=500 target=10.0.0.1 target=10.0.0.2 "},
@@ -347,10 +349,10 @@ static void test_interfaces_unsuitable_as_ports_are_refused(void **state)
 	n.links[2].master = OTHER;
 	expect_refusal(
 		BOND, &n, ERR_CONF,
-		"failed to createBondDevice: interface 'ens2' belongs to 'br0' already: take "
-		"it out first");
-	expect_refusal("{'interfaces':['ens1','lo'],'bond':{}}", &n, ERR_CONF,
-		       "failed to createBondDevice: interface 'lo' is the loopback");
+		"failed to createBondDevice: interface 'ens2' is already a port of 'br0': remove it from there first");
+	expect_refusal(
+		"{'interfaces':['ens1','lo'],'bond':{}}", &n, ERR_CONF,
+		"failed to createBondDevice: interface 'lo' is the loopback, which cannot be a port of a bond");
 	expect_refusal("{'interfaces':['ens1','gone'],'bond':{}}", &n, ERR_UNAVAILABLE,
 		       "failed to createBondDevice: interface 'gone': Link not found on this node");
 }

@@ -131,7 +131,7 @@ static void test_ipoib_child_has_pkey_and_mode(void **state)
 	ASSERT_EQ(s.ipoib_mode, LINK_IPOIB_DATAGRAM);
 }
 
-static void test_check_compares_pkey_and_mode(void **state)
+static void test_ipoib_check_compares_kind_and_pkey(void **state)
 {
 	struct link l = device("ipoib");
 	struct rail_conf c = conf("\"pkey\":\"0x8001\"");
@@ -157,11 +157,11 @@ static void test_only_marked_ipoib_children_are_leftovers(void **state)
 
 	(void)state;
 	l.group = LINK_GROUP;
-	assert_false(ipoib_is_leftover(&l)); /* no child */
+	assert_false(ipoib_is_leftover(&l)); /* no parent, so not a child */
 	l.parent = 3;
 	assert_true(ipoib_is_leftover(&l));
 	l.group = 0;
-	assert_false(ipoib_is_leftover(&l)); /* an administrator's */
+	assert_false(ipoib_is_leftover(&l)); /* a child that an administrator made */
 	l = device("macvlan");
 	l.group = LINK_GROUP;
 	l.parent = 3;
@@ -176,7 +176,7 @@ int main(void)
 		cmocka_unit_test(test_invalid_ipoib_configuration_is_refused),
 		cmocka_unit_test(test_ipoib_master_must_be_ipoib),
 		cmocka_unit_test(test_ipoib_child_has_pkey_and_mode),
-		cmocka_unit_test(test_check_compares_pkey_and_mode),
+		cmocka_unit_test(test_ipoib_check_compares_kind_and_pkey),
 		cmocka_unit_test(test_only_marked_ipoib_children_are_leftovers),
 	};
 

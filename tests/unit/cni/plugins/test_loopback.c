@@ -24,8 +24,8 @@ static void test_chained_plugin_is_found_by_its_type(void **state)
 }
 
 /*
- * An executed plugin has runtimeConfig in its configuration; in a chain it is limited to the
- * plugin's capabilities.
+ * A plugin that runs as its own process finds runtimeConfig in its configuration. In a chain of one
+ * process, the plugin gets only the keys of runtimeConfig that its `capabilities` declare.
  */
 static void test_runtime_config_is_limited_to_capabilities(void **state)
 {

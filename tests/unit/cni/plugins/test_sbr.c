@@ -145,8 +145,8 @@ static void test_routes_of_one_address_move_to_its_table(void **state)
 }
 
 /*
- * Each address has its own table; a route is copied for the addresses whose subnet contains its
- * source or gateway, or for all addresses if the route has neither.
+ * Each address has its own table. A route is copied to the tables of the addresses whose subnet
+ * contains the route's source or gateway, or to all these tables if the route has neither.
  */
 static void test_each_address_gets_its_own_table(void **state)
 {
@@ -173,7 +173,7 @@ static void test_each_address_gets_its_own_table(void **state)
 	facts_done(&f);
 }
 
-/* The original checks rules only, not routes. */
+/* The original skips only tables that a rule uses, not those that have routes. */
 static void test_tables_in_use_are_skipped(void **state)
 {
 	const struct cni_ip ips[] = {ip_of("10.1.0.5/24", NULL), ip_of("10.1.0.6/24", NULL)};
@@ -196,7 +196,8 @@ static void test_configured_table_is_used(void **state)
 	(void)state;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2,
 		    "rule 10.1.0.5/32 to 300\nrule 10.1.0.6/32 to 300\n");
-	/* An existing rule is not added again, unless it has attributes of another program. */
+	/* A rule for the address is added unless the same rule exists; a rule with more conditions
+	 * is another rule. */
 	add_rule(&f, "10.1.0.5/32", 300);
 	add_rule(&f, "10.1.0.6/32", 300)->more = true;
 	expect_plan(&(struct sbr_conf){.table = 300}, &f, ips, 2, "rule 10.1.0.6/32 to 300\n");
@@ -499,8 +500,8 @@ static void replace_subnet_route(struct chained_lab *l, int index)
 }
 
 /*
- * A later plugin of the chain fails: table main has its previous state, with hops, metrics and the
- * kernel's own routes.
+ * After a later plugin of the chain fails, undo restores the previous rules and routes, with hops
+ * and metrics of the routes.
  */
 static void test_failed_chain_restores_table_main(void **state)
 {

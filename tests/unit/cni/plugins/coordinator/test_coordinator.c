@@ -297,8 +297,8 @@ static void test_later_underlay_nics_get_tables_of_their_own(void **state)
 }
 
 /*
- * Planning all NICs in one call gives the same text as one by one: the plan of a NIC does not see
- * later NICs.
+ * Planning all NICs in one call gives the same text as planning them one by one: the plan of a NIC
+ * does not see later NICs.
  */
 static void test_plan_of_all_nics_at_once_equals_the_plans_of_each_nic(void **state)
 {
@@ -393,7 +393,7 @@ static void test_dual_stack_pod_gets_routes_of_both_families(void **state)
 		     "pod route ::/0 via fd00::2 dev 3 table 100\n");
 }
 
-/* The original adds an address without a family to the node's addresses and continues. */
+/* The original adds an empty address to its list of the node's addresses and continues. */
 static void test_ipv6_pod_gets_no_ipv6_route_to_a_node_without_ipv6(void **state)
 {
 	(void)state;
@@ -490,7 +490,7 @@ static void test_selected_default_route_nic_must_exist(void **state)
 	facts.n_hidden = 0;
 }
 
-static void test_nic_without_default_route_gets_no_rules(void **state)
+static void test_nic_gets_no_rules_if_no_other_nic_has_a_default_route(void **state)
 {
 	(void)state;
 	underlay_pod();
@@ -501,7 +501,7 @@ static void test_nic_without_default_route_gets_no_rules(void **state)
 	assert_null(strstr(planned, "-route"));
 }
 
-static void test_policy_routes_are_set_in_the_nics_table(void **state)
+static void test_policy_routes_go_to_table_main_or_to_the_later_nics_table(void **state)
 {
 	struct coordinator_policy policy[] = {{t_net("10.60.0.0/16"), t_ip("172.16.1.99")},
 					      {t_net("fd60::/64"), t_ip("fd01::99")}};
@@ -744,8 +744,7 @@ static void test_interfaces_of_other_cnis_do_not_belong_to_the_node(void **state
 }
 
 /*
- * Only entries that unirail marked, that belong to this network and whose pod was deleted are
- * removed.
+ * Only veth links that unirail marked for this network, and whose pod was deleted, are leftovers.
  */
 static void test_only_marked_leftovers_of_deleted_pods_are_found(void **state)
 {
@@ -898,8 +897,8 @@ int main(void)
 		TEST(test_one_hop_of_an_ipv6_multipath_default_is_moved),
 		TEST(test_default_route_is_moved_to_the_selected_nic),
 		TEST(test_selected_default_route_nic_must_exist),
-		TEST(test_nic_without_default_route_gets_no_rules),
-		TEST(test_policy_routes_are_set_in_the_nics_table),
+		TEST(test_nic_gets_no_rules_if_no_other_nic_has_a_default_route),
+		TEST(test_policy_routes_go_to_table_main_or_to_the_later_nics_table),
 		TEST(test_nic_of_an_overlay_pod_gets_its_plan),
 		TEST(test_onlink_flag_is_retained_in_copied_routes),
 		TEST(test_overlay_ipv6_default_of_a_multipath_route_is_copied),

@@ -137,7 +137,7 @@ static void test_stale_state_file_is_recognized_by_its_owner(void **state)
 	assert_false(stale("a", "a-" ID "-", "", ""));
 }
 
-static void test_state_is_saved_loaded_and_removed(void **state)
+static void test_state_is_saved_and_loaded(void **state)
 {
 	auto_free char *path = rdma_state_path("rail0", "c1", "net1");
 	struct rdma_state s;
@@ -365,7 +365,7 @@ int main(void)
 		cmocka_unit_test(test_busy_device_names_its_pod),
 		cmocka_unit_test(test_invalid_state_files_are_refused),
 		cmocka_unit_test(test_stale_state_file_is_recognized_by_its_owner),
-		cmocka_unit_test(test_state_is_saved_loaded_and_removed),
+		cmocka_unit_test(test_state_is_saved_and_loaded),
 		cmocka_unit_test(test_rdma_device_of_a_function_is_found),
 		cmocka_unit_test(test_rdma_device_in_another_namespace_is_named),
 		cmocka_unit_test(test_device_is_read_from_the_configuration),

@@ -90,7 +90,7 @@ static void test_guid_is_taken_from_the_pool_by_vf_number(void **state)
 	ASSERT_EQ(ib_guid_from_pool(&p, 256, &guid, &e), -ERANGE);
 	ASSERT_STR_EQ(e.text,
 		      "conf.guidPool has 256 GUIDs, and this is VF 256 of the node (counting "
-		      "those that its HCAs could have, from 0): make it larger");
+		      "those that its HCAs could have, from 0): make the pool larger");
 	assert_true(ib_guid_pool_parse("", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:00-", &p, &e) < 0);
 	assert_true(ib_guid_pool_parse("02:00:00:00:00:00:01:01-02:00:00:00:00:00:01:00", &p, &e) <
@@ -124,7 +124,7 @@ static void test_guid_of_a_link_is_read_from_its_address(void **state)
 	assert_true(ib_guid_of_link(&eth) == 0);
 }
 
-static void test_vf_number_counts_the_vfs_of_all_ports_of_the_card(void **state)
+static void test_position_of_a_vf_counts_the_vfs_of_preceding_pfs(void **state)
 {
 	struct host_lab h;
 	uint64_t n = 0;
@@ -234,7 +234,7 @@ int main(void)
 		cmocka_unit_test(test_guid_is_taken_from_the_pool_by_vf_number),
 		cmocka_unit_test(test_guid_derived_from_the_pf_is_stable),
 		cmocka_unit_test(test_guid_of_a_link_is_read_from_its_address),
-		cmocka_unit_test(test_vf_number_counts_the_vfs_of_all_ports_of_the_card),
+		cmocka_unit_test(test_position_of_a_vf_counts_the_vfs_of_preceding_pfs),
 		cmocka_unit_test(test_cache_file_of_the_original_is_read),
 		cmocka_unit_test(
 			test_written_cache_file_has_the_bytes_of_the_original_and_is_read_back),

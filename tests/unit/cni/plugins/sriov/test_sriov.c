@@ -196,7 +196,8 @@ static void test_status_reports_missing_vfs(void **state)
 	ASSERT_EQ(symlink("../../../../bus/pci/drivers/vfio-pci", path), 0);
 	ASSERT_EQ(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	assert_true(no_link);
-	/* the PF is bound to vfio as well: a pod that requests no attribute does not need it */
+	/* the PF is bound to vfio as well: a pod that requests no attribute does not need the PF's
+	 * netdev */
 	ASSERT_EQ(file_rename(&h.root, IGB "0000:01:00.0/net/eth1", IGB "eth1", true, NULL), 0);
 	ASSERT_EQ(status(&h, "{\"deviceID\":\"0000:01:10.2\"}", &no_link), 0);
 	status_says(&h, "{\"deviceID\":\"0000:01:10.2\",\"vlan\":7}",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tuning: precedence of sources, the file for DEL, patterns of an allowlist, and the restore. */
+/* tuning: precedence of the sources, the backup file for DEL, patterns of an allowlist, and undo.
+ */
 #include "meta_lab.h"
 
 #include <errno.h>
