@@ -51,7 +51,7 @@ const struct doctor_check doctor_checks[] = {
 	{"rdma-verbs", "libibverbs can use each RDMA device", doctor_rdma_verbs},
 	{"rdma-ports", "each RDMA port is active", doctor_rdma_ports},
 	{"rdma-mode",
-	 "the RDMA mode (shared, exclusive) is the one that the CNI configuration needs",
+	 "the RDMA mode (shared or exclusive) is the one that the CNI configuration needs",
 	 doctor_rdma_mode},
 	{"link-type", "ports run the protocol that their use needs: Ethernet or InfiniBand",
 	 doctor_link_type},
@@ -67,7 +67,8 @@ const struct doctor_check doctor_checks[] = {
 	{"rdma-guids", "no two RDMA devices have the same node GUID", doctor_rdma_guids},
 	{"rdma-umad", "device nodes for InfiniBand tools exist", doctor_rdma_umad},
 	{"rail-macs", "no two rails have the same MAC address", doctor_rail_macs},
-	{"rail-rp-filter", "the kernel accepts packets that come in on another rail",
+	{"rail-rp-filter",
+	 "rp_filter lets packets pass that come in on another rail than the route back",
 	 doctor_rail_rp_filter},
 	{"rail-managed", "no other network manager changes rails", doctor_rail_managed},
 	{"rail-networkd", "systemd-networkd keeps rules and routes that it did not make",
@@ -75,14 +76,17 @@ const struct doctor_check doctor_checks[] = {
 	{"rail-foreign", "no other CNI uses a rail", doctor_rail_foreign},
 	{"host-drift", "the host is in the state of host.conf: QoS, VFs, addresses, limits",
 	 doctor_host_drift},
-	{"pci-acs", "NICs and GPUs reach each other below the PCIe switch", doctor_pci_acs},
+	{"pci-acs", "NICs and GPUs below one PCIe switch reach each other directly",
+	 doctor_pci_acs},
 	{"pci-read", "RDMA NICs may read 4096 bytes of memory at once", doctor_pci_read},
 	{"gpu-peermem", "RDMA reaches the memory of GPUs", doctor_gpu_peermem},
 	{"memlock", "processes that use RDMA have permission to lock memory", doctor_memlock},
 	{"vf-drivers", "each VF has a driver", doctor_vf_drivers},
-	{"vf-pfs", "each PF has its configured VFs, and a link for them", doctor_vf_pfs},
+	{"vf-pfs", "each PF has as many VFs as are configured, and its interface is up",
+	 doctor_vf_pfs},
 	{"vf-rdma", "VFs of an RDMA NIC have RDMA devices", doctor_vf_rdma},
-	{"vf-resources", "resources of the kubelet consist of VFs that exist, and all of them",
+	{"vf-resources",
+	 "VFs in the kubelet's resources exist; of a PF's VFs, all or none are in a resource",
 	 doctor_vf_resources},
 	{"node-resources", "a device plugin of this node serves each resource of its Node object",
 	 doctor_node_resources},
@@ -90,7 +94,7 @@ const struct doctor_check doctor_checks[] = {
 	 doctor_node_drivers},
 	{"node-address", "no other CNI uses a rail's address as the node's address",
 	 doctor_node_address},
-	{"cni-links", "links in the CNI directory have targets", doctor_cni_links},
+	{"cni-links", "each link in the CNI directory has an existing target", doctor_cni_links},
 	{"cni-conf", "CNI configurations are valid, and their plugins exist", doctor_cni_conf},
 	{"cni-first", "the container runtime uses the CNI configuration that calls unirail-cni",
 	 doctor_cni_first},
@@ -278,8 +282,10 @@ static void visit_conf(struct doctor *d, const char *file, const struct visit *v
 	if (r == 0)
 		each_plugin(d, file, json_root(doc), true, visit);
 	else if (visit->report_unreadable && !doctor_skip(d, file, r))
-		doctor_find(d, FINDING_PROBLEM, file,
-			    "correct or remove the file: the first by name is used", "%s", e.text);
+		doctor_find(
+			d, FINDING_PROBLEM, file,
+			"correct or remove the file: the container runtime uses the first configuration by name",
+			"%s", e.text);
 }
 
 static void each_conf(struct doctor *d, const struct visit *visit)
@@ -381,7 +387,7 @@ static void find_source(struct doctor *d, const char *file, const struct json *p
 }
 
 /*
- * Returns the name of the first CNI configuration that allocates addresses from the node's own
+ * Returns the path of the first CNI configuration that allocates addresses from the node's own
  * pools; the caller frees it. NULL: no configuration does, or one uses the node's agent.
  */
 static char *doctor_local_pools_conf(struct doctor *d)
@@ -661,10 +667,12 @@ static void cannot_open(struct doctor *d, int r, const struct err *e)
 		doctor_find(d, FINDING_PROBLEM, d->state_dir, "'unirail pool check --repair'", "%s",
 			    e->text);
 	else
-		doctor_find(d, FINDING_REMARK, d->state_dir, "run it again", "%s", e->text);
+		doctor_find(d, FINDING_REMARK, d->state_dir, "run 'unirail doctor' again", "%s",
+			    e->text);
 }
 
-/* Checks the pools' files without opening the store, which would create its directory. */
+/* Checks the pools' files without opening the store: ipam_open() would create the state directory.
+ */
 static void check_pool_files(struct doctor *d, bool report_errors)
 {
 	auto_free char *user = doctor_local_pools_conf(d);
@@ -824,8 +832,8 @@ static bool has_rdma(const struct host_facts *f, const char *bdf)
 }
 
 /*
- * Returns whether the VF's netdev is in this namespace and its RDMA device is not. With neither the
- * VF is in a pod.
+ * Returns whether the VF's netdev is in this namespace and its RDMA device is not. A VF with
+ * neither in this namespace is in a pod.
  */
 static bool is_parted(const struct host_facts *f, const struct pci_dev *vf)
 {
@@ -938,11 +946,11 @@ static void doctor_cni_first(struct doctor *d)
 		doctor_find(d, FINDING_PROBLEM, where, "install Cilium with cni.exclusive=false",
 			    "Cilium has renamed unirail's CNI configuration: pods get no rails");
 	} else if (file_exists(d->f->root, link)) {
-		doctor_find(d, FINDING_REMARK, d->cni_conf,
-			    "'unirail install --cni-conf-dir' beside an agent, or a configuration "
-			    "written by hand",
-			    "no CNI configuration calls unirail-cni, '%s' is used: pods get no "
-			    "rails",
-			    first->name);
+		doctor_find(
+			d, FINDING_REMARK, d->cni_conf,
+			"run 'unirail install --cni-conf-dir' on a node with an agent; otherwise write a configuration that calls unirail-cni",
+			"no CNI configuration calls unirail-cni, '%s' is used: pods get no "
+			"rails",
+			first->name);
 	}
 }

@@ -13,7 +13,7 @@
 enum finding_level {
 	FINDING_REMARK,	 /* works, but not optimally; or cannot be verified from this host */
 	FINDING_PROBLEM, /* RDMA or pods will not work */
-	FINDING_SKIPPED, /* not checked, because the state cannot be read, or is not known here */
+	FINDING_SKIPPED, /* not checked: the state cannot be read, or is not below this root */
 };
 
 struct finding {
@@ -57,8 +57,8 @@ void doctor_find(struct doctor *d, enum finding_level level, const char *subject
 void doctor_fix(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Reports that `where` was not checked, if `code` is a missing permission (EACCES, EPERM). Returns
- * whether it did.
+ * If `code` is a missing permission (EACCES, EPERM), reports that `where` was not checked. Returns
+ * whether it reported that.
  */
 bool doctor_skip(struct doctor *d, const char *where, int code);
 
@@ -67,15 +67,16 @@ typedef void (*doctor_plugin_fn)(struct doctor *d, const char *file, const struc
 				 const char *type, void *arg);
 void doctor_each_plugin(struct doctor *d, doctor_plugin_fn call, void *arg);
 /*
- * Runs the checks of one CNI configuration against the host: masters, MTUs, link types, RDMA mode, plugins that are
- * installed. `where` is for messages.
+ * Runs the checks of one CNI configuration against the host: masters, MTUs, link types, RDMA mode,
+ * and whether its plugins are installed. `where` is for messages.
  */
 void doctor_check_config(struct doctor *d, const char *where, const struct json *config);
 void doctor_check_layer(struct doctor *d, const char *file, const struct json *plugin,
 			const char *type, void *arg);
 void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plugin,
 		      const char *type, void *arg);
-/* Returns the next Ethernet link of an RDMA port, from *at (0 at first) on; NULL: there is none. */
+/* Returns the next Ethernet link of an RDMA port; NULL: there is none. *at is the position of the
+ * search: 0 at first, then as this function has left it. */
 const struct link *doctor_next_rail(const struct host_facts *f, size_t *at);
 
 /*

@@ -37,8 +37,8 @@ static int talk_begin(struct talk *t, const struct host_source *s, const char *n
 	*t = (struct talk){.s = s, .name = name, .fd = -1};
 	if (s->dir) {
 		file = xasprintf("%s" HOST_NETLINK "/%s.nl", s->dir, name);
-		/* Without a recording, the kernel of the snapshot's host does not have the
-		 * protocol. */
+		/* A missing recording means that the kernel of the snapshot's host does not have
+		 * the protocol. */
 		if (access(file, F_OK) < 0)
 			return err_set(e, -EPROTONOSUPPORT, "'" HOST_NETLINK "/%s.nl' is missing",
 				       name);
@@ -253,7 +253,7 @@ int host_pod_links(const struct host_facts *f, const char *name, struct link **r
 	return f->live ? read_pod(name, ret, n) : replay_pod(f, name, ret, n);
 }
 
-/* A namespace without functions has no file. */
+/* A namespace without PCI functions has no file. */
 static void record_pods(const struct host_facts *f, struct buf *tree)
 {
 	char **names = NULL;

@@ -10,7 +10,8 @@
  * 	/unirail/netlink/NAME.nl	recordings (kern/netlink/nl.h): links, addresses, routes, rules, rdma,
  * 					mode, dcb
  * 	/unirail/verbs			"DEVICE: why libibverbs cannot use it", one per line
- * 	/unirail/pods/NAME		"INTERFACE MTU PCI-ADDRESS" of the functions in the namespace /run/netns/NAME, one per line
+ * 	/unirail/pods/NAME		"INTERFACE MTU PCI-ADDRESS" of each PCI function in the
+ * 					namespace /run/netns/NAME, one per line
  * 	/unirail/about			version and time
  * 	/unirail/node.json		the Node object of the host, if it was given (doctor --node-file)
  */
@@ -33,7 +34,7 @@ enum { HOST_NODE_MAX = 1 << 20 };
 
 struct host_source {
 	const struct root *root;
-	const char *dir;    /* name of a root other than the host's; NULL: the host itself */
+	const char *dir;    /* path of the root, if it is not the host's; NULL: the host itself */
 	struct buf *record; /* receives the recorded conversations as tree entries; NULL: no
 	                     * recording */
 };
@@ -65,8 +66,8 @@ void host_facts_done(struct host_facts *f);
 #define auto_host_facts __attribute__((cleanup(host_facts_done)))
 
 /*
- * Lists the links of the namespace /run/netns/NAME: on the running host, which needs root, all of
- * them; in a snapshot those of PCI functions, with name, MTU and device only. -errno: the namespace
+ * Lists the links of the namespace /run/netns/NAME. On the running host: all of them (needs root).
+ * In a snapshot: those of PCI functions, with name, MTU and device only. -errno: the namespace
  * cannot be read, or the snapshot does not have it. The caller frees the list.
  */
 int host_pod_links(const struct host_facts *f, const char *name, struct link **ret, size_t *n);

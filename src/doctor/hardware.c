@@ -204,7 +204,7 @@ void doctor_rdma_guids(struct doctor *d)
 		if (list[i]->node_guid && list[i]->node_guid == list[i - 1]->node_guid)
 			doctor_find(
 				d, FINDING_PROBLEM, list[i]->name,
-				"give its VFs GUIDs of their own: 'unirail host vf PF --num-vfs N'",
+				"give each VF a GUID of its own: 'unirail host vf PF --num-vfs N'",
 				"node GUID %016llx is that of '%s' as well",
 				(unsigned long long)list[i]->node_guid, list[i - 1]->name);
 }
@@ -346,15 +346,14 @@ void doctor_gpu_peermem(struct doctor *d)
 	    file_exists(f->root, "/sys/module/nvidia_peermem") ||
 	    file_exists(f->root, "/sys/module/nv_peer_mem"))
 		return;
-	/* NVIDIA's open driver can also export memory as dma-buf. */
+	/* NVIDIA's open driver exports GPU memory as dma-buf and needs no such module. */
 	if (file_read_line(f->root, "/proc/driver/nvidia/version", line, sizeof(line), NULL) == 0 &&
 	    strstr(line, "Open Kernel Module"))
 		return;
 	doctor_find(
 		d, FINDING_PROBLEM, "nvidia_peermem",
 		"'unirail host modules --load ib_umad,rdma_ucm,nvidia_peermem'",
-		"the module is not loaded: RDMA cannot reach the memory of GPUs, and goes through "
-		"the host's");
+		"the module is not loaded: RDMA cannot reach GPU memory, so data takes the way through host memory");
 	doctor_fix(d, "modules --load ib_umad,rdma_ucm,nvidia_peermem");
 }
 

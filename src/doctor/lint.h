@@ -3,13 +3,19 @@
 #define UNIRAIL_DOCTOR_LINT_H
 
 /*
- * Validates manifests without a cluster. Objects of unirail's kinds go through the defaults and the validation of
- * admission (controller/admission/admit.h) against the other objects; definitions of networks through the rules for
- * tenants (spec/definition.h); pods and pod templates at any depth of other objects (Deployment, CronJob, MPIJob)
- * through the parsers of their annotations, and their networks, pools and resources are looked up among the objects.
- * Fields that the definition of a kind does not have are errors: kubectl refuses them, other clients lose them.
- * A reference to a missing object is an error if the manifests have any object of its kind,
- * otherwise a warning: it may be in the cluster.
+ * Validates manifests without a cluster:
+ *
+ * Objects of unirail's kinds get the defaults and pass the validation of admission, together with
+ * the other objects of the manifests (controller/admission/admit.h).
+ *
+ * Definitions of networks must follow the rules for tenants (spec/definition.h).
+ *
+ * Pods, and pod templates at any depth of other objects (Deployment, CronJob, MPIJob): their
+ * annotations are parsed; their networks, pools and resources are looked up among the objects.
+ *
+ * Fields that the definition of a kind does not have are errors: kubectl refuses such a field,
+ * other clients drop it. A reference to a missing object is an error if the manifests have any
+ * object of its kind, otherwise a warning, because the object may be in the cluster.
  */
 
 #include "doctor/objects.h"
@@ -28,16 +34,16 @@ struct lint_finding {
 struct lint {
 	const struct objects *in;   /* sorted */
 	const struct objects *crds; /* CustomResourceDefinitions; NULL: fields are not checked */
-	/* unirail's namespace, which multusName without a namespace refers to, and whose
-	 * definitions are trusted */
+	/* unirail's namespace: that of a multusName without a namespace; its definitions are
+	 * trusted */
 	const char *own_ns;
 	struct lint_finding *v;
 	size_t n;
 	struct lint_index *index; /* of lint_index_make() */
 };
 
-/* Builds the index that the functions below use, for callers other than lint_run(), which builds it
- * itself; lint_done() frees it. `in` must not change afterwards. */
+/* Builds the index that the functions below use; lint_done() frees it. lint_run() calls this
+ * function, other callers must. `in` must not change afterwards. */
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);
@@ -63,13 +69,15 @@ int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);
 void lint_networks_done(struct lint_network *v, size_t n);
 /*
- * Lists the pools that a pod's annotations name or, for a network for which they name none, its
- * IPAM configuration; a name may have wildcards. The caller frees the list with str_list_free().
+ * For each network of a pod, lists the pools that the pod's annotations name; if they name none,
+ * those in the IPAM configuration of the network. A name may have wildcards. The caller frees the
+ * list with str_list_free().
  */
 int lint_pools(const struct lint *l, const char *ns, const struct json *pod,
 	       const struct lint_network *nets, size_t n, char ***ret, size_t *count,
 	       struct err *e);
-/* Returns the sum of the containers' limits (else requests) of an extended resource. */
+/* Returns the sum of an extended resource over the containers: of each the limit, or the request if
+ * there is no limit. */
 int64_t lint_requested(const struct json *pod, const char *resource);
 
 #endif

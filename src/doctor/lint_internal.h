@@ -9,8 +9,9 @@
 #include "doctor/lint.h"
 
 void lint_index_done(struct lint *l);
-/* Returns the SpiderMultusConfig from which this definition is created; NULL: none. Of several the
- * first by name or, if that has the name other_than (may be NULL), the last. */
+/* Returns a SpiderMultusConfig from which this definition is created and whose name is not
+ * other_than (may be NULL): of several the first by name, or the last if the first is other_than.
+ * NULL: none. */
 const struct object *lint_maker_of(const struct lint *l, const char *ns, const char *nad,
 				   const char *other_than);
 const struct inject_index *lint_inject_index(const struct lint *l);
@@ -24,7 +25,8 @@ void lint_find(struct lint *l, enum lint_level level, const struct object *o, co
 /* Reports a reference to a missing object. */
 void lint_missing(struct lint *l, const struct object *o, const char *field, const char *kind,
 		  const char *name);
-/* Like lint_missing(), for a network, which an object of either of two kinds defines. */
+/* Like lint_missing(), for a network: neither a NetworkAttachmentDefinition nor a
+ * SpiderMultusConfig defines it. */
 void lint_missing_network(struct lint *l, const struct object *o, const char *field,
 			  const char *name);
 const char *lint_annotation(const struct json *v, const char *key); /* NULL: absent */

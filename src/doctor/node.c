@@ -104,7 +104,7 @@ static void stale(struct doctor *d, const char *resource, const char *amount)
 		   "\"remove\",\"path\":\"/status/capacity/",
 		   node_name(d));
 	put_pointer(&b, resource);
-	buf_str(&b, "\"}]', or install the plugin again");
+	buf_str(&b, "\"}]', or install the device plugin again");
 	doctor_find(d, strcmp(amount, "0") ? FINDING_PROBLEM : FINDING_REMARK, resource, b.p,
 		    "the Node object has %s of this resource, but no device plugin of this node "
 		    "serves it",
@@ -198,9 +198,9 @@ void doctor_node_address(struct doctor *d)
 			continue;
 		snprintf(remedy, sizeof(remedy), "set %s of %s to the node's own interface",
 			 annotations[i].setting, annotations[i].cni);
-		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
-			    "%s uses this rail's address %s as the node's: pod traffic takes the "
-			    "rail, and stops with it",
-			    annotations[i].cni, text);
+		doctor_find(
+			d, FINDING_PROBLEM, l->name, remedy,
+			"%s uses this rail's address %s as the node's: pod traffic takes the rail, and stops when the rail fails",
+			annotations[i].cni, text);
 	}
 }

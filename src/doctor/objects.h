@@ -17,10 +17,9 @@ struct object {
 	/* file and line such as "pools.yaml:12"; in a List "pools.yaml:1 items[3]" */
 	char *origin;
 	const struct json *v; /* borrowed from objects.docs */
-	const char *kind, *ns,
-		/* never NULL; ns is that of the manifest, or the default of objects_read(); ""
-		 * for cluster-wide kinds */
-		*name;
+	/* never NULL. ns: the namespace in the manifest, otherwise default_ns of objects_read(); ""
+	 * for cluster-wide kinds */
+	const char *kind, *ns, *name;
 };
 
 struct objects {
@@ -33,8 +32,8 @@ struct objects {
 
 /*
  * Adds the objects of a text. `name`: name of the file; default_ns: namespace of namespaced objects
- * that have none. Kind ERR_DECODE names file and line: "pools.yaml:3:14: ..."; objects that were
- * read before the error stay.
+ * that have none. An error of kind ERR_DECODE names file and line: "pools.yaml:3:14: ...". Objects
+ * that were read before the error stay.
  */
 int objects_read(struct objects *l, const char *name, const char *default_ns, struct span text,
 		 struct err *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks whether rails fit their use: link type, firmware, MTUs of PF, VF and pod, other programs that
- * use them. */
+/* Checks whether rails fit their use: link type, firmware, MTUs of PF, VF and pod, other programs
+ * that use rails. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,9 +209,10 @@ void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plu
 		return;
 	snprintf(remedy, sizeof(remedy), "'unirail host addr %s --mtu %lld', or a smaller mtu",
 		 l->name, (long long)mtu);
-	doctor_find(d, FINDING_PROBLEM, file, remedy,
-		    "plugin '%s' sets MTU %lld, but its master '%s' has %u: the kernel refuses it",
-		    type, (long long)mtu, l->name, l->mtu);
+	doctor_find(
+		d, FINDING_PROBLEM, file, remedy,
+		"plugin '%s' sets MTU %lld, but its master '%s' has %u: the kernel refuses the larger MTU",
+		type, (long long)mtu, l->name, l->mtu);
 }
 
 void doctor_mtu_conf(struct doctor *d)
@@ -295,9 +296,9 @@ static bool dir_has(const struct root *r, const char *dir, const char *text)
 }
 
 /*
- * networkd removes routing rules and routes that are not in its files whenever it starts or the
- * carrier returns, unless networkd.conf says no (systemd 248). It does so for links that it
- * configures.
+ * For links that it configures, networkd removes routing rules and routes that are not in its
+ * files, whenever networkd starts or the carrier returns. networkd.conf can turn this off (systemd
+ * 248 or later). Reports only the first such rail.
  */
 void doctor_rail_networkd(struct doctor *d)
 {
@@ -319,16 +320,14 @@ void doctor_rail_networkd(struct doctor *d)
 		doctor_find(
 			d, FINDING_REMARK, l->name,
 			"set ManageForeignRoutingPolicyRules=no and ManageForeignRoutes=no in "
-			"[Network] of /etc/systemd/networkd.conf; 'unirail host watch' restores "
-			"what it removes",
-			"systemd-networkd configures this rail, and when it restarts it removes "
-			"rules and routes that other programs made");
+			"[Network] of /etc/systemd/networkd.conf; 'unirail host watch' restores what networkd removes",
+			"systemd-networkd configures this rail: each time networkd starts, it removes rules and routes that other programs made");
 		return;
 	}
 }
 
-/* Reports rails that are ports of a switch other than a bond or team, or that carry the tunnel of a
- * pod network. */
+/* Reports rails that are ports of a bridge or the like (not of a bond or team), and rails that
+ * carry the tunnel of a pod network. */
 void doctor_rail_foreign(struct doctor *d)
 {
 	const struct host_facts *f = d->f;

@@ -19,8 +19,8 @@
 int redact_json(struct span text, struct buf *b);
 /*
  * Prints a text of lines "key = value" or "key: value", also within "name: {key: value}", without
- * its secrets. A value extends to the end of the line, or is in the lines below it that are
- * indented further ("password: |" of YAML).
+ * its secrets. A value extends to the end of the line, or consists of the following lines that are
+ * indented further than the key's line ("password: |" of YAML).
  */
 void redact_lines(struct span text, struct buf *b);
 /* Prints words "key=value", as of a kernel command line, without secrets; a value in double quotes

@@ -108,7 +108,7 @@ static void put_path(struct snapshot *s, const char *path, enum snap_how how)
 
 /* --- patterns --- */
 
-/* A pattern has one '*'. As in a shell it does not match a leading dot. */
+/* The pattern has one '*'. As in a shell, the '*' does not match a leading dot. */
 static bool name_fits(const char *name, struct span pattern)
 {
 	const char *star = memchr(pattern.p, '*', pattern.n);
@@ -450,8 +450,8 @@ static const struct snap_rule mad[] = {{"ibdev", SNAP_TEXT},
 static const struct snap_rule auxiliary[] = {{"driver", SNAP_TEXT}, {"sfnum", SNAP_TEXT}, {0}};
 
 /*
- * Network controllers (class 0x02), GPUs (0x03), accelerators (0x12) and the bridges above them (0x0604): other
- * functions do not concern RDMA.
+ * Returns whether the function concerns RDMA: network controllers (class 0x02), GPUs (0x03),
+ * accelerators (0x12) and the bridges above them (0x0604) do.
  */
 static bool concerns_rdma(const struct root *r, const char *device)
 {

@@ -43,8 +43,8 @@ struct snap_rule {
 };
 
 /*
- * A directory whose entries are links to devices, and rules for each device relative to its
- * directory.
+ * A directory whose entries are links to devices, and the rules for each device: their paths are
+ * relative to the device's directory.
  */
 struct snap_devices {
 	const char *dir;
@@ -57,8 +57,8 @@ struct snap_devices {
 extern const struct snap_devices snap_devices[]; /* terminated by {0} */
 
 /*
- * Writes everything in the tables, and the processes. Unreadable files are skipped; a comment
- * replaces one that is too large or, with SNAP_JSON, not JSON.
+ * Writes everything in the tables, and the processes. Unreadable files are skipped. A comment
+ * replaces a file that is too large, or that is not JSON although its rule is SNAP_JSON.
  */
 void snapshot_take(struct snapshot *s);
 

@@ -14,8 +14,8 @@
  *
  * Paths are absolute. Blanks, tabs, backslashes, newlines and unprintable bytes in a path are
  * written as \xHH. In a text or target a backslash is written as \\, and control characters (below
- * 0x20 except tab) and bytes from 0x7f on as \xHH, so that a snapshot is ASCII. A file ends with a newline, unless its text ends with "\c":
- * an empty file is "PATH = \c".
+ * 0x20 except tab) and bytes from 0x7f on as \xHH, so that a snapshot is ASCII. A file ends with a
+ * newline, unless its text ends with "\c": an empty file is "PATH = \c".
  *
  * `unirail doctor --snapshot` writes this format, tests/hosts has snapshots in it, and
  * tree_unpack() creates a root directory (--root) from it.

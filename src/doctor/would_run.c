@@ -27,7 +27,7 @@ struct run {
 
 /* --- networks --- */
 
-/* Returns the text of the host's CNI configuration file whose network has this name; NULL: none.
+/* Returns the text of the host's CNI configuration file of the network of this name; NULL: none.
  * The caller frees it. */
 static char *conf_of_host(const struct doctor *d, const char *name)
 {
@@ -94,9 +94,10 @@ static void check_resource(struct run *r, const char *name, int64_t wants)
 	if (!strchr(name, '/') || strstr(name, "kubernetes.io/") || wants <= 0)
 		return;
 	if (!r->has_devices) {
-		doctor_find(d, FINDING_SKIPPED, name,
-			    "run 'unirail doctor' on the node, or on a snapshot of the node",
-			    "the kubelet's devices are not known here");
+		doctor_find(
+			d, FINDING_SKIPPED, name,
+			"run 'unirail doctor' on the node, or on a snapshot of the node",
+			"there is no valid checkpoint of the kubelet, so its devices are not known");
 		return;
 	}
 	total = kubelet_total(&r->devices, name);
@@ -109,11 +110,12 @@ static void check_resource(struct run *r, const char *name, int64_t wants)
 			"%s requests %lld, but no device plugin of this node serves the resource",
 			r->where, (long long)wants);
 	else if (total - used < wants)
-		doctor_find(d, FINDING_PROBLEM, name,
-			    "'unirail device list' shows the pod that has each; 'unirail host vf "
-			    "PF --num-vfs N' makes more VFs",
-			    "%s requests %lld, but %lld of %lld are free", r->where,
-			    (long long)wants, (long long)(total - used), (long long)total);
+		doctor_find(
+			d, FINDING_PROBLEM, name,
+			"'unirail device list' shows the pod that has each device; 'unirail host vf "
+			"PF --num-vfs N' makes more VFs",
+			"%s requests %lld, but %lld of %lld are free", r->where, (long long)wants,
+			(long long)(total - used), (long long)total);
 }
 
 static void check_resources(struct run *r, const struct lint_network *v, size_t n)
@@ -139,7 +141,7 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* resources of networks that the pod does not request, so that the injection adds them */
+	/* resources of networks that the containers do not request: the injection adds them */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;

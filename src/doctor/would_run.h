@@ -9,8 +9,8 @@
  * are free, pools without free addresses, locked memory, and a Node that the pod is not scheduled
  * to.
  *
- * `in` has the pod (or a workload with templates of pods), and the networks and pools that are known. A network that is
- * not among them may be a CNI configuration of the host.
+ * `in` has the pod (or a workload with templates of pods), and the networks and pools that are
+ * known. A network that is not in `in` is looked up among the CNI configurations of the host.
  */
 
 #include "doctor/checks.h"

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-/* The program that tests each check on a broken and on a mended host. */
+/* For each check, the program that tests the check on a broken and on a mended host. */
 static const struct {
 	const char *check, *program;
 } programs[] = {

@@ -3,9 +3,9 @@
 #define UNIRAIL_TEST_DOCTOR_LAB_H
 
 /*
- * Checks of the doctor on a constructed host. The lab records which check reported a finding on a
- * host and none on the same host after it was mended; doctor_lab_verify() fails if a check of this
- * program has no such pair, or if a check of the doctor's table belongs to no program.
+ * Checks of the doctor on a constructed host. The lab records the checks that reported a finding on
+ * a host, and none on the same host after it was mended. doctor_lab_verify() fails if a check of
+ * this program has no such pair, or if a check of the doctor's table belongs to no program.
  */
 
 #include "host_lab.h"
@@ -26,7 +26,8 @@ struct doctor_lab {
 
 /* Creates a host of tests/hosts with its PCI functions; tree NULL: a host without hardware. */
 void doctor_lab_begin(struct doctor_lab *l, const char *tree);
-/* The same with eth0 and the RoCE rails ens1 (mlx5_0, 172.16.1.10/24) and ens2 (mlx5_1). */
+/* Like doctor_lab_begin(), with eth0 and the RoCE rails ens1 (mlx5_0, 172.16.1.10/24) and ens2
+ * (mlx5_1). */
 void doctor_lab_begin_rails(struct doctor_lab *l, const char *tree);
 void doctor_lab_end(struct doctor_lab *l);
 struct doctor doctor_lab_doctor(struct doctor_lab *l);
@@ -36,9 +37,10 @@ size_t doctor_lab_run(struct doctor_lab *l, void (*check)(struct doctor *));
 void doctor_lab_run_all(struct doctor_lab *l);
 
 /*
- * doctor_lab_first_is() fails unless the first finding, doctor_lab_finds() unless a finding of the
- * check, is at `where` and its texts have these parts. doctor_lab_find() returns the finding or
- * NULL, doctor_lab_count() the number of findings of the check.
+ * doctor_lab_first_is() fails unless the first finding is at `where` and its texts have these
+ * parts. doctor_lab_finds() fails unless the check's first finding at `where` has these parts.
+ * doctor_lab_find() returns that finding, or NULL; doctor_lab_count() returns the number of
+ * findings of the check.
  */
 void doctor_lab_first_is(const struct doctor_lab *l, const char *where, const char *what,
 			 const char *remedy);
@@ -48,7 +50,7 @@ const struct finding *doctor_lab_find(const struct doctor_lab *l, const char *ch
 				      const char *where);
 size_t doctor_lab_count(const struct doctor_lab *l, const char *check);
 
-/* Call it in the last test of a program; program: its name, "test_doctor". */
+/* Call this in the last test of a program; `program` is its name, such as "test_doctor". */
 void doctor_lab_verify(const char *program);
 
 #endif

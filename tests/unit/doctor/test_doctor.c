@@ -43,7 +43,7 @@ static struct rdma_dev two[] = {
 };
 enum { UP = 0x1 };
 
-static void test_rails_without_address_or_with_small_mtu_are_found(void **state)
+static void test_rails_with_small_mtu_or_in_one_subnet_are_found(void **state)
 {
 	struct link links[] = {{.index = 2, .name = "ens1", .mtu = 9000, .flags = UP},
 			       {.index = 3, .name = "ens2", .mtu = 1500, .flags = UP}};
@@ -345,7 +345,7 @@ static void same_functions(const struct root *a, const struct root *b)
 	assert_memory_equal(x, y, n * sizeof(*x));
 }
 
-static void test_unpacked_snapshot_has_the_same_pci_functions(void **state)
+static void test_unpacked_snapshot_has_the_same_pci_functions_and_no_secrets(void **state)
 {
 	static const char *const trees[] = {"mlx5_roce.tree", "mlx5_ib.tree", "qemu_igb.tree"};
 
@@ -539,7 +539,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_host_without_hardware_has_no_findings),
-		cmocka_unit_test(test_rails_without_address_or_with_small_mtu_are_found),
+		cmocka_unit_test(test_rails_with_small_mtu_or_in_one_subnet_are_found),
 		cmocka_unit_test(test_rdma_ports_that_are_down_are_found_with_their_cause),
 		cmocka_unit_test(test_rdma_mode_that_does_not_suit_the_cni_is_found),
 		cmocka_unit_test(test_functions_that_are_down_or_without_driver_are_found),
@@ -548,7 +548,7 @@ int main(void)
 		cmocka_unit_test(test_broken_links_and_cni_configurations_are_found),
 		cmocka_unit_test(test_invalid_pools_and_leftover_links_are_found),
 		cmocka_unit_test(test_missing_master_of_a_cni_configuration_is_found),
-		cmocka_unit_test(test_unpacked_snapshot_has_the_same_pci_functions),
+		cmocka_unit_test(test_unpacked_snapshot_has_the_same_pci_functions_and_no_secrets),
 		cmocka_unit_test(test_too_large_files_are_left_out_of_a_snapshot),
 		cmocka_unit_test(test_faults_of_a_recorded_node_are_found),
 		cmocka_unit_test(test_damaged_recording_is_an_error),

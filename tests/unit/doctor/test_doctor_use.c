@@ -315,7 +315,7 @@ static void test_vf_missing_in_the_kubelets_resources_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-static void test_node_object_without_registered_resources_is_found(void **state)
+static void test_node_resource_without_device_plugin_is_found(void **state)
 {
 	struct doctor_lab l;
 
@@ -335,7 +335,7 @@ static void test_node_object_without_registered_resources_is_found(void **state)
 	doctor_lab_end(&l);
 }
 
-static void test_driver_pods_of_the_network_operator_are_found(void **state)
+static void test_node_that_waits_for_driver_pods_is_found(void **state)
 {
 	struct doctor_lab l;
 
@@ -454,8 +454,8 @@ int main(void)
 		cmocka_unit_test(test_drift_from_host_conf_is_found),
 		cmocka_unit_test(test_drift_of_qos_is_found),
 		cmocka_unit_test(test_vf_missing_in_the_kubelets_resources_is_found),
-		cmocka_unit_test(test_node_object_without_registered_resources_is_found),
-		cmocka_unit_test(test_driver_pods_of_the_network_operator_are_found),
+		cmocka_unit_test(test_node_resource_without_device_plugin_is_found),
+		cmocka_unit_test(test_node_that_waits_for_driver_pods_is_found),
 		cmocka_unit_test(test_rail_used_as_the_nodes_address_is_found),
 		cmocka_unit_test(test_checks_find_the_same_in_a_snapshot),
 		cmocka_unit_test(test_each_check_reports_a_broken_host_and_not_a_mended_host),

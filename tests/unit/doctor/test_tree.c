@@ -27,7 +27,6 @@ static void content_is(const struct host_lab *h, const char *path, const void *w
 	assert_memory_equal(b.p ? b.p : "", wants, n);
 }
 
-/* A file with arbitrary bytes is restored unchanged. */
 static void test_packed_files_are_unpacked_unchanged(void **state)
 {
 	static const struct {
