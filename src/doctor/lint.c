@@ -263,7 +263,7 @@ static void check_network(struct lint *l, const struct object *o)
 	struct nad nad = {0};
 
 	if (nad_write(o->v, &nad, NULL) < 0)
-		return; /* not reported, because admission has reported it */
+		return; /* check_admitted() has reported the error */
 	check_pools_of(l, o, "spec", nad.config);
 	nad_done(&nad);
 }

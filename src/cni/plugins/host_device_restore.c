@@ -494,7 +494,7 @@ int host_device_prepare(struct attach *a, struct err *e)
 /* --- restore of the recorded state --- */
 
 /* Restores the link's attributes. The link is down while its MAC changes, because some drivers
- * require it. */
+ * refuse the change on a link that is up. */
 static int restore_link(struct attach *a, const struct raw *r, const struct link *l, struct err *e)
 {
 	struct link_change c = {.mtu = (uint32_t)r->mtu, .alias = r->alias ? r->alias : ""};

@@ -92,7 +92,8 @@ static int undo_up(void *arg, struct err *e)
 	return nl_batch_commit(m->w, b, e);
 }
 
-/* Takes a port out of the bond, which sets it down, then sets it up again if it was up before. */
+/* Takes a port out of the bond; the driver then sets the port down. Sets the port up again if it
+ * was up before. */
 static int undo_port(void *arg, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

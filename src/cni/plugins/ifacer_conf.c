@@ -327,7 +327,8 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
 		span_cut(&item, '=', &key);
 		name = span_dup(span_trim(key));
 		value = span_dup(span_trim(item));
-		/* The original ignores such an option too, but fails if it is the first one. */
+		/* The original also ignores an option that is not key=value, but fails if the first
+		 * option is one. */
 		if (!item.p || strchr(value, '='))
 			log_warn("bond option that is not key=value is ignored",
 				 LOG_S("option", name));

@@ -69,8 +69,8 @@ void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct 
  * table) whose only selector is one of the addresses as source. Returns their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
-/* Checks that each address still has its rule and, unless c->table is set, in the rule's table its
- * default route and the route to its subnet. */
+/* Checks that each address still has its rule. Unless c->table is set, the rule's table must have
+ * the route to the address's subnet and, if the address has a gateway, its default route. */
 int sbr_check(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct err *e);
 

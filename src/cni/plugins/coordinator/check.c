@@ -488,7 +488,7 @@ static bool is_our_table(const struct checking *k, uint32_t table)
 /* Result for one family, which applies to all addresses of the family. */
 struct family_checked {
 	bool is_known, wanted;
-	bool has_table; /* `table` passed check_table(); unless `wanted`, the coordinator made it */
+	bool has_table; /* `table` passed check_table() and, unless `wanted`, is_our_table() */
 	uint32_t table;
 };
 

@@ -129,7 +129,7 @@ struct coordinator_nic {
 	const char *ifname;
 	const char *network;	       /* name of the network */
 	const char *label;	       /* prefix of errors; NULL: no prefix */
-	const struct cni_result *prev; /* prevResult of its network; NULL: the call's */
+	const struct cni_result *prev; /* prevResult of the NIC's network; NULL: that of the call */
 	/* result */
 	struct mac mac; /* len 0: not changed */
 };

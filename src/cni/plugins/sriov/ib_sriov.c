@@ -130,8 +130,8 @@ static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 	return 0;
 }
 
-/* Returns whether vfio-pci has the function. Sets *vf to whether it is a VF; *vf is unchanged if
- * the function does not exist. */
+/* Returns whether the function is bound to vfio-pci. Sets *vf to whether it is a VF; *vf is
+ * unchanged if the function does not exist. */
 static bool ib_is_vfio(const struct root *root, const char *bdf, bool *vf)
 {
 	struct pci_dev d;

@@ -121,7 +121,7 @@ static int bracket_char(struct pattern *t, char *ret)
 }
 
 /* Adds the character class at t->p, such as [:alpha:], to the set and moves t->p behind it. Returns
- * 1, or 0 if there is no class at t->p. */
+ * 1, 0 if there is no class at t->p, or -EINVAL if its name is unknown. */
 static int named_class(struct pattern *t, bool set[static ASCII])
 {
 	const char *name, *end;

@@ -179,7 +179,8 @@ static void test_rdma_device_of_a_function_is_found(void **state)
 	host_remove(&h);
 }
 
-/* The device is in a pod: its directory is empty, but its verbs device has the name. */
+/* The RDMA device is in a pod: the function has no directory "infiniband" in /sys, but the file
+ * "ibdev" of the verbs device has the name. */
 static void test_rdma_device_in_another_namespace_is_named(void **state)
 {
 	char name[RDMA_NAME_MAX], command[256];
