@@ -122,7 +122,7 @@ static struct blocks_stats sum(void)
 		all.refused += s.refused;
 		all.unanswered += s.unanswered;
 		all.claimed += s.claimed;
-		all.left += s.left;
+		all.blocks_released += s.blocks_released;
 		all.released += s.released;
 		all.borrowed += s.borrowed;
 		all.returned += s.returned;
@@ -187,7 +187,7 @@ static void stat_line(void)
 	put(&o, "failed", fleet.failed);
 	put(&o, "rails", fleet.rails);
 	put(&o, "claimed", s.claimed);
-	put(&o, "left", s.left);
+	put(&o, "blocks_released", s.blocks_released);
 	put(&o, "released", s.released);
 	put(&o, "borrowed", s.borrowed);
 	put(&o, "returned", s.returned);
