@@ -14,7 +14,7 @@
 #include "doctor/checks.h"
 #include "kern/pci/config.h"
 
-enum { WHERE_MAX = 128, CLASS_BRIDGE = 0x0604, CLASS_DISPLAY = 0x03, VENDOR_NVIDIA = 0x10de };
+enum { WHERE_MAX = 128, CLASS_BRIDGE = 0x0604, CLASS_DISPLAY = 0x03 };
 enum { MAX_READ_WANTED = 4096, CAP_IPC_LOCK_BIT = 14, GIDS_MAX = 256 };
 enum { MEMLOCK_MIN = 64 << 20 };
 
@@ -22,7 +22,7 @@ enum { MEMLOCK_MIN = 64 << 20 };
 
 static bool is_gpu(const struct pci_dev *p)
 {
-	return p->class >> 16 == CLASS_DISPLAY && p->vendor == VENDOR_NVIDIA;
+	return p->class >> 16 == CLASS_DISPLAY && p->vendor == PCI_VENDOR_NVIDIA;
 }
 
 static bool is_rdma_pf(const struct host_facts *f, const struct pci_dev *p)

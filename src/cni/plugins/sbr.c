@@ -103,8 +103,8 @@ static int lock(const struct chained_call *m, int *fd, struct err *e)
 	r = lock_fd(*fd, LOCK_MS);
 	if (r < 0)
 		return err_kind(e, r == -EWOULDBLOCK ? ERR_AGAIN : ERR_OTHER, r,
-				"lock namespace '%s': %s: another sbr holds it", m->call->netns,
-				errno_text(r));
+				"lock namespace '%s': %s%s", m->call->netns, errno_text(r),
+				r == -EWOULDBLOCK ? ": another sbr holds the lock" : "");
 	return 0;
 }
 

@@ -19,8 +19,6 @@ enum {
 	CLASS_DISPLAY = 0x03,
 	CLASS_PROCESSING = 0x12,
 	CLASS_VGA = 0x0300,
-	VENDOR_AMD = 0x1002,
-	VENDOR_NVIDIA = 0x10de,
 };
 
 #define INTEL "8086"
@@ -449,7 +447,7 @@ static void list_soft(const struct reader *x)
 
 static bool is_gpu(const struct pci_dev *p)
 {
-	bool known = p->vendor == VENDOR_NVIDIA || p->vendor == VENDOR_AMD;
+	bool known = p->vendor == PCI_VENDOR_NVIDIA || p->vendor == PCI_VENDOR_AMD;
 
 	if (*p->physfn)
 		return false;
@@ -497,7 +495,7 @@ static void read_gpu(const struct reader *x, const struct pci_dev *p)
 	str_copy(g->bdf, sizeof(g->bdf), p->bdf);
 	g->numa = p->numa;
 	g->path = read_path(x->root, p->bdf);
-	if (p->vendor == VENDOR_NVIDIA)
+	if (p->vendor == PCI_VENDOR_NVIDIA)
 		read_uuid(x->root, g);
 }
 

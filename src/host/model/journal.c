@@ -167,8 +167,10 @@ int host_journal_open(struct host_journal *j, const struct root *root, const cha
 	if (r < 0)
 		return r;
 	r = lock_take(root, lock, LOCK_MS, &j->lock, e);
-	if (r < 0)
+	if (r == -EWOULDBLOCK)
 		return err_wrap(e, r, "another 'unirail host' is changing this host");
+	if (r < 0)
+		return r;
 	/*
 	 * A program that a step runs (modprobe, mlxconfig) inherits the lock. After a kill of this
 	 * process the program may still change the host, so an undo is refused (ERR_AGAIN) until

@@ -424,6 +424,7 @@ struct gpu {
 struct gpudirect_found {
 	struct gpu *v;
 	size_t n;
+	bool nvidia_gpu; /* at least one GPU is NVIDIA's */
 	bool nvidia, open_driver, peermem, iommu_translates;
 	unsigned int major, minor; /* version of the kernel */
 };
@@ -465,6 +466,7 @@ static void read_gpus(struct host *h, struct gpudirect_found *f)
 			continue;
 		str_copy(g.bdf, sizeof(g.bdf), all[i].bdf);
 		g.bar1 = bar1_size(h, g.bdf);
+		f->nvidia_gpu |= all[i].vendor == PCI_VENDOR_NVIDIA;
 		VEC_PUSH(f->v, f->n) = g;
 	}
 }
@@ -529,10 +531,11 @@ static int gpudirect_decide(const struct host_wants *w, const void *found, struc
 	(void)e;
 	if (!w->n || !f->n)
 		return 0;
-	if (!f->nvidia)
+	/* These two remarks concern only NVIDIA's driver. */
+	if (f->nvidia_gpu && !f->nvidia)
 		host_plan_remark(p, "gpudirect", "host",
 				 "NVIDIA's GPU driver is not loaded: GPUs cannot be RDMA targets");
-	else if (!f->peermem && !has_dmabuf(f))
+	else if (f->nvidia_gpu && !f->peermem && !has_dmabuf(f))
 		host_plan_remark(
 			p, "gpudirect", "host",
 			"neither nvidia_peermem nor dma-buf (open GPU driver, Linux 5.12) is "

@@ -14,14 +14,14 @@
 
 #include "base/alloc.h"
 
-enum { VENDOR_NVIDIA = 0x10de, VENDOR_AMD = 0x1002, CLASS_NETWORK = 0x02, CLASS_DISPLAY = 0x03 };
+enum { CLASS_NETWORK = 0x02, CLASS_DISPLAY = 0x03 };
 
 bool host_is_gpu(const struct pci_dev *d)
 {
 	/* 0x0300 VGA, 0x0302 3D; 0x1200 processing accelerator (AMD) */
 	return (d->class >> 16 == CLASS_DISPLAY &&
-		(d->vendor == VENDOR_NVIDIA || d->vendor == VENDOR_AMD)) ||
-	       (d->class >> 8 == 0x1200 && d->vendor == VENDOR_AMD);
+		(d->vendor == PCI_VENDOR_NVIDIA || d->vendor == PCI_VENDOR_AMD)) ||
+	       (d->class >> 8 == 0x1200 && d->vendor == PCI_VENDOR_AMD);
 }
 
 static bool makes_rdma(const char *driver)

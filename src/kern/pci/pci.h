@@ -17,6 +17,8 @@
 #include "base/file.h"
 
 enum { PCI_BDF_MAX = 20, PCI_DRIVER_MAX = 32, PCI_NAME_MAX = 64, PCI_DEPTH_MAX = 16 };
+/* Vendors of GPUs, as in pci_dev.vendor. */
+enum { PCI_VENDOR_AMD = 0x1002, PCI_VENDOR_NVIDIA = 0x10de };
 
 struct pci_dev {
 	char bdf[PCI_BDF_MAX];

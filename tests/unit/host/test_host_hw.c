@@ -16,6 +16,7 @@
 #include "host/apply.h"
 #include "host/dropin.h"
 #include "host/kinds.h"
+#include "host/steps/nics.h"
 
 static struct err e;
 
@@ -196,6 +197,50 @@ static void conf_steps_of(const char *name)
 	host_close(&h);
 	host_remove(&lab);
 	compare(file, &p);
+}
+
+/* Plans gpudirect on the host; returns whether a remark contains the text. */
+static bool is_remarked(struct host *h, const char *text)
+{
+	auto_host_plan struct host_plan p = {0};
+	bool found = false;
+
+	ASSERT_OK(plan(h, host_kind_find("gpudirect"), NULL, &p), &e);
+	for (size_t i = 0; i < p.n_remarks; i++)
+		found |= strstr(p.remarks[i].text, text) != NULL;
+	return found;
+}
+
+static void test_missing_nvidia_driver_is_remarked_only_with_an_nvidia_gpu(void **state)
+{
+	static const char text[] = "NVIDIA's GPU driver is not loaded";
+	auto_free struct pci_dev *all = NULL;
+	auto_free char *module = NULL, *away = NULL;
+	struct host_lab lab;
+	struct host h;
+	size_t n = 0, gpus = 0;
+
+	(void)state;
+	host_unpack(&lab, "hw_eight_ofed.tree");
+	ASSERT_OK(host_open(&h, lab.dir, &e), &e);
+	assert_false(is_remarked(&h, text));
+	module = xasprintf("%s/sys/module/nvidia", lab.dir);
+	away = xasprintf("%s/sys/module/other", lab.dir);
+	ASSERT_EQ(rename(module, away), 0);
+	assert_true(is_remarked(&h, text));
+	ASSERT_OK(pci_list(&h.root, &all, &n, &e), &e);
+	for (size_t i = 0; i < n; i++) {
+		auto_free char *vendor = xasprintf("/sys/bus/pci/devices/%s/vendor", all[i].bdf);
+
+		if (!host_is_gpu(&all[i]))
+			continue;
+		gpus++;
+		ASSERT_OK(file_replace(&h.root, vendor, span_of("0x1002\n"), 0644, &e), &e);
+	}
+	ASSERT_EQ(gpus, 8);
+	assert_false(is_remarked(&h, text));
+	host_close(&h);
+	host_remove(&lab);
 }
 
 #define STEPS(name)                                                                                \
@@ -562,6 +607,7 @@ static void test_value_set_by_another_program_is_not_in_effect(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_missing_nvidia_driver_is_remarked_only_with_an_nvidia_gpu),
 		cmocka_unit_test(test_planned_steps_of_eight_ofed),
 		cmocka_unit_test(test_planned_steps_of_inbox),
 		cmocka_unit_test(test_planned_steps_of_infiniband),
