@@ -13,7 +13,7 @@ struct chain_call {
 	const char *network, *ifname;
 	const struct cni_result *prev;	    /* NULL: none */
 	const struct json *runtime;	    /* runtimeConfig of the runtime; may be NULL */
-	const struct cni_attachment *valid; /* for GC */
+	const struct cni_attachment *valid; /* for GC: attachments that exist */
 	size_t n_valid;
 	const char *label; /* prefix of errors; NULL: none */
 };

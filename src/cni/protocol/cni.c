@@ -18,8 +18,9 @@
 
 /* The main() of every plugin, the counterpart of pkg/skel. */
 
-/* Source of the configuration: a descriptor, which is read after all other input is valid, or
- * `text` (fd -1). `to`: descriptor for a successful result; -1: the caller writes it. */
+/* Source of the configuration: descriptor `fd`, which is read only if the CNI_* variables are
+ * valid; fd -1: `text`. A successful result is written to descriptor `to`; -1: the caller of
+ * serve() writes the result. */
 struct input {
 	int fd, to;
 	struct span text;
@@ -82,7 +83,8 @@ static int read_input(struct cni_call *c, const struct input *in, struct buf *te
 }
 
 /* Refuses a CNI_NETNS that is this process' own namespace. The originals detect this only after the
- * verb and do not undo it. The plugin itself handles a namespace that does not exist. */
+ * verb has run, and do not undo its changes. The plugin itself handles a namespace that does not
+ * exist. */
 static int check_netns(const struct cni_call *c, struct err *e)
 {
 	auto_fd int own = -1, pod = -1;
@@ -121,8 +123,8 @@ static int add(const struct cni_plugin *p, struct cni_call *c, struct buf *out, 
 	else
 		n = cni_result_print(p->prints_prev && is_empty(&r) ? &c->prev : &r, c->version,
 				     out, e);
-	/* The ADD succeeded, but its result cannot be printed: undoes it, because the caller sees a
-	 * failure. */
+	/* The ADD succeeded, but its result cannot be printed: undoes the ADD, because the caller
+	 * sees a failed ADD. */
 	if (n < 0 && p->del)
 		p->del(c, NULL);
 	return n;
@@ -317,8 +319,8 @@ static int check_depth(char *const env[], struct err *e)
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -ELOOP,
-		"more than %d CNI plugins execute one another: does a 'type', 'ipam.type' or "
-		"'delegate' of this network name the plugin that it is given to?",
+		"more than %d CNI plugins execute one another: a 'type', 'ipam.type' or 'delegate' "
+		"of this network names a plugin that executes it again",
 		CNI_DEPTH_MAX);
 }
 
@@ -413,7 +415,7 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
-		/* must be the first row: read_vars() requires it of every verb */
+		/* must be the first row: read_vars() requires the first row of unknown verbs, too */
 		{"CNI_COMMAND", &c->command, EVERY, NULL},
 		{"CNI_CONTAINERID", &c->container_id, ADD | CHECK | DEL, check_container_id},
 		{"CNI_NETNS", &c->netns, ADD | CHECK, NULL},
@@ -619,8 +621,8 @@ int cni_conf_version(struct cni_call *c, unsigned int supported, struct err *e)
 	return r;
 }
 
-/* An unreadable prevResult fails the verbs that build on it, but never a DEL: the runtime would
- * retry with the same prevResult. */
+/* An invalid prevResult fails ADD and CHECK, which need it, but never a DEL: the runtime would
+ * retry the DEL with the same prevResult. */
 int cni_conf_prev(struct cni_call *c, struct err *e)
 {
 	bool strict = strcmp(c->command, "ADD") == 0 || strcmp(c->command, "CHECK") == 0;
@@ -662,7 +664,7 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 	const struct attachment *a;
 	int r;
 
-	/* The key in the specification of release 1.2.0 (containernetworking/cni#1101). */
+	/* Name of the key in the specification of CNI 1.2.0 (containernetworking/cni#1101). */
 	if (!v) {
 		v = json_get(c->conf, "cni.dev/attachments");
 		place = "conf.cni.dev/attachments";
@@ -674,7 +676,7 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 		return 0;
 	if (json_kind(v) == JSON_ARRAY && json_len(v) > CNI_VALID_MAX)
 		return err_kind(e, ERR_CONF, -E2BIG,
-				"%s has %zu attachments, the limit is %d: nothing is collected",
+				"%s has %zu attachments, the limit is %d: GC removes nothing",
 				place, json_len(v), CNI_VALID_MAX);
 	r = json_read_value(c->doc, v, &list, &found, place, e);
 	if (r < 0)

@@ -57,7 +57,7 @@ bool cni_is_valid(const struct cni_call *c, const char *container_id, const char
 bool cni_file_is_stale(const struct cni_call *c, const char *name);
 
 /* A plugin. The result of add() in *out is printed; if it is empty and prints_prev is set,
- * prevResult is printed unchanged. */
+ * prevResult is printed in the version of the netconf. */
 struct cni_plugin {
 	const char *name;
 	const char *about; /* "CNI macvlan plugin unirail ..."; printed when CNI_COMMAND is absent */
@@ -65,10 +65,10 @@ struct cni_plugin {
 	bool prints_prev;
 	bool relays;	  /* prints another plugin's result: cni_result_relay() */
 	const void *kind; /* table of the driver, for plugins that share functions */
-	/* Field tables of its netconf and of its object `ipam` (IPAM plugins), for `unirail help`;
-	 * NULL: none. */
+	/* Field tables for `unirail help`: of the plugin's netconf, and of the netconf's object
+	 * `ipam` if this is an IPAM plugin; NULL: none. */
 	const struct json_table *const *keys, *const *ipam_keys;
-	/* The verbs. NULL: success. */
+	/* The verbs. NULL: the verb does nothing and succeeds. */
 	int (*add)(struct cni_call *c, struct cni_result *out, struct err *e);
 	int (*check)(struct cni_call *c, struct err *e);
 	int (*del)(struct cni_call *c, struct err *e);
@@ -90,7 +90,7 @@ int cni_run_with(const struct cni_plugin *p, char *const env[], struct span in, 
 /* Parses CNI_ARGS like types.LoadArgs; *ret borrows from *keep. Errors are of class ERR_ENV, with
  * the original's texts. */
 int cni_args_parse(const char *text, struct cni_args *ret, struct buf *keep, struct err *e);
-/* Maps an error to its CNI code; the only such table. */
+/* Returns the CNI code of an error. */
 int cni_code(const struct err *e);
 /* Writes {"code","msg","details"}, indented by 4. */
 void cni_error_print(const struct err *e, struct buf *b);

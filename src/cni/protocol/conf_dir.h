@@ -4,15 +4,15 @@
 
 /*
  * Network configurations in CNI directories: .conf, .json and .conflist files, sorted by name. A
- * search of a directory skips those of Multus and unirail-cni, and logs and skips files that cannot
- * be read.
+ * search of a directory skips the configurations of multus, multus-shim and unirail-cni. It logs
+ * and skips files that cannot be read or parsed.
  */
 
 #include "base/file.h"
 #include "wire/json/json.h"
 
 /* Loads the first file of the directory whose network has this name. Error class ERR_CONF if
- * none. */
+ * there is none. */
 int conf_dir_load(const struct root *r, const char *dir, const char *name, struct json_doc **ret,
 		  struct err *e);
 /* Loads a file, or the first network configuration of a directory. */

@@ -111,7 +111,7 @@ static void status_text(int status, char *ret, size_t size)
 		snprintf(ret, size, "exit status %d", WEXITSTATUS(status));
 }
 
-/* Makes the error of a plugin that failed without an error object. */
+/* Makes the error of a plugin that failed without output on stdout. */
 static int fail_mute(const struct buf *err, int status, struct err *e)
 {
 	auto_buf struct buf quoted;
@@ -191,7 +191,8 @@ static int run(const struct cni_delegate *d, struct buf *out, struct err *e)
 	free_env(env);
 	if (r < 0)
 		return r;
-	/* Without an error object stderr is the message; otherwise stderr contains logs. */
+	/* If the plugin failed without output on stdout, fail_mute() makes stderr the error's
+	 * message. Otherwise stderr contains logs. */
 	if (err.len && (status == 0 || out->len))
 		fd_write_all(STDERR_FILENO, err.p, err.len, NULL);
 	return status ? fail_plugin(out, &err, status, e) : 0;
@@ -348,9 +349,9 @@ static int wait_for(pid_t pid, int *status, struct err *e)
 
 /*
  * Runs a program with `in` on stdin and waits until it exits; `out` and `err` receive its output,
- * each up to the buffer's limit. If the kernel has pidfd_open, it does not wait for a grandchild
- * that keeps the pipes open. Returns 0 with the wait status in *status, or -errno if the program
- * could not be started or waited for.
+ * each up to the buffer's limit. If the kernel has pidfd_open, this function does not wait for a
+ * grandchild that keeps the pipes open. Returns 0 with the wait status in *status, or -errno if the
+ * program could not be started or waited for.
  */
 static int delegate_exec(const char *path, char *const env[], struct span in, struct buf *out,
 			 struct buf *err, int *status, struct err *e)

@@ -5,9 +5,9 @@
 /*
  * Executes other CNI plugins as libcni does: searched in CNI_PATH, with this process' environment
  * in which the six CNI_* variables and CNI_DEPTH (cni_call.h) are replaced, the configuration on
- * stdin and one JSON document on stdout. Their stderr is passed on, or is the error's message if a
- * plugin fails without an error object. "Text file busy" (the plugin is being installed) is retried
- * for five seconds. There is no time limit: the runtime has one.
+ * stdin and one JSON document on stdout. A plugin's stderr is passed on; if the plugin fails
+ * without output on stdout, its stderr is instead the error's message. "Text file busy" (the plugin
+ * is being installed) is retried for five seconds. There is no time limit: the runtime has one.
  *
  * A plugin's error object becomes *e with its text, details and code (cni_code() returns that
  * code).
@@ -23,11 +23,13 @@ struct cni_delegate {
 	struct span conf;	     /* the configuration, which is the whole input on stdin */
 };
 
-/* Finds the plugin: the first regular file (after symbolic links) of that name in cni_path. */
+/* Finds the plugin: the first file of that name in the directories of cni_path that is a regular
+ * file or a symbolic link to one. */
 int cni_delegate_find(const char *type, const char *cni_path, struct buf *ret, struct err *e);
 /* Runs any verb but ADD; its output on success is discarded. */
 int cni_delegate_run(const struct cni_delegate *d, struct err *e);
-/* Runs ADD. A result without cniVersion has `version`, the configuration's. *ret is overwritten. */
+/* Runs ADD. A result without cniVersion is parsed as `version`, the configuration's version. *ret
+ * is overwritten. */
 int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, struct cni_result *ret,
 		     struct err *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors on the wire: kinds to CNI codes and back, and the error object. */
+/* Converts error kinds to CNI codes and back, and prints the error object. */
 #include "cni/protocol/error.h"
 
 #include "base/alloc.h"
@@ -7,7 +7,7 @@
 
 enum {
 	CODE_INTERNAL = 999,
-	/* Offset of codes that have no kind: beyond all kinds. */
+	/* A code without a kind is stored in err.kind as code + FOREIGN, above all kinds. */
 	FOREIGN = 1 << 16,
 	FOREIGN_MAX = (1 << 16) - 1,
 };

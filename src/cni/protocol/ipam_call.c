@@ -31,7 +31,7 @@ static const struct json_field cni_fields[] = {FIELD("ips", J_STRS, args_ips,
 static const struct json_table runtime_table = {runtime_fields, JSON_GO, 0};
 static const struct json_table cni_table = {cni_fields, JSON_GO, 0};
 
-/* The offset is 0, because sub-objects fill the same struct. */
+/* No offset: the sub-objects fill the same struct ipam_request. */
 static const struct json_field args_fields[] = {
 	{"cni", J_OBJ, .sub = &cni_table,
 	 JSON_DOC(NULL, "from the annotation of the pod's network")},

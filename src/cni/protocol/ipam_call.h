@@ -14,16 +14,17 @@ struct ipam_request {
 	struct buf keep; /* owns the strings of args */
 };
 
-extern const struct json_table ipam_request_table; /* its netconf */
+extern const struct json_table ipam_request_table; /* netconf keys that are read */
 int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e);
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))
 
-/* Refuses more than one address of a family before CNI 0.3.0, whose results have one each. */
+/* Refuses more than one address of a family if the version is below 0.3.0: results of such versions
+ * have one address of each family. */
 int ipam_check_families(const struct cni_ipam_call *call, size_t n4, size_t n6, struct err *e);
 
-/* Returns the call of an IPAM plugin that runs as its own process: one attachment, the whole
- * configuration. */
+/* For an IPAM plugin that runs as its own process: returns the call of its only attachment; the
+ * whole netconf is the call's `conf`. */
 struct cni_ipam_call cni_ipam_call_of(const struct cni_call *c);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* Quotes a text like Go's %q: in double quotes, with unprintable characters escaped. */
+/* Quotes a text like Go's %q: in double quotes, with '"', '\\' and control characters escaped. */
 void cni_quote(struct buf *b, const char *s);
 
 #endif

@@ -3,8 +3,8 @@
 #define UNIRAIL_CNI_PROTOCOL_RESULT_H
 
 /*
- * CNI results of all versions: one internal form (that of 1.1.0), printed byte-exactly per version,
- * and parsed from prevResult, following the CNI specification and libcni's encoders.
+ * CNI results of all versions: one internal form (that of 1.1.0), parsed from a result of any
+ * version, and printed in any version byte for byte as libcni prints it.
  */
 
 #include "base/ip.h"
@@ -78,7 +78,7 @@ struct cni_iface *cni_result_iface(struct cni_result *r, const char *name, const
  * no sandbox, do not count. */
 int cni_result_pod_iface(const struct cni_result *r, const char *ifname);
 void cni_result_ip(struct cni_result *r, const struct cni_ip *ip);
-/* Returns the first gateway of the family; family 0: there is none. */
+/* Returns the first gateway of the family; without one, an address of family 0. */
 struct ipaddr cni_result_gateway(const struct cni_result *r, int family);
 bool cni_iface_in_pod(const struct cni_iface *i);
 void cni_result_route(struct cni_result *r, const struct cni_route *rt);
@@ -96,8 +96,8 @@ void cni_result_relay(const struct cni_result *r, enum cni_version v, struct buf
 int cni_result_parse(struct json_doc *d, const struct json *v, enum cni_version conf_version,
 		     struct cni_result *ret, struct err *e);
 
-/* Reads "routes" and "dns", which have the same form in configurations and results; both append
- * to *r. A NULL or JSON null v is empty. `place` is their path in errors. */
+/* Read "routes" and "dns", which have the same form in configurations and results, and append to
+ * *r. If v is NULL or JSON null, nothing is appended. `place`: JSON path of v, for errors. */
 int cni_result_read_routes(struct json_doc *d, const struct json *v, const char *place,
 			   struct cni_result *r, struct err *e);
 int cni_result_read_dns(struct json_doc *d, const struct json *v, const char *place,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses results: prevResult, and the output of an IPAM plugin. */
+/* Parses results: prevResult, and the output of executed plugins. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -102,8 +102,8 @@ static const struct json_field dns_fields[] = {FIELD(dns, "nameservers", J_STRS,
 					       {0}};
 static const struct json_table dns_table = {dns_fields, JSON_GO, sizeof(struct dns)};
 
-/* One struct for all classes of versions (struct class); the table of a class has only its
- * fields. */
+/* One struct for all classes of versions (struct class); the JSON table of a class has only the
+ * fields of that class. */
 struct result {
 	struct json_list ifaces, ips, routes;
 	struct ip ip4, ip6;

@@ -75,7 +75,7 @@ static void reset(void)
 	calls = undone = fails = 0;
 }
 
-/* In the order in which libcni checks them. */
+/* The variables are checked in the order of libcni. */
 static void test_missing_cni_variables_are_reported(void **state)
 {
 	static const struct {
@@ -256,7 +256,7 @@ static void test_each_cni_command_calls_the_plugin(void **state)
 	       1, "{\"code\":7,\"msg\":\"cannot convert: no valid IP addresses\"}");
 }
 
-/* Differs from the original, which does the work and prints a result, and then an error. */
+/* The original instead runs the verb, prints the result, and then an error. */
 static void test_add_and_del_in_the_host_namespace_are_refused(void **state)
 {
 	struct invocation v = {.plugin = &macvlan,
@@ -393,7 +393,7 @@ static void test_add_with_an_undelivered_result_is_undone(void **state)
 	ASSERT_EQ(run_onto(pipe_without_reader(), "ADD"), 101);
 	ASSERT_EQ(run_onto(open("/dev/null", O_WRONLY), "ADD"), 0);
 	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "VERSION"), 1);
-	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* no answer */
+	ASSERT_EQ(run_onto(open("/dev/full", O_WRONLY), "CHECK"), 0); /* CHECK writes nothing */
 }
 
 static void test_gc_requires_a_list_of_attachments(void **state)

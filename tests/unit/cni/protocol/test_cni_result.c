@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "cni/protocol/cni.h"
 
-/* The output of Go's MarshalIndent, without its white space. */
+/* Removes the white space with which Go's MarshalIndent indents the result. */
 static void compact(struct buf *b)
 {
 	auto_json struct json_doc *d = NULL;

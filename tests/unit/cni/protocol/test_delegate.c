@@ -97,7 +97,7 @@ static void test_plugin_gets_cni_environment_and_configuration(void **state)
 	ASSERT_STR_EQ(e.text, "failed to unmarshal raw result: unexpected end of JSON input");
 }
 
-static void test_results_of_any_cni_version_are_parsed(void **state)
+static void test_results_of_other_cni_versions_are_parsed_and_invalid_ones_refused(void **state)
 {
 	static const struct {
 		const char *out;
@@ -169,7 +169,7 @@ static void test_error_of_the_plugin_is_passed_on(void **state)
 	assert_true(run("fail", "DEL", NULL) < 0);
 }
 
-static void test_plugin_is_searched_in_all_directories(void **state)
+static void test_plugin_is_searched_in_all_directories_of_cni_path(void **state)
 {
 	struct cni_call c = call();
 	struct err e = ERR_INIT;
@@ -196,7 +196,8 @@ static void test_plugin_is_searched_in_all_directories(void **state)
 	ASSERT_EQ(cni_delegate_find("real", "", &path, &e), -EINVAL);
 }
 
-/* Input and output larger than a pipe buffer, and a plugin that does not read its stdin. */
+/* Input and output are larger than a pipe buffer; one plugin does not read its stdin. Output above
+ * the limit of 4 MiB is an error. */
 static void test_input_and_output_may_exceed_a_pipe_buffer(void **state)
 {
 	static char conf[300000];
@@ -255,9 +256,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plugin_gets_cni_environment_and_configuration),
-		cmocka_unit_test(test_results_of_any_cni_version_are_parsed),
+		cmocka_unit_test(
+			test_results_of_other_cni_versions_are_parsed_and_invalid_ones_refused),
 		cmocka_unit_test(test_error_of_the_plugin_is_passed_on),
-		cmocka_unit_test(test_plugin_is_searched_in_all_directories),
+		cmocka_unit_test(test_plugin_is_searched_in_all_directories_of_cni_path),
 		cmocka_unit_test(test_input_and_output_may_exceed_a_pipe_buffer),
 		cmocka_unit_test(test_daemon_left_behind_by_a_plugin_does_not_delay_the_result),
 		cmocka_unit_test(test_busy_plugin_file_is_retried),
