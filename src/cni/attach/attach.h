@@ -73,8 +73,8 @@ struct attach {
 	int netns;
 	struct nl_wire *host, *pod; /* pod NULL when netns is -1 */
 	/* DEL: netlink socket for the pod's nf_tables; NULL: not opened. close() waits about 15 ms
-	 * until the kernel has freed deleted tables. It does not wait if links were deleted after
-	 * the tables, because the deletion of links waits as long. */
+	 * until the kernel has freed deleted tables. If links were deleted after the tables,
+	 * close() does not wait, because the deletion of the links has already waited. */
 	struct nl_wire *marks;
 	struct link *pod_links; /* links of the pod as last listed */
 	size_t n_pod_links;
@@ -140,15 +140,16 @@ int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret
 int attach_kind_known(struct nl_wire *w, const struct link_driver *k, struct err *e);
 
 /* --- pure functions --- */
-/* Checks that the requested interface names are valid (ERR_CONF) and differ from each other and
- * from the names in the pod (-EEXIST). */
+/* Checks that the requested interface names are valid (ERR_CONF), that they differ from each other,
+ * and that the pod has no link of the name of an attachment with a link (-EEXIST). */
 int attach_check_names(const struct rail *rails, size_t n, const struct link *pod, size_t n_pod,
 		       struct err *e);
 /* Checks the discovered devices: a moved device serves one attachment only, and a device has one
  * interface per VLAN. */
 int attach_check_devices(const struct rail *rails, size_t n, struct err *e);
 /* Returns whether a link in the pod has or will have this name. Link names and alternative names
- * share one namespace in the kernel, so a moved device must not bring such an alternative name. */
+ * share one namespace in the kernel, so a moved device must not bring an alternative name that is
+ * taken. */
 bool attach_name_taken(const struct attach *a, const char *name);
 /* Sets *ret to the routes of a result for a link and returns their number; a missing gateway is
  * taken from the addresses. The caller frees *ret. */
@@ -160,8 +161,8 @@ bool attach_group_is_of_pod(const struct link *pod, size_t n, const char *const 
 
 /* --- DEL --- */
 /* Removes the attachments' links, and the n_peers links named in `others`: moved devices are
- * restored to the host, created links are deleted. It continues after an error and returns the
- * first error. It uses kind and ifname of each rail, and conf if it could be read. */
+ * restored to the host, created links are deleted. Continues after an error and returns the first
+ * error. Uses kind and ifname of each rail, and conf if the netconf could be read. */
 int attach_remove(struct attach *a, const struct rail *rails, size_t n, const char *const *others,
 		  size_t n_peers, struct err *e);
 /* For DEL and GC: reads the netconf of a moved device. Logs an invalid netconf and leaves
@@ -170,7 +171,7 @@ void attach_read_conf(struct rail *rail, const struct rail_source *s);
 
 /* --- CHECK --- */
 struct attach_seen {
-	struct link *links; /* the pod's */
+	struct link *links; /* links of the pod */
 	size_t n_links;
 	struct addr *addrs;
 	size_t n_addrs;
@@ -186,13 +187,13 @@ int attach_check(const struct attach_seen *s, const struct rail *rail, int paren
 /* Looks up the master, then runs attach_check() and the driver's verify(). */
 int attach_check_rail(struct attach *a, const struct attach_seen *s, struct rail *rail,
 		      struct err *e);
-/* Pure. Checks that the connected routes and the result's routes exist in any table, because sbr
- * and the coordinator move them out of the main table. */
+/* Pure. Checks that the connected routes and the result's routes exist. Each may be in any table,
+ * because sbr and the coordinator move routes out of the main table. */
 int attach_check_routes(const struct attach_seen *s, const struct cni_result *prev,
 			const char *ifname, struct err *e);
 /* Returns whether a route of a result belongs to interface `iface`. Routes name no interface: if
  * only one interface has addresses, all routes belong to it; otherwise a route belongs to the
- * interface whose subnet has its gateway. */
+ * interface whose subnet has its gateway, and a route without gateway to none. */
 bool attach_route_is_of(const struct cni_result *prev, int iface, const struct cni_route *rt);
 
 /* --- STATUS and GC --- */

@@ -179,8 +179,8 @@ static void put_routes(const struct rail *rail, struct nl_batch *b)
 	free(list);
 }
 
-/* Returns 1 if detection is complete, 0 if addresses are still tentative, -EADDRINUSE if another
- * host has an address. */
+/* Returns 1 if detection is complete, 0 if an address is still tentative, -EADDRINUSE if another
+ * host has one of the addresses. */
 static int dad_done(const struct rail *rail, const struct addr *list, size_t n, struct err *e)
 {
 	char text[IP_TEXT_MAX];

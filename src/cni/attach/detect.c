@@ -75,8 +75,8 @@ static struct probe_limits limits_of(const struct attach *a)
 	return l;
 }
 
-/* Sets e to the text of probe_describe(), without the interface's name at its start if the label
- * will be added. */
+/* Sets e to the text of probe_describe(). Omits the interface's name at the start of the text if
+ * the attachment has a label, which rail_err() adds. */
 static void describe_conflict(const struct rail *rail, const struct probe *p, struct err *e)
 {
 	struct err reason = ERR_INIT;

@@ -124,8 +124,8 @@ static int attach_default_master(struct nl_wire *w, struct link *ret, struct err
 	return link_get_index(w, index, ret, e);
 }
 
-/* Returns whether an error may suggest this link as master: not the end of a container's veth, an
- * overlay device or loopback. */
+/* Returns whether an error message may suggest this link as master. It must not suggest loopback,
+ * an overlay device or the host end of a container's veth pair. */
 static bool may_be_master(const struct link *l)
 {
 	return !link_is_loopback(l) && link_is_nodes_own(l->name);
@@ -212,7 +212,7 @@ static void take_nets(struct rail *rail, const struct addr *list, size_t n)
 			VEC_PUSH(rail->nets, rail->n_nets) = list[i].net;
 }
 
-/* match_master_subnet needs the master's networks; only spiderpool's IPAM has this option. */
+/* Reads the networks of the uplink, for match_master_subnet, a key of only the IPAM spiderpool. */
 static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 {
 	auto_free struct addr *list = NULL;

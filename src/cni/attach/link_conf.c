@@ -32,11 +32,8 @@ static const struct json_field common_fields[] = {
 		JSON_DOC(
 			NULL,
 			"the IPAM plugin, by type, and its keys; without a type the interface gets no address")),
-	JSON_FIELD(
-		"dns", J_VAL, struct raw_common, dns, .sub = &dns_table,
-		JSON_DOC(
-			NULL,
-			"nameservers, domain, search and options for the result; an IPAM plugin's take precedence")),
+	JSON_FIELD("dns", J_VAL, struct raw_common, dns, .sub = &dns_table,
+		   JSON_DOC(NULL, "nameservers, domain, search and options for the result")),
 	{0},
 };
 const struct json_table rail_common_table = {common_fields, JSON_GO, sizeof(struct raw_common)};

@@ -97,9 +97,9 @@ static int undo_links(void *arg, struct err *e)
 
 /*
  * Before Linux 6.15 a new link's name must also be free in the namespace of the request: the
- * node's, which usually has an eth0. A link whose name the node has is created
- * under a temporary name and renamed. DEL computes the same temporary name, since the process may
- * be killed before the rename.
+ * node's, which usually has an eth0. So a link whose name the node has is created under a temporary
+ * name and then renamed. DEL computes the same temporary name, since the process of the ADD may
+ * have been killed before the rename.
  */
 static bool attach_temp_name(const struct attach *a, const char *ifname,
 			     char ret[static LINK_NAME_MAX])

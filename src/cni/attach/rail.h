@@ -74,7 +74,7 @@ struct link_driver {
 	const char *module; /* kernel module; NULL: none */
 
 	/* --- pure functions --- */
-	/* Parses the netconf. Kind ERR_CONF: the error names the field. */
+	/* Parses the netconf. An error has kind ERR_CONF and names the field. */
 	int (*read)(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 	/* Checks the configuration against the master; NULL: no check. */
 	int (*fits)(const struct rail_conf *c, const struct link *master, struct err *e);
@@ -87,16 +87,17 @@ struct link_driver {
 	int (*check)(const struct rail_conf *c, const struct link *l, struct err *e);
 	/* A hint for the error when create or move failed with `code`; NULL: no hint. */
 	const char *(*hint)(int code);
-	/* Called for a single plugin in a chain: takes over the prevResult. NULL: prevResult is not
-	 * used. */
+	/* ADD of a plugin that runs as its own process and has a prevResult: takes the master and
+	 * the addresses from prevResult if the netconf has none. NULL: prevResult is not used. */
 	int (*chained)(const struct cni_result *prev, struct rail *rail, struct err *e);
 
-	/* Called first for a single plugin: sets the target of the log. NULL: stderr. */
+	/* Called first in a plugin that runs as its own process: sets the target of the log. NULL:
+	 * stderr. */
 	void (*start)(const struct cni_call *c);
 
 	/* --- moved devices; for created links all but `gc` are NULL --- */
-	/* Called before devices are inspected, once for all attachments of the driver: locks their
-	 * devices against other processes and restores devices of deleted pods. NULL: not needed */
+	/* Called before devices are inspected, once for all attachments of the driver: locks the
+	 * devices against other processes and restores devices of deleted pods. NULL: no call */
 	int (*claim)(struct attach *a, struct err *e);
 	/* Sets rail->master and rail->no_link and runs all checks; changes nothing. */
 	int (*inspect)(struct attach *a, struct rail *rail, struct err *e);
@@ -135,7 +136,8 @@ static inline bool link_driver_moves(const struct link_driver *k)
 }
 
 /* --- shared by the drivers (link_conf.c) --- */
-/* Field tables: of ipam and dns; of master, mtu and linkInContainer. */
+/* Field tables: rail_common_table has ipam and dns; rail_made_table, for created links, has master,
+ * mtu and linkInContainer. */
 extern const struct json_table rail_common_table, rail_made_table;
 /* Reads the driver's own fields, defaults first. */
 int rail_read_own(const struct rail_source *s, const struct json_table *t, void *into,
@@ -144,7 +146,8 @@ int rail_read_own(const struct rail_source *s, const struct json_table *t, void 
 int rail_read_common(const struct rail_source *s, struct rail_conf *ret, struct err *e);
 /* Reads ipam, dns, master, mtu and linkInContainer. */
 int rail_read_made(const struct rail_source *s, struct rail_conf *ret, struct err *e);
-/* Checks the MTU; error `invalid MTU %d, must be [0, master MTU(%d)]`. */
+/* Fails with "invalid MTU ..., must be [0, master MTU(...)] ..." if the MTU exceeds that of the
+ * master. */
 int rail_mtu_fits(const struct rail_conf *c, const struct link *master, struct err *e);
 /* Converts conf.dns for a result. */
 int cni_dns_read(struct json_doc *d, const struct json *dns, struct cni_dns *ret, struct err *e);
@@ -156,7 +159,8 @@ int single_check(struct cni_call *c, struct err *e);
 int single_gc(struct cni_call *c, struct err *e);
 int single_status(struct cni_call *c, struct err *e);
 
-/* Defines the applet of a plugin. The arguments after the driver are the tables of its keys. */
+/* Defines the struct cni_plugin of the driver `which`. The arguments after the name are the tables
+ * of the netconf's keys. */
 #define RAIL_PLUGIN(which, plugin_name, ...)                                                       \
 	{                                                                                          \
 		.name = plugin_name, .about = "CNI " plugin_name " plugin unirail",                \

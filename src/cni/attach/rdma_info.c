@@ -146,9 +146,8 @@ static bool made_device(struct finder *f, struct wanted *w)
 	return !w->rail->conf.in_container && device_below(f, &w->rail->master, w->device);
 }
 
-/*
- * Finds the RDMA device of a moved NIC: in the pod if it was moved as well, otherwise on the node.
- */
+/* Finds the RDMA device of a moved NIC: on the node, or in the pod if the RDMA device was moved,
+ * too. */
 static bool moved_device(struct finder *f, struct wanted *w)
 {
 	const struct root *root = &f->a->call->root;
@@ -188,8 +187,8 @@ static bool pick_address(const struct rail *rail, struct ipaddr *ret)
 	return ret->family != 0;
 }
 
-/* Returns whether a device that stays on the node is usable in the pod: it is not in exclusive
- * mode, and e then names the remedy. */
+/* Returns whether pods can use an RDMA device that stays on the node. They cannot if the RDMA
+ * subsystem is in exclusive mode; e then names the remedy. */
 static bool is_shared(struct err *e)
 {
 	enum rdma_netns_mode mode = RDMA_NETNS_SHARED;
@@ -199,7 +198,7 @@ static bool is_shared(struct err *e)
 }
 
 /* Logs only a warning, because no netconf key shows whether the pod needs RDMA. Logs nothing for a
- * NIC that a single plugin moved: the plugin rdma may follow in its chain. */
+ * NIC that a plugin in its own process moved: the plugin rdma may follow in the chain. */
 static void warn_not_shared(const struct rail *rail, const char *device, const struct err *reason)
 {
 	bool moved = link_driver_moves(rail->kind);
@@ -384,12 +383,12 @@ static int save(const struct root *r, const char *dir, const struct rails_list *
 	return code < 0 ? code : replace(r, dir, "rails.json", &json, e);
 }
 
-/* The directory remains if it cannot be removed, for example while a pod mounts it. */
+/* Removes the files and the directory. The directory remains if it cannot be removed, for example
+ * while a pod mounts it. */
 static void remove_all(const struct root *r, const char *dir)
 {
-	/*
-	 * rails.json is removed last, so that GC finds the directory after an interrupted removal.
-	 */
+	/* rails.json is removed last: after an interrupted removal, rails_gc() still finds its
+	 * entries. */
 	static const char *const names[] = {"rails.env", "rails.json"};
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {

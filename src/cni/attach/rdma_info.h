@@ -20,9 +20,10 @@ enum { GIDS_LIMIT_MS = 300 };
 
 /*
  * Sets rail->rdma of all attachments, once their addresses are set. The kernel adds GIDs shortly
- * after addresses, so this waits once for all GIDs, at most GIDS_LIMIT_MS. A GID that is still
- * missing is logged; it is not an error, since only RDMA needs it. An RDMA device that stays on the
- * node while the subsystem is in exclusive mode is logged with the remedy.
+ * after addresses, so this function waits once for all GIDs, at most GIDS_LIMIT_MS. A GID
+ * that is still missing is logged; it is not an error, since only RDMA needs it. An RDMA device
+ * that stays on the node while the subsystem is in exclusive mode is logged with the remedy, unless
+ * a plugin that runs as its own process moved the NIC.
  */
 void rdma_info_wait(struct attach *a);
 /* STATUS of a link that is created on rail->master: warns if the master has an RDMA device that
@@ -78,9 +79,10 @@ void rails_put(struct rails_list *l, const struct rails_entry *e);
 void rails_drop(struct rails_list *l, const char *container, const char *ifname);
 
 /* --- updates of the files --- */
-/* Adds the attachments that have an RDMA device. A failure is logged only. */
+/* Adds the attachments that have an RDMA device. A failure is only logged. */
 void rails_write(const struct attach *a);
-/* DEL: removes the entries of these interfaces, and the directory with the last entry. */
+/* DEL: removes the entries of these interfaces; if no entry remains, or the file is unreadable,
+ * removes the directory. */
 void rails_forget(const struct cni_call *c, const char *const *ifnames, size_t n);
 /*
  * GC: removes entries of the call's network that are not among the valid attachments of the call.

@@ -92,7 +92,7 @@ static void test_rail_without_link_may_have_a_name_in_use(void **state)
 
 /* --- routes --- */
 
-static void test_routes_without_gateway_get_the_first_of_their_family(void **state)
+static void test_route_without_gateway_gets_the_first_gateway_of_its_family(void **state)
 {
 	struct cni_ip ips[] = {{t_net("172.16.1.20/24"), t_ip("172.16.1.1"), -1},
 			       {t_net("172.16.1.21/24"), t_ip("172.16.1.2"), -1},
@@ -224,7 +224,8 @@ static int check(struct fixture *f, const char *netns)
 	return r < 0 ? r : attach_check_routes(&f->seen, &f->prev, "net1", &e);
 }
 
-/* The originals read only table main, so their CHECK fails after sbr and the coordinator. */
+/* The originals read only table main, so their CHECK fails after sbr or the coordinator has moved
+ * a route. */
 static void test_check_accepts_routes_moved_to_another_table(void **state)
 {
 	struct fixture f;
@@ -330,7 +331,7 @@ int main(void)
 		cmocka_unit_test(test_second_rail_with_the_same_vlan_or_device_is_refused),
 		cmocka_unit_test(test_rail_without_link_may_have_a_name_in_use),
 		cmocka_unit_test(test_moved_device_does_not_prevent_the_deletion_of_the_link_group),
-		cmocka_unit_test(test_routes_without_gateway_get_the_first_of_their_family),
+		cmocka_unit_test(test_route_without_gateway_gets_the_first_gateway_of_its_family),
 		cmocka_unit_test(test_group_with_a_link_of_another_program_is_not_deleted),
 		cmocka_unit_test(test_check_accepts_routes_moved_to_another_table),
 		cmocka_unit_test(test_check_reports_each_difference_from_prev_result),

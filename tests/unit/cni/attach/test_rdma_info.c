@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs of a recorded device, and the environment and file with which a pod gets them. */
+/* GIDs in a recorded sysfs, and the files that tell a pod its RDMA devices and GID indexes. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -69,7 +69,7 @@ static void test_gid_of_an_address_is_found_on_the_device(void **state)
 	assert_false(g.infiniband);
 	ASSERT_STR_EQ(g.device, "mlx5_0");
 	ASSERT_STR_EQ(gid_str(&g.address, text), "::ffff:172.16.1.20");
-	/* Indexes may have gaps; the table is read up to its 7 entries. */
+	/* Only indexes below the number of files in gids/, 6 here, are read: not index 10. */
 	ASSERT_EQ(find(&h, "fd00::20", "net1", &g), 0);
 	put_gid(&h, 5, "fd00:0000:0000:0000:0000:0000:0000:0020", "RoCE v2", "net1");
 	ASSERT_EQ(find(&h, "fd00::20", "net1", &g), 1);
@@ -240,7 +240,7 @@ static bool exists(struct host_lab *h, const char *name)
 	return file_exists(&h->root, path);
 }
 
-static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
+static void test_rails_files_are_written_by_add_and_removed_by_del_and_gc(void **state)
 {
 	static const char *const net1 = "net1", *const net2 = "net2";
 	struct cni_attachment valid = {"c9", "net1"};
@@ -279,7 +279,7 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 	c.valid = &valid;
 	c.n_valid = 1;
 	rails_gc(&c);
-	assert_true(exists(&h, "c1/rails.env")); /* of rail1 */
+	assert_true(exists(&h, "c1/rails.env")); /* the entry of rail1 remains */
 	c.name = "rail1";
 	rails_gc(&c);
 	assert_false(exists(&h, "c1"));
@@ -287,8 +287,8 @@ static void test_rails_file_is_written_by_add_and_removed_by_gc(void **state)
 }
 
 /*
- * A FIFO as rails.json, of a pod that may write to the directory. An open that waits for a
- * writer would block DEL, which holds the lock of all pods of the node.
+ * A pod that may write to its directory has replaced rails.json by a FIFO. If DEL waited in open()
+ * for a writer, it would hold the lock of all pods of the node.
  */
 static void test_fifo_as_rails_file_is_removed_without_waiting(void **state)
 {
@@ -381,7 +381,7 @@ int main(void)
 		cmocka_unit_test(test_rails_file_is_printed_and_parsed),
 		cmocka_unit_test(test_invalid_rails_files_are_refused),
 		cmocka_unit_test(test_del_removes_entries_of_its_container_only),
-		cmocka_unit_test(test_rails_file_is_written_by_add_and_removed_by_gc),
+		cmocka_unit_test(test_rails_files_are_written_by_add_and_removed_by_del_and_gc),
 		cmocka_unit_test(test_fifo_as_rails_file_is_removed_without_waiting),
 		cmocka_unit_test(test_rdma_fields_are_in_the_cni_result),
 	};
