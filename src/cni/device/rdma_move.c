@@ -140,7 +140,7 @@ int rdma_move_mode(enum rdma_netns_mode wants, const char *setting, struct err *
 
 	if (r == -EOPNOTSUPP) {
 		err_clear(e);
-		r = 0; /* always shared */
+		r = 0; /* a kernel without the mode: always shared */
 	}
 	if (r < 0) {
 		err_default_kind(e, ERR_UNAVAILABLE);
@@ -172,7 +172,7 @@ static int held(struct nl_wire *w, const struct root *r, uint32_t index, const c
 	if (rdma_users(w, r, index, &list, &n, NULL) >= 0)
 		rdma_users_describe(list, n, &users);
 	if (!users.len)
-		buf_str(&users, "no process that the kernel reports");
+		buf_str(&users, "a user that the kernel does not report");
 	return err_kind(
 		e, ERR_AGAIN, -EBUSY,
 		"move RDMA device '%s' to a network namespace: Device or resource busy (EBUSY) for %d ms: it is "

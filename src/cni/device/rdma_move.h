@@ -6,9 +6,10 @@
  * Moves RDMA devices of PCI functions and auxiliary devices into a pod and back to the host. Shared
  * by the rdma plugin and the link drivers that move an RDMA device.
  *
- * A device's directory in sysfs lists only RDMA devices of the namespace of that /sys mount. Its
- * verbs device stays listed wherever the RDMA device is, and shows the RDMA device's current name,
- * even after a rename. So "in a pod" and "does not exist" can be distinguished.
+ * The sysfs directory of a PCI or auxiliary device lists its RDMA device only in the /sys mount of
+ * the namespace that has the RDMA device. The directory lists the verbs device (infiniband_verbs)
+ * in every namespace, and the verbs device has the current name of the RDMA device. So "the RDMA
+ * device is in a pod" and "it does not exist" can be distinguished.
  */
 
 #include "base/file.h"
@@ -22,9 +23,9 @@ enum { RDMA_MOVE_LIMIT_MS = 2000 };
 int rdma_move_device(const char *text, char *ret, struct err *e);
 
 /*
- * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: it does not
- * exist or has none, -EEXIST: it has several, both of class ERR_UNAVAILABLE. -EBUSY, class
- * ERR_AGAIN: the RDMA device is in another namespace: a pod has it, or it is being restored.
+ * Finds the only RDMA device of a PCI function or auxiliary device. -ENODEV: `device` does not
+ * exist or has no RDMA device, -EEXIST: it has several, both of class ERR_UNAVAILABLE. -EBUSY,
+ * class ERR_AGAIN: its RDMA device is in another namespace, that of a pod or of a deleted pod.
  */
 int rdma_move_find(const struct root *r, const char *device, char name[static RDMA_NAME_MAX],
 		   struct err *e);
@@ -40,15 +41,15 @@ int rdma_move_mode_fits(enum rdma_netns_mode set, enum rdma_netns_mode wants, co
 
 /*
  * Moves a device to another namespace. The socket (NL_RDMA) and the device must be in the caller's
- * namespace: the kernel checks both. On EBUSY it retries with growing pauses for limit_ms; then the
- * error names the users. (The kernel disconnects users instead of waiting for them; out-of-tree
- * drivers may refuse.)
+ * namespace: the kernel checks both. On EBUSY, which only out-of-tree drivers return (the kernel
+ * disconnects the users itself), retries with growing pauses for limit_ms; then the error names the
+ * users.
  */
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e);
 /* Moves a device from the namespace pod_fd to the caller's and names it host_name. -ENODEV: the
- * device is not in the pod. If the rename fails, since another device has the name, logs this, and
- * the device keeps the pod's name. */
+ * device is not in the pod. If the rename fails, for example because another device has the
+ * name, logs a warning and returns 0: the device keeps the name that it had in the pod. */
 int rdma_move_restore(int pod_fd, const struct root *r, const char *name, const char *host_name,
 		      struct err *e);
 /* Renames a device of the caller's namespace to the name it had before a pod changed it. */

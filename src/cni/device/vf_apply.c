@@ -67,7 +67,7 @@ static int fatal(const struct work *w, unsigned int attr, int code, bool first, 
 		return err_kind(e, ERR_UNSUPPORTED, code,
 				"%s (the PF's driver does not support it: remove conf.%s)",
 				e ? e->text : "", vf_attr_name(attr));
-	/* igb and ixgbe have no rate limit without a carrier. */
+	/* igb and ixgbe refuse a rate limit without a carrier. */
 	if (code == -EINVAL && attr == VF_ATTR_RATE && e)
 		err_kind(e, e->kind, code,
 			 "%s (more than the link's rate, or PF '%s' has no carrier)", e->text,
@@ -96,8 +96,9 @@ static int judge(struct work *list, size_t n, const struct nl_batch *b, size_t *
 	return again;
 }
 
-/* Reads the VFs back and leaves in want.set the attributes that did not take effect. Returns 1 if
- * there are any, 0 if none, or -errno. */
+/* Reads the VFs back and leaves in want.set the attributes that did not take effect: of all
+ * attributes if `busy`, otherwise of READ_BACK. Returns 1 if there are any, 0 if none; -errno on
+ * failure. */
 static int read_back(struct nl_wire *w, struct work *list, size_t n, bool busy, size_t *bad,
 		     struct err *e)
 {

@@ -4,8 +4,8 @@
 
 /*
  * Sets attributes of VFs through their PFs, and a VF's own MAC. Drivers accept some attributes and
- * apply them later, or are busy: values are read back and retried, 20 times every 100 ms as in the
- * original plugin.
+ * apply them later, or are busy: values are read back and set again, up to 20 times at
+ * intervals of 100 ms, as in the original plugin.
  */
 
 #include "cni/device/vf_plan.h"
@@ -23,7 +23,8 @@ struct vf_job {
  * ERR_AGAIN; an attribute that the driver does not support is of class ERR_UNSUPPORTED.
  */
 int vf_apply(struct nl_wire *w, const struct vf_job *jobs, size_t n, size_t *bad, struct err *e);
-/* Sets the MAC of a VF's netdev in the socket's namespace; the link is down and stays down. */
+/* Sets the MAC of a VF's netdev in the socket's namespace. The link must be down, and is down
+ * afterwards. */
 int vf_apply_link_mac(struct nl_wire *w, int index, const struct mac *mac, struct err *e);
 
 #endif

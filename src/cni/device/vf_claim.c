@@ -249,7 +249,7 @@ int vf_in_use(const struct root *root, const char *bdf, const char *netns, struc
 			bdf, owner.p, netns);
 }
 
-/* In switchdev mode the PF's folder lists its VFs' and SFs' representors, too ("pf0vf3"). */
+/* Returns whether a netdev of the PF represents a VF or SF ("pf0vf3"), in switchdev mode. */
 static bool is_representor(const struct root *r, const char *name)
 {
 	char path[96], port[32];
@@ -259,8 +259,9 @@ static bool is_representor(const struct root *r, const char *name)
 	       (strstr(port, "vf") || strstr(port, "sf"));
 }
 
-/* Finds the PF's first netdev that is no representor. An unreadable directory is an error: if it
- * counted as empty, a VF would retain the attributes of a pod. */
+/* Finds the PF's first netdev that is no representor; if all are representors, the last one. An
+ * unreadable directory is an error: if it counted as empty, no attributes would be restored through
+ * the PF, and the VF would keep those of a pod. */
 static int find_pf(const struct root *r, struct vf_place *p, struct err *e)
 {
 	char **names = NULL;
@@ -334,7 +335,7 @@ int vf_place_read(const struct root *r, struct nl_wire *w, const char *bdf, stru
 	if (code < 0)
 		return code;
 	p.dpdk = !*p.netdev && pci_driver_is_dpdk(p.pci.driver);
-	/* Ignores -ENODEV: /sys belongs to another network namespace than the netlink socket. */
+	/* -ENODEV is no error: /sys may show another network namespace than the socket's. */
 	if (w && *p.pf.name)
 		code = link_get(w, p.pf.name, &p.pf, e);
 	if (code < 0 && code != -ENODEV)

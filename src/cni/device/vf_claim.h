@@ -19,8 +19,8 @@
 
 enum { VF_LOCK_MS = 60000 };
 
-/* Locks all VFs; fds[i] belongs to bdfs[i], on failure none is held. -EEXIST (ERR_CONF): the list
- * has an address twice; nothing is locked. -EWOULDBLOCK (ERR_AGAIN): timeout, "time out while
+/* Locks all VFs; fds[i] is the lock of bdfs[i]. On failure no lock is held. -EEXIST (ERR_CONF): the
+ * list has an address twice. -EWOULDBLOCK (ERR_AGAIN): timeout, "time out while
  * waiting to acquire exclusive lock on [...]". */
 int vf_lock(const struct root *root, const char *const *bdfs, size_t n, int *fds, struct err *e);
 
@@ -32,8 +32,8 @@ int vf_owner_remove(const struct root *root, const char *bdf,
 /* Returns whether a namespace can still be opened; true if this cannot be determined. */
 bool vf_owner_lives(const char *netns);
 
-/* Finds the record of a VF in `store`, or in any store (NULL): preferably the one for `netns`, else
- * any record of this VF. Returns false if there is none. */
+/* Finds a record of the VF in `store` (NULL: in all stores): the one of namespace `netns` if there
+ * is one, otherwise any. Returns false if the VF has no record. */
 bool vf_record_of(const struct root *root, const struct vf_store *store, const char *bdf,
 		  const char *netns, struct vf_record *ret);
 /* Returns whether another attachment, of this or another pod, has a record of the VF. */
@@ -42,8 +42,8 @@ bool vf_record_is_others(const struct root *root, const char *bdf, const char *c
 /* Returns the namespace of the live pod that owns the VF, by allocation file or record; the caller
  * frees it. NULL: no owner known. */
 char *vf_owner(const struct root *root, const char *bdf);
-/* Sets the error "pci address %s is already allocated: pod 'team/p' ... has it", kind ERR_AGAIN;
- * returns -EBUSY. */
+/* Sets the error "pci address ... is already allocated: another pod has the VF (...)", which names
+ * the pod of the record, kind ERR_AGAIN; returns -EBUSY. */
 int vf_in_use(const struct root *root, const char *bdf, const char *netns, struct err *e);
 
 #endif

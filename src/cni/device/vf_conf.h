@@ -15,8 +15,8 @@ int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e);
 const char *vf_rail_hint(int code);
 /* Writes the member `key` with the object {inner: s}, or {} if s is absent. */
 void vf_record_put_inner(struct json_out *o, const char *key, const char *inner, const char *s);
-/* Sets the record's device, name and PF; key: the file's key of the name. -EINVAL: invalid
- * record. */
+/* Sets the record's device, name and PF. key: JSON key of the name in the file, for errors.
+ * -EINVAL: a value is invalid. */
 int vf_record_take_names(struct vf_record *r, const char *device, const char *key, const char *name,
 			 const char *pf, struct err *e);
 

@@ -26,7 +26,7 @@ struct vf_attrs {
 	struct vf_info to; /* only vlans[0] is used; n_vlans is not */
 };
 
-/* Returns the netconf's name of the lowest bit, "vlan", "mac" ..., for messages. */
+/* Returns the netconf key of the lowest bit in `attr`, "vlan", "mac" ..., for messages. */
 const char *vf_attr_name(unsigned int attr);
 
 /* Computes the attributes of `want` that differ from `now`. spoofchk and trust always differ if the
@@ -35,15 +35,17 @@ unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *
 /*
  * Computes what restores a VF: all attributes that differ from `was`. spoofchk and trust that the
  * driver did not report before the ADD or does not report now are only changed if `requested`
- * (VF_ATTR_*: set for the pod) has them; a value missing in `was` is the kernel's default. A MAC of
- * length 0 and GUIDs without has_guid in `was` are unknown and not changed.
+ * (VF_ATTR_*: set for the pod) has them; one that `was` does not have is set to the default
+ * (spoofchk on, trust off). A MAC of length 0 and GUIDs without has_guid in `was` are unknown and
+ * not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int requested);
 /*
- * Guesses the state of a VF without a record: that of an unused sibling (NULL: the drivers'
- * default: no VLAN, no limit, spoofchk on, no trust, link state auto). `mac`: the MAC to set if the
- * sibling has an administrative MAC; length 0: unknown. GUIDs are not changed.
+ * Guesses the state before the ADD of a VF without a record: the state of `sibling`, an unused VF
+ * of the same PF. sibling NULL: the defaults of drivers (no VLAN, no rate limit, spoofchk on, trust
+ * off, link state auto). `mac`: the MAC to set if the sibling has an administrative MAC; length 0:
+ * unknown. GUIDs are not changed.
  */
 struct vf_info vf_plan_guess(const struct vf_info *now, const struct vf_info *sibling,
 			     const struct mac *mac);

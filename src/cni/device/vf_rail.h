@@ -12,7 +12,8 @@ struct vf_rail {
 	/* ib-sriov: lock of all VFs of the node; -1: not held, or held by another attachment */
 	int node_lock;
 	struct vf_place place;
-	/* as the PF reports; now.mac.len 0: no PF netdev, or its driver reports no VFs */
+	/* state of the VF as its PF reports it; now.mac.len 0: the PF has no netdev, or its driver
+	 * reports no VFs */
 	struct vf_info now;
 	/* state before the ADD; record.file NULL: the record is not on disk */
 	struct vf_record record;
@@ -24,8 +25,8 @@ struct link_driver;
 
 void vf_rail_free(struct vf_rail *v); /* releases the locks */
 
-/* Sets rail->vf for all attachments of the driver and locks their VFs; id: PCI address of a
- * rail. */
+/* Sets rail->vf for all attachments of the driver and locks their VFs; id() returns the
+ * PCI address of a rail's VF. */
 int vf_rail_lock(struct attach *a, const struct link_driver *k,
 		 const char *(*id)(const struct rail *), struct err *e);
 /* Fills rail->vf->record from the discovered state: the VF's new owner, the VF and its netdev.

@@ -35,8 +35,8 @@ struct vf_record {
 	struct mac mac;		  /* effective MAC */
 	uint32_t link_mtu;	  /* MTU of the netdev; 0: not known */
 
-	/* from the member "unirail"; without it the store's parse() and vf_record_load() set those
-	 * that they know */
+	/* from the member "unirail"; in a record without it, the store's parse() and
+	 * vf_record_load() set what the record's text and file name contain */
 	bool by_unirail;
 	char *container, *ifname, *netns;
 	char *pod;  /* "namespace/name"; NULL: not known */
@@ -70,8 +70,8 @@ struct vf_store {
 int vf_record_load(const struct root *root, const struct vf_store *s, const char *container,
 		   const char *ifname, struct vf_record *ret, struct err *e);
 /* Writes `text`, in the format that the store's parse() reads; file mode 0600, directory 0700,
- * both synced before it returns. Sets r->file. DIR/.lock is held meanwhile, so that GC
- * recognizes abandoned temporary files. */
+ * both synced before it returns. Sets r->file. DIR/.lock is held meanwhile:
+ * vf_record_sweep() takes this lock, so it finds no temporary file that is still being written. */
 int vf_record_save(const struct root *root, const struct vf_store *s, struct vf_record *r,
 		   struct span text, struct err *e);
 /* GC: removes temporary files of killed processes. */

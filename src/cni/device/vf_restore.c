@@ -111,7 +111,8 @@ int vf_restore_find(const struct vf_restore_state *h, const struct vf_record *r,
 	return code < 0 ? code : 0;
 }
 
-/* Waits for the netdev, because the kernel deletes namespaces asynchronously. */
+/* If the pod's namespace was deleted, waits for the netdev, at most RESTORE_WAIT_MS: the kernel
+ * moves the netdev to the node asynchronously. */
 static int find_in_time(const struct vf_restore_state *h, const struct vf_record *r,
 			struct vf_found *ret, struct err *e)
 {
@@ -247,8 +248,9 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 
 /* --- move of a VF's netdev back to the node --- */
 
-/* Fails if another link of the node has `name`, the netdev's name on the node. The netdev is then not
- * moved: on the node with the name that it had in the pod, a later restore may not find it. */
+/* Fails if another link of the node has `name`, the netdev's name on the node. The netdev is then
+ * not moved: if it were on the node under its name in the pod, a later restore might not find
+ * it. */
 static int name_is_free(const struct vf_restore_state *h, const struct vf_found *f,
 			const char *name, struct err *e)
 {
@@ -265,8 +267,8 @@ static int name_is_free(const struct vf_restore_state *h, const struct vf_found 
 		f->link.name, name);
 }
 
-/* Returns whether the alternative name is the one that the netdev gets on the host, or was added by
- * the pod. */
+/* Returns whether the alternative name must be removed: it equals the netdev's name on the host, or
+ * the pod added it. */
 static bool may_not_stay(const struct vf_record *r, const char *altname, bool in_pod)
 {
 	return strcmp(altname, r->name) == 0 ||
@@ -375,8 +377,8 @@ static int finish(const struct vf_restore_state *h, const struct vf_record *r, s
 }
 
 /* Some drivers (igbvf) allow the VF only the MAC that the PF has set, and may refuse the former
- * MAC. Then the administrative MAC of before the ADD or the permanent MAC is accepted, but never
- * the pod's. */
+ * MAC. Then this function accepts the administrative MAC of before the ADD or the permanent MAC,
+ * but never the pod's MAC. */
 static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, struct err *e)
 {
 	struct err reason = ERR_INIT;
@@ -387,8 +389,8 @@ static int restore_mac(struct nl_wire *w, const struct vf_record *r, int index, 
 		return 0;
 	if (link_get_index(w, index, &l, NULL) >= 0 && !mac_eq(&l.mac, &r->pod_mac) &&
 	    (mac_eq(&l.mac, &r->was.mac) || mac_eq(&l.mac, &l.perm))) {
-		log_warn("MAC of the VF is the driver's choice", LOG_S("link", l.name),
-			 LOG_S("reason", reason.text));
+		log_warn("the driver refused the VF's former MAC, so the VF keeps its present MAC",
+			 LOG_S("link", l.name), LOG_S("reason", reason.text));
 		return 0;
 	}
 	if (e)
@@ -412,7 +414,7 @@ int vf_restore_netdev(const struct vf_restore_state *h, const struct vf_record *
 	mac = restore_mac(w, r, f->link.index, &reason);
 	code = move_to_host(h, r, f, e);
 	if (code >= 0 && mac < 0) {
-		/* The alias remains: the next restore finds the netdev by it. */
+		/* The alias remains, so that the next restore finds the netdev. */
 		if (e)
 			*e = reason;
 		return mac;
@@ -466,8 +468,8 @@ static void guess_attrs(const struct vf_restore_state *h, const struct vf_place 
 	r->was.vf = p->number;
 }
 
-/* Some drivers (igbvf) report as hardware MAC the one that the PF set last: the pod's. Then the VF
- * gets a random one. */
+/* Some drivers (igbvf) report as hardware MAC the MAC that the PF set last, which is the pod's.
+ * Then the VF gets a random MAC. */
 static struct mac guess_mac(const struct link *l, const struct mac *pods)
 {
 	return pods->len && mac_eq(&l->perm, pods) ? mac_random() : l->perm;

@@ -7,8 +7,8 @@
  * DEL: it compares the current state with the intended one. Nothing of the pod remains: attributes
  * set through the PF, MAC, MTU, name, alias, alternative names.
  *
- * An alias on the netdev marks an incomplete restore: it is the netdev's name on the host, and the
- * last step replaces it by the former alias.
+ * Until the restore is complete, the alias of the netdev is the netdev's name on the host; the last
+ * step sets the former alias again.
  */
 
 #include "cni/device/vf_place.h"
@@ -57,7 +57,8 @@ int vf_restore(const struct vf_restore_state *h, const struct vf_record *r, unsi
 /* Evaluates the result `code` of finding the VF. Returns 1: it exists, 0: it no longer exists
  * (logged), negative: another error. */
 int vf_restore_found(const char *bdf, int code, const struct err *reason, struct err *e);
-/* Finds the VF of a record, with the same results; 0 also if it was recreated since. */
+/* Finds the VF of a record. Returns as vf_restore_found(), and 0 also if the VF was recreated after
+ * the record was written (logged). */
 int vf_restore_place(const struct root *root, struct nl_wire *host, const struct vf_record *r,
 		     struct vf_place *ret, struct err *e);
 /* Evaluates the failure to restore an attribute: `code` and `reason`. Without VF_RESTORE_STRICT an
@@ -65,7 +66,8 @@ int vf_restore_place(const struct root *root, struct nl_wire *host, const struct
  * restore sets it. Otherwise returns the error. */
 int vf_restore_come_again(const struct vf_record *r, unsigned int flags, int code,
 			  const struct err *reason, struct err *e);
-/* Restores the alternative names; logs names that another device has taken. */
+/* Restores the alternative names. A failure, for example a name that another device has, is only
+ * logged. */
 int vf_restore_altnames(struct nl_wire *host, const struct link *l, const struct vf_record *r,
 			struct err *e);
 

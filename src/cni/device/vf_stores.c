@@ -112,7 +112,7 @@ static int parse(struct span text, struct vf_record *ret, struct err *e)
 	if (sriov_record_raw.trust && *sriov_record_raw.trust)
 		r.requested |= VF_ATTR_TRUST;
 	/* The original does not record that a VF was bound to a DPDK driver, so a VF without a
-	 * netdev counts as one. */
+	 * netdev counts as bound to one. */
 	r.dpdk = !*r.name;
 	code = vf_record_take(d, sriov_record_raw.own, &r, e);
 	if (code < 0)

@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_CNI_DEVICE_VF_STORES_H
 #define UNIRAIL_CNI_DEVICE_VF_STORES_H
 
-/* The record stores of all plugins that move VFs; each reads its original plugin's file. */
+/* The record stores of sriov and ib-sriov; parse() reads files of the original plugins, too. */
 
 #include "cni/device/vf_record.h"
 

@@ -249,7 +249,7 @@ static void link_to(struct host_lab *h, const char *path, const char *target)
 
 #define IGB "/sys/devices/pci0000:00/0000:00:02.0/"
 
-/* A VF with vfio, and a PF with vfio as well. */
+/* First only the VF, then also its PF has a userspace driver. */
 static void test_vf_with_a_userspace_driver_has_no_netdev(void **state)
 {
 	struct vf_place p;
@@ -319,7 +319,7 @@ static void test_vfs_are_located_on_recorded_hosts(void **state)
 	assert_true(p.number == 1 && !p.dpdk);
 	OK(vf_place_read(&h.root, NULL, "0000:81:00.4", &p, &e));
 	assert_true(p.number == 2 && p.dpdk);
-	/* in a pod */
+	/* the netdev of this VF is in a pod */
 	OK(vf_place_read(&h.root, NULL, "0000:81:00.5", &p, &e));
 	assert_true(p.number == 3 && !p.dpdk && !*p.netdev);
 	host_remove(&h);

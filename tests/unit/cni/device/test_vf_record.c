@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a VF: its bytes in both directions, the directory, the owner of a VF, locks. */
+/* Records of VFs: their format and files. Owners and locks of VFs. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
@@ -300,8 +300,8 @@ static void test_record_files_are_saved_listed_and_removed(void **state)
 	host_remove(&h);
 }
 
-/* The original's record has neither container nor interface; the file name has both. */
-static void test_owner_is_read_from_the_originals_file_name(void **state)
+/* The record of the original plugin has neither container nor interface; its file name has both. */
+static void test_record_of_the_original_gets_container_and_interface_of_its_file_name(void **state)
 {
 	auto_vf_record struct vf_record got = {0};
 	struct host_lab h;
@@ -361,7 +361,7 @@ static void test_vf_in_use_names_its_pod(void **state)
 	strcpy(other.container, "c2");
 	strcpy(other.netns, "/run/netns/q");
 	write_record(&h, &other);
-	/* the record with the namespace takes precedence */
+	/* the record that has the namespace takes precedence */
 	assert_true(vf_record_of(&h.root, NULL, "0000:3b:00.2", "/run/netns/q", &got));
 	ASSERT_STR_EQ(got.container, "c2");
 	assert_true(vf_record_is_others(&h.root, "0000:3b:00.2", "c2", "net1"));
@@ -377,7 +377,7 @@ static void test_vf_in_use_names_its_pod(void **state)
 	host_remove(&h);
 }
 
-/* Pods of ib-sriov are considered like those of sriov. */
+/* A VF that a pod of ib-sriov has is in use for sriov as well. */
 static void test_vf_in_use_by_ib_sriov_names_its_pod(void **state)
 {
 	static const char ib[] =
@@ -407,7 +407,7 @@ static void test_vf_in_use_by_ib_sriov_names_its_pod(void **state)
 
 /* --- locks --- */
 
-static void test_vfs_are_locked_in_one_order(void **state)
+static void test_vf_locks_are_exclusive_and_a_vf_listed_twice_is_refused(void **state)
 {
 	const char *const two[] = {"0000:3b:00.3", "0000:3b:00.2"};
 	const char *const twice[] = {"0000:3b:00.3", "0000:3b:00.2", "0000:3b:00.3"};
@@ -467,11 +467,12 @@ int main(void)
 		cmocka_unit_test(test_record_has_the_requested_attributes),
 		cmocka_unit_test(test_written_record_is_read_back),
 		cmocka_unit_test(test_record_files_are_saved_listed_and_removed),
-		cmocka_unit_test(test_owner_is_read_from_the_originals_file_name),
+		cmocka_unit_test(
+			test_record_of_the_original_gets_container_and_interface_of_its_file_name),
 		cmocka_unit_test(test_owner_of_a_vf_is_written_and_read),
 		cmocka_unit_test(test_vf_in_use_names_its_pod),
 		cmocka_unit_test(test_vf_in_use_by_ib_sriov_names_its_pod),
-		cmocka_unit_test(test_vfs_are_locked_in_one_order),
+		cmocka_unit_test(test_vf_locks_are_exclusive_and_a_vf_listed_twice_is_refused),
 		cmocka_unit_test(test_opposite_lock_orders_do_not_deadlock),
 	};
 

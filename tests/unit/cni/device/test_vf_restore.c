@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attributes set by replayed PFs, and the restore of netdevs on this kernel, with veth ends in
- * place of VFs.
+ * VF attributes are set against recorded netlink answers of PFs; netdevs are restored on this
+ * kernel, with veth ends in place of VFs.
  */
 #include "host_lab.h"
 #include "kern_lab.h"
@@ -242,7 +242,7 @@ static void test_name_in_use_prevents_the_restore_until_renamed(void **state)
 	FAILS(vf_restore_netdev(&w.target, &w.r, &f, &e), -EEXIST,
 	      "failed to rename link net1 to host name vf0: File exists (EEXIST): the node has another link of that "
 	      "name (rename that one, and this is tried again)");
-	/* the netdev stays in the pod for a later attempt */
+	/* the netdev is still in the pod, for the next attempt */
 	kern_link(&w.pod, "net1");
 	close_way(&w);
 }
@@ -274,8 +274,8 @@ static void test_removed_or_recreated_function_needs_no_restore(void **state)
 }
 
 /*
- * The permanent refusal of a driver does not block the pod's deletion, but the VF is not allocated
- * again.
+ * A driver refuses an attribute permanently: this does not fail the pod's DEL (result 1), but fails
+ * with VF_RESTORE_STRICT, which the next ADD sets.
  */
 static void test_refused_attribute_does_not_block_the_deletion(void **state)
 {
