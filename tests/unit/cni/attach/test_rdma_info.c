@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GIDs in a recorded sysfs, and the files that tell a pod its RDMA devices and GID indexes. */
+/* GIDs in a recorded sysfs, and the files by which a pod learns its RDMA devices and GIDs. */
 #include "host_lab.h"
 #include "kern_lab.h"
 
