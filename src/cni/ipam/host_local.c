@@ -200,7 +200,9 @@ static int check_prev(const struct cni_ipam_call *call, const struct host_local_
 	}
 	if (!found)
 		return 0;
-	return err_set(e, -EEXIST, "host-local: address %s of container %s belongs to %s %s",
+	return err_set(e, -EEXIST,
+		       "host-local: address %s in prevResult of container %s is recorded for "
+		       "container %s, interface %s",
 		       ip_str(&found->ip, ip), owner.container_id, found->container_id,
 		       found->ifname);
 }

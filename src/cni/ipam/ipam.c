@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call for the addresses of all rails, whatever their IPAM: spiderpool's together, host-local,
- * static and whereabouts one by one in process, any other type executed from CNI_PATH. */
+/* Calls the IPAM plugins of all rails: spiderpool in process, with one ADD or DEL for all its
+ * rails; host-local, static and whereabouts in process, one rail after the other; any other type
+ * is executed from CNI_PATH. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,46 +8,50 @@
  *
  *	type                      "whereabouts"
  *	range                     "10.0.0.0/24" or "10.0.0.5-10.0.0.9/24"
- *	range_start, range_end    within it
+ *	range_start, range_end    first and last address to allocate; each is ignored if it is
+ *	                          outside the network, or if `range` has bounds itself
  *	exclude                   ["10.0.0.8/30", "10.0.0.7"]
- *	ipRanges                  [{range, range_start, range_end, exclude}]; an address of each,
- *	                          after that of `range`
- *	gateway                   of the ranges' addresses of its family, and never allocated (the
- *	                          original allocates it, and names an IPv4 gateway for IPv6
- *	                          addresses)
+ *	ipRanges                  [{range, range_start, range_end, exclude}]: further ranges; a pod
+ *	                          gets an address of each
+ *	gateway                   gateway of those addresses of the ranges that have its family; it
+ *	                          is never allocated (the original allocates it, and names an IPv4
+ *	                          gateway for IPv6 addresses)
  *	routes, dns               as in a result
- *	addresses                 [{address, gateway}]: as they are, for every pod
+ *	addresses                 [{address, gateway}]: fixed addresses, which every pod gets
  *	enable_overlapping_ranges default true: an address that two ranges of one network_name have
  *	                          in common goes to one pod
- *	network_name              ranges of another network_name are another network's
+ *	network_name              ranges with different network_name are allocated independently
  *	configuration_path        see below
- *	log_file, log_level       if it runs as its own process: debug, verbose, error, panic
- *	state_dir                 unirail's own: absolute, default as in ipam/ipam.h. Only in the netconf
+ *	log_file, log_level       (debug, verbose, error, panic) of a plugin that runs as its own
+ *	                          process
+ *	state_dir                 unirail's own key, not in the flat file: absolute path, default as
+ *	                          in ipam/ipam.h
  *	kubernetes.kubeconfig     the cluster's store, which is not supported: ADD, CHECK, GC
  *	                          and STATUS refuse it (ERR_UNAVAILABLE), DEL releases the
  *	                          addresses of the local store and warns
  *	node_slice_size           refused (ERR_UNSUPPORTED): slices are assigned by a controller in
- *	                          the cluster; without it two nodes would allocate the same
- *	                          addresses
+ *	                          the cluster; without that controller two nodes would allocate
+ *	                          the same addresses
  *
  * Keys of the cluster's store (leader_*, sleep_for_race, reconciler_cron_expression,
  * kubernetes.k8s_api_root) and obsolete keys (etcd_*, datastore) are accepted and ignored.
  *
  * The store is local to one node: give each node a separate part of the addresses, for example with
  * the flat file: JSON with the keys of "ipam", in the first existing file of configuration_path,
- * /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf, /etc/cni/... and /host/etc/cni/... It
- * sets keys that are empty in the netconf, except enable_overlapping_ranges. If the netconf has
- * kubernetes.kubeconfig, the flat file must exist, as in the original.
+ * /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf, /etc/cni/... and /host/etc/cni/... The
+ * flat file sets keys that are empty in the netconf, except enable_overlapping_ranges. If the
+ * netconf has kubernetes.kubeconfig, the flat file must exist, as in the original.
  *
- * CNI_ARGS: an ADD requires K8S_POD_NAME; K8S_POD_NAMESPACE goes with it. IP (with prefix lengths)
- * adds to `addresses`; GATEWAY becomes the gateway of each of them whose network contains it.
+ * CNI_ARGS: an ADD requires K8S_POD_NAME. With K8S_POD_NAMESPACE it names the pod that owns the
+ * addresses. IP (with prefix lengths) adds to `addresses`; GATEWAY becomes the gateway of each of
+ * these addresses whose network contains it.
  */
 
 #include "base/log.h"
 #include "cni/ipam/ipam_plugins.h"
 #include "ipam/whereabouts/whereabouts.h"
 
-extern const struct json_table whereabouts_table; /* its netconf */
+extern const struct json_table whereabouts_table; /* the keys above, except CNI_ARGS */
 /* The keys as the user wrote them: netconf and flat file merged. Strings may be NULL. */
 struct whereabouts_keys {
 	const char *type, *gateway, *network_name, *node_slice_size, *path, *log_file, *log_level,

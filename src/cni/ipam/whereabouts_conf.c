@@ -67,7 +67,7 @@ static int add_ranges(struct whereabouts_conf *c, struct err *e)
 	if (str_if_set(k->range.range))
 		r = add_range(c, k->range, &k->exclude, "conf.ipam", e);
 	else if (k->exclude.n || str_if_set(k->range.start) || str_if_set(k->range.end))
-		log_warn("exclude, range_start and range_end are of 'range', which is not given");
+		log_warn("ignoring exclude, range_start and range_end: conf.ipam has no 'range'");
 	for (size_t i = 0; i < k->more.n && r == 0; i++) {
 		snprintf(place, sizeof(place), "conf.ipam.ipRanges[%zu]", i);
 		r = add_range(c, more[i].text, &more[i].exclude, place, e);
@@ -347,7 +347,8 @@ void whereabouts_conf_store(const struct cni_ipam_call *call, struct whereabouts
 
 	init(ret);
 	if (whereabouts_keys_read(call, ret, &e) < 0) {
-		log_warn("configuration is not valid", LOG_S("error", e.text));
+		log_warn("netconf is invalid, ignoring all keys that a release does not need",
+			 LOG_S("error", e.text));
 		whereabouts_keys_salvage(call, ret);
 	}
 	err_clear(&e);
@@ -416,10 +417,11 @@ static const struct json_field static_fields[] = {
 static const struct json_table static_table = {static_fields, JSON_GO,
 					       sizeof(struct whereabouts_static)};
 
-/* The offset is 0, because a sub-object fills the same struct. */
+/* No offset: the sub-object fills the same struct whereabouts_keys. */
 static const struct json_field cluster_fields[] = {
 	KEY("kubeconfig", J_STR, kubeconfig,
-	    JSON_DOC(NULL, "the cluster's store, which is refused: the store is this node's")),
+	    JSON_DOC(NULL,
+		     "access to the cluster's store, which is refused: the node stores addresses")),
 	{0}};
 static const struct json_table cluster_table = {cluster_fields, JSON_GO, 0};
 

@@ -340,8 +340,8 @@ int agent_call(const char *socket, const struct root *root, const char *method, 
 	return agent_call_within(SPIDERPOOL_SOCKET_MS, 0, socket, root, method, path, body, ret, e);
 }
 
-/* Like agent_call(), with another time limit, for operations that are possible without the server,
- * and with a wait for a server that restarts. */
+/* Like agent_call(), but with the time limit timeout_ms, and waits up to restart_ms for a missing
+ * socket of a server that restarts. */
 static int agent_call_within(int timeout_ms, int restart_ms, const char *socket,
 			     const struct root *root, const char *method, const char *path,
 			     const struct buf *body, struct agent_reply *ret, struct err *e)

@@ -5,15 +5,16 @@
 /*
  * The spiderpool IPAM as a client of the server that the netconf names (ipam_unix_socket_path).
  *
- * `unirail ipam serve` gets one request for all attachments. Spiderpool's own agent answers that
- * with 404; then it is called as Spiderpool's plugin calls it: a health check, then one request per
- * interface. Its API has limits: requests for specific addresses are refused (class
- * ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing, and STATUS only
- * checks its health.
+ * `unirail ipam serve` gets one request for all attachments. If the server answers this request
+ * with 404, it is Spiderpool's own agent. It then gets the requests of Spiderpool's plugin, a
+ * health check and one request per interface. This API is limited: requests for specific addresses
+ * are refused (class ERR_UNSUPPORTED), sticky is ignored with a warning, CHECK and GC do nothing,
+ * and STATUS only checks the agent's health.
  *
  * If no server answers: "unhealthy spiderpool-agent backend, failed to check: ...", of class
  * ERR_AGAIN for DEL, so that the runtime retries and no address leaks. Errors that Spiderpool's
- * agent returns to a DEL are only logged, as its plugin does: its GC releases the addresses later.
+ * agent returns to a DEL are only logged, as by Spiderpool's plugin: the agent's GC releases the
+ * addresses later.
  */
 
 #include "cni/ipam/spiderpool/spiderpool.h"
@@ -28,11 +29,12 @@ struct rail_request {
 	bool done; /* its store or server has been called */
 };
 
-/* Rails of one pod and one socket. A failure may leave addresses: spiderpool_undo(). */
+/* Allocates for rails of one pod and one socket. A failure may leave addresses allocated: the
+ * caller then calls spiderpool_undo(). */
 int spiderpool_socket_add(const struct rail_request *const *v, size_t n, struct err *e);
 int spiderpool_socket_try(const struct rail_request *v, struct err *e);
 enum { SPIDERPOOL_SOCKET_MS = 100 * 1000 }; /* as long as Spiderpool's plugin waits */
-/* Releases the addresses of the calls' interfaces, all of one container. */
+/* Releases the addresses of the calls' interfaces; all calls are for the same container. */
 int spiderpool_socket_del(const char *socket, int limit_ms,
 			  const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 /* Reads the addresses of one interface into *held, which the caller frees; sets *known to false if

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks on the pod's link if spiderpool runs as its own process: whether the address is in use,
- * and whether the gateway answers. */
+/* For spiderpool that runs as its own process: checks on the pod's link that no other host uses the
+ * address, and that the gateway answers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +94,8 @@ static int judge(struct probing *p, const struct probe *v, size_t n, struct err 
 	return conflicts;
 }
 
-/* Quarantines the addresses in conflict, so that the next pod does not get them. The last attempt
- * then fails (ERR_AGAIN), and e has the first such address. */
+/* Quarantines the addresses in conflict, so that the next pod does not get them. If `last`, fails
+ * after that with ERR_AGAIN, and e names the first such address. */
 static int give_up(const struct probing *p, const struct probe *v, size_t n, bool last,
 		   struct err *e)
 {
@@ -191,7 +191,7 @@ int spiderpool_probe(const struct cni_ipam_call *call, int netns, struct err *e)
 
 	/* If the calling plugin creates its link later, nothing can be announced here. */
 	if (r < 0 && !requested) {
-		log_debug("nothing announced", LOG_S("error", reason.text));
+		log_debug("cannot announce the addresses", LOG_S("error", reason.text));
 		return 0;
 	}
 	if (r == 0 && requested)

@@ -55,7 +55,9 @@ static int pf_of(const struct root *r, const char *vf, char name[static 16], str
 	if (n == 0)
 		ret = err_set(e, -ENODEV, "the PF of VF '%s' has no network device", vf);
 	else if (!str_copy(name, LINK_NAME_MAX, names[0]))
-		ret = err_set(e, -ENAMETOOLONG, "the PF of VF '%s' is '%s'", vf, names[0]);
+		ret = err_set(e, -ENAMETOOLONG,
+			      "the name of the network device '%s', PF of VF '%s', is too long",
+			      names[0], vf);
 	str_list_free(names, n);
 	return ret;
 }
@@ -80,9 +82,9 @@ static int addresses(const char *dev, struct ipnet **nets, size_t *n, struct err
 }
 
 /*
- * Reads the addresses of the master, if the plugin runs as a process of its own and gets only the
- * netconf: those of the device conf.master, otherwise of the PF of the VF conf.deviceID. The caller
- * frees *nets.
+ * For a plugin that runs as its own process and has only the netconf: reads the addresses of the
+ * master, which is the device conf.master, or without this key the PF of the VF conf.deviceID. The
+ * caller frees *nets.
  */
 static int spiderpool_master(const struct cni_call *c, const char **master, struct ipnet **nets,
 			     size_t *n, char name[static 16], struct err *e)
@@ -328,7 +330,8 @@ int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a
 enum { TRIES_MAX = 20, INTERVAL_MAX_MS = 10 * 1000, TOTAL_MAX_MS = 60 * 1000 };
 
 static const struct json_field detect_fields[] = {
-	FIELD("tries", J_INT, tries, .min = 1, .max = TRIES_MAX, JSON_DOC("3", "probes of a test")),
+	FIELD("tries", J_INT, tries, .min = 1, .max = TRIES_MAX,
+	      JSON_DOC("3", "number of probes of a test")),
 	FIELD("interval_ms", J_INT, interval_ms, .min = 10, .max = INTERVAL_MAX_MS,
 	      JSON_DOC("100", "time between probes")),
 	FIELD("total_ms", J_INT, total_ms, .min = 100, .max = TOTAL_MAX_MS,
@@ -358,12 +361,12 @@ static const struct json_field fields[] = {
 		      NULL,
 		      "socket of the agent or of `unirail ipam serve`; without it the store of this node is used")),
 	FIELD("server_state_dir", J_STR, server_state,
-	      JSON_OWN(NULL, "the server's store, for a DEL while the server is not running")),
+	      JSON_OWN(NULL, "directory of the server's store, for DEL and GC without the server")),
 	FIELD("pool_dir", J_STR, pool_dir, JSON_OWN(PATH_POOLS, "directory of the pools")),
 	FIELD("state_dir", J_STR, state_dir, JSON_OWN(PATH_IPAM_STATE, "directory of the journal")),
 	FIELD("hostlocal_dir", J_STR, hostlocal_dir,
 	      JSON_OWN(PATH_HOST_LOCAL,
-		       "directory of host-local's allocations, whose addresses are not used")),
+		       "directory of host-local's allocations; addresses in it are not allocated")),
 	FIELD("node_name", J_STR, node,
 	      JSON_OWN("the host name", "this node's name, for pools of certain nodes")),
 	FIELD("sticky", J_BOOL, sticky,
@@ -373,7 +376,8 @@ static const struct json_field fields[] = {
 	      JSON_DOC("the pools' setting", "probe each address for conflicts")),
 	FIELD("enable_gateway_detection", J_BOOL, gateway, HAS(has_gateway),
 	      JSON_DOC("the pools' setting", "probe whether the gateway is reachable")),
-	{"detect", J_OBJ, .sub = &detect_table, JSON_OWN(NULL, "the two tests")},
+	{"detect", J_OBJ, .sub = &detect_table,
+	 JSON_OWN(NULL, "limits of conflict and gateway detection")},
 	{0}};
 static const struct json_table table = {fields, JSON_GO, 0};
 

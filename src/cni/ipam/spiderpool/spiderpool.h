@@ -7,22 +7,23 @@
  * encoding/json does:
  *
  *	type                     "spiderpool"
- *	default_ipv4_ippool      pool names or wildcards in order of preference; neither list:
- *	default_ipv6_ippool      the default pools
+ *	default_ipv4_ippool      pool names or wildcards in order of preference; the
+ *	default_ipv6_ippool      default pools if neither list is given
  *	clean_gateway            no default route
  *	match_master_subnet      only pools whose subnet holds an address of the master
  *	log_level, log_file_path, log_file_max_size (MB), _max_age (days), _max_count
- *	                         if it runs as its own process; numbers, or digits as a string. The
- *	                         age is checked and not used: files are counted, not dated
- *	ipam_unix_socket_path    a server's, absolute: `unirail ipam serve` or Spiderpool's own
- *	                         agent then gets all requests (agent_client.h). Without it the
- *	                         local store is used, which a server of unirail may have open at
- *	                         the same time
+ *	                         of a plugin that runs as its own process; numbers, or digits as a
+ *	                         string. _max_age is checked, but has no effect: the number of old
+ *	                         files is limited, not their age
+ *	ipam_unix_socket_path    absolute path of a server's socket: `unirail ipam serve` or
+ *	                         Spiderpool's own agent then gets all requests (agent_client.h).
+ *	                         Without this key the local store is used, which a server of
+ *	                         unirail may have open at the same time
  *
  * and unirail's own:
  *
- *	server_state_dir         the directory of that server's store: addresses are released
- *	                         there if it does not answer, so that DEL and GC work without it
+ *	server_state_dir         directory of that server's store: if the server does not answer,
+ *	                         DEL and GC release the addresses there
  *	pool_dir, state_dir, hostlocal_dir
  *	                         absolute; default as in ipam.h
  *	node_name                default: this host's name
@@ -31,7 +32,7 @@
  *	                         default: what the pools' [settings] say
  *	detect                   {tries, interval_ms, total_ms, carrier_ms}: default 3, 100, 1000 and
  *	                         10000; carrier_ms limits the wait for the link's carrier, total_ms
- *	                         both tests after it
+ *	                         the two tests that follow
  *
  * A user requests specific addresses with runtimeConfig.ips, args.cni.ips or IP of CNI_ARGS.
  * CNI_ARGS belongs to the whole pod, so a call for several rails refuses IP, unless it is from the

@@ -302,7 +302,7 @@ static void test_invalid_ranges_are_refused(void **state)
 	assert_false(file_exists(&w->root, NET));
 }
 
-/* A second ADD for the same owner, and range sets of which a later one fails. */
+/* A second ADD of the same owner fails, first in its only range set, then in the second of two. */
 static void test_failed_add_releases_its_addresses_only(void **state)
 {
 	struct t_dir *w = *state;
@@ -369,7 +369,7 @@ static void test_del_releases_addresses_of_the_owner_only(void **state)
 	v.conf = CONF2(SUBNET, PREV("10.1.2.2"));
 	expect(&v, 0, "");
 	no_file(w, "10.1.2.2");
-	/* An address of a pool that was removed from the configuration is released as well. */
+	/* DEL releases the address although the range is invalid. */
 	put(w, "10.1.2.2", "c1\r\neth0");
 	v.conf = CONF("1.0.0", "\"subnet\":\"10.1.2.1/24\"");
 	expect(&v, 0, "");
@@ -393,8 +393,8 @@ static void test_check_requires_an_address_of_the_owner(void **state)
 	put(w, "10.1.2.4", "c2\r\neth0");
 	v.conf = CONF2(SUBNET, PREV("10.1.2.4"));
 	expect(&v, 1,
-	       "{\"code\":999,\"msg\":\"host-local: address 10.1.2.4 of container c1 belongs to c2 "
-	       "eth0\"}");
+	       "{\"code\":999,\"msg\":\"host-local: address 10.1.2.4 in prevResult of container "
+	       "c1 is recorded for container c2, interface eth0\"}");
 	v.conf = CONF2(SUBNET, PREV("10.1.2.3"));
 	expect(&v, 0, "");
 }
@@ -425,7 +425,7 @@ static void test_gc_releases_addresses_of_invalid_attachments(void **state)
 	no_file(w, "10.1.2.3");
 	file_is(w, "10.1.2.4", "old");
 	no_file(w, "10.1.2.5");
-	file_is(w, "10.1.2.6", ""); /* record of an unknown owner */
+	file_is(w, "10.1.2.6", ""); /* a file without an owner is retained */
 	no_file(w, "fd00::1");
 	file_is(w, "last_reserved_ip.0", "10.1.2.6");
 	/* An empty file counts as an allocated address. */

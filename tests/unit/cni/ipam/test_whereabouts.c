@@ -431,7 +431,7 @@ static void test_addresses_of_args_are_added(void **state)
 		.conf = "{\"cniVersion\":\"1.0.0\",\"name\":\"n\",\"ipam\":{\"type\":\"whereabouts\"," RANGE(
 			"10.0.0.0/24") ",\"addresses\":[{\"address\":\"10.5.0.9/16\"}]}}"};
 
-	/* The pod does not get its requested address twice. */
+	/* The range does not allocate 10.0.0.1, which the pod gets by CNI_ARGS. */
 	expect(&v, 0,
 	       "{\"cniVersion\":\"1.0.0\",\"ips\":[" A(
 		       "10.0.0.2/24") ","
@@ -736,7 +736,7 @@ static void test_del_releases_addresses_of_every_range(void **state)
 	 */
 	del(w, TWO, POD("a"));
 	gives(w, RANGE("10.2.0.0/30"), POD("b"), A("10.2.0.1/30"));
-	/* Also ranges that have been removed from the configuration. */
+	/* DEL also releases addresses of ranges that were removed from the configuration. */
 	gives(w, RANGE("10.3.0.0/30") NAME("blue"), POD("b"), A("10.3.0.1/30"));
 }
 

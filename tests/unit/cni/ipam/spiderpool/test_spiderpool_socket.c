@@ -213,7 +213,7 @@ static int many_add(struct many *m, struct err *e)
 	return spiderpool_add(m->list, 3, e);
 }
 
-static void test_addresses_of_all_rails_are_requested_in_one_request_to_the_agent(void **state)
+static void test_unirails_agent_allocates_for_all_rails(void **state)
 {
 	const char *const conf[] = {CONF("1.0.0", AT_SERVER POOL_A),
 				    CONF("1.0.0", AT_SERVER POOL_B
@@ -481,7 +481,7 @@ int main(void)
 		TEST(test_requested_ips_and_flags_reach_the_agent),
 		TEST(test_errors_of_the_agent_retain_their_code),
 		TEST(test_status_and_gc_are_answered_by_the_agent),
-		TEST(test_addresses_of_all_rails_are_requested_in_one_request_to_the_agent),
+		TEST(test_unirails_agent_allocates_for_all_rails),
 		TEST(test_failed_rail_releases_all_rails),
 		TEST(test_failed_add_with_rails_of_a_store_and_an_agent_leaves_no_address),
 		TEST(test_agent_of_spiderpool_allocates),
