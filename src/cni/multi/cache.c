@@ -136,7 +136,10 @@ static int make_scratch(const struct multi *x, struct buf *text, struct err *e)
 			e);
 	}
 	jo_end_arr(&o);
-	return r < 0 || !text->over ? r : err_set(e, -E2BIG, "too much configuration");
+	return r < 0 || !text->over
+		       ? r
+		       : err_set(e, -E2BIG, "the networks' configurations exceed %d MiB",
+				 TEXT_MAX >> 20);
 }
 
 static int forget(void *arg, struct err *e)
@@ -165,7 +168,8 @@ int multi_keep(const struct multi *x, struct undo *u, struct err *e)
 		return 0;
 	path = scratch_path(x);
 	if (multus_has(x->call, x->keep_dir)) {
-		log_debug("Multus has a record of this pod", LOG_S("file", path));
+		log_debug("writing no entry for Multus, because Multus itself has one of this pod",
+			  LOG_S("file", path));
 		return 0;
 	}
 	r = make_scratch(x, &text, e);

@@ -30,7 +30,7 @@ static const struct json_field net_fields[] = {
 	JSON_FIELD("nad", J_STR, struct raw_net, nad,
 		   JSON_DOC(NULL, "name of the definition, NAMESPACE/NAME")),
 	JSON_FIELD("deviceID", J_STR, struct raw_net, device,
-		   JSON_DOC(NULL, "allocated device, for the record")),
+		   JSON_DOC(NULL, "allocated device, for the cache entry")),
 	JSON_FIELD("cniArgs", J_STR, struct raw_net, args, JSON_DOC(NULL, "appended to CNI_ARGS")),
 	JSON_FIELD("cniVersion", J_STR, struct raw_net, version,
 		   JSON_DOC("the netconf's", "CNI version of the network; ignored without nad")),
@@ -56,7 +56,7 @@ static const struct json_field fields[] = {
 		"defaults", J_VAL, struct raw, defaults,
 		JSON_DOC(
 			NULL,
-			"object of keys that a network's first plugin gets where it does not have them")),
+			"object of keys that a built-in first plugin gets if it does not have them")),
 	JSON_FIELD("coordinator", J_VAL, struct raw, coordinator,
 		   JSON_DOC(NULL,
 			    "object of the coordinator for each built-in network that has none")),
@@ -316,8 +316,8 @@ static int check_unique(const struct multi *x, const char *place, struct err *e)
 	return 0;
 }
 
-/* Returns the interface name of network i: its ifname, otherwise CNI_IFNAME for the first network and
- * "net<i>" for another. GC and STATUS have no CNI_IFNAME, and use no interface names. */
+/* Returns the interface name of network i: its ifname, otherwise CNI_IFNAME for the first network
+ * and "net<i>" for the others. GC and STATUS have no CNI_IFNAME and do not use the name "eth0". */
 static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)

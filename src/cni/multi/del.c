@@ -143,7 +143,8 @@ static void coordinator_conf_of(struct deleting *d, struct multi_net *net)
 
 	if (coordinator_conf_read(d->x->call->doc, net->co, &net->coordinator_conf, &reason) >= 0)
 		return;
-	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", reason.text));
+	log_warn("configuration of the coordinator is invalid, deleting with defaults",
+		 LOG_S("error", reason.text));
 	net->coordinator_conf =
 		(struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }

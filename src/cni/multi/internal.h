@@ -39,7 +39,9 @@ int multi_each_plugin(const struct multi *x, size_t net, multi_plugin_fn fn, voi
 /* Writes the entry before any change, so that a DEL works after a crash; pushes its reverse onto
  * u. */
 int multi_keep(const struct multi *x, struct undo *u, struct err *e);
+/* Writes libcni's cache file, with the result, of each network. */
 int multi_keep_results(const struct multi *x, struct err *e);
+/* Removes the entry of the container. */
 void multi_forget(const struct multi *x);
 /* GC: removes the entries of containers that the runtime does not list as valid. */
 void multi_forget_others(const struct multi *x);

@@ -23,21 +23,22 @@
  *			unique names. `ifname` defaults to CNI_IFNAME for the first network, to
  *			net1, net2 ... for the following ones. Further keys: `cniArgs`, appended to
  *			CNI_ARGS; `defaultRoute`, gateways: the pod's default routes of their
- *			families use this network and no other; `deviceID`, for the cache entry;
- *			`nad`, the name outside ("team/rail0"): with it the name need not be unique
- *			and `cniVersion` of the network is used; "": no version, and its plugins
- *			get none (0.1.0).
+ *			families use this network and no other; `deviceID`, the allocated device,
+ *			for the cache entry; `nad`, name of the definition ("team/rail0"). With
+ *			`nad` the network's name need not be unique, and the network's `cniVersion`
+ *			is used; "" means that its plugins get no cniVersion (0.1.0).
  *	defaults	keys added to an attachment's object where it does not have them (`ipam` as
  *			a whole)
- *	coordinator	for each built-in network without a coordinator of its own
+ *	coordinator	coordinator's object for each built-in network without a coordinator
  *	timeoutMs	total limit of conflict and gateway detection, counted from carrier on; default:
  *			the IPAM's (detect.total_ms; detect.carrier_ms limits the time before)
- *	multusCniDir	Multus' state directory (its cniDir); default /var/lib/cni/multus, "": none. A
- *			DEL of a container that has a file there deletes what Multus attached
- *			(cni/multus/import.h), so a node can migrate with its pods running.
- *	cniDir		as in Multus: same directory; attachments are recorded there in Multus'
- *			format, so that the node can return to Multus with its pods running: Multus'
- *			DEL then calls the plugins of each network by name
+ *	multusCniDir	Multus' state directory (its cniDir); default /var/lib/cni/multus, "": none;
+ *			ignored if cniDir is given. A DEL of a container that has a file there
+ *			deletes what Multus attached (cni/multus/import.h), so a node can migrate
+ *			with its pods running.
+ *	cniDir		the directory that Multus has as cniDir: attachments are recorded there in
+ *			Multus' format, so that the node can return to Multus with its pods running:
+ *			Multus' DEL then calls the plugins of each network by name; default: none
  *	binDir		as in Multus: plugin directory, searched before CNI_PATH
  *
  * The first plugin of a network creates its interface; ifacer may precede it. macvlan, ipvlan,
@@ -86,7 +87,7 @@ struct multi_net {
 	bool own_prev; /* call.prev is the network's own recorded result, not the merged one */
 	struct ipaddr *gateways; /* defaultRoute */
 	size_t n_gateways;
-	/* false: the name is CNI_IFNAME */
+	/* false: ifname is CNI_IFNAME, which the runtime chooses */
 	bool named;
 	struct multi_plugin main;	/* the plugin that creates the interface */
 	const struct link_driver *kind; /* link driver; NULL: not built in */
@@ -104,7 +105,7 @@ struct multi_net {
 
 struct multi {
 	struct cni_call *call;
-	char *later_args; /* CNI_ARGS without the keys of the first network */
+	char *later_args; /* CNI_ARGS of all networks but the first: without MAC, IP, GATEWAY */
 	struct multi_net *nets;
 	size_t n_nets;
 	const struct json *defaults;
@@ -116,12 +117,12 @@ struct multi {
 	size_t n_rails, n_co;
 };
 
-extern const struct json_table multi_table; /* its netconf */
+extern const struct json_table multi_table; /* keys of the netconf */
 /* Reads the networks of the netconf and their plugins. Returns 0 or -errno. */
 int multi_read(struct cni_call *c, struct multi *ret, struct err *e);
 /* Reads the configuration of attachments and coordinators and fills x->rails and x->nics. */
 int multi_read_plugins(struct multi *x, struct err *e);
-int multi_read_all(struct cni_call *c, struct multi *ret, struct err *e); /* both */
+int multi_read_all(struct cni_call *c, struct multi *ret, struct err *e); /* both of the above */
 /* DEL and GC: fills x->rails only, from what is readable. */
 void multi_read_rails(struct multi *x);
 void multi_done(struct multi *x);
@@ -130,7 +131,7 @@ void multi_done(struct multi *x);
 /* Returns the call that the plugins of network i get. */
 const struct cni_call *multi_call(const struct multi *x, size_t i);
 /* Pure. Fails if more than one default route of a family is requested, because the kernel would
- * distribute traffic over several. */
+ * distribute the traffic over these routes. */
 int multi_check_gateways(const struct multi *x, struct err *e);
 /* Returns the IPAM call of a built-in network; conf NULL: no IPAM. */
 struct cni_ipam_call multi_ipam_call(const struct multi *x, size_t i);

@@ -79,8 +79,8 @@ static void test_each_network_gets_its_interface_name_and_driver(void **state)
 	ASSERT_EQ(x.rails[0].conf.mtu, 4200);
 	ASSERT_STR_EQ(x.rails[1].conf.master, "ens2");
 	/*
-	 * The common coordinator is used for networks of unirail without a coordinator, never for
-	 * networks of other plugins.
+	 * The common coordinator is used for built-in networks that have none, never for networks
+	 * of other plugins.
 	 */
 	assert_null(x.nics[0].conf);
 	ASSERT_EQ(x.nics[1].conf->host_table, 800);
