@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "wire/tls/base64.h"
 
-/* Writes cache files in the formats of Multus and libcni. */
+/* Writes and reads cache files in the formats of Multus and libcni. */
 
 enum { CONF_MAX = 4 << 20 };
 
@@ -105,7 +105,7 @@ int multus_delegates_put(struct json_out *o, const struct multus_entry *d, struc
 	return 0;
 }
 
-/* [["K8S_POD_NAME","pod"], ...] */
+/* Writes CNI_ARGS as [["K8S_POD_NAME","pod"], ...]. */
 static void put_args(struct json_out *o, const char *args)
 {
 	struct span rest = span_of(args), pair, key;

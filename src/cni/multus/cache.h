@@ -10,8 +10,8 @@
  *	<cniDir>/results/<network>-<containerID>-<if>	libcni's cache: a network's result
  *
  * The configuration of a delegate is `Bytes` (base64); Conf and ConfList only have the keys that
- * are common to all plugins. Multus 4.2.2 to 4.3.0 write a CNINetworkConfigList as well; 4.2.0 and
- * its main branch do not.
+ * are common to all plugins. Multus 4.2.2 to 4.3.0 write a CNINetworkConfigList as well; Multus
+ * 4.2.0 and the main branch of Multus do not.
  * Neither file is written atomically: after a power loss both may be truncated.
  *
  * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and

@@ -91,7 +91,7 @@ static void keep_first(struct err *first, int r, const struct err *reason)
 }
 
 /* Runs DEL of the plugins of a list, in reverse order, or of the single plugin. Continues after a
- * failure and returns the first one. */
+ * failure and returns the first failure. */
 static int delete_plugins(const struct deletion *d, struct err *e)
 {
 	const struct json *list = json_get_go(d->call.conf, "plugins");
@@ -123,7 +123,7 @@ static enum cni_version version_of(const struct json *conf, enum cni_version own
 	return v;
 }
 
-/* DEL gets a prevResult since 0.4.0. An unreadable one is treated as absent. */
+/* DEL gets a prevResult since CNI 0.4.0. An unreadable result is treated as absent. */
 static void find_prev(struct deletion *d, const struct network *net)
 {
 	const struct libcni_cached *c = net->file ? &net->file->cached : NULL;

@@ -13,9 +13,9 @@
  * cache file of a deleted network is removed. The scratch file is removed when each remaining
  * network has a cache file, so that a retried DEL deletes the remaining networks.
  *
- * Returns 1 if Multus attached the pod and all its networks are deleted, or else the first failure.
- * Returns 0 if Multus did not attach the pod, if Multus executed this plugin as one of its
- * delegates, or if the files are this network's own entry.
+ * If Multus attached the pod: returns 1 if all its networks are deleted, otherwise the error of the
+ * first failed deletion. Returns 0 and does nothing if Multus did not attach the pod, if Multus
+ * executed this plugin as one of its delegates, or if the files are this network's own entry.
  */
 
 #include "cni/protocol/cni.h"

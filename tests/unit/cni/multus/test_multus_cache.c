@@ -191,8 +191,8 @@ static void test_invalid_cache_files_are_errors(void **state)
 }
 
 /*
- * A written file is read again, with a configuration of any length, and names the program that
- * wrote it.
+ * A written file is read again, with a configuration of any length, and names the unirail-cni
+ * network that wrote it.
  */
 static void test_written_delegates_are_read_again(void **state)
 {
