@@ -191,7 +191,10 @@ static int put_document(const struct adding *a, struct buf *b, struct err *e)
 	r = put_networks(a, &o, e);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	return r >= 0 && b->over ? err_set(e, -E2BIG, "the pod's networks are too long") : r;
+	return r >= 0 && b->over ? err_set(e, -E2BIG,
+					   "the configurations of the pod's networks exceed %d MiB",
+					   DOC_MAX >> 20)
+				 : r;
 }
 
 static int make_call(struct adding *a, struct err *e)
@@ -851,8 +854,9 @@ static int check_installed(void *arg, const char *type, struct err *e)
 		return 0;
 	return err_kind(
 		e, ERR_CONF, -EPERM,
-		"'%s' can be changed by others than root (chown root and chmod go-w it and its "
-		"directory, or trust the namespace: annotation " ANNOTATION_TRUSTED "=true)",
+		"'%s' can be changed by others than root (run chown root and chmod go-w on the file "
+		"and its directory, or trust the namespace: annotation " ANNOTATION_TRUSTED
+		"=true)",
 		path.p);
 }
 

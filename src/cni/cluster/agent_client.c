@@ -86,8 +86,8 @@ static int failed(const struct agent_reply *reply, struct err *e)
 		e->kind = ERR_AGAIN;
 	if (e && reply->status == 404)
 		err_wrap(e, r,
-			 "the server on the socket knows no pods: is the server 'unirail ipam "
-			 "serve' and not 'unirail agent'?");
+			 "the server on the socket has no API for networks of pods: is the server "
+			 "'unirail ipam serve' and not 'unirail agent'?");
 	return r;
 }
 

@@ -8,8 +8,8 @@
 
 /*
  * Requests the pod's networks: an object {"networks": [elements for pod_net_read()],
- * "replacesFirst", "coordinator": {...}, "stateDir", "warnings": []}. Waits 30 s for an agent that
- * restarts. If the agent does not answer: error class ERR_AGAIN, with the remedy.
+ * "replacesFirst", "coordinator": {...}, "stateDir", "warnings": []}. Waits at most 30 s for an
+ * agent that restarts. If the agent does not answer: error class ERR_AGAIN, with the remedy.
  */
 int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, struct json_doc **ret,
 		       struct err *e);

@@ -239,7 +239,7 @@ void pod_conf_or_default(const struct cni_call *c, bool multus, struct pod_conf 
 
 	if (pod_conf_read(c, multus, ret, &e) == 0)
 		return;
-	log_warn("configuration is invalid, using defaults", LOG_S("error", e.text));
+	log_warn("netconf is invalid, using the default of every key", LOG_S("error", e.text));
 	find_defaults(&raw, c, multus);
 	*ret = raw.conf;
 }

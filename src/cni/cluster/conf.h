@@ -20,22 +20,23 @@
  *	cniDir			/var/lib/cni/multus: attachments are recorded there in Multus' format
  *	binDir			/opt/cni/bin
  *	readinessindicatorfile	ADD waits for this file, 45 s at most
- *	kubeconfig		not used, the agent has its own. A Multus configuration with delegates and
- *				without kubeconfig and agent works without agent, as in Multus
+ *	kubeconfig		not used: the agent has its own. As Multus, `multus` works without
+ *				agent if the netconf has delegates, but none of kubeconfig, agent
+ *				and clusterNetwork
  *	logFile, logLevel	panic, error, verbose, debug
  *	runtimeConfig		from the runtime
  * For `multus-shim` the keys of Multus' daemon-config.json take precedence. That file is written
  * for the daemon's container: /host, /hostroot or its chrootDir is removed from the start of paths.
  *
- * auxiliaryCNIChainName has no effect and is logged. logOptions, logToStderr and retryDeleteOnError
- * are ignored: a DEL that fails retains the cache entry anyway.
+ * auxiliaryCNIChainName has no effect and is logged. logOptions and logToStderr are ignored, and so
+ * is retryDeleteOnError, because a DEL that fails always retains the cache entry.
  */
 
 #include "cni/cluster/add.h"
 
 struct pod_conf {
 	const char *agent;	     /* socket of the agent; NULL: works without agent */
-	const char *cluster_network; /* name of a definition or in conf_dir; NULL: none */
+	const char *cluster_network; /* name of a definition, or of a network in conf_dir */
 	const char *cluster_path;    /* path of the cluster's network, instead of a name */
 	struct json_strs default_networks, system_namespaces;
 	bool has_system, isolation;

@@ -52,7 +52,7 @@ int multus_cache_del(struct multus_cache_entry *entry, struct err *e)
 
 /*
  * Without a cache entry nothing was attached, or everything is already deleted. If the entry was
- * removed by hand, addresses may still be allocated, so this releases them.
+ * removed by hand, addresses may still be allocated: this function releases them.
  */
 static void del_addresses(const struct cni_call *c, const struct pod_conf *conf)
 {
@@ -231,7 +231,9 @@ static int put_document(const struct multus *m, const char *bin_dir, struct buf 
 		r = multus_cache_put_network(&o, &m->nets[i], true, e);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	return r == 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+	return r == 0 && b->over ? err_set(e, -E2BIG, "the networks' configurations exceed %d MiB",
+					   DOC_MAX >> 20)
+				 : r;
 }
 
 /* --- prevResult --- */
@@ -359,5 +361,5 @@ void pod_devinfo_remove(const struct root *r, const char *path)
 	struct err reason = ERR_INIT;
 
 	if (file_remove(r, path, &reason) < 0)
-		log_warn("device information stays", LOG_S("error", reason.text));
+		log_warn("cannot remove device information", LOG_S("error", reason.text));
 }

@@ -229,12 +229,13 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 	call.prev = (struct cni_result){0};
 	if (multus_cache_read(&call, g->conf.cni_dir, g->conf.bin_dir, &entry) != MULTUS_CACHE_OWN)
 		return 0;
-	log_warn("a container was deleted without a DEL", LOG_S("container_id", id));
+	log_warn("a container was deleted without a DEL, deleting its networks",
+		 LOG_S("container_id", id));
 	return multus_cache_del(&entry, e);
 }
 
 /* Returns the interface name for a first network whose entry records none: that of the runtime's
- * list or of the call. */
+ * list, otherwise that of the call, otherwise "eth0". */
 static const char *ifname_of(const struct collecting *g, const char *id)
 {
 	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
@@ -244,8 +245,8 @@ static const char *ifname_of(const struct collecting *g, const char *id)
 }
 
 /* Reads a container's cache entry. Deletes the networks of an entry of this netconf whose container
- * the runtime does not list. Otherwise, or if this fails, the entry's attachments count as valid,
- * also in an entry of another netconf or of Multus. */
+ * the runtime does not list. Otherwise, or if the deletion fails, the entry's attachments count
+ * as valid, also those of an entry of another netconf or of Multus. */
 static void inspect_at(struct collecting *g, const char *id)
 {
 	struct cni_call call = *g->call;
@@ -320,7 +321,8 @@ static int make_document(const struct collecting *g, const char *text, struct js
 	jo_val(&o, json_root(one), false);
 	jo_end_arr(&o);
 	jo_end_obj(&o);
-	return b.over ? err_set(e, -E2BIG, "too much configuration")
+	return b.over ? err_set(e, -E2BIG, "the network's configuration exceeds %d MiB",
+				DOC_MAX >> 20)
 		      : json_parse(ret, buf_span(&b), DOC_MAX, e);
 }
 
@@ -383,7 +385,9 @@ static int put_recorded(const struct collecting *g, const struct network_record 
 	jo_init(&o, b, 0);
 	if (r >= 0)
 		r = pod_net_put(&o, &p, &net, 0, e);
-	return r >= 0 && b->over ? err_set(e, -E2BIG, "too much configuration") : r;
+	return r >= 0 && b->over ? err_set(e, -E2BIG, "the network's configuration exceeds %d MiB",
+					   DOC_MAX >> 20)
+				 : r;
 }
 
 /* Returns the key of the network as pod_net_put() writes it. */
@@ -454,7 +458,7 @@ static void gc_records(struct collecting *g)
 static void gc_networks(struct collecting *g)
 {
 	if (g->unknown) {
-		log_warn("networks are not collected: a running container has no cache entry",
+		log_warn("GC skips all networks: a running container has no cache entry",
 			 LOG_S("container_id", g->unknown), LOG_S("directory", g->conf.cni_dir));
 		return;
 	}

@@ -17,18 +17,19 @@ struct pod_putting {
 };
 
 /*
- * The verbs of `multus`, and of unirail-cni when its netconf names an agent: the networks are
- * requested, written as a configuration of unirail-cni (cni/multi/multi.h) and attached by it.
+ * The verbs of `multus`, and of unirail-cni when its netconf names an agent. ADD requests the
+ * networks from the agent, writes them as a configuration of unirail-cni (cni/multi/multi.h), and
+ * attaches them as unirail-cni does.
  *
  *	ADD	fails with error class ERR_AGAIN if the agent cannot be reached. The result is the first
  *		network's for multus, as in Multus, and all networks' for unirail-cni
  *	DEL	uses the cache entry in cniDir, in unirail's format or Multus'; without an entry
  *		nothing was attached, and DEL only releases addresses. Needs no agent
  *	CHECK	uses the cache entry
- *	GC	deletes what is recorded for containers that are no longer valid, then calls GC of every
- *		network that the netconf has, that an entry of any container has, or that the agent named
- *		before (network_record.h), IPAM included, to find resources whose entry was lost
- *		(Multus does nothing). Needs no agent
+ *	GC	deletes what is recorded for containers that are no longer valid. Then calls GC,
+ *		IPAM included, of every known network: of the netconf, of the cache entries, and
+ *		those that the agent named before (network_record.h). So it finds resources
+ *		whose entry was lost. Multus' GC does nothing. Needs no agent
  *	STATUS	checks the readiness file, and the agent or (without agent) the netconf's networks
  */
 

@@ -156,13 +156,15 @@ static int check_room(const struct root *r, const char *dir_path, const char *na
 	}
 	str_list_free(names, n);
 	if (same >= NETWORK_RECORDS_NAMESPACE_MAX)
-		return err_set(e, -ENOSPC,
-			       "directory '%s' has %d records of the namespace, the limit",
-			       dir_path, NETWORK_RECORDS_NAMESPACE_MAX);
+		return err_set(
+			e, -ENOSPC,
+			"directory '%s' already has %d records of the namespace, which is the limit",
+			dir_path, NETWORK_RECORDS_NAMESPACE_MAX);
 	return all < NETWORK_RECORDS_MAX
 		       ? 0
-		       : err_set(e, -ENOSPC, "directory '%s' has %d records, the limit", dir_path,
-				 NETWORK_RECORDS_MAX);
+		       : err_set(e, -ENOSPC,
+				 "directory '%s' already has %d records, which is the limit",
+				 dir_path, NETWORK_RECORDS_MAX);
 }
 
 /* Not synced, because the digest shows whether the content is complete. */
@@ -256,7 +258,7 @@ static int read_content(int dir, const char *name, struct buf *into, struct err 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, -errno, "open '%s'", name);
 	if (!S_ISREG(st.st_mode) || st.st_uid != 0)
-		return err_set(e, -EPERM, "'%s' is not a regular file of root's", name);
+		return err_set(e, -EPERM, "'%s' is not a regular file owned by root", name);
 	return fd_read_all(fd, NETWORK_RECORD_BYTES_MAX, into, e);
 }
 

@@ -7,7 +7,8 @@
  * list of objects in the order of the networks, indented by four. A network whose result has one
  * interface has one object with all addresses; `interface` is this interface if it is in the pod. A
  * network whose result has several interfaces has an object for each interface in the pod, with the
- * addresses of the interface; addresses without an interface are in the last object. `gateway` lists the default routes' gateways, "<nil>" for a route without. `mtu` is
+ * addresses of the interface; addresses without an interface are in the last object. `gateway`
+ * lists the gateways of the default routes, "<nil>" for a default route without a gateway. `mtu` is
  * present from result version 1.0.0 on.
  */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A network that another program selected for the pod, converted to a network of unirail-cni. */
+/* A network that the agent selected for a pod is converted to a network of unirail-cni. */
 #include "testlib.h"
 
 #include <stdlib.h>
@@ -182,7 +182,7 @@ static void test_runtime_config_is_limited_to_capabilities(void **state)
 	   HEAD "\"plugins\":[{\"type\":\"ptp\",\"runtimeConfig\":{\"mac\":\"m\"}}]}");
 }
 
-/* A setting is used if the netconf has no such key, or null, "" or []; 0 is a value. */
+/* A setting is used if the netconf lacks its key, or has null, "" or [] there; 0 is a value. */
 static void test_coordinator_settings_fill_missing_values(void **state)
 {
 	static const char common[] =
