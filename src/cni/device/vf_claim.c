@@ -28,7 +28,7 @@ static int lock_one(const struct root *root, const char *bdf, int *fd, struct er
 		return r;
 	return err_kind(e, ERR_AGAIN, r,
 			"time out while waiting to acquire exclusive lock on [%s]: another "
-			"process worked on VF '%s' for %d s",
+			"process has locked VF '%s' for more than %d s",
 			path, bdf, VF_LOCK_MS / 1000);
 }
 

@@ -415,7 +415,7 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
-		/* must be the first row: read_vars() requires the first row of unknown verbs, too */
+		/* must be the first row, which read_vars() requires for any command */
 		{"CNI_COMMAND", &c->command, EVERY, NULL},
 		{"CNI_CONTAINERID", &c->container_id, ADD | CHECK | DEL, check_container_id},
 		{"CNI_NETNS", &c->netns, ADD | CHECK, NULL},

@@ -473,7 +473,7 @@ static void test_dns_is_read_from_resolv_conf(void **state)
 }
 
 /* Only temporary files of unirail are removed. */
-static void test_arbitrary_files_in_the_directory_do_not_crash(void **state)
+static void test_unreadable_records_count_as_allocated_and_other_files_are_retained(void **state)
 {
 	struct t_dir *w = *state;
 	struct invocation v = call(w, "ADD", CONF("1.0.0", SMALL));
@@ -550,7 +550,7 @@ int main(void)
 		TEST(test_gc_releases_addresses_of_invalid_attachments),
 		TEST(test_status_reports_missing_ranges_and_a_file_as_data_directory),
 		TEST(test_dns_is_read_from_resolv_conf),
-		TEST(test_arbitrary_files_in_the_directory_do_not_crash),
+		TEST(test_unreadable_records_count_as_allocated_and_other_files_are_retained),
 		TEST(test_store_is_locked_like_the_original),
 		TEST(test_call_in_process_uses_name_and_interface_of_the_rail),
 	};
