@@ -105,7 +105,7 @@ struct block_peer {
 	 * report: `unreleased` */
 	uint32_t spare;
 	bool reports;		      /* the owner reports its free capacity */
-	uint32_t requested_by_others; /* number of addresses that other nodes request from this block */
+	uint32_t requested_by_others; /* addresses that other nodes request from it */
 	int64_t requested_ms;	      /* when this node last sent a request; 0: never */
 	int64_t read_ms;	      /* time of the last request, or of the last read after it */
 	unsigned int reads;	      /* reads since the last request */
@@ -198,8 +198,8 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 /* Updates the view by a recent read of a peer's block; o NULL: the block does not exist. */
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
-/* block_unreleased(): number of unreleased addresses of a block. block_spare(): how many of these its
- * owner reports that it can release. */
+/* block_unreleased(): number of unreleased addresses of a block. block_spare(): how many of these
+ * its owner reports that it can release. */
 uint32_t block_unreleased(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 

@@ -18,8 +18,8 @@ def test_settings_are_read_again(nodes, agent, rails):
     conf.write_text("[agent]\nreuse-delay = soon\n")
     one.process.send_signal(signal.SIGHUP)
     logged_lines = one.wait_logged("settings file rejected")
-    assert "agent.conf:2: rest is 'soon'" in logged_lines[0]["error"]
-    conf.write_text("[agent]\nreserve = 9\n[coordinator]\nmode = underlay\n")
+    assert "agent.conf:2: reuse-delay is 'soon'" in logged_lines[0]["error"]
+    conf.write_text("[agent]\npre-allocate = 9\n[coordinator]\nmode = underlay\n")
     one.wait_logged("takes effect after a restart only", 20)  # without a signal
     assert one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})["mode"] == "underlay"
     assert one.plan(nodes.pod("t", "n1"), "rail1")[0] == 200

@@ -238,13 +238,12 @@ static void test_log_of_another_node_or_version_is_refused(void **state)
 	il_drop(&x.l);
 }
 
-#define LOG_OF(released)                                                                                   \
-	"{\"version\":1,\"node\":\"n1\",\"id\":\"0123456789abcdef\",\"tokens\":3,\"seen\":7,\"restored\":" \
-	"true,\"claims\":[{\"name\":\"p-1\",\"pool\":\"p\",\"uid\":\"u1\",\"token\":\"t-1\",\"net\":"      \
-	"\"10.0.0.16/28\",\"state\":\"held\",\"" released                                                  \
-	"\":[\"10.0.0.20\"]}],\"borrowed\":[{\"block\":"                                                   \
-	"\"p-7\",\"pool\":\"p\",\"ip\":\"10.0.0.115\",\"token\":\"t-2\",\"state\":\"held\",\"asserted\":"  \
-	"true}]}"
+#define LOG_OF(released)                                                                           \
+	"{\"version\":1,\"node\":\"n1\",\"id\":\"0123456789abcdef\",\"tokens\":3,\"seen\":7,"      \
+	"\"restored\":true,\"claims\":[{\"name\":\"p-1\",\"pool\":\"p\",\"uid\":\"u1\","           \
+	"\"token\":\"t-1\",\"net\":\"10.0.0.16/28\",\"state\":\"held\",\"" released                \
+	"\":[\"10.0.0.20\"]}],\"borrowed\":[{\"block\":\"p-7\",\"pool\":\"p\",\"ip\":"             \
+	"\"10.0.0.115\",\"token\":\"t-2\",\"state\":\"held\",\"asserted\":true}]}"
 
 static void test_log_members_are_read_and_written(void **state)
 {

@@ -44,13 +44,13 @@ static void test_representors_are_listed_apart_from_their_pf(void **state)
 	ASSERT_EQ(f->vf, 1);
 	ASSERT_STR_EQ(f->representor, "ens2f0_1");
 	ASSERT_STR_EQ(f->rdma[0].name, "mlx5_2");
-	assert_false(inventory_is_away(f));
+	assert_false(inventory_is_in_other_netns(f));
 	/* one VF with vfio-pci, and one in a pod */
 	f = function(&inv, "0000:81:00.4");
-	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_away(f));
+	assert_true(f->vf == 2 && !f->n_netdevs && !inventory_is_in_other_netns(f));
 	ASSERT_STR_EQ(f->representor, "ens2f0_2");
 	f = function(&inv, "0000:81:00.5");
-	assert_true(inventory_is_away(f));
+	assert_true(inventory_is_in_other_netns(f));
 	host_remove(&h);
 }
 
@@ -89,7 +89,7 @@ static void test_pf_bound_to_vfio_has_no_interfaces(void **state)
 	host_unpack(&h, "mlx5_vfio.tree");
 	OK(inventory_read(&h.root, NULL, NULL, &inv, &e));
 	f = function(&inv, "0000:c1:00.0");
-	assert_true(f->pci.is_pf && !f->n_netdevs && !f->n_rdma && !inventory_is_away(f));
+	assert_true(f->pci.is_pf && !f->n_netdevs && !f->n_rdma && !inventory_is_in_other_netns(f));
 	ASSERT_EQ(function(&inv, "0000:c1:00.3")->vf, 1);
 	ASSERT_EQ(function(&inv, "0000:c1:00.2")->n_rdma, 1);
 	host_remove(&h);

@@ -131,7 +131,7 @@ static void test_failed_write_is_reported_in_the_status_and_retried(void **state
 	from = loop_now_ms(t->k.loop);
 	answer(t, "a", 403);
 	ASSERT_EQ(nads_counts(t->nads).failed, 1);
-	ASSERT_EQ(nads_counts(t->nads).wrong, 1);
+	ASSERT_EQ(nads_counts(t->nads).outdated, 1);
 	ASSERT_STR_EQ(call(t, "a")->sub, "status");
 	answer(t, "a", 200);
 	ASSERT_EQ(t->k.n_calls, 0);
