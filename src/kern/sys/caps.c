@@ -32,8 +32,8 @@ static int set(const struct __user_cap_data_struct v[static 2], struct err *e)
 	return 0;
 }
 
-/* Drops all capabilities but CAP_DAC_OVERRIDE from the bounding set, up to the last one that the
- * kernel has; the next one gives EINVAL. */
+/* Drops every capability except CAP_DAC_OVERRIDE from the bounding set. The kernel returns EINVAL
+ * for the first number that is no capability of it: the loop ends there. */
 static int drop_bounding(struct err *e)
 {
 	for (int cap = 0; cap < 64; cap++) {
@@ -57,7 +57,7 @@ int caps_files_only(struct err *e)
 		r = drop_bounding(e);
 	if (r < 0)
 		return r;
-	/* kernels before 4.3 have no ambient set */
+	/* ignores the result: kernels before 4.3 have no ambient set */
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, -errno, "set no_new_privs");

@@ -10,9 +10,10 @@
 #include "base/num.h"
 
 enum {
-	/* depth of kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod, and two more */
+	/* 4 levels of directories (kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod), and
+	 * 2 more */
 	DEPTH_MAX = 6,
-	PODS_MAX = 4096,   /* limit of pods on a node; kubelets have 110 to 500 */
+	PODS_MAX = 4096,   /* further pods are ignored; a kubelet runs at most 110 to 500 */
 	TEXT_MAX = 1 << 20 /* one line per RDMA device */
 };
 
@@ -59,7 +60,7 @@ static bool is_above_pods(const char *name)
 	       strcmp(name, "besteffort") == 0;
 }
 
-/* dir_list() fails for files, which are skipped */
+/* Adds the groups of pods below `dir` to `ret`. Skips files: dir_list() fails for them. */
 static void walk(const struct root *r, const char *dir, int depth, struct cgroup_pods *ret)
 {
 	char **names = NULL;
@@ -74,7 +75,8 @@ static void walk(const struct root *r, const char *dir, int depth, struct cgroup
 			VEC_PUSH(ret->v, ret->n) = pod;
 			continue;
 		}
-		/* the first level is the kubelet's cgroupRoot, which may have any name */
+		/* on the first level, the directory may be the kubelet's cgroupRoot, which can have
+		 * any name */
 		if (depth == 0 || is_above_pods(names[i]))
 			walk(r, pod.path, depth + 1, ret);
 		free(pod.path);
@@ -201,7 +203,7 @@ static int read_device(const struct root *r, const char *file, const char *devic
 	buf_init(&b, TEXT_MAX);
 	code = file_read(r, file, TEXT_MAX, &b, e);
 	if (code < 0)
-		return err_wrap(e, code, "read the limits of RDMA device '%s'", device);
+		return err_wrap(e, code, "read the limits or usage of RDMA device '%s'", device);
 	rest = buf_span(&b);
 	while (span_cut(&rest, '\n', &line))
 		if (parse_line(line, device, ret))

@@ -38,7 +38,7 @@ void cgroup_pods_done(struct cgroup_pods *p);
  */
 int cgroup_rdma_dir(const struct root *r, const char **ret, struct err *e);
 
-enum { CGROUP_RDMA_MAX = INT32_MAX }; /* "max" */
+enum { CGROUP_RDMA_MAX = INT32_MAX }; /* no limit: "max" in rdma.max */
 
 struct cgroup_rdma {
 	/* handles: open devices (hca_handle); objects: all other objects (hca_object) */
@@ -46,14 +46,15 @@ struct cgroup_rdma {
 };
 
 /*
- * Gets and sets the limits of a device in rdma.max of the group `path`. In v2 cgroup_rdma_get()
- * enables the controller for the group if necessary: container runtimes and kubelets do so, unless
- * they are older than the controller. -ENODEV: there is no such RDMA device.
+ * cgroup_rdma_get() reads and cgroup_rdma_set() writes the limits of an RDMA device in rdma.max of
+ * the group whose directory is `path`. With cgroup v2, cgroup_rdma_get() first enables the
+ * controller for the group if rdma.max does not exist, because a kubelet or container runtime that
+ * does not know the controller has not enabled it. -ENODEV: there is no such RDMA device.
  */
 int cgroup_rdma_get(const struct root *r, const char *path, const char *device,
 		    struct cgroup_rdma *ret, struct err *e);
-/* Returns the present usage of the group's processes (rdma.current). Does not enable the controller: -ENOENT without
- * it. */
+/* Returns the present usage of the group's processes (rdma.current). -ENOENT: the controller is not
+ * enabled for the group; this call does not enable it. */
 int cgroup_rdma_usage(const struct root *r, const char *path, const char *device,
 		      struct cgroup_rdma *ret, struct err *e);
 int cgroup_rdma_set(const struct root *r, const char *path, const char *device,

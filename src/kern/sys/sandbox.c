@@ -25,7 +25,7 @@
 
 /* The system calls of each mode, and the filter that allows them. */
 
-/* Columns of the table. */
+/* Sets of modes, for the column `modes` of the table. */
 enum {
 	S = 1 << SANDBOX_IPAM_SERVE,
 	A = 1 << SANDBOX_AGENT,
@@ -52,7 +52,7 @@ struct call {
 	enum { ANY, ONE_OF, WITHOUT } rule;
 	int arg;
 	size_t n;
-	/* WITHOUT: only the first one, the bits that must not be set */
+	/* ONE_OF: the allowed values; WITHOUT: values[0] has the bits that must not be set */
 	uint32_t values[VALUES_MAX];
 };
 
@@ -80,9 +80,10 @@ struct call {
 	}
 
 /*
- * The table of system calls, measured in the tests of each mode, with those that musl uses instead on other kernels (no
- * vDSO: clock_gettime; x86_64: open, stat ...). The most frequent come first. System calls that a mode uses once at the
- * start (listen, bind of ports, capset) are missing, because the filter is installed after them.
+ * The system calls that were seen in the tests of each mode, and those that musl makes instead on
+ * other kernels or processors (without vDSO: clock_gettime; x86_64: open, stat ...). The most
+ * frequent calls come first. System calls that a mode makes only at its start (capset; listen
+ * except in the agent) are missing, because the filter is installed after them.
  */
 static const struct call calls[] = {
 	/* calls of the event loop and of connections */
@@ -110,8 +111,9 @@ static const struct call calls[] = {
 	CALL(clock_nanosleep, SAC),
 	CALL(nanosleep, SAC),
 	CALL(getrandom, SAC),
-	/* For the API server, the kubelet and a name server; no raw packets. Netlink: each scan of the node's devices
-	 * reads devlink and the RDMA mode; without CAP_NET_ADMIN it cannot change anything. */
+	/* Sockets to the API server, the kubelet and a name server; no packet sockets. Netlink:
+	 * each scan of the node's devices reads devlink and the RDMA mode; without CAP_NET_ADMIN
+	 * the agent cannot change anything by netlink. */
 	ONLY(socket, A, 0, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK),
 	ONLY(socket, C, 0, AF_UNIX, AF_INET, AF_INET6),
 	CALL(connect, AC),
@@ -171,7 +173,7 @@ static const struct call calls[] = {
 	CALL(getcwd, SAC),
 	CALL(uname, SAC),
 	CALL(getrusage, SAC),
-	ONLY(prlimit64, SAC, 0, 0), /* allows only its own limits */
+	ONLY(prlimit64, SAC, 0, 0), /* pid 0: only the limits of the process itself */
 	CALL(tkill, SAC),	    /* abort() */
 	CALL(tgkill, SAC),
 	CALL(exit, SAC),
@@ -203,8 +205,8 @@ static const struct call calls[] = {
 #endif
 };
 
-/* Names for the log of system calls that may be refused: those in no mode's list, and those that a
- * list allows only for some modes or arguments. */
+/* Names, for the log, of system calls that can be refused: calls that no mode may make, and calls
+ * that calls[] allows only in some modes or with some arguments. */
 static const struct {
 	const char *name;
 	int nr;
@@ -263,8 +265,9 @@ static const char *name_of(int nr)
 	return "unknown";
 }
 
-/* SIGSYS handler. The kernel has not executed the call: the handler sets its result. log_write() allocates nothing, and
- * its own calls are allowed. */
+/* SIGSYS handler. The kernel has not executed the call: the handler sets the result of the call. A
+ * signal handler may use log_write(), which allocates nothing and makes only allowed system
+ * calls. */
 static void on_refused(int signal, siginfo_t *info, void *context)
 {
 	static unsigned char seen[CALLS_MAX / 8];
@@ -282,7 +285,7 @@ static void on_refused(int signal, siginfo_t *info, void *context)
 		return;
 	seen[at / 8] |= (unsigned char)(1 << at % 8);
 	log_error("the sandbox refused a system call that this mode does not need; if a function "
-		  "fails because of that, set sandbox = off and report it",
+		  "fails because of that, set sandbox = off and report the system call",
 		  LOG_S("call", name_of(nr)), LOG_I("number", nr));
 }
 
@@ -307,8 +310,8 @@ static int listen_to_refusals(struct err *e)
 
 enum { HEAD_MAX = 8, ROW_MAX = 4 + 2 * VALUES_MAX };
 
-/* Appends the check of one call after the comparison of its number: every argument is allowed, or the condition is
- * tested. */
+/* Appends the instructions that follow the comparison of the call's number: they allow the call
+ * (ANY), or test the condition on its argument. */
 static size_t put_rule(struct sock_filter *f, const struct call *c, uint32_t refuse)
 {
 	size_t n = 0;
@@ -414,7 +417,7 @@ enum {
 	WRITE = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
 		LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE,
-	/* the only access rights that the kernel accepts for a path that is not a directory */
+	/* those of the rights above that the kernel accepts for a path that is not a directory */
 	OF_FILES = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE,
 };
 

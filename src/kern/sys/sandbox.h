@@ -3,19 +3,21 @@
 #define UNIRAIL_KERN_SYS_SANDBOX_H
 
 /*
- * Restricts a daemon after its start to the system calls of its mode (seccomp) and the files of its table of paths
- * (Landlock). Children inherit the restrictions, which cannot be removed. The caller must have set no_new_privs
- * (kern/sys/caps.h does).
+ * Restricts a daemon after its start to the system calls of its mode (seccomp) and the files of its
+ * table of paths (Landlock). Children inherit the restrictions, which cannot be removed. The caller
+ * must have set no_new_privs (kern/sys/caps.h does).
  *
- *	not in the mode's list		fails with EPERM, so that the request fails and the daemon continues;
- *					one line in the log, once for each system call, names it (but fork,
- *					clone and setuid, which libc calls with signals blocked)
- *	another architecture's call	ends the process (on x86_64 also the calls of the x32 ABI)
- *	memory that can be executed	none any more: mmap and mprotect with PROT_EXEC fail with EPERM
- *	a file outside the paths	fails with EACCES. Open files stay open. Landlock does not
- *					restrict metadata (stat) and connect() to a UNIX socket.
+ *	a system call that is not	fails with EPERM, so that the request fails and the daemon continues.
+ *	in the mode's list		The log names each such call once, except fork, clone and setuid and
+ *					their variants, which libc makes with signals blocked.
+ *	a system call of another	ends the process (on x86_64 also a call of the x32 ABI)
+ *	architecture
+ *	new executable memory		mmap and mprotect with PROT_EXEC fail with EPERM
+ *	a file outside the paths	cannot be opened or changed: EACCES. Open files stay open. Landlock
+ *					restricts neither metadata (stat) nor connect() to a UNIX socket.
  *
- * A build with AddressSanitizer has no sandbox, because the sanitizer needs more than a daemon: -EOPNOTSUPP.
+ * A build with AddressSanitizer has no sandbox (-EOPNOTSUPP), because the sanitizer needs more
+ * system calls than a daemon.
  */
 
 #include <stdbool.h>
@@ -38,16 +40,18 @@ enum sandbox_right {
 	SANDBOX_REMOVE,	 /* remove files */
 };
 
-/* An absolute path; symbolic links are resolved at once. A path that does not exist or may not be
- * accessed is ignored. */
+/* An absolute path. sandbox_paths() resolves symbolic links once, and ignores a path that does not
+ * exist or that the process may not access. */
 struct sandbox_path {
 	const char *path;
 	enum sandbox_right right;
 };
 
-/* *abi: the kernel's version of Landlock: 2 and later can rename between directories, 4 and later also refuse to open
- * TCP ports, 6 and later also signals to other processes. -EOPNOTSUPP: the kernel has no Landlock (before Linux 5.13,
- * or not in its lsm= list). */
+/* Restricts this process to the paths. *abi: the kernel's version of Landlock. With version 2 or
+ * later the process can rename files between directories; with 4 or later it can no longer bind TCP
+ * ports; with 6 or later it can no longer send signals to processes, or connect to abstract UNIX
+ * sockets, outside of the sandbox. -EOPNOTSUPP: the kernel has no Landlock (before Linux 5.13, or
+ * not in its lsm= list). */
 int sandbox_paths(const struct sandbox_path *v, size_t n, int *abi, struct err *e);
 
 #endif

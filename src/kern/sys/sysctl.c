@@ -7,8 +7,8 @@
 
 enum { SYSCTL_PATH_MAX = 256, SYSCTL_VALUE_MAX = 1024 };
 
-/* Returns the path of a key, which comes from a configuration: it must not lead outside of
- * /proc/sys. */
+/* Returns the path of a key. Keys come from configurations: a key that leads outside of /proc/sys
+ * is refused. */
 static int path_of(const char *key, char path[static SYSCTL_PATH_MAX], struct err *e)
 {
 	struct span rest = span_of(key), part;

@@ -13,8 +13,8 @@ int sysctl_set(const struct root *r, const char *key, const char *value, struct 
 /* Pure: compares two values without regard to the kind of white space between words, because the
  * kernel prints lists with tabs: "4096\t131072\t6291456". */
 bool sysctl_same_value(const char *a, const char *b);
-/* Writes only if the present value differs. A key that does not exist is success (kernel without
- * IPv6), and sets *missing to true if not NULL. */
+/* Writes the value if the present one differs. A key that does not exist (kernel without IPv6) is
+ * success. `missing`, if not NULL, receives whether the key does not exist. */
 int sysctl_ensure(const struct root *r, const char *key, const char *value, bool *missing,
 		  struct err *e);
 

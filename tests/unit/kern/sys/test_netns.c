@@ -39,7 +39,7 @@ static void test_new_namespaces_are_distinct(void **state)
 	ASSERT_EQ(e.kind, ERR_NETNS);
 }
 
-static void test_entered_namespace_is_left_again(void **state)
+static void test_netns_leave_returns_to_the_previous_namespace(void **state)
 {
 	struct netns_visit v = NETNS_VISIT_INIT;
 	auto_fd int initial = -1, ns = -1, now = -1, back = -1, none = -1;
@@ -57,7 +57,8 @@ static void test_entered_namespace_is_left_again(void **state)
 	netns_leave(&v); /* not inside the namespace: no effect */
 	OK(netns_current(&back, &e));
 	ASSERT_EQ(netns_same(back, initial, &e), 1);
-	/* A descriptor of another kind of file leaves the process in its namespace. */
+	/* After netns_enter() failed, because the file is no namespace, the process is still in its
+	 * own. */
 	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	FAILS(netns_enter(none, &v, &e), -EINVAL,
 	      "enter network namespace: Invalid argument (EINVAL)");
@@ -128,8 +129,8 @@ static void test_namespace_is_mounted_on_a_new_file(void **state)
 }
 
 /*
- * Only its descriptor keeps the namespace: after close() its veth end is deleted, and with it the
- * peer.
+ * Only the descriptor keeps the namespace alive. After close() the kernel deletes the namespace
+ * with its end of the veth pair, and so also the end in the host's namespace.
  */
 static void test_namespace_ends_when_its_descriptor_is_closed(void **state)
 {
@@ -159,7 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_new_namespaces_are_distinct),
-		cmocka_unit_test(test_entered_namespace_is_left_again),
+		cmocka_unit_test(test_netns_leave_returns_to_the_previous_namespace),
 		cmocka_unit_test(test_invalid_namespace_paths_are_refused),
 		cmocka_unit_test(test_namespace_is_mounted_on_a_new_file),
 		cmocka_unit_test(test_namespace_ends_when_its_descriptor_is_closed),

@@ -31,7 +31,7 @@
 #include "kern/sys/caps.h"
 #include "kern/sys/sandbox.h"
 
-/* In the child: the exit status is the line that failed. */
+/* In the child: returns the line of the check that failed, which becomes the exit status. */
 #define PASS(fn)                                                                                   \
 	do {                                                                                       \
 		int line = (fn);                                                                   \
@@ -156,7 +156,7 @@ static int allowed_in_all_modes(void)
 	auto_fd int ep = epoll_create1(EPOLL_CLOEXEC), fd = -1;
 	char text[16], *big;
 
-	T_NEED(ep < 0 && errno == EPERM); /* the loop was created before the sandbox */
+	T_NEED(ep < 0 && errno == EPERM); /* a daemon creates its loop before the sandbox */
 	T_NEED(clock_gettime(CLOCK_REALTIME, &ts) == 0 &&
 	       syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts) == 0);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -290,7 +290,7 @@ static int by_x32(const struct place *p)
 	return 1;
 }
 
-static void test_system_calls_of_other_architectures_are_killed(void **state)
+static void test_system_call_of_another_architecture_kills_the_process(void **state)
 {
 	char said[4096];
 	struct place p;
@@ -384,7 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_system_calls_outside_of_a_mode_are_refused),
 #ifdef __x86_64__
-		cmocka_unit_test(test_system_calls_of_other_architectures_are_killed),
+		cmocka_unit_test(test_system_call_of_another_architecture_kills_the_process),
 #endif
 		cmocka_unit_test(test_sandbox_in_log_mode_refuses_nothing),
 		cmocka_unit_test(test_paths_outside_of_the_sandbox_are_refused),

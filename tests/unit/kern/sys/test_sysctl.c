@@ -74,7 +74,7 @@ static void test_sysctl_keys_outside_of_proc_sys_are_refused(void **state)
 	root_close(&root);
 }
 
-/* A value that is set already, with other white space, is not written. */
+/* A value that differs from the present one only in white space is not written. */
 static void test_sysctl_is_written_only_if_different(void **state)
 {
 	char dir[T_DIR_MAX], path[96], value[VALUE_MAX];
