@@ -137,8 +137,8 @@ void get_mac(const struct nlattr *a, struct mac *ret)
 
 static void parse(const struct nlattr *first, int len, struct nlattr **tb, int max)
 {
-	/* nla_parse() clears tb, and can only fail by a policy, which is not passed: each reader
-	 * checks the length of its attribute. */
+	/* nla_parse() clears tb. It fails only if an attribute violates a policy. No policy is
+	 * passed: each reader checks the length of its attribute. */
 	nla_parse(tb, max, (struct nlattr *)(uintptr_t)first, len, NULL);
 }
 

@@ -5,9 +5,9 @@
 /*
  * Functions for netlink messages and attributes on top of libnl's, only for the .c files of kern/.
  *
- * Writers cannot fail: callers limit the length of strings, and create the message with enough room
- * (otherwise the process aborts). Readers accept an attribute that is missing (NULL) or too short,
- * and then return the default value of the caller.
+ * Writers do not fail: callers limit the length of strings, and create the message with enough
+ * room; a writer without enough room aborts the process. Readers accept an attribute that is
+ * missing (NULL) or too short: they then return `none`, "" or a struct of zeros.
  */
 
 #include <netlink/attr.h>

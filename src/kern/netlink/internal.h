@@ -39,8 +39,8 @@ void nl_replay_free(struct nl_replay *r);
 const char *nl_proto_name(enum nl_proto p);
 bool nl_proto_find(const char *name, enum nl_proto *ret);
 
-/* record.c: writes one line per datagram. A failure is stored in w->record_error, and the next send
- * returns it. */
+/* record.c: writes one line per datagram. A failure is stored in w->record_error; from then on
+ * every send fails with this code. */
 void nl_record(struct nl_wire *w, char dir, const void *p, size_t n);
 /* Adds `by` to every message's sequence number and sets its port id to 0. */
 void nl_renumber(void *p, size_t n, uint32_t by);

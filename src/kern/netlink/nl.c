@@ -58,9 +58,9 @@ static void set_options(int fd)
 	set_option(fd, SOL_NETLINK, NETLINK_EXT_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_CAP_ACK, 1);
 	set_option(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
-	/* The receive buffer has room for the acks of two chunks, 1 KiB each; the send buffer for
-	 * sends of 64 KiB. SO_RCVBUFFORCE needs CAP_NET_ADMIN and overrides the limit of
-	 * rmem_max. */
+	/* The receive buffer has room for the acks of more than two chunks (CHUNK_MESSAGES acks of
+	 * 1 KiB each), the send buffer for a send of CHUNK_BYTES. SO_RCVBUFFORCE needs
+	 * CAP_NET_ADMIN and is not limited by rmem_max. */
 	set_option(fd, SOL_SOCKET, SO_RCVBUF, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, 256 << 10);
 	set_option(fd, SOL_SOCKET, SO_SNDBUF, 128 << 10);
@@ -180,7 +180,7 @@ void nl_cleanup(struct nl_wire **w)
 	errno = saved;
 }
 
-/* Sends one datagram. The messages in p must have the wire's sequence numbers. */
+/* Sends one datagram. The caller has numbered the messages in p by w->seq. */
 static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 {
 	struct nl_error reason = {0};
@@ -202,7 +202,8 @@ static int nl_wire_send(struct nl_wire *w, void *p, size_t n, struct err *e)
 	return err_wrap(e, reason.code, "send to the kernel by %s netlink", protos[w->proto].name);
 }
 
-/* Makes one recvmsg(). A datagram that the kernel did not send is ignored: it counts as -EINTR. */
+/* Makes one recvmsg(). -EINTR: interrupted, or the datagram is not from the kernel; the caller
+ * tries again. */
 static ssize_t receive(struct nl_wire *w, int *flags)
 {
 	struct sockaddr_nl from = {0};
@@ -222,7 +223,7 @@ static int too_long(struct nl_wire *w, size_t want)
 {
 	if (want > NL_BUF_MAX)
 		return -EMSGSIZE;
-	/* keeps the bytes received, whose header identifies the request */
+	/* xrealloc() keeps the bytes that were received */
 	w->buf = xrealloc(w->buf, want);
 	w->cap = want;
 	return -EMSGSIZE;
@@ -259,10 +260,10 @@ static int receive_live(struct nl_wire *w, int timeout_ms, size_t *n)
 }
 
 /*
- * Reads one datagram from the kernel into w->buf. Returns 0 and its length, or -EAGAIN (no datagram
- * within timeout_ms), -ENOBUFS (the kernel dropped responses), -EMSGSIZE (the datagram was longer
- * than the buffer: the buffer has *n bytes of it, and is larger for the next one), else a negative
- * errno.
+ * Reads one datagram, from the kernel or the recording, into w->buf, and sets *n to its length.
+ * -EAGAIN: no datagram within timeout_ms. -ENOBUFS: the kernel dropped responses. -EMSGSIZE: the
+ * datagram was longer than the buffer, which has the first *n bytes; the buffer was enlarged to the
+ * datagram's length if that is at most NL_BUF_MAX.
  */
 static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 {
@@ -272,7 +273,7 @@ static int nl_wire_recv(struct nl_wire *w, int timeout_ms, size_t *n)
 }
 
 enum {
-	REQUEST_TRIES = 6, /* the first and five repetitions */
+	REQUEST_TRIES = 6, /* the first try and five repetitions */
 	LOSSES_MAX = 16,   /* losses after which the rest of a dump is not read */
 };
 
@@ -403,7 +404,8 @@ int nl_request(struct nl_wire *w, struct nl_msg *m, nl_cb cb, void (*reset)(void
 	return r < 0 ? r : outcome(&q, e);
 }
 
-/* Replaces line breaks in the kernel's text, which becomes part of a one-line error. */
+/* Makes the kernel's text part of a one-line error: replaces control characters by spaces, and
+ * removes spaces and dots at the end. */
 static void one_line(char *s)
 {
 	size_t n = strlen(s);
@@ -426,8 +428,8 @@ static void ext_ack(const struct nlmsghdr *h, size_t skip, struct nl_error *ret)
 	one_line(ret->text);
 }
 
-/* Returns the offset of the attributes. Without NLM_F_CAPPED the whole request is between the code and the
- * attributes. */
+/* Returns the offset of the attributes in an ack. Without NLM_F_CAPPED the ack repeats the whole
+ * request between the code and the attributes. */
 static size_t error_head(const struct nlmsghdr *h, const struct nlmsgerr *err)
 {
 	size_t n = sizeof(*err);
@@ -560,9 +562,9 @@ static char *format(const char *fmt, va_list ap)
 	return buf_take(&b);
 }
 
-/* A message has room for attributes that most do not have: the batch keeps a copy without it. The message is freed after
- * the next one is allocated: musl returns a page to the kernel when nothing on it is allocated, and would map it again
- * for each message. */
+/* Most messages do not use all their room for attributes: the batch keeps a copy without the unused
+ * room. The original is freed only after the next message was allocated: musl returns a page to the
+ * kernel when nothing on it is allocated, and would map it again for each message. */
 static struct nlmsghdr *take_message(struct nl_batch *b, struct nl_msg *m)
 {
 	const struct nlmsghdr *h = nlmsg_hdr(m);
@@ -604,10 +606,10 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 enum {
 	CHUNK_MESSAGES = 48,	   /* 1 KiB of the receive buffer for each ack */
 	CHUNK_BYTES = 64 << 10,	   /* maximum of one sendmsg() */
-	NL_COMMIT_LOSSES_MAX = 16, /* losses after which the messages of a chunk without ack fail */
+	NL_COMMIT_LOSSES_MAX = 16, /* after so many losses, messages still without ack fail */
 };
 
-/* Messages of a batch that are sent together: items from `from` to `to`. */
+/* Messages of a batch that are sent together: items `from` to `to` - 1. */
 struct chunk {
 	size_t from, to;
 	/* sequence number of the first message of the netfilter transaction; 0: none */
@@ -672,7 +674,7 @@ static void settle(struct chunk *c, struct nl_item *it, const struct nl_error *r
 	it->text = reason->text[0] ? xstrdup(reason->text) : NULL;
 }
 
-/* Sets the result of all items of the chunk; open: only of those without a response. */
+/* Sets the result of all items of the chunk; if `open`, only of those without a response. */
 static void settle_all(struct nl_batch *b, struct chunk *c, const struct nl_error *reason,
 		       bool open)
 {
@@ -693,8 +695,8 @@ static struct nl_item *item_of(struct nl_batch *b, const struct chunk *c, uint32
 	return NULL;
 }
 
-/* Sets *whole to the error of the whole transaction, which has the sequence number of its first
- * message; otherwise the result of the message's item. */
+/* Sets the result of the item that the ack belongs to. An error with the sequence number of
+ * NFNL_MSG_BATCH_BEGIN concerns the whole netfilter transaction and is stored in *whole. */
 static void on_ack(struct nl_batch *b, struct chunk *c, const struct nlmsghdr *h,
 		   struct nl_error *whole)
 {
@@ -726,8 +728,9 @@ static bool nl_commit_on_datagram(struct nl_wire *w, struct nl_batch *b, struct 
 }
 
 /*
- * Reads the acks. The kernel executes a batch within sendmsg(), so all acks are queued already;
- * after a loss (ENOBUFS) or the error of a whole transaction this does not wait for more.
+ * Reads the acks. The kernel executes a batch within sendmsg(), so all acks are queued already.
+ * After a loss (ENOBUFS) or the error of a whole transaction, some acks never come: the function
+ * then reads only what is queued and does not wait.
  */
 static void read_acks(struct nl_wire *w, struct nl_batch *b, struct chunk *c)
 {
@@ -803,8 +806,8 @@ static int send_chunk(struct nl_wire *w, struct nl_batch *b, struct chunk *c, st
 	return r;
 }
 
-/* Returns whether nl_batch_refuse() refused a message; nothing of the batch is sent, and the result
- * of the other messages is -ECANCELED. */
+/* Returns whether the batch has a message of nl_batch_refuse(). If so, nothing of the batch is
+ * sent, and the result of the messages that were not refused becomes -ECANCELED. */
 static bool refused(struct nl_batch *b)
 {
 	bool any = false;
@@ -818,7 +821,7 @@ static bool refused(struct nl_batch *b)
 	return any;
 }
 
-/* Sets e to the error of the refused message, not to that of messages that were not sent because of it. */
+/* Sets e to the error of the first refused message, not to the -ECANCELED of the others. */
 static int conclude_refused(struct nl_batch *b, struct err *e)
 {
 	size_t i = 0;

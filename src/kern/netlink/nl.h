@@ -7,16 +7,18 @@
  * sockets and messages.  A socket stays in the namespace it was opened in, so work in the pod's
  * namespace needs one setns() to open the wire and none afterwards.
  *
- * The wire can be the kernel, a recorder (the kernel, and every datagram written to a file) or a
- * replayer (a recorded file answers; a request that is not the next recorded one fails with
- * -EPROTO, and the error names the difference).  Recordings are text, one datagram a line: "> HEX"
- * or "< HEX" with port ids zeroed and sequence numbers counted from the request's first message, by
- * which a response is matched to its message, "#" comments.  "# protocol netfilter" names the
- * protocol (route, netfilter, rdma, generic; route when there is no such line).
+ * A wire talks to the kernel; nl_record_to() makes it write every datagram to a file as well.  The
+ * wire of nl_open_replay() reads the responses from such a file instead of the kernel: a request
+ * that is not the next recorded one fails with -EPROTO, and the error names the difference.
  *
- * Changes go through batches: messages are collected, sent together in as few sendmsg() as fit,
- * and every answer is matched to its message.  The kernel carries out a batch in order and does
- * not stop at a failed message.
+ * A recording is text, one line per datagram: "> HEX" (sent) or "< HEX" (received).  Port ids are
+ * 0.  Sequence numbers are counted from the first message of the last request, so that they do not
+ * depend on earlier traffic.  A line with "#" is a comment; "# protocol netfilter" names the
+ * protocol (route, netfilter, rdma or generic; without such a line it is route).
+ *
+ * Changes go through batches: messages are collected, sent together in as few sendmsg() calls as
+ * possible, and every ack is matched to its message.  The kernel carries out a batch in order and
+ * does not stop at a failed message (on a netfilter wire it does: see nl_batch_commit()).
  */
 
 #include <stdbool.h>
@@ -63,8 +65,9 @@ size_t nl_batch_len(const struct nl_batch *b);
 /*
  * Sends the collected messages and waits for every response. Returns 0, or the code of the first
  * failure with e set. Until nl_batch_reset(), nl_batch_result() returns the result of each message
- * (0 or a negative errno; tolerated errors are 0), and no message is sent again. On a netfilter
- * wire the batch is one transaction: it is applied completely or not at all.
+ * (0 or a negative errno; 0 also for an error that its NL_OK_* flags tolerate), and no message is
+ * sent again. On a netfilter wire the batch is one transaction: the kernel applies it completely or
+ * not at all.
  */
 int nl_batch_commit(struct nl_wire *w, struct nl_batch *b, struct err *e);
 int nl_batch_result(const struct nl_batch *b, size_t i);

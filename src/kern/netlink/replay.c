@@ -132,7 +132,7 @@ static size_t first_difference(const unsigned char *a, const unsigned char *b, s
 	return i;
 }
 
-/* Compares a datagram, numbered like a recording, with the next recorded one. */
+/* Compares a datagram, whose messages are numbered as in recordings, with the recorded one. */
 static int compare(const struct nl_replay *r, const struct datagram *d, const unsigned char *p,
 		   size_t n, struct err *e)
 {

@@ -97,7 +97,8 @@ static void test_batch_of_300_messages_gets_all_acks(void **state)
 	kern_close(&l);
 }
 
-/* Messages that the kernel could not queue are reported as lost; the others keep their order. */
+/* Messages whose acks did not fit into the receive buffer fail with ENOBUFS; the error names the
+ * first of them. */
 static void test_messages_with_lost_acks_are_reported(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -151,7 +152,7 @@ static void test_too_small_buffer_grows(void **state)
 	kern_close(&l);
 }
 
-static void test_invalid_input_sends_no_message(void **state)
+static void test_batch_with_an_invalid_name_is_not_sent(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link found;
@@ -217,7 +218,7 @@ static void test_netlink_errors_have_a_kind_and_a_hint(void **state)
 	kern_close(&l);
 }
 
-/* In a child: the error text for a caller without privileges; 0 if it was correct. */
+/* Runs in a child: drops all privileges. Returns 0 if the error names the missing capability. */
 static int try_as_other_user(struct kern_lab *l)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -274,7 +275,6 @@ static void test_socket_stays_in_the_namespace_it_was_opened_in(void **state)
 	kern_close(&m);
 }
 
-/* The new socket is in the requested namespace and has no replies of the old one. */
 static void test_reopened_socket_is_in_the_requested_namespace(void **state)
 {
 	struct kern_lab l, m;
@@ -318,7 +318,7 @@ static void test_missing_netlink_protocol_is_unsupported(void **state)
 
 /* --- recorder and replayer --- */
 
-/* NULL: the error is in e */
+/* Returns a wire that replays the text; NULL: the error is in e */
 static struct nl_wire *replay_text(const char *text)
 {
 	auto_fd int fd = memfd_create("replay", MFD_CLOEXEC);
@@ -329,7 +329,7 @@ static struct nl_wire *replay_text(const char *text)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (nl_open_replay(&w, path, &e) == 0)
 		return w;
-	/* The number of the descriptor is arbitrary. */
+	/* Removes the path from the error, because the number of the descriptor is arbitrary. */
 	memmove(e.text, strchr(e.text, ':'), strlen(strchr(e.text, ':')) + 1);
 	return NULL;
 }
@@ -356,7 +356,7 @@ static void check_three_bridges(struct nl_wire *w)
 	ASSERT_EQ(nl_batch_result(b, 3), -EINVAL);
 }
 
-/* A recording can be replayed after other traffic and with other sequence numbers. */
+/* The recorded wire has sent a request before, so its sequence numbers differ from the replay's. */
 static void test_recording_can_be_replayed(void **state)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -444,8 +444,8 @@ static void test_replay_without_an_answer_times_out(void **state)
 	ASSERT_EQ(link_get_index(w, 1, &found, &e), -ETIMEDOUT);
 }
 
-/* Counts the messages of a dump; forget() discards them before an interrupted dump is requested
- * again. */
+/* Counts the messages of a dump; forget() resets the counter before an interrupted dump is
+ * requested again. */
 static int count(void *msg, void *arg)
 {
 	(void)msg;
@@ -580,7 +580,7 @@ int main(void)
 		cmocka_unit_test(test_batch_of_300_messages_gets_all_acks),
 		cmocka_unit_test(test_messages_with_lost_acks_are_reported),
 		cmocka_unit_test(test_too_small_buffer_grows),
-		cmocka_unit_test(test_invalid_input_sends_no_message),
+		cmocka_unit_test(test_batch_with_an_invalid_name_is_not_sent),
 		cmocka_unit_test(test_deleting_missing_objects_is_tolerated),
 		cmocka_unit_test(test_netlink_errors_have_a_kind_and_a_hint),
 		cmocka_unit_test(test_error_without_privilege_names_the_capability),
