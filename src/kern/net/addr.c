@@ -48,8 +48,8 @@ static int parse_addr(const struct nlmsghdr *h, struct addr *a)
 	*a = (struct addr){.index = (int)head->ifa_index, .scope = head->ifa_scope};
 	a->net.len = head->ifa_prefixlen;
 	a->flags = get_u32(tb[IFA_FLAGS], head->ifa_flags);
-	/* on a point-to-point link IFA_ADDRESS is the peer's address; IPv6 has IFA_LOCAL only
-	 * there */
+	/* on a point-to-point link IFA_ADDRESS is the peer's address; the kernel sends IFA_LOCAL of
+	 * IPv6 only for such a link */
 	return get_ip(tb[tb[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS], family_of(head->ifa_family),
 		      &a->net.ip) &&
 	       a->net.len <= ip_bits(&a->net.ip);
@@ -127,8 +127,8 @@ size_t addr_add(struct nl_batch *b, int index, const char *ifname, const struct 
 	struct nl_msg *m = message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, index, net, flags);
 	char text[IP_TEXT_MAX];
 
-	/* sets a broadcast address where the prefix has one (RFC 3021), as the library of the
-	 * original plugins does */
+	/* sets a broadcast address if the prefix is shorter than /31 (RFC 3021), as the library of
+	 * the original plugins does */
 	if (net->ip.family == 4 && net->len < 31) {
 		struct ipaddr last = ipnet_last(net);
 

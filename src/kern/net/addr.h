@@ -42,7 +42,7 @@ struct neigh {
 int neigh_list(struct nl_wire *w, int family, int index, struct neigh **ret, size_t *n,
 	       struct err *e);
 bool neigh_is_permanent(const struct neigh *n);
-/* Adds a PERMANENT entry; `replace`: replaces an existing entry, which otherwise is -EEXIST. */
+/* Adds a PERMANENT entry. An existing entry is replaced if `replace` is true, otherwise -EEXIST. */
 size_t neigh_add(struct nl_batch *b, int index, const char *ifname, const struct ipaddr *ip,
 		 const struct mac *mac, bool replace);
 size_t neigh_del(struct nl_batch *b, int index, const char *ifname, const struct ipaddr *ip);

@@ -12,11 +12,11 @@
 
 enum { ALTNAME_MAX = 128 };
 
-/* Lists the alternative names in the kernel's order; free them with str_list_free(). A link without
- * any is no error. */
+/* Lists the alternative names in the kernel's order; free them with str_list_free(). *n is 0 for a
+ * link without alternative names. */
 int altname_list(struct nl_wire *w, int index, char ***names, size_t *n, struct err *e);
-/* Adds an alternative name; `name`: the link's own name, for error messages. -EEXIST: this or
- * another link has the alternative name. */
+/* Adds an alternative name; `name`: the link's own name, for error messages. -EEXIST: a link of the
+ * namespace, perhaps this one, has the name already. */
 size_t altname_add(struct nl_batch *b, int index, const char *name, const char *altname);
 /* Deletes an alternative name. Success as well if the link does not have it. */
 size_t altname_del(struct nl_batch *b, int index, const char *name, const char *altname);

@@ -10,10 +10,9 @@
  * interface in a pod, which use the settings of their PF. Setting needs CAP_NET_ADMIN in the
  * initial user namespace.
  *
- * The setters write unconditionally: mlx5 takes the port down and up at each write of PFC, so the
- * caller compares first. mlx5 trusts DSCP as soon as the table has an entry for a DSCP, and the
- * 802.1p priority again after the last one is deleted; it has no separate setting for the trust
- * mode.
+ * The setters write even if nothing changes. The caller compares first, because mlx5 takes the port
+ * down and up at each write of PFC. mlx5 has no separate setting for the trust mode: it trusts DSCP
+ * while its application table has an entry for a DSCP, otherwise the 802.1p priority.
  */
 
 #include "kern/netlink/nl.h"
@@ -22,8 +21,8 @@ enum { DCB_PRIOS = 8, DCB_DSCPS = 64, DCB_TRUST_MAX = 8, DCB_PEER_APPS_MAX = 128
 
 enum dcb_selector { DCB_SEL_ETHERTYPE = 1, DCB_SEL_DSCP = 5, DCB_SEL_PCP = 255 };
 enum dcb_tsa { DCB_TSA_STRICT = 0, DCB_TSA_CBS = 1, DCB_TSA_ETS = 2, DCB_TSA_VENDOR = 255 };
-/* Component that runs DCBX: bits of dcb.dcbx. Without HOST the firmware runs DCBX and may overwrite
- * settings. */
+/* Bits of dcb.dcbx: what runs DCBX, and which version. Without DCB_HOST the firmware runs DCBX and
+ * may overwrite settings. */
 enum dcb_dcbx { DCB_HOST = 1, DCB_LLD = 2, DCB_CEE = 4, DCB_IEEE = 8, DCB_STATIC = 16 };
 
 struct dcb_ets {

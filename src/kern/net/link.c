@@ -47,7 +47,8 @@ bool link_name_ok(const char *name)
 
 	if (n == 0 || n >= LINK_NAME_MAX || !strcmp(name, ".") || !strcmp(name, ".."))
 		return false;
-	/* dev_valid_name(): its isspace() also takes 0xa0, Latin-1's no-break space */
+	/* the kernel refuses isspace() (dev_valid_name()), which includes 0xa0, the no-break space
+	 * of Latin-1 */
 	return !strpbrk(name, "/: \t\n\v\f\r\xa0");
 }
 
@@ -132,7 +133,7 @@ static void forget(void *arg)
 	((struct links *)arg)->n = 0;
 }
 
-/* Does not request statistics, which are most of a link's bytes, or VFs, which can be 64 KiB. */
+/* Requests neither statistics, which are most of a link's bytes, nor VFs, which can be 64 KiB. */
 static struct nl_msg *request(int flags, int index)
 {
 	struct ifinfomsg head = {.ifi_index = index};
@@ -223,7 +224,7 @@ const struct link *link_find_index(const struct link *list, size_t n, int index)
 	return NULL;
 }
 
-/* Adds IPv4 devconf to the same message: the values of the sysctls net.ipv4.conf.<link>.*. */
+/* Adds IPv4 devconf to the message: the values of the sysctls net.ipv4.conf.<link>.*. */
 static void put_devconf(struct nl_msg *m, const struct link_change *c)
 {
 	struct nlattr *spec, *inet, *conf;
@@ -480,9 +481,10 @@ static bool is_veth(const struct link_spec *s)
 }
 
 /*
- * The kernel cannot set the inner end of a veth (that in VETH_INFO_PEER) up while it creates the
- * pair (ENOTCONN). That needs a second message, which reaches only the namespace of the wire. So if
- * the peer is in another namespace and is to be set up, it is created as the outer end.
+ * Returns whether the peer is created as the outer end. While the kernel creates a veth pair, it
+ * cannot set the inner end (that in VETH_INFO_PEER) up (ENOTCONN). A second message can, but
+ * reaches only the namespace of the wire. So a peer that is to be up in another namespace must be
+ * the outer end.
  */
 static bool turned(const struct link_spec *s)
 {
@@ -498,8 +500,8 @@ static const char *bad_spec(const struct link_spec *s)
 	if (is_veth(s) && !s->peer_name)
 		return "a veth needs its peer's name";
 	if (turned(s) && (s->master || (s->up && s->netns_fd >= 0)))
-		return "only one end can be set up in another namespace, and that end cannot be a "
-		       "bridge port";
+		return "while the peer is set up in another namespace, the link itself cannot be set up in another "
+		       "namespace or be a bridge port";
 	return NULL;
 }
 
@@ -548,7 +550,6 @@ size_t link_del_group(struct nl_batch *b, uint32_t group)
 	struct ifinfomsg head = {0};
 	struct nl_msg *m;
 
-	/* Group 0 is the default group of every link. */
 	if (!group)
 		return nl_batch_refuse(b, -EINVAL, "group 0 is the default group of all links",
 				       "delete links of group 0");
@@ -569,7 +570,7 @@ struct mac mac_random(void)
 	return m;
 }
 
-/* Sizes by the bonding driver's own policy: an attribute of another size is refused. */
+/* The bonding driver's netlink attributes and their sizes in bytes; it refuses another size. */
 static const struct {
 	unsigned char attr, width;
 } attrs[LINK_BOND_OPTIONS] = {
@@ -672,8 +673,7 @@ int link_kind_known(struct nl_wire *w, const char *kind, struct err *e)
 	r = nl_batch_commit(w, b, e);
 	if (r == -EOPNOTSUPP)
 		return 0;
-	/* an error of permission or of the wire does not show whether the kernel supports the kind
-	 * */
+	/* an error of permission or of the wire does not show whether the kernel knows the kind */
 	if (r == -EPERM || r == -ETIMEDOUT || r == -ENOBUFS)
 		return r;
 	err_clear(e);

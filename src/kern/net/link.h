@@ -116,8 +116,9 @@ struct link_spec {
 		.netns_fd = -1, .peer_netns_fd = -1                                                \
 	}
 
-/* Returns the index of the message that creates the link; setting the peer of a veth up takes a second message. At
- * least one end of a veth must be in the wire's namespace if both are to be set up. */
+/* Returns the index of the message that creates the link; setting the second end of a veth up takes
+ * another message. A veth whose peer is to be set up in another namespace is refused if the link
+ * itself is to be set up in another namespace, or has a master. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
 /* Deletes a link; index 0: the link with this name. Success as well if there is no such link. */
 size_t link_del(struct nl_batch *b, int index, const char *name);

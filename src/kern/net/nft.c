@@ -74,9 +74,9 @@ static int set_marks(struct nl_wire *w, enum nft_layout l, const struct nft_mark
 	return nl_batch_commit(w, b, e);
 }
 
-/* Creates the tables; replaces them only if one exists (not in a new pod): a transaction that
- * deletes a table waits about 15 ms for the kernel's readers, at the latest when its socket is
- * closed. */
+/* Creates the tables. Replaces them only if one exists, which is never so in a new pod, because a
+ * transaction that deletes a table waits about 15 ms for the kernel's readers, at the latest when
+ * its socket is closed. */
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
 {
 	int r = set_marks(w, l, m, add_table, e);
@@ -201,7 +201,7 @@ int nft_status(struct nl_wire *w, struct err *e)
 		"nf_tables");
 }
 
-enum { DEPTH_MAX = 8 }; /* maximum depth of nested attributes; unirail's messages have 5 */
+enum { DEPTH_MAX = 8 }; /* set_matches() fails at this depth; unirail's own messages reach 3 */
 
 struct attrs {
 	const struct nlattr *first;
@@ -232,7 +232,7 @@ static const struct nlattr *find(struct attrs in, int type)
 
 static bool set_matches(struct attrs want, struct attrs have, int depth);
 
-/* Compares two lists of expressions in their order; both must have the same number. */
+/* Compares two lists of expressions in their order; both must have the same length. */
 static bool list_matches(struct attrs want, struct attrs have, int depth)
 {
 	const struct nlattr *w = want.first, *h = have.first;
@@ -525,7 +525,9 @@ static void put_value(struct nl_msg *m, int type, const void *p, size_t n)
 	nest_end(m, data);
 }
 
-/* "meta" and "ct" have the same form: NFTA_META_{DREG,KEY,SREG}, NFTA_CT_{DREG,KEY,SREG}. */
+/* Adds the expression "meta" or "ct", which have the same form. dreg: NFTA_META_DREG or
+ * NFTA_CT_DREG to load the value of the key into register 1; NFTA_META_SREG or NFTA_CT_SREG to set
+ * the value from the register. */
 static void load(struct nl_msg *m, const char *what, int dreg, int key_attr, uint32_t key)
 {
 	struct expr x = expr(m, what);

@@ -18,8 +18,8 @@
 
 #include "kern/netlink/nl.h"
 
-/* Creates or replaces the table in one transaction, so it is idempotent and either complete or
- * unchanged. */
+/* Creates the table, or replaces an existing one in one transaction: on failure the existing table
+ * is unchanged. */
 int nft_reply_marks_set(struct nl_wire *netfilter, const char *iface, uint32_t mark, struct err *e);
 /* Deletes the table. Success as well if there is none. */
 int nft_reply_marks_del(struct nl_wire *netfilter, struct err *e);

@@ -69,7 +69,7 @@ static bool parse_nets(const struct rtmsg *head, struct nlattr *const *tb, struc
 	r->family = family_of(head->rtm_family);
 	if (!r->family)
 		return false;
-	/* without RTA_DST it is the default route */
+	/* a route without RTA_DST is the default route */
 	if (!get_ip(tb[RTA_DST], r->family, &r->dst.ip))
 		r->dst.ip.family = r->family;
 	r->dst.len = head->rtm_dst_len;
@@ -171,7 +171,8 @@ int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret
 	return 0;
 }
 
-/* Stores the first route of the response to a lookup, which is a cloned entry. */
+/* Stores the first route of the response to a lookup. The kernel flags such a route as a cloned
+ * entry, which collect() would skip. */
 static int keep_first(void *msg, void *arg)
 {
 	struct routes *all = arg;
@@ -186,8 +187,9 @@ static int keep_first(void *msg, void *arg)
 
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e)
 {
-	/* Without RTM_F_LOOKUP_TABLE a response for IPv4 has table "main"; a kernel with strict
-	 * checks refuses the flag for IPv6, whose responses always have the table. */
+	/* Without RTM_F_LOOKUP_TABLE a response for IPv4 always names the table "main". A response
+	 * for IPv6 names the real table without this flag, which kernels with strict checks refuse
+	 * for IPv6. */
 	struct rtmsg head = {.rtm_family = af_of(dst->family),
 			     .rtm_dst_len = (uint8_t)ip_bits(dst),
 			     .rtm_flags = dst->family == 4 ? RTM_F_LOOKUP_TABLE : 0};

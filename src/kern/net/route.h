@@ -20,8 +20,8 @@ struct route {
 	struct ipnet dst;      /* default route: len 0, and the family */
 	struct ipaddr gw, src; /* family 0: none */
 	int index; /* ifindex of the output link; 0: multipath, or no link (blackhole) */
-	/* name of the link, or of the link of all hops, for messages; NULL: they have the ifindex.
-	 * route_list() sets NULL */
+	/* name of the link, or of the link of all hops, for error messages; NULL: the messages have
+	 * the ifindex instead. route_list() sets NULL */
 	const char *dev;
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: not set */
@@ -72,12 +72,14 @@ struct rule {
 };
 
 int rule_list(struct nl_wire *w, int family, struct rule **ret, size_t *n, struct err *e);
-/* Compares the priority only if both have has_priority, the protocol only if both are not 0. */
+/* Returns whether both rules are equal. Compares the priority only if both have has_priority, and
+ * the protocol only if neither is 0. */
 bool rule_eq(const struct rule *a, const struct rule *b);
 /* nl_flags: with NL_OK_EXIST an existing rule is success. */
 size_t rule_add(struct nl_batch *b, const struct rule *r, unsigned int nl_flags);
 /* Success as well if there is no such rule. The kernel deletes the first rule that has all given
- * conditions, even if it has more: so pass the priority as well, best a rule from rule_list(). */
+ * conditions, even if that rule has further ones: so pass the priority as well. A rule of
+ * rule_list() is best. */
 size_t rule_del(struct nl_batch *b, const struct rule *r);
 
 #endif

@@ -170,8 +170,8 @@ static int check(const struct vfs *all, const char *pf, struct err *e)
 	/* the list is missing: most likely the driver has no ndo_get_vf_config */
 	if (!all->list)
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"list VFs of '%s': it has %u, but its driver reports nothing about "
-				"them",
+				"list VFs of '%s': the PF has %u VFs, but its driver reports "
+				"nothing about them",
 				pf, all->reported);
 	return too_many(all, pf, e);
 }
@@ -217,7 +217,7 @@ int vf_get(struct nl_wire *w, int pf_index, const char *pf, uint32_t vf, struct 
 	if (r == 0 && !found)
 		r = check(&all, pf, e);
 	if (r == 0 && !found)
-		r = err_set(e, -ENOENT, "look up VF %u of '%s': it has %zu VFs", vf, pf, all.n);
+		r = err_set(e, -ENOENT, "look up VF %u of '%s': the PF has %zu VFs", vf, pf, all.n);
 	free(all.v);
 	return r;
 }

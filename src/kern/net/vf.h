@@ -4,8 +4,8 @@
 
 /*
  * VFs through their PF's link, by rtnetlink (IFLA_VFINFO_LIST). The PF is in the wire's namespace,
- * the VF's own netdev may be anywhere. The caller decides on the order and checks the result,
- * because some drivers apply an attribute later.
+ * the VF's own netdev may be anywhere. The caller decides on the order of the changes, and reads
+ * the VF again to check them, because some drivers apply an attribute later.
  */
 
 #include "kern/net/link.h"
@@ -21,7 +21,7 @@ struct vf_vlan {
 
 struct vf_info {
 	uint32_t vf;
-	/* administrative address, as long as that of the PF; all zero: the VF chooses its own */
+	/* administrative address, of the length of the PF's; all zero: the VF chooses its own */
 	struct mac mac;
 	struct vf_vlan vlans[VF_VLANS_MAX]; /* VLANs; current kernels report one */
 	size_t n_vlans;
@@ -65,8 +65,9 @@ size_t vf_set_node_guid(struct nl_batch *b, const struct vf_ref *v, uint64_t gui
 size_t vf_set_port_guid(struct nl_batch *b, const struct vf_ref *v, uint64_t guid);
 
 enum { VF_GUID_TEXT_MAX = 24 };
-/* Convert a GUID from and to "0c:42:a1:03:00:16:05:1c". vf_guid_parse() accepts exactly this form
- * except all zero, and returns 0 or -EINVAL. */
+/* Convert a GUID from and to "0c:42:a1:03:00:16:05:1c". vf_guid_parse() accepts only this form,
+ * with hex digits of either case, and returns -EINVAL for any other text and for a GUID of
+ * zeros. */
 const char *vf_guid_str(uint64_t guid, char buf[static VF_GUID_TEXT_MAX]);
 int vf_guid_parse(struct span s, uint64_t *ret);
 

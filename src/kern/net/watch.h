@@ -11,7 +11,7 @@
 #include "base/err.h"
 
 enum net_watch_scope {
-	NET_WATCH_LINKS,  /* a link was added, removed or renamed, gained or lost carrier */
+	NET_WATCH_LINKS,  /* a link was added or removed, or changed (name, carrier, MTU ...) */
 	NET_WATCH_CONFIG, /* also addresses, routes and rules */
 };
 

@@ -91,7 +91,7 @@ static void test_mutated_link_dumps_do_not_crash(void **state)
 	kern_mutate("link_list.nl", 3000, use_list);
 }
 
-static void test_link_names_are_checked_like_the_kernel(void **state)
+static void test_link_name_is_ok_if_the_kernel_accepts_it(void **state)
 {
 	static const char *const good[] = {"a", "net1", "ens1.100", "123456789012345", "..."};
 	static const char *const bad[] = {
@@ -164,7 +164,7 @@ static void test_macvlan_is_created_in_the_pods_namespace(void **state)
 	ASSERT_EQ(l.parent, parent);
 	assert_true(l.parent_netnsid >= 0);
 	assert_true(link_is_up(&l) && has_carrier(&l));
-	/* The second time the name exists in the pod. */
+	/* The name now exists in the pod, so creating it again fails. */
 	s.mac.b[5]++;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EEXIST,
@@ -208,7 +208,8 @@ static void test_macvlan_is_created_in_every_mode(void **state)
 	kern_close(&lab);
 }
 
-/* One message creates both ends with names, addresses and namespaces, from a third namespace. */
+/* One message creates both ends, with their names and addresses, in two namespaces. The process is
+ * in a third one. */
 static void test_veth_is_created_between_namespaces(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -246,7 +247,7 @@ static void test_veth_is_created_between_namespaces(void **state)
 	kern_close(&pod);
 }
 
-/* The end in the other namespace is set to up as well, whichever end it is. */
+/* One message sets the peer up, because link_add() creates it as the outer end of the pair. */
 static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
@@ -278,8 +279,8 @@ static void test_veth_peer_in_another_namespace_is_set_up(void **state)
 	s.netns_fd = pod.ns;
 	link_add(b, &s);
 	FAILS(nl_batch_commit(host.w, b, &e), -EINVAL,
-	      "create veth 'eth1': Invalid argument (EINVAL): only one end can be set up in "
-	      "another namespace, and that end cannot be a bridge port");
+	      "create veth 'eth1': Invalid argument (EINVAL): while the peer is set up in another namespace, the link "
+	      "itself cannot be set up in another namespace or be a bridge port");
 	kern_close(&host);
 	kern_close(&pod);
 }
@@ -365,7 +366,7 @@ static void test_group_zero_is_never_deleted(void **state)
 
 /* --- messages for kinds that this kernel may lack, as sent on the socket --- */
 
-/* The first message of the batch, as sent on the socket. */
+/* Stores in `msg` the message that link_add() makes, as sent on the socket. */
 static void sent(const struct link_spec *s, struct buf *msg)
 {
 	auto_fd int fd = memfd_create("record", MFD_CLOEXEC);
@@ -508,7 +509,7 @@ static void test_link_is_moved_to_another_namespace(void **state)
 	kern_close(&pod);
 }
 
-static void test_failed_change_is_described(void **state)
+static void test_error_names_the_refused_change_of_a_link(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct link_change c = {
@@ -581,7 +582,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recorded_link_dump_is_decoded),
 		cmocka_unit_test(test_mutated_link_dumps_do_not_crash),
-		cmocka_unit_test(test_link_names_are_checked_like_the_kernel),
+		cmocka_unit_test(test_link_name_is_ok_if_the_kernel_accepts_it),
 		cmocka_unit_test(test_link_is_found_by_name_or_index),
 		cmocka_unit_test(test_macvlan_is_created_in_the_pods_namespace),
 		cmocka_unit_test(test_macvlan_is_created_in_every_mode),
@@ -594,7 +595,7 @@ int main(void)
 		cmocka_unit_test(test_ipvlan_and_vlan_messages_have_mode_and_id),
 		cmocka_unit_test(test_every_change_of_a_link_is_applied),
 		cmocka_unit_test(test_link_is_moved_to_another_namespace),
-		cmocka_unit_test(test_failed_change_is_described),
+		cmocka_unit_test(test_error_names_the_refused_change_of_a_link),
 		cmocka_unit_test(test_random_macs_are_local_unicast),
 		cmocka_unit_test(test_ipoib_child_is_created),
 	};

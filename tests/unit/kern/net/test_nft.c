@@ -165,7 +165,7 @@ static void test_kernel_without_inet_chains_gets_two_tables(void **state)
 		ASSERT_EQ_MSG(check(l, "veth0", 2), 0, "families[%zu]", i);
 		change(l, nft_table_msg(NFT_MSG_DELTABLE, 0, families[i]));
 		ASSERT_EQ_MSG(check(l, "veth0", 1), 0, "families[%zu]", i);
-		/* The check has changed nothing. */
+		/* The first check has not created the deleted table. */
 		ASSERT_EQ_MSG(check(l, "veth0", 1), 0, "families[%zu]", i);
 		OK(nft_reply_marks_del(l->w, &e));
 	}
@@ -237,7 +237,7 @@ static void use_check(struct nl_wire *w)
 	agreed += nft_reply_marks_check(w, "veth0", 1, NULL) == 1;
 }
 
-/* Only changes of ignored attributes (handles) are not detected. */
+/* The check accepts only dumps in which the mutation changed an ignored attribute (a handle). */
 static void test_mutated_rule_dumps_do_not_crash(void **state)
 {
 	(void)state;
@@ -269,7 +269,7 @@ static bool readable(int fd, int ms)
 	return poll(&p, 1, ms) == 1;
 }
 
-/* True if the reply arrives. */
+/* The host sends a packet to the pod, which replies. Returns true if the reply arrives. */
 static bool answered(int host_ns, int pod_ns, uint16_t port)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, from;

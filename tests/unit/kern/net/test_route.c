@@ -278,7 +278,7 @@ static void test_flags_decide_whether_an_existing_route_is_replaced(void **state
 	ASSERT_EQ(count(r, 4, 101), 2);
 }
 
-static void test_failed_route_is_described(void **state)
+static void test_error_names_the_refused_route(void **state)
 {
 	struct routed *r = *state;
 	struct route in = simple("10.9.0.0/16", NULL, 4711, 101);
@@ -367,7 +367,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			test_flags_decide_whether_an_existing_route_is_replaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_failed_route_is_described, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_error_names_the_refused_route, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_route_of_an_address_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_blackhole_route_is_added, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_2000_routes_are_listed, setup, teardown),

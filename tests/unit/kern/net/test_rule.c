@@ -185,7 +185,7 @@ static void test_added_rules_are_listed_until_deleted(void **state)
 	kern_close(&l);
 }
 
-static void test_existing_rule_is_an_error_unless_permitted(void **state)
+static void test_existing_rule_is_an_error_without_nl_ok_exist(void **state)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();
 	struct rule r = from("10.1.0.2/32", 101);
@@ -315,7 +315,7 @@ int main(void)
 		cmocka_unit_test(test_mutated_rule_dumps_do_not_crash),
 		cmocka_unit_test(test_equality_of_rules_ignores_unset_members),
 		cmocka_unit_test(test_added_rules_are_listed_until_deleted),
-		cmocka_unit_test(test_existing_rule_is_an_error_unless_permitted),
+		cmocka_unit_test(test_existing_rule_is_an_error_without_nl_ok_exist),
 		cmocka_unit_test(test_rule_of_priority_zero_is_added),
 		cmocka_unit_test(test_rules_of_other_programs_are_not_deleted),
 		cmocka_unit_test(test_inverted_rule_differs_from_the_rule_without_inversion),

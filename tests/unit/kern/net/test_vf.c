@@ -49,7 +49,8 @@ static void test_guids_of_an_infiniband_vf_are_read(void **state)
 	assert_true(vf.has_guid);
 	ASSERT_STR_EQ(vf_guid_str(vf.node_guid, text), "0c:42:a1:03:00:16:05:1c");
 	ASSERT_STR_EQ(vf_guid_str(vf.port_guid, text), "0c:42:a1:03:00:16:05:1d");
-	FAILS(vf_get(w, PF, "ibs1", 9, &vf, &e), -ENOENT, "look up VF 9 of 'ibs1': it has 2 VFs");
+	FAILS(vf_get(w, PF, "ibs1", 9, &vf, &e), -ENOENT,
+	      "look up VF 9 of 'ibs1': the PF has 2 VFs");
 }
 
 static void test_truncated_vf_list_is_an_error(void **state)
@@ -67,12 +68,12 @@ static void test_truncated_vf_list_is_an_error(void **state)
 	err_clear(&e);
 	ASSERT_EQ(vf_get(w, PF, "pf0", 200, &vf, &e), -EMSGSIZE);
 	FAILS(vf_list(w, PF, "pf0", &list, &n, &e), -EOPNOTSUPP,
-	      "list VFs of 'pf0': it has 8, but its driver reports nothing about them");
+	      "list VFs of 'pf0': the PF has 8 VFs, but its driver reports nothing about them");
 	OK(nl_replay_finished(w, &e));
 	assert_null(list);
 }
 
-/* Each attribute is one message; the recording has its bytes. */
+/* The replay compares the bytes of each message with the recording. */
 static void test_each_vf_attribute_is_set_by_one_message(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("vf_set.nl");
