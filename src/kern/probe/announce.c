@@ -57,13 +57,14 @@ void announce_all(int netns_fd, const struct announce *a, size_t n)
 	size_t n_links;
 
 	if (n && open_in(netns_fd, &fd, &links, &n_links, &e) < 0) {
-		log_debug("announce addresses", LOG_S("error", e.text));
+		log_debug("failed to announce addresses", LOG_S("error", e.text));
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
 		err_clear(&e);
 		if (announce(fd, links, n_links, &a[i], &e) < 0)
-			log_debug("announce address", LOG_S("ip", ip_str(&a[i].ip, ip)),
-				  LOG_S("link", a[i].ifname), LOG_S("error", e.text));
+			log_debug("failed to announce an address",
+				  LOG_S("ip", ip_str(&a[i].ip, ip)), LOG_S("link", a[i].ifname),
+				  LOG_S("error", e.text));
 	}
 }

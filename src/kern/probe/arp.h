@@ -16,7 +16,8 @@ struct arp {
 	struct ipaddr spa, tpa;
 };
 
-/* Returns an ARP probe: its sender 0.0.0.0 does not update neighbour caches. */
+/* Returns an ARP probe. Its sender address is 0.0.0.0, so that no host updates its neighbour
+ * cache. */
 struct arp arp_probe(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 struct arp arp_request(uint16_t htype, const struct mac *mine, const struct ipaddr *from,
 		       const struct ipaddr *to);

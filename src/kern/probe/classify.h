@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_KERN_PROBE_CLASSIFY_H
 #define UNIRAIL_KERN_PROBE_CLASSIFY_H
 
-/* Filter criteria of a probe, and the meaning of a received packet. Shared by arp.c, ndp.c and
- * probe.c. */
+/* What a probe listens for, and the meaning of a received packet. Shared by arp.c, ndp.c, packet.c
+ * and probe.c. */
 
 #include <stdbool.h>
 
@@ -19,8 +19,8 @@ enum probe_saw {
 
 struct probe_ears {
 	struct ipaddr ip, gateway; /* the probed address; gateway.family 0: none */
-	/* MACs of all probes and of all links in the namespace: with the kernel's default
-	 * arp_ignore=0 any link of the namespace answers for the address */
+	/* MACs of all probes and of all links in the namespace, whose packets are no conflict: with
+	 * the kernel's default arp_ignore=0 any link of the namespace answers for the address */
 	const struct mac *mine;
 	size_t n_mine;
 	uint8_t nonce[PROBE_NONCE]; /* nonce of the probe's own solicitations (RFC 7527) */

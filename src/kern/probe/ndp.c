@@ -96,8 +96,8 @@ static uint16_t checksum(const uint8_t addrs[static 32], const uint8_t *msg, siz
 	return (uint16_t)~sum;
 }
 
-/* Returns the padding of a link address option: IPoIB has two zero bytes before its 20 bytes (RFC 4391 section 9),
- * which makes 24 with the header. */
+/* Returns the number of zero bytes before the address in a link address option. IPoIB has two, so
+ * that the option has 24 bytes with its header and the address of 20 bytes (RFC 4391 section 9). */
 static size_t lladdr_pad(uint8_t len)
 {
 	return len == IB_LEN ? 2 : 0;
@@ -240,7 +240,8 @@ static bool is_rival(const struct ndp *m, const struct probe_ears *q)
 		return false;
 	if (m->type == NDP_ADVERTISE)
 		return true;
-	/* duplicate address detection of another host, unless it is this host's own packet looped back */
+	/* duplicate address detection of another host, unless the nonce shows that this probe's own
+	 * packet was looped back */
 	return ip_is_unspecified(&m->src) &&
 	       !(m->has_nonce && !memcmp(m->nonce, q->nonce, PROBE_NONCE));
 }

@@ -4,9 +4,9 @@
 
 /*
  * Neighbour solicitations and advertisements (RFC 4861, RFC 4862, nonce: RFC 7527) as whole IPv6
- * packets, checksum included. Whole packets, because the kernel would choose the source address,
- * and has none while the link-local address of a new link is tentative; and because a response to
- * an address that is not on the link yet would never reach an ICMPv6 socket.
+ * packets, checksum included. An ICMPv6 socket cannot be used: the kernel would choose the source
+ * address, and has none while the link-local address of a new link is tentative; and a response to
+ * an address that the link does not have yet would never reach the socket.
  */
 
 #include "base/buf.h"

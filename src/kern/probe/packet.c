@@ -20,8 +20,8 @@
 #include "kern/probe/arp.h"
 #include "kern/probe/ndp.h"
 
-/* sockaddr_ll has room for an address of 8 bytes; the kernel accepts longer ones that continue
- * after its end. */
+/* sockaddr_ll has room for an address of 8 bytes. The kernel accepts a longer address that
+ * continues after the end of the struct. */
 union link_addr {
 	struct sockaddr_ll ll;
 	uint8_t room[sizeof(struct sockaddr_ll) + MAC_MAX];
@@ -29,7 +29,7 @@ union link_addr {
 
 bool packet_link_running(const struct packet_link *l)
 {
-	/* IFF_RUNNING follows the carrier with up to a second of delay; before, the link drops
+	/* IFF_RUNNING follows the carrier with up to a second of delay; until then the link drops
 	 * packets. */
 	const unsigned int all = IFF_UP | IFF_LOWER_UP | IFF_RUNNING;
 
@@ -53,8 +53,8 @@ static int open_socket(int family, const char *what, int *fd, struct err *e)
 {
 	int r;
 
-	/* With protocol 0 the socket receives nothing until it is bound, after its filter is
-	 * attached. */
+	/* With protocol 0 the socket receives nothing until packet_open_probe() binds it, after it
+	 * has attached the filter. */
 	*fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd >= 0)
 		return 0;
@@ -205,8 +205,8 @@ enum { BLOCK_MAX = 16, TAKE_ALL = 0xffff };
 #define TAKE(n)		      BPF_STMT(BPF_RET | BPF_K, (uint32_t)(n))
 
 /* Appends the filter of one watch: it accepts the packet or continues with the next watch. Offsets
- * begin at the network header. ARP: the sender is the address or the gateway, or the target is the
- * address. */
+ * begin at the network header. Accepts an ARP packet whose sender is the address or the gateway, or
+ * whose target is the address. */
 static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
 			uint32_t gw)
 {
@@ -228,7 +228,8 @@ static size_t arp_block(struct sock_filter *f, const struct packet_watch *w, uin
 	return ARRAY_LEN(block);
 }
 
-/* NDP: compares the last four bytes of target and source; ndp_judge() compares all sixteen. */
+/* Accepts an NDP packet whose target is the address or the gateway, or whose source is the address;
+ * compares only their last four bytes: ndp_judge() compares all sixteen. */
 static size_t ndp_block(struct sock_filter *f, const struct packet_watch *w, uint32_t ip,
 			uint32_t gw)
 {

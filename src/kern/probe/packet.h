@@ -4,7 +4,7 @@
 
 /*
  * Packet sockets without link header (AF_PACKET, SOCK_DGRAM): the kernel writes the header from a
- * link address of any length, so they work on IPoIB as well.
+ * link address of any length, so the sockets work on IPoIB as well.
  */
 
 #include "base/err.h"
@@ -36,7 +36,7 @@ struct packet_watch {
 
 /*
  * Sockets belong to the caller's namespace. The kernel takes 10 to 20 ms to close a packet socket
- * (it waits for RCU), so one socket per family serves all links.
+ * (it waits for RCU), so callers open only one socket per family, for all links.
  */
 int packet_open_send(int *fd, struct err *e); /* sends on any link, receives nothing */
 /*
@@ -45,8 +45,8 @@ int packet_open_send(int *fd, struct err *e); /* sends on any link, receives not
  * process nothing.
  */
 int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *fd, struct err *e);
-/* Joins the solicited-node group of the address on the link while *fd is open (-1: opened by this
- * call). Without it, the NIC or a snooping switch drops probes of other hosts. */
+/* Joins the solicited-node group of the address on the link; opens *fd if it is -1. The membership
+ * lasts while *fd is open. Without it, the NIC or a snooping switch drops probes of other hosts. */
 int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, struct err *e);
 
 /* Functions that send a packet of the address' family; they return 0 or -errno. */

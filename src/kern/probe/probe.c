@@ -58,7 +58,7 @@ enum {
 	/* retry interval while a link refuses packets, or waits for its carrier */
 	RETRY_MS = 10,
 	LONG_MS = 1000,	   /* time without carrier after which the link is polled less often */
-	HEAR_AT_ONCE = 64, /* number of packets that are read before other rails are served */
+	HEAR_AT_ONCE = 64, /* packets read from a socket before other events are handled */
 };
 
 static bool probe_has_gateway(const struct probe *p)
@@ -198,8 +198,8 @@ static void wait_for_carrier(struct job *j)
 	again(j, now - j->waits_ms < LONG_MS ? RETRY_MS : 5 * RETRY_MS);
 }
 
-/* Starts the test, which may last total_ms; it ends at the latest carrier_ms + total_ms after the
- * start of the probes, also if the carrier changes repeatedly. */
+/* Starts the test, which may last total_ms. Even if the carrier changes repeatedly, the test ends
+ * at the latest carrier_ms + total_ms after the start of the probes. */
 static void carrier_is_there(struct job *j, const struct packet_link *link)
 {
 	const struct probe_limits *l = j->run->limits;
@@ -292,7 +292,7 @@ static void heard(struct job *j, enum probe_saw saw, const struct mac *other)
 	}
 }
 
-/* The event loop's callback of a struct ears. */
+/* Callback of the event loop: reads the packets that wait on the socket of `arg`, a struct ears. */
 static void probe_hear(void *arg, uint32_t events)
 {
 	struct ears *ears = arg;
@@ -403,8 +403,8 @@ int probe_round(struct probe_rounds *r, int netns_fd, struct probe *p, size_t n,
 	return ret;
 }
 
-/* Returns whether the time suffices for a further round: a round that ends early would report a
- * used address as free. */
+/* Returns whether a round is left, and the time suffices to send all its tries and to wait for a
+ * reply to the last one: a round with less time would fail. */
 bool probe_round_left(const struct probe_rounds *r)
 {
 	const struct probe_limits *l = &r->limits;
@@ -564,9 +564,9 @@ static int start(struct run *run, struct probe *p, size_t n, struct err *e)
 }
 
 /*
- * Creates the jobs in the namespace. A probe that cannot be started is PROBE_FAILED at once, with
- * the reason in .reason; returns the code of the first probe if all have failed. Sockets and
- * wire stay in the namespace; the caller returns to its own.
+ * Creates the jobs in the namespace. A probe that cannot be started becomes PROBE_FAILED at once,
+ * with the reason in .reason. Returns the code of the first probe if all have failed. Sockets and
+ * wire stay in the namespace; the thread returns to its own.
  */
 static int probe_start(struct run *run, int netns_fd, struct probe *p, size_t n, struct err *e)
 {

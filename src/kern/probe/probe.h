@@ -4,21 +4,25 @@
 
 /*
  * Address-conflict and gateway detection on all rails at once, by ARP (RFC 5227, RFC 826) and NDP
- * (RFC 4861, 4862), and gratuitous announcement. One packet socket a family, one event loop.
+ * (RFC 4861, 4862), and gratuitous announcement. One packet socket per family, one event loop.
  *
- * The wait for the carrier comes first and has a time limit of its own, because it may take seconds: a link that was
- * just set up trains (a NIC moved with its cable), waits for its PF (a VF) or for the subnet manager (IPoIB). The time
- * limit of the tests starts when the link has its carrier.
+ * The wait for the carrier comes first and has a time limit of its own, because it may take
+ * seconds: a link that was just set up trains (a NIC moved with its cable), waits for its PF (a VF)
+ * or for the subnet manager (IPoIB). The time limit of the tests starts when the link has its
+ * carrier.
  *
  * Conflict: sends up to `tries` probes, `interval_ms` apart, with sender address 0.0.0.0 (IPv6:
- * neighbour solicitations from ::). A conflict is a packet from a MAC that is not local, if its
- * sender is the address (IPv6: or it advertises the address), or if it is a probe for the address
- * (RFC 5227 2.1.1). There is no conflict if the last interval has passed without such a packet, on
- * a link that still has its carrier. A MAC is local if a link of the namespace has it: with
- * arp_ignore=0 another rail answers for the address as well. The gateway is requested, up to
- * `tries` times, from the address itself, and only after the conflict test: so an address in
- * conflict does not poison the neighbour cache of any host. ARP frames carry the link's own type
- * (Ethernet 1, InfiniBand 32 with 20-byte addresses).
+ * neighbour solicitations from ::). A packet from a MAC that is not local is a conflict if its
+ * sender is the probed address, if it advertises this address (IPv6), or if it is itself a probe of
+ * this address (RFC 5227 2.1.1). There is no conflict if the last interval has passed without such
+ * a packet, and the link has had its carrier during the whole test. A MAC is local if a link of the
+ * namespace or one of the probes has it: with arp_ignore=0 another rail answers for the address as
+ * well.
+ *
+ * Gateway: requested up to `tries` times, from the probed address. This test starts only after the
+ * conflict test, so that an address in conflict does not poison the neighbour cache of any host.
+ *
+ * ARP frames carry the link's own type (Ethernet 1, InfiniBand 32 with 20-byte addresses).
  */
 
 #include <stdbool.h>
@@ -28,7 +32,7 @@
 
 enum probe_state {
 	PROBE_NONE,	   /* no test was requested */
-	PROBE_OK,	   /* the requested tests found no conflict, and the gateway replied */
+	PROBE_OK,	   /* each requested test has passed: no conflict; the gateway replied */
 	PROBE_CONFLICT,	   /* another host has the address: .other */
 	PROBE_UNREACHABLE, /* the gateway has not replied within the limit */
 	PROBE_FAILED,	   /* the test could not be carried out: .reason */
@@ -48,7 +52,7 @@ struct probe {
 	struct mac other;
 	int64_t carrier_us;  /* time spent waiting for carrier */
 	int64_t conflict_us; /* time spent on the conflict test */
-	int64_t gateway_us;  /* time from the first request to the gateway to its reply or limit */
+	int64_t gateway_us;  /* from the first request to the gateway to its reply or the limit */
 	int sent;	     /* packets */
 	struct err reason;
 };
@@ -66,11 +70,10 @@ struct probe_limits {
 	}
 
 /*
- * Runs all probes. Returns 0 if at least one was carried out (each has its own state) or none was
- * requested, otherwise a negative code. The links must be up. IPv6 waits only for the carrier: the
- * packets are complete (kern/probe/ndp.h), so neither the link-local nor the probed address must
- * have passed the kernel's own duplicate address detection, which takes one or two seconds on a new
- * link.
+ * Runs all probes, and sets the state of each. Returns 0 if at least one could be started, or none
+ * was requested, otherwise a negative code. The links must be up. IPv6 waits only for the carrier,
+ * not for the kernel's own duplicate address detection, which takes one or two seconds on a new
+ * link: the packets are complete (kern/probe/ndp.h), so the link needs no usable address.
  */
 int probe_run(int netns_fd, struct probe *p, size_t n, const struct probe_limits *l, struct err *e);
 

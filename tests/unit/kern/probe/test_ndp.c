@@ -30,7 +30,8 @@ static void seal(uint8_t *p, size_t n)
 	p[MSG + 3] = (uint8_t)~sum;
 }
 
-/* The expected checksum was computed independently; test_probe.c compares with the kernel. */
+/* The expected checksum was computed independently. In test_probe.c the kernel checks the
+ * packets. */
 static void test_ndp_probe_has_the_bytes_of_rfc_4861(void **state)
 {
 	static const uint8_t want[] = {

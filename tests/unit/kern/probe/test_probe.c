@@ -29,7 +29,7 @@ struct lab {
 	pid_t child;
 };
 
-/* A child process must not run the remaining tests. */
+/* True in a child process, which a failure ends, so that it does not run the remaining tests. */
 static bool in_child;
 
 static void must(int r, const struct err *e)
@@ -249,7 +249,7 @@ static void flood(int fd, const struct packet_link *l)
 	}
 }
 
-/* Waits at most 5 s for the first request. */
+/* Waits at most 5 s for the first ARP packet about the address. */
 static void wait_to_be_asked(const struct packet_link *l, const struct part *part)
 {
 	struct probe_ears q = {.ip = t_ip(part->address)};
@@ -347,7 +347,7 @@ static void test_used_address_is_a_conflict_with_its_owner(void **state)
 	expect_text(&p[0], expected);
 }
 
-/* A probe with these limits ends at the expected conflict; they leave time for a busy machine. */
+/* Limits that leave time for a busy machine; the expected conflict ends the probe earlier. */
 static const struct probe_limits calm = {.tries = 3,
 					 .interval_ms = 1000,
 					 .total_ms = 5000,
@@ -461,7 +461,7 @@ static void test_silent_gateway_is_unreachable(void **state)
 	expect_text(&p[0], "rail r0: gateway 10.0.0.1 is unreachable");
 }
 
-/* The gateway of another rail, which does not reply, has no effect on this rail. */
+/* The other rail's gateway never replies; this has no effect on the first rail. */
 static void test_gateway_that_replies_late_is_reachable(void **state)
 {
 	static const struct probe_limits slow = {
@@ -488,7 +488,7 @@ static void wait_for_link(struct nl_wire *w, const char *name)
 		pause_ms(5);
 }
 
-/* The carrier comes later than total_ms: the time until carrier is not counted. */
+/* The carrier comes later than total_ms, in which the wait for the carrier is not counted. */
 static void test_probe_waits_for_carrier(void **state)
 {
 	struct lab *lab = *state;
@@ -545,8 +545,8 @@ static void test_gateway_probe_without_carrier_fails_instead_of_unreachable(void
 }
 
 /*
- * In the conflict test a missing reply without carrier is not counted: the test is repeated within
- * the time limit.
+ * If the carrier was lost during the conflict test, a missing reply proves nothing: the test is
+ * repeated.
  */
 static void test_conflict_test_is_repeated_after_a_lost_carrier(void **state)
 {
