@@ -5,8 +5,8 @@
 /*
  * GIDs of RDMA devices, by sysfs (drivers/infiniband/core/sysfs.c). The kernel adds two GIDs, one
  * of RoCE v1 and one of RoCE v2, for every IP address of a RoCE port's netdev, and of its macvlans,
- * ipvlans and VLANs in any namespace. It adds them some milliseconds after the address, in the
- * order of the addresses' addition. On InfiniBand the port's own GID is entry 0.
+ * ipvlans and VLANs in any namespace. It adds the GIDs some milliseconds after the address, in the
+ * order in which the addresses were added. On InfiniBand the port's own GID is entry 0.
  */
 
 #include "base/file.h"
@@ -30,7 +30,8 @@ struct gid {
  */
 int gid_find(const struct root *sys, const char *dir, const char *device,
 	     const struct ipaddr *address, const char *ndev, struct gid *ret, struct err *e);
-/* Reads the netdev of the device's first port, by its first GID; returns false if it has none. */
+/* Reads the name of the netdev to which the first GID of the device's port 1 belongs; returns false
+ * if there is none. */
 bool gid_netdev(const struct root *sys, const char *dir, const char *device,
 		char ret[static GID_NDEV_MAX]);
 /* "::ffff:172.16.1.20" */

@@ -30,8 +30,8 @@ struct verbs_dev {
 /* Sets ret to the reason why ibv_open_device() failed; `code`: its negative errno. Returns the
  * negative errno of the reason. */
 int verbs_explain_not_open(const struct ibv_device *dev, int code, char *ret, size_t size);
-/* Returns the used entries of the GID tables of all ports, which the caller frees; the result is
- * their number, or -errno. */
+/* Reads the used entries of the GID tables of all ports into *ret, which the caller frees.
+ * table_len: length of one port's table. Returns the number of entries, or -errno. */
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret);
 uint32_t verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: unknown enum value */
 

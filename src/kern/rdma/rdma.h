@@ -33,16 +33,17 @@ struct rdma_dev {
 	uint64_t node_guid, sys_image_guid;
 	uint8_t node_type;
 	struct rdma_port ports[RDMA_PORTS_MAX];
-	/* libibverbs lists it as well: its provider is linked, and it has a node in
-	 * /dev/infiniband */
+	/* libibverbs lists the device as well: its provider is linked into this binary, and it has
+	 * a node in /dev/infiniband */
 	bool in_verbs;
-	/* the reason why libibverbs cannot use it, and the remedy; "": it can */
+	/* the reason why libibverbs cannot use the device, and the remedy; "": libibverbs can */
 	char reason[RDMA_REASON_MAX];
 };
 
 enum rdma_netns_mode { RDMA_NETNS_EXCLUSIVE, RDMA_NETNS_SHARED };
 
-/* On a kernel without RDMA the list is empty and *supported is false. The caller frees the list. */
+/* Lists the devices; the caller frees the list. On a kernel without RDMA the list is empty and
+ * *supported is false. */
 int rdma_dev_list(struct rdma_dev **ret, size_t *n, bool *supported, struct err *e);
 /* Reads the RDMA mode. -EPROTONOSUPPORT: a kernel without RDMA; -EOPNOTSUPP: a kernel before Linux
  * 5.2, whose mode is always shared. */

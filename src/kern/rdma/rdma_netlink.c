@@ -342,7 +342,7 @@ int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const ch
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"rename RDMA device '%s' to '%s': not a device name: expected 1 to 63 "
-			"printable bytes without '/' and '%%'",
+			"printable ASCII characters without space, '/' and '%%'",
 			name, to);
 	m = rdma_request(RDMA_NLDEV_CMD_SET, NLM_F_ACK);
 	put_u32(m, RDMA_NLDEV_ATTR_DEV_INDEX, index);

@@ -11,9 +11,9 @@
 #include "kern/rdma/rdma.h"
 
 /*
- * Sets how devices belong to namespaces, for the whole host. Works only in the initial namespace,
- * and only while no other namespace exists: -EBUSY (kind ERR_AGAIN); the remedy is to set the mode
- * at boot. Setting the present mode again always succeeds.
+ * Sets how devices belong to namespaces, for the whole host. Works only in the initial namespace.
+ * -EBUSY (kind ERR_AGAIN): other network namespaces exist; the remedy is to set the mode at boot.
+ * Setting the present mode again always succeeds.
  */
 int rdma_nl_netns_mode_set(struct nl_wire *w, enum rdma_netns_mode mode, struct err *e);
 const char *rdma_netns_mode_name(enum rdma_netns_mode mode); /* "exclusive", "shared" */
@@ -22,17 +22,18 @@ const char *rdma_netns_mode_name(enum rdma_netns_mode mode); /* "exclusive", "sh
 int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct err *e);
 
 /*
- * Moves a device into a namespace. Its users are disconnected and its IPoIB netdevs are recreated
- * in the namespace of the PKey's parent, so move the RDMA device first and then the netdev; index
- * and name do not change. -EBUSY (kind ERR_AGAIN): the device is in use; the caller may retry.
- * -EOPNOTSUPP: the mode is shared, or the driver does not support it (soft-RoCE); the error names
- * the reason. When the namespace is deleted, the kernel returns the device to the initial
- * namespace.
+ * Moves a device into a namespace; its index and name do not change. The kernel disconnects the
+ * users of the device, and recreates its IPoIB netdevs in the namespace of the PKey's parent: so
+ * move the RDMA device before the netdev. -EBUSY (kind ERR_AGAIN): the device is in use; the caller
+ * may retry. -EOPNOTSUPP: the mode is shared, or the driver does not support the move (soft-RoCE);
+ * the error names the reason. When the namespace is deleted, the kernel returns the device to the
+ * initial namespace.
  */
 int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e);
 
-/* Returns whether a name is valid: 1 to 63 printable bytes without '/' and '%'. Names are unique on
- * the host: rdma_nl_rename() fails with -EEXIST. */
+/* Returns whether a name is valid: 1 to 63 printable ASCII characters without space, '/' and '%',
+ * not "." or "..". rdma_nl_rename() fails with -EEXIST if another device of the host has the
+ * name. */
 bool rdma_name_ok(const char *name);
 int rdma_nl_rename(struct nl_wire *w, uint32_t index, const char *name, const char *to,
 		   struct err *e);

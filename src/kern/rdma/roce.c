@@ -124,7 +124,8 @@ static int cm_open(struct cm *c, const struct root *r, const char *device, unsig
 	return 0;
 }
 
-/* rmdir of the device removes the directories below it in configfs */
+/* Removes the device's directory if cm_open() created it; configfs removes the directories
+ * below. */
 static void cm_close(struct cm *c)
 {
 	auto_fd int fd = -1;

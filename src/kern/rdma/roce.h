@@ -3,12 +3,12 @@
 #define UNIRAIL_KERN_RDMA_ROCE_H
 
 /*
- * Congestion control and traffic class of RoCE, and the place of each setting:
+ * Congestion control and traffic class of RoCE, and the file of each setting:
  *
  *				NVIDIA's driver (OFED)				the kernel's own driver
  * ECN by priority		/sys/class/net/IF/ecn/roce_{np,rp}/enable/P	firmware: fwctl (kern/pci/fwctl.h)
  * DSCP and priority of CNPs	/sys/class/net/IF/ecn/roce_np/cnp_*		debugfs mlx5/BDF/cc_params/np_cnp_*
- * traffic class of all QPs	/sys/class/infiniband/DEV/tc/1/traffic_class	none: the application's (NCCL_IB_TC)
+ * traffic class of all QPs	/sys/class/infiniband/DEV/tc/1/traffic_class	none: the application sets it (NCCL_IB_TC)
  * RoCE mode and ToS of RDMA-CM	configfs rdma_cm/DEV/ports/P (both)
  */
 
@@ -35,22 +35,24 @@ struct roce_port {
  * parameter. */
 bool roce_param_path(const struct root *r, const struct roce_port *port, enum roce_param p,
 		     unsigned int prio, char ret[static ROCE_PATH_MAX]);
-/* Reads the value: a number; "Global tclass=106" is 106, a missing value -1. -ENOENT: no file. */
+/* Reads the number in the file; "Global tclass=106" is 106, an empty file -1. -ENOENT: no file. */
 int roce_param_read(const struct root *r, const char *path, int *ret, struct err *e);
 
 /*
- * Defaults of RDMA-CM connections of a port, by configfs (Documentation/ABI/testing/configfs-rdma_cm). The device
- * retains them when its directory is removed. These functions remove the directory if they have created it.
+ * Defaults of RDMA-CM connections of a port, by configfs
+ * (Documentation/ABI/testing/configfs-rdma_cm). The device retains the defaults when its directory
+ * in configfs is removed. These functions remove the directory if they have created it.
  */
 struct roce_cm {
 	char mode[ROCE_CM_MODE_MAX]; /* default RoCE mode, "IB/RoCE v1", "RoCE v2" */
 	int tos;		     /* 0..255; -1: a kernel before 4.11 */
 };
-/* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded. `make`: create a missing
- * directory; otherwise a missing directory is -ENOENT (a recorded host). */
+/* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded. If
+ * the directory of the device is missing, it is created if `make` is true, otherwise -ENOENT (for a
+ * recorded host, which nothing changes). */
 int roce_cm_read(const struct root *r, const char *device, unsigned int port, bool make,
 		 struct roce_cm *ret, struct err *e);
-/* mode "" and tos -1 are not changed. */
+/* Sets the mode unless v->mode is "", and the ToS unless v->tos is -1. */
 int roce_cm_set(const struct root *r, const char *device, unsigned int port,
 		const struct roce_cm *v, struct err *e);
 

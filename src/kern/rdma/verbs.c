@@ -361,7 +361,8 @@ int verbs_wait(struct verbs_qp *q, int other_fd, int timeout_ms, struct verbs_do
 		if (code)
 			return err_sys(e, -abs(code), "request an event of RDMA device '%s'",
 				       q->dev->name);
-		/* completions before the request create no event, so it polls once more */
+		/* a completion before this request creates no event, so the queue is polled
+		 * again */
 		n = verbs_poll(q, ret, e);
 		if (n != 0)
 			break;
@@ -380,7 +381,8 @@ static int failed(int code, const char *what, const struct verbs_qp *q, struct e
 	return err_sys(e, code ? -abs(code) : -EIO, "%s on RDMA device '%s'", what, q->dev->name);
 }
 
-/* Containers usually have a limit of 64 KiB or 8 MiB of locked memory, and the kernel returns ENOMEM. */
+/* Sets e to the reason why memory cannot be registered. ENOMEM is usually due to the limit of
+ * locked memory, which is 64 KiB or 8 MiB in most containers. */
 static int no_memory(const struct verbs_qp *q, int code, struct err *e)
 {
 	struct rlimit lim = {0};
@@ -603,9 +605,11 @@ int verbs_qp_connect(struct verbs_qp *q, const struct verbs_end *peer, struct er
 	int r;
 
 	if (peer->ethernet != q->conf.ethernet)
-		return err_set(e, -EPROTO, "the link of this side is %s, that of the peer %s",
-			       q->conf.ethernet ? "Ethernet" : "InfiniBand",
-			       peer->ethernet ? "Ethernet" : "InfiniBand");
+		return err_set(
+			e, -EPROTO,
+			"connect the queue pair: this side has a link of type %s, the peer of type %s",
+			q->conf.ethernet ? "Ethernet" : "InfiniBand",
+			peer->ethernet ? "Ethernet" : "InfiniBand");
 	q->peer = *peer;
 	r = to_rtr(q, peer, e);
 	return r < 0 ? r : to_rts(q, peer, e);

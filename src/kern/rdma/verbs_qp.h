@@ -18,7 +18,7 @@
 struct verbs_end {
 	uint32_t qpn, psn, rkey;
 	uint32_t mtu;	 /* the largest MTU that this side accepts, in bytes */
-	uint32_t reads;	 /* maximum number of RDMA READs that it answers at a time */
+	uint32_t reads;	 /* maximum number of RDMA READs that this side answers at a time */
 	uint16_t lid;	 /* InfiniBand */
 	uint8_t gid[16]; /* for RoCE, and for InfiniBand across subnets */
 	bool ethernet;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recorded hosts with RDMA devices, replayed, since this kernel has none. */
+/* Replays recordings of hosts with RDMA devices, because the tests run on hosts without. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static void expect_reason(struct t_dir *t, struct rdma_dev *d, const char *part)
 		fail_msg("'%s' is not in '%s'", part, d->reason);
 }
 
-/* libibverbs skips such devices without a message. */
+/* libibverbs skips a device that it cannot use, and reports no reason. */
 static void test_reason_for_a_device_without_verbs_is_named(void **state)
 {
 	struct rdma_dev d = {.name = "x0", .driver = "mana"};
@@ -97,7 +97,7 @@ static void test_reason_for_a_device_without_verbs_is_named(void **state)
 	t_dir_make(t.path, &t.root);
 	expect_reason(&t, &d, "ib_uverbs");
 	strcpy(d.uverbs, "uverbs3");
-	/* The device node without the provider is not sufficient. */
+	/* A verbs device is not sufficient without the provider in this binary. */
 	expect_reason(&t, &d, "the device's provider 'mana' is not linked into this binary");
 	assert_non_null(strstr(d.reason, rdma_providers()));
 	assert_non_null(strstr(d.reason, "PROVIDERS=\"... mana\""));
@@ -176,11 +176,12 @@ static void test_incomplete_netlink_answers_are_skipped_or_errors(void **state)
 	(void)state;
 	replay_text("# protocol rdma\n" QUERY DONE, 0, 0);
 	replay_text("# protocol rdma\n" QUERY FAIL, -EPERM, 0);
-	/* without name and index: skipped */
+	/* a device with an index but without a name: skipped */
 	replay_text("# protocol rdma\n" QUERY
 		    "< 180000000114020000000000000000000800010000000000\n" DONE,
 		    0, 0);
-	/* port 4711, and a port with a truncated name */
+	/* port 4711 is skipped, port 1 has no other attributes, the name of the verbs device is
+	 * refused */
 	replay_text("# protocol rdma\n" QUERY "< 200000000114020000000000000000000800010000000000"
 		    "0600020078000000\n" DONE PORTS
 		    "< 180000000514020000000000000000000800030067120000\n"
