@@ -103,8 +103,8 @@ static int find_cap(const struct config *c, uint8_t id, size_t size, struct err 
 	return 0;
 }
 
-/* Returns the offset of an extended capability; 0: the device does not have it. Header 0xffffffff:
- * the device was removed, or has no extended configuration space. */
+/* Returns the offset of an extended capability; 0: the device does not have it. The header reads as
+ * 0xffffffff if the device was removed, or has no extended configuration space. */
 static int find_ext_cap(const struct config *c, uint16_t id, size_t size, struct err *e)
 {
 	size_t at = CONFIG_EXT;

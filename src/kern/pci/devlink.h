@@ -14,7 +14,7 @@
 enum eswitch_mode { ESWITCH_LEGACY, ESWITCH_SWITCHDEV, ESWITCH_OTHER };
 enum { DEVLINK_NAME_MAX = 32 }; /* size of a device name with its NUL: "0000:3b:00.0" */
 
-struct devlink; /* a wire, and the number of devlink's netlink family */
+struct devlink; /* a wire, and the numbers of devlink's netlink family and multicast group */
 
 /* w is borrowed and must exist until devlink_cleanup(). -EOPNOTSUPP (kind ERR_UNAVAILABLE): the
  * kernel has no devlink. */
@@ -25,7 +25,8 @@ void devlink_cleanup(struct devlink **d);
 /* Reads the eswitch mode. -EOPNOTSUPP: the device or its driver has no eswitch, so its mode is
  * always legacy. */
 int devlink_eswitch_get(struct devlink *d, const char *bdf, enum eswitch_mode *ret, struct err *e);
-/* Takes seconds with many VFs. Unbind the VFs first (mlx5: -EBUSY, kind ERR_AGAIN). */
+/* Sets the eswitch mode, which takes seconds with many VFs. The caller unbinds the VFs first,
+ * because mlx5 refuses the change while they are bound (-EBUSY, kind ERR_AGAIN). */
 int devlink_eswitch_set(struct devlink *d, const char *bdf, enum eswitch_mode mode, struct err *e);
 const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev", "unknown" */
 
@@ -35,7 +36,8 @@ const char *eswitch_mode_name(enum eswitch_mode mode); /* "legacy", "switchdev",
  */
 int devlink_info_version(struct devlink *d, const char *device, const char *name, char *ret,
 			 size_t size, struct err *e);
-/* Returns the first value of a bool parameter ("enable_rdma"). -ENOENT: the device does not have the parameter. */
+/* Returns the first value of a bool parameter ("enable_rdma"). -EINVAL (from the kernel), -ENOENT:
+ * the device does not have the parameter. */
 int devlink_param_bool(struct devlink *d, const char *device, const char *name, bool *ret,
 		       struct err *e);
 

@@ -129,7 +129,7 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 	return code < 0 ? cannot_bind(&d, driver, code, e) : 0;
 }
 
-/* Sets the only driver that may bind from now on; NULL: any driver that matches. */
+/* From now on only `driver` may bind to the function; NULL: any driver that matches. */
 static int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
 {
 	/* an empty line clears the override: driver_set_override() of the kernel */

@@ -37,8 +37,9 @@ enum fwctl_value { FWCTL_STORED = 0, FWCTL_RUNNING = 1 };
 /* Reads LINK_TYPE_P1 or _P2; port: 1 or 2. -EOPNOTSUPP: the link type of the card is fixed, or it has no such port. */
 int fwctl_link_type_get(struct fwctl *f, unsigned int port, enum fwctl_value which,
 			enum fwctl_link_type *ret, struct err *e);
-/* Changes only the two bits of the link type and reads them back (-EIO: they differ). Writes nothing if they are equal
- * already. The change applies after a firmware reset or a power cycle. */
+/* Changes only the two bits of the link type and reads them back (-EIO: they differ from `type`).
+ * Writes nothing if `type` is already stored. The change applies after a firmware reset or a power
+ * cycle. */
 int fwctl_link_type_set(struct fwctl *f, unsigned int port, enum fwctl_link_type type,
 			struct err *e);
 

@@ -198,7 +198,7 @@ static int by_number(const void *a, const void *b)
 	return (x->vf > y->vf) - (x->vf < y->vf);
 }
 
-/* Returns 1 if the attribute is a VF. */
+/* Returns 1 if the attribute of the PF is a link to a VF ("virtfn3"), else 0. */
 static int read_vf(const struct root *r, const char *pf, const char *attr, struct pci_vf *ret,
 		   struct err *e)
 {

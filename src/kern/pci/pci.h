@@ -51,11 +51,11 @@ bool pci_bdf_ok(const char *s);
  * "vfio-pci", "uio_pci_generic", "igb_uio". The function then has no netdev. */
 bool pci_driver_is_dpdk(const char *driver);
 
-/* Reads a function. -ENODEV: it does not exist. Attributes that it does not have are 0, "" or -1.
- * */
+/* Reads a function. -ENODEV: it does not exist. An attribute that it does not have is 0, "" or
+ * -1. */
 int pci_read(const struct root *r, const char *bdf, struct pci_dev *ret, struct err *e);
-/* Lists all functions, sorted by address, without those that are removed meanwhile. The caller
- * frees the list. */
+/* Lists all functions, sorted by address. Skips a function that cannot be read, because it was
+ * removed meanwhile. The caller frees the list. */
 int pci_list(const struct root *r, struct pci_dev **ret, size_t *n, struct err *e);
 /* Lists the VFs of a PF, sorted by number; the caller frees the list. */
 int pci_vf_list(const struct root *r, const char *pf, struct pci_vf **ret, size_t *n,
@@ -69,8 +69,8 @@ int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, s
 int pci_path_common(const struct pci_path *a, const struct pci_path *b);
 
 enum pci_child { PCI_NETDEV, PCI_RDMA, PCI_UVERBS, PCI_UMAD };
-/* Lists the names of a device's netdevs, RDMA devices, "uverbs0", or "umad0"/"issm0"; a device
- * without any is no error. */
+/* Lists the names of a device's children of one kind: netdevs, RDMA devices, verbs devices
+ * ("uverbs0"), or MAD devices ("umad0", "issm0"). *n is 0 if there is none. */
 int pci_children(const struct root *r, const char *device, enum pci_child what, char ***names,
 		 size_t *n, struct err *e);
 const char *pci_child_name(enum pci_child what); /* name for error messages: "network device" ... */
@@ -91,10 +91,10 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
  * Takes up to seconds; the drivers of the VFs bind after that (wait by kern/pci/uevent.h).
  */
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e);
-/* Success as well if the function is not bound. */
+/* Unbinds a function from its driver. Success as well if the function is not bound. */
 int pci_unbind(const struct root *r, const char *bdf, struct err *e);
-/* Success as well if the function is bound to this driver already; -EBUSY if it is bound to another
- * one: unbind it first. */
+/* Binds a function to a driver. Success as well if it is bound to this driver already; -EBUSY if it
+ * is bound to another one: unbind it first. */
 int pci_bind(const struct root *r, const char *bdf, const char *driver, struct err *e);
 /* Triggers the kernel's search for a driver (drivers_probe). The kernel does not report whether it
  * found one. */

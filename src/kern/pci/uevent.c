@@ -30,8 +30,8 @@ int uevent_open(int *fd, struct err *e)
 
 	if (s < 0)
 		return err_sys(e, -errno, "listen to the kernel's device events");
-	/* The FORCE option overrides the limit of rmem_max and needs CAP_NET_ADMIN. It may fail: lost events only cost
-	 * time. */
+	/* SO_RCVBUFFORCE is not limited by rmem_max, but needs CAP_NET_ADMIN. A failure is ignored:
+	 * with a smaller buffer events may be lost, which only costs time. */
 	if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) < 0)
 		(void)setsockopt(s, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (bind(s, (struct sockaddr *)&all, sizeof(all)) < 0)

@@ -6,7 +6,8 @@
  * Kernel events of devices that are added or removed (NETLINK_KOBJECT_UEVENT, group 1: the kernel's
  * own, not udev's), and waiting for them. To avoid a race, open the socket first, then make the
  * change (bind a driver), then call uevent_wait(), which checks once before it waits. A socket
- * receives netdev events of its own network namespace, and all others only in the initial one.
+ * receives netdev events only of its own network namespace, and all other events only if it was
+ * opened in the initial namespace.
  */
 
 #include "kern/pci/pci.h"
@@ -18,7 +19,7 @@ struct uevent {
 	char action[16];
 	char subsystem[32];	       /* "net", "infiniband", "pci" */
 	char devpath[UEVENT_TEXT_MAX]; /* path below /sys */
-	/* the variable INTERFACE or NAME, or the last part of devpath */
+	/* the event's variable INTERFACE or NAME; if it has neither, the last part of devpath */
 	char name[PCI_NAME_MAX];
 };
 
@@ -39,8 +40,8 @@ typedef int (*uevent_check)(void *arg, struct err *e);
  */
 int uevent_wait(int fd, int64_t deadline_ms, const char *what, uevent_check check, void *arg,
 		struct err *e);
-/* Waits until the device has a netdev, RDMA device, ...; returns its name, of several the first
- * bytewise. */
+/* Waits until the device has a child of this kind (netdev, RDMA device ...). Returns the name of
+ * the child; of several, the first in bytewise order. */
 int uevent_wait_child(int fd, int64_t deadline_ms, const struct root *r, const char *device,
 		      enum pci_child what, char ret[static PCI_NAME_MAX], struct err *e);
 

@@ -41,10 +41,7 @@ static void use(struct nl_wire *w)
 		devlink_eswitch_set(d, BDF, ESWITCH_SWITCHDEV, NULL);
 }
 
-/*
- * Of several components one is read, its running version rather than its stored one; of a parameter
- * the first value.
- */
+/* The recorded device reports several components, and a stored version of fw.app.name as well. */
 static void test_running_versions_and_parameters_are_read(void **state)
 {
 	auto_nl struct nl_wire *w = kern_replay("devlink_info.nl");

@@ -75,8 +75,8 @@ static void test_ecn_is_switched_for_one_priority(void **state)
 }
 
 /*
- * The device node is found in the function's directory; on a host without one the error names the
- * requirement.
+ * The name of the fwctl device is read from the function's directory in sysfs. If there is none,
+ * the error names the requirements.
  */
 static void test_fwctl_device_of_a_function_is_opened(void **state)
 {

@@ -74,7 +74,8 @@ static void test_attributes_of_functions_are_read(void **state)
 	host_remove(&h);
 }
 
-/* An unreadable function is not a missing function: here a symbolic link to itself. */
+/* A function that cannot be read, here because its entry is a symbolic link to itself, is not
+ * reported as missing. */
 static void test_unreadable_function_is_an_error(void **state)
 {
 	struct host_lab h;

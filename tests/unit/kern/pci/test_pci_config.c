@@ -104,7 +104,7 @@ static void test_read_request_size_is_read_and_set(void **state)
 	host_remove(&h);
 }
 
-static void test_configuration_space_without_the_capability_is_refused(void **state)
+static void test_missing_and_circular_capabilities_are_reported(void **state)
 {
 	unsigned char p[4096];
 	struct pci_devctl d;
@@ -136,8 +136,8 @@ static void test_configuration_space_without_the_capability_is_refused(void **st
 }
 
 /*
- * Bytes of the capability lists with several invalid values: parsing stays within the space and
- * ends.
+ * Sets each byte of the capability lists to several values: the parser ends, and reads nothing
+ * outside of the configuration space.
  */
 static void test_invalid_capability_lists_do_not_crash(void **state)
 {
@@ -168,7 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_acs_is_read_and_disabled),
 		cmocka_unit_test(test_read_request_size_is_read_and_set),
-		cmocka_unit_test(test_configuration_space_without_the_capability_is_refused),
+		cmocka_unit_test(test_missing_and_circular_capabilities_are_reported),
 		cmocka_unit_test(test_invalid_capability_lists_do_not_crash),
 	};
 

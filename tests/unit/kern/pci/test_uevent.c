@@ -44,8 +44,8 @@ static int make_then_see(void *arg, struct err *err)
 }
 
 /*
- * The event arrived before the wait began; it ends the wait nevertheless, well before the next
- * inspection.
+ * The event arrives after the first check and before the wait. It ends the wait at once; without
+ * the event the next check would be a second later.
  */
 static void test_event_received_before_the_wait_ends_the_wait(void **state)
 {
