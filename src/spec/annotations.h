@@ -2,7 +2,7 @@
 #ifndef UNIRAIL_SPEC_ANNOTATIONS_H
 #define UNIRAIL_SPEC_ANNOTATIONS_H
 
-/* Keys of annotations and labels, each once. Keys that only one file uses are in that file
+/* Keys of annotations and labels, except those that only one file uses, which are defined there
  * (doctor/node.c: node addresses of other CNIs). */
 
 /* --- annotations of networks: Multus, on pods and definitions --- */
@@ -80,8 +80,8 @@
 #define ANNOTATION_CA_SINCE    "unirail.io/ca-since"
 /* Label of a Secret in a release of Helm, where LABEL_MANAGED_BY is "Helm". */
 #define LABEL_CHART_MANAGED_BY "unirail.io/managed-by"
-/* Labels of a Node. LABEL_MIGRATED: "stopping" or "yes", by `unirail migrate`. LABEL_UNINSTALL:
- * deploy/uninstall removes unirail's files from the node. */
+/* Labels of a Node. LABEL_MIGRATED: "stopping" or "yes", set by `unirail migrate`. LABEL_UNINSTALL:
+ * deploy/uninstall removes unirail's files from a node that has this label. */
 #define LABEL_MIGRATED	"unirail.io/migrated"
 #define LABEL_UNINSTALL "unirail.io/uninstall"
 

@@ -101,7 +101,7 @@ static int add_to(struct reading *p, struct text_list *l, char *text)
 	return 0;
 }
 
-/* An address without prefix length gets the full one, as in Spiderpool's webhook. */
+/* An address without a prefix length gets /32 or /128, as in Spiderpool's webhook. */
 static char *net_text(struct span text)
 {
 	char out[IP_TEXT_MAX];
@@ -335,7 +335,7 @@ void coordinator_settings_json(const struct coordinator_settings *s, struct json
 
 static int wrong(const struct json *v, const char *place, struct err *e)
 {
-	return json_wants(v, place, "a string, a number or true or false", e);
+	return json_wants(v, place, "a string, a number, true or false", e);
 }
 
 /* Appends the value to `ret` as in the settings file. */

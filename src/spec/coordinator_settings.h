@@ -4,20 +4,20 @@
 
 /*
  * Settings of the coordinator plugin: of a SpiderCoordinator object or, on nodes without an API
- * server, of an optional file, default /etc/unirail/agent.conf. Keys of the file are those of the
- * object's spec and status, in any case:
+ * server, of an optional file, default /etc/unirail/agent.conf. The keys of the file are those of
+ * the object's spec and status, in upper or lower case:
  *
  *	[coordinator]
  *	mode               = auto            ; auto, underlay, overlay, disabled
  *	overlayPodCIDR     = 10.244.0.0/16   ; lists: commas, or several lines
  *	serviceCIDR        = 10.96.0.0/12
  *	hijackCIDR         = 169.254.0.0/16
- *	policyRoutes       = 10.1.0.0/16 via 10.0.0.1     ; one a line
+ *	policyRoutes       = 10.1.0.0/16 via 10.0.0.1     ; one per line
  *	podMACPrefix       = 0a:1b
  *	tunePodRoutes      = yes
  *	podDefaultRouteNIC = eth0
  *	hostRuleTable      = 500
- *	podRPFilter        = 0               ; -1: left alone
+ *	podRPFilter        = 0               ; -1: rp_filter is not changed
  *	txQueueLen         = 0
  *	vethLinkAddress    = 169.254.100.1
  *	vethMTU            = 1500
@@ -43,8 +43,8 @@ struct coordinator_settings {
 	int64_t rule_table, rp_filter, queue_len, veth_mtu;
 };
 
-/* Reads the file; without one the defaults apply. On an error (kind ERR_CONF, "agent.conf:3: ...")
- * *ret is unchanged. */
+/* Reads the file; if it does not exist, the defaults apply. On an error (kind ERR_CONF,
+ * "agent.conf:3: ...") *ret is unchanged. */
 int coordinator_settings_read(const struct root *r, const char *path,
 			      struct coordinator_settings *ret, struct err *e);
 /*

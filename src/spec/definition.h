@@ -7,37 +7,40 @@
  * request on a node. CNI plugins run as root on the node, so a definition could otherwise execute a
  * file of a pod's volume, or write anywhere.
  *
- * A definition is trusted, and not checked, when an administrator wrote it: files of the node
- * (confDir, clusterNetwork as a path), the netconf's own networks, definitions in a namespace that
- * definition_trusted() accepts, and definitions in the namespace that the netconf's multusNamespace
- * names, if the agent knows that namespace and ANNOTATION_TRUSTED on it is absent or "true".
- * Multus' globalNamespaces restrict the use of definitions, not their authors ("default" is among
- * them), so they are not trusted. Any other definition is treated as written by a tenant, and
- * refused when it has, at any depth:
+ * A definition is trusted, and not checked, if an administrator wrote it. Trusted are:
+ * - files of the node (confDir, clusterNetwork as a path), and the netconf's own networks
+ * - definitions in a namespace that definition_trusted() accepts
+ * - definitions in the namespace that the netconf's multusNamespace names, if the agent knows this
+ *   namespace, and ANNOTATION_TRUSTED on it is absent or "true"
  *
- *	type		multus*, unirail*, ifacer: they act on the node itself; a name with '/'; at the node: a plugin that
- *			is neither built in nor a file that only root can change, in a directory that only root can change
+ * Namespaces in Multus' globalNamespaces are not trusted for that reason: the setting restricts who
+ * uses their definitions, not who writes them ("default" is among them). Any definition that is not
+ * trusted is treated as written by a tenant, and refused if it has, at any depth:
+ *
+ *	type		multus*, unirail* or ifacer, which act on the node itself; a name with '/'; the type of the
+ *			plugin that calls it. If the node checks: a plugin that is neither built in, nor a file that only
+ *			root can change in a directory that only root can change
  *	ipam.type	a plugin that makes interfaces
  *	keys		that name folders, files, sockets, credentials or the node (table in definition.c), unless the
  *			value is the plugin's default
- *	any value	that is an absolute path, or unix:, file: (kernelpath aside, which names a NIC)
- *	any key		that is not ASCII: Go matches some of them with ASCII letters
+ *	any value	that is an absolute path, or begins with unix: or file: (except of kernelpath, which names a NIC)
+ *	any key		that is not ASCII: Go matches some non-ASCII letters with ASCII letters
  *
- * Called by the controller when a SpiderMultusConfig is admitted, and by the node for each definition that the agent
- * names. What remains possible is in deploy/README.md, Threat model.
+ * Called by the controller when a SpiderMultusConfig is admitted, and by the node for each
+ * definition that the agent names. What remains possible is in deploy/README.md, Threat model.
  */
 
 #include "base/err.h"
 #include "wire/json/json.h"
 
-/* Returns whether definitions in a namespace are trusted. annotation: ANNOTATION_TRUSTED of the
- * namespace; NULL: absent, then kube-system and own_ns (unirail's namespace) are trusted, but never
- * "default". */
+/* Returns whether definitions in a namespace are trusted: annotation, the value of
+ * ANNOTATION_TRUSTED on the namespace, is "true". If annotation is NULL (absent), kube-system and
+ * own_ns (unirail's namespace) are trusted, but never "default". */
 bool definition_trusted(const char *ns, const char *annotation, const char *own_ns);
 
 struct definition_rules {
-	/* Returns whether the node may execute the plugin: 0, or negative with *e set. NULL: not
-	 * checked, since the node is unknown. */
+	/* Returns 0 if the node may execute the plugin, else a negative code with *e set. NULL: the
+	 * node is unknown, so this is not checked. */
 	int (*installed)(void *arg, const char *type, struct err *e);
 	void *arg;
 	bool logs_pass; /* accept names of log files, which definition_drop_logs() removes */
@@ -53,8 +56,8 @@ int definition_check(const struct json *config, const struct definition_rules *r
  */
 int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
 
-/* Returns whether `type` creates or changes interfaces, so that it must not be an ipam.type: the
- * plugin would call itself. */
+/* Returns whether the plugin `type` creates or changes interfaces. Such a plugin must not be an
+ * ipam.type: it would get the same configuration, and execute its ipam.type, itself, again. */
 bool definition_is_interface_plugin(const char *type);
 
 #endif

@@ -5,11 +5,11 @@
 /*
  * The owner of an address across pod restarts. Usually the owner is the pod, and the address is
  * released with it. A StatefulSet's pod is replaced by one of the same name, and a KubeVirt
- * machine's pod by one of another name; these retain their addresses, by this identity's name and
- * the interface's.
+ * machine's pod by one of another name. Addresses of such a pod are retained for the next one,
+ * under the name of the identity and the name of the interface.
  *
- * The name is the pod name in the journal and in a pool's records (namespace/name), and the name of
- * the SpiderEndpoint.
+ * The journal and a pool's records (namespace/name) have the identity's name as name of the pod; it
+ * is also the name of the SpiderEndpoint.
  */
 
 #include <stdint.h>
@@ -56,8 +56,8 @@ struct identity_machine {
 /*
  * Returns whether the addresses retained under a name may be released: no StatefulSet will create a
  * pod of that name again (it does not exist, or its replicas do not include the ordinal), and no
- * machine has the name, except one that is being deleted. If the state is unknown the addresses
- * stay retained. A setting that is off retains none.
+ * machine has the name, except one that is being deleted. If the state is unknown, the addresses
+ * stay retained. A kind of owner that `c` disables retains none.
  */
 bool identity_is_over(const char *name, const struct identity_conf *c,
 		      const struct identity_set *set, const struct identity_machine *machine);

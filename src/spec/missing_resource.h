@@ -27,9 +27,9 @@ struct missing_resource {
  * `resource` is not a valid name. */
 char *missing_resource_text(const char *resource, const char *suggestion);
 /*
- * Reads the value, which may be written by any user with access to the object; NULL: no annotation.
- * Returns false, with *ret empty, unless both names consist of letters, digits and "-_./" and are
- * not longer than MISSING_RESOURCE_NAME_MAX.
+ * Reads the value, which any user with access to the object may have written; text NULL: no
+ * annotation. Returns false, with *ret empty, unless it has a resource, and each name consists of
+ * letters, digits and "-_./" and is not longer than MISSING_RESOURCE_NAME_MAX.
  */
 bool missing_resource_read(const char *text, struct missing_resource *ret);
 void missing_resource_done(struct missing_resource *m);

@@ -46,8 +46,8 @@ const char *multus_nad_name(const struct json *smc)
 #define VLAN .min = 0, .max = 4094, .is_vlan = true
 
 /*
- * A field of the blocks; `kind` JSON_NULL: no default. Without `choices` and `max` any value is
- * valid. The fields of a block get their defaults, and are checked, in the order of the table.
+ * A field, and the blocks that have it; `kind` JSON_NULL: no default. Without `choices` and `max`
+ * any value is valid. The fields of a block get their defaults, and are checked, in this order.
  */
 static const struct field {
 	const char *blocks, *key;
@@ -191,10 +191,10 @@ static bool says_nothing(const struct json_tree *v)
 }
 
 /*
- * Copies the spelling's value to the proper field. The spelling stays, so that kubectl apply finds
- * what it sent and reports `unchanged`. If only the field was changed since, the field takes
- * precedence and the spelling is removed; the next kubectl apply adds the spelling again, which
- * then sets the field.
+ * Copies the value of an alternative spelling (m->key) to the proper field (m->to_key). The
+ * spelling stays, so that kubectl apply finds what it sent and reports `unchanged`. If this update
+ * changed the field but not the spelling, the field takes precedence and the spelling is removed.
+ * The next kubectl apply adds the spelling again, which then sets the field.
  */
 static void take_as(const struct multus_completion *c, const struct move *m)
 {

@@ -45,10 +45,10 @@ struct multus_completion {
 };
 
 /*
- * Completes a spec, a tree of c->sent: values in alternative places or by other names are copied to
- * their field (spec.ippools applies to the block of the cniType), absent fields get their defaults.
- * Defaults that are empty strings are left out: API servers up to 1.20 (at least) take them for
- * null, and to every reader an absent field means the same.
+ * Completes a spec, a tree of c->sent. A value under an alternative path or name is copied to the
+ * proper field (spec.ippools applies to the block of the cniType), and an absent field gets its
+ * default. Defaults that are empty strings are left out: API servers up to 1.20 (at least) treat
+ * them as null, and to every reader an absent field means the same.
  */
 void multus_complete(struct json_tree *spec, const struct multus_completion *c);
 /* The defaults of a SpiderCoordinator's spec. */

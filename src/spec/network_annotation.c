@@ -252,7 +252,7 @@ static int parse_json(struct span text, const char *pod_ns, struct net_select *s
 	struct json_walk w;
 
 	if (r == 0 && json_kind(json_root(s->doc)) != JSON_ARRAY)
-		r = json_wants(json_root(s->doc), "it", "an array of networks", e);
+		r = json_wants(json_root(s->doc), "the annotation", "an array of networks", e);
 	if (r < 0)
 		return err_wrap(e, r, "%s", what);
 	w = json_walk_start(json_root(s->doc));

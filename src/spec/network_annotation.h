@@ -9,9 +9,9 @@
  *	[{"name": "rail0", "namespace": "team", "interface": "net9", "mac": "02:...",
  *	  "ips": ["10.0.0.9/24"], "default-route": ["10.0.0.1"], ...}]
  *
- * A value that contains '[', '{' or '"' is JSON, whose keys match as Go's encoding/json does;
- * otherwise it is a list. Names in a list consist of lower case letters, digits and '-'; names in
- * JSON may be any object name.
+ * A value that contains '[', '{' or '"' is JSON, whose keys are matched as by Go's encoding/json;
+ * any other value is a list. Names in a list consist of lower case letters, digits and '-'; names
+ * in JSON may be any object name.
  */
 
 #include "wire/json/json.h"

@@ -5,7 +5,7 @@
 /*
  * The properties of a pod and of its placement on which its networks and addresses depend; all
  * others are omitted, so that thousands of pods need little memory. Plain structs: the caller that
- * has the object (an informer, a GET) fills them, deciding functions borrow them.
+ * has the object (an informer, a GET) fills them; functions that decide borrow them.
  */
 
 #include <stdbool.h>
@@ -38,9 +38,9 @@ void labels_done(struct labels *l);
  * overwritten on success. */
 int labels_read(const struct json *v, const char *place, bool (*keep)(const char *key),
 		struct labels *ret, struct err *e);
-/* Reads metadata.labels of an object that a tenant may write. With more than LABELS_MAX labels all
- * are ignored, so none of them selects a pool, and a rate-limited line is logged: 60,000 labels
- * would take 6 MB in each agent. */
+/* Reads metadata.labels of an object that a tenant may write. If there are more than LABELS_MAX
+ * labels, ignores all of them, so that none selects a pool, and logs a rate-limited line: 60,000
+ * labels would take 6 MB in each agent. */
 enum { LABELS_MAX = 1 << 10 };
 int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
 /* Returns whether unirail reads the annotation: a key in the group ipam.spidernet.io,
@@ -54,13 +54,13 @@ struct pod_facts {
 	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
 	/* the owner reference with `controller` set; NULL: none */
 	char *owner_api, *owner_kind, *owner_name, *owner_uid;
-	/* deletionTimestamp, which includes the grace period; NULL: the pod is not being deleted */
+	/* deletionTimestamp, the end of the grace period; NULL: the pod is not being deleted */
 	char *ends;
 	bool host_network, finished, deleting; /* finished: phase Succeeded or Failed */
 };
 
-/* Returns whether the pod is a static pod of the kubelet: its UID at the runtime differs from that
- * at the API server. */
+/* Returns whether the pod is a static pod of the kubelet. Such a pod has another UID at the
+ * container runtime than at the API server. */
 bool pod_is_static(const struct pod_facts *p);
 void pod_facts_done(struct pod_facts *p);
 void pod_facts_copy(const struct pod_facts *p, struct pod_facts *ret);

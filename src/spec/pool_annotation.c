@@ -14,7 +14,7 @@
 #include "spec/subnet_annotation.h"
 #include "wire/json/json.h"
 
-enum { ANNOTATIONS_MAX = 256 << 10 }; /* limit for all annotations of an object together */
+enum { ANNOTATIONS_MAX = 256 << 10 }; /* the API server's limit for all annotations of an object */
 
 /* An annotation, with the object that it belongs to for messages. */
 struct annotation {
@@ -263,7 +263,8 @@ static int read_one(const struct annotation *n, const struct json *v, struct pod
 	return r;
 }
 
-/* Reads either form, `ippool` or `ippools`, as its value shows. */
+/* Reads the value in either form, whichever annotation it is: a list as of `ippools`, or an object
+ * as of `ippool`. Warns if it is the form of the other annotation. */
 static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
 			   struct err *e)
 {
@@ -297,7 +298,7 @@ static void pod_entries_done(struct pod_entries *l)
 	*l = (struct pod_entries){0};
 }
 
-/* Reads the first present of the two annotations; ret->n 0: none. */
+/* Reads the annotation `ippools`, or `ippool` if the pod has no `ippools`; ret->n 0: neither. */
 static int pod_entries_read(const struct pod_facts *p, struct pod_entries *ret, struct err *e)
 {
 	const char *list = labels_get(&p->annotations, ANNOTATION_IPPOOLS);
@@ -668,7 +669,7 @@ int pod_check_alive(const struct pod_facts *p, struct err *e)
 
 /* --- annotation ipam.spidernet.io/routes: read, and assigned to the pod's interfaces --- */
 
-/* Also reads "to" and "via", which some manifests use instead. */
+/* Returns the text of `key`, or of `other`, which some manifests use instead ("to", "via"). */
 static const char *end_of(const struct annotation *n, const struct json *v, const char *key,
 			  const char *other)
 {

@@ -6,7 +6,7 @@
  * Selects the pools that each interface of a pod requests, in a cluster. The first source that is
  * present is used, alone, for both families:
  *
- *	pod annotation	ipam.spidernet.io/subnets, subnet	pools created for its application
+ *	pod annotation	ipam.spidernet.io/subnets, subnet	pools created for the pod's application
  *	pod annotation	ipam.spidernet.io/ippools	[{"interface":"net1","ipv4":["p"],"ipv6":["q"],
  *							  "cleangateway":true}, ...]
  *	pod annotation	ipam.spidernet.io/ippool	{"ipv4":["p"],"ipv6":["q"]}: all interfaces
@@ -14,10 +14,10 @@
  *	the network's configuration	default_ipv4_ippool, default_ipv6_ippool
  *	the pools whose `default` is true
  *
- * In `ippools` either all entries name their interface, and then each interface that requests
- * addresses must be named, or none does, and then entries apply to the interfaces in the order of
- * the pod's networks. Entries are pool names or wildcards in order of preference; interfaces may
- * share a pool.
+ * In `ippools` either all entries name their interface, or none. If all do, each interface that
+ * requests addresses must have an entry. If none does, the entries apply to the interfaces in the
+ * order of the pod's networks. The lists "ipv4" and "ipv6" have pool names or wildcards in order of
+ * preference; interfaces may share a pool.
  *
  * Accepted with a warning: the form of `ippool` in `ippools` and vice versa, a name instead of a
  * list of one name, an object instead of a list of one object, "to" and "via" in a route.
@@ -95,8 +95,9 @@ void pod_pool_request_done(struct pod_pool_request *w);
 void pod_pool_request_put(const struct pod_pool_request *w, struct ip_request *a);
 
 /*
- * The position of an interface whose request does not contain the other interfaces: `held` are the
- * interfaces of the pod that have addresses already, in order of allocation.
+ * Returns the position of an interface whose request does not contain the other interfaces: its
+ * index in `held`, the interfaces of the pod that have addresses already, in order of allocation; n
+ * if `held` does not have it.
  */
 int pod_nic_position(const char *const *held, size_t n, const char *ifname);
 
@@ -110,9 +111,9 @@ int pod_check_alive(const struct pod_facts *p, struct err *e);
 int pod_routes_read(const struct pod_facts *p, struct pool_route **ret, size_t *n, struct err *e);
 /*
  * Adds each route to the first interface of the pod whose subnet contains the route's gateway,
- * after the routes of the interface's pool and before the default route. `had`: addresses of
- * interfaces that the pod had before these allocations; they got their routes then. Returns how
- * many routes have no interface yet.
+ * after the routes of the interface's pool and before the default route. `had`: addresses of the
+ * interfaces that the pod had before these allocations; a route to one of them is skipped, since
+ * the interface got the route then. Returns the number of routes that have no interface yet.
  */
 size_t pod_routes_give(const struct pool_route *v, size_t n, const struct ipnet *had, size_t n_had,
 		       struct ip_allocation *allocations, size_t n_allocations);

@@ -8,11 +8,11 @@
  *
  *	ipam.spidernet.io/subnet	{"ipv4":["s4"],"ipv6":["s6"],"interface":"eth0"}
  *	ipam.spidernet.io/subnets	[{"interface":"net1","ipv4":["s4"],"ipv6":["s6"]}, ...]
- *	ipam.spidernet.io/ippool-ip-number	"5": this number; "+2": in addition to the pods' number
+ *	ipam.spidernet.io/ippool-ip-number	"5": 5 addresses; "+2": 2 more than there are pods
  *	ipam.spidernet.io/ippool-reclaim	"false": the pool remains when the application is deleted
  *
- * `subnets` overrides `subnet`, whose pool serves any interface. Of a list of subnets the first is
- * used.
+ * `subnets` overrides `subnet`. The pool of `subnet` serves every interface. Of a list of subnets
+ * the first is used.
  */
 
 #include <stdint.h>
@@ -64,10 +64,11 @@ enum { AUTO_POOL_NAME_MAX = 253 };
 void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 		    char ret[static AUTO_POOL_NAME_MAX + 1]);
 /*
- * Adds the labels of the pool created from a subnet for the application, and writes its
- * annotations. A name longer than a label value is shortened in labels, also in app_id_labels(),
- * with its digest (block_label()); for the application an annotation with the label's key then has
- * the full name.
+ * auto_pool_labels() adds the labels of the pool created from a subnet for the application, and
+ * auto_pool_put_annotations() writes the annotations of the pool. A name that is too long for a
+ * label is shortened in the label, and its digest appended (block_label()), also by
+ * app_id_labels(). For a shortened name of the application, an annotation with the key of the label
+ * has the full name.
  */
 void auto_pool_labels(const struct app_id *a, const char *subnet, const char *cidr,
 		      const char *ifname, bool reclaim, struct labels *l);

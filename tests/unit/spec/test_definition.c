@@ -12,7 +12,7 @@
 
 static struct err e;
 
-/* Returns 0: the plugin is installed on the node; "evil" is not: -EPERM. */
+/* Accepts every plugin except "evil". */
 static int installed(void *arg, const char *type, struct err *reason)
 {
 	(void)arg;
@@ -176,7 +176,8 @@ static void logless(const char *text, const char *want)
 	ASSERT_STR_EQ(b.p, want);
 }
 
-/* Refused in new definitions; in existing definitions the file is ignored. */
+/* For existing definitions, logs_pass accepts the names of log files, and definition_drop_logs()
+ * removes them. */
 static void test_log_files_are_refused_in_new_definitions(void **state)
 {
 	static const char old[] = "{\"type\":\"macvlan\",\"logFile\":\"/tmp/a\"," IPAM(
@@ -208,8 +209,9 @@ static void test_namespaces_are_trusted_by_annotation_or_name(void **state)
 	assert_false(definition_trusted("", NULL, ""));
 }
 
-/* JSON at its maximum depth, whose keys are too long for the buffer of the place. */
-static void test_host_path_at_maximum_depth_is_refused(void **state)
+/* 30 nested objects, of 32 that the parser accepts; the path of their keys is longer than the
+ * buffer of the place. */
+static void test_host_path_in_30_nested_objects_is_refused(void **state)
 {
 	struct buf b;
 
@@ -233,7 +235,7 @@ int main(void)
 		cmocka_unit_test(test_keys_for_files_of_the_node_are_refused),
 		cmocka_unit_test(test_log_files_are_refused_in_new_definitions),
 		cmocka_unit_test(test_namespaces_are_trusted_by_annotation_or_name),
-		cmocka_unit_test(test_host_path_at_maximum_depth_is_refused),
+		cmocka_unit_test(test_host_path_in_30_nested_objects_is_refused),
 	};
 
 	return T_RUN(tests, NULL, NULL);

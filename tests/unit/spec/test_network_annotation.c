@@ -114,8 +114,8 @@ static const struct {
 	{"rail0@a:b", "interface name 'a:b'"},
 	{"rail0@..", "interface name '..'"},
 
-	{"{\"name\":\"a\"}", "it is an object, expected an array of networks"},
-	{"\"a\"", "it is \"a\", expected an array of networks"},
+	{"{\"name\":\"a\"}", "the annotation is an object, expected an array of networks"},
+	{"\"a\"", "the annotation is \"a\", expected an array of networks"},
 	{"[\"a\"]", "[0] is \"a\", expected an object"},
 	{"[null]", "[0] is null, expected an object"},
 	{"[{\"name\":\"a\"},7]", "[1] is 7, expected an object"},

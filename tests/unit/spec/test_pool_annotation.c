@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Annotations, pool lists and a pod determine the pools of an interface in order, or an error. */
+/* Each row has annotations and settings, and the pools of an interface that follow, or the
+ * error. */
 #include "testlib.h"
 
 #include <errno.h>
@@ -468,7 +469,7 @@ static void test_pools_are_ordered_by_their_affinities(void **state)
 	};
 
 	(void)state;
-	/* Repeated, because the order of the original changes with each run. */
+	/* Repeated, because Spiderpool's order changes with each run. */
 	for (int i = 0; i < 20; i++)
 		check_rows(v, ARRAY_LEN(v));
 }
@@ -505,7 +506,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	ASSERT_EQ(pod_pools_request(&f, &nics[1], 1, w, &e), 0);
 	ASSERT_STR_EQ(w[0].pools4[0], "rail1");
 	pod_pool_request_done(&w[0]);
-	/* A missing entry of one rail refuses all rails. */
+	/* If one rail has no entry, the request for all rails is refused. */
 	labels_put(&pod.annotations, "ipam.spidernet.io/ippools",
 		   "[{\"ipv4\":[\"rail0\"]},{\"ipv4\":[\"rail1\"]}]");
 	ASSERT_EQ(pod_pools_request(&f, nics, 3, w, &e), -EINVAL);
@@ -521,7 +522,7 @@ static void test_pools_of_all_rails_are_selected_at_once(void **state)
 	pod_facts_done(&pod);
 }
 
-static void test_position_of_an_interface_is_its_index_or_the_number_of_all(void **state)
+static void test_interface_without_addresses_has_the_next_position(void **state)
 {
 	(void)state;
 	ASSERT_EQ(pod_nic_position(net123, 3, "net2"), 1);
@@ -763,7 +764,7 @@ int main(void)
 		cmocka_unit_test(test_unsuitable_pools_are_skipped_with_their_reason),
 		cmocka_unit_test(test_pools_are_ordered_by_their_affinities),
 		cmocka_unit_test(test_pools_of_all_rails_are_selected_at_once),
-		cmocka_unit_test(test_position_of_an_interface_is_its_index_or_the_number_of_all),
+		cmocka_unit_test(test_interface_without_addresses_has_the_next_position),
 		cmocka_unit_test(test_deleted_or_finished_pod_gets_no_address),
 		cmocka_unit_test(test_routes_annotation_is_parsed),
 		cmocka_unit_test(test_routes_are_added_to_the_interface_of_their_gateway),
