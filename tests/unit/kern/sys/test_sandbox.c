@@ -31,7 +31,8 @@
 #include "kern/sys/caps.h"
 #include "kern/sys/sandbox.h"
 
-/* In the child: returns the line of the check that failed, which becomes the exit status. */
+/* In the child: returns the result of a failed T_NEED() (its line % 255 + 1), which becomes the exit
+ * status. */
 #define PASS(fn)                                                                                   \
 	do {                                                                                       \
 		int line = (fn);                                                                   \
