@@ -57,9 +57,9 @@ void block_addresses(const struct ip_set *s, const struct ipnet *net, struct ip_
 /* Finds the first block from *index on that has addresses of s; returns false if there is none. */
 bool block_next(const struct block_cut *c, const struct ip_set *s, u128 *index);
 /*
- * Finds a block with addresses of s that is not in `taken` (sorted). The search starts at a place
- * derived from seed, so that nodes searching at the same time mostly find different blocks. Returns
- * false if all are taken.
+ * Finds a block with addresses of s that is not in `taken` (sorted). The search starts at a
+ * position derived from seed, so that nodes searching at the same time mostly find different
+ * blocks. Returns false if all are taken.
  */
 bool block_pick(const struct block_cut *c, const struct ip_set *s, const u128 *taken, size_t n,
 		uint64_t seed, u128 *ret);

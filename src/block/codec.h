@@ -4,8 +4,8 @@
 
 /*
  * Blocks and requests about them as JSON of the API server (deploy/crd.yaml). Node and pool names
- * are also labels, so that a node watches only its own blocks; a name too long for a label value is
- * truncated and gets its hash.
+ * are also labels, so that a node watches only its own blocks. If a name is too long for a label
+ * value, the label is its beginning and a hash of the whole name.
  *
  * No string in a patch is empty, because API servers up to at least 1.20 read "" as null. An orphan
  * (a block without an owner) has node and claim "-" and no node label.

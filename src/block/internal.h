@@ -57,8 +57,8 @@ void plan_leftover(struct planner *p, const char *pool, const char *block,
 
 /* plan_acquire.c */
 
-/* Answers the first request of a peer for a named address of the block that can be answered now;
- * returns whether there is one. */
+/* Of the requests of peers for a named address of the block, plans the answer to the first one that
+ * can be answered now. Returns whether there is such a request. */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need);
 /* Plans the claims, borrowings and requests for the addresses that a pool lacks. */

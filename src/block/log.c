@@ -493,7 +493,7 @@ static int block_log_read(struct block_log *l, struct block_table *t, struct spa
 	if (strcmp(x.node, t->node) != 0)
 		return err_kind(
 			e, ERR_CONF, -EXDEV,
-			"the file belongs to node '%s', this is '%s': each node needs its own state "
+			"the file belongs to node '%s', this is node '%s': each node needs its own state "
 			"directory (if this node was renamed, drain it and remove the file)",
 			x.node, t->node);
 	str_copy(l->id, sizeof(l->id), x.id);

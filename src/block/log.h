@@ -72,8 +72,8 @@ int block_log_borrowed(struct block_log *l, struct block_table *t, const struct 
  */
 void block_log_batch(struct block_log *l);
 int block_log_commit(struct block_log *l, struct block_table *t, struct err *e);
-/* Sets the UID of the Node object, which blocks carry. If the log has another UID, the Node was
- * recreated: each held borrowed address gets a new token and must be borrowed again before use. */
+/* Sets the UID of this node's Node object. If the log has another UID, the Node was recreated:
+ * each held borrowed address gets a new token and must be borrowed again before use. */
 int block_log_node(struct block_log *l, struct block_table *t, const char *uid, struct err *e);
 /* Returns whether the entry has the name of this node and a token of this log. */
 bool block_log_has_made(const struct block_log *l, const char *node, const struct block_entry *x);

@@ -45,7 +45,7 @@ static enum migration_step borrow(const struct migration_facts *f, const struct 
 }
 
 /* Returns whether the address is released and no node has borrowed it yet, even if it is reserved
- * for one. */
+ * for a node. */
 static bool is_offer(const struct block_entry *x)
 {
 	return *x->to == '@' || block_entry_open(x);
@@ -83,8 +83,8 @@ void migration_owner(const struct migration_facts *f, char ret[static 254])
 	}
 }
 
-/* Returns whether the endpoint has a request from this node for this pod. If not, it has no
- * request, or one for an earlier pod of the name. */
+/* Returns whether the endpoint has a request from this node for this pod. If not, the endpoint
+ * has no request, or one for an earlier pod of the name. */
 static bool is_local_request(const struct migration_facts *f)
 {
 	const struct migration_place *p = f->place;

@@ -253,7 +253,8 @@ static int settle_borrowed(struct block_log *l, struct block_table *t, const str
 }
 
 /* Drops the addresses of a block that this node requested under the token: the request was refused.
- * token NULL: drops all that it requested or is returning, since the block does not exist. */
+ * token NULL: the block does not exist; drops all its addresses that this node requested or is
+ * returning. */
 static int drop_borrowed(struct block_log *l, struct block_table *t, const char *block,
 			 const char *token, struct err *e)
 {
@@ -303,8 +304,8 @@ static int claim_removed(struct block_log *l, struct block_table *t, const char 
 }
 
 /*
- * After an answered write, this node may allocate again the addresses that are released in its log
- * but not in the object. OP_RECLAIM: only the address that it reclaims; OP_TOUCH: all of them.
+ * After an answered write, this node may allocate again the addresses that are released in its own
+ * log but not in the object. OP_RECLAIM: only the address that it reclaims; OP_TOUCH: all of them.
  * OP_TOUCH is not sent while claims are frozen after a restore of etcd, when the object may be an
  * old version.
  */
@@ -395,7 +396,7 @@ static int absent(struct block_log *l, struct block_table *t, const struct block
 	return drop_borrowed(l, t, op->name, NULL, e);
 }
 
-/* If the previous request was sent long ago, the search for a peer starts from the beginning. */
+/* If the previous request was sent long ago, the counts of requests and rounds restart at 0. */
 static void requested(struct block_view *v, const char *block, int64_t now_ms)
 {
 	if (now_ms - v->requested_ms >= REQUEST_FORGET_MS)

@@ -28,16 +28,17 @@ enum block_op_kind {
 	OP_DELETE, /* deletes the object, if uid and version match */
 	/* sets node and claim to "" and the entries of ips to `to`, if the version matches */
 	OP_DISOWN,
-	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets unavailable to
-	 * `count`, if the version matches */
+	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets
+	 * unavailable to `count`, if the version matches */
 	OP_RELEASE,
-	OP_RECLAIM, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
+	/* if the entry of ip reads `from`: sets it to `to`, or removes it if `to` is empty */
+	OP_RECLAIM,
 	/* changes only an annotation, if the version matches; requests in flight that are bound to
 	 * an older version fail then */
 	OP_TOUCH,
 	OP_BORROW, /* sets the entries of ips to `to`, if all read `from` */
-	OP_RETURN, /* removes the entry of ip if its text is `from`; or sets it to `to`, if given */
-	/* sets requested["<this node>@*"] to count, or, if ip is given, requested["<this node>@ip"] */
+	OP_RETURN, /* changes the entry of ip like OP_RECLAIM; for a borrowed address */
+	/* sets requested["<this node>@*"] to count; if ip is given, "<this node>@ip" instead */
 	OP_REQUEST,
 	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
 	OP_READ,   /* reads the object; with ip: to find the node that has this address */
@@ -53,12 +54,13 @@ struct block_op {
 	char pool[BLOCK_NAME_MAX + 1];
 	struct ipnet net;
 	char uid[64], version[32], token[BLOCK_TOKEN_MAX];
-	/* of OP_CREATE, OP_ADOPT, OP_DISOWN, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use ip */
+	/* of OP_CREATE, OP_ADOPT, OP_DISOWN, OP_RELEASE, OP_BORROW, OP_ASSERT; other kinds use
+	 * ip */
 	struct ipaddr *ips;
 	size_t n_ips;
 	struct ipaddr ip;
 	char from[BLOCK_ENTRY_MAX], to[BLOCK_ENTRY_MAX];
-	char request_of[BLOCK_REQUESTED_MAX]; /* the key in `requested`; "": none */
+	char request_of[BLOCK_REQUESTED_MAX]; /* key of the answered request; "": none */
 	uint32_t count;
 	bool report;
 	bool first; /* OP_BORROW: no earlier request for these addresses can be in flight */

@@ -136,9 +136,9 @@ static const struct block_requested *first_requested(const struct block_object *
 
 /*
  * Each answer reports the remaining free capacity, so that peers ask owners that have some. The
- * report is stored as the number of addresses that cannot be released (unavailable), so it stays correct
- * after further releases and returns without another write. A capacity above IDLE_MOST is not
- * reported exactly.
+ * report is stored as the number of addresses that cannot be released (unavailable), so it stays
+ * correct after further releases and returns without another write. A capacity above IDLE_MOST is
+ * not reported exactly.
  */
 enum { IDLE_MOST = 64 };
 
@@ -387,7 +387,7 @@ static void plan_borrowed(struct planner *p, const struct block_borrowed *l,
 
 	block_entry_local(p->f->table->node, l->token, local);
 	if (x && strcmp(x->to, local) == 0) {
-		/* Borrowed addresses are not pre-allocated: peers could not request them. */
+		/* A borrowed address is not kept for pre-allocation: peers could not request it. */
 		if (!p->f->frozen && is_to_spare(p, l, need))
 			plan_entry(p, OP_RETURN, l->pool, l->block, &l->ip, local);
 	} else if (!x && is_of_our_own(p, l, o)) {
@@ -493,8 +493,9 @@ bool plan_rescan(struct planner *p, const struct block_need *need)
 
 /* --- held claims: entries of their objects, recreation of a lost object --- */
 
-/* Returns whether the block must become an orphan: a node borrows addresses, which only that node
- * can return, an address is reserved for a pod, or it is unknown which node has an address. */
+/* Returns whether the block must become an orphan instead of being deleted: a node borrows an
+ * address (only that node can return it), an address is reserved for one pod or retained for a
+ * name, or it is unknown which node has an address. */
 static bool lends_any(const struct block_object *o)
 {
 	for (size_t i = 0; i < o->n_released; i++)
@@ -552,7 +553,7 @@ static const struct block_entry *released_by_mistake(const struct planner *p,
 	return NULL;
 }
 
-/* Returns a reservation of which the requester did not borrow the address in time. */
+/* Returns a reservation that ended: the requester did not borrow the address in time. */
 static const struct block_entry *expired_reservation(const struct planner *p,
 						     const struct block_object *o)
 {
@@ -608,11 +609,9 @@ static bool has_ip(const struct block_op *op, const struct ipaddr *a)
 	return false;
 }
 
-/*
- * Recreates a lost object. Released addresses stay released. After a restore another node may have
- * owned the block since, whose pods are not known yet: then all addresses without a local pod are
- * marked "?", as for a block from which this node only borrowed.
- */
+/* Recreates a lost object. Released addresses stay released. After a restore of etcd, another node
+ * may have owned the block since the backup, and its pods are not known yet. Then all addresses
+ * without a local pod are marked "?", as for a block from which this node only borrowed. */
 static void recreate(struct planner *p, const struct block_claim *c)
 {
 	const struct block_need *need = plan_need(p->f, c->pool);

@@ -23,8 +23,8 @@ struct block_need {
 	uint32_t want;
 	/* number of available addresses that pending requests are about to get */
 	uint32_t keep;
-	/* number of addresses that pre-allocation lacks: the node claims blocks without an owner for
-	 * them, and never borrows */
+	/* number of addresses that pre-allocation lacks: the node claims blocks without an owner
+	 * for them, and never borrows */
 	uint32_t ahead;
 	/* addresses requested by name and not usable by this node, which obtains exactly these */
 	const struct ipaddr *names;
@@ -83,8 +83,8 @@ struct block_plan {
 
 /*
  * Plans at most one request per block; those that complete an interrupted change come first. For
- * addresses that a pool lacks it claims a block; after failed claims it lists the pool's blocks;
- * if none is free, it borrows available addresses, or requests addresses from peers.
+ * addresses that a pool lacks, the plan is: claim a block; after failed claims, list the pool's
+ * blocks; if no block is free, borrow available addresses, or request addresses from peers.
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);

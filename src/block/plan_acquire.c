@@ -160,8 +160,8 @@ void plan_list(struct planner *p, const struct block_need *need)
 	str_copy(op->pool, sizeof(op->pool), need->pool);
 }
 
-/* Claims are guesses until some have failed: a list costs the API server more than a few failed
- * claims. */
+/* Returns whether a block may be claimed without a new list: the last list is not stale, or few
+ * claims have failed since. A list costs the API server more than a few failed claims. */
 static bool may_guess(const struct block_need *need, const struct block_view *v)
 {
 	unsigned int most = ip_set_count(need->usable) <= FEW ? 1 : GUESSES;
@@ -172,8 +172,9 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 /*
  * Takes over an orphan, or claims a block without a known owner. If another node was faster, the
  * answer shows that, so a list with free blocks stays valid for a long time. The first claims are
- * guesses: in a pool with free blocks they mostly succeed and save the list. Returns true also if
- * it only waits (is_led()); false if the pool has no free block, or must be listed first.
+ * guesses: in a pool with free blocks they mostly succeed and save the list. Also returns
+ * true if it plans nothing because a claim in another pool leads (is_led()); false if the pool has
+ * no free block, or must be listed first.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -240,8 +241,8 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 
 /*
  * Returns whether a block of the pool that this node owns was deleted, and the node is about to
- * recreate it: its free addresses are available again then. Another block claimed meanwhile could be
- * a deleted block of a peer that has not recreated it yet.
+ * recreate it: its free addresses are available again then. Another block claimed meanwhile could
+ * be a deleted block of a peer that has not recreated it yet.
  */
 static bool is_recreating(const struct planner *p, const char *pool)
 {
@@ -391,8 +392,8 @@ static bool is_reached(struct planner *p, int64_t ms)
 	return false;
 }
 
-/* Returns whether an answer is still expected, or the interval before the next round has not passed.
- * Plans a read of each block whose owner was asked, at growing intervals. */
+/* Returns whether an answer is still expected, or the interval before the next round has not
+ * passed. Plans a read of each block whose owner was asked, at growing intervals. */
 static bool is_requesting(struct planner *p, const struct block_need *need,
 			  const struct block_view *v)
 {
@@ -443,8 +444,8 @@ static bool is_better(const struct planner *p, const struct block_peer *x,
 	return hopeful == before ? x->requested_ms < than->requested_ms : hopeful;
 }
 
-/* Returns the best peer that reports free capacity or was not asked recently; the order of equal ones
- * differs between nodes. */
+/* Returns the best peer that reports free capacity or was not asked recently; the order of equal
+ * ones differs between nodes. */
 static const struct block_peer *best(const struct planner *p, const struct block_view *v)
 {
 	size_t from = (size_t)xxh64(p->f->table->node, strlen(p->f->table->node));

@@ -33,8 +33,8 @@ static const struct block_entry *void_entry(const struct block_object *o,
 	return NULL;
 }
 
-/* Returns whether a node has or may have ("?") the address, or it is retained for a name. An
- * available address has no owner. */
+/* Returns whether a node has or may have ("?") the address, or the address is retained for a
+ * name. An available address has no owner. */
 static bool has_owner(const struct block_entry *x, const struct block_release *f)
 {
 	bool retained;

@@ -13,9 +13,9 @@
 enum { BLOCK_TOKEN_MAX = 32 };
 
 /*
- * An entry of an object's `released`: "*" any node may borrow the address; "@node" reserved for that
- * node, for the pod that it was released for (migration.h); "@node*" reserved for that node, for
- * any pod; "@-" retained for a pod name (release.h); "node/token" borrowed by that node; "?"
+ * An entry of an object's `released`: "*" any node may borrow the address; "@node" reserved for
+ * that node, for the pod that it was released for (migration.h); "@node*" reserved for that node,
+ * for any pod; "@-" retained for a pod name (release.h); "node/token" borrowed by that node; "?"
  * released, and it is unknown which node has it (the object was lost and recreated).
  */
 struct block_entry {
@@ -104,12 +104,13 @@ struct block_peer {
 	/* number of unreleased addresses that the owner can release, by its report; without a
 	 * report: `unreleased` */
 	uint32_t spare;
-	bool reports;		      /* the owner reports its free capacity */
-	uint32_t requested_by_others; /* addresses that other nodes request from it */
-	int64_t requested_ms;	      /* when this node last sent a request; 0: never */
-	int64_t read_ms;	      /* time of the last request, or of the last read after it */
-	unsigned int reads;	      /* reads since the last request */
-	bool pending;		      /* the request is not answered yet */
+	bool reports; /* the owner reports its free capacity */
+	/* number of addresses that other nodes request from this block */
+	uint32_t requested_by_others;
+	int64_t requested_ms; /* when this node last sent a request; 0: never */
+	int64_t read_ms;      /* time of the last request, or of the last read after it */
+	unsigned int reads;   /* reads since the last request */
+	bool pending;	      /* the request is not answered yet */
 };
 
 /* A block without an owner. */
@@ -135,12 +136,12 @@ struct block_view {
 	bool stale;	      /* a claim or borrowing failed since the last list */
 	unsigned int misses;  /* claims and borrowings that failed since the last list */
 	int64_t requested_ms; /* when the last request was sent to a peer; 0: never */
-	size_t requested;     /* requests to peers; starts again after a minute without any */
+	size_t requested;     /* number of requests to peers; 0 again after a minute without any */
 	/* lists since the first of these requests; 0 after a borrowing succeeded */
 	unsigned int rounds;
 };
 
-/* State of an address that was requested by name, as of the last read of its block, which is a
+/* State of an address that was requested by name, as of the last read of its block. The block is a
  * peer's, an orphan or absent. */
 struct block_lookup {
 	char *block, *node, *version; /* node "": the block is an orphan */
@@ -178,7 +179,8 @@ struct block_object *block_object_find(const struct block_table *t, const char *
  * of one; state CLAIM_REMOVED or BORROW_REMOVED removes it. */
 void block_claim_put(struct block_table *t, const struct block_claim *c);
 void block_borrowed_put(struct block_table *t, const struct block_borrowed *l);
-/* Stores the object; its contents are moved in. An object with an older version is dropped. */
+/* Stores the object; its contents are moved in. They are freed instead if the table has a newer
+ * version of the same object (same UID). */
 void block_object_put(struct block_table *t, struct block_object *o);
 void block_object_remove(struct block_table *t, const char *name);
 
@@ -191,15 +193,15 @@ struct block_view *block_view_find(const struct block_table *t, const char *pool
 void block_view_stale(struct block_table *t, const char *pool);
 /* Marks the block as owned by another node, after a claim that came too late. */
 void block_view_taken(struct block_table *t, const char *pool, const char *block);
-/* Sets the view of a pool from a list of its blocks; the caller keeps v. The view's leftovers are
+/* Sets the view of a pool from a list of its blocks; v stays the caller's. The view's leftovers are
  * entries of this node in peers' blocks. */
 void block_view_put(struct block_table *t, const char *pool, const struct block_cut *c,
 		    const struct block_object *v, size_t n, int64_t now_ms);
 /* Updates the view by a recent read of a peer's block; o NULL: the block does not exist. */
 void block_view_see(struct block_table *t, const char *pool, const char *block,
 		    const struct block_object *o, int64_t now_ms);
-/* block_unreleased(): number of unreleased addresses of a block. block_spare(): how many of these
- * its owner reports that it can release. */
+/* block_unreleased(): number of unreleased addresses of a block. block_spare(): how many of
+ * these its owner reports that it can release. */
 uint32_t block_unreleased(const struct block_object *o);
 uint32_t block_spare(const struct block_object *o);
 
@@ -234,8 +236,9 @@ void block_lookup_put(struct block_table *t, const char *block, const struct ipa
 /* Drops the stored lookups of the block, since it may have changed. */
 void block_lookup_drop(struct block_table *t, const char *block);
 enum { BLOCK_LOOKUP_MS = 1000 }; /* lifetime of a lookup */
-/* Returns whether this node is known not to get the address now: another node has it, it is
- * reserved, or its user is unknown. Writes the reason to w (may be NULL): "node 'b' has it". */
+/* Returns whether this node cannot get the address now: another node has it, it is reserved for
+ * another node, or its user is unknown. Writes the reason to w (may be NULL): "node 'b' has the
+ * address". */
 bool block_is_refused(const struct block_table *t, const struct ipaddr *a, int64_t now_ms,
 		      struct buf *w);
 
@@ -244,9 +247,12 @@ enum { BLOCK_ENTRY_MAX = 253 + 1 + BLOCK_TOKEN_MAX };
 const char *block_entry_local(const char *node, const char *token,
 			      char ret[static BLOCK_ENTRY_MAX]);
 const struct block_entry *block_entry_find(const struct block_object *o, const struct ipaddr *a);
-/* Returns whether the owner of the block wrote a version of its object after `was`: it has another claim, releases
- * an address that had no entry, or has reclaimed an address that any node could borrow. Peers change and remove
- * only entries that exist, or add entries of their own; the controller removes entries of other kinds. */
+/*
+ * Returns whether the owner of the block wrote a version of its object after `was`: it has another
+ * claim, offers ("*" or "@node*") an address that had no entry, or has reclaimed an address with
+ * the entry "*". Peers change and remove only entries that exist, or add entries of their own; the
+ * controller removes entries of other kinds.
+ */
 bool block_changed_by_owner(const struct block_object *was, const struct block_object *is);
 /* Returns whether any node may borrow the address now: "*". */
 bool block_entry_open(const struct block_entry *x);
@@ -261,7 +267,8 @@ bool block_entry_is_of(const struct block_entry *x, const char *node);
 /* Returns whether this node may borrow the address now: "*", "@node", "@node*". */
 bool block_entry_free_for(const struct block_entry *x, const char *node);
 
-/* Returns whether the object belongs to the claim: same UID, this node, this token. */
+/* Returns whether the object belongs to the claim: same UID, this node's name, the claim's
+ * token. */
 bool block_is_of(const struct block_table *t, const struct block_claim *c,
 		 const struct block_object *o);
 /* Like block_is_of(), and the object has this node's current UID, if that is known. The controller

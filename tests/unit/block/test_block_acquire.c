@@ -401,10 +401,8 @@ static void test_request_is_refused_while_no_address_is_free(void **state)
 	ASSERT_STR_EQ(turn(x), "");
 }
 
-/*
- * The node has allocated addresses to pods and not reported it: the reply to the next request has
- * the current count.
- */
+/* The node has allocated addresses to pods since its last report: the reply to the next request has
+ * the current count. */
 static void test_reply_reports_the_current_free_capacity(void **state)
 {
 	struct lab *x = *state;
@@ -515,7 +513,7 @@ static void test_addresses_released_on_request_are_borrowed(void **state)
 		ASSERT_STR_EQ(turn(x), "read rail0-9");
 		ASSERT_STR_EQ(turn(x), "borrow rail0-9");
 		ASSERT_EQ(count_mine(x), 2);
-		/* Borrowed addresses stay for pods that wait, then returned. */
+		/* Borrowed addresses stay while pods wait for them, and are returned afterwards. */
 		x->needs[0].want = 0;
 		x->needs[0].keep = 2;
 		ASSERT_STR_EQ(turn(x), "");
@@ -711,7 +709,7 @@ static void test_last_free_address_is_requested_when_its_owner_reports_it(void *
 }
 
 /* A peer that reports no free address may have an outdated report. */
-static void test_peers_without_free_addresses_get_requests_last(void **state)
+static void test_peers_that_report_no_free_address_get_requests_eventually(void **state)
 {
 	struct lab *x = *state;
 
@@ -737,7 +735,7 @@ static void test_no_addresses_are_pre_allocated_while_peers_borrow(void **state)
 
 /*
  * The object of a block with a local pod is deleted. The node recreates it before it claims another
- * block for its pre-allocation: that could be a deleted block of a peer.
+ * block for its pre-allocation: that block could be a deleted block of a peer.
  */
 static void test_deleted_block_is_recreated_before_another_is_claimed(void **state)
 {
@@ -806,7 +804,7 @@ int main(void)
 		TEST(test_next_request_goes_to_the_same_owner_while_it_reports_free_addresses),
 		TEST(test_intervals_between_requests_begin_after_four_refusals),
 		TEST(test_last_free_address_is_requested_when_its_owner_reports_it),
-		TEST(test_peers_without_free_addresses_get_requests_last),
+		TEST(test_peers_that_report_no_free_address_get_requests_eventually),
 		TEST(test_no_addresses_are_pre_allocated_while_peers_borrow),
 		TEST(test_deleted_block_is_recreated_before_another_is_claimed),
 	};

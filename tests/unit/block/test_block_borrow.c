@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses borrowed from blocks whose objects were restored to an earlier state. */
+/* Borrowed addresses of blocks whose objects were deleted, or restored to an earlier state. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -74,7 +74,8 @@ static void put_pod(struct lab *x, const char *ip, enum lease_state state)
 	lease_put(&x->leases, &l);
 }
 
-/* Sends the node's request, which the server answers. Returns its kind; -1: no request. */
+/* Sends the node's request and applies the server's answer. Returns the kind of the request; -1:
+ * there is none. */
 static int request(struct lab *x)
 {
 	const struct bl_owner owner = bl_by("n1");
@@ -149,7 +150,7 @@ static void reopen(struct lab *x)
  * The owner was lost: a node that has pods in the block recreates it, and allocates no other
  * address of it.
  */
-static void test_deleted_block_is_recreated(void **state)
+static void test_deleted_block_is_recreated_by_its_borrower(void **state)
 {
 	struct lab x;
 
@@ -230,10 +231,8 @@ static void test_pods_are_asserted_in_a_block_created_by_another_node(void **sta
 	ASSERT_EQ(request(&x), OP_ASSERT);
 	ASSERT_STR_EQ(bl_find("p-4")->node, "n2");
 	ASSERT_EQ(bl_find("p-4")->n_released, 1);
-	/*
-	 * The address stays with its pod, is not allocated to another pod even if one waits, and is
-	 * released after the pod.
-	 */
+	/* The address stays with its pod. It is not allocated to another pod, even if one waits,
+	 * and is returned after the end of its pod. */
 	assert_only_asserted(&x, "10.0.0.17");
 	reopen(&x);
 	assert_only_asserted(&x, "10.0.0.17");
@@ -246,11 +245,10 @@ static void test_pods_are_asserted_in_a_block_created_by_another_node(void **sta
 	drop(&x);
 }
 
-/*
- * The assertion of a pod's address in another node's block is logged before it is sent, so that the
- * node finds and withdraws it if the pod is deleted before the response arrives.
- */
-static void test_assertion_without_answer_is_withdrawn(void **state)
+/* A node logs the assertion of a pod's address in another node's block before it sends the request.
+ * So if no answer arrives, the node still knows the assertion: it sends it again, or returns the
+ * address. */
+static void test_assertion_without_answer_is_sent_again_with_another_token(void **state)
 {
 	struct block_op op = {.kind = OP_ASSERT, .name = "p-4", .pool = "p"}, back;
 	const struct block_borrowed *l;
@@ -332,8 +330,8 @@ static void test_list_after_restore_finds_returned_addresses(void **state)
 	assert_false(block_has_rescanned(&x.f));
 	ASSERT_EQ(request(&x), OP_RETURN);
 	assert_true(block_has_rescanned(&x.f));
-	/* The owner is unknown: a pod may have begun to use the address without being able to
-	 * report it. */
+	/* It is unknown which node has the address: the restored data may lack the entry of a
+ * node whose pod uses it. */
 	ASSERT_STR_EQ(bl_find("p-0")->released[0].to, "?");
 	ASSERT_EQ(request(&x), -1);
 	block_op_done(&peer);
@@ -380,7 +378,7 @@ static void test_address_that_a_restored_object_gives_another_node_is_borrowed_a
 
 /*
  * A node that did not observe the restore cannot decide whether a pod of n3 uses the address. It
- * borrows the address when n3 has released it as an address of an unknown owner.
+ * borrows the address after n3 has replaced its entry by "?" (user unknown).
  */
 static void test_address_borrowed_by_another_node_is_asserted_after_its_release(void **state)
 {
@@ -404,11 +402,11 @@ static void test_address_borrowed_by_another_node_is_asserted_after_its_release(
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_deleted_block_is_recreated),
+		cmocka_unit_test(test_deleted_block_is_recreated_by_its_borrower),
 		cmocka_unit_test(test_unreferenced_address_is_reclaimed),
 		cmocka_unit_test(test_deleted_block_without_local_pods_is_forgotten),
 		cmocka_unit_test(test_pods_are_asserted_in_a_block_created_by_another_node),
-		cmocka_unit_test(test_assertion_without_answer_is_withdrawn),
+		cmocka_unit_test(test_assertion_without_answer_is_sent_again_with_another_token),
 		cmocka_unit_test(test_refused_return_drops_the_outdated_copy_of_the_block),
 		cmocka_unit_test(test_list_after_restore_finds_returned_addresses),
 		cmocka_unit_test(

@@ -70,7 +70,7 @@ static struct node {
 static struct ipaddr pods[ALL][PODS]; /* addresses of the pods on each node */
 static int n_pods[ALL];
 static uint64_t current; /* seed */
-/* step of the backup; it is restored later, when more addresses are borrowed */
+/* step of the backup; the backup is restored later, when more addresses are borrowed */
 static int backed_up;
 static bool past_restore;
 static bool twin;
@@ -312,7 +312,7 @@ static void request(struct node *x, struct block_op *op)
 	served_object = r == BLOCK_OK ? bl_find(op->name) : NULL;
 	if (served_object)
 		o = bl_copy(served_object);
-	/* The agent is killed after the response, before it is logged. */
+	/* The agent is killed after the response, before the outcome is logged. */
 	if (bl_roll(100) < bl_server.loss_percent / 4) {
 		block_object_done(&o);
 		TRACE("%s: killed\n", x->path);

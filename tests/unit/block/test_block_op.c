@@ -89,7 +89,7 @@ static void set_add(struct ip_set *s, const char *text)
 	ip_set_add(s, &r);
 }
 
-static void test_free_block_is_picked_by_seed(void **state)
+static void test_free_block_is_found_with_any_seed(void **state)
 {
 	struct block_cut c = cut_of("10.0.0.0/24", 0, false);
 	struct ip_set s = {0};
@@ -227,7 +227,7 @@ static void test_log_of_another_node_or_version_is_refused(void **state)
 	make(&x);
 	close_log(&x);
 	ASSERT_EQ(open_log(&x, "n2", &e), -EXDEV);
-	ASSERT_HAS(e.text, "the file belongs to node 'n1', this is 'n2'");
+	ASSERT_HAS(e.text, "the file belongs to node 'n1', this is node 'n2'");
 	err_clear(&e);
 	il_write(&x.l, "/state/blocks.json", "{\"version\":2}");
 	ASSERT_EQ(open_log(&x, "n1", &e), -EPROTO);
@@ -360,7 +360,7 @@ static void test_batch_of_log_changes_is_written_once(void **state)
 	drop(&x);
 }
 
-/* A release that could not be logged is logged before the request to the API server is sent. */
+/* While the log cannot be written, no request that depends on it is sent to the API server. */
 static void test_release_is_logged_before_the_request_is_sent(void **state)
 {
 	struct lab x;
@@ -516,7 +516,7 @@ int main(void)
 		cmocka_unit_test(test_block_size_of_a_pool_is_chosen_by_its_subnet),
 		cmocka_unit_test(test_block_index_of_an_address_is_computed),
 		cmocka_unit_test(test_block_name_has_pool_and_index),
-		cmocka_unit_test(test_free_block_is_picked_by_seed),
+		cmocka_unit_test(test_free_block_is_found_with_any_seed),
 		cmocka_unit_test(test_block_has_the_pool_addresses_within_its_subnet),
 		cmocka_unit_test(test_log_is_restored_after_reopen),
 		cmocka_unit_test(test_log_of_another_node_or_version_is_refused),

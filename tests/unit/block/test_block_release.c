@@ -92,10 +92,8 @@ static void test_blocks_and_entries_of_deleted_nodes_are_released(void **state)
 		{"old", "u1", "\"10.0.0.1\":\"*\"", NULL, DELETE},
 		{"n1", "u1", "", NULL, DELETE},
 		{"old", "u1", "\"10.0.0.1\":\"old/t\"", NULL, DELETE},
-		/*
-		 * Peers retain the addresses they borrowed, and names the addresses retained for
-		 * them.
-		 */
+		/* The block keeps its entries for addresses that peers borrowed and for addresses
+		 * that are retained for names. */
 		{"old", "u1", "\"10.0.0.2\":\"n2/t\"", NULL, "PATCH [" OWNER "]"},
 		{"old", "u1", "\"10.0.0.2\":\"@n2\"", NULL, "PATCH [" OWNER "]"},
 		{"old", "u1", "\"10.0.0.2\":\"?\"", NULL, "PATCH [" OWNER "]"},

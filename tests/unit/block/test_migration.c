@@ -126,7 +126,7 @@ static void test_owner_exports_an_unused_retained_address(void **state)
 	ASSERT_EQ(migration_answer(&p, "a", "web-0", &l), MIGRATION_EXPORT);
 }
 
-static void test_migration_is_superseded_by_a_pod_on_its_node(void **state)
+static void test_retained_lease_is_superseded_by_other_addresses_on_another_node(void **state)
 {
 	struct migration_ip had = {.ip = ip_from_num(4, 0x0a00000a)};
 	struct migration_place p = {.node = (char *)"n2", .v = &had, .n = 1};
@@ -226,8 +226,8 @@ static void test_next_step_of_the_requesting_node_follows_from_block_and_endpoin
 	ASSERT_STR_EQ(op.from, "@n2");
 	ASSERT_EQ(op.n_ips, 1);
 	block_op_done(&op);
-	/* The address is released for another node, or its owner is unknown; in a block of this
-	 * node it is reclaimed. */
+	/* The address is reserved for another node, or the node that has it is unknown: wait. In a
+	 * block of this node the address is reclaimed. */
 	place.refused = false;
 	place.from = (char *)"n1";
 	entry.to = (char *)"@n3";
@@ -259,11 +259,9 @@ static void test_export_reserves_the_address_for_the_requesting_node(void **stat
 	block_request_done(&q);
 }
 
-/*
- * An address retained for a name whose node was deleted (block/release.c) is not reclaimed for
- * other pods.
- */
-static void test_only_a_reservation_for_a_deleted_node_is_reclaimed(void **state)
+/* A block of n1 has the entry "@-" (retained for the name of a pod whose node was deleted, see
+ * block/release.h) or "@n2" (reserved for the node n2). Its owner reclaims only the second one. */
+static void test_reserved_address_is_reclaimed_but_not_one_retained_for_a_name(void **state)
 {
 	static const char *const to[] = {"@-", "@n2"};
 
@@ -302,11 +300,13 @@ int main(void)
 		cmocka_unit_test(test_migration_request_is_read_from_the_endpoint),
 		cmocka_unit_test(test_migration_is_requested_refused_and_cleared_by_patches),
 		cmocka_unit_test(test_owner_exports_an_unused_retained_address),
-		cmocka_unit_test(test_migration_is_superseded_by_a_pod_on_its_node),
+		cmocka_unit_test(
+			test_retained_lease_is_superseded_by_other_addresses_on_another_node),
 		cmocka_unit_test(
 			test_next_step_of_the_requesting_node_follows_from_block_and_endpoint),
 		cmocka_unit_test(test_export_reserves_the_address_for_the_requesting_node),
-		cmocka_unit_test(test_only_a_reservation_for_a_deleted_node_is_reclaimed),
+		cmocka_unit_test(
+			test_reserved_address_is_reclaimed_but_not_one_retained_for_a_name),
 	};
 
 	return T_RUN(tests, bl_pool_setup, bl_pool_teardown);

@@ -360,7 +360,8 @@ static void rescan(struct name *n, struct block_op *op)
 }
 
 /*
- * When the address arrives it is retained for the name before another pod can get it (ipam_keep()).
+ * When the node obtains the address, the address is retained for the name before another pod can
+ * get it (ipam_keep()).
  */
 static void keep(struct name *n)
 {
