@@ -13,7 +13,8 @@
  * POST /v1/unirail/pools: `unirail pool` on this server's store (ipam/report.h).
  *
  * {"command": "show", "args": ["rail0"], "json": false, "release": "confirm" | "dry-run" | "do"}
- *	-> {"stdout", "stderr", "status"}: output and exit status of the command; or "error" instead of "status"
+ *	-> {"stdout", "stderr", "status"}: output and exit status of the command.
+ *	If the command cannot be run, "error" replaces "status".
  *
  * The texts are for people and may change in any release.
  */
@@ -93,9 +94,11 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "blocks": {"owned": blocks, "borrowed": addresses, "unadopted": blocks},
  *  "pending": pods without addresses yet,
  *  "kinds": [{"kind", "staleSeconds": time since the last successful watch, "reason"}],
- *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that is generated; null: none,
- *  "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]: networks whose device resource no node has
- *	(spec/missing_resource.h), at most MISSING_MAX; group, suggestion: "" for none,
+ *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that is generated; null:
+ *  none, "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]:
+ *  networks
+ *   whose device resource no node has (spec/missing_resource.h), at most MISSING_MAX; group and
+ *   suggestion: "" for none,
  *  "unconfined": parts of the sandbox that are not in force, and why; "": all are in force}
  */
 
@@ -221,7 +224,8 @@ void api_status(struct api_call *c, struct ipam *store)
 }
 
 /*
- * GET /v1/unirail/devices: the resources of this node, for `unirail device list` (device/serve/serve.h).
+ * GET /v1/unirail/devices: the resources of this node (device/serve/serve.h), for
+ * `unirail device list`.
  *
  * {"resources": [{"resource": "prefix/name", "registered", "reason": the reason why it is not
  * registered, or "",

@@ -14,16 +14,16 @@
  *	GET    /v1/coordinator/config
  *	GET    /v1/runtime/startup, readiness, liveness
  *
- * Bodies, answers and errors are those of Spiderpool 1.x: a failure is 500 and a JSON string; what
- * go-openapi finds wrong is {"code","message"} with 400, 404, 405, 415 or 422.
+ * Bodies, answers and errors are those of Spiderpool 1.x: a failure is 500 and a JSON string; an
+ * error that go-openapi detects is {"code","message"} with 400, 404, 405, 415 or 422.
  *
  *	POST   /v1/unirail/pods/networks  which networks a pod has, on a node of a cluster
  *	POST   /v1/unirail/pods/plan	  addresses for all rails of a pod: all of them, or none
  *	POST   /v1/unirail/pods/report	  what the plugin found: addresses in conflict, and the network
  *					  status of the pod
- *	POST   /v1/unirail/pods/check	  what a container holds
+ *	POST   /v1/unirail/pods/check	  the addresses of a container
  *	POST   /v1/unirail/pods/release	  releases some rails of a container, or all
- *	POST   /v1/unirail/networks/gc	  releases all that is no longer valid
+ *	POST   /v1/unirail/networks/gc	  releases addresses of attachments that are not valid
  *	GET    /v1/unirail/status	  state of this node in its cluster
  *	GET    /v1/unirail/devices	  the node's resources and the health of their devices
  *	POST   /v1/unirail/pools	  `unirail pool` on this store
@@ -35,11 +35,12 @@
  * {"code": the CNI code, "message"}. The bodies are documented in pods.c and admin.c.
  *
  * On a node of a cluster (`node_pools` is set) addresses are the cluster's: pools are attached for
- * each batch, a pod must be known (by the watch; by one GET when that has not shown it yet; or by
- * the request while the API server is unavailable), and a request that finds this node's part of a
- * pool empty waits until there is more (agent/blocks/blocks.h), in the order of arrival by pool,
- * without delaying others. A request waits at most `wait`; if after a third of that it has no
- * address of its first pool, it continues with the next pool of its list. A release never waits.
+ * each batch, and a pod must be known: by the watch; by one GET if the watch has not shown it yet;
+ * or by the request while the API server is unavailable. A request that finds this node's part of a
+ * pool empty waits until the part has more addresses (agent/blocks/blocks.h), in the order of
+ * arrival by pool, without delaying requests for other pools. A request waits at most `wait`; if
+ * after a third of that it has no address of its first pool, it continues with the next pool of its
+ * list. A release never waits.
  *
  * The store is opened for a batch of requests and closed after it, never held: CNI processes that
  * use it directly wait no longer than for each other. While such a process has locked it, requests

@@ -5,7 +5,7 @@
 /*
  * State of the pools on this node, and the node's activity in the cluster, as metrics in
  * Prometheus' text format. A pool is shown if this node has blocks or addresses of it, up to
- * METRICS_POOLS_MAX pools; the number of usable pools is a metric.
+ * METRICS_POOLS_MAX pools; one more metric has the number of usable pools.
  */
 
 #include "agent/blocks/pools.h"

@@ -45,8 +45,8 @@ struct api_exhausted {
 };
 
 /*
- * Where pools and pods come from: the files of `unirail ipam serve` (api.c), or the cluster of which
- * this is a node (allocate.c). ipam_api_new() selects one by ipam_api_conf.cluster.
+ * Where pools and pods come from: the files of `unirail ipam serve` (api.c), or the cluster of
+ * which this is a node (allocate.c). ipam_api_new() selects one by ipam_api_conf.cluster.
  */
 struct api_backend {
 	/* Returns 0 if pools are known; otherwise a negative code and the reason. */
@@ -55,9 +55,9 @@ struct api_backend {
 	 * owns. The caller calls detach() at the end of the batch. */
 	struct ipam_pools *(*attach)(struct ipam_api *a, struct ipam_pools *p);
 	void (*detach)(struct ipam_api *a, struct ipam_pools *p);
-	/* Called before a call is queued. Returns true if the call was answered, or waits for the
-	 * lookup of its pod or of the pod's application and is queued after it; false: the caller
-	 * queues it. */
+	/* Called before a call is queued. Returns true if the call was answered, or if it waits for
+	 * a lookup (of its pod, or of the pod's application) and is queued when the lookup ends;
+	 * false: the caller queues it. */
 	bool (*collect)(struct api_call *c);
 	/* Allocates the addresses of c->requests, whose `body` the caller has set. API_PENDING: the
 	 * call waits, and its run() is called again later. */

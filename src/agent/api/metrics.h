@@ -46,7 +46,7 @@ struct metrics {
 };
 
 void metrics_phase_time(struct metrics *m, enum metrics_phase p, int64_t us);
-/* Counts a failed request by the kind of its error; waited: it waited for addresses. */
+/* Counts a failed request by the kind of its error; waited: the request waited for addresses. */
 void metrics_failure(struct metrics_ipam *m, const struct err *e, bool waited);
 
 /* --- Prometheus text --- */

@@ -12,7 +12,8 @@
  * unirail's routes that handle all rails of a pod together: request body, response body.
  *
  * plan     {"containerID", "netNamespace", "podNamespace", "podName", "podUID", "dryRun",
- *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool": [],
+ *           "rails": [{"ifName", "network", "nad", "defaultIPv4IPPool": [], "defaultIPv6IPPool":
+ *           [],
  *                      "cleanGateway", "matchMasterSubnet", "master", "masterAddresses": [],
  *                      "sticky", "addresses": []}]}
  *          {"rails": [{"ifName", "ips": [...], "routes": [...], "newlyAllocated",
@@ -314,11 +315,13 @@ void api_gc(struct api_call *c, struct ipam *store)
  * unirail's routes about the networks of a pod (agent/network/network.h): request body, response
  * body.
  *
- * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "netconfNetworks", "clusterNetwork",
- *           "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
+ * networks {"containerID", "podNamespace", "podName", "podUID", "ifName", "netconfNetworks",
+ *           "clusterNetwork", "defaultNetworks": [], "systemNamespaces": [], "namespaceIsolation",
  *           "globalNamespaces", "multusNamespace"}
- *          netconfNetworks: number of networks in the netconf itself; the other keys as in a Multus configuration
- *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as in
+ *          netconfNetworks: number of networks in the netconf itself; the keys after it are as in
+ *          a Multus configuration
+ *          {"networks": [cni/cluster/add.h's], "replacesFirst", "warnings": [], "coordinator": {as
+ *          in
  *           /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first network replaces the first one of the netconf
  * report   in addition to the keys above: {"podNamespace", "podName", "podUID", "networkStatus",

@@ -34,8 +34,9 @@
  * an agent allocated take precedence over SpiderEndpoints, which may be older; others count like
  * annotations. A file with another UID is not the pod's, unless the pod is static. A file that
  * cannot be read, or that records an address of these blocks for no pod, delays the adoption; the
- * log names the file. If neither directory of the cache exists, the log says so once: then addresses
- * of sandboxes that were recreated while the API server was unavailable are not recovered.
+ * log names the file. If neither directory of the cache exists, the log says so once: then
+ * addresses of sandboxes that were recreated while the API server was unavailable are not
+ * recovered.
  */
 
 #include "agent/cluster/cluster.h"

@@ -84,8 +84,8 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 		b->pools[i]->known &= pool_find(set, b->pools[i]->name) != NULL;
 	for (size_t i = 0; i < set->n; i++)
 		take_pool(b, &set->v[i]);
-	/* A deleted pool with claims or borrowed addresses gets an entry, by which they are
-	 * released as they become idle. */
+	/* A deleted pool of which this node has claims or borrowed addresses gets an entry:
+	 * through it they are released as they become idle. */
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		blocks_pool_get(b, b->t.claims[i].pool);
 	for (size_t i = 0; i < b->t.n_borrowed; i++)
@@ -93,7 +93,7 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 	blocks_schedule(b, 0);
 }
 
-/* Called by tdestroy() for each pool: b->pools owns the pools. */
+/* Called by tdestroy() for each pool. Frees nothing, since b->pools owns the pools. */
 static void keep_pool(void *p)
 {
 	(void)p;

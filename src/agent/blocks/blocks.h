@@ -31,12 +31,12 @@
  * When etcd is restored from a backup, objects return to an earlier state and the nodes' logs do
  * not. For half a minute (the freeze) each node only asserts the addresses of its pods, and claims,
  * borrows and releases nothing. An agent that observed the restore overwrites conflicting entries
- * of peers. Any other agent waits until these peers rescan, which every agent does within a
- * minute. If an agent starts only after that time, peers may have claimed the addresses of its
- * pods; it asserts them when it starts. The log records an unfinished recovery, for an agent that
- * starts during it, and the highest resourceVersion seen, by which an agent that starts afterwards
- * detects the restore. (A restore that lets revisions continue, --bump-revision, is detected by an
- * agent with blocks that changed since the backup.)
+ * of peers. Any other agent waits until the peers of conflicting entries rescan; every agent
+ * rescans within a minute. If an agent starts only after that time, peers may have claimed the
+ * addresses of its pods; it asserts them when it starts. The log records an unfinished recovery,
+ * for an agent that starts during it, and the highest resourceVersion seen, by which an agent that
+ * starts afterwards detects the restore. (A restore that lets revisions continue, --bump-revision,
+ * is detected by an agent with blocks that changed since the backup.)
  *
  * While the log cannot be written (disk full), nothing is allocated or released that is not
  * durable; the failure is logged once and the write retried.
@@ -97,13 +97,14 @@ void blocks_want(struct blocks *b, const char *pool, uint32_t count);
  * block of an address has no owner, it is claimed; otherwise the address is requested from the
  * owner. */
 void blocks_names(struct blocks *b, const struct need_name *v, size_t n);
-/* Returns whether another node or pod has the address, as recently observed. Before it returns
- * true, it has tried to look up the pod's name. */
+/* Returns whether another node or pod has the address, as recently observed. Returns
+ * true only after the lookup of that pod's name has ended. */
 bool blocks_refused(struct blocks *b, const char *pool, const struct ipaddr *a);
 /* Describes in w which node or block has the address, or which node it was requested from. */
 void blocks_describe_name(const struct blocks *b, const struct ipaddr *a, struct buf *w);
-/* Pods of this node will probably request `count` addresses of the pool soon (predict.h): these are
- * claimed in addition to the pre-allocated ones. count 0: the node only pre-allocates. */
+/* Pods of this node will probably request `count` addresses of the pool soon (predict.h): the node
+ * claims these addresses in addition to the pre-allocated ones. count 0: the node only
+ * pre-allocates. */
 void blocks_prefetch(struct blocks *b, const char *pool, uint32_t count);
 
 /* Adds to ret those addresses of `usable` (all addresses of the pool) that may be allocated now.
@@ -149,10 +150,10 @@ void blocks_etcd_restored(struct blocks *b);
 const struct block_table *blocks_table(const struct blocks *b);
 /*
  * Sends one request that the plan does not contain; always takes the contents of op. Returns false,
- * and never calls fn, if it is not possible now, for example because the API server is unavailable,
- * etcd was restored (except for OP_READ), or a request about the block is in flight. Otherwise
- * calls fn once, before the table is updated, so fn must not start another request. o: the object
- * in the response, or NULL. blocks_free() calls fn with BLOCK_UNKNOWN.
+ * and never calls fn, if the request cannot be sent now, for example because the API server is
+ * unavailable, etcd was restored (except for OP_READ), or a request about the block is in flight.
+ * Otherwise calls fn once, before the table is updated, so fn must not start another request. o:
+ * the object in the response, or NULL. blocks_free() calls fn with BLOCK_UNKNOWN.
  */
 typedef void (*blocks_done_fn)(void *arg, enum block_outcome r, const struct block_object *o);
 bool blocks_request(struct blocks *b, struct block_op *op, blocks_done_fn fn, void *arg);

@@ -3,8 +3,9 @@
 #define UNIRAIL_AGENT_BLOCKS_CNI_CACHE_H
 
 /*
- * The addresses that this node's CNI result caches record for its pods. libcni (in the container runtime and in Multus) and
- * unirail-cni (cni/multi/cache.c) write one file for each attachment before ADD returns, and remove it when DEL succeeds:
+ * The addresses that this node's CNI result caches record for its pods. libcni (in the container
+ * runtime and in Multus) and unirail-cni (cni/multi/cache.c) write one file for each attachment
+ * before ADD returns, and remove it when DEL succeeds:
  *
  *	<dir>/results/<network>-<containerID>-<interface>		of the container runtime
  *	<dir>/multus/results/<network>-<containerID>-<interface>	of Multus and of unirail-cni

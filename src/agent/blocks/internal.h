@@ -184,8 +184,8 @@ int64_t blocks_backoff_until(const struct blocks *b, const char *key);
 void blocks_watch(struct blocks *b);
 /* Returns whether claims are frozen because etcd was, or may have been, restored from a backup. */
 bool blocks_is_frozen(struct blocks *b);
-/* After a read of a peer's object: freezes claims if it lacks the entry of an address that this
- * node borrows. */
+/* After a read of a peer's object: freezes claims if the object lacks the entry of an address that
+ * this node borrows. */
 void blocks_rescanned(struct blocks *b, const struct block_op *op);
 
 void blocks_etcd_restored_stop(struct blocks *b);

@@ -48,8 +48,8 @@ static void report_pools(struct node_pools *l)
 		blocks_pools(l->blocks, s);
 }
 
-/* Blocks carry the UID of the Node object: if that was recreated, the blocks are opened again with
- * the new UID. */
+/* Blocks carry the UID of the Node object: if the Node was recreated, the blocks are opened
+ * again with the new UID. */
 static int open_blocks(struct node_pools *l, struct err *e)
 {
 	const char *uid = cluster_node_uid(l->conf.cluster);

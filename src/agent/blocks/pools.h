@@ -48,8 +48,8 @@ int node_pools_ready(const struct node_pools *l, struct err *e);
  * to node_pools_detach() after they are detached. */
 void node_pools_take(struct node_pools *l, struct ipam_pools *ret);
 void node_pools_detach(struct node_pools *l, struct ipam_pools *p);
-/* The node's blocks, for demand, leases and refusals (agent/blocks/blocks.h). NULL until this node's
- * UID is known; never NULL when node_pools_ready() returns 0. */
+/* The node's blocks, for demand, leases and refusals (agent/blocks/blocks.h). NULL until this
+ * node's UID is known; never NULL when node_pools_ready() returns 0. */
 struct blocks *node_pools_blocks(struct node_pools *l);
 /* Texts for error messages; call them only after node_pools_ready() returned 0. */
 /* Describes in w, in brackets, where an explicitly requested address is. */

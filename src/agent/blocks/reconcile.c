@@ -172,8 +172,8 @@ static void choose_cut(struct blocks *b, struct blocks_pool *p)
 
 /* --- demand: how many addresses each pool lacks on this node, how many it can release --- */
 
-/* LEAD_MS: how long a claim in flight delays claims in other pools whose position is free to choose:
- * its result shows the position to use, see is_led() in block/plan_acquire.c. */
+/* LEAD_MS: how long a claim in flight delays claims in other pools whose position is free to
+ * choose: its result shows the position to use, see is_led() in block/plan_acquire.c. */
 enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
 
 struct count {
@@ -216,8 +216,8 @@ static struct count count_pool(const struct blocks *b, const struct block_facts 
 	return n;
 }
 
-/* Returns the lowest number of spare addresses (now: at present) during all of idle_ms, so that a
- * node does not release a block that it claims again a minute later. */
+/* Returns the lowest number of spare addresses during the last idle_ms (now: the present number),
+ * so that a node does not release a block that it claims again a minute later. */
 static uint32_t spare_of(struct blocks *b, struct blocks_pool *p, uint32_t now)
 {
 	int64_t length = b->c.idle_ms / BLOCKS_IDLE_PARTS + 1;
@@ -301,7 +301,7 @@ static struct block_need need_of(struct blocks *b, const struct block_facts *f,
 		.ahead = pre_allocate > p->idle ? pre_allocate - p->idle : 0,
 		.names = p->names,
 		.n_names = p->n_names,
-		/* Only free addresses beyond twice that number are spare: with a lower limit the
+		/* Only free addresses beyond twice pre_allocate are spare: with a lower limit the
 		 * node would release a block that it has just claimed. */
 		.spare =
 			spare_of(b, p, p->idle > 2 * pre_allocate ? p->idle - 2 * pre_allocate : 0),

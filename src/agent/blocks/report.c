@@ -201,8 +201,8 @@ static void on_read(void *arg, int status, const struct json *object, const stru
 }
 
 /* Returns whether the lookup of the pod that has a refused address has ended, or cannot start
- * because OWNERS_MAX addresses are looked up. Otherwise starts it unless it is in flight; its end
- * calls blocks_notify(). */
+ * because OWNERS_MAX addresses are looked up. Otherwise starts the lookup, unless it is in
+ * flight. The end of the lookup calls blocks_notify(). */
 static bool blocks_owner_known(struct blocks *b, const char *pool, const struct ipaddr *a)
 {
 	struct kube_request r = {.verb = KUBE_GET, .timeout_ms = LOOKUP_MS, .once = true};

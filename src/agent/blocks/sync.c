@@ -43,8 +43,8 @@ static void log_unadopted(const struct block_object *o)
 		 LOG_S("claim", o->claim));
 }
 
-/* A new unadopted block, or a change that its owner made, was written by an agent with the log of that
- * block. */
+/* An agent with another log wrote the object: it is a new unadopted block, or it has a change that
+ * only the owner of the block makes. */
 static void find_another(struct blocks *b, const struct block_object *was,
 			 const struct block_object *is)
 {
@@ -59,8 +59,9 @@ static void find_another(struct blocks *b, const struct block_object *was,
 static void put(struct blocks *b, struct block_object *o)
 {
 	const struct block_object *was = block_object_find(&b->t, o->name);
-	/* A change by this node's own request is not reported here: it is reported when the log
-	 * contains the response, and the watch delivers the same version before or after that. */
+	/* A change by this node's own request is not reported here. on_ended() (reconcile.c)
+	 * reports it when the log contains the response; the watch may deliver the same version
+	 * before or after that. */
 	bool reported = blocks_is_under_way(b, o->name) ||
 			(was && strcmp(was->version, o->version) == 0);
 	auto_free char *pool = xstrdup(o->pool);
@@ -443,8 +444,9 @@ static void try(void *arg)
 }
 
 /*
- * Reports the restore to the controller, which may not have run (controller/cache/cache.h),
- * by an annotation on one of this node's blocks, as soon as there is one.
+ * Reports the restore to the controller, which may not have been running
+ * (controller/cache/cache.h), by an annotation on one of this node's blocks, as soon as there is
+ * one.
  */
 static void blocks_notify_etcd_restored(struct blocks *b)
 {

@@ -79,7 +79,7 @@ static void test_spiderpool_add_allocates_and_del_releases(void **state)
 	ASSERT_EQ(il_records(&il_lab, "used"), 0);
 }
 
-/* The original allocates the first interface's address to the second interface of a pod as well. */
+/* Spiderpool's agent allocates one address to the first and the second interface of a pod. */
 static void test_second_interface_gets_an_address_of_its_own(void **state)
 {
 	auto_free char *answer = NULL;

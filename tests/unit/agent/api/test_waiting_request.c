@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request for eight rails on a node without blocks: how often it uses the store, and what makes
- * it read its annotations again. The API server (kube_lab.h) creates each block a moment after the
- * previous one. This file has a route of its own, since there is no socket.
+ * A request for eight rails on a node without blocks: how often the request uses the store, and
+ * what makes the agent read the annotations again. The API server (kube_lab.h) creates each block a
+ * moment after the previous one. This file has a route of its own, since there is no socket.
  */
 #include "testlib.h"
 
@@ -252,8 +252,8 @@ static void request(int n, bool pools)
 		api_enqueue(c);
 }
 
-/* The first turn finds that addresses are missing, the second allocates them. Without the delay of
- * the retry, each answer of the API server would cause a turn. */
+/* The first batch finds that addresses are missing, the second allocates them. Without the delay of
+ * the retry, each answer of the API server would cause a batch. */
 static void test_request_of_eight_rails_uses_the_store_twice(void **state)
 {
 	(void)state;

@@ -49,8 +49,8 @@ void api_stop(void);		/* after kube_free() */
 /* Breaks the connection; no new one succeeds before api_up(). */
 void api_down(void);
 void api_up(void);
-/* Saves all objects and the version; sets them back, as a restore of etcd from a backup does. The
- * server restarts: connections break. */
+/* api_backup() saves all objects and the version. api_restore() sets them back, as a restore of
+ * etcd from a backup does; the server restarts, so connections break. */
 void api_backup(void);
 void api_restore(void);
 void api_plan_fault(const struct api_fault *f);
