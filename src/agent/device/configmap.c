@@ -189,8 +189,8 @@ static int write_dir(const struct root *root, const char *dir, const struct docu
 	return r < 0 ? r : remove_others(root, dir, d, changed, e);
 }
 
-/* Checks that each document is a valid configuration. Errors in single resources are reported when the directory is
- * read. */
+/* Checks that each document is a valid configuration. Errors in single resources are reported
+ * when the directory is read. */
 static int check(const struct configmap *c, const struct documents *d, struct err *e)
 {
 	const struct resource_defaults none = {0};
@@ -218,7 +218,8 @@ static int check(const struct configmap *c, const struct documents *d, struct er
 
 static void on_retry(void *arg);
 
-/* Retries a write that failed, for example because the disk is full: the API server does not send the object again. */
+/* Retries a write that failed, for example because the disk is full: the API server does not
+ * send the object again. */
 static void retry_later(struct configmap *c, struct documents *d)
 {
 	const struct device_configmaps_conf *conf = &c->all->conf;

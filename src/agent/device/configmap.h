@@ -3,16 +3,17 @@
 #define UNIRAIL_AGENT_DEVICE_CONFIGMAP_H
 
 /*
- * Configurations of device plugins from ConfigMaps of the cluster, read through the API: those that the original
- * plugins mount (rdma-devices, sriovdp-config) and the SR-IOV operator's device-plugin-config, with a key for each
- * node. The agent reads the ConfigMap's key with the node's name, else config.json, else each *.json, as from a
- * directory (device/resource/source.h).
+ * Configurations of device plugins from ConfigMaps of the cluster, read through the API: those that
+ * the original plugins mount (rdma-devices, sriovdp-config) and the SR-IOV operator's
+ * device-plugin-config, with a key for each node. The agent reads the ConfigMap's key with the
+ * node's name, else config.json, else each *.json, as from a directory (device/resource/source.h).
  *
- * Each valid version is written to a directory in the agent's state, DIR/NAMESPACE/NAME/KEY, which is a source of
- * device_serve(). So it is in force while the API server is unavailable, also after a restart, and errors name
- * ConfigMap and key. If a ConfigMap is deleted, not readable (RBAC), without a key for this node or invalid, the
- * previous version stays in force, and the reason is logged and reported as an event. If a version cannot be written (a
- * full disk), the write is retried. A version with more than 64 documents for this node is invalid.
+ * Each valid version is written to a directory in the agent's state, DIR/NAMESPACE/NAME/KEY, which
+ * is a source of device/serve. So it is in force while the API server is unavailable, also after a
+ * restart, and errors name ConfigMap and key. If a ConfigMap is deleted, not readable (RBAC),
+ * without a key for this node or invalid, the previous version stays in force, and the reason is
+ * logged and reported as an event. If a version cannot be written (a full disk), the write is
+ * retried. A version with more than 64 documents for this node is invalid.
  */
 
 #include "base/file.h"
@@ -47,8 +48,9 @@ const char *device_configmaps_dir(const struct device_configmaps *m, size_t i);
 
 /* --- functions that need no API server --- */
 
-/* Takes the object of the i-th ConfigMap, as the API server sends it; NULL: it does not exist. Writes its directory, or
- * reports why the previous version stays in force. Returns whether the directory has changed. */
+/* Takes the object of the i-th ConfigMap, as the API server sends it; NULL: it does not exist.
+ * Writes its directory, or reports why the previous version stays in force. Returns whether the
+ * directory has changed. */
 bool device_configmaps_take(struct device_configmaps *m, size_t i, const struct json *object);
 /* Retries the failed write of the i-th ConfigMap. Returns whether the directory has changed. */
 bool device_configmaps_retry(struct device_configmaps *m, size_t i);

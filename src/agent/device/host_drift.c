@@ -77,7 +77,7 @@ static bool is_drift(const struct host_drift_state *s)
 	return s->known && strcmp(s->reason, "InSync") != 0;
 }
 
-/* The patch tests the index of the condition: another writer may have moved it. */
+/* The patch tests that the condition is still at its index: another writer may have moved it. */
 static void add_test(struct kube_patch *patch, const char *place)
 {
 	jo_str(kube_patch_add(patch, "test", "status", "conditions", place, "type", NULL),
@@ -212,8 +212,8 @@ static void report(struct host_drift *d, const struct host_drift_state *was)
 		      d->now.message);
 }
 
-/* Returns whether the watch that wrote the report has ended without removing it. A watch of a version without lock file
- * counts as running. */
+/* Returns whether the watch that wrote the report has ended without removing it. A watch of a
+ * version without lock file counts as running. */
 static bool is_left(const struct host_drift *d)
 {
 	auto_free char *lock = xasprintf("%s.lock", d->conf.path);

@@ -60,16 +60,16 @@ struct kube_patch;
 /* Reads a report. Returns -EINVAL if it is damaged; *ret is unchanged then. */
 int host_drift_read(struct span text, struct host_drift_state *ret);
 /*
- * Delay before the condition is written again after a failure with this error: long without permission, because every
- * node of the cluster retries.
+ * Delay before the condition is written again after a failure with this error: long without
+ * permission, because every node of the cluster retries.
  */
 int64_t host_drift_retry_ms(int code);
 /* Sets the state for a watch that has ended: drift is unknown, and so is the number of steps. */
 void host_drift_stopped(struct host_drift_state *ret);
 /*
- * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift was ever reported.
- * Returns false if the condition is up to date. The patch fails if another writer changes the condition at the same
- * time; the next check computes it again.
+ * Adds the operations to *patch that set the condition in the Node object, or remove it if no drift
+ * was ever reported. Returns false if the condition is up to date. The patch fails if another
+ * writer changes the condition at the same time; the next check computes it again.
  */
 bool host_drift_plan(const struct host_drift_state *s, const struct json *node, int64_t now_ms,
 		     struct kube_patch *patch);

@@ -41,7 +41,8 @@ static bool read_proc(const struct inspection *l, uint32_t pid, const char *name
 	return file_read(l->root, path, TEXT_MAX, b, NULL) >= 0 && b->p;
 }
 
-/* Returns whether the control groups contain the UID or container ID. systemd replaces '-' in UIDs by '_'. */
+/* Returns whether the control groups contain the UID or container ID. systemd replaces '-' in
+ * UIDs by '_'. */
 static bool names(const char *groups, const char *match)
 {
 	auto_free char *other = xstrdup(match);
@@ -69,7 +70,8 @@ static void mark(struct inspection *l, uint32_t pid, bool has_qp)
 	}
 }
 
-/* Reads a number from lines such as "Max locked memory 8388608 8388608 bytes" and "CapEff: 0000...". */
+/* Reads a number from lines such as "Max locked memory 8388608 8388608 bytes" and "CapEff:
+ * 0000...". */
 static bool number_of(const struct inspection *l, uint32_t pid, const char *name, const char *label,
 		      uint64_t *ret)
 {
@@ -110,8 +112,8 @@ static const struct rdma_port *active_port(const struct rdma_dev *d)
 	return NULL;
 }
 
-/* Lists objects of one kind. A kernel before 5.15 does not list contexts (-EOPNOTSUPP), so it is unknown which
- * processes have opened a device. */
+/* Lists objects of one kind. A kernel before 5.15 does not list contexts (-EOPNOTSUPP), so it is
+ * unknown which processes have opened a device. */
 static int list(struct inspection *l, enum rdma_res_kind kind, struct err *e)
 {
 	for (size_t i = 0; i < l->n_devices; i++) {
@@ -164,8 +166,8 @@ static bool is_visible(const struct inspection *l, const struct qp_target *t)
 
 /* --- usage in control groups --- */
 
-/* Returns the path of the container's control group, "ID" or "cri-containerd-ID.scope" below that
- * of its pod; of the pod if the ID is NULL. NULL: there is none. */
+/* Returns the path of the container's control group: "ID" or "cri-containerd-ID.scope" below the
+ * pod's group; the pod's group if the ID is NULL. NULL: there is none. */
 static char *group_of(const struct inspection *l, const struct cgroup_pods *pods,
 		      const struct qp_target *t)
 {

@@ -3,13 +3,15 @@
 #define UNIRAIL_AGENT_DEVICE_QP_INSPECT_H
 
 /*
- * Finds the containers that have a queue pair, and the reason why others have none. There are two sources:
+ * Finds the containers that have a queue pair, and the reason why others have none. There are two
+ * sources:
  *
- *  - RDMA netlink names the process of each queue pair, and /proc/PID/cgroup its container. The kernel leaves out processes that
- *    the agent's PID namespace does not show, and devices that are in a pod's network namespace (exclusive mode).
- *  - rdma.current of the container's control group counts open devices and objects of all kinds: a container without such
- *    objects has no queue pair; a container with some counts as one with a queue pair if netlink does not show its devices
- *    or processes.
+ *  - RDMA netlink names the process of each queue pair, and /proc/PID/cgroup its container. The
+ *    kernel leaves out processes that the agent's PID namespace does not show, and devices that are
+ *    in a pod's network namespace (exclusive mode).
+ *  - rdma.current of the container's control group counts open devices and objects of all kinds:
+ *    a container without such objects has no queue pair; a container with some counts as one with a
+ *    queue pair if netlink does not show its devices or processes.
  *
  * Reads as many messages as there are queue pairs, so it runs in a child process.
  */
@@ -27,8 +29,8 @@ enum { QP_REASON_MAX = 512 };
 /* A container to inspect. The strings are borrowed. */
 struct qp_target {
 	const char *uid; /* UID of its pod */
-	/* Container ID at the runtime; NULL: it is the pod's only container with RDMA devices, found by the pod's
-	 * UID. */
+	/* Container ID at the runtime; NULL: it is the pod's only container with RDMA devices,
+	 * found by the pod's UID. */
 	const char *id;
 	const char *const *devices; /* names of its RDMA devices, "mlx5_0" */
 	size_t n_devices;

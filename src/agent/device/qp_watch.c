@@ -254,8 +254,8 @@ void qp_watch_due(struct qp_watch *w, int64_t now_ms, struct qp_target **ret, si
 		if (!is_due(h, now_ms))
 			continue;
 		VEC_PUSH(w->due, w->n_due) = i;
-		/* a pod's only container with RDMA devices is found by the pod's UID, because its ID changes when it
-		 * restarts */
+		/* a pod's only container with RDMA devices is found by the pod's UID, because
+		 * its ID changes when it restarts */
 		VEC_PUSH(v, *n) = (struct qp_target){
 			.uid = h->uid,
 			.id = h->is_alone || !*h->id ? NULL : h->id,
@@ -357,7 +357,8 @@ static void take_line(struct qp_watch *w, struct span line, int64_t now_ms)
 	qp_watch_take(w, (size_t)i, (enum qp_state)s, reason, now_ms);
 }
 
-/* --- timers: devices from the kubelet, start times from the API server, queue pairs from the kernel --- */
+/* --- timers: devices from the kubelet, start times from the API server, queue pairs from the
+ * kernel --- */
 
 static void list_pods(void *arg);
 

@@ -3,14 +3,14 @@
 #define UNIRAIL_AGENT_DEVICE_QP_WATCH_H
 
 /*
- * Reports containers that have RDMA devices and do not use them: if a container has an RDMA resource, has run for
- * `after_ms` and has no queue pair, its pod gets one event with the cause (qp_inspect.h). NCCL silently uses TCP if
- * RDMA fails, which is otherwise only noticed by the speed of the job. If the container creates a queue pair later, its
- * pod gets a second event.
+ * Reports containers that have RDMA devices and do not use them: if a container has an RDMA
+ * resource, has run for `after_ms` and has no queue pair, its pod gets one event with the cause
+ * (qp_inspect.h). NCCL silently uses TCP if RDMA fails, which is otherwise only noticed by the
+ * speed of the job. If the container creates a queue pair later, its pod gets a second event.
  *
- * A container is inspected `after_ms` after the kubelet first listed its devices (one GET of the Pod object then reads
- * its start time), and once a minute while it has no queue pair. A container that had a queue pair is not inspected
- * again, not even after its restart.
+ * A container is inspected `after_ms` after the kubelet first listed its devices (one GET of the
+ * Pod object then reads its start time), and once a minute while it has no queue pair. A container
+ * that had a queue pair is not inspected again, not even after its restart.
  */
 
 #include "agent/device/qp_inspect.h"

@@ -12,7 +12,8 @@
 enum {
 	RETRY_MS = 500,
 	IDLE_MS = 60 * 1000,
-	/* time after an Allocate within which the kubelet lists the pod and creates its control group */
+	/* time after an Allocate within which the kubelet lists the pod and creates its control
+	 * group */
 	NEW_MS = 10 * 1000,
 	GRACE_MS = 30 * 1000, /* a failure that lasts this long is reported */
 	REQUEST_MS = 5000,

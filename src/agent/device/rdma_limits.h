@@ -3,16 +3,18 @@
 #define UNIRAIL_AGENT_DEVICE_RDMA_LIMITS_H
 
 /*
- * Limits the verbs objects of pods that share an HCA: without limits one pod can use up all queue pairs of an HCA that
- * other pods use as well. In rdma.max of the pod's control group (kern/sys/cgroup.h) the limit of each RDMA device is
- * `per_id` for each id of a shared resource that the pod has on that device; a pod with two ids has twice the limit.
- * Other devices (VFs, HCAs that the pod did not request) are not limited.
+ * Limits the verbs objects of pods that share an HCA: without limits one pod can use up all queue
+ * pairs of an HCA that other pods use as well. In rdma.max of the pod's control group
+ * (kern/sys/cgroup.h) the limit of each RDMA device is `per_id` for each id of a shared resource
+ * that the pod has on that device; a pod with two ids has twice the limit. Other devices (VFs, HCAs
+ * that the pod did not request) are not limited.
  *
- * The agent writes the pod's group itself, because no interface of container runtimes has these limits: NRI's resources
- * and CDI's edits do not have them, and containerd 1.6 has neither NRI nor CDI. The kubelet makes the pod's group after
- * it allocated the pod's devices and before it makes the pod's first container. So the agent reads
- * the devices of pods from the kubelet every 500 ms for 10 s after an Allocate and while a limit
- * cannot be set (30 s at most for one cause), otherwise once a minute.
+ * The agent writes the pod's group itself, because no interface of container runtimes has these
+ * limits: NRI's resources and CDI's edits do not have them, and containerd 1.6 has neither NRI nor
+ * CDI. The kubelet makes the pod's group after it allocated the pod's devices and before it makes
+ * the pod's first container. So the agent reads the devices of pods from the kubelet every 500 ms
+ * for 10 s after an Allocate and while a limit cannot be set (30 s at most for one cause),
+ * otherwise once a minute.
  */
 
 #include "base/loop.h"
@@ -33,7 +35,8 @@ struct rdma_limits_conf {
 			void *each_arg);
 	/* Returns the UID of a pod; NULL: it is not known yet; "": the pod has ended. */
 	const char *(*uid)(void *arg, const char *ns, const char *name);
-	/* Reports that limits cannot be set, with the remedy; the same line is logged. May be NULL. */
+	/* Reports that limits cannot be set, with the remedy; the same line is logged. May be
+	 * NULL. */
 	void (*event)(void *arg, const char *text);
 	void *arg;
 };
@@ -52,10 +55,12 @@ struct rdma_limit {
 	struct cgroup_rdma limit;
 };
 
-/* Pure: computes the limits of all pods in `list`, in the order of pods and devices. The caller frees *ret. */
+/* Pure: computes the limits of all pods in `list`, in the order of pods and devices. The caller
+ * frees *ret. */
 void rdma_limits_decide(const struct rdma_limits_conf *conf, const struct podres_list *list,
 			struct rdma_limit **ret, size_t *n);
-/* Sets the limits that differ. Returns the number of limits that could not be set; e then has the first failure. */
+/* Sets the limits that differ. Returns the number of limits that could not be set; e then has
+ * the first failure. */
 size_t rdma_limits_apply(const struct rdma_limits_conf *conf, const struct podres_list *list,
 			 struct err *e);
 

@@ -26,8 +26,8 @@ enum {
 
 struct known {
 	char *name;
-	/* loop time at which the agent ceased to serve it, or learned of it; SERVED: the agent
-	 * serves it */
+	/* loop time at which the agent ceased to serve the resource, or first saw it; SERVED: the
+	 * agent serves it */
 	int64_t unserved_ms;
 	bool served;	 /* served at the last check */
 	bool remembered; /* recorded in the file, because unirail served it */
@@ -194,11 +194,9 @@ bool device_sweep_due(const struct device_sweep *s, int64_t now_ms)
 	return false;
 }
 
-/*
- * Removes a resource from the list if the Node does not have it any more, or another plugin serves
- * it; but not within FORGET_MS, because a kubelet that is not running leaves the capacity
- * unchanged.
- */
+/* Removes a resource from the list if the Node does not have it any more, or another plugin
+ * serves it. Waits FORGET_MS first, because a kubelet that is not running leaves the capacity
+ * unchanged. */
 static bool forget(struct device_sweep *s, const struct json *capacity, int64_t now_ms)
 {
 	bool was_remembered = false;

@@ -42,7 +42,8 @@ void cni_watch_free(struct cni_watch *w); /* the file is not removed; w may be N
  * yet, or if w is NULL. Otherwise a negative code, kind ERR_AGAIN, and the reason. */
 int cni_watch_ready(const struct cni_watch *w, struct err *e);
 /* Writes {"used": bool, "file": name of the generated file, "network": name of the file with the
- * network that it wraps, or "", "reason": the reason why it is not used, or ""}; null if w is NULL. */
+ * network that it wraps, or "", "reason": the reason why it is not used, or ""}; null if w is
+ * NULL. */
 void cni_watch_put(const struct cni_watch *w, struct json_out *o);
 bool cni_watch_used(const struct cni_watch *w);
 

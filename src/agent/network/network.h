@@ -12,12 +12,12 @@
  * of the store. While the first list of definitions is not complete, a request that lacks a
  * definition waits for the list (10 s).
  *
- * A status is one patch of the pod's status with its annotation, only for the pod of that UID,
- * retried while the API server is unavailable for at most NETS_STATUS_MS; and one event. Only the
- * last status of a pod counts. It is dropped when the pod is deleted. The file that the CNI process
- * left in POD_STATUS_DIR of stateDir is removed when the status is written or dropped. Files that
- * were not reported (the CNI process could not connect to the agent, or the agent ended before) are
- * processed when the pods are known, and once a minute.
+ * A status is one patch of the pod's status with the annotation, and one event. The patch applies
+ * only to the pod of that UID; while the API server is unavailable, it is retried for at most
+ * NETS_STATUS_MS. Only the last status of a pod counts. It is dropped when the pod is deleted. The
+ * file that the CNI process left in POD_STATUS_DIR of stateDir is removed when the status is
+ * written or dropped. Files that were not reported (the CNI process could not connect to the agent,
+ * or the agent ended before) are processed when the pods are known, and once a minute.
  */
 
 #include "agent/cluster/cluster.h"
@@ -47,7 +47,7 @@ struct nets *nets_new(const struct nets_conf *c);
  * pending statuses are not written. */
 void nets_free(struct nets *n);
 
-/* Answers q later. nets owns doc from now on, which has the strings of w. */
+/* Answers q later. Takes over doc, which owns the strings of w. */
 void nets_request(struct nets *n, struct http_request *q, struct json_doc *doc, const char *ns,
 		  const char *name, const struct net_request *w);
 

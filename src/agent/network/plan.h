@@ -43,8 +43,8 @@ struct net_nad {
 	/* overrides multusNamespace: the annotation of the namespace denies trust, or the namespace
 	 * is unknown */
 	bool distrusted;
-	size_t left_out; /* size of the object, if too large, so that its config was dropped; 0: not
-			  * dropped */
+	/* size of an object that is too large, so its config was dropped; 0: it was not dropped */
+	size_t left_out;
 };
 
 struct net_lookup {
@@ -53,7 +53,8 @@ struct net_lookup {
 };
 
 struct net_choice {
-	/* ns NULL: name is the network name in a CNI configuration file, or, if it contains '/', a path */
+	/* ns NULL: name is the network name in a CNI configuration file, or, if it contains '/',
+	 * a path */
 	char *ns, *name;
 	char *ifname;		 /* NULL: CNI_IFNAME */
 	struct json_doc *config; /* configuration; NULL: that of the CNI configuration file */
@@ -88,7 +89,8 @@ void net_plan_done(struct net_plan *p);
 
 /* Returns whether the plan needs the kubelet's device allocations. */
 bool net_plan_wants_devices(const struct net_plan *p);
-/* Assigns devices of `a` and checks those that annotations request; missing ones are warnings. */
+/* Assigns devices of `a` and checks those that annotations request; a missing device causes a
+ * warning. */
 void net_plan_devices(struct net_plan *p, struct allocated *a);
 
 /* Writes the keys "networks", "replacesFirst" and "warnings" of an object; cni/cluster/add.h

@@ -3,8 +3,9 @@
 #define UNIRAIL_AGENT_NRI_ADJUST_H
 
 /*
- * Pure: computes the adjustment of a container at its creation. A container "has RDMA" if one of its device nodes is
- * /dev/infiniband/uverbsN, from a device plugin, from CDI, or because the pod is privileged.
+ * Pure: computes the adjustment of a container at its creation. A container "has RDMA" if one of
+ * its device nodes is /dev/infiniband/uverbsN, from a device plugin, from CDI, or because the pod
+ * is privileged.
  *
  *  - RLIMIT_MEMLOCK, unlimited by default, unless the container's soft and hard limit are at least
  *    that. Registered memory is locked memory: with the runtime's default of 64 KiB or 8 MiB,

@@ -31,7 +31,8 @@ struct nri_runtime {
 	char name[64], version[64];
 };
 int nri_configure_decode(struct span message, struct nri_runtime *ret, struct err *e);
-/* Sets *more if further parts of the Synchronize request follow, which the reply must repeat. */
+/* Sets *more to whether further parts of the Synchronize request follow. The reply must have the
+ * same value of `more`. */
 int nri_synchronize_decode(struct span message, bool *more, struct err *e);
 void nri_put_synchronized(struct buf *b, bool more);
 

@@ -6,8 +6,8 @@
  * unirail as a plugin of NRI, the container runtime's interface for node resources (containerd
  * from 1.7, CRI-O): a container that gets RDMA devices gets unlimited locked memory and the
  * environment of its rails (agent/nri/adjust.h), so that no administrator edits the runtime's
- * configuration. Serves both generations of the protocol: 0.12 has an RPC for each event, earlier
- * ones StateChange.
+ * configuration. Serves both generations of the protocol: version 0.12 has an RPC for each event,
+ * earlier versions report most events by the RPC StateChange.
  *
  * Connects to the runtime's socket, and reconnects after the runtime restarts, with a backoff of
  * about NRI_RETRY_MS at most. A runtime without NRI has no socket, which is logged once. The plugin

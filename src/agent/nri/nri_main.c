@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `unirail nri`: the NRI plugin without an agent. A container runtime starts it as
- * /opt/nri/plugins/NN-NAME and passes the connection as descriptor NRI_PLUGIN_SOCKET; otherwise it
- * connects to the runtime's socket.
+ * /opt/nri/plugins/NN-NAME and passes the connection as descriptor NRI_PLUGIN_SOCKET. If another
+ * process starts it, it connects to the runtime's socket.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -61,7 +61,7 @@ static void test_drift_report_counts_remaining_and_blocked_steps(void **state)
 }
 
 /* If another program reverts each change, the delay between rounds doubles, up to the interval;
- * after a round without steps it is the shortest again. */
+ * after a round without steps the delay is the shortest again. */
 static void test_delay_between_rounds_doubles_until_nothing_differs(void **state)
 {
 	enum { INTERVAL_MS = 30000 };
@@ -79,7 +79,7 @@ static void test_delay_between_rounds_doubles_until_nothing_differs(void **state
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 400), 600);
 	ASSERT_EQ(host_watch_due(1000, INTERVAL_MS, 1000), 0);
 	ASSERT_EQ(host_watch_due(30000, INTERVAL_MS, 29999), 1);
-	/* A round begins at the latest one interval after the last, whatever the delay. */
+	/* A round begins at most one interval after the previous round, whatever the delay is. */
 	ASSERT_EQ(host_watch_due(1000, 1000, 900), 100);
 	ASSERT_EQ(host_watch_due(2000, 1000, 900), 100);
 }
@@ -230,7 +230,7 @@ static void test_report_is_read_every_ten_seconds(void **state)
 	host_remove(&a.host);
 }
 
-static void test_condition_that_is_forbidden_is_retried_after_five_minutes(void **state)
+static void test_forbidden_write_of_the_condition_is_retried_after_five_minutes(void **state)
 {
 	(void)state;
 	ASSERT_EQ(host_drift_retry_ms(-EPERM), 300000);
@@ -247,7 +247,8 @@ int main(void)
 		cmocka_unit_test(test_condition_is_unknown_after_the_end_of_the_watch),
 		cmocka_unit_test(test_condition_of_an_earlier_agent_is_removed),
 		cmocka_unit_test(test_report_is_read_every_ten_seconds),
-		cmocka_unit_test(test_condition_that_is_forbidden_is_retried_after_five_minutes),
+		cmocka_unit_test(
+			test_forbidden_write_of_the_condition_is_retried_after_five_minutes),
 	};
 
 	return T_RUN(tests, NULL, NULL);

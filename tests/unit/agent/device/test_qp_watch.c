@@ -334,7 +334,7 @@ static void test_unknown_state_of_queue_pairs_causes_no_event(void **state)
 	list(&l, NOW, v, ARRAY_LEN(v));
 	assert_true(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	ASSERT_STR_EQ(pod, "z");
-	/* The Pod object cannot be read twice; each time the read is retried later. */
+	/* Two reads of the Pod object fail; each is retried later. */
 	qp_watch_take_pod(l.w, "t", "z", NULL, NOW + AFTER_MS, 0);
 	assert_false(qp_watch_next_pod(l.w, NOW + AFTER_MS, &ns, &pod));
 	assert_true(qp_watch_next_pod(l.w, NOW + 3 * AFTER_MS, &ns, &pod));

@@ -117,8 +117,8 @@ static void test_sum_of_limits_does_not_exceed_the_kernels_maximum(void **state)
 	ASSERT_EQ(v[0].limit.objects, 3);
 }
 
-/* Fails unless the file has this text, the last that was written. (The kernel would return all
- * limits.) */
+/* Fails unless the file contains exactly `text`. (The kernel's rdma.max would show the limits of
+ * all devices.) */
 static void has_limit(const struct ipam_lab *l, const char *path, const char *text)
 {
 	size_t n;

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "spec/annotations.h"
 
-static char wide[200 << 10]; /* test_total_size_of_configurations_is_limited() */
+static char wide[200 << 10]; /* for test_total_size_of_configurations_is_limited() */
 
 static const struct {
 	const char *ns, *name;

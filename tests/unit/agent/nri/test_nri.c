@@ -125,7 +125,7 @@ static void test_rails_with_different_gid_indexes_set_no_nccl_or_ucx_index(void 
 	ASSERT_STR_EQ(value(&a, "UNIRAIL_GID_INDEX_net2"), "7");
 }
 
-static void test_pod_annotation_overrides_the_nccl_net_setting(void **state)
+static void test_setting_or_pod_annotation_sets_nccl_net_to_ib(void **state)
 {
 	const struct nri_policy none = {.primary = "eth0"};
 	struct nri_policy ib = none;
@@ -241,7 +241,7 @@ int main(void)
 		cmocka_unit_test(test_container_without_a_verbs_device_is_not_adjusted),
 		cmocka_unit_test(test_variable_set_by_the_container_is_not_replaced),
 		cmocka_unit_test(test_rails_with_different_gid_indexes_set_no_nccl_or_ucx_index),
-		cmocka_unit_test(test_pod_annotation_overrides_the_nccl_net_setting),
+		cmocka_unit_test(test_setting_or_pod_annotation_sets_nccl_net_to_ib),
 		cmocka_unit_test(test_create_container_request_is_decoded),
 		cmocka_unit_test(test_request_truncated_at_any_byte_is_decoded_or_returns_einval),
 		cmocka_unit_test(test_adjustment_has_the_bytes_of_the_protocol),
