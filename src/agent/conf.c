@@ -106,8 +106,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "more (capacity 0) is removed from its Node object; 0: never",                                  \
 	  device_sweep_ms, 0, DAY_MS, "5m", "UNIRAIL_DEVICE_SWEEP", 0)                                    \
 	X("device-sweep-prefixes", OPT_STR, "PREFIX[,...]",                                               \
-	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep "           \
-	  "removes those that other programs served before, too",                                         \
+	  "prefixes of resources (the part before '/') that only unirail serves: device-sweep also "      \
+	  "removes such resources if another program served them before",                                 \
 	  device_sweep_prefixes, 0, 0, "", "UNIRAIL_DEVICE_SWEEP_PREFIXES", 0)                            \
 	X("use-cdi", OPT_BOOL, SETTINGS_YES_NO,                                                           \
 	  "name allocated devices by CDI instead of by their device nodes (Kubernetes 1.28 and "          \
@@ -131,8 +131,8 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	  "with the cause; 0: never",                                                                     \
 	  queue_pair_wait_ms, 0, 7 * (int64_t)DAY_MS, "10m", "UNIRAIL_QUEUE_PAIR_WAIT", 0)                \
 	X("host-drift", OPT_STR, "PATH",                                                                  \
-	  "file in which 'unirail host watch' reports drift of this node: metrics, events and the "       \
-	  "Node's condition HostDrift; empty: none",                                                      \
+	  "file in which 'unirail host watch' reports drift of this node; the agent publishes it as "     \
+	  "metrics, events and the Node's condition HostDrift; empty: none",                              \
 	  host_drift, 0, 0, "/var/lib/unirail/host/drift.json", "UNIRAIL_HOST_DRIFT", 0)                  \
 	X("device-plugin-dir", OPT_STR, "DIR",                                                            \
 	  "directory of the kubelet's socket for device plugins", device_plugin_dir, 0, 0,                \
@@ -183,7 +183,7 @@ static int check_hook(const struct agent_conf *c, struct err *e)
 {
 	if (c->memlock_hook && *c->memlock_hook && !c->use_cdi)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"memlock-hook requires use-cdi = yes: it is part of CDI "
+				"memlock-hook requires use-cdi = yes: the hook is part of CDI "
 				"specifications");
 	return 0;
 }

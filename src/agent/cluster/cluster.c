@@ -24,7 +24,7 @@ static void on_etcd_restored(void *arg)
 
 static void on_sync_error(void *arg, int kind, const struct err *reason)
 {
-	/* no address is reserved if the CRD does not exist */
+	/* if the CRD of reserved addresses does not exist, the pools are used without any */
 	if (reason && reason->kind != ERR_AGAIN && kind == CLUSTER_RESERVED)
 		cluster_pools_changed(arg);
 }
@@ -241,7 +241,8 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c)
 	return kube_cache_value(c->objects, CLUSTER_COORDINATORS, "", "default");
 }
 
-/* For each kind of object below: read_*() reads the fields that the cache stores, drop_*() frees them. */
+/* For each kind of object below: read_*() reads the fields that the cache stores, drop_*() frees
+ * them. */
 
 /* --- pods --- */
 

@@ -3,10 +3,11 @@
 #define UNIRAIL_AGENT_CLUSTER_CLUSTER_H
 
 /*
- * The agent's cluster cache, filled by watches: this node's pods and its Node object, all namespaces, pools, reserved
- * addresses, NetworkAttachmentDefinitions, and the SpiderCoordinator "default". Only fields that are used are kept. The
- * getters never block, and their results are valid until the next iteration of the event loop. While the API server is
- * unavailable, the getters return the last state.
+ * The agent's cluster cache, filled by watches: this node's pods and its Node object, all
+ * namespaces, pools, reserved addresses, NetworkAttachmentDefinitions, and the SpiderCoordinator
+ * "default". Only fields that are used are kept. The getters never block, and their results are
+ * valid until the next iteration of the event loop. While the API server is unavailable, the
+ * getters return the last state.
  *
  * The pools last seen are also in a file (`pools.json` in the state directory, version 1), so that
  * an agent restarted while the API server is unavailable continues to allocate addresses.
@@ -73,7 +74,8 @@ const struct pod_facts *cluster_pod_at(const struct cluster *c, size_t i);
 /* Returns the pod of this node with that UID, whatever its name is; NULL: none. */
 const struct pod_facts *cluster_pod_by_uid(const struct cluster *c, const char *uid);
 
-/* p is NULL if e is set, with code -ENOENT if the API server has no such pod. p is valid during the call. */
+/* p: the pod, valid during the call. NULL: the read failed; e->code is -ENOENT if the API server
+ * has no such pod. */
 typedef void (*cluster_pod_fn)(void *arg, const struct pod_facts *p, const struct err *e);
 struct cluster_fetch;
 /* Reads one pod that the watch has not delivered yet, by a GET; never calls fn before it returns.
@@ -85,8 +87,8 @@ void cluster_fetch_cancel(struct cluster_fetch *f);
 
 /* --- the owner of a pod (owner.c) --- */
 
-/* app: the topmost owner, such as the Deployment of a ReplicaSet or the CronJob of a Job. NULL: the lookup failed (e is
- * set), or the pod has no owner. Valid during the call. */
+/* app: the topmost owner, such as the Deployment of a ReplicaSet or the CronJob of a Job. NULL:
+ * the lookup failed (e is set), or the pod has no owner. Valid during the call. */
 typedef void (*cluster_app_fn)(void *arg, const struct app_id *app, const struct err *e);
 struct cluster_lookup;
 /* Looks up the pod's topmost owner, by at most one GET. Returns NULL if fn was already called. */
@@ -111,14 +113,16 @@ const struct labels *cluster_ns_labels(const struct cluster *c, const char *ns);
 /* Contains only annotations that unirail reads (pod_annotation_counts()). */
 const struct labels *cluster_ns_annotations(const struct cluster *c, const char *ns);
 const struct labels *cluster_node_labels(const struct cluster *c); /* NULL: unknown */
-/* Returns the UID of the Node object as last seen, possibly before a restart; NULL: it was never seen. */
+/* Returns the UID of the Node object as last seen, possibly before a restart; NULL: it was never
+ * seen. */
 const char *cluster_node_uid(const struct cluster *c);
 
 /* --- networks --- */
 
 struct cluster_nad {
 	char *config; /* spec.config, unchanged; NULL: the object has none, or it was dropped */
-	/* annotation k8s.v1.cni.cncf.io/resourceName; NULL: the object has none, or it was dropped */
+	/* annotation k8s.v1.cni.cncf.io/resourceName; NULL: the object has none, or it was
+	 * dropped */
 	char *resource;
 	/* The resource that no node has (spec/missing_resource.h), as reported by the controller;
 	 * `group`: value of the annotation by which pods request the network, "" if it has none or
@@ -137,12 +141,14 @@ const struct coordinator_settings *cluster_coordinator(const struct cluster *c);
 
 /* --- pools --- */
 
-/* Returns the pool set, built by ipam/pool/pool_cluster.h; invalid pools are logged and omitted. NULL: no pools were
- * ever seen. The caller may limit the set to the node (pool_kube_cut()); each change of a pool makes a new set. */
+/* Returns the pool set, built by ipam/pool/pool_cluster.h; invalid pools are logged and omitted.
+ * NULL: no pools were ever seen. The caller may limit the set to the node (pool_kube_cut());
+ * each change of a pool makes a new set. */
 struct pool_set *cluster_pools(struct cluster *c);
 /* Returns the resourceVersion of a pool as last delivered by the watch; NULL: not delivered yet. */
 const char *cluster_pool_version(const struct cluster *c, const char *pool);
-/* Returns true if the pools are from pools.json, because the API server has not delivered them yet. */
+/* Returns true if the pools are from pools.json, because the API server has not delivered them
+ * yet. */
 bool cluster_pools_are_old(const struct cluster *c);
 
 #endif

@@ -336,8 +336,8 @@ static char *body(const struct endpoint *p, const struct pod_facts *pod, const c
 	if (create)
 		jo_kstr(&o, "name", p->name);
 	put_meta(&o, p, pod, label, create);
-	/* Removes Spiderpool's finalizer. Usually Spiderpool's controller does that, but it may have
-	 * been uninstalled; unirail needs no finalizer here. */
+	/* Removes Spiderpool's finalizer. Usually Spiderpool's controller does that, but it may
+	 * have been uninstalled; unirail needs no finalizer here. */
 	if (!create) {
 		jo_key(&o, "finalizers");
 		jo_null(&o);

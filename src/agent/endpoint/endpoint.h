@@ -41,7 +41,8 @@ const struct endpoint *endpoints_required_find(const struct endpoints_required *
 					       const char *name);
 
 /* Returns the status as JSON with sorted keys, which can be compared with endpoint_status_of(). The
- * keys ownerController* name the pod's controller (of a ReplicaSet its Deployment), or the pod. */
+ * keys ownerController* name the pod's controller (for a ReplicaSet, its Deployment), or the
+ * pod. */
 char *endpoint_status(const struct endpoint *p, const struct pod_facts *pod, const char *node);
 struct json;
 /* Returns the object's status in the same form; "" if it has none. */

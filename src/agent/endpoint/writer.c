@@ -30,9 +30,9 @@ struct endpoints_there {
 /* An endpoint that is wanted or exists. */
 struct endpoints_item {
 	struct work w;
-	/* status of the last write, "" for a deletion; it is not repeated until `until`, loop time:
-	 * after a success the watch may not have delivered the result yet, and after a refusal the
-	 * server would refuse it again */
+	/* status of the last write, "" for a deletion. That write is not repeated before `until`
+	 * (loop time): after a success the watch may not have delivered the result yet, and after a
+	 * refusal the server would refuse the write again */
 	char *written;
 	int64_t until;
 	bool create, removal; /* kind of the last request */
@@ -270,8 +270,8 @@ static void remove_one(struct endpoints *e, struct endpoints_item *x, const stru
 	if (!t->idle_since)
 		t->idle_since = now(e) > 0 ? now(e) : 1;
 	/*
-	 * If another node requests the addresses, the endpoint is the only record of them until that
-	 * node has patched it.
+	 * If another node requests the addresses, the endpoint is the only record of them until
+	 * that node has patched it.
 	 */
 	due = t->idle_since + (t->requested ? MIGRATION_LEAVE_MS : DELETED_MS);
 	if (due > now(e))

@@ -157,7 +157,8 @@ static void judge(struct retained *k)
 		k->conf.touch(k->conf.arg);
 }
 
-/* -ENOENT also means that the CRD of the kind is not installed, so no object exists */
+/* Returns whether the read failed. -ENOENT is no failure: the object does not exist, or the CRD of
+ * its kind is not installed. */
 static bool has_failed(struct retained *k, const struct err *e)
 {
 	k->call = NULL;

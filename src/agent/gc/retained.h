@@ -3,10 +3,10 @@
 #define UNIRAIL_AGENT_GC_RETAINED_H
 
 /*
- * Releases addresses that are retained for a pod's name (spec/identity.h) when no pod will use them.
- * After the grace time, and then every ten grace times, the agent reads the StatefulSet and the
- * KubeVirt machine that may own the name, and the SpiderEndpoint, which shows whether the name has
- * other addresses on another node. If one of them cannot be read, the addresses stay retained.
+ * Releases addresses that are retained for a pod's name (spec/identity.h) when no pod will use
+ * them. After the grace time, and then every ten grace times, the agent reads the StatefulSet and
+ * the KubeVirt machine that may own the name, and the SpiderEndpoint, which shows whether the name
+ * has other addresses on another node. If one of them cannot be read, the addresses stay retained.
  */
 
 #include "spec/identity.h"

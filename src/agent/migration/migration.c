@@ -164,8 +164,8 @@ enum {
 	AGAIN_MOST_MS = 2000,
 	REQUEST_MS = 10 * 1000,
 	DELETED_MS = 10 * 1000,
-	/* an import ends after this time without a request of its pod; the kubelet retries
-	 * earlier */
+	/* an import ends after this time without a request of its pod; while the pod exists, the
+ * kubelet repeats the request earlier */
 	PATIENCE_MS = 60 * 1000,
 };
 
@@ -506,7 +506,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		h->conf.touch(h->conf.arg);
 }
 
-/* agent/endpoint/writer.c logs the error of the same kind. */
+/* Logs nothing: agent/endpoint/writer.c watches the same kind of object and logs the error. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg, (void)cause;
@@ -550,7 +550,7 @@ static void on_exported(void *arg, enum block_outcome r, const struct block_obje
 	(void)o;
 	if (r == BLOCK_OK)
 		backoff_reset(&h->again);
-	/* called because the same block may have more requested addresses */
+	/* schedules a batch, because the same block may have more requested addresses */
 	h->conf.touch(h->conf.arg);
 }
 

@@ -117,7 +117,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		 "path with --config"},
 		{"[agent]\nsocket = x\n", NULL, NULL, "socket is 'x', expected an absolute path"},
 		{"[agent]\nmemlock-hook = /opt/cni/bin/unirail-cni\n", NULL, NULL,
-		 "memlock-hook requires use-cdi = yes: it is part of CDI specifications"},
+		 "memlock-hook requires use-cdi = yes: the hook is part of CDI specifications"},
 		{"[coordinator]\nmode = x\n", NULL, NULL,
 		 "agent.conf:2: mode is 'x', expected auto, underlay, overlay or disabled"},
 		{NULL, "SPIDERPOOL_HEALTH_PORT=x", NULL,
@@ -140,7 +140,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 	}
 }
 
-static void test_missing_file_is_an_error_only_if_named(void **state)
+static void test_missing_file_named_by_an_option_is_an_error(void **state)
 {
 	char *argv[] = {(char *)"--config", (char *)"/etc/none.conf"};
 	struct err e = ERR_INIT;
@@ -199,7 +199,7 @@ int main(void)
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
 						il_setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_missing_file_is_an_error_only_if_named,
+		cmocka_unit_test_setup_teardown(test_missing_file_named_by_an_option_is_an_error,
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_changed_settings_that_require_a_restart_are_named, il_setup,

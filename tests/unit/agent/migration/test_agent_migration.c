@@ -134,7 +134,7 @@ static void test_name_with_local_addresses_does_not_wait_for_migration(void **st
 	ipam_close(store);
 }
 
-static void test_pod_waits_until_the_import_for_its_name(void **state)
+static void test_pod_waits_until_the_import_for_its_name_has_ended(void **state)
 {
 	struct identity pod = web;
 	struct ipam *store = il_open(&lab);
@@ -167,8 +167,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_name_with_local_addresses_does_not_wait_for_migration, setup,
 			teardown),
-		cmocka_unit_test_setup_teardown(test_pod_waits_until_the_import_for_its_name, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_pod_waits_until_the_import_for_its_name_has_ended, setup, teardown),
 	};
 
 	return T_RUN(tests, NULL, NULL);
