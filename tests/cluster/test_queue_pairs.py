@@ -99,7 +99,7 @@ def test_event_names_the_cause_for_each_container(whole):
     whole.make("ctx", 0, used)
     whole.make("qp", 0, used)
     whole.make("ctx", 1, down)
-    has = lambda rail: f"container 'c' has {resource(rail)}, has run for {WAIT_S} s and has no queue pair: "
+    has = lambda rail: f"container 'c' has {resource(rail)}, has run for at least {WAIT_S} s and has no queue pair: "
     wanted = {
         "idle": has("rail1") + "no process of the container has opened an RDMA device: the program does not use RDMA, or uses TCP instead "
                                "(the annotation unirail.io/nccl-net: IB makes NCCL fail instead of using TCP)",

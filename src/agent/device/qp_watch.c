@@ -299,7 +299,7 @@ static void found(struct qp_watch *w, struct rdma_container *h, enum qp_state st
 	if (state == QP_NONE && h->phase == WAITS) {
 		h->phase = LACKS;
 		text = xasprintf(
-			"container '%s' has %s, has run for %lld s and has no queue pair: %s",
+			"container '%s' has %s, has run for at least %lld s and has no queue pair: %s",
 			h->container, h->resource, (long long)(w->conf.after_ms / 1000), reason);
 		report(w, h, true, "NoQueuePair", text);
 	} else if (state == QP_PRESENT) {

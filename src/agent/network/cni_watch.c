@@ -239,9 +239,11 @@ int cni_watch_new(struct cni_watch **ret, const struct cni_watch_conf *c, struct
 		log_warn("no inotify: changes of the CNI configuration directory are noticed by "
 			 "polling only",
 			 LOG_S("error", strerror(errno)));
-	else if (loop_add_fd(c->loop, w->fd, EPOLLIN, on_changes, w, &w->watch, e) < 0) {
+	else
+		r = loop_add_fd(c->loop, w->fd, EPOLLIN, on_changes, w, &w->watch, e);
+	if (r < 0) {
 		cni_watch_free(w);
-		return -ENOMEM;
+		return r;
 	}
 	on_time(w);
 	*ret = w;

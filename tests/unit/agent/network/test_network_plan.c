@@ -279,8 +279,8 @@ static void test_devices_are_assigned_in_the_order_of_networks(void **state)
  * The result for deviceID "0000:3b:02.1" in the annotation's element of network `net`, if the
  * kubelet allocated `id` of `resource` to the pod.
  */
-static void liveness_device(const char *net, const char *resource, const char *id,
-			    const char *allocated, const char *requested, const char *warning)
+static void request_device(const char *net, const char *resource, const char *id,
+			   const char *allocated, const char *requested, const char *warning)
 {
 	auto_net_plan struct net_plan p = {0};
 	auto_allocated struct allocated a = {0};
@@ -310,13 +310,13 @@ static void test_annotation_may_only_name_a_device_of_the_pod(void **state)
 		"kubelet did not allocate this device of resource 'x/vf' to the pod";
 
 	(void)state;
-	liveness_device("rail0", NULL, NULL, "", "", nic);
-	liveness_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
-	liveness_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
+	request_device("rail0", NULL, NULL, "", "", nic);
+	request_device("rail0", "x/vf", "0000:3b:02.2", "", "", nic);
+	request_device("rail0", "x/vf", "0000:3b:02.1", "", "0000:3b:02.1", NULL);
 	/* As in Multus, the next allocated device is used, whatever device the annotation names. */
-	liveness_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
-	liveness_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
-	liveness_device("vf", "x/other", "0000:3b:02.1", "", "", other);
+	request_device("vf", "x/vf", "0000:3b:02.2", "0000:3b:02.2", "", other);
+	request_device("vf", "x/vf", "0000:3b:02.1", "0000:3b:02.1", "", NULL);
+	request_device("vf", "x/other", "0000:3b:02.1", "", "", other);
 }
 
 /*
