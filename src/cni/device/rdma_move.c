@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "kern/pci/pci.h"
 #include "kern/rdma/rdma_res.h"
 #include "kern/sys/netns.h"
@@ -183,8 +182,7 @@ static int held(struct nl_wire *w, const struct root *r, uint32_t index, const c
 int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int netns_fd, int limit_ms,
 	      struct err *e)
 {
-	int64_t end = now_mono_ms() + limit_ms;
-	int pause = FIRST_PAUSE_MS;
+	int pause = FIRST_PAUSE_MS, waited = 0;
 	uint32_t index = 0;
 	int code = rdma_nl_find(w, name, &index, e);
 
@@ -194,9 +192,10 @@ int rdma_move(struct nl_wire *w, const struct root *r, const char *name, int net
 		code = rdma_nl_move(w, index, name, netns_fd, e);
 		if (code != -EBUSY)
 			break;
-		if (now_mono_ms() + pause > end)
+		if (waited + pause > limit_ms)
 			return held(w, r, index, name, limit_ms, e);
 		pause_ms(pause);
+		waited += pause;
 		pause = pause * 2 < LONGEST_PAUSE_MS ? pause * 2 : LONGEST_PAUSE_MS;
 	}
 	return code;

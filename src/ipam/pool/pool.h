@@ -26,8 +26,8 @@
  *	[settings]
  *	reuse-delay = 60s                           ; at most 1h
  *	quarantine = 10m                            ; at most 720h
- *	conflict_detection = no                     ; probe an address before it is used
- *	gateway_detection = no
+ *	conflict-detection = no                     ; probe an address before it is used
+ *	gateway-detection = no
  *
  * Lists may also be given on several lines (a line has at most 1020 bytes). If two files have the
  * same setting, the later file takes precedence.

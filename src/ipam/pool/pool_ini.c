@@ -52,8 +52,8 @@ static const struct key reserved_keys[] = {
 static const struct key settings_keys[] = {
 	{"reuse-delay", KEY_ONE, offsetof(struct ini_reader, settings[0])},
 	{"quarantine", KEY_ONE, offsetof(struct ini_reader, settings[1])},
-	{"conflict_detection", KEY_ONE, offsetof(struct ini_reader, settings[2])},
-	{"gateway_detection", KEY_ONE, offsetof(struct ini_reader, settings[3])},
+	{"conflict-detection", KEY_ONE, offsetof(struct ini_reader, settings[2])},
+	{"gateway-detection", KEY_ONE, offsetof(struct ini_reader, settings[3])},
 	{0},
 };
 

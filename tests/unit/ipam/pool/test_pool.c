@@ -74,7 +74,7 @@ static void test_every_key_of_a_pool_file_is_read(void **state)
 			  "[settings]\n"
 			  "reuse-delay = 90s\n"
 			  "quarantine = 1h\n"
-			  "conflict_detection = yes\n");
+			  "conflict-detection = yes\n");
 	load(&s);
 	ASSERT_EQ(s.n, 1);
 	p = &s.v[0];
