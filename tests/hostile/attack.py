@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: attack.py PORT KIND N RATE SOURCE...
-Keeps N connections to 127.0.0.1:PORT, in turn from the given source addresses, and reopens closed ones, RATE per second at most. Each sends
-a byte of its text now and then, so that no pause is long. "ready" on stdout when N were open for the first time; ends when stdin does.
+Keeps N connections to 127.0.0.1:PORT, in turn from the given source addresses, and reopens closed ones, RATE per second at most. Each
+connection sends the first text of its KIND at once, and then a byte of the second text every 0.5 s. Prints "ready" to stdout after N
+connections have been opened; ends when stdin is closed.
 
-If KIND begins with "tls-", the text is sent after a complete TLS handshake, and a connection counts from then on.
+If KIND begins with "tls-", the text is sent after a complete TLS handshake, and a connection counts as open after
+the handshake.
 ATTACK_PATH in the environment is the path of KIND "tls-upload"."""
 import contextlib
 import errno
@@ -27,7 +29,7 @@ TEXTS = {
     "chunk": (b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: " + b"x" * 1000),
     "pipeline": (b"GET / HTTP/1.1\r\nHost:\r\n\r\n" * 1200, b""),  # the client reads none of the answers
     "record": (b"\x16\x03\x01\x02\x01", b"\x01" * 500),  # a handshake that is never completed
-    # 7 MiB are announced; the first 100 KiB arrive, so that each holds memory.
+    # 7 MiB are announced; the first 100 KiB arrive, so that the server holds memory for each connection.
     "upload": (f"POST {os.environ.get('ATTACK_PATH')} HTTP/1.1\r\nHost: x\r\nContent-Length: {7 << 20}\r\n\r\n".encode()
                + b" " * (100 << 10), b" " * 15000),
 }
@@ -51,7 +53,7 @@ def hello():
 
 
 def shake(s):
-    """The events that its TLS handshake waits for; 0: it is complete."""
+    """The epoll events that the TLS handshake of s waits for; 0: the handshake is complete."""
     try:
         s.do_handshake()
     except ssl.SSLWantReadError:
@@ -118,7 +120,7 @@ def main():
             byte = now
             for s, sent, rest in list(live.values()):
                 if 0 <= sent < len(more) and not rest:
-                    with contextlib.suppress(OSError):  # poll() above reports it
+                    with contextlib.suppress(OSError):  # the next poll() reports the error
                         s.send(more[sent:sent + 1])
                     live[s.fileno()][1] += 1
         if not ready and opened >= n:

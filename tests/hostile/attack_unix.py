@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: attack_unix.py SOCKET KIND N
-Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones; each sends its text repeatedly, as fast as it is read, or a
-byte now and then. "ready" on stdout when N were opened for the first time; ends when stdin does."""
+Keeps N connections to a gRPC server on a UNIX socket and reopens closed ones. Depending on KIND, each connection sends its text repeatedly,
+as fast as the server reads it, or one byte every 0.5 s. Prints "ready" to stdout after N connections have been opened; ends when stdin is
+closed."""
 import contextlib
 import select
 import socket
@@ -18,7 +19,7 @@ def frame(kind, flags, stream, payload=b""):
 
 # POST /v1beta1.DevicePlugin/Allocate, open; HPACK literals
 HEAD = frame(1, 4, 1, b"\x83\x86\x04\x1f/v1beta1.DevicePlugin/Allocate".replace(b"\x1f", b"\x1e") + b"\x0f\x10\x10application/grpc")
-KINDS = {  # the client sends the first text once, and then the second repeatedly; True: only its first byte, now and then
+KINDS = {  # the client sends the first text once, then the second repeatedly; True: only the first byte of the second, every 0.5 s
     "silent": (b"", b"", False),
     "slow": (b"", PREFACE, True),
     "huge": (PREFACE, b"\xff\xff\xff\x00\0\0\0\0\1" + b"x" * 65536, False),
@@ -75,7 +76,7 @@ def main():
         if is_slow and time.monotonic() - last > 0.5:
             last = time.monotonic()
             for s, _ in live.values():
-                with contextlib.suppress(OSError):  # poll() above reports it
+                with contextlib.suppress(OSError):  # the next poll() reports the error
                     s.send(more[:1])
         if not ready and opened >= n:
             ready = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the attacks: crowds of connections in separate processes, honest requests beside them, and the memory of a process."""
+"""Shared by the attacks: crowds of hostile connections in separate processes, honest requests beside them, the memory of the server."""
 import contextlib
 import http.client
 import os
@@ -34,7 +34,7 @@ def crowd(port, kind, n=2000, rate=200, sources=ONE, path=""):
 
 
 def get(port, path, tls=False, timeout=10, source="127.0.0.1"):
-    """A request on a new connection, as a kubelet's probe: (status, text)."""
+    """Sends a request on a new connection, like a kubelet's probe; returns (status, text)."""
     c = (http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0), context=ANYBODY) if tls
          else http.client.HTTPConnection("127.0.0.1", port, timeout=timeout, source_address=(source, 0)))
     try:
@@ -49,7 +49,7 @@ def get(port, path, tls=False, timeout=10, source="127.0.0.1"):
 
 
 def honest(n, port, path, **kw):
-    """n requests, one after the other: (those that failed, the longest in seconds)."""
+    """Sends n requests, one after the other; returns (the failures, the duration of the longest request in seconds)."""
     os.setpriority(os.PRIO_PROCESS, 0, -10)
     failed, worst = [], 0.0
     for _ in range(n):
@@ -68,8 +68,8 @@ def honest(n, port, path, **kw):
 
 
 def held(pid):
-    """(KiB of its own memory, descriptors). Pages of its binary are not its own: how many of these are mapped depends on the page cache, 1,600
-    to 2,500 KiB for the same process."""
+    """Returns (KiB of private memory, number of open descriptors) of a process. Mapped pages of the binary are not counted: they depend on
+    the page cache, and are 1,600 to 2,500 KiB for the same process."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     own = sum(int(status.split(f"{part}:")[1].split()[0]) for part in ("RssAnon", "RssShmem"))
     return own, len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))

@@ -29,7 +29,7 @@ def trust(cluster, ns, value):
 
 @pytest.fixture
 def volume(tmp_path):
-    """A pod's volume as the node sees it; its plugin writes the UID that executes it there."""
+    """A pod's volume as the node sees it. The plugin `mine` in the volume writes the UID of its process to the file `seen` there."""
     folder = tmp_path / "volume"
     folder.mkdir()
     (folder / "mine").write_text(f"#!/bin/sh\nid -u >{folder}/seen\necho '{{\"cniVersion\":\"1.0.0\"}}'\n")
@@ -51,18 +51,18 @@ def test_definition_with_plugins_of_a_volume_requires_trust(node_with_agent, vol
 
     trusted = lambda: [n.get("trusted", False) for n in w.request_networks(pod)[1]["networks"]]
     assert trusted() == [True, False]  # the definition of kube-system, and the tenant's
-    trust(w.mine, w.team, "yes")  # only "true" is trust
+    trust(w.mine, w.team, "yes")  # no effect: only "true" makes a namespace trusted
     trust(w.mine, w.team, "true")
     wait(lambda: trusted() == [True, True], "both definitions are trusted")
     lab_.cni("ADD", w.conf(), box, ifname="eth0", args=w.args(pod))
     assert (volume / "seen").read_text() == "0\n"
     lab_.delete(w.conf(), box, ifname="eth0", args=w.args(pod))
     trust(w.mine, w.team, None)
-    wait(lambda: trusted() == [True, False], "the definition of the other namespace is not trusted")
+    wait(lambda: trusted() == [True, False], "the tenant's definition is no longer trusted")
 
 
 def test_trust_depends_on_the_namespace_of_the_definition(node_with_agent, volume):  # noqa: F811
-    """The namespace of the definition must be trusted; neither the pod's namespace nor its first network extends the trust."""
+    """A pod of a trusted namespace cannot attach a definition of an untrusted one, neither as a further nor as its default network."""
     w, lab_ = node_with_agent, node_with_agent.lab
     w.nad("default", "evil", multus(volume))
     trust(w.mine, w.team, "true")
@@ -104,7 +104,7 @@ def admitting(tmp_path_factory):
     c = Controller(tmp_path_factory.mktemp("c"), one.admin_config(), "unirail")
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s")
-    wait(lambda: apply(one, "team", {"cniType": "none"})[0] == 422, "a configuration without trust is refused", 60, 0.2)
+    wait(lambda: apply(one, "team", {"cniType": "none"})[0] == 422, "the webhook refuses an invalid SpiderMultusConfig", 60, 0.2)
     yield one
     c.close()
     one.close()
@@ -129,7 +129,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("spec, place", EVIL)
-def test_configurations_that_name_files_of_the_node_are_refused(admitting, spec, place):
+def test_configurations_that_act_on_the_node_require_a_trusted_namespace(admitting, spec, place):
     one = admitting
     status, contains = apply(one, "team", spec)
     assert status == 422 and place in contains and TRUST in contains and "\n" not in contains, contains

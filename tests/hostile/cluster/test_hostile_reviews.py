@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unauthorized clients at the webhook port, beside the reviews of a real API server.
 
-In an earlier version, the controller decided reviews for any client that reached the port (27 s of them filled the ConfigMap of claims),
-and 7 slow uploads of 7 MiB caused 143 of 146 creates to be refused."""
+In an earlier version, the controller decided reviews for any client that reached the port: after 27 s of them the ConfigMap of claims was
+full. And 7 slow uploads of 7 MiB caused 143 of 146 creates to be refused."""
 import base64
 import contextlib
 import http.client
@@ -118,7 +118,7 @@ def test_secrets_are_in_no_log_metric_or_object(cluster, replica, ns, tmp_path):
                 known.update(line for line in text.split("\n") if len(line) > 20 and not line.startswith("-----"))
         return known
 
-    wait(lambda: len(collect()) > 10, "ten texts are collected")
+    wait(lambda: len(collect()) > 10, "more than ten secrets are collected")
     for token in tokens(cluster, ns):
         for path, body in ((f"/{token}{PATH}", b"{"), (f"/{token}/nowhere", b"{}"), (f"/{token}x{PATH}", b"{}"),
                            (f"/{token}{PATH}?a=%zz", b""), (f"/{token}{PATH}", b"[" * 1000)):
@@ -188,7 +188,7 @@ def test_deleted_token_secret_is_created_again(cluster, replica, ns):
 @pytest.mark.parametrize("sources", [ONE, ["127.0.0.1"], MANY], ids=["one-address", "local-address", "many-addresses"])
 @pytest.mark.parametrize("kind", ["silent", "record", "hello"])
 def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, sources):
-    """2,000 connections send no request, before or after the TLS handshake."""
+    """2,000 connections never complete the TLS handshake: they send nothing, an incomplete record byte by byte, or only a ClientHello."""
     c = replica("c").leads()
     registered(cluster)
     os.setpriority(os.PRIO_PROCESS, c.process.pid, -10)
@@ -201,7 +201,7 @@ def test_creates_succeed_beside_2000_idle_connections(cluster, replica, kind, so
         after = held(c.process.pid)
         assert c.get(c.health, "/healthz")[0] == 200
     assert failed == []
-    # The limit for 2,000 connections: a TLS state and its buffers for each.
+    # Each of the 2,000 connections may take 32 KiB: its TLS state and buffers.
     assert after[0] < before[0] + 2000 * 32 and after[1] <= before[1] + 2000, (before, after)
     assert c.metrics()["unirail_controller_leader"] == 1
 
@@ -233,7 +233,7 @@ def test_reviews_are_answered_beside_slow_requests_over_tls(cluster, replica, ns
         assert c.get(c.health, "/healthz")[0] == 200
     print(f"the longest {sorted(lasted)[-3:]} s, {before} to {after}, most {most} KiB")
     assert (refused, answers, max(lasted) < 1.0) == ([], [200] * 200, True), max(lasted)
-    # A TLS state with its buffers, and a head of 16 KiB; all bodies together have 48 MiB.
+    # Each connection may take 32 KiB for its TLS state and buffers, and 20 KiB for its head; all bodies together may take 48 MiB.
     assert most < before[0] + 500 * (32 + 20) + ((48 << 10) if kind == "upload" else 0), (before, most)
     assert after[1] <= before[1] + 510, (before, after)
 
@@ -245,7 +245,7 @@ def configmap(cluster, ns):
 
 @contextlib.contextmanager
 def threads(n, run):
-    """n threads call run() repeatedly while the block runs; yields the number of calls that returned."""
+    """n threads call run() repeatedly while the block runs; yields a list with one entry for each call that returned."""
     stopped, done = threading.Event(), []
 
     def work():
@@ -287,8 +287,8 @@ def test_unauthorized_reviews_lock_no_ranges(cluster, replica, ns):
 
 
 def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica, ns):
-    """A client with the token sends reviews just below the size that a child process parses, and larger ones, over
-    many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
+    """A client with the token sends reviews just small enough for the controller's own process, and larger ones, which a child process
+    parses, over many connections. The Lease is renewed meanwhile, and each probe is answered within a second."""
     c = replica("c", "--lease", "6s", "--lease-renew", "4s", "--lease-retry", "1s").leads()
     registered(cluster)
     token, connections = tokens(cluster, ns)[0], threading.local()
@@ -303,7 +303,7 @@ def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica
     assert len(small) < 32 << 10 < len(large)
 
     def send(body, n):
-        """n requests at a time on each connection, all received before the first is decided."""
+        """Returns a function that sends n requests at once on the connection of its thread, and reads the n answers."""
         text = (f"POST /{token}{PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                 .encode() + body) * n
 
@@ -337,7 +337,7 @@ def test_costly_reviews_delay_neither_lease_renewals_nor_probes(cluster, replica
     assert c.metrics()["unirail_controller_leader"] == 1
 
 
-LARGE = {  # object: (seconds of CPU time for its review in an earlier version, whether it is allowed, its change)
+LARGE = {  # object: (seconds of CPU time for its review in an earlier version, whether it is allowed, function that enlarges it)
     "10,000 ips against 10,000 excludeIPs": (80, True, lambda o: o["spec"].update(
         ips=[address(i) for i in range(10000)], excludeIPs=[address(i) for i in reversed(range(10000))])),
     "40,000 labels": (17, False, lambda o: o["spec"].update(podAffinity={"matchLabels": {f"k{i}": "v" for i in range(40000)}})),
@@ -394,7 +394,7 @@ def test_custom_configuration_of_more_than_256_kib_is_refused(cluster, replica, 
 
 def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
     """A rolling upgrade: an old replica, which registered paths without a token, still leads; a new replica serves
-    these paths until it leads itself and registers its own, and afterwards refuses them."""
+    these paths until it leads itself and registers paths with a token; afterwards it refuses the old paths."""
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
     old = replica("old", "--ca-publish", "2s").leads()
     registered(cluster)
@@ -421,7 +421,8 @@ def test_reviews_succeed_during_an_upgrade_to_token_paths(cluster, replica, ns):
 
 
 def test_connection_without_a_client_certificate_is_refused(cluster, replica, ns, tmp_path):
-    """With webhook-client-ca a connection without a certificate of that CA is refused in the handshake, whatever path it has."""
+    """With webhook-client-ca a connection without a certificate of that CA is refused in the handshake, whatever path it would
+    request."""
     pki, others = Pki(tmp_path / "clients"), Pki(tmp_path / "others")
     c = replica("c", "--webhook-client-ca", pki.ca).leads()
     wait(lambda: tokens(cluster, ns), "the tokens are stored")
@@ -444,7 +445,7 @@ def test_connection_without_a_client_certificate_is_refused(cluster, replica, ns
     assert status(others.leaf("apiserver", "DNS:apiserver", "clientAuth")) is None
 
 
-def test_missing_client_ca_is_reported(cluster, replica, tmp_path):
+def test_client_ca_file_without_a_certificate_is_reported(cluster, replica, tmp_path):
     (tmp_path / "ca").write_text("none")
     with pytest.raises(AssertionError, match="webhook-client-ca"):
         replica("c", "--webhook-client-ca", tmp_path / "ca")

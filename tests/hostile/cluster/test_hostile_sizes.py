@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large objects of tenants, past admission: controller and agent start, store only small parts of the objects, and report what they skip."""
+"""Large objects of tenants that no webhook refused: controller and agent start, store only small parts of the objects, and report which
+objects they skip."""
 import base64
 import json
 import os
@@ -13,8 +14,8 @@ from cluster import memory, wait
 from controllers import Controller
 
 NADS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions"
-COUNT, BYTES = 190, 1_300_000  # with these definitions an earlier controller exceeded its 256 MiB at every start
-# The maximum size of an object in etcd, with the managedFields that the API server adds for each label.
+COUNT, BYTES = 190, 1_300_000  # with these definitions an earlier controller exceeded its memory limit, 256 MiB, at every start
+# An object with these labels, and the managedFields that the API server adds for each label, has about the maximum size in etcd.
 LABELS = {f"{i:x}": "" for i in range(60000)}
 
 
@@ -52,7 +53,7 @@ def reasons(cluster, path):
 
 
 def copies(cluster, ns, name, names):
-    """Copies of a SpiderMultusConfig, written to etcd: the API server takes a second for each, etcd a tenth."""
+    """Writes copies of a SpiderMultusConfig directly to etcd: a copy takes a tenth of a second, through the API server a second."""
     text = lambda s: base64.b64encode(s.encode()).decode()
     key = lambda n: text(f"/registry/spiderpool.spidernet.io/spidermultusconfigs/{ns}/{n}")
     stored = base64.b64decode(cluster.etcd_call("kv/range", key=key(name))["kvs"][0]["value"])
@@ -132,8 +133,8 @@ def test_many_labels_cost_little_cpu_time(cluster, ns, closing, tmp_path):
 
 
 def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_path, proxy):
-    """A skipped object keeps its condition through a new list, which does not read it again; when it is made smaller, it is read at
-    once. An object that exceeded the limit of its namespace is read once other objects of the namespace are deleted."""
+    """When the controller lists the objects again, a skipped object keeps its condition and is not read. When it is made smaller, it is
+    read at once. An object that was skipped for the limit of its namespace is read after another object of the namespace is deleted."""
     path, nads = f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", NADS.format(ns)
     small = {"spec": {"cniType": "ipoib", "ipoib": {"master": "ib0"}, "customCNI": None}}
     fills = [f"fill-{i}" for i in range(9)]  # 600 KiB each: the limit of a namespace is six of them
@@ -176,8 +177,8 @@ def test_large_definition_is_read_again_when_smaller(cluster, ns, closing, tmp_p
         wait(lambda: cluster.request("GET", f"{nads}/own")[0] == 200, "NetworkAttachmentDefinition own is created", 60)
         wait(lambda: reasons(cluster, path)["own"] == "Written", "SpiderMultusConfig own has the reason Written", 60)
 
-        # After a deletion one of the skipped objects is read, although it was not changed: its config is not JSON, as its condition then
-        # says.
+        # After a deletion one of the skipped objects is read, although it was not changed: its customCNI is not JSON, so it
+        # then has the reason Invalid.
         full = [name for name in skipped if name != "own"]
         before = versions()
         cluster.ok("DELETE", f"{path}/{next(x for x in fills if x not in full)}")

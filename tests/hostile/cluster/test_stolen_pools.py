@@ -32,8 +32,8 @@ def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
     c.webhook_port = free_port()
     c.start("--webhook-url", f"https://127.0.0.1:{c.webhook_port}", "--webhook-linger", "0s").leads()
     send = lambda method, path, body: one.request(method, path, body, token=agent, **({"type": MERGE} if method == "PATCH" else {}))
-    # The API server reads webhook configurations by a watch: once it refuses an invalid object, it calls the webhooks.
-    wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403, "the policy refuses the agent's write")
+    # The API server reads webhook configurations by a watch: once this write is refused, the API server calls the webhooks.
+    wait(lambda: send("PATCH", f"{POOLS}/p?dryRun=All", {"spec": {"disable": True}})[0] == 403, "the webhook refuses the agent's write")
     annotation = lambda key, value: {"metadata": {"annotations": {key: value}}}
     for body in ({"spec": {"ips": ["172.16.1.9"]}}, {"spec": {"gateway": "172.16.1.9"}}, annotation("x", "y"), {"metadata": {"labels": {"x": "y"}}},
                  {"metadata": {"finalizers": ["a.b/c"]}}, annotation("ipam.spidernet.io/ippool-ip-number", "9")):
@@ -44,5 +44,5 @@ def test_stolen_agent_token_changes_no_pool(one, closing, tmp_path):
     assert status == 403 and REFUSAL in answer["message"], answer
     assert send("PATCH", f"{POOLS}/p", annotation("unirail.io/block-prefix", "28"))[0] == 200
     assert send("PATCH", f"{POOLS}/p", annotation("unirail.io/block-prefix", "27"))[0] == 403
-    one.ok("PATCH", f"{POOLS}/p", {"spec": {"ips": ["172.16.1.9"]}}, type=MERGE)  # the administrator may
+    one.ok("PATCH", f"{POOLS}/p", {"spec": {"ips": ["172.16.1.9"]}}, type=MERGE)  # the administrator may change the spec
     assert c.stop() == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thief with the token of an agent or of a controller, in a cluster with deploy/ and deploy/policies.
+"""A thief sends requests with the token of an agent or of the controller, in a cluster with the objects of deploy/ and deploy/policies.
 
 In an earlier version, an agent's token could write the status, labels and annotations of every pod, and all pools and blocks.
 """
@@ -41,10 +41,10 @@ class ClusterWithPolicies:
         self.tokens = {name: bound_token(self.cluster, "unirail-agent", name) for name in NODES}
         self.tokens["controller"] = bound_token(self.cluster, "unirail-controller", "n1")
         self.tokens["no node"] = self.cluster.token("unirail", "unirail-agent")
-        wait(self.is_enforced, "the policies are in force")
+        wait(self.is_enforced, "the API server enforces the policies")
 
     def is_enforced(self):
-        """Asserts that the policies are in force, which they are shortly after they were written."""
+        """Asserts that the API server enforces the policies. It begins to do so shortly after they are written."""
         probes = (("no node", "PATCH", "/api/v1/namespaces/unirail/pods/unirail-agent-n1/status", annotation("x", "y")),
                   ("no node", "POST", BLOCKS, block("probe-0", "n1")), ("no node", "POST", ENDPOINTS, endpoint("probe", "n1")),
                   ("no node", "POST", POOLS, {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool",
@@ -266,7 +266,7 @@ def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emp
     taken = {"metadata": {"labels": {"unirail.io/node": "n1", "unirail.io/requested-from": None},
                           "annotations": {"unirail.io/requested-by": None}},
              "status": {"current": {"node": "n1", "uid": "u9", "ips": []}}}
-    emptied.allowed("n1", "PATCH", at, taken)  # the next pod of the same name; the policies permit this (deploy/README)
+    emptied.allowed("n1", "PATCH", at, taken)  # for the next pod of the same name, on n1; the policies permit this (deploy/README)
     emptied.refused("n2", "to delete endpoints of its own node only", "DELETE", at)
     emptied.allowed("n1", "DELETE", at)
     emptied.refused("no node", "the agent's token names no node", "POST", ENDPOINTS, endpoint("web-2", "n1"))
@@ -274,7 +274,7 @@ def test_agent_token_writes_endpoints_of_its_node_and_requests_for_addresses(emp
 
 def test_agent_token_writes_only_two_annotations_of_pools(emptied):
     """An agent may write two annotations of a pool: the block size, once, and the number of addresses that an application requests of
-    its automatic pool."""
+    its automatic pool. It may create automatic pools, without addresses."""
     emptied.nodes.pool("p", "172.16.1.0/24")
     at = f"{POOLS}/p"
     nothing = "to change only two annotations of a pool: unirail.io/block-prefix, if the pool has none"

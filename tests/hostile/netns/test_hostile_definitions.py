@@ -2,8 +2,8 @@
 """A tenant with permission to create only NetworkAttachmentDefinitions attacks the node that attaches them.
 
 In an earlier version, a definition of type `multus` whose binDir lies in a pod's volume executed a file of that volume as root on the
-node; dataDir, log files and CNIDeviceInfoFile wrote anywhere; an ipam.type that makes interfaces executed itself until
-the node had no process left.
+node. With dataDir, log files and CNIDeviceInfoFile, a definition wrote to any path. An interface plugin named as ipam.type executed itself
+until the node could start no more processes.
 """
 import json
 import os
@@ -52,7 +52,7 @@ def network(lab, agent, definition, **keys):
 
 
 def refused(lab, agent, definition, *contains, **more):
-    """ADD fails with one line that names the definition; nothing is left of the pod's networks, and DEL finds nothing to delete."""
+    """ADD fails with one line that names the definition; no interface and no address of the pod is left, and DEL succeeds."""
     network(lab, agent, definition)
     pod, c = lab.pod(), conf(lab, agent, **more)
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=["network 'team/evil'", *contains])
@@ -82,7 +82,8 @@ def test_plugins_that_change_the_node_are_refused(lab, agent, plugin):
 
 @pytest.mark.parametrize("where", ["binary", "folder"])
 def test_plugin_writable_by_other_users_is_not_executed(lab, agent, tmp_path, where):
-    """While a user other than root can change the plugin or its directory, ADD fails; afterwards the plugin is executed."""
+    """While a user other than root can change the plugin or its directory, ADD fails; once only root can change
+    them, the plugin is executed."""
     folder, seen = tmp_path / "bin", tmp_path / "root"
     folder.mkdir()
     spy(folder / "mine", seen)
@@ -113,7 +114,7 @@ def test_plugin_named_by_its_path_is_refused(lab, agent, volume, tmp_path):
 
 
 def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
-    """In otherwise valid definitions, each key is refused that names the node, or a file, directory or socket of it."""
+    """An otherwise valid definition is refused if a key names the node, or a file, directory or socket of the node."""
     at = str(volume / "x")
     ipam = {"pool_dir": at, "state_dir": at, "server_state_dir": at, "hostlocal_dir": at, "ipam_unix_socket_path": at,
             "node_name": "other"}
@@ -134,7 +135,7 @@ def test_keys_that_name_files_of_the_node_are_refused(lab, agent, volume):
 
 
 def test_log_files_of_untrusted_definitions_are_not_written(lab, agent, volume):
-    """Existing definitions name log files: their pods still work, without the log file."""
+    """A definition that names a log file still attaches its pod, but the log file is not written: existing definitions name log files."""
     log = volume / "log"
     os.mkfifo(volume / "fifo")
     for name in (log, volume / "fifo"):
@@ -149,7 +150,7 @@ def test_log_files_of_untrusted_definitions_are_not_written(lab, agent, volume):
 @pytest.mark.parametrize("trusted", [False, True])
 @pytest.mark.parametrize("kind", ["macvlan", "bridge", "ptp"])
 def test_interface_plugin_as_ipam_is_refused(lab, agent, kind, trusted):
-    """A definition, trusted or not, would start a plugin that executes itself without end."""
+    """An interface plugin as IPAM plugin would execute itself without end. ADD fails, whether the definition is trusted or not."""
     network(lab, agent, rail("rail0", ipam={"type": kind}), trusted=trusted)
     pod, c = lab.pod(), conf(lab, agent)
     lab.fail("ADD", c, pod, 7, ifname="eth0", contains=[f"ipam.type is '{kind}', which makes interfaces"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile local processes at a device plugin's socket: the kubelet's stream stays open, its calls are answered, and the memory of the
-process stays small."""
+"""Hostile local processes at a device plugin's socket: the kubelet's stream stays open, its calls are answered, and the device
+plugin uses little memory."""
 import contextlib
 import json
 import pathlib
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-import lab as labs  # conftest.py has the path
+import lab as labs  # conftest.py adds tests/netns to sys.path
 from kubelet import Kubelet
 from report import follow, wait
 

@@ -90,7 +90,7 @@ def test_tuning_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
     lab.delete(conf, pod)
 
 
-def test_log_file_that_is_a_link_of_another_user_is_refused(lab, disk):
+def test_log_file_that_is_a_link_of_another_user_is_not_written(lab, disk):
     link(disk / "log", disk / "secret" / "log", UID)
     pod = lab.pod()
     conf = local(disk / "real")

@@ -15,12 +15,12 @@ from hostile import MANY, ONE, get, crowd, held, honest
 from lab import BINARY
 from report import follow, wait, wait_started
 
-OWN_MEMORY_MAX = 2300  # KiB: limit of the agent's private memory, whatever clients do; with 1,700 KiB of mapped pages of the binary 4,000
+OWN_MEMORY_MAX = 2300  # KiB of private memory of the agent, whatever clients do; with 1,700 KiB of mapped pages of the binary: 4,000
 KINDS = ["silent", "head", "body", "idle", "unread"]
 
 
 def free_port():
-    """A port outside the range of client ports, of which the attackers' connections leave thousands in use."""
+    """A free port below the range of ephemeral ports, of which the attackers' connections leave thousands in use."""
     while True:
         port = random.randrange(10000, 32000)
         with socket.socket(socket.AF_INET6) as s, contextlib.suppress(OSError):
@@ -69,15 +69,16 @@ def agent(tmp_path):
 
 
 def beside(daemon, kind, sources, port, n, path):
-    """n honest requests beside 2,000 hostile connections: each is answered within a second, and the agent keeps to OWN_MEMORY_MAX."""
+    """n honest requests beside 2,000 hostile connections: each is answered within a second, and the agent uses less
+    than OWN_MEMORY_MAX."""
     before = held(daemon.process.pid)
     with crowd(port, kind, sources=sources):
-        # First all 2,000 connect at once, and a few honest requests are refused with 503.
+        # At first the 2,000 connections arrive at once, and the server may refuse a few honest requests with 503.
         wait(lambda: get(port, path)[0] == 200, f"{path} answers beside the hostile connections")
         failed, worst = honest(n, port, path)
         after = held(daemon.process.pid)
     assert (failed, worst < 1.0) == ([], True), f"{len(failed)} of {n} failed ({failed[:3]}), the longest took {worst:.2f} s"
-    # 384 connections, and 16 that are being refused.
+    # The server has at most 384 connections, and 16 more that it is refusing.
     assert after[0] < OWN_MEMORY_MAX and after[1] <= before[1] + 400, (before, after)
 
 
@@ -100,12 +101,13 @@ def test_scrapes_are_answered_beside_clients_that_do_not_read(agent):
     beside(agent, "unread", MANY, agent.metrics, 300, "/metrics")
 
 
-# A daemon and an address that is not on loopback, in a separate network namespace that ends with its processes.
+# In a separate network namespace, adds an address that is not a loopback address, and starts a daemon. The namespace ends with the daemon.
 ELSEWHERE = "ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "
 
 
 def test_remote_caller_of_the_health_port_gets_no_object_names(tmp_path):
-    """The message of an agent that is not ready names objects and paths: only callers on loopback get this message."""
+    """The message of an agent that is not ready names objects and paths: only callers with a loopback address get this
+    message."""
     (tmp_path / "none.conf").touch()
     conf = tmp_path / "kubeconfig"
     conf.write_text("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "
