@@ -11,7 +11,7 @@ CHAINED = ["tuning", "sbr", "loopback", "ifacer"]
 
 @pytest.fixture
 def chained_plugins(tmp_path):
-    """A directory with unirail's plugins; UNIRAIL_PLUGINS names another one, to check the tests."""
+    """A directory with unirail's plugins. UNIRAIL_PLUGINS names another directory (Debian's plugins, to check the tests)."""
     if "UNIRAIL_PLUGINS" in os.environ:
         return pathlib.Path(os.environ["UNIRAIL_PLUGINS"])
     folder = tmp_path / "chained_plugins"

@@ -60,7 +60,7 @@ def field(name, value):
 
 
 def answer(status=200, body=b"{}", retry_after=None, end=True):
-    """The frames of a response; their stream number is filled in later."""
+    """Returns a function that makes the frames of a response for a given stream."""
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
 
@@ -109,15 +109,16 @@ class Listener:
             threading.Thread(target=self.serve, args=(s,), daemon=True).start()
 
     def close(self):
-        """Joins the thread: if it still waited in accept(), it could accept connections of another listener."""
+        """Joins the thread: if it still waited in accept(), it could accept connections of a later listener, which has
+        the same descriptor."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.listener.close()
 
 
 class Server(Listener):
-    """`script` has the response to the n-th request; its last entry answers all further requests. None closes the
-    connection."""
+    """`script` has the response to the n-th request; its last entry answers all further requests. If an entry returns
+    None, the connection is closed."""
 
     def __init__(self, cert, script=(answer(),), alpn=("h2",), client_ca=None, tls=None, greet=True):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

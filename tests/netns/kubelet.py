@@ -60,7 +60,7 @@ class Plugin:
                   (b"\x08\x01" if registered else b"") + (field(2, error) if error else b""))
 
     def watch(self):
-        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # the socket file exists before listen()
+        self.stream = self.channel.unary_stream(PLUGIN + "ListAndWatch")(b"", wait_for_ready=True)  # the file exists before listen()
 
         def run():
             with contextlib.suppress(grpc.RpcError):
@@ -137,7 +137,8 @@ class Kubelet:
 
 
 class PodResources:
-    """The kubelet's PodResources socket. pods: {name: {container: {resource: [ids]}}}, or a status code; `gate`: an event that delays the response."""
+    """The kubelet's PodResources socket. pods: {name: {container: {resource: [ids]}}}, or the status with which List
+    fails. While the event `gate` is not set, the response waits."""
 
     def __init__(self, path):
         self.path, self.pods, self.requests = path, {}, 0

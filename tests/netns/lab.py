@@ -203,7 +203,8 @@ class Pod:
 
 class Lab:
     """`rails` NICs on the node ("rail0"...), and "eth0"; each is connected to a bridge of the fabric that has the gateway's address. NIC i
-    has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and fd00:16:i::/64; .1 is the gateway, .2 the node. With `exclusive` each NIC has a /27."""
+    has 172.16.i.0/24 (eth0 is 0, rail0 is 1) and fd00:16:i::/64; .1 is the gateway, .2 the node. With `exclusive` the addresses of
+    NICs and gateways have the prefix length 27."""
 
     def __init__(self, tmp, plugins, rails=2, v6=False, exclusive=False):
         self.tmp, self.plugins, self.namespaces = tmp, plugins, []
@@ -256,7 +257,7 @@ class Lab:
         (self.pool_dir / name).write_text(text)
 
     def rail_pools(self, v6=False, **more):
-        """A pool for every NIC, of its name (and NAME-v6)."""
+        """Writes a pool for every NIC: the pool has the NIC's name, and with v6 there is a second pool NAME-v6."""
         text = ""
         for i, nic in enumerate(self.nics):
             text += f"[pool {nic}]\nsubnet = 172.16.{i}.0/24\nips = 172.16.{i}.10-172.16.{i}.250\n"

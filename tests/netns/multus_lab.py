@@ -13,8 +13,8 @@ def generic(conf):
 
 
 def delegate(conf, head=False, **requests):
-    """A delegate in Multus' scratch file; `requests` has the keys ifnameRequest, deviceID... Version 4.3.0 of Multus writes one object
-    more than its HEAD."""
+    """A delegate in Multus' scratch file; `requests` has the keys ifnameRequest, deviceID... Without `head`, it has the
+    object CNINetworkConfigList, which version 4.3.0 of Multus writes and its HEAD does not."""
     is_list = "plugins" in conf
     lists = {k: conf[k] for k in ("cniVersion", "name") if is_list and k in conf}
     lists["plugins"] = [generic(p) for p in conf["plugins"]] if is_list else None
@@ -25,7 +25,7 @@ def delegate(conf, head=False, **requests):
 
 
 def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **kw):
-    """Runs a plugin list as libcni does, with the plugins of a directory. ADD returns the last result."""
+    """Runs a plugin list as libcni does, with the plugins in the directory `by`. ADD returns the last result."""
     for p in reversed(confs) if verb == "DEL" else confs:
         conf = {**p, "cniVersion": version, "name": name, **({"prevResult": prev} if prev is not None else {})}
         if verb == "ADD":
@@ -36,7 +36,7 @@ def chain(verb, lab, confs, pod, by, name="net", version="1.0.0", prev=None, **k
 
 
 class Multus:
-    """The state in `folder`, used as its cniDir; `by` has the plugins with which it adds pods."""
+    """Multus with `folder` as its cniDir. It adds pods with the plugins in the directory `by`."""
 
     def __init__(self, lab, folder, head=False, by=REFERENCE):
         self.lab, self.folder, self.head, self.by = lab, folder, head, by
@@ -82,7 +82,7 @@ class Multus:
             conf = json.loads(base64.b64decode(d["Bytes"], validate=True))
             ifname = d.get("ifnameRequest") or (f"net{i}" if i else master)
             is_list = bool((d["ConfList"] or {}).get("plugins"))
-            assert not is_list or d["ConfList"]["cniVersion"], "Multus would write a list without a version again, without most of its keys"
+            assert not is_list or d["ConfList"]["cniVersion"], "Multus rewrites a list without cniVersion and drops most of its keys"
             version = conf.get("cniVersion", "0.1.0")
             names.append((conf["name"], ifname, [p["type"] for p in conf["plugins"]] if is_list else [conf["type"]]))
             chain("DEL", self.lab, conf["plugins"] if is_list else [conf], pod, by, conf["name"], version,

@@ -76,7 +76,7 @@ class PodAgent:
         return status, json.dumps(answer).encode()
 
     def networks(self, *nets, **more):
-        """nets: (nad, ifname, config, and further keys). All are trusted (an administrator's) unless a key says otherwise."""
+        """nets: (nad, ifname, config, and further keys). A network is trusted unless its key "trusted" says otherwise."""
         self.answer = {"networks": [{"nad": nad, "name": nad.split("/")[1], **({"ifname": ifname} if ifname else {}),
                                      "config": config, "trusted": True, **(rest[0] if rest else {})}
                                     for nad, ifname, config, *rest in nets],

@@ -16,7 +16,7 @@ def field(number, data):
 
 
 def number(tag, n):
-    return varint(tag << 3) + varint(n) if n else b""  # proto3 leaves zero out
+    return varint(tag << 3) + varint(n) if n else b""  # proto3 omits a number that is 0
 
 
 def parse(message):

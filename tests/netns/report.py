@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a failed test reports: the condition that did not become true, and the end of the log of each server that was followed.
 
-A server's log is followed from its start: follow(name, log), where the log is a file (the newest, of a path with wildcards), or a list
-to which lines are added. The report of a test that fails has the last lines of each log that grew since the test
+A server's log is followed from its start: follow(name, log), where the log is a path (with wildcards: the newest file that matches), or
+a list to which lines are added. The report of a test that fails has the last lines of each log that grew since the test
 began. ended(log) is called before the file or its folder is deleted."""
 import glob
 import http.client
@@ -75,7 +75,7 @@ def follow(name, log):
 
 
 def ended(log):
-    """The logs below a folder, or one log, are about to be deleted: only the report of the present test has their ends."""
+    """Call before the logs below a folder, or one log, are deleted: only the report of the present test has their last lines."""
     for key, (name, source, size) in list(_logs.items()):
         if source is log or not isinstance(log, list) and not isinstance(source, list) and source.is_relative_to(log):
             del _logs[key]
@@ -87,7 +87,7 @@ def ended(log):
 
 
 def pytest_make_parametrize_id(val, argname):
-    """A parameter without an id is named by its value."""
+    """Names a parameter without an id by its value; for a bool or None, by the name of the argument."""
     if isinstance(val, bool):
         return argname if val else f"no {argname}"
     if val is None:

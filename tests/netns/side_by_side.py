@@ -12,7 +12,7 @@ STORE = WORK_DIR + "/networks"
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """The reason for an error code that differs."""
+    """An error code that differs: that of Debian's plugin, that of unirail, and the reason."""
     reference: int
     candidate: int
     reason: str
@@ -20,8 +20,8 @@ class Code:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One call of a plugin. `prev`: its input has the result of the last ADD as prevResult. `contains`: the texts of the error with
-    which it must fail."""
+    """One call of a plugin. With `prev`, the plugin's input has the result of the last ADD as prevResult. With `fails`, the call
+    must fail with an error that contains each text of `contains`."""
     verb: str
     conf: object  # a dict, or stdin's text
     plugin: str
@@ -46,7 +46,7 @@ class Case:
 
 CONF = Code(999, 7, "the CNI specification's code for an invalid configuration")
 ENV = Code(999, 4, "the CNI specification's code for an invalid environment variable")
-AGAIN = Code(999, 11, "the CNI specification's code for a retry: an address may be released meanwhile")
+AGAIN = Code(999, 11, "the CNI specification's code for a retry: an address may be released before it")
 MISSING = Code(999, 50, "the node lacks a link or device that the plugin needs")
 NETNS = Code(999, 8, "the specification's code for an invalid network namespace")
 CASES = []
@@ -77,7 +77,7 @@ def with_name(conf, version):
 
 
 def chain(*plugins, version="1.0.0", env=None, verbs=("ADD", "CHECK", "DEL", "DEL")):
-    """The calls of a plugin list as libcni makes them; the second DEL must find nothing to delete."""
+    """The calls of a plugin list as libcni makes them; the second DEL finds nothing to delete."""
     confs, env = [with_name(p, version) for p in plugins], env or {}
     has_prev, steps = version >= "0.4.0", []
     for verb in verbs:
@@ -168,7 +168,7 @@ def texts():
         namespaces=False)
     for kind in ("macvlan", "host-local", "static", "tuning", "sbr", "loopback", "host-device"):
         add(f"protocol-VERSION-{kind}", [Step("VERSION", "", kind)], namespaces=False,
-            differs={"0.VERSION.stdout": "ours know 1.1.0 as well"})
+            differs={"0.VERSION.stdout": "unirail's plugins support 1.1.0 as well"})
 
 
 texts()
@@ -232,7 +232,7 @@ TINY = {"subnet": "10.7.0.0/30"}
 
 
 def three(settings, version="1.0.0", **more):
-    """Three containers, one release, one more container."""
+    """ADD of three containers, CHECK and DEL of the second, ADD of a fourth, DEL of the first."""
     steps = [ipam("ADD", settings, version, cid=c, **more) for c in ("c1", "c2", "c3")]
     if version >= "0.4.0":
         steps.append(ipam("CHECK", settings, version, cid="c2", **more))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of side_by_side.py's table for plugins that change links, and for chains of them."""
+"""The part of side_by_side.py's table for plugins that change links, and for chains of plugins."""
 import dataclasses
 import platform
 
@@ -62,8 +62,8 @@ def macvlans():
             differs={"0.ADD.code": CONF, "added.pod.*": LEFT, "added.node.link.rail0.promiscuity": LEFT})
 
 
-LEFT = "a failed ADD of Debian's plugin leaves its link, one of unirail leaves nothing"
-DEL_OF_BAD = "DEL succeeds with a configuration that ADD refuses: otherwise the runtime would retry it forever"
+LEFT = "a failed ADD of Debian's plugin leaves its link, a failed ADD of unirail leaves nothing"
+DEL_OF_BAD = "DEL succeeds with a configuration that ADD refuses: otherwise the runtime would retry the DEL forever"
 
 
 def bad_macvlans():
@@ -202,7 +202,7 @@ DEV = ("link add dev0 address 02:00:00:00:05:01 type veth peer name far0",
        "link set far0 address 02:00:00:00:05:02 up", "link set dev0 up")
 
 
-LEFT_UP = "DEL of Debian's plugin leaves the NIC down, DEL of unirail restores its state before ADD"
+LEFT_UP = "DEL of Debian's plugin leaves the NIC down, DEL of unirail restores the state that the NIC had before ADD"
 AS_IT_WAS = {"end.node.link.*.flags": LEFT_UP, "end.node.link.dev0.qdisc": LEFT_UP}
 
 
@@ -232,7 +232,7 @@ def host_devices():
             ("kernelpath", host_device(kernelpath="/etc"), 'kernel device path "/etc" must be absolute', CONF),
             ("pci", host_device(pciBusID="0000:99:00.0"), "0000:99:00.0", MISSING)]:
         add(f"host-device-bad-{name}", refused(contains, conf, after=()), node=DEV, differs={"0.ADD.code": code})
-    back = "a failed ADD of Debian's plugin leaves the NIC in the pod, one of unirail returns it to the node"
+    back = "a failed ADD of Debian's plugin leaves the NIC in the pod, a failed ADD of unirail returns it to the node"
     add("host-device-name-taken", refused("file exists", host_device([V4]), after=()), node=DEV,
         pod=("link add net1 type veth peer name x",), differs={"end.*dev0*": back, "end.node.link.far0.*": back})
 

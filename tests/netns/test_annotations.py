@@ -52,7 +52,7 @@ RESULTS = {
     "mtu and dns": ("1.1.0", {
         "interfaces": [{"name": "eth0", "mac": "02:00:00:00:00:01", "mtu": 4200, **POD}],
         "dns": {"nameservers": ["10.96.0.10", "fd00::a"], "domain": "local", "search": ["a", "b"], "options": ["ndots:5"]}}),
-    "words that Go escapes": ("1.0.0", {
+    "characters that Go escapes": ("1.0.0", {
         "interfaces": [{"name": "eth0", **POD}], "dns": {"domain": "a<b>&c\u2028", "search": ["é"]}}),
 }
 
@@ -121,7 +121,7 @@ def added(lab, agent, others, *nets):
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_network_status_equals_that_of_multus(lab, agent, others, name):
-    """The network is the pod's default network, or an additional one."""
+    """The plugins return the result for the pod's default network and for an additional network."""
     version, result = RESULTS[name]
     nets = [("kube-system/first", None, definition("first", version, result)),
             ("team/more", "net1", definition("more", version, result))]
@@ -132,7 +132,7 @@ def test_network_status_equals_that_of_multus(lab, agent, others, name):
 
 # Differences between unirail's files and those of Multus' HEAD, and the reasons for which Multus ignores them.
 DIFFERENT = {
-    "Conf": "Multus writes the Conf of a plugin list without values except for two empty objects, and does not read it",
+    "Conf": "for a plugin list, Multus writes a Conf with only two empty objects, and does not read it",
     "unirail": "names the writer of the entry, so that unirail's DEL recognizes its own entries",
     "unirailState": "further data for unirail's CHECK and DEL: arguments, and the definition's version",
     "ifnameRequest": "unirail always writes the interface name: if Multus numbered the networks again, an interface name could change",
@@ -153,7 +153,7 @@ def test_cache_files_equal_those_of_multus_and_libcni(lab, agent, others):
     for o, t in zip(candidate, reference):
         seen = {k for k in o.keys() | t.keys() if o.get(k) != t.get(k)} - {"Bytes"}
         assert seen <= set(DIFFERENT) and {"Conf", "unirail"} <= seen, seen
-        # A DEL of Multus would execute the whole definition.
+        # Bytes is what a DEL of Multus executes: the whole definition. `gives`, the result for the test's plugin, may differ.
         runs, was = (json.loads(base64.b64decode(x["Bytes"])) for x in (o, t))
         assert {**runs, "plugins": [{**p, "gives": None} for p in runs["plugins"]]} == {
             **was, "plugins": [{**p, "gives": None} for p in was["plugins"]]}

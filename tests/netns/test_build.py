@@ -16,7 +16,7 @@ def caches():
 
 
 def test_build_of_libraries_without_a_network_names_the_remedy(tmp_path):
-    """Downloads happen before anything is built."""
+    """The build downloads all sources before it builds the first library."""
     p = run(["unshare", "-n", TOP / "vendor/build", "x86_64", "musl"], check=False,
             env={**os.environ, "UNIRAIL_CACHE": str(tmp_path)})
     last = p.stderr.splitlines()[-1]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tuning, sbr and ifacer within the process of unirail-cni, which executes no plugin: the kernel state equals that of a chain of
-executed plugins, and a failed ADD undoes their changes."""
+executed plugins, and a failed ADD undoes the changes of these plugins."""
 import os
 
 import pytest
@@ -123,7 +123,7 @@ def test_failed_add_reverts_the_changes_of_all_plugins(lab, tmp_path, last):
 
 
 def test_unknown_plugin_types_are_executed(lab, tmp_path):
-    """Unknown plugins are executed from CNI_PATH, with the prevResult of the plugins in this process."""
+    """unirail-cni executes an unknown plugin from CNI_PATH. The prevResult is the result of the plugins before it, which run in process."""
     lab.rail_pools()
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -178,7 +178,7 @@ def test_ifacer_is_accepted_before_the_first_plugin(lab):
 
 
 def test_ifacer_that_fails_changes_nothing(lab):
-    """This kernel has no VLAN interfaces: the error is that of ifacer, not that macvlan's master rail0.100 does not exist."""
+    """This kernel has no VLAN interfaces, so ifacer fails. ADD returns the error of ifacer, not that macvlan's master is missing."""
     lab.rail_pools()
     nets = with_ifacer(lab, interfaces=["rail0"], vlanID=100)
     nets[1]["plugins"][1]["master"] = "rail0.100"

@@ -27,7 +27,7 @@ CHAINS = {
 
 
 class Attached:
-    """A pod with one network, by a chain of plugins as libcni calls it or by unirail-cni."""
+    """A pod with one network, attached by unirail-cni (at_once) or by a chain of plugins, called as libcni calls them."""
 
     def __init__(self, lab, plugins, at_once):
         self.lab, self.pod, self.at_once, self.result = lab, lab.pod(), at_once, None
@@ -47,7 +47,7 @@ class Attached:
             self.result = self.lab.add({**conf, **prev}, self.pod, ifname="eth0")
 
     def call(self, verb, **more):
-        """CHECK or STATUS of each plugin; the first failure ends it, as in libcni. Returns the message; None: none failed."""
+        """Calls CHECK, GC or STATUS of each plugin until one fails, as libcni does. Returns the error's message; None: none failed."""
         prev = {} if verb in ("GC", "STATUS") else {"prevResult": self.result}
         for conf in self.confs(**prev, **more):
             c = self.lab.cni(verb, conf, self.pod, ifname="eth0")
@@ -142,7 +142,8 @@ GC = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", GC)
 def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
-    """A pod without a DEL whose namespace is deleted: its state on the node is removed, that of the other pod stays."""
+    """A pod's namespace is deleted without DEL, and GC does not list the pod: GC removes its state from the node, and the state of the
+    listed pod stays."""
     lab.rail_pools(reuse_delay="0s")
     before = state(lab.node)
     plugins = GC[what](lab)
@@ -163,7 +164,7 @@ def test_gc_removes_the_state_of_unlisted_pods(lab, what, at_once):
     assert running.call("GC", **valid) is None
     running.delete()
     assert given() == 0
-    wait(lambda: without_shared_rules(state(lab.node)) == without_shared_rules(before), "the node has its state from before", 10)
+    wait(lambda: without_shared_rules(state(lab.node)) == without_shared_rules(before), "the node has its state without pods", 10)
 
 
 def without_shared_rules(st):
@@ -188,7 +189,8 @@ STATUS = {
 @pytest.mark.parametrize("at_once", [False, True], ids=["chain", "unirail-cni"])
 @pytest.mark.parametrize("what", STATUS)
 def test_status_reports_missing_resources_and_invalid_configurations(lab, what, at_once):
-    """STATUS succeeds, or its error has the code for an invalid configuration or for a missing resource, and names the rail."""
+    """STATUS succeeds for a valid configuration. Otherwise its error has the code for an invalid configuration or a missing resource;
+    the error of unirail-cni names the rail too."""
     lab.rail_pools()
     plugins, code, contains = STATUS[what]
     for p in plugins:

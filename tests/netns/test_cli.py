@@ -109,7 +109,7 @@ def test_demo_with_option_keep_is_removed_by_option_clean():
 @pytest.mark.parametrize("delay", ["start", "attached"])
 def test_interrupted_demo_leaves_no_namespaces_or_files(sig, delay):
     before = traces()
-    # Tests that run in the background ignore SIGINT, and an early signal would be lost.
+    # If the tests run in the background, the demo inherits that SIGINT is ignored, and loses a signal that arrives early.
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL) if sig != signal.SIGKILL else None)
     spaces = set()
@@ -124,7 +124,7 @@ def test_interrupted_demo_leaves_no_namespaces_or_files(sig, delay):
 
 
 def test_demo_stopped_by_ctrl_c_reports_only_the_signal():
-    """Ctrl-C also ends the plugin: its error is not reported."""
+    """Ctrl-C also ends the plugin that the demo executes; the demo does not report the plugin's error."""
     p = subprocess.Popen([BINARY, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                          text=True)
     wait(lambda: children(p.pid), "the demo attaches a pod")
@@ -144,13 +144,13 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn /var/lib/un
 
 
 def test_demo_runs_without_root_on_a_node_with_multus():
-    """The commands of the README work without root, and need no directories of root."""
+    """The demo runs in a user namespace, and accesses no directory that only root may enter."""
     p = run(["unshare", "-m", "sh", "-c", AS_OTHER_USER])
     assert p.stderr == "" and "nothing" in p.stdout
 
 
 def held_by(pid):
-    """Network namespaces that a process has open or is in, except this one."""
+    """Network namespaces that a process has open or is in, except the namespace of this test."""
     found = set()
     try:
         found.add(os.readlink(f"/proc/{pid}/ns/net"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coordinator: ADD creates the same tables, priorities, routes, neighbours and marks as the original, and DEL leaves
-nothing behind."""
+"""coordinator: ADD creates the same tables, priorities, routes, neighbours and marks as the original (Spiderpool's
+coordinator), and DEL leaves nothing behind."""
 import json
 import threading
 
@@ -154,7 +154,7 @@ def test_nic_of_an_overlay_pod_gets_rules_and_routes(lab, mode):
 
 
 def test_dual_stack_overlay_pod_gets_routes_of_both_families(make_lab):
-    """The kernel makes one multipath route of two IPv6 defaults; table 100 has eth0's alone."""
+    """The kernel merges two IPv6 default routes into one multipath route. Table 100 must have only the default route of eth0."""
     lab = make_lab(v6=True)
     s = overlay_pod(lab, v6=True)
     pod, node = s.pod.ns, lab.node
@@ -268,7 +268,7 @@ def test_mac_is_derived_from_the_prefix_and_address(lab):
 
 
 def test_txqueuelen_is_set_in_the_pod(lab):
-    """The original sets txQueueLen on the host's link."""
+    """The original sets txQueueLen on the host's link instead."""
     before = link(lab.node, "eth0")["txqlen"]
     s = Stack(lab)
     s.add(0, "eth0", mode="underlay", txQueueLen=4321)
@@ -302,7 +302,7 @@ def test_veth_mtu_and_address_are_set(lab):
 
 
 def test_stale_neighbour_on_the_node_is_replaced(lab):
-    """With the neighbour entry of a former pod of this address, every packet would be lost."""
+    """With the neighbour entry of a former pod of this address, every packet to the pod would be lost."""
     ip(lab.node, "link", "add", "old0", "type", "veth", "peer", "name", "old1")
     ip(lab.node, "link", "set", "old0", "up")
     ip(lab.node, "neigh", "add", "172.16.0.20", "lladdr", "0a:00:00:00:00:01", "dev", "old0", "nud",
@@ -374,7 +374,7 @@ def test_nic_without_address_is_refused(lab):
 
 
 def test_interface_name_in_use_on_the_node_is_refused(lab):
-    """The kernel continues after a message that fails: the following messages must not change the other link."""
+    """The kernel continues a batch after a message that fails: the next messages must not change the link that has the name."""
     s = Stack(lab)
     ip(lab.node, "link", "add", s.pod.host_veth, "type", "veth", "peer", "name", "other")
     chain = s.plugins(0, mode="underlay")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link that goes down, from the kernel's event to the kubelet and `unirail device list`: the agent on a recorded host, in a
-network namespace where the PF's netdev is a real link, with a kubelet on grpc's Python."""
+"""When a link goes down, the agent reports its devices as unhealthy to the kubelet and to `unirail device list`. The agent runs on a
+recorded host, in a network namespace where the PF's netdev is a real link; the kubelet is a Python server of grpc."""
 import json
 import pathlib
 import signal
@@ -121,14 +121,14 @@ def test_devices_are_unhealthy_while_their_link_is_down(node):
             wait(lambda: health(hca) == {"Healthy"}, f"all devices are healthy after {link} is up")
             assert node.listed()[BDF] == ("healthy", None)
             assert len(hca.lists) == before + 1
-        # The links of other rails, and this rail's pods, are not affected.
+        # The devices of other rails stay healthy, and the kubelet's stream stays open.
         assert health(other) == {"Healthy"} and not hca.ended.is_set()
         node.end()
 
 
 def test_devices_of_a_flapping_link_stay_unhealthy(node):
-    """After six losses of the link within ten minutes its devices are healthy only when it has been up for 64 s: the kubelet gets no list
-    meanwhile."""
+    """After six losses of the link within ten minutes, the devices stay unhealthy until the link has been up for 64 s; until then the
+    kubelet gets no new list."""
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca = kubelet.plugin("rdma/hca")

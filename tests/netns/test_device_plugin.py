@@ -44,7 +44,7 @@ class Node:
         new.rename(path / "config.json")
 
     def start(self, *options):
-        # Runs in a separate namespace: otherwise changes of links by other tests would make it read the node in the middle of a change.
+        # The plugin runs in a separate network namespace: links that other tests change would make it read the node again.
         args = ["unshare", "-n", UNIRAIL, "device-plugin", "--root", str(self.root), "--plugins-dir", str(self.dir), "--registry-dir",
                 str(self.registry), *options]
         if (self.root / "etc/resources").exists():
@@ -156,7 +156,7 @@ def test_deadline_and_cancel_end_a_stream(registered):
 
 
 def test_ten_thousand_devices_are_listed(node):
-    """The list is longer than all windows of HTTP/2."""
+    """The list is longer than the flow-control windows of HTTP/2."""
     node.registry.mkdir()
     node.configure({"configList": [{**SHARED["configList"][0], "rdmaHcaMax": 10000}]})
     node.start()
@@ -258,14 +258,14 @@ def test_refusal_by_the_plugin_registry_is_logged(node, registered):
     assert len(node.wait_logged("not registered", "no such plugin type")) == 1
 
 
-def test_new_agent_takes_over_from_the_old_one(node):
-    """A rolling update: the new agent registers while the old one runs, and again when the old one ends."""
+def test_new_device_plugin_takes_over_from_the_old_one(node):
+    """A rolling update: the new device plugin registers while the old one runs, and again when the old one ends."""
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
         old = node.start()
         kubelet.plugin("rdma/hca_shared").devices()
         node.start()
-        wait(lambda: len(kubelet.requests) == 2, "the second agent registers its resource")
+        wait(lambda: len(kubelet.requests) == 2, "the second device plugin registers its resource")
         assert kubelet.requests[1][1] != "hca_shared.sock"
         old.terminate()
         assert old.wait(10) == 0
@@ -274,7 +274,7 @@ def test_new_agent_takes_over_from_the_old_one(node):
         assert len(kubelet.plugin("rdma/hca_shared").devices()) == 5
 
 
-def test_socket_of_a_killed_agent_is_replaced_by_the_next_one(node):
+def test_socket_of_a_killed_device_plugin_is_replaced_by_the_next_one(node):
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
         run = node.start()
@@ -282,7 +282,7 @@ def test_socket_of_a_killed_agent_is_replaced_by_the_next_one(node):
         run.kill()
         run.wait()
         node.start()
-        wait(lambda: len(kubelet.requests) == 2, "the next agent registers its resource")
+        wait(lambda: len(kubelet.requests) == 2, "the next device plugin registers its resource")
         assert kubelet.requests[1][1] == "hca_shared.sock"
         assert node.sockets(node.dir) == ["hca_shared.sock"]
 
@@ -334,7 +334,8 @@ def test_nics_near_the_gpus_of_the_pod_are_preferred(node, pods):
 
 def test_waiting_call_ends_with_its_caller_or_its_resource(node, pods):
     """Calls that wait for the kubelet's list of pods end if their caller cancels or their resource is removed. More callers wait than the
-    limit permits; the process ends although a call may wait."""
+    limit permits; the process ends although a call may still
+    wait."""
     conf = lambda name: {"configList": [{"resourceName": name, "resourcePrefix": "rdma", "rdmaHcaMax": 2,
                                          "selectors": {"drivers": ["mlx5_core"]}}]}
     node.configure(conf("a"))
@@ -390,8 +391,8 @@ VF_PARTS = ("net", "infiniband", "infiniband_verbs", "infiniband_mad", "infiniba
 
 @pytest.mark.parametrize("first", range(len(VF_PARTS)))
 def test_vf_returned_by_a_pod_has_its_rdma_nodes(vf_node, first):
-    """A recorded host sends no event when the VF returns from the pod, so Allocate reads the VF again. Netdev and RDMA device return one
-    after the other; Allocate may read the node when only the first one is back."""
+    """A recorded host sends no event when the VF returns from the pod, so Allocate reads the VF again. The parts of the VF
+    in /sys return one after the other; the node may be read when only some parts are back."""
     node = vf_node
     path = (node.root / "sys/bus/pci/devices" / VF).resolve()
     here, away = [[base / n for n in VF_PARTS] for base in (path, node.tmp)]
@@ -440,7 +441,7 @@ def test_rising_pci_errors_make_a_device_unhealthy(node):
 
 
 def cdi_specs(node):
-    """{path: document}; a specification is checked by CDI's rules (tags.cncf.io/container-device-interface/schema)."""
+    """Returns {file name: specification}, and asserts that each follows CDI's rules (tags.cncf.io/container-device-interface/schema)."""
     specs = {}
     for path in (node.root / "var/run/cdi").glob("[!.]*"):
         spec = specs[path.name] = json.loads(path.read_text())
@@ -455,7 +456,8 @@ def cdi_specs(node):
 
 
 def test_cdi_devices_replace_device_nodes(node):
-    """Allocate returns CDI devices instead of device nodes. A specification defines each of them, and is removed with its resource."""
+    """Allocate returns CDI devices instead of device nodes. A specification defines each CDI device, and is
+    removed with its resource."""
     other = {"resourceName": "vfs", "resourcePrefix": "intel.com", "selectors": {"pciAddresses": ["0000:23:00.0"], "isRdma": True}}
     with Kubelet(node.dir) as kubelet:
         node.configure(SHARED)
@@ -470,7 +472,7 @@ def test_cdi_devices_replace_device_nodes(node):
         assert "/dev/infiniband/uverbs0" in [n["path"] for n in spec["devices"][0]["containerEdits"]["deviceNodes"]]
         assert spec["containerEdits"] == {"hooks": [{"hookName": "createRuntime", "path": "/opt/cni/bin/unirail-cni", "args": [
             "unirail", "memlock-hook", "1048576"]}]}
-        # First CDI devices and device nodes; then a resource without devices, for which no specification would be valid; then no resource.
+        # First two resources; then the second has no devices, so that no specification of it would be valid; then the first is removed.
         node.configure({**SHARED, "resourceList": [other]})
         container, = kubelet.plugin("intel.com/vfs").allocate(sorted(kubelet.plugin("intel.com/vfs").devices())[:1])
         assert container["devices"] == [] and container["envs"]["PCIDEVICE_INTEL_COM_VFS"] in container["cdi"][0]
@@ -485,7 +487,7 @@ def test_cdi_devices_replace_device_nodes(node):
         node.stop()
     # The specification stays when the plugin ends, since containers with the devices may be restarted meanwhile.
     assert "nvidia.com_hca_shared.yaml" in cdi_specs(node)
-    # If the devices do not exist when it starts again, the specification is removed.
+    # When the plugin starts again and finds no devices, it removes the specification.
     node.configure({"configList": [{**SHARED["configList"][0], "selectors": {"vendors": ["ffff"]}}]})
     with Kubelet(node.dir) as kubelet:
         node.start("--use-cdi")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""unirail host: steps are planned, applied, killed at each system call that makes a change durable or sends a request
-to the kernel, and undone. The host is a namespace; its files are a directory with this kernel's boot_id, so that it
-counts as the running host."""
+"""unirail host plans, applies and undoes steps, also if apply is killed at any system call that makes a change durable or sends a request
+to the kernel. The host is a network namespace and a directory of files with this kernel's boot_id, so that it counts as the running host."""
 import json
 import pathlib
 import re
@@ -20,7 +19,7 @@ TO_ADD = "not from all to 172.16.0.0/16 lookup main"
 
 
 def veth(ns):
-    """ens1 and its other end; no link-local addresses, which the kernel adds and removes by itself."""
+    """Creates ens1 and its peer far1, without link-local addresses, which the kernel adds and removes by itself."""
     ip(ns, "link", "add", "ens1", "type", "veth", "peer", "name", "far1")
     ip(ns, "link", "set", "ens1", "addrgenmode", "none")
     ip(ns, "link", "set", "far1", "addrgenmode", "none", "up")
@@ -95,8 +94,8 @@ def host(tmp_path):
 
 
 def killed_everywhere(host, *args, env=None):
-    """Applies with kill -9 at the n-th call that syncs, writes, renames or sends a request to the kernel, for every n; undo
-        restores the earlier state each time, for every third n after a second apply has completed the killed one."""
+    """Applies, and kills the process at its n-th call that syncs, writes, renames or sends a request to the kernel, for every n. Each time,
+    undo must restore the earlier state; for every third n, a second apply completes the killed one before the undo."""
     before = host.state()
     for call in ("fsync", "sendto,sendmsg", "write,writev", "rename,renameat,renameat2"):
         for n in range(1, 200):
@@ -148,7 +147,7 @@ def test_rule_whose_priority_is_taken_is_refused(host):
     host.refused("priority 2000 is taken by rule 'from 10.0.0.1 lookup 100'", "rule", "172.16.0.0/16")
 
 
-def test_rule_survives_a_kill_at_each_step(host):
+def test_rule_is_undone_after_a_kill_at_any_system_call(host):
     killed_everywhere(host, "rule", "172.16.0.0/16")
 
 
@@ -207,7 +206,7 @@ def test_addr_of_both_families_is_set_and_undone(host):
     assert host.state() == before
 
 
-def test_addr_survives_a_kill_at_each_step(host):
+def test_addr_is_undone_after_a_kill_at_any_system_call(host):
     killed_everywhere(host, "addr", "ens1", *V4)
 
 
@@ -276,7 +275,7 @@ def test_missing_program_is_one_error_line_and_changes_nothing(host, tmp_path, c
     assert "modprobe is not on this host" in p.stderr and "install mstflint" in p.stderr, p.stderr
 
 
-# A card whose running and stored types are files; `set` is logged.
+# mlxconfig for cards whose running and stored link types are files. It logs each `set`.
 MLXCONFIG = """#!/bin/sh
 [ "$1" != -e ] || shift
 dir=/firmware/$2
@@ -311,7 +310,7 @@ done
 
 
 class Cards:
-    """The host's root with a recorded host's /sys, the programs of this system and an mlxconfig."""
+    """Adds the /sys of a recorded host, the programs of this system and MLXCONFIG to the host's root."""
 
     def __init__(self, host, tmp_path):
         self.host = host
@@ -329,7 +328,7 @@ class Cards:
         self.mounts = ["unshare", "-m", "sh", "-c", f'mount --bind /usr {host.root}/usr && mount --bind /dev {host.root}/dev && exec "$@"', "sh"]
 
     def fill(self, types):
-        """Stored types by card; a card without a type has no LINK_TYPE, as a ConnectX-6 Lx."""
+        """Sets the running and stored link types of each card. A card that is not in `types` has no LINK_TYPE, like a ConnectX-6 Lx."""
         shutil.rmtree(self.host.root / "firmware", ignore_errors=True)
         for bdf in self.all:
             self.host.put(f"/firmware/{bdf}/id", "")
@@ -386,7 +385,7 @@ def test_address_that_no_program_persists_is_reported(host):
 
 
 def test_qos_reads_the_variables_of_the_original_script(host):
-    """Without the variables of rdma-qos.sh the values that its documentation names apply."""
+    """A variable of rdma-qos.sh that is not set has the default that the script's documentation names."""
     assert "qos.conf" in host.call("qos", "--dry-run", env={"GPU_RDMA_PRIORITY": "5", "GPU_CNP_PRIORITY": "6"}).stdout
     assert host.call("qos", "--dry-run").returncode == 0
     assert host.ok("qos", "q", "-o", "json", env={"GPU_RDMA_PRIORITY": "5"}) == "[]\n"
@@ -493,7 +492,7 @@ def test_interface_names_are_written_to_systemd_link_files(host):
     host.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", "0x15b3\n")
     before = host.state()
     steps = host.steps("names", "rail0=0000:3b:00.0", "--dry-run")
-    assert [s["effect"] for s in steps] == ["now", "reboot"]  # two steps: the file in host.d now, the .link file at the reboot
+    assert [s["effect"] for s in steps] == ["now", "reboot"]  # the file in host.d takes effect now, the .link file at the reboot
     host.ok("names", "rail0=0000:3b:00.0")
     text = (host.root / "etc/systemd/network/70-unirail-rail0.link").read_text()
     assert "[Match]\nPath=pci-0000:3b:00.0\n\n[Link]\nName=rail0\n" in text

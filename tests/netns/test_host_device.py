@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host-device with veth ends as NICs: compared with Debian's, and cases in which Debian's fails."""
+"""host-device with veth ends as NICs: compared with Debian's plugin, and cases in which Debian's plugin fails."""
 import json
 import pathlib
 
@@ -15,7 +15,7 @@ STATIC6 = {"type": "static", "addresses": [{"address": "fd00:16:1::20/64", "gate
 DUAL = {"type": "static", "addresses": STATIC4["addresses"] + STATIC6["addresses"],
         "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}
 PCI = "0000:5e:00.1"
-GROUP = "1918986604"  # "rail" in ASCII: the group of links that are deleted together
+GROUP = "1918986604"  # "rail" in ASCII: the group of the links that DEL deletes together
 
 
 def conf(ipam=None, version="1.0.0", device="rail0", **more):
@@ -83,7 +83,7 @@ def test_state_and_result_equal_debians(make_lab, v6, ipam, by):
 
 @pytest.mark.parametrize("maker,deleter", [("candidate", "reference"), ("reference", "candidate")])
 def test_pods_added_by_one_plugin_are_deleted_by_the_other(lab, maker, deleter):
-    """Pods change between both plugins: only the device's alias records how to restore the device."""
+    """The plugins share only the device's alias, which is the name that the device had on the node."""
     where = {"candidate": lab.plugins, "reference": REFERENCE}
     pod, c = lab.pod(), conf(host_local(lab), "0.4.0")
     bare(lab)
@@ -148,7 +148,8 @@ def altnames(ns, nic):
 
 @pytest.mark.parametrize("ifname", ["net1", "nic-0"])
 def test_altname_in_use_in_the_pod_is_restored_by_del(lab, ifname):
-    """The original fails, because the kernel refuses the move (EEXIST). DEL restores the altname; other altnames stay."""
+    """The original's ADD fails, because the kernel refuses the move (EEXIST). unirail's ADD succeeds, and DEL restores the altname. Other
+    altnames stay."""
     pod = lab.pod()
     bare(lab)
     ip(pod.ns, "link", "add", "other", "type", "veth", "peer", "name", "x")
@@ -280,7 +281,7 @@ def test_device_of_a_deleted_namespace_is_restored(dual, how, record):
 
 
 @pytest.mark.parametrize("damage", ["of another device", "of another boot", "malformed", "of another version", "missing"])
-def test_record_of_another_device_is_not_used(dual, damage, record):
+def test_del_ignores_a_record_that_is_invalid_or_of_another_device(dual, damage, record):
     """DEL restores only the device's name, as without a record."""
     lab = dual
     pod, c = lab.pod(), conf()
@@ -396,7 +397,7 @@ def test_del_succeeds_with_a_configuration_that_add_refuses(lab):
 
 
 def injected(lab, tmp_path, what, n):
-    """A directory of plugins whose host-device gets this error at its n-th request to the kernel."""
+    """A directory of plugins whose host-device gets the error or signal `what` at its n-th request to the kernel."""
     folder = tmp_path / f"strace{n}"
     folder.mkdir()
     (folder / "host-device").write_text(
@@ -553,7 +554,7 @@ def test_gc_restores_devices_of_unlisted_pods(lab):
 
 
 def test_gc_restores_recorded_devices_if_the_configured_device_is_missing(dual, record):
-    """The configuration of a network whose device plugin allocates the devices names none of them."""
+    """The configuration names none of the recorded devices, as in a network whose devices a device plugin allocates."""
     lab = dual
     pod, before = lab.pod(), in_use(lab)
     lab.add(conf(None, "1.1.0"), pod)

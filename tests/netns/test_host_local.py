@@ -37,8 +37,8 @@ def stores(tmp_path, plugins):
 
 SCRIPT = [
     ("ADD", "c1", "net1", None), ("ADD", "c1", "net2", None), ("ADD", "c2", "net1", None),
-    ("ADD", "c2", "net1", None),  # twice: refused
-    ("DEL", "c1", "net1", None), ("DEL", "c1", "net1", None),  # twice: fine
+    ("ADD", "c2", "net1", None),  # the second ADD fails
+    ("DEL", "c1", "net1", None), ("DEL", "c1", "net1", None),  # the second DEL succeeds
     ("ADD", "c3", "net1", None), ("ADD", "c4", "net1", "IP=10.7.0.6"), ("ADD", "c5", "net1", "IP=10.7.0.1"),
     ("ADD", "c5", "net1", "IP=10.7.0.6"), ("ADD", "c6", "net1", None), ("ADD", "c7", "net1", None),
     ("ADD", "c8", "net1", None), ("CHECK", "c2", "net1", None), ("CHECK", "zz", "net1", None),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of `unirail host addr` are read by the programs that own interfaces: Debian's netplan with systemd-networkd,
-NetworkManager and systemd-networkd bring the interface up from them, and afterwards `unirail host plan` has no step: the state after a boot is the
-state after the apply. The programs run in a namespace, in a separate root (tests/netns/readers)."""
+"""Debian's netplan with systemd-networkd, NetworkManager and systemd-networkd each bring the interface up from the files that
+`unirail host addr` wrote. Afterwards `unirail host plan` has no step: the state after a boot is the state after the apply. The programs run
+in a network namespace, in a separate root directory (tests/netns/readers)."""
 import json
 import os
 import pathlib
@@ -57,7 +57,7 @@ def host(tmp_path):
 
 
 class Reader:
-    """The program runs until the end of the block, or until it ends by itself with success."""
+    """Runs a program until the block ends, or until the program ends by itself."""
 
     def __init__(self, host, name, readers, tmp):
         self.layers, self.log = tmp / "layers", tmp / f"{name}.log"
@@ -156,7 +156,7 @@ BOND_FAULTS = {"netplan": ["rror"], "networkd": ["Unknown", "Invalid", "Failed t
 @pytest.mark.parametrize("name", READ_BACK)
 def test_bond_file_is_parsed_without_errors(host, readers, tmp_path, monkeypatch, name):
     host.put("/etc/hostname", "node1\n")
-    (host.root / BOOT_ID.lstrip("/")).unlink()  # without boot_id it is not the running host, so only files are written
+    (host.root / BOOT_ID.lstrip("/")).unlink()  # without boot_id, the root is not that of the running host: only files are written
     host.call("addr", "bond7", *BOND, "--persist", name)
     monkeypatch.setitem(READERS, name, READ_BACK[name])
     ip(host.ns, "link", "add", "ens2", "type", "veth", "peer", "name", "far2")

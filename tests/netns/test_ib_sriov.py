@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ib-sriov on a node without InfiniBand: one clear error, no change; DEL succeeds. tests/vm/cases/ib_sriov.sh tests it
-with InfiniBand."""
+"""ib-sriov on a node without InfiniBand: ADD fails with one clear error and changes nothing; DEL succeeds. tests/vm/cases/ib_sriov.sh
+tests ib-sriov with InfiniBand."""
 import subprocess
 
 import pytest
@@ -62,7 +62,7 @@ def test_pf_bound_to_vfio_gets_addresses_only(lab, recorded):
 
 
 def test_vf_bound_to_vfio_requires_its_pf(lab, recorded):
-    """The GUID of a VF with vfio-pci must be set through its PF, which does not exist here."""
+    """The GUID of a VF with vfio-pci must be set through the PF's netdev, which does not exist here."""
     pod = lab.pod()
     lab.fail("ADD", conf(deviceID="0000:c1:00.3"), pod, code=50, contains=["PF network device not found", "0000:c1:00.0"],
              **recorded("mlx5_vfio"))

@@ -17,7 +17,7 @@ def unchanged(lab, before):
 @pytest.mark.parametrize("more", [NIC, {"interfaces": ["rail0", "rail1"]}, {"interfaces": ["a", "b"], "vlanID": 7},
                                   {**NIC, "bond": {"mode": 1}}])
 def test_bond_of_one_interface_and_vlan_of_two_create_nothing(lab, chained_plugins, version, more):
-    """The result is empty; the names are not checked."""
+    """The result is empty; ifacer does not check that the interfaces exist."""
     before = same_shape(state(lab.node))
     pod = lab.pod()
     got = lab.add(conf("ifacer", version, **more), pod, plugins=chained_plugins)
@@ -95,7 +95,7 @@ def test_interface_name_in_use_is_refused(lab, chained_plugins):
     unchanged(lab, before)
 
 
-def test_port_of_another_bond_is_refused(lab, chained_plugins):
+def test_interface_with_another_master_is_refused(lab, chained_plugins):
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     ip(lab.node, "link", "set", "rail1", "master", "br9")
     lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=chained_plugins)
@@ -117,14 +117,15 @@ def test_failed_add_on_a_kernel_without_vlan_or_bond_is_undone(lab, chained_plug
 
 
 def test_unknown_options_are_logged(lab, chained_plugins):
-    """Unknown options are ignored as by the original, with a log line; the first one may also be malformed, which the original refuses."""
+    """ifacer logs and ignores unknown options, which the original ignores too. It also ignores a malformed option at the first place, which
+    the original refuses."""
     bond = {**BOND, "bond": {"options": "nonsense;;x=1;miimon=100"}}
     c = lab.cni("ADD", conf("ifacer", **bond), lab.pod(), plugins=chained_plugins)
     assert "Operation not supported (EOPNOTSUPP)" in c.json["msg"] and "nonsense" in c.err and "option=x" in c.err
 
 
 def test_ifacer_before_macvlan_creates_nothing(lab, chained_plugins):
-    """As SpiderMultusConfig writes it: with one interface and no VLAN, ifacer creates nothing."""
+    """The controller writes this order of plugins for a SpiderMultusConfig. With one interface and no VLAN, ifacer creates nothing."""
     pod = lab.pod()
     lab.plugins = chained_plugins
     plugins = [{"type": "ifacer", **NIC}, {"type": "macvlan", "master": "rail0"}]

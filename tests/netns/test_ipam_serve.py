@@ -161,7 +161,7 @@ def test_paths_of_spiderpools_api_are_served(server):
 
 
 def test_errors_have_the_format_of_go_openapi(server):
-    """{"code", "message"}, as every client of the original's agent reads them."""
+    """An error is {"code", "message"}, which clients of the original's agent read."""
     server.start()
     plain = {"Content-Type": "text/plain"}
     for method, target, body, status, code, contains in [
@@ -333,7 +333,7 @@ def test_connection_limit_leaves_descriptors_for_the_store(server):
 
 
 def test_body_over_the_limit_is_refused(server):
-    """A body over 1 MiB is refused by its length, or once it exceeds that; a smaller one is read."""
+    """A body over 1 MiB is refused for its Content-Length or, if it comes in chunks, once it exceeds 1 MiB. A body of 1 MiB is read."""
     server.start()
     head = b"POST /v1/ipam/ip HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     answer = reply(server.raw(head + b"Content-Length: 1048577\r\n\r\n"))
@@ -365,7 +365,7 @@ def test_disconnected_clients_affect_no_other_client(server):
     # Requests are answered in their order, so the earlier ones are finished.
     assert server.plan("c1", "rail2")[0] == 200
     assert list(server.used()) == ["172.16.2.10"]
-    # Clients that request 40 answers of 6 kB and read 1 kB.
+    # Each client requests 40 answers of 6 kB, and reads only 1 kB.
     for i in range(16):
         assert server.request("POST", "/v1/ipam/ip", add_args("p", f"net{i}", defaultIPv4IPPool=["rail3"]))[0] == 200
     asked = b"GET /v1/workloadendpoint?podNamespace=team&podName=p HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -495,7 +495,7 @@ def test_server_waits_for_the_stores_lock(server):
 
 
 def test_killed_server_loses_no_allocated_address(server):
-    """A client with a response has the addresses in it, one without can retry, and no address is allocated twice."""
+    """A client that got a response has the addresses in it, a client that got none can retry, and no address is allocated twice."""
     held = {}
     for turn in range(6):
         server.start()
@@ -606,7 +606,7 @@ def test_pools_are_reloaded_by_sighup(server):
     assert server.plan("c2", "more")[0] == 500
     server.process.send_signal(signal.SIGHUP)
     wait(lambda: server.plan("c2", "more")[0] == 200, "the server allocates from the new pool")
-    # Invalid pools change nothing, and the log names the place.
+    # Invalid pools change nothing, and the log names the file and the line.
     file.write_text(POOLS.replace("172.16.1.10-", "172.17.1.10-"))
     server.process.send_signal(signal.SIGHUP)
     wait(lambda: [e for e in server.lines() if e["level"] == "error"], "the server logs an error")
@@ -707,7 +707,7 @@ def test_sandbox_can_be_switched_off(server):
 
 
 def test_socket_of_systemd_is_inherited(server):
-    """systemd listens; requests that arrive while no server runs are answered by the next one."""
+    """systemd keeps the socket open: requests that arrive while no server runs are answered by the next server."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(server.path))
     listening.listen()
@@ -782,7 +782,7 @@ def test_missing_server_fails_add_and_del(lab, served):
     lab.add(conf, pod)
     served.stop(signal.SIGKILL)
     lab.fail("ADD", conf, lab.pod(), contains=["unhealthy spiderpool-agent backend, failed to check", "Connection refused (ECONNREFUSED)"])
-    # The pod is deleted only once its address is released.
+    # DEL fails, so that the runtime calls DEL again until the address is released.
     lab.fail("DEL", conf, pod, code=11, contains="unhealthy spiderpool-agent backend, failed to check")
     assert list(lab.used()) == ["172.16.1.10"]
     served.start()

@@ -72,7 +72,7 @@ class Watch:
         wait_started(self.p, printed, f"the watch prints {want}", self.tmp / "err", seconds)
 
     def wait_requests(self, n, seconds=20):
-        wait(lambda: self.server.requests >= n, f"{n} requests at the server", seconds)
+        wait(lambda: self.server.requests >= n, f"the server has received {n} requests", seconds)
 
 
 @pytest.fixture

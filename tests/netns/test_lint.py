@@ -156,7 +156,7 @@ def pool(name, subnet, ips):
 
 
 def test_overlaps_and_references_among_many_objects_are_found(tmp_path):
-    """20,000 pools and 20,000 networks: each is compared with those that may concern it."""
+    """Among 20,000 pools and 20,000 networks, lint finds the faults of five further objects."""
     many = [pool(f"p{i}", f"10.{i >> 8}.{i & 255}.0/24", f"10.{i >> 8}.{i & 255}.10-10.{i >> 8}.{i & 255}.20") for i in range(20000)]
     networks = [f"{{kind: SpiderMultusConfig, metadata: {{name: n{i}, namespace: team}}, spec: {{cniType: macvlan, "
                 f"macvlan: {{master: [ens1], ippools: {{ipv4: [p{i}]}}}}}}}}\n" for i in range(20000)]

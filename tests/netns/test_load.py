@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent calls, and kills during them."""
+"""Concurrent calls of plugins, and calls that are killed."""
 import shutil
 import signal
 
@@ -110,8 +110,8 @@ def trace(lab, tmp_path, options):
 
 
 def new_pod(lab, call):
-    """A pod with the same node and store state as the one before, so that the n-th system call is the same: a new
-    journal, except for fdatasync(), which is only called on an existing one."""
+    """Removes the journal and returns a pod, so that the n-th system call of each pod's ADD is the same. For fdatasync() the journal stays:
+    ADD calls fdatasync() only on an existing journal."""
     if call != "fdatasync":
         shutil.rmtree(lab.state_dir, ignore_errors=True)
     return lab.pod()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loopback: results equal Debian's in every CNI version."""
+"""loopback: states and results of version 1.0.0 equal those of Debian's plugin; unirail prints the result in every CNI version."""
 import pytest
 from lab import VERSIONS, addresses, ip, link, run, same_shape
 from chained_lab import REFERENCE, conf, chained_plugins, prev  # noqa: F401

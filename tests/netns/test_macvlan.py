@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""macvlan alone: compared with Debian's in every mode, family and refusal."""
+"""macvlan as a single plugin. States and results are compared with those of Debian's plugin."""
 import json
 
 import pytest
@@ -16,7 +16,7 @@ ONLY_LINK = {}
 
 
 def shape(st):
-    """Without the group, which unirail sets so that one message can delete all links, and without the queue length,
+    """The state without the group, which unirail sets so that one message can delete all links, and without the queue length,
     which Debian's older library sets to 0 and the current one leaves at the kernel's 1000."""
     for k in st["links"]:
         k.pop("group", None)
@@ -314,7 +314,7 @@ def strace(lab, tmp_path, *options):
 @pytest.mark.parametrize("ifname,final", [("eth0", False), ("net1", True)])
 def test_interface_name_that_exists_on_the_node_is_accepted(lab, tmp_path, ifname, final):
     """Before Linux 6.15 the kernel searches the new link's name in the node's namespace, from which the request comes, and fails with
-        EEXIST if the node has such a link. So the plugin creates an eth0 with a temporary name."""
+    EEXIST if the node has such a link. So the plugin creates an eth0 with a temporary name."""
     pod, log = lab.pod(), tmp_path / "log"
     lab.add(lab.macvlan("rail0", STATIC4), pod, ifname=ifname,
             plugins=strace(lab, tmp_path, "-e", "trace=sendto,sendmsg", "-v", "-s", "999", "-o", str(log)))
@@ -342,8 +342,7 @@ def test_del_finds_a_link_killed_before_its_rename(lab, tmp_path):
 
 @pytest.mark.parametrize("call", ["sendto", "recvmsg"])
 def test_failed_kernel_request_leaves_nothing(lab, tmp_path, call):
-    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost. If the
-    rename fails, the original ipvlan leaves the link under its temporary name."""
+    """An error of sendto: the request is not sent. An error of recvmsg: the kernel executes the request, but its answer is lost."""
     pod = lab.pod()
     before = state(lab.node), pod.state()
     for n in range(1, 30):

@@ -245,7 +245,7 @@ def test_missing_or_truncated_cache_does_not_fail_del(m):
 
 
 def test_unreadable_delegate_is_deleted_from_its_cache_file(m):
-    """An unreadable delegate still has a position, and its cache file has its configuration."""
+    """DEL knows the interface of an unreadable delegate from its position in the list, and its configuration from libcni's cache file."""
     m.add()
     scratch = m.multus.scratch(m.pod)
     delegates = json.loads(scratch.read_text())
@@ -345,7 +345,7 @@ def test_device_file_of_multus_is_removed(m):
 
 
 def back(m, **more):
-    """unirail-cni's configuration of the same networks, on a node that may migrate back."""
+    """unirail-cni's configuration of the same networks, on a node that may migrate back to Multus."""
     nets = [{**c, **({"ifname": m.requests[i]["ifnameRequest"]} if i in m.requests else {})} for i, c in enumerate(m.confs)]
     return m.lab.rails(nets, **{"version": "1.0.0", "cniDir": str(m.multus.folder), **more})
 
@@ -355,7 +355,7 @@ def attach(m, pod=None, conf=None, **kw):
 
 
 def test_pods_of_unirails_single_plugins_are_deleted_by_multus(m):
-    """Multus adds the pods with unirail's plugins in its directory, and deletes them with the original plugins (after a rollback) or
+    """Multus adds the pods with unirail's plugins in Multus' plugin directory, and deletes them with the original plugins (after a rollback) or
     with unirail's."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
@@ -397,7 +397,7 @@ def test_multus_deletes_pods_of_unirail_without_a_namespace(m):
 
 
 def test_cache_entry_has_the_whole_configuration(m):
-    """Each network of the entry has the defaults and the common coordinator, in the order of an ADD."""
+    """Each network of the entry has the defaults and the common coordinator. Its plugins are in the order in which ADD calls them."""
     log = m.lab.tmp / "log"
     for name in ("macvlan", "coordinator"):
         script = m.lab.tmp / name

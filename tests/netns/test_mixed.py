@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugins of unirail and others in one pod: the state of a cluster during migration."""
+"""Plugins of unirail and of other projects in one pod: the state of a cluster during migration."""
 import json
 
 import pytest
@@ -64,7 +64,7 @@ def test_missing_plugin_is_reported(lab):
 
 
 def test_plugin_of_another_project_within_a_rail_is_executed(lab):
-    """macvlan (unirail), tuning (Debian), coordinator (unirail), for each rail."""
+    """Each rail is a chain of macvlan (unirail), tuning (Debian) and coordinator (unirail)."""
     lab.rail_pools()
     nets = lab.all_networks(coordinator={"mode": "underlay"})
     for n in nets:
@@ -130,7 +130,7 @@ def test_ipv6_only_pod_is_attached(make_lab):
 
 
 def test_gc_restores_the_node(lab):
-    """Pods without a DEL: their veth pair is deleted with their addresses."""
+    """GC deletes the veth pair and the node's routes of a pod that the runtime does not list and for which it called no DEL."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     lost, live = lab.pod(), lab.pod()
@@ -157,7 +157,8 @@ def test_second_add_succeeds_after_a_change_of_the_nodes_address(lab):
 
 
 def test_ipam_of_another_project_gets_name_and_version(lab):
-    """An IPAM plugin that unirail does not have, in a network of unirail-cni: name and version are passed on as by libcni; dhcp identifies leases by them."""
+    """unirail-cni passes the network's name and version to an IPAM plugin that it executes, as libcni does. The plugin dhcp, for example,
+    identifies a lease by the network's name."""
     folder = lab.tmp / "bin"
     folder.mkdir()
     answer = {"cniVersion": "1.0.0", "ips": [{"address": "172.16.1.77/24"}]}

@@ -259,7 +259,7 @@ DAMAGE = {
     "veth removed": (lambda lab, p: ip(p.ns, "link", "del", "veth0"), "veth0"),
     "marks flushed": (lambda lab, p: run(["nft", "flush", "ruleset"], ns=p.ns), ""),
     "node's route removed": (lambda lab, p: ip(lab.node, "route", "flush", "table", "500"), ""),
-    "address given away": (lambda lab, p: lab.pool("release", "--yes", "172.16.2.10"), "net2"),
+    "address released": (lambda lab, p: lab.pool("release", "--yes", "172.16.2.10"), "net2"),
 }
 
 
@@ -344,7 +344,7 @@ def test_example_configurations_attach_a_pod_to_eight_rails(make_lab):
 
 
 def test_example_configurations_on_two_nodes_share_no_address(make_lab):
-    """With the same files on two nodes no address is allocated twice; a node that they do not name allocates none."""
+    """With the same files on two nodes no address is allocated twice; a node that the files do not name allocates none."""
     given = []
     for number in (1, 2):
         lab = make_lab(rails=8)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`multus` and `unirail-cni` with an agent that provides the networks: the pod equals that of a configuration of unirail-cni with these
-networks."""
+"""`multus` and `unirail-cni` with an agent that provides the networks: the pod's state equals that with a configuration of
+unirail-cni that names these networks."""
 import json
 import threading
 import time
@@ -45,7 +45,7 @@ def reported_names(agent, n):
 
 
 def cache_entries(lab):
-    """Names of the cache entries of pods, without those in unirail/, which records networks."""
+    """Names of the files of the pods' cache entries, without the files below unirail/, which are records of networks."""
     top = lab.tmp / "multus"
     return sorted(p.name for p in top.rglob("*") if p.is_file() and p.relative_to(top).parts[0] != "unirail")
 
@@ -130,7 +130,7 @@ def test_multus_reports_the_pods_network_status_to_the_agent(lab, agent):
 
 
 def test_requested_networks_create_the_same_state_as_configured_ones(lab, agent):
-    """Networks from one configuration and networks requested by annotation leave the same kernel state."""
+    """Networks that the agent returns and networks that the configuration names leave the same kernel state."""
     seen = []
     for way in ("asked", "written"):
         pod = lab.pod(way)
@@ -246,7 +246,7 @@ def test_default_network_annotation_replaces_the_first_network(lab, agent):
 
 
 def test_multus_with_delegates_and_no_agent_sends_no_request(lab, agent):
-    """With `delegates` and without an agent no request is sent, as Multus does without a kubeconfig."""
+    """With `delegates` and without an agent, multus sends no request, as Multus sends none without a kubeconfig."""
     c = conf(lab, agent, delegates=[podnet(lab)])
     del c["agent"]
     pod = lab.pod()
@@ -279,7 +279,7 @@ def shim(agent, **more):
 
 
 def test_settings_of_the_multus_daemon_are_used(lab, agent):
-    """The daemon's file has precedence over the netconf, and its paths are those of its container."""
+    """The daemon's file has precedence over the netconf, and the paths in it are those in the daemon's container."""
     node = as_daemon(lab, agent, json.dumps({
         "chrootDir": "/hostroot", "cniVersion": "0.3.1", "logLevel": "error", "cniConfigDir": "/host/etc/cni/net.d",
         "multusConfigFile": "auto", "multusAutoconfigDir": "/host/etc/cni/net.d", "socketDir": "/host/run/multus/",
@@ -512,7 +512,7 @@ def test_del_succeeds_after_an_add_killed_at_any_time(lab, agent):
         p.kill()
         p.communicate()
         left += pod.id in cache_entries(lab) and len(link_names(pod.ns)) > 1
-        # programs that it executed may still run for a moment, as after a crash of the node's runtime
+        # programs that the killed ADD executed may still run for a moment, as after a crash of the node's runtime
         wait(lambda: not run(["pgrep", "-f", pod.id], check=False).stdout, "the plugins that the killed process executed have ended")
         lab.delete(c, pod, ifname="eth0")
         check_removed(lab, pod)
@@ -558,7 +558,7 @@ def test_temporary_files_of_a_killed_add_are_removed(lab, agent):
 
 
 def test_del_succeeds_while_the_server_hangs(lab, agent):
-    """The cache entry names the server's store: after ten seconds a DEL releases the addresses in that store."""
+    """DEL waits ten seconds for the server, and then releases the addresses in the server's store, which the cache entry names."""
     two_rails(lab, agent)
     pod, c = lab.pod(), conf(lab, agent, clusterNetwork="podnet")
     lab.add(c, pod, ifname="eth0")

@@ -134,7 +134,7 @@ def test_check_succeeds_with_a_cached_result_of_an_older_version(lab, agent):
 
 
 def test_keys_of_a_later_cache_version_are_ignored(lab, agent, recorder):
-    """The keys that a later unirail wrote beside those of Multus are unknown: Multus' own keys are used."""
+    """A later unirail wrote keys of an unknown version beside those of Multus: CHECK and DEL ignore these keys and use those of Multus."""
     pod = lab.pod()
     agent.networks(("kube-system/podnet", None, podnet(lab)),
                    ("team/rail0", "net1", {"cniVersion": "0.4.0", "name": "rail0", "type": "link",
@@ -184,7 +184,7 @@ def test_definition_without_version_is_passed_on_unchanged(lab, agent, recorder)
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     assert Multus(lab, lab.tmp / "multus").prev(pod, "rail0", "net1", "0.1.0") is None
     scratch = json.loads((lab.tmp / "multus" / pod.id).read_text())
-    assert scratch[1]["ConfList"]["cniVersion"] == "0.1.0", "Multus would write a list without a version again, without most of its keys"
+    assert scratch[1]["ConfList"]["cniVersion"] == "0.1.0", "Multus rewrites a list without cniVersion and drops most of its keys"
     lab.delete(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
     for command in ("ADD", "DEL"):
         for where in (("rail0", "net1", "link"), ("rail0", "net1", "chained"), ("rail1", "net2", "link")):
@@ -261,7 +261,7 @@ def test_gc_calls_plugins_and_ipam(lab, agent, recorder):
 
 
 def test_gc_runs_for_networks_without_cache_entries(lab, recorder):
-    """No container has a cache entry any more."""
+    """No container has a cache entry any more, but the netconf still names the network."""
     pod = lab.pod()
     c = {"cniVersion": "1.1.0", "name": "multus-cni-network", "type": "multus", "cniDir": str(lab.tmp / "multus"),
          "binDir": str(REFERENCE), "delegates": [rail_1_1(lab)]}
@@ -273,7 +273,7 @@ def test_gc_runs_for_networks_without_cache_entries(lab, recorder):
 
 
 def test_gc_retains_addresses_of_a_running_container_without_cache_entry(lab, agent, recorder):
-    """The container has no cache entry: no network can determine its address, so none is released."""
+    """A listed container has no cache entry, so GC cannot know which addresses the container has, and releases none."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab)))
     one, lives = lab.pod("one"), lab.pod("lives")
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")

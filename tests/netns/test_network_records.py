@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that pods of this node got from the agent are recorded, so that GC releases addresses of a network without
+"""unirail records the networks that pods of this node got from the agent, so that GC releases addresses of a network without
 cache entries (src/cni/cluster/network_record.h)."""
 import json
 
@@ -25,7 +25,7 @@ def macvlan(nic, ipam):
 
 
 def used(lab):
-    """The addresses that any store of the lab has as used."""
+    """The used addresses of all stores of the lab."""
     return sorted([*leases(lab), *(ip for _, ip in held(lab)), *lab.used()])
 
 
@@ -46,7 +46,7 @@ def gc(lab, c, pod, *alive, **env):
 
 @pytest.mark.parametrize("ipam", IPAM)
 def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ipam):
-    """A container of another runtime keeps its address of the same network: it has its own cache entry."""
+    """A container that was added with a netconf of another name keeps its address in the same network: it still has its cache entry."""
     ns, what = IPAM[ipam](lab)
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     lost, other, running = lab.pod("lost"), lab.pod("other"), lab.pod("kept")
@@ -79,7 +79,7 @@ def test_gc_releases_addresses_of_a_network_without_cache_entries(lab, agent, ip
 
 
 def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
-    """A network is recorded once, even if MAC, addresses, arguments or the name of a device differ between pods."""
+    """A network is recorded once, even if the requested MAC, addresses or cni-args differ between pods."""
     agent.networks(("kube-system/rail0", "eth0", rail_1_1(lab)))
     c = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0")
     for i, more in enumerate([{}, {"mac": "02:00:5e:10:00:09", "cniArgs": {"k": "v"}}, {"mac": "", "ips": ["172.16.9.77"]}]):
@@ -93,7 +93,7 @@ def test_network_is_recorded_once(lab, agent, recorder):  # noqa: F811
 
 def test_gc_trusts_a_recorded_definition_that_was_trusted_at_add(lab, agent, recorder):  # noqa: F811
     """The record says that the agent trusted a definition of a tenant's namespace: GC executes its plugins without a check, although the
-        cache entries are lost and no agent runs."""
+    cache entries are lost and no agent runs."""
     agent.networks(("team/rail0", "eth0", rail_1_1(lab), {"trusted": True}))
     c, pod = conf(lab, agent, clusterNetwork="podnet", cniVersion="1.1.0"), lab.pod()
     lab.add(c, pod, ifname="eth0", CNI_PATH=str(recorder.bin))
