@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """unirail host plans, applies and undoes steps, also if apply is killed at any system call that makes a change durable or sends a request
-to the kernel. The host is a network namespace and a directory of files with this kernel's boot_id, so that it counts as the running host."""
+to the kernel. The host is a network namespace and a directory of files with this kernel's boot_id, so that it counts as the running
+host."""
 import json
 import pathlib
 import re

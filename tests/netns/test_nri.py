@@ -85,7 +85,7 @@ class Runtime:
         return dict(parse(request[3]))
 
     def call(self, method, message, service=SERVICE):
-        """The message of the answer; if it is an error, (code, text)."""
+        """Calls a method of the plugin; returns the message of the answer, or (code, text) of an error."""
         stream, self.stream = self.stream, self.stream + 2
         self.send(PLUGIN, stream, 1, field(1, service) + field(2, method) + field(3, message) + number(4, 2 * 10**9))
         answered, kind, payload = self.receive(PLUGIN)
@@ -100,7 +100,7 @@ class Runtime:
         return dict(parse(answer))[1]
 
     def adjust(self, message):
-        """(({variable: value}, [(limit type, hard, soft)]))"""
+        """Sends CreateContainer; returns ({variable: value}, [(limit type, hard, soft)]) of the plugin's adjustment."""
         answer = dict(parse(self.call("CreateContainer", message)))
         env, limits = {}, []
         for tag, value in parse(answer.get(1, b"")):
@@ -193,7 +193,7 @@ def test_annotation_nccl_net_sets_variable_nccl_net(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 7, "rails": []}', pytest.param(" " * 300000 + "{}", id="too large")])
-def test_damaged_rails_file_omits_only_its_variables(tmp_path, text):
+def test_container_with_a_damaged_rails_file_gets_only_the_memlock_limit(tmp_path, text):
     write_rails(tmp_path / "run", "pod-1", text)
     with started_by_runtime(tmp_path) as (runtime, _):
         assert runtime.adjust(create(devices=VERBS)) == ({}, [("RLIMIT_MEMLOCK", UNLIMITED, UNLIMITED)])
@@ -292,7 +292,7 @@ def test_refusal_of_the_runtime_is_logged(tmp_path):
 def test_missing_nri_is_logged_once(tmp_path):
     with plugin(tmp_path, "--socket", "/run/absent.sock") as p:
         with pytest.raises(subprocess.TimeoutExpired):
-            p.wait(2.5)  # several attempts
+            p.wait(2.5)  # the plugin tries to connect several times
     assert (tmp_path / "log").read_text().count("no NRI on this node") == 1
 
 

@@ -14,7 +14,7 @@ from report import wait
 
 
 class Sniffer:
-    """Records every frame on a link of a namespace since its creation."""
+    """Records every frame on a link of a namespace, from the creation of the object on."""
 
     def __init__(self, ns, dev):
         host_ns = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -79,7 +79,7 @@ DETECT = {"enable_gateway_detection": True, "enable_ip_conflict_detection": True
 
 
 def squat(lab, nic, address, v6=False):
-    """Another host on the rail that uses the address."""
+    """Creates another host on the rail, which uses the address; returns the host's namespace."""
     ns = lab.new_ns("squatter")
     ip(lab.fabric, "link", "add", f"sq-{nic}", "master", f"br-{nic}", "type", "veth", "peer", "name",
        "sq0", "netns", ns)

@@ -70,7 +70,7 @@ def test_rdma_output_equals_that_of_iproute2():
                 1, "unirail rdma: the kernel has no RDMA: module ib_core is not loaded, or the kernel was built without it\n")
 
 
-def test_unsupported_arguments_are_refused_and_names_of_links_select_the_command(tmp_path):
+def test_unsupported_arguments_are_refused_and_symlink_names_select_the_command(tmp_path):
     for arguments, contains in {
             ("system", "set"): "system: unknown operand 'set', expected 'show'",
             ("link", "add", "rxe0"): "link: unknown operand 'add', expected 'show'",
@@ -89,7 +89,7 @@ def test_unsupported_arguments_are_refused_and_names_of_links_select_the_command
             ("lst",): "unknown command 'lst': expected dev, link, system, statistic, list or mode; did you mean 'list'?",
             ("dev", "-o", "json"): "unknown option '-o': expected --json, --pretty, --details or --help"}.items():
         assert failed(*arguments) == (2, f"unirail rdma: {contains}\n")
-    # A link named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
+    # A symlink named "rdma" is the CNI plugin for a runtime and iproute2's rdma for a person.
     link = tmp_path / "rdma"
     link.symlink_to(UNIRAIL)
     assert failed("link", "add", name=link) == (2, "unirail rdma: link: unknown operand 'add', expected 'show'\n")

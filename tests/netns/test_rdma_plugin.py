@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rdma plugin without a suitable RDMA device: one clear error, no change; DEL succeeds.
-tests/vm/cases/rdma_plugin.sh tests it with RDMA."""
+"""The rdma plugin without a suitable RDMA device: ADD fails with one clear error and changes nothing; DEL succeeds.
+tests/vm/cases/rdma_plugin.sh tests the plugin with RDMA."""
 import json
 import pathlib
 import subprocess

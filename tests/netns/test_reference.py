@@ -17,7 +17,7 @@ WRONG = {"STRING": {"x": 1}, "BOOL": "x", "NUMBER": "x", "STRINGS": 7, "OBJECT":
 BASE = {"unirail-cni": {"networks": [{"name": "a", "type": "macvlan"}]}, "ifacer": {"interfaces": ["eth0"]},
         "spiderpool": {"ipam": {}}, "whereabouts": {"ipam": {"type": "whereabouts", "range": "10.0.0.0/24"}}}
 LISTS = {"networks": 1, "policyRoutes": 1, "ipam.ranges": 2, "ipam.ipRanges": 1, "ipam.addresses": 1}
-# Keys that unirail-cni reads only with an agent; the keys are tested with `multus`, which has the same.
+# Keys that unirail-cni reads only with an agent; the keys are tested with `multus`, which has the same keys.
 AGENT = ("agent", "clusterNetwork", "defaultNetworks", "systemNamespaces", "multusNamespace", "namespaceIsolation",
          "globalNamespaces", "confDir", "readinessindicatorfile", "kubeconfig", "logFile", "logLevel",
          "auxiliaryCNIChainName", "chrootDir")
@@ -74,7 +74,7 @@ def test_each_key_of_the_list_is_read(plugin):
 
 
 def test_each_key_that_a_plugin_reads_is_listed():
-    """Keys that a plugin reads outside of its table are in a table as well."""
+    """Keys that a plugin reads with json_get() instead of its table of keys are in a table as well."""
     known = {part for p in plugins() for key, _ in keys(p) for part in key.split(".")}
     known |= set(re.findall(r"^  (\S+) [A-Z]", text("help", "netconf"), re.M)) | {"runtimeConfig", "args", "cni"}
     read = {}
@@ -95,7 +95,7 @@ def test_each_settings_topic_is_printed():
 
 
 def test_help_metrics_lists_every_metric_of_the_source():
-    """Each metric has its own text; a name that the source uses without an entry in the table would be missing in the list."""
+    """The list has each metric that the source names; the table of metrics has the texts of the list."""
     out = text("help", "metrics")
     agent, controller = out.split("metrics of unirail controller:")
     assert "unirail_blocks gauge" in agent and "unirail_controller_leader gauge" in controller

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sbr: the same rules, tables and routes as Debian's, and cases in which Debian's fails."""
+"""sbr: the same rules, tables and routes as Debian's plugin, and cases in which Debian's plugin fails."""
 import json
 import os
 import pathlib
@@ -47,7 +47,7 @@ def test_state_and_result_equal_debians(make_lab, chained_plugins, v6, ipam):
 
 
 def test_configured_table_gets_rules_only(lab, chained_plugins):
-    """Only the rules are created: the routes of the table belong to another program."""
+    """With a configured table, sbr creates only the rules: the routes of that table belong to another program."""
     pod = lab.pod()
     added(lab, chained_plugins, pod, TWO, table=300)
     assert [(r[1], r[3]) for r in rules(pod.ns) if r[1] != "all"] == [
@@ -174,7 +174,6 @@ def test_del_deletes_only_rules_that_sbr_may_have_added(lab, chained_plugins):
 
 
 def test_add_with_an_existing_rule_succeeds(lab, chained_plugins):
-    """An existing rule is no error."""
     pod = lab.pod()
     result = added(lab, chained_plugins, pod, V4, table=300)
     lab.add(conf("sbr", prevResult=result, table=300), pod, plugins=chained_plugins)

@@ -38,7 +38,7 @@ def sides(candidate):
 
 
 class Sandbox:
-    """Only a node with rail0 (its other end is sw0), and a pod."""
+    """A node with rail0, whose veth peer is sw0, and a pod; no fabric."""
 
     def __init__(self, case, tmp):
         self.case, self.tmp = case, tmp
@@ -106,7 +106,7 @@ class Sandbox:
 
 
 def documents(text):
-    """JSON arrays, one after another."""
+    """Returns the JSON arrays that the text has one after another."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while at < len(text):
         value, at = decoder.raw_decode(text, at)
@@ -210,7 +210,7 @@ def differences(reference, candidate):
 def show(key, pair):
     a, b = ((text or "(nothing)").splitlines() for text in pair)
     text = "\n".join([f"- {s}" for s in a if s not in b] + [f"+ {s}" for s in b if s not in a])
-    return f"{key}: - Debian's, + ours\n" + textwrap.indent(text or "order", "  ")
+    return f"{key}: - Debian's plugin, + unirail's\n" + textwrap.indent(text or "order", "  ")
 
 
 def unexplained(case, found):

@@ -24,7 +24,7 @@ def test_lowest_address_is_allocated_with_gateway_and_route(lab):
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 def test_spiderpool_runs_as_an_executed_ipam_plugin(lab, version):
-    """As an IPAM plugin that another CNI plugin executes."""
+    """When a CNI plugin executes spiderpool as its IPAM plugin, spiderpool allocates addresses and creates no link."""
     lab.rail_pools(v6=True)
     pod = lab.pod()
     conf = lab.macvlan("rail0", lab.ipam("rail0", v6=["rail0-v6"]), version)
@@ -266,7 +266,7 @@ def test_truncated_last_line_of_the_journal_is_dropped(lab):
 
 
 def test_truncated_journal_is_refused_until_it_is_repaired(lab):
-    """A truncated journal is refused with its name and the remedy, also if it ends at the end of a line; the repair then finds the missing
+    """A truncated journal is refused with its name and the remedy, also if it ends with a whole line; the repair then finds the missing
     addresses in the pods' namespaces."""
     lab.rail_pools()
     conf = lab.macvlan("rail0", lab.ipam("rail0"))

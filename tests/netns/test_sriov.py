@@ -193,7 +193,7 @@ def test_gc_restores_vfs_of_unlisted_pods(lab, root, at):
 
 
 def test_failed_add_restores_the_vf(lab, root, at):
-    """The kernel refuses the address when the VF is already in the pod."""
+    """The kernel refuses the route when the VF is already in the pod."""
     pod, before = lab.pod(), shape(lab)
     bad = conf(ipam={**STATIC, "routes": [{"dst": "10.0.0.0/8", "gw": "192.0.2.1"}]})
     lab.fail("ADD", bad, pod, contains="192.0.2.1", **at)
@@ -209,7 +209,7 @@ def rails(*vfs, **more):
 
 def test_two_vfs_are_attached_in_one_process(lab, root, at):
     pod, before = lab.pod(), [shape(lab), shape(lab, "rail1")]
-    # the first VF has the name of the second as an alternative name
+    # the second VF has the interface name of the first VF in the pod as an alternative name
     ip(lab.node, "link", "property", "add", "dev", "rail1", "altname", "net1")
     lab.add(rails(VF, OTHER), pod, **at)
     assert link_names(pod.ns) == ["lo", "net1", "net2"]
@@ -237,7 +237,7 @@ def test_del_restores_the_vf_after_a_killed_add(lab, root, at, n):
     lab.add(conf(), pod, **at)
 
 
-def test_next_pod_gets_the_vf_after_a_killed_add(lab, root, at):
+def test_next_pod_gets_the_vf_of_a_pod_that_was_deleted_without_del(lab, root, at):
     """The pod was deleted without a DEL: its VF is restored before the next pod gets it."""
     pod, before = lab.pod(), shape(lab)
     lab.add(conf(mtu=1400), pod, **at)

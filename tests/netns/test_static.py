@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""static: its results equal Debian's."""
+"""static: the results equal those of Debian's plugin."""
 import json
 import subprocess
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tuning: compared with Debian's (result, interface, sysctls, the file for DEL) in both directions, and cases in which
-the original fails."""
+"""tuning: result, interface, sysctls and the file for DEL equal those of Debian's plugin, and each plugin's DEL uses the file of the
+other plugin. Cases in which the original fails."""
 import json
 import subprocess
 
@@ -376,7 +376,7 @@ def test_status_checks_the_configuration(t, allow):
     t.data.rmdir()
     t.data.write_text("a file")
     t.fail("STATUS", 50, "Not a directory (ENOTDIR)", version="1.1.0", mtu=1400)
-    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # STATUS without attributes needs no directory
+    t.ok("STATUS", version="1.1.0", sysctl=NOTIFY)  # without attributes to restore, tuning needs no directory
 
 
 def test_status_reports_an_unreadable_allowlist(t, tmp_path):
@@ -390,7 +390,7 @@ def test_status_reports_an_unreadable_allowlist(t, tmp_path):
     t.fail("ADD", 50, "read the allowlist of sysctls", by=folder)
 
 
-def test_gc_retains_files_of_other_networks(t):
+def test_gc_removes_no_file_of_tuning(t):
     t.ok("ADD", mtu=1400)
     c = {**t.conf("1.1.0"), "cni.dev/valid-attachments": []}
     t.lab.ok("GC", c, t.pod, plugins=t.chained_plugins)

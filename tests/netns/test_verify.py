@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail verify` with an unsuitable peer, and without RDMA. tests/vm tests it with RDMA."""
+"""`unirail verify` with an unsuitable peer, and without RDMA. tests/vm tests `unirail verify` with RDMA."""
 import contextlib
 import itertools
 import json

@@ -21,7 +21,7 @@ def plugins(tmp_path_factory):
 
 
 class Caller:
-    """A pod as seen by an IPAM plugin: without a namespace."""
+    """A pod as an IPAM plugin sees it: its namespace does not exist."""
 
     def __init__(self, name):
         self.name, self.netns = name, "/run/netns/unirail-test-not-there"
@@ -126,7 +126,7 @@ def test_all_rails_get_addresses_in_one_process(lab):
     assert len(held(lab)) == 6
     lab.delete(c, pods[0], ifname="eth0")
     assert {a for _, a in held(lab)} == {f"172.16.{k}.11/24" for k in range(3)}
-    # The runtime lists one attachment of the pod, for which the plugin has three; the second GC lists none.
+    # The first GC lists one attachment of the pod: the addresses of its three interfaces stay. The second GC lists none.
     lab.ok("GC", {**c, "cni.dev/valid-attachments": [{"containerID": pods[1].id, "ifname": "eth0"}]}, pods[1])
     assert len(held(lab)) == 3
     lab.ok("GC", {**c, "cni.dev/valid-attachments": []}, pods[1])
@@ -208,7 +208,8 @@ def test_recreated_sandbox_gets_the_address_of_its_pod(lab):
 
 
 def test_gc_releases_addresses_after_a_restart_of_the_node(lab):
-    """After a restart of the node the namespaces are deleted, the runtime's list is short, and the journal remains."""
+    """After a restart of the node the namespaces are deleted, the runtime lists only some pods, and the journal
+    remains."""
     ipam = wb(lab)
     pods = [Caller(f"p{i}") for i in range(5)]
     for p in pods:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor --would-run`: a pod against a recorded host. Each finding has a pod or host with the fault and one without it."""
+"""`unirail doctor --would-run`: checks a pod against a recorded host. Each finding has a pod or host with the fault and one without it."""
 import json
 import pathlib
 import subprocess
