@@ -127,8 +127,8 @@ def test_devices_are_unhealthy_while_their_link_is_down(node):
 
 
 def test_devices_of_a_flapping_link_stay_unhealthy(node):
-    """After six losses of the link within ten minutes, the devices stay unhealthy until the link has been up for 64 s; until then the
-    kubelet gets no new list."""
+    """After six losses of the link, each within ten minutes of the previous one, the devices stay unhealthy until the link has been up for
+    64 s. Until then the kubelet gets no new list."""
     with Kubelet(node.plugins) as kubelet:
         node.start()
         hca = kubelet.plugin("rdma/hca")

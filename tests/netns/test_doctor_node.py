@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unirail doctor --node` against a test server."""
+"""`unirail doctor --node` against a test server that answers as an API server."""
 import json
 import subprocess
 

@@ -355,8 +355,8 @@ def attach(m, pod=None, conf=None, **kw):
 
 
 def test_pods_of_unirails_single_plugins_are_deleted_by_multus(m):
-    """Multus adds the pods with unirail's plugins in Multus' plugin directory, and deletes them with the original plugins (after a rollback)
-    or with unirail's."""
+    """Multus adds the pods with unirail's plugins in Multus' plugin directory, and deletes them with the original plugins (after a
+    rollback) or with unirail's."""
     m.multus.by = m.lab.tmp / "mixed"
     m.multus.by.mkdir()
     for path in [*REFERENCE.iterdir(), *m.candidate.iterdir()]:

@@ -144,7 +144,7 @@ def test_gc_restores_the_node(lab):
 
 
 def test_second_add_succeeds_after_a_change_of_the_nodes_address(lab):
-    """A second ADD after a change of the node's address must not fail at the routes of the first one."""
+    """The node gets another address between the ADDs of two pods. The second ADD succeeds beside the routes that the first ADD created."""
     lab.rail_pools()
     conf = lab.rails(lab.all_networks(coordinator={"mode": "underlay"}))
     first, second = lab.pod(), lab.pod()
