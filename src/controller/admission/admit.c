@@ -279,7 +279,7 @@ static int check_sizes(struct admit *a)
 	return r;
 }
 
-/* Returns whether the pool is an automatic one, whose labels name its application. */
+/* Returns whether the pool is automatic: its labels name its subnet and its application. */
 static bool is_made(const struct json *pool)
 {
 	static const char *const keys[] = {LABEL_OWNER_SUBNET, LABEL_OWNER_API,

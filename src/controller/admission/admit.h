@@ -8,23 +8,25 @@
  * webhook, which gets the object with the patch applied.
  *
  * Accepted with a warning: a subnet with host bits, whitespace around addresses, routes with `to`
- * and `via`, `enableRdma`, and `rdmaResourceName`, `ippools` and `matchMasterSubnet` on a higher
- * level. Such spellings are stored as written, since kubectl apply compares its manifest with the
- * stored object and would otherwise report `configured` each time: either readers understand the
- * spelling (ipam/pool/pool_spec.h), or the proper field is added beside it; the spelling is removed
- * when an update changes that field. Replaced are only: a subnet, gateway or range whose whitespace
- * readers do not ignore; values of a type that the CRD does not allow (a string as `ipVersion`, a
- * number as `pkey`); and `enableCoordinator` of a custom network, which is always false, as in
- * Spiderpool. Anything else invalid is denied with the path of the field and a remedy.
+ * and `via`, `enableRdma`, and `rdmaResourceName`, `ippools` and `matchMasterSubnet` above the
+ * block in which the CRD has them. Such spellings are stored as written, since kubectl apply
+ * compares its manifest with the stored object and would otherwise report `configured` each time:
+ * either readers understand the spelling (ipam/pool/pool_spec.h), or the proper field is added
+ * beside it; an update that changes the proper field removes the spelling. Replaced are only: a
+ * subnet, gateway or range whose whitespace readers do not ignore; values of a type that the CRD
+ * does not allow (a string as `ipVersion`, a number as `pkey`); and `enableCoordinator` of a custom
+ * network, which is always false, as in Spiderpool. Anything else invalid is denied with the path
+ * of the field and a remedy.
  *
  * The defaults are Spiderpool's. The stored object also gets:
  *
- * 	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr (of the network); from the
- * 				SpiderSubnet with the same CIDR: owner, gateway, routes
+ * 	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr (CIDR of its network); from
+ * 				the SpiderSubnet with the same CIDR: owner; gateway and routes if the
+ * 				pool has none
  * 	SpiderSubnet		ipVersion, label ipam.spidernet.io/subnet-cidr
  * 	SpiderReservedIP	ipVersion
- * 	SpiderMultusConfig	all fields of its block and coordinator; the inject annotations as labels,
- * 				which are removed with the annotations
+ * 	SpiderMultusConfig	all fields of its cniType's block and of its coordinator; the inject
+ * 				annotations as labels, which are removed with the annotations
  * 	SpiderCoordinator	mode, vethMTU
  *
  * A pool has the finalizer spiderpool.spidernet.io: a pool deleted while its addresses are in use
@@ -35,7 +37,8 @@
  *
  * If an update changes neither spec nor annotations, only the user and the number of labels are
  * checked. If it changes a pool's spec, only the added addresses are compared with other objects,
- * so that pools that already overlap can be repaired; if a SpiderSubnet's, only the removed ones.
+ * so that pools that already overlap can be repaired. If it changes a SpiderSubnet's spec, only the
+ * removed addresses are compared with pools.
  *
  * SpiderEndpoint and SpiderIPBlock have no webhooks: agents write them and must not depend on a
  * running controller; RBAC keeps others from writing them.
@@ -49,14 +52,15 @@
 #include "wire/json/json.h"
 
 /*
- * Limits of entries in a list or map of the spec, and in labels or annotations. An object that
- * already exceeds them keeps its entries and can be updated and deleted.
+ * ADMIT_LIST_MAX: maximum number of entries in each list or map of the spec. ADMIT_LABELS_MAX: in
+ * labels, and in annotations. An object that already exceeds a limit can be updated, without more
+ * entries, and deleted.
  */
 enum { ADMIT_LIST_MAX = 1 << 14, ADMIT_LABELS_MAX = 1 << 10 };
 
 enum admit_operation { ADMIT_CREATE, ADMIT_UPDATE, ADMIT_DELETE };
 
-/* Borrowed. */
+/* All pointers are borrowed. */
 struct admit_request {
 	const char *kind; /* "SpiderIPPool" */
 	enum admit_operation operation;
@@ -75,17 +79,15 @@ enum admit_nad {
 
 /* State of the cluster; borrowed. */
 struct admit_cache {
-	const char *agent_ns;		   /* namespace for a network that multusName gives without
-	                                  * one */
+	/* namespace of a network for which multusName gives none */
+	const char *agent_ns;
 	bool no_ipv4, no_ipv6;		   /* disabled for the whole cluster */
 	bool protect_used;		   /* reject deletion of pools and subnets in use */
 	const struct json *const *pools;   /* all SpiderIPPools; may lack status.allocatedIPs */
 	const struct json *const *subnets; /* all SpiderSubnets */
 	size_t n_pools, n_subnets;
-	/*
-	 * Returns whether administrators write the definitions of this namespace
-	 * (spec/definition.h). NULL: no namespace is trusted.
-	 */
+	/* Returns whether namespace ns is trusted: administrators write its definitions
+	 * (spec/definition.h). NULL: no namespace is trusted. */
 	bool (*trusts)(void *arg, const char *ns);
 	/*
 	 * Returns how the NAD's name ns/nad is used, ignoring SpiderMultusConfig ns/name; for

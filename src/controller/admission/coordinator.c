@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A SpiderCoordinator, and the same settings of one network. */
+/* Defaults and validation of a SpiderCoordinator; validation of the same settings in a
+ * SpiderMultusConfig. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

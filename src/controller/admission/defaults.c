@@ -59,10 +59,8 @@ static bool is_readable(const char *range)
 	return ip_range_parse(span_of(range), strchr(range, ':') ? 6 : 4, &r, NULL) == 0;
 }
 
-/*
- * Removes blanks from an address. A range keeps the blanks around its ends: every reader ignores
- * them.
- */
+/* Removes blanks from an address. A range that is valid keeps its blanks, because every reader
+ * ignores blanks around the ends of a range. */
 static void squeeze(struct admit *a, struct json_tree *v, const char *place, bool is_range)
 {
 	const char *text = json_tree_text(v);
@@ -91,7 +89,8 @@ static void squeeze_list(struct admit *a, const struct json_tree *list, const ch
 	}
 }
 
-/* Warns, and leaves the route unchanged: readers of routes know both keys. */
+/* Warns about a route with the key `other`, an alias of `key`. Leaves the route unchanged: readers
+ * of routes know both keys. */
 static void route_key(struct admit *a, const struct json_tree *route, size_t i, const char *key,
 		      const char *other)
 {

@@ -18,10 +18,8 @@ struct admit {
 	struct admit_answer *answer;
 };
 
-/*
- * Denies the object because of a field; the text begins with its path: "spec.ips[0]: '10.6.0.300'
- * has ...". The first denial stays. Returns -EINVAL.
- */
+/* Denies the object because of a field; the text begins with the path of the field: "spec.ips[0]:
+ * '10.6.0.300' has ...". The first denial stays. Returns -EINVAL. */
 int admit_refuse(struct admit *a, enum admit_fault fault, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Denies the whole object with 403. */
@@ -42,8 +40,8 @@ bool admit_spec_stays(const struct admit *a);
  * the answer of `a` denies the request.
  */
 int admit_pool_of(struct admit *a, const char *name, const struct json *spec, struct pool *ret);
-/* Makes the set of the valid objects of a list, without the requested object. kind: kind of the
- * objects in the list. */
+/* Makes the set of the valid objects of a list, without the object of the request. kind: kind of
+ * the objects in the list. */
 void admit_others(const struct admit *a, const struct json *const *list, size_t n, const char *kind,
 		  struct pool_set *ret);
 /*
@@ -53,8 +51,9 @@ void admit_others(const struct admit *a, const struct json *const *list, size_t 
  */
 bool admit_narrower(const struct pool *p, struct ipnet *ret);
 /*
- * Writes "; did you mean 172.16.11.0/24?" for two overlapping subnets if the probable narrower
- * network of one does not overlap with the other; otherwise "".
+ * For two pools whose subnets overlap: writes "; did you mean 172.16.11.0/24?" with the network
+ * that admit_narrower() guesses for one pool, if this network does not overlap with the subnet of
+ * the other pool. Writes nothing if neither guess fits.
  */
 void admit_overlap_hint(const struct pool *p, const struct pool *other, struct buf *ret);
 int admit_check_family(struct admit *a, uint8_t family);
@@ -65,7 +64,7 @@ void admit_ranges(const struct ip_set *s, struct buf *ret);
 /* Removes Spiderpool's finalizer from an object of a kind for which no controller removes it. */
 void admit_drop_finalizer(struct json_tree *object);
 
-/* --- functions of one kind each: defaults of the object's tree, or validation --- */
+/* --- defaults and validation, a function for each kind --- */
 
 void admit_default_pool(struct admit *a, struct json_tree *object);
 void admit_default_subnet(struct admit *a, struct json_tree *object);
@@ -77,7 +76,7 @@ int admit_check_subnet(struct admit *a);
 int admit_check_reserved(struct admit *a);
 int admit_check_network(struct admit *a);
 int admit_check_coordinator(struct admit *a);
-/* Checks a coordinator. place: "spec" or "spec.coordinator". */
+/* Checks the settings of a coordinator. place: their path, "spec" or "spec.coordinator". */
 int admit_check_coordinator_spec(struct admit *a, const struct json *spec, const char *place);
 /* Call multus_check_choices() and multus_check_numbers(); an error denies the object. */
 int admit_check_choices(struct admit *a, const struct json *v, const char *block,

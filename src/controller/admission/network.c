@@ -42,8 +42,8 @@ static bool is_dns_name(const char *s)
 	return true;
 }
 
-/* Refuses another name in the annotation of an existing object: the controller would delete the NAD
- * of the old name, by which pods refer to it. */
+/* Refuses an update that gives the annotation another value: the controller would delete the NAD of
+ * the old name, and pods refer to the NAD by that name. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
@@ -58,10 +58,8 @@ static int check_renamed(struct admit *a)
 			    is, was ? "changed" : "given");
 }
 
-/*
- * Checks the name of a new object, or if an update changes it; so two objects that already have the
- * same name can still be updated.
- */
+/* Refuses the name of a NAD that another SpiderMultusConfig uses, if the object is new or the
+ * update changes the name. So two objects that already have the same name can still be updated. */
 static int check_taken(struct admit *a, const char *nad)
 {
 	const char *owner = "",
@@ -123,8 +121,8 @@ static int check_version(struct admit *a)
 		v);
 }
 
-/* Checks a network's name by libcni's rule, by which libcni would reject each pod of the
- * network. */
+/* Checks the network's name by the rule of libcni. With an invalid name libcni would refuse to
+ * attach every pod of the network. */
 static int check_cni_name(struct admit *a)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -153,7 +151,8 @@ static int check_injected(struct admit *a, const struct json *spec, const char *
 {
 	const char *type = json_text(json_get(spec, "cniType"));
 	const struct multus_type *t = multus_type_of(type);
-	/* the key that names the resource, or the interface that shares its RDMA device */
+	/* the key of the block that has the resource; of a type without such a key, the master
+	 * interface, whose RDMA device the pods share */
 	const char *block = t ? t->block : NULL,
 		   *resource = t && t->resource ? t->resource : "master";
 	const struct json *b = block ? json_get(spec, block) : NULL;
@@ -199,7 +198,8 @@ static bool is_trusted(const struct admit *a)
 	return a->cache->trusts && a->cache->trusts(a->cache->arg, a->request->ns);
 }
 
-/* Validates a tenant's CNI configuration, complete or a single plugin, by spec/definition.h. */
+/* Validates a CNI configuration, or that of a single plugin, by spec/definition.h, unless the
+ * namespace is trusted or the spec is unchanged. */
 static int admit_check_definition(struct admit *a, const struct json *config, const char *place)
 {
 	const struct definition_rules rules = {0};

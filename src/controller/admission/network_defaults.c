@@ -8,10 +8,8 @@
 #include "spec/annotations.h"
 #include "spec/multusconfig.h"
 
-/*
- * Copies the annotation to the label of its key. If the annotation is absent or not valid as a
- * label's value, a label with the annotation's old value is removed; any other label stays.
- */
+/* Copies the annotation to the label with the same key. If the annotation is absent or not valid as
+ * a label's value, a label with the annotation's old value is removed; any other label stays. */
 static void mirror(struct admit *a, struct json_tree *object, const char *key)
 {
 	const struct json *old = admit_annotation(a->request->old, key);

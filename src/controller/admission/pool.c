@@ -186,10 +186,8 @@ static void find_use(void *arg, const struct ipaddr *ip, const char *pod, const 
 	u->pod = xstrdup(pod);
 }
 
-/*
- * Denies the removal of an address that a pod uses. While status.allocatedIPs, which is limited,
- * does not have all addresses in use, denies every removal.
- */
+/* Denies the removal of an address that a pod uses. The length of status.allocatedIPs is limited:
+ * while it lacks addresses in use, every removal is denied. */
 static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 {
 	const struct json *old = a->request->old, *status = json_get(old, "status");
@@ -209,7 +207,7 @@ static int check_removed_ips(struct admit *a, const struct ip_set *deleted)
 			u.address, u.pod);
 	else if (listed < count)
 		r = admit_refuse(a, ADMIT_FORBIDDEN,
-				 "spec.ips: remove addresses while %" PRId64
+				 "spec.ips: cannot remove addresses while %" PRId64
 				 " are in use and status.allocatedIPs names only %" PRId64
 				 ": raise the controller's max-allocated-ips first",
 				 count, listed);
@@ -512,9 +510,9 @@ static int64_t taken(const struct admit *a)
 }
 
 /*
- * Denies the deletion of a subnet whose pools have addresses (protect_used), or warns about it. The
- * number of addresses is the larger of status.allocatedIPCount and the count in the listed pools,
- * which is 0 while pools are not listed.
+ * With protect_used, denies the deletion of a subnet whose pools have addresses; otherwise warns.
+ * The number of addresses is the larger of status.allocatedIPCount and the count in the cached
+ * pools, which is 0 while pools are not listed.
  */
 static int admit_subnet_check_deletion(struct admit *a)
 {

@@ -108,8 +108,8 @@ static void again(struct claim *m, int after_ms)
 
 /* --- write of the locks --- */
 
-/* Ends the decision. After a conflict, or after a lost response, whose write may or may not have
- * taken effect, reads the ConfigMap again instead while there is time. */
+/* Ends the decision. If another writer was faster, or the response was lost and the write may have
+ * taken effect, reads the ConfigMap again instead, while time is left. */
 static void on_written(void *arg, int status, const struct json *map, const struct err *e)
 {
 	struct claim *m = arg;
@@ -200,10 +200,8 @@ static void on_other(void *arg, int status, const struct json *list, const struc
 	scan(m);
 }
 
-/*
- * Reads the current object from etcd: a list with one element, which needs no permission beyond
- * those of the watch.
- */
+/* Reads the claimed object from etcd by a list request for its name: unlike a GET, this needs no
+ * permission beyond those of the watch. */
 static void read_other(struct claim *m, const struct json *claim)
 {
 	bool is_subnet = strcmp(json_string(json_get(claim, "kind")), "SpiderSubnet") == 0;
@@ -599,8 +597,9 @@ void range_locks_write(const struct range_locks_list *l, const struct range_lock
 
 /*
  * Removes claims of deleted objects from the ConfigMap: one read and at most one write for all
- * deletions within a moment, repeated after a conflict. After another failure the claims expire.
- * Each replica sends these requests; only the first one finds claims to remove.
+ * deletions within SCHEDULE_MAX_MS, both repeated after a conflict. After any other failure the
+ * claims stay until they expire. Each replica sends these requests; only the first one finds claims
+ * to remove.
  */
 
 enum { SCHEDULE_MIN_MS = 50, SCHEDULE_MAX_MS = 250, CLEANUP_TIME_MS = 5000 };

@@ -6,7 +6,7 @@
  * Serializes decisions about address ranges. Two replicas that validate two overlapping pools at
  * the same time must not allow both, and neither has seen the other's pool yet. So a replica writes
  * a claim into the ConfigMap unirail-claims of the controller's namespace by compare-and-swap
- * before it allows a request, and recent claims of others count like existing objects.
+ * before it allows a request, and recent claims of other requests count like existing objects.
  *
  * 	data:
  * 	  <uid of the request>: {"at":1767225600,"kind":"SpiderIPPool","metadata":{"name":...,"uid":...},
@@ -17,12 +17,13 @@
  * Its digest shows whether the existing object is the one that was claimed.
  *
  * When a request conflicts with a claim, a read of the claimed object decides. While that object
- * does not exist or differs (the claim's request is in flight, or was denied by another webhook),
- * the decision waits CLAIMS_PATIENCE_MS; then the new request is denied and may be retried. After
- * CLAIMS_RUN_OUT_MS the claim's request cannot be in flight any more, and such a claim is dropped.
- * Other claims are stored for CLAIMS_RETAINED_MS, for replicas whose watch lags. A claim whose
- * object's deletion this replica has seen is ignored, since the uid never returns, and removed, so
- * that a replica started later does not wait for the object.
+ * does not exist or does not have the claim's digest (the claim's request is in flight, or was
+ * denied by another webhook), the decision waits CLAIMS_PATIENCE_MS; then the new request is denied
+ * and may be retried. CLAIMS_RUN_OUT_MS after the claim was made, its request cannot be in flight
+ * any more: a claim whose object is still missing or different is then dropped. Other claims are
+ * stored for CLAIMS_RETAINED_MS, for replicas whose watch lags. A claim whose object's deletion
+ * this replica has seen is ignored, since the uid never returns, and removed, so that a replica
+ * started later does not wait for the object.
  */
 
 #include "base/err.h"
@@ -38,10 +39,8 @@ enum {
 	CLAIMS_RETAINED_MS = 600 * 1000,
 	CLAIMS_TIME_MS = 7000,	   /* limit for one decision: the API server waits 10 s */
 	CLAIMS_PATIENCE_MS = 2000, /* wait for the object of a conflicting claim */
-	/*
-	 * From this number or size in bytes on, claims are stored for CLAIMS_RUN_OUT_MS only: a
-	 * ConfigMap is limited to 1 MiB.
-	 */
+	/* From CLAIMS_MANY claims or CLAIMS_LONG bytes on, claims are stored for CLAIMS_RUN_OUT_MS
+	 * only: a ConfigMap is limited to 1 MiB. */
 	CLAIMS_MANY = 500,
 	/* maximum number of claims within CLAIMS_RUN_OUT_MS; further requests are denied */
 	CLAIMS_MAX = 1000,
@@ -60,15 +59,11 @@ struct range_locks_request {
 	const char *id; /* uid of the request */
 	const char *kind;
 	const struct json *object;
-	/*
-	 * Compares the object with `other`, an object or claim of `kind`; `other` NULL: with
-	 * everything in the cache. Returns 0; -EINVAL with e: they conflict.
-	 */
+	/* Compares the object of the request with `other`, an object or claim of `kind`; `other`
+	 * NULL: with everything in the cache. Returns 0, or -EINVAL with e if they conflict. */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
-	/*
-	 * Returns an object as it is in the cache, with which judge() has just compared; NULL: it
-	 * is not in the cache. The callback may be NULL.
-	 */
+	/* Returns object `name` as the cache has it (judge() has just compared with this version);
+	 * NULL: the cache does not have it. The callback may be NULL. */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
 	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored. -EINVAL:

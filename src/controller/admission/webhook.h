@@ -5,7 +5,8 @@
 /*
  * Webhook handlers for admit.h: take the cluster's state from controller/cache/cache.h, and
  * serialize decisions that two replicas may make at the same time by range_locks.h, except for a
- * dry run. They allow requests for other kinds than those of admit_knows(), and for subresources.
+ * dry run. The handlers allow every request for a subresource, or for a kind that admit_knows()
+ * does not know.
  */
 
 #include "controller/admission/admit.h"

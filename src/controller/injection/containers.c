@@ -27,8 +27,8 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* Counts one device of a resource for each of its networks that takes one; one share if its devices
- * are shared, for all its networks together. */
+/* Counts the devices of each resource: one for each network that takes a device of its own. If no
+ * network of the resource does, since its devices are shared: one share for all of them. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {
@@ -140,7 +140,7 @@ static void put_limits(struct json_out *o, const struct needs *add)
 	jo_end_obj(o);
 }
 
-/* Writes no requests, because the API server defaults them to the limits. */
+/* Writes limits only: the API server sets missing requests to the limits. */
 static int write_limits(const struct json *first, const struct needs *add, struct kube_patch *p)
 {
 	const struct json *resources = json_get(first, "resources");
@@ -261,7 +261,7 @@ int inject_containers(const struct inject_request *q, const struct inject_nets *
 	struct needs needs = {0}, add = {0};
 	int n;
 
-	if (!first) /* the API server rejects such a pod itself */
+	if (!first) /* the API server rejects a pod without containers */
 		return 0;
 	count(nets, &needs);
 	for (size_t i = 0; i < needs.n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The groups of all SpiderMultusConfigs by their values: a request finds its networks without a
- * search through all of them. */
+/* The groups of all SpiderMultusConfigs, sorted by value: a request finds the networks of a group
+ * without a search through all networks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +36,7 @@ static int compare_values(struct span a, struct span b)
 	return r ? r : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Sorts networks so that those with the same definition are adjacent, in the order in which they
- * were added. */
+/* Orders entries by value, then by definition (namespace and name of the NAD), then by position. */
 static int by_value(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -66,7 +65,7 @@ static struct entry *entries_of(const struct inject_net *const *nets, size_t n, 
 	return v;
 }
 
-/* Adds the group of the entries from..to, which have the same value. */
+/* Adds the group of the entries v[from] to v[to - 1], which have the same value. */
 static void add_group(struct groups *g, enum inject_key key, const struct entry *v, size_t from,
 		      size_t to, size_t *n_members)
 {

@@ -143,8 +143,8 @@ static int not_there(const struct inject_request *q, const struct inject_choice 
 	buf_init(&b, TEXT_MAX);
 	buf_str(&b, inject_known_groups(q->index, w->key));
 	if (elsewhere)
-		buf_printf(&b, "; %zu have '%.*s' as '%s'", elsewhere->configs, (int)value.n,
-			   value.p, inject_key_name(other));
+		buf_printf(&b, "; %zu with '%.*s' in annotation '%s'", elsewhere->configs,
+			   (int)value.n, value.p, inject_key_name(other));
 	return err_kind(e, ERR_CONF, -ENOENT,
 			"no spidermultusconfigs with annotation: %s:%.*s found, requested by "
 			"%s%s%s%s",
@@ -229,7 +229,8 @@ static int add_group(const struct inject_request *q, const struct inject_choice 
 
 /*
  * Finds the networks of the request, sorted, without duplicates. Fails if a group does not exist, a
- * network cannot be injected, or they are more than NET_SELECT_MAX. The caller frees ret->v.
+ * network cannot be injected, or there are more than NET_SELECT_MAX networks. The caller frees
+ * ret->v.
  */
 static int inject_choose(const struct inject_request *q, const struct inject_choice *w,
 			 struct inject_nets *ret, struct err *e)
@@ -260,10 +261,8 @@ static const struct json *annotations_of(const struct json *pod)
 	return kube_meta(pod, "annotations");
 }
 
-/*
- * Returns whether the list has the same networks in the same order: from an earlier injection or
- * written by the user.
- */
+/* Returns whether the pod's list, which an earlier injection or the user wrote, has the same
+ * networks in the same order. */
 static bool is_same(const struct inject_request *q, const char *text,
 		    const struct inject_nets *nets)
 {

@@ -9,16 +9,16 @@
  * 	cni.spidernet.io/rdma-resource-inject: gpu-ib
  * 	cni.spidernet.io/network-resource-inject: gpu-ib, storage
  *
- * The values name groups of SpiderMultusConfigs: those with the same annotation and value, in any
- * namespace (they may have several values, too). Their networks are written to the pod's
- * k8s.v1.cni.cncf.io/networks as JSON, in the natural order of their interfaces (eth2 before
- * eth10), with interface names net1, net2, ... The device resources that they need are added to the
- * limits of the first container. An existing list is overwritten, as by Spiderpool's webhook, with
- * a warning that quotes it.
+ * Each value names a group: all SpiderMultusConfigs, in any namespace, whose same annotation has
+ * the value (it may list several, too). The networks of the requested groups are written to the
+ * pod's k8s.v1.cni.cncf.io/networks as JSON, in the natural order of their rails (eth2 before
+ * eth10), with interface names net1, net2, ... The device resources that the networks need are
+ * added to the limits of the first container. A list of other networks is overwritten, as by
+ * Spiderpool's webhook, with a warning that quotes it.
  *
- * An annotation of the pod takes precedence over the same annotation of the namespace, even when
- * it is empty: it then requests nothing. The RDMA annotation takes precedence over the other one.
- * A pod that has everything already, or is on the host's network, is not changed.
+ * An annotation of the pod takes precedence over the same annotation of the namespace; an empty one
+ * requests nothing. The RDMA annotation, if it requests a group, takes precedence over the network
+ * annotation. A pod that has everything already, or is on the host's network, is not changed.
  *
  * These functions neither block nor keep state; the caller has the objects.
  */
@@ -36,11 +36,11 @@ struct inject_net {
 	char *ns, *name;
 	char *nad;	/* name of its NetworkAttachmentDefinition */
 	char *type;	/* cniType */
-	char *rail;	/* sort key: netdev, bond or resource; "": sorted by its own name */
+	char *rail;	/* sort key: netdev, bond or resource; "": sorted by namespace and name */
 	char *resource; /* resource of the device plugin; NULL: none */
 	bool takes;	/* each network takes a device of its own instead of a share of a shared one
 	                 */
-	bool pools;	/* has pools, or no addresses at all */
+	bool pools;	/* has pools, or needs none (disableIPAM) */
 	char *group[INJECT_KEYS]; /* values of the annotations; NULL: absent */
 };
 
@@ -67,8 +67,8 @@ struct inject_request {
 
 /*
  * Writes the required patch operations and returns their number; 0: no change. Negative, class
- * ERR_CONF: the pod must be denied, e has the reason; -ENOENT: a requested group does not exist.
- * The patch is unusable then.
+ * ERR_CONF: the pod must be denied, e has the reason, and the patch is unusable; -ENOENT: a
+ * requested group does not exist.
  */
 int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct err *e);
 
@@ -82,8 +82,8 @@ unsigned int inject_requests(const struct json *annotations);
 
 /*
  * Namespaces whose pods are injected: lists like "kube-system, metallb-*", where a name may end in
- * '*'. Namespaces in `exclude` are skipped; of the others those in `include` are used, or all if it
- * is empty.
+ * '*'. Namespaces in `exclude` are skipped. Of the others those in `include` are used, or all if
+ * `include` is empty.
  */
 struct inject_scope {
 	const char *include, *exclude; /* NULL: empty */
@@ -92,8 +92,9 @@ struct inject_scope {
 
 bool inject_in_scope(const struct inject_scope *s, const char *ns);
 /*
- * Writes the scope as a webhook's namespaceSelector. It cannot express a name that ends in '*' and
- * then selects more namespaces than the scope: the webhook checks each with inject_in_scope().
+ * Writes the scope as a webhook's namespaceSelector. A selector cannot express a name that ends in
+ * '*'; with such a name it selects more namespaces than the scope, and the webhook checks each
+ * namespace with inject_in_scope().
  */
 void inject_scope_write(const struct inject_scope *s, struct json_out *o);
 

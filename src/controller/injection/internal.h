@@ -7,7 +7,7 @@
 #include "controller/injection/inject.h"
 #include "spec/network_annotation.h"
 
-/* The request of a pod. */
+/* The annotation that decides what is injected into a pod. */
 struct inject_choice {
 	enum inject_key key;
 	const char *value; /* borrowed; NULL: nothing requested */
@@ -20,14 +20,15 @@ struct inject_nets {
 	size_t n;
 };
 
-/* The networks whose annotation has one value. */
+/* A group: the networks that have the same value in an annotation. */
 struct inject_group {
 	struct span value;
-	/* one network of each definition, in no particular order */
+	/* one network of each definition */
 	const struct inject_net **nets;
 	/* configs: number of networks, including those of the same definition */
 	size_t n, configs;
-	const struct inject_net *refused; /* the first that cannot be injected; NULL: none */
+	/* the first network given to inject_index_new() that cannot be injected; NULL: none */
+	const struct inject_net *refused;
 };
 /* Finds the group of a value; NULL: no network has this value. */
 const struct inject_group *inject_group_of(const struct inject_index *x, enum inject_key key,

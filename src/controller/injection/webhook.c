@@ -10,7 +10,7 @@
 #include "kube/object.h"
 #include "spec/annotations.h"
 
-/* Interval at which waiting pods are checked, besides each change. */
+/* Waiting pods are checked again at this interval, and at each change of the cache. */
 enum { RESCAN_MS = 50 };
 
 struct waiting {
@@ -110,10 +110,8 @@ static int try(struct inject_webhook *h, const struct review *q, struct review_a
 	return r;
 }
 
-/*
- * Networks of a manifest arrive one by one, and a pod created right after them may be reviewed
- * before the last one.
- */
+/* Networks of a manifest arrive one by one, and a pod created right after them may be reviewed
+ * before the last network has arrived. */
 static bool is_growing(const struct inject_webhook *h)
 {
 	return loop_now_ms(h->conf.loop) - h->grown_ms < INJECT_WRITTEN_MS;
@@ -171,7 +169,7 @@ static void on_change(void *arg, const struct kube_object *was, const struct kub
 
 	(void)was;
 	(void)is;
-	h->stale = true; /* a change of a namespace would not need it */
+	h->stale = true; /* not necessary after a change of a namespace */
 	for (struct waiting *w = h->waiting, *next; w; w = next) {
 		next = w->next;
 		if (answer(h, w->q, false))

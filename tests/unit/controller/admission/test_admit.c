@@ -54,7 +54,7 @@ struct row {
 	const struct json *pools[THERE_MAX], *subnets[THERE_MAX];
 	struct admit_cache cache;
 	char refused[ERR_TEXT_MAX];
-	struct buf warned; /* one field a line */
+	struct buf warned; /* one warning a line */
 };
 
 static struct json_doc *make_object(const struct row *r, const struct json *meta,
@@ -190,7 +190,7 @@ static void review(struct row *r)
 	if (r->object) {
 		patched = patch_apply(q.object, buf_span(&a.patch), TABLE_MAX);
 		if (!patched)
-			fail_msg("'%s': not applied: %s", r->name, a.patch.p);
+			fail_msg("'%s': the patch does not apply: %s", r->name, a.patch.p);
 		json_free(r->object);
 		r->object = patched;
 		q.object = json_root(patched);
@@ -315,7 +315,7 @@ static void test_reviews_of_reserved_ips_match_the_cases_of_reserved_yaml(void *
 	assert_true(run_table(MANIFESTS "reserved.yaml") > 10);
 }
 
-static void test_reviews_of_network_definitions_match_the_cases_of_networks_yaml(void **state)
+static void test_reviews_of_multusconfigs_match_the_cases_of_networks_yaml(void **state)
 {
 	(void)state;
 	assert_true(run_table(MANIFESTS "networks.yaml") > 60);
@@ -402,10 +402,8 @@ static bool contended(const char *kind, const char *old, const char *is)
 
 /* --- number of entries in lists and maps --- */
 
-/*
- * An object of `kind` whose list or map at the path `place` ("spec.ips", "metadata.labels") has n
- * entries.
- */
+/* Returns an object with this spec, whose list or map at the path `place` ("spec.ips",
+ * "metadata.labels") has n entries. */
 static struct json_doc *grown(const char *spec, const char *place, size_t n)
 {
 	bool is_map = strncmp(place, "metadata.", 9) == 0;
@@ -501,7 +499,7 @@ static void test_configurations_beyond_their_maximum_size_are_refused(void **sta
 		    "allowed");
 }
 
-static void test_only_writes_that_add_ranges_need_a_range_lock(void **state)
+static void test_only_new_or_changed_ranges_need_a_range_lock(void **state)
 {
 	const char *one = "{\"spec\":{\"subnet\":\"10.6.0.0/24\",\"ips\":[\"10.6.0.1\"]}}";
 	const char *more =
@@ -596,7 +594,7 @@ static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (code_for(agent, rows[i].was, rows[i].is) != rows[i].code)
-			fail_msg("row %zu: not %d", i, rows[i].code);
+			fail_msg("rows[%zu]: the code is not %d", i, rows[i].code);
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		ASSERT_EQ_MSG(code_for(others[i], POOL("", ""),
 				       POOL("", ",\"ips\":[\"10.6.0.1\"]")),
@@ -606,7 +604,7 @@ static void test_agent_may_only_write_its_annotations_of_pools(void **state)
 }
 
 /* Defaults would be a change that an agent is not permitted to make. */
-static void test_no_defaults_are_added_to_writes_of_agents(void **state)
+static void test_no_defaults_are_added_to_updates_by_agents(void **state)
 {
 	const struct admit_cache cache = {.agent_ns = "kube-system"};
 	auto_json struct json_doc *was = t_json(POOL("", "")),
@@ -633,17 +631,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_agent_may_only_write_its_annotations_of_pools),
-		cmocka_unit_test(test_no_defaults_are_added_to_writes_of_agents),
+		cmocka_unit_test(test_no_defaults_are_added_to_updates_by_agents),
 		cmocka_unit_test(test_reviews_of_pools_match_the_cases_of_pools_yaml),
 		cmocka_unit_test(test_reviews_of_subnets_match_the_cases_of_subnets_yaml),
 		cmocka_unit_test(test_reviews_of_reserved_ips_match_the_cases_of_reserved_yaml),
-		cmocka_unit_test(
-			test_reviews_of_network_definitions_match_the_cases_of_networks_yaml),
+		cmocka_unit_test(test_reviews_of_multusconfigs_match_the_cases_of_networks_yaml),
 		cmocka_unit_test(test_reviews_of_coordinators_match_the_cases_of_coordinators_yaml),
 		cmocka_unit_test(test_cidr_label_replaces_characters_not_allowed_in_labels),
 		cmocka_unit_test(test_growth_of_a_list_beyond_its_maximum_is_refused),
 		cmocka_unit_test(test_configurations_beyond_their_maximum_size_are_refused),
-		cmocka_unit_test(test_only_writes_that_add_ranges_need_a_range_lock),
+		cmocka_unit_test(test_only_new_or_changed_ranges_need_a_range_lock),
 		cmocka_unit_test(test_pool_name_too_long_for_block_names_is_refused),
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ConfigMap of range locks as text; tests/cluster/test_admission.py tests two replicas. */
+/* The text of the ConfigMap of range_locks.h; a lock is a claim in it.
+ * tests/cluster/test_admission.py tests two replicas. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -110,7 +111,7 @@ static void test_length_of_a_lock_is_constant(void **state)
 	assert_non_null(strstr(out.p, "\\\"ips\\\":[]"));
 }
 
-/* An entry that an earlier controller wrote, with the object's name. */
+/* The lock has no digest and the ranges themselves: the digest is computed from its spec. */
 static void test_lock_of_an_earlier_controller_is_read(void **state)
 {
 	auto_json struct json_doc *map = t_json(
@@ -252,7 +253,7 @@ static void test_parsed_lock_has_the_length_of_its_text(void **state)
 	range_locks_list_done(&list);
 }
 
-static void test_entries_edited_by_hand_do_not_crash(void **state)
+static void test_invalid_entries_of_the_configmap_are_skipped(void **state)
 {
 	static const char map[] =
 		"{\"data\":{\"a\":\"x\",\"b\":\"{}\",\"c\":\"{\\\"at\\\":1,\\\"kind\\\":"
@@ -283,7 +284,7 @@ int main(void)
 		cmocka_unit_test(test_lock_of_an_earlier_controller_is_read),
 		cmocka_unit_test(test_full_list_of_locks_fits_into_a_configmap),
 		cmocka_unit_test(test_parsed_lock_has_the_length_of_its_text),
-		cmocka_unit_test(test_entries_edited_by_hand_do_not_crash),
+		cmocka_unit_test(test_invalid_entries_of_the_configmap_are_skipped),
 	};
 
 	return T_RUN(tests, NULL, NULL);

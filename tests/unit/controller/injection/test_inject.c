@@ -108,7 +108,7 @@ static int run(struct run *r, const struct json *pod, struct kube_patch *p)
 	return n;
 }
 
-/* The pod after its patch, which an independent implementation applies. */
+/* Returns the pod with the patch, which an independent implementation (yyjson) applies. */
 static char *patched(const char *pod, const char *patch)
 {
 	yyjson_doc *a = yyjson_read(pod, strlen(pod), 0), *b;
@@ -214,12 +214,12 @@ static const struct {
 	 "store",
 	 POD(RDMA ":''", C0),
 	 "[" MORE("[" NI("ipoib", "net1") "," NI("plain", "net2") "]") "]"},
-	{.name = "networks without a resource are injected, and no resource",
+	{.name = "networks without a resource are injected, and no resource is added",
 	 NULL,
 	 NULL,
 	 POD(NETWORK ":'store'", C0),
 	 "[" MORE("[" NI("ipoib", "net1") "," NI("plain", "net2") "]") "]"},
-	{.name = "networks of several groups are injected group by group",
+	{.name = "networks of several groups are sorted together, by rail and name",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'ib , vf,ib'", C0),
@@ -231,7 +231,7 @@ static const struct {
 	 POD(RDMA ":'both,ib'", C0),
 	 "[" MORE("[" NI("ib-9", "net1") "," NI("ib-10", "net2") "," NI(
 		 "vf-1", "net3") "]") "," RES("'x/b':'1','x/a':'1','x/vf':'1'") "]"},
-	{.name = "two networks of one resource add two of it; a NAD may have another name than its SpiderMultusConfig",
+	{.name = "two networks of one resource add two devices; a NAD may have another name than its SpiderMultusConfig",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", C0),
@@ -313,7 +313,7 @@ static const struct {
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'name':'c'}],'initContainers':["
 			   "{'resources':{'limits':{'x/vf':'2'}}}]}"),
 	 "[" MORE("[" NI("vf-1", "net1") "," NI("vf-two", "net2") "]") "," RES("'x/vf':'2'") "]"},
-	{.name = "a container with fewer resources than the networks need is not changed, with a warning",
+	{.name = "limits with fewer devices than the networks need are not changed, with a warning",
 	 NULL,
 	 NULL,
 	 POD(RDMA ":'vf'", "'spec':{'containers':[{'resources':{'limits':{'x/vf':'1'}}}]}"),
@@ -441,7 +441,8 @@ static const struct {
 	 "{'metadata':{}," C0 "}",
 	 "rdma-resource-inject:nope found, requested by namespace 'team'; there are"},
 	{"the RDMA annotation names a group of the network annotation", NULL,
-	 POD(RDMA ":'slow'", C0), "; 1 have 'slow' as 'cni.spidernet.io/network-resource-inject'"},
+	 POD(RDMA ":'slow'", C0),
+	 "; 1 with 'slow' in annotation 'cni.spidernet.io/network-resource-inject'"},
 	{"the group has characters that no label may have", NULL, POD(RDMA ":'a b/c!'", C0),
 	 "cni.spidernet.io/rdma-resource-inject:a b/c! found"},
 	{"a network of the group has cniType custom", NULL, POD(RDMA ":'custom'", C0),
@@ -553,7 +554,7 @@ static void test_group_with_too_many_networks_is_refused(void **state)
 }
 
 /* Objects that no webhook has validated. */
-static void test_malformed_network_objects_do_not_crash(void **state)
+static void test_malformed_network_objects_are_read_with_empty_fields(void **state)
 {
 	static const char *const odd[] = {
 		"{}",
@@ -605,7 +606,8 @@ static void test_include_and_exclude_decide_the_namespaces_in_scope(void **state
 		struct inject_scope s = {scopes[i].include, scopes[i].exclude};
 
 		if (inject_in_scope(&s, scopes[i].ns) != scopes[i].in)
-			fail_msg("'%s' without '%s': '%s'", s.include, s.exclude, scopes[i].ns);
+			fail_msg("include '%s', exclude '%s': wrong decision about '%s'", s.include,
+				 s.exclude, scopes[i].ns);
 	}
 }
 
@@ -619,7 +621,7 @@ static const struct {
 	{"b,c", "a",
 	 "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']},{" NAME
 	 ",'operator':'In','values':['b','c']}]}"},
-	/* a pattern that the selector cannot express admits all namespaces */
+	/* an include list with a pattern, which a selector cannot express, is left out */
 	{"b,c-*", "a,d-*", "{'matchExpressions':[{" NAME ",'operator':'NotIn','values':['a']}]}"},
 	{NULL, "d-*", "{'matchExpressions':[]}"},
 };
@@ -660,7 +662,7 @@ int main(void)
 		cmocka_unit_test(test_include_and_exclude_decide_the_namespaces_in_scope),
 		cmocka_unit_test(test_injection_scope_becomes_a_namespace_selector),
 		cmocka_unit_test(test_injection_is_requested_by_a_non_empty_annotation),
-		cmocka_unit_test(test_malformed_network_objects_do_not_crash),
+		cmocka_unit_test(test_malformed_network_objects_are_read_with_empty_fields),
 	};
 
 	return T_RUN(tests, setup, teardown);
