@@ -20,9 +20,9 @@
  *
  * The defaults are Spiderpool's. The stored object also gets:
  *
- * 	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr (CIDR of its network); from
- * 				the SpiderSubnet with the same CIDR: owner; gateway and routes if the
- * 				pool has none
+ * 	SpiderIPPool		ipVersion, label ipam.spidernet.io/ippool-cidr (CIDR of its network);
+ * 				from the SpiderSubnet with the same CIDR: owner; gateway and
+ * 				routes if the pool has none
  * 	SpiderSubnet		ipVersion, label ipam.spidernet.io/subnet-cidr
  * 	SpiderReservedIP	ipVersion
  * 	SpiderMultusConfig	all fields of its cniType's block and of its coordinator; the inject

@@ -169,7 +169,8 @@ static void add_counts(struct buf *b, const struct pool_status_stats *c)
 		       "Failed writes of a pool's status, each of which is retried.");
 }
 
-/* Writes the number of addresses of the first POOLS_SHOWN pools; left: of those not allocated. */
+/* Writes the number of addresses of each of the first POOLS_SHOWN pools; left: only of addresses
+ * that are not allocated. */
 static void add_pools(struct buf *b, const struct pool_status *c, const struct metric *m, bool left)
 {
 	struct pool_status_pool_stats p;

@@ -102,7 +102,7 @@ static void say_failure(struct cluster_gc *g, const struct err *e)
 	g->stats.failures++;
 	if (!log_once(&g->logged, e->text))
 		return;
-	log_warn("cleanup failed, will retry", LOG_S("error", e->text));
+	log_warn("a request of gc failed, will retry", LOG_S("error", e->text));
 }
 
 /*
@@ -366,8 +366,8 @@ static bool is_covered(const struct scan *s, const struct held *h)
 	return o && (x ? block_entry_is_of(x, node) : strcmp(o->node, node) == 0);
 }
 
-/* Returns whether a running pod has the endpoint. An address that is retained for a name is not
- * reported, because no pod uses it. */
+/* Returns whether the pod of the endpoint runs. If not, its addresses are not reported, because no
+ * pod uses them. */
 static bool is_live(const struct scan *s, const struct kube_object *o)
 {
 	const struct kube_object *pod =

@@ -4,7 +4,8 @@
 
 /*
  * Garbage collection of blocks of deleted nodes, and of SpiderEndpoints of deleted pods. The agent
- * of a node deletes the SpiderEndpoints of its pods (agent/gc); the controller acts if none does.
+ * of a node deletes the SpiderEndpoints of its pods (agent/gc); the controller acts if no agent
+ * does.
  *
  * A node counts as gone when both conditions hold:
  *
@@ -12,8 +13,8 @@
  *   node.kubernetes.io/out-of-service), according to the watch for the grace period and according
  *   to a GET at the end of the period
  * - no unfinished pod is bound to it. Ignored are pods on the host's network, which have no address
- *   of a pool, and pods without SpiderEndpoint that stay on a fenced node because they tolerate the
- *   taint
+ *   of a pool, and pods on a fenced node that have no addresses and are not being deleted, since
+ *   they tolerate the taint
  *
  * A node that is not Ready or is unreachable is not gone, however long this lasts: its containers
  * may still run, and if its blocks were released, their addresses would be assigned twice. To give
@@ -24,16 +25,17 @@
  *
  * The blocks of a gone node are released as block/release.h describes: peers keep borrowed
  * addresses, and addresses retained for names of StatefulSet pods and KubeVirt machines stay
- * retained. An entry "?" (owner of the address unknown) is removed when for two scan intervals
- * this leader has seen it and all nodes that are not fenced were Ready, and no endpoint has the
- * address: the agent of its owner, if it runs, reports the address within a minute. The log names
- * a node that is not Ready and so blocks the removal.
+ * retained. An entry "?" (owner of the address unknown) is removed when, for two scan intervals,
+ * this leader has seen the entry and every node was Ready or fenced, and no endpoint has the
+ * address. By then the agent of the owner's node, if it runs, would have reported the address: it
+ * does so within a minute. The log names a node that is neither Ready nor fenced and so blocks the
+ * removal.
  *
  * A SpiderEndpoint whose pod is confirmed gone is deleted after the grace period if its node is
- * gone, Spiderpool wrote it or its deletion was requested, otherwise after two scan intervals,
- * since by then its agent could have deleted it; while its node is not Ready and not fenced, it
- * stays. An endpoint with retained addresses is deleted only when no pod of that name can return.
- * Spiderpool's finalizer is removed first.
+ * gone, if Spiderpool wrote the endpoint, or if its deletion was requested; otherwise after two
+ * scan intervals, in which its agent could have deleted it. While its node is not Ready and not
+ * fenced, the endpoint stays. An endpoint with retained addresses is deleted only when no pod of
+ * that name can return. Spiderpool's finalizer is removed first.
  *
  * Each full scan logs inconsistencies that the previous one found too and that the controller must
  * not resolve: an address that two pods have, and an address of a running pod that its node neither
@@ -74,7 +76,7 @@ struct cluster_gc_stats {
 	uint64_t endpoints;  /* deleted */
 	uint64_t finalizers; /* removed */
 	uint64_t failures, scans;
-	/* nodes_deleted: of the last pass; others: of the last full scan */
+	/* nodes_deleted: of the last pass; the others: of the last full scan */
 	size_t nodes_deleted, doubles, leftovers, unknown;
 };
 struct cluster_gc_stats cluster_gc_stats(const struct cluster_gc *g);

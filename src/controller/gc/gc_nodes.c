@@ -229,7 +229,7 @@ static bool is_due(struct cluster_gc *g, const struct kube_object *o)
 	return x->owned || liveness_name(g->conf.requests, o->ns, o->name) == LIVENESS_DELETED;
 }
 
-/* Removes Spiderpool's finalizer, which unirail does not need; the others stay. */
+/* Removes Spiderpool's finalizer, which unirail does not need; other finalizers stay. */
 static void take_off(struct cluster_gc *g, const struct kube_object *o)
 {
 	auto_buf struct buf b;

@@ -65,8 +65,11 @@ bool pool_status_wants_finalizer(const struct json *object);
 /* Writes the annotation and the finalizer; annotation NULL: leaves it unchanged. */
 void pool_status_patch_meta(struct pool_status_pool *p, const struct json *object,
 			    const char *annotation, bool finalizer);
-/* Writes the counts and `text` (allocatedIPs; NULL: leaves it unchanged). Returns false if the
- * status has them already. there: cluster_cache_object.allocated. */
+/*
+ * Writes the counts and `text` (allocatedIPs; NULL: leaves it unchanged). Returns false if the
+ * status has them already. there: digest of the allocatedIPs that the status has
+ * (cluster_cache_object.allocated).
+ */
 bool pool_status_write_status(struct pool_status_pool *p, const struct json *object, uint64_t there,
 			      const char *text);
 
@@ -113,7 +116,8 @@ struct cluster_gc {
 	bool recreated;			    /* is_left_behind() of `block` */
 	/* of the current pass: a node that is not Ready and not fenced; NULL: there is none */
 	const char *cut_off;
-	int64_t ready_since; /* all nodes are known to be Ready or fenced since; 0: not all are */
+	/* time since which all nodes are known to be Ready or fenced; 0: not all are */
+	int64_t ready_since;
 	struct loop_alarm timer;
 	int64_t passed, scanned;
 	uint64_t *findings; /* of the last scan, sorted */

@@ -95,8 +95,8 @@ void pool_status_logged(struct pool_status_pool *p, const struct err *e)
 
 /* --- a pass: the changed pools --- */
 
-/* Returns whether the watch shows the last write, or should show it by now; before that, the pool
- * would be written again. */
+/* Returns whether the watch shows the last write, or should show it by now; before that, a pass
+ * would repeat the write. */
 static bool is_shown(struct pool_status_pool *p, const struct kube_object *o)
 {
 	if (p->base && strcmp(p->base, o->version) == 0 && pool_status_now(p->c) < p->base_until)
@@ -336,7 +336,8 @@ static bool is_deleted(const struct pool_status *c, const struct record *r)
 		return false;
 	if (is_cut_off(c, ns, name))
 		return false;
-	/* Calls all before it uses a result, so that the two requests are sent in parallel. */
+	/* Calls all three functions before using a result, so that the two requests are sent in
+	 * parallel. */
 	deleted = liveness_pod(c->conf.requests, ns, name, r->uid) == LIVENESS_DELETED;
 	name_deleted = liveness_name(c->conf.requests, ns, name) == LIVENESS_DELETED;
 	long_deleted = liveness_pod_deleted_ms(c->conf.requests, ns, name, r->uid) >=

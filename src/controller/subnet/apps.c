@@ -14,7 +14,7 @@
 static const struct app_kind {
 	const struct kube_kind *kind;
 	const char *name;
-	bool alone; /* objects that have an owner are skipped */
+	bool alone; /* objects that have a controller are skipped */
 } kinds[SUBNETS_APP_KINDS] = {
 	{&kube_deployments, "Deployment", false},
 	{&kube_replicasets, "ReplicaSet", true},
@@ -87,7 +87,7 @@ static int decode_as(const struct app_kind *k, struct subnets_app *a, const stru
 	return 0;
 }
 
-/* Each kind has a decoder of its own, because a decoder has no argument. */
+/* Each kind has a decoder of its own, because the informer passes no argument to a decoder. */
 #define DECODER(i)                                                                                 \
 	static int decode_##i(void *value, const struct json *object, struct err *e)               \
 	{                                                                                          \

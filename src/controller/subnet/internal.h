@@ -5,7 +5,8 @@
 /*
  * Shared by the files of this directory: subnets.c (timer, applying the plan, per-pool state,
  * errors, requests in flight), reconcile.c (index of all objects, state of one subnet, queries),
- * apps.c (applications), write.c (writes of pools), status.c (writes of subnets).
+ * apps.c (applications), write.c (writes of pools), status.c (writes of subnets, and of a subnet as
+ * owner of a pool).
  */
 
 #include "base/log.h"
@@ -25,8 +26,8 @@ struct subnets_app {
 	char *sync_error; /* error of its annotations; request is empty then */
 };
 
-/* A request in flight; a completed write until the watch shows its effect; a completed read until
- * it may be repeated. */
+/* A request in flight. It is kept after its completion: a write until the watch shows its effect, a
+ * read until it may be repeated. */
 struct subnets_op {
 	struct subnets *s;
 	struct kube_call *call;
@@ -55,8 +56,9 @@ struct subnets_pool_error {
 	bool clear; /* the last read found no block with an address of `checked` */
 	struct ip_set checked;
 	struct ip_set used;
-	int64_t used_at;	/* 0: unknown */
-	bool orphan;		/* the last read found no owner */
+	int64_t used_at; /* 0: unknown */
+	/* the last read found that the owner was deleted or has another UID */
+	bool orphan;
 	struct log_once logged; /* last error logged */
 };
 
@@ -150,7 +152,8 @@ struct subnets_inputs {
 	struct subnet_leftover *leftovers;
 	size_t n_leftovers;
 	bool leftovers_known;
-	struct subnet_entries is, wanted; /* of the stored status; of the plan */
+	/* entries of the stored status; entries that the plan computes */
+	struct subnet_entries is, wanted;
 };
 void subnets_inputs_init(struct subnets_inputs *k); /* Sets the callbacks of the plan. */
 void subnets_collect_pools(struct subnets_inputs *k);
@@ -172,11 +175,11 @@ struct subnets_body {
 	struct buf b;
 	struct json_out o;
 };
-/* Begins a body. version: of the object to patch, `metadata` is left open; NULL: writes only '{' */
+/* Begins a body. version: resourceVersion of the object to patch, and `metadata` is left open;
+ * NULL: writes only '{'. */
 void subnets_body(struct subnets_body *x, const char *version);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
-int64_t subnets_count_text(u128 n); /* A count as the status has it: limited for a large IPv6 range.
-                                     */
+int64_t subnets_count_text(u128 n); /* Returns the count for the status, at most INT64_MAX. */
 void subnets_write_status(struct subnets *s, const struct kube_object *subnet,
 			  const struct subnet_entries *l, u128 total);
 void subnets_unfinalize(struct subnets *s, const struct kube_object *subnet);

@@ -58,9 +58,10 @@ struct plan {
 		struct ipaddr ip;
 		const char *pool;
 		size_t slot; /* index in `taken`, which equal addresses share */
-	} * leftovers;	     /* addresses in use and otherwise free, sorted by pool */
+		/* leftovers that would be free otherwise, sorted by pool; not in `open` */
+	} * leftovers;
 	size_t n_leftovers;
-	bool *taken; /* whether each address was assigned to the pool that it came from */
+	bool *taken; /* whether each address was assigned to a pool that it came from */
 };
 
 static int by_pool(const void *a, const void *b)
@@ -317,7 +318,7 @@ static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 
 static void take_open(struct plan *p, struct ip_set *to, u128 n)
 {
-	/* Leaves a saturated count unchanged. */
+	/* A count at its maximum may be too low, so it is not reduced. */
 	if (p->left < UINT64_MAX)
 		p->left -= n;
 	move_from(&p->open, &p->next, to, n);

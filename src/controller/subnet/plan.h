@@ -14,10 +14,10 @@
  * between the writes.
  *
  * An address removed from a pool is in `pendingRelease` at first: the pool loses it, and it becomes
- * available to other pools only when no node has a block with it (the caller decides this, see
- * may_release()). When the pool grows again it gets these addresses before free ones. All addresses
- * of a deleted pool are handled the same way: pods on an unreachable node may still use some of
- * them.
+ * available to other pools only when no node has a block with the address (the caller decides this,
+ * see may_release()). When the pool grows again it gets its pending addresses before free ones. All
+ * addresses of a deleted pool are handled the same way: pods on an unreachable node may still use
+ * some of them.
  */
 
 #include "base/ipset.h"
@@ -101,8 +101,8 @@ const struct subnet_pool *subnet_pool_find(const struct subnet_facts *f, const c
  */
 void subnet_plan(const struct subnet_facts *f, struct subnet_entries *l);
 
-/* Returns the number of pods of an application, of a Job its completions or else its parallelism;
- * `kind` as in "Deployment". */
+/* Returns the number of pods of an application. For a Job or CronJob: completions or else
+ * parallelism, at least 1. `kind` as in "Deployment". */
 uint64_t subnet_app_size(const char *kind, const struct json *object);
 
 /* Writes the set as an array of ranges. */

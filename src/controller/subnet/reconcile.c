@@ -255,10 +255,8 @@ static void want_nic(struct subnets_inputs *k, const struct subnets_app *a,
 	subnets_say(k->s, name, &a->id, "ApplicationSubnetChanged", &e);
 }
 
-/*
- * Adds the request of a pool that an agent created for an application of another kind; the pool's
- * annotation has the number of addresses.
- */
+/* Adds the request of a pool that an agent created for an application of a kind that is not
+ * watched; the pool's annotation has the number of addresses. */
 static void want_foreign(struct subnets_inputs *k, const struct kube_object *o)
 {
 	const char *text =
@@ -401,8 +399,8 @@ static void subnets_lookup_blocks(struct subnets *s, const char *pool, const str
 	op->call = kube_send(s->conf.kube, &r, on_blocks, op);
 }
 
-/* Returns true, once for each read of the blocks, if the last one found no block with an address of
- * the set; otherwise starts a read. */
+/* Returns true, once for each read of the blocks, if the last read found no block with an address
+ * of the set; otherwise starts a read. */
 static bool is_clear(struct subnets_inputs *k, struct subnets_pool_error *n,
 		     const struct ip_set *of)
 {

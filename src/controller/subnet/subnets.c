@@ -314,9 +314,8 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 		       "Requests to create a pool of a SpiderSubnet for an application.");
 	sample_counter(b, "unirail_subnet_pools_resized_total", s->resized,
 		       "Requests to resize a pool of a SpiderSubnet with its application.");
-	sample_counter(
-		b, "unirail_subnet_pools_deleted_total", s->deleted,
-		"Requests to delete a pool of a SpiderSubnet after its application or subnet.");
+	sample_counter(b, "unirail_subnet_pools_deleted_total", s->deleted,
+		       "Requests to delete a pool whose application or SpiderSubnet was deleted.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
 		       "Failed changes of SpiderSubnets and of their pools.");
 }
@@ -391,7 +390,8 @@ void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, 
 		put_event(s, app, reason, cause->text);
 }
 
-/* Objects in the watch, and requests about them; an object has at most one of a kind at a time. */
+/* Objects in the watch, and requests about them: at most one request of a kind for an object at a
+ * time. */
 
 enum { SEEN_MS = 3000 };
 
@@ -541,8 +541,8 @@ static char *label_dup(const struct kube_object *o, const char *key)
 	return xstrdup(text ? text : "");
 }
 
-/* Returns the name of a pool's application, from the annotation if the label is a short form of it,
- * otherwise from the label; the caller frees it. */
+/* Returns the name of a pool's application, which the caller frees: the value of the annotation, if
+ * the label is a short form of this value; otherwise the label. */
 static char *app_name(const struct kube_object *pool)
 {
 	const char *whole =

@@ -15,8 +15,9 @@
  * application and retried.
  *
  * A pool that no application requests any more is deleted, unless ippool-reclaim is false: then a
- * later application of the same name gets it. For a pool of another kind of application the
- * controller requests the owner object; if this is forbidden the pool stays.
+ * later application of the same name gets it. If the application is of another kind, the controller
+ * reads it with a GET while no address of the pool is in use, and deletes the pool when the
+ * application is gone. If RBAC forbids the GET, the pool stays.
  */
 
 #include "base/buf.h"
@@ -30,7 +31,8 @@ struct subnets_conf {
 	struct cluster_cache *cache;
 	const struct kube_cache *gc_cache; /* source of the endpoints */
 	struct kube_events *events;	   /* NULL: no events */
-	/* number of addresses beyond the number of pods if the annotation has no number */
+	/* spare addresses, beyond the number of pods, for an application without
+	 * ANNOTATION_POOL_NUMBER */
 	uint32_t redundant_ips;
 	/* wait before a removed address may go to another pool; 0: SUBNETS_REUSE_DELAY_MS */
 	int64_t reuse_delay_ms;

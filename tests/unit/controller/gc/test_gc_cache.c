@@ -6,7 +6,7 @@
 #include "controller/gc/gc_cache.h"
 #include "wire/json/json.h"
 
-static void test_readiness_and_deletion_of_nodes_are_read(void **state)
+static void test_readiness_and_fencing_of_nodes_are_read(void **state)
 {
 	static const struct {
 		const char *text;
@@ -62,7 +62,7 @@ static void test_endpoint_fields_for_gc_are_read(void **state)
 	gc_cache_endpoint_done(&x);
 }
 
-static void test_malformed_endpoints_do_not_crash(void **state)
+static void test_malformed_endpoints_are_read_as_empty(void **state)
 {
 	static const char *const texts[] = {"{}", "{\"status\":7,\"metadata\":{\"finalizers\":{}}}",
 					    "{\"status\":{\"current\":{\"ips\":[1,null,{}]}}}"};
@@ -83,9 +83,9 @@ static void test_malformed_endpoints_do_not_crash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_readiness_and_deletion_of_nodes_are_read),
+		cmocka_unit_test(test_readiness_and_fencing_of_nodes_are_read),
 		cmocka_unit_test(test_endpoint_fields_for_gc_are_read),
-		cmocka_unit_test(test_malformed_endpoints_do_not_crash),
+		cmocka_unit_test(test_malformed_endpoints_are_read_as_empty),
 	};
 
 	return T_RUN(tests, NULL, NULL);

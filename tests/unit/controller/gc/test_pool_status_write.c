@@ -21,8 +21,9 @@ static void assert_text(struct records *r, size_t max, const char *want)
 	ASSERT_STR_EQ(text, want);
 }
 
-/* As in Go, keys are in byte order, and an empty map is an empty text instead of "{}". */
-static void test_allocated_addresses_are_written_like_go(void **state)
+/* As Go writes a map, keys are in byte order; as in Spiderpool, no record is an empty text instead
+ * of "{}". */
+static void test_allocated_ips_are_written_in_the_format_of_spiderpool(void **state)
 {
 	struct records r = {0};
 
@@ -44,7 +45,7 @@ static void test_allocated_addresses_are_written_like_go(void **state)
 
 /* 5,000 names of 253 characters would exceed the size of an object in etcd, so the text is limited;
  * without a maximum number of records (SIZE_MAX) it has all records. */
-static void test_text_beyond_its_maximum_omits_new_records(void **state)
+static void test_text_beyond_its_maximum_length_omits_the_last_records(void **state)
 {
 	char uid[37], name[254];
 	struct records r = {0};
@@ -70,8 +71,8 @@ static void test_text_beyond_its_maximum_omits_new_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_allocated_addresses_are_written_like_go),
-		cmocka_unit_test(test_text_beyond_its_maximum_omits_new_records),
+		cmocka_unit_test(test_allocated_ips_are_written_in_the_format_of_spiderpool),
+		cmocka_unit_test(test_text_beyond_its_maximum_length_omits_the_last_records),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static int64_t decide(struct lab *l, const char *nets, const char *resources, in
 	return due;
 }
 
-static void test_missing_resource_is_reported_once_after_the_grace(void **state)
+static void test_missing_resource_is_reported_once_after_the_grace_period(void **state)
 {
 	struct lab l = {0};
 
@@ -203,7 +203,7 @@ static void test_suggestions_for_many_networks_are_limited(void **state)
 	unserved_table_done(&l.table);
 }
 
-static void test_resources_of_a_node_are_listed(void **state)
+static void test_extended_resources_of_a_node_are_listed(void **state)
 {
 	static const struct {
 		const char *capacity, *first, *second;
@@ -236,7 +236,7 @@ static void test_resources_of_a_node_are_listed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_missing_resource_is_reported_once_after_the_grace),
+		cmocka_unit_test(test_missing_resource_is_reported_once_after_the_grace_period),
 		cmocka_unit_test(test_resource_missing_for_a_short_time_is_not_reported),
 		cmocka_unit_test(
 			test_changed_network_is_decided_again_and_deleted_network_is_forgotten),
@@ -244,7 +244,7 @@ int main(void)
 		cmocka_unit_test(
 			test_annotation_of_a_previous_leader_stays_until_the_new_leader_decides),
 		cmocka_unit_test(test_suggestions_for_many_networks_are_limited),
-		cmocka_unit_test(test_resources_of_a_node_are_listed),
+		cmocka_unit_test(test_extended_resources_of_a_node_are_listed),
 	};
 
 	return T_RUN(tests, NULL, NULL);

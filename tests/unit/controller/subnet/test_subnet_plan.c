@@ -24,10 +24,8 @@ static void add(struct ip_set *s, const char *text)
 		}
 }
 
-/*
- * One step: pools as "name app ips", requests as "pool count"; "!" before a pool: it is being
- * deleted.
- */
+/* One step: pools as "name app ips", requests as "pool count". "!" before a pool: it is being
+ * deleted; app "-": a user created it. used or leftovers "?": not known yet. */
 struct row {
 	const char *name, *was, *pools[3], *wants[3], *reserved, *used, *leftovers, *is, *failed;
 	bool release, deleted;
@@ -73,23 +71,23 @@ static const struct row rows[] = {
 	 .pools = {"p A-p 10.0.0.1-10.0.0.2", "q A-q 10.0.0.3"},
 	 .wants = {"p 4", "q 1"},
 	 .is = "{" A("p", R(1, 2) "," R(4, 5)) "," A("q", ONE(3)) "}"},
-	{.name = "a growing pool gets its held addresses first",
+	{.name = "a growing pool gets its addresses pending release first",
 	 .was = "{" H("p", ONE(1), R(7, 8)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 4"},
 	 .is = "{" A("p", R(1, 2) "," R(7, 8)) "}"},
-	{.name = "a growing pool gets no more held addresses than it needs",
+	{.name = "a growing pool gets no more addresses pending release than it needs",
 	 .was = "{" H("p", ONE(1), R(7, 8)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 2"},
 	 .is = "{" H("p", ONE(1) "," ONE(7), ONE(8)) "}"},
-	{.name = "addresses held for one pool are not assigned to another",
+	{.name = "addresses pending release are not assigned to another pool",
 	 .was = "{" H("p", ONE(1), R(2, 9)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 1", "q 2"},
 	 .is = "{" H("p", ONE(1), R(2, 9)) "}",
 	 .failed = "required '2' but only left '1'"},
-	{.name = "held addresses that are released are assigned to another pool",
+	{.name = "addresses pending release that may be released are assigned to another pool",
 	 .was = "{" H("p", ONE(1), R(2, 9)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 1", "q 2"},
@@ -99,7 +97,7 @@ static const struct row rows[] = {
 	 .wants = {"p 3"},
 	 .leftovers = "10.0.0.1 q 10.0.0.7 p",
 	 .is = "{" A("p", R(2, 3) "," ONE(7)) "}"},
-	{.name = "addresses that its pods use are assigned before held addresses",
+	{.name = "a pool gets the addresses that its pods use before its addresses pending release",
 	 .was = "{" H("p", ONE(1), R(4, 5)) "}",
 	 .pools = {"p A-p 10.0.0.1"},
 	 .wants = {"p 3"},
@@ -142,7 +140,7 @@ static const struct row rows[] = {
 	 .pools = {"p A-p 10.0.0.1-10.0.0.2"},
 	 .wants = {"p 0"},
 	 .is = "{" H("p", "", R(1, 2)) "}"},
-	{.name = "a pool that is being deleted is left alone",
+	{.name = "the entry of a pool that is being deleted is not changed",
 	 .was = "{" A("p", R(1, 2)) "}",
 	 .pools = {"!p A-p 10.0.0.1-10.0.0.2"},
 	 .wants = {"p 5"},
