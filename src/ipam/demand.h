@@ -15,11 +15,12 @@ struct need {
 	uint32_t count, missing; /* missing: not available here, or reserved for earlier requests */
 };
 
-/* An address that is requested by name and that this node does not own. */
+/* An address that a request needs and that this node does not own: the user requested it by name,
+ * or it is the pod's own address (own). */
 struct need_name {
 	char *pool;
 	struct ipaddr ip;
-	/* not requested by the user: according to the pool's records, the pod had this address
+	/* the user did not request it; according to the pool's records, the pod had this address
 	 * before */
 	bool own;
 };
@@ -40,14 +41,14 @@ void needs_done(struct needs *n);
 void needs_sum(const struct needs *const *v, size_t n, struct needs *ret);
 
 /*
- * Fills ret, which must be empty. For each request and family it takes the first pool, in order of
- * preference, that has a free address or is not known to be exhausted; if all are exhausted, the
- * first. reserved: the needs of earlier requests. Addresses requested by name that are in a pool
- * but not in this node's part of it go to ret->names and count as missing. So do addresses that
- * pods had before unirail was installed; no_own: such a pod gets any other address instead. A
- * request needs nothing if its owner already has addresses, or if an address that its pod had
- * before, or that is retained for it, is available on this node. Returns the number of missing
- * addresses, or an error as ipam_allocate() would return it.
+ * Fills ret, which must be empty. For each request and family the function chooses the first pool,
+ * in order of preference, that has a free address on this node or is not known to be exhausted; if
+ * all pools are exhausted, the first one. reserved: the needs of earlier requests. Addresses
+ * requested by name that are in a pool but not in this node's part of it go to ret->names and count
+ * as missing. So do addresses that pods had before unirail was installed, unless no_own is true:
+ * then such a pod needs any address instead. A request needs no address of a family if its owner
+ * already has one, or if this node has one that its pod had before or that is retained for the pod.
+ * Returns the number of missing addresses, or an error as ipam_allocate() would return it.
  */
 int ipam_needs(struct ipam *i, const struct ip_request *requests, size_t n,
 	       const struct needs *reserved, bool (*is_exhausted)(void *arg, const char *pool),

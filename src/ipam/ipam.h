@@ -32,8 +32,8 @@ struct ipam_paths {
 
 struct ipam; /* an open store: holds the lock from open to close */
 
-/* Reads the journal. The pools are read when a call first needs them: releasing addresses works
- * without them. `r` must outlive the store. */
+/* Takes the lock and reads the journal. The pools are read when a call first needs them: releasing
+ * addresses works without them. `r` must outlive the store. */
 int ipam_open(struct ipam **ret, const struct root *r, const struct ipam_paths *p, struct err *e);
 void ipam_close(struct ipam *i);
 void ipam_cleanup(struct ipam **i);
@@ -110,7 +110,8 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	      struct ip_allocation **ret, size_t *n_ret, struct err *e);
 /*
  * Releases the addresses (sticky ones are retained for their pod); ifname NULL: all interfaces.
- * Returns the number, 0 if there are none. Releasing several owners is one change of the journal.
+ * Returns the number, 0 if there are none. ipam_release_many() releases the addresses of several
+ * owners in one change of the journal.
  */
 int ipam_release(struct ipam *i, const char *container_id, const char *ifname, struct err *e);
 struct ipam_valid {
@@ -131,8 +132,8 @@ int ipam_keep(struct ipam *i, const struct ipnet *a, const struct ipam_owner *ow
  */
 struct ipam_known {
 	struct ipnet address;
-	/* container_id: for ipam_know() any string that is no container's; for ipam_repair() the
-	 * container's, "": unknown */
+	/* container_id: for ipam_know(), any string that is not the id of a container; for
+	 * ipam_repair(), the id of the container, "": unknown */
 	struct ipam_owner owner;
 	const char *pool;
 };

@@ -3,7 +3,7 @@
 #define UNIRAIL_IPAM_REPORT_H
 
 /* Output and manual changes of a store: the commands of `unirail pool`, as text columns or JSON.
- * The CLI uses them on a store that it opens, the agent on its own. */
+ * The CLI uses them on a store that it opens, the agent on its own store. */
 
 #include "ipam/ipam.h"
 #include "wire/json/json.h"

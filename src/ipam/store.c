@@ -155,7 +155,9 @@ int store_commit(struct ipam *i, const struct lease *v, size_t n, struct err *e)
 	if (n == 0)
 		return 0;
 	r = journal_commit(&i->j, v, n, e);
-	/* The change is durable; a failed compaction is not reported to the caller. */
+	/*
+	 * The change is durable, so a failed compaction is logged and not reported to the caller.
+	 */
 	if (r == 0 && journal_is_long(&i->j))
 		compact(i);
 	return r;
@@ -391,7 +393,8 @@ int adopt_conflicts(const struct ipam *i, struct buf *b, struct err *e)
 
 static const char aside_name[] = "journal.damaged-";
 
-/* Returns whether a file of this name is a journal that was moved aside, or its anchor. */
+/* Returns whether a file of this name is a journal that was moved aside; anchor: the anchor of such
+ * a journal. */
 static bool is_aside(const char *name, bool anchor)
 {
 	size_t n = strlen(name), end = sizeof(".anchor") - 1;
@@ -428,8 +431,8 @@ static int move(const struct root *r, const char *from, const char *to, struct e
 	return 0;
 }
 
-/* The journal is moved first: without its anchor a journal of an earlier release would be accepted
- * as complete. */
+/* Moves the journal before its anchor: if a crash left the journal without the anchor, a journal of
+ * an earlier release would be accepted as complete. */
 static int move_aside(const struct ipam *i, const char *journal, char **aside, struct err *e)
 {
 	auto_free char *to = xasprintf("%s/%s%" PRId64, i->state_dir, aside_name, i->now_ms());

@@ -19,8 +19,8 @@
  * slot ends in the XXH64 of the text before " #".
  *
  * The anchor is a lower bound, never too high: it is written after the fdatasync of the journal,
- * and synced only before the journal is replaced. So an ADD costs one more pwrite(2) and no fsync.
- * If a process crashes between the two writes, the anchor lags by one change, which was not
+ * and synced only before the journal is replaced. So an ADD costs one more pwrite(2) and no further
+ * fsync. If a process crashes between the two writes, the anchor lags by one change, which was not
  * reported to any caller; after a power failure it may lag by more, but then no pod of this node
  * runs any more. Neither case is an error.
  *

@@ -21,9 +21,11 @@ enum {
 	JOURNAL_MAX = 256 << 20,
 	COMPACT_SLACK = 32 << 10,
 	RECORD_BYTES = 64, /* approximate size of the record of one interface */
-	/* Bytes reserved for the lines of later releases, so that a full disk does not stop a DEL.
-	 * RESERVE_USED, for each used address, exceeds the longest such line: a retained address
-	 * with a namespace of 63 bytes, and a pod and a pool of 253 bytes each. */
+	/*
+	 * Bytes reserved for the lines with which addresses will be released, so that a full disk
+	 * does not stop a DEL. RESERVE_USED, for each used address, exceeds the longest such line:
+	 * a retained address with a namespace of 63 bytes, and a pod and a pool of 253 bytes each.
+	 */
 	RESERVE_MIN = 4096,
 	RESERVE_USED = 768,
 };
@@ -96,7 +98,7 @@ static int journal_header(struct journal *j, const char *line, size_t n, struct 
 				"journal '%s' has format %" PRIu64
 				", this release reads format %d: use the "
 				"release that wrote it, or drain the "
-				"node and remove its directory",
+				"node and remove the journal's directory",
 				j->path, format, JOURNAL_FORMAT);
 	if (!line_is_whole(line, n) || !span_cut(&rest, ' ', &word) ||
 	    !span_has_prefix(word, "base=") ||

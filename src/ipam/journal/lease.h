@@ -10,8 +10,9 @@
 
 enum lease_state {
 	LEASE_USED,
-	LEASE_FREE,	/* released at at_ms; others are preferred until its reuse delay expires */
-	LEASE_RETAINED, /* released, retained for its pod (sticky) */
+	/* released at at_ms; until its reuse delay expires, other addresses are preferred */
+	LEASE_FREE,
+	LEASE_RETAINED,	   /* released, retained for its pod (sticky) */
 	LEASE_QUARANTINED, /* another host answered for the address at at_ms */
 	LEASE_ADOPTED,	   /* in host-local's directory; never in the journal */
 };

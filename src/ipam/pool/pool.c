@@ -342,10 +342,8 @@ void pool_conflicts_open(const struct pool *const *v, size_t n, struct ip_set *r
 	}
 }
 
-/*
- * Ranges of addresses, each with the oldest pool that has it. least: a tree of the minimum age of
- * neighbouring ranges, whose leaves are at the end.
- */
+/* Ranges of addresses, each with the oldest pool that has it. least: a binary tree of the minima of
+ * `oldest` of neighbouring ranges; its last n elements are the leaves. */
 struct owned {
 	struct piece {
 		struct ip_range range;

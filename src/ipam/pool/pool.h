@@ -76,7 +76,7 @@ struct pool {
 	size_t n_networks;
 	bool terminating;
 	/* auto_pool_key(): the pool is reserved for the application's interface with this key;
-	 * NULL: it is for all pods */
+	 * NULL: the pool is for all pods */
 	char *auto_pool_key;
 	uint32_t auto_pool_ip_count; /* addresses that the application requests; 0: unset */
 	bool shared; /* divided into blocks that nodes own; the fields below apply */

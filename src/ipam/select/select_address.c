@@ -160,7 +160,8 @@ static int check_held(const struct choice *c, const struct ip_request *a, uint8_
 	return 1;
 }
 
-/* Returns 1 if the owner already has addresses of this family from an earlier request. */
+/* Picks the addresses of this family that the owner already has from an earlier request; returns 1
+ * if there are any. */
 static int choose_held(struct choice *c, const struct ip_request *a, size_t request, uint8_t family,
 		       struct err *e)
 {

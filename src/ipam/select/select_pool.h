@@ -75,8 +75,8 @@ void select_describe_full(const struct select_facts *f, const struct pool *p, si
 void select_describe_names(const char *const *names, size_t n, struct buf *b);
 void select_describe_pools(const struct pool_list *l, struct buf *b);
 
-/* The state of an address: SEL_COOLDOWN, released, and its reuse delay has not expired; SEL_TAKEN,
- * it may not be allocated. */
+/* The state of an address. SEL_COOLDOWN: released, and its reuse delay has not expired. SEL_TAKEN:
+ * must not be allocated (used, retained, adopted or in quarantine). */
 enum select_state { SEL_FREE, SEL_COOLDOWN, SEL_TAKEN };
 enum select_state select_state(const struct select_facts *f, const struct pool *p,
 			       const struct ipaddr *a);

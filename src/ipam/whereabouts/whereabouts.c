@@ -780,7 +780,8 @@ static void undo(struct choice *c)
 		if (p->known)
 			l = p->old;
 		if (store_commit(store, &l, 1, &e) < 0)
-			log_warn("release address", LOG_S("error", e.text));
+			log_warn("cannot undo an allocation that failed in another range",
+				 LOG_S("error", e.text));
 	}
 }
 

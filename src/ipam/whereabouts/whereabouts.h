@@ -14,12 +14,13 @@
  *	<state dir>/whereabouts/10.0.0.0-24/{lock,journal}
  *	<state dir>/whereabouts/fd00::-64@blue/{lock,journal}	network_name "blue"
  *
- * It is separate from the journal of the pools, in which an address has one owner on the whole
- * node. Here two network names may each allocate the same address, and so may two overlapping
- * ranges of one name if enable_overlapping_ranges is false. If it is true (the default), an address
- * counts as allocated if any directory of the network name has it; the lock above protects all
- * directories. So the local store needs no reservation objects, which could be left behind when a
- * pod is deleted. `unirail pool --state-dir` works on each of these directories.
+ * The local store is separate from the journal of the pools, in which an address has one owner on
+ * the whole node. Here two network names may each allocate the same address, and so may two
+ * overlapping ranges of one name if enable_overlapping_ranges is false. If
+ * enable_overlapping_ranges is true (the default), an address counts as allocated if any directory
+ * of the network name has it; the lock above protects all directories. So the local store needs no
+ * reservation objects, which could be left behind when a pod is deleted. `unirail pool --state-dir`
+ * works on each of these directories.
  *
  * An address belongs to (container id, interface). If a new container of the same pod name requests
  * an address for the same interface, it becomes the owner of the pod's address. As in the original,

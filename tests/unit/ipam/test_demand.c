@@ -25,8 +25,8 @@ static bool is_in(void *arg, const char *pool)
 	return arg && strstr(arg, pool);
 }
 
-/* The addresses that `n` rails of one container need from the pools; "a=2/1 b=1/0": count and
- * missing. exhausted: names of the pools without a free address. */
+/* Writes to ret how many addresses `n` rails of one container need from the pools; "a=2/1 b=1/0":
+ * count and missing. exhausted: names of the pools without a free address. */
 static int need(const char *const *pools, size_t n_pools, size_t n, const struct needs *reserved,
 		const char *exhausted, char *ret)
 {

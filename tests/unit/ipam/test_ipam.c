@@ -290,7 +290,7 @@ static void test_ipv6_pool_without_its_first_2_to_the_64_addresses_is_allocated_
 	ipam_close(i);
 }
 
-static void test_gc_releases_attachments_that_are_not_valid(void **state)
+static void test_gc_releases_addresses_of_attachments_that_are_not_valid(void **state)
 {
 	struct ipam_valid valid[] = {{"a", "net1"}, {"b", "net2"}};
 	struct ip_request requests[4] = {request("a", "net1"), request("b", "net1"),
@@ -372,7 +372,7 @@ static void test_address_of_an_empty_host_local_file_is_adopted(void **state)
 	ASSERT_EQ(il_records(&il_lab, "adopted"), 1);
 }
 
-static void test_adopted_address_is_retained_by_compaction(void **state)
+static void test_adopted_address_stays_adopted_after_compaction(void **state)
 {
 	struct err e = ERR_INIT;
 	struct ipam *i;
@@ -798,10 +798,10 @@ int main(void)
 		CASE(test_invalid_pools_fail_the_request),
 		CASE(test_addresses_are_allocated_for_all_rails_or_for_no_rail),
 		CASE(test_ipv6_pool_without_its_first_2_to_the_64_addresses_is_allocated_from),
-		CASE(test_gc_releases_attachments_that_are_not_valid),
+		CASE(test_gc_releases_addresses_of_attachments_that_are_not_valid),
 		CASE(test_addresses_of_host_local_are_adopted),
 		CASE(test_address_of_an_empty_host_local_file_is_adopted),
-		CASE(test_adopted_address_is_retained_by_compaction),
+		CASE(test_adopted_address_stays_adopted_after_compaction),
 		CASE(test_address_is_released_by_hand),
 		CASE(test_free_addresses_are_listed),
 		CASE(test_migrated_address_is_reserved_for_its_pod),

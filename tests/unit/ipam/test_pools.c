@@ -70,7 +70,7 @@ static void test_pool_file_invalid_at_start_fails_requests_until_corrected(void 
 	ipam_pools_done(&p);
 }
 
-static void test_sticky_and_normal_leases_are_distinguished(void **state)
+static void test_container_with_a_sticky_address_is_recognized(void **state)
 {
 	struct ipam_pools p = {0};
 	struct ipam *i;
@@ -94,7 +94,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_pools_stay_in_use_when_their_file_becomes_invalid),
 		TEST(test_pool_file_invalid_at_start_fails_requests_until_corrected),
-		TEST(test_sticky_and_normal_leases_are_distinguished),
+		TEST(test_container_with_a_sticky_address_is_recognized),
 	};
 
 	return T_RUN(tests, NULL, NULL);

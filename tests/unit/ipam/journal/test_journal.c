@@ -297,7 +297,7 @@ static void assert_refused(int code, enum err_kind kind, const char *expected)
 	ASSERT_HAS(e.text, expected);
 }
 
-/* A flipped bit in any record is detected, and a damaged header. */
+/* A flipped bit in any record, and a damaged header, are detected. */
 static void test_flipped_bit_is_refused(void **state)
 {
 	auto_free char *whole = NULL;
@@ -461,10 +461,8 @@ static void test_anchor_some_changes_behind_is_accepted(void **state)
 	free(anchor.p);
 }
 
-/*
- * Killed at each step of a rewrite: before the new file is renamed, and before the anchor records
- * the rename.
- */
+/* The process is killed at each step of a rewrite: before the new file is renamed, and before the
+ * anchor records the rename. */
 static void test_journal_of_a_killed_rewrite_is_accepted(void **state)
 {
 	struct copy journal[2], anchor[2];
@@ -547,7 +545,7 @@ static void test_journal_of_an_earlier_release_is_read(void **state)
 	free(whole.p);
 }
 
-static void test_truncated_journal_is_repaired_from_the_kernels_state(void **state)
+static void test_truncated_journal_is_repaired_with_leases_found_elsewhere(void **state)
 {
 	struct lease found[3] = {used("10.0.0.4/24", "", "net1"), used("10.0.0.5/24", "e", "net2"),
 				 used("10.0.0.1/24", "", "net1")};
@@ -652,7 +650,7 @@ static void test_compaction_retains_current_leases(void **state)
 	journal_close(&j);
 }
 
-/* Another program fills the disk up to its last byte. */
+/* Fills the disk up to its last byte, as another program may do. */
 static void fill_disk(const char *dir)
 {
 	auto_free char *path = xasprintf("%s/ballast", dir);
@@ -735,7 +733,7 @@ static void test_full_disk_fails_allocations_but_not_releases(void **state)
 	umount(dir);
 }
 
-static void test_repair_drops_damaged_records_only(void **state)
+static void test_repair_loses_only_the_owner_of_a_damaged_record(void **state)
 {
 	auto_free char *whole = NULL, *path = NULL;
 	struct err e = ERR_INIT;
@@ -785,11 +783,11 @@ int main(void)
 		CASE(test_anchor_some_changes_behind_is_accepted),
 		CASE(test_journal_of_a_killed_rewrite_is_accepted),
 		CASE(test_journal_of_an_earlier_release_is_read),
-		CASE(test_truncated_journal_is_repaired_from_the_kernels_state),
+		CASE(test_truncated_journal_is_repaired_with_leases_found_elsewhere),
 		CASE(test_records_of_later_releases_are_skipped_or_refused),
 		CASE(test_compaction_retains_current_leases),
 		CASE(test_full_disk_fails_allocations_but_not_releases),
-		CASE(test_repair_drops_damaged_records_only),
+		CASE(test_repair_loses_only_the_owner_of_a_damaged_record),
 	};
 
 	return T_RUN(tests, NULL, NULL);

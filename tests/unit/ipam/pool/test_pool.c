@@ -17,8 +17,7 @@ static void load(struct pool_set *s)
 }
 
 /*
- * Loading the directory fails with an error text that contains all of these parts (NULL: not
- * compared).
+ * Asserts that loading the directory fails with an error text that contains `place` and `reason`.
  */
 static void refused(const char *place, const char *reason)
 {
@@ -114,7 +113,7 @@ static void test_omitted_pool_keys_have_defaults(void **state)
 	pool_set_done(&s);
 }
 
-static void test_missing_pool_directory_is_empty(void **state)
+static void test_missing_pool_directory_is_an_empty_set(void **state)
 {
 	struct pool_set s;
 	struct err e = ERR_INIT;
@@ -444,7 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_every_key_of_a_pool_file_is_read),
 		CASE(test_omitted_pool_keys_have_defaults),
-		CASE(test_missing_pool_directory_is_empty),
+		CASE(test_missing_pool_directory_is_an_empty_set),
 		CASE(test_host_bits_of_a_subnet_are_cleared),
 		CASE(test_invalid_pool_files_are_refused),
 		CASE(test_long_lines_are_refused_and_long_names_are_not_truncated),

@@ -302,8 +302,8 @@ static void test_status_of_other_releases_is_read(void **state)
 	assert_out("g", "'x' is not an address");
 }
 
-/* With the annotation the status has no records, since unirail writes it, except for addresses that
- * the pool no longer has. */
+/* With the annotation, the records in the status are ignored, since unirail writes them, except
+ * those of addresses that the pool no longer has. */
 static void test_adopted_annotation_takes_precedence_over_the_status(void **state)
 {
 	static const char noted[] = ",\"annotations\":{\"unirail.io/adopted\":\"{" REC(
@@ -433,7 +433,7 @@ static void test_block_size_does_not_change_the_addresses_of_a_pool(void **state
 	assert_false(same(ips, POOL("," CUT("28"), "\"ips\":[\"10.6.0.2\"]")));
 	assert_false(same(POOL("," CUT("28") ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"", ""),
 			  POOL("," CUT("28"), "")));
-	/* only a key of the metadata is the annotation; here it is in the spec */
+	/* here the key is in the spec, where it is not the annotation */
 	assert_false(same(POOL("", "\"x\":\"\"," CUT("26")), POOL("", "\"x\":\"\"," CUT("28"))));
 }
 

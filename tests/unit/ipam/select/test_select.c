@@ -573,7 +573,7 @@ static void test_adopted_address_is_selected_for_its_owner_only(void **state)
 	a.owner.pod_name = "web-0";
 	a.owner.pod_uid = "uid-0";
 	assert_pick(&a, "10.0.0.6");
-	/* Another pod with the same name gets the address only if the name retains addresses. */
+	/* Another pod with the same name gets the address only if its request is sticky. */
 	a.owner.pod_uid = "uid-9";
 	assert_pick(&a, "10.0.0.1");
 	a.sticky = true;
