@@ -23,8 +23,8 @@ struct ipam_paths {
 	int lock_ms;	  /* time to wait for the lock; 0: 30 s */
 	/*
 	 * Only calls that change nothing are allowed (others: -EROFS). Nothing is written: a store
-	 * that was never used is empty, and a lagging anchor or temporary files of a killed process
-	 * are not cleaned up.
+	 * that was never used is empty, and a lagging anchor and temporary files of a killed
+	 * process stay.
 	 */
 	bool read_only;
 	int64_t (*now_ms)(void); /* returns ms since the epoch; NULL: the real clock */
@@ -63,7 +63,7 @@ struct ip_request {
 	const struct pod_facts *pod;
 	const struct place_facts *place;
 	bool match_subnet; /* only pools whose subnet contains one of `nets` (matchMasterSubnet) */
-	const struct ipnet *nets; /* the master's (or PF's) addresses */
+	const struct ipnet *nets; /* addresses of the master interface (or of the PF) */
 	size_t n_nets;
 	const char *master; /* name of the master, for error messages */
 	bool sticky; /* retain the address for (namespace, pod, interface) after its release */
@@ -178,11 +178,11 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 int ipam_check(struct ipam *i, struct buf *b, struct err *e);
 /*
  * Replaces a journal that ipam_open() refuses (-EBADMSG) by an empty one, on a node whose addresses
- * the cluster knows as well. First the log of its blocks (`blocks`: its path) is replaced, so that
- * the node treats its blocks as those of a lost log; then journal and anchor are moved aside. Each
- * step is durable before the next: after a crash between two steps ipam_open() still refuses the
- * journal. *aside: the journal's new path, freed by the caller; NULL: the journal is intact. The
- * latest RECREATED_RETAINED such files are kept. No agent may run.
+ * the cluster knows as well. First the log of the node's blocks (at the path `blocks`) is replaced,
+ * so that the node treats its blocks as those of a lost log; then journal and anchor are moved
+ * aside. Each step is durable before the next: after a crash between two steps ipam_open() still
+ * refuses the journal. *aside: the journal's new path, freed by the caller; NULL: the journal is
+ * intact. The latest RECREATED_RETAINED such files are kept. No agent may have the store open.
  */
 enum { RECREATED_RETAINED = 8 };
 int ipam_recreate(const struct root *r, const struct ipam_paths *p, const char *blocks,

@@ -13,8 +13,8 @@ struct ipam_pools {
 	struct err cause;
 };
 
-/* Reads the directory. On failure, pools that were read before stay in use; if there are none, the
- * error is stored and returned by every call that needs pools. */
+/* Reads the directory. On failure, pools that were read before stay in use; if no pools were read
+ * before, the error is stored and returned by every call that needs pools. */
 int ipam_pools_read(struct ipam_pools *p, const struct root *r, const char *dir, struct err *e);
 void ipam_pools_done(struct ipam_pools *p);
 

@@ -39,7 +39,7 @@ static char *node_name(const char *given)
 	return xstrdup(host);
 }
 
-/* Sets the paths and takes the lock; a read-only store without a lock file needs none. */
+/* Sets the paths and takes the lock; a read-only store without a lock file needs no lock. */
 static int store_lock(struct ipam *i, const struct root *r, const struct ipam_paths *p,
 		      struct err *e)
 {

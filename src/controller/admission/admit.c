@@ -14,7 +14,7 @@
 #include "spec/annotations.h"
 #include "spec/subnet_annotation.h"
 
-/* The handlers of each kind, and the answer. */
+/* The functions of each kind, and the answer to a request. */
 
 /* WARNINGS_MAX limits the warnings, because a list of 10,000 entries may have the same mistake
  * 10,000 times. A review has a limit as well (controller/webhook/review.h). */

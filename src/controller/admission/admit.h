@@ -3,20 +3,20 @@
 #define UNIRAIL_CONTROLLER_ADMISSION_ADMIT_H
 
 /*
- * Defaulting and validation of objects. Pure: the object and the state of the cluster in, a patch
- * or a denial out. admit_default() serves the mutating webhook, admit_check() the validating
- * webhook, which gets the object with the patch applied.
+ * Defaulting and validation of objects. The functions are pure: they get the object and the state
+ * of the cluster, and return a patch or a denial. admit_default() serves the mutating webhook,
+ * admit_check() the validating webhook, which gets the object with the patch applied.
  *
  * Accepted with a warning: a subnet with host bits, whitespace around addresses, routes with `to`
  * and `via`, `enableRdma`, and `rdmaResourceName`, `ippools` and `matchMasterSubnet` above the
  * block in which the CRD has them. Such spellings are stored as written, since kubectl apply
  * compares its manifest with the stored object and would otherwise report `configured` each time:
  * either readers understand the spelling (ipam/pool/pool_spec.h), or the proper field is added
- * beside it; an update that changes the proper field removes the spelling. Replaced are only: a
- * subnet, gateway or range whose whitespace readers do not ignore; values of a type that the CRD
- * does not allow (a string as `ipVersion`, a number as `pkey`); and `enableCoordinator` of a custom
- * network, which is always false, as in Spiderpool. Anything else invalid is denied with the path
- * of the field and a remedy.
+ * beside it; an update that changes the proper field removes the spelling. Only these values are
+ * replaced: a subnet, gateway or range whose whitespace readers do not ignore; values of a type
+ * that the CRD does not allow (a string as `ipVersion`, a number as `pkey`); and
+ * `enableCoordinator` of a custom network, which is always false, as in Spiderpool. Anything else
+ * invalid is denied with the path of the field and a remedy.
  *
  * The defaults are Spiderpool's. The stored object also gets:
  *

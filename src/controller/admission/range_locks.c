@@ -138,8 +138,8 @@ static void write_map(struct claim *m)
 
 /* --- conflicting claims --- */
 
-/* Handles a conflicting claim whose object does not exist or differs: drops an expired claim, waits
- * for the object, or denies the request. */
+/* Handles a conflicting claim whose object does not exist or differs from the claim: drops an
+ * expired claim, waits for the object, or denies the request. */
 static void unsettled(struct claim *m)
 {
 	struct range_locks_entry *c = &m->list.v[m->at];

@@ -41,7 +41,8 @@ static const char *owner_of(const struct json *object)
 	return "";
 }
 
-/* Finds the SpiderMultusConfig that owns the name, even if its NAD is not written yet. */
+/* Finds a SpiderMultusConfig other than `name` whose NAD has the name `nad`, even if this NAD is
+ * not written yet. */
 static bool find_owner(const struct kube_cache *w, const char *ns, const char *nad,
 		       const char *name, const char **owner)
 {

@@ -170,7 +170,7 @@ static void on_timer(void *arg)
 	if (!kube_cache_current(g->conf.gc_cache, KUBE_CACHE_ALL) ||
 	    !kube_cache_synced(g->conf.cache->objects, CLUSTER_CACHE_POOLS) ||
 	    cluster_cache_hold(g->conf.cache) != CLUSTER_CACHE_SURE) {
-		/* A node may have been not Ready while its watch did not work. */
+		/* While the watch of nodes did not work, a node may have been not Ready. */
 		g->ready_since = 0;
 		cluster_gc_schedule(g, PASS_MS);
 		return;
@@ -206,7 +206,7 @@ void cluster_gc_changed(struct cluster_gc *g, enum gc_cache_kind kind,
 {
 	if (kind == GC_CACHE_BLOCKS && was && is)
 		cluster_gc_block_changed(gc_cache_block(was), gc_cache_block(is));
-	/* Other changes wait for the next tick, because normally agents clean up after them. */
+	/* Other changes wait for the next tick, because agents normally handle such changes. */
 	if ((kind == GC_CACHE_NODES && is_news(was, is)) ||
 	    (kind == GC_CACHE_BLOCKS && g->n_nodes > 0) ||
 	    (kind == GC_CACHE_PODS && g->n_nodes > 0 && was && !is))

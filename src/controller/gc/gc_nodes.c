@@ -96,7 +96,8 @@ static void inspect_all(struct cluster_gc *g)
 		inspect(&l, gc_cache_endpoint(kube_cache_at(c, GC_CACHE_ENDPOINTS, i))->node);
 }
 
-/* Removes nodes that exist and are Ready or not fenced, or that no object names any more. */
+/* Removes from g->nodes each node that exists and is Ready or not fenced, or that no object names
+ * any more. */
 static void clear(struct cluster_gc *g)
 {
 	size_t retained = 0;

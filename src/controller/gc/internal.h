@@ -144,8 +144,8 @@ void cluster_gc_endpoints_pass(struct cluster_gc *g);
 
 /*
  * Functions of gc.c. cluster_gc_is_free() returns whether a request about the object may be sent
- * now. cluster_gc_begin() sends one; the caller may set members of the returned request until it
- * returns to the loop.
+ * now. cluster_gc_begin() sends one; the caller may set members of the returned request until the
+ * caller returns to the loop.
  */
 bool cluster_gc_is_free(const struct cluster_gc *g, enum gc_cache_kind kind,
 			const struct kube_object *o);

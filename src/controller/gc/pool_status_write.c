@@ -114,7 +114,7 @@ void pool_status_patch_meta(struct pool_status_pool *p, const struct json *objec
 	jo_end_obj(&o);
 	p->dirty = true;
 	/* Delays the next write of the pool according to the length of the annotation, because
-	 * every node watches pools and receives it. */
+	 * every node watches pools and receives the annotation. */
 	patch(p, version, NULL, b.p, annotation ? lasts(strlen(annotation)) : 0);
 }
 

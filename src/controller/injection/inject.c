@@ -351,7 +351,7 @@ static char *dup_string(const struct json *v)
 	return s && *s ? xstrdup(s) : NULL;
 }
 
-/* Several netdevs are joined to a bond, whose name is the master. */
+/* Returns the master: the netdev, or the name of the bond to which several netdevs are joined. */
 static char *master_of(const struct json *block)
 {
 	const struct json *masters = json_get(block, "master");

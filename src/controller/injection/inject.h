@@ -9,12 +9,12 @@
  * 	cni.spidernet.io/rdma-resource-inject: gpu-ib
  * 	cni.spidernet.io/network-resource-inject: gpu-ib, storage
  *
- * Each value names a group: all SpiderMultusConfigs, in any namespace, whose same annotation has
- * the value (it may list several, too). The networks of the requested groups are written to the
- * pod's k8s.v1.cni.cncf.io/networks as JSON, in the natural order of their rails (eth2 before
- * eth10), with interface names net1, net2, ... The device resources that the networks need are
- * added to the limits of the first container. A list of other networks is overwritten, as by
- * Spiderpool's webhook, with a warning that quotes it.
+ * Each value names a group: all SpiderMultusConfigs, in any namespace, that have the value in the
+ * same annotation (which may list several values, too). The networks of the requested groups are
+ * written to the pod's k8s.v1.cni.cncf.io/networks as JSON, in the natural order of their rails
+ * (eth2 before eth10), with interface names net1, net2, ... The device resources that the networks
+ * need are added to the limits of the first container. A list of other networks is overwritten, as
+ * by Spiderpool's webhook, with a warning that quotes it.
  *
  * An annotation of the pod takes precedence over the same annotation of the namespace; an empty one
  * requests nothing. The RDMA annotation, if it requests a group, takes precedence over the network

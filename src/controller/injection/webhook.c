@@ -305,7 +305,9 @@ bool inject_in_scope(const struct inject_scope *s, const char *ns)
 	return !inject_next_value(&rest, &word) || any_matches(s->include, ns);
 }
 
-/* Returns the number of names in a list; -1: it has a prefix, which a selector cannot express. */
+/*
+ * Returns the number of names in a list; -1: a name ends in '*', which a selector cannot express.
+ */
 static int names_in(const char *list)
 {
 	struct span rest = span_of(list), word;

@@ -79,7 +79,7 @@ struct subnet_facts {
 	/*
 	 * Lists all leftovers, which exist after an etcd restore or after a pool was deleted by
 	 * force; returns false if they are not known yet. A growing pool gets its own leftovers
-	 * first and never those of other pools.
+	 * first and never the leftovers of other pools.
 	 */
 	bool (*leftovers)(void *arg, const struct subnet_leftover **ret, size_t *n);
 	/* Returns whether other pools may get the addresses in pending_release of an entry now. */

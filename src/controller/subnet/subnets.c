@@ -76,7 +76,8 @@ static void make_pools(struct subnets_inputs *k)
 	}
 }
 
-/* Returns the reason to delete the pool; NULL: it stays, or this is not known yet. */
+/* Returns the reason to delete the pool; NULL: the pool stays, at least until a read of its
+ * application is answered. */
 static const char *is_left(struct subnets_inputs *k, const struct kube_object *o)
 {
 	struct subnets_pool_error *n = subnets_error_log(k->s, o->name);

@@ -4,10 +4,10 @@
 
 /*
  * host-local's directory of addresses, shared with the program of that name. <data dir>/<network>
- * has one file for each address, named by it, with the content "<container id>\r\n<ifname>" (early
- * releases of host-local: only the container id); `lock`, held with flock(); and
- * `last_reserved_ip.<set>`, the address that the round robin of a range set allocated last. Both
- * programs may use the directory in turn.
+ * has one file for each address, whose name is the address, with the content "<container
+ * id>\r\n<ifname>" (early releases of host-local: only the container id); `lock`, held with
+ * flock(); and `last_reserved_ip.<set>`, the address that the round robin of a range set allocated
+ * last. Both programs may use the directory in turn.
  *
  * An address file is written as a whole or not at all. The original may leave an empty file after a
  * power failure: its address counts as allocated, without an owner, and hostlocal_records() reports

@@ -19,7 +19,7 @@
  * file.
  *
  * Later releases: the number after unirail-journal grows when an old release could not read the
- * file; an old release may ignore a word that begins with '~', and an unknown key; it refuses any
+ * file; an old release ignores a word that begins with '~', and an unknown key, and refuses any
  * other unknown word.
  *
  * Crashes: each change is one write followed by fdatasync before the call returns, so only the last

@@ -249,8 +249,8 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
 
 /*
  * A subnet and its oldest pool. outside: the oldest pool of all subnets that contain this one;
- * inside: the oldest of all subnets that it contains. Two subnets are disjoint or one contains the
- * other, so they form a forest.
+ * inside: the oldest pool of all subnets that this one contains. Two subnets are disjoint or one
+ * contains the other, so they form a forest.
  */
 struct subnet {
 	const struct ipnet *net;

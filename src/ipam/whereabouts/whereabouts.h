@@ -51,11 +51,11 @@ int whereabouts_ip_parse(struct span s, struct ipaddr *ret);
 int whereabouts_net_parse(struct span s, struct ipnet *ret);
 
 /*
- * Validates one range; `place` names it in errors ("conf.ipam"), kind ERR_CONF. range_start and
- * range_end outside the network are ignored with a warning, as in the original. Refused, although
- * the original silently uses the whole network: a bound that is not an address, a start in `range`
- * outside the network, a start after the end, and bounds without a usable address between them.
- * Excludes are validated here, not at the first ADD.
+ * Validates one range; `place` names the range in errors ("conf.ipam"), kind ERR_CONF. range_start
+ * and range_end outside the network are ignored with a warning, as in the original. Refused,
+ * although the original silently uses the whole network: a bound that is not an address, a start in
+ * `range` outside the network, a start after the end, and bounds without a usable address between
+ * them. Excludes are validated here, not at the first ADD.
  */
 int whereabouts_range_make(const struct whereabouts_text *t, const char *place,
 			   struct whereabouts_range *ret, struct err *e);
