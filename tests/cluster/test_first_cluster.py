@@ -131,7 +131,7 @@ def test_generated_configuration_attaches_a_pod(node_with_agent, closing):
     whole = json.loads(first.read_text())
     plugin, = whole["plugins"]
     pod, box = w.pod(",".join(EIGHT)), lab.pod()
-    w.networks(pod, 8, clusterNetwork=None, own=1)
+    w.networks(pod, 8, clusterNetwork=None, netconfNetworks=1)
     # The configuration as libcni passes it, with the directories of this test.
     conf = {**plugin, "cniVersion": whole["cniVersion"], "name": whole["name"], "cniDir": str(lab.tmp / "multus"),
             "binDir": "/usr/lib/cni"}

@@ -386,7 +386,7 @@ def test_default_networks_precede_requested_ones(node_with_agent):
     system = w.pod(ns="kube-system")
     assert names(w.networks(system, 1, defaultNetworks=["more"])) == [("kube-system/podnet", None)]
     first = w.pod(**{FIRST: f"{w.team}/rail3"})
-    answer = w.networks(first, 1, own=1, clusterNetwork="")
+    answer = w.networks(first, 1, netconfNetworks=1, clusterNetwork="")
     assert names(answer) == [(f"{w.team}/rail3", None)] and answer["replacesFirst"] is True
     assert answer["stateDir"] == str(w.agent.state) and answer["coordinator"]["mode"] == "auto"
     w.nodes.remove_pod(system)
