@@ -330,9 +330,9 @@ static bool reader_has_closed(void)
 }
 
 /*
- * Returns 1 instead of 0 if output was lost, for instance on a full disk. A closed pipe ends a
- * program silently by SIGPIPE: an applet that ignores SIGPIPE to clean up first returns the same
- * exit status.
+ * Returns 1 instead of 0 if output was lost, for instance on a full disk. If the reader has closed
+ * the pipe, returns 128 + SIGPIPE without a message: the exit status that a shell reports for an
+ * applet that does not ignore SIGPIPE.
  */
 static int end(int status)
 {

@@ -46,7 +46,7 @@ extern const struct cmd completion_cmds[];
 void help_list(struct buf *b);				 /* `unirail --help` */
 void help_applet(const struct applet *a, struct buf *b); /* `unirail pool --help` */
 extern const char help_plugin_text[];			 /* how a runtime calls a CNI plugin */
-/* Returns -ENOENT; e suggests the applet whose name is most similar, if one is. */
+/* Returns -ENOENT; e suggests the applet with the most similar name, if any name is similar. */
 int help_unknown(const char *name, struct err *e);
 /* returns whether the applet has commands with names */
 bool applet_has_commands(const struct applet *a);

@@ -214,7 +214,7 @@ static bool has_error(const struct resource_messages *l)
 	return false;
 }
 
-/* Returns 1 if the configuration has errors, which are printed with the rest. */
+/* Returns 1 if the configuration has errors; the output lists them. */
 static int show_explain(const struct device_opts *o, bool json, char **args, int n, struct err *e)
 {
 	auto_node_devices struct node_devices node = {0};
@@ -365,8 +365,8 @@ void device_rows_health(struct device_row *v, size_t n, const struct json *answe
 enum { AGENT_TIMEOUT_MS = 2000, AGENT_ANSWER_MAX = 4 << 20 };
 
 /*
- * Returns NULL, without an error, if no agent answers or the agent has no device plugin: the health
- * is not known then.
+ * Returns NULL, without an error, if no agent answers with status 200 and valid JSON (an agent
+ * without device plugins does not): the health of all devices is unknown then.
  */
 static struct json_doc *query_agent(const char *socket)
 {

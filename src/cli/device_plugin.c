@@ -151,8 +151,8 @@ static int start(struct plugin *p, const struct plugin_opts *o, struct device_se
 	conf->root = &p->root;
 	r = device_serve_new(&p->serve, conf, e);
 	/*
-	 * Enters the sandbox before the loop opens the kubelet's sockets, which the sandbox
-	 * permits.
+	 * Enters the sandbox here: the loop opens the kubelet's sockets later, and the sandbox
+	 * permits these sockets.
 	 */
 	if (r == 0)
 		r = confine(o, conf, e);

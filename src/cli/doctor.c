@@ -121,7 +121,7 @@ static int read_node(const struct doctor_opts *o, struct host_facts *f, struct e
 	return json_parse(&f->node, buf_span(&b), HOST_NODE_MAX, e);
 }
 
-/* Adds the Node object; secrets are redacted, as in every file of a snapshot. */
+/* Adds the Node object to the snapshot; secrets are redacted, as in every file of a snapshot. */
 static void put_node(const struct host_facts *f, struct buf *b)
 {
 	auto_buf struct buf text = {0}, clean = {0};
@@ -137,8 +137,10 @@ static void put_node(const struct host_facts *f, struct buf *b)
 		tree_put_file(b, HOST_NODE, buf_span(&clean));
 }
 
-/* Takes a snapshot of the host. A source that cannot be read is not an error: the snapshot has a
- * comment about it. */
+/*
+ * Takes a snapshot of the host. If a source of its facts cannot be read, the snapshot has a comment
+ * about it; only an invalid --node-file is an error.
+ */
 static int picture(const struct doctor_opts *o, const struct root *root, struct buf *b,
 		   struct snapshot *s, struct err *e)
 {
@@ -289,8 +291,10 @@ static int run_would(const struct doctor_opts *o, struct doctor *d, struct err *
 	return 0;
 }
 
-/* Runs the commands that mend the problems found. With --dry-run and for the files of another host
- * only prints them. */
+/*
+ * Runs the commands that mend the problems found. With --dry-run, or for the files of another host,
+ * only prints them and their steps.
+ */
 static int mend(const struct doctor_opts *o, const struct host_facts *f, const struct findings *l,
 		struct err *e)
 {

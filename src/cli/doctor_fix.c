@@ -128,8 +128,11 @@ static const struct opt *key_of(const struct host_kind *k, const char *name)
 	return NULL;
 }
 
-/* Adds the values of the kind's section in `conf`, for keys that the command does not set; lists
- * are joined. Adds nothing if there is not exactly one section. */
+/*
+ * Adds the values of the kind's section in `conf`, for keys that the command does not set; lists
+ * are joined. Adds nothing if `conf` has no section or several sections of the kind, or if its
+ * sections have names (HOST_NAMED).
+ */
 static void keep_section(struct fix_command *c, const struct host_conf *conf)
 {
 	const struct host_kind *k = host_kind_find(c->args[0]);

@@ -3,9 +3,9 @@
 #define UNIRAIL_CLI_DOCTOR_FIX_H
 
 /*
- * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step. A
- * command replaces the kind's section in host.conf and host.d, so it has the values of that section
- * and those of all findings.
+ * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step.
+ * The values of a command replace the kind's section in host.conf and host.d, so the command has
+ * the values of that section and those of all findings.
  */
 
 #include "doctor/checks.h"

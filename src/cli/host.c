@@ -283,9 +283,9 @@ static int run_show(struct call *c, struct err *e)
 }
 
 /*
- * Adds notes to the plan about sections that were removed while the journal has their steps. A
- * journal that cannot be read is a note as well: a plan is possible without it. open: the journal
- * is open.
+ * Adds a note to the plan for each kind whose section was removed although the journal still has
+ * steps of it. If the journal cannot be read, the plan has a note about that instead. open: the
+ * journal is open.
  */
 static void remark_unwanted(struct call *c, bool open)
 {
@@ -298,8 +298,10 @@ static void remark_unwanted(struct call *c, bool open)
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);
 }
 
-/* If a step lacks its program, the command of one kind fails before it changes host.d or any
- * device. */
+/*
+ * Fails if a step lacks its program, so that the command of one kind then changes neither host.d
+ * nor any device.
+ */
 static int check_programs(const struct host_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < p->n; i++)

@@ -4,7 +4,10 @@
 
 #include "base/applet.h"
 
-/* Filled by host_cmds_init() from the table of kinds: show, plan, apply ... and a command for each kind. */
+/*
+ * The commands of `unirail host`: show, plan, apply ... and one for each kind of step.
+ * host_cmds_init() fills the table.
+ */
 extern struct cmd host_cmds[];
 void host_cmds_init(void);
 int host_main(int argc, char **argv);

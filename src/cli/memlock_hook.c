@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `unirail memlock-hook`: a createRuntime hook of the OCI runtime specification, which CDI
- * specifications of the device plugins name: it sets the limit of locked memory of a container
+ * `unirail memlock-hook`: a createRuntime hook of the OCI runtime specification. CDI specifications
+ * that the device plugins write name this hook. It sets the limit of locked memory of a container
  * that is about to start. The runtime writes the container's state on stdin. containerd clears the
  * limits in a container's configuration, so the OCI runtime does not change the limit afterwards.
  */

@@ -323,8 +323,10 @@ static int show_links(struct nl_wire *w, const struct rdma_view_dev *d, const st
 	return r;
 }
 
-/* Skips devices without counters, at the first of which iproute2 fails. A device selected by name
- * must have them. */
+/*
+ * Skips devices without hardware counters; iproute2 stops with an error at the first of them. If
+ * the user names the device, missing counters are an error here as well.
+ */
 static int show_counters(struct nl_wire *w, const struct rdma_view_dev *d,
 			 const struct selection *s, struct rdma_out *o, size_t *shown,
 			 struct err *e)

@@ -331,7 +331,7 @@ static void put_qps(struct rdma_out *o, const struct rdma_stat *s)
 		buf_char(o->b, '>');
 }
 
-/* The text form has the name of a kernel module in brackets. */
+/* As text, the name of a kernel module (s->owner) is in brackets. */
 static void put_creator(struct rdma_out *o, const struct rdma_stat *s, const char *comm)
 {
 	if (s->pid)

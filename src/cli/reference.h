@@ -21,7 +21,7 @@ struct reference_style {
 	void (*row)(struct buf *b, const char *name, const char *value, const char *help);
 };
 
-/* The plugins of this program, terminated by NULL. main() sets it; empty before. */
+/* The plugins of this program, terminated by NULL. main() sets the list; until then it is empty. */
 struct cni_plugin;
 extern const struct cni_plugin *const *reference_plugins;
 
@@ -34,8 +34,8 @@ extern const struct reference_topic reference_topics[]; /* terminated by {0} */
 /* Returns NULL if there is no such topic. */
 const struct reference_topic *reference_find(const char *name);
 /*
- * Writes one topic. part: of the topic settings only those of one program (agent, controller or
- * ipam); NULL: the whole topic. -ENOENT: the topic has no such part.
+ * Writes one topic. part: for the topic "settings", the program whose settings are written (agent,
+ * controller or ipam); NULL: the whole topic. -ENOENT: the topic has no such part.
  */
 int reference_write(const struct reference_topic *t, const char *part,
 		    const struct reference_style *s, struct buf *b, struct err *e);

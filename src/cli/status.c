@@ -76,8 +76,10 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", json_get_text(k, "reason"));
 }
 
-/* A node that is not ready because the runtime does not use the configuration has this reason as
- * its own `reason`, which is printed already. */
+/*
+ * If the node is not ready because the runtime does not use the CNI configuration, the `reason` of
+ * the node is the `reason` of `v`, and print_text() has printed it.
+ */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)

@@ -69,7 +69,10 @@ static void libc_name(char *ret, size_t size)
 #endif
 }
 
-/* Returns the version that the library reports at run time; NULL: that of the build, or unknown. */
+/*
+ * Returns the version that the library reports at run time; NULL: the library reports none, or the
+ * version of the build.
+ */
 static const char *other_version(const struct library *l)
 {
 	const char *runs = wire_library_version(l->name);

@@ -49,8 +49,10 @@ static int by_number(const void *a, const void *b)
 	return nx != ny ? (nx > ny) - (nx < ny) : strcmp(x, y);
 }
 
-/* Lists a directory; a missing one gives an empty list. `numbers`: sorts numerically, "9" before
- * "10". */
+/*
+ * Lists a directory; a missing one gives an empty list. `numbers`: sorts shorter names first, "9"
+ * before "10".
+ */
 static struct names list(const struct root *r, const char *dir, bool numbers)
 {
 	struct names l = {NULL, 0};
@@ -71,8 +73,10 @@ static struct names ports(const struct root *r, const char *device)
 
 /* --- ibdev2netdev --- */
 
-/* Finds the port's netdev: that of its first GID, otherwise the device's netdev with the port's
- * dev_port, or the device's only netdev. */
+/*
+ * Finds the port's netdev: that of its first GID, otherwise the device's netdev whose dev_port is
+ * the number of the port minus 1, or the device's only netdev.
+ */
 static bool find_netdev(const struct root *r, const char *device, const char *port,
 			char ret[static LINE_BYTES])
 {
@@ -238,7 +242,7 @@ static const char *state_name(const char *line)
 	return word;
 }
 
-/* Converts lid and sm_lid, which are hexadecimal in sysfs and decimal in ibstat. */
+/* Parses a number of sysfs: hexadecimal after "0x" (lid, sm_lid), otherwise decimal. */
 static unsigned int number(const char *text)
 {
 	uint64_t v = 0;

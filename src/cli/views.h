@@ -13,7 +13,7 @@
 void views_ibdev2netdev(const struct root *r, struct buf *b);
 /* device NULL: all devices. Fails with -ENODEV if there is no such device. */
 int views_show_gids(const struct root *r, const char *device, struct buf *b, struct err *e);
-/* port 0: all ports. */
+/* port 0: all ports; device as in views_show_gids(). */
 int views_ibstat(const struct root *r, const char *device, unsigned int port, struct buf *b,
 		 struct err *e);
 /* `ibstat -l`: names of devices, one per line. */
