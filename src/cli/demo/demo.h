@@ -92,7 +92,7 @@ struct demo {
 	struct demo_pod pods[DEMO_PODS];
 	struct demo_ping *pings;
 	size_t n_pings;
-	char **before[NS_COUNT]; /* state as sorted lines */
+	char **before[NS_COUNT]; /* state before the attachments, as sorted lines */
 	size_t n_before[NS_COUNT];
 	char **problems; /* deviations from the expected state */
 	size_t n_problems;
@@ -109,7 +109,10 @@ const char *demo_ns_name(enum demo_ns ns);
 /* fabric.c */
 int demo_place_open(struct demo *d, struct err *e);
 void demo_place_close(struct demo *d);
-/* Removes the namespaces and files that an earlier --keep left; returns their number. */
+/*
+ * Removes the namespaces and the directory that an earlier --keep left; returns how many of them
+ * existed.
+ */
 int demo_place_clean(struct demo *d, struct err *e);
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
@@ -128,7 +131,10 @@ const char *demo_table_name(uint32_t table, char buf[static 16]);
 char *demo_rule_describe(const struct rule *r);
 char *demo_route_describe(const struct demo_facts *f, const struct route *r);
 int demo_facts_remember(struct demo *d, struct err *e); /* into d->before */
-/* compares with d->before after the DEL; adds each difference as a problem */
+/*
+ * after the DEL: compares with d->before; adds each difference, and each address still in use, as a
+ * problem
+ */
 int demo_facts_compare(struct demo *d, struct err *e);
 void demo_facts_expect(struct demo *d, size_t pod);
 

@@ -154,7 +154,7 @@ static void put_tables(const struct demo_facts *f, size_t count, struct buf *b)
 
 /*
  * Routes to the node's addresses are usually equal in all tables: tables with the same number of
- * these routes share one line, printed at the first of them.
+ * these routes share one line, printed for the first of these tables.
  */
 static void add_node(struct columns *c, const struct demo_facts *f, uint32_t table)
 {

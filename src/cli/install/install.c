@@ -267,8 +267,9 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 	else
 		say(o, p, node, &b);
 	/*
-	 * A configuration that the runtime does not use is no error: the agent writes it when the
-	 * cluster's network is installed, or the message has the remedy.
+	 * A configuration that the runtime does not use is no error: the agent writes the
+	 * configuration later, when the cluster's network is installed, or else the message has the
+	 * remedy.
 	 */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
@@ -388,8 +389,8 @@ static int check(struct install_opts *o, const char *operand, struct err *e)
 }
 
 /*
- * Waits for SIGTERM or SIGINT. Their default action does not apply to the first process of a
- * container.
+ * Waits for SIGTERM or SIGINT. The kernel does not apply the default action of these signals to the
+ * first process of a container.
  */
 static void stay(void)
 {

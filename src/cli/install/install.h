@@ -98,9 +98,9 @@ void install_record_write(const struct install_facts *f, const struct install_pl
 
 /*
  * What to do with files and links that unirail did not install: OTHERS_REFUSE: fail with -EEXIST
- * and list all of them; OTHERS_REPLACE: keep them under another name; OTHERS_SKIP: leave them, list
- * them in `skipped`, and install no link under their names; a file under the binary's name:
- * -EEXIST.
+ * and list all of them; OTHERS_REPLACE: rename them to NAME.before-unirail; OTHERS_SKIP: leave
+ * them, list them in `skipped`, and install no link under their names; a file under the binary's
+ * name: -EEXIST.
  */
 enum install_others { OTHERS_REFUSE, OTHERS_REPLACE, OTHERS_SKIP };
 int install_plan(struct install_facts *f, enum install_others others, struct install_plan *p,

@@ -45,8 +45,8 @@ static const struct json_field fields[] = {
 static const struct json_table table = {fields, 0, sizeof(struct record)};
 
 /*
- * Names are opened relative to the directory: refuses a name with a path, which unirail never
- * writes.
+ * Refuses a name that unirail never writes: empty, hidden, with a '/', or too long. Names of the
+ * record are opened relative to the directory.
  */
 static int check_name(const char *name, struct err *e)
 {

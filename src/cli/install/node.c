@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of an installation outside of the directory of plugins: with --cni-conf-dir the
- * runtime's CNI configuration, whose removal also deletes the CDI specifications, which name the
- * binary as a hook; with --purge the agent's socket and state.
+ * The parts of an installation outside of the directory of plugins. With --cni-conf-dir: the
+ * runtime's CNI configuration; its removal also deletes the CDI specifications, because they name
+ * the binary as a hook. With --purge: the agent's socket and state.
  */
 #include <dirent.h>
 #include <errno.h>

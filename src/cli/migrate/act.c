@@ -90,9 +90,8 @@ static int wait_for(const struct migrate_act *x, const char *what, observe_fn fn
 /* Numbers of pods of a DaemonSet or Deployment: all of them, and those that are ready. */
 struct pods {
 	const char *ns, *owner, *node; /* node NULL: all nodes */
-	const struct json *
-		labels; /* of the DaemonSet or Deployment of a replaced program: its matchLabels; NULL: none */
-	bool deployment, original; /* not original: selected by app.kubernetes.io/name */
+	const struct json *labels;     /* matchLabels of an original's workload; NULL: none */
+	bool deployment, original;     /* original false: selected by app.kubernetes.io/name */
 	size_t n, ready;
 	char reason[512]; /* reason why one of the pods is not ready */
 };
@@ -478,7 +477,9 @@ static int end_controller(const struct migrate_act *x, struct err *e)
 
 	if (r == 0)
 		r = wait_for(x, "unirail's controller ends", have_ended, &p, e);
-	/* Webhooks without a controller would refuse every request. */
+	/*
+	 * Without a controller, the API server would refuse every request that the webhooks select.
+	 */
 	if (r == 0)
 		r = delete (x, &kube_mutating_webhooks, NULL, p.owner, e);
 	if (r == 0)

@@ -18,11 +18,11 @@
  * Order of `apply`, and the reasons:
  *
  *	save		writes the journal
- *	webhooks	removes Spiderpool's: their failurePolicy is Fail, so without a controller they refuse pools and pods
- *	controllers	scales Spiderpool's to 0 replicas: two controllers would reconcile the same objects, on the same ports
+ *	webhooks	removes Spiderpool's webhooks: their failurePolicy is Fail, so without Spiderpool's controller the API server refuses pools and pods
+ *	controllers	scales Spiderpool's controller to 0 replicas: two controllers would reconcile the same objects, on the same ports
  *	exclude		excludes nodes with the label LABEL_MIGRATED from the DaemonSets of Multus and of the device plugins
  *	addresses	ends Spiderpool's agents on every node: both agents would allocate the same addresses. Until a
- *			node is migrated it creates no pods with addresses of pools (the kubelet retries); running pods need
+ *			node is migrated, no new pod with addresses of pools starts there (the kubelet retries); running pods need
  *			no agent
  *	install		creates unirail's objects. The controller copies the records of Spiderpool's addresses to an
  *			annotation; then every address that a running pod had must be recorded
@@ -208,7 +208,7 @@ struct migrate_plan {
 	size_t n;
 	struct migrate_lines problems; /* if there are problems, no step is carried out */
 	struct migrate_lines warnings;
-	/* for the user when all steps are done: commands; of undo a note */
+	/* for the user when all steps are done: after a migration commands, after an undo a note */
 	struct migrate_lines follow_up;
 };
 

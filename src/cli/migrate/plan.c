@@ -353,7 +353,7 @@ static void check_workloads(const struct migrate_cluster *c, struct migrate_plan
 
 /*
  * Spiderpool's daemons and Multus may exist only once: a user could create a DaemonSet with the
- * name of one of them, and unirail would take over its settings.
+ * name of one of them, and the migration would use the settings of that DaemonSet.
  */
 static void check_once(const struct migrate_cluster *c, struct migrate_plan *p)
 {

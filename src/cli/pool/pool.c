@@ -184,7 +184,7 @@ static int run(struct pool_tool *t, const struct cmd *c, int argc, char **argv, 
 	return t->o->socket ? pool_of_agent(t, &call, e) : run_here(t, &call, e);
 }
 
-/* Checks operands without the pools: an invalid one is a usage error, exit status 2. */
+/* Checks the operands without reading pools: an invalid operand is a usage error, exit status 2. */
 static int check_operands(const struct cmd *c, int argc, char **argv, struct err *e)
 {
 	struct ipaddr a;

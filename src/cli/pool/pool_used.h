@@ -6,7 +6,8 @@
  * Addresses that pods of this node use according to the node's own state: for `pool check --repair`
  * after the journal was lost. libcni's result cache (/var/lib/cni/results) has addresses with their
  * owners, so that a DEL can release them. Network namespaces (/run/netns, /run/docker/netns, those
- * of processes) may have addresses that the cache does not; their owner is unknown.
+ * of processes) may have addresses that are not in the cache; the owner of such an address is
+ * unknown.
  */
 
 #include "base/file.h"

@@ -262,7 +262,10 @@ static int take_index(const struct verify_rail *rail, int index, struct verify_r
 	return no_gid(rail, index, NULL, e);
 }
 
-/* Takes the port's first GID: InfiniBand without an IPoIB address addresses packets by LID. */
+/*
+ * Takes GID 0 of the port, for InfiniBand without an IPoIB address: packets are then addressed by
+ * LID.
+ */
 static void first_gid(struct verify_rail *r)
 {
 	for (size_t i = 0; i < r->dev->n_gids; i++)

@@ -194,7 +194,7 @@ int verify_main(int argc, char **argv)
 	return 1;
 }
 
-/* Tests every rail of this namespace with the same rail of the peer. */
+/* Tests every rail of this namespace with the matching rail of the peer. */
 
 enum { FAR_MAX = 1024, CONNECT_MS = 10000 };
 
@@ -286,8 +286,8 @@ static void run_one(const struct verify_facts *f, const struct verify_place *to,
 }
 
 /*
- * Tests every rail of this namespace with its partner, one after another. *ret: one result per
- * rail.
+ * Tests every rail of this namespace with the rail that verify_match() finds, one after another.
+ * *ret: one result per rail.
  */
 static int verify_run_all(const struct verify_facts *f, const struct verify_place *to,
 			  const struct verify_test *t, struct verify_result **ret, size_t *n,

@@ -47,7 +47,7 @@ struct verify_result {
 /* Runs one test on its own connection; a failure is stored in ret->err as well. */
 int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	       const struct verify_test *t, struct verify_result *ret, struct err *e);
-/* Set the members of this side, and those of the peer. */
+/* verify_record_near() sets the members of this side, verify_record_far() those of the peer. */
 void verify_record_near(struct verify_result *r, const struct verify_rail *rail);
 void verify_record_far(struct verify_result *r, const struct verify_msg *m);
 
@@ -59,9 +59,9 @@ struct verify_far {
 	struct ipnet net;
 };
 /*
- * Finds the peer's rail (in `far`) for each rail: of the same family, in the same subnet (of
- * several the one with the same interface name), otherwise with the same interface name. *ret:
- * indexes into `far`; -1: none.
+ * Finds in `far` the peer's rail for each rail of `near`, of the same address family: one in the
+ * same subnet, preferably with the same interface name; if no subnet matches, one with the same
+ * interface name. ret: n indexes into `far`; -1: none.
  */
 void verify_match(const struct verify_rail *near, size_t n, const struct verify_far *far,
 		  size_t n_far, int *ret);

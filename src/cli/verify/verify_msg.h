@@ -10,7 +10,7 @@
  * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later version may have more), missing
  * keys have the value 0. A test:
  *
- * 	client: hello  the test; its end of the queue pair           server: ready, with its end
+ * 	client: hello  the test; the client's queue pair            server: ready, with the server's
  * 	client: step   fill, recv, check, drain, ping, sent         server: done
  * 	client: bye    the numbers, for the server's report         server: done
  *
