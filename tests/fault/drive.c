@@ -169,7 +169,9 @@ static int do_rails(const struct options *o)
 	return DONE;
 }
 
-/* Handles the end of a worker: another one replaces it if its lab was spoilt. False: it failed. */
+/*
+ * Handles the end of a worker: starts another one if the lab was spoilt. False: the worker failed.
+ */
 static bool has_ended(const struct options *o, int st)
 {
 	if (WIFSIGNALED(st))

@@ -65,7 +65,7 @@ struct lab {
 	size_t nics;
 	bool first; /* the node is the initial network namespace, with its own links */
 	bool vfs;   /* the node has a PF and a VF */
-	/* files below dir: after lab_open(); at the beginning of each point */
+	/* files below dir. empty: after lab_open(); files: at the beginning of each point */
 	struct tree empty, files;
 };
 /* Call it in a forked child, since the process does not return to its namespaces. nics: how many
@@ -119,7 +119,7 @@ struct scene {
 	bool no_gc;	     /* GC does not release what the pod has */
 	bool other;	     /* another pod is attached during the whole scene */
 	bool small;	     /* `--quick` kills at each call */
-	bool vf;	     /* runs only when it is named: it requires the guest of tests/vm */
+	bool vf;	     /* runs only if --scene names it, because it requires tests/vm */
 	bool first;	     /* the node is the initial network namespace */
 	void (*prepare)(struct lab *l);	  /* creates files and other initial state */
 	void (*dismantle)(struct lab *l); /* removes initial state other than files */
@@ -142,11 +142,16 @@ enum verb { V_ADD, V_DEL, V_CHECK, V_GC, V_COMMAND, V_LOST, VERBS };
 extern const char *const verb_names[];
 int verb_parse(const char *word, enum verb *ret);
 
-/* The outcome of a run. REFUSED: it failed with an error; MUTE: it ended without the result or the
- * error that is due; KILLED: by the fault; LATE: at the time limit. */
+/*
+ * The outcome of a run. REFUSED: it failed with an error; MUTE: it ended without the result or the
+ * error that is due; KILLED: the fault killed it; LATE: it was killed at the time limit.
+ */
 enum end { END_FINE, END_REFUSED, END_MUTE, END_CRASH, END_KILLED, END_LATE };
 enum end end_of(const struct outcome *o, enum verb v, const struct shot *s);
-/* The "msg" and "details" of the error object in stdout, NULL: there is none. free() it. */
+/*
+ * The "msg" and "details" of the error object in stdout, NULL: there is none. The caller frees the
+ * text.
+ */
 char *error_text(const struct outcome *o);
 
 void call_plugin(const struct lab *l, const struct step *st, enum verb v, const struct pod *p,
@@ -158,7 +163,8 @@ void call_command(const struct lab *l, char *const *argv, struct shot *s, struct
 struct tally {
 	long points;
 	long survived, undone,
-		cleaned; /* continued; failed and undid everything; left the cleanup to DEL */
+		cleaned; /* the call succeeded; failed and undid everything; left changes to the
+			  * next call */
 	long failed;
 	long unnamed; /* error texts without the errno's name */
 };

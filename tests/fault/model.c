@@ -72,7 +72,10 @@ static bool try_plain(struct plan *p, size_t i)
 	return false;
 }
 
-/* Removes steps, and faults of steps, that are not needed for the failure, until none is left. */
+/*
+ * Removes each step, and each fault of a step, without which the schedule still fails, until no
+ * more can be removed.
+ */
 static void shrink(struct plan *p)
 {
 	bool smaller = true;

@@ -24,9 +24,7 @@ static void append(const char *path, const void *p, size_t n)
 		fd_write_all(fd, p, n, NULL);
 }
 
-/*
- * The result of a power failure: the beginning of a line, or a line's length without its content.
- */
+/* Appends what a power failure may leave: the beginning of a line, or zeros in place of a line. */
 void store_tear(uint32_t how)
 {
 	static const char line[] =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pod with eight rails and eth0, one of which fails at some step, by itself or because the node
- * changes in between: all others are undone, and the error names the rail, the step and the reason.
+ * A pod with eth0 and eight rails. One rail fails at some step, by itself or because the node
+ * changes during the ADD: the ADD undoes the others, and the error names the rail, the step and the
+ * reason.
  */
 #include "fault.h"
 #include "rails.h"

@@ -22,7 +22,7 @@ enum { COMES_MS = 30000 };
 	"{\"type\":\"spiderpool\",\"default_ipv4_ippool\":[\"" pool "\"]" more "}"
 #define WHEREABOUTS                                                                                \
 	"{\"type\":\"whereabouts\",\"range\":\"172.16.0.0/24\",\"gateway\":\"172.16.0.1\"}"
-/* Each of the many ADDs waits for its probes, so it sends only one, with a short interval. */
+/* One probe with a short interval, because a scene has many ADDs and each waits for its probes. */
 #define DETECT                                                                                     \
 	",\"enable_gateway_detection\":true,\"enable_ip_conflict_detection\":true,\"detect\":{"    \
 	"\"tries\":1,\"interval_ms\":10,\"total_ms\":2000}"

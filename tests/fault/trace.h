@@ -58,8 +58,8 @@ struct command {
 	struct span in;
 };
 /*
- * For a child that traces itself: waits until the fault was injected and the child has ended;
- * returns its last status.
+ * For a child that has called PTRACE_TRACEME: injects the fault and waits until the child has
+ * ended; returns the last wait status.
  */
 int trace_child(pid_t pid, struct shot *s, struct outcome *o);
 /* Runs the program in the caller's network namespace. An error of the driver ends the driver. */

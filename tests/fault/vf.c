@@ -117,8 +117,9 @@ void vf_borrow(struct lab *l)
 }
 
 /*
- * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset, which
- * setting it up and down causes. A link that was up has a queueing discipline until it is moved.
+ * The driver igbvf reports as permanent the MAC that the VF had at the driver's last reset: setting
+ * the link up and down causes a reset. A link that was up has a queueing discipline until the link
+ * is moved to another namespace.
  */
 void vf_reset(const struct lab *l)
 {

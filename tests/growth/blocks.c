@@ -45,7 +45,10 @@ static void put_block(struct block_table *t, size_t i)
 	block_object_put(t, &o);
 }
 
-/* A block and a borrowed address of each of n pools: the addresses that each pool may allocate. */
+/*
+ * A node with a block and a borrowed address of each of n pools: computes for each pool the
+ * addresses that the node may allocate.
+ */
 uint64_t growth_blocks_mine(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid, .synced = true};

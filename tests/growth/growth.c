@@ -5,8 +5,8 @@
  * that reads such an object. `growth crowds`: calls the code that reads many objects of a kind
  * together, with three numbers of them. The cost is counted work, not time, so that every run gives
  * the same result. Fails if the step from 4n to 16n costs more than 6.5 times the step from n to
- * 4n: 4 is linear, 4.9 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment it runs
- * a sample: each 7th case of every kind.
+ * 4n: 4 is linear, about 5 is n log n, 16 is quadratic. With GROWTH_EVERY=7 in the environment it
+ * runs a sample: each 7th case of every kind.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static struct json_doc *parse(const char *what, struct span text)
 	return doc;
 }
 
-/* The definition has no schema for metadata except that it is an object. */
+/* Adds a schema of metadata: the definition only says that metadata is an object. */
 static void add_metadata(struct definition *d)
 {
 	static const char text[] =
@@ -227,8 +227,10 @@ static void each(const struct definition *d)
 		}
 }
 
-/* Returns the lists and maps that are members of the same object as shape `first`; 0 if an
- * earlier shape is among them. */
+/*
+ * Stores in `ret` the lists and maps that are members of the same object as shape `first`; returns
+ * their number, or 0 if an earlier shape is among them.
+ */
 static size_t siblings(const struct definition *d, size_t first, const struct shape **ret)
 {
 	const char *path = d->shapes.v[first].path, *end = strrchr(path, '.');

@@ -16,7 +16,7 @@ struct lines {
 	size_t n;
 };
 
-/* age: the order of creation. Pools whose generation is 2 were changed since. */
+/* age: the order of creation. Pools whose generation is 2 were changed after their creation. */
 static void add_pool(struct lines *l, size_t age, int generation, const char *subnet, size_t first,
 		     size_t last)
 {

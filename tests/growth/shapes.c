@@ -221,7 +221,7 @@ static void put_text(struct buf *b, size_t n, int variant)
 	buf_str(b, end[variant]);
 }
 
-/* Built as text: adding members one by one costs the square of their number. */
+/* Builds the map as text: adding members to a tree one by one costs the square of their number. */
 static struct json_tree *grown_map(const struct json *schema, size_t n, int variant)
 {
 	const struct json *of = json_get(schema, "additionalProperties");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `unirail host KIND ...`: options, operands and the variables of the original scripts become a
- * section of host.d; a query shows what it finds. */
+/*
+ * `unirail host KIND ...`: options, operands and the variables of the original scripts become a
+ * section of host.d; a query shows the present values.
+ */
 #include "host_lab.h"
 
 #include <string.h>
@@ -150,7 +152,7 @@ static bool is_query(const char *kind, const char *line, struct host_options *o)
 	return host_conf_is_query(host_kind_find(kind), command(kind), "unirail host", n, argv, o);
 }
 
-static void test_query_is_recognized_after_its_options_only(void **state)
+static void test_query_with_keys_or_other_operands_is_not_recognized(void **state)
 {
 	struct host_options o;
 
@@ -168,7 +170,7 @@ static void test_query_is_recognized_after_its_options_only(void **state)
 	assert_false(is_query("qos", "q --help", &o));
 }
 
-static void test_query_without_a_section_shows_every_kind_and_decides_nothing(void **state)
+static void test_query_without_a_section_succeeds_for_every_kind(void **state)
 {
 	static const char *const trees[] = {"hw_eight_ofed.tree", "hw_infiniband.tree",
 					    "hw_vm.tree"};
@@ -201,8 +203,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_option_with_the_default_value_makes_a_section),
 		cmocka_unit_test(test_variables_of_the_original_scripts_become_keys_of_host_conf),
-		cmocka_unit_test(test_query_is_recognized_after_its_options_only),
-		cmocka_unit_test(test_query_without_a_section_shows_every_kind_and_decides_nothing),
+		cmocka_unit_test(test_query_with_keys_or_other_operands_is_not_recognized),
+		cmocka_unit_test(test_query_without_a_section_succeeds_for_every_kind),
 	};
 
 	return T_RUN(tests, NULL, NULL);

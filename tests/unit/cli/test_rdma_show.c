@@ -152,8 +152,10 @@ static void test_counters_are_printed_like_iproute2(void **state)
 	       "\"rx_write_requests\":1099511627776}]\n");
 }
 
-/* Counters of both ports (port 2 has none), modes of both ports, counters of memory regions: the
- * order of rdma_stat.nl. The caller frees. */
+/*
+ * Prints the counters of both ports (port 2 has none), the modes of both ports, and the counters of
+ * memory regions, in the order of the recording rdma_stat.nl. The caller frees the text.
+ */
 static char *prints_statistic(struct rdma_format f)
 {
 	auto_nl struct nl_wire *w = kern_replay("rdma_stat.nl");

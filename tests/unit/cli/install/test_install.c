@@ -187,7 +187,10 @@ static void test_cni_configuration_is_written_and_removed(void **state)
 	assert_true(file_exists(&root, "/etc/cni/net.d/10-net.conf"));
 }
 
-/* The original device plugins have files with the same names, kinds and directory: these stay. */
+/*
+ * The original device plugins write files with the same names and kinds into the same directory:
+ * their files stay.
+ */
 static void test_cdi_specifications_are_removed(void **state)
 {
 	static const struct {
@@ -301,7 +304,7 @@ static void test_files_of_other_programs_are_a_conflict(void **state)
 }
 
 /* Plugins of other programs stay on the node, and the rest is installed. */
-static void test_keep_option_leaves_files_of_other_programs(void **state)
+static void test_skip_existing_leaves_files_of_other_programs(void **state)
 {
 	(void)state;
 	put("alpha", THEIR_TEXT, 0755);
@@ -673,7 +676,7 @@ int main(int argc, char **argv)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_files_of_other_programs_are_a_conflict, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_keep_option_leaves_files_of_other_programs,
+		cmocka_unit_test_setup_teardown(test_skip_existing_leaves_files_of_other_programs,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replaced_files_are_restored_by_uninstall,
 						setup, teardown),

@@ -254,8 +254,8 @@ static void test_check_reports_a_damaged_journal(void **state)
 }
 
 /*
- * Addresses that the journal lost are found in the network namespaces of the pods, with their
- * owners.
+ * `check --repair` finds an address that the truncated journal lost, with its owner, in libcni's
+ * cache.
  */
 static void test_check_finds_addresses_missing_in_the_journal(void **state)
 {

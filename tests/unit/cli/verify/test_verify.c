@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device belongs to an address, matching of rails and partner rails, the data pattern, and
- * number formats.
+ * Which device belongs to an address, matching of rails with the rails of the peer, the data
+ * pattern, and number formats.
  */
 #include "testlib.h"
 

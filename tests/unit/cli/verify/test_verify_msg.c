@@ -59,8 +59,10 @@ static void test_every_field_of_a_message_is_read_back(void **state)
 	assert_memory_equal(&back, &m, sizeof(m));
 }
 
-/* The longest text of each field fits into a line, so no field is truncated. */
-static void test_longest_message_fits_into_a_line(void **state)
+/*
+ * A message with the longest text, device and interface name fits into a line: none is truncated.
+ */
+static void test_longest_texts_fit_into_a_line(void **state)
 {
 	struct verify_msg m, back;
 	auto_buf struct buf b;
@@ -173,7 +175,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_field_of_a_message_is_read_back),
-		cmocka_unit_test(test_longest_message_fits_into_a_line),
+		cmocka_unit_test(test_longest_texts_fit_into_a_line),
 		cmocka_unit_test(test_newline_in_a_text_does_not_begin_a_new_line),
 		cmocka_unit_test(test_unknown_keys_are_ignored),
 		cmocka_unit_test(test_last_of_repeated_keys_is_used),
