@@ -248,7 +248,7 @@ static int unpack_for_user(const struct doctor_opts *o, struct err *e)
 		return err_sys(e, -errno, "create directory '%s'", o->unpack);
 	r = unpack(o->root, o->unpack, e);
 	if (r == 0)
-		printf("%s: pass it as --root to any command\n", o->unpack);
+		printf("%s: other commands accept this directory as --root\n", o->unpack);
 	return r;
 }
 

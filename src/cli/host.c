@@ -350,10 +350,11 @@ static int select_kinds(struct call *c, int argc, char **argv, struct err *e)
 		for (const struct host_kind *const *p = host_kinds; *p; p++)
 			VEC_PUSH(names, n) = (*p)->name;
 		near = opt_suggest(argv[i], names, n);
-		return err_kind(e, ERR_ENV, -EINVAL,
-				"unknown kind of step '%s': 'unirail host --help' lists them%s%s%s",
-				argv[i], near ? "; did you mean '" : "", near ? near : "",
-				near ? "'?" : "");
+		return err_kind(
+			e, ERR_ENV, -EINVAL,
+			"unknown kind of step '%s': 'unirail host --help' lists the kinds%s%s%s",
+			argv[i], near ? "; did you mean '" : "", near ? near : "",
+			near ? "'?" : "");
 	}
 	return 0;
 }

@@ -465,12 +465,13 @@ static int show_objects(const struct cmd *c, struct nl_wire *w, const struct sel
 	if (r == 0 && !shown && s->port)
 		return err_set(e, -ENODEV,
 			       "RDMA device '%s' does not exist or has no port %u: 'unirail rdma "
-			       "link' lists them",
+			       "link' lists devices and ports",
 			       s->device, (unsigned int)s->port);
 	if (r == 0 && !shown && s->device[0])
-		return err_set(e, -ENODEV,
-			       "RDMA device '%s' does not exist: 'unirail rdma dev' lists them",
-			       s->device);
+		return err_set(
+			e, -ENODEV,
+			"RDMA device '%s' does not exist: 'unirail rdma dev' lists the devices",
+			s->device);
 	return r;
 }
 

@@ -177,7 +177,8 @@ static int check_device(const struct names *devices, const char *device, struct 
 		if (!strcmp(devices->v[i], device))
 			return 0;
 	return err_set(e, -ENODEV,
-		       "RDMA device '%s' does not exist: 'unirail ibstat -l' lists them", device);
+		       "RDMA device '%s' does not exist: 'unirail ibstat -l' lists the devices",
+		       device);
 }
 
 int views_show_gids(const struct root *r, const char *device, struct buf *b, struct err *e)

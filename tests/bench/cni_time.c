@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces the plugin unirail-cni for a measurement: executes /opt/cni/bin/unirail under that name,
- * and appends one line with its CNI command, the CPU time of it and of the plugins that it executed
- * (user and system, in us), and its wall time in us to /run/cni-times.
+ * and appends one line to /run/cni-times: the CNI command, the CPU time of that program and of the
+ * plugins that the program executed (user and system, in us), and the wall time in us.
  */
 #include <fcntl.h>
 #include <stdio.h>

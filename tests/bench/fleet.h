@@ -29,7 +29,7 @@ struct fleet_node {
 	struct kube *kube;
 	struct blocks *blocks;
 	struct kube_informer *watch; /* reads the pools' block sizes; NULL: they are known */
-	struct ipam_pools pools;     /* usable: addresses of this node */
+	struct ipam_pools pools;     /* `usable` of each: only addresses of this node */
 	struct ipam_pools whole;
 	struct fleet_pod *pods; /* in order of arrival */
 	size_t n_pods, waiting;

@@ -359,8 +359,8 @@ int __wrap_dir_make(const struct root *r, const char *path, mode_t mode, struct 
 	(void)mode;
 	must(r->fd == FD_ROOT);
 	if (!n && !is_folder(path))
-		return err_sys(e, -ENAMETOOLONG, "create folder '%s'", path);
-	return n && n->file ? err_sys(e, -ENOTDIR, "create folder '%s'", path) : 0;
+		return err_sys(e, -ENAMETOOLONG, "create directory '%s'", path);
+	return n && n->file ? err_sys(e, -ENOTDIR, "create directory '%s'", path) : 0;
 }
 
 static int by_bytes(const void *a, const void *b)

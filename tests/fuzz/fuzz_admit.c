@@ -4,8 +4,8 @@
  * object; the old object; another SpiderIPPool; a SpiderSubnet. Each line after the first is JSON
  * or empty.
  *
- * A patch can be applied, and an object with defaults gets no further ones. An admitted pool is
- * usable by agents; if it is admitted beside another, both are.
+ * A patch can be applied, and an object that has the defaults gets no further defaults. Agents can
+ * use an admitted pool, and also the pool beside which it was admitted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +144,10 @@ static void review(const struct admit_cache *w, struct admit_request *q)
 	json_free(filled);
 }
 
-/* Adds defaults to the SpiderSubnet; removes it if admission refuses it, since it cannot exist. */
+/*
+ * Adds defaults to the SpiderSubnet; removes the SpiderSubnet if admission refuses it, since then
+ * it cannot exist.
+ */
 static void keep_taken(struct json_doc **subnet)
 {
 	const struct admit_cache empty = {.agent_ns = "x"};

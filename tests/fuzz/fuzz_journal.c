@@ -3,9 +3,9 @@
  * The journal's bytes after any crash or damage. First three bytes: a letter and two bytes for it.
  *
  *	r	the rest is the file
- *	s	the rest are lines without their checksums: they get right ones
- *	t	the same, and the file's last bytes are missing
- *	d	the same, and one byte is another
+ *	s	the rest are lines without their checksums: the fuzzer adds right checksums
+ *	t	as s, and the file's last bytes are missing
+ *	d	as s, and one byte is changed
  *
  * After reopening, the journal contains each committed entry and all entries from before. A file
  * that is refused can be repaired.

@@ -3,9 +3,9 @@
  * Input from an API server, and its configuration. A line selects the kind:
  *
  *	yaml, config	a document; a kubeconfig
- *	list, stream	JSON that is parsed while it arrives; a byte for the size of the reads
- *	h2		an answer, HTTP/2 frames; a byte for the size of the reads
- *	status, time	a byte for the HTTP status and a failure as answer; a time
+ *	list, stream	a byte for the size of the reads, then JSON that is parsed while it arrives
+ *	h2		a byte for the size of the reads, then an answer, HTTP/2 frames
+ *	status, time	a byte for the HTTP status, then a failure as answer; a time
  *	base64, exec	base64; the output of a program that provides credentials
  *
  * One read and many reads have the same result. A parsed object is written, and parsed again with the same

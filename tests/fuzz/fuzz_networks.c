@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pod's networks from its annotations to unirail-cni's own configuration. Parts with a NUL
- * between them: the two annotations, a definition's spec.config (every name has it), the kubelet's
+ * between them: the two annotations, a spec.config (every definition has it), the kubelet's
  * checkpoint, the runtime's runtimeConfig, the coordinator's settings; then a byte of options.
  */
 #include <stdlib.h>

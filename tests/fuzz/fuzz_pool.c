@@ -170,7 +170,9 @@ static void check_picks(const struct scene *s, const struct decision *d)
 	}
 }
 
-/* Applies the changes of the decision: the repeated request gets the addresses that it has now. */
+/*
+ * Applies the changes of the decision and repeats the requests: they must get the same addresses.
+ */
 static void check_again(struct scene *s, const struct decision *first)
 {
 	struct decision d = {0};

@@ -128,7 +128,10 @@ static int read_any(const struct cni_ipam_call *call, struct cni_result *out, st
 	return strcmp(type, "spiderpool") == 0 ? read_spiderpool(call, e) : 0;
 }
 
-/* An IPAM plugin gets an empty result, so *out, which may have interfaces, is merged with it. */
+/*
+ * The IPAM plugin writes into an empty result, which is then merged into *out: *out may already
+ * have interfaces.
+ */
 int netconf_ipam(const struct cni_ipam_call *call, struct cni_result *out, struct err *e)
 {
 	auto_result struct cni_result got = {0};

@@ -31,7 +31,7 @@ static void check_kind(const struct link_driver *k, const struct rail_conf *c,
 	must(!s.ipoib_pkey || s.ipoib_pkey & 0x7fff);
 }
 
-/* Attributes of a VF that the PF can set. */
+/* Checks that the PF can set the attributes of the VF. */
 static void check_sriov(const struct sriov_conf *c)
 {
 	const struct vf_info *to = &c->want.to;

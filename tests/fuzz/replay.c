@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	int n = argc == 2 ? scandir(argv[1], &names, is_file, alphasort) : -1;
 
 	if (n < 0) {
-		fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+		fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
 		return 2;
 	}
 	for (int i = 0; i < n; i++) {

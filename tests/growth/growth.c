@@ -108,7 +108,7 @@ static void load(const char *path, struct definition *d)
 
 /* --- cost of a case: lists of one object at three sizes --- */
 
-/* Returns an object as the API server sends it: with the keys of maps sorted. */
+/* Returns the base object of the kind with n entries (or bytes) in each of the shapes. */
 static struct json_doc *make(const struct definition *d, const struct shape *const *s,
 			     const int *variants, size_t n_shapes, size_t n)
 {

@@ -72,7 +72,8 @@ static int use_backup(struct install_facts *f, const struct backup *k, struct er
 		return r;
 	if (!k->sha256 == !k->link)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"backup '%s' in 'backups' has neither sha256 nor link", k->name);
+				"backup '%s' in 'backups' must have either sha256 or link",
+				k->name);
 	n = install_name_of(f, k->name);
 	set(&n->noted, k->sha256 ? HAVE_FILE : HAVE_LINK, k->sha256 ? k->sha256 : k->link);
 	return 0;

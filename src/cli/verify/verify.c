@@ -95,7 +95,7 @@ static int check_args(const struct verify_opts *o, const char *host, struct err 
 	if (o->all && (o->device || o->port || o->gid_index >= 0))
 		return err_set(e, -EINVAL,
 			       "--all selects devices by the rails' addresses: use it without "
-			       "--device and --gid-index");
+			       "--device, --port and --gid-index");
 	return 0;
 }
 
