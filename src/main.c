@@ -245,7 +245,7 @@ static const struct applet table[] = {
 	{0},
 };
 
-/* the plugins whose keys of netconfs help and man pages list */
+/* the plugins whose netconf keys are listed by help and man pages */
 static const struct cni_plugin *const plugins[] = {
 	&cni_macvlan, &cni_ipvlan,     &cni_vlan,	 &cni_host_device,
 	&cni_sriov,   &cni_ipoib,      &cni_ib_sriov,	 &cni_coordinator,
@@ -276,8 +276,10 @@ static int print_help(const struct applet *a)
 
 static int run(const struct applet *a, int argc, char **argv)
 {
-	/* Ignores the arguments if a container runtime calls, because it passes everything in the
-	 * environment. */
+	/*
+	 * Ignores the arguments if a container runtime calls, because a runtime passes everything
+	 * in the environment and on stdin.
+	 */
 	bool by_person = !(a->flags & APPLET_CNI) || !getenv("CNI_COMMAND");
 
 	if (by_person && is_word(argv[1], "--help", "-h"))
@@ -321,7 +323,7 @@ static int by_word(int argc, char **argv)
 	return a ? run(a, argc - 1, argv + 1) : unknown(argv[1]);
 }
 
-/* Returns whether the reader of the pipe, such as `head`, has closed it: POLLERR or POLLHUP. */
+/* Returns whether the reader of stdout, such as `head`, has closed the pipe: POLLERR or POLLHUP. */
 static bool reader_has_closed(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO};

@@ -468,7 +468,7 @@ static void add_numa(struct columns *c, const struct inventory_function *f)
 		columns_addf(c, "%d", f->pci.numa);
 }
 
-/* Shows the first netdev of a device; JSON has all of them. */
+/* Shows the first netdev of a device; the JSON output has all netdevs. */
 static void add_netdev(struct columns *c, const struct inventory_function *f)
 {
 	const struct inventory_netdev *d = f->n_netdevs ? &f->netdevs[0] : NULL;

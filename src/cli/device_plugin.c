@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `unirail device-plugin`: the device plugins without an agent. Also the entry points under the
- * names and with the flags of the programs that it replaces: k8s-rdma-shared-dp and sriovdp.
+ * names and with the flags of the original programs: k8s-rdma-shared-dp and sriovdp.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -147,8 +147,8 @@ static void check_resources(struct doctor *d, const struct json *status)
 		if (!all)
 			doctor_find(
 				d, FINDING_REMARK, key,
-				"if the agent served the resource, the agent removes it after the time of "
-				"device-sweep; 'unirail device plan' on the node shows the "
+				"if the agent served the resource, the agent removes it after the "
+				"time of device-sweep; 'unirail device plan' on the node shows the "
 				"resources of its devices",
 				"no device plugin of the node serves this resource now");
 		else if (num_u64(span_of(free), 0, INT64_MAX, &usable) == 0 && usable < all)

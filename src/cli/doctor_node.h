@@ -4,8 +4,8 @@
 
 /*
  * `unirail doctor --node NAME`: diagnoses a node by the objects of the API server: its Node
- * (conditions, extended resources, labels, addresses of other CNIs) and the warning events that
- * unirail's daemons reported in the last hour.
+ * (conditions, extended resources, the label of NVIDIA's network operator) and the warning events
+ * that unirail's daemons reported in the last hour.
  */
 
 #include "doctor/checks.h"

@@ -61,7 +61,10 @@ static void libc_name(char *ret, size_t size)
 #else
 	const char *version = "";
 
-	/* musl has neither a function nor a macro for its version: vendor_versions.h lists it. */
+	/*
+	 * musl has neither a function nor a macro for its version: vendor_versions.h lists the
+	 * version.
+	 */
 	for (const struct library *l = libraries; l->name; l++)
 		if (strcmp(l->name, "musl") == 0)
 			version = l->version;

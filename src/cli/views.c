@@ -15,7 +15,7 @@
 
 enum { OUT_MAX = 4 << 20, LINE_BYTES = 256 };
 
-/* Reads a file of sysfs; "": it cannot be read. */
+/* Reads the first line of a file of sysfs; "": the file cannot be read. */
 static void attribute(const struct root *r, char ret[static LINE_BYTES], const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void attribute(const struct root *r, char ret[static LINE_BYTES], const char *fmt, ...)

@@ -7,7 +7,7 @@
  * operands see struct fleet. Reads commands from standard input, one per line, and answers stat, times and
  * reason with one line, the others with ".":
  *
- *	expect		   tells every node that it will use every pool
+ *	expect		   notifies every node that it will use every pool
  *	add NODE PODS	   creates pods on a node ("*": on each), one after the other, the nodes in turn
  *	del NODE PODS	   deletes the oldest pods
  *	down NODE, up NODE stops a node as if killed; starts it again

@@ -28,7 +28,7 @@ struct fleet_node {
 	struct kube_conf conf; /* the fleet's, with this node's token */
 	struct kube *kube;
 	struct blocks *blocks;
-	struct kube_informer *watch; /* reads the pools' block sizes; NULL: they are known */
+	struct kube_informer *watch; /* reads the pools' block sizes; NULL: the sizes are known */
 	struct ipam_pools pools;     /* `usable` of each: only addresses of this node */
 	struct ipam_pools whole;
 	struct fleet_pod *pods; /* in order of arrival */

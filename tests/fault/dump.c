@@ -76,7 +76,8 @@ struct kind {
 	uint16_t get;
 	size_t head;   /* size of the header that precedes the attributes in a message */
 	uint64_t skip; /* attributes that change by themselves, by number (under 64) */
-	uint64_t lax;  /* the same, for a namespace whose settings are not compared */
+	uint64_t lax;  /* attributes to skip as well in a namespace whose settings are not
+		        * compared */
 	const char *(*describe)(const struct nlmsghdr *h, char *text, size_t size);
 	bool (*wanted)(const struct nlmsghdr *h);
 };

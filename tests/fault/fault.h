@@ -91,7 +91,7 @@ struct nl_wire *lab_wire(const struct ns *s);
 
 /* --- vf.c: a VF of a real driver, for scenes that have `vf` --- */
 
-void vf_borrow(struct lab *l); /* moves pf0 and vf0 to the node, unless it is their namespace */
+void vf_borrow(struct lab *l); /* moves pf0 and vf0 to the node, unless the node has them */
 void vf_return(struct lab *l);
 void vf_reset(const struct lab *l); /* resets the driver of a VF that is on the node and down */
 /* Adds a line for each VF: the attributes that the PF has for it. */

@@ -42,7 +42,7 @@ static bool is_used(const struct model *m, const struct address *a)
 	return a->state == M_USED;
 }
 
-/* Selects addresses that an administrator releases: no running pod has them. */
+/* Returns whether an administrator may release the address: no running pod has it. */
 static bool is_stale(const struct model *m, const struct address *a)
 {
 	if (a->state == M_USED)

@@ -57,9 +57,11 @@ static void judge_text(struct stage *s)
 		stage_unnamed(s, text);
 }
 
-/* Returns whether a failed call should have left `before`. An ADD without an answer is undone by
- * the plugin's DEL, which in a chain may remove more or less than this ADD created. In a scene
- * whose ADD always fails, the failed call may belong to the undo. */
+/*
+ * Returns whether a failed call must have restored the state before the call. An ADD without an
+ * answer is undone by the plugin's DEL, which in a chain may remove more or less than this ADD
+ * created. In a scene whose ADD always fails, the failed call may belong to the undo.
+ */
 static bool takes_back(const struct stage *s, enum end end)
 {
 	if (s->sc->arm)
@@ -90,8 +92,10 @@ static bool begins(struct stage *s, enum verb v, const struct shot *shot)
 	return shot != NULL;
 }
 
-/* If the run ended before the call at which the fault was due, it must behave as without a
- * fault. */
+/*
+ * If the run ended before the call at which the fault was due, the run must behave as without a
+ * fault.
+ */
 static bool reached(struct stage *s, enum end end)
 {
 	if (s->shot->hit)

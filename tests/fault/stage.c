@@ -94,8 +94,10 @@ static void must(struct stage *s, bool ok, const char *what)
 	die("scene '%s' does not work even without a fault", s->sc->name);
 }
 
-/* Creates the initial state of the scene: its files, the other pod, the pod of a command, and
- * the result of the command before; takes it as `base`. */
+/*
+ * Creates the initial state of the scene: its files, the other pod, the pod of a command, and the
+ * result of the command before; takes the resulting state as `base`.
+ */
 static void set_scene(struct stage *s)
 {
 	const struct scene *sc = s->sc;
@@ -116,7 +118,7 @@ static void set_scene(struct stage *s)
 	lab_dump_stable(s->l, &s->base);
 }
 
-/* Runs the ADD that must fail, which must leave the state unchanged, including the obstacle. */
+/* Runs the ADD, which must fail and leave the state unchanged, including the obstacle. */
 static void rehearse_failure(struct stage *s)
 {
 	enum end end;

@@ -69,7 +69,7 @@ const char *call_name(long nr);
 const char *act_name(const struct shot *s);
 int act_parse(const char *word, struct shot *s);
 
-/* An error of the test itself ends it. */
+/* Prints an error of the test program itself, and ends the program with exit status 3. */
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1. First byte: bit 0 chooses requests or responses, the others the size of the reads. The
- * rest is the data from the peer. One read and many reads have the same result; a parsed message is
- * written, and parsed again with the same result.
+ * HTTP/1.1. First byte: bit 0 chooses requests or responses, the other bits the size of the reads.
+ * The rest is the data from the peer. One read and many reads have the same result; a parsed
+ * message is written, and parsed again with the same result.
  */
 #include <errno.h>
 #include <stdlib.h>

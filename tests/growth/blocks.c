@@ -79,8 +79,10 @@ uint64_t growth_blocks_mine(size_t n)
 	return before;
 }
 
-/* A block with n entries. Each event of the watch reports all of them again, and the node searches
- * for each. */
+/*
+ * A block with n entries. Each event of the watch reports all entries again, and the node searches
+ * for each entry.
+ */
 uint64_t growth_blocks_entries(size_t n)
 {
 	struct block_table t = {.node = node_name, .node_uid = node_uid};

@@ -89,7 +89,8 @@ static void pools_init(struct pools *p, size_t n, uint64_t count)
 
 /*
  * Sets the pools that the subnet's status lists: with the prefix "p" the existing pools, with
- * another prefix as many pools that do not exist. held: each of them also has two held addresses.
+ * another prefix as many pools that do not exist. held: each pool also has two addresses in
+ * pendingRelease.
  */
 static void pools_record(struct pools *p, const char *prefix, bool held)
 {

@@ -221,7 +221,10 @@ static struct admit_request request_from(const struct sample *s, bool old)
 				      NULL};
 }
 
-/* The other objects of the same kind are as large. */
+/*
+ * Returns a cache that has, for a SpiderIPPool or SpiderSubnet, one pool and one subnet as large as
+ * the object, and otherwise nothing.
+ */
 static struct admit_cache cluster_cache_of(const struct sample *s, const struct json **others)
 {
 	bool pool = strcmp(s->kind, "SpiderIPPool") == 0,

@@ -115,7 +115,7 @@ struct install_node {
 	const char *socket;		  /* the agent's */
 	bool dry_run;
 	struct buf messages; /* messages of the steps, one line per step */
-	/* reason why the runtime does not use the configuration now; empty: it uses it */
+	/* reason why the runtime does not use the configuration now; empty: the runtime uses it */
 	struct buf reason;
 };
 

@@ -244,7 +244,7 @@ static void roll_back(struct swap *s, struct err *e)
 				 "'%s' could not be restored (%s): its content is in '%s', rename "
 				 "that file",
 				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
-			op->old[0] = '\0'; /* swap_close() must not remove it */
+			op->old[0] = '\0'; /* swap_close() must not remove this file */
 		}
 	}
 }

@@ -504,7 +504,10 @@ static int return_node(const struct migrate_act *x, const struct migrate_node *n
 	return r;
 }
 
-/* Returns 1 if the kind's controller has observed the change, and all requested pods are ready. */
+/*
+ * Returns 1 if Kubernetes has observed the change (observedGeneration) and all requested pods are
+ * ready.
+ */
 static int is_rolled_out(const struct migrate_act *x, void *arg, struct err *e)
 {
 	const struct migrate_workload *w = arg;

@@ -218,8 +218,8 @@ void migrate_plan(const struct migrate_cluster *c, const char *const *only, size
 void migrate_plan_undo(const struct migrate_cluster *c, struct migrate_plan *ret);
 void migrate_plan_done(struct migrate_plan *p);
 /*
- * Writes the journal: its present entries, and the state of objects that it does not have yet.
- * values: the values of unirail's manifests, for undo.
+ * Writes the journal: its present entries, and the state of the objects that are not in the journal
+ * yet. values: the values of unirail's manifests, for undo.
  */
 void migrate_journal(const struct migrate_cluster *c, const struct json_tree *values,
 		     struct json_out *o);

@@ -276,7 +276,10 @@ static int print(const struct json *v, struct err *e)
 	return (int)status;
 }
 
-/* Lets the agent run the command on its store, except `check --repair`, and prints the output. */
+/*
+ * Lets the agent run the command on the agent's store, except `check --repair`, and prints the
+ * output.
+ */
 static int pool_of_agent(struct pool_tool *t, const struct report_call *call, struct err *e)
 {
 	auto_json struct json_doc *doc = NULL;

@@ -66,8 +66,8 @@ static int post(struct verify_client *c, uint64_t i, struct err *e)
 }
 
 /*
- * Sends `limit` messages, or fewer if the time `until` (us; 0: no limit) comes first; *count is
- * their number.
+ * Sends `limit` messages, or fewer if the time `until` (us; 0: no limit) comes first; *count:
+ * number of messages sent.
  */
 static int pump(struct verify_client *c, uint64_t limit, int64_t until, uint64_t *count,
 		struct err *e)
@@ -172,8 +172,10 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? send_marker(c, e) : 0;
 }
 
-/* Checks the data once more. The peer's check always reads all slots, so it is skipped if fewer
- * messages than slots were sent. */
+/*
+ * Checks the data once more. The peer's check always reads all slots, so this check is skipped if
+ * fewer messages than slots were sent.
+ */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);

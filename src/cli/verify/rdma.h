@@ -42,7 +42,7 @@ void verify_side_describe(const struct verify_side *s, const struct verify_rail 
 			  struct verify_msg *m);
 int verify_side_connect(struct verify_side *s, const struct verify_msg *peer, struct err *e);
 
-/* Returns the number of messages in flight: 64, fewer if they are large. */
+/* Returns the number of messages in flight: 64, or fewer if messages of `size` bytes are large. */
 uint32_t verify_depth_for(uint32_t size);
 size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);

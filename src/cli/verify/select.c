@@ -342,7 +342,10 @@ static int read_dev(const struct rdma_dev *from, struct verify_dev *d, struct er
 	return r < 0 ? r : verbs_gids(v, &d->gids, &d->n_gids, e);
 }
 
-/* An unusable device is not an error: its reason is reported if the selection finds no device. */
+/*
+ * An unusable device is not an error: the error of verify_pick() has the reason if no usable device
+ * is found.
+ */
 static void read_devs(struct verify_facts *f, const struct rdma_dev *list, size_t n)
 {
 	auto_buf struct buf reason;

@@ -13,7 +13,8 @@
 #include "wire/json/json.h"
 
 /*
- * `unirail verify`: checks that RDMA works between two pods, namespaces or hosts, and measures it.
+ * `unirail verify`: checks that RDMA works between two pods, namespaces or hosts, and measures
+ * latency and bandwidth.
  */
 
 enum { OUT_MAX = 4 << 20, TIME_MAX_MS = 3600000 };

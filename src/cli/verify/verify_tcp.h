@@ -42,7 +42,7 @@ int verify_put(struct verify_conn *c, const struct verify_msg *m, struct err *e)
  * disconnected; *ret is unchanged. timeout_ms -1: no timeout.
  */
 int verify_get(struct verify_conn *c, struct verify_msg *ret, int timeout_ms, struct err *e);
-/* Like verify_get, and fails if the message has another verb. */
+/* Calls verify_get() with VERIFY_TIMEOUT_MS; fails with -EPROTO if the message has another verb. */
 int verify_expect(struct verify_conn *c, enum verify_verb verb, struct verify_msg *ret,
 		  struct err *e);
 
