@@ -7,7 +7,8 @@
  *			by another network's name
  *	sriov, rdma	the record of the device that was moved into a pod
  *	whereabouts	stdin, then the flat file
- *	host-local	each part: a file name ("10.0.0.5", "last_reserved_ip.0") in a line, then the content
+ *	host-local	each part: a line with a file name ("10.0.0.5", "last_reserved_ip.0"),
+ *			then the content
  *	log, block	a node's log of its blocks; a block's object
  *	settings	the agent's settings; install: the record of an earlier installation
  *	redact, verify	a file of a snapshot; a message of the peer of `unirail verify`

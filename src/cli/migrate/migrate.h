@@ -18,16 +18,21 @@
  * Order of `apply`, and the reasons:
  *
  *	save		writes the journal
- *	webhooks	removes Spiderpool's webhooks: their failurePolicy is Fail, so without Spiderpool's controller the API server refuses pools and pods
- *	controllers	scales Spiderpool's controller to 0 replicas: two controllers would reconcile the same objects, on the same ports
- *	exclude		excludes nodes with the label LABEL_MIGRATED from the DaemonSets of Multus and of the device plugins
- *	addresses	ends Spiderpool's agents on every node: both agents would allocate the same addresses. Until a
- *			node is migrated, no new pod with addresses of pools starts there (the kubelet retries); running pods need
- *			no agent
- *	install		creates unirail's objects. The controller copies the records of Spiderpool's addresses to an
- *			annotation; then every address that a running pod had must be recorded
- *	node		migrates one node after another: with the label "stopping" the originals' pods end; with the label
- *			"yes" unirail's agent becomes ready, and the SpiderEndpoints of the node's pods are as before
+ *	webhooks	removes Spiderpool's webhooks: their failurePolicy is Fail, so without
+ *			Spiderpool's controller the API server refuses pools and pods
+ *	controllers	scales Spiderpool's controller to 0 replicas: two controllers would
+ *			reconcile the same objects, on the same ports
+ *	exclude		excludes nodes with the label LABEL_MIGRATED from the DaemonSets of Multus
+ *			and of the device plugins
+ *	addresses	ends Spiderpool's agents on every node: both agents would allocate the
+ *			same addresses. Until a node is migrated, no new pod with addresses of
+ *			pools starts there (the kubelet retries); running pods need no agent
+ *	install		creates unirail's objects. The controller copies the records of
+ *			Spiderpool's addresses to an annotation; then every address that a running
+ *			pod had must be recorded
+ *	node		migrates one node after another: with the label "stopping" the originals'
+ *			pods end; with the label "yes" unirail's agent becomes ready, and the
+ *			SpiderEndpoints of the node's pods are as before
  *
  * `undo` has the reverse order: unirail's agents end, status.allocatedIPs must name the addresses
  * of all pods, the controller ends, node by node unirail's files are removed and Multus and the
