@@ -404,7 +404,7 @@ static int check_node(const struct doctor_opts *o, struct err *e)
 	if (strcmp(o->output, "json"))
 		doctor_show_findings(&found, &b);
 	else
-		doctor_show_json(&f, &found, &b);
+		doctor_show_json(NULL, &found, &b);
 	root_close(&root);
 	r = opt_print(&b);
 	return r ? r : findings_count(&found, FINDING_PROBLEM) ? 1 : 0;
@@ -550,22 +550,29 @@ void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE
 	fputc('\n', out);
 }
 
-void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b)
+static void put_host(struct json_out *o, const struct host_facts *f)
 {
 	size_t pfs, vfs;
-	struct json_out o;
 	char kernel[128];
 
 	count_functions(f, &pfs, &vfs);
 	put_kernel(f, kernel, sizeof(kernel));
+	jo_kstr(o, "kernel", kernel);
+	jo_kstr(o, "rdmaMode", mode_name(f));
+	jo_kint(o, "rdmaDevices", (int64_t)f->n_rdma);
+	jo_kint(o, "pfs", (int64_t)pfs);
+	jo_kint(o, "vfs", (int64_t)vfs);
+}
+
+void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b)
+{
+	struct json_out o;
+
 	jo_init(&o, b, 4);
 	jo_obj(&o);
 	jo_kbool(&o, "ok", !findings_count(l, FINDING_PROBLEM));
-	jo_kstr(&o, "kernel", kernel);
-	jo_kstr(&o, "rdmaMode", mode_name(f));
-	jo_kint(&o, "rdmaDevices", (int64_t)f->n_rdma);
-	jo_kint(&o, "pfs", (int64_t)pfs);
-	jo_kint(&o, "vfs", (int64_t)vfs);
+	if (f)
+		put_host(&o, f);
 	jo_key(&o, "findings");
 	jo_arr(&o);
 	for (size_t i = 0; i < l->n; i++) {

@@ -239,13 +239,16 @@ static void roll_back(struct swap *s, struct err *e)
 		struct swap_op *op = &s->ops[i];
 		int r = op->done ? put_back(s, op) : 0;
 
-		if (r < 0) {
+		if (r < 0 && op->old[0])
 			err_wrap(e, r,
 				 "'%s' could not be restored (%s): its content is in '%s', rename "
 				 "that file",
-				 op->name, errno_text(r), op->old[0] ? op->old : "nowhere");
+				 op->name, errno_text(r), op->old);
+		else if (r < 0)
+			err_wrap(e, r, "'%s', which is new, could not be removed (%s): remove it",
+				 op->name, errno_text(r));
+		if (r < 0)
 			op->old[0] = '\0'; /* swap_close() must not remove this file */
-		}
 	}
 }
 
