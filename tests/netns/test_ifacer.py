@@ -98,7 +98,7 @@ def test_interface_name_in_use_is_refused(lab, chained_plugins):
 def test_interface_with_another_master_is_refused(lab, chained_plugins):
     ip(lab.node, "link", "add", "br9", "type", "bridge")
     ip(lab.node, "link", "set", "rail1", "master", "br9")
-    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' belongs to 'br9' already", plugins=chained_plugins)
+    lab.fail("ADD", conf("ifacer", **BOND), lab.pod(), 7, "interface 'rail1' is already a port of 'br9'", plugins=chained_plugins)
     assert link(lab.node, "rail1")["master"] == "br9"
 
 
