@@ -89,9 +89,10 @@ char *xasprintf(const char *fmt, ...)
 }
 
 /*
- * The vector does not store its capacity, which the allocator knows, so vectors from other code can
- * grow as well. A long vector grows by a quarter, so that the cost of n elements is n instead of n
- * times n (AddressSanitizer's realloc() always copies, musl's sometimes).
+ * The capacity is not stored with the vector: malloc_usable_size() returns it. So this function can
+ * also grow an array that other code has allocated with malloc(). A long vector grows by a quarter:
+ * n appended elements then cost n copies instead of n * n (AddressSanitizer's realloc() always
+ * copies, musl's sometimes).
  */
 void *vec_grow(void *p, size_t count, size_t size)
 {
@@ -110,7 +111,8 @@ void cleanup_free(void *p)
 	int saved = errno;
 	void *held;
 
-	/* p is the address of a pointer of any type: memcpy() reads it without an aliasing violation */
+	/* p is the address of a pointer of any type: memcpy() reads it without an aliasing
+	 * violation */
 	memcpy(&held, p, sizeof(held));
 	free(held);
 	errno = saved;

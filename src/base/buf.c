@@ -37,7 +37,7 @@ void buf_trim(struct buf *b, size_t keep)
 		buf_reset(b);
 }
 
-/* Makes room for n more bytes and the NUL; n does not exceed the maximum size. */
+/* Makes room for n more bytes and the NUL. admit() has checked that they fit into b->max. */
 static void reserve(struct buf *b, size_t n)
 {
 	size_t need = b->len + n + 1, cap = b->cap ? b->cap : 64;

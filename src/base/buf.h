@@ -5,7 +5,8 @@
 /*
  * Spans are borrowed bytes with a length; buffers own bytes and grow up to a maximum size chosen at
  * creation. Writing more sets `over` and drops the rest: check `over` once, at the end. A buffer's
- * data is always followed by a NUL that len does not count. Out of memory exits.
+ * data is always followed by a NUL that len does not count. If memory is exhausted, the process
+ * exits.
  */
 
 #include <stdarg.h>
@@ -25,8 +26,8 @@ struct span span_trim(struct span s); /* without ASCII white space at both ends 
  * *rest is consumed (rest->p == NULL). "a,,b" gives "a", "", "b". */
 bool span_cut(struct span *rest, char sep, struct span *ret);
 char *span_dup(struct span s);
-/* Returns the length of the UTF-8 sequence at the start of s, 1 to 4; 0: s is empty, or the sequence
- * is invalid (overlong, a surrogate, above U+10FFFF, truncated). */
+/* Returns the length of the UTF-8 sequence at the start of s, 1 to 4; 0: s is empty, or the
+ * sequence is invalid (overlong, a surrogate, above U+10FFFF, truncated). */
 size_t utf8_len(struct span s);
 
 struct buf {
@@ -50,8 +51,8 @@ struct span buf_span(const struct buf *b);
 /* returns the NUL-terminated bytes, which the caller frees; empties b */
 char *buf_take(struct buf *b);
 
-/* Like malloc and others, but exit with one line if memory is exhausted; n == 0 gives a valid
- * pointer. */
+/* Like the functions without "x", but if memory is exhausted, the process writes one line to stderr
+ * and exits; n == 0 gives a valid pointer. */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
@@ -61,7 +62,8 @@ void *xtsearch(const void *key, void **root, int (*compare)(const void *, const 
 char *xvasprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Grows a vector for one more element: VEC_PUSH(list, count) is an lvalue, zeroed. */
+/* Grows a vector by one zeroed element. VEC_PUSH(list, count) appends such an element, and is an
+ * lvalue for it. */
 void *vec_grow(void *p, size_t count, size_t size);
 #define VEC_PUSH(p, n)                                                                             \
 	(*({                                                                                       \
@@ -75,7 +77,7 @@ const char *str_or_empty(const char *s); /* "" instead of NULL */
 const char *str_if_set(const char *s);	 /* NULL instead of "" */
 char *str_dup(const char *s);		 /* returns a copy, which the caller frees; NULL: NULL */
 bool str_list_has(char *const *v, size_t n, const char *s);
-/* compares the strings that are two elements of a list: for qsort() and bsearch() */
+/* for qsort() and bsearch() of a list of strings (char *) */
 int str_order(const void *a, const void *b);
 
 /* Like strlcpy(): returns false if s does not fit and was truncated. */

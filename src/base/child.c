@@ -21,7 +21,8 @@ struct child {
 	struct loop_fd *watch_out, *watch_end;
 	struct loop_timer *timer;
 	struct buf b;
-	child_done_fn done; /* callback; NULL: the callback was called, and the child was killed */
+	child_done_fn
+		done; /* callback; NULL after the timeout: it was called, the child was killed */
 	void (*ended)(void *arg);
 	void *arg;
 };

@@ -7,16 +7,18 @@
  * stdout is collected up to a limit, stdin is /dev/null, stderr is inherited. It is killed at its
  * timeout. Requires pidfd_open (Linux 5.3).
  *
- * A child that waits for a lock of the kernel ends only when it gets the lock, even if it was killed. The loop does not
- * wait for it: `done` is called at the timeout, and the child is reaped when it ends.
+ * A killed child that waits in the kernel without being interruptible, for instance for a kernel
+ * lock, ends only after that wait. The loop does not wait for the child: it calls `done` at the
+ * timeout, and reaps the child when the child ends.
  */
 
 #include "base/loop.h"
 #include "base/buf.h"
 
 /*
- * e is NULL if the child exited with `status`. Errors: -ETIMEDOUT (killed), -EFBIG (it wrote more than `max` bytes),
- * -EINTR (killed by a signal). `out` is valid during the call.
+ * e is NULL if the child exited by itself; `status` is then its exit status. Errors: -ETIMEDOUT
+ * (killed at the timeout), -EFBIG (the child wrote more than `max` bytes), -EINTR (another signal
+ * ended the child). `out` is valid during the call.
  */
 typedef void (*child_done_fn)(void *arg, int status, struct span out, const struct err *e);
 
@@ -26,8 +28,10 @@ struct child_conf {
 	int timeout_ms;
 	size_t max;
 	/*
-	 * Called with done's arg when a child whose `done` got -ETIMEDOUT has ended. Until then the child is valid and
-	 * may be cancelled. If `ended` is NULL, the child is invalid after `done`, as in all other cases.
+	 * Called, with the `arg` of child_start(), when a child has ended whose `done` was called
+	 * with -ETIMEDOUT. Until then the struct child is valid, and child_cancel() may be called.
+	 * If `ended` is NULL, or after any other result, the struct child is invalid as soon as
+	 * `done` was called.
 	 */
 	void (*ended)(void *arg);
 };
@@ -36,14 +40,15 @@ struct child;
 
 int child_start(struct child **ret, struct loop *l, const struct child_conf *c, child_done_fn done,
 		void *arg, struct err *e);
-/* Kills the child without calling `done`. Waits at most 100 ms for its end; a child that ends later is a zombie until
- * this process ends. c may be NULL. */
+/* Kills the child; neither `done` nor `ended` is called. Waits at most 100 ms for the child's
+ * end; a child that ends later is a zombie until this process ends. c may be NULL. */
 void child_cancel(struct child *c);
 
 /* ---- functions for run() in the child process ---- */
 
-/* Closes all descriptors but stdin, stdout and stderr: a child that waits for a lock of the kernel may outlive this process, and
- * must not retain its sockets and locked files. */
+/* Closes all descriptors but stdin, stdout and stderr, up to the first 256 consecutive numbers
+ * that are not open. A child that waits in the kernel may outlive its parent, so it must not
+ * keep the parent's sockets and locked files open. */
 void child_close_others(void);
 /* Writes all of the buffer to stdout; returns false on an error. If the reader has closed the pipe,
  * SIGPIPE ends the child. */

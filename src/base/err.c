@@ -8,7 +8,8 @@
 
 #include "base/alloc.h"
 
-/* Truncates s at n bytes or a little before, so that no UTF-8 sequence is split, and appends "...". */
+/* Truncates s at n bytes or a little before, so that no UTF-8 sequence is split, and appends
+ * "...". */
 static void cut(char *s, size_t n)
 {
 	static const char mark[] = "...";
@@ -19,7 +20,8 @@ static void cut(char *s, size_t n)
 	memcpy(s + n, mark, sizeof(mark));
 }
 
-/* Like vsnprintf(), but truncates between UTF-8 sequences; returns the length of the text in `into`. */
+/* Like vsnprintf(), but truncates between UTF-8 sequences; returns the length of the text in
+ * `into`. */
 static size_t format(char *into, size_t size, const char *fmt, va_list ap)
 {
 	int n = vsnprintf(into, size, fmt, ap);
@@ -86,7 +88,7 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 	if (!e)
 		return negative(code);
 	va_start(ap, fmt);
-	/* the errno is always shown in full: a long subject is truncated instead */
+	/* the errno is always shown in full: the text before it is truncated instead */
 	n = format(text, sizeof(text) - strlen(name) - 2, fmt, ap);
 	va_end(ap);
 	snprintf(text + n, sizeof(text) - n, ": %s", name);
@@ -146,9 +148,9 @@ void err_clear(struct err *e)
 }
 
 /*
- * Messages of the GNU C library, which `ip` and most other programs print; those of musl differ. An array of characters
- * instead of pointers, because a position-independent program pays a relocation at its start for each pointer in a
- * table, and most runs never read this one.
+ * Messages of the GNU C library, which `ip` and most other programs print; those of musl differ. An
+ * array of characters instead of pointers, because a position-independent program pays a relocation
+ * at its start for each pointer in a table, and most runs never read this one.
  */
 #define TEXT(e, text) [e] = text " (" #e ")"
 

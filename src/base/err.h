@@ -3,9 +3,9 @@
 #define UNIRAIL_BASE_ERR_H
 
 /*
- * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a caller-owned `struct err *e`
- * (may be NULL) that collects "outer: inner: message of the kernel". The function where the failure occurs sets it,
- * callers wrap it; only an applet prints it.
+ * Errors: functions return 0 (or a count) or a negative errno; the last parameter is a caller-owned
+ * `struct err *e` (may be NULL) that collects "outer: inner: message of the kernel". The function
+ * where the failure occurs sets it, callers wrap it; only an applet prints it.
  *
  *	if (fd < 0)
  *		return err_sys(e, -errno, "open '%s'", path);
@@ -13,16 +13,17 @@
  *	if (r < 0)
  *		return err_wrap(e, r, "rail %s", rail);
  *
- * The kind shows the user's program how to react; each protocol maps it to its own codes in one
- * place (cni/protocol/error.c, wire/http/grpc_session.c). It is ERR_OTHER until a function that
- * knows it sets it, and wrapping keeps it.
+ * The kind shows the caller of the program, such as the container runtime, how to react; each
+ * protocol maps the kind to its own codes in one place (cni/protocol/error.c,
+ * wire/http/grpc_session.c). The kind is ERR_OTHER until a function sets another one; err_wrap()
+ * does not change it.
  */
 
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Marks a text that begins with a message of the replaced program, which users and scripts search for: it must not be
- * changed. tools/words does not read it. */
+/* Marks a text that begins with a message of the replaced program, which users and scripts
+ * search for: it must not be changed. tools/words does not read it. */
 #define ORIG(text) text
 
 enum err_kind {
@@ -58,18 +59,20 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int err_kind(struct err *e, enum err_kind kind, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Like err_set, and appends ": No such file or directory (ENOENT)". */
+/* Like err_set(), and appends the text of the errno `code`: ": No such file or directory
+ * (ENOENT)". */
 int err_sys(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Prefixes the text with "context: " (if e is empty, the text is that of the errno). Sets the code only if none was
- * set; does not change the kind. A text that is too long is truncated and marked "...". */
+/* Prefixes the text of e with "context: "; if e has no text, the text of the errno `code`
+ * follows the context. Sets the code of e only if it was 0; does not change the kind. A text
+ * that is too long is truncated and marked "...". */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void err_details(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Sets the kind of e unless it already has one. */
+/* Sets the kind of e if it is still ERR_OTHER. */
 void err_default_kind(struct err *e, enum err_kind kind);
 void err_clear(struct err *e);
 
-/* Returns "No such file or directory (ENOENT)" for 2 or -2, with the text of the GNU C library; "errno 4711" for an
- * unknown number (static buffer per thread). */
+/* Returns "No such file or directory (ENOENT)" for 2 or -2, with the text of the GNU C library;
+ * "errno 4711" for an unknown number (static buffer per thread). */
 const char *errno_text(int code);
 
 #endif

@@ -38,8 +38,8 @@ void root_close(struct root *r)
 	r->fd = -1;
 }
 
-/* Suffix for an error about `path`: "" or starting with a space; after -ELOOP below a strict root it names the refused symbolic
- * link. */
+/* Suffix for an error about `path`: "" or starting with a space; after -ELOOP below a strict
+ * root it names the refused symbolic link. */
 enum { PATH_HINT_MAX = 400 };
 
 static const char *path_hint(const struct root *r, const char *path, int code,
@@ -161,9 +161,9 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 }
 
 /*
- * Refuses a FIFO, since a process that can write to the directory could create one, and open()
- * would wait for its writer. Allows names in /dev and /proc, which the user gives: "kubectl config
- * view | unirail --kubeconfig /dev/stdin".
+ * Opens a file to read its content. Refuses a FIFO: a process that can write to the directory could
+ * create one, and open() would wait until a process writes to it. A path below /dev or /proc is not
+ * checked, because the user names it: "kubectl config view | unirail --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
 {
@@ -603,8 +603,8 @@ int lock_is_held(const struct root *r, const char *path)
 	return 0;
 }
 
-/* Checks that the locked file still has its name. -EAGAIN: another process removed it while this one waited, and a lock
- * on a deleted file protects nothing. */
+/* Checks that the locked file still has its name. -EAGAIN: another process removed it while this
+ * one waited, and a lock on a deleted file protects nothing. */
 static int check_file(int fd, const char *path, struct err *e)
 {
 	struct stat st;

@@ -3,9 +3,10 @@
 #define UNIRAIL_BASE_FILE_H
 
 /*
- * Files under a root. Every absolute path that the program opens is resolved below `root` (an O_PATH descriptor of "/"
- * or of another directory), so that a recorded /sys, /proc, /etc can replace the host's. Below a root that is not "/",
- * neither ".." nor a symbolic link leads outside (openat2 RESOLVE_IN_ROOT, Linux 5.6).
+ * Files under a root. Every absolute path that the program opens is resolved below `root` (an
+ * O_PATH descriptor of "/" or of another directory), so that a recorded /sys, /proc, /etc can
+ * replace the host's. Below a root that is not "/", neither ".." nor a symbolic link leads outside
+ * (openat2 RESOLVE_IN_ROOT, Linux 5.6).
  */
 
 #include <stdbool.h>
@@ -20,9 +21,10 @@ struct root {
 	/*
 	 * Set `strict` after root_open() if other users may influence the paths that are opened; no
 	 * effect on a root other than the host's, nor below /proc, /sys and /dev:
-	 *  - a symbolic link is followed only if root owns it and its directory, and only root can modify that
-	 *    directory (or it is sticky): /var/run, an administrator's link to another disk. Any other link
-	 *    is -ELOOP, and the error names it.
+	 *  - a symbolic link is followed only if root owns the link and its directory, and that
+	 *    directory is either sticky or writable by its owner only. Examples: /var/run, an
+	 *    administrator's link to another disk. For any other link the function returns -ELOOP,
+	 *    and the error names the link.
 	 *  - a file that file_open() opens for its content must be a regular file or a directory,
 	 *    and opening never blocks: a FIFO or device is -EINVAL; a socket, or writing to a FIFO
 	 *    without reader, is -ENXIO.
@@ -33,8 +35,8 @@ struct root {
 int root_open(struct root *r, const char *dir, struct err *e); /* dir NULL: "/" */
 void root_close(struct root *r);
 
-/* All functions take an absolute path ("/sys/...") and name it in their errors. They return a descriptor, 0 or
- * -errno. */
+/* `path` is always absolute ("/sys/..."), and errors name it. Functions that return int return a
+ * descriptor, 0 or -errno. */
 int file_open(const struct root *r, const char *path, int flags, mode_t mode, struct err *e);
 bool file_exists(const struct root *r, const char *path);
 /* Reads the whole file, at most max bytes (-EFBIG: it is longer). A missing file (-ENOENT) sets e
@@ -45,21 +47,23 @@ int file_read_line(const struct root *r, const char *path, char *ret, size_t siz
 /* Writes an existing file by one write(2); for sysfs and proc. */
 int file_write_attr(const struct root *r, const char *path, const char *value, struct err *e);
 /* Replaces the content atomically: temporary file in the same directory (".NAME.xxxxxxxx.tmp"),
- * fsync, rename, fsync of the directory. A full disk leaves the old file unchanged; a failure of
- * the last fsync leaves the new one. The mode is exact (no umask). */
+ * fsync, rename, fsync of the directory. If the disk is full, the old file stays unchanged; if only
+ * the last fsync fails, the new file is in place. The mode is exact (no umask). */
 int file_replace(const struct root *r, const char *path, struct span data, mode_t mode,
 		 struct err *e);
 /* removes the file; a missing file is success as well */
 int file_remove(const struct root *r, const char *path, struct err *e);
-/* Removes temporary files that a killed file_replace(path) left. Call it only while no process writes the file. */
+/* Removes temporary files that a killed file_replace(path) left. Call it only while no process
+ * writes the file. */
 void file_sweep(const struct root *r, const char *path);
-/* Removes from a directory the temporary files that killed file_replace() calls left. */
+/* Like file_sweep(), for every file of the directory `dir`. */
 void file_sweep_dir(const struct root *r, const char *dir);
 /* creates missing parent directories as well, like mkdir -p */
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e);
 /* creates the directory of a file; the path is absolute */
 int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct err *e);
-/* Lists the names in a directory except "." and "..", sorted bytewise; free them with str_list_free(). */
+/* Lists the names in a directory except "." and "..", sorted bytewise; free them with
+ * str_list_free(). */
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
@@ -75,17 +79,18 @@ struct stat;
 int file_lstat(const struct root *r, const char *path, struct stat *ret, struct err *e);
 
 /*
- * Takes a flock(2) on a regular file (created with mode 0600; -EINVAL for any other type), released when *fd is closed
- * or the process ends. timeout_ms < 0: waits without limit. -EWOULDBLOCK, kind ERR_AGAIN, when the time expires; e
- * names the file.
+ * Takes a flock(2) on a regular file (created with mode 0600; -EINVAL for any other type), released
+ * when *fd is closed or the process ends. timeout_ms < 0: waits without limit. -EWOULDBLOCK, kind
+ * ERR_AGAIN, when the time expires; e names the file.
  */
 int lock_take(const struct root *r, const char *path, int timeout_ms, int *fd, struct err *e);
 
-/* Returns 1 if a process has the lock, 0 if not, -ENOENT without the file, or another -errno. The test takes the lock
- * for a moment. */
+/* Returns 1 if a process has the lock, 0 if not; -ENOENT if the file does not exist, or another
+ * -errno. The test takes a shared lock for a moment. */
 int lock_is_held(const struct root *r, const char *path);
 
-/* Locks an open descriptor, for instance of a directory, with the same timeout; 0 or -errno. */
+/* Locks an open descriptor, for instance of a directory; timeout_ms as in lock_take(). Returns 0
+ * or -errno. */
 int lock_fd(int fd, int timeout_ms);
 
 /*
@@ -107,8 +112,8 @@ int file_temp_commit(struct file_temp *t, struct err *e);
 void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
-/* Makes a path from the command line absolute, relative to the working directory. Returns NULL for NULL; the caller
- * frees the result. */
+/* Makes a path from the command line absolute, relative to the working directory. Returns NULL
+ * for NULL; the caller frees the result. */
 char *path_absolute(const char *path);
 
 /* Writes all bytes: repeats write(2) after EINTR and short writes. */

@@ -37,8 +37,8 @@ static int class_rune(const char **p, uint32_t *ret)
 	return bad || !**p ? -EINVAL : 0;
 }
 
-/* *p is after '[', and after ']' on return. Returns 1 if the class matches r, 0 if not, -EINVAL:
- * bad pattern. */
+/* Returns 1 if the class matches r, 0 if not, -EINVAL if the pattern is bad. The caller sets *p
+ * after '['; class_match() moves *p after ']'. */
 static int class_match(const char **p, uint32_t r)
 {
 	bool negated = **p == '^', in = false;

@@ -57,8 +57,8 @@ static int take_line(struct reading *p, struct span line, char *into, size_t siz
 	return begin_section(p, trimmed);
 }
 
-/* Replaces the fgets of inih. Returns NULL at the end, after an error, or when a callback
- * stopped. */
+/* inih calls this instead of fgets(). Returns NULL at the end of the text, and after an error or a
+ * callback that did not return 0. */
 static char *next_line(char *into, int size, void *arg)
 {
 	struct reading *p = arg;

@@ -37,13 +37,15 @@ struct ini_ops {
 
 /*
  * Calls ops for each section and each pair of the text, in order, until a callback does not return
- * 0; returns the result of the last callback. -EINVAL: a line is not `key = value`, a section or a
- * comment, has '[' without ']', is longer than INI_LINE_MAX bytes, or has a NUL byte.
+ * 0; returns the result of the last callback. -EINVAL: a line is none of `key = value`, a section
+ * header and a comment; or begins with '[' but has no ']'; or is longer than INI_LINE_MAX bytes; or
+ * has a NUL byte.
  */
 int ini_read(struct span text, const char *file, const struct ini_ops *ops, void *arg,
 	     struct err *e);
 
-/* -EINVAL: "key 'mtuu' is not known in this section; did you mean 'mtu'?"; names: known keys. */
+/* Sets e to "key 'mtuu' is not known in this section; did you mean 'mtu'?" and returns -EINVAL.
+ * names: the known keys. */
 int ini_unknown_key(const char *key, const char *const *names, size_t n, struct err *e);
 
 #endif

@@ -390,7 +390,8 @@ static void print6(const uint8_t b[static 16], char *buf)
 	}
 }
 
-/* Without printf(): an ADD prints hundreds of addresses. Returns the end of the text. */
+/* Prints a number of at most three digits; returns the end of the text. Does not call sprintf(),
+ * which is slow: an ADD prints hundreds of addresses. */
 static char *print_byte(char *p, unsigned int v)
 {
 	if (v >= 100)

@@ -32,8 +32,9 @@ struct mac {
 /* Parsers return 0 or -EINVAL; on failure *ret is unchanged. Like Go, they refuse IPv4 octets with
  * leading zeros, and convert an IPv4-mapped IPv6 address to IPv4 (net.ParseIP then To4). */
 int ip_parse(struct span s, struct ipaddr *ret);
-int ip_family_parse(struct span s, uint8_t *ret);  /* "4", "v4", "IPv4" in any case: 4; or 6 */
-int ipnet_parse(struct span s, struct ipnet *ret); /* CIDR; host bits are not cleared */
+/* "4", "v4" or "IPv4" gives 4; "6", "v6" or "IPv6" gives 6; in upper or lower case */
+int ip_family_parse(struct span s, uint8_t *ret);
+int ipnet_parse(struct span s, struct ipnet *ret);	 /* CIDR; host bits are not cleared */
 int ipnet_parse_loose(struct span s, struct ipnet *ret); /* CIDR, or a bare address (/32, /128) */
 int mac_parse(struct span s, struct mac *ret); /* net.ParseMAC: ':' '-' '.', 6, 8, 20 bytes */
 

@@ -24,8 +24,8 @@ static bool has_blank(struct span s)
 	return false;
 }
 
-/* Returns whether the text is like "10.0.0.256": four decimal groups, of which one exceeds 255, the most frequent
- * typing error. */
+/* Returns whether the text is like "10.0.0.256": four decimal groups, of which at least one
+ * exceeds 255. This is the most frequent typing error. */
 static bool is_octet_slip(struct span s)
 {
 	struct span part;
@@ -85,7 +85,8 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 		return octet_slip(whole, e);
 	if (ip_parse(s, &a) < 0)
 		return refuse(whole, e, "is not an address, expected 'ADDRESS' or 'FIRST-LAST'");
-	/* Go's To4 converts an IPv4-mapped address to IPv4, but it is written as IPv6: refused for both families. */
+	/* an IPv4-mapped address (::ffff:10.0.0.1) is refused for both families: Go's To4 makes
+	 * it IPv4, its text is IPv6 */
 	if (a.family != family || colon != (family == 6))
 		return refuse(whole, e,
 			      family == 4 ? "is not IPv4 as the subnet is"
@@ -122,8 +123,8 @@ int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct e
 	return 0;
 }
 
-/* Returns whether the two intervals overlap or are adjacent (b begins at most one after the end of a): they become one
- * interval. */
+/* Returns whether the two intervals overlap or are adjacent (b begins at most one after the end
+ * of a): they become one interval. */
 static bool joins(const struct ip_range *a, const struct ip_range *b)
 {
 	struct ipaddr next;
@@ -264,7 +265,8 @@ void ip_set_minus(struct ip_set *s, const struct ip_set *out)
 {
 	struct ip_set left = {.family = s->family};
 
-	/* starts at the first interval of s, because reading a long `out` for a short s costs too much */
+	/* skips the intervals of `out` that end before s begins: to read all of a long `out` for a
+	 * short s would cost too much */
 	for (size_t i = 0, j = s->n ? at_or_after(out, &s->v[0].first) : 0; i < s->n; i++) {
 		struct ip_range r = s->v[i];
 		bool more = true;
@@ -357,8 +359,8 @@ void ip_set_str(const struct ip_set *s, struct buf *b)
 	}
 }
 
-/* Finds which of several sets keeps an address that they share: a sweep over all ranges, in the order of their first
- * addresses. */
+/* ip_sets_part() decides which set keeps an address that several sets have. It sweeps over the
+ * ranges of all sets in the order of their first addresses. */
 
 struct piece {
 	u128 first, last;
@@ -416,7 +418,8 @@ static void collect(struct sweep *w, const struct ip_set *sets, size_t n)
 	qsort(w->all, w->n, sizeof(*w->all), range_part_by_first);
 }
 
-/* Returns the next piece of one set; false: there are no more. `at`: the address after the end of the last piece. */
+/* Sets *ret to the next piece and the set that keeps it; returns false if there are no more.
+ * `at`: the address after the end of the previous piece. */
 static bool next_piece(struct sweep *w, u128 at, struct piece *ret)
 {
 	while (w->n_heap > 0 && w->heap[0].last < at)

@@ -27,10 +27,11 @@ void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);
 
 /*
- * Many ranges at once. Each ip_set_add() and ip_set_subtract() costs the length of the set, so a
- * loop of them over a list of a user costs its square. Instead: collect the ranges in any order,
- * then merge, which costs n log n. Between the two calls the set may not be read. Ranges to
- * subtract are collected into a separate set.
+ * Many ranges at once. Each ip_set_add() or ip_set_subtract() takes time proportional to the length
+ * of the set, so a loop over n ranges of a user takes n * n. Instead: collect the ranges in any
+ * order, then merge, which takes n log n. Between the first ip_set_collect() and ip_set_merge() no
+ * other function may read the set. To subtract ranges, collect and merge them in a separate set,
+ * and pass it to ip_set_minus().
  *
  *	for (size_t i = 0; i < n; i++)
  *		ip_set_collect(&s, &ranges[i]);
@@ -42,11 +43,12 @@ void ip_set_plus(struct ip_set *s, const struct ip_set *more); /* costs the sum 
 /* Subtracts `out` from s. Costs the length of s times the logarithm of the length of `out`, plus
  * the number of intervals of `out` that overlap s. */
 void ip_set_minus(struct ip_set *s, const struct ip_set *out);
-/* Overwrite *ret, the first with a copy of s, the second with the intersection of a and b. */
+/* These two overwrite *ret without freeing it: ip_set_copy() with a copy of s, ip_set_intersect()
+ * with the intersection of a and b. */
 void ip_set_copy(const struct ip_set *s, struct ip_set *ret);
 void ip_set_intersect(const struct ip_set *a, const struct ip_set *b, struct ip_set *ret);
-/* Makes the sets disjoint: an address stays only in the first set that has it. All sets have one
- * family. Costs n log n of all ranges. */
+/* Makes the sets disjoint: an address stays only in the first set that has it. All sets must have
+ * the same family. Costs n log n, n being the number of ranges of all sets. */
 void ip_sets_part(struct ip_set *sets, size_t n);
 bool ip_set_has(const struct ip_set *s, const struct ipaddr *a);
 /* Sets *ret to the first address that both sets have; returns false if they have none in common.

@@ -28,7 +28,7 @@ struct log_line {
 	enum log_format format;
 	char p[LOG_LINE_MAX];
 	size_t n;
-	bool full; /* a part did not fit, which the end of the line marks */
+	bool full; /* a part did not fit: log_line_end() adds cut=true */
 };
 
 enum log_level log_threshold = LOG_INFO;
@@ -65,7 +65,8 @@ int log_level_parse(const char *s, enum log_level *ret)
 	return -EINVAL;
 }
 
-/* A netconf may name the file, which is written as root: refuses a link or FIFO of another user. */
+/* Opens "/" as a strict root: a netconf may name the log file, and this process, as root, writes to
+ * it. A strict root refuses a link or FIFO of another user. */
 static int open_host(struct root *ret, struct err *e)
 {
 	int r = root_open(ret, NULL, e);
@@ -179,8 +180,8 @@ static bool same_file(const struct stat *a, const struct stat *b)
 
 /*
  * Several processes append to one file, and all of them detect at the same time that it is full.
- * The process that gets the lock renames it if the name still refers to the open file; the others
- * find another file under the name and only reopen it.
+ * The process that gets the lock first renames the file, because output.path still names the open
+ * file. The other processes then find a different file at output.path and only open that one.
  */
 static void rotate(void)
 {
@@ -408,7 +409,7 @@ enum {
 	N_ROWS = 4,
 	VALUE_MAX = 96,
 	LAST_MAX = 160,
-	/* maximum number of lines with counts per place and period; further subjects share one */
+	/* maximum number of lines with counts per place and period; further ones share a line */
 	SUMMARIES_MAX = 10,
 };
 
@@ -428,7 +429,7 @@ struct subject {
 static struct {
 	struct subject rows[N_SETS][N_ROWS];
 	struct log_place *places;
-	int64_t due_ms; /* end of the period of the first count; 0: nothing is counted */
+	int64_t due_ms; /* the earliest end of a period with a count; 0: nothing is counted */
 	bool at_exit;
 } limit;
 

@@ -4,12 +4,12 @@
 
 /*
  * Logs: one line per event, stable keys, no secrets. Format logfmt or JSON, to stderr or to a file
- * (opened O_APPEND; rotated by size: file.1 .. file.N). stdout belongs to CNI.
+ * (opened O_APPEND; rotated by size: file.1 .. file.N). Never to stdout, which has the CNI result.
  *
  *	log_info("attached", LOG_S("rail", name), LOG_I("ms", ms));
  *
  * Every line has ts (RFC 3339, UTC, milliseconds), level, msg, then the context keys set by
- * log_context(), then the call's own.
+ * log_context(), then the keys of the call.
  */
 
 #include <stdbool.h>
@@ -43,7 +43,7 @@ int log_setup(const struct log_conf *c, struct err *e);
 /* Parses a level: debug, info, warn, warning, error, fatal or panic (the last two: no lines), in
  * any case; otherwise -EINVAL. */
 int log_level_parse(const char *s, enum log_level *ret);
-/* Adds a key to every later line; NULL value removes it. A ninth key is ignored. */
+/* Adds a key to every later line; value NULL removes the key. A ninth key is ignored. */
 void log_context(const char *key, const char *value);
 
 void log_write(enum log_level level, const char *msg, const struct log_kv *kv, unsigned int n);
@@ -77,9 +77,10 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *kv, u
  *
  *	level=warn msg="request refused" peer=10.1.2.3 suppressed=812 seconds=60 last="bad request"
  *
- * (`last`: the value of "error" of the last suppressed line.) Subjects that do not fit the table
- * share one line without subject. Loops (base/loop.h) write these lines on time, other programs
- * when they exit. Memory is fixed: nothing is allocated. Keys must be string literals.
+ * (`last`: the value of "error" of the last suppressed line.) Subjects that do not fit into the
+ * table share one line without a subject. A program with an event loop (base/loop.h) writes these
+ * lines when the period ends, any other program when it exits. Memory is fixed: nothing is
+ * allocated. Keys must be string literals.
  *
  * Use log_warn() and log_error(), which are never limited, for lines that only an administrator can
  * cause.

@@ -37,7 +37,7 @@ void loop_del_fd(struct loop_fd *f); /* f may be NULL */
 
 /* Calls fn once, after `ms`. Add the timer again from the callback to repeat it. */
 struct loop_timer *loop_add_timer(struct loop *l, int64_t ms, loop_timer_fn fn, void *arg);
-/* t may be NULL. No effect while its callback runs; after that t is invalid: the loop frees it. */
+/* t may be NULL. No effect while the timer's callback runs: the loop frees t after the callback. */
 void loop_del_timer(struct loop_timer *t);
 
 /*
@@ -72,11 +72,12 @@ int loop_run(struct loop *l);
 void loop_stop(struct loop *l, int value);
 
 int64_t now_mono_ms(void);
-/* Waits for events of poll(2), until a time of now_mono_ms(). Returns 1 if the descriptor is ready, 0 if the time has
- * passed, or -errno. */
+/* Waits until the descriptor has one of `events` (as in poll(2)), or until now_mono_ms() reaches
+ * deadline_ms. Returns 1 if the descriptor is ready, 0 if the deadline has passed, or -errno. */
 int fd_wait(int fd, int64_t deadline_ms, short events);
-/* Writes `out` to a socket until it is full, and removes from `out` what it has written. Returns 0 or -errno. If the peer
- * has closed, it drops the rest and returns 0: the next read returns the peer's answer or the end of the connection. */
+/* Writes `out` to a socket until the socket's buffer is full, and removes the written bytes from
+ * `out`. Returns 0 or -errno. If the peer has closed the connection, drops the rest of `out` and
+ * returns 0: the caller's next read returns the peer's answer or the end of the connection. */
 int fd_send(int fd, struct span *out);
 int64_t now_mono_us(void);
 int64_t now_real_ms(void); /* since the epoch */

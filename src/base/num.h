@@ -17,8 +17,8 @@ int num_i64(struct span s, int64_t min, int64_t max, int64_t *ret);
 int num_hex(struct span s, uint64_t max, uint64_t *ret); /* digits, "0x" allowed */
 /* "60", "60s", "1500ms", "10m", "2h" -> milliseconds; a bare number is seconds. */
 int num_duration_ms(struct span s, int64_t max, int64_t *ret);
-/* Reads the first word behind `label`, which begins a line of the text, as num_hex() or num_u64(). -ENOENT: no line
- * begins with the label. */
+/* Finds the first line of the text that begins with `label`, and parses the word after the label
+ * like num_hex() or, if `hex` is false, num_u64(). -ENOENT: no line begins with the label. */
 int num_labelled(struct span text, const char *label, bool hex, uint64_t *ret);
 int num_bool(struct span s, int *ret); /* true false yes no on off 1 0, any case */
 

@@ -13,7 +13,8 @@
 /* One option as given in argv. */
 struct given {
 	const struct opt *opt;
-	/* value of the option; NULL: not attached; the next word may be the value */
+	/* the attached value (--name=value, -nvalue); NULL: the next word is the value, if the
+	 * option has one */
 	const char *value;
 	bool help;
 };
@@ -36,7 +37,7 @@ static const struct opt *by_name(const struct opt *o, struct span name)
 
 enum { LISTED_MAX = 12 };
 
-/* "list, show or free", each name with this prefix. */
+/* Appends "list, show or free", with `prefix` before each name. */
 static void list_names(struct buf *b, const char *prefix, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -307,7 +308,8 @@ int cmd_pick(const char *prog, const struct cmd *cmds, int argc, char **argv,
 	return 0;
 }
 
-/* Edit distance of words of up to 31 bytes; a swap of neighbours counts one. */
+/* Returns the edit distance of two words; a swap of two adjacent bytes counts as one edit. 99: a
+ * word is longer than 31 bytes. */
 static unsigned int distance(const char *a, const char *b)
 {
 	unsigned int d[32][32];
@@ -424,7 +426,7 @@ void opt_help(const struct cmd *c, const char *prog, struct buf *b)
 		opt_left(o, left, sizeof(left));
 		opt_row(b, left, o->help);
 	}
-	opt_row(b, "-h, --help", "print this");
+	opt_row(b, "-h, --help", "print this help");
 }
 
 void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b)

@@ -65,9 +65,10 @@ int opt_parse(const struct cmd *c, const char *prog, int argc, char **argv, void
 	      struct err *e);
 
 /*
- * For an applet's run(): finds the command that argv[1], argv[2]... name (longest match; a row with
- * name NULL matches no word) and sets *used to the number of words in its name. -EINVAL with e set
- * if there is none. ("APPLET --help" itself is answered before run() is called, see main.c.)
+ * For an applet's run(): finds the command that argv[1], argv[2]... name, and sets *used to the
+ * number of words in the command's name. Chooses the longest name that matches; if none matches,
+ * the row with name NULL; -EINVAL with e set if there is no such row. (main() answers "APPLET
+ * --help" before it calls run().)
  *
  *	const struct cmd *c;
  *	int used, r = cmd_pick("unirail pool", pool_cmds, argc, argv, &c, &used, &e);

@@ -122,7 +122,8 @@ struct walk {
 	char rest[PATH_MAX], next[PATH_MAX];
 };
 
-/* Returns whether the owner is root: in a user namespace the owner of "/" is root with another number. */
+/* Returns whether root owns the file. In a user namespace the host's root can have another
+ * number: that of the owner of "/". */
 static bool is_roots(int root, const struct stat *st)
 {
 	struct stat top;
@@ -130,7 +131,8 @@ static bool is_roots(int root, const struct stat *st)
 	return st->st_uid == 0 || (fstat(root, &top) == 0 && st->st_uid == top.st_uid);
 }
 
-/* In a sticky directory only its owner and the owner of the link can replace a link, as for fs.protected_symlinks. */
+/* In a sticky directory only its owner and the owner of the link can replace a link, as for
+ * fs.protected_symlinks. */
 static bool may_follow(const struct walk *w, const struct stat *link)
 {
 	struct stat dir;
@@ -139,8 +141,9 @@ static bool may_follow(const struct walk *w, const struct stat *link)
 	       (!(dir.st_mode & (S_IWGRP | S_IWOTH)) || (dir.st_mode & S_ISVTX));
 }
 
-/* Follows a symbolic link: replaces it with its target in the path that is still to be walked. `link` is an open
- * descriptor of the link, so that the link that was checked is the link that is read. */
+/* Follows a symbolic link: replaces it with its target in the path that is still to be walked.
+ * `link` is an open descriptor of the link, so that the link that was checked is the link that
+ * is read. */
 static int follow(struct walk *w, int link, const struct stat *st)
 {
 	char target[PATH_MAX];
@@ -185,8 +188,8 @@ static int take_name(struct walk *w, bool *last)
 	return 0;
 }
 
-/* Enters the directory w->name, or follows the symbolic link w->name. Errors are those of openat(),
- * such as -ENOENT. */
+/* Enters the directory w->name, or follows the symbolic link w->name. Returns 0 or -errno, such as
+ * -ENOENT; -ELOOP if follow() refuses the link or the path has more than LINKS_MAX links. */
 static int step(struct walk *w, bool last, bool *followed)
 {
 	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -252,7 +255,8 @@ static int open_linkless(const struct root *r, const char *path, int flags, mode
 	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};
 	long fd;
 
-	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep without limit */
+	/* EAGAIN is not retried: with O_NONBLOCK it means a file lease, which its owner may keep
+	 * without limit */
 	do
 		fd = syscall(SYS_openat2, r->fd, path, &path_strict_how, sizeof(path_strict_how));
 	while (fd < 0 && errno == EINTR);
@@ -270,7 +274,8 @@ static int path_open_strict(const struct root *r, const char *path, int flags, m
 	if (!(flags & (O_PATH | O_DIRECTORY)))
 		flags |= O_NONBLOCK;
 	fd = open_linkless(r, path, flags, mode);
-	/* a link on the path; or Linux before 5.6, or a seccomp filter that does not know openat2 */
+	/* continues after -ELOOP (the path has a link), -ENOSYS (Linux before 5.6) and -EPERM (a
+	 * seccomp filter that does not know openat2) */
 	if (fd != -ELOOP && fd != -ENOSYS && fd != -EPERM)
 		return fd;
 	fd = walk_path(&w, r, path, flags, mode);

@@ -6,11 +6,11 @@
 
 #include "base/file.h"
 
-/* Like file_open(), but without an error text and a check of the file's type: returns a descriptor
+/* Like file_open(), but sets no error text and does not check the file's type: returns a descriptor
  * or -errno. */
 int path_open(const struct root *r, const char *path, int flags, mode_t mode);
-/* After -ELOOP: sets ret to the absolute path of the link that path_open_strict() refused; false:
- * there is none. */
+/* After path_open() returned -ELOOP: sets ret to the absolute path of the link that it refused, and
+ * returns true. Returns false if it refused no link. */
 bool path_refused(const struct root *r, const char *path, char *ret, size_t size);
 /* Returns true below /proc, /sys or /dev (except /dev/shm), where only the kernel and root create
  * names: `strict` does not apply. */
@@ -20,10 +20,11 @@ bool path_is_kernels(const char *path);
  * to be created, renamed or removed: the last component is never followed.
  */
 int path_parent(const struct root *r, const char *path, char *base, int *dir);
-/* fsync of a directory; 0 also if the file system does not support it or the directory may not be
- * read. */
+/* fsync of a directory. Returns 0 also if the file system is read-only or has no such fsync, or if
+ * this process has no permission to read the directory. */
 int path_sync_dir(int dir);
-/* Sets ret to the name of a temporary file, ".BASE.xxxxxxxx.tmp" with eight random digits. */
+/* Sets ret to the name of a temporary file, ".BASE.xxxxxxxx.tmp" with eight random hexadecimal
+ * digits; a BASE over 240 bytes is truncated. */
 void path_temp_name(const char *base, char *ret);
 
 /* The last component: what follows the last slash. */

@@ -15,8 +15,8 @@ void random_bytes(void *p, size_t n)
 	while (n > 0) {
 		ssize_t r = getrandom(at, n, 0);
 
-		/* getrandom() with valid arguments fails only by a signal; aborts on any other
-		 * failure, since keys without random bytes must not be created */
+		/* a signal may interrupt getrandom(); any other failure aborts the process, because
+		 * keys without random bytes must not be created */
 		if (r < 0 && errno != EINTR)
 			abort();
 		if (r > 0) {

@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 /*
- * The position of the first element of a sorted list that is not before the key, `n` if all are; a new element with
- * that key is inserted there. `before` is true if the element at position `i` is before the key. Costs log n
+ * The position of the first element of a sorted list that is not before the key; `n` if all
+ * elements are before the key. A new element with that key is inserted at this position. `before`
+ * is an expression with `i`: true if the element at position `i` is before the key. Costs log n
  * comparisons.
  *
  *	size_t at = LOWER_BOUND(i, t->n, strcmp(t->v[i].name, name) < 0);
