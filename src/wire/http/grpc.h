@@ -6,10 +6,10 @@
  * A unary gRPC call as the client, over HTTP/2 without TLS (prior knowledge), as on the kubelet's
  * sockets. grpc_unary() does the whole call; the codec never touches a descriptor.
  *
- * Errors: a grpc-status other than OK becomes the errno of one table (UNAVAILABLE -EAGAIN,
- * UNIMPLEMENTED -EOPNOTSUPP, NOT_FOUND -ENOENT ...) and the text "METHOD: STATUS: the server's
- * grpc-message". -ETIMEDOUT: the deadline. -EPROTO: the peer is not a gRPC server, or its answer is
- * malformed. -EMSGSIZE: the answer is larger than `max`.
+ * Errors: for a grpc-status other than OK the errno is that of statuses[] in grpc.c (-EAGAIN for
+ * UNAVAILABLE, -EOPNOTSUPP for UNIMPLEMENTED, -ENOENT for NOT_FOUND ...), and the text is "METHOD:
+ * STATUS: the server's grpc-message". -ETIMEDOUT: the deadline has passed. -EPROTO: the peer is not
+ * a gRPC server, or its answer is malformed. -EMSGSIZE: the answer is larger than `max`.
  */
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct grpc_call {
 	struct span request; /* one protobuf message */
 	int timeout_ms;	     /* timeout of the whole call, including connecting */
 	size_t max;	     /* largest answer; 0: GRPC_REPLY_MAX */
-	const char *remedy;  /* remedy to name when connecting fails; may be NULL */
+	const char *remedy;  /* appended to the error if connecting fails; may be NULL */
 };
 
 /* Stores the answer's message in *reply, which the call initializes and the caller frees, even on

@@ -19,7 +19,7 @@ enum {
 	OUT_MAX = 64 << 10,
 	OUT_KEEP = 1 << 10, /* buffer capacity in bytes that an idle connection retains */
 	ACCEPTS_MAX = 16,
-	PAUSE_MS = 100, /* pause in accepting after the process ran out of descriptors */
+	PAUSE_MS = 100, /* pause after accept4() failed, for example for lack of descriptors */
 };
 
 struct conn {
@@ -47,7 +47,7 @@ struct grpc_server {
 	void *arg;
 	struct conn *conns;
 	size_t n_conns;
-	struct loop_alarm kick; /* writes answers that methods gave outside of a read */
+	struct loop_alarm kick; /* writes answers that methods gave outside of a read callback */
 };
 
 static void conn_close(struct conn *c)
@@ -159,8 +159,8 @@ static int flush(struct conn *c, struct err *e)
 		c->idle_since = -1;
 	else if (c->idle_since < 0)
 		c->idle_since = loop_now_ms(c->s->loop);
-	/* Does not read from a peer that does not read its answers, so that it cannot cause more
-	 * output. */
+	/* While the peer does not read its answers, reads no requests from it: they would cause
+	 * more output. */
 	r = loop_set_events(c->watch, is_full ? EPOLLOUT : EPOLLIN, e);
 	if (r == 0)
 		conn_arm(c);
@@ -292,7 +292,7 @@ static void conn_open(struct grpc_server *s, int fd)
 	*c = (struct conn){.s = s,
 			   .fd = fd,
 			   .stuck_since = -1,
-			   /* first_ms limits the first request, idle_ms later ones */
+			   /* the first request must arrive within first_ms, not idle_ms */
 			   .idle_since =
 				   loop_now_ms(s->loop) - s->limits.idle_ms + s->limits.first_ms,
 			   .next = s->conns};

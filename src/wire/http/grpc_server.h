@@ -18,8 +18,8 @@
  *   no client preface or no request in `first_ms`	GOAWAY, closed
  *   a connection without a call for `idle_ms`		GOAWAY, closed
  *   a request that is incomplete for `first_ms`	DEADLINE_EXCEEDED, reset
- *   bytes of which none is read for `send_ms`	the connection is closed
- *   an answer that is not read within `first_ms`	reset
+ *   the peer reads no byte of the output for `send_ms`	closed
+ *   an answer that the peer does not read in `first_ms`	reset
  *   more than GRPC_STREAMS_MAX calls at once		REFUSED_STREAM
  *   a header list of more than GRPC_HEADERS_MAX bytes	RESOURCE_EXHAUSTED
  *   a request longer than the method's limit		RESOURCE_EXHAUSTED
@@ -62,15 +62,17 @@ enum grpc_status {
 	GRPC_UNAVAILABLE = 14,
 };
 
-/* A call in progress at the server. Valid until it is ended or its `closed` is called. */
+/* A call in progress at the server. Valid until the method ends the call, or until `closed` was
+ * called. */
 struct grpc_in;
 
 struct grpc_method {
 	const char *path; /* "/package.Service/Method" */
 	size_t max;	  /* maximum size of a request message; 0: GRPC_REQUEST_MAX */
 	/* Called with one whole request message, borrowed. The method ends the call with
-	 * grpc_in_reply() or grpc_in_fail(), immediately or later; before that, a method of a stream
-	 * may call grpc_in_send() any number of times. Must not free the server. */
+	 * grpc_in_reply() or grpc_in_fail(), immediately or later; before that, a method of a
+	 * stream may call grpc_in_send() any number of times. The method must not free the
+	 * server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
 	/* Called when the call ended before the method answered: cancelled, deadline passed,
 	 * connection closed, server freed. May be NULL for methods that always answer immediately.
@@ -87,9 +89,9 @@ void grpc_in_reply(struct grpc_in *c, struct span message);
 /* Ends the call with a status; `text` (may be NULL) is cut at 511 bytes, then percent-encoded. c is
  * invalid afterwards. */
 void grpc_in_fail(struct grpc_in *c, enum grpc_status status, const char *text);
-/* Calls grpc_in_fail() with the status for e's kind and errno: ERR_CONF and ERR_DECODE
- * INVALID_ARGUMENT, -ENOENT NOT_FOUND, ERR_UNAVAILABLE FAILED_PRECONDITION, ERR_AGAIN UNAVAILABLE,
- * else UNKNOWN. */
+/* Calls grpc_in_fail() with the text of e and the first status of this list that fits:
+ * INVALID_ARGUMENT for kind ERR_CONF or ERR_DECODE, NOT_FOUND for errno -ENOENT,
+ * FAILED_PRECONDITION for kind ERR_UNAVAILABLE, UNAVAILABLE for kind ERR_AGAIN, else UNKNOWN. */
 void grpc_in_fail_err(struct grpc_in *c, const struct err *e);
 
 /* --- the server on the loop --- */
@@ -107,8 +109,8 @@ struct grpc_limits {
 		.send_ms = 30 * 1000                                                               \
 	}
 
-/* `fd` is a non-blocking listening socket, `methods` ends with a row whose path is NULL; both
- * remain the caller's. limits NULL: GRPC_LIMITS_INIT. */
+/* `fd` is a non-blocking listening socket, `methods` ends with a row whose path is NULL. The caller
+ * keeps both until grpc_server_free(), and then closes `fd`. limits NULL: GRPC_LIMITS_INIT. */
 int grpc_server_new(struct grpc_server **ret, struct loop *l, int fd,
 		    const struct grpc_limits *limits, const struct grpc_method *methods, void *arg,
 		    struct err *e);
@@ -137,8 +139,8 @@ size_t grpc_session_calls(const struct grpc_session *s);
 bool grpc_session_is_done(const struct grpc_session *s);
 /* Refuses new calls and sends GOAWAY; open calls finish. */
 void grpc_session_goaway(struct grpc_session *s);
-/* Sets the callback for output that was queued outside of grpc_session_in(), such as a later
- * answer. */
+/* Sets the callback that the session calls when an answer or GOAWAY was queued, also outside of
+ * grpc_session_in(). */
 void grpc_session_on_output(struct grpc_session *s, void (*fn)(void *arg), void *arg);
 
 #endif

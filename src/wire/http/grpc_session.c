@@ -19,9 +19,9 @@ enum {
 	HELD_MAX = 4 << 20, /* bytes of incomplete request messages of one connection */
 	TEXT_MAX = 512,
 	NAME_MAX_SHOWN = 128,
-	HEADERS_FATAL = 64 << 10, /* bytes of a header list that ends the connection */
+	HEADERS_FATAL = 64 << 10, /* a header list of more bytes ends the connection */
 	RESETS_BURST = 256,
-	RESETS_RATE = 32, /* a second */
+	RESETS_RATE = 32, /* per second */
 	/* Budget for frames other than HEADERS and DATA with content: each such frame costs one,
 	 * each second and each request add to the budget. grpc-go sends a PING and a WINDOW_UPDATE
 	 * for each answer. */

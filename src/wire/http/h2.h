@@ -3,9 +3,9 @@
 #define UNIRAIL_WIRE_HTTP_H2_H
 
 /*
- * HTTP/2 (nghttp2) as the client, many requests on one connection; it never touches a descriptor:
- * bytes in and out, and callbacks receive a response as it arrives, so no body is stored. https.h
- * runs it on a socket.
+ * HTTP/2 (nghttp2) as the client, many requests on one connection. This codec never touches a
+ * descriptor: bytes in and out, and callbacks receive a response as it arrives, so no body is
+ * stored. https.h runs the codec on a socket.
  *
  * Why HTTP/2 for the API server: an agent keeps six to ten watches open. Measured (mbedTLS 3.6.7,
  * nghttp2 1.64, musl): a TLS connection holds 23 KiB, a session of nghttp2 12.5 KiB, a stream
@@ -13,7 +13,8 @@
  * server benefits more: a thousand agents cost it a thousand TLS sessions (and as many handshakes
  * when it restarts), not ten thousand. And PING distinguishes a dead server from an idle one, which
  * a watch over HTTP/1.1 cannot. nghttp2 is in the binary anyway, for gRPC. A server that speaks
- * HTTP/1.1 only (kube-apiserver --disable-http2-serving) is refused with an error that names this.
+ * HTTP/1.1 only (kube-apiserver --disable-http2-serving) is refused with an error that says that
+ * the server does not speak HTTP/2.
  */
 
 #include <stdbool.h>
@@ -59,7 +60,8 @@ struct h2;
 struct h2_stream;
 
 int h2_new(struct h2 **ret, struct err *e);
-void h2_free(struct h2 *h); /* does not end the streams: see h2_fail(); accepts NULL */
+void h2_free(
+	struct h2 *h); /* frees the streams, but calls no `end` (h2_fail() does); accepts NULL */
 
 int h2_submit(struct h2 *h, const struct h2_request *r, const struct h2_handler *fn, void *arg,
 	      struct h2_stream **ret, struct err *e);

@@ -31,7 +31,7 @@ struct http1 {
 	/* stops: http1_in() returns at each head; stopped: it has returned at this one */
 	bool continued, stops, stopped;
 	int interim, refusal;
-	struct err *err; /* of ST_FAILED */
+	struct err *err; /* in ST_FAILED: the error that every further http1_in() returns */
 };
 
 struct http1 *http1_new(enum http1_side side, size_t body_max)
@@ -760,7 +760,7 @@ static const char *http1_reason(int status)
 	for (size_t i = 0; reasons[i].status; i++)
 		if (reasons[i].status == status)
 			return reasons[i].reason;
-	/* A code that HTTP does not define, such as Spiderpool's 521 and 522. */
+	/* a code that is not in the table, such as Spiderpool's 521 and 522 */
 	return "Other";
 }
 

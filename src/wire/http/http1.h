@@ -3,19 +3,19 @@
 #define UNIRAIL_WIRE_HTTP_HTTP1_H
 
 /*
- * HTTP/1.1 as bytes in, messages out; it never touches a descriptor. picohttpparser splits the
- * head into its parts; this module checks message framing, and all that picohttpparser accepts too
- * liberally, strictly, since both ends are programs:
+ * HTTP/1.1: bytes in, messages out; this codec never touches a descriptor. picohttpparser splits
+ * the head into its parts. The codec checks the framing of messages and everything that
+ * picohttpparser accepts too liberally. The checks are strict, because both ends are programs:
  *
  *   - lines end in CR LF; a bare CR or LF, a NUL, a folded field is an error
  *   - a request line is "METHOD SP TARGET SP HTTP/1.x", with one space each
- *   - one Content-Length, of digits only; or Transfer-Encoding, which is "chunked" and nothing
- *     else; never both, and no Transfer-Encoding in HTTP/1.0
+ *   - at most one Content-Length, of digits only; or one Transfer-Encoding, exactly "chunked";
+ *     never both, and no Transfer-Encoding in HTTP/1.0
  *   - one Host in a request of HTTP/1.1
  *   - any request may have a body (GET and DELETE do, in Spiderpool's API)
  *
  * Limits: HTTP1_HEAD_MAX for the head, HTTP1_FIELDS_MAX fields, the caller's limit for the body (0:
- * a message whose head announces a body of any length is refused). One read may contain several
+ * a message with a body of one byte or more is refused). One read may contain several
  * messages (pipelining), and one message may arrive in any number of reads.
  */
 
@@ -89,8 +89,9 @@ bool http1_type_is_json(struct span value);
 /* Splits the target "/v1/x?a=b" or "http://host/v1/x?a=b" into path and query (without '?').
  * -EINVAL: any other form. */
 int http1_target(struct span target, struct span *path, struct span *query);
-/* Reads the last value of a key of the query, unescaped. Returns 1 if it is found, 0 if there is no
- * such key. -EINVAL: an invalid escape or a NUL, -ENAMETOOLONG. */
+/* Copies the last value of a key of the query, unescaped, into ret. Returns 1 if the key is
+ * found, 0 if not. -EINVAL: an invalid escape or a NUL; -ENAMETOOLONG: the value does not fit
+ * into `size` bytes. */
 int http1_query(struct span query, const char *key, char *ret, size_t size);
 
 /* --- writing of messages --- */

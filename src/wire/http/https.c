@@ -254,8 +254,8 @@ size_t https_streams(const struct https *c)
 
 /* Opening a connection: resolves the name and tries one address after another. */
 
-/* Limits the time for one address, so that an address whose packets a firewall drops does not use
- * up the time for the others. */
+/* Limits the time for one address: if a firewall drops the packets to it, there must be time left
+ * for the other addresses. */
 enum { ATTEMPT_MS = 5000 };
 
 static void next_address(struct https *c);

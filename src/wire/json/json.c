@@ -431,8 +431,8 @@ bool json_key_folds(const char *key, const char *name)
 	for (; *name; name++) {
 		char want = lower(*name);
 
-		/* Folds the only non-ASCII characters that fold to ASCII letters (Unicode simple
-		 * folding). */
+		/* These two are the only non-ASCII characters that Unicode simple folding maps to
+		 * ASCII letters. */
 		if (want == 's' && strncmp(key, "\u017f", 2) == 0)
 			key += 2;
 		else if (want == 'k' && strncmp(key, "\u212a", 3) == 0)

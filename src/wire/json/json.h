@@ -6,9 +6,10 @@
  * Strict JSON (depth 32, size cap, valid UTF-8, no NUL in strings, nothing after the document),
  * read by field tables whose errors name the path: "conf.mtu is 1, expected 68 to 65535".
  *
- * A document owns its strings; values are borrowed from it. As with Go's encoding/json the last
- * duplicate of a key wins, null leaves the field alone, and unknown keys are ignored (except with
- * JSON_CLOSED). In a table flagged JSON_GO keys match as in Go: exact first, else without case.
+ * A document owns its strings; values are borrowed from the document. As with Go's encoding/json
+ * the last duplicate of a key wins, null leaves the struct's member unchanged, and unknown keys are
+ * ignored (except with JSON_CLOSED). In a table with the flag JSON_GO keys match as in Go: a field
+ * with exactly this name, else one with this name in any case.
  */
 
 #include <stdbool.h>
@@ -21,7 +22,8 @@
 struct json_doc;
 struct json; /* a value; opaque */
 
-/* Kind ERR_DECODE: -EFBIG: more than `max` bytes; -EINVAL: not JSON, or beyond another limit. */
+/* Errors have kind ERR_DECODE. -EFBIG: more than `max` bytes; -EINVAL: not JSON, nested too deeply,
+ * or a NUL in a string. */
 int json_parse(struct json_doc **ret, struct span text, size_t max, struct err *e);
 /*
  * For untrusted input: at most `values` values, which take 16 bytes each in memory; a key counts as
@@ -45,7 +47,8 @@ const char *json_string(const struct json *v); /* NUL-terminated, borrowed; NULL
 const char *json_text(const struct json *v);
 /* returns the string of a member; "": not a string */
 const char *json_get_text(const struct json *v, const char *key);
-int64_t json_int_or(const struct json *v, int64_t fallback); /* fallback: not an integer */
+/* returns an integer; `fallback` if v is not an integer or is beyond int64_t */
+int64_t json_int_or(const struct json *v, int64_t fallback);
 /* reads an integer; -EINVAL: not an integer, -ERANGE: beyond int64_t */
 int json_int(const struct json *v, int64_t *ret);
 /* returns the number of elements of an array, or of pairs of an object */
@@ -74,12 +77,13 @@ const struct json *json_walk_next(struct json_walk *w, const char **key);
 
 /* returns the value of exactly this key; of duplicates the last one */
 const struct json *json_get(const struct json *obj, const char *key);
-const struct json *json_get_go(const struct json *obj, const char *key); /* Go's matching */
+/* returns the last value that is not null and whose key is equal to `key` in any case, as in Go */
+const struct json *json_get_go(const struct json *obj, const char *key);
 
 /*
- * Members of an object by key. json_get() walks over all of them: fine for a few keys, but for each
- * of n keys it costs n * n steps. An index costs n log n steps, and log n for each
- * json_index_get(). It borrows from the document.
+ * Members of an object by key. json_get() walks over all members: fine for a few keys, but calling
+ * it for each of n keys takes n * n steps. To create an index takes n log n steps, and each
+ * json_index_get() log n. The index borrows from the document.
  *
  *	auto_json_index struct json_index x = json_index_of(obj);
  */
@@ -140,7 +144,7 @@ struct json_field {
 	const char *name;
 	enum json_type type;
 	size_t offset;
-	size_t has;	  /* offset of a bool set true when present and not null; 0: none */
+	size_t has;	  /* offset of a bool: true if the key is present and not null; 0: none */
 	int64_t min, max; /* J_INT: limits; max for J_STR: maximum length in bytes, 0: none */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
@@ -149,7 +153,7 @@ struct json_field {
 	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
 
-/* A row for a member of a struct; other members of the row follow. */
+/* A row for the member of a struct; further arguments set other members of struct json_field. */
 #define JSON_FIELD(key, kind, object, member, ...)                                                 \
 	{                                                                                          \
 		.name = (key), .type = (kind), .offset = offsetof(object, member), ##__VA_ARGS__   \
@@ -211,8 +215,8 @@ void jo_uint(struct json_out *o, uint64_t v);
 void jo_bool(struct json_out *o, bool v);
 void jo_null(struct json_out *o);
 void jo_real(struct json_out *o, double v);
-/* Writes a parsed value; sorted: object keys in byte order, as Go writes a map. Numbers keep their
- * text's meaning (integers exact, reals as Go's float64). */
+/* Writes a parsed value; sorted: object keys in byte order, as Go writes a map. Integers are
+ * written exactly, reals as Go writes a float64. */
 void jo_val(struct json_out *o, const struct json *v, bool sorted);
 void jo_strs(struct json_out *o, const struct json_strs *l); /* an array of strings */
 /* Functions that write key and value in one call. */

@@ -269,9 +269,9 @@ static size_t field_count(const struct json_table *t)
 }
 
 /*
- * Reads the keys in document order, so the last of several spellings of a key wins and a repeated
- * object is merged, as in Go. A later version of unirail adds a key with '~' if an older one may
- * ignore it.
+ * Reads the keys in document order. So of several spellings of a key the last one wins, and an
+ * object that occurs twice is merged, as in Go. JSON_CLOSED ignores a key that begins with '~': so
+ * a later version of unirail can add a key that this version ignores.
  */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e)

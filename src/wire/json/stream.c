@@ -135,8 +135,8 @@ static int rest_byte(struct json_split *s, char c)
 	if (s->depth == 0 && (c != '{' || s->done))
 		return bad(s, s->done ? "data after the end of the object" : "not an object");
 	structure = track(s, c);
-	/* Tracks the last string of depth 1: a string value replaces its key, and the comma clears
-	 * it. */
+	/* Tracks the last string of depth 1, which is a key or a value: the next string replaces
+	 * it, and a comma clears it. */
 	if (s->depth == 1)
 		add_key(s, inside);
 	buf_char(&s->rest, c);

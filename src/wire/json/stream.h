@@ -9,7 +9,7 @@
  *                      the object itself with that array empty
  *   JSON_SPLIT_STREAM  objects one after another, as a watch sends them
  *
- * The splitter only finds the end of each piece; json_parse() validates it.
+ * The splitter only finds the end of each piece. The caller validates the piece with json_parse().
  */
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 
 enum json_split_mode { JSON_SPLIT_LIST, JSON_SPLIT_STREAM };
 
-enum { JSON_PIECE_MAX = 4 << 20 }; /* etcd stores objects of at most 1.5 MiB */
+enum { JSON_PIECE_MAX = 4 << 20 }; /* by default etcd stores objects of at most 1.5 MiB */
 
 struct json_split {
 	enum json_split_mode mode;
@@ -37,12 +37,14 @@ void json_split_done(struct json_split *s);
 
 /*
  * Consumes bytes of *in. Returns 1 if *ret is a piece, valid until the next call; *in then has the
- * bytes after it, and *item is false for the list itself. Returns 0 if all bytes are consumed.
- * -EBADMSG, -EFBIG, kind ERR_DECODE: every further call returns the same error.
+ * bytes after the piece, and *item is false if the piece is the list itself. Returns 0 if all bytes
+ * are consumed. After an error (-EBADMSG, -EFBIG, kind ERR_DECODE) every further call returns the
+ * same error.
  */
 int json_split_in(struct json_split *s, struct span *in, struct span *ret, bool *item,
 		  struct err *e);
-/* Returns whether the text ended between two pieces (a stream), or with the list. */
+/* Returns whether the consumed bytes end between two pieces (a stream), or include the end of the
+ * list (a list). */
 bool json_split_is_whole(const struct json_split *s);
 
 #endif

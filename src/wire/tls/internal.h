@@ -34,7 +34,7 @@ struct tls_conf {
 	const char *alpn[2];
 	struct tls_saved_session saved;
 	mbedtls_ssl_ticket_context tickets; /* keys that encrypt the tickets of a server */
-	const struct tls_check *at_hand;    /* check of the connection for which mbedTLS runs */
+	const struct tls_check *at_hand;    /* of the connection for which mbedTLS is running now */
 };
 
 /* Findings of the verification of a peer's chain, for the error text. */

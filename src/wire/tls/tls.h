@@ -3,20 +3,21 @@
 #define UNIRAIL_WIRE_TLS_TLS_H
 
 /*
- * TLS 1.2 and 1.3 (mbedTLS) on a connected, non-blocking socket. It never waits: a call that needs
- * the socket returns -EAGAIN, and tls_events() returns the event to wait for.
+ * TLS 1.2 and 1.3 (mbedTLS) on a connected, non-blocking socket. No function waits: if the socket
+ * is not ready, it returns -EAGAIN, and tls_events() returns the event to wait for.
  *
  * A client always verifies the server: chain, validity and name (DNS or IP address in the
  * certificate's subjectAltName); there is no way to turn that off. An IP address is never sent as
  * server name (RFC 6066). A server with a CA requires a client certificate signed by that CA.
  *
  * Sessions are resumed, which costs a fraction of the CPU time of a full handshake. A client saves
- * the session of the last connection of its tls_conf and tries it once, for a server of the same
- * name, until a certificate of the verified chain expires, at most for a day; after a failed
- * attempt the next handshake is a full one. A server issues tickets valid for an hour, encrypted
- * with hourly rotated keys of its tls_conf, and stores no sessions. So sessions of a previous
- * tls_conf (other certificates, another CA) cannot be resumed. With a CA a ticket is issued only
- * after a handshake that verified the client's certificate, unless that expires within the hour.
+ * the session of the last connection of its tls_conf, and tries it once for the next connection to
+ * the same server name. A saved session expires with the first certificate of the verified chain,
+ * at the latest after a day. After a failed attempt the next handshake is a full one. A server
+ * stores no sessions: it issues tickets that are valid for an hour, encrypted with keys of its
+ * tls_conf that change every hour. So sessions of a previous tls_conf (other certificates, another
+ * CA) cannot be resumed. A server with a CA issues a ticket only after a handshake in which it
+ * verified the client's certificates, and only if none of them expires within the hour.
  *
  * Memory of a connection: 23 KiB (one record of 16 KiB in, 4 KiB out, keys).
  */

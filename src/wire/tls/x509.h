@@ -12,14 +12,13 @@
 
 struct x509_request {
 	const char *name; /* common name, [A-Za-z0-9._-] */
-	/* DNS names and IP addresses of the certificate, of which the first 32 are used; none for a
-	 * CA */
+	/* DNS names and IP addresses of the certificate, at most 32; none for a CA */
 	const char *const *names;
 	size_t n_names;
 	bool client;	  /* a client's certificate, not a server's */
 	int64_t from, to; /* seconds since the epoch */
-	/* PEM of the signing CA (its first certificate) and its key; both empty: creates a
-	 * self-signed CA */
+	/* PEM of the signing CA, of which the first certificate signs, and PEM of the CA's key;
+	 * both empty: creates a self-signed CA */
 	struct span ca, ca_key;
 };
 

@@ -9,10 +9,10 @@
  * requests of the plugin to the runtime. Within a connection: messages {u32 length, u32 stream, u8
  * type, u8 flags}. Unary calls only. The codec never touches a descriptor.
  *
- * Errors: -EPROTO for an invalid message of the peer, -EMSGSIZE for a message over
- * TTRPC_MESSAGE_MAX, or if the peer does not read its answers; the connection cannot be used
- * afterwards. A frame may be larger than a message, and a message may span frames. Frames of other
- * connections are skipped.
+ * Errors: -EPROTO if a message of the peer is invalid; -EMSGSIZE if a message is over
+ * TTRPC_MESSAGE_MAX, or if the peer does not read the answers to its requests. After an error the
+ * socket must be closed. A frame may be larger than a message, and a message may span frames.
+ * Frames of other connections are skipped.
  */
 
 #include <stdint.h>
@@ -23,9 +23,9 @@
 enum { TTRPC_MESSAGE_MAX = 4 << 20 };
 
 struct ttrpc_ops {
-	/* Handles a request of the peer. Appends the answer's message to *reply and returns 0, or
-	 * returns a negative errno, which becomes the status (-EOPNOTSUPP UNIMPLEMENTED, -EINVAL
-	 * INVALID_ARGUMENT, any other INTERNAL) with the text of e. */
+	/* Handles a request of the peer. Appends the answer's message to *reply and returns 0; or
+	 * returns a negative errno and sets e. The codec then answers with the text of e and the
+	 * status UNIMPLEMENTED for -EOPNOTSUPP, INVALID_ARGUMENT for -EINVAL, else INTERNAL. */
 	int (*request)(void *arg, const char *service, const char *method, struct span message,
 		       struct buf *reply, struct err *e);
 	/* Called with the answer to ttrpc_call(): status 0 and the message, or another gRPC status

@@ -264,9 +264,9 @@ static void yaml_newline(struct yaml *y)
 
 /*
  * At the end of a line inside a scalar: skips to the next line with content and adds the folded
- * line breaks (one becomes a blank, each further one a new line). Returns false if the scalar ends
- * here, because the next line is indented too little, the text ends, or a comment follows a plain
- * scalar; y->p is unchanged.
+ * line breaks: a single one becomes a blank; of several, each but the first stays a line break.
+ * Returns false and leaves y->p unchanged if the scalar ends here, because the next line is
+ * indented too little, the text ends, or a comment follows a plain scalar.
  */
 static bool fold(struct yaml *y, int indent, bool plain)
 {
@@ -339,7 +339,7 @@ static int yaml_plain(struct yaml *y, int indent, bool key)
 	return 0;
 }
 
-/* Returns whether the text is a number in JSON syntax; with a leading '+' it is a string. */
+/* Returns whether the text is a number in JSON syntax, which has no leading '+'. */
 static bool is_number(const char *s)
 {
 	size_t n;
@@ -559,7 +559,8 @@ static int document(struct yaml *y)
 	return r;
 }
 
-/* Bytes that are not UTF-8 would all become U+FFFD in JSON, so that two keys could become equal. */
+/* Refuses bytes that are not UTF-8: all of them would become U+FFFD in JSON, so that two different
+ * keys could become equal. */
 static int check_utf8(struct span text, struct err *e)
 {
 	struct span rest = text;
@@ -815,7 +816,8 @@ static int hex(struct yaml *y, size_t digits, uint32_t *ret)
 	return 0;
 }
 
-/* JSON escapes a character above U+FFFF as a surrogate pair. */
+/* Reads the digits of an escape. A character above U+FFFF may be two escapes, a surrogate pair,
+ * as in JSON. */
 static int code_point(struct yaml *y, size_t digits)
 {
 	uint32_t c, low;
