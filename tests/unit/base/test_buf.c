@@ -103,7 +103,7 @@ static void test_buffer_is_terminated_after_each_append(void **state)
 	free(taken);
 }
 
-static void test_text_beyond_the_ceiling_is_rejected(void **state)
+static void test_text_beyond_the_maximum_size_is_dropped(void **state)
 {
 	struct buf b;
 
@@ -121,7 +121,7 @@ static void test_text_beyond_the_ceiling_is_rejected(void **state)
 	buf_printf(&b, "%s", "abcdefgh");
 	assert_true(b.over);
 	ASSERT_STR_EQ(b.p, "abcde");
-	/* Text is rejected after an overflow, even if it would fit. */
+	/* After an overflow all text is dropped, even text that would fit. */
 	b.len = 3;
 	b.p[3] = '\0';
 	buf_char(&b, 'x');
@@ -131,7 +131,7 @@ static void test_text_beyond_the_ceiling_is_rejected(void **state)
 	ASSERT_STR_EQ(b.p, "");
 }
 
-static void test_printf_stops_at_every_ceiling(void **state)
+static void test_printf_stops_at_every_maximum_size(void **state)
 {
 	(void)state;
 	for (size_t max = 0; max < 200; max++) {
@@ -177,7 +177,7 @@ static void test_vector_grows_with_zeroed_elements(void **state)
 	free(list);
 }
 
-static void test_strings_that_do_not_fit_are_not_copied(void **state)
+static void test_string_that_does_not_fit_is_truncated(void **state)
 {
 	char small[4];
 	char *s;
@@ -261,10 +261,10 @@ int main(void)
 		cmocka_unit_test(test_length_of_a_utf8_sequence_is_returned_and_zero_if_invalid),
 		cmocka_unit_test(test_spans_are_trimmed_compared_and_split),
 		cmocka_unit_test(test_buffer_is_terminated_after_each_append),
-		cmocka_unit_test(test_text_beyond_the_ceiling_is_rejected),
-		cmocka_unit_test(test_printf_stops_at_every_ceiling),
+		cmocka_unit_test(test_text_beyond_the_maximum_size_is_dropped),
+		cmocka_unit_test(test_printf_stops_at_every_maximum_size),
 		cmocka_unit_test(test_vector_grows_with_zeroed_elements),
-		cmocka_unit_test(test_strings_that_do_not_fit_are_not_copied),
+		cmocka_unit_test(test_string_that_does_not_fit_is_truncated),
 		cmocka_unit_test(test_cleanup_attributes_preserve_errno),
 		cmocka_unit_test(test_out_of_memory_exits_with_one_line),
 	};

@@ -14,8 +14,8 @@
 
 #include "base/child.h"
 
-/* true: kill(), which replaces that of libc, does nothing, so that a child survives SIGKILL as
- * in uninterruptible sleep. */
+/* true: kill() below, which replaces that of libc, sends no signal. The child then behaves like
+ * one in uninterruptible sleep, which SIGKILL does not end. */
 static bool is_unkillable;
 
 int kill(pid_t pid, int sig)

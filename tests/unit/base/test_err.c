@@ -99,7 +99,7 @@ static void test_long_error_texts_are_truncated_with_dots(void **state)
 	ASSERT_EQ(n, ERR_TEXT_MAX - 1);
 	ASSERT_STR_EQ(e.text + n - 4, "a...");
 
-	/* The errno is retained after a long subject. */
+	/* After a long text the errno is still shown in full. */
 	err_sys(&e, -ENOENT, "%s", big);
 	n = strlen(e.text);
 	assert_true(n < ERR_TEXT_MAX);

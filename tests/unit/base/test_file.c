@@ -23,7 +23,8 @@
 #include "base/file.h"
 #include "base/loop.h"
 
-/* Each test has an empty directory `dir`; in: opened as a root; host: the root of the host. */
+/* Each test has an empty directory `dir`. in: `dir` opened as a root; host: "/" opened as a
+ * root. */
 struct place {
 	char dir[T_DIR_MAX];
 	struct root in, host;
@@ -76,8 +77,8 @@ static size_t count(const struct root *r, const char *path)
 }
 
 /*
- * A FIFO created by a user with write access to the directory: open() would wait for a writer while
- * locks are held.
+ * A user with write access to the directory created a FIFO: open() would wait for a writer while
+ * this process holds locks.
  */
 static void test_open_of_a_fifo_fails_without_waiting(void **state)
 {
@@ -228,8 +229,8 @@ static void test_links_of_other_users_are_refused_below_a_strict_root(void **sta
 	strict_cases(*state);
 }
 
-/* openat2() fails as in Linux before 5.6 (ENOSYS), or in a container whose seccomp filter does not
- * know it (EPERM). */
+/* Makes openat2() fail: with ENOSYS as in Linux before 5.6, or with EPERM as in a container whose
+ * seccomp filter does not know openat2(). */
 static void refuse_openat2(int code)
 {
 	struct sock_filter filter[] = {
@@ -255,8 +256,8 @@ static void without_openat2(struct place *p, int code)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		/* After a failed assertion cmocka continues the remaining tests in the child, for
-		 * 20 s at most; its exit status is not 77 then. */
+		/* If an assertion fails, cmocka runs the remaining tests in the child, for 20 s at
+		 * most. The child's exit status is then not 77. */
 		alarm(20);
 		refuse_openat2(code);
 		strict_cases(p);
@@ -399,7 +400,8 @@ static void test_file_is_replaced_atomically_with_its_mode(void **state)
 	ASSERT_EQ(count(&p->in, "/"), 1);
 	ASSERT_EQ(file_replace(&p->in, "/none/a", span_of("x"), 0600, &e), -ENOENT);
 	ASSERT_EQ(file_replace(&p->in, "/", span_of("x"), 0600, &e), -EINVAL);
-	/* The longest possible name works, although the temporary file has the same limit. */
+	/* The longest possible name works, although the temporary file's name has the same
+	 * limit. */
 	memset(long_name + 1, 'n', 255);
 	ASSERT_EQ(file_replace(&p->in, long_name, span_of("x"), 0600, &e), 0);
 	long_name[256] = 'n';
@@ -545,7 +547,7 @@ static void test_files_are_renamed_and_linked_atomically(void **state)
 	ASSERT_EQ(count(&p->in, "/"), 1);
 }
 
-/* A program can be executed once it has its name. */
+/* After file_temp_commit() the program is closed for writing, so it can be executed. */
 static void test_temporary_program_is_executable_after_commit(void **state)
 {
 	struct place *p = *state;

@@ -161,8 +161,8 @@ static void test_set_reports_membership_overlap_and_next_address(void **state)
 	ip_set_done(&b);
 }
 
-/* Adds random ranges to a set and to a table of 256 addresses: the first of IPv4, or with `top` the
- * last. */
+/* Adds random ranges to a set, and to a table of the same 256 addresses: the first 256 of IPv4, or
+ * the last 256 if `top`. */
 static void random_ranges(struct ip_set *s, bool *has, unsigned int *seed, bool top)
 {
 	for (int k = 0; k < 12; k++) {
@@ -267,7 +267,7 @@ static void test_address_in_several_sets_stays_in_the_first(void **state)
 	for (unsigned int seed = 0; seed < 300; seed++) {
 		const u128 base = seed % 2 ? ip_num(&(struct ipaddr){.family = 4})
 					   : (u128)0 - WIDTH;
-		uint8_t family = seed % 2 ? 4 : 6; /* first of IPv4, last of IPv6 */
+		uint8_t family = seed % 2 ? 4 : 6; /* first addresses of IPv4, last of IPv6 */
 		struct ip_set sets[SETS] = {0}, was[SETS] = {0};
 
 		srand(seed);

@@ -155,7 +155,7 @@ static void test_lines_below_the_threshold_are_dropped(void **state)
 	}
 }
 
-/* A value of any length gives one well-formed line, which marks the truncation. */
+/* A value of any length gives one well-formed line; a truncated line has the key "cut". */
 static void test_long_lines_are_truncated_and_well_formed(void **state)
 {
 	static char value[6000];
@@ -234,7 +234,7 @@ static void test_full_file_is_rotated(void **state)
 	assert_null(content(".3"));
 }
 
-static void test_rotation_without_old_files_truncates(void **state)
+static void test_rotation_with_max_files_zero_keeps_no_old_file(void **state)
 {
 	auto_free char *text = NULL;
 
@@ -324,8 +324,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_long_lines_are_truncated_and_well_formed,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_full_file_is_rotated, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rotation_without_old_files_truncates, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_rotation_with_max_files_zero_keeps_no_old_file,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_removed_log_file_is_created_again, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_concurrent_writers_lose_no_line, setup,

@@ -99,7 +99,7 @@ static void test_flood_of_lines_becomes_a_few_lines_and_a_count(void **state)
 	expect("level=warn msg=refused peer=10.1.2.3 error=again\n");
 }
 
-/* No flush: the next line of the same subject ends the period. */
+/* Without a call of log_limit_flush(), the next line of the same subject ends the period. */
 static void test_next_line_of_a_subject_ends_its_period(void **state)
 {
 	(void)state;
@@ -123,7 +123,7 @@ static void test_flood_of_one_subject_does_not_hide_another(void **state)
 	expect("level=warn msg=refused peer=quiet error=y\n");
 }
 
-/* Each line has another address, like an IPv6 attacker's. */
+/* Each line has another address: a peer with an IPv6 prefix can send from any address of it. */
 static void test_lines_of_many_subjects_are_limited(void **state)
 {
 	auto_free char *text = NULL;
@@ -197,7 +197,7 @@ static void test_call_sites_are_limited_separately(void **state)
 	}
 }
 
-/* The loop has no other event that would wake it. */
+/* No event of a descriptor or timer wakes the loop before the period ends. */
 static void test_loop_writes_counts_at_the_end_of_a_period(void **state)
 {
 	auto_free char *text = NULL;
@@ -215,8 +215,8 @@ static void test_loop_writes_counts_at_the_end_of_a_period(void **state)
 	loop_add_timer(l, 20000, (loop_timer_fn)abort, NULL);
 	{
 		/*
-		 * loop_run() does not return, so a child runs the loop and the test waits for its
-		 * line.
+		 * loop_run() does not return. So a child process runs the loop, and the test waits
+		 * for the line that the child logs.
 		 */
 		pid_t pid = fork();
 

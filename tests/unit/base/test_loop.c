@@ -182,7 +182,7 @@ static void stop(void *arg)
 	loop_stop(l, *(int *)arg);
 }
 
-static void test_stopped_loop_returns_its_code(void **state)
+static void test_stopped_loop_returns_the_value_of_loop_stop(void **state)
 {
 	int seven = 7, fd;
 	struct err e = ERR_INIT;
@@ -320,8 +320,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_requested_events_of_a_descriptor_change, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_its_code, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(test_stopped_loop_returns_the_value_of_loop_stop,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(test_timers_run_at_their_real_time, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_alarm_moves_earlier_and_never_later, setup,

@@ -42,7 +42,7 @@ static void push(struct undo *u, char letter, int result)
 	memset(what, 0, sizeof(what));
 }
 
-static void test_undo_runs_all_steps_backwards(void **state)
+static void test_undo_runs_all_steps_in_reverse_order_even_if_some_fail(void **state)
 {
 	struct undo u = UNDO_INIT;
 
@@ -97,7 +97,7 @@ static void test_undo_step_may_push_further_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_undo_runs_all_steps_backwards),
+		cmocka_unit_test(test_undo_runs_all_steps_in_reverse_order_even_if_some_fail),
 		cmocka_unit_test(test_disarmed_undo_runs_nothing),
 		cmocka_unit_test(test_undo_step_may_push_further_steps),
 	};

@@ -284,8 +284,8 @@ static void on_done(void *arg, struct span reply, const struct err *e)
 	loop_stop(a->loop, 0);
 }
 
-/* The call's descriptor is closed once: its number may be that of a descriptor which `done`
- * opens. */
+/* The call's descriptor is closed only once: a second close() would close the descriptor with the
+ * same number that `done` opened. */
 static void test_descriptor_opened_by_the_done_callback_stays_open(void **state)
 {
 	char dir[T_DIR_MAX];

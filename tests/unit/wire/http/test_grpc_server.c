@@ -256,7 +256,8 @@ static void test_newer_message_replaces_the_pending_message(void **state)
 	assert_true(holds(l, "00000000036e6577"));
 }
 
-/* The client's window is 65535 bytes; the rest of a long list follows its WINDOW_UPDATEs. */
+/* The client's window is 65535 bytes; the server sends the rest of a long list after the client's
+ * WINDOW_UPDATEs. */
 static void test_long_message_waits_for_window_updates(void **state)
 {
 	struct lab *l = *state;
@@ -493,7 +494,7 @@ static void test_expanding_headers_end_the_connection(void **state)
 	feed_hex(l, PREFACE SETTINGS, 4096);
 	/*
 	 * HEADERS with END_HEADERS: a literal with indexing, name "x", value of 3000 bytes; then
-	 * 12000 references to it
+	 * 12000 references to this field
 	 */
 	size_t len = 2 + 1 + 3 + 3000 + 12000;
 

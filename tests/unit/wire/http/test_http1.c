@@ -498,8 +498,8 @@ static void test_invalid_responses_are_refused(void **state)
 }
 
 /*
- * Refused after its head: otherwise a client could hold the connection open by not sending the
- * body.
+ * The message is refused when its head is complete: otherwise a client could hold the
+ * connection open by not sending the body.
  */
 static void test_body_is_refused_after_its_head_if_the_limit_is_zero(void **state)
 {

@@ -65,7 +65,8 @@ static void test_list_is_split_into_items(void **state)
 	      "list<{\"items\":null,\"x\":\"items\"}>.");
 	check(JSON_SPLIT_LIST, " { \"items\" : [ 1 ,\n\"a\\\"b\" ] }\n",
 	      "<1 ><\"a\\\"b\" >list<{ \"items\" : [] }>.");
-	/* Only items of the list itself, and only where "items" is a key. */
+	/* Only an array "items" of the list object itself is split, and only if "items" is its
+	 * key. */
 	check(JSON_SPLIT_LIST,
 	      "{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}",
 	      "list<{\"metadata\":{\"items\":[1]},\"a\":[\"items\",[2]],\"b\":\"items\"}>.");

@@ -94,7 +94,8 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 		ASSERT_STR_EQ(se.text, server_says);
 		ASSERT_EQ(sr, server);
 	} else {
-		/* mbedTLS as client sends its alert unencrypted, and as server does not read it. */
+		/* A client of mbedTLS sends its alert unencrypted; a server of mbedTLS does not read
+		 * such an alert. */
 		assert_true(sr < 0);
 	}
 	/* A failed connection stays failed. */
@@ -385,7 +386,7 @@ struct chain {
 	char *ca, *cert, *key;
 };
 
-/* client: the certificate is one of a client. */
+/* client: makes the certificate of a client, not of a server. */
 static struct chain chain_of(int64_t end, bool client)
 {
 	static const char *const names[] = {"localhost"};
