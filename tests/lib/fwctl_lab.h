@@ -3,8 +3,8 @@
 #define UNIRAIL_TEST_FWCTL_LAB_H
 
 /*
- * Firmware of an emulated mlx5 card behind the ioctl: it stores configuration items and checks
- * every command.
+ * The firmware of an emulated mlx5 card, called in place of the ioctl of fwctl: it stores
+ * configuration items and checks every command.
  */
 #include "testlib.h"
 

@@ -28,7 +28,7 @@ int il_teardown(void **state);
 void il_make(struct ipam_lab *l);
 void il_drop(struct ipam_lab *l);
 void il_write(const struct ipam_lab *l, const char *path, const char *text);
-void il_pools(const struct ipam_lab *l, const char *ini); /* rails.conf */
+void il_pools(const struct ipam_lab *l, const char *ini); /* writes /pools/rails.conf */
 struct ipam *il_open(const struct ipam_lab *l);
 /*
  * Allocates one address of the named pool (NULL: the default pools) to (id, ifname); fails the test

@@ -91,8 +91,8 @@ static unsigned int next(uint64_t *seed)
 }
 
 /*
- * Changes some hex digits of an answer, half of them at offsets of lengths, or truncates the
- * answer.
+ * Changes up to eight hex digits of an answer, about half of them where a 16-bit length may be. In
+ * one of four calls also puts a blank where copy_line() truncates the answer.
  */
 static void mutate_line(char *hex, size_t n, uint64_t *seed)
 {

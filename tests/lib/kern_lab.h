@@ -3,8 +3,9 @@
 #define UNIRAIL_TEST_KERN_LAB_H
 
 /*
- * A new network namespace and a netlink socket in it, for tests that use the real kernel. They need
- * root: without it they fail, since a skipped test proves nothing.
+ * A new network namespace and a netlink socket in it, for tests that use the real kernel. Such
+ * tests need root. Without root they fail: they are not skipped, because a skipped test proves
+ * nothing.
  */
 #include "testlib.h"
 
@@ -54,8 +55,8 @@ void kern_commit(struct kern_lab *l, struct nl_batch *b);
 struct nl_wire *kern_replay(const char *name);
 
 /*
- * Replays `rounds` mutations of tests/replay/<name>, from a fixed seed. Only the answers are
- * changed. use() must return, with any result.
+ * Calls use() `rounds` times, each time with another mutation of tests/replay/<name>, from a fixed
+ * seed. Only the answers are mutated. use() may fail, but must neither crash nor hang.
  */
 void kern_mutate(const char *name, int rounds, void (*use)(struct nl_wire *w));
 

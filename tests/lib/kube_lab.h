@@ -5,13 +5,13 @@
 /*
  * A fake of the client of the API server (kube/client.h, kube/listwatch.h), for tests that decide
  * what each list contains and when each request is answered. (api_lab.h of unit/agent/blocks is a
- * server below the real client.) It defines the functions of both headers, in place of
- * kube/client.c and kube/listwatch.c: one file of a program includes it.
+ * fake server for the real client instead.) This header defines the functions of both headers, in
+ * place of kube/client.c and kube/listwatch.c: only one file of a test program may include it.
  *
- * The test owns the struct kube: zeros, with a loop that has the clock of a test. A fake with more
- * state is a struct whose first member is a struct kube. A list ends, and a watch opens, when the
- * loop runs next. A request stays open until the test answers it or the code under test cancels it.
- * Events are never answered, and are not counted.
+ * The test owns the struct kube: all zeros except `loop`, whose clock the test sets. A fake with
+ * more state is a struct whose first member is a struct kube. A list ends, and a watch opens, when
+ * the loop runs next. A request stays open until the test answers it or the code under test cancels
+ * it. Events are never answered, and are not counted.
  */
 
 #include "testlib.h"

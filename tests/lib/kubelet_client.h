@@ -98,7 +98,7 @@ static inline size_t put_headers(uint8_t *at, const char *path)
 	return (size_t)(p - at);
 }
 
-/* The frame's length. */
+/* Returns the length of the frame's payload. */
 static inline size_t frame_len(const uint8_t head[static FRAME_HEAD])
 {
 	return (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
@@ -118,7 +118,7 @@ static inline void acknowledge(int fd, const uint8_t head[static FRAME_HEAD],
 	send_all(fd, payload, n);
 }
 
-/* Lets the server send so many more bytes; stream 0: on the connection. */
+/* Lets the server send n more bytes on the stream; stream 0: on the connection. */
 static inline void open_window(int fd, uint32_t stream, size_t n)
 {
 	uint8_t b[FRAME_HEAD + 4];
@@ -129,7 +129,8 @@ static inline void open_window(int fd, uint32_t stream, size_t n)
 	send_all(fd, b, sizeof(b));
 }
 
-/* AllocateRequest{container_requests{devices_ids...}}; fewer than 128 bytes an id, 16384 in all. */
+/* Writes AllocateRequest{container_requests{devices_ids...}}; each id must have fewer than 128
+ * bytes, all ids with their prefixes fewer than 16384. */
 static inline size_t put_allocate(uint8_t *at, char *const *ids, int n)
 {
 	size_t inner = 0;

@@ -3,8 +3,8 @@
 #define UNIRAIL_TESTS_RAIL_LAB_H
 
 /*
- * The configuration of a CNI plugin that makes a link, read from the text of a netconf. Its strings
- * are those of rl_doc, which the next call or rl_teardown() frees.
+ * The configuration of a CNI plugin that makes a link, read from the text of a netconf. The strings
+ * of the configuration belong to rl_doc, which the next call of a function below frees.
  */
 
 #include "cni/attach/rail.h"

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-/* Strings of this length and longer are printed with the place of their first difference. */
+/* For strings of this length and longer the position of their first difference is printed, too. */
 #define LONG_STRING	 60
 #define DIFFERENCE_SHOWN 40
 
@@ -258,7 +258,8 @@ static void make_below(const char *parent, char path[static T_DIR_MAX], struct r
 
 void t_dir_make(char path[static T_DIR_MAX], struct root *root)
 {
-	/* Thousands of fsyncs would each wait for a disk that other processes use. */
+	/* in memory if possible: on a disk that other processes use, thousands of fsyncs would
+	 * wait */
 	make_below(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", path, root);
 }
 

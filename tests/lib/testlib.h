@@ -31,14 +31,15 @@
 #define ASSERT_EQ(a, b)		 t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), "%s", "")
 #define ASSERT_EQ_MSG(a, b, ...) t_assert_eq(T_INT(a), T_INT(b), T_AT(#a, #b), __VA_ARGS__)
 
-/* Fails the test unless two strings are equal, with a message as that of ASSERT_EQ. */
+/* Fails the test unless two strings are equal. A failure prints the same as that of ASSERT_EQ. */
 #define ASSERT_STR_EQ(a, b)	     t_assert_str_eq(a, b, T_AT(#a, #b), "%s", "")
 #define ASSERT_STR_EQ_MSG(a, b, ...) t_assert_str_eq(a, b, T_AT(#a, #b), __VA_ARGS__)
 
 /* Fails the test unless the text contains `part`. */
 #define ASSERT_HAS(text, part) t_assert_has(text, part, T_AT(#text, #part))
 
-/* Fails the test with the text of the error unless the call, which has &e, succeeds. */
+/* Fails the test unless the call succeeds, and prints the text of the error e, which the call
+ * sets. */
 #define ASSERT_OK(call, e) t_assert_ok(call, e, T_AT(#call, ""))
 
 /*
@@ -92,8 +93,8 @@ void t_loop_run(struct loop *l, int64_t ms);
 /* Creates an empty temporary directory, in memory if possible, and opens it as a root. */
 enum { T_DIR_MAX = 32 };
 void t_dir_make(char path[static T_DIR_MAX], struct root *root);
-/* The same in /tmp, for tests that execute a file (memory may be mounted with noexec) or need a
- * path outside of /dev. */
+/* Like t_dir_make(), but in /tmp: for tests that execute a file (/dev/shm may be mounted with
+ * noexec) or need a path outside of /dev. */
 void t_dir_make_in_tmp(char path[static T_DIR_MAX], struct root *root);
 void t_dir_remove(const char *path, struct root *root); /* with everything in it */
 

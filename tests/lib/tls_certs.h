@@ -3,8 +3,8 @@
 #define UNIRAIL_TESTS_TLS_CERTS_H
 
 /*
- * Certificates for tests, valid for a hundred years (openssl, P-256): a CA, a certificate of a
- * server (localhost, 127.0.0.1, ::1) and of a client that the CA has signed, and another CA. The
+ * Certificates for tests, valid for a hundred years (openssl, P-256): a CA; two certificates that
+ * this CA has signed, of a server (localhost, 127.0.0.1, ::1) and of a client; and another CA. The
  * keys are used in tests only.
  */
 
