@@ -16,9 +16,9 @@
 #include "base/buf.h"
 
 /*
- * e is NULL if the child exited by itself; `status` is then its exit status. Errors: -ETIMEDOUT
- * (killed at the timeout), -EFBIG (the child wrote more than `max` bytes), -EINTR (another signal
- * ended the child). `out` is valid during the call.
+ * e is NULL if the child exited by itself and its output fits into `max` bytes; `status` is then
+ * its exit status. Errors: -ETIMEDOUT (killed at the timeout), -EFBIG (the child wrote more than
+ * `max` bytes), -EINTR (another signal ended the child). `out` is valid during the call.
  */
 typedef void (*child_done_fn)(void *arg, int status, struct span out, const struct err *e);
 

@@ -254,7 +254,7 @@ int file_temp_open(const struct root *r, const char *path, mode_t mode, struct f
 		err = -errno;
 	if (err < 0) {
 		file_temp_abort(&n);
-		return err_sys(e, err, "create a file beside '%s'", path);
+		return err_sys(e, err, "create a temporary file for '%s'", path);
 	}
 	*t = n;
 	return 0;
@@ -269,7 +269,7 @@ int file_temp_commit(struct file_temp *t, struct err *e)
 		r = -errno;
 	t->fd = -1;
 	if (r < 0)
-		err_sys(e, r, "write out '%s'", t->name);
+		err_sys(e, r, "fsync '%s'", t->name);
 	else if (renameat(t->dir, t->name, t->dir, t->base) < 0)
 		r = err_sys(e, -errno, "rename '%s' to '%s'", t->name, t->base);
 	else

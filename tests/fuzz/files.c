@@ -274,7 +274,7 @@ int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, s
 	(void)mode;
 	must(r->fd == FD_ROOT);
 	if (strlen(path) >= sizeof(t->base))
-		return err_sys(e, -ENAMETOOLONG, "create a file beside '%s'", path);
+		return err_sys(e, -ENAMETOOLONG, "create a temporary file for '%s'", path);
 	*t = (struct file_temp)FILE_TEMP_INIT;
 	for (int i = 0; i < OPEN_MAX; i++) {
 		if (opened[i])
@@ -284,7 +284,7 @@ int __wrap_file_temp_open(const struct root *r, const char *path, mode_t mode, s
 		strcpy(t->base, path);
 		return 0;
 	}
-	return err_sys(e, -EMFILE, "create a file beside '%s'", path);
+	return err_sys(e, -EMFILE, "create a temporary file for '%s'", path);
 }
 
 int __wrap_fd_write_all(int fd, const void *p, size_t n, struct err *e)

@@ -85,7 +85,7 @@ void t_assert_has(const char *text, const char *part, struct t_at at)
 {
 	if (text && strstr(text, part))
 		return;
-	print_error("expected that one string contains the other:\n");
+	print_error("expected that the first string contains the second:\n");
 	print_str(at.a, text);
 	print_str(at.b, part);
 	_fail(at.file, at.line);

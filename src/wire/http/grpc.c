@@ -128,7 +128,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 			return NGHTTP2_ERR_CALLBACK_FAILURE;
 	}
 	if (n > g->want - g->reply.len)
-		return refuse(g, -EPROTO, "more than one message for a unary request");
+		return refuse(g, -EPROTO, "more than one message in the answer to a unary request");
 	buf_add(&g->reply, p, n);
 	return 0;
 }

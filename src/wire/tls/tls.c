@@ -355,7 +355,8 @@ static int set_up(struct tls_conf *c, const struct tls_material *m, struct err *
 	mbedtls_ssl_conf_min_tls_version(&c->ssl, MBEDTLS_SSL_VERSION_TLS1_2);
 	c->alpn[0] = m->alpn;
 	if (m->alpn && mbedtls_ssl_conf_alpn_protocols(&c->ssl, c->alpn))
-		return err_set(e, -EINVAL, "set TLS up: protocol '%s'", m->alpn);
+		return err_set(e, -EINVAL, "set TLS up: mbedTLS refuses the ALPN protocol '%s'",
+			       m->alpn);
 	return 0;
 }
 

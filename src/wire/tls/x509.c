@@ -343,7 +343,7 @@ static int make(struct making *m, char **cert, char **key, struct err *e)
 	int r = psa_crypto_init();
 
 	if (r)
-		return err_set(e, -ENOMEM, "initialize the library: mbedTLS %d", r);
+		return err_set(e, -ENOMEM, "initialize the PSA library: mbedTLS %d", r);
 	r = read_ca(m, e);
 	if (r == 0)
 		r = set_names(m, e);
@@ -352,7 +352,7 @@ static int make(struct making *m, char **cert, char **key, struct err *e)
 	if (r < 0)
 		return r;
 	r = describe(m);
-	return r ? failed(r, "describe a certificate", e) : write_out(m, cert, key, e);
+	return r ? failed(r, "set the fields of a certificate", e) : write_out(m, cert, key, e);
 }
 
 int x509_make(const struct x509_request *w, char **cert, char **key, struct err *e)

@@ -598,7 +598,9 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 	buf_init(&y.text, YAML_TEXT_MAX);
 	r = document(&y);
 	if (r == 0 && (json->over || y.text.over))
-		r = err_kind(e, ERR_DECODE, -EFBIG, "too long");
+		r = err_kind(e, ERR_DECODE, -EFBIG,
+			     "the text, or one value in it (limit %d bytes), is too long",
+			     YAML_TEXT_MAX);
 	buf_done(&y.text);
 	return r;
 }
@@ -810,7 +812,7 @@ static int hex(struct yaml *y, size_t digits, uint32_t *ret)
 		if (!strchr("0123456789abcdefABCDEF", yaml_peek(y, i)) || !yaml_peek(y, i))
 			return yaml_fail(y, "an escape requires %zu hexadecimal digits", digits);
 	if (num_hex((struct span){y->p, digits}, 0x10ffff, &v) < 0 || v == 0)
-		return yaml_fail(y, "an escape is not a character");
+		return yaml_fail(y, "the escape is NUL or above U+10FFFF");
 	*ret = (uint32_t)v;
 	y->p += digits;
 	return 0;
@@ -825,15 +827,15 @@ static int code_point(struct yaml *y, size_t digits)
 
 	if (r == 0 && c >= 0xd800 && c < 0xdc00) {
 		if (yaml_peek(y, 0) != '\\' || yaml_peek(y, 1) != 'u')
-			return yaml_fail(y, "half of a surrogate pair");
+			return yaml_fail(y, "the escape is half of a surrogate pair");
 		y->p += 2;
 		r = hex(y, 4, &low);
 		if (r == 0 && (low < 0xdc00 || low > 0xdfff))
-			return yaml_fail(y, "half of a surrogate pair");
+			return yaml_fail(y, "the escape is half of a surrogate pair");
 		if (r == 0)
 			c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 	} else if (r == 0 && c >= 0xdc00 && c < 0xe000) {
-		return yaml_fail(y, "half of a surrogate pair");
+		return yaml_fail(y, "the escape is half of a surrogate pair");
 	}
 	if (r == 0)
 		put_utf8(&y->text, c);

@@ -94,8 +94,8 @@ static void expect(const struct tls_material *c, const struct tls_material *s, c
 		ASSERT_STR_EQ(se.text, server_says);
 		ASSERT_EQ(sr, server);
 	} else {
-		/* A client of mbedTLS sends its alert unencrypted; a server of mbedTLS does not read
-		 * such an alert. */
+		/* A client of mbedTLS sends its alert unencrypted; a server of mbedTLS does not
+		 * read such an alert. */
 		assert_true(sr < 0);
 	}
 	/* A failed connection stays failed. */
@@ -372,8 +372,8 @@ static void test_session_of_a_verified_client_is_resumed(void **state)
 	c.cert = span_of(TLS_TEST_CLIENT);
 	c.key = span_of(TLS_TEST_CLIENT_KEY);
 	both.client = conf(TLS_CLIENT, &c);
-	/* A resumed session gets no new ticket: the connection after it verifies the
-	 * certificate. */
+	/* A resumed connection gets no new ticket: the next connection does a full handshake, which
+	 * verifies the client's certificate again. */
 	for (int i = 0; i < 2; i++) {
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), FULL);
 		ASSERT_EQ(connect_once(&both, "localhost", NULL), RESUMED);
@@ -442,7 +442,8 @@ static void test_session_is_not_resumed_after_the_server_certificate_expires(voi
 		int64_t before = time(NULL);
 
 		now = connect_once(&both, "localhost", &e);
-		/* In its last second the certificate is valid, and is verified. */
+		/* In its last second the certificate is still valid, but only a full handshake is
+		 * done. */
 		assert_true(now != RESUMED || before < end);
 	} while (now != FAILED && time(NULL) < end + 20);
 	ASSERT_EQ(now, FAILED);
@@ -470,8 +471,8 @@ static void test_client_certificate_expiring_within_an_hour_gets_no_ticket(void 
 		s.ca = span_of(v.ca);
 		both = sides_new(&c, &s);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);
-		/* Without a ticket the first record after the handshake is data, which affects
-		 * neither this connection nor the next one. */
+		/* Instead of a ticket the server sends one invalid byte, which disturbs neither
+		 * this connection nor the next one. */
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), cases[i].then, "cases[%zu]",
 			      i);
 		ASSERT_EQ_MSG(connect_once(&both, "localhost", NULL), FULL, "cases[%zu]", i);

@@ -174,8 +174,8 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	bad("a: \"x", "1:6: the closing \" is missing");
 	bad("a: 'x\nb: 1", "1:6: the closing ' is missing");
 	bad("a: \"\\q\"", "1:7: escape '\\q' is not known");
-	bad("a: \"\\u0000\"", "1:7: an escape is not a character");
-	bad("a: \"\\ud800\"", "1:11: half of a surrogate pair");
+	bad("a: \"\\u0000\"", "1:7: the escape is NUL or above U+10FFFF");
+	bad("a: \"\\ud800\"", "1:11: the escape is half of a surrogate pair");
 	bad("a: [1, 2", "1:9: ']' is missing");
 	bad("a: {b c}", "1:8: ': ' is missing after a key");
 	bad("a: [1}", "1:6: expected ',' or ']' here");
