@@ -58,7 +58,7 @@ enum { DAY_MS = 24 * 3600 * 1000, RDMA_MAX = INT32_MAX - 1 };
 	X("wait", OPT_DUR, "TIME", "maximum time that a pod waits for addresses from the cluster",        \
 	  wait_ms, 0, 60000, "15s", "UNIRAIL_WAIT", 1)                                                    \
 	X("reuse-delay", OPT_DUR, "TIME",                                                                 \
-	  "minimum time before a released address is allocated again; until then its state is cooldown",  \
+	  "time for which a released address (state cooldown) is allocated only if no other is free",     \
 	  reuse_delay_ms, 0, 3600000, "60s", "UNIRAIL_REUSE_DELAY", 1)                                    \
 	X("quarantine", OPT_DUR, "TIME", "time for which an address in conflict is not allocated",        \
 	  quarantine_ms, 0, 30 * (int64_t)DAY_MS, "10m", "UNIRAIL_QUARANTINE", 1)                         \
