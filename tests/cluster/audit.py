@@ -12,7 +12,8 @@ DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 
 
 class Audited:
-    """A cluster whose audit log has the requests of the account NAME of namespace unirail; its manifest is deploy/FILE."""
+    """A cluster whose audit log has the requests of service account `name` of namespace unirail; deploy/`file` is the manifest that grants
+    this account its permissions."""
 
     def __init__(self, name, file):
         self.user, self.manifest = f"system:serviceaccount:unirail:{name}", DEPLOY / file
@@ -49,7 +50,7 @@ class Audited:
         return found
 
     def requested(self):
-        """The sets of (group, resource, verb) of successful requests, and of refused ones."""
+        """Two sets of (group, resource, verb): of the requests that the API server refused with 403, as the second, and of all others."""
         done, refused = set(), set()
         for line in self.log.read_text().splitlines():
             event = json.loads(line)
@@ -61,7 +62,8 @@ class Audited:
         return done, refused
 
     def check(self, but=()):
-        """Asserts that each permission of the role except `but` was used, and no other was requested. A watch is logged when it ends."""
+        """Asserts that each permission of the role except `but` was used, and that no request needed another permission. The audit log has
+        a watch only after the watch has ended."""
         def all_used():
             unused = self.permissions() - self.requested()[0] - set(but)
             assert not unused, unused

@@ -10,7 +10,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
 def bundle(folder, version):
-    """Returns the unpacked bundle. The program of each architecture is the tests' binary with that architecture in its ELF header."""
+    """Returns the directory of the unpacked bundle. The program of each architecture is the tests' binary with that architecture's number
+    in its ELF header."""
     env = {**os.environ, "VERSION": version, "COMMIT": "0123456789ab", "SOURCE_DATE_EPOCH": "86400"}
     images, data = folder / "image", bytearray(BINARY.read_bytes())
     (images / "programs").mkdir(parents=True)

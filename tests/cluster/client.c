@@ -5,8 +5,8 @@
  *
  *	client create|replace|merge|patch NS NAME BODY	of a ConfigMap; NAME "-": no name
  *	client status NS NAME BODY	merge patch of a pod's status
- *	client delete NS NAME UID VERSION	"-": no such condition
- *	client lease NS NAME ID	until killed; SIGTERM: releases the Lease and ends
+ *	client delete NS NAME UID VERSION	UID or VERSION "-": without this precondition
+ *	client lease NS NAME ID	a candidate for the Lease; SIGTERM: releases the Lease and ends
  *	client events NS NAME COUNT MESSAGE	"%d" in MESSAGE: number of the Event, from 0
  *	client many NS COUNT	creates COUNT ConfigMaps at once
  */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real etcd and kube-apiserver on free ports of loopback, with all files in one directory; UNIRAIL_KUBE is the version. The
-processes end with the process that started them, even if it is killed; the next start removes the directory of a killed run."""
+"""A real etcd and kube-apiserver on free ports of loopback, with all files in one directory; UNIRAIL_KUBE is the version. etcd and the
+API server end with the test process, even if SIGKILL ends that process; the next start removes the directory of a killed run."""
 import base64
 import ctypes
 import http.client
@@ -30,21 +30,21 @@ CLIENT = pathlib.Path(os.environ.get("UNIRAIL_CLIENT", HERE.parent.parent / "bui
 PREFIX = "unirail-cluster-"
 KUBE = os.environ.get("UNIRAIL_KUBE", "1.20")
 FETCH = {"1.20": "fetch", "1.34": "fetch-1.34"}
-# The script that fetches kubelet, scheduler and controllers, if that of the API server does not.
+# For versions whose script in FETCH builds no kubelet, scheduler and controller manager: the script that builds them.
 FETCH_NODE = {"1.20": "fetch-kubelet"}
 OLD = KUBE == "1.20"
 NAMES = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
 
 
 def programs(node=False):
-    """The directory of etcd, kube-apiserver and kubectl, and on request the programs of a node and of workloads; fetches them the first
-    time."""
+    """The directory of etcd, kube-apiserver and kubectl, with node=True also of kubelet, scheduler and controller manager. The first call
+    on a machine fetches the programs."""
     script = FETCH_NODE.get(KUBE, FETCH[KUBE]) if node else FETCH[KUBE]
     return pathlib.Path(subprocess.run([HERE / script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def sweep():
-    """Removes directories of runs that were killed; their processes have ended."""
+    """Removes the directories of runs that were killed: the process whose pid is in the name does not exist."""
     for folder in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
         pid = int(folder.name[len(PREFIX):].split("-")[0])
         if not pathlib.Path(f"/proc/{pid}").exists():
@@ -62,7 +62,8 @@ def die_with_parent():
 
 
 class Cluster:
-    """port: of the API server, by default a free one; more: options of the API server, by default it listens on loopback only."""
+    """port: the port of the API server, by default a free one. more: further options of the API server; with the default it listens only
+    on loopback."""
 
     def __init__(self, port=None, more=("--disable-admission-plugins=ServiceAccount", "--bind-address=127.0.0.1")):
         sweep()
@@ -167,7 +168,7 @@ class Cluster:
     # --- requests by Python's HTTP and TLS, independent of unirail ---
 
     def request(self, *args, **kw):
-        """(status, answer). Waits if a newer server answers 429 for a kind that was just created."""
+        """(status, answer). Retries for 10 s while an API server of 1.34 answers 429 for the kind of a CRD that was just created."""
         for _ in range(50):
             status, answer = self.request_once(*args, **kw)
             if status != 429 or "(re)initializing" not in str(answer):
@@ -263,7 +264,8 @@ class Cluster:
 
 
 def memory(pid, what="RssAnon"):
-    """Private memory of the process in KiB, without pages of the program's file. With VmHWM: the maximum so far, with these pages."""
+    """A field of /proc/PID/status in KiB. RssAnon: the resident memory without pages of files. VmHWM: the maximum so far of the resident
+    memory, with pages of files."""
     return int(re.search(rf"{what}:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
 
 
@@ -298,7 +300,7 @@ class Candidate(Process):
         return [x.split()[0] for x in self.lines]
 
     def at(self, name):
-        """The time at which the candidate last printed a line that begins with `name`: CLOCK_MONOTONIC, in ms."""
+        """The CLOCK_MONOTONIC time in ms at which the candidate last printed a line that begins with `name`."""
         return [int(x.split()[1]) for x in self.lines if x.startswith(name)][-1]
 
     @staticmethod
@@ -320,7 +322,7 @@ class Watch(Process):
         super().__init__(BINARY, "kube", "get", *args, "--watch", "--kubeconfig", kubeconfig)
 
     def changes(self):
-        """(change, name), without objects that the server creates by itself."""
+        """(change, name) of each printed line except SYNCED."""
         return [(x.split()[0], x.split()[2].split("/")[-1]) for x in self.lines if not x.startswith("SYNCED")]
 
     def synced(self, seconds=30):

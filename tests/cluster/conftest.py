@@ -32,7 +32,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests that need another Kubernetes version are left out of this run, and its last lines list them."""
+    """Deselects the tests that need another Kubernetes version; the last lines of the run list them."""
     wants = lambda item: [m.args[0] for m in item.iter_markers("kube") if m.args[0] != clusters.KUBE]
     config.others = [item for item in items if wants(item)]
     config.hook.pytest_deselected(items=config.others)
@@ -43,7 +43,7 @@ def pytest_terminal_summary(terminalreporter, config):
     terminalreporter.write_line(f"Kubernetes {clusters.KUBE}")
     for version in sorted({item.get_closest_marker("kube").args[0] for item in config.others}):
         names = [item.path.name for item in config.others if item.get_closest_marker("kube").args[0] == version]
-        terminalreporter.write_line(f"not here, requires Kubernetes {version} (make test-cluster KUBE={version}): " + ", ".join(
+        terminalreporter.write_line(f"not run, requires Kubernetes {version} (make test-cluster KUBE={version}): " + ", ".join(
             f"{names.count(name)} of {name}" for name in sorted(set(names))))
 
 
@@ -63,7 +63,7 @@ def ns(cluster, request):
 
 @pytest.fixture
 def closing():
-    """closing(thing): the test's end closes it."""
+    """Returns closing(thing), which returns the thing; the end of the test closes it."""
     things = []
 
     def add(thing):
@@ -99,8 +99,8 @@ def nodes(mine):
 
 @pytest.fixture
 def agent(mine, nodes, closing, tmp_path):
-    """agent() starts an agent, by default on n1, and waits until it is ready. The end of the test kills it, and asserts that no policy
-            refused its requests."""
+    """agent() starts an agent, by default on n1, and waits until the agent is ready. The end of the test asserts that no admission policy
+    refused a request of these agents, and kills them."""
     def start(node="n1", kubeconfig=None, name=None, args=(), ready=True, **env):
         if policies.POLICIES and not kubeconfig:
             kubeconfig = policies.agent_config(mine, tmp_path, node)
@@ -115,7 +115,7 @@ def agent(mine, nodes, closing, tmp_path):
 
 @pytest.fixture(scope="module")
 def defined(mine):
-    """For modules whose first test starts without CRDs: installs them when another test runs alone."""
+    """For modules whose first test starts without CRDs and installs them: installs the CRDs if that test is not selected."""
     agents.install_crds(mine)
     if policies.POLICIES:
         policies.enforce(mine)

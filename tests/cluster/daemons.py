@@ -12,7 +12,7 @@ from cluster import BINARY, die_with_parent, free_port
 
 
 class Daemon:
-    """One process, with all its files in one directory. `before`: a command that executes it, setpriv for instance."""
+    """One process, with all its files in one directory. `before`: a command that executes the program, for instance setpriv."""
 
     def __init__(self, title, folder, kubeconfig, **env):
         self.title, self.folder, self.kubeconfig, self.env = title, pathlib.Path(folder), kubeconfig, env
@@ -55,7 +55,7 @@ class Daemon:
         assert not self.log.exists() or "the sandbox refused" not in self.log.read_text()
 
     def confined(self):
-        """Whether system calls are filtered, and execve() cannot gain privileges."""
+        """Whether a seccomp filter is active and no_new_privs is set."""
         lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return {"Seccomp:\t2", "NoNewPrivs:\t1"} <= set(lines)
 
@@ -80,7 +80,7 @@ class Daemon:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
     def logged(self, contains):
-        """The log's lines with this text."""
+        """The lines of the log with this text in their message or error."""
         return [x for x in self.lines() if contains in x["msg"] + " " + x.get("error", "")]
 
     def wait_logged(self, contains, seconds=30):

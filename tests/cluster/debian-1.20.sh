@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Builds programs of Kubernetes 1.20.2 from Debian bookworm's source package; fetch and fetch-kubelet source it after
-# debian.sh. fetch leaves Go, the source and what it compiled (1.4 GB) for fetch-kubelet, which removes them.
+# debian.sh. fetch leaves Go, the source and Go's build cache (1.4 GB) for fetch-kubelet, which removes them.
 
 # shellcheck disable=SC2154 # debian.sh sets cache
 # shellcheck disable=SC2034 # for scripts that source it
@@ -30,7 +30,7 @@ newer_reflect2() {
 	cp -r "$work/root/usr/share/gocode/src/github.com/modern-go/reflect2" vendor/github.com/modern-go/
 }
 
-# Generates the only file that the source package lacks.
+# Generates zz_generated.openapi.go, the only file that the source package lacks.
 openapi() {
 	local from packages
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the fetch scripts. Packages are downloaded by a separate apt, verified with Debian's
-# archive key, from the Debian archive that this system's apt is set up for; UNIRAIL_DEBIAN=URI names another.
+# Sourced by the fetch scripts. An apt with separate state downloads packages and verifies them with Debian's archive key. The archive is
+# UNIRAIL_DEBIAN=URI or, without it, the Debian archive that this system's apt uses.
 
 # shellcheck disable=SC2034 # for scripts that source it
 key=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -17,7 +17,7 @@ debian_base() {
 	# shellcheck disable=SC2016 # apt's own placeholder
 	uris=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sed 's,/*$,,' | sort -u)
 	grep -m1 '/debian$' <<<"$uris" && return
-	# A mirror of Ubuntu often provides Debian as well.
+	# A mirror of Ubuntu often provides Debian as well, at the same URL with /debian.
 	sed -n 's,/ubuntu$,/debian,p' <<<"$uris" | grep -m1 . && return
 	echo "$0: apt of this system has no Debian archive: set UNIRAIL_DEBIAN to the URL of one" >&2
 	return 1
@@ -64,7 +64,8 @@ debs() {
 	done
 }
 
-# once FILE WHAT VARIABLE...: calls `all`, which makes FILE, unless FILE exists; one caller at a time.
+# once FILE WHAT VARIABLE...: unless FILE exists, prints WHAT and calls `all`, which makes FILE and gets these variables. A lock keeps two
+# runs of a script apart.
 once() {
 	local file=$1 what=$2 log
 

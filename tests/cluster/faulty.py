@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy that injects faults: HTTP/2 towards the client under test, Python's HTTP/1.1 towards the real API server. A rule gets
-each request and may return a fault for it."""
+"""A proxy that injects faults: HTTP/2 towards the client under test, Python's HTTP/1.1 towards the real API server. For each request
+the test's rule returns a fault, or None to forward the request."""
 import http.client
 import json
 import select
@@ -252,7 +252,7 @@ class Talk:
     def run(self):
         self.s.setblocking(False)
         self.read(24)
-        # No dynamic table is used, so a request that is answered here or dropped changes no HPACK state.
+        # Table size 0: without a dynamic table, a request that is not forwarded changes no HPACK state.
         self.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 0)))
         while len(head := self.read(9)) == 9:
             self.take(head[3], head[4], int.from_bytes(head[5:], "big"), self.read(int.from_bytes(head[:3], "big")))

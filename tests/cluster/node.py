@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node with a real kubelet, containerd and runc, in separate namespaces; its network namespace is the caller's. Its containers are in a
-pid namespace that ends with the test's process, its files in the cluster's folder. If the test's process is killed, files and control
-groups remain; the next start removes them."""
+"""A node with a real kubelet, containerd and runc, in separate namespaces; its network namespace is the caller's or that of the process
+`net`. Its processes are in a pid namespace that ends with the test process; its files are in the cluster's directory. If the test process
+is killed, files and control groups remain; the next start removes them."""
 import contextlib
 import os
 import pathlib
@@ -39,7 +39,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
 """
-# Debian's containerd 1.7 searches CNI plugins in /usr/lib/cni by default; on this node they are in /opt/cni/bin.
+# Debian's containerd 1.7 searches for CNI plugins in /usr/lib/cni by default; on this node the plugins are in /opt/cni/bin.
 NRI = """  [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
 [plugins."io.containerd.nri.v1.nri"]
@@ -79,7 +79,7 @@ if not OLD:
 
 
 def hierarchies():
-    """The hierarchies of cgroup v1, which this machine has; the kubelet's root must be in each."""
+    """The mounted hierarchies of cgroup v1. The kubelet's cgroupRoot must exist in each."""
     found = [d for d in GROUPS.iterdir() if d.is_dir() and (d / "cgroup.procs").exists()]
     assert (GROUPS / "memory").is_dir(), "a kubelet requires cgroup v1 with its memory controller on this machine"
     return found
@@ -99,15 +99,15 @@ def sweep():
 
 
 def runtime(nri):
-    """The directory of containerd (nri: with NRI and CDI), runc and busybox; fetches them the first time."""
+    """The directory of containerd (nri: a version with NRI and CDI), runc and busybox. The first call on a machine fetches them."""
     return pathlib.Path(subprocess.run([HERE / "fetch-node", *(["nri"] if nri else [])], check=True,
                                        stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 class Node:
-    """files: {path: text} of /etc that exist from the start, like the images. nri: containerd has NRI, and the node a separate /dev with
-    device nodes of eight RDMA devices; cdi: the same with CDI instead of NRI. net: a process in the node's network namespace (None: the
-    caller's); server: the address of the API server in that namespace."""
+    """files: {path below /etc: text}; these files, and the images, exist before containerd starts. nri: containerd has NRI, and the node
+    has a separate /dev with device nodes of eight RDMA devices. cdi: as nri, but with CDI instead of NRI. net: the pid of a process in the
+    node's network namespace (None: the caller's namespace). server: the URL of the API server in that namespace."""
 
     def __init__(self, cluster, address, files, name="n1", images=IMAGES, nri=False, cdi=False, net=None, server=None):
         sweep()
@@ -130,7 +130,7 @@ class Node:
             (images / "busybox").write_bytes(image.busybox(self.root / "bin/busybox"))
         if "unirail" in present:
             (images / "unirail").write_bytes(image.unirail(BINARY))
-        for plugin in PLUGINS.iterdir():  # a node has these plugins too
+        for plugin in PLUGINS.iterdir():  # beside unirail's programs, as on a real node
             shutil.copy(plugin, plugins)
         cert, key = self.cluster.pki.leaf(self.name, f"DNS:{self.name},IP:{self.address}", "clientAuth,serverAuth",
                                           subject=f"/O=system:nodes/CN=system:node:{self.name}")
@@ -183,7 +183,7 @@ class Node:
         return p
 
     def kill(self, command):
-        """Kills the process of that name; its parent starts it again."""
+        """Kills the processes of that name; node-init starts containerd and kubelet again."""
         found = re.findall(rf"^ *(\d+) (?:\S*/)?{re.escape(command)}(?: |$)", self.run("ps", "-eo", "pid,args").stdout, re.M)
         assert found, command
         self.run("kill", "-9", *found)

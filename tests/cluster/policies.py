@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens as pods have them, and deploy/policies. UNIRAIL_POLICIES=1 (make test-cluster KUBE=1.34 POLICIES=1) lets agents and nodes of
-the fixtures write with such tokens, under deploy/'s roles and these policies, instead of as admin, to show that the policies allow their
-normal work."""
+"""Pod-bound tokens, and deploy/policies. With UNIRAIL_POLICIES=1 (make test-cluster KUBE=1.34 POLICIES=1) the agents of the fixtures use
+such tokens, under the roles of deploy/ and these policies, and are not admin. This shows that the policies allow the agents' normal
+work."""
 import os
 
 from agents import BLOCKS, SPIDER
@@ -34,12 +34,12 @@ def agent_config(cluster, folder, node):
 
 
 def install(cluster):
-    """Installs the agent's account, role and policies. The server needs no CRDs for it."""
+    """Installs the agent's account, role and policies. This works before the CRDs exist."""
     cluster.kubectl("apply", "-f", DEPLOY / "agent.yaml", "-f", DEPLOY / "policies" / "agent.yaml")
 
 
 def enforce(cluster):
-    """Installs the account, role and policies and waits until the API server enforces the policies, which needs the CRDs."""
+    """Installs the agent's account, role and policies, and waits until the API server enforces the policies. The CRDs must exist."""
     install(cluster)
     token = cluster.token("unirail", "unirail-agent")
     pool = {"apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderIPPool", "metadata": {"name": "probe"},

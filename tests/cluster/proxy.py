@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that tests disconnect or stall."""
+"""A TCP proxy whose connections a test can cut, stall or delay."""
 import socket
 import threading
 import time
 
 
 class Proxy:
-    """Connections to `port` are forwarded to the port `to`. stalled: no data is forwarded; delay: seconds before data is forwarded;
-        cut_after: when all clients have sent more bytes than that, connections close."""
+    """Forwards connections to `port` to the port `to`. stalled: while true, no data is forwarded. delay: seconds before data is forwarded.
+    cut_after: once the clients together have sent more bytes than this, each connection closes at its next data."""
 
     def __init__(self, to):
         self.to, self.pairs, self.stalled, self.delay = to, [], False, 0

@@ -32,7 +32,8 @@
 #include <rdma/rdma_netlink.h>
 
 enum {
-	FD_FIRST = 500, /* descriptors of COMMAND's sockets: it uses no such number by itself */
+	FD_FIRST =
+		500, /* first descriptor of COMMAND's sockets; COMMAND opens no others from here on */
 	SOCKETS_MAX = 16,
 	OBJECTS_MAX = 64,
 	BUF_MAX = 16384,
@@ -450,7 +451,7 @@ static int receive_descriptor(int socket)
 	return fd;
 }
 
-/* The serving process is no child of COMMAND. */
+/* The serving process is no child of COMMAND, so COMMAND's wait() does not return it. */
 static void start_server(int socket)
 {
 	pid_t child = fork();

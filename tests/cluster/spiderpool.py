@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster in which Spiderpool, Multus and the shared device plugin run: the objects that their manifests and programs write.
+"""A cluster in which Spiderpool, Multus and the shared device plugin seem to run: it has the objects that their manifests and programs
+write.
 
-Kubelets stands for kubelets and for the controllers of DaemonSets and Deployments: it creates pods on the right nodes, sets them ready and
-ends them. In unirail's pods it runs the real programs."""
+Class Kubelets simulates kubelets and the controllers of DaemonSets and Deployments: it creates pods on the selected nodes, sets them
+Ready and deletes them. For unirail's pods it runs the real programs."""
 import json
 import re
 import threading
@@ -166,7 +167,7 @@ class Spiderpool:
             "type": "Ready", "status": "True" if ready else "False", "message": message}]}}, type=MERGE)
 
     def register(self):
-        """Registers webhooks without a server: from now on the API server refuses pools."""
+        """Registers webhooks to which no server answers: from now on the API server refuses writes of pools and subnets."""
         for kind, plural in (("mutate", "mutating"), ("validate", "validating")):
             self.cluster.ok("POST", f"{HOOKS}/{plural}webhookconfigurations", hooks(kind, ("spiderippool", "spidersubnet")))
 
@@ -223,7 +224,7 @@ def is_ready(pod):
 
 
 def selects(template, node):
-    """Whether a DaemonSet's pods belong on a node, by the node's labels."""
+    """Whether the nodeSelector and node affinity of a DaemonSet's template select the node."""
     spec, labels = template["spec"], node["metadata"]["labels"]
     if any(labels.get(k) != v for k, v in spec.get("nodeSelector", {}).items()):
         return False
@@ -234,9 +235,9 @@ def selects(template, node):
 
 
 class Kubelets(threading.Thread):
-    """Simulates the kubelets of all nodes and, with `manages`, the controllers of DaemonSets and Deployments; without it a
-    kube-controller-manager runs. `images`: False while no image can be pulled; `seen`: the originals' pods that existed when an agent of
-    unirail started."""
+    """Simulates the kubelets of all nodes. manages: also simulates the controllers of DaemonSets and Deployments; if false, the test runs
+    a kube-controller-manager. images: False while no image can be pulled. seen: (node, owners of the originals' pods that existed) for
+    each start of unirail's agent."""
 
     def __init__(self, cluster, folder, manages=True):
         super().__init__(daemon=True)
@@ -244,7 +245,7 @@ class Kubelets(threading.Thread):
         self.agents, self.controllers, self.seen = {}, {}, []
         self.images, self.going, self.problem = True, True, None
         self.images_seen = set()  # images of unirail's pods
-        self.more = {}  # arguments of the agent on a node
+        self.more = {}  # {node: more arguments of its agent}
         self.start()
 
     def pods(self):
@@ -298,7 +299,7 @@ class Kubelets(threading.Thread):
                 want.remove(p["spec"]["nodeName"])
                 ready += is_ready(p)
             elif p["spec"]["nodeName"] not in want or kind == "daemonsets":
-                self.end(p)  # its node is no longer selected, or the template has changed
+                self.end(p)  # the pod's node is no longer selected, or the DaemonSet's template has changed
         for node in want:
             spec = {"nodeName": node, "containers": [{"name": c["name"], "image": c["image"], "args": c.get("args", [])}
                                                      for c in template["spec"]["containers"]],

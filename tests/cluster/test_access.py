@@ -82,7 +82,7 @@ def test_invalid_token_is_refused(cluster, tmp_path):
 
 
 def test_client_certificate_of_another_ca_is_refused(cluster, tmp_path):
-    """The API server requests a certificate, accepts any, and identifies no user by this one."""
+    """The API server completes the TLS handshake with any client certificate, but identifies no user by one that another CA signed."""
     cert, key = Pki(tmp_path / "pki").leaf("x", "", "clientAuth", subject="/O=system:masters/CN=x")
     path = cluster.kubeconfig(tmp_path / "config", {"client-certificate": cert, "client-key": key})
     refused(cluster.unirail("kube", "get", "ns", kubeconfig=path), "401 Unauthorized")

@@ -94,7 +94,7 @@ def remove(cluster, kind, name):
 
 
 def known(cluster):
-    """Waits until both replicas have seen all objects."""
+    """Waits until both replicas have seen all pools, subnets, SpiderMultusConfigs and NetworkAttachmentDefinitions."""
     for kind in ("SpiderIPPool", "SpiderSubnet", "SpiderMultusConfig", "NetworkAttachmentDefinition"):
         plural = PATHS[kind].rsplit("/", 1)[1]
         key = f'unirail_controller_objects{{kind="{plural}"}}'
@@ -115,8 +115,8 @@ def clean(admitting):
 
 
 def set_status(cluster, kind, name, status):
-    """Sets the status of a pool or subnet, and waits until both replicas have seen it: a watch delivers the changes of a kind in order, and the
-    count of objects shows the next change."""
+    """Sets the status of a pool or subnet, and waits until both replicas have seen it: creates another object of the kind, and waits until
+    both replicas count that object. A watch delivers the changes of a kind in order."""
     cluster.ok("PATCH", f"{PATHS[kind]}/{name}/status", {"status": status}, type=MERGE)
     cluster.ok("POST", PATHS[kind], whole(kind, "later", {}, {"subnet": "192.0.2.0/24", "ips": ["192.0.2.1"]}))
     known(cluster)
@@ -230,18 +230,18 @@ def team_trusted(clean):
     def trust(o):
         objects.append(o)
         annotate("true")
-        wait(lambda: is_taken(o, True), "the controller's account is trusted")
+        wait(lambda: is_taken(o, True), "the webhook admits the object in the trusted namespace")
 
     yield trust
     for o in objects:
         annotate(None)
         remove(clean, o["kind"], o["metadata"]["name"])
-        wait(lambda: is_taken(o, False), "the account of namespace team is not trusted")
+        wait(lambda: is_taken(o, False), "the webhook refuses the object in namespace team, which is no longer trusted")
 
 
 @pytest.mark.parametrize("kind, case", again())
 def test_stored_objects_can_be_applied_again(clean, team_trusted, kind, case):
-    """kubectl apply finds the object as it sent it, also where a value was converted: the second apply sends nothing."""
+    """The second kubectl apply finds the stored object equal to the sent one, even if a value was converted, and changes nothing."""
     o = whole(kind, "x", case.get("meta"), case["spec"])
     if case.get("trusted"):
         team_trusted(o)
@@ -292,7 +292,8 @@ def checked(c):
 
 
 def neighbours(cluster, turn):
-    """Creates twenty pools at once, each with some addresses of the next one: (created, refused, refused with the advice to retry)"""
+    """Creates twenty pools at once, each of which shares five addresses with the next one. Returns the numbers of pools that were created,
+    refused because of an overlap, and refused with the advice to retry."""
     def make(i):
         o = pool(f"t{turn}-{i}", f"10.9.{turn}.{10 * i}", f"10.9.{turn}.{10 * i + 14}")
         return lambda: cluster.request("POST", PATHS["SpiderIPPool"], o)
@@ -306,7 +307,7 @@ def neighbours(cluster, turn):
 
 
 def test_no_two_overlapping_pools_created_concurrently_are_accepted(clean):
-    """No two pools with common addresses are accepted, whichever replica reviews them; each refusal names the reason."""
+    """This holds whichever replica reviews the pools; each refusal names the reason."""
     before = [checked(c) for c in clean.replicas]
     for turn in range(16):
         clean.front.shuffle(clean)
@@ -388,7 +389,8 @@ def test_lock_of_a_failed_create_expires(clean):
 
 
 def test_replica_without_the_api_server_refuses_pools(clean, closing, tmp_path):
-    """A review that needs the API server is refused in time, with one line; other reviews are decided."""
+    """A review that must lock addresses is refused within 10 s, since the lock requires the API server. A review without a lock is
+    decided."""
     link = closing(Proxy(clean.port))
     conf = tmp_path / "conf"
     clean.through(link, conf)

@@ -107,8 +107,8 @@ def test_pool_command_reads_the_cluster(mine, nodes, agent, rails, tmp_path):
     assert "belongs to pool 'rail2', which does not exist" in show("check", *config, status=1)
     at = ("--socket", one.socket)
     assert rows(show("list", *at))["rail1"][:4] == ["4", "172.16.1.0/24", "1", "241"]
-    # `release` on the address's node removes it from the journal; the running agent sees the change, because it reads
-    # the journal before each batch.
+    # `release` on the node of an address removes the address from the journal; the running agent sees the change, because it reads the
+    # journal before each batch.
     pod = nodes.pod("t", "n1")
     assert by_name(one, pod, "rail3", "172.16.3.77")[0] == 200
     assert f"t/{pod['metadata']['name']} " in show("owner", "172.16.3.77", "--state-dir", one.state)
@@ -156,7 +156,8 @@ def test_allocation_from_a_local_block_sends_no_request(nodes, agent, pools):
 
 
 def test_pools_are_prefetched_for_a_scheduled_pod(mine, nodes, agent, pools):
-    """When a pod is scheduled to the node, the pools of its networks are pre-allocated: its ADD sends no block request."""
+    """When a pod is scheduled to the node, the agent claims blocks of the pools of the pod's networks: the pod's ADD sends no block
+    request."""
     for k in range(3):
         pools(f"ahead{k}", f"10.5.{k}.0/24")
     nads = "/apis/k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
@@ -233,7 +234,7 @@ def test_requests_for_missing_replaced_or_remote_pods_are_refused(mine, nodes, a
     assert found["podUID"] == pod["metadata"]["uid"]
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"}},
             type=MERGE)
-    wait(lambda: "dead Pod t/" in refused(pod, uid=pod["metadata"]["uid"]), "the agent reports the former pod as dead")
+    wait(lambda: "dead Pod t/" in refused(pod, uid=pod["metadata"]["uid"]), "the agent refuses the pod of phase Failed as dead")
     nodes.remove_pod(pod)
 
 
@@ -247,8 +248,8 @@ def test_pod_unknown_to_the_watch_is_read_from_the_server(nodes, agent, rails):
 
 
 def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
-    """A peer has allocated all addresses of the pool: those that it releases go to waiting requests in the order of their arrival; a pod
-        that requests another pool does not wait."""
+    """A peer has allocated all addresses of the pool. Waiting requests get the addresses that the peer releases, in order of arrival. A pod
+    that requests another pool does not wait."""
     pools("few", "10.8.0.0/24", ["10.8.0.10-10.8.0.12"])
     pools("many", "10.9.0.0/24")
     two, one = agent("n2", UNIRAIL_REUSE_DELAY="0s"), agent("n1", UNIRAIL_REUSE_DELAY="0s")
@@ -280,7 +281,7 @@ def test_pending_requests_are_served_in_order_of_arrival(nodes, agent, pools):
 
 
 def test_exhausted_pool_is_reported(nodes, agent, pools):
-    """The error names the pool, the owners of its addresses, and what was tried; a backup pool is used instead."""
+    """The error has Spiderpool's code and text and names the pool. A request that lists a second pool gets an address of that pool."""
     pools("few", "10.8.0.0/24", ["10.8.0.10"])
     pools("backup", "10.9.0.0/24")
     two, one = agent("n2"), agent("n1", UNIRAIL_WAIT="3s")
@@ -350,7 +351,7 @@ def pool_names(answer):
 
 
 def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
-    """The annotations take precedence over the network's configuration; an error names the invalid annotation and the position in it."""
+    """The annotations take precedence over the network's configuration; an error names the pod and the invalid annotation."""
     one = agent()
     both = json.dumps([{"interface": "net1", "ipv4": ["rail3"]}, {"interface": "net2", "ipv4": ["rail4"]}])
     pod = nodes.pod("t", "n1", annotations={"ipam.spidernet.io/ippools": both})
@@ -375,7 +376,7 @@ def test_pools_requested_by_annotations_are_used(mine, nodes, agent, rails):
 
 
 def test_pools_are_selected_by_their_affinities(mine, nodes, agent, pools):
-    """Affinities of a pool are compared with pod, namespace and node, and its multusName with the network."""
+    """A pool is used only if its affinities match the labels of the pod and of the node, and its multusName the pod's network."""
     mine.ok("PATCH", "/api/v1/nodes/n1", {"metadata": {"labels": {"zone": "a"}}}, type=MERGE)
     pools("zone-b", "10.8.0.0/24", nodeAffinity={"matchLabels": {"zone": "b"}})
     pools("zone-a", "10.9.0.0/24", nodeAffinity={"matchLabels": {"zone": "a"}})
@@ -432,7 +433,7 @@ def test_coordinator_settings_come_from_the_cluster(mine, nodes, agent, rails):
 
 
 def test_agent_completes_requests_before_it_exits(nodes, agent, rails):
-    """Pending requests are answered before the process ends."""
+    """The agent answers a request that waits for an exhausted pool with an error, and ends within 5 s."""
     one = agent()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         nodes.pool("tiny", "10.8.0.0/24", ["10.8.0.10"])

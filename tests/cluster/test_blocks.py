@@ -27,7 +27,7 @@ class Fleet(Process):
                          env={"KUBECONFIG": str(kubeconfig), "FLEET_LOG": "1", **(env or {})})
 
     def command(self, *args):
-        """Sends a command to the fleet; returns the line of its answer."""
+        """Sends a command to the fleet; returns the answer, one line."""
         at = self.lines_read
         self.p.stdin.write(" ".join(map(str, args)) + "\n")
         self.p.stdin.flush()
@@ -49,7 +49,7 @@ class Fleet(Process):
         return [tuple(x.split()) for x in self.lines[at:-1]]
 
     def wait_idle(self, seconds=60, waiting=0):
-        """Waits until no work is pending and this number of pods has no address."""
+        """Waits until no work is pending and `waiting` pods have no address."""
         return self.wait_stat(lambda stat: stat["jobs"] == 0 and stat["waiting"] == waiting,
                               f"the fleet has no jobs and {waiting} waiting requests", seconds)
 
@@ -136,7 +136,7 @@ def test_nodes_claim_blocks_of_one_size_and_pre_allocate(cluster, pools, fleet):
 
 
 def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
-    """As many addresses as pods: late nodes get the free addresses of early ones."""
+    """The pool has as many addresses as there are pods: nodes that find no unclaimed block borrow free addresses from the blocks' owners."""
     f = fleet(pools(last=("10.3.0.0/26", "10.3.0.1-10.3.0.45")), 0, 5)
     f.command("add", "*", 9)
     s = f.wait_idle(90)
@@ -144,7 +144,7 @@ def test_every_address_of_the_pool_is_allocated(cluster, pools, fleet):
     # One more pod gets no address, and its error lists what the agent tried.
     f.command("add", 0, 1)
     f.wait_stat(lambda s: s["waiting"] == 1, "one request is waiting")
-    wait(lambda: "blocks of the pool are claimed" in f.command("reason", 0, "last"), "the last pod waits for a block of the pool")
+    wait(lambda: "blocks of the pool are claimed" in f.command("reason", 0, "last"), "the reason for the waiting pod is that the blocks of the pool are claimed")
     # A pod of another node is deleted: its address is borrowed.
     f.command("del", 3, 1)
     f.wait_idle(90)
@@ -170,7 +170,7 @@ def test_rejected_answer_of_an_owner_is_repeated_at_once(cluster, pools, fleet):
         with concurrent.futures.ThreadPoolExecutor(4) as four:
             list(four.map(write, range(4)))
         start = time.monotonic()
-        wait(lambda: not asked(), "no node requests an address", 60, 0.02)
+        wait(lambda: not asked(), "the block has no requests", 60, 0.02)
         if f.stat()["refused"] > refused:
             took.append(time.monotonic() - start)
         refused = f.stat()["refused"]
@@ -203,7 +203,7 @@ def test_allocation_continues_after_an_api_server_restart(cluster, pools, fleet)
 
 
 def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
-    """An agent that starts while the API server is unavailable continues from its log."""
+    """An agent that starts while the API server is unavailable continues from the log in its state directory."""
     f = fleet(pools(w=("10.6.0.0/24", "10.6.0.1-10.6.0.120")), 0, 2)
     f.command("add", "*", 3)
     f.wait_idle()
@@ -223,7 +223,7 @@ def test_agent_restarts_without_the_api_server(cluster, pools, fleet):
 
 
 def test_agent_continues_after_a_compaction_of_etcd(cluster, pools, fleet):
-    """The API server answers the watch with status 410: changes while it was stopped are not lost."""
+    """The API server answers the watch with status 410, since etcd no longer has the older revisions: the agents list the blocks again."""
     f = fleet(pools(c=("10.7.0.0/27", "10.7.0.1-10.7.0.30")), 0, 2)
     f.command("add", "*", 6)
     f.wait_idle()
@@ -297,7 +297,7 @@ def test_deleted_block_in_use_is_recreated(cluster, pools, fleet):
 
 
 def test_agent_without_its_former_state_directory_allocates_no_used_address(cluster, pools, fleet, tmp_path):
-    """No address of a block whose log is lost is allocated: it is unknown which of its addresses pods have."""
+    """If the log of a block is lost, no address of the block is allocated: the agent does not know which addresses pods have."""
     p = pools(l=("10.11.0.0/26", "10.11.0.1-10.11.0.48"))
     f = fleet(p, 0, 1)
     f.command("add", 0, 10)
@@ -313,7 +313,8 @@ def test_agent_without_its_former_state_directory_allocates_no_used_address(clus
 
 
 def lines_read(cluster, pool, have):
-    """Asserts that the blocks in the API server have the node of every pod's address."""
+    """Asserts for each pod's address that the block in the API server has the pod's node as the borrower of the address or, if the address
+    is not borrowed, as the block's owner."""
     them = blocks(cluster, pool)
     for node, a in have:
         b = [x for x in them if ipaddress.ip_address(a) in ipaddress.ip_network(x["spec"]["cidr"])]
@@ -335,8 +336,8 @@ def clear_up(cluster, pool, have):
 
 
 def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools, fleet, tmp_path):
-    """Objects are restored to an earlier state, the nodes' logs are not: before any new allocation the agents write to the blocks which
-        addresses their pods have."""
+    """The restore changes the objects, but not the nodes' logs: before any new allocation the agents write to the blocks which addresses
+    their pods have."""
     f = fleet(pools(e=("10.12.0.0/26", "10.12.0.1-10.12.0.45")), 0, 4, "idle=1000")
     f.command("add", "*", 6)
     f.wait_idle()
@@ -367,8 +368,8 @@ def test_agents_allocate_no_used_address_after_a_restore_of_etcd(cluster, pools,
 
 
 def test_restore_of_etcd_while_no_agent_runs_is_detected(cluster, pools, fleet):
-    """The agent's log has a later revision than the API server: the agent detects the restore and records it in the log, so that an
-    agent started later continues with it."""
+    """The agent's log has a later revision than the API server, so the agent detects the restore. It records the restore in the log, so
+    that the agent continues the recovery after its next start."""
     them = pools(r=("10.13.0.0/26", "10.13.0.1-10.13.0.45"))
     cluster.back_up()
     for i in range(200):  # more writes than the start of an API server makes: otherwise its revision would exceed the log's

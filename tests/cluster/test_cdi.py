@@ -16,7 +16,7 @@ HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
 RESOURCE = "rdma/hca_shared"
 SHARED = {"configList": [{"resourceName": "hca_shared", "resourcePrefix": "rdma", "rdmaHcaMax": 4, "selectors": {"ifNames": ["ens1np0"]}}]}
 SPEC = "/var/run/cdi/nvidia.com_hca_shared.yaml"
-# The recorded /sys replaces the node's, for the agent only.
+# Mounts the recorded /sys over the node's /sys, for the agent only.
 MOUNTS = 'mount --rbind "$1" /sys; shift; exec "$@"'
 SETTINGS = "[agent]\nuse-cdi = yes\nmemlock-hook = {binary}\nrdma-memlock = {limit}\nnri = no\n"
 
@@ -79,8 +79,8 @@ def registered(whole):
 
 
 def has_limit(whole, p, n):
-    """Asserts that the container has device nodes and the limit n, or neither if the kubelet does not pass names of devices to the runtime
-        (before 1.28)."""
+    """Asserts that the container has device nodes and the limit n. On 1.20 it must have neither: a kubelet before 1.28 does not pass names
+    of CDI devices to the runtime."""
     if OLD:
         assert whole.exec(p, "ls", "/dev/infiniband", check=False) == "" and limit(whole, p) != [str(n)] * 2
     else:
@@ -89,7 +89,7 @@ def has_limit(whole, p, n):
 
 
 def test_container_without_root_gets_the_memlock_limit(whole, agent):
-    wait(lambda: registered(whole), "the agent is registered at the runtime", 60)
+    wait(lambda: registered(whole), "the node has four allocatable devices", 60)
     assert str(BINARY) in spec(whole)
     has_limit(whole, pod(whole, "first"), 1 << 20)
 

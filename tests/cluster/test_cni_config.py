@@ -39,7 +39,7 @@ def wraps(net_d, name):
 
 
 def event_messages(mine, reason):
-    """Messages of the node's events."""
+    """Messages of the events of node n1 with this reason."""
     return [e["message"] for e in mine.ok("GET", "/api/v1/namespaces/default/events")["items"]
             if e["reason"] == reason and e["involvedObject"]["kind"] == "Node" and e["involvedObject"]["name"] == "n1"]
 
@@ -74,7 +74,7 @@ def test_configuration_follows_a_changed_network(writer, net_d):
     assert candidate(net_d)["cniVersion"] == "1.0.0" and "capabilities" not in candidate(net_d)["plugins"][0]
     (net_d / "05-cilium.conflist").unlink()
     wraps(net_d, "10-calico.conflist")
-    (net_d / NAME).unlink()  # by mistake
+    (net_d / NAME).unlink()  # as a user may do by mistake
     wraps(net_d, "10-calico.conflist")
     # Neither a file of another program nor a restart of the agent causes a write.
     before = os.stat(net_d / NAME)
@@ -86,12 +86,12 @@ def test_configuration_follows_a_changed_network(writer, net_d):
 
 def test_configuration_is_written_when_a_network_is_added(writer, net_d):
     (net_d / "10-calico.conflist").unlink()
-    a = writer()  # the agent is ready although there is no network: the Node's own condition reports that
+    a = writer()  # the agent is ready without a cluster network: the Node's condition Ready reports the missing network
     assert not (net_d / NAME).exists()
     assert "is written as soon as there is one" in status(a)[1]
     (net_d / "10-calico.conflist").write_text(json.dumps(CALICO))
     wraps(net_d, "10-calico.conflist")
-    wait(lambda: status(a)[1].count("as soon as") == 0, "unirail status reports that the configuration is written")
+    wait(lambda: status(a)[1].count("as soon as") == 0, "unirail status no longer reports a missing configuration")
 
 
 def test_configuration_of_another_program_that_sorts_first_is_reported(writer, net_d, mine):

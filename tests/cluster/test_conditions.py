@@ -28,7 +28,7 @@ def work(cluster, ns):
 
 
 def wait_unregistered(cluster, c, name):
-    """Waits until the match condition contains the namespace and the API server sends none of its pods to the webhook."""
+    """Waits until the match condition contains the namespace and the API server does not send a new pod of it to the webhook."""
     wait(lambda: f"'{name}'" in condition(cluster), f"the match condition of the webhook contains namespace {name}")
 
     def unasked():
@@ -55,7 +55,7 @@ def test_only_requesting_pods_are_sent_to_the_webhook(cluster, work, replica):
 
 
 def test_pods_of_a_requesting_namespace_are_sent_to_the_webhook(cluster, work, replica):
-    """Once the namespace's annotation requests injection, the API server sends all its pods to the webhook."""
+    """Once the namespace's annotation requests injection, the API server sends all pods of the namespace to the webhook."""
     c = registered(cluster, start(replica()).leads())
     assert create(cluster, config("eth1", work, "rails"))[0] == 201
     wait_unregistered(cluster, c, work)
@@ -78,7 +78,7 @@ def test_pods_of_a_new_namespace_are_sent_to_the_webhook(cluster, replica, ns):
 
 
 def test_without_a_controller_only_pods_that_request_networks_are_refused(cluster, work, replica):
-    """failurePolicy Fail, and no controller answers: only pods that request networks are refused."""
+    """The webhook has failurePolicy Fail."""
     c = registered(cluster, start(replica(), "--pod-failure-policy", "Fail").leads())
     wait_unregistered(cluster, c, work)
     c.kill()

@@ -90,7 +90,7 @@ def test_changed_settings_are_read_with_and_without_a_signal(cluster, ns, replic
 
 
 def test_settings_that_require_a_restart_stay(cluster, ns, replica):
-    """A setting that requires a restart does not apply to a new leader either."""
+    """A replica that becomes the leader after such a change keeps the settings of its start: its gc is on, although the file has gc = no."""
     a, b = replica("a").start().leads(), replica("b")
     b.conf.write_text("[controller]\ngc = yes\n")
     b.start("--gc-grace", "1s")
@@ -103,7 +103,7 @@ def test_settings_that_require_a_restart_stay(cluster, ns, replica):
     a.stop()
     b.leads()
     b.wait_logged("full scan")
-    # The leader keeps its Lease also when later settings differ.
+    # Further changed settings do not end the leader: it ends with status 0 on SIGTERM.
     b.conf.write_text("[controller]\ncni-config-dir = /z\n")
     b.process.send_signal(1)
     wait(lambda: len(b.logged("settings read")) > 2, "the settings are read a third time", 10)

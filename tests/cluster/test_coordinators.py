@@ -34,7 +34,7 @@ def define(cluster, group, version, plural, kind, scope="Cluster"):
 
 
 def services(*elsewhere):
-    """CIDRs from other sources, unless the server has ServiceCIDRs, which take precedence."""
+    """The services' CIDRs that the status must have: on 1.20 `elsewhere`, on 1.34 that of the ServiceCIDR, which takes precedence."""
     return list(elsewhere) if KUBE == "1.20" else ["10.96.0.0/16"]
 
 
@@ -113,7 +113,8 @@ def test_cidrs_of_kubeadm_are_found(cluster, lab, start):
 
 
 def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
-    """With Spiderpool, pods of a cluster without kubeadm wait forever; the controller finds CIDRs that are added later."""
+    """The phase is Synced even while no source has the CIDRs (with Spiderpool, pods would wait forever). CIDRs that are added later are
+    found."""
     lab.coordinator("none")
     start()
     assert ("services' CIDRs are not known" in lab.says("Synced", [], services())) == (KUBE == "1.20")
@@ -137,7 +138,7 @@ def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
 
 @pytest.mark.kube("1.34")
 def test_service_cidrs_of_a_newer_kubernetes_are_found(cluster, lab, start):
-    """The ranges from which the API server allocates Service addresses, and those added later."""
+    """The status has the ranges from which the API server allocates Service addresses, and follows added and deleted ones."""
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     lab.coordinator("auto")

@@ -47,7 +47,7 @@ def test_default_objects_are_created_in_a_new_cluster(cluster, ns, start):
     nad = wait(lambda: cluster.request("GET", f"/apis/k8s.cni.cncf.io/v1/namespaces/{ns}/network-attachment-definitions/"
                                               "k8s-pod-network")[1].get("metadata"),
                "the NetworkAttachmentDefinition of the cluster's network is created")
-    assert nad["ownerReferences"][0]["name"] == "calico"  # the SpiderMultusConfig; the network's configuration is the CNI file
+    assert nad["ownerReferences"][0]["name"] == "calico"  # the SpiderMultusConfig's name; the NAD has the name in the CNI file
     assert len(c.logged("created a default object")) == 2
     # A new controller changes no existing object.
     cluster.ok("PATCH", f"{COORDINATORS}/default", {"spec": {"mode": "underlay", "hijackCIDR": None}}, type=MERGE)
@@ -75,7 +75,7 @@ def test_disabled_or_impossible_defaults_are_not_created(cluster, ns, start):
 
 
 def test_default_pools_are_created(cluster, ns, start):
-    """The settings have Spiderpool's names, and lists may be written as in Spiderpool; existing pools stay unchanged."""
+    """Settings may be Spiderpool's environment variables, and lists may be JSON arrays as in Spiderpool; existing pools stay unchanged."""
     env = {"SPIDERPOOL_INIT_DEFAULT_IPV4_SUBNET_NAME": "first-v4", "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_NAME": "first-v4",
            "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_SUBNET": "172.50.0.0/16",
            "SPIDERPOOL_INIT_DEFAULT_IPV4_IPPOOL_IPRANGES": '["172.50.0.2-172.50.0.9","172.50.1.1"]',

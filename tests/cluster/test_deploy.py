@@ -16,8 +16,8 @@ def agents():
 
 
 def use_applications(cluster, nodes, agent):
-    """The agent reads the owner of a pod; for a kind that the controller does not watch, it creates an empty pool, which the controller
-    fills."""
+    """The agent reads the owner of a pod. If the controller does not watch the owner's kind, the agent creates an empty pool, which the
+    controller fills."""
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet", "metadata": {"name": "s"},
         "spec": {"subnet": "10.6.0.0/24", "ips": ["10.6.0.2-10.6.0.9"]}})
@@ -67,12 +67,13 @@ def test_agent_works_with_its_deployed_permissions(agents, closing, tmp_path):
     assert one.add(pods[one][0], "net9", defaultIPv4IPPool=["rail1"])[0] == 200
     wait(lambda: len(nodes.endpoint("t", meta["name"])["status"]["current"]["ips"]) == 4, "the SpiderEndpoint has four interfaces")
     other.stop()
-    other.start(*args)  # the agent reads the block of a borrowed address by its name
+    other.start(*args)  # the agent reads the block of its borrowed address with a GET of this block
     for agent in (other, one):
         for pod in pods[agent]:
             agent.release(pod)
             nodes.remove_pod(pod)
-    # The agent reads a pod that does not exist by its name. After the release of the last address no block has an owner.
+    # For a pod that is not in its cache the agent sends a GET; this pod does not exist. After the release of the last address no block has
+    # an owner.
     deleted = {"metadata": {"namespace": "t", "name": "gone", "uid": "0b1f"}}
     assert one.plan(deleted, "rail1")[0] == 500
 

@@ -40,7 +40,8 @@ def use_nads(cluster):
 
 
 def use_subnets(cluster):
-    """A pool for an application is created, grows, shrinks, and is deleted with the application and with its subnet."""
+    """The controller creates a pool for an application, and grows, shrinks and deletes it with the application. The subnet is deleted
+    last."""
     apps = "/apis/apps/v1/namespaces/t/deployments"
     cluster.ok("POST", f"{SPIDER}/spidersubnets", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderSubnet",
@@ -76,7 +77,8 @@ def use_subnets(cluster):
 
 
 def use_addresses(cluster):
-    """A pool with a record of a deleted pod, and a deleted node with a block and an endpoint."""
+    """Creates what the controller must release: a record of a deleted pod in a pool's status, and a block and an endpoint of a deleted
+    node."""
     nodes = Nodes(cluster)
     nodes.pool("p", "172.16.1.0/24")
     cluster.ok("PATCH", f"{SPIDER}/spiderippools/p/status", {"status": {
@@ -121,7 +123,7 @@ def use_webhooks(cluster, c):
 
 
 def use_coordinators(cluster):
-    """Every source of CIDRs; and a coordinator with Spiderpool's finalizer is deleted."""
+    """The controller reads the CIDRs of Calico, Cilium and the Nodes, and deletes a coordinator that has Spiderpool's finalizer."""
     path = f"{SPIDER}/spidercoordinators"
     define(cluster, "crd.projectcalico.org", "v1", "ippools", "IPPool")
     define(cluster, "cilium.io", "v2alpha1", "ciliumpodippools", "CiliumPodIPPool")
@@ -170,7 +172,7 @@ def test_controller_works_with_its_deployed_permissions(controllers, closing, tm
     wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools/given")[0] == 200, "pool given is created")
     use_nads(cluster)
     use_subnets(cluster)
-    wait(lambda: addresses_are_used(cluster), "the pool's status has the addresses in use", 60)
+    wait(lambda: addresses_are_used(cluster), "the record, the blocks and the endpoint are released", 60)
     use_coordinators(cluster)
     assert c.stop() == 0
     use_webhooks(cluster, closing(Controller(tmp_path / "w", conf, "unirail")))
@@ -188,7 +190,7 @@ def accessible(closing):
 
 def test_controller_runs_without_root(controllers, closing, accessible):
     """The controller runs as in its manifest: as a user other than root, without capabilities. Only root can read Calico's configuration,
-        so the agent publishes the network's name."""
+    so the controller gets the network's name from a file that the agent writes."""
     cluster = controllers.cluster
     controllers.apply()
     may = next(security_of(o) for o in manifests("controller.yaml") if o["kind"] == "Deployment")
@@ -275,7 +277,7 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
     """The controller fills empty objects, as in a new cluster; a Secret that an earlier release created keeps its data."""
     cluster = controllers.cluster
     controllers.apply()
-    # Earlier releases let the account create them; RBAC cannot limit a create to a name.
+    # Earlier releases let the account create these objects; RBAC cannot limit `create` to a name.
     assert not {(g, r) for g, r, v in controllers.permissions() if v == "create"} & {
         ("", "secrets"), ("", "configmaps"), ("coordination.k8s.io", "leases")}
     for path in OWN.values():
@@ -284,9 +286,9 @@ def test_empty_objects_of_the_controller_are_filled_in(controllers, closing, tmp
     assert not any(contents(cluster).values())
     c = serving(controllers, closing, tmp_path).ready().leads()
     wait(lambda: pool_is_taken(cluster, "q1"), "pool q1 is admitted")
-    wait(lambda: all(contents(cluster).values()), "the Secrets of the controller have their contents")
+    wait(lambda: all(contents(cluster).values()), "the Lease, Secrets and claims of the controller are filled in")
     assert not c.logged("may not create"), c.log.read_text()[-3000:]
-    # The Secret was emptied by hand: a new token is created; the served certificate is written again.
+    # A user empties the Secret of the token: the controller writes a new token, and the webhook still answers.
     old = contents(cluster)["token"]
     cluster.ok("PATCH", OWN["token"], {"data": None}, type=MERGE)
     wait(lambda: contents(cluster)["token"] not in (None, old), "the token is renewed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RDMA devices of pods: the device plugin at a real kubelet, and memlock and variables by a container runtime with NRI.
 
-The limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that a CI machine may lack."""
+The memlock limit is low enough for root to set it without CAP_SYS_RESOURCE, a capability that a CI machine may lack."""
 import json
 import pathlib
 import subprocess
@@ -149,7 +149,7 @@ def test_devices_are_counted_and_allocated(whole, ns, plugin):
 
 
 def test_devices_are_allocated_after_a_kubelet_restart(whole, ns, plugin):
-    """The kubelet forgets its plugins: they register again, and pods keep their devices."""
+    """A restarted kubelet knows no device plugin: the plugin registers again, and pods keep their devices."""
     before = {p["metadata"]["uid"] for p in whole.ready(ns, "app=workers", 3)}
     whole.node.kill("kubelet")
     wait(lambda: capacity(whole, 3), "the node has a capacity of three devices", 60)

@@ -14,7 +14,7 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture
 def registry(tmp_path):
-    """Replaces the kubelet's directory: each socket in it is a served resource."""
+    """A directory in place of the kubelet's for device plugins: the agent has one socket in it for each resource that it serves."""
     path = tmp_path / "registry"
     path.mkdir()
     return path
@@ -22,7 +22,8 @@ def registry(tmp_path):
 
 @pytest.fixture(scope="module", autouse=True)
 def permitted(mine, nodes):
-    """With the policies the agent has its DaemonSet's account: as deploy/agent.yaml says, a binding lets it read ConfigMaps of namespace t."""
+    """With UNIRAIL_POLICIES the agent has its DaemonSet's account: as deploy/agent.yaml describes, a RoleBinding lets the account read
+    ConfigMaps of namespace t."""
     if not policies.POLICIES:
         return
     rbac, meta = "/apis/rbac.authorization.k8s.io/v1/namespaces/t", {"metadata": {"name": "unirail-agent-devices"}}
@@ -76,7 +77,7 @@ def test_resources_follow_their_configmap(mine, devices, registry):
     change(mine, "t", "rdma-devices", {"config.json": shared("a", "c")})
     serves(registry, "a", "c")
     assert unchanged.items() <= sockets(registry).items()
-    # The node's own key has precedence over the default.
+    # On node n1, the ConfigMap's key n1 has precedence over config.json.
     change(mine, "t", "rdma-devices", {"n1": shared("a", "d"), "n2": shared("e")})
     serves(registry, "a", "d")
     change(mine, "t", "rdma-devices", {"n1": "{"})
@@ -116,7 +117,7 @@ def test_resources_are_served_while_the_api_server_is_unavailable(mine, devices,
 
 
 def test_missing_permission_for_the_configmap_is_reported(mine, devices, registry, tmp_path):
-    """The roles of deploy/ permit the ConfigMaps that they name, in namespaces with the role, and no others."""
+    """The roles of deploy/ permit only the ConfigMaps that they name, and only in namespaces with a RoleBinding."""
     mine.kubectl("apply", "-f", DEPLOY / "agent.yaml")
     config_map(mine, "unirail", "rdma-devices", {"config.json": shared("a")})
     config_map(mine, "unirail", "else", {"config.json": shared("b")})
@@ -180,7 +181,7 @@ def test_stale_resources_with_a_configured_prefix_are_removed(mine, devices, reg
     capacity(mine, **{"rdma/a": "0", "rdma/other": "0", "x.io/y": "0", "z.io/y": "0"})
     devices("--device-configmap", "t/rdma-devices", "--device-sweep", "1s", "--device-sweep-prefixes", "rdma,x.io")
     serves(registry, "a")
-    wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, "stale resources of the prefix are removed", 60)
+    wait(lambda: resources(mine) == {"rdma/a", "z.io/y"}, "stale resources of the prefixes are removed", 60)
 
 
 def test_missing_permission_for_stale_resources_is_reported(mine, devices, registry, tmp_path):

@@ -23,7 +23,7 @@ def resource(rail):
 
 
 def devices(per_node):
-    """One resource per rail, each of one HCA."""
+    """A device configuration with one resource per rail; each resource has one HCA, shared by `per_node` devices."""
     return {"config.json": json.dumps({"configList": [
         {"resourcePrefix": "spidernet.io", "resourceName": rail, "rdmaHcaMax": per_node, "selectors": {"ifNames": [f"ens{i}np0"]}}
         for i, rail in enumerate(RAILS, 1)]})}
@@ -89,7 +89,7 @@ def in_namespaces(node):
 
 
 def links(node):
-    """The node's links, without the bridge, which the bridge plugin does not delete."""
+    """The node's links except cni0, which the bridge plugin does not delete."""
     lines = node.run("ip", "-o", "link").stdout.splitlines()
     return sorted(line.split()[1].split("@")[0].rstrip(":") for line in lines if ": cni0:" not in line)
 
@@ -149,7 +149,7 @@ def running(whole):
 
 
 def noted(whole, n):
-    """The n pods, when they are ready and have their network-status."""
+    """Waits until n pods are ready and have their network-status; returns them."""
     return wait(lambda: (lambda pods: all(map(status, pods)) and pods)(whole.ready("ai", "app=ai", n, 600)),
                 f"{n} pods have a network-status", 60, 1)
 

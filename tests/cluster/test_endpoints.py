@@ -7,7 +7,7 @@ from cluster import wait
 
 
 def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, agent, rails):
-    """One SpiderEndpoint for each pod, as Spiderpool writes it; it is deleted with the addresses."""
+    """The agent writes one SpiderEndpoint for each pod, with the fields that Spiderpool writes."""
     one = agent()
     labels = {"pod-template-hash": "9dc78fb9"}
     pod = nodes.pod("t", "n1", owner={"kind": "ReplicaSet", "name": "app-9dc78fb9"}, labels=labels)
@@ -37,7 +37,8 @@ def test_each_pod_has_an_endpoint_until_its_addresses_are_released(mine, nodes, 
 
 
 def test_endpoint_of_spiderpool_is_adopted(mine, nodes, agent, rails):
-    """An endpoint that Spiderpool left is adopted; changes during the agent's downtime are applied at its start."""
+    """The agent overwrites an endpoint that Spiderpool left, and removes its finalizer. At its start the agent recreates an endpoint that
+    was deleted while no agent ran."""
     pods = [nodes.pod("t", "n1") for _ in range(2)]
     name = pods[0]["metadata"]["name"]
     mine.ok("POST", f"{SPIDER}/namespaces/t/spiderendpoints", {

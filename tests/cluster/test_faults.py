@@ -48,8 +48,8 @@ def kind_of(method, path):
 
 
 def each_second(acts, most=3):
-    """A rule that gives faults to the first, third, fifth... request of each kind, `most` faults a kind. It gives no 422 to requests for
-    SpiderEndpoints and pod statuses, which the agent does not repeat within a minute after a 422."""
+    """A rule that returns a fault for the first, third, fifth... request of each kind, `most` faults for each kind. It returns no 422 for
+    requests of SpiderEndpoints and pod statuses: after a 422, the agent does not repeat such a request within a minute."""
     seen, turn = collections.Counter(), itertools.cycle(acts)
 
     def rule(method, path):
@@ -108,7 +108,7 @@ def test_requests_succeed_while_each_second_response_fails(mine, nodes, server, 
     assert len(server.requests) < 400, collections.Counter(kind_of(*a) for a in server.requests)
     assert agent.stop() == 0
     text = agent.log.read_text().splitlines()
-    assert len(text) == len(agent.lines()) < 250, text  # each failed request is one log line
+    assert len(text) == len(agent.lines()) < 250, text  # the log has only JSON lines, and failed requests do not flood it
 
 
 def test_requests_recover_after_missing_responses(mine, nodes, server, agent):

@@ -83,7 +83,8 @@ def test_documented_deletion_leaves_objects_of_others(closing):
 
 
 def test_manifests_printed_by_the_program_equal_those_of_deploy(closing, tmp_path):
-    """Runs the commands of the README unchanged: `unirail manifests` prints the objects that the installation from the files creates."""
+    """Runs the commands of deploy/README.md unchanged: `unirail manifests` prints the objects that kubectl creates from the files of
+    deploy/."""
     one = closing(clusters.Cluster())
     (tmp_path / "unirail").symlink_to(BINARY)
     (tmp_path / "values.yaml").write_text("ipam: {enableGatewayDetection: true}\n")
@@ -190,7 +191,7 @@ class Steps:
             self.whole.node.run(*args)
         elif args[0] == "kubectl":
             return self.whole.kubectl(*args[1:], timeout=300)
-        elif args[0] != "make":  # not run: the test uses the binary that exists
+        elif args[0] != "make":  # make is not run: the test uses the existing binary
             args = [str(BINARY) if w == str(TOP / "build/unirail") else w for w in args]
             subprocess.run(args, check=True, cwd=TOP)
 

@@ -68,7 +68,7 @@ def fence(mine, name):
 
 
 def stays(what, seconds=7):
-    """Asserts that what() stays true for longer than two grace times, in which at least one full scan begins."""
+    """Asserts that what() stays true for `seconds`; by default these are more than two grace periods, and at least one full scan begins."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         assert what()
@@ -206,7 +206,7 @@ def test_disconnected_fenced_node_loses_its_free_addresses(mine, nodes, leader, 
     netns.unlink()
     one.wait_logged("released addresses of a deleted pod", 60)
     wait(lambda: not [to for _, entries in blocks(nodes, "wrong-1").values() for to in entries.values()],
-         "no address of pool wrong-1 is lent", 90)
+         "no block of pool wrong-1 has a released address", 90)
     assert one.plan(late, "wrong-1")[0] == 500
     two.release(pods[0])
     nodes.remove_pod(pods[0])
@@ -245,7 +245,7 @@ def test_daemons_on_a_fenced_node_do_not_delay_the_release(mine, nodes, leader, 
 
 
 def test_retained_address_outlives_its_node(mine, nodes, leader, agent):
-    """A StatefulSet's pod gets its address on another node, although other nodes claimed the rest of the block."""
+    """A StatefulSet's pod gets its address again on another node, although pods of a third node have the other addresses of the block."""
     mine.ok("POST", "/apis/apps/v1/namespaces/t/statefulsets", {"metadata": {"name": "web"}, "spec": {
         "replicas": 2, "serviceName": "web", "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
@@ -278,7 +278,8 @@ def test_retained_address_outlives_its_node(mine, nodes, leader, agent):
 
 
 def test_gc_continues_after_a_killed_leader(mine, nodes, leader):
-    """40 nodes are deleted at once, and the leader is killed: another leader cleans up the rest, nothing twice."""
+    """40 blocks belong to nodes that do not exist. The leader is killed while it releases them: another replica releases the remaining
+    blocks, and no block twice."""
     nodes.pool("mid-1", "172.34.0.0/16", ["172.34.0.2-172.34.255.250"])
     for i in range(40):
         block(mine, f"mid-1-{i:x}", "mid-1", f"172.34.{i // 16}.{i % 16 * 16}/28", f"mid-n{i % 40}")
@@ -302,7 +303,8 @@ def block(mine, name, pool, cidr, node, uid="u", released=None):
 
 
 def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
-    """Blocks without an owner, and entries of blocks without a borrower, are released."""
+    """A block without an owner is deleted, unless a node borrows an address of it. An entry of a block is removed if its borrower is
+    unknown or a deleted node."""
     node = nodes.node("rest-n1")
     ready(mine, "rest-n1")
     uid = node["metadata"]["uid"]
@@ -325,8 +327,8 @@ def test_unreferenced_blocks_and_addresses_are_released(mine, nodes, leader):
 
 
 def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
-    """Addresses of one block have no known owner, while other nodes request addresses of it: each has its own grace time, which later
-        changes of the block do not restart. A metric counts the addresses that wait."""
+    """14 addresses of a block have no known owner, and requests of other nodes change the block. Each address has its own grace period,
+    which changes of the block do not restart. A metric counts the addresses that wait for their release."""
     for n in mine.ok("GET", "/api/v1/nodes")["items"]:
         delete_node(mine, n["metadata"]["name"])
     uid = nodes.node("many-n1")["metadata"]["uid"]
@@ -341,7 +343,7 @@ def test_many_unreferenced_addresses_are_released(mine, nodes, leader):
     assert (logged_lines[0]["node"], logged_lines[0]["addresses"]) == ("many-n2", 14)
     wait(lambda: c.metrics()["unirail_gc_addresses_unknown"] == 14, "the metric reports 14 addresses without a known owner")
     stays(lambda: len(blocks(nodes, "many-1")["many-1-0"][1]) == 14, 9)
-    fence(mine, "many-n2")  # a fenced node delays the release no more than a Ready one
+    fence(mine, "many-n2")  # a node that is not Ready delays the release unless it is fenced
     began, asked = time.monotonic(), 0
 
     def change():
@@ -375,8 +377,8 @@ def test_recreated_node_renews_its_blocks(mine, nodes, leader, agent):
 
 
 def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, leader):
-    """No agent runs on the recreated node: after ten times the grace time a block is deleted, unless a pod of the node has an address of
-    it."""
+    """No agent runs on the recreated node: after ten grace periods a block with the former node's UID is deleted, unless a pod of the node
+    has one of its addresses."""
     node = nodes.node("recreated-n2")
     ready(mine, "recreated-n2")
     nodes.pool("recreated-2", "172.36.2.0/24")
@@ -401,8 +403,8 @@ def test_blocks_of_a_recreated_node_without_renewal_are_released(mine, nodes, le
 
 
 def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, agent):
-    """KubeVirt: the address moves with the virtual machine from pod to pod, is retained while the machine exists, and is released with
-    it."""
+    """KubeVirt: the address moves with the virtual machine from pod to pod. It is retained while the VirtualMachine object exists, and is
+    released when that object is deleted."""
     at = "/apis/kubevirt.io/v1/namespaces/t"
     kinds = {"virtualmachines": "VirtualMachine", "virtualmachineinstances": "VirtualMachineInstance"}
     for plural, kind in kinds.items():
@@ -438,8 +440,8 @@ def test_address_of_a_virtual_machine_outlives_its_node(mine, nodes, leader, age
 
 
 def test_gc_continues_after_an_api_server_restart(mine, nodes, leader, agent):
-    """The API server restarts while blocks of a deleted node are due: the controller releases them after the restart, once its cache is
-    synced."""
+    """The API server restarts while blocks of a deleted node are due for release: the controller releases them after the restart, once its
+    cache is synced."""
     nodes.pool("again-1", "172.37.1.0/24")
     one = agent("again-n1")
     pod = nodes.pod("t", "again-n1")
@@ -483,7 +485,8 @@ def test_scan_reports_entries_that_it_may_not_release(mine, nodes, leader, agent
 
 
 def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
-    """A running node may be missing in the restored data; it asserts its addresses again and keeps them."""
+    """After a restore the controller releases no block during a grace period: a running node may be missing in the restored data until its
+    agent has written its addresses again."""
     nodes.pool("back-1", "172.39.1.0/24")
     c = leader().leads()
     mine.back_up()
@@ -498,7 +501,8 @@ def test_gc_waits_after_a_restore_of_etcd(mine, nodes, leader):
 
 
 def test_controller_started_after_a_restore_waits_for_a_report(mine, nodes, leader, agent):
-    """The controller's watches began after the restore, so it learns of the restore from an agent's report, and changes nothing before."""
+    """The controller's watches began after the restore, so an agent's annotation on a block reports the restore. The controller releases no
+    block before."""
     nodes.pool("word-1", "172.29.1.0/24")
     one = agent("word-n1")
     pods = [nodes.pod("t", "word-n1", f"word-{i}") for i in range(3)]

@@ -26,7 +26,7 @@ def own(net):
     one = clusters.Cluster()
     one.kubectl("apply", "-f", DEPLOY / "crds", "-f", DEPLOY)
     wait(lambda: len(one.ok("GET", CRD_PATH)["items"]) == 8 and one.request("GET", f"{SPIDER}/spiderippools")[0] == 200,
-         "the API server serves eight definitions")
+         "the API server has eight CRDs and serves pools")
     net.address(one.ok("GET", SERVICE)["spec"]["clusterIP"])
     yield one
     one.close()

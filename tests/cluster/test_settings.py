@@ -20,7 +20,7 @@ def test_settings_are_read_again(nodes, agent, rails):
     logged_lines = one.wait_logged("settings file rejected")
     assert "agent.conf:2: reuse-delay is 'soon'" in logged_lines[0]["error"]
     conf.write_text("[agent]\npre-allocate = 9\n[coordinator]\nmode = underlay\n")
-    one.wait_logged("takes effect after a restart only", 20)  # without a signal
+    one.wait_logged("takes effect after a restart only", 20)  # the file is also read without a signal
     assert one.ok("GET", "/v1/coordinator/config", {"podName": "a", "podNamespace": "t"})["mode"] == "underlay"
     assert one.plan(nodes.pod("t", "n1"), "rail1")[0] == 200
 
@@ -40,7 +40,8 @@ def test_invalid_settings_end_the_agent(mine, nodes, tmp_path):
 
 
 def test_second_agent_on_the_same_node_ends(nodes, agent, rails):
-    """A second agent with the same socket or the same state directory reports the first agent and ends."""
+    """A second agent with the same socket or the same state directory reports the first agent and ends. One with the same health port
+    reports the port and ends."""
     one = agent()
     for more in (["--socket", one.socket], ["--state-dir", one.state]):
         r = subprocess.run([BINARY, "agent", "--socket", one.folder / "s2", "--state-dir", one.folder / "state2",
@@ -73,7 +74,7 @@ def without_ca(path):
     ("name of another server", "10.96.0.1, not for 'example.com'"),
 ])
 def test_invalid_api_server_settings_are_reported(mine, agent, token, tmp_path, what, contains):
-    """One line names the error; the agent continues once it is corrected."""
+    """One line of the log names the error. Once the token or CA file is corrected, the agent becomes ready without a restart."""
     files = {"token": tmp_path / "token", "ca": tmp_path / "ca"}
     files["token"].write_text("" if what == "token empty" else token)
     files["ca"].write_bytes(b"hello" if what == "ca garbage" else Pki(tmp_path / "pki").ca.read_bytes()

@@ -17,7 +17,8 @@ def events_of(cluster, ns):
 
 
 def test_pods_created_before_the_webhook_are_reported(cluster, replica, ns):
-    """One event for each pod that requests networks and has none; none for pods that have networks, request none, or use the host network."""
+    """Each pod that requests networks and has no networks annotation gets one event. Pods get no event if they have that annotation,
+    request no networks, or use the host network."""
     work, asking = cluster.namespace(f"{ns}-work"), f"{ns}-asking"
     cluster.ok("POST", "/api/v1/namespaces", {"metadata": {"name": asking, "annotations": {INJECT: "rails"}}})
     wait(lambda: cluster.ok("GET", f"/api/v1/namespaces/{asking}"), f"namespace {asking} is created")
@@ -36,7 +37,7 @@ def test_pods_created_before_the_webhook_are_reported(cluster, replica, ns):
     message, _ = events_of(cluster, work)["passed"]
     assert INJECT in message and "rollout status deployment/unirail-controller" in message
     assert c.metrics()[METRIC] == 2
-    # Since a webhook answers now, every pod is injected, and no event is repeated.
+    # Since a webhook answers now, a new pod that requests networks gets them. No event is repeated.
     assert create(cluster, config("eth2", work, "rails"))[0] == 201
     status, answer = pod(cluster, work, "injected", **{INJECT: "rails"})
     assert status == 201 and NETWORKS in answer["metadata"]["annotations"]

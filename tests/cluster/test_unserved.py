@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks whose device resource no node has: pods of their group wait until a node has it; an event reports this."""
+"""Networks whose device resource no node has: pods of the network's group stay Pending until a node has the resource; an event reports
+this."""
 import json
 
 from agents import MERGE, SPIDER, Agent, Nodes
@@ -25,8 +26,8 @@ def annotated(cluster, ns):
 
 
 def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, ns, closing, tmp_path):
-    """A network is reported if no node serves its resource (count 0) or the name is wrong, on every node also by `unirail status`; it is
-    not reported if one node serves it."""
+    """A network is reported by an event and by `unirail status` if its resource has count 0 on each node (gone) or no node knows the name
+    (typo). It is not reported if one node has the resource (has)."""
     Nodes(cluster).node("n1")
     capacity = lambda **r: cluster.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": r}}, type=MERGE)
     capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0", "spidernet.io/typ0": "1"})
@@ -64,7 +65,8 @@ def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, 
 
 
 def test_annotation_on_a_former_resource_is_removed(cluster, replica, ns):
-    """The annotation of the former resource is removed, and so is one that a user wrote."""
+    """When a network gets another resource, the annotation on the former resource is removed. An annotation that a user wrote is removed
+    too."""
     Nodes(cluster).node("n2")
     capacity = {"status": {"capacity": {"rdma/real": "8"}}}
     cluster.ok("PATCH", "/api/v1/nodes/n2/status", capacity, type=MERGE)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collections that watches keep in memory: after restarts, compaction, a restore of etcd, failure of the server, rotated credentials."""
+"""Watches report each change exactly once, also after restarts, compaction, a restore of etcd, failures of the server and rotated
+credentials."""
 import shutil
 import signal
 import socket
@@ -153,7 +154,7 @@ def test_watch_continues_after_a_compaction(cluster, ns, watch, proxy):
 
 
 def test_watch_reports_changes_by_a_restore_of_etcd(cluster, ns, watch):
-    """After the restore of a snapshot later objects are missing, and new objects get the resource versions that those had."""
+    """After the restore of a snapshot the objects created later are missing, and new objects get the same resource versions again."""
     cluster.config_map(ns, "a")
     cluster.stop_apiserver()
     cluster.stop_etcd()
@@ -176,7 +177,7 @@ def test_watch_reports_changes_by_a_restore_of_etcd(cluster, ns, watch):
 
 
 def test_unresponsive_server_ends_the_connection(cluster, ns, watch, proxy):
-    """Connections stay open without any data: a ping detects it within 45 s."""
+    """The connection stays open, but the server sends no data: its missing answer to a ping ends the connection."""
     w = watch("cm", "-n", ns)
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"))  # wait until the watch has been answered, since a request without an answer has a shorter timeout
@@ -243,7 +244,7 @@ def test_watch_continues_after_its_ca_file_is_replaced(cluster, ns, closing, tmp
     finally:
         cluster.stop_apiserver()
         cluster.start_apiserver()
-    # The server uses the old CA again: it is not trusted until the file contains it.
+    # The server's certificate is of the old CA again; the client trusts it once the file contains that CA.
     ca.write_bytes(cluster.pki.ca.read_bytes())
     cluster.config_map(ns, "a")
     w.wait(("ADDED", "a"), seconds=60)

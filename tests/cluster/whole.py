@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A complete cluster: API server, controllers, scheduler, kubelets, and deploy/ applied by kubectl."""
+"""A complete cluster: API server, controller manager, scheduler, kubelets, and deploy/ applied by kubectl."""
 import os
 import subprocess
 
@@ -31,8 +31,8 @@ class Whole:
     ADDRESS = "10.200.0.11"
 
     def __init__(self, files=None, images=IMAGES, deploy=True, nri=False, cdi=False, rails=RAILS, nodes=1, settings="", host=None, server=()):
-        """files: {name: text} of the nodes' CNI configurations; with deploy=False unirail is not installed yet. settings: more
-        lines of agent.conf. host: recording of a host, whose /sys the agents see. server: more options of the API server."""
+        """files: {name: text} of the nodes' CNI configurations. deploy: whether unirail is installed. settings: more lines of agent.conf.
+        host: name of the recording in tests/hosts whose /sys the agents see. server: more options of the API server."""
         self.files = files or {"50-bridge.conflist": BRIDGE,
                                "10-unirail.conflist": (CONFIGS / "10-unirail.conflist").read_text()}
         self.images, self.deploys, self.nri, self.cdi = images, deploy, nri, cdi
@@ -45,7 +45,7 @@ class Whole:
             raise
 
     def start(self, nodes):
-        # Fetches programs before the cluster's network namespace exists, which has no route to the outside.
+        # Fetches programs first: the cluster's network namespace has no route to the outside.
         clusters.programs(node=True)
         runtime(self.nri or self.cdi)
         self.net = self.part(OwnNet())
@@ -116,7 +116,7 @@ class Whole:
             self.inside(self.fabric.pid, "link", "set", port, "up", "master", bridge)
 
     def configure(self, name):
-        """Sets the node's CNI configuration: this file of configs/, beside the cluster's own network."""
+        """Replaces unirail's CNI configuration on node n1 by this file of configs/cluster; that of the cluster's own network stays."""
         self.node.run("sh", "-c", f"cat >/etc/{NET_D}.new && rm -f /etc/{NET_D}[01]* && mv /etc/{NET_D}.new /etc/{NET_D}{name}",
                       text=(CONFIGS / name).read_text())
 
@@ -145,7 +145,7 @@ class Whole:
         return yaml.safe_dump_all(objects)
 
     def unpack_host(self):
-        """The /sys of the recorded host; the agent's control groups are mounted in it."""
+        """Unpacks the recorded host; returns its /sys, which has a directory on which cgroups can be mounted."""
         folder = self.cluster.folder / "host"
         subprocess.run([clusters.BINARY, "doctor", "--root", HOSTS / self.host, "--unpack", folder], check=True, capture_output=True)
         (folder / "sys/fs/cgroup").mkdir(parents=True)
@@ -158,7 +158,7 @@ class Whole:
         return r.stdout
 
     def apply(self, ns, *objects):
-        """Retries until the object is accepted: the API server may not know a webhook yet."""
+        """Applies the objects, and retries until the API server accepts them: it may not reach a webhook yet."""
         text = yaml.safe_dump_all(objects)
         wait(lambda: self.kubectl("apply", "-n", ns, "-f", "-", text=text), "the API server admits the objects", 60, 0.5)
 
@@ -166,7 +166,7 @@ class Whole:
         return self.cluster.ok("GET", f"/api/v1/namespaces/{ns}/pods?labelSelector={selector.replace('=', '%3D')}")["items"]
 
     def ready(self, ns, selector, n, seconds=120):
-        """Waits until n pods are ready and returns them; a failure reports the reason."""
+        """Waits until exactly n pods are ready and returns them; a failure reports describe(ns)."""
         found = []
 
         def are():
