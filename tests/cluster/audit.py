@@ -12,8 +12,8 @@ DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 
 
 class Audited:
-    """A cluster whose audit log has the requests of service account `name` of namespace unirail; deploy/`file` is the manifest that grants
-    this account its permissions."""
+    """A cluster whose audit log has the requests of service account `name` of namespace unirail; deploy/`file` is the manifest with the
+    account's roles."""
 
     def __init__(self, name, file):
         self.user, self.manifest = f"system:serviceaccount:unirail:{name}", DEPLOY / file

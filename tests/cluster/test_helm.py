@@ -86,7 +86,7 @@ def test_chart_is_installed_upgraded_and_uninstalled(cluster, closing, tmp_path)
 
 
 def test_definitions_of_another_owner_are_reported(cluster):
-    """The definitions were installed by kubectl, or by Spiderpool's chart, whose definitions have no labels of Helm."""
+    """Helm reports definitions that were created without Helm (here by kubectl), and definitions of another release."""
     for file in ("crds/spiderippools.yaml", "crds/network-attachment-definitions.yaml"):
         p = subprocess.run([cluster.bin / "kubectl", "--kubeconfig", cluster.admin_config(), "create", "-f", DEPLOY / file],
                            capture_output=True, text=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Node's condition HostDrift: from `unirail host watch` by the agent to the API server, also after the end of either of them."""
+"""The Node's condition HostDrift: `unirail host watch` writes a report, from which the agent sets the condition; also after one of the two
+processes has ended."""
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from report import follow
 
 # No interface has this name: each round fails.
 WRONG = "[interface none7]\nipv4-ip = 172.16.1.10/24\npersist = none\n"
-READ_MS, INTERVAL = 10000, "2s"  # interval at which the agent reads the report
+READ_MS = 10000  # interval at which the agent reads the report
+INTERVAL = "2s"  # interval between rounds of `unirail host watch`
 
 
 class HostWatch:
@@ -123,4 +125,4 @@ def test_metrics_have_the_steps_of_the_report(mine, start, watch):
     assert (reported["unirail_host_drift_steps"], reported["unirail_host_drift_blocked_steps"]) == (3, 1)
     watch.report.unlink()
     becomes(mine, "Unknown", "NotWatched")
-    assert "unirail_host_drift_steps" not in one.metrics()  # not known
+    assert "unirail_host_drift_steps" not in one.metrics()  # there is no report

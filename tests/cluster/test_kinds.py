@@ -77,7 +77,8 @@ def test_pool_object_has_defaults_and_is_validated(cluster, kinds):
 
 
 def test_fields_at_other_paths_are_not_pruned(cluster, kinds, ns):
-    """Fields at other paths or with old names are not pruned."""
+    """The API server stores fields that users write at another path (ippools beside sriov instead of in it) or with an old name
+    (enableRdma)."""
     made = cluster.ok("POST", f"{SPIDER}/namespaces/{ns}/spidermultusconfigs", {
         "apiVersion": "spiderpool.spidernet.io/v2beta1", "kind": "SpiderMultusConfig", "metadata": {"name": "a"},
         "spec": {"cniType": "sriov", "rdmaResourceName": "spidernet.io/x", "ippools": {"ipv4": ["p"]},
@@ -129,7 +130,7 @@ def test_block_update_requires_its_resource_version(cluster, kinds):
     assert cluster.request("PATCH", one, deletion, type=PATCH)[0] == 422
     back = [{"op": "test", "path": path, "value": "n2/t"}, {"op": "remove", "path": path}]
     assert cluster.ok("PATCH", one, back, type=PATCH)["spec"]["released"] == {}
-    # The fields that its node writes are stored, also zeros.
+    # Field unavailable, which the block's node writes, is stored, also if it is 0.
     for n in (7, 0):
         unavailable = [{"op": "add", "path": "/spec/unavailable", "value": n}]
         assert cluster.ok("PATCH", one, unavailable, type=PATCH)["spec"]["unavailable"] == n

@@ -136,7 +136,8 @@ def test_pods_survive_killed_daemons(whole, ns):
 
 
 def test_without_an_agent_pods_are_deleted_and_new_pods_wait(whole, ns):
-    """Pods can be deleted, and their addresses are released later; the events of a starting pod name the reason of the wait."""
+    """Pods can be deleted without an agent; their addresses are released once an agent runs. The events of a new pod name the reason of its
+    wait."""
     whole.apply(ns, workload("Deployment", "ai", 2, {INJECT: "rails"}))
     up(whole, ns, "ai", 2)
     where = {"spec": {"template": {"spec": {"nodeSelector": {"not": "here"}}}}}
@@ -160,7 +161,7 @@ def test_without_an_agent_pods_are_deleted_and_new_pods_wait(whole, ns):
 
 
 def test_recreated_sandbox_gets_its_addresses(whole, ns):
-    """The kubelet creates another sandbox for the same pod: on its rails it gets the addresses of the former one, and no others."""
+    """The kubelet creates another sandbox for the same pod: on the rails the new sandbox gets exactly the addresses of the former one."""
     whole.apply(ns, workload("StatefulSet", "ai", 1, {INJECT: "rails"}, serviceName="x"))
     pod, = up(whole, ns, "ai", 1)
     had = addresses(pod)

@@ -53,7 +53,8 @@ def test_disconnected_leader_stops_leading(cluster, ns, candidate, proxy, tmp_pa
 
 
 def test_leader_stays_leader_after_an_api_server_restart(cluster, ns, candidate):
-    """Within 10 s the leader continues; later it stops and acquires the Lease again."""
+    """If the restart takes less than 10 s, the leader continues. If it takes longer, the leader stops leading and acquires the Lease
+    again."""
     a = candidate(ns, "a").wait("gained")
     cluster.stop_apiserver()
     cluster.start_apiserver()

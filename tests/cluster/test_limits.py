@@ -8,7 +8,7 @@ from lab import UnixConnection
 
 
 def request_addresses(one, pod, pool):
-    """A plan whose answer is read later."""
+    """Sends a plan request; returns the connection, from which answer() reads later."""
     meta = pod["metadata"]
     c = UnixConnection(one.socket, 120)
     c.request("POST", "/v1/unirail/pods/plan", json.dumps({
@@ -30,8 +30,8 @@ def waiting(one):
 
 
 def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
-    """Requests for an exhausted pool wait until it has more addresses, and no two get the same address. Meanwhile other requests are
-        served; a waiting request costs little memory, which is freed."""
+    """Requests for an exhausted pool wait until the pool has more addresses, and no two get the same address. Meanwhile other requests are
+    served. A waiting request costs less than 32 KiB, which the agent frees."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     pools("many", "10.9.0.0/24")
     one = agent(UNIRAIL_WAIT="60s", args=("--max-connections", "500"))
@@ -57,7 +57,8 @@ def test_hundreds_of_pending_requests_are_served(mine, nodes, agent, pools):
 
 
 def test_hundreds_of_pending_requests_expire(nodes, agent, pools):
-    """All requests get an error after the same wait; requests beyond the limit of connections get it immediately."""
+    """Waiting requests get an error after the configured wait. Requests beyond the limit of connections are refused at once with another
+    error."""
     pools("few", "10.8.0.0/22", ["10.8.0.10"])
     one = agent(UNIRAIL_WAIT="3s")
     assert one.plan(nodes.pod("t", "n1"), "few")[0] == 200

@@ -38,7 +38,7 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
     mine.ok("PATCH", f"/api/v1/namespaces/t/pods/{pods['finished']['metadata']['name']}/status",
             {"status": {"phase": "Succeeded"}}, type=MERGE)
     wait(lambda: nodes.pod("t", "n1", "r-0"), "the pod r-0 is created again")
-    # The kubelet recreates the mirror pod with another UID; its container still runs.
+    # The kubelet recreates the mirror pod with another UID; the static pod's container still runs.
     wait(lambda: nodes.pod("t", "n1", "s-0", annotations={"kubernetes.io/config.source": "file"}),
          "the mirror pod s-0 is created again")
     wait(lambda: used() == 4, "four addresses are in use", 60)
@@ -59,8 +59,8 @@ def test_addresses_of_pods_without_del_are_released(mine, nodes, agent, rails, t
 
 
 def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rails):
-    """The blocks of a lost log are unused until the addresses of every pod of the node are known; then every pod still
-    has its address, and no address has two pods."""
+    """The agent allocates no address of the blocks of a lost log until it knows the addresses of every pod of the node. Then every pod
+    still has its address, and no address has two pods."""
     for pod in mine.ok("GET", "/api/v1/pods")["items"]:
         nodes.remove_pod(pod)
     one = agent(UNIRAIL_GC_GRACE="1s")
@@ -71,7 +71,7 @@ def test_agent_with_a_new_disk_allocates_no_used_address(mine, nodes, agent, rai
     name = pods[2]["metadata"]["name"]
     wait(lambda: nodes.endpoint("t", name), "the pod's SpiderEndpoint is created")
     one.kill()
-    # No object of the API server but the block has the third pod's address.
+    # Now the third pod's address is only in the range of a block; no object names the address.
     mine.ok("DELETE", f"{SPIDER}/namespaces/t/spiderendpoints/{name}")
     shutil.rmtree(one.state)
     one.start()
@@ -111,7 +111,8 @@ def damage_middle(text):
 @pytest.mark.parametrize("what", ["disk", cut_first_line, cut_last_line, damage_middle, lambda text: b"", None],
                          ids=["lost-disk", "first-line", "last-line", "damaged-line", "empty", "no-journal"])
 def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mine, nodes, agent, rails, request):
-    """Addresses of pods, in the node's blocks and in peers' blocks, are not allocated again; they are free when the pods end."""
+    """Pods have addresses of the node's blocks and of peers' blocks. These addresses are not allocated again, and are released when the
+    pods are deleted."""
     case = request.node.callspec.id
     here, there = f"{case}-1", f"{case}-2"
     for name in (here, there):
@@ -164,7 +165,7 @@ def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mi
             assert not got & used, (case, got, used)
             used |= got
     for pod in pods:
-        assert one.release(pod) == 0  # its container ID is unknown now
+        assert one.release(pod) == 0  # the agent has no record with the pod's container ID
         nodes.remove_pod(pod)
     mine_now = lambda: one.metrics()[f'unirail_ippool_used_ips{{pool="{rails[0]}"}}']  # noqa: E731
     wait(lambda: mine_now() == 1, f"one address of pool {rails[0]} is in use", 60)
@@ -187,8 +188,9 @@ def cache_result(agent, pod, container, ifname, address, args=True):
 
 
 def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, nodes, agent):
-    """While the API server is not available, pods get new addresses: only the lost end of the journal and the CNI result
-    cache know them. A new pod does not get them; while a cache file cannot be read, the agent allocates no address of the node's blocks."""
+    """While the API server is not available, pods get new addresses, which are recorded only in the end of the journal, which is then lost,
+    and in the CNI result cache. No new pod gets these addresses. While a cache file cannot be read, the agent allocates no address of the
+    node's blocks."""
     name, node = "again", "again-1"
     nodes.node(node)
     nodes.pool(name, "172.16.78.0/28", ["172.16.78.2-172.16.78.7"])
@@ -230,7 +232,7 @@ def test_recreated_sandbox_keeps_its_address_with_a_truncated_journal(mine, node
         assert len(logged_lines) == 1 and not one.logged("adopting blocks of a lost log"), logged_lines
         new_pod = nodes.pod("t", node)
         assert one.plan(new_pod, name)[0] == 500
-        nodes.remove_pod(new_pod)  # a pod of the node without a record would also keep its blocks unused
+        nodes.remove_pod(new_pod)  # otherwise this pod without a record would also prevent allocations
         file.unlink()
     one.wait_logged("adopting blocks of a lost log", 60)
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
@@ -267,7 +269,7 @@ def test_killed_agent_loses_no_address(nodes, agent, rails):
 
 
 def test_pods_are_served_while_the_api_server_is_unavailable(mine, nodes, agent, rails):
-    """Pods are created and deleted before and after a restart of the agent."""
+    """While the API server is down, the agent serves ADD and DEL, and does so again after its restart."""
     one = agent()
     pods = [nodes.pod("t", "n1") for _ in range(4)]
     wait(lambda: one.plan(pods[0], *rails)[0] == 200, "the pod gets an address of each rail")

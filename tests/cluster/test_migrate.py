@@ -153,7 +153,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     assert "There is nothing to do." in migrate(cluster, "undo")
     output = migrate(cluster, "apply", "--dry-run", status=3)
     assert "1. configmap 'unirail/unirail-migration'" in output and originals.state() == before
-    # One node first: Spiderpool's agents end on both, Multus and the device plugin on this one.
+    # Node n2 first: Spiderpool's agents end on both nodes, Multus and the device plugin only on n2.
     output = migrate(cluster, "apply", "--node", "n2")
     assert "node 'n2'" in output and "node 'n1'" not in output
     assert labels(cluster) == {"n1": None, "n2": "yes"}
@@ -170,7 +170,7 @@ def test_migration_is_executed_and_undone(cluster, originals):
     again = originals.state()
     assert migrate(cluster, "apply").startswith("There is nothing to do.\n")
     assert originals.state() == again and not plan(cluster, status=0)["steps"]
-    # New pods get other addresses; a pod that repeats its request gets its own.
+    # A new pod gets another address; a pod that repeats its request gets its address again.
     agent = originals.kubelets.agent("n1")
     new = originals.nodes.pod("t", "n1", "new")
     status, answer = agent.add(new, "net1", defaultIPv4IPPool=["rail1"])
@@ -216,8 +216,9 @@ def test_migration_succeeds_with_the_controllers_of_kubernetes(cluster, managed)
 
 
 def killed_until_done(cluster, command, chance):
-    """Kills a run when it begins its second step, every other run some time later, until a run has at most one step; returns the
-    number of kills. A later kill can be several steps later if this process is slower than the migration."""
+    """Starts `unirail migrate COMMAND` again and again, and kills each run when it begins its second step, every other run up to 0.3 s
+    later. Returns the number of kills once a run has succeeded. A run can get several steps further before its kill if this process is
+    slower than the migration."""
     for n in range(60):
         p = subprocess.Popen([clusters.BINARY, "migrate", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              env={"KUBECONFIG": str(cluster.admin_config())}, preexec_fn=clusters.die_with_parent)
@@ -232,7 +233,7 @@ def killed_until_done(cluster, command, chance):
         if p.wait() == 0:
             return n
         assert lines == 2, error
-    raise AssertionError("no end")
+    raise AssertionError("none of 60 runs succeeded")
 
 
 def test_migration_continues_after_a_kill_at_every_step(cluster, originals):
@@ -261,7 +262,7 @@ def test_missing_image_stops_the_migration(cluster, originals):
     o = cluster.ok("GET", f"{APPS}/namespaces/unirail/daemonsets/unirail-agent")
     assert o["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/mirror/unirail:latest"
     migrated(cluster, originals)
-    # Spiderpool's agent is started again beside unirail's: the next plan ends it.
+    # A user starts Spiderpool's agent again beside unirail's: the next run stops it.
     cluster.ok("PATCH", f"{APPS}/namespaces/spiderpool/daemonsets/spiderpool-agent",
                {"spec": {"template": {"spec": {"nodeSelector": {LABEL: None}}}}}, type="application/merge-patch+json")
     running(cluster, "spiderpool-agent", 2)

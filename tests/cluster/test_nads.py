@@ -77,7 +77,7 @@ def controller(cluster, ns, closing, tmp_path):
 
 
 def test_nads_of_every_type_are_written(lab, controller):
-    """Each case gets a separate name, since some cases have the same name."""
+    """Each case gets a separate NAD name and CNI name, since several cases of nads.yaml have the same."""
     for i, case in enumerate(CASES["good"]):
         lab.apply(f"case-{i}", case["spec"], **{**case.get("annotations", {}), "multus.spidernet.io/cr-name": f"nad-{i}",
                                                 "cni.spidernet.io/cniconfig-name": "x"})
@@ -200,7 +200,8 @@ def test_config_deleted_while_its_status_is_written_affects_no_other(cluster, ns
 
 
 def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path):
-    """Another webhook or a quota refuses the NAD: status and event report it until the write succeeds."""
+    """The API server refuses the NAD, here because of a missing permission: the condition Ready reports the refusal until a retry
+    succeeds."""
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     watched = [{"apiGroups": ["", "apps", "batch", "coordination.k8s.io", "networking.k8s.io", "spiderpool.spidernet.io",
                               "unirail.io"], "resources": ["*"], "verbs": ["*"]},
@@ -224,7 +225,7 @@ def test_refused_nad_is_reported_and_retried(cluster, ns, lab, closing, tmp_path
 
 
 def test_existing_nad_is_adopted(lab, controller):
-    """A NAD without an owner is adopted; when its owner is recreated, it is adopted again."""
+    """The controller adopts a NAD without an owner, and adopts it again when the SpiderMultusConfig is recreated."""
     lab.cluster.ok("POST", lab.path, {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
                                       "metadata": {"name": "m", "labels": {"l": "1"}}, "spec": {"config": "{}"}})
     lab.apply("m", MACVLAN)
@@ -248,7 +249,8 @@ def test_new_leader_writes_pending_nads(cluster, ns, lab, controller, closing, t
 
 
 def test_last_of_several_edits_is_written(lab, controller):
-    """Two clients write all the time: in the end the NAD is that of the SpiderMultusConfig, without an error."""
+    """The NAD and the SpiderMultusConfig are edited alternately: no write of the controller fails, and in the end the NAD has the last
+    configuration of the SpiderMultusConfig."""
     lab.apply("m", MACVLAN)
     wait(lambda: lab.nad("m"), "NetworkAttachmentDefinition m is created")
     for i in range(40):

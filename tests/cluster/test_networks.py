@@ -223,7 +223,7 @@ def test_pod_gets_eight_rails(node_with_agent, type):
 
 @pytest.mark.parametrize("name", ["00-multus.conf", "10-unirail.conflist"])
 def test_networks_of_the_examples_are_attached(node_with_agent, name):
-    """configs/cluster, as a runtime passes it to the plugin, with this test's directories."""
+    """The files of configs/cluster, as a runtime passes them to the plugin, with this test's directories."""
     w, lab = node_with_agent, node_with_agent.lab
     example = json.loads((CONFIGS / "cluster" / name).read_text())
     plugin = {**example, **example.get("plugins", [{}])[0]}
@@ -246,7 +246,7 @@ def test_networks_of_the_examples_are_attached(node_with_agent, name):
 
 @contextlib.contextmanager
 def without_server(w, *networks):
-    """Two pods that were added while the API server was down; it is up again at the end: (pod, pod, boxes)"""
+    """Stops the API server, adds two pods and yields (pod, pod, boxes). At the end of the `with` block the API server is started again."""
     pods = [w.pod(n) for n in networks]
     for one in pods:
         w.networks(one, 2)
@@ -410,7 +410,7 @@ def test_invalid_annotations_are_refused(node_with_agent):
 
     probe = w.pod("rail0,broken,list,default/shared")
     wait(lambda: "broken" in w.request_networks(probe)[1]["message"] and "cannot find" not in w.request_networks(probe)[1]["message"],
-         "the refusal names the wrong annotation")
+         "the agent knows all named networks and refuses network broken")
     name = lambda pod: f"pod '{w.team}/{pod['metadata']['name']}'"
     pod, e = refused([f"network '{w.team}/none' (annotation {NETWORKS})",
                       f"cannot find a network-attachment-definition (none) in namespace ({w.team})"], "rail0,none")

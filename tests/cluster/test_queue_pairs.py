@@ -38,7 +38,7 @@ class OnRdma(Whole):
         return yaml.safe_dump_all(objects)
 
     def make(self, kind, device, pid):
-        """An object of the kernel: a context (an opened device) or a queue pair of a process."""
+        """Adds an object of the kernel: a context (an opened device) or a queue pair of process `pid`."""
         self.objects.append(f"{kind} {device} {pid}\n")
         new = self.kernel / "objects.new"
         new.write_text("".join(self.objects))
@@ -65,7 +65,7 @@ def allocatable(whole):
 
 
 def start(whole, name, rail="rail1", **context):
-    """Returns the process of the pod's container, as the node and the agent number it."""
+    """Starts a pod; returns the pid of its container's process in the pid namespace of the node, which is also the agent's."""
     seconds = str(100000 + len(whole.pods("ai")))
     whole.apply("ai", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": {
         "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False, "containers": [

@@ -15,7 +15,7 @@ from test_devices_api import event_messages
 HOSTS = pathlib.Path(__file__).parents[1] / "hosts"
 SHARED = {"configList": [{"resourceName": "all", "resourcePrefix": "rdma", "rdmaHcaMax": 3, "selectors": {"ifNames": ["ens1np0"]}}]}
 LIMITS = ("--rdma-max-handles", "4", "--rdma-max-objects", "1000")
-# The recorded /sys replaces the real one; only this process has the kubelet's directory.
+# In the agent's mount namespace, the recorded /sys replaces the real one, and /var/lib/kubelet has the test's PodResources socket.
 MOUNTS = """set -e
 mount --rbind "$1" /sys
 mount -t tmpfs tmpfs /var/lib

@@ -42,8 +42,8 @@ def coordinator(mine):
 
 
 def test_every_agent_request_of_a_pods_life_is_answered(mine, nodes, agent, pools):
-    """Every request of the agent's API that has a caller, in the order of a pod's life; a second container of the
-    pod gets the same answers again."""
+    """Every request that Spiderpool's programs send to the agent, in the order of a pod's life. The requests are sent twice: after the
+    first turn has released the addresses, the second turn gets the same answers."""
     mine.namespace("team")
     coordinator(mine)
     # One block each, so that the first address is the lowest.

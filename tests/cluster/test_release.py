@@ -76,7 +76,7 @@ def whole(release):
 
 
 class Load(threading.Thread):
-    """Creates and deletes pods one after the other until the block ends; `started` has the names of those that started."""
+    """Creates and deletes pods one after the other until the `with` block ends. started: the names of the pods that ran."""
 
     def __init__(self, whole, ns, name):
         super().__init__(daemon=True)

@@ -33,7 +33,7 @@ def stateful_set(mine, name, replicas):
 
 
 def retain_address(nodes, one, name):
-    """An address that the agent's node retains under the pod's name."""
+    """Allocates an address to a pod and deletes the pod; returns the address, which the agent's node retains for the pod's name."""
     pod = nodes.pod("t", one.node, name, {"kind": "StatefulSet", "name": name.rsplit("-", 1)[0]})
     address = addresses(one.plan(pod, "rail1")[1])["net1"]
     assert one.release(pod) == 1
@@ -49,7 +49,7 @@ def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes,
     stateful_set(mine, "web", 2)
     one = agent("n1")
     first, second, unowned = (retain_address(nodes, one, name) for name in ("web-0", "web-1", "other-0"))
-    # A missing StatefulSet retains nothing; the owners of other addresses are checked meanwhile.
+    # The StatefulSet of other-0 does not exist, so the agent releases the address.
     logged_lines = wait(lambda: released(one, unowned), f"{unowned} is released", 30)
     assert logged_lines[0]["reason"] == "no pod of that name will be created" and logged_lines[0]["name"] == "other-0", logged_lines
     mine.ok("PATCH", f"{SETS}/web", {"spec": {"replicas": 1}}, type=MERGE)
@@ -66,7 +66,7 @@ def test_retained_addresses_are_released_by_scale_down_and_deletion(mine, nodes,
 
 
 def test_retained_address_is_released_if_its_pod_has_another_address_on_another_node(mine, nodes, agent):
-    """The addresses that the former node retains for the pod's name are released in the end."""
+    """The former node releases the addresses that it retains for the pod's name."""
     stateful_set(mine, "db", 1)
     one, two = agent("n1"), agent("n2")
     old = retain_address(nodes, one, "db-0")

@@ -170,10 +170,10 @@ def test_deployment_gets_an_automatic_pool(place, controller):
         "10.6.0.2": {"pod": "t/a", "podUid": "1"}, "10.6.0.5": {"pod": "t/b", "podUid": "2"}})}}, type=MERGE)
     place.scale("Deployment", "web", 4)
     wait(lambda: ips(place.pool("web")) == ["10.6.0.2", "10.6.0.5", "10.6.0.9", "10.6.0.20"],
-         "the pool has the four addresses in use and reserved")
+         "the pool has the two addresses in use and the two highest others")
     wait(lambda: "pendingRelease" not in place.controlled("s4")[name], "the subnet holds no addresses for the pool")
     assert place.status("s4")["allocatedIPCount"] == 4
-    # With fewer replicas than pods the pool keeps its size, and reports it, until the pods are deleted.
+    # With fewer replicas than pods the pool keeps its size until the pods are deleted; the controller reports this.
     place.scale("Deployment", "web", 1)
     c.wait_logged("IPPool available free IPs are not enough")
 
@@ -323,7 +323,7 @@ def test_automatic_pools_use_no_reserved_addresses_and_none_of_manual_pools(plac
 
 
 def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, controller):
-    """An address that a pool released goes to another pool only when no node has a block with it."""
+    """An address that a pool released goes to another pool only when no node has a block with this address."""
     place.subnet("b", "10.17.0.0/28", ["10.17.0.2-10.17.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["b"]}}, size=4)
@@ -342,8 +342,8 @@ def test_addresses_in_blocks_of_nodes_are_not_moved_to_other_pools(place, contro
 
 
 def test_addresses_in_blocks_of_nodes_are_not_reused_after_their_pool_is_deleted(place, controller):
-    """A node that cannot be reached keeps its block, and pods that the API server knows nothing of may have addresses
-    of it: the application and its pool are deleted, and no other pool gets these addresses until the block is deleted, too."""
+    """A disconnected node keeps its block, and pods that the API server does not know may have addresses of the block. After the deletion
+    of the application and its pool no other pool gets these addresses until the block is deleted."""
     place.subnet("gone", "10.26.0.0/28", ["10.26.0.2-10.26.0.5"])
     controller()
     place.app("Deployment", "one", {"subnet": {"ipv4": ["gone"]}}, size=4)
@@ -404,7 +404,7 @@ def test_pools_are_deleted_with_their_subnet(place, controller):
 
 
 def test_no_address_is_in_two_pools_while_leaders_are_killed(place, controller, mine):
-    """No address is ever in two pools, whichever replica writes; in the end all pools are as specified."""
+    """No address is ever in two pools, whichever replica writes; in the end each application has one address for each replica."""
     place.subnet("l", "10.19.0.0/22", ["10.19.0.2-10.19.3.200"])
     leader = controller("a")
     second = controller("b", leads=False)
@@ -480,7 +480,8 @@ def pods(mine, place, closing, tmp_path):
 
 
 def test_pods_of_a_deployment_wait_for_their_pool(place, controller, pods):
-    """The pods wait until their pool exists, and until it is large enough; no pod of another application gets an address of it."""
+    """The pods wait until their pool exists, and until the pool is large enough. No pod of another application gets an address of the
+    pool."""
     annotations = {"subnet": {"ipv4": ["p"]}}
     place.subnet("p", "10.20.0.0/24", ["10.20.0.2-10.20.0.30"], gateway="10.20.0.1")
     app = place.app("Deployment", "web", annotations, size=2)

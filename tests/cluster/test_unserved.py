@@ -26,8 +26,8 @@ def annotated(cluster, ns):
 
 
 def test_network_without_its_resource_on_any_node_is_reported(cluster, replica, ns, closing, tmp_path):
-    """A network is reported by an event and by `unirail status` if its resource has count 0 on each node (gone) or no node knows the name
-    (typo). It is not reported if one node has the resource (has)."""
+    """A network is reported by an event and by `unirail status` if its resource has count 0 on each node or no node knows the resource. It
+    is not reported if one node has the resource."""
     Nodes(cluster).node("n1")
     capacity = lambda **r: cluster.ok("PATCH", "/api/v1/nodes/n1/status", {"status": {"capacity": r}}, type=MERGE)
     capacity(**{"spidernet.io/has": "8", "spidernet.io/gone": "0", "spidernet.io/typ0": "1"})

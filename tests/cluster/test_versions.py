@@ -18,7 +18,7 @@ from controllers import Controller
 VERSIONS = pathlib.Path(__file__).resolve().parents[1] / "delivery/versions"
 OLD = sorted(p for p in VERSIONS.iterdir() if p.is_dir() and p.name[0].isdigit())
 NADS = "k8s.cni.cncf.io/v1/namespaces/t/network-attachment-definitions"
-# Where the API server lists a kind, and where it keeps its objects in etcd.
+# {path at which the API server lists a kind: prefix below /registry of the keys of its objects in etcd}
 KINDS = {"/api/v1/namespaces": "namespaces", "/api/v1/nodes": "minions", "/api/v1/namespaces/t/pods": "pods",
          "/api/v1/namespaces/unirail/secrets": "secrets", "/api/v1/namespaces/unirail/configmaps": "configmaps",
          "/apis/apps/v1/namespaces/t/deployments": "deployments", "/apis/apps/v1/namespaces/t/statefulsets": "statefulsets",
@@ -133,7 +133,7 @@ def cluster(closing):
 
 @pytest.mark.parametrize("old", OLD, ids=[p.name for p in OLD])
 def test_cluster_of_the_previous_version_is_upgraded(old, cluster, closing, tmp_path):
-    """Pods keep their addresses, also the borrowed and the retained ones; nodes their blocks; the controller its certificates."""
+    """Pods keep their addresses, also borrowed and retained ones; nodes keep their blocks; the controller keeps its CA."""
     if os.environ.get("UNIRAIL_RECORD"):
         record(cluster, closing, tmp_path, pathlib.Path(os.environ["UNIRAIL_RECORD"]).resolve() / "cluster")
         return
@@ -163,9 +163,9 @@ def test_cluster_of_the_previous_version_is_upgraded(old, cluster, closing, tmp_
          "the status of pool narrow has five addresses", 60)
     wait(lambda: cluster.ok("GET", f"{SPIDER}/spiderippools/rail1")["status"]["allocatedIPCount"] == 5,
          "the status of pool rail1 has five addresses", 60)
-    time.sleep(1)  # the controller has seen all objects, so it has made all its changes
+    time.sleep(1)  # time in which the controller would change objects
     after = objects(cluster)
-    for found in (before, after):  # a certificate is renewed in time; its authority stays
+    for found in (before, after):  # the webhooks' certificate may be renewed; its CA, in another Secret, stays
         found["/registry/secrets/unirail/unirail-controller-certs"]["data"] = {}
     kinds = "spiderippools", "spidersubnets", "spidermultusconfigs", "network-attachment-definitions", "secrets"
     assert specs(after, *kinds) == specs(before, *kinds)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads created by kubectl, with pods of the real kube-controller-manager: each gets its networks, and pools follow their size."""
+"""Workloads created by kubectl, with pods of the real kube-controller-manager: each pod gets its networks, and pools follow the number of
+replicas."""
 import json
 
 import pytest
@@ -88,7 +89,8 @@ def test_pods_of_every_workload_get_their_rails(cluster, manager, replica, ns, k
 
 
 def test_pods_start_when_their_group_is_created(cluster, manager, replica, ns):
-    """While the group is missing, events FailedCreate name it and the Deployment has no pods; they start once the group exists."""
+    """While the group is missing, events FailedCreate name the group and the Deployment has no pods. The pods are created once the group
+    exists."""
     registered(cluster, start(replica()).leads())
     work = cluster.namespace(f"{ns}-work")
     apply(cluster, work, workload("Deployment", "ai", {}, 1, **{INJECT: "late"}))

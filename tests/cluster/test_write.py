@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to a real API server: conflicts, preconditions, patches, many concurrent ones, broken connections."""
+"""Writes to a real API server: conflicts, preconditions, patches, many concurrent writes, broken connections."""
 import json
 import re
 
@@ -12,7 +12,7 @@ WRITE = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
 @pytest.fixture
 def do(client):
     def run(*args, **kw):
-        """(status, object or error) of the only response."""
+        """Runs client.c; returns (status, object or error) of its only response."""
         r = client(*args, **kw)
         assert r.returncode == 0 and r.stdout.count("\n") == 1, (r.stdout, r.stderr)
         status, text = r.stdout.rstrip("\n").split(" ", 1)
@@ -96,7 +96,7 @@ def test_many_concurrent_writes_succeed(cluster, ns, client, proxy, tmp_path):
 
 
 def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
-    """The server executes one write at a time and refuses the others with 429: in the end all are executed."""
+    """The server executes one write at a time and refuses concurrent writes with 429: in the end all writes are executed."""
     token = cluster.account(ns, "writer", WRITE)
     path = cluster.kubeconfig(tmp_path / "config", {"token": token})
     cluster.stop_apiserver()
@@ -114,7 +114,7 @@ def test_429_is_retried_after_its_delay(cluster, ns, client, tmp_path):
 
 
 def test_write_with_a_broken_connection_is_not_repeated(cluster, ns, do, proxy, tmp_path):
-    """The client cannot know whether the server executed the write, so it does not retry it."""
+    """The client cannot know whether the server executed the write, so the client does not repeat it."""
     path = cluster.through(proxy, tmp_path / "config")
     proxy.cut_after = 30000
     status, text = do("create", ns, "a", json.dumps({"metadata": {"name": "a"}, "data": {"x": "y" * 100000}}),
