@@ -55,7 +55,7 @@ def test_each_text_that_a_rule_replaces_is_in_a_manifest():
                 continue
             assert files and any(edit["find"] in file_text(n) for n in files), (rule, edit["find"])
             if "in" in edit:
-                # A text that occurs again elsewhere in the file would be changed there as well.
+                # An edit that names files must find its text in each of them.
                 assert all(edit["find"] in file_text(n) for n in files), edit
 
 

@@ -296,7 +296,7 @@ def test_agent_that_is_not_ready_stops_the_migration(cluster, originals, tmp_pat
 
 
 def test_commands_of_the_readme_succeed(cluster, originals):
-    """Runs the commands in the order of the README, with the file that one of them writes."""
+    """Runs the commands of deploy/README.md in their order; the test parses the output that one command writes to a file."""
     section = (clusters.HERE.parents[1] / "deploy/README.md").read_text().split("\n## From Spiderpool and Multus\n")[1].split("\n## ")[0]
     commands = [line.split("  ")[0].strip() for line in re.findall(r"(?m)^    (unirail .*)$", section)]
     assert [c.split()[2] for c in commands] == ["plan", "values", "apply", "apply", "undo"]

@@ -127,7 +127,7 @@ def token(cluster, ns):
 
 
 def post_review(c, body, path=PATH, method="POST", ca=None, auth=True, timeout=20, **headers):
-    """A review sent directly, with the token of the API server; (status, text)."""
+    """Sends a review directly to the webhook port, with the token that the API server uses; returns (status, text)."""
     token = f"/{c.token()}" if auth and path != "/webhook-health-check" else ""
     status, answer = send(c, token + path, body, method, ca, timeout, **headers)
     return status, answer.decode()
@@ -171,7 +171,7 @@ def test_networks_are_injected_into_pods(cluster, replica, ns):
     status, answer = pod(cluster, work, **{INJECT: "none-such"})
     assert status == 403 and 'admission webhook "pods.spiderpool.spidernet.io" denied' in answer["message"]
     assert "none-such" in answer["message"]
-    # The namespace is excluded now: settings are read again.
+    # The controller reads the changed settings: the namespace is excluded now.
     c.conf.write_text(f"[controller]\nnamespaces-exclude = {work}\n")
     wait(lambda: pod(cluster, work, **{INJECT: "none-such"})[0] == 201, "the pod is created without networks")
     selector = [h for h in hooks(cluster, MUTATING) if h["name"].startswith("pods.")][0]["namespaceSelector"]
@@ -196,7 +196,7 @@ def test_networks_of_the_pods_template_are_overwritten(cluster, replica, ns):
 
 
 def test_pod_created_together_with_its_networks_gets_all_of_them(cluster, replica, ns, closing, tmp_path):
-    """Pod and networks are in one file, and the replica's watch reports the networks late, one after the other: the pod gets all of them."""
+    """The networks are created right before the pod, and the replica's watch reports them late, one after the other."""
     link, conf = closing(clusters.Proxy(cluster.port)), tmp_path / "late"
     cluster.through(link, conf)
     c = replica()
@@ -426,7 +426,7 @@ def test_subnets_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster
         except OSError:
             return False
     wait(serves, "the webhook answers")
-    wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"), "reviews of both kinds wait for the first list")
+    wait(lambda: waits("SpiderSubnet") and waits("SpiderIPPool"), "reviews of both kinds are refused with 503 before the first list")
     # If the kind SpiderSubnet is not installed, pools are reviewed without a list of subnets.
     answer[0] = faulty.refused(404, "NotFound")
     wait(lambda: decided("SpiderIPPool") is True, "SpiderIPPools are reviewed", 60)
@@ -435,7 +435,8 @@ def test_subnets_are_not_reviewed_before_the_list_of_subnets_is_complete(cluster
 
 
 def test_incomplete_secret_is_reported(cluster, replica, ns):
-    """The controller's own Secret is repaired, that of another owner is not: one line, and the served certificate stays."""
+    """The controller repairs its own Secret. If the Secret has another owner, the controller logs one line and keeps the served
+    certificate."""
     c = registered(cluster, start(replica()).leads())
     path, merge = f"/api/v1/namespaces/{ns}/secrets/{SECRET}", dict(type="application/merge-patch+json")
     first = secret(cluster, ns)
@@ -542,7 +543,7 @@ def test_ca_stays_registered_when_the_secret_changes_in_other_fields(cluster, re
         for i in range(10):
             cluster.ok("PATCH", path, {"metadata": {"annotations": {"example.com/change": str(i) * 50}}}, **MERGE)
         cluster.request("DELETE", f"{kind}/{NAME}")
-        wait(lambda: hooks(cluster, kind), f"a {kind} is registered")
+        wait(lambda: hooks(cluster, kind), f"the webhooks of {kind} are registered")
         assert {h["clientConfig"].get("caBundle") for h in hooks(cluster, kind)} == {ca}, kind
     assert c.metrics()["unirail_controller_certificate_error"] == 0
 
@@ -571,7 +572,7 @@ def test_migration_of_the_ca_key_continues_after_a_crash(cluster, replica, ns, c
 
 
 def test_ca_secret_is_read_only_to_sign(cluster, replica, ns, closing, tmp_path):
-    """A process that finds a certificate that is not due for renewal does not read the Secret, and no process watches it."""
+    """While the certificate is not due for renewal, a controller does not read the Secret of the CA; no controller watches this Secret."""
     requests = []
     server = closing(faulty.Faulty(cluster, lambda method, path: requests.append((method, path))))
     cluster.through(server, tmp_path / "conf")
@@ -756,7 +757,7 @@ def test_two_replicas_share_one_certificate(cluster, replica, ns, closing):
     assert served(a, ca) == served(b, ca)
     assert len(written(a)) + len(written(b)) == 1
     assert len(written(a, CA_SECRET)) + len(written(b, CA_SECRET)) == 1
-    load = Load(cluster, 10)  # a few requests may all use connections to one replica
+    load = Load(cluster, 10)  # with fewer threads, all requests may use connections to one replica
     path = 'unirail_controller_reviews_allowed_total{path="/mutate-spiderpool-spidernet-io-v2beta1-spiderippool"}'
     try:
         def both():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: a containerd and a dockerd of this test run's own, and programs that images are made of. A test that cannot run fails."""
+"""Fixtures: a separate containerd and dockerd for this test run, and the programs from which images are made. If a program that the tests
+need is missing, pytest ends with an error; no test is skipped."""
 import hashlib
 import json
 import os
@@ -51,7 +52,7 @@ def run(*args, check=True, **kw):
 
 class Containerd:
     def __init__(self, folder, size=None):
-        """A containerd; size: that of the file system in memory for its images."""
+        """Starts a containerd. size: the size of a tmpfs for its images; without size the images are in `folder`."""
         self.folder = folder
         self.socket = folder / "containerd.sock"
         (folder / "config.toml").write_text(CONTAINERD.format(folder))
@@ -96,7 +97,7 @@ def containerd(daemon):
 
 
 class Dockerd:
-    """Docker's daemon of fetch-docker, with the file system driver that needs nothing of the kernel, and without a network."""
+    """The dockerd that fetch-docker provides, without a network, and with storage driver vfs, which requires no feature of the kernel."""
 
     def __init__(self, folder):
         there = pathlib.Path(run(pathlib.Path(__file__).parent / "fetch-docker").stdout.strip())

@@ -91,7 +91,7 @@ def test_units_are_valid_and_name_commands_that_exist(unpacked, unit, tmp_path):
 
 
 def test_package_is_installed_upgraded_and_purged_on_a_new_debian(deb):
-    """The package enables no service; a purge disables one that its user enabled."""
+    """The package enables no service; a purge disables a service that a user enabled."""
     wants = "/etc/systemd/system/multi-user.target.wants"
     p = run(TOP / "tools/fresh", "--file", deb, "bookworm", "cd /root", "dpkg -i unirail_*.deb", "unirail version | head -n 1",
             "test -e /usr/share/bash-completion/completions/unirail", f"test ! -e {wants}/unirail-host.service",

@@ -12,7 +12,7 @@ from test_image import ALONE
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory):
-    """An archive of the objects that an earlier `make` built, so that nothing is compiled."""
+    """The unpacked archive that `make dist` builds from the objects of an earlier `make`, so nothing is compiled."""
     path = TOP / run("make", "-s", "dist", cwd=TOP, env=ALONE).stdout.split()[-1]
     folder = tmp_path_factory.mktemp("dist")
     run("tar", "-C", folder, "-xf", path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages, and the commands in the pages of images/, deploy/bundle, deploy/debian and tests/delivery/versions: each command is run on
-files of the test instead of those that it names."""
+"""Man pages, and the commands in the README.md of images/, deploy/bundle, deploy/debian and tests/delivery/versions: the tests run commands
+with test files in place of the files that the command names."""
 import json
 import os
 import re
@@ -77,7 +77,7 @@ def test_commands_of_the_images_page_work(containerd, dockerd, both, one, tmp_pa
         seen.add(args[0])
         if args[0] == "make":
             assert args == ["make", "image"]
-            continue  # the program of the command is images/archive in these tests
+            continue  # not run: fixtures have built the images with images/archive
         if args[:2] == ["skopeo", "copy"]:
             args.insert(1, "--insecure-policy")
         run(*args, env=env)

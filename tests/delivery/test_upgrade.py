@@ -14,7 +14,7 @@ from conftest import BINARY, TOP, run
 
 VERSIONS = sorted(p for p in (pathlib.Path(__file__).parent / "versions").iterdir() if p.is_dir() and p.name[0].isdigit())
 IDS = [p.name for p in VERSIONS]
-# Whether the request allocated the address: the answer to a repeated request has the pod's existing address.
+# Keys whose value may differ. newlyAllocated is true if the request allocated the address; a repeated request gets the existing address.
 VOLATILE = {"newlyAllocated"}
 os.environ.setdefault("UNIRAIL", str(BINARY))
 loader = importlib.machinery.SourceFileLoader("machine", str(pathlib.Path(__file__).parent / "versions/machine"))
@@ -104,7 +104,7 @@ def test_pods_of_the_previous_version_are_deleted(found):
 
 @versions
 def test_plugin_of_the_previous_version_works_with_this_agent(found):
-    """Requests of the previous version get the same answers, with every field that it read."""
+    """The recorded requests get answers that have every recorded field with the same value, except newlyAllocated."""
     assert {one["path"].rpartition("/")[2] for one in found["exchange"]} >= {"plan", "check", "release"}
     for one in found["exchange"]:
         assert one["status_now"] == one["status"] == 200, one
@@ -113,7 +113,8 @@ def test_plugin_of_the_previous_version_works_with_this_agent(found):
 
 @versions
 def test_this_plugin_works_with_the_agent_of_the_previous_version(old, found):
-    """This plugin sends no key that the previous version's agent refuses: keys that are new begin with '~'."""
+    """This plugin sends no key that the previous version's agent refuses: new keys begin with '~', and every agent ignores unknown keys with
+    '~'."""
     known = {}
     for one in json.loads((old / "exchange.json").read_text()):
         known.setdefault(one["path"], set()).update(keys(one["body"]))
