@@ -113,8 +113,8 @@ def test_plugin_of_the_previous_version_works_with_this_agent(found):
 
 @versions
 def test_this_plugin_works_with_the_agent_of_the_previous_version(old, found):
-    """This plugin sends no key that the previous version's agent refuses: new keys begin with '~', and every agent ignores unknown keys with
-    '~'."""
+    """This plugin sends no key that the previous version's agent refuses: new keys begin with '~', and every agent ignores unknown keys
+    with '~'."""
     known = {}
     for one in json.loads((old / "exchange.json").read_text()):
         known.setdefault(one["path"], set()).update(keys(one["body"]))

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: kubelet SOCKET list			each device and its health, as of now
- *	  kubelet SOCKET until HEALTH [FILE TEXT]	writes TEXT to FILE, waits until the plugin sends a device of this
- *						health; prints the milliseconds from the start of the write (without
- *						FILE: from the first list), and how many of them the write took ("-":
- *						it has not returned)
- *	  kubelet SOCKET allocate ID...		the strings of the answer, one a line
- * Exit status 3: nothing arrived within WAIT_S. Calls the device plugin on SOCKET as the kubelet does. It uses no library, and no code
- * of unirail.
+ * usage: kubelet SOCKET list
+ *		prints each device of the first list and its health
+ *	  kubelet SOCKET until HEALTH [FILE TEXT]
+ *		writes TEXT to FILE and waits until the plugin sends a device with this health. Prints
+ *		the milliseconds since the start of the write (without FILE: since the first list),
+ *		and how long the write took ("-": the write has not returned yet)
+ *	  kubelet SOCKET allocate ID...
+ *		prints the strings of the answer, one per line
+ * Calls the device plugin on SOCKET as the kubelet does, without a library and without code of
+ * unirail. Exit status 3: the plugin sent nothing for WAIT_S seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -171,8 +173,8 @@ static void print_strings(const uint8_t *p, size_t n)
 	}
 }
 
-/* Writes in a separate process, since a write may block until the driver has finished; *returned
- * (shared memory): when it has returned. */
+/* Writes in a separate process, since a write may block until the driver has finished. *returned is
+ * shared memory: the time at which write() has returned. */
 static void write_file(const char *path, const char *text, double *returned)
 {
 	int fd;

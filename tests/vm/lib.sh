@@ -5,7 +5,7 @@ set -eu
 
 on_exit() {
 	status=$?
-	# init reports the last line of the log as the reason, so it is printed again after the state.
+	# init reports the last line of the log as the reason, so this line is printed again after the state.
 	reason=$(tail -n 1 "${case_log:?}")
 	if [ "$status" != 0 ]; then
 		[ -z "$node" ] || : >"/host/sync/${case_name:?}.failed.$node"
@@ -41,7 +41,7 @@ same() {
 	[ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
 }
 
-# until_true COMMAND...: repeats COMMAND until it succeeds, for thirty seconds.
+# until_true COMMAND...: repeats COMMAND until it succeeds; after 30 s the case fails.
 until_true() {
 	for _ in $(seq 150); do
 		! "$@" || return 0
@@ -75,7 +75,7 @@ rebind() {
 	echo "$1" >/sys/bus/pci/drivers_probe
 }
 
-# pf_on N [COUNT]: creates virtual functions of the N-th NIC that supports them
+# pf_on N [COUNT]: creates COUNT virtual functions (default: 1) of the N-th NIC that supports them
 pf_on() {
 	echo "${2:-1}" >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
 }
@@ -84,7 +84,7 @@ pf_off() {
 	echo 0 >"/sys/bus/pci/devices/$(nth_igb "$1")/sriov_numvfs"
 }
 
-# vf_of N I: prints the PCI address of the I-th virtual function of that NIC
+# vf_of N I: prints the PCI address of the virtual function I, from 0, of the N-th NIC that supports them
 vf_of() {
 	basename "$(readlink -f "/sys/bus/pci/devices/$(nth_igb "$1")/virtfn$2")"
 }
@@ -106,8 +106,8 @@ hcas_off() {
 	insmod /lib/modules/igbvf.ko
 }
 
-# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = FEWER times the EVERY of tests/vm/run; with EVERY=1 for all
-# points, with EVERY=kill for all kills
+# faults SCENE [FEWER]: runs the driver of tests/fault for every N-th point, N = EVERY * FEWER (default: 1), EVERY as in tests/vm/run. With
+# EVERY=1 it runs all points, with EVERY=kill all kills.
 faults() {
 	every=$(argument every)
 	case $every in

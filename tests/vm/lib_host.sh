@@ -6,7 +6,7 @@
 mkdir -p /etc/unirail
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
-# its_files: lists the files that steps write
+# its_files: lists the files in the directories that steps write to, with their checksums
 its_files() {
 	for file in /etc/modprobe.d/* /etc/modules-load.d/* /etc/sysctl.d/* /etc/unirail/host.d/* /etc/systemd/system/*; do
 		[ ! -f "$file" ] || echo "file $file $(md5sum <"$file")"
@@ -50,8 +50,8 @@ undone() {
 	[ ! -s /var/lib/unirail/host/journal ] || fail "the journal has records after $1 and undo: $(cat /var/lib/unirail/host/journal)"
 }
 
-# killed_at CALLS EACH ARG...: kills `unirail host ARG...` at the n-th of these system calls, for every EACH-th n, then undoes it; every
-# third time a second apply completes it before the undo.
+# killed_at CALLS EACH ARG...: for every EACH-th n, kills `unirail host ARG...` at the n-th of these system calls, then runs undo. After
+# every third kill a second `unirail host ARG...` completes the change before the undo.
 killed_at() {
 	calls=$1 each=$2
 	shift 2
@@ -77,8 +77,8 @@ killed_at() {
 	say "$1: undone after $kills kills at $calls"
 }
 
-# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every third request to the kernel ($requests:
-# other system calls than sendto and sendmsg; $each: another distance than 3)
+# step ARG...: applies and undoes; then kills an apply at each write to the journal and at every third request to the kernel. $requests
+# names other system calls than sendto and sendmsg for the requests; $each replaces 3.
 step() {
 	everything >/run/at_first
 	applied "$@"

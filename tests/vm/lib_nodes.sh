@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Two guests, a wire for eth0 and for each rail between them: what the cases of nodes/ share. Both run the same case at
-# the same time; $node is 1 in one and 2 in the other.
+# Functions of the cases of nodes/. Two guests, which a link for eth0 and one for each rail connect, run the same case at the same time;
+# $node is 1 in the first guest and 2 in the second.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
@@ -55,7 +55,7 @@ rails_off() {
 	ip address flush dev eth0
 }
 
-# fabric ADDRESS...: starts a router on the first node's NICs; ADDRESS is its last byte and prefix length on each rail
+# fabric ADDRESS...: starts a router on the first node's NICs; ADDRESS is the last byte and the prefix length of its address on each rail
 fabric() {
 	[ "$node" = 1 ] || return 0
 	ip netns add fabric
@@ -113,7 +113,8 @@ ping_all() {
 	done
 }
 
-# rdma_write: on each rail, the second node's pod writes into the memory of the first node's pod; both agree on it by TCP over eth0
+# rdma_write: on each rail, the second node's pod writes into the memory of the first node's pod; ib_write_bw exchanges the addresses of
+# the memory by TCP over eth0
 rdma_write() {
 	for i in 0 1; do
 		# shellcheck disable=SC2086
@@ -168,7 +169,7 @@ verify_rails() {
 	send verified x
 }
 
-# cm_ping: from the first node's pod to the second's, by the connection manager
+# cm_ping: rping from the first node's pod to the second's, by the RDMA connection manager
 cm_ping() {
 	# shellcheck disable=SC2086
 	from=$(nth 2 $mine) to=$(nth 2 $theirs)

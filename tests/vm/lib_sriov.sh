@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Virtual functions of two igb ports, for the sriov cases.
-# shellcheck disable=SC2034 # what is not used here is for them
+# shellcheck disable=SC2034 # for the cases
 pci1=$(nth_igb 1)
 pci2=$(nth_igb 2)
 pf1=$(ls "/sys/bus/pci/devices/$pci1/net")
@@ -26,8 +26,8 @@ knows_mac() {
 	[ "$(of_vf "$(netdev "$1")" "$2" .address)" = "$(cat "/sys/class/net/$(netdev "$(vf "$1" "$2")")/address")" ]
 }
 
-# make_vfs PCI N: creates N VFs and waits for their netdevs. The PF, which is up, restarts for that, and igb refuses rates without a
-# carrier. If the PF restarts after a VF's driver started, the PF does not know the VF's MAC until the VF is set up.
+# make_vfs PCI N: creates N VFs and waits for their netdevs. igb restarts a PF that is up for this, and refuses rates without a carrier. If
+# the PF restarts after the start of a VF's driver, the PF does not know the VF's MAC until the VF's link is set up.
 make_vfs() {
 	echo "$2" >"/sys/bus/pci/devices/$1/sriov_numvfs"
 	until_true has_carrier "$(netdev "$1")"

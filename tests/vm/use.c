@@ -3,8 +3,10 @@
  * The agent's handling of control groups and queue pairs of a pod, for a guest without a kubelet
  * and an API server.
  *
- *	rdma-use limit UID DEVICE HANDLES OBJECTS	sets the limits of a pod that has one id of a resource of that device
- *	rdma-use queue-pair UID DEVICE			"present", "none: REASON" or "unknown: REASON"
+ *	rdma-use limit UID DEVICE HANDLES OBJECTS
+ *		sets the limits of a pod to which one id of a resource of DEVICE is allocated
+ *	rdma-use queue-pair UID DEVICE
+ *		prints "present", "none: REASON" or "unknown: REASON"
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A node prepared by `unirail host apply` and `persist` has the same state after a reboot: modules-load.d, modprobe.d and
-# the unit's command are all that acts at the second boot. Then undo restores the state of before the first apply.
+# A node prepared by `unirail host apply` has the same state after a reboot, at which only modules-load.d, modprobe.d and the unit's
+# command act. Then undo restores the state from before the first apply.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_host.sh
@@ -83,7 +83,7 @@ case $boot in
 		[boot]
 	END
 	observed >"$disk/at_first"
-	unirail host apply || fail "apply"
+	unirail host apply || fail "unirail host apply failed"
 	same "a second apply" "$(unirail host apply 2>/run/notes)" "nothing to do"
 	observed >"$disk/wanted"
 	mkdir -p "$disk/etc" "$disk/var"
@@ -99,24 +99,24 @@ case $boot in
 	rdma system | grep -q 'netns exclusive' || fail "modprobe.d does not set the mode: $(rdma system)"
 	command=$(sed -n 's/^ExecStart=//p' /etc/systemd/system/unirail-host.service)
 	same "the unit is enabled" "$(readlink /etc/systemd/system/multi-user.target.wants/unirail-host.service)" "../unirail-host.service"
-	$command || [ $? = 3 ] || fail "$command"
+	$command || [ $? = 3 ] || fail "the unit's command '$command' failed"
 	observed >/run/now
 	cmp -s "$disk/wanted" /run/now || {
 		diff "$disk/wanted" /run/now
-		fail "after the reboot: $(diff "$disk/wanted" /run/now | grep -m 1 '^[<>]')"
+		fail "the state after the reboot differs: $(diff "$disk/wanted" /run/now | grep -m 1 '^[<>]')"
 	}
 	same "an apply after the boot" "$(unirail host apply 2>/run/notes)" "nothing to do"
-	unirail host undo || fail "undo"
+	unirail host undo || fail "unirail host undo failed"
 	observed >/run/now
 	cmp -s "$disk/at_first" /run/now || {
 		diff "$disk/at_first" /run/now
-		fail "after undo: $(diff "$disk/at_first" /run/now | grep -m 1 '^[<>]')"
+		fail "undo left a difference: $(diff "$disk/at_first" /run/now | grep -m 1 '^[<>]')"
 	}
 	same "the mode of the next boot" "$(ls /etc/modprobe.d /etc/modules-load.d)" "$(printf '/etc/modprobe.d:\n\n/etc/modules-load.d:')"
 	;;
 esac
 # The guest is switched off next; init would compare the remaining state, so it is removed.
-unirail host undo >/dev/null || fail "undo"
+unirail host undo >/dev/null || fail "the last unirail host undo failed"
 ip link set eth0 down
 rmmod fakedcb
 rmmod fakeib

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What a pod's VFs cost: ADD and DEL of one and of eight, by unirail and by `ip -batch` with just the same settings, in
-# turns. Medians; nothing is asserted about time, which is that of an emulated machine anyway.
+# Measures ADD and DEL of a pod with one VF and with eight VFs, by unirail and by `ip -batch` with the same settings, in turns, and prints
+# medians. It asserts no time, since the machine is emulated.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The whole of the demo in a distribution's kernel.
+# `unirail demo` with both plans in a distribution's kernel.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

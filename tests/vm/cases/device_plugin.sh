@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `unirail device-plugin` on this kernel: devices found, Allocate, and from a lost link to Unhealthy at the kubelet within 100 ms: RoCE
-# on igb and its VFs, soft-RoCE, InfiniBand without IPoIB, an error that a driver reports while it holds devlink's lock, and devices that
-# are read while a driver holds it.
+# `unirail device-plugin` on this kernel finds and allocates devices, and reports a lost link as Unhealthy to the kubelet within 100 ms:
+# RoCE on igb and its VFs, soft-RoCE, InfiniBand without IPoIB. A driver reports an error while it holds devlink's lock, and devices are
+# read while a driver holds this lock.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh
@@ -26,7 +26,7 @@ stop() {
 	rm -r "$plugins" "$registry"
 }
 
-# socket RESOURCE: prints the path of its socket; fails until it exists
+# socket RESOURCE: prints the path of the resource's socket; fails until the socket exists
 socket() {
 	find "$registry" "$plugins" -name "*$1*.sock" | grep .
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A macvlan rail in shared mode: its address is a GID of the NIC's RDMA device until DEL.
+# A macvlan rail in shared mode: the NIC's RDMA device has a GID of the rail's address until DEL.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

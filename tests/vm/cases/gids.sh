@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# GID indexes of rails: in the result and in the pod's file as on the device, removed after DEL.
+# GID indexes of rails: the result and the pod's file have the index that the device has; DEL removes the pod's files.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# ib-sriov: virtual functions of an HCA into two pods and back, with GUIDs and traffic, also after failures in between.
+# ib-sriov moves virtual functions of an HCA into two pods and restores them, with GUIDs and traffic, also after a failed or killed ADD.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sriov: virtual functions of two igb ports into pods and back, as they were.
+# sriov moves virtual functions of two igb ports into pods and restores them with their former settings.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sriov: virtual functions are restored without their namespace, record, the program, or the function itself.
+# sriov restores virtual functions after the pod's namespace or the record was deleted, and after ADD was killed; DEL also succeeds if the
+# function itself was destroyed.
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 # shellcheck source=tests/vm/lib_sriov.sh

@@ -115,7 +115,8 @@ ip neigh flush dev ra
 not_sent "no route to the peer's address from this GID" ETIMEDOUT
 ip rule del pref 0
 
-# Rails of two pods: each finds its own GID among those of all, whether soft-RoCE can use it or not.
+# Rails of two pods: each pod finds its own GID among the device's GIDs of all pods. The test itself may fail, since this soft-RoCE cannot
+# use GIDs of pods.
 for pod in a b; do
 	ip link add link ra name net1 netns $pod type macvlan mode bridge
 	ip -n $pod link set net1 up
