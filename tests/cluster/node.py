@@ -183,7 +183,7 @@ class Node:
         return p
 
     def kill(self, command):
-        """Kills the processes of that name; node-init starts containerd and kubelet again."""
+        """Kills the processes of that name; the process that started them (node-init, or the kubelet for pods) starts them again."""
         found = re.findall(rf"^ *(\d+) (?:\S*/)?{re.escape(command)}(?: |$)", self.run("ps", "-eo", "pid,args").stdout, re.M)
         assert found, command
         self.run("kill", "-9", *found)

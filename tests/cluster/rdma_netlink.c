@@ -32,7 +32,7 @@
 #include <rdma/rdma_netlink.h>
 
 enum {
-	FD_FIRST = 500, /* lowest descriptor of COMMAND's sockets; COMMAND opens no others from 500 on */
+	FD_FIRST = 500, /* lowest descriptor of COMMAND's sockets; COMMAND uses no higher ones */
 	SOCKETS_MAX = 16,
 	OBJECTS_MAX = 64,
 	BUF_MAX = 16384,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helm from its Go modules, for tests/chart/fetch-helm: every module by version, go.sum has their checksums.
+// Helm from its Go modules, for tests/chart/fetch-helm. This file pins the version of every module; go.sum has the checksums.
 module unirail/tests/chart/helm
 
 go 1.25.0

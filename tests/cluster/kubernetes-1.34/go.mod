@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kubernetes 1.34 from its Go modules, for tests/cluster/fetch-1.34: every module by version, go.sum has their checksums.
+// Kubernetes 1.34 from its Go modules, for tests/cluster/fetch-1.34. This file pins the version of every module; go.sum has the checksums.
 module unirail/tests/cluster/kubernetes
 
 go 1.26.0
@@ -208,7 +208,7 @@ replace (
 	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.34.9
 	k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.34.9
 	k8s.io/endpointslice => k8s.io/endpointslice v0.34.9
-	// 0.34.9's checksum is not in the checksum database; the package that is used of it is the same.
+	// The checksum of 0.34.9 is not in the checksum database; the package used here is the same in this version.
 	k8s.io/externaljwt => k8s.io/externaljwt v0.36.3
 	k8s.io/kms => k8s.io/kms v0.34.9
 	k8s.io/kube-aggregator => k8s.io/kube-aggregator v0.34.9

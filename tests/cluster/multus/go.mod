@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multus from its Go modules, for tests/cluster/fetch-multus: every module by version, go.sum has their checksums.
+// Multus from its Go modules, for tests/cluster/fetch-multus. This file pins the version of every module; go.sum has the checksums.
 module unirail/tests/cluster/multus
 
 go 1.24.0

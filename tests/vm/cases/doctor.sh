@@ -5,7 +5,7 @@
 . /tests/lib.sh
 
 found=''
-# finds CHECK LOCATION MESSAGE: such a finding must exist
+# finds CHECK LOCATION MESSAGE: a finding of CHECK at LOCATION must contain MESSAGE
 finds() {
 	echo "$found" | jq -e --arg c "$1" --arg w "$2" --arg t "$3" \
 		'.findings | any(.check == $c and .subject == $w and (.what + ": " + .remedy | contains($t)))' >/dev/null ||

@@ -13,7 +13,7 @@ done
 ip netns add pod
 ip netns add other
 
-# is_right RESULT IFNAME DEVICE ADDRESS: the result must have the GID index of the device
+# is_right RESULT IFNAME DEVICE ADDRESS: the result must have, for IFNAME, the index of the RoCE v2 GID of ADDRESS on DEVICE
 is_right() {
 	told=$(echo "$1" | jq -c --arg ifname "$2" '.interfaces[] | select(.name == $ifname) | .rdma')
 	echo "$2: $told"

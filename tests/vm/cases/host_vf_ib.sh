@@ -78,7 +78,7 @@ shared() {
 until_true shared
 unirail host undo
 
-# VFs that another program created have no GUID: they get one, and after undo have none again.
+# VFs that another program created have no GUID. Apply sets GUIDs, and undo removes them.
 number 2
 for i in 0 1; do
 	until_true has_netdev "$(vf_at "$pci1" $i)"

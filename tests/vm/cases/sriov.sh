@@ -147,7 +147,7 @@ add host-device pod net5 "$moved"
 same "device in the pod" "$(link pod net5 .parentdev)" "$a"
 delete host-device pod net5 "$moved"
 nothing_left
-# host-device loses the alias, as the original does
+# host-device loses the alias, as the original plugin does, so the alias is set again.
 ip link set "$nic" alias "uplink one"
 same "the VF" "$(seen "$pf1" "$pci1" 0)" "$before"
 

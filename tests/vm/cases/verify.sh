@@ -4,8 +4,8 @@
 # shellcheck source=tests/vm/lib.sh
 . /tests/lib.sh
 
-# Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace
-# only, so the path from ra to rb must not be the kernel's shortcut between local addresses.
+# Two NICs of one node that are connected to each other. soft-RoCE of this kernel sends and receives in the initial namespace only. The
+# rules below send packets from ra to rb over the link; by default, the kernel delivers packets between local addresses without it.
 ip link add ra type veth peer name rb
 for nic in all ra rb; do
 	echo 1 >/proc/sys/net/ipv4/conf/$nic/accept_local
