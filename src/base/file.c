@@ -55,8 +55,8 @@ static const char *path_hint(const struct root *r, const char *path, int code,
 		return "";
 	snprintf(
 		buf, PATH_HINT_MAX,
-		" ('%s' is a symbolic link that others than root can change: name the directory that "
-		"it leads to, or chown root and chmod go-w the link's directory)",
+		" ('%s' is a symbolic link that users other than root can change: use its target, or "
+		"chown -h root the link, and chown root and chmod go-w its directory)",
 		link);
 	return buf;
 }

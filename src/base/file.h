@@ -67,7 +67,8 @@ int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct 
 int dir_list(const struct root *r, const char *path, char ***names, size_t *n, struct err *e);
 void str_list_free(char **names, size_t n);
 int link_read(const struct root *r, const char *path, char *ret, size_t size, struct err *e);
-/* Creates the symlink `path` -> target, or atomically replaces any file but a directory by it. */
+/* Creates the symlink `path` -> target. An existing file other than a directory is replaced
+ * atomically. */
 int link_replace(const struct root *r, const char *path, const char *target, struct err *e);
 /* renameat2() within a root; `exclusive`: -EEXIST instead of replacing a file. Syncs the directory
  * of `to`. */

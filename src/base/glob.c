@@ -61,7 +61,7 @@ static int class_match(const char **p, uint32_t r)
 	return in != negated;
 }
 
-/* Checks the rest of a pattern: Go reports a bad pattern even after the name has not matched. */
+/* Checks the whole pattern: Go reports a bad pattern even if the name does not match. */
 static bool pattern_ok(const char *p)
 {
 	while (*p) {

@@ -48,7 +48,8 @@ static int take_line(struct reading *p, struct span line, char *into, size_t siz
 		return err_kind(p->e, ERR_CONF, -EINVAL, "line is longer than %d bytes",
 				INI_LINE_MAX);
 	if (memchr(line.p, '\0', line.n))
-		return err_kind(p->e, ERR_CONF, -EINVAL, "a NUL byte: this is not a text file");
+		return err_kind(p->e, ERR_CONF, -EINVAL,
+				"the line has a NUL byte, expected a text file");
 	memcpy(into, line.p, line.n);
 	memcpy(into + line.n, "\n", 2);
 	if (!trimmed.n || trimmed.p[0] != '[')
@@ -91,7 +92,7 @@ int ini_read(struct span text, const char *file, const struct ini_ops *ops, void
 		p.rest = (struct span){text.p + 3, text.n - 3};
 	if (ini_parse_stream(next_line, &p, on_pair, &p) > 0 && p.r == 0) {
 		p.r = err_kind(p.e, ERR_CONF, -EINVAL,
-			       "is not 'key = value', a section or a comment");
+			       "expected 'key = value', '[section]' or a comment");
 		wrap(&p);
 	}
 	free(p.section);

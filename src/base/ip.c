@@ -205,7 +205,8 @@ static size_t hex_run(struct span s)
 	return n;
 }
 
-/* Parses the separator between two groups. 0: another group follows, 1: end, -EINVAL. */
+/* Parses the separator after a group. Returns 0 if another group follows, 1 at the end, or
+ * -EINVAL. */
 static int separator6(struct span *s, int i, int *gap)
 {
 	if (s->n == 0)

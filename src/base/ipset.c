@@ -67,7 +67,7 @@ static int octet_slip(struct span whole, struct err *e)
 	auto_buf struct buf reason;
 
 	buf_init(&reason, 2 * QUOTE_MAX);
-	buf_str(&reason, "has an octet past 255: did you mean '");
+	buf_str(&reason, "has an octet above 255: did you mean '");
 	mend_octets(whole, &reason);
 	buf_str(&reason, "'?");
 	return refuse(whole, e, reason.p);

@@ -360,7 +360,7 @@ static bool put_key(struct log_line *l, const char *key)
 		     put(l, "\":", 2);
 	else
 		ok = (first || put(l, " ", 1)) && put(l, key, n) && put(l, "=", 1);
-	/* requires room for at least one byte of the value, otherwise the key would have none */
+	/* requires room for at least one byte of the value: a key is never without value */
 	ok = ok && l->n + 2 <= sizeof(l->p) - TAIL;
 	if (!ok) {
 		l->n = before;

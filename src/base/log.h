@@ -40,8 +40,8 @@ struct log_conf {
 };
 
 int log_setup(const struct log_conf *c, struct err *e);
-/* Parses a level: debug, info, warn, warning, error, fatal or panic (the last two: no lines), in
- * any case; otherwise -EINVAL. */
+/* Parses a level in upper or lower case: debug, info, warn, warning, error, fatal or panic (the
+ * last two: no lines). -EINVAL: any other word. */
 int log_level_parse(const char *s, enum log_level *ret);
 /* Adds a key to every later line; value NULL removes the key. A ninth key is ignored. */
 void log_context(const char *key, const char *value);

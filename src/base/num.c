@@ -90,8 +90,8 @@ int num_hex(struct span s, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* Removes the unit from the end of *s and returns it in milliseconds; without a unit, returns that
- * of seconds. */
+/* Removes the unit from the end of *s, and returns how many milliseconds the unit has; 1000 if
+ * there is no unit. */
 static int64_t duration_unit(struct span *s)
 {
 	static const struct {

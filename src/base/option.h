@@ -11,8 +11,9 @@
  *		{"keep", 0, OPT_FLAG, NULL, "leave the namespaces", offsetof(struct demo, keep)},
  *		{0}};
  *
- * "--name value", "--name=value", "-n value"; "--" ends options. --help and -h are always accepted.
- * A usage error is one line on stderr that names the offending word, exit status 2.
+ * "--name value", "--name=value", "-n value", "-nvalue"; "--" ends options. --help and -h are
+ * always accepted. A usage error is one line on stderr that names the offending word, exit status
+ * 2.
  */
 
 #include <stdint.h>

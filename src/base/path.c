@@ -116,7 +116,7 @@ enum { NO_SYMLINKS = 0x4, LINKS_MAX = 40 };
 struct walk {
 	int root, dir; /* dir: the directory reached so far */
 	int links;
-	bool refused;		 /* name is a symbolic link that others can change */
+	bool refused;		 /* name is a symbolic link that users other than root can change */
 	char name[NAME_MAX + 1]; /* name in dir */
 	/* rest: path after name; next: the path with a link's target */
 	char rest[PATH_MAX], next[PATH_MAX];

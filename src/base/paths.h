@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_BASE_PATHS_H
 #define UNIRAIL_BASE_PATHS_H
 
-/* Default paths of sockets, files and directories that several programs share, each once. A path
- * that only one program uses is in the header of its module. */
+/* Default paths of sockets, files and directories that several programs share. A path that only one
+ * program uses is in the header of its module. */
 
 /* --- paths of unirail --- */
 
@@ -16,10 +16,10 @@
 
 #define PATH_CNI_CONF	 "/etc/cni/net.d"
 #define PATH_CNI_BIN	 "/opt/cni/bin"
-#define PATH_CNI_CACHE	 "/var/lib/cni"		 /* of libcni, below it results/ */
+#define PATH_CNI_CACHE	 "/var/lib/cni"		 /* libcni's cache, in its directory results */
 #define PATH_HOST_LOCAL	 "/var/lib/cni/networks" /* allocations of host-local */
 #define PATH_MULTUS_CONF "/etc/cni/multus/net.d"
-#define PATH_MULTUS	 "/var/lib/cni/multus" /* results of attachments */
+#define PATH_MULTUS	 "/var/lib/cni/multus" /* Multus' cache of attachments */
 #define PATH_SRIOV	 "/var/lib/cni/sriov"  /* records of the plugin sriov */
 #define PATH_TUNING	 "/run/cni/tuning"     /* sysctls that the plugin tuning restores */
 #define PATH_WHEREABOUTS PATH_CNI_CONF "/whereabouts.d/whereabouts.conf"

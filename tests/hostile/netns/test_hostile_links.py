@@ -31,7 +31,7 @@ def local(folder, **keys):
 
 def refused(lab, conf, *contains):
     pod = lab.pod()
-    lab.fail("ADD", conf, pod, contains=["is a symbolic link that others than root can change", *contains])
+    lab.fail("ADD", conf, pod, contains=["is a symbolic link that users other than root can change", *contains])
     assert link_names(pod.ns) == ["lo"]
 
 
@@ -85,7 +85,7 @@ def test_tuning_data_dir_below_a_link_of_another_user_is_refused(lab, disk):
     prev = lab.add(conf, pod)
     tuning = {"cniVersion": "1.0.0", "name": "net", "type": "tuning", "mtu": 1400, "dataDir": str(disk / "theirs"),
               "prevResult": prev}
-    lab.fail("ADD", tuning, pod, contains=[f"'{disk}/theirs' is a symbolic link that others than root can change"])
+    lab.fail("ADD", tuning, pod, contains=[f"'{disk}/theirs' is a symbolic link that users other than root can change"])
     assert list((disk / "secret").iterdir()) == []
     lab.delete(conf, pod)
 

@@ -111,7 +111,7 @@ static void test_invalid_settings_are_refused_with_their_place(void **state)
 		{"[agents]\na = b\n", NULL, NULL,
 		 "agent.conf:2: section 'agents' is not known, expected 'agent' or 'coordinator'"},
 		{"[agent]\nnonsense\n", NULL, NULL,
-		 "agent.conf:2: is not 'key = value', a section or a comment"},
+		 "agent.conf:2: expected 'key = value', '[section]' or a comment"},
 		{"[agent]\nconfig = /x\n", NULL, NULL,
 		 "agent.conf:2: key 'config' is not allowed in a configuration file; give the file's "
 		 "path with --config"},

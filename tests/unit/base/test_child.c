@@ -116,7 +116,7 @@ static void test_timeout_of_an_unkillable_child_is_reported_in_time(void **state
 	ASSERT_EQ(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-static void test_cancelled_unkillable_child_is_not_reported(void **state)
+static void test_end_of_a_cancelled_unkillable_child_is_not_reported(void **state)
 {
 	struct unkillable u;
 
@@ -224,7 +224,7 @@ int main(void)
 		cmocka_unit_test(test_timeout_signal_and_long_output_are_errors),
 		cmocka_unit_test(test_cancelled_child_is_reaped_without_a_callback),
 		cmocka_unit_test(test_timeout_of_an_unkillable_child_is_reported_in_time),
-		cmocka_unit_test(test_cancelled_unkillable_child_is_not_reported),
+		cmocka_unit_test(test_end_of_a_cancelled_unkillable_child_is_not_reported),
 	};
 
 	return T_RUN(tests, NULL, NULL);

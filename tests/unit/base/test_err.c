@@ -58,7 +58,7 @@ static void test_wrapping_an_empty_error_names_the_errno(void **state)
 	ASSERT_EQ(e.code, -EINVAL);
 }
 
-static void test_functions_accept_null_errors(void **state)
+static void test_error_functions_accept_null(void **state)
 {
 	(void)state;
 	ASSERT_EQ(err_set(NULL, -EINVAL, "x"), -EINVAL);
@@ -148,7 +148,7 @@ int main(void)
 		cmocka_unit_test(test_errno_text_has_description_and_name),
 		cmocka_unit_test(test_wrapped_error_has_outer_and_inner_text),
 		cmocka_unit_test(test_wrapping_an_empty_error_names_the_errno),
-		cmocka_unit_test(test_functions_accept_null_errors),
+		cmocka_unit_test(test_error_functions_accept_null),
 		cmocka_unit_test(test_err_set_clears_kind_and_details),
 		cmocka_unit_test(test_long_error_texts_are_truncated_with_dots),
 		cmocka_unit_test(test_truncation_does_not_split_utf8_sequences),

@@ -172,13 +172,13 @@ static void strict_cases(struct place *p)
 	ASSERT_EQ(open_at(&r, p, "/admin/none", O_RDONLY, &e), -ENOENT);
 	ASSERT_EQ(open_at(&r, p, "/admin/new/x", O_RDWR | O_CREAT, &e), -ENOTDIR);
 	ASSERT_EQ(open_at(&r, p, "/circle", O_RDONLY, &e), -ELOOP);
-	assert_null(strstr(e.text, "symbolic link that others"));
+	assert_null(strstr(e.text, "symbolic link that users"));
 	ASSERT_EQ(open_at(&r, p, "/last", O_RDONLY | O_NOFOLLOW, &e), -ELOOP);
 	ASSERT_EQ(open_at(&r, p, "/theirs", O_PATH | O_NOFOLLOW, &e), 0);
 
 	/* A symbolic link that another user owns or can replace: the error names the link. */
 	snprintf(text, sizeof(text),
-		 "'%s/theirs' is a symbolic link that others than root can change", p->dir);
+		 "'%s/theirs' is a symbolic link that users other than root can change", p->dir);
 	ASSERT_EQ(open_at(&r, p, "/theirs/deep/file", O_RDONLY, &e), -ELOOP);
 	assert_non_null(strstr(e.text, text));
 	ASSERT_EQ(open_at(&r, p, "/to-theirs/file", O_RDONLY, &e), -ELOOP);

@@ -40,7 +40,7 @@ static void test_invalid_ranges_are_refused_with_a_suggestion(void **state)
 		const char *text, *reason;
 		uint8_t family;
 	} bad[] = {
-		{"10.0.0.256", "has an octet past 255: did you mean '10.0.0.254'?", 4},
+		{"10.0.0.256", "has an octet above 255: did you mean '10.0.0.254'?", 4},
 		{"10.0.0.1-10.0.300.9", "did you mean '10.0.0.1-10.0.255.9'?", 4},
 		{"10.0.0.9-10.0.0.1", "is reversed", 4},
 		{"fd00::9-fd00::1", "is reversed", 6},

@@ -64,7 +64,7 @@ static void test_hex_numbers_are_parsed_within_their_range(void **state)
 	ASSERT_EQ(v, 77);
 }
 
-static void test_durations_are_parsed(void **state)
+static void test_durations_become_milliseconds(void **state)
 {
 	static const struct {
 		const char *text;
@@ -107,7 +107,7 @@ static void test_number_behind_a_label_is_read(void **state)
 	ASSERT_EQ(v, 7);
 }
 
-static void test_booleans_are_parsed(void **state)
+static void test_booleans_are_parsed_in_upper_and_lower_case(void **state)
 {
 	int v = 77;
 
@@ -138,9 +138,9 @@ int main(void)
 		cmocka_unit_test(test_unsigned_numbers_are_parsed_within_their_range),
 		cmocka_unit_test(test_signed_numbers_are_parsed_within_their_range),
 		cmocka_unit_test(test_hex_numbers_are_parsed_within_their_range),
-		cmocka_unit_test(test_durations_are_parsed),
+		cmocka_unit_test(test_durations_become_milliseconds),
 		cmocka_unit_test(test_number_behind_a_label_is_read),
-		cmocka_unit_test(test_booleans_are_parsed),
+		cmocka_unit_test(test_booleans_are_parsed_in_upper_and_lower_case),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static void test_operands_may_stand_between_options(void **state)
 	ASSERT_STR_EQ(v.name, "--");
 }
 
-static void test_usage_errors_name_the_option(void **state)
+static void test_usage_errors_name_the_option_or_operand(void **state)
 {
 	static const struct cmd none = {"list", NULL, "list", NULL, 0, 0};
 	static const struct cmd one = {"get", "POOL", "get", NULL, 1, 1};
@@ -167,7 +167,7 @@ static int pick(const char *a, const char *b, const char **name, int *n)
 	return r;
 }
 
-static void test_command_is_selected_by_its_path(void **state)
+static void test_command_is_selected_by_its_name(void **state)
 {
 	static const struct cmd single[] = {{NULL, "[X]", "does it", NULL, 0, 1}, {0}};
 	char *argv[] = {(char[]){"version"}, (char[]){"x"}, NULL};
@@ -232,9 +232,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_are_parsed_in_every_form),
 		cmocka_unit_test(test_operands_may_stand_between_options),
-		cmocka_unit_test(test_usage_errors_name_the_option),
+		cmocka_unit_test(test_usage_errors_name_the_option_or_operand),
 		cmocka_unit_test(test_help_goes_to_stdout),
-		cmocka_unit_test(test_command_is_selected_by_its_path),
+		cmocka_unit_test(test_command_is_selected_by_its_name),
 		cmocka_unit_test(test_similar_options_and_commands_are_suggested),
 		cmocka_unit_test(test_help_text_is_wrapped),
 	};

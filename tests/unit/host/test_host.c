@@ -282,7 +282,8 @@ static void test_configuration_errors_name_their_line(void **state)
 	bad_conf("[rdma]\nmode = both\n", "host.conf:2: mode is 'both', expected shared|exclusive");
 	bad_conf("cidr = 1\n", "host.conf:1: key 'cidr' is before the first section");
 	bad_conf("[rule\n", "host.conf:1: the section header must end in ']'");
-	bad_conf("[rule]\nnonsense\n", "host.conf:2: is not 'key = value', a section or a comment");
+	bad_conf("[rule]\nnonsense\n",
+		 "host.conf:2: expected 'key = value', '[section]' or a comment");
 	bad_conf("[sysctl]\na.b = 1\na.b = 2\n", "host.conf:3: key 'a.b' is already on line 2");
 	bad_conf("[interface ens1]\nipv4-ip = 10.0.0.1/24\nipv4-gateway = 10.0.1.1\n",
 		 "host.conf:1: interface ens1: ipv4-gateway 10.0.1.1 is outside 10.0.0.1/24");

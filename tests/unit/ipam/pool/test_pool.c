@@ -142,7 +142,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		const char *ini, *place, *reason;
 	} bad[] = {
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.256\n", "rails.conf:3: ips",
-		 "has an octet past 255: did you mean '10.0.0.254'?"},
+		 "has an octet above 255: did you mean '10.0.0.254'?"},
 		{"[pool a]\nips=10.0.0.9-10.0.0.1\nsubnet=10.0.0.0/24\n", "rails.conf:2: ips",
 		 "is reversed"},
 		{"[pool a]\nsubnet=10.0.0.0/24\nips=10.0.0.9-10.0.1.1\n", "rails.conf:3: ips",
@@ -184,7 +184,7 @@ static void test_invalid_pool_files_are_refused(void **state)
 		{"[rail a]\nsubnet=10.0.0.0/24\n", "rails.conf:1", "section 'rail a' is not known"},
 		{"[pool a\nsubnet=10.0.0.0/24\n", "rails.conf:1", "must end in ']'"},
 		{"subnet=10.0.0.0/24\n", "rails.conf:1", "precedes the first section"},
-		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "is not 'key = value'"},
+		{"[pool a]\nsubnet 10.0.0.0/24\n", "rails.conf:2", "expected 'key = value'"},
 		{"[pool a]\nsubnet=10.0.0.0/24\n[reserved]\nips=10.0.0.1-2\n", "rails.conf:4: ips",
 		 "is not an address"},
 	};

@@ -238,7 +238,7 @@ static void test_reserved_addresses_are_not_usable(void **state)
 	assert_ips(&set.reserved6, "fd00::1");
 	ASSERT_EQ(set.n_out, 1);
 	ASSERT_HAS(pool_reason_out(&set, "SpiderReservedIP/r1"),
-		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet past 255");
+		   "SpiderReservedIP 'r1': spec.ips[1]: '10.6.0.300' has an octet above 255");
 }
 
 static void test_pool_being_deleted_is_terminating(void **state)
