@@ -290,7 +290,7 @@ bool grpc_is_done(const struct grpc *g)
 	       (!nghttp2_session_want_read(g->session) && !nghttp2_session_want_write(g->session));
 }
 
-/* Sets the error for an answer without grpc-status, which describes what was received instead. */
+/* Sets the error for an answer without grpc-status. Its text says what was received instead. */
 static int no_status(const struct grpc *g, struct err *e)
 {
 	if (!g->spoke_h2)

@@ -12,7 +12,7 @@
  *
  * How misbehaving peers are handled:
  *
- *   the peer is neither root nor this server's user	closed
+ *   the peer is neither root nor this server's user	closed (unless `anyone` is set)
  *   more than `max_conns` connections			the connection idle longest is closed; if none
  *							is idle, the new one is
  *   no client preface or no request in `first_ms`	GOAWAY, closed
@@ -74,9 +74,9 @@ struct grpc_method {
 	 * stream may call grpc_in_send() any number of times. The method must not free the
 	 * server. */
 	void (*call)(void *arg, struct grpc_in *c, struct span request);
-	/* Called when the call ended before the method answered: cancelled, deadline passed,
-	 * connection closed, server freed. May be NULL for methods that always answer immediately.
-	 * */
+	/* Called if the call ends before the method has ended it: cancelled, deadline passed,
+	 * connection closed, server freed. May be NULL for methods that always answer
+	 * immediately. */
 	void (*closed)(void *arg, struct grpc_in *c);
 };
 
@@ -123,12 +123,13 @@ struct grpc_session;
 
 int grpc_session_new(struct grpc_session **ret, const struct grpc_method *methods, void *arg,
 		     int first_ms, struct err *e);
-/* Ends all calls (`closed`). Accepts NULL. */
+/* Ends all calls: calls `closed` of each that its method has not ended. Accepts NULL. */
 void grpc_session_free(struct grpc_session *s);
 /* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). On an error write
  * the remaining output of grpc_session_out(), then close the connection. */
 int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, struct err *e);
-/* The next bytes for the peer, valid until the next call of this function; n 0: none at present. */
+/* Sets *ret to the next bytes for the peer, valid until the next call of this function; n 0: there
+ * are none now. */
 int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
 /* Returns when grpc_session_expire() must be called next (ms, monotonic; 0: now); -1: never. */
 int64_t grpc_session_deadline(const struct grpc_session *s);

@@ -42,8 +42,8 @@ struct grpc_in {
 	/* the request */
 	size_t headers; /* bytes */
 	bool post, bad_timeout, has_method;
-	/* regular: a regular header was received; malformed: a pseudo-header follows it or is
-	 * repeated */
+	/* regular: a regular header was received; malformed: a pseudo-header follows a regular
+	 * header or is repeated */
 	bool regular, malformed;
 	char type[64], path[NAME_MAX_SHOWN];
 	int64_t timeout_ms; /* grpc-timeout; -1: none */

@@ -167,7 +167,7 @@ static int start_session(struct h2 *h)
 	nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
 	r = nghttp2_option_new(&option);
 	if (!r) {
-		/* Makes nghttp2 free closed streams at once, because they are never accessed. */
+		/* Makes nghttp2 free closed streams at once: this module never accesses them. */
 		nghttp2_option_set_no_closed_streams(option, 1);
 		r = nghttp2_session_client_new2(&h->session, cb, h, option);
 		nghttp2_option_del(option);

@@ -40,7 +40,7 @@ struct h2_request {
 
 struct h2_head {
 	int status;
-	int64_t retry_after; /* seconds; -1: no Retry-After, or a date */
+	int64_t retry_after; /* seconds; -1: no Retry-After, a date, or more than a day */
 	char type[64];	     /* content-type, truncated to fit */
 };
 
@@ -77,7 +77,7 @@ void h2_fail(struct h2 *h, const struct err *reason);
 
 /* returns whether SETTINGS were received, so that the peer speaks HTTP/2 */
 bool h2_is_ready(const struct h2 *h);
-/* returns whether GOAWAY was received, so that no new request is accepted */
+/* returns whether no new request is accepted: GOAWAY was received, or h2_fail() was called */
 bool h2_is_draining(const struct h2 *h);
 size_t h2_streams(const struct h2 *h);
 

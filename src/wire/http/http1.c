@@ -643,7 +643,9 @@ static int request_line(const struct http1_msg *m, int *refusal, struct err *e)
 		return http1_refuse(refusal, 400, e, "the request line has no valid method");
 	for (size_t i = 0; i < m->target.n; i++)
 		if (m->target.p[i] <= ' ' || m->target.p[i] > '~')
-			return http1_refuse(refusal, 400, e, "the request's target is not ASCII");
+			return http1_refuse(
+				refusal, 400, e,
+				"the request's target has a byte that is not printable ASCII");
 	if (m->target.n == 0)
 		return http1_refuse(refusal, 400, e, "the request has no target");
 	return 0;

@@ -79,8 +79,8 @@ int http1_refusal(const struct http1 *h);
  * each message. */
 bool http1_wants_continue(struct http1 *h);
 
-/* Sets *ret to the value of the first field of this name, in any case; returns false if there is
- * none. */
+/* Sets *ret to the value of the first field of this name, compared without case; returns false if
+ * there is none. */
 bool http1_get(const struct http1_msg *m, const char *name, struct span *ret);
 #define HTTP_JSON "application/json"
 /* Returns whether the value of Content-Type is HTTP_JSON, with or without parameters. */
@@ -132,8 +132,9 @@ struct http1_call {
 /*
  * Sends one request on a new connection and stores the answer's body in *body, which the call
  * initializes and the caller frees, even on failure. Returns the status. Errors: -ETIMEDOUT, and
- * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect (kind
- * ERR_UNAVAILABLE) when no process listens; -EPROTO: the answer is not HTTP or ends too early.
+ * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect(2)
+ * (kind ERR_UNAVAILABLE), for instance if no process listens; -EPROTO: the answer is not HTTP or
+ * ends too early.
  */
 int http1_call(const struct http1_call *c, struct buf *body, struct err *e);
 /* Sends a request without waiting for its answer. Returns 0 if all of the request is in the

@@ -260,8 +260,8 @@ enum { ATTEMPT_MS = 5000 };
 
 static void next_address(struct https *c);
 
-/* Tries the next address, unless a server was reached whose certificate or protocol was rejected:
- * that is the final error. */
+/* Tries the next address. A rejected certificate or protocol is final: the server was reached, so
+ * the other addresses are not tried. */
 static void attempt_failed(struct https *c, const struct err *reason)
 {
 	c->last = *reason;

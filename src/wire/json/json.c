@@ -483,8 +483,8 @@ static void add_plain(struct buf *b, const char *digits, int point)
 	}
 }
 
-/* Writes a number as Go does: plain from 1e-6 to below 1e21, else "1e-7", "1.5e+21"; an infinite
- * one or NaN as null. */
+/* Writes a number as Go does: plain from 1e-6 to below 1e21, else as "1e-7" or "1.5e+21". Infinity
+ * and NaN become null. */
 void jo_real(struct json_out *o, double v)
 {
 	char text[32], *exp, *from = text, digits[24] = "";

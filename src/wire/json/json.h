@@ -158,7 +158,8 @@ struct json_field {
 	{                                                                                          \
 		.name = (key), .type = (kind), .offset = offsetof(object, member), ##__VA_ARGS__   \
 	}
-/* Sets the last members of a row: documentation of a key that users write in a configuration. */
+/* Sets `fallback` and `help` of a row: documentation of a key that users write in a
+ * configuration. */
 #define JSON_DOC(the_default, text) .fallback = (the_default), .help = (text)
 #define JSON_OWN(the_default, text) .own = true, JSON_DOC(the_default, text)
 
@@ -177,8 +178,8 @@ struct json_table {
 		__VA_ARGS__, NULL                                                                  \
 	}
 
-/* Reads an object. `place` is the prefix of names in errors ("conf", "conf.ipam"). Errors have kind
- * ERR_CONF. d is not const, since it owns the allocated memory. */
+/* Reads an object. `place` is the path of the object for errors ("conf", "conf.ipam"). Errors have
+ * kind ERR_CONF. d is not const, since it owns the allocated memory. */
 int json_read(struct json_doc *d, const struct json *obj, const struct json_table *t, void *into,
 	      const char *place, struct err *e);
 

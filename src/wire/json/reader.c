@@ -171,7 +171,7 @@ static int read_mac(const struct json *v, struct mac *into, const char *place, s
 	return 0;
 }
 
-/* Checks that every required field of the table has a value. seen NULL: no field has one. */
+/* Checks that every required field of the table has a value. seen NULL: no field has a value. */
 static int check_required(const struct json_table *t, const bool *seen, const char *place,
 			  struct err *e)
 {

@@ -109,7 +109,7 @@ static int item_byte(struct json_split *s, char c)
 		s->depth++;
 	if (structure && (c == '}' || c == ']'))
 		s->depth--;
-	return s->depth < 2 ? bad(s, "unbalanced") : 0;
+	return s->depth < 2 ? bad(s, "unbalanced brackets") : 0;
 }
 
 static bool key_is_items(const struct json_split *s)

@@ -28,7 +28,7 @@ struct json_split {
 	int depth;
 	bool in_string, escaped;
 	bool in_items, wants_value, done, handed;
-	size_t key_at, key_n; /* offsets in `rest` of the last string of depth 1 */
+	size_t key_at, key_n; /* offset in `rest` and length of the last string of depth 1 */
 	struct err err;
 };
 

@@ -23,8 +23,8 @@ struct json_tree;
 struct json_tree *json_tree_of(const struct json *v);
 /*
  * Like json_tree_of(), but borrows from the document, which must outlive the tree: creates nodes
- * only for accessed containers and writes everything else from the document. For untrusted input,
- * since a copied value takes 100 bytes or more.
+ * only for accessed containers and writes everything else from the document. Use it for untrusted
+ * input, since a copied value takes 100 bytes or more.
  */
 struct json_tree *json_tree_over(const struct json *v);
 struct json_tree *json_tree_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */
@@ -43,7 +43,7 @@ bool json_tree_same(const struct json_tree *t, const struct json *v);
 /* --- objects --- */
 
 struct json_tree *json_tree_member(const struct json_tree *t, const char *key);
-/* Returns the member as an object, created if absent or null; NULL: it has another kind. */
+/* Returns the member as an object, created if absent or null; NULL: the member has another kind. */
 struct json_tree *json_tree_member_object(struct json_tree *t, const char *key);
 /* Returns the member as an array, created if absent; the array replaces a value of another kind. */
 struct json_tree *json_tree_member_array(struct json_tree *t, const char *key);

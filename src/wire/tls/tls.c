@@ -93,8 +93,8 @@ struct tls *tls_new(struct tls_conf *c, int fd, const char *name)
 	t->events = EPOLLIN;
 	tls_check_init(&t->check, name);
 	mbedtls_ssl_init(&t->ssl);
-	/* Both calls fail only for lack of memory: `broken` keeps the failure, and the handshake
-	 * reports it. */
+	/* Both calls can fail for lack of memory, and the second for a name of more than 255 bytes:
+	 * `broken` keeps the failure, and the handshake reports it. */
 	t->broken = mbedtls_ssl_setup(&t->ssl, &c->ssl);
 	if (!t->broken)
 		t->broken = mbedtls_ssl_set_hostname(&t->ssl, t->check.ip.family ? NULL : name);
@@ -622,8 +622,8 @@ static void tls_session_keep(struct tls_conf *c, const mbedtls_ssl_context *ssl,
 /*
  * On a server with a CA a ticket replaces the verification of the client certificate. So no ticket
  * is issued after a handshake without verification (a resumed one), or if a certificate of the
- * chain expires before the ticket would: the client then receives one invalid byte, since mbedTLS
- * closes a TLS 1.3 connection when no ticket can be written.
+ * chain expires before the ticket would. In both cases the client receives one invalid byte as a
+ * ticket, since mbedTLS closes a TLS 1.3 connection when no ticket can be written.
  */
 static bool may_give(const struct tls_conf *c)
 {

@@ -6,9 +6,11 @@
  * TLS 1.2 and 1.3 (mbedTLS) on a connected, non-blocking socket. No function waits: if the socket
  * is not ready, it returns -EAGAIN, and tls_events() returns the event to wait for.
  *
- * A client always verifies the server: chain, validity and name (DNS or IP address in the
- * certificate's subjectAltName); there is no way to turn that off. An IP address is never sent as
- * server name (RFC 6066). A server with a CA requires a client certificate signed by that CA.
+ * A client always verifies the server: chain, validity and name. The DNS name or IP address must be
+ * in the certificate's subjectAltName; mbedTLS compares a DNS name with the common name if the
+ * certificate has no subjectAltName. There is no way to turn the verification off. An IP address is
+ * never sent as server name (RFC 6066). A server with a CA requires a client certificate signed by
+ * that CA.
  *
  * Sessions are resumed, which costs a fraction of the CPU time of a full handshake. A client saves
  * the session of the last connection of its tls_conf, and tries it once for the next connection to
@@ -65,7 +67,7 @@ void tls_free(struct tls *t); /* sends close_notify unless the socket is full; a
 int tls_handshake(struct tls *t, struct err *e);
 
 /* Returns the number of bytes, 0 after the peer's close_notify, or a negative code (-ECONNRESET:
- * closed without it). The caller reads until -EAGAIN before it waits again. */
+ * the peer closed without close_notify). The caller reads until -EAGAIN before it waits again. */
 ssize_t tls_read(struct tls *t, void *p, size_t n, struct err *e);
 /* Returns the number of bytes written, possibly fewer than n. After -EAGAIN repeat the call with
  * the same bytes and n. */

@@ -195,7 +195,7 @@ static int set_names(struct making *m, struct err *e)
 	if (!plain || strlen(m->w->name) > 64)
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
-			"'%.80s' is not a common name: letters, digits, '.', '-', '_', at most 64",
+			"'%.80s' is not a common name: expected 1 to 64 letters, digits, '.', '-' or '_'",
 			m->w->name);
 	if (m->w->n_names > NAMES_MAX)
 		return err_kind(e, ERR_CONF, -EINVAL,

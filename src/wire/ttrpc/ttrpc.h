@@ -41,8 +41,8 @@ void ttrpc_free(struct ttrpc *t); /* accepts NULL */
 /* Processes bytes from the peer, in portions of any size. Calls the ops, which may call
  * ttrpc_call(). */
 int ttrpc_in(struct ttrpc *t, struct span bytes, struct err *e);
-/* Returns the bytes to send to the peer, valid until the next call; n 0: none. ttrpc_sent() removes
- * the first n. */
+/* Returns the bytes to send to the peer, valid until the next call of any function; n 0: there are
+ * none. ttrpc_sent() removes the first n bytes. */
 struct span ttrpc_out(const struct ttrpc *t);
 void ttrpc_sent(struct ttrpc *t, size_t n);
 /* Queues a request; returns its stream, for ttrpc_ops.response. */

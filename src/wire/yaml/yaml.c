@@ -621,7 +621,8 @@ static int block_header(struct yaml *y, int indent, struct block *b)
 		else if (c >= '1' && c <= '9' && !b->indent)
 			b->indent = (indent < 0 ? 0 : indent) + c - '0';
 		else
-			return yaml_fail(y, "'%c' is not known after '%c'", c, b->style);
+			return yaml_fail(y, "unknown block scalar indicator '%c' after '%c'", c,
+					 b->style);
 		y->p++;
 	}
 	while (yaml_is_blank(yaml_peek(y, 0)))

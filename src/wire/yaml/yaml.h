@@ -3,9 +3,10 @@
 #define UNIRAIL_WIRE_YAML_YAML_H
 
 /*
- * YAML as configuration files of Kubernetes are written, turned into JSON text for wire/json/json.h: block
- * and flow mappings and sequences; plain, 'single', "double" scalars, also over several lines;
- * | and > blocks; comments; one document. JSON is accepted, too, since it is a subset of YAML.
+ * Converts the YAML of Kubernetes' configuration files to JSON text for wire/json/json.h. Supports
+ * block and flow mappings and sequences; plain, 'single', "double" scalars, also over several
+ * lines; | and > blocks; comments; one document. JSON is accepted, too, since it is a subset of
+ * YAML.
  *
  * Plain scalars are null or ~, true, false (also True, TRUE ...), numbers as JSON writes them, or
  * strings (yes, 0x1f and dates are strings). Unsupported syntax is refused with its position:

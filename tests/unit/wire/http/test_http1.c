@@ -484,7 +484,7 @@ static void test_invalid_responses_are_refused(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		response(bad[i], "", 400);
-	/* cut short */
+	/* truncated responses */
 	hear(HTTP1_RESPONSES, span_of("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"), 1, 1, true,
 	     &x);
 	ASSERT_EQ(x.r, -EPROTO);
@@ -794,7 +794,7 @@ static void test_client_waits_for_a_server_that_restarts(void **state)
 	unlink(s.path);
 }
 
-static void test_client_without_a_server_is_unavailable(void **state)
+static void test_call_without_a_server_fails_as_unavailable(void **state)
 {
 	struct http1_call c = {.socket = "/nowhere/socket",
 			       .timeout_ms = 1000,
@@ -842,7 +842,7 @@ int main(void)
 		cmocka_unit_test(test_client_reports_failures_of_the_server),
 		cmocka_unit_test(test_sent_request_arrives_after_the_client_disconnected),
 		cmocka_unit_test(test_client_waits_for_a_server_that_restarts),
-		cmocka_unit_test(test_client_without_a_server_is_unavailable),
+		cmocka_unit_test(test_call_without_a_server_fails_as_unavailable),
 	};
 
 	return T_RUN(tests, NULL, NULL);

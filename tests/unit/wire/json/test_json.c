@@ -201,7 +201,7 @@ static void test_keys_match_like_go(void **state)
 	ASSERT_STR_EQ(json_string(json_get_go(json_root(d), "nAmE")), "b");
 }
 
-static void test_keys_match_exactly_with_a_strict_table(void **state)
+static void test_keys_match_exactly_without_the_flag_json_go(void **state)
 {
 	auto_json struct json_doc *d = t_json("{\"name\":\"a\",\"NAME\":\"b\"}");
 	struct json_table strict = {fields, 0, 0};
@@ -386,7 +386,7 @@ static void test_negative_zero_is_printed_like_go(void **state)
 	}
 }
 
-static void test_parsed_values_are_printed_unchanged(void **state)
+static void test_parsed_numbers_are_printed_without_loss(void **state)
 {
 	static const char in[] = "{\"b\":1.0,\"a\":9007199254740993,\"c\":18446744073709551615,"
 				 "\"d\":123456789012345678901234,\"a\":[true,null,-1]}";
@@ -468,7 +468,7 @@ int main(void)
 		cmocka_unit_test(test_members_and_elements_are_visited_in_order),
 		cmocka_unit_test(test_field_tables_read_every_type),
 		cmocka_unit_test(test_keys_match_like_go),
-		cmocka_unit_test(test_keys_match_exactly_with_a_strict_table),
+		cmocka_unit_test(test_keys_match_exactly_without_the_flag_json_go),
 		cmocka_unit_test(test_null_leaves_a_field_unchanged),
 		cmocka_unit_test(test_errors_name_the_path_of_the_value),
 		cmocka_unit_test(test_long_names_are_truncated_in_errors),
@@ -476,7 +476,7 @@ int main(void)
 		cmocka_unit_test(test_output_is_indented_like_go),
 		cmocka_unit_test(test_real_numbers_are_printed_like_go),
 		cmocka_unit_test(test_negative_zero_is_printed_like_go),
-		cmocka_unit_test(test_parsed_values_are_printed_unchanged),
+		cmocka_unit_test(test_parsed_numbers_are_printed_without_loss),
 		cmocka_unit_test(test_documents_with_too_many_values_are_refused),
 		cmocka_unit_test(test_index_finds_the_members_of_an_object),
 	};

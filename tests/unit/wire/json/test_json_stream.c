@@ -81,7 +81,8 @@ static void test_malformed_lists_are_errors(void **state)
 	      "<1>...!the answer is not a JSON list: a comma with nothing after it");
 	check(JSON_SPLIT_LIST, "{\"items\":[,1]}",
 	      "...!the answer is not a JSON list: a comma with nothing before it");
-	check(JSON_SPLIT_LIST, "{\"items\":[1}", "...!the answer is not a JSON list: unbalanced");
+	check(JSON_SPLIT_LIST, "{\"items\":[1}",
+	      "...!the answer is not a JSON list: unbalanced brackets");
 	check(JSON_SPLIT_LIST, "[]", "...!the answer is not a JSON list: not an object");
 	check(JSON_SPLIT_LIST, "<html>", "...!the answer is not a JSON list: not an object");
 	check(JSON_SPLIT_LIST, "{} {",

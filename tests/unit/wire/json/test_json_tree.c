@@ -29,7 +29,7 @@ static void assert_tree(const struct json_tree *t, const char *want)
 	ASSERT_STR_EQ(b.p, want);
 }
 
-/* An unchanged value is written as it was read, also after its document was freed. */
+/* tree() has freed the document before the value is written. */
 static void test_unchanged_values_are_written_as_they_were_read(void **state)
 {
 	static const char *const texts[] = {

@@ -219,7 +219,7 @@ static void test_invalid_certificates_and_keys_are_refused(void **state)
 	refused(TLS_SERVER, (struct tls_material){.ca = ca}, "the certificate is missing");
 }
 
-/* From the client to the server: more bytes than socket buffers and TLS records contain. */
+/* More bytes than the socket's buffers and a TLS record can hold. */
 static void test_many_bytes_of_the_client_arrive_at_the_server(void **state)
 {
 	enum { N = 300000 };
@@ -287,7 +287,8 @@ static void sides_done(struct sides *s)
 
 enum outcome { FULL, RESUMED, FAILED };
 
-/* One connection with one byte in each direction; the client has received its ticket afterwards. */
+/* Makes one connection and sends one byte in each direction, so that the client has received its
+ * ticket. */
 static enum outcome connect_once(const struct sides *s, const char *name, struct err *reason)
 {
 	enum outcome ret = FAILED;
@@ -424,7 +425,7 @@ static void chain_done(struct chain *v)
 	free(v->key);
 }
 
-/* The session is resumed until the certificate expires, and refused afterwards. */
+/* The session is resumed until the certificate expires; afterwards the connection fails. */
 static void test_session_is_not_resumed_after_the_server_certificate_expires(void **state)
 {
 	int64_t end = time(NULL) + 3;
@@ -452,8 +453,8 @@ static void test_session_is_not_resumed_after_the_server_certificate_expires(voi
 	chain_done(&v);
 }
 
-/* A ticket lasts an hour: a client whose certificate expires before that gets none. */
-static void test_client_certificate_expiring_within_an_hour_gets_no_ticket(void **state)
+/* A ticket is valid for an hour. It must not outlast the client's certificate. */
+static void test_client_whose_certificate_expires_within_an_hour_gets_no_ticket(void **state)
 {
 	static const struct {
 		int64_t seconds;
@@ -496,7 +497,8 @@ int main(void)
 		cmocka_unit_test(test_session_is_not_resumed_after_certificates_change),
 		cmocka_unit_test(test_session_of_a_verified_client_is_resumed),
 		cmocka_unit_test(test_session_is_not_resumed_after_the_server_certificate_expires),
-		cmocka_unit_test(test_client_certificate_expiring_within_an_hour_gets_no_ticket),
+		cmocka_unit_test(
+			test_client_whose_certificate_expires_within_an_hour_gets_no_ticket),
 	};
 
 	return T_RUN(tests, NULL, NULL);

@@ -88,7 +88,7 @@ static void test_request_divided_at_any_byte_is_answered(void **state)
 	}
 }
 
-static void test_failure_becomes_a_status(void **state)
+static void test_failure_of_a_request_becomes_a_grpc_status(void **state)
 {
 	static const struct {
 		int code;
@@ -174,7 +174,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_request_divided_at_any_byte_is_answered),
-		cmocka_unit_test(test_failure_becomes_a_status),
+		cmocka_unit_test(test_failure_of_a_request_becomes_a_grpc_status),
 		cmocka_unit_test(test_call_gets_its_response),
 		cmocka_unit_test(test_frames_of_unknown_connections_are_skipped),
 		cmocka_unit_test(test_malformed_messages_end_the_connection),

@@ -180,7 +180,7 @@ static void test_invalid_yaml_is_refused_with_its_position(void **state)
 	bad("a: {b c}", "1:8: ': ' is missing after a key");
 	bad("a: [1}", "1:6: expected ',' or ']' here");
 	bad("a: \"x\" y", "1:8: 'y' is not expected here");
-	bad("a: |x\n  y", "1:5: 'x' is not known after '|'");
+	bad("a: |x\n  y", "1:5: unknown block scalar indicator 'x' after '|'");
 	bad("- a\nb: 1", "2:1: 'b' is not expected here");
 	bad("a: 1\n- b", "2:1: a sequence in the middle of a mapping");
 	bad("a: x\001", "1:5: byte 0x01 is not allowed in text");
