@@ -3,8 +3,8 @@
 #define UNIRAIL_TESTS_AGENT_LAB_H
 
 /*
- * Servers, each in its own child process, and a client that reads their responses. Include after
- * cmocka.
+ * Servers, each in its own child process, and a client that reads their responses. al_serve*()
+ * return the process id, which the caller passes to al_stop(). Include after cmocka.
  */
 
 #include <sys/types.h>

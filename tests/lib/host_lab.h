@@ -15,7 +15,7 @@ struct host_lab {
 void host_empty(struct host_lab *h);
 void host_unpack(struct host_lab *h, const char *tree);
 void host_remove(struct host_lab *h);
-/* The first line of a file. */
+/* Reads the first line of a file. */
 void host_read(struct host_lab *h, const char *path, char *ret, size_t size);
 void host_write(struct host_lab *h, const char *path, const char *text);
 

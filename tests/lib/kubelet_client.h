@@ -4,9 +4,9 @@
 
 /*
  * Frames of HTTP/2 and requests of gRPC, for programs that call a device plugin as the kubelet
- * does. They use no library and no code of unirail: a bench measures the server, and a mistake of
- * unirail's own client cannot hide one of the server. The program defines fail(), which ends it
- * with an error.
+ * does. They use no library and no code of unirail: a bench measures only the server, and a mistake
+ * of unirail's own client cannot hide a mistake of the server. The program defines fail(), which
+ * ends it with an error.
  */
 
 #include <stdint.h>

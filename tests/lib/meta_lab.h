@@ -3,8 +3,8 @@
 #define UNIRAIL_TEST_META_LAB_H
 
 /*
- * Runs a chained plugin within the test's process, with the namespace descriptors that a child
- * process gets, on a namespace that the test created.
+ * Runs a chained plugin in the test's process. The lab creates one network namespace and passes it
+ * as that of the pod and as that of the host.
  */
 
 #include "kern_lab.h"
@@ -24,7 +24,7 @@ struct chained_lab {
 	char netns[64];
 };
 
-/* conf: an object in JSON, with single quotes for double ones. */
+/* Sets the configuration: `conf` is a JSON object with single quotes in place of double ones. */
 static inline void chained_set(struct chained_lab *l, const char *conf)
 {
 	json_cleanup(&l->m.doc);

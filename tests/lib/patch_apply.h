@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "wire/json/tree.h"
 
-/* RFC 6901 */
+/* Decodes ~0 and ~1 in a part of a JSON pointer (RFC 6901). The caller frees. */
 static inline char *patch_unescape(struct span part)
 {
 	char *text = span_dup(part), *to = text;
@@ -30,7 +30,7 @@ static inline char *patch_unescape(struct span part)
 	return text;
 }
 
-/* False: the API server would reject the patch. */
+/* Applies one operation; returns false if the API server would reject the patch. */
 static inline bool patch_apply_one(struct json_tree *root, const struct json *op)
 {
 	struct span rest = span_of(json_string(json_get(op, "path"))), part;
@@ -60,7 +60,8 @@ static inline bool patch_apply_one(struct json_tree *root, const struct json *op
 	return true;
 }
 
-/* NULL: the patch cannot be applied. An empty patch changes nothing. */
+/* Returns the patched object, which the caller frees; NULL: the patch cannot be applied. An empty
+ * patch changes nothing. */
 static inline struct json_doc *patch_apply(const struct json *object, struct span patch, size_t max)
 {
 	auto_tree struct json_tree *t = json_tree_of(object);

@@ -20,6 +20,6 @@ struct rail_conf rl_conf(const struct link_driver *k, const char *text);
  * `part`. */
 void rl_refused(const struct link_driver *k, const char *text, enum err_kind kind,
 		const char *part);
-int rl_teardown(void **state); /* cmocka's, of a group */
+int rl_teardown(void **state); /* cmocka's teardown of a group */
 
 #endif

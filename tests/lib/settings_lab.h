@@ -9,10 +9,10 @@
 
 /* For settings_env.get: arg is a list of "NAME=value", ended by NULL. */
 const char *settings_lab_env(void *arg, const char *name);
-/* A file of the source tree, at most 64 KiB. The caller frees. */
+/* Returns the text of a file of the source tree, at most its first 64 KiB. The caller frees. */
 char *settings_lab_text(const char *path);
-/* The content of the sample file `path`, which must have each key except `config` with its default.
- * The caller frees. */
+/* Returns the content of the sample file `path`; fails the test unless the file has each key except
+ * `config`, with its default. The caller frees. */
 char *settings_lab_sample(const struct settings *s, const char *path);
 /* Fails the test unless the generated reference has a row for each key, with its default, its
  * variables and whether it needs a restart. */

@@ -3,9 +3,9 @@
 #define UNIRAIL_TESTS_TESTLIB_H
 
 /*
- * What every unit test uses: cmocka with the headers that it needs, comparisons that print the
- * expressions with their values, and values made of text. A helper that cannot do its work fails
- * the test. The caller owns what a helper returns.
+ * What every unit test uses: cmocka and the headers that cmocka needs, comparisons that print the
+ * expressions with their values, and values parsed from text. A helper that cannot do its work
+ * fails the test. The caller owns what a helper returns.
  */
 
 #include <setjmp.h>
@@ -65,20 +65,21 @@ size_t t_hex(const char *hex, uint8_t *ret, size_t size);
 /* Fails the test unless the buffer has the bytes of these pairs of digits. */
 void t_assert_hex(const struct buf *b, const char *hex);
 
-/* Closes the file after reading its whole content, of at most size - 1 bytes, as a string. */
+/* Reads the file from its start, at most size - 1 bytes, as a string, and closes it. */
 void t_slurp(FILE *f, char *into, size_t size);
 
 /*
  * Runs a main() in this process with these arguments, of which the first is the program's name and
- * the last is NULL. Returns the exit status; t_out and t_err are what it printed.
+ * the last is NULL. Returns the exit status; t_out and t_err have what the main() wrote to stdout
+ * and stderr.
  */
 int t_main(int (*fn)(int argc, char **argv), const char *const *args);
 extern char t_out[1 << 16], t_err[1 << 14];
 
 /*
  * Calls the function in a child process, which exits with its result, and returns the child's wait
- * status: 0 if all went well. In the function, T_NEED() returns __LINE__ % 255 + 1 unless the
- * condition holds.
+ * status: 0 if the function returned 0. In the function, T_NEED() returns __LINE__ % 255 + 1 unless
+ * the condition holds.
  */
 int t_in_child(int (*fn)(const char *arg), const char *arg);
 #define T_NEED(x)                                                                                  \
@@ -87,10 +88,10 @@ int t_in_child(int (*fn)(const char *arg), const char *arg);
 			return __LINE__ % 255 + 1;                                                 \
 	} while (0)
 
-/* Runs the loop for so many milliseconds of its clock (loop_set_now()). */
+/* Runs the loop for `ms` milliseconds of its clock (loop_set_now()). */
 void t_loop_run(struct loop *l, int64_t ms);
 
-/* Creates an empty temporary directory, in memory if possible, and opens it as a root. */
+/* Creates an empty temporary directory, in /dev/shm if possible, and opens it as a root. */
 enum { T_DIR_MAX = 32 };
 void t_dir_make(char path[static T_DIR_MAX], struct root *root);
 /* Like t_dir_make(), but in /tmp: for tests that execute a file (/dev/shm may be mounted with
@@ -107,7 +108,7 @@ struct t_dir {
 int t_dir_setup(void **state);
 int t_dir_teardown(void **state);
 
-/* cmocka's setup for tests of refusals, each of which is logged: switches the log off. */
+/* cmocka's setup that switches the log off, for tests whose refusals are logged. */
 int t_log_off(void **state);
 
 /* Arguments and results of the macros above. */
