@@ -17,7 +17,7 @@
 enum {
 	VALID_MS = 60000,
 	EARLY_MS = 10000, /* run the exec program this long before its credential expires */
-	AGAIN_MS = 1000,  /* minimum interval between reads of files that the server rejects */
+	AGAIN_MS = 1000,  /* minimum interval between reads after the server rejected the content */
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
 };

@@ -3,11 +3,12 @@
 #define UNIRAIL_KUBE_AUTH_H
 
 /*
- * The current credentials of a kube_conf. The next request re-reads files (token, CA, certificate,
- * key) after a minute, or after a second if the server answered 401 or its certificate was
- * rejected; if a file cannot be read, the previous content stays in use and a line is logged. A
- * request runs the program (exec) if there is no credential, or if it was rejected or expires
- * within 10 s, but not again within 10 s. No credential is ever printed.
+ * The current credentials of a kube_conf. A request reads the files (token, CA, certificate, key)
+ * again if the last read was more than a minute ago, or more than a second ago and since then the
+ * server answered 401 or a TLS certificate was rejected. If a file cannot be read, the previous
+ * content stays in use and a line is logged. A request starts the exec program if there is no
+ * credential yet, or if the credential was rejected or expires within 10 s; but not within 10 s
+ * after the last run of the program. No credential is ever printed.
  */
 
 #include "base/loop.h"
@@ -30,8 +31,8 @@ int kube_auth_refresh(struct kube_auth *a, struct err *e);
 /* returns the Authorization header, "Bearer ..."; NULL: none */
 const char *kube_auth_header(const struct kube_auth *a);
 struct tls_conf *kube_auth_tls(const struct kube_auth *a);
-/* Incremented when the TLS configuration changes: connections of an older generation should be
- * replaced. */
+/* Returns a number that is incremented when the TLS configuration changes: connections of an older
+ * generation should be replaced. */
 unsigned int kube_auth_generation(const struct kube_auth *a);
 
 /* Reports that the server refused the credentials. Returns whether a retry after

@@ -5,7 +5,8 @@
 /*
  * A cluster cache: one informer for each kind of a table. The owner of the cache defines the table
  * (which kinds, and which part of an object is stored), an enumeration that numbers its rows, and
- * the indexes that it derives; modules read objects by these numbers and register listeners.
+ * the indexes that the owner derives from the objects. Modules read objects by the row numbers and
+ * register listeners.
  *
  *	enum { PODS, NODES, KINDS };
  *	static const struct kube_cache_kind kinds[KINDS] = {
@@ -36,7 +37,7 @@ struct kube_cache_kind {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool own_crd; /* unirail installs the CRD: the log says how if it is missing */
+	bool own_crd; /* unirail has the CRD: if it is missing, the log says how to install it */
 	/* kube_informer_conf.again; see kube_cache_read_again(). May be NULL. */
 	bool (*again)(void *arg, int kind, const struct kube_object *o);
 };
@@ -52,7 +53,7 @@ struct kube_cache_conf {
 			const struct kube_object *is);
 	/* Called after the error is stored and logged; reason NULL: in sync again. May be NULL. */
 	void (*sync_error)(void *arg, int kind, const struct err *reason);
-	/* See struct kube_informer_conf; called for each kind. May be NULL. */
+	/* See struct kube_informer_conf; called by the informer of each kind. May be NULL. */
 	void (*etcd_restored)(void *arg);
 	void *arg;
 };
@@ -67,8 +68,8 @@ void kube_cache_free(struct kube_cache *c);
 enum { KUBE_CACHE_ALL = -1 }; /* the argument `kind` of functions that accept it: all kinds */
 
 const char *kube_cache_kind_name(const struct kube_cache *c, int kind); /* "spiderippools" */
-/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed at least once, which fails while
- * its CRD is not installed. */
+/* Returns whether the kind (KUBE_CACHE_ALL: each kind) was listed at least once. A list fails while
+ * the CRD of the kind is not installed. */
 bool kube_cache_synced(const struct kube_cache *c, int kind);
 /* Returns kube_informer_behind_ms() of the kind. */
 int64_t kube_cache_stale_ms(const struct kube_cache *c, int kind);

@@ -224,7 +224,8 @@ static void kube_calls_no_connection(struct kube *k, const struct err *reason)
 		keep_error(c, reason);
 		c->doomed = k->set.impatient && c->state == CALL_WAITING;
 	}
-	/* Restarts the iteration after each callback, because it may add or cancel calls. */
+	/* Restarts the iteration after each callback, because the callback may add or cancel calls.
+	 */
 	for (c = k->calls; c;) {
 		if (c->doomed) {
 			fail(c, reason);
@@ -249,7 +250,7 @@ static void on_closed(void *arg, const struct err *e)
 	}
 	k->conn = NULL;
 	conn_free(c);
-	/* The CA or the client certificate may have been replaced: they are read again. */
+	/* The files of the CA or the client certificate may have been replaced: reads them again. */
 	if (reason.code == -EKEYREJECTED)
 		kube_auth_rejected(k->auth);
 	wait_again(k);

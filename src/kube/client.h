@@ -8,15 +8,20 @@
  * request reopens it after a growing, jittered backoff. Credentials are refreshed as needed
  * (kube/auth.h).
  *
- * A request waits for a connection until its timeout. At most ten times it is retried: after 429,
- * or 5xx with Retry-After (not before that time); once after 401, with new credentials; when the
- * server did not process it; and, if it only reads, when the connection broke before the answer, or
- * (three times) after 500, 502, 503 and 504. A write whose connection broke is not retried, since
- * the server may have carried it out: it fails with the connection's error (-ECONNRESET,
- * -ETIMEDOUT, ...), kind ERR_AGAIN.
+ * A request waits for a connection until its timeout. It is retried, at most ten times and until
+ * its timeout:
  *
- * Errors are one line, "kube: create ipblock 'x': 403 Forbidden: ..."; codes in kube/status.h;
- * -ETIMEDOUT (kind ERR_AGAIN) names the last failure.
+ *	after 429
+ *	after 5xx with Retry-After, not before that time; a write only if kube_request.once is false
+ *	after the first 401, with new credentials
+ *	if the server did not process the request
+ *	reads only: if the connection broke before the answer; three times after 500, 502, 503, 504
+ *
+ * A write whose connection broke is not retried, since the server may have carried it out: it fails
+ * with the connection's error (-ECONNRESET, -ETIMEDOUT, ...), kind ERR_AGAIN.
+ *
+ * An error is one line, "kube: create ipblock 'x': 403 Forbidden: ..."; kube/status.h has the
+ * codes. The text of -ETIMEDOUT (kind ERR_AGAIN) has the failure of the last attempt.
  */
 
 #include "base/loop.h"
@@ -58,7 +63,7 @@ struct kube_request {
 	struct kube_ref on; /* for KUBE_CREATE the name is only used in messages */
 	/* path used instead of `on`, such as "/version"; usually NULL */
 	const char *path;
-	/* query such as "?a=b" by kube_path_query; may be NULL */
+	/* query such as "?a=b", see kube_path_query(); may be NULL */
 	const char *query;
 	struct span body;		    /* JSON; copied */
 	const char *uid, *resource_version; /* KUBE_DELETE: preconditions; may be NULL */

@@ -411,13 +411,13 @@ static int check_user(const struct user *u, const char *subject, struct err *e)
 	if (json_kind(u->provider) != JSON_NULL)
 		return refuse(subject, "auth-provider", "use 'exec'", e);
 	if (u->username && *u->username)
-		return refuse(subject, "username", "API servers no longer accept passwords", e);
+		return refuse(subject, "username", "use a token or a client certificate", e);
 	if (u->as && *u->as)
 		return refuse(subject, "as", "use credentials of that account", e);
 	if (u->has_exec && u->exec.cluster_info)
 		return refuse(subject, "exec.provideClusterInfo", "set it to false", e);
 	if (u->has_exec && u->exec.interactive && strcmp(u->exec.interactive, "Always") == 0)
-		return refuse(subject, "exec.interactiveMode: Always", "no terminal is attached",
+		return refuse(subject, "exec.interactiveMode: Always", "set Never or IfAvailable",
 			      e);
 	if (u->has_exec && strncmp(u->exec.api_version, "client.authentication.k8s.io/v1", 31))
 		return err_kind(

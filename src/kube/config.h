@@ -9,11 +9,12 @@
  * Fields read from a kubeconfig (YAML or JSON): clusters[].cluster.{server, tls-server-name,
  * certificate-authority, certificate-authority-data}, users[].user.{client-certificate(-data),
  * client-key(-data), token, tokenFile, exec}, contexts[].context.{cluster, user, namespace},
- * current-context. Relative paths are relative to its directory. The server must be https; without
- * a CA its certificate is checked with /etc/ssl/certs/ca-certificates.crt. Fields that would change
- * identity or trust and are not supported are refused, never ignored: auth-provider, username, as,
- * proxy-url, insecure-skip-tls-verify. Only one file: lists in $KUBECONFIG are refused. Proxies
- * (HTTPS_PROXY) are not used.
+ * current-context. Relative paths are relative to the directory of the kubeconfig. The server must
+ * be https; without a CA its certificate is checked with /etc/ssl/certs/ca-certificates.crt.
+ * Unsupported fields that would change identity or trust are refused, never ignored: auth-provider,
+ * username, as, proxy-url, insecure-skip-tls-verify; of exec also provideClusterInfo true and
+ * interactiveMode Always. Only one file: lists in $KUBECONFIG are refused. Proxies (HTTPS_PROXY)
+ * are not used.
  */
 
 #include <stdint.h>
@@ -53,8 +54,8 @@
 /* A program that prints an ExecCredential. */
 struct kube_exec {
 	char **argv; /* NULL-terminated; NULL: none */
-	/* environment variables, "NAME=value", added to this process's environment; NULL-terminated
-	 * */
+	/* environment variables "NAME=value" of the program, besides those of this process;
+	 * NULL-terminated */
 	char **env;
 	char *api_version;
 	char *hint; /* installHint; may be NULL */
@@ -78,7 +79,7 @@ struct kube_conf {
 
 struct kube_where {
 	const struct root *root;
-	const char *kubeconfig; /* absolute; NULL: search as above */
+	const char *kubeconfig; /* absolute path; NULL: the other sources above */
 	const char *context;	/* NULL: current-context */
 };
 

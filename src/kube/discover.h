@@ -3,10 +3,10 @@
 #define UNIRAIL_KUBE_DISCOVER_H
 
 /*
- * Resolves a word from the command line to a kind that the API server serves: plural, singular,
- * kind or short name, in any case, optionally with its group ("pods", "po", "sp",
- * "leases.coordination.k8s.io"). The first match is taken: core kinds, then groups in the server's
- * order, each in its preferred version.
+ * Resolves a word from the command line to a kind that the API server serves. The word is a plural,
+ * singular, kind or short name in upper or lower case, optionally with its group ("pods", "po",
+ * "sp", "leases.coordination.k8s.io"). The first match is taken: core kinds, then groups in the
+ * server's order, each in its preferred version.
  */
 
 #include "kube/client.h"

@@ -4,15 +4,16 @@
 
 /*
  * Events about objects, for `kubectl describe`. Best effort: callers never wait for them, and an
- * event that cannot be sent is dropped. Aggregated and rate-limited as in client-go, so that a
- * failing loop does not fill etcd:
+ * event that cannot be sent is dropped. Events are aggregated and rate-limited as in client-go, so
+ * that a failing loop does not fill etcd:
  *
  *	a repeated event increments the count of the existing one
  *	after 10 different messages of one reason about one object within 10 minutes, further ones
  *	are combined into one, "(combined from similar events): the last message"
  *	one object may have a burst of 25 events, then one every 5 minutes
  *
- * At most 64 events wait to be sent, one after another; 256 are remembered for counting.
+ * Events are sent one after another; at most 64 wait, further ones are dropped. The last 256 events
+ * are remembered for counting.
  */
 
 #include "kube/client.h"

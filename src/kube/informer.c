@@ -259,7 +259,7 @@ static int on_item(void *arg, const struct json *object, struct err *e)
 	return 0;
 }
 
-/* Removes objects that are not in this list. */
+/* Removes objects that are not in the list that has just ended. */
 static void informer_sweep(struct kube_informer *i)
 {
 	for (size_t at = 0; at < i->store.n;) {
@@ -276,8 +276,8 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 	i->list = NULL;
 	if (e) {
-		/* A server restored from a backup may not reach the requested version for long:
-		 * list without one. */
+		/* A server restored from a backup may not reach the requested version for a long
+		 * time: the next list requests no version. */
 		if (strstr(e->text, "Too large resource version")) {
 			free(i->version);
 			i->version = NULL;

@@ -4,14 +4,14 @@
 
 /*
  * An in-memory copy of a collection of the API server: listed once, then watched; listed again when
- * the server no longer has the changes since the last known version (410). For each object it
- * stores only what the caller decodes into its own struct. While the server is unavailable the last
+ * the server no longer has the changes since the last known version (410). For each object only
+ * what the caller decodes into its own struct is stored. While the server is unavailable the last
  * state stays, and the watch resumes from its last version when the server is back.
  *
  * Every change is reported by `changed`, in the server's order. Changes during an outage are
  * reported as well, as the resulting difference; an object that was deleted and recreated meanwhile
- * is reported as both. If an object cannot be decoded, its previous state stays and a line is
- * logged.
+ * is reported as deleted and as added. If an object cannot be decoded, its previous state stays and
+ * a line is logged.
  *
  * After a restore of etcd from a backup, a resumed watch could stay silent forever. So after a
  * broken connection the informer first reads the collection's version (a list of one object), and
@@ -32,7 +32,7 @@ struct kube_object {
 };
 
 /* Returns whether a resourceVersion is older than another. Compares them as numbers, as the API
- * server writes them; false if either is none. */
+ * server writes them; returns false if one of them is not a number. */
 bool kube_version_older(const char *version, const char *than);
 
 struct kube_informer_conf {
@@ -51,7 +51,7 @@ struct kube_informer_conf {
 	 * error.
 	 */
 	bool verify_after_reconnect;
-	void (*relisted)(void *arg); /* a repeated list is complete; may be NULL */
+	void (*relisted)(void *arg); /* called after each later complete list; may be NULL */
 	size_t size;		     /* size of the caller's struct */
 	/* Decodes into *value, which is zeroed. 0: decoded; 1: ignore the object, as if it did not
 	 * exist; negative with e: invalid (after 1 or an error `drop` is called, too). */
@@ -64,8 +64,8 @@ struct kube_informer_conf {
 	/* The server's data is older than what was reported before (etcd restored). A list follows,
 	 * which reports the differences. May be NULL. */
 	void (*etcd_restored)(void *arg);
-	/* Reports why the collection cannot be synced, when the reason changes; NULL: it is in sync
-	 * again. May be NULL: both are logged instead. */
+	/* Called when the reason why the collection cannot be synced changes; reason NULL: it is in
+	 * sync again. Without this callback the informer logs both. */
 	void (*sync_error)(void *arg, const struct err *reason);
 	/* Returns whether to read the object again; see kube_informer_read_again(). May be NULL. */
 	bool (*again)(void *arg, const struct kube_object *o);
@@ -79,8 +79,8 @@ struct kube_informer *kube_informer_new(struct kube *k, const struct kube_inform
 void kube_informer_free(struct kube_informer *i);
 
 /*
- * For objects of which `decode` or `changed` dropped a part: a second later, asks `again` about each
- * object and reads those for which it returns true from the server, one at a time. An object that is
+ * For objects of which `decode` or `changed` dropped a part: a second later, calls `again` for each
+ * object, and if it returns true reads the object from the server, one at a time. An object that is
  * unchanged on the server is decoded and reported as changed; any other is left to the watch. A
  * request that fails is retried with a backoff. May be called from `changed`.
  */

@@ -35,7 +35,7 @@ struct kube {
 	struct kube_call *calls;
 	struct loop_alarm pump, again, cleanup;
 	struct backoff backoff;
-	bool down; /* the connection failure was logged */
+	bool down; /* true: further failures to connect are not logged */
 };
 
 /* --- requests with a streamed answer --- */
@@ -43,16 +43,16 @@ struct kube {
 struct kube_stream_ops {
 	void (*open)(void *arg); /* a successful answer begins; may be NULL */
 	/* Called with the body of a successful answer only. A negative result ends the request with
-	 * that error. */
+	 * the error e. */
 	int (*data)(void *arg, struct span bytes, struct err *e);
-	/* Called at the end of the request; s is NULL unless the server refused it. */
+	/* Called at the end of the request; s is NULL unless the server refused the request. */
 	void (*end)(void *arg, int status, const struct kube_status *s, const struct err *e);
-	/* Called instead of `end` when the call is cancelled; frees arg. */
+	/* Called instead of `end` when the call is cancelled; must free arg. */
 	void (*drop)(void *arg);
 };
 
-/* For KUBE_WATCH only the head of the answer has a timeout (KUBE_HEAD_MS if the request has none);
- * once sent, the request is retried only after a first 401. */
+/* The timeout of a KUBE_WATCH limits only the wait for the head of its answer; if the request has
+ * no timeout, it is KUBE_HEAD_MS. A watch that was sent is retried only after its first 401. */
 struct kube_call *kube_stream(struct kube *k, const struct kube_request *r,
 			      const struct kube_stream_ops *ops, void *arg);
 /* returns a description such as "kube: get pod 'x'" */
@@ -72,7 +72,7 @@ struct kube_informer {
 	char *ns, *labels, *fields;
 	struct kube_store store;
 	char *version;	    /* version to resume from; NULL: list first */
-	unsigned int round; /* number of the list; objects not seen in it are removed */
+	unsigned int round; /* number of the last list; its end removes objects of older rounds */
 	bool synced;
 	struct kube_list *list;
 	struct kube_call *probe;

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_KUBE_KINDS_H
 #define UNIRAIL_KUBE_KINDS_H
 
-/* The kinds of objects that unirail reads or writes, each once. kube_kind.name is the resource's
- * singular; kinds of ServiceCIDRs, Calico and Cilium are declared in
+/* One declaration for each kind of object that unirail reads or writes. kube_kind.name is the
+ * resource's singular. The kinds of ServiceCIDRs, Calico and Cilium are declared in
  * controller/coordinator/cidr_discover.c, their only user. */
 
 #include "kube/path.h"

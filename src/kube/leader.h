@@ -9,8 +9,8 @@
  *
  * Clocks are not compared: each process counts 15 s on its own clock, from when it last saw the
  * Lease change. So two processes can lead at once only if one clock runs 1.5 times as fast as the
- * other. (`lost` must stop all leader work before it returns.) Every write names the version of the
- * Lease it replaces.
+ * other. (`lost` must stop all leader work before it returns.) Every update names the version of
+ * the Lease that it replaces.
  */
 
 #include "kube/client.h"
@@ -34,9 +34,10 @@ struct kube_lease *kube_lease_new(struct kube *k, const struct kube_lease_conf *
  * processes until it expires, so call kube_lease_release() before. Accepts NULL. */
 void kube_lease_free(struct kube_lease *l);
 
-/* Returns the milliseconds between the last renewal (renewTime) and the moment this process last
- * found the lease expired or released. INT64_MAX: there was no Lease or no renewTime; 0: never
- * found free, or renewTime is in the future of this node's clock. */
+/* Returns the milliseconds between the last renewal (renewTime) and the moment at which this
+ * process last read the lease as free (expired, released, or held by its own identity). INT64_MAX:
+ * there was no Lease or no renewTime; 0: never read as free, or renewTime is ahead of this node's
+ * clock. */
 int64_t kube_lease_silent_ms(const struct kube_lease *l);
 bool kube_lease_is_held(const struct kube_lease *l);
 /* returns the identity of the leader as last read; "": none */

@@ -71,8 +71,8 @@ struct kube_watch *kube_watch(struct kube *k, const struct kube_kind *kind,
 			      const struct kube_watch_ops *ops, void *arg);
 void kube_watch_cancel(struct kube_watch *w); /* accepts NULL */
 
-/* Decodes one event. Returns 1 for a change, 0 for an event of an unknown type; negative with
- * *status: an ERROR event, or not an event (status 0). */
+/* Decodes one event. Returns 1 for a change, 0 for an event of an unknown type; negative: an ERROR
+ * event, whose HTTP status is *status, or no event at all (*status is 0). */
 int kube_watch_decode(const struct json *event, enum kube_change *change,
 		      const struct json **object, int *status, int64_t *retry_after, struct err *e);
 

@@ -28,7 +28,7 @@ static inline const char *kube_meta_string(const struct json *object, const char
 }
 
 bool kube_has_finalizer(const struct json *object, const char *name);
-/* Writes the member `finalizers` of metadata: those of the object without `name`, then `name` if
+/* Writes the member `finalizers` of metadata: the object's finalizers except `name`, then `name` if
  * `wanted`. */
 void kube_put_finalizers(struct json_out *o, const struct json *object, const char *name,
 			 bool wanted);

@@ -35,9 +35,9 @@ struct json_out *kube_patch_add(struct kube_patch *p, const char *op, ...)
 	__attribute__((sentinel));
 struct span kube_patch_end(struct kube_patch *p);
 
-/* Appends the operations that turn `was` into `is`, member by member; an array that differs is
- * replaced as a whole. Returns whether there is a difference. Of duplicate keys in an object the
- * last one is used. */
+/* Appends the operations that turn `was` into `is`, member by member. An array that differs, and a
+ * value below 32 levels of objects, is replaced as a whole. Returns whether there is a difference.
+ * Of duplicate keys in an object the last one is used. */
 bool kube_patch_diff(struct kube_patch *p, const struct json *was, const struct json *is);
 
 #endif

@@ -17,7 +17,7 @@ struct kube_kind {
 
 struct kube_ref {
 	const struct kube_kind *kind;
-	const char *ns;	  /* NULL or "": all namespaces, or cluster-scoped */
+	const char *ns;	  /* NULL or "": all namespaces; ignored for cluster-scoped kinds */
 	const char *name; /* NULL: the collection */
 	const char *sub;  /* subresource such as "status"; may be NULL */
 };
@@ -26,7 +26,8 @@ enum { KUBE_PATH_MAX = 8 << 10 };
 
 /* Appends the path, such as "/api/v1/namespaces/ns/pods/name", escaped. */
 void kube_path(struct buf *b, const struct kube_ref *r);
-/* Appends "?key=value" or "&key=value", escaped; nothing when value is NULL or "". */
+/* Appends "?key=value", or "&key=value" if b has a "?" already; escapes the value. Appends nothing
+ * if value is NULL or "". */
 void kube_path_query(struct buf *b, const char *key, const char *value);
 /* Writes a reference for messages: "pod 'ns/name'", "pods of 'ns'", "pods". */
 void kube_ref_describe(struct buf *b, const struct kube_ref *r);

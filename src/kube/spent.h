@@ -3,8 +3,9 @@
 #define UNIRAIL_KUBE_SPENT_H
 
 /*
- * Memory quotas for objects that tenants write: one per namespace, and one over all namespaces;
- * small objects count in the latter, but are not refused for it (see `small`).
+ * Memory quotas for objects that tenants write: one per namespace, and one over all namespaces.
+ * Small objects (see `small`) count in the quota of all namespaces, but are not refused because of
+ * it.
  */
 
 #include <stdbool.h>

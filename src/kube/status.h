@@ -3,13 +3,15 @@
 #define UNIRAIL_KUBE_STATUS_H
 
 /*
- * Errors of the API server: an HTTP status and usually a
- * Status object, as one line: "create ipblock 'x': 403 Forbidden: ...". The errno by status:
+ * Errors of the API server: an HTTP status and usually a Status object, as one line:
+ * "create ipblock 'x': 403 Forbidden: ...". The errno by status:
  *
  *	400 422 -EINVAL	  401 -EACCES	403 -EPERM   404 -ENOENT   405 415 -EOPNOTSUPP
- *	409 -EEXIST (AlreadyExists) or -ESTALE (the object has another state), kind ERR_AGAIN
- *	410 -ESTALE	  413 -EFBIG	429 500 502 503 504 -EAGAIN, kind ERR_AGAIN
+ *	409 -EEXIST (AlreadyExists) or -ESTALE (the object has another state)
+ *	410 -ESTALE	  413 -EFBIG	429 500 502 503 504 -EAGAIN
  *	any other -EREMOTEIO
+ *
+ * The kind is ERR_AGAIN for 409, 410 and all that have -EAGAIN.
  *
  * A 404 has kind ERR_OTHER if the object does not exist, and ERR_UNAVAILABLE if the server does not
  * serve its resource (the CRD is not installed).

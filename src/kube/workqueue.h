@@ -3,7 +3,7 @@
 #define UNIRAIL_KUBE_WORKQUEUE_H
 
 /*
- * Queue of the objects that a reconciler compares and writes, as controller-runtime's work queue.
+ * Queue of the objects that a reconciler compares and writes, like controller-runtime's work queue.
  * An item is an object's namespace and name, with the reconciler's own state of it:
  *
  *	struct job { struct work w; char *last; };		// struct work is the first member
@@ -71,7 +71,7 @@ struct work {
 	struct work *older, *newer;   /* all items */
 	struct work *earlier, *later; /* the queue, if `queued` */
 	bool queued, again;	      /* again: was added while its request was in flight */
-	int64_t due_ms;		      /* loop time; valid if it is in the heap */
+	int64_t due_ms;		      /* loop time; valid if the item is in the heap */
 	size_t heap;		      /* 1 + index in the heap of delayed items; 0: not delayed */
 };
 

@@ -38,7 +38,7 @@ static void test_objects_are_allocated_with_aligned_values(void **state)
 	assert_null(kube_object_new(json_root(doc), 0));
 }
 
-static void test_objects_are_stored_in_order(void **state)
+static void test_objects_are_sorted_by_namespace_and_name(void **state)
 {
 	static const char *const in[][2] = {{"b", "a"}, {"a", "b"}, {"b", "c"},
 					    {"a", "a"}, {"", "z"},  {"b", "b"}};
@@ -90,7 +90,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_objects_are_allocated_with_aligned_values),
-		cmocka_unit_test(test_objects_are_stored_in_order),
+		cmocka_unit_test(test_objects_are_sorted_by_namespace_and_name),
 		cmocka_unit_test(test_1000_objects_are_stored_and_removed),
 	};
 

@@ -99,7 +99,7 @@ static void test_kubeconfig_with_an_exec_plugin_is_read(void **state)
 	kube_conf_done(&c);
 }
 
-static void test_incomplete_kubeconfigs_are_refused(void **state)
+static void test_incomplete_and_unsupported_kubeconfigs_are_refused(void **state)
 {
 	(void)state;
 	refused("a: [", "1:5: ']' is missing");
@@ -110,7 +110,7 @@ static void test_incomplete_kubeconfigs_are_refused(void **state)
 		"cluster 'c': server is missing");
 	refused(HEAD CLUSTER, "there is no user 'u', to which the context refers");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {username: a, password: b}",
-		"user 'u': 'username' is not supported: API servers no longer accept passwords");
+		"user 'u': 'username' is not supported: use a token or a client certificate");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {auth-provider: {name: gcp}}",
 		"user 'u': 'auth-provider' is not supported: use 'exec'");
 	refused(HEAD CLUSTER "users:\n- name: u\n  user: {as: root}",
@@ -265,7 +265,7 @@ int main(void)
 		cmocka_unit_test(test_kubeconfig_with_a_token_is_read),
 		cmocka_unit_test(test_relative_files_are_resolved_from_the_kubeconfigs_directory),
 		cmocka_unit_test(test_kubeconfig_with_an_exec_plugin_is_read),
-		cmocka_unit_test(test_incomplete_kubeconfigs_are_refused),
+		cmocka_unit_test(test_incomplete_and_unsupported_kubeconfigs_are_refused),
 		cmocka_unit_test(test_secrets_are_not_printed_in_errors),
 		cmocka_unit_test(test_unknown_context_is_refused),
 		cmocka_unit_test(test_configurations_are_searched_in_order),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which Events are sent. */
+/* Which Events are sent, and which are counted, combined or dropped. */
 #include "testlib.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void test_events_of_one_object_are_rate_limited(void **state)
 	kube_event_filter_free(f);
 }
 
-static void test_oldest_event_is_evicted(void **state)
+static void test_full_table_forgets_the_event_not_seen_for_the_longest_time(void **state)
 {
 	struct kube_event_filter *f = kube_event_filter_new();
 	char name[16];
@@ -108,7 +108,7 @@ int main(void)
 		cmocka_unit_test(test_repeated_event_is_counted),
 		cmocka_unit_test(test_similar_events_are_combined_after_ten),
 		cmocka_unit_test(test_events_of_one_object_are_rate_limited),
-		cmocka_unit_test(test_oldest_event_is_evicted),
+		cmocka_unit_test(test_full_table_forgets_the_event_not_seen_for_the_longest_time),
 	};
 
 	return T_RUN(tests, NULL, NULL);
