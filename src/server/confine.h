@@ -7,13 +7,14 @@
  * daemon enters it once, after all start-up work and before it reads the first byte from outside.
  *
  *	setting sandbox = on	a feature the kernel lacks is one line in the log; the daemon continues
- *			  log	the kernel logs what `on` would refuse; no Landlock
- *			  off	one line in the log
+ *			  log	nothing is refused: the kernel logs the system calls that `on` would
+ *				refuse, Landlock is not used
+ *			  off	no restriction; one line in the log
  *
- * A file stands for its directory, and for the directory of the file to which it resolves through
- * symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
- * readable. A directory to read that does not exist yet stands for its nearest existing parent,
- * except "/"; a directory to write is created.
+ * confine_file() allows the directory of a file, and the directory of the file to which it resolves
+ * through symbolic links, so that files that are replaced (Secrets, ConfigMaps, certificates) stay
+ * readable. For a directory to read that does not exist yet, confine_dir() allows the nearest
+ * existing parent, except "/"; it creates a directory to write.
  */
 
 #include "base/file.h"
@@ -24,8 +25,8 @@
 /* Row of the member `sandbox` for a table of settings. */
 #define SETTINGS_SANDBOX(X)                                                                        \
 	X("sandbox", OPT_CHOICE, SETTINGS_ON_OFF_LOG,                                              \
-	  "refuse system calls and files that this mode does not need (seccomp, Landlock); log: "  \
-	  "refuse nothing, the kernel logs the system calls",                                      \
+	  "refuse system calls and files that this daemon does not need (seccomp, Landlock); "     \
+	  "log: refuse nothing, the kernel logs the system calls",                                 \
 	  sandbox, 0, 0, "on", "UNIRAIL_SANDBOX", 0)
 
 struct confine {
@@ -46,8 +47,8 @@ void confine_file(struct confine *c, const char *path, enum sandbox_right right)
 void confine_server(struct confine *c, const char *host, const char *const *files,
 		    const char *program);
 /* Enters the sandbox and frees the paths. `desc` receives the restrictions that are not in force
- * and why, "" when all are. Never fails: a daemon runs without its sandbox where the kernel has
- * none. */
+ * and why, "" when all are. Never fails: where the kernel does not support a restriction, the
+ * daemon runs without it. */
 void confine_enter(struct confine *c, const char *setting, char *desc, size_t size);
 
 #endif

@@ -172,7 +172,9 @@ int daemon_log(const char *level, const char *format, struct err *e)
 	struct log_conf l = {.format = strcmp(format, "json") == 0 ? LOG_JSON : LOG_LOGFMT};
 
 	if (log_level_parse(level, &l.level) < 0)
-		return err_kind(e, ERR_CONF, -EINVAL, "log level '%s' is not known", level);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"log level '%s' is not known, expected debug, info, warn or error",
+				level);
 	return log_setup(&l, e);
 }
 

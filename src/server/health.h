@@ -4,10 +4,11 @@
 
 /*
  * TCP ports of a daemon: health for the kubelet's probes (on loopback unless configured otherwise),
- * and metrics for Prometheus. Both answer without authentication. A request has no body (413), and
- * a second request sent before the answer to the first is not read (the connection closes).
- * server/http_server.h describes how connections of unknown peers compete. The agent stays below 4
- * MB resident under any load on these ports: tests/hostile/netns/test_hostile_ports.py.
+ * and metrics for Prometheus. Both answer without authentication. A request with a body is refused
+ * (413). A second request sent before the answer to the first is ignored: the connection closes
+ * after that answer. server/http_server.h describes how connections of unknown peers compete. The
+ * agent stays below 4 MB resident under any load on these ports:
+ * tests/hostile/netns/test_hostile_ports.py.
  *
  *	/healthz, /v1/runtime/startup, /v1/runtime/liveness	200 while the loop runs
  *	/readyz, /v1/runtime/readiness				503 while ports_conf.ready() fails; the
@@ -31,7 +32,8 @@ struct ports_conf {
 	const char *health_listen, *metrics_listen;
 	int health, metrics; /* 0: disabled */
 	int (*ready)(void *arg, struct err *e);
-	/* Called for each scrape; answers with ports_metrics(), at once or later. */
+	/* Called when a scrape arrives while none is pending; calls ports_metrics(), at once or
+	 * later, which answers all scrapes that have arrived by then. */
 	void (*scrape)(void *arg);
 	void *arg;
 };

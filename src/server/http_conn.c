@@ -28,8 +28,8 @@ bool conn_is_idle(const struct http_request *c)
 
 /* --- timeouts of a connection --- */
 
-/* Returns the milliseconds until the next rate check of the current body, or until its timeout. 0
- * or negative: the timeout has expired. */
+/* Returns the milliseconds until the next rate check of the current body, or until its timeout if
+ * that is earlier. 0 or negative: the timeout has expired. */
 static int64_t body_left(const struct http_request *c)
 {
 	const struct http_limits *l = &c->s->limits;
@@ -170,7 +170,7 @@ int64_t conn_grace(const struct http_request *c)
 void conn_end_idle(struct http_request *c)
 {
 	if (has_input(c))
-		return; /* a request or the peer's end has arrived; the loop will handle it */
+		return; /* a request has arrived, or the peer has closed: the loop handles it */
 	if (c->began)
 		conn_close(c);
 	else
@@ -184,7 +184,7 @@ static void conn_watch(struct http_request *c, uint32_t events)
 	struct err e = ERR_INIT;
 
 	if (c->watch && loop_set_events(c->watch, events, &e) < 0)
-		log_error("watch a connection", LOG_S("error", e.text));
+		log_error("cannot watch a connection", LOG_S("error", e.text));
 }
 
 static void dispatch_review(struct http_request *c)
@@ -275,7 +275,8 @@ static void send_handshake_error(struct http_request *c, const struct err *e)
 	char peer[PEER_TEXT_MAX];
 
 	peer_key_text(peer_entry_key(&c->entry), peer);
-	log_limited(LOG_WARN, 1, "TLS handshake", LOG_S("peer", peer), LOG_S("error", e->text));
+	log_limited(LOG_WARN, 1, "TLS handshake failed", LOG_S("peer", peer),
+		    LOG_S("error", e->text));
 }
 
 /* Continues the handshake. Returns 1 if it is complete, 0 if it waits for the peer, -1 if it
@@ -291,7 +292,7 @@ static int conn_handshake(struct http_request *c)
 		return 0;
 	/* Writes no warning for a peer that only probes whether the port is open. */
 	if (r == -ECONNRESET)
-		log_debug("TLS handshake", LOG_S("error", e.text));
+		log_debug("TLS handshake failed", LOG_S("error", e.text));
 	else
 		send_handshake_error(c, &e);
 	return -1;

@@ -14,8 +14,8 @@
 /* TABLE: a power of two. KNOWN: enough for API servers, kubelets and Prometheus. */
 enum { TABLE = 1024, KNOWN = 32 };
 
-/* Ring of peers with the same number of connections of a rank, or of waiting peers; linked through
- * its head. */
+/* Ring of peers: those with the same number of connections of a rank, or those that wait for a
+ * turn. The head is an element of the ring. */
 struct ring {
 	struct ring *prev, *next;
 };

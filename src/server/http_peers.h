@@ -83,7 +83,7 @@ struct peer_entry *peers_oldest(const struct peers *p, int rank);
 void peers_know(struct peers *p, const struct peer_entry *e);
 bool peers_is_known(const struct peers *p, const struct peer_entry *e);
 
-/* Queues the entry for a turn; calling it again has no effect. */
+/* Queues the entry for a turn; no effect if it is queued already. */
 void peers_wait(struct peers *p, struct peer_entry *e);
 /* Removes and returns the entry whose turn it is. NULL: none waits. */
 struct peer_entry *peers_turn(struct peers *p);

@@ -62,7 +62,8 @@ static bool give_way(struct http_server *s, int rank)
  * Returns the connection to evict among those of unknown peers, NULL: none. It belongs to the
  * peer with the most of them; an idle one that has had an answer (RANK_SERVED) is preferred. If
  * the peer has none with an answer and its oldest is still in the grace period, a connection of
- * another peer is preferred: one with RANK_SERVED, or the oldest one after its grace period.
+ * another peer is preferred: one with RANK_SERVED, or else the oldest of all peers if its grace
+ * period is over.
  */
 static struct peer_entry *stranger(struct http_server *s)
 {
@@ -95,8 +96,8 @@ static bool strangers_give_way(struct http_server *s)
 	return e;
 }
 
-/* Returns whether unknown peers have more than the eighth of the connections that they keep: a
- * client is unknown until its first request is accepted. */
+/* Returns whether unknown peers have more than an eighth of the connections. They keep an eighth,
+ * because every client is unknown until its first request is accepted. */
 static bool many_strangers(const struct http_server *s)
 {
 	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
@@ -197,7 +198,7 @@ static bool is_full(struct http_server *s)
 		return false;
 	if (make_room(s))
 		return false;
-	/* All connections have requests; a peer may have closed without an event yet. */
+	/* No connection may be evicted; a peer may have closed one without an event yet. */
 	reap(s);
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
@@ -471,7 +472,9 @@ static void on_drained(void *arg)
 
 	s->deadline = NULL;
 	if (s->n_conns > 0)
-		log_warn("connections cut off", LOG_I("connections", s->n_conns));
+		log_warn(
+			"connections closed before their answer: the time for the shutdown is over",
+			LOG_I("connections", s->n_conns));
 	s->done(s->done_arg);
 }
 
@@ -698,7 +701,7 @@ void conn_close(struct http_request *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	/* Without a descriptor it no longer competes for eviction or turns. */
+	/* Without a descriptor the connection no longer competes for eviction or turns. */
 	peers_leave(c->s->peers, &c->entry);
 	if (c->running || (c->state == CONN_HANDLING && !c->answered))
 		return;

@@ -21,24 +21,30 @@
  *                                                         pause, so that the loop does not spin
  *   bytes that are not HTTP                               the matching 4xx or 5xx, closed
  *   long bodies on many connections                       the connection with the longest incomplete
- *                                                         body is closed if it is longer than the
- *                                                         new one, else 503, "Retry-After"; see
- *                                                         bodies_max
+ *                                                         body is closed, if that body is longer
+ *                                                         than the new one; else the new one gets
+ *                                                         503, "Retry-After"; see bodies_max
  *   long heads or unread answers on many connections      one of them is closed; see held_max
  *
- * Connections are evicted in this order: one that is sent its last answer or has received it; one
- * of an unknown peer; one of a peer that a check has accepted (http_server_check()), or one that is
- * sent an answer that is not its last. Without a check all peers are unknown. Unknown peers keep at
- * least an eighth of the connections. Candidates are connections that are idle, in a handshake,
- * receiving a head, or whose answer is not being read: the peer address with the most of them loses
- * the one that has been in this state longest, so one address cannot displace another. Among
- * unknown peers, one that has had an answer is evicted before one that has had none. A request
- * whose head is complete is never evicted.
+ * Connections are evicted in this order:
+ *
+ *   1. one whose last answer is being sent, or was sent
+ *   2. one of an unknown peer
+ *   3. one of a known peer, or one to which an answer is being sent that is not its last
+ *   4. one that holds much memory; see held_max
+ *
+ * The peer of a connection is known when http_server_check() has accepted a request of this
+ * connection. While unknown peers have at most an eighth of the connections, 3 comes before 2.
+ * Candidates are connections that are idle, in a handshake, receiving a head, or whose answer is
+ * not being read: the peer address with the most of them loses the one that has been in this state
+ * longest, so one address cannot displace another. Among unknown peers, a connection that has had
+ * an answer is evicted before one that has had none. A connection whose request has a complete head
+ * is not evicted before the answer is ready.
  *
  * Without TLS a new connection has `grace_ms` to send a request, however many connections follow
- * from its own address: while all candidates are that new, further connections wait in the kernel.
- * So a client that sends its request immediately is answered, however many others connect. The time
- * shrinks as the kernel's queue of connections fills, so that the queue does not overflow.
+ * from its own address: while all candidates are in this time, further connections wait in the
+ * kernel. So a client that sends its request immediately is answered, however many others connect.
+ * The time shrinks as the kernel's queue of connections fills, so that the queue does not overflow.
  *
  * With a certificate the server speaks TLS, with HTTP/1.1 inside, whatever else a client offers
  * (ALPN). A handshake must finish within `first_ms`. Handshakes cost milliseconds of CPU time: they
@@ -71,14 +77,14 @@ struct http_limits {
 	bool anyone;   /* the peer's user id is not checked: for TCP */
 	bool secret;   /* request targets are not logged */
 	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
-	 * request before its answer are not read, and the connection closes after that answer. */
+	 * request before its answer are ignored, and the connection closes after that answer. */
 	bool bare;
 	size_t body_max; /* maximum body of one request; 0: HTTP1_BODY_MAX */
 	/* maximum sum of the bodies of all requests that are being read or answered; 0: no limit */
 	size_t bodies_max;
-	/* Bytes of the buffers of all connections. Above it, connections without TLS are closed
-	 * that hold more than a kilobyte for an incomplete head or an unread answer. 0: no
-	 * limit. */
+	/* Maximum sum of the buffers of all connections, in bytes; 0: no limit. While the sum is
+	 * greater, connections without TLS that hold more than a kilobyte for an incomplete head or
+	 * an unread answer are closed. */
 	size_t held_max;
 };
 #define HTTP_LIMITS_INIT                                                                           \
@@ -115,9 +121,9 @@ void http_server_check(struct http_server *s, http_check check);
 void http_server_reject(struct http_server *s);
 
 /*
- * Accepts the pending connections, at most 64, then no more (the caller may close its descriptor).
- * Idle connections are closed, the others after their answer. Calls done(arg) when all are closed,
- * at the latest after `ms`.
+ * Accepts the pending connections, at most 64, then no more (the caller may then close the
+ * listening socket). Idle connections are closed, the others after their answer. Calls done(arg)
+ * when all are closed, at the latest after `ms`.
  */
 void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), void *arg);
 
@@ -125,7 +131,8 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 const struct http1_msg *http_request_msg(const struct http_request *q);
 /* Returns true if the request came from a loopback address or a UNIX socket. */
 bool http_request_is_local(const struct http_request *q);
-/* Frees the message of a request that waits for its answer; it may not be read afterwards. */
+/* Frees the message of a request that waits for its answer; the message may not be read afterwards.
+ */
 void http_request_drop_msg(struct http_request *q);
 /* Returns true if the client has closed the connection. The request must still be answered. */
 bool http_request_is_closed(const struct http_request *q);

@@ -11,11 +11,11 @@
 enum { HTTP_READ_SIZE = 16 << 10, HTTP_OUT_MAX = 8 << 20 };
 
 /* Ranks of connections that may be evicted (http_peers.h); make_room() has the order. CLOSING: the
- * last answer is being sent, or was sent. STRANGER: a handshake, or an unknown peer that is idle or
- * sends a head. SERVED: an idle unknown peer that has had an answer. IDLE: a known peer that is
- * idle or sends a head, or any peer that is sent an answer before the last. HOLDING: much memory is
- * held for an incomplete head or an unread answer (if limits.held_max is set, without TLS).
- * REFUSED: the connection only receives the reason of a refusal. */
+ * last answer is being sent, or was sent. STRANGER: a handshake; or an unknown peer that sends a
+ * head, or has had no answer yet. SERVED: an idle unknown peer that has had an answer. IDLE: a
+ * known peer that is idle or sends a head, or any peer that is sent an answer before the last.
+ * HOLDING: much memory is held for an incomplete head or an unread answer (if limits.held_max is
+ * set, without TLS). REFUSED: the connection only receives the reason of a refusal. */
 enum { RANK_CLOSING, RANK_SERVED, RANK_STRANGER, RANK_IDLE, RANK_HOLDING, RANK_REFUSED };
 
 enum conn_state {
@@ -88,7 +88,7 @@ void conn_close(struct http_request *c);
 void conn_free(struct http_request *c);
 /* Reads, dispatches and writes as far as possible without blocking. May free the connection. */
 void conn_advance(struct http_request *c);
-/* Callback of the loop for its descriptor. */
+/* Callback of the loop for the connection's descriptor; arg is the struct http_request. */
 void conn_on_event(void *arg, uint32_t events);
 /* Sets the timeout of the current phase of a request. */
 void conn_set_phase(struct http_request *c);

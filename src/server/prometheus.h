@@ -9,8 +9,8 @@
 #include "base/buf.h"
 
 /*
- * One row of the table of metrics, written by METRIC where the metric's values are written: the
- * linker collects all rows (section `metrics`), for `unirail help metrics` and
+ * One row of the table of metrics. METRIC defines the row where the metric's values are written;
+ * the linker collects all rows (section `metrics`), for `unirail help metrics` and
  * tests/netns/test_reference.py. Name, type and help are string literals. A daemon's metrics are
  * those in files below its directory.
  */
@@ -35,9 +35,9 @@ const struct metric *metrics_end(void);
 void sample_name(struct buf *b, const struct metric *m);
 /* Writes one value; label NULL: it has no label. */
 void sample_value(struct buf *b, const char *name, const char *label, const char *value, int64_t n);
-/* Writes us microseconds as seconds with six decimals. */
+/* Writes `us` microseconds as seconds with six decimals. */
 void sample_put_seconds(struct buf *b, int64_t us);
-/* As sample_value(), of a metric in seconds. */
+/* Like sample_value(), with `us` microseconds as seconds. */
 void sample_seconds(struct buf *b, const char *name, const char *label, const char *value,
 		    int64_t us);
 /* Writes a metric with a single value without a label. */

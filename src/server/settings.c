@@ -25,7 +25,7 @@ static const char *text_at(const struct settings *s, const void *of, size_t i)
 	return *(const char *const *)((const char *)of + s->opts[i].offset);
 }
 
-/* Returns the index of the row; s->n: there is none. Names match in any case. */
+/* Returns the index of the row; s->n: there is none. Upper and lower case are the same. */
 static size_t row_of(const struct settings *s, const char *name)
 {
 	size_t i = 0;

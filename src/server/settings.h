@@ -24,8 +24,8 @@
  *	const struct settings my_settings = {.opts = my_opts, .rows = rows, ...};
  *
  * The table must have a row "config" (the file), and the struct a member `struct settings_own own`.
- * Without `section` the file has no keys of the table and is not read. Strings that are not given
- * and have no default are NULL; values with the argument FILE, PATH or DIR are absolute paths.
+ * If settings.section is NULL, the file is not read. Strings that are not given and have no default
+ * are NULL; values with the argument FILE, PATH or DIR are absolute paths.
  *
  * Any mistake is one error (kind ERR_CONF) that names the file and line, or the variable, and the
  * expected value.

@@ -62,7 +62,7 @@ static void test_peer_with_most_connections_loses_its_oldest_connection(void **s
 	peers_free(p);
 }
 
-/* Round-robin over peers, regardless of their number of requests; verified peers first. */
+/* Round-robin over peers, regardless of their number of requests; known peers first. */
 static void test_waiting_peers_are_served_round_robin(void **state)
 {
 	struct peers *p = peers_new();
@@ -91,7 +91,7 @@ static void test_waiting_peers_are_served_round_robin(void **state)
 	assert_null(peers_turn(p));
 	peers_leave(p, &c[0]);
 	peers_leave(p, &c[1]);
-	/* The peer connects again and is still verified. */
+	/* The peer connects again and is still known. */
 	join(p, &c[0], 3, 0);
 	assert_true(peers_is_known(p, &c[0]));
 	assert_false(peers_is_known(p, &a[0]));
@@ -102,8 +102,8 @@ static void test_waiting_peers_are_served_round_robin(void **state)
 	peers_free(p);
 }
 
-/* Compared with a simple model that counts connections. */
-static void test_evicted_peer_is_the_same_as_in_a_model(void **state)
+/* After each of many random steps, compares with a model that counts each peer's connections. */
+static void test_evicted_peer_has_the_most_connections_after_any_steps(void **state)
 {
 	enum { N = 300, PEERS = 40, STEPS = 40000 };
 	struct peer_entry *e = xcalloc(N, sizeof(*e));
@@ -153,7 +153,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_peer_with_most_connections_loses_its_oldest_connection),
 		cmocka_unit_test(test_waiting_peers_are_served_round_robin),
-		cmocka_unit_test(test_evicted_peer_is_the_same_as_in_a_model),
+		cmocka_unit_test(test_evicted_peer_has_the_most_connections_after_any_steps),
 		cmocka_unit_test(test_peer_address_is_printed),
 	};
 

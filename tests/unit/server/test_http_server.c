@@ -481,7 +481,7 @@ static void test_server_survives_a_flood_of_connections(void **state)
 	still_well();
 }
 
-static void test_server_without_descriptors_rejects_with_an_error(void **state)
+static void test_server_without_descriptors_answers_503(void **state)
 {
 	struct rlimit few = {12, 12};
 	struct http_limits many = HTTP_LIMITS_INIT;
@@ -496,7 +496,7 @@ static void test_server_without_descriptors_rejects_with_an_error(void **state)
 		fds[i] = al_connect(&il_lab);
 		al_send(fds[i], "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n");
 	}
-	/* Rejected clients get an error, one after the other; accepted connections continue. */
+	/* Refused clients get 503, one after the other; accepted connections continue. */
 	for (size_t i = ARRAY_LEN(fds); i-- > 0;) {
 		auto_free char *got = NULL;
 
@@ -626,7 +626,7 @@ static void handle_going(void *arg, struct http_request *q)
 #define LAST "Connection: close\r\n\r\ngood"
 #define MORE "Content-Length: 4\r\n\r\ngood"
 
-static void test_new_requests_are_rejected_during_shutdown(void **state)
+static void test_requests_during_shutdown_are_answered_and_close_their_connection(void **state)
 {
 	int a, b, c, d;
 	pid_t pid = start_to_end(handle_going);
@@ -676,10 +676,10 @@ int main(void)
 		TEST(test_new_connection_is_not_evicted_before_its_request),
 		TEST(test_connection_beyond_the_limit_gets_503),
 		TEST(test_server_survives_a_flood_of_connections),
-		TEST(test_server_without_descriptors_rejects_with_an_error),
+		TEST(test_server_without_descriptors_answers_503),
 		TEST(test_request_of_another_user_is_forbidden),
 		TEST(test_drain_completes_pending_requests),
-		TEST(test_new_requests_are_rejected_during_shutdown),
+		TEST(test_requests_during_shutdown_are_answered_and_close_their_connection),
 		TEST(test_honest_client_is_served_beside_a_crowd_that_connects_fast),
 	};
 

@@ -144,7 +144,7 @@ static void hang_up(struct client *c)
 	close(c->fd);
 }
 
-/* False: the server has closed the connection. */
+/* Returns false if the server has closed the connection. */
 static bool put(struct client *c, const char *p, size_t n)
 {
 	while (n > 0) {
@@ -320,8 +320,8 @@ static void test_body_beyond_the_budget_of_all_bodies_gets_503(void **state)
 	hang_up(&other);
 }
 
-/* Otherwise one client that withholds the end of a long body would block the bodies of all other
- * clients. */
+/* One client that withholds the end of a long body must not block the bodies of all other clients.
+ */
 static void test_longest_incomplete_body_is_dropped_when_the_budget_is_exhausted(void **state)
 {
 	struct client one = connected(), other = connected();
