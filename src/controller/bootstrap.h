@@ -6,13 +6,15 @@
  * Runs in the leader: creates default objects that a new cluster lacks. Existing objects are not
  * changed.
  *
- * 	SpiderCoordinator	named by the setting coordinator-name, if there is none of any name
+ * 	SpiderCoordinator	named by the setting coordinator-name, if none exists
  * 	SpiderMultusConfig	for the cluster's own network, so that pods can name it: type custom, in the
  * 				controller's namespace, named after the network in the node's CNI directory
- * 				("calico" for Calico's k8s-pod-network); none if the directory has
- * 				no network or its name is not valid for an object
- * 	SpiderSubnet		named by default-ipv4-subnet, default-ipv6-subnet; only with a pool
- * 	SpiderIPPool		named by default-ipv4-pool, default-ipv6-pool; default: true
+ * 				("calico" for Calico's k8s-pod-network); not created if the
+ * 				directory has no network, or the network's name is not valid for an
+ * 				object
+ * 	SpiderSubnet		named by default-ipv4-subnet, default-ipv6-subnet; only if the pool
+ * 				of the same family is named
+ * 	SpiderIPPool		named by default-ipv4-pool, default-ipv6-pool; spec.default is true
  *
  * To delete such an object permanently, disable it in the settings: otherwise the next leader creates
  * it again.

@@ -135,7 +135,7 @@ static void on_lost(void *arg, const struct err *cause)
 	controller_follow(c);
 }
 
-/* The identity is unique to this process, since a restarted container has the same host name. */
+/* The identity has a random part, since a restarted container has the same host name. */
 static void start_lease(struct controller *c)
 {
 	auto_free char *id = NULL;
@@ -163,7 +163,7 @@ static void on_drained(void *arg)
 	loop_stop(((struct controller *)arg)->loop, 0);
 }
 
-/* Keeps replying to requests for a while, then calls done(c). */
+/* Calls done(c), after the webhooks have answered for another while (webhooks_drain()). */
 static void controller_drain(struct controller *c, void (*done)(void *arg))
 {
 	if (c->webhooks)

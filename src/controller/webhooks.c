@@ -218,7 +218,7 @@ static void on_certs(void *arg)
 	if (!certs_tls(w->certs) || !tokens_current(w->tokens))
 		return;
 	if (!w->server && open_server(w, &e) < 0) {
-		log_error("serve webhooks", LOG_S("error", e.text));
+		log_error("cannot serve the webhooks", LOG_S("error", e.text));
 		return;
 	}
 	http_server_use_tls(w->server, certs_tls(w->certs));

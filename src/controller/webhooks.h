@@ -18,8 +18,8 @@ struct webhooks_conf {
 	struct kube_cache *cache;
 	const struct root *root;
 	/*
-	 * Settings, borrowed: those that require a restart until the end, the others until
-	 * webhooks_settings().
+	 * Borrowed. The strings of settings that require a restart must live as long as the
+	 * webhooks, those of other settings until the next webhooks_settings().
 	 */
 	const struct controller_conf *conf;
 };

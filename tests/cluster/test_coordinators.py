@@ -158,7 +158,7 @@ def test_pod_cidrs_of_calico_are_found(cluster, lab, start):
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM)
     lab.coordinator("calico")
     start()
-    assert "Calico's IPPools cannot be read" in lab.says("NotReady", [], [])
+    assert "Calico's IPPools do not exist or cannot be read" in lab.says("NotReady", [], [])
     # With podCIDRType auto, Calico is detected by the node's CNI; while its IPPools cannot be read, kubeadm's CIDRs are used.
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')
     cluster.ok("PATCH", f"{PATH}/default", {"spec": {"podCIDRType": "auto"}}, type=MERGE)

@@ -190,8 +190,7 @@ void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms)
 		return;
 	if (since_etcd_restored(w) > SAME_MS)
 		log_warn("etcd was restored from a backup: pool counters wait until agents have "
-			 "asserted their addresses again, and gc until nodes and pods are listed "
-			 "again",
+			 "asserted their addresses again, and gc frees nothing for ten minutes",
 			 LOG_I("ms", KEEPS_MS));
 	w->etcd_restored = at > 0 ? at : 1;
 }

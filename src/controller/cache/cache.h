@@ -15,8 +15,9 @@
  * 	spec, status	complete; a pool without status.allocatedIPs (see cluster_cache_object.allocated)
  * 	namespaces	metadata only: name, uid, deletionTimestamp, labels, and the annotations that
  * 			count for pods
- * 	large objects	identifying metadata; unless they are long, the annotation cr-name,
- * 			the annotations of a namespace, the status of a SpiderMultusConfig
+ * 	large objects	identifying metadata; and, each only if it is not long: the annotation
+ * 			cr-name, the annotations of a namespace, the status of a
+ * 			SpiderMultusConfig
  *
  * Tenants write SpiderMultusConfigs, NetworkAttachmentDefinitions and labels of namespaces, and
  * could exhaust the memory of every replica. So a Namespace is cached as a large object when it

@@ -20,10 +20,10 @@
  * --service-cluster-ip-range.
  *
  * A cluster without any source of pod or of service CIDRs (no kubeadm, hidden control plane) is
- * Synced nevertheless: that list is empty and the reason names the field to set. Spiderpool's
- * controller blocks all pods in that case, even with type `none`. The phase is NotReady only if the
- * source of a CNI cannot be read, or a podCIDRType selected by name has no source or (Cilium's ipam
- * mode) no CIDRs.
+ * Synced nevertheless: the list of these CIDRs is empty, and the reason names the field to set.
+ * Spiderpool's controller blocks all pods in that case, even with type `none`. The phase is
+ * NotReady only if the source of a CNI cannot be read, or a podCIDRType selected by name has no
+ * source or (Cilium's ipam mode) no CIDRs.
  */
 
 #include "controller/coordinator/cidr_read.h"

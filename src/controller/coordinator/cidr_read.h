@@ -38,7 +38,8 @@ void cidr_of_kubeadm(const struct json *object, struct cidr_facts *f);
 /* Reads a pod of kube-controller-manager: --cluster-cidr and --service-cluster-ip-range. */
 void cidr_of_manager(const struct json *object, struct cidr_facts *f);
 void cidr_of_service_cidr(const struct json *object, struct cidr_facts *f);
-/* Reads podCIDRs and podCIDR of a node, from which kubenet, flannel and others give addresses. */
+/* Reads podCIDRs and podCIDR of a node, from which kubenet, flannel and others allocate
+ * addresses. */
 void cidr_of_node(const struct json *object, struct cidr_facts *f);
 /*
  * Reads Calico's IPPool, also a disabled one, whose pods keep running, but not one that is being

@@ -13,8 +13,9 @@
 
 /*
  * RESCAN_MS: delay that groups changes. PROBE_MS: interval of checks of the node's CNI, which may
- * change; UNREADABLE_PROBE_MS: while it is unknown. UNREADABLE_MS: how long no status is written
- * then, so that the agent of a new node can publish the CNI. SCHEDULE_MS: delay after a write.
+ * change. UNREADABLE_PROBE_MS: the same interval while the CNI is unknown. UNREADABLE_MS: time for
+ * which no status is written after the CNI was found unknown, so that the agent of a new node can
+ * publish it. SCHEDULE_MS: delay of the next scan after a write.
  */
 enum {
 	BODY_MAX = 256 << 10,

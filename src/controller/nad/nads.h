@@ -6,11 +6,15 @@
  * Runs in the leader: creates the NAD (NetworkAttachmentDefinition) of each SpiderMultusConfig
  * (controller/nad/render.h) and reverts edits and deletions at once. A NAD is deleted with its
  * owner by Kubernetes' garbage collection. When cr-name changes, the NAD of the old name is
- * deleted. A NAD of another SpiderMultusConfig that exists is not changed, one that is being
- * deleted is created again afterwards, and any other is adopted.
+ * deleted. If a NAD of the wanted name exists already:
  *
- * The result is reported by the condition "Ready" of the object's status and by events; the status
- * is written only when it changes. Failures are retried with a backoff of 1 s to one minute.
+ *	another existing SpiderMultusConfig owns it	it is not changed
+ *	it is being deleted				it is created again afterwards
+ *	otherwise					this SpiderMultusConfig becomes its owner
+ *
+ * The result is reported by the condition "Ready" of the SpiderMultusConfig's status and by events;
+ * the status is written only when it changes. Failures are retried with a backoff of 1 s to one
+ * minute.
  *
  * A NAD whose device resource no node has gets the annotation of spec/missing_resource.h.
  * nads_conf.missing() decides this each time that a NAD is compared; the caller calls nads_check()

@@ -4,8 +4,8 @@
 
 /*
  * Sorted index with binary search: a tenant can create as many objects as the server accepts, and
- * an operation on one must not scan all others. Keys are ordered by namespace, what and name,
- * bytewise; each is in an index once.
+ * an operation on one must not scan all others. Keys are ordered by namespace, `what` and name,
+ * bytewise; each is in an index once. struct nads says what `what` is in each index.
  */
 
 #include <stdbool.h>

@@ -290,7 +290,8 @@ static int check_masters(const struct nad_request *q, struct err *e)
 	return 0;
 }
 
-/* Writes the interface that ifacer creates, or the master. */
+/* Writes the field `master`: the interface that ifacer creates if it is used, else the node's
+ * interface. */
 static void put_master(struct json_out *o, const struct nad_request *q, int64_t vlan)
 {
 	const char *name = masters(q) == 1 ? nad_text(json_at(json_get(q->block, "master"), 0), "")

@@ -14,10 +14,10 @@
  * 			for `custom` the user's text unchanged, or none: then the CNI
  * 			configuration on the node that has the NAD's name applies
  *
- * Differences from Spiderpool: it drops coordinator.hostRuleTable and coordinator.podRPFilter,
- * which are written here if they are not 500 and 0 respectively (the CRD's defaults: if these were
- * written, they would override the SpiderCoordinator). disableIPAM with ippools does not crash.
- * Numbers in chainCNIJsonData keep all digits.
+ * Differences from Spiderpool: it drops coordinator.hostRuleTable, and coordinator.podRPFilter
+ * unless podCIDRType is given. Here both are written if they are not 500 and 0 respectively (the
+ * CRD's defaults: if these were written, they would override the SpiderCoordinator). disableIPAM
+ * with ippools does not crash. Numbers in chainCNIJsonData keep all digits.
  *
  * The spec is completed as by admission (spec/multusconfig.h), since an object may be older than
  * the webhook.

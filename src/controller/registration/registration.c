@@ -231,7 +231,7 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	(void)was;
 	if (!is)
 		forget_version(s);
-	/* Deferred, because the informer stores the object only after this callback. */
+	/* Deferred to the next turn of the loop: one scan handles all changes of this turn. */
 	registration_schedule(s, 0);
 }
 

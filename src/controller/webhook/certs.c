@@ -85,7 +85,8 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	else
 		err_clear(&c->sync_error);
 	if (first || swapped)
-		log_info("certificate", LOG_S("from", where), LOG_I("until", c->end));
+		log_info("webhook certificate in use", LOG_S("from", where),
+			 LOG_I("until", c->end));
 	c->conf.changed(c->conf.arg);
 }
 
@@ -198,7 +199,8 @@ void certs_lead(struct certs *c, bool leads)
 		certs_secret_check(c);
 }
 
-/* EARLY_S: tolerance for clock differences. AGAIN_S: retry while a new CA is not trusted yet. */
+/* EARLY_S: tolerance for clock differences. AGAIN_S: interval of checks whether a new CA is
+ * trusted. */
 enum { EARLY_S = 300, AGAIN_S = 1, CA_MAX = 64 << 10 };
 
 static void wipe(char **key)
@@ -539,7 +541,7 @@ int certs_next(const struct certs_set *serving, const struct certs_set *ca,
 const char *certs_describe_step(enum certs_step step)
 {
 	switch (step) {
-	case CERTS_FINE: return "as it was";
+	case CERTS_FINE: return "the last content is written again";
 	case CERTS_ALL: return "a CA and a certificate are created";
 	case CERTS_CA: return "a new CA is created";
 	case CERTS_LEAF: return "a new certificate is created";

@@ -17,8 +17,8 @@
  * app.kubernetes.io/managed-by=unirail-controller. The CA's key is in a Secret of its own (ca.crt,
  * ca.key), which is neither watched nor cached: it is read when a certificate or CA has to be
  * signed, and the key is wiped afterwards. If an earlier version stored ca.key beside the
- * certificate, the leader moves it to that Secret. An unusable certificate is logged once, and the
- * previous one stays in use.
+ * certificate, the leader moves the key to the CA's Secret. An unusable certificate is logged once,
+ * and the previous one stays in use.
  */
 
 #include "base/file.h"

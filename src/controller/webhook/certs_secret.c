@@ -160,8 +160,8 @@ static bool is_behind(const struct certs *c, const struct kube_object *o)
 }
 
 /*
- * Any replica creates a Secret that never existed. The leader renews an existing one if it is
- * unirail's own.
+ * Any replica creates a missing Secret if it serves no certificate yet. The leader renews an
+ * existing Secret if it is unirail's own.
  */
 static bool may_renew(const struct certs *c, const struct kube_object *o)
 {
@@ -225,7 +225,7 @@ static void renew(struct certs *c, const struct stored_ca *ca)
 	}
 	if (certs_next(is, &ca->set, &c->conf.request, now_real_ms() / 1000, is_trusted(c, is), &w,
 		       &e) < 0) {
-		failed(c, "create a certificate", &e);
+		failed(c, "failed to create a certificate", &e);
 		return;
 	}
 	carry_out(c, &w, ca, o);
@@ -270,7 +270,8 @@ static void read_ca(struct certs *c)
 
 /* --- steps without the CA's key --- */
 
-/* Recreates a deleted Secret of our own with its last content; a foreign one is only logged. */
+/* Recreates a deleted Secret of our own with its last content; only logs the deletion of another
+ * one. */
 static void write_again(struct certs *c)
 {
 	if (!c->managed) {
@@ -321,8 +322,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 			certs_adopt(c, &s->set, where);
 	}
 	/*
-	 * Deferred, because the informer stores the object only after this callback; after a
-	 * deletion by a random time, because all replicas notice it at the same time.
+	 * Deferred to the next turn of the loop; after a deletion by a random time, because all
+	 * replicas notice the deletion at the same time.
 	 */
 	if (kube_informer_synced(c->informer))
 		schedule_in(c, is ? 0 : jitter_ms(0, FIRST_WAIT_MS));

@@ -270,7 +270,7 @@ static void forget_tried(struct tried *x)
 	free(x);
 }
 
-/* Runs in a child process, before the review is decided in this process. */
+/* Runs in a child process, before the controller's own process decides the review. */
 static void run_trial(void *arg)
 {
 	const struct tried *x = arg;

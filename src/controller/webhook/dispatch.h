@@ -18,9 +18,9 @@
  * Reviews are decided in the order of arrival, large ones after their trial. After 20 ms other
  * callbacks of the loop run first.
  *
- * Each answer other than 200, except that to a request without a token, has the reason as text.
- * It is logged (except 500 and a disconnect): the API server shows users only "failed calling
- * webhook".
+ * Each answer other than 200 has the reason as text, except the 404 to a request without a token.
+ * The reason is logged as well (except for 500 and a disconnect), since the API server shows users
+ * only "failed calling webhook".
  *
  * GET /webhook-health-check returns 200, as in Spiderpool.
  */
@@ -44,9 +44,9 @@ struct review_route {
 struct reviews;
 
 /*
- * Routes are borrowed. `accept` returns whether a path may be answered: it begins with an accepted
- * token, which is removed from it, or tokenless.h accepts it. Other requests are rejected before
- * their body is read.
+ * Routes are borrowed. `accept` returns whether a path may be answered: the path begins with an
+ * accepted token, which `accept` removes from the path; or tokenless.h accepts the path. Other
+ * requests are rejected before their body is read.
  */
 struct reviews *reviews_new(struct loop *l, const struct review_route *routes, size_t n,
 			    bool (*accept)(void *arg, struct span *path), void *arg);

@@ -29,7 +29,7 @@ struct certs {
 	struct kube_informer *informer;
 	bool managed, leads;
 	struct kube_call *call;	 /* a write to either Secret, or a read of the CA's */
-	bool to_ca, creates;	 /* of the write in flight: to the CA's Secret; a POST */
+	bool to_ca, creates;	 /* to_ca: the call writes the CA's Secret; creates: it is a POST */
 	char *version;		 /* resourceVersion that the last write of the certificate's Secret
 	                           * returned */
 	struct loop_alarm timer; /* next check of the expiry, or of the files */

@@ -3,11 +3,11 @@
 #define UNIRAIL_CONTROLLER_WEBHOOK_SECRET_H
 
 /*
- * Reads and writes the controller's own Secrets, which have the label
- * app.kubernetes.io/managed-by=unirail-controller, or, in a release of Helm, which sets that label
- * to "Helm", unirail.io/managed-by=unirail-controller; secret_is_managed() checks it. A create
- * fails with -EEXIST and a patch with -ESTALE when another replica was first. Request bodies are
- * wiped after they were passed to the client.
+ * Reads and writes the controller's own Secrets. They have the label
+ * app.kubernetes.io/managed-by=unirail-controller. In a release of Helm, which sets that label to
+ * "Helm", they have unirail.io/managed-by=unirail-controller instead. A create fails with -EEXIST
+ * and a patch with -ESTALE when another replica was first. Request bodies are wiped after they were
+ * passed to the client.
  */
 
 #include <stdbool.h>
@@ -48,7 +48,8 @@ void secret_explain_missing(struct err *e, const char *kind, const char *ns, con
 
 /* Returns whether the Secret has one of the labels above. */
 bool secret_is_managed(const struct json *object);
-/* Returns the time in that annotation, in seconds since the epoch; 0: missing or invalid. */
+/* Returns the time in the annotation `since_name`, in seconds since the epoch; 0: missing or
+ * invalid. */
 int64_t secret_since(const struct json *object, const char *since_name);
 /*
  * Returns an item of `data`, decoded; the caller frees it with secret_text_free(). NULL: missing,

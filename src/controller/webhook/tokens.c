@@ -247,7 +247,8 @@ static void scan(void *arg)
 		create(t, NULL);
 	else if (((const struct stored *)o->value)->managed &&
 		 !((const struct stored *)o->value)->set.n)
-		/* No valid token: the manifest creates it empty, and emptying it requests one. */
+		/* The manifest creates the Secret without a token. An administrator who empties
+		 * the Secret requests a new token. */
 		create(t, o->version);
 	else if (t->leads && ((const struct stored *)o->value)->managed)
 		rotate(t, o->version);
@@ -271,8 +272,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 	if (!is)
 		store_version(t, NULL);
 	/*
-	 * Deferred, because the informer stores the object only after this callback; without a
-	 * token by a random time, because all replicas notice its absence at the same time.
+	 * Deferred to the next turn of the loop; without a token by a random time, because all
+	 * replicas notice the lack of a token at the same time.
 	 */
 	if (kube_informer_synced(t->informer))
 		schedule_in(t, is && ((const struct stored *)is->value)->set.n

@@ -7,8 +7,8 @@
  * rotation. Pure. A set has the newest token first; all tokens of the set are accepted.
  *
  * 	there is none, or a single one older than `life`	CREATE: put a new one in front
- * 	the newest is older than `publish_s`, so every replica	it is the one to register
- * 	has it, or is the only one
+ * 	the newest is the only one, or is older than		it is the one to register
+ * 	`publish_s` (every replica has it then)
  * 	the newest has been registered for `publish_s`	PRUNE: drop the others
  *
  * Thus every replica accepts every token that an API server may use.
@@ -49,8 +49,8 @@ enum tokens_step tokens_step(const struct tokens_set *s, int64_t life, int64_t p
 /* Applies the step to the set. */
 void tokens_take_step(struct tokens_set *s, enum tokens_step step, int64_t now);
 
-/* Returns whether the path begins with "/" and this token. Takes the same time wherever they
- * differ. */
+/* Returns whether the path begins with "/" and this token. Takes the same time wherever path
+ * and token differ. */
 bool token_matches(const struct token *t, struct span path);
 
 #endif

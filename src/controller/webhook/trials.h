@@ -4,9 +4,9 @@
 
 /*
  * Trial runs: a computation whose cost is controlled by untrusted input runs in a child process
- * first, limited in CPU time and memory. This process repeats it only if it stayed within the
- * limits. So it cannot delay the loop (Lease renewal, /healthz, other reviews) for longer than the
- * CPU limit, nor use more of its memory than the memory limit.
+ * first, limited in CPU time and memory. This process repeats the computation only if the child
+ * stayed within the limits. So the computation cannot delay the loop (Lease renewal, /healthz,
+ * other reviews) for longer than the CPU limit, nor use more memory than the memory limit.
  *
  * `run` is called in the child: it sees a copy of this process's memory and must not write to any
  * file descriptor. At most two children run; others wait in order of arrival.
@@ -29,8 +29,8 @@ void trials_free(struct trials *t);
 
 /*
  * Calls done(arg, NULL) if the run stayed within its limits. Otherwise `cause` is -EFBIG (limits
- * exceeded), -ETIMEDOUT (no turn or no CPU time in time) or -EAGAIN (fork failed). Never called
- * before trials_start() returns.
+ * exceeded), -ETIMEDOUT (not started or not finished within TRIAL_MS) or -EAGAIN (fork failed).
+ * `done` is never called before trials_start() returns.
  */
 struct trial *trials_start(struct trials *t, void (*run)(void *arg),
 			   void (*done)(void *arg, const struct err *cause), void *arg);
