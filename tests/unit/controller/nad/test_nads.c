@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reconciler of SpiderMultusConfigs. The API server is kube_lab.h, which answers when the test
- * says so; the loop has the clock of a test.
+ * says so; the test sets the loop's clock.
  */
 #include "testlib.h"
 
