@@ -155,7 +155,7 @@ def test_agent_with_a_lost_or_damaged_journal_allocates_no_used_address(what, mi
     used.add(got)
     one.wait_logged("adopting blocks of a lost log", 60)
     no_cache, = one.logged("no CNI result cache found")  # reported once, although the inventory is repeated
-    assert no_cache["dir"] == str(one.folder / "cni"), no_cache
+    assert no_cache["directory"] == str(one.folder / "cni"), no_cache
     wait(lambda: one.metrics()["unirail_blocks_unadopted"] == 0, "no block waits for adoption", 30)
     # Both nodes request the remaining addresses of the small pool.
     for _ in range(2):
