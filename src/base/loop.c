@@ -99,7 +99,7 @@ int loop_add_fd(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *ar
 		int code = -errno;
 
 		free(f);
-		return err_sys(e, code, "watch descriptor %d", fd);
+		return err_sys(e, code, "add file descriptor %d to epoll", fd);
 	}
 	*f = (struct loop_fd){.l = l, .fd = fd, .fn = fn, .arg = arg, .next = l->fds};
 	if (f->next)
@@ -114,7 +114,7 @@ int loop_set_events(struct loop_fd *f, uint32_t events, struct err *e)
 	struct epoll_event ev = {.events = events, .data.ptr = f};
 
 	if (epoll_ctl(f->l->epoll, EPOLL_CTL_MOD, f->fd, &ev) < 0)
-		return err_sys(e, -errno, "watch descriptor %d", f->fd);
+		return err_sys(e, -errno, "change the events of file descriptor %d", f->fd);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workloads: networks, pools and resources of a pod or a template of pods. */
+/* Workloads: networks, pools and resources of a pod or pod template. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -137,7 +137,7 @@ def test_cidrs_without_kubeadm_are_found(cluster, lab, start):
 
 
 @pytest.mark.kube("1.34")
-def test_service_cidrs_of_a_newer_kubernetes_are_found(cluster, lab, start):
+def test_service_cidrs_of_servicecidr_objects_are_found(cluster, lab, start):
     """The status has the ranges from which the API server allocates Service addresses, and follows added and deleted ones."""
     lab.config_map("kubeadm-config", ClusterConfiguration=KUBEADM.replace("10.96.", "10.97."))
     (lab.cni / "10-calico.conflist").write_text('{"name": "k8s-pod-network", "plugins": [{"type": "calico"}]}')

@@ -47,7 +47,8 @@ class Attached:
             self.result = self.lab.add({**conf, **prev}, self.pod, ifname="eth0")
 
     def call(self, verb, **more):
-        """Calls CHECK, GC or STATUS of each plugin until one fails, as libcni does. Returns the error's message; None: none failed."""
+        """Calls CHECK, GC or STATUS of each plugin until one fails (libcni does so for CHECK and STATUS; its GC calls every plugin). Returns
+        the error's message; None: none failed."""
         prev = {} if verb in ("GC", "STATUS") else {"prevResult": self.result}
         for conf in self.confs(**prev, **more):
             c = self.lab.cni(verb, conf, self.pod, ifname="eth0")

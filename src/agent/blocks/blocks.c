@@ -84,8 +84,8 @@ void blocks_pools(struct blocks *b, const struct pool_set *set)
 		b->pools[i]->known &= pool_find(set, b->pools[i]->name) != NULL;
 	for (size_t i = 0; i < set->n; i++)
 		take_pool(b, &set->v[i]);
-	/* A deleted pool of which this node has claims or borrowed addresses gets an entry:
-	 * through it they are released as they become idle. */
+	/* Adds deleted pools of which this node still has claims or borrowed addresses to b->pools:
+	 * idle blocks and addresses are released only for pools of that list. */
 	for (size_t i = 0; i < b->t.n_claims; i++)
 		blocks_pool_get(b, b->t.claims[i].pool);
 	for (size_t i = 0; i < b->t.n_borrowed; i++)

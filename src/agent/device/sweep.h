@@ -14,8 +14,11 @@
  * and the allocatable entry; it fails if the capacity is not 0 any more. After its removal a
  * resource is removed from the file as well, so that a resource that another plugin serves without
  * devices is not removed repeatedly. A resource that the Node does not have, or of which another
- * plugin has devices, is removed from the file after a day. The Node is read while a resource may
- * be removed: every 30 s at first, later every five minutes.
+ * plugin has devices, is removed from the file after a day.
+ *
+ * The Node is read while a resource may be removed: every 30 s (or grace_ms, if that is shorter)
+ * for the first 15 minutes, later every five minutes. With `prefixes` it is always read, every five
+ * minutes (or grace_ms, if that is shorter).
  */
 
 #include "base/file.h"

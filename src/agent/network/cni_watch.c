@@ -52,7 +52,8 @@ static void report(struct cni_watch *w, bool warning, const char *text)
 						     .message = text});
 }
 
-/* Logs a changed state. event: also writes an Event, because an administrator must act. */
+/* Logs a changed state. event: a cause is also written as a warning Event, because an administrator
+ * must act. The change from any cause to none is always written as an Event. */
 static void take_state(struct cni_watch *w, bool used, const char *cause, bool event)
 {
 	bool was_reported = w->cause && *w->cause,

@@ -523,8 +523,8 @@ static int fill(struct verify_conn *c, int64_t until, struct err *e)
 	if (ready < 0)
 		return err_sys(e, -errno, "wait for the peer");
 	if (ready == 0)
-		return err_set(e, -ETIMEDOUT, "the peer has sent nothing for %d s",
-			       VERIFY_TIMEOUT_MS / 1000);
+		return err_set(e, -ETIMEDOUT,
+			       "the peer has sent no complete message within the time limit");
 	n = recv(c->fd, c->line + c->n, sizeof(c->line) - c->n, 0);
 	if (n < 0 && errno != EAGAIN && errno != ECONNRESET)
 		return err_sys(e, -errno, "receive from the peer");

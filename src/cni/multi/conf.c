@@ -51,7 +51,7 @@ static const struct json_field fields[] = {
 		"networks", J_VAL, struct raw, networks, .sub = &net_table,
 		JSON_DOC(
 			NULL,
-			"the networks, each with the content of a definition; required unless there is an agent")),
+			"the networks, each with the content of a NetworkAttachmentDefinition; required unless 'agent' is set")),
 	JSON_FIELD(
 		"defaults", J_VAL, struct raw, defaults,
 		JSON_DOC(

@@ -1027,7 +1027,8 @@ static int act(struct host *h, const struct host_op *op, struct err *e)
 	int r;
 
 	if (!pf)
-		return err_kind(e, ERR_CONF, -EINVAL, "operation '%s': no PF", op->verb);
+		return err_kind(e, ERR_CONF, -EINVAL, "operation '%s': argument 'pf' is missing",
+				op->verb);
 	if (!strcmp(op->verb, "vf"))
 		return act_vf(h, op, pf, e);
 	if (!strcmp(op->verb, "eswitch")) {

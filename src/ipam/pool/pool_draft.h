@@ -40,8 +40,8 @@ int pool_wrong(const struct pool_text *t, struct err *e, const char *fmt, ...)
 
 /* Builds the pool of the draft, adds it to the set, and empties the draft. */
 int pool_set_add(struct pool_set *s, struct pool_draft *d, struct err *e);
-/* Builds the index for pool_find() and pool_of(), when all pools are added. `v`, names and `ips`
- * must not change afterwards; no two pools share a name or an address. */
+/* Builds the index for pool_find() and pool_of(). Call it after the last pool is added: `v`, names
+ * and `ips` must not change afterwards. No two pools may have the same name or a common address. */
 void pool_set_index(struct pool_set *s);
 /* Adds reserved addresses of both families to the set: all that can be parsed. Returns the error of
  * the first one that cannot. */

@@ -97,7 +97,7 @@ static void test_unirail_variables_override_spiderpools(void **state)
 	agent_conf_done(&c);
 }
 
-static void test_invalid_settings_are_refused_with_their_place(void **state)
+static void test_invalid_settings_are_refused_with_an_exact_error(void **state)
 {
 	static const struct {
 		const char *file, *var, *flag, *expected;
@@ -197,8 +197,9 @@ int main(void)
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(test_unirail_variables_override_spiderpools,
 						il_setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
-						il_setup, il_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_invalid_settings_are_refused_with_an_exact_error, il_setup,
+			il_teardown),
 		cmocka_unit_test_setup_teardown(test_missing_file_named_by_an_option_is_an_error,
 						il_setup, il_teardown),
 		cmocka_unit_test_setup_teardown(

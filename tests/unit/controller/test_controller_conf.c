@@ -55,7 +55,7 @@ static void test_variables_of_spiderpools_controller_are_read(void **state)
 	controller_conf_done(&c);
 }
 
-static void test_invalid_settings_are_refused_with_their_place(void **state)
+static void test_invalid_settings_are_refused_with_an_exact_error(void **state)
 {
 	static const struct {
 		const char *file, *expected;
@@ -124,8 +124,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_variables_of_spiderpools_controller_are_read,
 						il_setup, il_teardown),
-		cmocka_unit_test_setup_teardown(test_invalid_settings_are_refused_with_their_place,
-						il_setup, il_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_invalid_settings_are_refused_with_an_exact_error, il_setup,
+			il_teardown),
 		cmocka_unit_test_setup_teardown(test_namespace_patterns_are_read, il_setup,
 						il_teardown),
 		cmocka_unit_test_setup_teardown(test_sample_file_has_every_key_with_its_default,

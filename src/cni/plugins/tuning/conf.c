@@ -64,7 +64,7 @@ const char *tuning_data_dir(const struct chained_call *m)
 	struct raw raw = {0};
 
 	if (json_read(m->doc, m->conf, &tuning_top_table, &raw, "conf", &reason) < 0)
-		log_warn("dataDir cannot be read, using the default", LOG_S("error", reason.text));
+		log_warn("conf.dataDir is invalid, using the default", LOG_S("error", reason.text));
 	return str_if_set(raw.data_dir) ? raw.data_dir : PATH_TUNING;
 }
 

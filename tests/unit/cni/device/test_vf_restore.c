@@ -301,7 +301,7 @@ static void test_refused_attribute_does_not_block_the_deletion(void **state)
 /*
  * A read error does not mean that the function is missing: here the PF's directory is unreadable.
  */
-static void test_unreadable_function_is_an_error(void **state)
+static void test_vf_with_unreadable_sysfs_is_not_reported_as_missing(void **state)
 {
 	struct vf_record r = {.by_unirail = true};
 	auto_free char *pf = NULL;
@@ -344,7 +344,7 @@ int main(void)
 		cmocka_unit_test(test_name_in_use_prevents_the_restore_until_renamed),
 		cmocka_unit_test(test_removed_or_recreated_function_needs_no_restore),
 		cmocka_unit_test(test_refused_attribute_does_not_block_the_deletion),
-		cmocka_unit_test(test_unreadable_function_is_an_error),
+		cmocka_unit_test(test_vf_with_unreadable_sysfs_is_not_reported_as_missing),
 		cmocka_unit_test(test_names_given_by_the_kernel_are_recognized),
 	};
 

@@ -146,7 +146,8 @@ static void test_blocked_driver_delays_neither_the_loop_nor_other_devices(void *
 	l.v[1].n_rdma = 0;
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && !l.v[0].rdma_enabled);
-	/* The answer of the device before the blocked one is applied. */
+	/* The child timed out at device 1. The answer that it wrote before, for device 0, is
+	 * applied. */
 	until_changes(&l, 2);
 	apply(&l);
 	assert_true(l.v[1].rdma_enabled && l.v[0].rdma_enabled);
