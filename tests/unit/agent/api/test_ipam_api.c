@@ -97,7 +97,7 @@ static void test_requested_pools_and_flags_are_used(void **state)
 {
 	(void)state;
 	il_write(&il_lab, "/pools/s.conf",
-		 "[settings]\nconflict_detection=yes\ngateway_detection=yes\n");
+		 "[settings]\nconflict-detection=yes\ngateway-detection=yes\n");
 	serve(NULL);
 	expect("POST", "ipam/ip",
 	       "{\"cleanGateway\":true,\"containerID\":\"c1\",\"defaultIPv4IPPool\":[\"b\"],"

@@ -336,7 +336,7 @@ static void test_detection_is_enabled_by_settings(void **state)
 	struct invocation v = call("ADD", CONF("1.0.0", RAIL0 ",\"detect\":{\"total_ms\":5000}"));
 
 	(void)state;
-	il_write(&w.lab, "/pools/settings.conf", "[settings]\nconflict_detection = yes\n");
+	il_write(&w.lab, "/pools/settings.conf", "[settings]\nconflict-detection = yes\n");
 	far_has("10.0.0.10/24");
 	says(&v, 0, "10.0.0.11/24");
 	v.id = "c2";

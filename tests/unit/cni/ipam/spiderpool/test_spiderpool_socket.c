@@ -224,7 +224,7 @@ static void test_unirails_agent_allocates_for_all_rails(void **state)
 	struct many m;
 
 	(void)state;
-	il_write(&il_lab, "/pools/s.conf", "[settings]\nconflict_detection=yes\n");
+	il_write(&il_lab, "/pools/s.conf", "[settings]\nconflict-detection=yes\n");
 	al_server = al_serve_ipam(&il_lab, NULL, NULL);
 	many_init(&m, conf);
 	ASSERT_OK(many_add(&m, &e), &e);
