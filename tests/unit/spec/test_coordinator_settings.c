@@ -66,7 +66,7 @@ static void test_invalid_coordinator_settings_are_refused(void **state)
 		{"[coordinator]\ntunePodRoutes = maybe\n", "expected yes or no"},
 		{"[coordinator]\nvethLinkAddress = x\n", "expected an IP address"},
 		{"[coordinator]\npodDefaultRouteNIC = a/b\n", "expected the name of an interface"},
-		{"[coordinator]\nrubbish\n", "agent.conf:2: is not 'key"},
+		{"[coordinator]\nrubbish\n", "agent.conf:2: expected 'key"},
 	};
 
 	(void)state;
