@@ -96,7 +96,7 @@ def use_addresses(cluster):
                    "ownerControllerName": "web"}})
 
 
-def addresses_are_used(cluster):
+def addresses_are_released(cluster):
     nodes = Nodes(cluster)
     assert not nodes.blocks() and not nodes.endpoint("t", "web-0")
     assert cluster.ok("GET", f"{SPIDER}/spiderippools/p")["status"] == {"totalIPCount": 241, "allocatedIPCount": 0}
@@ -172,7 +172,7 @@ def test_controller_works_with_its_deployed_permissions(controllers, closing, tm
     wait(lambda: cluster.request("GET", f"{SPIDER}/spiderippools/given")[0] == 200, "pool given is created")
     use_nads(cluster)
     use_subnets(cluster)
-    wait(lambda: addresses_are_used(cluster), "the record, the blocks and the endpoint are released", 60)
+    wait(lambda: addresses_are_released(cluster), "the record, the blocks and the endpoint are released", 60)
     use_coordinators(cluster)
     assert c.stop() == 0
     use_webhooks(cluster, closing(Controller(tmp_path / "w", conf, "unirail")))
