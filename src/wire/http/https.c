@@ -17,8 +17,10 @@
 enum {
 	IDLE_MS = 30000,
 	PONG_MS = 15000,
-	READ_SIZE = 16 << 10, /* size of a TLS record: no decrypted bytes remain in the TLS layer */
-	READS_MAX = 16,	      /* consecutive reads before other callbacks of the loop run */
+	/* maximum size of a TLS record, so that a read leaves no decrypted bytes in the TLS
+	 * layer */
+	READ_SIZE = 16 << 10,
+	READS_MAX = 16, /* consecutive reads before other callbacks of the loop run */
 	OUT_MAX = 1 << 20,
 	OUT_BATCH = 16 << 10,
 };
@@ -47,7 +49,8 @@ static void stop(struct https *c)
 	https_drop(c);
 }
 
-/* Ends the connection and calls `closed`, after which c may be freed. */
+/* Ends the connection and calls `closed`, which may free c: the caller must not use c
+ * afterwards. */
 static void https_fail(struct https *c, const struct err *reason)
 {
 	struct err e = *reason;
@@ -220,7 +223,17 @@ static int https_begin(struct https *c, struct err *e)
 	c->heard = loop_now_ms(c->loop);
 	c->idle = loop_add_timer(c->loop, IDLE_MS, on_idle, c);
 	buf_init(&c->out, OUT_MAX);
-	return flush(c, e);
+	r = flush(c, e);
+	if (r == 0)
+		return 0;
+	/* The next address begins with a session and a timer of its own. */
+	loop_del_timer(c->idle);
+	c->idle = NULL;
+	h2_free(c->h2);
+	c->h2 = NULL;
+	buf_done(&c->out);
+	c->out_at = 0;
+	return r;
 }
 
 /* --- requests of callers --- */
@@ -252,7 +265,7 @@ size_t https_streams(const struct https *c)
 	return c->h2 ? h2_streams(c->h2) : 0;
 }
 
-/* Opening a connection: resolves the name and tries one address after another. */
+/* --- opening a connection: resolves the name and tries one address after another --- */
 
 /* Limits the time for one address: if a firewall drops the packets to it, there must be time left
  * for the other addresses. */
@@ -414,7 +427,7 @@ static void on_deadline(void *arg)
 	https_fail(c, &e);
 }
 
-/* Deferred, because `closed` must not be called before https_open() returns. */
+/* Runs from a timer, because `closed` must not be called before https_open() returns. */
 static void on_start(void *arg)
 {
 	struct https *c = arg;
