@@ -34,17 +34,23 @@ static void keep(struct certs *c, const struct certs_set *s)
 	certs_set_done(&was);
 }
 
-/* Stores the error, and logs it unless it was stored before. */
-static void is_failing(struct certs *c, const char *where, const struct err *e)
+/* Stores the error, and logs it with `outcome` unless it was stored before. */
+static void is_failing(struct certs *c, const char *where, const char *outcome, const struct err *e)
 {
 	struct err t = *e;
 
 	err_wrap(&t, t.code, "the webhooks' certificate in %s", where);
 	if (strcmp(c->sync_error.text, t.text))
-		log_error(c->tls ? "webhook certificate rejected, keeping the current one"
-				 : "no webhook certificate to serve",
-			  LOG_S("error", t.text));
+		log_error(outcome, LOG_S("error", t.text));
 	c->sync_error = t;
+}
+
+static void is_rejected(struct certs *c, const char *where, const struct err *e)
+{
+	is_failing(c, where,
+		   c->tls ? "webhook certificate rejected, keeping the current one"
+			  : "no webhook certificate to serve",
+		   e);
 }
 
 static int load(struct certs *c, const struct certs_set *s, struct err *e)
@@ -70,18 +76,17 @@ static void serve(struct certs *c, const struct certs_set *s, const char *where)
 	bool first = !c->tls, swapped = !same(c->set.cert, s->cert);
 
 	if (load(c, s, &e) < 0) {
-		is_failing(c, where, &e);
+		is_rejected(c, where, &e);
 		return;
 	}
 	keep(c, s);
 	if (x509_inspect(span_of(s->cert), &f, NULL) == 0)
 		c->end = f.to;
-	/*
-	 * Uses the certificate nevertheless, because there is no better one, and the client may
-	 * trust another CA.
-	 */
+	/* A certificate that ca.crt does not verify is used nevertheless, because there is no
+	 * better one and the API server may trust another CA. */
 	if (certs_believed(s, c->conf.request.names[0], &e) < 0)
-		is_failing(c, where, &e);
+		is_failing(c, where, "webhook certificate in use, but its CA does not verify it",
+			   &e);
 	else
 		err_clear(&c->sync_error);
 	if (first || swapped)
@@ -135,7 +140,7 @@ static void inspect_files(void *arg)
 
 	loop_alarm_set(&c->timer, FILES_MS);
 	if (read_files(c, &s, &e) < 0)
-		is_failing(c, "files", &e);
+		is_rejected(c, "files", &e);
 	else
 		certs_adopt(c, &s, c->conf.cert_file);
 	certs_set_done(&s);
