@@ -140,8 +140,8 @@ int host_device_undo(struct attach *a, const struct rail *rail, struct err *e)
 	return r;
 }
 
-/* Fails while a link of the node has the device's name: under another name a later DEL would not
- * find the device on the node. */
+/* Fails if another link of the node has the device's name on the node: a later DEL would not
+ * find the device if this DEL moved it back under a different name. */
 static int name_is_free(struct attach *a, const struct link *l, struct err *e)
 {
 	struct link other;
@@ -197,10 +197,10 @@ static int restore_names(struct attach *a, const struct rail *rail, struct err *
 	return r;
 }
 
-/* Restores the names of the configured device if the kernel returned it to the node, then recorded
- * states. DEL (container_id is set): the state that this attachment's ADD recorded. GC: the states
- * of all devices of the network that have no valid attachment, even if the configured device does
- * not exist. */
+/* Restores the names of the configured device if the kernel returned it to the node. Then
+ * restores recorded states: DEL (container_id is set) restores the state that this attachment's
+ * ADD recorded; GC restores those of all devices of the network that have no valid attachment,
+ * even if the configured device does not exist. */
 int host_device_gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = restore_names(a, rail, e);
@@ -226,7 +226,8 @@ int host_device_del(struct attach *a, const struct rail *rail, struct err *e)
 	if (!host_device_is_moved(l)) {
 		/* The original fails here. So with the original, if ADD fails because the pod has a
 		 * link of this name, each DEL fails as well. */
-		log_warn("skipping a link without alias: it is not a device of the node",
+		log_warn("leaving a link in the pod: it has no alias, so it is not a device of "
+			 "the node",
 			 LOG_S("link", l->name));
 		return 0;
 	}
@@ -613,7 +614,7 @@ static void collect(void *arg, const char *path, const struct record *r)
 {
 	const struct collecting *c = arg;
 	struct err reason = ERR_INIT;
-	int n = 0;
+	int n = 1;
 
 	if (!r->raw.network || strcmp(r->raw.network, c->network) != 0 ||
 	    cni_is_valid(c->call, r->raw.container, r->raw.ifname))
@@ -623,7 +624,7 @@ static void collect(void *arg, const char *path, const struct record *r)
 	if (n < 0)
 		log_warn("cannot restore a device of a deleted pod: the next GC tries again",
 			 LOG_S("file", path), LOG_S("error", reason.text));
-	else
+	else if (n > 0)
 		forget(&c->call->root, path);
 }
 
