@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kind link-type: InfiniBand or Ethernet, LINK_TYPE_P1 and _P2 of the firmware of NVIDIA's NICs.
- * Set by fwctl, else by mlxconfig or mstconfig of the host. A change is in use after a firmware
- * reset or a power cycle.
+ * The settings are read and written by fwctl or, without it, by the host's mlxconfig or mstconfig.
+ * A change is in use after a firmware reset or a power cycle.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,8 +44,10 @@ struct card {
 	/* interface by which the firmware is read: "fwctl", "mlxconfig", "mstconfig"; NULL: it
 	 * cannot be read */
 	const char *via;
-	char reason[256];  /* reason why the firmware cannot be read */
-	int stored[PORTS]; /* enum fwctl_link_type; 0: no such port, only one type, or unknown */
+	char reason[256]; /* reason why the firmware cannot be read */
+	/* type of each port after the next reset, enum fwctl_link_type; 0: the port does not
+	 * exist, has only one type, or its type is unknown */
+	int stored[PORTS];
 	int running[PORTS];
 };
 
@@ -132,8 +134,14 @@ static bool by_fwctl(struct host *h, struct card *c)
 		return false;
 	}
 	for (unsigned int i = 0; i < PORTS; i++) {
-		if (fwctl_link_type_get(&f, i + 1, FWCTL_STORED, &t, &e) < 0)
+		int r = fwctl_link_type_get(&f, i + 1, FWCTL_STORED, &t, &e);
+
+		if (r == -EOPNOTSUPP)
 			continue;
+		if (r < 0) {
+			snprintf(c->reason, sizeof(c->reason), "%.255s", e.text);
+			return false;
+		}
 		c->stored[i] = (int)t;
 		c->running[i] = fwctl_link_type_get(&f, i + 1, FWCTL_RUNNING, &t, NULL) < 0
 					? c->stored[i]
@@ -176,7 +184,9 @@ static void read_card(struct host *h, struct card *c)
 	auto_buf struct buf b;
 
 	buf_init(&b, CONFIG_MAX);
-	str_copy(c->reason, sizeof(c->reason), "the card's firmware was not recorded");
+	str_copy(c->reason, sizeof(c->reason),
+		 "the snapshot does not contain the settings of "
+		 "the card's firmware");
 	if (h->kernel) {
 		if (!by_fwctl(h, c) && !by_program(h, "mlxconfig", c))
 			by_program(h, "mstconfig", c);

@@ -79,23 +79,36 @@ static void prefixes(const struct host_rails_want *w, const struct ipnet *all, u
 	*node = w->node_prefix ? (unsigned int)w->node_prefix : v6 ? 64 : 27;
 }
 
+static int name_order(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	int r = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+
+	return r ? r : (x->n > y->n) - (x->n < y->n);
+}
+
 static int check_names(const char *key, const char *list, size_t max, struct err *e)
 {
 	size_t n = count(list);
+	auto_free struct span *names = NULL;
+	struct span rest = span_of(list);
 
 	if (n == 0 || n > max)
 		return err_kind(e, ERR_CONF, -EINVAL, "%s has %zu names, expected 1 to %zu", key, n,
 				max);
-	for (size_t i = 0; i < n; i++) {
-		auto_free char *name = name_at(list, i);
-
-		if (!*name || strlen(name) >= NAME_SIZE)
+	names = xcalloc(n, sizeof(*names));
+	for (size_t i = 0; i < n && span_cut(&rest, ',', &names[i]); i++) {
+		names[i] = span_trim(names[i]);
+		if (names[i].n == 0 || names[i].n >= NAME_SIZE)
 			return err_kind(e, ERR_CONF, -EINVAL,
 					"%s has a name that is empty or longer than 255 bytes",
 					key);
-		if (n <= HOST_RAILS_MAX && (size_t)index_of(list, name) != i)
-			return err_kind(e, ERR_CONF, -EINVAL, "%s has '%s' twice", key, name);
 	}
+	qsort(names, n, sizeof(*names), name_order);
+	for (size_t i = 1; i < n; i++)
+		if (name_order(&names[i - 1], &names[i]) == 0)
+			return err_kind(e, ERR_CONF, -EINVAL, "%s has '%.*s' twice", key,
+					(int)names[i].n, names[i].p);
 	return 0;
 }
 
