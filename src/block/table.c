@@ -457,7 +457,7 @@ void block_usable(const struct block_table *t, const char *pool, const struct ip
 	add_borrowed(t, pool, usable, false, ret);
 }
 
-/* Views: what lists of the pools' blocks showed, and what was requested from peers since. */
+/* --- views: what lists of the pools' blocks showed, and what was requested from peers since --- */
 
 struct block_view *block_view_find(const struct block_table *t, const char *pool)
 {
@@ -538,7 +538,7 @@ static bool has_requested(const struct block_object *o, const char *node)
 	return false;
 }
 
-/* An orphan has no owner that answers requests. */
+/* An orphan gets capacity 0 and no pending request, since no owner answers requests. */
 static void set_capacity(struct block_peer *x, const struct block_object *o, const char *node)
 {
 	uint64_t sum = 0;
@@ -654,7 +654,7 @@ void block_view_put(struct block_table *t, const char *pool, const struct block_
 	*x = new;
 }
 
-/* Addresses requested by name: the request keys, and the state of each address. */
+/* --- addresses requested by name: the request keys, and the state of each address --- */
 
 const char *block_requested_key(const char *node, const struct ipaddr *a,
 				char ret[static BLOCK_REQUESTED_MAX])
@@ -783,13 +783,17 @@ static void put_owner_name(const char *to, const char *node, struct buf *w)
 	char owner[BLOCK_NAME_MAX + 1];
 	bool known = block_entry_node(&x, owner);
 
-	if (known && *to != '@')
+	if (known && *to != '@' && *node)
 		buf_printf(w, "node '%s' has borrowed the address from node '%s'", owner, node);
+	else if (known && *to != '@')
+		buf_printf(w, "node '%s' has borrowed the address", owner);
 	else if (known)
 		buf_printf(w, "the address is reserved for node '%s'", owner);
-	else
+	else if (*node)
 		buf_printf(w, "the address was released by node '%s' and is not available yet",
 			   node);
+	else
+		buf_printf(w, "the address was released and is not available yet");
 }
 
 /* Returns the text of the address's entry in a block of this node, if this node may not use the

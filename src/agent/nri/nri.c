@@ -95,13 +95,15 @@ static void log_adjusted(const struct nri_create *c, const struct nri_adjustment
 		 a->memlock == NRI_UNLIMITED ? LOG_S("memlock", "unlimited")
 					     : LOG_I("memlock", (int64_t)a->memlock),
 		 LOG_I("variables", (int64_t)a->n_env));
-	if (a->mixed_gid)
-		log_limited(
-			LOG_WARN, 1,
-			"the rails of a pod have different GID indices, so NCCL_IB_GID_INDEX is "
-			"not set: give the pod's rails the same number of addresses, or set "
-			"NCCL_IB_HCA to rails with the same GID index",
-			LOG_S("pod", nri_create_pod(c)));
+}
+
+static void log_mixed_gid(const struct nri_create *c)
+{
+	log_limited(LOG_WARN, 1,
+		    "the rails of a pod have different GID indices, so NCCL_IB_GID_INDEX is "
+		    "not set: give the pod's rails the same number of addresses, or set "
+		    "NCCL_IB_HCA to rails with the same GID index",
+		    LOG_S("pod", nri_create_pod(c)));
 }
 
 /* Adjusts a container. If rails.json cannot be read, the container starts without the environment
@@ -122,6 +124,8 @@ static int create_container(struct nri *n, struct span message, struct buf *repl
 		log_limited(LOG_WARN, 1, "a container starts without the environment of its rails",
 			    LOG_S("pod", nri_create_pod(c)), LOG_S("error", cause.text));
 	nri_adjust(nri_create_container(c), &rails, &n->conf.policy, &a);
+	if (a.mixed_gid)
+		log_mixed_gid(c);
 	if (!a.memlock && !a.n_env)
 		return 0;
 	nri_put_adjustment(reply, &a);

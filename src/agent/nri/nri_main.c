@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `unirail nri`: the NRI plugin without an agent. A container runtime starts it as
- * /opt/nri/plugins/NN-NAME and passes the connection as descriptor NRI_PLUGIN_SOCKET. If another
- * process starts it, it connects to the runtime's socket.
+ * /opt/nri/plugins/NN-NAME and passes an open connection, whose descriptor number is in the
+ * variable NRI_PLUGIN_SOCKET. If the variable is not set, the plugin connects to the runtime's
+ * socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,10 +30,14 @@ static const struct opt opts[] = {
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
 	 "limit of locked memory: unlimited, a number of bytes, or no (do not change it)",
 	 O(memlock), 0, 0},
-	{"no-environment", 0, OPT_FLAG, NULL, "set no variables of NCCL, UCX, NVSHMEM and Gloo",
+	{"no-environment", 0, OPT_FLAG, NULL,
+	 "do not set the environment variables of NCCL, "
+	 "UCX, NVSHMEM and Gloo in containers",
 	 O(no_environment), 0, 0},
 	{"nccl-net", 0, OPT_CHOICE, "auto|IB",
-	 "IB: set NCCL_NET=IB, with which NCCL fails instead of using TCP", O(nccl_net), 0, 0},
+	 "IB: set NCCL_NET=IB in all containers with RDMA devices, so that NCCL fails instead of "
+	 "using TCP; auto: only if the pod requests it by the annotation unirail.io/nccl-net",
+	 O(nccl_net), 0, 0},
 	{"primary-interface", 0, OPT_STR, "NAME", "interface of a pod's primary network",
 	 O(primary), 0, 0},
 	{"log-level", 0, OPT_STR, "LEVEL", "lowest level that is logged: debug, info, warn, error",
@@ -42,7 +47,9 @@ static const struct opt opts[] = {
 };
 
 const struct cmd nri_cmds[] = {
-	{NULL, NULL, "unlimited locked memory and variables for containers that have RDMA devices",
+	{NULL, NULL,
+	 "set the limit of locked memory and environment variables of containers "
+	 "that have RDMA devices",
 	 opts, 0, 0},
 	{0},
 };
