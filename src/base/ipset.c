@@ -10,10 +10,15 @@
 
 enum { QUOTE_MAX = 100 }; /* maximum number of bytes of the user's text in an error */
 
+/* Returns how many bytes of the text an error quotes. */
+static int quoted(struct span s)
+{
+	return (int)(s.n < QUOTE_MAX ? s.n : QUOTE_MAX);
+}
+
 static int refuse(struct span s, struct err *e, const char *reason)
 {
-	return err_kind(e, ERR_CONF, -EINVAL, "'%.*s' %s", (int)(s.n < QUOTE_MAX ? s.n : QUOTE_MAX),
-			s.p, reason);
+	return err_kind(e, ERR_CONF, -EINVAL, "'%.*s' %s", quoted(s), s.p, reason);
 }
 
 static bool has_blank(struct span s)
@@ -88,9 +93,8 @@ static int parse_end(struct span whole, struct span s, uint8_t family, struct ip
 	/* an IPv4-mapped address (::ffff:10.0.0.1) is refused for both families: Go's To4 makes
 	 * it IPv4, its text is IPv6 */
 	if (a.family != family || colon != (family == 6))
-		return refuse(whole, e,
-			      family == 4 ? "is not IPv4 as the subnet is"
-					  : "is not IPv6 as the subnet is");
+		return err_kind(e, ERR_CONF, -EAFNOSUPPORT, "'%.*s' is not IPv%u as the subnet is",
+				quoted(whole), whole.p, family);
 	*ret = a;
 	return 0;
 }
@@ -368,9 +372,11 @@ struct piece {
 };
 
 struct sweep {
-	struct piece *all;  /* sorted by first address */
-	size_t n, next;	    /* next: index of the first piece that is not in the heap yet */
-	struct piece *heap; /* pieces that have begun; the one of the lowest set is on top */
+	struct piece *all; /* sorted by first address */
+	size_t n, next;	   /* next: index of the first piece that is not in the heap yet */
+	/* pieces that begin at or before the current address; on top: that of the set with the
+	 * lowest index */
+	struct piece *heap;
 	size_t n_heap;
 };
 

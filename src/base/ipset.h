@@ -21,7 +21,8 @@ struct ip_set {
 	size_t n;
 };
 
-/* Parses "10.0.0.1-10.0.0.9" or "10.0.0.1"; errors quote the text, kind ERR_CONF. */
+/* Parses "10.0.0.1-10.0.0.9" or "10.0.0.1"; errors quote the text, kind ERR_CONF.
+ * -EAFNOSUPPORT: an address of the other family. */
 int ip_range_parse(struct span s, uint8_t family, struct ip_range *ret, struct err *e);
 void ip_set_add(struct ip_set *s, const struct ip_range *r);
 void ip_set_subtract(struct ip_set *s, const struct ip_range *r);

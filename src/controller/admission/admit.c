@@ -176,7 +176,8 @@ void admit_default(const struct admit_cache *w, const struct admit_request *q,
 	k->fill(&a, t);
 	if (q->operation == ADMIT_UPDATE &&
 	    json_same(json_get(q->object, "spec"), json_get(q->old, "spec")))
-		drop_warnings(ret); /* the warnings were sent when the field was written */
+		/* the request that wrote this spec has already received its warnings */
+		drop_warnings(ret);
 	write_patch(ret, q->object, t);
 }
 
@@ -532,7 +533,7 @@ bool admit_is_contended(const struct admit_request *q)
 	return false;
 }
 
-/* Accounts of agents. */
+/* --- accounts of agents --- */
 
 #define ACCOUNT "system:serviceaccount:"
 #define AGENT	":unirail-agent"

@@ -79,7 +79,7 @@ enum admit_nad {
 
 /* State of the cluster; borrowed. */
 struct admit_cache {
-	/* namespace of a network for which multusName gives none */
+	/* namespace of the networks that a pool's spec.multusName names without a namespace */
 	const char *agent_ns;
 	bool no_ipv4, no_ipv6;		   /* disabled for the whole cluster */
 	bool protect_used;		   /* reject deletion of pools and subnets in use */
@@ -120,8 +120,8 @@ void admit_default(const struct admit_cache *w, const struct admit_request *q,
 void admit_check(const struct admit_cache *w, const struct admit_request *q,
 		 struct admit_answer *ret);
 void admit_answer_done(struct admit_answer *a);
-/* Returns the object with the patch of admit_default() applied; NULL: the kind is not known, or
- * `object` is not a JSON object or too large. */
+/* Returns the object with the patch of admit_default() applied; NULL: admit_knows() is false for
+ * the kind, or `object` is not a JSON object or too large. */
 struct json_doc *admit_complete(const struct admit_cache *w, const struct admit_request *q);
 
 /*

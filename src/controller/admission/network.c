@@ -42,8 +42,8 @@ static bool is_dns_name(const char *s)
 	return true;
 }
 
-/* Refuses an update that gives the annotation another value: the controller would delete the NAD of
- * the old name, and pods refer to the NAD by that name. */
+/* Refuses an update that adds the annotation of the NAD's name or changes its value: the
+ * controller would delete the NAD of the old name, by which pods refer to it. */
 static int check_renamed(struct admit *a)
 {
 	const char *is = json_string(annotation(a, ANNOTATION_NAD_NAME));
@@ -151,8 +151,8 @@ static int check_injected(struct admit *a, const struct json *spec, const char *
 {
 	const char *type = json_text(json_get(spec, "cniType"));
 	const struct multus_type *t = multus_type_of(type);
-	/* the key of the block that has the resource; of a type without such a key, the master
-	 * interface, whose RDMA device the pods share */
+	/* resource: the block's key that names the resource; for a cniType without such a key,
+	 * `master`: the interface whose RDMA device the pods share */
 	const char *block = t ? t->block : NULL,
 		   *resource = t && t->resource ? t->resource : "master";
 	const struct json *b = block ? json_get(spec, block) : NULL;
@@ -241,10 +241,14 @@ static int check_chained(struct admit *a, const struct json *v, size_t i)
 	auto_json struct json_doc *doc = NULL;
 	struct err e = ERR_INIT;
 
-	if (!json_string(v) || json_parse(&doc, span_of(json_string(v)), SIZE_MAX, &e) < 0)
+	if (!json_string(v))
 		return admit_refuse(a, ADMIT_FORBIDDEN,
-				    "spec.chainCNIJsonData[%zu]: is not JSON: %s", i,
-				    json_string(v) ? e.text : json_kind_name(v));
+				    "spec.chainCNIJsonData[%zu]: is %s, expected a string with "
+				    "JSON such as '{\"type\":\"tuning\"}'",
+				    i, json_kind_name(v));
+	if (json_parse(&doc, span_of(json_string(v)), SIZE_MAX, &e) < 0)
+		return admit_refuse(a, ADMIT_FORBIDDEN,
+				    "spec.chainCNIJsonData[%zu]: is not JSON: %s", i, e.text);
 	if (!*json_text(json_get(json_root(doc), "type")))
 		return admit_refuse(
 			a, ADMIT_FORBIDDEN,
@@ -368,7 +372,7 @@ int admit_check_network(struct admit *a)
 	return r;
 }
 
-/* Checks the block of a SpiderMultusConfig that belongs to its cniType. */
+/* --- checks the block of a SpiderMultusConfig that belongs to its cniType --- */
 
 enum {
 	VLAN_MAX = 4094,
@@ -620,7 +624,7 @@ static int admit_check_block(struct admit *a, const char *type, const char *name
 	return 0;
 }
 
-/* Fields that only administrators may set: CNI plugins run as root on the nodes. */
+/* --- fields that only administrators may set: CNI plugins run as root on the nodes --- */
 
 /* Denies settings for which the controller would put the plugin ifacer into a definition of a
  * namespace that is not trusted. */

@@ -374,7 +374,7 @@ int admit_check_pool(struct admit *a)
 	return r;
 }
 
-/* Validation of SpiderSubnet and SpiderReservedIP. */
+/* --- validation of SpiderSubnet and SpiderReservedIP --- */
 
 static int check_other_subnets(struct admit *a, const struct pool *p)
 {
@@ -568,14 +568,16 @@ int admit_check_subnet(struct admit *a)
 static int check_reserved_range(struct admit *a, const struct json *v, size_t i, uint8_t family)
 {
 	struct err e = ERR_INIT;
-	struct ip_range r;
+	struct ip_range range;
+	int ret;
 
 	if (!json_string(v))
 		return admit_refuse(a, ADMIT_INVALID, "spec.ips[%zu]: is %s, expected a string", i,
 				    json_kind_name(v));
-	if (ip_range_parse(span_of(json_string(v)), family, &r, &e) == 0)
+	ret = ip_range_parse(span_of(json_string(v)), family, &range, &e);
+	if (ret == 0)
 		return 0;
-	if (strstr(e.text, "as the subnet is"))
+	if (ret == -EAFNOSUPPORT)
 		return admit_refuse(a, ADMIT_INVALID,
 				    "spec.ips[%zu]: '%.100s' is not IPv%u as in spec.ipVersion: "
 				    "create a SpiderReservedIP for each family",

@@ -157,8 +157,8 @@ static void unsettled(struct claim *m)
 		return;
 	}
 	err_kind(&e, ERR_AGAIN, -EAGAIN,
-		 "%s '%.100s' was admitted %lld s ago with some of these addresses and does not "
-		 "exist yet: try again in %lld s",
+		 "%s '%.100s' was admitted %lld s ago with some of these addresses and is not "
+		 "stored with them yet: try again in %lld s",
 		 json_string(json_get(json_root(c->doc), "kind")), name_of(json_root(c->doc)),
 		 (long long)(age / 1000), (long long)((CLAIMS_RUN_OUT_MS - age) / 1000 + 1));
 	end(m, &e);
@@ -356,14 +356,16 @@ void range_locks_free(struct range_locks *c)
 
 	if (!c)
 		return;
-	err_kind(&e, ERR_AGAIN, -ECANCELED, "this replica is stopping: try again");
+	err_kind(&e, ERR_AGAIN, -ECANCELED,
+		 "this replica of unirail-controller is stopping: try "
+		 "again");
 	while (c->first)
 		end(c->first, &e);
 	range_locks_cleanup_stop(c);
 	free(c);
 }
 
-/* Encoding of the ConfigMap. */
+/* --- encoding of the ConfigMap --- */
 
 /* SPEC_MAX: larger than an object in etcd can be. */
 enum { CLAIM_MAX = 1 << 20, SPEC_MAX = 8 << 20 };

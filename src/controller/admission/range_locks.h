@@ -52,7 +52,8 @@ struct range_locks;
 struct range_locks *range_locks_new(struct kube *k, const char *ns); /* ns is borrowed */
 /* Waiting requests fail with an error. Call before kube_free(). Accepts NULL. */
 void range_locks_free(struct range_locks *c);
-/* The caller reports that the watch has shown the deletion of the object. */
+/* To be called when the watch shows the deletion of the object with this uid: its claims are
+ * then ignored and removed. */
 void range_locks_removed(struct range_locks *c, const char *uid);
 
 struct range_locks_request {
@@ -62,8 +63,8 @@ struct range_locks_request {
 	/* Compares the object of the request with `other`, an object or claim of `kind`; `other`
 	 * NULL: with everything in the cache. Returns 0, or -EINVAL with e if they conflict. */
 	int (*judge)(void *arg, const char *kind, const struct json *other, struct err *e);
-	/* Returns object `name` as the cache has it (judge() has just compared with this version);
-	 * NULL: the cache does not have it. The callback may be NULL. */
+	/* Returns the cached object `name`, in the version with which judge() has just compared
+	 * the request; NULL: not cached. The callback may be NULL. */
 	const struct json *(*known)(void *arg, const char *kind, const char *name);
 	/*
 	 * Called once, after range_locks_take() has returned. e NULL: the claim is stored. -EINVAL:

@@ -91,7 +91,7 @@ static void plan_cilium(struct planner *a)
 	char what[160];
 
 	if (!is_there(a, CIDR_CILIUM_CONFIG,
-		      "podCIDRType is cilium, but its ConfigMap does not exist or cannot be read"))
+		      "pod CIDRs of Cilium: its ConfigMap does not exist or cannot be read"))
 		return;
 	if (f->mode && strcmp(f->mode, "multi-pool") == 0) {
 		if (is_there(a, CIDR_CILIUM_POOLS,
@@ -117,8 +117,7 @@ static void plan_pods(struct planner *a, enum cidr_type type)
 	case CIDR_CLUSTER: plan_cluster(a); return;
 	case CIDR_CALICO:
 		if (is_there(a, CIDR_CALICO_POOLS,
-			     "podCIDRType is calico, but Calico's IPPools do not exist or cannot be "
-			     "read"))
+			     "pod CIDRs of Calico: its IPPools do not exist or cannot be read"))
 			cidr_list_copy(&a->p->pods, &a->known[CIDR_CALICO_POOLS].facts.pods);
 		return;
 	case CIDR_CILIUM: plan_cilium(a); return;

@@ -342,7 +342,7 @@ static const struct {
 	 CIDR_NOT_READY,
 	 "",
 	 "",
-	 "podCIDRType is calico, but Calico's IPPools do not exist or cannot be read"},
+	 "pod CIDRs of Calico: its IPPools do not exist or cannot be read"},
 	{"type auto, Calico's file exists, and no IPPool: as type cluster",
 	 CIDR_AUTO,
 	 CIDR_CALICO,
