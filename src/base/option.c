@@ -175,7 +175,7 @@ static int take_option(const struct cmd *c, int argc, char **argv, int i, void *
 	if (g.opt->type != OPT_FLAG && !g.value) {
 		if (i + 1 >= argc)
 			return err_set(e, -EINVAL, "option '%s' needs a value (%s)", argv[i],
-				       g.opt->arg);
+				       g.opt->arg ? g.opt->arg : "VALUE");
 		g.value = argv[i + 1];
 		used = 2;
 	}
@@ -356,7 +356,7 @@ const char *opt_suggest(const char *word, const char *const *list, size_t n)
 	return ret;
 }
 
-/* --help of one command, or of the commands of an applet. */
+/* --- --help of one command, or of the commands of an applet --- */
 
 enum { COLUMN = 30, WIDTH = 80 };
 

@@ -31,9 +31,10 @@ struct kube_call {
 	int64_t retry_after;
 	unsigned int tries;
 	bool once;
-	bool rejected;		  /* a previous attempt was answered with 401 */
-	bool doomed;		  /* kube_calls_no_connection() will end the call */
-	bool busy, ended;	  /* busy: a callback of this call runs */
+	bool rejected; /* a previous attempt was answered with 401 */
+	bool doomed;   /* kube_calls_no_connection() will end the call */
+	/* busy: a callback of this call runs; ended: the call is finished or cancelled */
+	bool busy, ended;
 	char last[CALL_LAST_MAX]; /* the last failure, for the error on timeout */
 	struct kube_call *prev, *next;
 };
@@ -43,7 +44,7 @@ static inline bool kube_call_reads(const struct kube_call *c)
 	return c->verb == KUBE_GET || c->verb == KUBE_LIST;
 }
 
-/* The client and its connection. */
+/* --- the client and its connection --- */
 
 enum { CONNECT_MS = 15000, BACKOFF_MS = 200, BACKOFF_MAX_MS = 20000 };
 
@@ -121,7 +122,7 @@ static void on_ready(void *arg)
 	struct kube_conn *c = arg;
 
 	c->ready = true;
-	if (c->k->down)
+	if (c->k->down && !c->k->set.impatient)
 		log_info("kube: connected again");
 	c->k->down = false;
 	kube_pump_schedule(c->k);
@@ -287,7 +288,7 @@ static void open_conn(struct kube *k)
 	k->conn = c;
 }
 
-/* Sends no new requests on this connection; requests in flight finish. */
+/* Sends no new requests on the current connection; requests in flight finish. */
 static void retire(struct kube *k)
 {
 	struct kube_conn *c = k->conn;
@@ -345,7 +346,7 @@ static void kube_pump_schedule(struct kube *k)
 	loop_alarm_within(&k->pump, 0);
 }
 
-/* One request: queue, retries, end. */
+/* --- one request: queue, retries, end --- */
 
 enum {
 	TRIES_MAX = 10,
@@ -577,7 +578,7 @@ static void kube_calls_submit(struct kube *k)
 	}
 }
 
-/* Creation of a call. */
+/* --- creation of a call --- */
 
 static void put_description(struct kube_call *c, const struct kube_request *r)
 {
@@ -660,7 +661,7 @@ const char *kube_call_describe(const struct kube_call *c)
 	return c->description.p;
 }
 
-/* A request whose answer is one object. */
+/* --- A request whose answer is one object --- */
 
 struct send {
 	struct kube_call *call;

@@ -24,7 +24,8 @@ static const struct app_kind {
 	{&kube_cronjobs, "CronJob", false},
 	{&kube_cronjobs_beta, "CronJob", false},
 };
-/* OLD_CRONJOBS: index of the CronJobs of API servers before 1.21 */
+/* Indexes in `kinds`. CRONJOBS: CronJobs of batch/v1; OLD_CRONJOBS: those of batch/v1beta1, for
+ * API servers before 1.21. */
 enum { CRONJOBS = 5, OLD_CRONJOBS = 6 };
 
 static void drop(void *value)
@@ -188,7 +189,8 @@ bool subnets_apps_known(struct subnets *s)
 	return known;
 }
 
-/* --- requests for subnets that do not exist or do not fit: no pass visits them --- */
+/* --- requests for a subnet that does not exist, is being deleted or has the other IP version
+ * --- */
 
 static int check_subnet(const struct subnets *s, const char *name, uint8_t family, struct err *e)
 {

@@ -49,8 +49,8 @@ struct subnets_op {
  * of a subnet (`pool` is its name). */
 struct subnets_pool_error {
 	char *pool;
-	/* loop time since which the pool is without its addresses pending release, or does not
-	 * exist; 0: not waiting */
+	/* loop time since which the pool does not exist, or its spec has none of its addresses
+	 * pending release; 0: not waiting */
 	int64_t since;
 	bool seen;  /* the pool existed at some time since this replica became leader */
 	bool clear; /* the last read found no block with an address of `checked` */
@@ -80,8 +80,8 @@ bool subnets_is_sure(const struct subnets *s);
 void subnets_wake(struct subnets *s, int64_t ms);
 struct subnets_pool_error *subnets_error_log(struct subnets *s, const char *pool);
 void subnets_forget(struct subnets *s, const char *pool);
-void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
-		 const struct err *cause);
+void subnets_say(struct subnets *s, const char *object, const struct app_id *app,
+		 const char *reason, const struct err *cause);
 
 /* --- applications --- */
 
@@ -147,7 +147,7 @@ struct subnets_inputs {
 	size_t n_keys;
 	size_t n_pools;
 	struct subnet_want *wants;
-	struct subnets_target *targets; /* targets of the requests, in the same order */
+	struct subnets_target *targets; /* targets of `wants`, in the same order */
 	size_t n_wants;
 	struct subnet_leftover *leftovers;
 	size_t n_leftovers;
@@ -175,8 +175,8 @@ struct subnets_body {
 	struct buf b;
 	struct json_out o;
 };
-/* Begins a body. version: resourceVersion of the object to patch, and `metadata` is left open;
- * NULL: writes only '{'. */
+/* Begins a body. version: resourceVersion of the object to patch, written to `metadata`, which
+ * the caller completes and closes; NULL: writes only '{'. */
 void subnets_body(struct subnets_body *x, const char *version);
 void subnets_put_owner(struct json_out *o, const struct kube_object *subnet);
 int64_t subnets_count_text(u128 n); /* Returns the count for the status, at most INT64_MAX. */

@@ -318,8 +318,8 @@ static u128 move_lowest(struct ip_set *from, struct ip_set *to, u128 n)
 
 static void take_open(struct plan *p, struct ip_set *to, u128 n)
 {
-	/* ip_set_count() saturates at 2^64 - 1: then the real count may be higher, and it is not
-	 * reduced. */
+	/* ip_set_count() saturates at 2^64 - 1. The real count may then be higher, so p->left is
+	 * not reduced. */
 	if (p->left < UINT64_MAX)
 		p->left -= n;
 	move_from(&p->open, &p->next, to, n);

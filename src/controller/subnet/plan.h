@@ -35,8 +35,8 @@ struct subnet_entries {
 	size_t n;
 };
 
-/* Reads the status text; NULL and "" are an empty list. Errors are of class ERR_DECODE (no
- * JSON) or ERR_CONF. */
+/* Reads the text of status.controlledIPPools; NULL and "" are an empty list. Errors are of class
+ * ERR_DECODE (no JSON) or ERR_CONF. */
 int subnet_entries_read(const char *text, uint8_t family, struct subnet_entries *ret,
 			struct err *e);
 /* Writes the pools sorted by name; nothing if there are none. */

@@ -592,7 +592,7 @@ static void subnets_lookup_used(struct subnets *s, const char *pool)
 	op->call = kube_send(s->conf.kube, &r, on_used, op);
 }
 
-/* --- owners of other kinds --- */
+/* --- applications of kinds that are not watched --- */
 
 /* Returns whether the object is known not to exist: 404, unless the server does not serve the kind
  * (ERR_UNAVAILABLE). */

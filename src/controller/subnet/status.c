@@ -219,7 +219,7 @@ void subnet_entries_write(const struct subnet_entries *l, struct buf *b)
 	jo_end_obj(&o);
 }
 
-/* Writes of pools (the subnet as their owner), and of a subnet's status and finalizer. */
+/* --- writes of pools (the subnet as their owner), and of a subnet's status and finalizer --- */
 
 static bool has_controller(const struct json *owners, const char *uid, bool *other)
 {

@@ -318,10 +318,11 @@ void subnets_metrics(const struct subnets *s, struct buf *b)
 	sample_counter(b, "unirail_subnet_pools_deleted_total", s->deleted,
 		       "Requests to delete a pool whose application or SpiderSubnet was deleted.");
 	sample_counter(b, "unirail_subnet_failures_total", s->failed,
-		       "Failed changes of SpiderSubnets and of their pools.");
+		       "Failed requests to change a SpiderSubnet or its pools, and requests of "
+		       "applications that a SpiderSubnet cannot satisfy.");
 }
 
-/* State of pools between passes, and error reports. */
+/* --- state of pools between passes, and error reports --- */
 
 static int by_pool(const void *a, const void *b)
 {
@@ -376,15 +377,15 @@ static void put_event(struct subnets *s, const struct app_id *app, const char *r
 }
 
 /* Logs the error, and sends an event about the application (NULL: none), unless the last error of
- * `pool` was the same. */
-void subnets_say(struct subnets *s, const char *pool, const struct app_id *app, const char *reason,
-		 const struct err *cause)
+ * `object` (a pool, a subnet or the UID of an application) was the same. */
+void subnets_say(struct subnets *s, const char *object, const struct app_id *app,
+		 const char *reason, const struct err *cause)
 {
-	struct subnets_pool_error *n = subnets_error_log(s, pool);
+	struct subnets_pool_error *n = subnets_error_log(s, object);
 
 	if (!log_once(&n->logged, cause->text))
 		return;
-	log_warn("cannot reconcile a pool of a subnet", LOG_S("pool", pool),
+	log_warn("cannot reconcile a SpiderSubnet or one of its pools", LOG_S("object", object),
 		 LOG_S("application", app ? app->name : ""), LOG_S("namespace", app ? app->ns : ""),
 		 LOG_S("error", cause->text));
 	if (app)
