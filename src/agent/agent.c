@@ -117,9 +117,9 @@ static int listen_on(struct agent *a, struct err *e)
 	return r != 0 ? (r < 0 ? r : 0) : listener_open(&a->listener, a->conf.socket, e);
 }
 
-/* Moves a damaged journal aside and starts with an empty one, as after the loss of the journal: the
- * blocks stay unused until the inventory of the node's pods is complete. `cause` describes the
- * damage. */
+/* Moves a damaged journal aside and starts with an empty one, as after the loss of the journal:
+ * this node's blocks stay unused until the agent has found the addresses of all pods on this
+ * node. `cause` describes the damage. */
 static int recreate_state(struct agent *a, const struct ipam_paths *paths, const struct err *cause,
 			  struct err *e)
 {
@@ -304,7 +304,7 @@ int agent_main(int argc, char **argv)
 	return status;
 }
 
-/* Configuration of the agent's parts, and the callbacks between them. */
+/* --- configuration of the agent's parts, and the callbacks between them --- */
 
 /* FD_RESERVE: descriptors of the store, the log, the event loop, the listeners, and the connections
  * to the API server. */
@@ -319,7 +319,8 @@ static void on_pools(void *arg, bool addresses)
 	node_pools_pools_changed(a->node_pools, addresses);
 	if (!addresses)
 		return;
-	/* the name "" retries requests that wait for a pool to be created */
+	/* "" is the name of no pool: it retries only requests that wait for no certain pool, for
+	 * example until a pool is created */
 	if (a->api)
 		ipam_api_changed(a->api, "");
 	ipam_api_touch(a->api);
@@ -344,8 +345,8 @@ static void on_expected(void *arg, const char *pool)
 	blocks_prefetch(arg, pool, 1);
 }
 
-/* For a pod of the initial list, which may already have its addresses: predicts no demand, but the
- * node pre-allocates addresses of the pool. */
+/* Called for a pod of the initial list: the pod may already have its addresses, so the node
+ * claims none for it and only pre-allocates addresses of the pool. */
 static void on_found(void *arg, const char *pool)
 {
 	blocks_prefetch(arg, pool, 0);
@@ -377,8 +378,8 @@ static void on_pod(void *arg, const struct pod_facts *was, const struct pod_fact
 			   is);
 }
 
-/* Blocks of a node may stay unchanged for a long time: watches of other kinds detect a restore
- * earlier. */
+/* A watch of another kind has detected that etcd was restored. The watch of the node's blocks
+ * may detect it much later, because blocks may stay unchanged for a long time. */
 static void on_etcd_restored(void *arg)
 {
 	struct agent *a = arg;
@@ -522,7 +523,8 @@ static void on_due(void *arg)
 	ipam_api_touch(a->api);
 }
 
-/* The addresses of a name were imported: retries the pending requests. */
+/* The retained addresses of a pod's name were imported from another node: retries all pending
+ * requests. */
 static void on_imported(void *arg)
 {
 	struct agent *a = arg;
@@ -905,7 +907,8 @@ static int serve_devices(struct agent *a, struct err *e)
 	return 0;
 }
 
-/* Creates the modules that keep addresses, their objects and the pods of this node in agreement. */
+/* Creates the modules that keep this node's addresses consistent with its pods and with the
+ * objects in the cluster. */
 static void open_addresses(struct agent *a)
 {
 	a->endpoints = endpoints_new(&(struct endpoints_conf){.kube = a->kube,

@@ -48,7 +48,9 @@ struct agent {
 	struct nets *nets;
 	struct cni_watch *cni; /* NULL: the agent generates no CNI configuration */
 	struct cluster_network *network;
-	struct device_serve *devices;	      /* NULL: device-plugin is no (and the next four) */
+	/* NULL: setting device-plugin is no; sweep, limits, qp_watch and configmaps are then
+	 * NULL too */
+	struct device_serve *devices;
 	struct device_sweep *sweep;	      /* NULL: setting device-sweep is 0 */
 	struct rdma_limits *limits;	      /* NULL: no RDMA limit is set */
 	struct qp_watch *qp_watch;	      /* NULL: setting queue-pair-wait is 0 */

@@ -55,7 +55,7 @@ void api_pools(struct api_call *c, struct ipam *store)
 				      .json = p->json,
 				      .out = &out,
 				      .messages = &messages,
-				      .empty = "no pool is known\n"};
+				      .empty = "the IPAM server of this node has no pools\n"};
 	const struct report_call call = {.command = p->command,
 					 .args = (const char *const *)p->args.v,
 					 .n_args = p->args.n,
@@ -94,8 +94,9 @@ void api_pools(struct api_call *c, struct ipam *store)
  *  "blocks": {"owned": blocks, "borrowed": addresses, "unadopted": blocks},
  *  "pending": pods without addresses yet,
  *  "kinds": [{"kind", "staleSeconds": time since the last successful watch, "reason"}],
- *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that is generated; null:
- *  none, "missing_resources": [{"namespace", "network", "group", "resource", "suggestion"}]:
+ *  "cni": {"used", "file", "network", "reason"}: the CNI configuration that the agent generates;
+ *  null: the agent generates no CNI configuration, "missing_resources": [{"namespace", "network",
+ *  "group", "resource", "suggestion"}]:
  *  networks
  *   whose device resource no node has (spec/missing_resource.h), at most MISSING_MAX; group and
  *   suggestion: "" for none,

@@ -124,8 +124,9 @@ int api_allocate_now(struct api_call *c, struct ipam *store, const struct ip_req
 	return r;
 }
 
-/* Returns 0 if pools and blocks are known and, unless the pools are those of pools.json, the
- * namespaces were listed; otherwise a negative code, kind ERR_AGAIN, and the reason in e. */
+/* Returns 0 if the pools and this node's blocks have been read and the namespaces have been
+ * listed. While the pools come from the saved file pools.json, the namespaces are not required.
+ * Otherwise returns a negative code (kind ERR_AGAIN) and the reason in e. */
 static int is_ready(const struct ipam_api *a, struct err *e)
 {
 	int r = node_pools_ready(a->conf.node_pools, e);
@@ -142,7 +143,8 @@ static int wait_for_change(struct api_call *c)
 	return API_PENDING;
 }
 
-/* Waits without a demand for addresses of certain pools: a change of any pool ends the wait. */
+/* Makes the call wait until any pool changes. The call reports no demand for addresses
+ * meanwhile. */
 static int wait_for_any(struct api_call *c)
 {
 	needs_done(&c->needs);
@@ -183,7 +185,7 @@ static int api_requests_update(struct api_call *c, struct ipam *store, struct er
 static void api_requests_routes(struct api_call *c, struct ipam *store, struct ip_allocation *g,
 				size_t n);
 
-/* Allocates for a call whose pod is known. */
+/* Allocates for a call that has a pod (has_pod). */
 static int allocate_for_pod(struct api_call *c, struct ipam *store, struct ip_allocation **ret,
 			    size_t *n_ret, struct err *e)
 {
@@ -219,7 +221,7 @@ static int node_allocate(struct api_call *c, struct ipam *store, struct ip_alloc
 	return allocate_for_pod(c, store, ret, n_ret, e);
 }
 
-/* Requests with the values of the annotations of the pod and its namespace. */
+/* --- requests with the values of the annotations of the pod and its namespace --- */
 
 static const struct labels no_labels;
 
@@ -411,9 +413,10 @@ static int requests_make(struct api_call *c, struct err *e)
 }
 
 /*
- * Makes the requests of a call whose pod is known; keeps those of an earlier run if the namespace,
- * the settings and the position of the interface are the same. Automatic pools depend on more than
- * that: their requests are made at each run.
+ * Computes requests.v of a call that has a pod. If an earlier run of the call has computed it, and
+ * the namespace, the settings and the position of the interface have not changed since, it is
+ * reused. For a pod with automatic pools it is computed at each run, because its pools depend on
+ * more than these values.
  */
 static int api_requests_update(struct api_call *c, struct ipam *store, struct err *e)
 {
@@ -432,7 +435,8 @@ static int api_requests_update(struct api_call *c, struct ipam *store, struct er
 		q->position = at;
 		r = requests_make(c, e);
 	}
-	for (size_t i = 0; i < q->n; i++) /* the cache may have replaced the labels */
+	/* the cache may have replaced the labels since the last run */
+	for (size_t i = 0; i < q->n; i++)
 		q->places[i] = (struct place_facts){
 			.node_labels = cluster_node_labels(cluster),
 			.ns_labels = cluster_ns_labels(cluster, c->pod.ns),
@@ -479,12 +483,14 @@ static void api_requests_routes(struct api_call *c, struct ipam *store, struct i
 	n_had = held_nets(store, q->v[0].owner.container_id, g, n, &had);
 	left = pod_routes_give(q->routes, q->n_routes, had, n_had, g, n);
 	if (left > 0)
-		log_limited(LOG_INFO, 2, "routes of a pod have no interface yet",
+		log_limited(LOG_INFO, 2,
+			    "the gateways of routes in a pod's annotation are not "
+			    "in the subnet of any of its interfaces yet",
 			    LOG_S("namespace", c->pod.ns), LOG_S("pod", c->pod.name),
 			    LOG_I("routes", (int64_t)left));
 }
 
-/* Finds the pod of a request: in the cluster cache, or by one GET. */
+/* --- the pod of a request: from the cluster cache, or by one GET --- */
 
 static void answer_failure(struct api_call *c, const struct err *e)
 {

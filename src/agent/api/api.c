@@ -11,9 +11,10 @@
 #include "base/log.h"
 
 /*
- * A CNI process that waits for the lock tries at least every 50 ms. Under constant load the agent
- * therefore unlocks the store every STINT_MS for GAP_MS, which is longer than 50 ms. So such a
- * process waits about STINT_MS at most.
+ * A batch starts no request after TURN_MS; if requests remain, the next batch begins after
+ * PAUSE_MS. A CNI process that waits for the store's lock tries to lock it at least every 50 ms.
+ * Under constant load the agent therefore unlocks the store every STINT_MS for GAP_MS, which is
+ * longer than 50 ms, so that a CNI process waits about STINT_MS at most.
  */
 enum {
 	TURN_MS = 20,

@@ -12,7 +12,9 @@
 #include "agent/api/metrics.h"
 
 struct gauges_pool {
-	int64_t used, free, total; /* free: 65,536 at most; total: on all nodes */
+	/* numbers of addresses; used, free: on this node (free: 65,536 at most); total: on all
+	 * nodes */
+	int64_t used, free, total;
 };
 /* Fills one element per pool, in the order of the store's pools; v is zeroed by the caller. */
 void gauges_pools(struct ipam *store, struct gauges_pool *v);

@@ -37,8 +37,8 @@ struct api_pod {
 	const char *ns, *name, *uid;
 };
 
-/* A pool that was exhausted a moment ago: until until_ms requests use the next pool of their
- * list. */
+/* A pool that was found exhausted: before until_ms (loop time), requests use the next pool of
+ * their list instead. */
 struct api_exhausted {
 	char *pool;
 	int64_t until_ms;
@@ -49,7 +49,7 @@ struct api_exhausted {
  * which this is a node (allocate.c). ipam_api_new() selects one by ipam_api_conf.cluster.
  */
 struct api_backend {
-	/* Returns 0 if pools are known; otherwise a negative code and the reason. */
+	/* Returns 0 if the pools have been read; otherwise a negative code and the reason. */
 	int (*ready)(const struct ipam_api *a, struct err *e);
 	/* Returns the pools for one batch: p, which the function fills, or pools that the backend
 	 * owns. The caller calls detach() at the end of the batch. */
@@ -87,7 +87,9 @@ struct ipam_api {
 	struct api_call *pending;   /* calls in state API_WAITING, in order of arrival */
 	struct api_call *last_pending;
 	struct loop_alarm pending_timer, report_timer;
-	char **changed; /* pools that may have more addresses since this iteration of the loop */
+	/* names of the pools reported as changed in this iteration of the loop: they may have
+	 * more addresses */
+	char **changed;
 	size_t n_changed;
 	struct loop_alarm changed_timer;
 	struct needs wanted; /* demand as last reported to node_pools, by pool */
@@ -105,9 +107,10 @@ struct ipam_api {
 struct api_requests {
 	size_t n;
 	struct ip_request *body;
-	struct ipaddr *want; /* of all elements of body */
+	struct ipaddr *want; /* memory of the `want` arrays of all elements of body */
 	struct ipnet *nets;
-	bool whole; /* these are all interfaces of the pod, in their order */
+	/* the requests are for all interfaces of the pod, in the order of the interfaces */
+	bool whole;
 
 	/* --- members computed from the pod and its namespace --- */
 	bool made;
@@ -155,9 +158,12 @@ struct api_call {
 	enum api_state state;
 	/* late: calls that arrived later may be in the queue already */
 	bool waited, late;
-	int64_t pending_us, deadline, stage; /* pending_us: monotonic; others: loop time, ms */
-	/* loop time of a retry after some, but not all, of the missing pools have changed;
-	 * INT64_MAX: none */
+	/* pending_us: start of the wait, monotonic, us; deadline: end of the wait, loop time,
+	 * ms; stage: loop time, ms, at which the pools that lack addresses count as exhausted
+	 * and the call is retried */
+	int64_t pending_us, deadline, stage;
+	/* loop time of a retry after some, but not all, of the pools that lack addresses for
+	 * this call have changed; INT64_MAX: none */
 	int64_t partial_at;
 	/* loop time until which the request waits for the pod's former address */
 	int64_t own_until;

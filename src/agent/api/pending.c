@@ -8,10 +8,11 @@
 #include "base/alloc.h"
 
 /*
- * PARTIAL_MS: a request is retried when all its missing pools have changed, because an earlier
- * retry usually fails. But an address that is released on this node, or was reserved for another
- * request, is not reported as a change: so the request is also retried this long after one of the
- * pools has changed.
+ * EXHAUSTED_MS: how long requests skip a pool that was found exhausted; EXHAUSTED_MAX: maximum
+ * number of pools that are skipped. PARTIAL_MS: a request is retried when all pools that lack
+ * addresses for it have changed, because an earlier retry usually fails. But an address that is
+ * released on this node, or was reserved for another request, is not reported as a change: so the
+ * request is also retried PARTIAL_MS after the first of these pools has changed.
  */
 enum { EXHAUSTED_MS = 10 * 1000, EXHAUSTED_MAX = 256, PARTIAL_MS = 100 };
 
@@ -213,7 +214,8 @@ static bool has_changed(const struct ipam_api *a, const char *pool)
 	return bsearch(&pool, a->changed, a->n_changed, sizeof(*a->changed), str_order) != NULL;
 }
 
-/* Applies the changed pools to the needs of a call. Returns whether to retry it now. */
+/* Sets `missing` of each changed pool to 0 in the needs of a call. Returns whether to retry the
+ * call at once. */
 static bool apply_changed(struct api_call *c)
 {
 	bool any = false, all = true;

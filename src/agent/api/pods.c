@@ -324,7 +324,8 @@ void api_gc(struct api_call *c, struct ipam *store)
  *          in
  *           /v1/coordinator/config}, "stateDir"}
  *          replacesFirst: the first network replaces the first one of the netconf
- * report   in addition to the keys above: {"podNamespace", "podName", "podUID", "networkStatus",
+ * report in addition to the keys of pods/report at the head of this file: {"podNamespace",
+ * "podName", "podUID", "networkStatus",
  *           "message"}: the annotation to write, and the message of the event
  */
 

@@ -83,7 +83,7 @@ void ipam_api_handle(void *arg, struct http_request *q)
 	}
 }
 
-/* The table of routes, and functions for requests and responses that all routes share. */
+/* --- the table of routes, and functions for requests and responses that all routes share --- */
 
 /* --- responses --- */
 

@@ -280,7 +280,7 @@ void api_coordinator(struct api_call *c)
 	api_json(c, &b);
 }
 
-/* GET /v1/workloadendpoint: the addresses of a pod, by its name. */
+/* --- GET /v1/workloadendpoint: the addresses of a pod, by its name --- */
 
 static int read_query(struct api_call *c, const char *key, char *ret, size_t size)
 {

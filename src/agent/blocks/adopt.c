@@ -18,8 +18,8 @@ enum { TICK_MS = 5 * 1000, TEXT_MAX = 1 << 20, NAMES_MAX = 400 };
 struct adoption {
 	struct adopt_conf conf;
 	struct loop_alarm timer;
-	/* loop time in ms: since when there are unadopted blocks (0: there are none), and of the
-	 * last inventory */
+	/* loop times in ms; since: when unadopted blocks were first seen (0: there are none);
+	 * rescanned: the last inventory */
 	int64_t since, rescanned;
 	struct log_once logged;	      /* the last logged list of pods that delay the adoption */
 	struct log_once logged_cache; /* the last logged error of the CNI result cache */
@@ -210,7 +210,7 @@ static void list_blocks(const struct blocks *b, struct account *x)
 		qsort(x->blocks, x->n_blocks, sizeof(*x->blocks), block_object_order);
 }
 
-/* Returns the block that contains the address; NULL: none does. */
+/* Returns the unadopted block that contains the address; NULL: there is none. */
 static const struct block_object *block_of(const struct account *x, const struct ipaddr *a)
 {
 	size_t behind = LOWER_BOUND(i, x->n_blocks, ip_cmp(&x->blocks[i]->net.ip, a) <= 0);
@@ -457,13 +457,13 @@ static void adopt(struct adoption *f, struct ipam *store, const struct account *
 	struct err e = ERR_INIT;
 
 	if (ipam_know(store, x->known, x->n, &e) < 0) {
-		log_error("cannot write the addresses of pods to the journal, blocks of a lost "
-			  "log stay unused",
+		log_error("cannot write the addresses of pods to the journal, blocks that this "
+			  "node had before its block log was lost stay unused",
 			  LOG_S("error", e.text));
 		return;
 	}
 	log_info("the addresses of all pods on this node are known, adopting blocks of a lost "
-		 "log",
+		 "log (blocks.json)",
 		 LOG_I("blocks", (int64_t)blocks_unadopted_count(b)),
 		 LOG_I("addresses", (int64_t)x->n));
 	blocks_leases(b, ipam_leases(store));

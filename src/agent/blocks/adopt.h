@@ -3,8 +3,9 @@
 #define UNIRAIL_AGENT_BLOCKS_ADOPT_H
 
 /*
- * Adoption of blocks of this node that another log claimed: the disk was lost, or the state
- * directory was moved. Pods of this node may have addresses of them that the journal does not know.
+ * Adoption of unadopted blocks: blocks of this node that are not in its block log (blocks.json),
+ * because an earlier log, lost with the disk or with a moved state directory, claimed them. Pods of
+ * this node may have addresses of these blocks that the journal does not contain.
  *
  * The inventory is complete when every pod of the node has left a trace (the network-status
  * annotation, a SpiderEndpoint of this node, or leases in this journal) or cannot have any (host
@@ -53,8 +54,8 @@ struct adopt_conf {
 	struct endpoints *endpoints;
 	const struct root *root;
 	const char *cni_cache_dir;
-	/* delay before adoption: containers of pods that were deleted while the log was missing end
-	 * within it */
+	/* delay from the first sight of unadopted blocks to their adoption: the containers of
+	 * pods that were deleted before, and that no inventory finds, end within it */
 	int64_t hold_ms;
 	void (*touch)(void *arg); /* schedules a batch of the store */
 	void *arg;
@@ -62,7 +63,8 @@ struct adopt_conf {
 
 struct adoption *adopt_new(const struct adopt_conf *c);
 void adopt_free(struct adoption *f); /* accepts NULL */
-/* Call it while the store is open for a batch. */
+/* Takes the inventory if hold_ms has passed, and adopts the blocks if it is complete. Call it
+ * while the store is open for a batch. */
 void adopt_batch(struct adoption *f, struct ipam *store);
 
 /* --- functions that need no cluster --- */

@@ -308,7 +308,7 @@ void blocks_free(struct blocks *b)
 	free(b);
 }
 
-/* Requests of the migration, in addition to those of the plan. */
+/* --- requests of the migration, in addition to those of the plan --- */
 
 const struct block_table *blocks_table(const struct blocks *b)
 {
@@ -356,12 +356,13 @@ void blocks_reservation(struct blocks *b, const struct ipaddr *v, size_t n)
 	blocks_schedule(b, 0);
 }
 
-/* Addresses that pending requests name. */
+/* --- addresses that pending requests name --- */
 
 /*
- * An address in a list of blocks_names() stays reserved for PIN_NAMED_MS; after the first list
- * without it, for PIN_MS, since a request is retried within one iteration of the event loop, or one
- * batch of the store.
+ * PIN_NAMED_MS: how long an address in a list passed to blocks_names() stays reserved. PIN_MS: how
+ * long it stays reserved after a later list omits it; the request that named the address is retried
+ * within that time, because the retry takes one iteration of the event loop, or one batch of the
+ * store.
  */
 enum { PIN_MS = 3000, PIN_NAMED_MS = 60 * 1000 };
 
@@ -442,7 +443,7 @@ void blocks_names(struct blocks *b, const struct need_name *v, size_t n)
 		blocks_schedule(b, 0);
 }
 
-/* Backoffs for a block, for the search of a pool, and for the log. */
+/* --- backoffs for a block, for the search of a pool, and for the log --- */
 
 static struct blocks_backoff_set *backoff_find(const struct blocks *b, const char *key)
 {

@@ -11,7 +11,8 @@
  *	blocks_pools(b, &set);		 when pools are known, and after each change of them
  *	blocks_leases(b, leases);	 once the pods' addresses are known, and after each batch
  *
- * At each batch `usable` is limited to blocks_usable(). A request that finds no address:
+ * At each batch of the store the caller limits the `usable` addresses of each pool to those of
+ * blocks_usable(). For a request that finds no address:
  *
  *	blocks_want(b, "rail0", 3);	 pending requests need three addresses of this pool
  *	...changed(arg, "rail0")...	 retry them

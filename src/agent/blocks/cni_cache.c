@@ -33,7 +33,7 @@ struct result_file {
 	bool allocated;
 };
 
-/* [["K8S_POD_NAME", "pod"], ...] */
+/* args: the array cniArgs of the file, [["K8S_POD_NAME", "pod"], ...] */
 static void read_args(struct result_file *f, const struct json *args)
 {
 	const struct {
@@ -68,7 +68,7 @@ static void add_type(struct ipam_types *t, const char *type)
 }
 
 /* Collects the IPAM types of all plugins at any depth, because the configuration of unirail-cni
- * contains networks. The parser limits the depth. */
+ * contains the configurations of its networks. The parser limits the depth. */
 static void find_types(struct ipam_types *t, const struct json *v)
 {
 	struct json_walk w;
@@ -107,7 +107,9 @@ static int add(struct cni_cache *c, const struct result_file *f, const struct js
 	if (ipnet_parse_loose(span_of(text), &net) < 0)
 		return err_kind(e, ERR_DECODE, -EINVAL, "'%.60s' is not an address", text);
 	if (c->n >= CNI_CACHE_ADDRESSES_MAX)
-		return err_set(e, -E2BIG, "with this file more than %d addresses are recorded",
+		return err_set(e, -E2BIG,
+			       "the CNI result cache has more than %d addresses, "
+			       "counted up to this file",
 			       CNI_CACHE_ADDRESSES_MAX);
 	VEC_PUSH(c->v, c->n) = (struct cni_cached){
 		.file = xstrdup(f->file),

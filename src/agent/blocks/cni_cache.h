@@ -37,11 +37,9 @@ struct cni_cached {
 	char *ns, *pod, *uid; /* "": not named in the file */
 	char *ifname;
 	struct ipaddr ip;
-	/*
-	 * Spiderpool's IPAM is the only one in the configuration, so an agent allocated the
-	 * address. Otherwise the author of the configuration may have chosen it (IPAM plugin
-	 * static).
-	 */
+	/* true: Spiderpool's IPAM is the only one in the configuration, so an agent allocated
+	 * the address. false: the author of the configuration may have chosen the address (IPAM
+	 * plugin static). */
 	bool allocated;
 };
 

@@ -18,8 +18,8 @@ enum {
 	BLOCKS_EXPECTED_MAX = 64,
 };
 
-/* Backoff key of the log. The key contains a space, so it differs from the keys of blocks and
- * pools, which are their names. */
+/* Backoff key of the block log. The key contains a space, so it differs from the keys of blocks
+ * and pools, which are their names. */
 #define BLOCKS_DISK_KEY "the log"
 
 struct blocks_pool {
@@ -39,7 +39,8 @@ struct blocks_pool {
 	struct ipaddr *names; /* addresses that pending requests name */
 	size_t n_names;
 	int64_t used_ms; /* when the pool was last needed here; 0: never */
-	/* addresses that pods will probably request until expected_ms + EXPECTED_MS */
+	/* expected: number of addresses that pods will probably request before expected_ms +
+	 * EXPECTED_MS; expected_ms: loop time of the last prediction */
 	uint32_t expected;
 	int64_t expected_ms;
 	uint32_t taken; /* number of the pool's addresses that pods had at the last count */

@@ -142,8 +142,9 @@ int node_pools_ready(const struct node_pools *l, struct err *e)
 		r = kube_cache_error(cluster_objects(l->conf.cluster), CLUSTER_NODE, e);
 		return r < 0 ? r
 			     : err_kind(e, ERR_AGAIN, -EAGAIN,
-					"the API server has no node '%s': name this node as it "
-					"does (NODE_NAME, or 'node' in the agent's settings)",
+					"the API server has no node '%s': set NODE_NAME, or "
+					"'node' in the agent's settings, to the name of this "
+					"node's Node object",
 					l->conf.node);
 	}
 	if (!blocks_ready(l->blocks))

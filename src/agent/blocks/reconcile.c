@@ -172,8 +172,9 @@ static void choose_cut(struct blocks *b, struct blocks_pool *p)
 
 /* --- demand: how many addresses each pool lacks on this node, how many it can release --- */
 
-/* LEAD_MS: how long a claim in flight delays claims in other pools whose position is free to
- * choose: its result shows the position to use, see is_led() in block/plan_acquire.c. */
+/* LEAD_MS: how long a claim in flight delays this node's claims in other pools, see is_led() in
+ * block/plan_acquire.c. VIEW_MS and AHEAD_MS: see struct block_facts. EXPECTED_MS: how long a
+ * prediction is valid. */
 enum { VIEW_MS = 1000, AHEAD_MS = 60 * 1000, LEAD_MS = 500, EXPECTED_MS = 60 * 1000 };
 
 struct count {

@@ -36,15 +36,16 @@ static void log_unadopted(const struct block_object *o)
 {
 	char net[IP_TEXT_MAX];
 
-	log_warn("blocks: a block of this node was claimed with another log (the state directory "
-		 "was lost, or a second agent runs under this node's name): none of its addresses "
-		 "is allocated until the addresses of all pods on this node are known",
+	log_warn("blocks: a block of this node was claimed with another log than this agent's "
+		 "blocks.json (the state directory was lost, or a second agent runs under this "
+		 "node's name): none of its addresses is allocated until the addresses of all "
+		 "pods on this node are known",
 		 LOG_S("block", o->name), LOG_S("net", ipnet_str(&o->net, net)),
 		 LOG_S("claim", o->claim));
 }
 
-/* An agent with another log wrote the object: it is a new unadopted block, or it has a change that
- * only the owner of the block makes. */
+/* Logs once that another agent runs under this node's name: after the initial list an unadopted
+ * block appeared, or an unadopted block has a change that only its owner makes. */
 static void find_another(struct blocks *b, const struct block_object *was,
 			 const struct block_object *is)
 {
@@ -59,9 +60,9 @@ static void find_another(struct blocks *b, const struct block_object *was,
 static void put(struct blocks *b, struct block_object *o)
 {
 	const struct block_object *was = block_object_find(&b->t, o->name);
-	/* A change by this node's own request is not reported here. on_ended() (reconcile.c)
-	 * reports it when the log contains the response; the watch may deliver the same version
-	 * before or after that. */
+	/* blocks_notify() is not called here for a change by this node's own request: on_ended()
+	 * (reconcile.c) calls it after the response is in the block log. The watch may deliver
+	 * the same version before or after that. */
 	bool reported = blocks_is_under_way(b, o->name) ||
 			(was && strcmp(was->version, o->version) == 0);
 	auto_free char *pool = xstrdup(o->pool);
@@ -189,8 +190,8 @@ static void changed(void *arg, const struct kube_object *was, const struct kube_
 
 /* --- operation while the API server is unavailable --- */
 
-/* Adds a provisional object without releases for a block of which only the log shows that this node
- * owns it. */
+/* Adds a provisional object, without entries of released addresses, for a block that only the
+ * block log shows as this node's. */
 static void trust_claim(struct blocks *b, const struct block_claim *c)
 {
 	struct block_object o = {.name = xstrdup(c->name),
@@ -382,7 +383,7 @@ void blocks_watch(struct blocks *b)
 	schedule_in(b, RESCAN_MS);
 }
 
-/* Reports a restore of etcd to the controller, which may not have observed it. */
+/* --- reports a restore of etcd to the controller, which may not have observed it --- */
 
 enum { AGAIN_MS = 2000 };
 

@@ -129,8 +129,13 @@ static void on_changed(void *arg, int kind, const struct kube_object *was,
 
 /* --- creation and destruction --- */
 
-/* Limits, because tenants can create any number of networks, and each agent stores all of them.
- * CONFIG_MAX: the limit of a SpiderMultusConfig as well (controller/nad/render.h). */
+/*
+ * Memory limits in bytes for network-attachment-definitions, because tenants can create any number
+ * of them, and each agent stores all. CONFIG_MAX: one object, same limit as of a SpiderMultusConfig
+ * (controller/nad/render.h). NADS_NS_MAX: all objects of a namespace. NADS_TOTAL_MAX: all objects.
+ * NADS_SMALL: objects up to this size are accepted even if NADS_TOTAL_MAX is exceeded
+ * (kube/spent.h).
+ */
 enum {
 	CONFIG_MAX = 256 << 10,
 	NADS_NS_MAX = 1 << 20,
@@ -485,7 +490,7 @@ const struct kube_cache_kind cluster_kinds[CLUSTER_KINDS] = {
 				  .own_crd = true},
 };
 
-/* Reads a pod that the watch has not delivered yet. */
+/* --- reads a pod that the watch has not delivered yet --- */
 
 struct cluster_fetch {
 	struct cluster *c;
@@ -520,8 +525,9 @@ static int judge(const struct cluster_fetch *f, const struct pod_facts *p, struc
 		return err_kind(e, ERR_AGAIN, -EAGAIN, "pod '%s' is not bound to a node yet",
 				f->message);
 	return err_kind(e, ERR_CONF, -EXDEV,
-			"pod '%s' is on node '%s', and this agent's node is '%s': set the node's "
-			"name as at the API server (NODE_NAME, or 'node' in the agent's settings)",
+			"pod '%s' is on node '%s', and this agent's node is '%s': set NODE_NAME, "
+			"or 'node' in the agent's settings, to the name of the Node object of "
+			"the agent's node",
 			f->message, p->node, node);
 }
 

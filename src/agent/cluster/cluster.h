@@ -38,7 +38,7 @@ struct cluster_conf {
 	struct kube *kube;
 	const struct root *root;
 	const char *node; /* name of this node's Node object */
-	/* the agent's namespace: used for networks that a pool names without one */
+	/* the agent's namespace: contains the networks that a pool names without a namespace */
 	const char *ns;
 	const char *state_dir; /* directory of pools.json */
 	/* was NULL: the pod was added; is NULL: the pod was deleted */
@@ -124,9 +124,12 @@ struct cluster_nad {
 	/* annotation k8s.v1.cni.cncf.io/resourceName; NULL: the object has none, or it was
 	 * dropped */
 	char *resource;
-	/* The resource that no node has (spec/missing_resource.h), as reported by the controller;
-	 * `group`: value of the annotation by which pods request the network, "" if it has none or
-	 * not a printable one. missing NULL: the controller reports nothing. */
+	/*
+	 * `missing`: the resource that no node has (spec/missing_resource.h), as reported by the
+	 * controller; NULL: the controller reports none. `group`: value of the annotation by which
+	 * pods request the network; "": the annotation is missing or not printable; NULL if
+	 * `missing` is NULL.
+	 */
 	struct missing_resource *missing;
 	char *group;
 	/* Size in bytes of the object, if its fields above were dropped because this object, all

@@ -8,12 +8,13 @@
  * device-plugin-config, with a key for each node. The agent reads the ConfigMap's key with the
  * node's name, else config.json, else each *.json, as from a directory (device/resource/source.h).
  *
- * Each valid version is written to a directory in the agent's state, DIR/NAMESPACE/NAME/KEY, which
- * is a source of device/serve. So it is in force while the API server is unavailable, also after a
- * restart, and errors name ConfigMap and key. If a ConfigMap is deleted, not readable (RBAC),
- * without a key for this node or invalid, the previous version stays in force, and the reason is
- * logged and reported as an event. If a version cannot be written (a full disk), the write is
- * retried. A version with more than 64 documents for this node is invalid.
+ * Each valid version is written to files STATE_DIR/configmaps/NAMESPACE/NAME/KEY; the directory of
+ * each ConfigMap is a source of device/serve. So the last valid version stays in force while the
+ * API server is unavailable, also after a restart of the agent, and errors name ConfigMap and key.
+ * If a ConfigMap is deleted, not readable (RBAC), without a key for this node or invalid, the
+ * previous version stays in force, and the reason is logged and reported as an event. If a version
+ * cannot be written (a full disk), the write is retried. A version with more than 64 documents for
+ * this node is invalid.
  */
 
 #include "base/file.h"

@@ -11,8 +11,10 @@
  *
  *	metrics		unirail_host_drift_steps, unirail_host_drift_blocked_steps
  *	an event	of the Node: HostDrift, HostWatchFailed, HostRestored
- *	a condition	of the Node: type HostDrift, status True while steps are left or a round failed, Unknown after the end of
- *			the watch; a condition that an earlier agent left is removed at the start of an agent without a report
+ *	a condition	of the Node: type HostDrift, status True while the host needs preparation
+ *			steps or the last round failed, Unknown after the end of the watch; an
+ *			agent without a report removes, at its start, the condition of an earlier
+ *			agent
  *
  * The drift is a condition instead of an annotation, because the agent may already patch
  * nodes/status for stale resources, and then needs no permission to write metadata of Nodes;

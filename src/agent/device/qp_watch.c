@@ -22,8 +22,9 @@ enum {
 	CONTAINERS_MAX = 4096, /* limit of containers with RDMA devices on a node */
 	ROUND_MIN_MS = 1000,
 	ROUND_MAX_MS = 30 * 1000,
-	/* interval of inspections of a container without a queue pair, and the lowest one of a
-	 * container whose state is unknown */
+	/* interval of inspections of a container without a queue pair, and delay of the next
+	 * read of a Pod object after a failed read; a container whose state is unknown is
+	 * inspected again after this time or after_ms, whichever is longer */
 	AGAIN_MS = 60 * 1000,
 	REQUEST_MS = 5000,
 	INSPECT_MS = 30 * 1000,

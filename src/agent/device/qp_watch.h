@@ -8,9 +8,10 @@
  * (qp_inspect.h). NCCL silently uses TCP if RDMA fails, which is otherwise only noticed by the
  * speed of the job. If the container creates a queue pair later, its pod gets a second event.
  *
- * A container is inspected `after_ms` after the kubelet first listed its devices (one GET of the
- * Pod object then reads its start time), and once a minute while it has no queue pair. A container
- * that had a queue pair is not inspected again, not even after its restart.
+ * `after_ms` after the kubelet first listed a container's devices, the agent reads the container's
+ * start time (one GET of the Pod object). It inspects the container when it has run for `after_ms`,
+ * and then once a minute while it has no queue pair. A container that had a queue pair is not
+ * inspected again, not even after its restart.
  */
 
 #include "agent/device/qp_inspect.h"
@@ -26,7 +27,7 @@ struct qp_watch_conf {
 	const struct root *root;
 	const char *podres; /* the kubelet's PodResources socket */
 	int64_t after_ms;
-	/* Calls `each` for each RDMA device behind an id of a resource. */
+	/* Calls `each` for each RDMA device that device ID `id` of `resource` stands for. */
 	void (*devices)(void *arg, const char *resource, const char *id, qp_device_fn each,
 			void *each_arg);
 	/* Returns the UID of a pod; NULL: it is not known yet; "": the pod has ended. */
@@ -45,7 +46,8 @@ void qp_watch_free(struct qp_watch *w); /* w may be NULL */
 
 /* Updates the containers from the kubelet's list: adds new ones, removes deleted ones. */
 void qp_watch_list(struct qp_watch *w, const struct podres_list *list, int64_t now_ms);
-/* Returns the next pod whose object is needed for the start time of a container; false: none. */
+/* Sets *ns and *pod to the next pod whose Pod object must be read for the start time of a
+ * container. Returns false if there is none. */
 bool qp_watch_next_pod(const struct qp_watch *w, int64_t now_ms, const char **ns, const char **pod);
 /* Takes the Pod object; NULL: it could not be read, and the read is retried later. */
 void qp_watch_take_pod(struct qp_watch *w, const char *ns, const char *pod,

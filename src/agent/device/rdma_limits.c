@@ -114,7 +114,8 @@ static int apply_one(const struct rdma_limits_conf *c, const char *dir,
 
 	if (!l->uid)
 		return err_kind(e, ERR_AGAIN, -ENOENT,
-				"pod %s/%s is not known from the API server yet", l->ns, l->pod);
+				"the watch of the API server has not delivered pod %s/%s yet",
+				l->ns, l->pod);
 	if (!group)
 		return err_set(
 			e, -ENOENT,

@@ -30,7 +30,8 @@ struct rdma_limits_conf {
 	const struct root *root;
 	const char *podres;	   /* the kubelet's PodResources socket */
 	struct cgroup_rdma per_id; /* CGROUP_RDMA_MAX: no limit */
-	/* Calls `each` for each RDMA device behind an id of a shared resource. */
+	/* Calls `each` for each RDMA device that device ID `id` of `resource` stands for, if the
+	 * resource is shared. */
 	void (*devices)(void *arg, const char *resource, const char *id, rdma_limits_device_fn each,
 			void *each_arg);
 	/* Returns the UID of a pod; NULL: it is not known yet; "": the pod has ended. */

@@ -15,8 +15,9 @@ enum {
 	RESOURCES_MAX = 1024, /* limit of resources that are recorded */
 	RESOURCE_BYTES = 320,
 	CHECK_MS = 30 * 1000,
-	/* interval while no change is expected soon: only prefixes are checked, another plugin
-	 * serves a resource, or the permission is missing */
+	/* interval of reads of the Node while no change is expected soon: only `prefixes`
+	 * require the read, a resource has been removable for FAST_MS or longer (another plugin
+	 * may serve it), or the agent lacks a permission */
 	SLOW_MS = 5 * 60 * 1000,
 	FAST_MS = 15 * 60 * 1000, /* duration of frequent checks: the kubelet sets the capacity to 0
 				   * after five minutes */
@@ -41,8 +42,9 @@ struct device_sweep {
 	size_t n;
 	struct loop_alarm timer;
 	struct kube_call *call;
-	int64_t read_ms;	  /* loop time of the last read of the Node */
-	int64_t retry_ms;	  /* loop time before which nothing is sent, after a refusal */
+	int64_t read_ms; /* loop time of the last read of the Node */
+	/* no request is sent before this loop time, because the API server denied one */
+	int64_t retry_ms;
 	struct log_once reported; /* last logged error */
 };
 
@@ -374,8 +376,8 @@ struct device_sweep *device_sweep_new(const struct device_sweep_conf *conf)
 	s->read_ms = now - SLOW_MS;
 	s->path = xasprintf("%s/device-resources.json", conf->state_dir);
 	if (read_state(s, now, &e) < 0)
-		log_error("cannot read which resources this node had: they are not removed from "
-			  "the Node",
+		log_error("cannot read the list of extended resources that the agent served "
+			  "before a restart: stale ones are not removed from the Node",
 			  LOG_S("error", e.text));
 	if (conf->kube)
 		device_sweep_changed(s);

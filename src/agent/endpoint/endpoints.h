@@ -9,8 +9,8 @@
  * another, and retried while the API server is unavailable or refuses. So a restart loses no write,
  * and the amount of work is limited by the number of pods.
  *
- * An endpoint is written only for a pod that the API server has under that UID on this node, and
- * deleted only if no other client has changed it since the watch delivered it.
+ * An endpoint is written only for a pod that the API server shows on this node with the UID in the
+ * journal, and deleted only if no other client has changed it since the watch delivered it.
  */
 
 #include "agent/cluster/cluster.h"

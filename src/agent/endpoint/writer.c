@@ -49,7 +49,7 @@ struct endpoints {
 	bool known; /* endpoints_leases() was called */
 	bool hold;
 	struct workqueue *queue;
-	bool logged; /* a failure, since the last success */
+	bool logged; /* a failure was logged after the last successful write */
 };
 
 /* --- existing endpoints --- */
@@ -69,7 +69,8 @@ static void drop_there(void *value)
 	free(((struct endpoints_there *)value)->status);
 }
 
-/* An endpoint whose write has failed waits for the end of its backoff. */
+/* Queues the endpoint for a comparison. If its last write has failed, it is already queued and
+ * waits for the end of its backoff. */
 static void compare(struct endpoints *e, const char *ns, const char *name)
 {
 	struct work *w = workqueue_get(e->queue, ns, name);
@@ -97,8 +98,8 @@ static void on_synced(void *arg)
 	compare_all(arg);
 }
 
-/* Logs only a missing permission; the cluster cache logs other errors, for other kinds of the same
- * API group. */
+/* Logs only a missing permission: other errors concern all kinds of this API group, and the
+ * cluster cache logs them. */
 static void on_sync_error(void *arg, const struct err *cause)
 {
 	(void)arg;
@@ -140,7 +141,7 @@ const char *endpoints_status(const struct endpoints *e, const char *ns, const ch
 	return o ? ((const struct endpoints_there *)o->value)->status : NULL;
 }
 
-/* One request at a time: writes missing and changed endpoints, deletes idle ones. */
+/* --- one request at a time: writes missing and changed endpoints, deletes idle ones --- */
 
 /* DELETED_MS: delay of a deletion, because a pod whose sandbox is recreated releases its addresses
  * and gets others. */
@@ -203,7 +204,6 @@ static void on_written(void *arg, void *item, int status, const struct json *obj
 		workqueue_add(&x->w);
 	} else {
 		say_failure(e, &x->w, cause);
-		/* The writer continues with the other endpoints and retries this endpoint later. */
 		if (status >= 400 && status < 500 && status != 429)
 			keep(e, x, deleted || cause->kind == ERR_AGAIN ? CHANGED_MS : REFUSED_MS);
 		else

@@ -26,7 +26,7 @@ struct import {
 	size_t at;	    /* index of the current address in place.v */
 	bool tried;	    /* a request for the current address was sent */
 	bool open;	    /* some addresses of the name may become available later */
-	bool waits;	    /* a request for an address was already recorded on its endpoint */
+	bool waits;	    /* the name's SpiderEndpoint already has a request for its addresses */
 	char owner[254];    /* node to request the addresses from; "": none */
 	struct block_op op; /* the next request, valid if has_op */
 	bool has_op;
@@ -60,7 +60,8 @@ static inline int64_t migration_now(const struct migration *h)
 	return loop_now_ms(kube_loop(h->conf.kube));
 }
 
-/* Updates the list of exported addresses from the entries of this node's objects. */
+/* Updates the list of exported addresses: those that the SpiderIPBlock objects in t show as
+ * released to a certain node. */
 void migration_scan(struct migration *h, const struct block_table *t);
 
 #endif

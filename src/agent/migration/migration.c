@@ -157,7 +157,7 @@ void migration_free(struct migration *h)
 	free(h);
 }
 
-/* Import, on the node of the pod: fetches the addresses of a name, one after the other. */
+/* --- Import, on the node of the pod: fetches the addresses of a name, one after the other --- */
 
 enum {
 	AGAIN_MS = 100,
@@ -171,7 +171,8 @@ enum {
 
 /* --- names whose addresses are imported --- */
 
-/* Reserves imported addresses until they have a lease; otherwise they would be returned at once. */
+/* Reserves imported addresses until they have a lease; otherwise this node would return them at
+ * once, because no container uses them. */
 static void import_pin(struct migration *h)
 {
 	struct blocks *b = node_pools_blocks(h->conf.node_pools);
@@ -405,8 +406,8 @@ static void on_place(void *arg, int status, const struct json *object, const str
 		loop_alarm_set(&c->timer, backoff_next(&c->backoff));
 		return;
 	}
-	/* A missing endpoint, or one without addresses, may belong to a pod deleted meanwhile: the
-	 * addresses read before are used. */
+	/* If the endpoint is missing or has no addresses, because the pod was deleted meanwhile,
+	 * the addresses of the previous read are used. */
 	if (!e && migration_place_read(object, &p, NULL) == 0) {
 		migration_place_done(&c->place);
 		c->place = p;
@@ -477,7 +478,7 @@ static void import_renew(struct import *c, const struct identity *owner, const c
 	loop_alarm_set(&c->timer, 0);
 }
 
-/* Export, on the node that has the addresses: answers the requests of other nodes. */
+/* --- Export, on the node that has the addresses: answers the requests of other nodes --- */
 
 enum {
 	SWEEP_MS = 30 * 1000,
@@ -561,7 +562,9 @@ static void on_refused(void *arg, int status, const struct json *object, const s
 	(void)status, (void)object;
 	h->refusing = NULL;
 	if (e)
-		log_warn("failed to record the refusal on the endpoint", LOG_S("error", e->text));
+		log_warn("failed to record on a SpiderEndpoint that this node does not release "
+			 "the requested addresses",
+			 LOG_S("error", e->text));
 }
 
 static void refuse(struct migration *h, const struct kube_object *o)
@@ -621,7 +624,8 @@ static void forget(const struct block_table *t, struct ipam *store)
 		if (!migration_is_stale(t, &leases->v[i]))
 			continue;
 		if (ipam_release_ip(store, &ip, &e) < 0)
-			log_error("failed to remove an address exported to another node",
+			log_error("failed to remove from the journal an address exported to "
+				  "another node",
 				  LOG_S("address", ip_str(&ip, text)), LOG_S("error", e.text));
 		else
 			log_info("exported a retained address to another node",

@@ -18,7 +18,8 @@
 #include "spec/definition.h"
 
 enum { DEVICES_MS = PODRES_TIMEOUT_MS + 1000, DEVICES_MAX = 16 << 20 };
-/* Time that a request waits for the first list of definitions, and the interval of its attempts. */
+/* SYNC_MS: longest time that a request waits for the first list of definitions; SYNC_POLL_MS:
+ * interval of the request's attempts meanwhile. */
 enum { SYNC_MS = 10 * 1000, SYNC_POLL_MS = 100 };
 
 struct nets_request {
@@ -115,7 +116,9 @@ static void answer(struct nets_request *a)
 	jo_kstr(&o, "stateDir", c->state_dir);
 	jo_end_obj(&o);
 	if (b.over)
-		http_answer_error(a->q, 500, 999, "the response is longer than 4 MiB");
+		http_answer_error(a->q, 500, 999,
+				  "the response with the pod's networks is "
+				  "longer than 4 MiB");
 	else
 		http_answer(a->q, &(struct http1_response){
 					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});
@@ -137,7 +140,8 @@ static void put_devices(const struct nets_request *a, const struct kubelet *k, s
 }
 
 /* Runs in a child process, because the kubelet may be slow: one query for all waiting requests.
- * Writes for each request a line "#" with its number and lines of devices; "!" begins an error. */
+ * Writes for each request a line "#" with its `seq`, followed by the lines of allocated_print(),
+ * or by one line "!" with an error. */
 static int find_devices(void *arg)
 {
 	const struct nets *n = arg;
@@ -242,8 +246,8 @@ static void query_kubelet(struct nets *n)
 
 /* --- networks of the pod --- */
 
-/* An unknown namespace counts as one that is not trusted, because it may have the annotation
- * "false". */
+/* A namespace that the cache does not have counts as untrusted, because its annotation
+ * ANNOTATION_TRUSTED may be "false". */
 static void judge_ns(const struct cluster *c, const char *ns, struct net_nad *ret)
 {
 	const struct labels *annotations = cluster_ns_annotations(c, ns);
@@ -266,8 +270,9 @@ static bool find_nad(void *arg, const char *ns, const char *name, struct net_nad
 	return true;
 }
 
-/* If a definition is missing: writes an event; while the first list is incomplete, replaces the
- * error instead, because the definition may exist. */
+/* Handles a missing definition: writes an event with the error. While the first list of
+ * definitions is incomplete, replaces the error by one of kind ERR_AGAIN instead, because the
+ * definition may exist. */
 static void judge_lack(struct nets_request *a, struct err *e)
 {
 	struct cluster *c = a->nets->conf.cluster;
@@ -280,7 +285,7 @@ static void judge_lack(struct nets_request *a, struct err *e)
 	if (kube_cache_error(cluster_objects(c), CLUSTER_NADS, &cause) == 0)
 		err_set(&cause, -EAGAIN, "the first list from the API server is not complete");
 	err_kind(e, ERR_AGAIN, cause.code,
-		 "pod '%s/%s': network-attachment-definitions are not known: %s", a->ns, a->name,
+		 "pod '%s/%s': cannot look up network-attachment-definitions: %s", a->ns, a->name,
 		 cause.text);
 }
 

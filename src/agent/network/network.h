@@ -6,11 +6,11 @@
  * The networks of a pod, for the CNI process that attaches them, and their status afterwards.
  *
  * A request is resolved from: the pod (in the cache, or by one GET if the cache does not have it or
- * has another pod of its name), its definitions in the cache, and, only if one of them names a
- * resource or the pod requests a deviceID, the devices that the kubelet allocated, queried in a
- * child process. The response has the plan (plan.h), the coordinator's settings and the directory
- * of the store. While the first list of definitions is not complete, a request that lacks a
- * definition waits for the list (10 s).
+ * has another pod of its name), the NetworkAttachmentDefinitions of its networks in the cache, and,
+ * only if one of these definitions names a resource or the pod requests a deviceID, the devices
+ * that the kubelet allocated, queried in a child process. The response has the plan (plan.h), the
+ * coordinator's settings and the agent's state directory (stateDir). While the first list of
+ * definitions is not complete, a request that lacks a definition waits for the list (10 s).
  *
  * A status is one patch of the pod's status with the annotation, and one event. The patch applies
  * only to the pod of that UID; while the API server is unavailable, it is retried for at most

@@ -374,7 +374,7 @@ void net_plan_devices(struct net_plan *p, struct allocated *a)
 	}
 }
 
-/* Writes the plan as JSON for the CNI process. */
+/* --- writes the plan as JSON for the CNI process --- */
 
 static void put_text(struct json_out *o, const char *key, const char *text)
 {

@@ -40,8 +40,8 @@ struct net_request {
 struct net_nad {
 	const char *config, *resource; /* spec.config and the resourceName annotation; NULL: none */
 	bool trusted;		       /* its namespace is trusted (spec/definition.h) */
-	/* overrides multusNamespace: the annotation of the namespace denies trust, or the namespace
-	 * is unknown */
+	/* the definition is not trusted even in multusNamespace: the annotation of its namespace
+	 * denies trust, or the cache does not have the namespace */
 	bool distrusted;
 	/* size of an object that is too large, so its config was dropped; 0: it was not dropped */
 	size_t left_out;

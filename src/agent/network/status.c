@@ -17,7 +17,7 @@
 enum { FIRST_MS = 500, LONGEST_MS = 30 * 1000, TIMEOUT_MS = 20 * 1000 };
 
 struct nets_patch {
-	struct work w; /* of the pod */
+	struct work w; /* queue entry with the pod's namespace and name */
 	struct nets *nets;
 	char *container_id, *uid, *annotation;
 	int64_t until;
@@ -209,7 +209,9 @@ void nets_notify(struct nets *n, const struct nets_status *s)
 enum {
 	UNTIL_KNOWN_MS = 1000,
 	EVERY_MS = 60 * 1000,
-	HALF_SECONDS = 60, /* age in seconds of a file after which its writer has ended */
+	/* age in seconds after which an incomplete file is removed, because its writer must have
+	 * ended */
+	HALF_SECONDS = 60,
 	FILE_MAX = 4 << 20,
 };
 
