@@ -10,8 +10,8 @@
  * A pool is divided into aligned blocks of one size. The size is written on the pool once, so that
  * two sizes are never mixed. A node owns a block by having created the object "<pool>-<index>", or
  * taken over one without an owner; both are atomic in the API server, no other agreement is needed.
- * A node allocates the addresses of its blocks from memory, and only while its log and the object
- * agree.
+ * A node allocates the addresses of its blocks from memory, and only while its block log (log.h)
+ * and the object agree.
  *
  * Functions here are pure; names and limits are those of the API objects.
  */
@@ -20,7 +20,8 @@
 #include "base/ipset.h"
 
 enum {
-	/* 16 addresses in a block, unless the pool sets another size or only one node uses it */
+	/* BLOCK_BITS: host bits of a block (16 addresses), unless the pool sets another block
+	 * size or only one node uses the pool. BLOCK_BITS_MAX: limit in these two cases. */
 	BLOCK_BITS = 4,
 	BLOCK_BITS_MAX = 16,
 	BLOCK_NAME_MAX = 253, /* limit of an object's name */

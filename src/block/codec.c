@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "spec/annotations.h"
 
-/* Reads the fields of a SpiderIPBlock. */
+/* --- reading a SpiderIPBlock --- */
 
 static int text_of(const struct json *obj, const char *key, const char *place, char **ret,
 		   struct err *e)

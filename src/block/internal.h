@@ -32,7 +32,8 @@ void op_draft_done(struct draft *d);
 struct planner {
 	const struct block_facts *f;
 	struct block_plan *ret;
-	bool releases_block; /* the plan already releases an idle block: the limit is one */
+	/* the plan already releases an idle block; a plan releases at most one */
+	bool releases_block;
 };
 
 /* Returns NULL if the plan already has an operation on this block. */
@@ -57,8 +58,8 @@ void plan_leftover(struct planner *p, const char *pool, const char *block,
 
 /* plan_acquire.c */
 
-/* Of the requests of peers for a named address of the block, plans the answer to the first one that
- * can be answered now. Returns whether there is such a request. */
+/* Peers may request particular addresses of the block ("node@address"). Plans the answer to the
+ * first of these requests that can be answered now; returns false if there is none. */
 bool plan_answer_named(struct planner *p, const struct block_claim *c, const struct block_object *o,
 		       const struct block_need *need);
 /* Plans the claims, borrowings and requests for the addresses that a pool lacks. */

@@ -19,7 +19,7 @@ static int make_new(struct block_log *l, const struct block_table *t, struct err
 	uint64_t n;
 
 	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
-		return err_sys(e, -errno, "get random bytes");
+		return err_sys(e, -errno, "get random bytes for the id of the block log");
 	snprintf(l->id, sizeof(l->id), "%016" PRIx64, n);
 	return block_log_write(l, t, e);
 }
@@ -252,7 +252,7 @@ bool block_log_has_token(const struct block_log *l, const char *token)
 	return strncmp(token, l->id, n) == 0 && token[n] == '-';
 }
 
-/* The format of the file is described in log.h. */
+/* --- reading and writing the file, whose format log.h describes --- */
 
 static const char *const claim_state_names[] =
 	{[CLAIM_HELD] = "held", [CLAIM_RELEASING] = "releasing"};
@@ -467,7 +467,7 @@ static int read_version(const struct json *v, struct err *e)
 	int64_t version;
 
 	if (json_int(json_get(v, "version"), &version) < 0)
-		return err_set(e, -EBADMSG, "version is missing");
+		return err_set(e, -EBADMSG, "member 'version' is missing or not an integer");
 	if (version == BLOCK_LOG_FORMAT)
 		return 0;
 	return err_kind(e, ERR_UNAVAILABLE, -EPROTO,

@@ -4,8 +4,8 @@
 
 /*
  * What a node must know of its blocks while the API server is unavailable: claims and
- * borrowed addresses, in one small file beside the journal. The file is rewritten at each change
- * (one claim serves sixteen addresses). JSON, version 1:
+ * borrowed addresses, in one small file beside the IPAM journal. The file is rewritten at each
+ * change (one claim serves sixteen addresses). JSON, version 1:
  *
  *	{"version":1,"node":"n1","nodeUID":"...","id":"8c1f...","tokens":7,"seen":91234,
  *	 "claims":[{"name":"rail0-3","pool":"rail0","uid":"...","token":"8c1f...-6","net":"10.0.0.48/28",
@@ -35,9 +35,10 @@ struct block_log {
 	bool etcd_restored;
 	bool behind; /* the table is newer than the file: a write failed, or a batch is open */
 	bool batch;  /* between block_log_batch() and block_log_commit() */
-	/* For each claim and borrowed address in which the open batch gains addresses: its entry
-	 * before the batch, which block_log_commit() restores if the write fails. State
-	 * CLAIM_REMOVED or BORROW_REMOVED: the table had no such entry. Strings are owned. */
+	/* For each claim and borrowed address by which the open batch gives this node more
+	 * addresses: the entry of the table before the batch, which block_log_commit() restores
+	 * if the write fails. State CLAIM_REMOVED or BORROW_REMOVED: the table had no such
+	 * entry. Strings are owned. */
 	struct block_claim *old_claims;
 	struct block_borrowed *old_borrowed;
 	size_t n_old_claims, n_old_borrowed;
@@ -58,8 +59,8 @@ void block_log_close(struct block_log *l);
  * block_log_open().
  */
 int block_log_recreate(const struct root *r, const char *path, const char *node, struct err *e);
-/* Records a new state of a claim or borrowed address in file and table. After a failed write the
- * table has a release, but not a gain. */
+/* Records a new state of a claim or borrowed address in file and table. If the write fails, the
+ * table still applies a release (fewer addresses), but not a gain (more addresses). */
 int block_log_claim(struct block_log *l, struct block_table *t, const struct block_claim *c,
 		    struct err *e);
 int block_log_borrowed(struct block_log *l, struct block_table *t, const struct block_borrowed *n,

@@ -317,7 +317,7 @@ bool migration_is_superseded(const struct migration_place *p, const char *node,
 	return true;
 }
 
-/* An endpoint names the node that has the addresses and the node that requests them. */
+/* --- the two nodes that an endpoint names: the one that has the addresses, the one that requests them --- */
 
 void migration_place_done(struct migration_place *p)
 {

@@ -23,8 +23,8 @@
  *						     ends after the new one started)
  *						  EXPORT: migration_export() releases the
  *						     address to "@node", logged first;
- *						     the journal drops it when the
- *						     object shows it
+ *						     the journal drops the lease
+ *						     when the object shows the release
  *						     (migration_is_stale())
  *						  REFUSE: another pod has it by now:
  *						     the annotation shows it
@@ -94,8 +94,8 @@ enum migration_step {
 	MIGRATION_NEVER,
 	MIGRATION_READ, /* carry out op, which reads the block; then call again with `rescanned` */
 	MIGRATION_OP,	/* carry out op; then call again without `rescanned` */
-	/* write migration_request_patch() for migration_owner() to the endpoint; then call again
-	 * later */
+	/* write the patch of migration_request_patch(), with the result of migration_owner() as
+	 * `from`, to the endpoint; then call again later */
 	MIGRATION_REQUEST,
 	MIGRATION_WAIT, /* call again a little later */
 };

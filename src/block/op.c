@@ -159,7 +159,7 @@ int block_op_begin(struct block_log *l, struct block_table *t, struct block_op *
 	}
 }
 
-/* Ends a request: applies the answer to log and table. */
+/* --- end of a request: its outcome changes log and table --- */
 
 enum { REQUEST_FORGET_MS = 60 * 1000 };
 

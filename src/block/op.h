@@ -26,7 +26,8 @@ enum block_op_kind {
 	 * `to`, if the version matches */
 	OP_ADOPT,
 	OP_DELETE, /* deletes the object, if uid and version match */
-	/* sets node and claim to "" and the entries of ips to `to`, if the version matches */
+	/* sets node, nodeUID and claim to "-" (no owner), and the entries of ips to `to`, if the
+	 * version matches */
 	OP_DISOWN,
 	/* sets the entries of ips to `to`, removes request_of and, if `report` is set, sets
 	 * unavailable to `count`, if the version matches */
@@ -40,9 +41,10 @@ enum block_op_kind {
 	OP_RETURN, /* changes the entry of ip like OP_RECLAIM; for a borrowed address */
 	/* sets requested["<this node>@*"] to count; if ip is given, "<this node>@ip" instead */
 	OP_REQUEST,
-	OP_ASSERT, /* sets the entries of ips, which local pods have, if the version matches */
-	OP_READ,   /* reads the object; with ip: to find the node that has this address */
-	OP_LIST,   /* lists the blocks of the pool; the caller passes them to block_view_put() */
+	/* sets the entries of ips (addresses of local pods) to `to`, if the version matches */
+	OP_ASSERT,
+	OP_READ, /* reads the object; with ip: to find the node that has this address */
+	OP_LIST, /* lists the blocks of the pool; the caller passes them to block_view_put() */
 	/* sends no request: block_op_begin() removes the claim or, if ip is given, the borrowed
 	 * address from the log */
 	OP_FORGET,

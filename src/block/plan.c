@@ -142,8 +142,8 @@ static const struct block_requested *first_requested(const struct block_object *
  */
 enum { IDLE_MOST = 64 };
 
-/* Like plan_idle_of(); the returned number excludes addresses that pending requests of this node
- * are about to get, and is 0 while such requests lack addresses. */
+/* Like plan_idle_of(), but the returned number excludes addresses that waiting allocations of
+ * local pods are about to get, and is 0 while these allocations lack addresses. */
 static size_t to_give(const struct planner *p, const struct block_claim *c,
 		      const struct block_object *o, const struct block_need *need, size_t max,
 		      struct ipaddr **ret)
@@ -165,8 +165,8 @@ static void report(struct block_op *op, const struct block_object *o, size_t idl
 	op->count = unreleased > op->n_ips + idle ? unreleased - (uint32_t)(op->n_ips + idle) : 0;
 }
 
-/* Plans the answer to request w: the first n of the `idle` addresses in ips get the entry `to`, the
- * rest is reported as free. Takes over ips. */
+/* Plans the answer to request w: the first n of the `idle` addresses in ips get the entry `to`,
+ * the others are reported as free. Frees ips, or stores it in the plan. */
 static void answer(struct planner *p, const struct block_object *o, const struct block_requested *w,
 		   const char *to, struct ipaddr *ips, size_t idle, size_t n)
 {
@@ -648,7 +648,8 @@ static void assert_pods(struct planner *p, const struct block_claim *c,
 		    !(x && plan_is_anothers(p, x)))
 			VEC_PUSH(op->ips, op->n_ips) = *a;
 	}
-	/* Peers have all these addresses: this node has nothing left to assert. */
+	/* The object shows that peers borrow all addresses of local pods in this block: this
+	 * node has nothing to assert and removes its claim from the log. */
 	if (!op->n_ips)
 		op->kind = OP_FORGET;
 }

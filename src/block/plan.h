@@ -19,22 +19,26 @@ struct block_need {
 	/* addresses allocated before unirail was installed: only the pods that had them request
 	 * them, by name; NULL: none */
 	const struct ip_set *adopted;
-	/* number of addresses that pending requests lack: the node claims or borrows them */
+	/* number of addresses that waiting allocations of local pods lack: the node claims or
+	 * borrows them */
 	uint32_t want;
-	/* number of available addresses that pending requests are about to get */
+	/* number of available addresses that waiting allocations of local pods are about to get */
 	uint32_t keep;
 	/* number of addresses that pre-allocation lacks: the node claims blocks without an owner
 	 * for them, and never borrows */
 	uint32_t ahead;
-	/* addresses requested by name and not usable by this node, which obtains exactly these */
+	/* particular addresses that local pods request ("by name") and that this node may not
+	 * allocate yet; the node obtains exactly these addresses */
 	const struct ipaddr *names;
 	size_t n_names;
-	/* number of free addresses that the node can do without: an idle block with more is kept */
+	/* number of free addresses that the node can do without: an idle block with more free
+	 * addresses than this is not released */
 	uint32_t spare;
 	/* block_plan() plans no requests for more addresses: some are in flight or in backoff, or
 	 * the block size is not set on the pool yet */
 	bool under_way;
-	bool claiming; /* the claim of a block was sent recently and is not answered */
+	/* a request that claims a block (OP_CREATE) was sent recently and is not answered yet */
+	bool claiming;
 };
 
 struct block_facts {
@@ -70,7 +74,10 @@ struct block_facts {
 	/* Every pod of this node has a lease, and no other agent uses the node's name: blocks and
 	 * entries of earlier logs of this node may be adopted or returned. */
 	bool alone;
-	int64_t view_ms; /* how long a list of a pool's blocks is valid for a request */
+	/* for how long after a list or read of a block this node may borrow addresses that it
+	 * showed as available to any node ("*"); also the minimum age at which a list is
+	 * repeated without a request in between */
+	int64_t view_ms;
 	/* how long a list without free blocks delays the next attempt to pre-allocate */
 	int64_t ahead_ms;
 };
@@ -88,8 +95,8 @@ struct block_plan {
  */
 void block_plan(const struct block_facts *f, struct block_plan *ret);
 void block_plan_done(struct block_plan *p);
-/* Returns whether every pool was listed since rescan_ms and all entries found in peers' objects are
- * returned. */
+/* Returns whether every pool was listed since rescan_ms and this node has returned all its
+ * leftover entries that the lists show in peers' objects. */
 bool block_has_rescanned(const struct block_facts *f);
 
 /* Returns whether the address is used, retained, in quarantine or in its reuse delay. */

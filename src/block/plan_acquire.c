@@ -11,7 +11,8 @@
 
 enum {
 	GUESSES = 2,
-	/* in a pool of at most this many addresses a list costs less than a second failed guess */
+	/* in a pool of at most FEW addresses a list costs less than a second failed claim, so
+	 * the pool is listed after one failed claim instead of GUESSES */
 	FEW = 4096,
 };
 
@@ -172,9 +173,9 @@ static bool may_guess(const struct block_need *need, const struct block_view *v)
 /*
  * Takes over an orphan, or claims a block without a known owner. If another node was faster, the
  * answer shows that, so a list with free blocks stays valid for a long time. The first claims are
- * guesses: in a pool with free blocks they mostly succeed and save the list. Also returns
- * true if it plans nothing because a claim in another pool leads (is_led()); false if the pool has
- * no free block, or must be listed first.
+ * guesses: in a pool with free blocks they mostly succeed and save the list. Returns true if it
+ * plans a request, or plans nothing because a claim in another pool comes first (is_led()); false
+ * if the pool has no free block, or must be listed first.
  */
 static bool claim_some(struct planner *p, const struct block_need *need, const struct block_view *v)
 {
@@ -268,7 +269,7 @@ void plan_want(struct planner *p, const struct block_need *need)
 		plan_ahead(p, need);
 }
 
-/* Borrows available addresses of peers, and requests addresses from peers. */
+/* --- addresses of peers: borrowing available ones, requesting others --- */
 
 /*
  * Requests are sent in rounds. The first goes to one owner, for all addresses needed: in a pool
@@ -412,8 +413,9 @@ static bool is_requesting(struct planner *p, const struct block_need *need,
 	       (v->rounds >= FAST_ROUNDS && !is_reached(p, v->requested_ms + round_ms(p, v)));
 }
 
-/* Returns the capacity that the owner reports, minus the addresses that other nodes request.
- * Without a report: an owner that has lent fewer addresses can probably release more. */
+/* Returns the capacity that the owner reports or, without a report, the number of its unreleased
+ * addresses (an owner that has lent fewer can probably release more); minus the addresses that
+ * other nodes request. */
 static int64_t hope(const struct block_peer *x)
 {
 	return (int64_t)x->spare - x->requested_by_others;
@@ -510,8 +512,9 @@ static void plan_request_from_peers(struct planner *p, const struct block_need *
 /* To get an address requested by name, this node claims the block if it has no owner, and otherwise
  * sends the owner a request. */
 
-/* Intervals for reading the block: while an answer is expected, and while another node has the
- * address. */
+/* Intervals at which this node reads the block of a named address. BLOCK_PLAN_NAMED_ANSWER_MS:
+ * while the owner's answer is expected. AGAIN_MS: otherwise, for instance while another node has
+ * the address. */
 enum { BLOCK_PLAN_NAMED_ANSWER_MS = 200, AGAIN_MS = BLOCK_LOOKUP_MS };
 
 /* Reclaims an address of a block of this node that any node may borrow ("*"). */
@@ -584,7 +587,8 @@ static void plan_named(struct planner *p, const struct block_need *need, const s
 	c = block_claim_find(t, name);
 	if (c)
 		reclaim(p, c, o, a);
-	/* An object without a claim: another log of this node claimed the block. */
+	/* The object names this node but the log has no claim: another log of this node claimed
+	 * the block. */
 	if (c || (o && strcmp(o->node, t->node) == 0))
 		return;
 	if (s && s->to && age < AGAIN_MS)
