@@ -26,7 +26,7 @@ static int open_netns(struct attach *a, bool deleted_ok, struct err *e)
 	if (r >= 0)
 		return 0;
 	a->netns = -1;
-	/* A bind mount leaves an empty file behind when the namespace is deleted. */
+	/* -EINVAL: when a bind-mounted namespace is deleted, an empty file remains at its path. */
 	if (deleted_ok && (r == -ENOENT || r == -ENOTDIR || r == -EINVAL))
 		return 0;
 	if (e)

@@ -52,7 +52,7 @@ struct rail {
 	size_t n_altnames;
 
 	/* result */
-	struct cni_result got; /* result of the IPAM */
+	struct cni_result got; /* result of the IPAM, or without IPAM a copy of `given` */
 	struct cni_ipam_flags flags;
 	struct ipaddr *conflict_free; /* addresses that were probed without a conflict */
 	size_t n_conflict_free;

@@ -219,7 +219,8 @@ static int all_dad_done(struct attach *a, size_t *slow, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* Without carrier the kernel runs no detection, so only a link that is up can time out. */
+/* Fails only if the link's operstate is up: without carrier the kernel runs no duplicate address
+ * detection, so the addresses remain tentative. */
 static int too_slow(struct attach *a, size_t slow, struct err *e)
 {
 	struct link l;

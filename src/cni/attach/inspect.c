@@ -145,8 +145,10 @@ static int no_such_master(struct nl_wire *w, const char *name, int code, struct 
 		if (may_be_master(&links[i]))
 			buf_printf(&names, "%s'%s'", shown++ ? ", " : "", links[i].name);
 	err_default_kind(e, ERR_UNAVAILABLE);
-	return err_wrap(e, code, "conf.master is '%s', but this node has %s", name,
-			names.len ? names.p : "no suitable device");
+	return err_wrap(e, code,
+			"conf.master is '%s', but the node (with linkInContainer: the "
+			"pod) has %s",
+			name, names.len ? names.p : "no suitable device");
 }
 
 int attach_master(struct nl_wire *w, const struct rail_conf *c, struct link *ret, struct err *e)
@@ -212,7 +214,8 @@ static void take_nets(struct rail *rail, const struct addr *list, size_t n)
 			VEC_PUSH(rail->nets, rail->n_nets) = list[i].net;
 }
 
-/* Reads the networks of the uplink, for match_master_subnet, a key of only the IPAM spiderpool. */
+/* Reads the networks of the uplink. Only the IPAM spiderpool needs them, for its key
+ * match_master_subnet. */
 static int find_nets(struct attach *a, struct rail *rail, struct err *e)
 {
 	auto_free struct addr *list = NULL;

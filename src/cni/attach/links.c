@@ -204,7 +204,9 @@ static int learn(struct attach *a, struct err *e)
 			continue;
 		l = link_find(a->pod_links, a->n_pod_links, made_name(rail));
 		if (!l) {
-			err_set(e, -ENODEV, "%s '%s' was created, but no longer exists",
+			err_set(e, -ENODEV,
+				"%s '%s' does not exist in the pod after it was "
+				"created or moved there",
 				rail->kind->type, rail->ifname);
 			return rail_err(rail, -ENODEV, e);
 		}

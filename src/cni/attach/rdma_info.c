@@ -105,7 +105,8 @@ static bool soft_of(struct finder *f, const char *netdev, char ret[static RDMA_N
 	return false;
 }
 
-/* A bond's RDMA device belongs to one of its ports. */
+/* Finds the RDMA device of a bond, which the driver registers on the PCI function of one of the
+ * bond's port links. */
 static bool rdma_of_ports(struct finder *f, const struct link *bond, char ret[static RDMA_NAME_MAX])
 {
 	for (size_t i = 0; i < f->n_links; i++)
@@ -205,12 +206,13 @@ static void warn_not_shared(const struct rail *rail, const char *device, const s
 
 	if (moved && !rail->label)
 		return;
-	log_warn(
-		"no RDMA for the pod: the RDMA device stays on the node",
-		LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
-		LOG_S("reason",
-		      moved ? "exclusive mode, and no plugin 'rdma' later in the chain (ib-sriov: conf.rdmaIsolation) moves the device"
-			    : reason->text));
+	log_warn("no RDMA for the pod: the RDMA device stays on the node",
+		 LOG_S("rail", rail->ifname ? rail->ifname : ""), LOG_S("device", device),
+		 LOG_S("reason",
+		       moved ? "the RDMA subsystem is in exclusive mode, and no plugin 'rdma' "
+			       "later in the chain moves the device (ib-sriov: nor does "
+			       "conf.rdmaIsolation)"
+			     : reason->text));
 }
 
 static size_t choose(struct finder *f, struct wanted *list)
@@ -495,7 +497,8 @@ static void gc_dir(const struct cni_call *c, const char *dir)
 
 	int code;
 
-	/* No other process writes temporary files in dir, because this process has the lock. */
+	/* Removes the temporary files of interrupted writes. No other process writes one in dir,
+	 * because this process has the lock. */
 	file_sweep_dir(&c->root, dir);
 	code = load(&c->root, dir, &l, NULL);
 	if (code == -ENOENT)

@@ -47,7 +47,8 @@ struct adding {
 	bool multus;
 	struct pod_conf conf;
 	struct json_doc *answer;
-	struct cni_call own; /* the call with the document that this file writes */
+	/* copy of the call with the document of put_document() as its netconf */
+	struct cni_call own;
 	/* version of the printed result, which is that of the first network */
 	enum cni_version printed;
 };
@@ -161,7 +162,8 @@ static int put_networks(const struct adding *a, struct json_out *o, struct err *
 	const struct json *v;
 	int r = 0;
 
-	/* Writes the network that replaces the first one before the others. */
+	/* If the agent replaces the netconf's first network, its reply has the replacement
+	 * first. */
 	if (first && (v = json_walk_next(&w, NULL)))
 		r = put_answered(a, o, v, k++, 0, e);
 	for (size_t i = first; r >= 0 && i < own; i++)
@@ -500,7 +502,7 @@ static int put_plugins(const struct pod_putting *t, const struct json *config, s
 	if (json_kind(list) == JSON_NULL)
 		return pod_plugin_put(t, config, e);
 	if (json_kind(list) != JSON_ARRAY || !json_len(list))
-		return json_wants(list, "plugins", "an array with a plugin or more", e);
+		return json_wants(list, "plugins", "an array of at least one plugin", e);
 	while (r == 0 && (v = json_walk_next(&w, NULL)))
 		r = pod_plugin_put(t, v, e);
 	return r;

@@ -57,8 +57,8 @@ const char *pod_net_label(const struct pod_net *net);
 
 /*
  * Checks a tenant's configuration against the rules of spec/definition.h. Log file names are
- * removed from it: *keep then owns the document of net->config, otherwise it is NULL. Error class
- * ERR_CONF, or ERR_UNAVAILABLE if a plugin is not installed.
+ * removed from it: *keep then owns the document of net->config, otherwise *keep is NULL. Error
+ * class ERR_CONF, or ERR_UNAVAILABLE if a plugin is not installed.
  */
 int pod_net_check(const struct pod_nets *p, struct pod_net *net, struct json_doc **keep,
 		  struct err *e);

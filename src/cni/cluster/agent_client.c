@@ -180,7 +180,8 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 
 /* --- report of an ADD, readiness, release of addresses --- */
 
-/* Not synced, because after a power loss no container is left to report. */
+/* Stores the report in a file for the agent, without fsync: after a power loss the container no
+ * longer exists. */
 static bool leave_word(const struct cni_call *c, const char *state_dir, const struct buf *b)
 {
 	auto_free char *path = NULL;

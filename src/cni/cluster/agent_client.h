@@ -15,10 +15,10 @@ int pod_agent_networks(const struct cni_call *c, const struct pod_conf *conf, st
 		       struct err *e);
 
 /*
- * Reports the outcome of an ADD: the network-status annotation and the event's message. It does not
- * wait for the agent to write the annotation: until then the report is also a file named after the
- * container in POD_STATUS_DIR below the agent's stateDir, which a restarted agent reads. Failures
- * are logged.
+ * Reports the outcome of an ADD to the agent, which writes the network-status annotation and an
+ * event with the message. Returns before the agent has written the annotation. Until the agent has
+ * written it, the report is also stored in a file named after the container in POD_STATUS_DIR below
+ * the agent's stateDir, which the agent reads after a restart. Failures are logged.
  */
 #define POD_STATUS_DIR "/status"
 void pod_agent_report(const struct cni_call *c, const struct pod_conf *conf, const char *state_dir,

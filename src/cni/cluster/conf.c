@@ -50,7 +50,7 @@ static const struct json_field fields[] = {
 	      JSON_DOC(NULL, "an ADD waits for this file, at most 45 s")),
 	FIELD("kubeconfig", J_STR, kubeconfig,
 	      JSON_DOC(NULL, "accepted without effect: the agent has its own kubeconfig")),
-	FIELD("logFile", J_STR, log_file, JSON_DOC(NULL, "file of the log")),
+	FIELD("logFile", J_STR, log_file, JSON_DOC(NULL, "file to which multus writes its log")),
 	FIELD("logLevel", J_STR, log_level, JSON_DOC(NULL, "panic, error, verbose or debug")),
 	FIELD("auxiliaryCNIChainName", J_STR, chain_name,
 	      JSON_DOC(NULL, "accepted without effect")),
@@ -91,10 +91,8 @@ static int check_paths(const struct pod_conf *c, struct err *e)
 	return r < 0 ? r : want_absolute(c->ready_file, "readinessindicatorfile", e);
 }
 
-/*
- * Converts a path in the container of Multus' daemon to the path on the node, by the mounts in the
- * manifests of Multus.
- */
+/* Converts a path in the container of Multus' daemon to the path on the node: removes the mount
+ * point of the node's root (chrootDir, or as in the manifests of Multus /hostroot or /host). */
 static void leave_container(const char **path, const char *chroot)
 {
 	const char *const mounts[] = {str_if_set(chroot), "/hostroot", "/host"};
@@ -224,10 +222,9 @@ int pod_conf_read(const struct cni_call *c, bool multus, struct pod_conf *ret, s
 	if (multus && (str_if_set(raw.log_file) || str_if_set(raw.log_level)))
 		start_log(&raw);
 	if (str_if_set(raw.chain_name))
-		log_warn(
-			"conf.auxiliaryCNIChainName does nothing: name the plugins in the network's "
-			"own list",
-			LOG_S("name", raw.chain_name));
+		log_warn("conf.auxiliaryCNIChainName does nothing: add the plugins of this chain "
+			 "to the 'plugins' list of the network's configuration",
+			 LOG_S("name", raw.chain_name));
 	*ret = raw.conf;
 	return 0;
 }

@@ -148,7 +148,8 @@ int pod_check(struct cni_call *c, bool multus, struct err *e)
 		return r;
 	kind = multus_cache_read(c, conf.cni_dir, conf.bin_dir, &entry);
 	if (kind == MULTUS_CACHE_OTHER)
-		return 0; /* CHECK of Multus does not read its scratch file either */
+		/* succeeds without a check: CHECK of Multus does not read its cache entry either */
+		return 0;
 	if (kind == MULTUS_CACHE_NONE)
 		return err_kind(
 			e, ERR_OTHER, -ENOENT,

@@ -17,7 +17,7 @@ enum multus_cache_kind {
 };
 
 struct multus_cache_entry {
-	/* the call with the document of the entry and the runtime's prevResult */
+	/* the caller's call, but with the netconf made from the entry and a copy of prevResult */
 	struct cni_call call;
 	struct cni_result *
 		*results; /* result of each network, in the document's order; NULL: unknown */

@@ -234,8 +234,9 @@ static int delete_noted(const struct collecting *g, const char *id, struct err *
 	return multus_cache_del(&entry, e);
 }
 
-/* Returns the interface name for a first network whose entry records none: that of the runtime's
- * list, otherwise that of the call, otherwise "eth0". */
+/* Returns the interface name of a container's first network, for a cache entry that records
+ * none: the name in the runtime's list of attachments, otherwise that of the call, otherwise
+ * "eth0". */
 static const char *ifname_of(const struct collecting *g, const char *id)
 {
 	for (size_t i = first_of(g, id); is_at(g, i, id); i++)
@@ -288,7 +289,8 @@ static bool has_entry(const struct collecting *g, const char *id)
 	return g->n_noted && bsearch(&id, g->noted, g->n_noted, sizeof(*g->noted), str_order);
 }
 
-/* Inspects each container once, even if the runtime lists several of its interfaces. */
+/* Counts each attachment that the runtime lists as valid. Inspects each of their containers that
+ * has no cache entry, once even if the runtime lists several of its interfaces. */
 static void inspect_valid(struct collecting *g)
 {
 	for (size_t i = 0; i < g->call->n_valid; i++) {
@@ -365,8 +367,8 @@ static int collect(struct collecting *g, const char *text, bool trusted)
 
 /* --- GC of recorded networks --- */
 
-/* Writes the network's configuration as ADD does for a pod without requests; checks the definition
- * again. */
+/* Checks the definition again and writes the network's configuration as ADD does for a pod whose
+ * annotation requests no address, MAC or device. */
 static int put_recorded(const struct collecting *g, const struct network_record *rec, struct buf *b,
 			struct err *e)
 {
@@ -451,10 +453,8 @@ static void gc_records(struct collecting *g)
 	network_records_remove(g->call, &g->conf, files, n, is_unchanged, g);
 }
 
-/*
- * If a live container has no entry, no network is collected, since the container may have addresses
- * of any network.
- */
+/* If a running container has no cache entry, calls GC of no network, because the container may
+ * have addresses of any network. */
 static void gc_networks(struct collecting *g)
 {
 	if (g->unknown) {

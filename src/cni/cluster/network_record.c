@@ -72,7 +72,7 @@ static void add_safe(struct buf *b, const char *s, size_t n, size_t max)
 }
 
 /* Returns the name of a record's file: "team_rail0-" and the digest; the caller frees it. A
- * namespace contains no '_'. */
+ * namespace contains no '_', so the text before the first '_' is the namespace. */
 static char *name_of(const struct pod_net *net, struct span content)
 {
 	const char *nad = net->nad ? net->nad : "", *slash = strchr(nad, '/');

@@ -13,8 +13,8 @@ struct entry {
 	bool is_default, all_ips, last;
 };
 
-/* Returns whether the object lists the address: one of its interface, and in the last object also
- * one without interface. */
+/* Returns whether the object lists the address `ip`: an address of the object's interface, in
+ * the last object also an address without an interface, with all_ips every address. */
 static bool has_ip(const struct entry *t, const struct cni_ip *ip)
 {
 	if (t->all_ips)
@@ -81,7 +81,8 @@ static void put_part(struct json_out *o, const struct json *device, const char *
 	jo_end_obj(o);
 }
 
-/* Writes the known keys, in the order of Multus' Go type; other keys of the file are left out. */
+/* Writes the keys of Multus' Go type, in the order of that type; other keys of the file are left
+ * out. */
 static void put_device(struct json_out *o, const struct json *device)
 {
 	static const char *const pci[] = {"pci-address",    "vhost-net",	  "rdma-device",

@@ -262,7 +262,8 @@ const char *vf_attr_name(unsigned int attr)
 	return names[i];
 }
 
-/* A VF whose driver reports no VLAN counts as one with VLAN 0, which has only one protocol. */
+/* A VF without a VLAN counts as a VF with VLAN 0 and protocol 802.1Q, whatever protocol the
+ * driver reports. */
 static struct vf_vlan vlan_of(const struct vf_info *v)
 {
 	struct vf_vlan vlan = v->vlans[0];

@@ -35,17 +35,17 @@ unsigned int vf_plan_missing(const struct vf_attrs *want, const struct vf_info *
 /*
  * Computes what restores a VF: all attributes that differ from `was`. spoofchk and trust that the
  * driver did not report before the ADD or does not report now are only changed if `requested`
- * (VF_ATTR_*: set for the pod) has them; one that `was` does not have is set to the default
- * (spoofchk on, trust off). A MAC of length 0 and GUIDs without has_guid in `was` are unknown and
- * not changed.
+ * (VF_ATTR_*: set for the pod) has them; if `was` has no value for such an attribute, it is set to
+ * the default (spoofchk on, trust off). A MAC of length 0 and GUIDs without has_guid in `was` are
+ * unknown and not changed.
  */
 struct vf_attrs vf_plan_restore(const struct vf_info *was, const struct vf_info *now,
 				unsigned int requested);
 /*
- * Guesses the state before the ADD of a VF without a record: the state of `sibling`, an unused VF
- * of the same PF. sibling NULL: the defaults of drivers (no VLAN, no rate limit, spoofchk on, trust
- * off, link state auto). `mac`: the MAC to set if the sibling has an administrative MAC; length 0:
- * unknown. GUIDs are not changed.
+ * Guesses the state that a VF without a record had before the ADD: the state of `sibling`, an
+ * unused VF of the same PF. sibling NULL: the defaults of drivers (no VLAN, no rate limit, spoofchk
+ * on, trust off, link state auto). `mac`: the MAC to set if the sibling has an administrative MAC;
+ * length 0: unknown. GUIDs are not changed.
  */
 struct vf_info vf_plan_guess(const struct vf_info *now, const struct vf_info *sibling,
 			     const struct mac *mac);

@@ -115,7 +115,8 @@ int vf_conf_link_state(const char *text, uint32_t *ret, struct err *e)
 
 const char *vf_rail_hint(int code)
 {
-	return code == -EEXIST ? "a name of the VF, or an alternative one, is taken in the pod"
+	return code == -EEXIST ? "the pod already has a link with the VF's name or one of the "
+				 "VF's alternative names"
 			       : NULL;
 }
 

@@ -89,8 +89,8 @@ void vf_record_put(struct json_out *o, const struct vf_record *r)
 	put_guids(o, &r->was);
 	jo_kstr_if_set(o, "pod", r->pod);
 	jo_kstr_if_set(o, "rdma", r->rdma);
-	/* Written in addition, because a Go boolean cannot express that the driver does not report
-	 * the attribute. */
+	/* Written although a record of sriov has SpoofChk and Trust, because these Go booleans
+	 * cannot express that the driver does not report the attribute. */
 	jo_kint(o, "spoofchk", r->was.spoofchk);
 	jo_kint(o, "trust", r->was.trust);
 	jo_kbool(o, "up", r->up);

@@ -26,8 +26,9 @@ static bool by_device(const struct link *l, const struct vf_record *r)
 	return strcmp(l->device, r->device) == 0;
 }
 
-/* Identifies the netdev in the pod if the kernel reports no device: by name and alias, or by name
- * and the absence of a kind if the original plugin, which sets no alias, wrote the record. */
+/* Identifies the netdev in the pod if the kernel does not report the PCI device of links: by
+ * name and alias; if the original plugin, which sets no alias, wrote the record, by name and by
+ * having no link kind (IFLA_INFO_KIND). */
 static bool by_name(const struct link *l, const struct vf_record *r)
 {
 	if (*l->device || !r->ifname || strcmp(l->name, r->ifname) != 0)
@@ -131,7 +132,7 @@ static int find_in_time(const struct vf_restore_state *h, const struct vf_record
 
 static int no_way(const struct vf_record *r, const char *reason)
 {
-	log_warn("attributes of the VF are left as they are", LOG_S("vf", r->device),
+	log_warn("cannot restore the attributes of the VF through its PF", LOG_S("vf", r->device),
 		 LOG_S("reason", reason));
 	return 0;
 }
@@ -309,7 +310,7 @@ static int make_ready(struct nl_wire *w, const struct vf_record *r, const struct
 			return code;
 		}
 	/* The maximum MTU of the PF may have been reduced since. */
-	log_warn("MTU of the VF is left as it is", LOG_S("link", l->name),
+	log_warn("cannot restore the MTU of the VF", LOG_S("link", l->name),
 		 LOG_S("error", reason.text));
 	return 0;
 }
@@ -476,8 +477,9 @@ static struct mac guess_mac(const struct link *l, const struct mac *pods)
 }
 
 /* Sets the name to which the netdev is restored: its present name if it is on the node under
- * neither the pod's name nor a name of the kernel, otherwise its alias (the name before the move),
- * otherwise a name of systemd's form, "<PF>v<number>". */
+ * neither its name in the pod nor the name that the kernel assigns on return from a deleted
+ * namespace (dev<ifindex>), otherwise its alias (the name before the move), otherwise a name of
+ * systemd's form, "<PF>v<number>". */
 static void guess_name(const struct vf_place *p, const struct vf_found *f, const char *ifname,
 		       struct vf_record *r)
 {

@@ -114,7 +114,8 @@ int host_local_add(const struct cni_ipam_call *call, struct cni_result *out, str
 }
 
 /* Releases the addresses in prevResult whose file this attachment owns, without listing the
- * directory. Returns true if these are all: one per range set. */
+ * directory. Returns true if it released one address per range set: the attachment then has no
+ * other address. */
 static bool del_known(const struct cni_ipam_call *call, struct hostlocal *h, size_t n_sets)
 {
 	const struct hostlocal_owner owner = owner_of(call);
@@ -405,7 +406,8 @@ static int add_set(const struct cni_ipam_call *call, const struct json *v, const
 	return r;
 }
 
-/* Limit of range sets, since each is compared with the requested addresses and those of the pod. */
+/* Limit of range sets: each set is compared with each requested address and with each address of
+ * the pod. */
 enum { SETS_MAX = 256 };
 
 /* Reads the sets of ranges: [[{range}, ...], ...]. */

@@ -35,8 +35,8 @@ static bool conf_text_writes(const char *key, bool gc)
 
 /*
  * Writes the configuration for an IPAM plugin as libcni does: with name and version of the network,
- * and for GC with the call's valid attachments (under both keys), which the plugin's object in a
- * netconf of unirail-cni does not contain.
+ * and for GC with the call's valid attachments (under the keys cni.dev/valid-attachments and
+ * cni.dev/attachments), which the plugin's object in a netconf of unirail-cni does not contain.
  */
 static int conf_text(const struct cni_ipam_call *c, bool gc, struct buf *b)
 {
@@ -115,8 +115,8 @@ static int nothing(const struct cni_ipam_call *c, struct err *e)
 	return 0;
 }
 
-/* No ADD and DEL of spiderpool: spiderpool_add() and spiderpool_del() get all attachments at
- * once. */
+/* spiderpool has no function for ADD and DEL here: spiderpool_add() and spiderpool_del() get all
+ * attachments at once. */
 static const struct ipam_type types[] = {
 	{"spiderpool", NULL, NULL, spiderpool_check, spiderpool_gc, spiderpool_status},
 	{"host-local", host_local_add, host_local_del, host_local_check, host_local_gc,

@@ -19,7 +19,7 @@ static void open_log(const struct cni_ipam_call *call)
 
 	whereabouts_conf_log(call, &c, &l);
 	if (log_setup(&l, &e) < 0)
-		log_warn("log goes to stderr", LOG_S("error", e.text));
+		log_warn("cannot open the log file, logging to stderr", LOG_S("error", e.text));
 	log_context("container_id", call->call->container_id);
 	log_context("ifname", call->ifname);
 }
@@ -73,7 +73,7 @@ const struct cni_plugin cni_whereabouts = {
 	.status = status,
 };
 
-/* The whereabouts IPAM in process: the verbs over ipam/whereabouts' store. */
+/* --- the whereabouts IPAM in process: the verbs over ipam/whereabouts' store --- */
 
 static struct whereabouts_request request_of(const struct cni_ipam_call *call,
 					     const struct whereabouts_conf *c)

@@ -78,7 +78,8 @@ struct whereabouts_conf {
 	struct whereabouts_keys keys;
 	struct json_doc *flat; /* parsed flat file; NULL: no flat file was found */
 	const char *flat_path;
-	/* file that has the kubeconfig, as a path in quotes; NULL: the netconf has it */
+	/* file that sets kubernetes.kubeconfig, as a quoted path for messages; NULL: the netconf
+	 * sets it */
 	char *kubeconfig_in;
 	const char *network_name; /* never NULL */
 	bool overlapping;

@@ -26,7 +26,8 @@ static int check_type(const char *type, struct err *e)
 		   type ? type : "");
 }
 
-/* The name is part of an object's name in the cluster, and of a directory's name here. */
+/* whereabouts makes network_name part of an IPPool's name, unirail makes it part of a
+ * directory's name. */
 static int check_network_name(const char *name, struct err *e)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
@@ -388,7 +389,7 @@ void whereabouts_conf_done(struct whereabouts_conf *c)
 	*c = (struct whereabouts_conf){.network_name = ""};
 }
 
-/* Reads whereabouts' keys from the netconf, and missing ones from the flat file. */
+/* --- reads whereabouts' keys from the netconf, and missing ones from the flat file --- */
 
 enum { FLAT_MAX = 1 << 20 };
 
@@ -420,8 +421,8 @@ static const struct json_table static_table = {static_fields, JSON_GO,
 /* No offset: the sub-object fills the same struct whereabouts_keys. */
 static const struct json_field cluster_fields[] = {
 	KEY("kubeconfig", J_STR, kubeconfig,
-	    JSON_DOC(NULL,
-		     "access to the cluster's store, which is refused: the node stores addresses")),
+	    JSON_DOC(NULL, "kubeconfig of the cluster's store; refused, because unirail stores "
+			   "addresses on the node")),
 	{0}};
 static const struct json_table cluster_table = {cluster_fields, JSON_GO, 0};
 
@@ -450,11 +451,12 @@ static const struct json_field fields[] = {
 	KEY("configuration_path", J_STR, path,
 	    JSON_DOC("whereabouts.d/whereabouts.conf",
 		     "file with further keys, below /etc/cni/net.d or /etc/kubernetes/cni/net.d")),
-	KEY("log_file", J_STR, log_file, JSON_DOC(NULL, "file of the log")),
+	KEY("log_file", J_STR, log_file, JSON_DOC(NULL, "file to which the plugin writes its log")),
 	KEY("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, verbose, error or panic")),
 	KEY("state_dir", J_STR, state_dir, JSON_OWN(PATH_IPAM_STATE, "directory of the store")),
 	{"kubernetes", J_OBJ, .sub = &cluster_table,
-	 JSON_DOC(NULL, "access to the cluster, which is refused")},
+	 JSON_DOC(NULL, "access to the cluster's store; refused, because unirail stores "
+			"addresses on the node")},
 	{0}};
 const struct json_table whereabouts_table = {fields, JSON_GO, 0};
 

@@ -530,8 +530,9 @@ static int add_own(const struct multi_net *net, struct attach *a, struct err *e)
 
 /* --- default routes in a network's result --- */
 
-/* Replaces the default routes in the result as in the pod, because CHECK compares the result with
- * the pod. net->plugin_result keeps the result of the plugins. */
+/* Changes the default routes of net->result as those of the pod were changed, because CHECK
+ * compares the result with the pod. net->plugin_result retains the unchanged result of the
+ * plugins. */
 static void edit_result(const struct multi *x, struct multi_net *net)
 {
 	struct cni_result *r = &net->result;

@@ -22,20 +22,22 @@ struct raw_net {
 static const struct json_field net_fields[] = {
 	JSON_FIELD("name", J_STR, struct raw_net, name, JSON_DOC(NULL, "name of the network")),
 	JSON_FIELD("ifname", J_STR, struct raw_net, ifname,
-		   JSON_DOC("net<i>", "name of the interface; the first network: CNI_IFNAME")),
+		   JSON_DOC("net<i>", "name of the interface; default for the first network: "
+				      "CNI_IFNAME")),
 	JSON_FIELD("type", J_STR, struct raw_net, type,
-		   JSON_DOC(NULL, "plugin, if there is only one")),
+		   JSON_DOC(NULL, "name of the plugin, if the network has only one")),
 	JSON_FIELD("plugins", J_VAL, struct raw_net, plugins,
 		   JSON_DOC(NULL, "list of plugins, of which the first makes the interface")),
 	JSON_FIELD("nad", J_STR, struct raw_net, nad,
-		   JSON_DOC(NULL, "name of the definition, NAMESPACE/NAME")),
+		   JSON_DOC(NULL, "name of the NetworkAttachmentDefinition, NAMESPACE/NAME")),
 	JSON_FIELD("deviceID", J_STR, struct raw_net, device,
-		   JSON_DOC(NULL, "allocated device, for the cache entry")),
+		   JSON_DOC(NULL, "allocated device, for the pod's entry in cniDir")),
 	JSON_FIELD("cniArgs", J_STR, struct raw_net, args, JSON_DOC(NULL, "appended to CNI_ARGS")),
 	JSON_FIELD("cniVersion", J_STR, struct raw_net, version,
 		   JSON_DOC("the netconf's", "CNI version of the network; ignored without nad")),
 	JSON_FIELD("defaultRoute", J_STRS, struct raw_net, gateways,
-		   JSON_DOC(NULL, "gateways: the pod's default routes use this network only")),
+		   JSON_DOC(NULL, "gateways; the pod's default routes of their address families "
+				  "use this network only")),
 	{0},
 };
 static const struct json_table net_table = {net_fields, JSON_GO, sizeof(struct raw_net)};
@@ -124,7 +126,8 @@ static int read_all(struct cni_call *c, struct multi *x, struct err *e)
 		return r;
 	if (json_kind(raw.networks) != JSON_ARRAY || !json_len(raw.networks))
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"conf.networks: missing, expected a non-empty array");
+				"conf.networks: missing, empty or not an array, expected a "
+				"non-empty array");
 	if (json_len(raw.networks) > MAX_NETWORKS)
 		return err_kind(e, ERR_CONF, -E2BIG,
 				"conf.networks has %zu networks, expected %d at most",
@@ -317,7 +320,8 @@ static int check_unique(const struct multi *x, const char *place, struct err *e)
 }
 
 /* Returns the interface name of network i: its ifname, otherwise CNI_IFNAME for the first network
- * and "net<i>" for the others. GC and STATUS have no CNI_IFNAME and do not use the name "eth0". */
+ * and "net<i>" for the others. Without CNI_IFNAME (GC, STATUS) the first network gets "eth0", a
+ * name that these verbs do not use. */
 static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t i)
 {
 	if (raw->ifname && *raw->ifname)
@@ -327,8 +331,8 @@ static char *ifname_of(const struct multi *x, const struct raw_net *raw, size_t 
 	return xstrdup(*x->call->ifname ? x->call->ifname : "eth0");
 }
 
-/* Makes the environment of the network's plugins: that of the pod, with the values that only this
- * network requests. */
+/* Sets net->call, the environment of the network's plugins: a copy of the pod's call with this
+ * network's own cniArgs and cniVersion. */
 static int take_call(const struct multi *x, struct multi_net *net, size_t i,
 		     const struct raw_net *raw, const char *place, struct err *e)
 {

@@ -18,7 +18,7 @@ struct deleting {
 	struct multi *x;
 	struct attach a;
 	struct err first;   /* the first failure */
-	struct ipaddr *ips; /* known addresses of the pod */
+	struct ipaddr *ips; /* addresses of the pod, from prevResult and from its links */
 	size_t n_ips;
 };
 
@@ -331,8 +331,8 @@ int multi_check(struct multi *x, struct err *e)
 
 /* --- GC --- */
 
-/* Converts the runtime's list, which has one interface per pod (CNI_IFNAME), to a list for network
- * i, whose interface has another name. */
+/* Copies the runtime's list of valid attachments, whose interface is CNI_IFNAME, for network i:
+ * with the network's own interface name if it has one. */
 static struct cni_attachment *valid_of(const struct multi *x, size_t i)
 {
 	const struct cni_call *c = x->call;

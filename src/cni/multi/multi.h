@@ -24,7 +24,8 @@
  *			net1, net2 ... for the following ones. Further keys: `cniArgs`, appended to
  *			CNI_ARGS; `defaultRoute`, gateways: the pod's default routes of their
  *			families use this network and no other; `deviceID`, the allocated device,
- *			for the cache entry; `nad`, name of the definition ("team/rail0"). With
+ *			for the pod's entry in `cniDir`; `nad`, name of the
+ *			NetworkAttachmentDefinition ("team/rail0"). With
  *			`nad` the network's name need not be unique, and the network's `cniVersion`
  *			is used; "" means that its plugins get no cniVersion (0.1.0).
  *	defaults	keys added to an attachment's object where it does not have them (`ipam` as
@@ -70,7 +71,8 @@
 struct multi_plugin {
 	const char *type;
 	const struct json *conf;
-	/* chained plugin in this process; NULL: a link driver, or executed */
+	/* chained plugin that runs in this process; NULL: a link driver, or a plugin that is
+	 * executed */
 	const struct cni_meta *meta;
 };
 
@@ -92,8 +94,8 @@ struct multi_net {
 	struct multi_plugin main;	/* the plugin that creates the interface */
 	const struct link_driver *kind; /* link driver; NULL: not built in */
 	const struct json *co;		/* coordinator's object; NULL: none */
-	/* other plugins, in order: before the first plugin, between it and the coordinator,
-	 * after */
+	/* other plugins: `ahead` run before the first plugin, `before` between the first plugin
+	 * and the coordinator, `after` after the coordinator */
 	struct multi_plugin *ahead, *before, *after;
 	size_t n_ahead, n_before, n_after;
 

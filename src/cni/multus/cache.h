@@ -17,7 +17,7 @@
  * The same files of a pod that unirail-cni attached (cni/multi/cache.c) have keys that Multus and
  * libcni do not know and ignore:
  *
- *	"unirail"	in each delegate: the network of that unirail-cni
+ *	"unirail"	in each delegate: `name` in the netconf of that unirail-cni
  *	"unirailState"	in each delegate: {"version": 1, "cniArgs": appended to CNI_ARGS for its plugins,
  *			"cniVersion": version of its definition ("": none), if the configuration for
  *			Multus has another version}

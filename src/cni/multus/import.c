@@ -172,8 +172,9 @@ static bool has_type(const struct json *conf, const char *type)
 	return its && strcmp(its, type) == 0;
 }
 
-/* Returns whether Multus executed this plugin as one of its delegates: Multus removes its file only
- * after all delegates are deleted. Then this call must not delete the other delegates. */
+/* Returns whether Multus executed this plugin as one of its delegates: its scratch file, which
+ * it removes only after all delegates are deleted, lists them. If so, this call must not delete
+ * the other delegates. */
 static bool is_delegate(const struct multus *m)
 {
 	const struct cni_call *c = m->call;
@@ -248,8 +249,8 @@ static const char *cni_dir(const struct cni_call *c)
 	if (dir && *dir == '/')
 		return dir;
 	if (!dir || *dir)
-		log_warn("conf.multusCniDir is not an absolute path: networks that Multus attached "
-			 "are not imported");
+		log_warn("conf.multusCniDir is not an absolute path: this DEL does not delete "
+			 "networks that Multus attached");
 	return NULL;
 }
 

@@ -39,7 +39,9 @@ struct multus {
 	struct network *nets;
 	size_t n_nets;
 	struct err first; /* the first failure */
-	bool forgotten;	  /* the DEL of a network without a readable cache file has failed */
+	/* true: the DEL of a network without a readable cache file has failed, so the scratch
+	 * file must remain for the retry */
+	bool forgotten;
 };
 
 /* Finds the networks of a pod. m->call and m->dir are inputs. */

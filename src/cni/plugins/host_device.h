@@ -54,7 +54,7 @@ int host_device_read(const struct root *root, const struct host_device_conf *c,
 void host_device_files_done(struct host_device_files *f);
 #define auto_host_device __attribute__((cleanup(host_device_files_done)))
 
-/* --- restored to the node: host_device_restore.c --- */
+/* --- return of the device to the node (host_device_restore.c) --- */
 struct attach;
 struct rail;
 struct nl_batch;

@@ -495,7 +495,8 @@ static int plan_bond(const struct ifacer_conf *c, const struct link *links, size
 
 /* --- the VLAN interface --- */
 
-/* Refuses an id that a VLAN interface of another name has, on any parent, as the original does. */
+/* Refuses a VLAN id that a VLAN interface of another name already has, whatever its parent, as
+ * the original does. */
 static int check_unique(const struct ifacer_plan *p, const struct link *links, size_t n,
 			struct err *e)
 {

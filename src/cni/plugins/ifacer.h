@@ -62,7 +62,7 @@ struct ifacer_plan {
 };
 
 extern const struct json_table ifacer_table; /* keys of the netconf */
-/* Kind ERR_CONF: the error names the field. */
+/* An error of kind ERR_CONF names the invalid field. */
 int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_conf *ret,
 		     struct err *e);
 

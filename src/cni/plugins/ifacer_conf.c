@@ -167,7 +167,7 @@ int ifacer_conf_read(struct json_doc *d, const struct json *conf, struct ifacer_
 	return 0;
 }
 
-/* bond.options: the original's names, and the driver's names where they differ. */
+/* --- bond.options: the original's names, and the driver's names where they differ --- */
 
 enum { NAMES_MAX = 8 };
 
@@ -327,8 +327,8 @@ int ifacer_options(const char *text, struct ifacer_conf *c, struct err *e)
 		span_cut(&item, '=', &key);
 		name = span_dup(span_trim(key));
 		value = span_dup(span_trim(item));
-		/* The original also ignores an option that is not key=value, but fails if the first
-		 * option is one. */
+		/* The original also ignores an option that is not key=value, except as the first
+		 * option: then it fails. */
 		if (!item.p || strchr(value, '='))
 			log_warn("bond option that is not key=value is ignored",
 				 LOG_S("option", name));

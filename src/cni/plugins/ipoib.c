@@ -142,8 +142,9 @@ bool ipoib_is_leftover(const struct link *l)
 	return strcmp(l->kind, "ipoib") == 0 && l->group == LINK_GROUP && l->parent;
 }
 
-/* Deletes all children of unirail's group on the node: unirail creates children only in pods, so a
- * child on the node is there because its pod's namespace was deleted. */
+/* Deletes all children on the node that are in unirail's link group (LINK_GROUP): unirail
+ * creates children only in pods, so a child on the node is there because its pod's namespace was
+ * deleted. */
 static int gc(struct attach *a, const struct rail *rail, struct err *e)
 {
 	auto_batch struct nl_batch *b = nl_batch_new();

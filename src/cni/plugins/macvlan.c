@@ -38,7 +38,8 @@ static const struct json_field fields[] = {
 			NULL,
 			"MAC of the interface, used if neither runtimeConfig.mac nor CNI_ARGS MAC is set")),
 	JSON_FIELD("bcqueuelen", J_INT, struct raw, bcqueuelen, .min = 0, .max = UINT32_MAX,
-		   JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's")),
+		   JSON_DOC("0", "length of the queue of broadcast packets; 0: the kernel's "
+				 "default")),
 	JSON_FIELD("runtimeConfig", J_OBJ, struct raw, runtime, .sub = &runtime_table,
 		   JSON_DOC(NULL,
 			    "set by the runtime, for the capabilities that the netconf declares")),

@@ -515,7 +515,7 @@ static void plan_hint(const struct sbr_facts *f, const struct cni_ip *ip, struct
 
 /* Plans the deletion of the interface's routes in the main table: with `gateways` those through a
  * gateway, otherwise the others. Routes through a gateway are deleted first, so that undo, in
- * reverse order, first adds the subnets that contain the gateways. */
+ * reverse order, first adds the routes to the subnets that contain the gateways. */
 static void plan_leave(const struct sbr_conf *c, const struct sbr_facts *f, bool gateways,
 		       struct sbr_plan *p)
 {
@@ -625,8 +625,8 @@ static int check_table(const struct sbr_conf *c, const struct sbr_facts *f, cons
 }
 
 /* Checks that the address has a rule. Unless the configuration names the table, the table of one of
- * the address's rules must have the routes that ADD wrote; its other rules may be the
- * coordinator's. */
+ * the address's rules must have the routes that ADD wrote; other rules of this address may be
+ * the coordinator's. */
 static int check_ip(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ip,
 		    struct err *e)
 {

@@ -55,7 +55,7 @@ struct sbr_plan {
 	size_t n, n_adds;
 };
 
-/* Kind ERR_CONF: the error names the field. */
+/* An error of kind ERR_CONF names the invalid field. */
 int sbr_conf_read(struct json_doc *d, const struct json *conf, struct sbr_conf *ret, struct err *e);
 
 /* --- pure functions --- */
@@ -65,8 +65,9 @@ size_t sbr_ips(const struct cni_result *prev, const char *ifname, struct cni_ip 
 /* Computes the steps of ADD; the caller frees ret->steps. */
 void sbr_plan(const struct sbr_conf *c, const struct sbr_facts *f, const struct cni_ip *ips,
 	      size_t n, struct sbr_plan *ret);
-/* Fills ret, which has room for all, with the rules that DEL removes: those of c->table (0: of any
- * table) whose only selector is one of the addresses as source. Returns their number. */
+/* Fills ret, which has room for n_rules entries, with the rules that DEL removes: those of
+ * c->table (0: of any table) whose only selector is one of the addresses as source. Returns
+ * their number. */
 size_t sbr_rules_of(const struct sbr_conf *c, const struct rule *rules, size_t n_rules,
 		    const struct ipaddr *ips, size_t n, const struct rule **ret);
 /* Checks that each address still has its rule. Unless c->table is set, the rule's table must have

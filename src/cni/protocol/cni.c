@@ -415,7 +415,8 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 {
 	const char *override;
 	const struct var vars[] = {
-		/* must be the first row, which read_vars() requires for any command */
+		/* CNI_COMMAND must be the first row: read_vars() requires the variable of the
+		 * first row even if the command is unknown. */
 		{"CNI_COMMAND", &c->command, EVERY, NULL},
 		{"CNI_CONTAINERID", &c->container_id, ADD | CHECK | DEL, check_container_id},
 		{"CNI_NETNS", &c->netns, ADD | CHECK, NULL},
@@ -434,7 +435,7 @@ static int cni_env_read(struct cni_call *c, char *const env[], struct err *e)
 	return 0;
 }
 
-/* Configuration fields of every plugin: name, version, type, prevResult, GC's list. */
+/* --- configuration fields of every plugin: name, version, type, prevResult, GC's list --- */
 
 struct common {
 	const char *name, *type, *version;
@@ -664,7 +665,8 @@ static int cni_conf_valid(struct cni_call *c, struct err *e)
 	const struct attachment *a;
 	int r;
 
-	/* Name of the key in the specification of CNI 1.2.0 (containernetworking/cni#1101). */
+	/* The other name of the list, which the text of the CNI specification used
+	 * (containernetworking/cni#1101). */
 	if (!v) {
 		v = json_get(c->conf, "cni.dev/attachments");
 		place = "conf.cni.dev/attachments";

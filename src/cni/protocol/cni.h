@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "cni/protocol/result.h"
 
-/* CNI_ARGS as parsed. Keys are case-sensitive; a key that unirail does not use fails unless
- * IgnoreUnknown. */
+/* CNI_ARGS as parsed. Keys are case-sensitive; a key that unirail does not use is an error
+ * unless IgnoreUnknown is true. */
 struct cni_args {
 	bool ignore_unknown;
 	const char *ip, *mac, *gateway; /* raw text, NULL: absent */
@@ -23,8 +23,8 @@ struct cni_attachment {
 };
 
 struct cni_call {
-	const struct cni_plugin *plugin; /* the called plugin */
-	const char *command;		 /* "ADD" ... */
+	const struct cni_plugin *plugin;
+	const char *command; /* "ADD" ... */
 	/* values of the CNI_* variables; "": absent */
 	const char *container_id, *netns, *ifname, *args_text, *path;
 	bool netns_override;
@@ -95,8 +95,9 @@ int cni_code(const struct err *e);
 /* Writes {"code","msg","details"}, indented by 4. */
 void cni_error_print(const struct err *e, struct buf *b);
 
-/* Writes the valid attachments into the configuration of an executed plugin for GC, under both
- * keys, as libcni does (containernetworking/cni#1101). */
+/* For GC: writes the valid attachments into the configuration of an executed plugin, under both
+ * keys, cni.dev/valid-attachments and cni.dev/attachments, as libcni does
+ * (containernetworking/cni#1101). */
 void cni_put_valid(struct json_out *o, const struct cni_attachment *v, size_t n);
 
 /* --- IPAM: in process for built-in types, otherwise `<type>` is executed from CNI_PATH --- */
@@ -113,16 +114,17 @@ struct cni_ipam_call {
 	const struct cni_call *call;
 	struct json_doc *doc;
 	const struct json *conf;
-	const char *type;   /* conf.ipam.type; "": none */
-	const char *name;   /* network name */
-	const char *nad;    /* "team/rail0", the network's definition; NULL: none */
-	bool own_args;	    /* the network has cniArgs: IP of CNI_ARGS is for it only */
+	const char *type; /* conf.ipam.type; "": none */
+	const char *name; /* network name */
+	const char *nad;  /* "team/rail0", the network's definition; NULL: none */
+	/* CNI_ARGS contain the network's own cniArgs: IP is for this network only */
+	bool own_args;
 	const char *ifname; /* interface of this attachment */
 	enum cni_version version;
 	const char *master;	  /* for match_master_subnet; NULL: none */
 	const struct ipnet *nets; /* the master's networks */
 	size_t n_nets;
-	/* the answer of an ADD; *out is empty before */
+	/* filled by ADD; *out must be empty before */
 	struct cni_result *out;
 	struct cni_ipam_flags *flags;
 };

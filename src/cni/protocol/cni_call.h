@@ -6,7 +6,8 @@
 
 #include "cni/protocol/cni.h"
 
-/* CNI_VALID_MAX: limit of valid attachments at GC, ten interfaces of 1,600 pods. */
+/* CNI_INPUT_MAX: limit of the netconf on stdin, in bytes. CNI_VALID_MAX: limit of valid
+ * attachments at GC, enough for ten interfaces in each of 1,600 pods. */
 enum { CNI_INPUT_MAX = 4 << 20, CNI_VALID_MAX = 16 << 10 };
 
 /*

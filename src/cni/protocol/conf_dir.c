@@ -104,11 +104,11 @@ int conf_dir_load(const struct root *r, const char *dir, const char *name, struc
 
 	if (n == 0)
 		return 0;
-	return err_kind(
-		e, ERR_CONF, n,
-		"no network configuration of this name in '%s' (a definition without spec.config "
-		"refers to a file of that directory)%s%s",
-		dir, reason.code ? ": " : "", reason.text);
+	return err_kind(e, ERR_CONF, n,
+			"no network configuration of this name in '%s': expected one for a name "
+			"without a NetworkAttachmentDefinition, and for a definition without "
+			"spec.config%s%s",
+			dir, reason.code ? ": " : "", reason.text);
 }
 
 int conf_path_load(const struct root *r, const char *path, struct json_doc **ret, struct err *e)

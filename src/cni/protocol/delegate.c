@@ -206,7 +206,8 @@ int cni_delegate_run(const struct cni_delegate *d, struct err *e)
 	return run(d, &out, e);
 }
 
-/* Sets *version, which is the configuration's, to the result's cniVersion if the result has one. */
+/* Replaces *version, the configuration's version, by the result's cniVersion if the result has
+ * one. */
 static int result_version(const struct json *v, enum cni_version *version, struct err *e)
 {
 	const char *text = json_string(json_get(v, "cniVersion"));
@@ -242,8 +243,8 @@ int cni_delegate_add(const struct cni_delegate *d, enum cni_version version, str
 
 enum { BUSY_MS = 5000, BUSY_STEP_MS = 50 };
 
-/* Creates a file in memory, so that the parent never waits for a child that reads slowly or not at
- * all. */
+/* Creates a file in memory as the child's stdin, so that the parent never waits for a child that
+ * reads slowly or not at all. */
 static int input_file(struct span in, int *ret, struct err *e)
 {
 	auto_fd int fd = memfd_create("cni-stdin", MFD_CLOEXEC);

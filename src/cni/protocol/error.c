@@ -7,7 +7,8 @@
 
 enum {
 	CODE_INTERNAL = 999,
-	/* A code without a kind is stored in err.kind as code + FOREIGN, above all kinds. */
+	/* Another plugin's CNI code for which enum err_kind has no kind is stored in err.kind as
+	 * FOREIGN + code, above all kinds. FOREIGN_MAX: highest such code. */
 	FOREIGN = 1 << 16,
 	FOREIGN_MAX = (1 << 16) - 1,
 };

@@ -34,14 +34,13 @@ static const struct json_table cni_table = {cni_fields, JSON_GO, 0};
 /* No offset: the sub-objects fill the same struct ipam_request. */
 static const struct json_field args_fields[] = {
 	{"cni", J_OBJ, .sub = &cni_table,
-	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	 JSON_DOC(NULL, "from cni-args in the pod's network annotation")},
 	{0}};
 static const struct json_table args_table = {args_fields, JSON_GO, 0};
 static const struct json_field fields[] = {
 	FIELD("ipam", J_VAL, ipam, JSON_DOC(NULL, "this plugin's keys")),
 	{"runtimeConfig", J_OBJ, .sub = &runtime_table, JSON_DOC(NULL, "from the runtime")},
-	{"args", J_OBJ, .sub = &args_table,
-	 JSON_DOC(NULL, "from the annotation of the pod's network")},
+	{"args", J_OBJ, .sub = &args_table, JSON_DOC(NULL, "from the pod's network annotation")},
 	{0}};
 const struct json_table ipam_request_table = {fields, JSON_GO, 0};
 

@@ -14,7 +14,8 @@ struct ipam_request {
 	struct buf keep; /* owns the strings of args */
 };
 
-extern const struct json_table ipam_request_table; /* netconf keys that are read */
+/* netconf keys that ipam_request_read() reads */
+extern const struct json_table ipam_request_table;
 int ipam_request_read(const struct cni_ipam_call *call, struct ipam_request *ret, struct err *e);
 void ipam_request_done(struct ipam_request *r);
 #define auto_ipam_request __attribute__((cleanup(ipam_request_done)))

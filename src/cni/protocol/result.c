@@ -254,7 +254,8 @@ static void put_route_1(struct json_out *o, const struct cni_route *r)
 		jo_kint(o, "table", r->table);
 }
 
-/* Writes the three lists, which have the same order in 0.x and 1.x; empty lists are omitted. */
+/* Writes interfaces, ips and routes, which have this order in 0.x and 1.x; empty lists are
+ * omitted. */
 static void put_lists(struct json_out *o, const struct cni_result *r, bool one)
 {
 	if (r->n_ifaces) {

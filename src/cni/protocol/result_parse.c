@@ -131,7 +131,8 @@ static const struct json_field class1_fields[] = {
 	FIELD(result, "dns", J_VAL, dns),
 	{0}};
 
-/* Versions of one class share a schema; `supports` is the original's list, for its error text. */
+/* Versions of one class share a schema. `supports`: these versions as libcni's error text lists
+ * them. */
 struct class
 {
 	enum cni_version first, last;
@@ -159,8 +160,8 @@ static bool is_version_key(const char *key)
 	return strcasecmp(key, "cniVersion") == 0;
 }
 
-/* libcni rewrites the object as a sorted map and matches its keys without case: of several
- * spellings the last one in alphabetical order is used. */
+/* libcni rewrites the object as a sorted map and matches its keys case-insensitively: if the
+ * object has cniVersion in several spellings, the last one in byte order is used. */
 static int check_version(const struct json *v, const struct class *c, struct err *e)
 {
 	struct json_walk w = json_walk_start(v);

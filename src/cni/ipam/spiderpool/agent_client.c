@@ -217,7 +217,8 @@ static int take_held(const struct agent_reply *reply, const struct cni_ipam_call
 
 		if (!text || ipnet_parse(span_of(text), &net) < 0)
 			return err_set(e, -EPROTO,
-				       "spiderpool: the server's answer has no address");
+				       "spiderpool: the server's answer has an entry in 'ips' "
+				       "without a valid address");
 		VEC_PUSH(*held, *n) = net;
 	}
 	return 0;
@@ -309,7 +310,7 @@ int spiderpool_socket_conflict(const char *socket, const struct cni_ipam_call *c
 	return r;
 }
 
-/* Sends one request to an IPAM server and parses the answer. */
+/* --- sends one request to an IPAM server and parses the answer --- */
 
 enum { BODY_MAX = 4 << 20, PATH_BYTES = 512, DESC_MAX = 700 };
 

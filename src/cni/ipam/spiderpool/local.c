@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spiderpool IPAM in process: all rails of a store under one lock, in one journal line; or all
- * rails of a server in one request. */
+/* The spiderpool IPAM in process. One call allocates for all rails of a local store under one
+ * lock and with one journal line, and for all rails of a server with one request. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "cni/ipam/spiderpool/internal.h"
 
-/* Time limit of a release by a server whose store is known: without an answer the store is used. */
+/* Time limit of a release request to a server if server_state_dir is set: if the server does not
+ * answer in time, the addresses are released in the store in that directory. */
 enum { DEL_MS = 10 * 1000 };
 
 struct asking {
@@ -309,7 +310,8 @@ static int del_some(const struct cni_ipam_call *const *calls, const struct spide
 				  e);
 	if (r >= 0 || r == -EREMOTEIO || !known)
 		return r;
-	/* The server did not answer, but its store is known: a release needs no server. */
+	/* The server did not answer, but server_state_dir names its store, and a release in the
+	 * store needs no server. */
 	log_warn("the IPAM server does not answer, its store is used directly",
 		 LOG_S("error", e ? e->text : ""));
 	return del_store(same, &(struct spiderpool_conf){.state_dir = conf->server_state}, count,

@@ -31,7 +31,7 @@ static void open_log(const struct cni_ipam_call *call)
 	if (spiderpool_conf_read(call, &conf, NULL) < 0 || spiderpool_conf_log(&conf, &l, NULL) < 0)
 		return; /* not reported here, because the verb reports the error */
 	if (log_setup(&l, &e) < 0)
-		log_warn("log goes to stderr", LOG_S("error", e.text));
+		log_warn("cannot open the log file, logging to stderr", LOG_S("error", e.text));
 	log_context("container_id", call->call->container_id);
 	log_context("ifname", call->ifname);
 }
@@ -75,7 +75,8 @@ static int addresses(const char *dev, struct ipnet **nets, size_t *n, struct err
 	if (r == 0)
 		r = addr_list(w, 0, link.index, &list, &count, e);
 	if (r < 0)
-		return err_wrap(e, r, "match_master_subnet: addresses of '%s'", dev);
+		return err_wrap(e, r, "match_master_subnet: cannot read the addresses of '%s'",
+				dev);
 	for (size_t i = 0; i < count; i++)
 		VEC_PUSH(*nets, *n) = list[i].net;
 	return 0;
@@ -274,7 +275,8 @@ int spiderpool_gc(const struct cni_ipam_call *call, struct err *e)
 	r = spiderpool_socket_gc(conf.socket, call, e);
 	if (r >= 0 || r == -EREMOTEIO || !conf.server_state || !*conf.server_state)
 		return r;
-	/* As in DEL, the store is used if the server does not answer and its store is known. */
+	/* As in DEL: if the server does not answer, and server_state_dir names its store, the
+	 * store is used. */
 	log_warn("the IPAM server does not answer, its store is used directly",
 		 LOG_S("error", e ? e->text : ""));
 	return gc_store(call, &(struct spiderpool_conf){.state_dir = conf.server_state}, e);
@@ -343,16 +345,19 @@ static const struct json_table detect_table = {detect_fields, JSON_GO, 0};
 
 static const struct json_field fields[] = {
 	FIELD("log_level", J_STR, log_level, JSON_DOC(NULL, "debug, info, warn or error")),
-	FIELD("log_file_path", J_STR, log_file_path, JSON_DOC(NULL, "file of the log")),
+	FIELD("log_file_path", J_STR, log_file_path, JSON_DOC(NULL, "file to which the plugin writes its log")),
 	FIELD("log_file_max_size", J_VAL, log_size,
 	      JSON_DOC("100", "size in MB at which the log is rotated")),
 	FIELD("log_file_max_age", J_VAL, log_age,
-	      JSON_DOC(NULL, "accepted without effect: old logs are counted, not dated")),
-	FIELD("log_file_max_count", J_VAL, log_count, JSON_DOC("10", "number of old logs")),
+	      JSON_DOC(NULL, "accepted, but has no effect: the number of rotated log files is "
+			     "limited, not their age")),
+	FIELD("log_file_max_count", J_VAL, log_count,
+	      JSON_DOC("10", "number of rotated log files that are "
+			     "retained")),
 	FIELD("default_ipv4_ippool", J_STRS, pools4,
-	      JSON_DOC("the default pools", "names or wildcards of pools, in order")),
+	      JSON_DOC("the default pools", "names or wildcards of pools, in order of preference")),
 	FIELD("default_ipv6_ippool", J_STRS, pools6,
-	      JSON_DOC("the default pools", "names or wildcards of pools, in order")),
+	      JSON_DOC("the default pools", "names or wildcards of pools, in order of preference")),
 	FIELD("clean_gateway", J_BOOL, clean_gateway, JSON_DOC("false", "no default route")),
 	FIELD("match_master_subnet", J_BOOL, match_subnet,
 	      JSON_DOC("false", "use only pools whose subnet contains an address of the master")),
@@ -368,7 +373,8 @@ static const struct json_field fields[] = {
 	      JSON_OWN(PATH_HOST_LOCAL,
 		       "directory of host-local's allocations; addresses in it are not allocated")),
 	FIELD("node_name", J_STR, node,
-	      JSON_OWN("the host name", "this node's name, for pools of certain nodes")),
+	      JSON_OWN("the host name", "this node's name, for pools that are restricted to "
+					"certain nodes")),
 	FIELD("sticky", J_BOOL, sticky,
 	      JSON_OWN("false",
 		       "retain the address for a pod that is created again under the same name")),
@@ -389,7 +395,8 @@ static int check_dir(const char *key, const char *path, struct err *e)
 			key, path);
 }
 
-/* Reads a number, or a string with its digits, which the original's documentation uses. */
+/* Reads a number, or a string of digits as in the original's documentation. A negative number
+ * stands for the default `otherwise`. */
 static int log_number(const char *key, const struct json *v, int64_t otherwise, int64_t *ret,
 		      struct err *e)
 {

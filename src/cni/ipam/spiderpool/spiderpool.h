@@ -61,10 +61,9 @@ int spiderpool_conf_read(const struct cni_ipam_call *call, struct spiderpool_con
 void spiderpool_conf_store(const struct cni_ipam_call *call, struct spiderpool_conf *ret);
 int spiderpool_conf_log(const struct spiderpool_conf *c, struct log_conf *ret, struct err *e);
 
-/*
- * In process, for rails of one pod; the calls may name different stores. A failed ADD leaves
- * nothing new allocated.
- */
+/* spiderpool_add() and spiderpool_del() run in the calling process, for rails of one pod, whose
+ * netconfs may name different stores. A failed ADD releases the addresses that it has newly
+ * allocated. */
 int spiderpool_add(const struct cni_ipam_call *const *calls, size_t n, struct err *e);
 /* Empties the results of an ADD and releases its new addresses; those of an earlier ADD of the
  * same attachment are in use. */
@@ -76,8 +75,8 @@ int spiderpool_status(const struct cni_ipam_call *call, struct err *e);
 int spiderpool_conflict(const struct cni_ipam_call *call, const struct ipaddr *a,
 			const struct mac *other, struct err *e);
 
-/* Probes and announces on CNI_IFNAME in the pod's namespace; requests another address after a
- * conflict: *call->out is replaced then. */
+/* Probes the addresses of *call->out on CNI_IFNAME in the pod's namespace, and announces them.
+ * After a conflict it requests another address and replaces *call->out. */
 int spiderpool_probe(const struct cni_ipam_call *call, int netns, struct err *e);
 
 #endif

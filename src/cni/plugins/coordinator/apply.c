@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out a plan: sysctls in one switch to the pod's namespace, netlink messages of the pod,
- * then of the host, and the rules that mark replies. Undo reverses the steps, newest first.
+ * Carries out a plan: sets the sysctls during one switch to the pod's namespace, sends the
+ * rtnetlink messages for the pod, then those for the host, and adds the nf_tables rules that mark
+ * replies. Undo reverses the steps, newest first.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -135,8 +135,8 @@ static size_t first_of(const void *v, size_t n, size_t size, const void *key,
 	return LOWER_BOUND(i, n, order((const char *)v + i * size, key) < 0);
 }
 
-/* Returns whether the table (0: any) has a route to dst by the link; with `hop`, a multipath route
- * with a hop by the link. */
+/* Returns whether the table (0: any table) has a route to dst through the link. `hop` false:
+ * a route with a single next hop; true: a multipath route with a hop on the link. */
 static bool has_reach(const struct reach *v, size_t n, const struct ipnet *dst, int index, bool hop,
 		      uint32_t table)
 {
@@ -298,7 +298,7 @@ int coordinator_check(struct attach *a, const struct coordinator_nic *nics, size
 	return r < 0 ? r : 0;
 }
 
-/* CHECK of the coordinator, the pod's side: reply marks, neighbours, rules, tables. */
+/* --- CHECK of the coordinator, the pod's side: reply marks, neighbours, rules, tables --- */
 
 static bool has_mark_rule(const struct checking *k, int family)
 {
@@ -524,7 +524,8 @@ static int check_rules(const struct checking *k, const struct ipaddr *ip, struct
 	return ret;
 }
 
-/* Checks the routes to the node in the main table and in table 101, that of the first NIC. */
+/* Checks the routes to the node in the main table and in table 101 (COORD_FIRST_NIC_TABLE + 1),
+ * where the first NIC's ADD put them. */
 static int check_first(const struct checking *k, int family, struct err *e)
 {
 	int r = check_way_to_node(k, TABLE_MAIN, family, e);

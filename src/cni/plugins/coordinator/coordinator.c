@@ -104,7 +104,8 @@ static void conf_for_del(struct cni_call *c, struct coordinator_conf *ret)
 
 	if (coordinator_conf_read(c->doc, c->conf, ret, &reason) >= 0)
 		return;
-	log_warn("configuration is not valid, deleting with defaults", LOG_S("error", reason.text));
+	log_warn("configuration of the coordinator is not valid, deleting with defaults",
+		 LOG_S("error", reason.text));
 	*ret = (struct coordinator_conf){.default_nic = "eth0", .host_table = COORD_HOST_TABLE};
 }
 
@@ -205,7 +206,7 @@ const struct cni_plugin cni_coordinator = {
 	.status = status,
 };
 
-/* ADD of the coordinator for any number of NICs. */
+/* --- ADD of the coordinator for any number of NICs --- */
 
 static int undo_veth(void *arg, struct err *e)
 {

@@ -10,7 +10,7 @@
  *	facts	links, addresses and routes of the pod; addresses, routes and neighbours of the host
  *	stage	mode, whether this is the first NIC, table number	(pure)
  *	plan	a list of steps						(pure)
- *	apply	sysctls in one visit of the pod, one batch each for pod and host, the reply marks
+ *	apply	sysctls in one switch to the pod's netns, a batch each for pod and host, reply marks
  *
  * Reply marks: nf_tables rules of the pod that mark the replies to packets that came in through
  * veth0. A rule (fwmark 1 lookup 100) then routes marked replies back through veth0.
@@ -76,7 +76,7 @@ struct coordinator_conf {
 };
 
 extern const struct json_table coordinator_table; /* keys of the netconf */
-/* Kind ERR_CONF: the error names the field. */
+/* An error of kind ERR_CONF names the invalid field. */
 int coordinator_conf_read(struct json_doc *d, const struct json *conf, struct coordinator_conf *ret,
 			  struct err *e);
 void coordinator_conf_done(struct coordinator_conf *c);

@@ -109,7 +109,8 @@ static int link_counts(struct attach *a, int index, struct known **list, size_t 
 	return counts;
 }
 
-/* Lists the attachments' masters on the node, whose names are already known. */
+/* Fills the list with the attachments' masters on the node, whose names need no request to the
+ * kernel. */
 static size_t known_masters(const struct attach *a, struct known **ret)
 {
 	struct known *list = NULL;
@@ -184,15 +185,16 @@ static int find_host_veth(struct attach *a, const struct coordinator_nic *nics, 
 			exit = link_find(f->links, f->n_links, nics[i].conf->default_nic);
 	if (!exit || strcmp(exit->kind, "veth") != 0 || !exit->parent)
 		return 0;
-	/* The index alone might be that of a link in another namespace, so the peer must refer back
-	 * to this link. */
+	/* exit->parent may be an index of another namespace, where the host can have an
+	 * unrelated link. So the host's link is accepted only if it is a veth whose own peer
+	 * index is that of `exit`. */
 	r = link_get_index(a->host, exit->parent, &l, e);
 	if (r >= 0 && strcmp(l.kind, "veth") == 0 && l.parent == exit->index)
 		f->host_veth = l;
 	if (r == -ENODEV)
 		err_clear(e);
 	else if (r < 0)
-		return err_wrap(e, r, "the node's end of '%s'", exit->name);
+		return err_wrap(e, r, "find the node's end of '%s'", exit->name);
 	return 0;
 }
 
@@ -284,8 +286,8 @@ static int stage_underlay(const struct coordinator_conf *c, const struct coordin
 				"', and no coordinator has made it "
 				"for '%s'; please enable coordinator plugin in previous interface",
 				c->default_nic);
-	/* The count for the first later NIC is three (veth0, eth0, net1), which gives net1 the
-	 * table 101, as in the original. */
+	/* For the first NIC after eth0, count_links() returns three (veth0, eth0, net1), which
+	 * gives net1 the table 101, as in the original. */
 	ret->table = ret->first ? COORD_FIRST_NIC_TABLE + 1 : count_links(f) + 98;
 	return 0;
 }

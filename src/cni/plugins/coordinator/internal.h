@@ -26,7 +26,8 @@ struct planning {
 	struct ipaddr src4; /* eth0's address, source of IPv4 routes to the node; family 0: none */
 };
 
-/* Returns a link that is not hidden; NULL: the link does not exist, or does not exist yet. */
+/* Returns the link of this name; NULL: the pod has none, or it is hidden (it belongs to a later
+ * NIC, see coordinator_facts). */
 const struct link *coordinator_link(const struct coordinator_facts *f, const char *name);
 bool coordinator_hidden(const struct coordinator_facts *f, int index);
 unsigned int coordinator_family_bit(const struct ipaddr *a);

@@ -514,9 +514,9 @@ static void hijack(struct planning *pl)
 		char text[IP_TEXT_MAX];
 
 		if (!(pl->families & coordinator_family_bit(&dst->ip)) || !gw) {
-			log_warn(
-				"no route to the subnet: the NIC or the node has no address of its family",
-				LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
+			log_warn("adding no route to the subnet: the NIC or the node has no "
+				 "address of the subnet's family",
+				 LOG_S("nic", pl->nic->ifname), LOG_S("dst", ipnet_str(dst, text)));
 			continue;
 		}
 		r = route_via_node(pl, dst, gw, pl->stage.first ? TABLE_MAIN : pl->stage.table);
@@ -639,8 +639,8 @@ static bool stays(const struct route *r)
 	return r->dst.ip.family == 6 && ip_is_link_local(&r->dst.ip);
 }
 
-/* Copies the part of a route that the original keeps: metric, MTU, and the source of a default
- * route are lost. */
+/* Copies a route as the original does: without its metric and MTU and, if it is a default route,
+ * without its source. */
 static struct route in_table(const struct planning *pl, const struct route *from)
 {
 	struct route r = {.dst = from->dst,

@@ -26,7 +26,8 @@ static int delete_host_veth(struct attach *a, struct err *e)
 	return nl_batch_commit(a->host, b, e);
 }
 
-/* Returns the index of the host end of the other plugin's veth; 0: none. */
+/* Returns the index of the host end of the veth that another plugin made as the pod's default
+ * NIC, and sets *ret to that link; 0: there is none. */
 static int overlay_end(struct attach *a, const struct coordinator_conf *c, struct link *ret)
 {
 	struct link eth0;
@@ -54,8 +55,8 @@ static void delete_from_link(struct nl_batch *b, const struct coordinator_conf *
 	neigh_del(b, l->index, l->name, ip);
 }
 
-/* Returns whether the rule is `to <address> lookup <table>`: older releases added one for each
- * address, instead of one rule of preference 1000. */
+/* Returns whether the rule is `to <address> lookup <table>`: older releases of the original
+ * added a rule for each address instead of one rule of preference 1000. */
 static bool is_legacy(const struct rule *r, const struct coordinator_conf *c,
 		      const struct ipaddr *ips, size_t n)
 {
@@ -107,8 +108,9 @@ static bool keeps_first(const struct rule *r)
 	return r->src.ip.family && r->table == COORD_FIRST_NIC_TABLE;
 }
 
-/* Fills ret, which has room for all, with the pod's rules that DEL deletes: the rules from these
- * addresses, the rule for marks, and the rule from eth0's address if no other NIC has a rule. Pure.
+/* Fills ret, which has room for n_rules entries, with the pod's rules that DEL deletes: the rules
+ * from these addresses, the rule for marks, and the rule from eth0's address if no other NIC has a
+ * rule. Pure.
  */
 static size_t coordinator_rules_to_delete(const struct rule *rules, size_t n_rules,
 					  const struct ipaddr *ips, size_t n,

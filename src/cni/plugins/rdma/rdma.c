@@ -10,11 +10,12 @@
 #include "cni/plugins/rdma/rdma_plugin.h"
 #include "kern/net/vf.h"
 
-/* The rdma plugin's verbs. */
+/* The rdma plugin: ADD, DEL, CHECK, STATUS, GC, and the selection of the device. */
 
 #define PLUGIN_NAME "the rdma plugin"
 
-/* The netconf. Its values are read one by one, since runtimeConfig can have deviceID as well. */
+/* The keys of the netconf. read_debug() and rdma_conf_device() read each value separately,
+ * because deviceID may also be a key of runtimeConfig. */
 static const struct json_field cni_fields[] = {
 	{.name = "debug", .type = J_BOOL, JSON_DOC("false", "log at level debug")},
 	{0},
@@ -82,7 +83,8 @@ struct undo_move {
 	char name[RDMA_NAME_MAX];
 };
 
-/* Checks whether the device is in the pod, because the reply to the move may be lost. */
+/* Moves the device back only if it is in the pod: rdma_move() can fail before the move, or after
+ * it if the kernel's reply is lost. */
 static int undo_move(void *arg, struct err *e)
 {
 	const struct undo_move *u = arg;
@@ -120,9 +122,8 @@ static int move_in(const struct chained_call *m, const struct rdma_state *s, str
 
 static void whose(const struct chained_call *m, struct rdma_state *s)
 {
-	/*
-	 * An attachment whose names do not fit is not recorded: GC could not match truncated names.
-	 */
+	/* If a name is too long for its field, s->network becomes "", because GC could not match
+	 * a truncated name. GC then identifies the attachment by the name of the state file. */
 	if (str_copy(s->network, sizeof(s->network), m->network) &&
 	    str_copy(s->container, sizeof(s->container), m->call->container_id) &&
 	    str_copy(s->ifname, sizeof(s->ifname), m->ifname) &&
@@ -156,7 +157,7 @@ static int add(const struct chained_call *m, struct cni_result *prev, struct und
 		return r == -EBUSY ? rdma_state_held(&m->call->root, s.device, path, e) : r;
 	str_copy(s.in_pod, sizeof(s.in_pod), s.host_name);
 	whose(m, &s);
-	debug_step("into the pod", &s);
+	debug_step("move the RDMA device into the pod", &s);
 	r = save(m, &s, u, e);
 	return r < 0 ? r : move_in(m, &s, u, e);
 }
@@ -277,8 +278,9 @@ static int status(const struct chained_call *m, struct err *e)
 	return r < 0 ? r : rdma_move_mode(RDMA_NETNS_EXCLUSIVE, PLUGIN_NAME, e);
 }
 
-/* Restores the device, and removes the state file only if the device is then on the node: the path
- * of the namespace in the file may by now be that of another pod's namespace. */
+/* Restores the device. Removes the state file only if the device is on the node afterwards,
+ * because the namespace path in the file may meanwhile belong to another pod, so that the device
+ * is not found there. */
 static int collect(const struct chained_call *m, const char *path, struct rdma_state *s,
 		   struct err *e)
 {
@@ -350,7 +352,7 @@ const struct cni_meta chained_rdma = {
 };
 const struct cni_plugin cni_rdma = META_PLUGIN(rdma, &table);
 
-/* Finds the device that a configuration of the rdma plugin names. */
+/* --- selection of the device --- */
 
 int rdma_conf_device(const struct chained_call *m, char ret[static PCI_NAME_MAX], struct err *e)
 {

@@ -44,7 +44,7 @@ struct rdma_state {
 };
 
 void rdma_state_print(const struct rdma_state *s, struct buf *b);
-/* Parses a state file; -EINVAL: the text is not one. */
+/* Parses a state file. -EINVAL: the text is not a valid state file. */
 int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e);
 char *rdma_state_path(const char *network, const char *container, const char *ifname);
 /* Reads a state file. -ENOENT (e set): there is none; -EINVAL: its content is invalid. */
@@ -53,8 +53,8 @@ int rdma_state_save(const struct root *r, const char *path, const struct rdma_st
 		    struct err *e);
 /* GC: removes temporary files of killed processes. */
 void rdma_state_sweep(const struct root *r);
-/* e reports that the device is in another namespace. Appends the owner to e if a state file other
- * than `but` names the device and its owner. Returns -EBUSY. */
+/* On entry, e holds the error that the device is in another namespace. If a state file other
+ * than `but` names the device and its owner, appends the owner to the text of e. Returns -EBUSY. */
 int rdma_state_held(const struct root *r, const char *device, const char *but, struct err *e);
 /*
  * Returns whether a file of this name belongs to an attachment of the network that is not valid any

@@ -80,7 +80,9 @@ int rdma_state_parse(struct span text, struct rdma_state *ret, struct err *e)
 	    !copy(s.container, sizeof(s.container), raw.container) ||
 	    !copy(s.ifname, sizeof(s.ifname), raw.ifname) ||
 	    !copy(s.netns, sizeof(s.netns), raw.netns))
-		return err_set(e, -EINVAL, "the state file has a name that is too long");
+		return err_set(e, -EINVAL,
+			       "the name of a device, network, container, interface "
+			       "or network namespace in the state file is too long");
 	*ret = s;
 	return 0;
 }

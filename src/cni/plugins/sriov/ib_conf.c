@@ -43,10 +43,10 @@ static const struct json_field runtime_fields[] = {
 static const struct json_table runtime_table = {runtime_fields, JSON_GO,
 						sizeof(struct runtime_conf)};
 static const struct json_field args_fields[] = {
-	JSON_FIELD(
-		"cni", J_VAL, struct args, cni,
-		JSON_DOC(NULL,
-			 "guid: GUID of the VF; mellanox.infiniband.app: state of ib-kubernetes")),
+	JSON_FIELD("cni", J_VAL, struct args, cni,
+		   JSON_DOC(NULL,
+			    "guid: GUID of the VF; mellanox.infiniband.app: 'configured' after "
+			    "ib-kubernetes has configured the GUID")),
 	{0},
 };
 static const struct json_table args_table = {args_fields, JSON_GO, sizeof(struct args)};
@@ -154,7 +154,8 @@ static int take_all(const struct raw *raw, struct rail_conf *ret, struct err *e)
 	return r < 0 ? r : check_ib_kubernetes(c, e);
 }
 
-/* Reads the VF even if the rest of the configuration is invalid. */
+/* If a value is invalid, returns the error but still sets *ret if deviceID is given, because DEL
+ * needs the device. */
 int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err *e)
 {
 	struct rail_conf c = {0};
@@ -174,7 +175,7 @@ int ib_sriov_read(const struct rail_source *s, struct rail_conf *ret, struct err
 	return r;
 }
 
-/* GUIDs of VFs without an assigned one. */
+/* --- GUIDs of VFs without an assigned one --- */
 
 enum { IPOIB_ADDRESS = 20 };
 
@@ -216,8 +217,9 @@ int ib_guid_from_pool(const struct ib_guid_pool *p, uint64_t n, uint64_t *ret, s
 	if (n > p->last - p->first)
 		return err_kind(
 			e, ERR_UNAVAILABLE, -ERANGE,
-			"conf.guidPool has %llu GUIDs, and this is VF %llu of the node "
-			"(counting those that its HCAs could have, from 0): make the pool larger",
+			"conf.guidPool has %llu GUIDs, too few for VF %llu of the node (VFs are "
+			"numbered from 0 over all VFs that the node's HCAs support): make the "
+			"pool larger",
 			(unsigned long long)(p->last - p->first + 1), (unsigned long long)n);
 	*ret = p->first + n;
 	return 0;

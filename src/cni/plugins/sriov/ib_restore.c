@@ -19,7 +19,8 @@
 
 /* ib-sriov: DEL, GC, and VFs of deleted pods. */
 
-/* Opens the namespace that the record names, for callers that have none. */
+/* Opens the pod's namespace that the record names, if the caller has not opened it. Returns a
+ * descriptor, or -1. */
 static int open_netns(const struct vf_record *r)
 {
 	int fd = -1;
@@ -88,7 +89,8 @@ static int load(struct attach *a, const struct rail *rail, struct vf_record *r, 
 			*e = reason;
 		return code;
 	}
-	log_warn("the record of a VF is invalid, restoring what the devices show",
+	log_warn("the record of a VF is invalid, restoring only the netdev and the RDMA device "
+		 "that are found in the pod",
 		 LOG_S("error", reason.text));
 	r->file = vf_record_file(a->call->container_id, rail->ifname);
 	return -ENOENT;
@@ -209,8 +211,8 @@ static int restore_from_deleted_pod(struct attach *a, const char *bdf, const cha
 
 	if (!vf_record_of(root, &ib_sriov_store, bdf, NULL, &r))
 		return 0;
-	/* A record of the original names no namespace. Only a VF whose netdev is on the node is
-	 * known to be in no pod; another one stays as it is. */
+	/* A record of the original plugin names no namespace. Without a namespace, only a VF
+	 * whose netdev is on the node is certainly not in a pod; any other VF is not restored. */
 	if (!r.netns && (vf_place_read(root, a->host, bdf, &p, NULL) < 0 || !*p.netdev))
 		return 0;
 	if (r.netns && vf_owner_lives(r.netns) && !is_same(a->call, &r, ifname)) {
@@ -239,7 +241,7 @@ int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, st
 	return code > 0 ? vf_in_use(root, bdf, living, e) : code;
 }
 
-/* ib-sriov: restores a VF to its former state. */
+/* --- ib-sriov: restores a VF to its former state --- */
 
 enum { LOCK_MS = 120000, LOCK_DIR_MODE = 0700, REBIND_MS = 15000 };
 
@@ -272,7 +274,11 @@ int ib_restore_rebind(const struct root *root, const char *bdf, const char *driv
 		r = wait_child(events, root, bdf, PCI_RDMA, e);
 	if (r >= 0 && has_netdev)
 		r = wait_child(events, root, bdf, PCI_NETDEV, e);
-	return r < 0 ? err_wrap(e, r, "bind VF '%s' again, to take its GUID", bdf) : 0;
+	return r < 0 ? err_wrap(e, r,
+				"bind the driver of VF '%s' again, so that the VF takes "
+				"the GUID set through its PF",
+				bdf)
+		     : 0;
 }
 
 /* --- name and MTU --- */
@@ -287,7 +293,7 @@ static void restore_mtu(struct attach *a, const struct link *l, const struct vf_
 		return;
 	link_set(b, l->index, l->name, &c);
 	if (nl_batch_commit(a->host, b, &reason) < 0)
-		log_warn("MTU of the VF is left as it is", LOG_S("vf", r->device),
+		log_warn("cannot restore the MTU of the VF", LOG_S("vf", r->device),
 			 LOG_S("error", reason.text));
 }
 
@@ -392,12 +398,13 @@ static int restore_attrs(struct attach *a, const struct vf_place *p, const struc
 	int code;
 
 	if (!p->pf.index) {
-		log_warn("link state and GUID of the VF are left as they are: its PF has no netdev",
+		log_warn("cannot restore link state and GUID of the VF: its PF has no netdev",
 			 LOG_S("vf", r->device));
 		return 0;
 	}
 	code = vf_get(a->host, p->pf.index, p->pf.name, p->number, &now, &reason);
-	/* The PF did not answer, so the driver did not refuse: the next restore tries again. */
+	/* The attributes could not be read, which is not a refusal by the driver: ERR_AGAIN
+	 * makes the caller repeat the restore. */
 	if (code < 0)
 		return err_kind(e, ERR_AGAIN, code, "%s", reason.text);
 	job.want = to_restore(r, &now);

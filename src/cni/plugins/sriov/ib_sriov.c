@@ -41,8 +41,8 @@ static int check_id(const struct rail *rail, struct err *e)
 	return err_kind(e, ERR_CONF, -EINVAL, ORIG("deviceID is required (conf.deviceID)"));
 }
 
-/* Frees the VF from a pod of ib-sriov first: while a deleted pod of ib-sriov has the VF, a restore
- * by a record of sriov may fail. */
+/* First restores the VF if a deleted pod of ib-sriov has it: while the VF is in that pod's
+ * namespace, sriov_free_up(), which restores from a record of sriov, may fail. */
 static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 {
 	int r = ib_restore_free_up(a, id_of(rail), rail->ifname, e);
@@ -51,9 +51,9 @@ static int claim_one(struct attach *a, const struct rail *rail, struct err *e)
 }
 
 /*
- * Locks the VFs, then takes the node's one lock of InfiniBand VFs, which the first attachment
- * holds. ib_restore_free_up() of another ADD takes the node's lock while it has locks of VFs, so
- * this order prevents a deadlock.
+ * Locks the VFs, then takes the node's one lock of InfiniBand VFs (IB_SRIOV_LOCK), whose descriptor
+ * the pod's first ib-sriov attachment stores. ib_restore_free_up() of another ADD takes the node's
+ * lock while it has locks of VFs, so this order prevents a deadlock.
  */
 static int claim(struct attach *a, struct err *e)
 {
@@ -116,7 +116,8 @@ static int verify(struct attach *a, const struct rail *rail, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* Checks a whole PF for a virtual machine: no attribute is set and no device is moved. */
+/* Checks a PF that goes to a virtual machine as a whole: ADD sets none of its attributes and
+ * moves no device. */
 static int ib_inspect_whole_pf(struct rail *rail, bool vfio, struct err *e)
 {
 	const char *bdf = rail->conf.ib_sriov.device_id;
@@ -183,7 +184,7 @@ const struct link_driver ib_sriov_kind = {
 const struct cni_plugin cni_ib_sriov =
 	RAIL_PLUGIN(ib_sriov_kind, "ib-sriov", &ib_sriov_table, &rail_common_table);
 
-/* ib-sriov: reads the state before any change. */
+/* --- ib-sriov: reads the state before any change --- */
 
 enum { IPOIB_ADDRESS = 20 };
 
@@ -300,8 +301,8 @@ static int inspect_vf(struct attach *a, struct rail *rail, struct err *e)
 		want.to.node_guid = want.to.port_guid = guid;
 	}
 	want.set = vf_plan_missing(&want, &v->now);
-	/* The GUID is set through the PF, but the netdev has another one: the VF takes the GUID
-	 * when its driver is bound again. */
+	/* If the PF reports the requested GUID but the netdev has another one, the GUID counts
+	 * as not yet set: the driver is then bound again, and the netdev takes the GUID. */
 	if (guid && !v->place.dpdk && ib_guid_of_link(&rail->master.mac) != guid)
 		want.set |= VF_ATTR_GUID;
 	vf_rail_record(a, rail, want.set);
@@ -331,7 +332,7 @@ static int ib_sriov_inspect(struct attach *a, struct rail *rail, struct err *e)
 	return inspect_vf(a, rail, e);
 }
 
-/* ib-sriov: changes of an ADD, on the node and during the move into the pod. */
+/* --- ib-sriov: changes of an ADD, on the node and during the move into the pod --- */
 
 enum { NETDEV_MS = 5000 };
 

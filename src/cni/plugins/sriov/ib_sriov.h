@@ -53,7 +53,7 @@ struct ib_sriov_conf {
 	uint64_t guid; /* requested GUID; 0: none */
 	struct ib_guid_pool pool;
 	bool isolation, ib_kubernetes, vfio;
-	/* attributes to set on the VF through the PF; known after the VF was inspected */
+	/* attributes to set on the VF through the PF; filled in when ADD inspects the VF */
 	struct vf_attrs want;
 };
 
@@ -86,12 +86,13 @@ int ib_guid_place(const struct root *r, const char *pf, uint32_t vf, uint64_t *r
 struct ib_netconf {
 	const struct ib_sriov_conf *c;
 	const char *version, *ipam_type; /* "": none */
-	uint64_t host_guid;		 /* GUID that the original plugin restores */
+	/* HostIFGUID of the record: the GUID to which the original plugin restores the VF */
+	uint64_t host_guid;
 	bool sets_guid;
 };
 void ib_record_print(const struct vf_record *r, const struct ib_netconf *n, struct buf *b);
 
-/* ---- restored to the node: ib_restore.c ---- */
+/* ---- restore of a VF to the node: ib_restore.c ---- */
 
 /* Takes IB_SRIOV_LOCK. While it is held, no other process changes InfiniBand VFs of the node. */
 int ib_restore_lock(const struct root *root, int *fd, struct err *e);
@@ -112,8 +113,8 @@ int ib_sriov_del(struct attach *a, const struct rail *rail, struct err *e);
 int ib_sriov_gc(struct attach *a, const struct rail *rail, struct err *e);
 /* Call with the VF's lock. Fails with -EBUSY (ERR_AGAIN) if a running pod of this plugin has the
  * VF; restores a VF of a deleted pod. Takes IB_SRIOV_LOCK if the VF has a record. ifname: interface
- * of this call's attachment (NULL: none). Its own VF is restored even if the pod runs, because a
- * runtime may repeat ADD without a DEL. */
+ * of this call's attachment (NULL: none). If this attachment itself has the VF, the VF is
+ * restored even if the pod runs, because a runtime may repeat ADD without a DEL. */
 int ib_restore_free_up(struct attach *a, const char *bdf, const char *ifname, struct err *e);
 
 #endif

@@ -31,7 +31,7 @@ static void start(const struct cni_call *c)
 	else if (level)
 		(void)log_level_parse(level, &l.level);
 	if (log_setup(&l, &e) < 0)
-		log_warn("log goes to stderr", LOG_S("error", e.text));
+		log_warn("cannot open the log file, logging to stderr", LOG_S("error", e.text));
 }
 
 /* --- locks and ownership of VFs --- */
@@ -317,7 +317,8 @@ static int write_files(const struct attach *a, const struct rail *rail, struct e
 	sriov_record_print(rec, &n, &text);
 	if (text.over)
 		return err_kind(e, ERR_CONF, -E2BIG,
-				"error saving NetConf: more than %d bytes (dns, prevResult)",
+				"error saving NetConf: the record of the VF has more than %d "
+				"bytes (it contains dns and prevResult of the netconf)",
 				VF_RECORD_MAX);
 	/* The name is set before the record is written, because a failed write may have left the
 	 * file, and undo needs its name. */

@@ -105,7 +105,7 @@ char *tuning_sysctl_path(const char *key, const char *ifname, struct err *e)
 }
 
 struct place_of_path {
-	const char *path; /* path of the sysctl */
+	const char *path; /* the same as sysctls[at].path */
 	size_t at;
 };
 
@@ -145,8 +145,9 @@ static int two_values(const char *place, const char *a, const char *b, struct er
 		place, a, b);
 }
 
-/* Sysctls at indexes below `from` are those of an earlier object; values of this object replace
- * its values. */
+/* Adds a sysctl of one object. Entries of c->sysctls below index `from` are from an object that
+ * was read earlier: the new value replaces the value of such an entry. Within one object, it is an error to repeat a
+ * key, or to give one sysctl two different values under two keys. */
 static int add_sysctl(const struct chained_call *m, struct tuning_conf *c, size_t from,
 		      const char *place, const char *key, const char *value, struct err *e)
 {
@@ -327,7 +328,7 @@ static int compile(const char *line, regex_t *ret, struct err *e)
 	if (r < 0)
 		return r;
 	if (posix.over)
-		return err_kind(e, ERR_CONF, -E2BIG, "is too long");
+		return err_kind(e, ERR_CONF, -E2BIG, "the pattern is too long");
 	r = regcomp(ret, posix.p, REG_EXTENDED | REG_NOSUB);
 	if (r == 0)
 		return 0;

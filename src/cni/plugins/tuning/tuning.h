@@ -8,7 +8,7 @@
  *
  *	sysctl			{"net.ipv4.conf.IFNAME.arp_notify": "1"}; IFNAME is the interface
  *	mac, promisc, mtu, allmulti, txQLen
- *	dataDir			/run/cni/tuning
+ *	dataDir			directory of the files for DEL; default /run/cni/tuning
  *	runtimeConfig.mac
  *	args.cni		{sysctl, mac, promisc, mtu, allmulti, txQLen}
  *
