@@ -2,9 +2,8 @@
 #ifndef UNIRAIL_CLI_CLI_H
 #define UNIRAIL_CLI_CLI_H
 
-/*
- * Entry points for main.c's applet table: main function and commands of each tool of this folder.
- */
+/* Entry points for main.c's applet table: main function and commands of each tool in this
+ * directory. */
 
 #include "base/applet.h"
 

@@ -53,8 +53,8 @@ static const struct opt explain_opts[] = {
 	{"root", 0, OPT_STR, "DIR", "root directory of another host ('unirail doctor --unpack')",
 	 offsetof(struct device_opts, root), 0, 0},
 	{"node", 0, OPT_STR, "NAME",
-	 "name of this node: in a directory of configurations, the "
-	 "file of that name is read",
+	 "name of this node; if a directory of configurations has a file of that name, only that "
+	 "file of the directory is read",
 	 offsetof(struct device_opts, node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
 	 "prefix of resourceList's entries without resourcePrefix (" RESOURCE_SRIOV_PREFIX ")",
@@ -81,8 +81,8 @@ const struct cmd device_cmds[] = {
 	 "the device does not match; exit status 1 if the configuration has errors",
 	 explain_opts, 0, -1},
 	{"plan", NULL,
-	 "print the configuration that applies without CONFIG, with resources named "
-	 "by rail",
+	 "print the configuration that unirail uses if no configuration file exists, with "
+	 "resources named by rail",
 	 plan_opts, 0, 0},
 	{0},
 };
@@ -306,7 +306,7 @@ int device_main(int argc, char **argv)
 	return r;
 }
 
-/* `unirail device list`. */
+/* --- `unirail device list` --- */
 
 enum { DEVICE_LIST_OUT_MAX = 64 << 20 };
 
@@ -426,8 +426,8 @@ static int device_list(const char *dir, const char *agent, bool json, struct err
 		return r;
 	if (!dir) {
 		r = nl_open(&route, NL_ROUTE, -1, e);
-		/* ignored: a kernel without generic netlink has no devlink, so the list has no
-		 * eswitch modes */
+		/* An error is ignored: a kernel without generic netlink has no devlink, so the
+		 * list has no eswitch modes. */
 		if (r >= 0)
 			(void)nl_open(&generic, NL_GENERIC, -1, NULL);
 	}

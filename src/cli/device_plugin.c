@@ -31,8 +31,8 @@ struct plugin_opts {
 #define O(m) offsetof(struct plugin_opts, m)
 static const struct opt opts[] = {
 	{"node", 0, OPT_STR, "NAME",
-	 "name of this node: in a directory of configurations, the file of that name is "
-	 "read",
+	 "name of this node; if a directory of configurations has a file of that name, only that "
+	 "file of the directory is read",
 	 O(node), 0, 0},
 	{"resource-prefix", 0, OPT_STR, "PREFIX",
 	 "prefix of resourceList's entries without resourcePrefix (" RESOURCE_SRIOV_PREFIX ")",
@@ -42,12 +42,12 @@ static const struct opt opts[] = {
 	 "device nodes",
 	 O(use_cdi), 0, 0},
 	{"memlock-hook", 0, OPT_STR, "PATH",
-	 "with use-cdi: path of unirail on the host. The container runtime runs it as a hook that "
-	 "sets rdma-memlock. For runtimes without NRI",
+	 "with use-cdi: path of unirail on the host, which container runtimes without NRI run as "
+	 "a hook to set the limit rdma-memlock",
 	 O(memlock_hook), 0, 0},
 	{"rdma-memlock", 0, OPT_STR, "BYTES",
-	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited, or "
-	 "a number of bytes (unlimited)",
+	 "limit of locked memory of containers with RDMA devices, with memlock-hook: unlimited, "
+	 "no (the limit is not changed), or a number of bytes (unlimited)",
 	 O(memlock), 0, 0},
 	{"plugins-dir", 0, OPT_STR, "DIR",
 	 "directory of the kubelet's socket (" PATH_DEVICE_PLUGINS ")", O(plugins_dir), 0, 0},
@@ -73,7 +73,8 @@ static const struct opt opts[] = {
 const struct cmd device_plugin_cmds[] = {
 	{NULL, "[CONFIG...]",
 	 "advertise RDMA devices and VFs to the kubelet; CONFIG: files, or directories of a mounted "
-	 "ConfigMap (" PATH_RESOURCES "); without CONFIG: resources named by rail",
+	 "ConfigMap (" PATH_RESOURCES "); without CONFIG, if that path does not exist: resources "
+	 "named by rail, as 'unirail device plan' prints them",
 	 opts, 0, -1},
 	{0},
 };

@@ -68,8 +68,8 @@ static const struct opt opts[] = {
 	 AT(fix)},
 	{"dry-run", 0, OPT_FLAG, NULL, "with --fix: only show the steps", AT(dry_run)},
 	{"node", 0, OPT_STR, "NAME",
-	 "instead of this host diagnose this node by its objects in the API server and the events "
-	 "of its agent",
+	 "diagnose the node NAME instead of this host, by its Node object in the API server and "
+	 "the events of unirail's daemons",
 	 AT(node)},
 	{"kubeconfig", 0, OPT_STR, "FILE", "with --node: kubeconfig for the API server",
 	 AT(kubeconfig)},
@@ -80,7 +80,7 @@ static const struct opt opts[] = {
 	{"cni-conf", 0, OPT_STR, "DIR", "directory of CNI configurations (" PATH_CNI_CONF ")",
 	 AT(cni_conf)},
 	{"pool-dir", 0, OPT_STR, "DIR", "directory of pools (" PATH_POOLS ")", AT(pool_dir)},
-	{"state-dir", 0, OPT_STR, "DIR", "directory of the journal (" PATH_IPAM_STATE ")",
+	{"state-dir", 0, OPT_STR, "DIR", "directory of the IPAM journal (" PATH_IPAM_STATE ")",
 	 AT(state_dir)},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0}};
@@ -100,7 +100,7 @@ static void put_about(struct buf *b)
 	tree_put_file(b, HOST_ABOUT, span_of(text));
 }
 
-/* Replaces the snapshot's Node object with that of --node-file, if given. */
+/* If --node-file is given, replaces the Node object of the facts with the one in that file. */
 static int read_node(const struct doctor_opts *o, struct host_facts *f, struct err *e)
 {
 	auto_objects struct objects l = {0};

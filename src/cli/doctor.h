@@ -12,7 +12,8 @@
 #include "doctor/checks.h"
 
 void doctor_show_text(const struct host_facts *f, const struct findings *l, FILE *out);
-/* f NULL: the findings are of another host, so no member describes this one. */
+/* f NULL: the findings are about the node of --node, so the JSON has no members that describe a
+ * host. */
 void doctor_show_json(const struct host_facts *f, const struct findings *l, struct buf *b);
 
 #endif

@@ -4,8 +4,8 @@
 
 /*
  * The commands of `unirail host` that mend findings (finding.fix), one command per kind of step.
- * The values of a command replace the kind's section in host.conf and host.d, so the command has
- * the values of that section and those of all findings.
+ * A command replaces the section of its kind in host.conf and host.d, so it repeats the values of
+ * that section in addition to the values that the findings require.
  */
 
 #include "doctor/checks.h"

@@ -145,12 +145,11 @@ static void check_resources(struct doctor *d, const struct json *status)
 		    num_u64(span_of(json_string(v)), 0, INT64_MAX, &all) < 0)
 			continue;
 		if (!all)
-			doctor_find(
-				d, FINDING_REMARK, key,
-				"if the agent served the resource, the agent removes it after the "
-				"time of device-sweep; 'unirail device plan' on the node shows the "
-				"resources of its devices",
-				"no device plugin of the node serves this resource now");
+			doctor_find(d, FINDING_REMARK, key,
+				    "if unirail's agent served the resource, the agent removes it "
+				    "from the Node after the time set with device-sweep; 'unirail "
+				    "device plan' on the node shows the resources of its devices",
+				    "no device plugin of the node serves this resource now");
 		else if (num_u64(span_of(free), 0, INT64_MAX, &usable) == 0 && usable < all)
 			doctor_find(d, FINDING_PROBLEM, key,
 				    "run 'unirail device explain' and 'unirail doctor' on the node",

@@ -189,8 +189,8 @@ static void show_outcome(const struct call *c, const char *verb, const struct ho
 	else if (o->done + o->blocked + o->left == 0)
 		printf("nothing to do\n");
 	else
-		printf("steps: %zu %s, %zu blocked, %zu left\n", o->done, verb, o->blocked,
-		       o->left);
+		printf("steps: %zu %s, %zu blocked, %zu failed or not attempted\n", o->done, verb,
+		       o->blocked, o->left);
 }
 
 static void show_blocked(const struct call *c)
@@ -298,10 +298,8 @@ static void remark_unwanted(struct call *c, bool open)
 	host_plan_unwanted(&c->conf, &c->journal, &c->select, &c->plan);
 }
 
-/*
- * Fails if a step lacks its program, so that the command of one kind then changes neither host.d
- * nor any device.
- */
+/* Fails if the program that a step runs is not installed, before `unirail host KIND` changes
+ * host.d or a device. */
 static int check_programs(const struct host_plan *p, struct err *e)
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -326,10 +324,8 @@ static int plan_and_apply(struct call *c, const struct host_kind *only, bool cha
 		r = check_programs(&c->plan, e);
 	if (r < 0)
 		return r;
-	/*
-	 * The command of one kind does not read host.conf, so it cannot know which sections were
-	 * removed.
-	 */
+	/* `unirail host KIND` does not read host.conf, so it cannot know which sections were
+	 * removed from it. */
 	if (!only)
 		remark_unwanted(c, change);
 	return change ? run_apply(c, e) : show_plan(c);

@@ -45,7 +45,8 @@ static const struct opt get_opts[] = {
 	 "list objects that match this label selector: a=b,c!=d", AT(labels)},
 	{"field-selector", 0, OPT_STR, "FIELDS",
 	 "list objects that match this field selector: spec.nodeName=n1", AT(fields)},
-	{"watch", 'w', OPT_FLAG, NULL, "after the list print changes until interrupted", AT(watch)},
+	{"watch", 'w', OPT_FLAG, NULL, "list the objects, then print changes until interrupted",
+	 AT(watch)},
 	{"cached", 0, OPT_FLAG, NULL, "with --watch: list from the API server's cache", AT(cached)},
 	{"output", 'o', OPT_CHOICE, "text|json", "output format", AT(output)},
 	{0}};
@@ -289,7 +290,7 @@ static void on_listed(void *arg, const char *version, const struct err *e)
 
 /* --- changes --- */
 
-/* The informer's value of a watched object with -o json: the object's JSON. */
+/* What the informer stores for each watched object with -o json: the object's JSON. */
 struct watched {
 	char *text;
 	struct target *x;

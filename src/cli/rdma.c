@@ -508,7 +508,8 @@ static int show(const struct cmd *c, const struct rdma_format *f, const struct s
 
 /* --- options and operands --- */
 
-/* Returns whether the word has iproute2's options: one letter or several, "-jd". */
+/* Returns whether the word consists of iproute2's one-letter options: "-j", or several combined
+ * as in "-jd". */
 static bool is_letters(const char *word)
 {
 	return word[0] == '-' && word[1] && strspn(word + 1, "jpd") == strlen(word + 1);

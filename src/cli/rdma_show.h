@@ -41,7 +41,7 @@ void rdma_out_qp_mode(struct rdma_out *o, const struct rdma_view_dev *d, uint32_
 /* Counters of a memory region (`statistic mr`). */
 void rdma_out_mr_counters(struct rdma_out *o, const struct rdma_view_dev *d,
 			  const struct rdma_stat *s);
-const char *rdma_qp_type(int type); /* "RC"; IB_QPT_* */
+const char *rdma_qp_type(int type); /* name of an IB_QPT_* value, such as "RC" */
 void rdma_out_end(struct rdma_out *o);
 
 #endif

@@ -26,7 +26,7 @@ struct cni_plugin;
 extern const struct cni_plugin *const *reference_plugins;
 
 struct reference_topic {
-	const char *name, *help; /* "netconf", one line */
+	const char *name, *help; /* name: such as "netconf"; help: one line */
 };
 
 extern const struct reference_topic reference_topics[]; /* terminated by {0} */

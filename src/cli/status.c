@@ -76,10 +76,8 @@ static void print_kinds(const struct json *kinds)
 			printf("%s\n", json_get_text(k, "reason"));
 }
 
-/*
- * If the node is not ready because the runtime does not use the CNI configuration, the `reason` of
- * the node is the `reason` of `v`, and print_text() has printed it.
- */
+/* Prints the `reason` of `v`, unless print_text() has printed the same text: a node that is not
+ * ready because the runtime does not use the CNI configuration has this `reason` as its own. */
 static void print_cni(const struct json *v, bool ready)
 {
 	if (json_kind(v) != JSON_OBJECT)
@@ -122,8 +120,9 @@ static void print_text(const struct json *v)
 	printf("%lld blocks owned by this node, %lld addresses borrowed from other nodes\n",
 	       (long long)number(b, "owned"), (long long)number(b, "borrowed"));
 	if (unadopted)
-		printf("%lld blocks of a lost journal, not used until the addresses of all pods "
-		       "are known\n",
+		printf("%lld blocks of this node are not in the agent's block log (lost, or "
+		       "written by another agent): not used until the agent has found the "
+		       "addresses of all pods of this node\n",
 		       unadopted);
 	if (pending)
 		printf("%lld pods are pending\n", pending);

@@ -151,7 +151,7 @@ char *demo_route_describe(const struct demo_facts *f, const struct route *r)
 	return buf_take(&b);
 }
 
-/* --- state as lines of text, compared before and after --- */
+/* --- state as lines of text, compared before ADD and after DEL --- */
 
 struct lines {
 	char **v;
@@ -252,7 +252,8 @@ static size_t differences(struct demo *d, enum demo_ns ns, const struct lines *a
 		if (c < 0)
 			demo_problem(d, "%s: missing after DEL: %s", demo_ns_name(ns), was[i]);
 		else if (c > 0)
-			demo_problem(d, "%s: left after DEL: %s", demo_ns_name(ns), after->v[k]);
+			demo_problem(d, "%s: not removed by DEL: %s", demo_ns_name(ns),
+				     after->v[k]);
 		n += c != 0;
 		i += c <= 0;
 		k += c >= 0;
@@ -278,7 +279,7 @@ static int addresses_held(struct demo *d, struct err *e)
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (strcmp(v[i].state, "used") != 0)
 			continue;
-		demo_problem(d, "address store: left after DEL: %s of pool '%s'",
+		demo_problem(d, "address store: not released by DEL: %s of pool '%s'",
 			     ip_str(&v[i].ip, ip), v[i].pool);
 		held++;
 	}
@@ -487,10 +488,9 @@ static size_t collect(struct demo_ping *v, size_t n, int limit_ms)
 	return missing;
 }
 
-/*
- * Sends the requests one at a time and waits briefly for each reply, so that they do not distort
- * each other's times. Then waits for all missing replies together, and sends those requests again.
- */
+/* Sends the requests one at a time and waits briefly for each reply, so that they do not distort
+ * each other's times. Then waits for all missing replies together. Repeats both for the requests
+ * without a reply until LIMIT_MS have passed. */
 static void ping_all(struct demo_ping *v, size_t n)
 {
 	int64_t end = now_mono_ms() + LIMIT_MS;
@@ -523,7 +523,8 @@ static void add_ping(struct demo *d, size_t pod, size_t nic, const char *to,
 	p->id = htons((uint16_t)(d->n_pings + 1));
 }
 
-/* Adds the pings of a pod: for each NIC to its gateway, and to the other pod through this NIC. */
+/* Adds two pings for each NIC of a pod: to the gateway of the NIC, and through the NIC to the
+ * other pod. */
 static void targets(struct demo *d, size_t pod)
 {
 	const struct demo_pod *other = &d->pods[(pod + 1) % DEMO_PODS];

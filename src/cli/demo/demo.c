@@ -381,7 +381,7 @@ static int demo_run(struct demo *d, size_t pod, const char *command, struct demo
 
 /*
  * The configuration that an administrator writes: a pools file and a netconf. configs/shared and
- * configs/exclusive have both address plans as files.
+ * configs/exclusive contain such files, one directory for each address plan.
  */
 
 enum { CONF_MAX = 1 << 20 };

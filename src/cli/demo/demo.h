@@ -117,8 +117,8 @@ int demo_place_clean(struct demo *d, struct err *e);
 void demo_plan(struct demo *d); /* names and addresses, from the options */
 int demo_fabric_build(struct demo *d, struct err *e);
 
-/* check.c: sends the requests one after the other, and those without a reply again until the
- * timeout. */
+/* check.c: sends the ICMP echo requests of each pod one after the other, and repeats those
+ * without a reply until a timeout. */
 int demo_ping_all(struct demo *d, struct err *e);
 
 /* check.c */

@@ -110,7 +110,9 @@ static int add_cables(struct demo *d, struct nl_wire *w, struct err *e)
 		struct ipnet gw = {nic->gateway, nic->node.len};
 
 		if (!br)
-			return err_set(e, -ENODEV, "find the bridge of gateway '%s'",
+			return err_set(e, -ENODEV,
+				       "create the fabric: the bridge of gateway "
+				       "'%s' does not exist",
 				       ip_str(&nic->gateway, ip));
 		add_cable(d, b, nic, br->index);
 		addr_add(b, br->index, br->name, &gw, 0);
@@ -132,7 +134,8 @@ static int set_up_masters(struct demo *d, struct nl_wire *w, struct err *e)
 		struct link_change c = {.set = LINK_SET_MTU | LINK_SET_UP, .mtu = nic->mtu};
 
 		if (!l)
-			return err_set(e, -ENODEV, "find '%s' on the node", nic->name);
+			return err_set(e, -ENODEV, "configure the node: link '%s' does not exist",
+				       nic->name);
 		link_set(b, l->index, l->name, &c);
 		addr_add(b, l->index, l->name, &nic->node, 0);
 		if (i > 0)
@@ -259,9 +262,12 @@ static int capabilities(const struct root *root, uint64_t *ret, struct err *e)
 		if (!span_cut(&line, ':', &key) || !span_eq(key, "CapEff"))
 			continue;
 		r = num_hex(span_trim(line), UINT64_MAX, ret);
-		return r < 0 ? err_set(e, r, "parse CapEff in '/proc/self/status'") : 0;
+		return r < 0 ? err_set(e, r,
+				       "parse '/proc/self/status': CapEff is not a "
+				       "hexadecimal number")
+			     : 0;
 	}
-	return err_set(e, -ENOENT, "find CapEff in '/proc/self/status'");
+	return err_set(e, -ENOENT, "parse '/proc/self/status': line CapEff is missing");
 }
 
 static int check_capabilities(const struct root *root, struct err *e)

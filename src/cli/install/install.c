@@ -266,11 +266,9 @@ static int report(const struct install_opts *o, const struct install_plan *p,
 		say_json(o, p, node, &b);
 	else
 		say(o, p, node, &b);
-	/*
-	 * A configuration that the runtime does not use is no error: the agent writes the
-	 * configuration later, when the cluster's network is installed, or else the message has the
-	 * remedy.
-	 */
+	/* A configuration that the runtime does not use is no error: either the agent writes it
+	 * later, when the cluster's network is installed, or the message printed here names the
+	 * remedy. */
 	if (node->reason.len)
 		fprintf(stderr, "unirail install: %s\n", buf_span(&node->reason).p);
 	for (size_t i = 0; i < p->n_skipped; i++)
@@ -459,7 +457,8 @@ void install_plan_done(struct install_plan *p)
 	*p = (struct install_plan){0};
 }
 
-/* Lists of names that unirail cannot install, one list per reason. */
+/* Names that unirail cannot install. foreign: files and links that unirail did not install; odd:
+ * neither a file nor a link; taken: NAME.before-unirail already exists with other content. */
 struct refusals {
 	struct buf foreign, odd, taken;
 };

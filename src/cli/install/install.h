@@ -24,7 +24,8 @@
 #define INSTALL_BINARY "unirail"
 #define INSTALL_BACKUP ".before-unirail"
 
-/* The file or link that exists under a name. */
+/* What exists under a name: nothing, a file, a link, or something else. Also describes what was
+ * there before, or is to be there. */
 enum install_have { HAVE_NOTHING, HAVE_FILE, HAVE_LINK, HAVE_OTHER };
 struct install_thing {
 	enum install_have have;
@@ -38,7 +39,7 @@ struct install_name {
 	bool recorded;		      /* installed by an earlier call */
 	struct install_thing desired; /* content that this call installs */
 	struct install_thing made;    /* content that the earlier call installed */
-	/* content before that installation, which an interrupted upgrade may leave */
+	/* content before the last upgrade; it may still exist if that upgrade was interrupted */
 	struct install_thing was;
 	struct install_thing now;    /* what exists */
 	struct install_thing backup; /* the existing NAME.before-unirail */
@@ -78,7 +79,7 @@ struct install_plan {
 	size_t n_skipped;
 };
 
-/* --- manifest.c: the record of an installation, and the plan of a new one --- */
+/* --- the record of an installation (manifest.c), and the plan of a new one (install.c) --- */
 
 /* `links`: "all" or "a,b"; NULL: none. self: SHA-256 of this program. */
 int install_facts_read(struct install_facts *f, const struct root *r, const char *dir,

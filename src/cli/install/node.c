@@ -139,8 +139,8 @@ int install_node_is_free(const struct install_node *n, struct err *e)
 	if (!is_answered(n))
 		return 0;
 	return err_set(e, -EBUSY,
-		       "an agent is running on '%s' and would write its files again: stop it first "
-		       "(kubectl delete -f deploy/agent.yaml)",
+		       "an agent is listening on socket '%s' and would write its files again: "
+		       "stop it first (kubectl delete -f deploy/agent.yaml)",
 		       n->socket);
 }
 

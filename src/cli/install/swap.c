@@ -147,8 +147,8 @@ static int pump(int from, int to, struct err *e)
 		done += n;
 	}
 	if (done != st.st_size)
-		return err_set(e, -EIO, "read: %lld of %lld bytes", (long long)done,
-			       (long long)st.st_size);
+		return err_set(e, -EIO, "read the source file: got %lld bytes, expected %lld",
+			       (long long)done, (long long)st.st_size);
 	return 0;
 }
 
@@ -252,7 +252,8 @@ static void roll_back(struct swap *s, struct err *e)
 	}
 }
 
-/* Gives each file that changes a second name, and syncs the directory. */
+/* Creates a second name for each file that is to be replaced or removed, and syncs the
+ * directory. */
 static int prepare(struct swap *s, struct err *e)
 {
 	int r = 0;

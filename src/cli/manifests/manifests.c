@@ -35,7 +35,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd manifests_cmds[] = {
-	{NULL, NULL, "print the manifests of a cluster, with the values of the Helm chart", opts, 0,
+	{NULL, NULL, "print unirail's manifests, rendered with values of the Helm chart", opts, 0,
 	 0},
 	{0},
 };
@@ -77,7 +77,9 @@ int manifests_check_namespace(const char *ns, struct err *e)
 	    ns[0] != '-' && ns[n - 1] != '-')
 		return 0;
 	return err_set(e, -EINVAL,
-		       "namespace '%s': expected up to 63 lower-case letters, digits and '-'", ns);
+		       "namespace '%s': expected 1 to 63 lower-case letters, digits and '-', "
+		       "with no '-' at either end",
+		       ns);
 }
 
 int manifests_render(const struct json_tree *tree, const char *ns, struct buf *out,

@@ -2,7 +2,8 @@
 #ifndef UNIRAIL_CLI_MANIFESTS_MANIFESTS_H
 #define UNIRAIL_CLI_MANIFESTS_MANIFESTS_H
 
-/* `unirail manifests`: entry points for the applet table, and its parts for `unirail migrate`. */
+/* `unirail manifests`: entry points for the applet table, and the functions that `unirail
+ * migrate` uses. */
 
 #include "base/option.h"
 #include "wire/json/tree.h"

@@ -17,7 +17,7 @@ enum { RENDER_MAX = 16 << 20 };
 /*
  * Appends the documents to *out, whose maximum size is RENDER_MAX, and to *remarks a line for each
  * value without effect. `rules` is the whole document, `values` an object that values_check()
- * accepted, `ns` the namespace. Fails with ERR_CONF if a value was renamed.
+ * accepted, `ns` the namespace. Fails with ERR_CONF if `values` has a path that was renamed.
  */
 int render(const struct embedded *files, const struct json *rules, const struct json *values,
 	   const char *ns, struct buf *out, struct buf *remarks, struct err *e);

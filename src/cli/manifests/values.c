@@ -132,8 +132,8 @@ static struct json_tree *item_object(struct json_tree *list, int64_t i)
 	return json_tree_kind(item) == JSON_OBJECT ? item : NULL;
 }
 
-/* Returns the object of a list's item; NULL: index or syntax are invalid. Moves *at from the '['
- * after the key to the position after "].". */
+/* Returns the item of list `key` that *at points to, an object ("[0]."); NULL: index or syntax
+ * is invalid, or the item is not an object. Moves *at from the '[' to the position after "].". */
 static struct json_tree *enter_item(struct json_tree *t, const char *key, const char **at,
 				    struct buf *b)
 {

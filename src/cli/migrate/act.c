@@ -283,14 +283,14 @@ static int are_in_status(const struct migrate_act *x, void *arg, struct err *e)
 
 		if (a->in_status || a->was_missing)
 			continue;
-		return err_kind(
-			e, ERR_AGAIN, -EAGAIN,
-			"address %s of pod '%s/%s' is not in status.allocatedIPs of "
-			"SpiderIPPool '%s'%s",
-			ip_str(&a->ip, text), a->ns, a->pod, a->pool,
-			now.controller_ready
-				? " (the controller's setting max-allocated-ips limits them)"
-				: ": unirail's controller, which writes it, is not ready");
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"address %s of pod '%s/%s' is not in status.allocatedIPs of "
+				"SpiderIPPool '%s'%s",
+				ip_str(&a->ip, text), a->ns, a->pod, a->pool,
+				now.controller_ready
+					? " (the controller's setting max-allocated-ips limits the "
+					  "number of addresses there)"
+					: ": unirail's controller, which writes it, is not ready");
 	}
 	return 1;
 }

@@ -72,7 +72,8 @@ static bool selects_never(const struct json *template)
 		      "never") == 0;
 }
 
-/* Returns whether every term excludes nodes with LABEL_MIGRATED, since terms are alternatives. */
+/* Returns whether every term of the node affinity excludes nodes with LABEL_MIGRATED: the
+ * scheduler needs to match only one term. */
 static bool is_excluded(const struct json *template)
 {
 	struct json_walk terms = json_walk_start(migrate_at(
@@ -335,8 +336,9 @@ static bool is_shared(const struct json *definition)
 	       strcmp(group, UNIRAIL_GROUP) == 0;
 }
 
-/* Adds a definition that Helm deletes with its release (no policy "keep"). Does not copy the
- * schema, which is not needed and nested deeper than a JSON document may be. */
+/* Adds a definition that Helm deletes with its release (its ANNOTATION_HELM_POLICY is not
+ * "keep"). Does not copy the schema, which is not needed and nested deeper than a JSON document
+ * may be. */
 static void add_definition(struct migrate_cluster *c, const struct json *object)
 {
 	const struct json *annotations = migrate_at(object, "metadata", "annotations", NULL);

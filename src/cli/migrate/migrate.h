@@ -59,8 +59,8 @@ enum migrate_role {
 	ROLE_VF,	 /* SR-IOV network device plugin */
 };
 
-/* A DaemonSet or Deployment of the originals. Strings and values of all structs are borrowed from
- * `docs` and `texts` of migrate_cluster. */
+/* A DaemonSet or Deployment of the originals (Spiderpool, Multus and the device plugins).
+ * Strings and values of all structs are borrowed from `docs` and `texts` of migrate_cluster. */
 struct migrate_workload {
 	enum migrate_role role;
 	const char *ns, *name;
@@ -75,8 +75,9 @@ struct migrate_node {
 	const char *name, *label; /* label: value of LABEL_MIGRATED; "": none */
 	bool ready, has_network, windows, files_label;
 	const char *reason; /* reason why the node is not ready */
-	size_t originals;   /* pods of the originals' DaemonSets that no other object manages */
-	bool planned;	    /* runs originals, has LABEL_MIGRATED, or is in the journal */
+	/* pods on this node of the originals' DaemonSets, except DaemonSets with an `owner` */
+	size_t originals;
+	bool planned; /* runs originals, has LABEL_MIGRATED, or is in the journal */
 	bool agent, agent_ready;
 	size_t addresses; /* of SpiderEndpoints */
 };
@@ -92,10 +93,8 @@ struct migrate_hooks {
 struct migrate_address {
 	const char *pool, *ns, *pod, *uid, *node;
 	struct ipaddr ip;
-	/*
-	 * Where the pool records the address for this pod: status.allocatedIPs, annotation
-	 * unirail.io/adopted.
-	 */
+	/* in_status: status.allocatedIPs of the pool records the address for this pod; adopted:
+	 * the pool's annotation unirail.io/adopted does. */
 	bool in_status, adopted;
 	/* at the start of the migration no pool had recorded the address (from the journal) */
 	bool was_missing;
@@ -177,12 +176,13 @@ struct json_tree *migrate_values(const struct migrate_cluster *c, struct buf *re
 
 enum migrate_do {
 	DO_SAVE,
-	DO_WEBHOOKS,   /* `at` is an index in hooks */
-	DO_CONTROLLER, /* `at` is an index in workloads, also for the next two kinds */
+	DO_WEBHOOKS, /* `at` is an index in hooks, also for UNDO_WEBHOOKS */
+	/* `at` is an index in workloads, also for DO_EXCLUDE, DO_ADDRESSES and UNDO_WORKLOAD */
+	DO_CONTROLLER,
 	DO_EXCLUDE,
 	DO_ADDRESSES,
 	DO_INSTALL,
-	DO_NODE, /* `at` is an index in nodes */
+	DO_NODE, /* `at` is an index in nodes, also for UNDO_NODE */
 	UNDO_AGENTS,
 	UNDO_RECORDS,
 	UNDO_CONTROLLER,
@@ -213,7 +213,8 @@ struct migrate_plan {
 	size_t n;
 	struct migrate_lines problems; /* if there are problems, no step is carried out */
 	struct migrate_lines warnings;
-	/* for the user when all steps are done: after a migration commands, after an undo a note */
+	/* printed after the last step: commands for the user to run (migration), or what remains
+	 * (undo) */
 	struct migrate_lines follow_up;
 };
 

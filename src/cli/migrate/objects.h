@@ -18,10 +18,8 @@ int migrate_objects_create(struct migrate_api *a, const struct json_tree *values
 /* Deletes the objects and the DaemonSet MIGRATE_UNINSTALL, except definitions and the namespace. */
 int migrate_objects_delete(struct migrate_api *a, const struct json_tree *values, const char *ns,
 			   struct err *e);
-/*
- * Creates the DaemonSet that removes unirail's files, except the state of addresses, from labelled
- * nodes.
- */
+/* Creates the DaemonSet that removes unirail's files, except the state of addresses, from nodes
+ * with LABEL_UNINSTALL. */
 int migrate_uninstall_create(struct migrate_api *a, const struct json_tree *values, const char *ns,
 			     struct err *e);
 

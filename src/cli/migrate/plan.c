@@ -513,7 +513,7 @@ static void plan_addresses(const struct migrate_workload *x, size_t i, struct mi
 	s = step(p, DO_ADDRESSES, i, xasprintf("daemonset '%s/%s'", x->ns, x->name));
 	s->current = xasprintf("%zu pods", x->pods);
 	s->desired =
-		xstrdup("no pods on any node; until a node is taken over, new pods with addresses "
+		xstrdup("no pods on any node; until a node is migrated, new pods with addresses "
 			"of pools stay in ContainerCreating there");
 	s->body = xasprintf(NEVER, "\"never\"");
 	s->command = patch_command(x->ns, "daemonset", x->name, s->body);
@@ -613,7 +613,7 @@ static void plan_save(const struct migrate_cluster *c, struct migrate_plan *p)
 	p->steps[0] = (struct migrate_step){
 		.what = DO_SAVE,
 		.subject = xasprintf("configmap '%s/" MIGRATE_JOURNAL "'", c->ns),
-		.current = xstrdup(c->journal ? "without some objects" : "absent"),
+		.current = xstrdup(c->journal ? "lacks the state of some objects" : "absent"),
 		.desired = xstrdup("affinity, replicas and webhooks of the originals, for undo"),
 		.command = xasprintf(
 			"kubectl create namespace %s; kubectl get -o yaml the objects below",
@@ -647,11 +647,10 @@ static void plan_follow_up(const struct migrate_cluster *c, struct migrate_plan 
 	for (size_t i = 0; i < c->n_hooks; i++)
 		line(l,
 		     xasprintf("kubectl delete %s %s", hooks_kind(&c->hooks[i]), c->hooks[i].name));
-	line(l,
-	     xasprintf("kubectl -n %s patch daemonset/unirail-agent --type json -p "
-		       "'[{\"op\":\"remove\",\"path\":\"/spec/template/spec/nodeSelector\"}]'   # "
-		       "agents on new nodes, too",
-		       c->ns));
+	line(l, xasprintf("kubectl -n %s patch daemonset/unirail-agent --type json -p "
+			  "'[{\"op\":\"remove\",\"path\":\"/spec/template/spec/nodeSelector\"}]'   "
+			  "# then agents run on new nodes, too",
+			  c->ns));
 	line(l, xasprintf("kubectl -n %s delete configmap " MIGRATE_JOURNAL "   # last: no undo is "
 			  "possible afterwards",
 			  c->ns));
@@ -716,8 +715,8 @@ static void plan_ends(const struct migrate_cluster *c, struct migrate_plan *p)
 		s = step(p, UNDO_AGENTS, 0, xasprintf("daemonset '%s/unirail-agent'", c->ns));
 		s->current = xasprintf("%zu pods", agents);
 		s->desired = xstrdup(
-			"deleted; until a node is given back, new pods with addresses of pools "
-			"stay in ContainerCreating there");
+			"deleted; until Spiderpool's agents run again, new pods with addresses "
+			"of pools stay in ContainerCreating");
 		s->command = xasprintf("kubectl -n %s delete daemonset/unirail-agent", c->ns);
 	}
 	if (c->agent_ns || agents || missing) {

@@ -153,8 +153,9 @@ static void remark_settings(const struct json *conf, struct buf *remarks)
 				 "cloud networks\n");
 	if (json_bool(json_get(conf, "tuneSysctlConfig")))
 		buf_str(remarks,
-			"tuneSysctlConfig: the node keeps these sysctls until it restarts; "
-			"to set them afterwards use kind 'sysctl' of 'unirail host'\n");
+			"tuneSysctlConfig is enabled: sysctls that Spiderpool set on a node "
+			"remain until the node restarts; to set them afterwards use kind "
+			"'sysctl' of 'unirail host'\n");
 	if (json_bool(migrate_at(conf, "agent", "networkResourcePlugin", "enabled", NULL)))
 		buf_str(remarks, "agent.networkResourcePlugin is enabled: unirail has no resources "
 				 "spidernet.io/IF-nic; pods that request them stay Pending\n");

@@ -163,7 +163,7 @@ int pool_cluster(struct pool_tool *t, const char *cmd, const char *arg, struct e
 	return r;
 }
 
-/* Output of `unirail pool` for a cluster. */
+/* --- output of `unirail pool` for a cluster --- */
 
 /* --- pools and their blocks --- */
 

@@ -39,9 +39,8 @@ static bool is_of_a_pod(const struct ipaddr *a)
 
 /* --- libcni's cache --- */
 
-/*
- * Reads results of CNI 0.3.0 and later: older ones have `ip4` and `ip6` instead of the list `ips`.
- */
+/* Adds one entry of the list `ips` of a cached result to f. Results of CNI versions before 0.3.0
+ * have `ip4` and `ip6` instead of this list and are ignored. */
 static void read_ip(struct pool_found *f, const struct json *file, const struct json *ip,
 		    const struct json *ifaces)
 {
@@ -171,10 +170,8 @@ static void inspect_netns(struct spaces *x, const char *path)
 	struct err e = ERR_INIT;
 	auto_fd int fd = -1;
 
-	/*
-	 * Skips the file: the process has ended, the file is not a namespace, or the namespace was
-	 * already inspected.
-	 */
+	/* Skips the path if its process has ended, if the file is not a namespace, or if the
+	 * namespace was already inspected. */
 	if (netns_open(path, &fd, NULL) < 0 || !is_new(x, fd))
 		return;
 	x->f->netns++;
@@ -207,7 +204,8 @@ void pool_find_used(struct pool_found *f, const struct root *r, struct buf *mess
 	read_cache(f, r, PATH_CNI_CACHE "/results", messages);
 	/* Results cached by Multus' own libcni, and by unirail-cni in its place. */
 	read_cache(f, r, PATH_MULTUS "/results", messages);
-	/* A recorded root has no namespaces, only a running host. */
+	/* Only a running host has network namespaces to inspect, a root of recorded files has
+	 * none. */
 	if (r->host && netns_current(&own, NULL) == 0) {
 		(void)is_new(&x, own);
 		close(own);

@@ -18,7 +18,7 @@ struct verify_client {
 	struct verify_result *r;
 };
 
-/* The client: data check, latency, bandwidth, in this order. */
+/* --- the client: data check, latency, bandwidth, in this order --- */
 
 enum { ROUNDS = 4, CONNECT_MS = 10000 };
 
@@ -172,10 +172,9 @@ static int sent(struct verify_client *c, uint64_t n, struct err *e)
 	return c->side.op == VERBS_WRITE ? send_marker(c, e) : 0;
 }
 
-/*
- * Checks the data once more. The peer's check always reads all slots, so this check is skipped if
- * fewer messages than slots were sent.
- */
+/* Checks the data again after the bandwidth measurement. For RDMA READ this side compares the
+ * slots that it has read. Otherwise the peer compares all slots, so the check is skipped if
+ * fewer messages than slots were sent. */
 static int check_again(struct verify_client *c, uint64_t seed, uint64_t n, struct err *e)
 {
 	size_t len = n < c->side.depth ? (size_t)n * c->side.size : verify_data_len(&c->side);
@@ -351,7 +350,7 @@ int verify_run(const struct verify_facts *f, const struct verify_place *to,
 	return r;
 }
 
-/* Round-trip times. */
+/* --- Round-trip times --- */
 
 enum { PINGS = 1000, PING_TIME_US = 5000000 };
 
@@ -381,7 +380,7 @@ static int one_ping(struct verify_client *c, uint32_t number, bool last, struct 
 		return r;
 	memcpy(&back, mem + pong, sizeof(back));
 	if (back.number != number)
-		return err_set(e, -EBADMSG, "the reply to message %u was number %u", number,
+		return err_set(e, -EBADMSG, "the peer's reply to ping %u has number %u", number,
 			       back.number);
 	return 0;
 }

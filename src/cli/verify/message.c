@@ -250,7 +250,9 @@ static int parse_head(struct span *rest, struct verify_msg *m, struct err *e)
 			       "same version of unirail on both sides",
 			       (unsigned int)version, VERIFY_VERSION);
 	if (!span_cut(rest, ' ', &word))
-		return err_set(e, -EBADMSG, "the peer sent nothing");
+		return err_set(e, -EBADMSG,
+			       "the peer sent a line without a message after the "
+			       "protocol version");
 	for (m->verb = 0; m->verb < VERIFY_VERBS; m->verb++)
 		if (span_eq(word, verbs[m->verb]))
 			return 0;
@@ -471,7 +473,7 @@ int verify_conn_local(const struct verify_conn *c, struct ipaddr *ret, struct er
 	socklen_t size = sizeof(s);
 
 	if (getsockname(c->fd, (struct sockaddr *)&s, &size) < 0)
-		return err_sys(e, -errno, "read the connection's address");
+		return err_sys(e, -errno, "read the local address of the connection");
 	return address(&s, ret);
 }
 

@@ -23,7 +23,8 @@ int verify_op_find(const char *name, enum verbs_op *ret)
 	return -EINVAL;
 }
 
-/* As many slots as fit into 4 MiB, at least two: containers may usually lock 8 MiB. */
+/* As many slots as fit into 4 MiB, but 2 to VERIFY_DEPTH_MAX: most containers may lock at most 8
+ * MiB of memory (RLIMIT_MEMLOCK). */
 uint32_t verify_depth_for(uint32_t size)
 {
 	uint32_t depth = (4U << 20) / size;
@@ -64,10 +65,7 @@ int verify_side_open(struct verify_side *s, const struct verify_rail *rail, enum
 		.gid_index = rail->gid_index,
 		.ethernet = rail->port->ethernet,
 		.lid = rail->port->lid,
-		/*
-		 * two more work requests: a ping and its reply, posted while no other message is in
-		 * flight
-		 */
+		/* two more work requests than slots, for a ping and its reply */
 		.depth = depth + 2,
 	};
 	int r;

@@ -19,7 +19,8 @@ enum {
 	VERIFY_SIZE_MAX = 8 << 20,
 	VERIFY_DEPTH_MAX = 64,
 	VERIFY_DATA_MAX = 16 << 20,
-	VERIFY_PING_SIZE = 8, /* size of a ping, in a cache line of its own */
+	/* size of a ping; each ping has a cache line of VERIFY_PING_PLACE bytes of its own */
+	VERIFY_PING_SIZE = 8,
 	VERIFY_PING_PLACE = 64,
 };
 
@@ -48,7 +49,8 @@ size_t verify_data_len(const struct verify_side *s);
 size_t verify_slot_at(const struct verify_side *s, uint64_t message);
 size_t verify_ping_at(const struct verify_side *s); /* returns the offset of the ping to send */
 size_t verify_pong_at(const struct verify_side *s,
-		      uint64_t which); /* returns the offset of a received ping */
+		      /* returns the offset of received ping number `which`; two places alternate */
+		      uint64_t which);
 
 void verify_fill(uint8_t *p, size_t n, uint64_t seed);
 /* Compares n bytes with the pattern. -EBADMSG: e has the number of wrong bytes and the offset of

@@ -224,8 +224,9 @@ static int no_rail(const struct verify_facts *f, const struct ipaddr *local, str
 	list_rails(f, &b);
 	return err_kind(e, ERR_UNAVAILABLE, -ENODEV,
 			"the interface of address %s has no RDMA device; addresses with an RDMA "
-			"device: %s; use the peer's address on a rail, or select a device by "
-			"--device and --gid-index",
+			"device: %s; use an address of the peer that is in the subnet of an "
+			"address with an RDMA device, or select a device by --device and "
+			"--gid-index",
 			ip_str(local, text), cut(&b));
 }
 

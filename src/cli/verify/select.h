@@ -33,7 +33,7 @@ struct verify_facts {
 	bool supported;
 };
 
-/* The user's choice; 0, NULL or -1: automatic. */
+/* The user's choice. A device NULL, port 0 or gid_index -1 is selected automatically. */
 struct verify_choice {
 	const char *device;
 	uint32_t port;

@@ -36,7 +36,8 @@ static int step_fill(struct server *s, const struct verify_msg *m, struct err *e
 	return done(s, e);
 }
 
-/* Posts receives: messages into their slots, the byte after WRITEs into a separate place. */
+/* Posts the receives of a round. SEND: one per slot. Otherwise one, for the byte that the client
+ * sends after its WRITEs, into the place of a received ping. */
 static int post_receives(struct server *s, struct err *e)
 {
 	const struct verify_side *v = &s->side;
@@ -185,7 +186,9 @@ static int open_side(struct server *s, const struct verify_msg *hello, struct ve
 	    hello->size > VERIFY_SIZE_MAX || hello->depth < 1 || hello->depth > VERIFY_DEPTH_MAX ||
 	    (uint64_t)hello->size * hello->depth > VERIFY_DATA_MAX)
 		return err_set(e, -EINVAL,
-			       "a test by '%s' of %u messages of %u bytes exceeds the limits",
+			       "a test by '%s' of %u messages of %u bytes exceeds the limits: "
+			       "expected write, send or read, 1 to 64 messages in flight, 1 byte "
+			       "to 8 MiB per message, 16 MiB in all",
 			       hello->op, hello->depth, hello->size);
 	if (!at.family)
 		r = verify_conn_local(&s->conn, &at, e);

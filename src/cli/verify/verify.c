@@ -195,7 +195,7 @@ int verify_main(int argc, char **argv)
 	return 1;
 }
 
-/* Tests every rail of this namespace with the matching rail of the peer. */
+/* --- tests every rail of this namespace with the matching rail of the peer --- */
 
 enum { FAR_MAX = 1024, CONNECT_MS = 10000 };
 
@@ -275,8 +275,8 @@ static void run_one(const struct verify_facts *f, const struct verify_place *to,
 	str_copy(ret->device, sizeof(ret->device), near->dev->name);
 	if (!far) {
 		err_set(&ret->err, -ENOENT,
-			"the peer has no RDMA address in this subnet or on an interface of this "
-			"name");
+			"the peer has no address with an RDMA device in the rail's subnet or on "
+			"an interface with the rail's name");
 		return;
 	}
 	ret->peer_net = far->net;

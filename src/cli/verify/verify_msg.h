@@ -10,7 +10,7 @@
  * at most VERIFY_LINE_MAX bytes. Unknown keys are ignored (a later version may have more), missing
  * keys have the value 0. A test:
  *
- * 	client: hello  the test; the client's queue pair            server: ready, with the server's
+ * 	client: hello  the test; the client's queue pair            server: ready, with its queue pair
  * 	client: step   fill, recv, check, drain, ping, sent         server: done
  * 	client: bye    the numbers, for the server's report         server: done
  *
@@ -56,10 +56,11 @@ struct verify_msg {
 	char ifname[16];
 	struct ipnet net;
 	uint32_t link_mtu; /* MTU of the interface; 0: none, or not sent by an older version */
-	/* in step; in bye, count is the number of verified bytes */
+	/* step; a bye has only count, the number of verified bytes */
 	char step[8];
 	uint64_t seed, count;
-	/* bye: nanoseconds, bytes per second */
+	/* bye: latencies in nanoseconds; rate in bytes per second and number of bytes of the
+	 * bandwidth test */
 	uint64_t lat_min, lat_avg, lat_p50, lat_p99, rate, bytes;
 	/* fail */
 	char text[VERIFY_TEXT_MAX];
