@@ -64,7 +64,7 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  0, "169.254.0.0/16",                                                                                             \
 	  "UNIRAIL_COORDINATOR_HIJACK SPIDERPOOL_INIT_DEFAULT_COORDINATOR_HIJACK_CIDR", 0)                                 \
 	X("coordinator-name", OPT_STR, "NAME",                                                                             \
-	  "name of the SpiderCoordinator that is created; agents read 'default'",                                          \
+	  "name of the SpiderCoordinator that is created; agents read only 'default'",                                     \
 	  coordinator_name, 0, 0, "default", "SPIDERPOOL_COORDINATOR_DEAFULT_NAME", 0)                                     \
 	X("default-ipv4-subnet", OPT_STR, "NAME",                                                                          \
 	  "name of the SpiderSubnet to create for the default IPv4 pool; empty: none",                                     \
@@ -198,8 +198,8 @@ enum { HOUR_MS = 3600 * 1000, MINUTE_MS = 60 * 1000 };
 	  "create pools from SpiderSubnets for the applications that request pools", subnet, 0, 0,                         \
 	  "yes", "UNIRAIL_SUBNET", 0)                                                                                      \
 	X("subnet-redundant-ips", OPT_INT, "COUNT",                                                                        \
-	  "default number of addresses beyond its application's replicas that a pool created "                             \
-	  "from a SpiderSubnet has; an application can request another number",                                            \
+	  "default number of addresses that a pool created from a SpiderSubnet has in addition "                           \
+	  "to one per replica of its application; an application can request another number",                              \
 	  subnet_redundant_ips, 0, 100000, "0", "UNIRAIL_SUBNET_REDUNDANT_IPS", 0)                                         \
 	X("subnet-reuse-delay", OPT_DUR, "TIME",                                                                           \
 	  "minimum time before an address released by a pool of a SpiderSubnet is used by "                                \

@@ -44,8 +44,8 @@ struct controller_conf {
 extern const struct opt controller_opts[];
 extern const struct settings controller_settings;
 
-/* Reads the settings like settings_read(). *ret is unchanged on failure. The name is never
- * NULL. */
+/* Reads the settings like settings_read(). On failure *ret is unchanged; on success ret->name is
+ * not NULL. */
 int controller_conf_read(struct controller_conf *ret, const struct root *root,
 			 const struct settings_env *env, int argc, char **argv, struct err *e);
 void controller_conf_done(struct controller_conf *c);

@@ -56,7 +56,7 @@ struct controller {
 	void *every[CONTROLLER_PARTS_MAX], *leads[CONTROLLER_PARTS_MAX];
 };
 
-/* `unirail controller`: settings, leader election, start and shutdown. */
+/* --- `unirail controller`: settings, leader election, start and shutdown --- */
 
 #define LEASE "unirail-controller"
 
@@ -163,7 +163,7 @@ static void on_drained(void *arg)
 	loop_stop(((struct controller *)arg)->loop, 0);
 }
 
-/* Calls done(c), after the webhooks have answered for another while (webhooks_drain()). */
+/* Calls done(c) when webhooks_drain() has ended, or at once if there are no webhooks. */
 static void controller_drain(struct controller *c, void (*done)(void *arg))
 {
 	if (c->webhooks)
@@ -350,7 +350,7 @@ int controller_main(int argc, char **argv)
 	return status;
 }
 
-/* The parts of the controller: start, stop, readiness, metrics. */
+/* --- the parts of the controller: start, stop, readiness, metrics --- */
 
 /* `start` returns 0 and no part (*ret is NULL) if a setting disables the part. All members except
  * `start` and `stop` may be NULL. */

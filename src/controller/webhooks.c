@@ -21,10 +21,8 @@
 #include "server/prometheus.h"
 #include "wire/tls/x509.h"
 
-/*
- * Over HTTP/1.1 each review in flight needs a connection; an API server has up to 600 requests in
- * flight.
- */
+/* CONNS_MAX: over HTTP/1.1 each review in flight needs its own connection, and an API server has
+ * up to 600 requests in flight. */
 enum {
 	CONNS_MAX = 2000,
 	FD_RESERVE = 64 + PORTS_FDS_MAX,
@@ -32,8 +30,9 @@ enum {
 	/* bytes per second; at a lower rate the API server would time out before the end of the
 	 * body */
 	BODY_RATE = 64 << 10,
-	/* time until the first request, long because a handshake waits for others; slow clients are
-	 * evicted earlier if connections run out */
+	/* time limit for the TLS handshake and for the first request, long because a handshake
+	 * waits until those of other clients are computed; slow clients are evicted earlier if
+	 * connections run out */
 	FIRST_MS = 30 * 1000,
 	IDLE_MS = 150 * 1000, /* longer than the API server keeps an idle connection (90 s) */
 	DRAIN_MS = 12 * 1000, /* longer than the API server waits for a reply */
@@ -63,7 +62,8 @@ struct webhooks {
 	bool leads;
 	struct registration *registration;
 	struct match_condition *match_condition;
-	uint64_t restored; /* number of reverts by registrations that have ended */
+	/* changes that earlier registrations reverted; `registration` counts its own */
+	uint64_t restored;
 	struct loop_timer *linger;
 	void (*drained)(void *arg);
 	void *drained_arg;
@@ -380,7 +380,6 @@ void webhooks_free(struct webhooks *w)
 		return;
 	webhooks_lead(w, false);
 	loop_del_timer(w->linger);
-	/* Both answer their waiting reviews: inject by what the cache has now, admit denies. */
 	inject_webhook_free(w->inject);
 	admit_webhook_free(w->admit);
 	reviews_free(w->reviews);

@@ -32,10 +32,8 @@ int webhooks_new(struct webhooks **ret, const struct webhooks_conf *c, struct er
 void webhooks_free(struct webhooks *w);
 void webhooks_settings(struct webhooks *w, const struct controller_conf *conf);
 void webhooks_lead(struct webhooks *w, bool leads);
-/*
- * Serves for a while longer (API servers do not know yet that this replica stops), then closes and
- * calls done(arg).
- */
+/* Serves for the time of the setting webhook-linger, since API servers do not know yet that this
+ * replica stops; then closes the connections and calls done(arg). */
 void webhooks_drain(struct webhooks *w, void (*done)(void *arg), void *arg);
 /* Returns whether pods of this namespace are injected. */
 bool webhooks_inject(const struct webhooks *w, const char *ns);

@@ -150,10 +150,9 @@ void cluster_cache_free(struct cluster_cache *w)
 	free(w);
 }
 
-/*
- * HEARS_MS: an agent's freeze (30 s) and the time until the agent is connected again. KEEPS_MS:
- * nothing is freed for so long. SAME_MS: reports within this time are about the same restore.
- */
+/* HEARS_MS: time after a restore in which agents report: their freeze (30 s), and the time until
+ * they are connected again. KEEPS_MS: time after a restore in which nothing is freed. SAME_MS:
+ * reports within this time are about the same restore. */
 enum { HEARS_MS = 45 * 1000, KEEPS_MS = 600 * 1000, SAME_MS = 120 * 1000 };
 
 static int64_t now_of(const struct cluster_cache *w)
@@ -204,7 +203,7 @@ void cluster_cache_listen(struct cluster_cache *w, int64_t ms)
 	w->listens_until = now_of(w) + ms;
 }
 
-/* The part of an object that is cached. */
+/* --- the part of an object that is cached --- */
 
 static bool is_of(const char *key, const char *const *list)
 {
@@ -442,10 +441,9 @@ static void say_large(enum cluster_cache_kind kind, const struct kube_object *o)
 		    LOG_I("bytes", (int64_t)cluster_cache_object(o)->large));
 }
 
-/*
- * Charges a new object that tenants write to the quotas of its namespace and of all namespaces;
- * caches it as a large one if it exceeds a quota.
- */
+/* Charges the memory of an added or changed object to the quotas of its namespace and of all
+ * namespaces, if its kind is one that tenants write. Caches the object as a large one if it
+ * exceeds a quota. */
 static void cluster_cache_spend(struct cluster_cache *w, enum cluster_cache_kind kind,
 				const struct kube_object *o)
 {

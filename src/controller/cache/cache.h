@@ -89,15 +89,15 @@ void cluster_cache_free(struct cluster_cache *w); /* call before kube_free(); ac
  * 	CLUSTER_CACHE_KEEPS	for ten minutes after the restore: pools are counted, nothing is freed
  * 	CLUSTER_CACHE_SURE	no recent restore
  *
- * A restore is detected by a watch that spans it (every replica), or by an agent, whose log is not
- * stored in etcd: the agent writes the time into an annotation of one of its blocks. If no replica
- * was leader for a while, a restore may not be detected yet: a new leader then waits for reports
- * first (the setting `leader-grace`).
+ * A restore is detected by a watch that spans it (every replica), or by an agent, whose block log
+ * is a file and not in etcd: the agent writes the time into an annotation of one of its blocks. If
+ * no replica was leader for a while, a restore may not be detected yet: a new leader then waits for
+ * reports first (the setting `leader-grace`).
  */
 enum cluster_cache_hold { CLUSTER_CACHE_SURE, CLUSTER_CACHE_KEEPS, CLUSTER_CACHE_HEARS };
 enum cluster_cache_hold cluster_cache_hold(const struct cluster_cache *w);
-/* Reports a restore detected at real_ms (ms since 1970). Ignored if that is ten minutes or more ago
- * or ahead. */
+/* Reports a restore detected at real_ms (ms since 1970). Ignored if real_ms is ten minutes or
+ * more in the past or in the future. */
 void cluster_cache_etcd_restored(struct cluster_cache *w, int64_t real_ms);
 /* Called when a restore may have happened undetected: cluster_cache_hold() returns
  * CLUSTER_CACHE_HEARS for the next `ms`. */

@@ -58,7 +58,8 @@ enum cidr_phase { CIDR_WAIT, CIDR_SYNCED, CIDR_NOT_READY };
 
 struct cidr_plan {
 	enum cidr_phase phase;
-	bool unread;	    /* not ready because a source cannot be read: a Synced status stays */
+	/* NotReady because a source cannot be read: an existing status Synced is retained */
+	bool unread;
 	unsigned int wants; /* bit mask of the sources to watch */
 	char reason[320];
 	struct cidr_list pods, services;

@@ -61,8 +61,7 @@ static void on_done(void *arg, int status, const struct json *object, const stru
 		return;
 	}
 	c->failed++;
-	log_error("failed to write the status of a SpiderCoordinator, will retry",
-		  LOG_S("error", e->text));
+	log_error("failed to update a SpiderCoordinator, will retry", LOG_S("error", e->text));
 	schedule_in(c, backoff_next(&c->backoff));
 }
 
@@ -125,8 +124,9 @@ static bool status_is_current(const struct json *status, const struct cidr_plan 
 
 static void report(struct coordinators *c, const struct kube_object *o, const struct cidr_plan *p)
 {
-	log_info("the cluster's CIDRs", LOG_S("coordinator", o->name),
-		 LOG_S("phase", phase_name(p)), LOG_S("reason", p->reason));
+	log_info("updating the cluster's CIDRs in the status of a SpiderCoordinator",
+		 LOG_S("coordinator", o->name), LOG_S("phase", phase_name(p)),
+		 LOG_S("reason", p->reason));
 	if (p->reason[0])
 		kube_events_add(c->c.events,
 				&(struct kube_event){.api_version = SPIDERPOOL_API,
@@ -175,7 +175,8 @@ static void let_go(struct coordinators *c, const struct kube_object *o)
 
 /* --- all SpiderCoordinators --- */
 
-/* A missing type is `auto`, also an invalid one, which was stored before admission existed. */
+/* A missing podCIDRType counts as `auto`, and so does an invalid one, which was stored while no
+ * webhook validated it. */
 static enum cidr_type type_of(const struct kube_object *o)
 {
 	const char *text =
@@ -187,8 +188,8 @@ static enum cidr_type type_of(const struct kube_object *o)
 
 /*
  * Returns the CNI of this node. If its configuration is readable by root only, *wait is true for
- * UNREADABLE_MS, in which the agent may publish the name: a pod that starts with a wrong status
- * would keep the effects.
+ * the first UNREADABLE_MS, so that the agent can publish the network's name: a pod that starts
+ * while the status is wrong would have wrong routes until it is recreated.
  */
 static enum cidr_type probe(struct coordinators *c, bool *wait)
 {

@@ -25,7 +25,8 @@ struct coordinators_conf {
 	struct kube_cache *cache;
 	struct kube_events *events;
 	struct cidr_cni cni; /* CNI of this node */
-	const char *cilium;  /* "kube-system/cilium-config" */
+	/* "namespace/name" of Cilium's ConfigMap, such as "kube-system/cilium-config" */
+	const char *cilium;
 };
 
 struct coordinators *coordinators_new(const struct coordinators_conf *c);

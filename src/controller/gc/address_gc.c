@@ -140,7 +140,8 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 	sample_counter(b, "unirail_gc_blocks_total", g->blocks,
 		       "Releases and deletions of blocks by garbage collection.");
 	sample_counter(b, "unirail_gc_entries_total", g->entries,
-		       "Entries removed from blocks by garbage collection.");
+		       "Entries of blocks that garbage collection removed, or changed to retain "
+		       "the address.");
 	sample_counter(b, "unirail_gc_endpoints_total", g->endpoints,
 		       "SpiderEndpoints deleted by garbage collection.");
 	sample_counter(b, "unirail_gc_finalizers_total", g->finalizers,
@@ -148,7 +149,7 @@ static void add_gc(struct buf *b, const struct cluster_gc_stats *g,
 	sample_counter(b, "unirail_gc_full_scans_total", g->scans,
 		       "Full scans by garbage collection.");
 	sample_gauge(b, "unirail_gc_nodes_deleted", (int64_t)g->nodes_deleted,
-		     "Deleted nodes that objects still refer to.");
+		     "Nodes, deleted or fenced, that objects still refer to.");
 	sample_gauge(b, "unirail_gc_addresses_with_two_pods", (int64_t)g->doubles,
 		     "Addresses that two pods use, by the last full scan.");
 	sample_gauge(
@@ -169,8 +170,8 @@ static void add_counts(struct buf *b, const struct pool_status_stats *c)
 		       "Failed writes of a pool's status, each of which is retried.");
 }
 
-/* Writes the number of addresses of each of the first POOLS_SHOWN pools; left: only of addresses
- * that are not allocated. */
+/* Writes the number of addresses of each of the first POOLS_SHOWN pools; left true: the number
+ * of its addresses that are not allocated. */
 static void add_pools(struct buf *b, const struct pool_status *c, const struct metric *m, bool left)
 {
 	struct pool_status_pool_stats p;

@@ -5,7 +5,8 @@
 /*
  * Address management of the leader: owns the cache of nodes, pods, endpoints and blocks
  * (controller/gc/gc_cache.h) and the modules that use it: the pools' status
- * (controller/gc/pool_status.h), garbage collection (controller/gc/gc.h), unserved.h.
+ * (controller/gc/pool_status.h), garbage collection (controller/gc/gc.h), and reports of networks
+ * whose device resource no node has (controller/gc/unserved.h).
  */
 
 #include "controller/cache/cache.h"

@@ -104,8 +104,8 @@ static void watch_lost(struct cluster_gc *g, struct gc_cache_block *b)
 	}
 }
 
-/* Copies the times of unchanged parts, because requests and entries of peers change a block all the
- * time. */
+/* Without this, each change of the block would restart its times, and requests and entries of
+ * peers change a block all the time. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is)
 {
 	if (strcmp(was->o.node, is->o.node) == 0 && strcmp(was->o.node_uid, is->o.node_uid) == 0)
@@ -158,15 +158,18 @@ static void describe(struct cluster_gc_request *f, const struct block_object *o,
 	if (op->kind == OP_RETURN) {
 		f->count = &f->g->stats.entries;
 		f->reason = xstrdup("AddressFreed");
-		f->message = xasprintf("the entry of %s in block '%s' is no longer '%s'",
+		f->message = xasprintf("garbage collection removed the entry of address %s in "
+				       "block '%s', or retains the address for a pod name; the "
+				       "entry was '%s'",
 				       ip_str(&op->ip, text), o->name, op->from);
 		return;
 	}
 	f->count = &f->g->stats.blocks;
 	f->reason = xstrdup("BlockReleased");
 	if (*o->node)
-		f->message = xasprintf("block '%s' (%s) is released: node '%s' was deleted",
-				       o->name, ipnet_str(&o->net, text), o->node);
+		f->message = xasprintf(
+			"block '%s' (%s) is released: node '%s' was deleted or is out of service",
+			o->name, ipnet_str(&o->net, text), o->node);
 	else
 		f->message = xasprintf("block '%s' (%s) is free: no pod has an address of it",
 				       o->name, ipnet_str(&o->net, text));

@@ -147,8 +147,8 @@ static void say_waits(struct cluster_gc_node *n)
 	auto_free char *pod = xasprintf("%s/%s", n->pod->ns, n->pod->name);
 
 	if (!n->logged)
-		log_warn("keeping the addresses of a deleted node: a pod is still bound to it "
-			 "(kubectl delete pod --force)",
+		log_warn("keeping the addresses of a deleted or fenced node: a pod is still "
+			 "bound to it: delete the pod by 'kubectl delete pod --force'",
 			 LOG_S("node", n->name), LOG_S("pod", pod));
 	n->logged = true;
 }
@@ -191,7 +191,7 @@ void cluster_gc_nodes_done(struct cluster_gc *g)
 	g->n_nodes = 0;
 }
 
-/* SpiderEndpoints whose pod is gone. */
+/* --- SpiderEndpoints whose pod is gone --- */
 
 static bool is_live(const struct cluster_gc *g, const struct kube_object *o)
 {
@@ -275,9 +275,12 @@ static void remove_it(struct cluster_gc *g, const struct kube_object *o)
 	 */
 	f->addresses = x->by_unirail && cluster_gc_node_is_deleted(g, x->node) ? x->n : 0;
 	f->reason = xstrdup("EndpointRemoved");
-	f->message =
-		xasprintf("pod '%s/%s' was deleted%s; the pod had %zu addresses", o->ns, o->name,
-			  cluster_gc_node_is_deleted(g, x->node) ? ", and its node too" : "", x->n);
+	f->message = xasprintf("pod '%s/%s' was deleted%s; the pod had %zu addresses", o->ns,
+			       o->name,
+			       cluster_gc_node_is_deleted(g, x->node)
+				       ? ", and its node was deleted or is fenced"
+				       : "",
+			       x->n);
 }
 
 void cluster_gc_endpoints_pass(struct cluster_gc *g)

@@ -84,7 +84,8 @@ struct cluster_gc_node {
 	int64_t since;
 	/* pod that may have addresses on the node, in the current pass */
 	const struct kube_object *pod;
-	/* valid in the current pass; sure: the node is confirmed gone */
+	/* valid in the current pass; seen: an object names the node; sure: the node is confirmed
+	 * gone */
 	bool seen, sure;
 	bool logged;
 };
@@ -120,7 +121,7 @@ struct cluster_gc {
 	int64_t ready_since;
 	struct loop_alarm timer;
 	int64_t passed, scanned;
-	uint64_t *findings; /* of the last scan, sorted */
+	uint64_t *findings; /* digests of the findings of the last full scan, sorted */
 	size_t n_findings;
 	struct log_once logged;
 };
@@ -135,7 +136,8 @@ void cluster_gc_nodes_done(struct cluster_gc *g);
 
 /* Sends the requests about blocks that are due. */
 void cluster_gc_blocks_pass(struct cluster_gc *g);
-/* Copies the times of the block's unchanged parts to the new version. */
+/* Copies to the new version of a block: `since` if its node is the same, and since_ms of each
+ * entry "?" that both versions have. */
 void cluster_gc_block_changed(const struct gc_cache_block *was, struct gc_cache_block *is);
 /* Returns the number of entries whose owner is unknown ("?"). */
 size_t cluster_gc_unknown(const struct block_object *o);

@@ -294,7 +294,7 @@ bool pool_status_pool_at(const struct pool_status *c, size_t i, struct pool_stat
 	return true;
 }
 
-/* Removes adopted records whose pod is deleted. */
+/* --- removes adopted records whose pod is deleted --- */
 
 /* Splits "namespace/name"; returns false if the text does not name a pod. The caller frees *ns. */
 static bool name_of(const struct record *r, char **ns, const char **name)
@@ -394,7 +394,7 @@ void pool_status_freed(struct pool_status_pool *p, bool done)
 	p->n_freed = 0;
 }
 
-/* Decides which write a pool needs next: adopted records, status, or finalizer. */
+/* --- decides which write a pool needs next: adopted records, status, or finalizer --- */
 
 /* Delay after a read that failed. */
 enum { FAILED_MS = 2000 };

@@ -25,7 +25,7 @@ static void check_in(struct unserved *u, int64_t ms)
 	loop_alarm_set(&u->timer, ms);
 }
 
-/* --- the table of networks without resource --- */
+/* --- the table of networks whose resource no node has --- */
 
 static void network_done(struct unserved_network *n)
 {
@@ -63,8 +63,8 @@ static struct unserved_network *known(const struct unserved_table *t,
 	return k && !strcmp(k->resource, n->resource) ? k : NULL;
 }
 
-/* Sets the suggestion of a network; returns whether it differs from that of the former entry k
- * (NULL: there is none). */
+/* Sets n->suggestion to the most similar name of a resource that a node has; returns whether it
+ * differs from the suggestion in k, the network's former entry (NULL: it has none). */
 static bool find_suggestion(struct unserved_network *n, struct unserved_network *k,
 			    const char *const *resources, size_t n_resources)
 {
@@ -165,7 +165,8 @@ static struct unserved_network *list_networks(const struct kube_cache *c, size_t
 	return v;
 }
 
-/* Lists the resources, borrowed from the cache, sorted, without duplicates. */
+/* Lists the resources of all nodes, sorted, without duplicates; the strings are borrowed from
+ * the cache. */
 static const char **list_resources(const struct kube_cache *c, size_t *n)
 {
 	const char **v = NULL;
@@ -229,7 +230,8 @@ static void report(void *arg, const struct unserved_network *n, enum unserved_ev
 					     .message = text});
 }
 
-/* Reports all SpiderMultusConfigs, because a former leader may have left annotations on NADs. */
+/* Calls conf.changed() for every SpiderMultusConfig, because a former leader may have left
+ * outdated annotations on NADs. */
 static void changed_all(const struct unserved *u)
 {
 	for (size_t i = 0; i < kube_cache_count(u->conf.cache, CLUSTER_CACHE_MULTUSCONFIGS); i++) {

@@ -27,8 +27,8 @@ static struct need *need_of(struct needs *l, const char *resource)
 	return NULL;
 }
 
-/* Counts the devices of each resource: one for each network that takes a device of its own. If no
- * network of the resource does, since its devices are shared: one share for all of them. */
+/* Counts the required devices of each resource: one for each network that takes a device of its
+ * own. A resource whose networks all use shared devices is counted once. */
 static void count(const struct inject_nets *nets, struct needs *needs)
 {
 	for (size_t i = 0; i < nets->n; i++) {
@@ -112,7 +112,8 @@ static bool is_held(const struct inject_request *q, const struct need *need)
 		else if (num_u64(span_of(json_string(v)), 0, 1U << 20, &one) == 0)
 			sum += one;
 		else
-			clear = false; /* "2k", or a value that the API server rejects */
+			/* the value is not a plain number ("2k") or is invalid: no warning */
+			clear = false;
 	}
 	if (held && clear && sum < need->count)
 		inject_warn(q,

@@ -117,7 +117,7 @@ int inject_pod(const struct inject_request *q, struct kube_patch *patch, struct 
 	return r;
 }
 
-/* Which networks a request selects. */
+/* --- which networks a request selects --- */
 
 bool inject_next_value(struct span *rest, struct span *ret)
 {
@@ -251,9 +251,10 @@ static int inject_choose(const struct inject_request *q, const struct inject_cho
 	return 0;
 }
 
-/* The pod's network annotation: replaces an existing one, as Spiderpool's webhook does. */
+/* Writes the pod's network annotation, replacing an existing one, as Spiderpool's webhook does. */
 
-/* ANNOTATION_MAX: maximum length of an annotation; the API server accepts half of this length. */
+/* ANNOTATION_MAX: size in bytes of the buffer for the annotation; the API server accepts half of
+ * this size. QUOTE_MAX: number of bytes of the former annotation that the warning quotes. */
 enum { ANNOTATION_MAX = 512 << 10, QUOTE_MAX = 200 };
 
 static const struct json *annotations_of(const struct json *pod)

@@ -13,8 +13,8 @@
  * same annotation (which may list several values, too). The networks of the requested groups are
  * written to the pod's k8s.v1.cni.cncf.io/networks as JSON, in the natural order of their rails
  * (eth2 before eth10), with interface names net1, net2, ... The device resources that the networks
- * need are added to the limits of the first container. A list of other networks is overwritten, as
- * by Spiderpool's webhook, with a warning that quotes it.
+ * need are added to the limits of the first container. If the pod's list names other networks, it
+ * is overwritten, as by Spiderpool's webhook, with a warning that quotes it.
  *
  * An annotation of the pod takes precedence over the same annotation of the namespace; an empty one
  * requests nothing. The RDMA annotation, if it requests a group, takes precedence over the network
@@ -38,9 +38,9 @@ struct inject_net {
 	char *type;	/* cniType */
 	char *rail;	/* sort key: netdev, bond or resource; "": sorted by namespace and name */
 	char *resource; /* resource of the device plugin; NULL: none */
-	bool takes;	/* each network takes a device of its own instead of a share of a shared one
-	                 */
-	bool pools;	/* has pools, or needs none (disableIPAM) */
+	/* the network takes a device of its own, not a share of a shared device */
+	bool takes;
+	bool pools;		  /* has pools, or needs none (disableIPAM) */
 	char *group[INJECT_KEYS]; /* values of the annotations; NULL: absent */
 };
 
@@ -56,8 +56,9 @@ struct inject_index *inject_index_new(const struct inject_net *const *nets, size
 void inject_index_free(struct inject_index *x); /* accepts NULL */
 
 struct inject_request {
-	const struct json *pod;		   /* the pod to create; may have no name yet */
-	const char *ns;			   /* from the request: the object may have none */
+	const struct json *pod; /* the pod to create; may have no name yet */
+	/* namespace of the admission request; the pod's metadata may have none */
+	const char *ns;
 	const char *ns_group[INJECT_KEYS]; /* annotations of the namespace; NULL: absent */
 	const struct inject_index *index;  /* groups of all SpiderMultusConfigs */
 	bool ipc_lock; /* containers with a device of the networks also get IPC_LOCK */

@@ -23,9 +23,10 @@ struct inject_nets {
 /* A group: the networks that have the same value in an annotation. */
 struct inject_group {
 	struct span value;
-	/* one network of each definition */
+	/* the networks of the group; of several with the same NAD only one */
 	const struct inject_net **nets;
-	/* configs: number of networks, including those of the same definition */
+	/* n: number of `nets`; configs: number of SpiderMultusConfigs, including several with
+	 * the same NAD */
 	size_t n, configs;
 	/* the first network given to inject_index_new() that cannot be injected; NULL: none */
 	const struct inject_net *refused;

@@ -272,7 +272,7 @@ void inject_webhook_free(struct inject_webhook *h)
 	free(h);
 }
 
-/* Namespaces whose pods are injected. */
+/* --- namespaces whose pods are injected --- */
 
 static bool is_prefix(struct span word)
 {

@@ -14,12 +14,13 @@
 
 /* Writes the body of a create. */
 void nad_put(struct buf *b, const struct nad *n, const struct json *smc);
-/* Writes a merge patch bound to the version of `there`; returns false if no change is needed. */
+/* Writes a merge patch, bound to the resourceVersion of `there`, that turns this existing NAD
+ * into n; returns false if no change is needed. */
 bool nad_patch(struct buf *b, const struct nad *n, const struct json *smc,
 	       const struct json *there);
 
-/* Returns the SpiderMultusConfig that is the NAD's controller: its name and *uid, borrowed; NULL:
- * none. */
+/* Returns the name of the SpiderMultusConfig that is the NAD's controller, and its UID in *uid,
+ * both borrowed; NULL: the NAD has none. */
 const char *nad_owner(const struct json *there, const char **uid);
 
 /* --- status of the SpiderMultusConfig --- */

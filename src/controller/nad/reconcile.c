@@ -78,7 +78,7 @@ static struct nads_key *key_new(const char *ns, const char *what, const char *na
 	return k;
 }
 
-/* Copies the strings. An existing key stays with its job. */
+/* Copies the strings. If the key exists, it is returned unchanged and `job` is ignored. */
 static struct nads_key *nads_index_add(struct nads_index *x, const char *ns, const char *what,
 				       const char *name, struct nads_job *job)
 {
@@ -162,7 +162,7 @@ static void mark_wants(struct nads *n, const char *ns, const char *nad)
 		workqueue_add(&n->wants.v[i]->job->w);
 }
 
-/* Queues the SpiderMultusConfigs that want the name of a NAD of a deleted SpiderMultusConfig. */
+/* Queues the SpiderMultusConfigs that want the name of a NAD owned by the deleted one (`was`). */
 static void leave(struct nads *n, const struct kube_object *was)
 {
 	for (size_t i = nads_index_at(&n->owned, was->ns, was->uid, "");
@@ -221,12 +221,11 @@ static void on_nad(void *arg, const struct kube_object *was, const struct kube_o
 	mark_wants(n, o->ns, o->name);
 }
 
-/* Processing of one SpiderMultusConfig, one request at a time, and reporting. */
+/* --- processing of one SpiderMultusConfig, one request at a time, and reporting --- */
 
-/*
- * SCHEDULE_MS: lets the watch deliver changes in progress first. STATUS_MS: retry interval if the
- * CRD has no status subresource.
- */
+/* SCHEDULE_MS: delay of the next reconcile after a write or a conflict, in which the watch
+ * delivers the change. STATUS_MS: retry interval of status writes if the CRD has no status
+ * subresource. */
 enum { BODY_MAX = 512 << 10, SCHEDULE_MS = 500, STATUS_MS = 10 * 60 * 1000 };
 
 /* --- reports of errors and changes --- */
@@ -501,9 +500,10 @@ static void is_large(struct nads_job *j, const struct kube_object *o)
 		bytes > CLUSTER_CACHE_OBJECT_MAX
 			? xasprintf("the object takes %zu bytes, %d are allowed: make it smaller",
 				    bytes, CLUSTER_CACHE_OBJECT_MAX)
-			: xasprintf("the object takes %zu bytes, which exceeds the limit of its "
-				    "namespace or of the cluster (%d, %d): delete other objects, "
-				    "then change this object",
+			: xasprintf("the object takes %zu bytes and exceeds, together with other "
+				    "objects, the limit of its namespace (%d bytes) or of the "
+				    "cluster (%d bytes): delete other objects, then change this "
+				    "object",
 				    bytes, CLUSTER_CACHE_NS_MAX, CLUSTER_CACHE_TOTAL_MAX);
 
 	is_wrong(j, cluster_cache_json(o), "TooLarge", message);

@@ -14,7 +14,7 @@
 
 #define OVS_RESOURCE "ovs-cni.network.kubevirt.io/"
 
-/* SPEC_MAX: more bytes than an object of the API server has with its defaults. */
+/* SPEC_MAX: limit in bytes for a completed spec, more than any object of the API server needs. */
 enum { SPEC_MAX = 4 << 20 };
 
 static const struct json *annotation(const struct json *smc, const char *key)
@@ -126,7 +126,7 @@ static int custom(const struct json *spec, char **ret, struct err *e)
 	return 0;
 }
 
-/* Completes a copy of the spec, which *doc owns. */
+/* Makes a copy of the spec, owned by *doc, and adds the defaults to it as admission does. */
 static int complete(const struct json *smc, struct json_doc **doc, struct err *e)
 {
 	const struct multus_completion c = {.sent = json_get(smc, "spec")};
@@ -235,7 +235,7 @@ void nad_done(struct nad *n)
 	*n = (struct nad){0};
 }
 
-/* The main plugin of each type, and ifacer in front of it. */
+/* --- the main plugin of each type, and ifacer in front of it --- */
 
 /* --- parts that several types share --- */
 
@@ -462,7 +462,7 @@ static int nad_put_main(struct json_out *o, const struct nad_request *q, struct 
 	return 0;
 }
 
-/* The coordinator plugin, for every type except `custom` if enableCoordinator is true. */
+/* --- the coordinator plugin, for every type except `custom` if enableCoordinator is true --- */
 
 static void put_text(struct json_out *o, const char *key, const struct json *v)
 {
@@ -497,7 +497,8 @@ static void put_routes(struct json_out *o, const struct json *v)
 	jo_end_arr(o);
 }
 
-/* Writes podRPFilter also if podCIDRType is given, as Spiderpool does by mistake. */
+/* Writes each number that differs from its default, and podRPFilter always if podCIDRType is
+ * given, as Spiderpool does by mistake. */
 static void put_numbers(struct json_out *o, const struct json *c)
 {
 	int64_t filter = json_int_or(json_get(c, "podRPFilter"), 0);

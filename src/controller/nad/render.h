@@ -11,8 +11,8 @@
  * 			would take for the NAD's own, and unirail.io/missing-resource, which nads.h adds; and
  * 			k8s.v1.cni.cncf.io/resourceName for sriov, ib-sriov, and ovs with a deviceID
  * 	spec.config	a list of plugins: [ifacer] main [rdma] chainCNIJsonData [coordinator] [tuning];
- * 			for `custom` the user's text unchanged, or none: then the CNI
- * 			configuration on the node that has the NAD's name applies
+ * 			for `custom` the user's text unchanged; absent if there is none: Multus
+ * 			then searches the node's CNI configuration files for the name of the NAD
  *
  * Differences from Spiderpool: it drops coordinator.hostRuleTable, and coordinator.podRPFilter
  * unless podCIDRType is given. Here both are written if they are not 500 and 0 respectively (the

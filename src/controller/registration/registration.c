@@ -51,7 +51,7 @@ struct there {
 	bool injected;	      /* cert-manager injects the caBundle */
 };
 
-/* Watches the two configurations and reverts changes. */
+/* --- watches the two configurations and reverts changes --- */
 
 enum { CALM_MS = 50, STABLE_MS = 60 * 1000, FIRST_WAIT_MS = 500, MOST_WAIT_MS = 60 * 1000 };
 
@@ -246,7 +246,8 @@ static void replace(const char **s, const char *text)
 	*s = text ? xstrdup(text) : NULL;
 }
 
-/* Copies the strings that change while the controller runs. */
+/* Replaces the form: copies the strings that change while the controller runs, and borrows the
+ * others. */
 static void set_form(struct registration *h, const struct registration_form *f)
 {
 	struct registration_form was = h->conf.form;
@@ -371,7 +372,7 @@ void registration_free(struct registration *h)
 	free(h);
 }
 
-/* Writes a webhook configuration and handles the response. */
+/* --- writes a webhook configuration and handles the response --- */
 
 enum { FORBIDDEN = 403 };
 
@@ -442,10 +443,8 @@ static void log_failure(const struct side *s, const struct err *e)
 	log_error("failed to register the webhooks, will retry", LOG_S("error", logged.text));
 }
 
-/*
- * deploy/controller.yaml creates the object, so that the account needs no permission to create
- * others.
- */
+/* deploy/controller.yaml creates the object, so that the account needs no permission to create
+ * webhook configurations, which RBAC cannot limit to one name. */
 static void log_missing(struct side *s)
 {
 	if (!s->missing)
@@ -502,7 +501,7 @@ static void registration_send(struct side *s, const char *webhooks, const char *
 	s->call = kube_send(s->h->conf.kube, &r, on_written, s);
 }
 
-/* The webhooks, with Spiderpool's names and paths. */
+/* --- the webhooks, with Spiderpool's names and paths --- */
 
 #define SPIDER(kind, resource, operations)                                                         \
 	{resource "." SPIDERPOOL_GROUP,                                                            \

@@ -33,13 +33,16 @@
 
 enum { WEBHOOK_CREATE = 1, WEBHOOK_UPDATE = 2, WEBHOOK_DELETE = 4 };
 
-enum webhook_by { WEBHOOK_DEFAULT, WEBHOOK_CHECK, WEBHOOK_INJECT }; /* hook that answers */
+/* handler that answers: DEFAULT sets defaults, CHECK validates, INJECT injects networks into
+ * pods */
+enum webhook_by { WEBHOOK_DEFAULT, WEBHOOK_CHECK, WEBHOOK_INJECT };
 
 struct webhook {
 	const char *name, *path;
 	const char *group, *version, *kind, *resource;
 	unsigned int operations;
-	/* hook that answers; WEBHOOK_CHECK: the webhook is in the validating configuration */
+	/* handler that answers; WEBHOOK_CHECK: the webhook is in the validating configuration,
+	 * otherwise in the mutating one */
 	enum webhook_by by;
 };
 

@@ -16,10 +16,12 @@
 
 struct tokenless;
 
-/* publish_s: time in seconds for which paths without a token are accepted after the change. */
+/* publish_s: time in seconds for which paths without a token are still accepted after every
+ * registered path has got one. */
 struct tokenless *tokenless_new(struct kube *k, int64_t publish_s);
 void tokenless_free(struct tokenless *b); /* accepts NULL */
-/* Returns whether the path is one of our webhooks' without a token and is accepted now. */
+/* Returns whether `path` is a webhook's path without a token and such paths are currently
+ * accepted. */
 bool tokenless_accept(const struct tokenless *b, struct span path);
 
 #endif

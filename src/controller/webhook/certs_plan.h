@@ -46,8 +46,8 @@ struct certs_goal {
 	int64_t publish_s;
 };
 
-/* Checks whether the certificate can be served. -EINVAL: e names the key of the Secret and the
- * remedy. */
+/* Checks whether the certificate can be served. -EINVAL: e names the item of the Secret
+ * (tls.crt, tls.key) and the reason. */
 int certs_usable(const struct certs_set *s, struct err *e);
 /* Checks whether the API server accepts the certificate: 0, also without a CA, or -EKEYREJECTED
  * with the reason. */

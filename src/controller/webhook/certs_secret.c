@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The certificate's Secret: watched, created, renewed; and the CA's Secret, read for signing only.
- */
+/* The certificate's Secret: watched, created, renewed. The CA's Secret: not watched; read and
+ * written only for steps that need the CA's key. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +61,8 @@ static void schedule_in(struct certs *c, int64_t ms)
 	loop_alarm_set(&c->timer, ms);
 }
 
-/* Stores the version of our last write: the watch lags while it shows an older one. */
+/* Stores the resourceVersion that a write of this replica returned (object NULL: forgets it).
+ * While the watch shows an older version, the watch lags. */
 static void store_version(struct certs *c, const struct json *object)
 {
 	const char *version = object ? kube_meta_string(object, "resourceVersion") : NULL;
@@ -97,8 +97,9 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct err cause;
 
 	c->call = NULL;
-	/* Not an error: another replica was faster, and the watch, or the next read, delivers its
-	 * content. */
+	/* -EEXIST and -ESTALE are not errors: another replica wrote first. The watch
+	 * (certificate's Secret) or the next read (CA's Secret) delivers what that replica
+	 * wrote. */
 	if (!e || e->code == -EEXIST || e->code == -ESTALE) {
 		if (!e && !c->to_ca)
 			store_version(c, object);
@@ -270,8 +271,8 @@ static void read_ca(struct certs *c)
 
 /* --- steps without the CA's key --- */
 
-/* Recreates a deleted Secret of our own with its last content; only logs the deletion of another
- * one. */
+/* Recreates the deleted Secret with its last content if unirail manages the Secret; otherwise
+ * only logs the deletion. */
 static void write_again(struct certs *c)
 {
 	if (!c->managed) {
@@ -317,7 +318,8 @@ static void on_changed(void *arg, const struct kube_object *was, const struct ku
 		auto_free char *where = xasprintf("Secret '%s/%s'", c->conf.ns, c->conf.secret);
 
 		c->managed = s->managed;
-		/* Skips an empty Secret of our own, as the manifest creates it: it is filled soon. */
+		/* Ignores a managed Secret without content: the manifest creates it empty, and
+		 * the leader fills it soon. */
 		if (!s->managed || s->set.ca || s->set.cert || s->set.key)
 			certs_adopt(c, &s->set, where);
 	}

@@ -50,7 +50,8 @@ struct reviews {
 	const struct review_route *routes;
 	struct review_counts *counts; /* one per route */
 	size_t n;
-	/* requests refused without a call of the hook; requests without an accepted token */
+	/* invalid: requests refused without a call of the hook; unauthenticated: requests
+	 * without an accepted token */
 	uint64_t invalid, unauthenticated;
 	bool (*accept)(void *arg, struct span *path);
 	void *arg;
@@ -154,7 +155,9 @@ void review_answer(struct review *q, struct review_answer *a)
 	review_drop(a);
 	forget(it);
 	if (b.over)
-		http_answer_error(http, 500, 500, "the response is too long");
+		http_answer_error(http, 500, 500,
+				  "the webhook's AdmissionReview response is too "
+				  "long");
 	else
 		http_answer(http, &(struct http1_response){
 					  .status = 200, .type = HTTP_JSON, .body = buf_span(&b)});
@@ -186,13 +189,13 @@ static void dispatch_review(struct requested *a)
 
 	if (strcmp(q->group, r->group) || strcmp(q->kind, r->kind))
 		refuse(q,
-		       "webhook %s received '%s' of '%s', expected '%s' of '%s': correct the "
-		       "webhook's rules",
+		       "webhook %s received kind '%s' of group '%s', expected kind '%s' of group "
+		       "'%s': correct the webhook's rules",
 		       r->path, q->kind, q->group, r->kind, r->group);
 	else if (strcmp(q->version, r->version))
 		refuse(q,
-		       "webhook %s received version '%s' of %s, expected '%s': install the "
-		       "definitions of this controller's release",
+		       "webhook %s received version '%s' of %s, expected '%s': install the CRDs "
+		       "of this controller's release",
 		       r->path, q->version, r->kind, r->version);
 	else
 		r->webhook(r->arg, q);
@@ -408,7 +411,8 @@ void reviews_metrics(const struct reviews *s, struct buf *b)
 		   offsetof(struct review_counts, refused));
 	put_times(s, b,
 		  METRIC("unirail_controller_reviews_seconds_total", "counter",
-			 "Time from request to answer of reviews."));
+			 "Seconds from the start of a decision to its answer, summed over all "
+			 "reviews, without queueing and trials."));
 	sample_counter(b, "unirail_controller_reviews_invalid_total", s->invalid,
 		       "Requests refused before a webhook reviewed them, such as invalid or too "
 		       "costly requests.");

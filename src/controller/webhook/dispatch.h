@@ -15,8 +15,8 @@
  * 	500	the answer is too long
  * 	503	the limits could not be checked, or the client has disconnected
  *
- * Reviews are decided in the order of arrival, large ones after their trial. After 20 ms other
- * callbacks of the loop run first.
+ * Reviews are decided in the order of arrival, large ones after their trial. When decisions have
+ * taken 20 ms, the loop runs its other callbacks before the next decision.
  *
  * Each answer other than 200 has the reason as text, except the 404 to a request without a token.
  * The reason is logged as well (except for 500 and a disconnect), since the API server shows users

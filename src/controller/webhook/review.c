@@ -32,7 +32,8 @@ void review_drop(struct review_answer *a)
 	review_allow(a);
 }
 
-/* Formats text on one line: control characters become spaces, more than max bytes are cut off. */
+/* Formats text on one line: control characters become spaces, and the text is cut after `max`
+ * bytes. */
 static char *one_line(const char *fmt, va_list ap, size_t max)
 {
 	struct buf b;
@@ -40,7 +41,7 @@ static char *one_line(const char *fmt, va_list ap, size_t max)
 	buf_init(&b, max * 4);
 	buf_vprintf(&b, fmt, ap);
 	if (b.len > max) {
-		/* not within a UTF-8 character */
+		/* does not cut within a UTF-8 character */
 		for (b.len = max; b.len > 0 && ((unsigned char)b.p[b.len] & 0xc0) == 0x80;)
 			b.len--;
 		b.p[b.len] = '\0';
@@ -111,7 +112,7 @@ void review_patch(struct review_answer *a, struct span patch)
 	a->patch = patch.n == 0 || span_eq(patch, "[]") ? NULL : span_dup(patch);
 }
 
-/* Decoding of an AdmissionReview request. */
+/* --- decoding of an AdmissionReview request --- */
 
 enum { WORD_MAX = 253, USER_MAX = 4096 };
 
@@ -317,7 +318,7 @@ void review_doc_done(struct review_doc *d)
 	*d = (struct review_doc){0};
 }
 
-/* Encoding of an AdmissionReview response. */
+/* --- encoding of an AdmissionReview response --- */
 
 static const struct {
 	const char *reason, *message;

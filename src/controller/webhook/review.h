@@ -67,7 +67,8 @@ struct review_answer {
 void review_allow(struct review_answer *a);
 /* Frees an answer that is not sent. */
 void review_drop(struct review_answer *a);
-/* Denies the whole object with an HTTP status: 403, 409, 500 ... Later calls are ignored. */
+/* Denies the whole object with an HTTP status: 403, 409, 500 ... Only the first call for an
+ * answer counts. */
 void review_refuse(struct review_answer *a, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /*
@@ -82,9 +83,8 @@ void review_cause(struct review_answer *a, enum review_fault fault, const char *
  * REVIEW_WARNINGS_MAX. */
 void review_warn(struct review_answer *a, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/*
- * Sets the patch, text of kube/patch.h; copied. "" and "[]" mean no patch. Not sent with a denial.
- */
+/* Sets the JSON patch, a text that kube/patch.h creates; the text is copied. "" and "[]" mean no
+ * patch. A denial is sent without the patch. */
 void review_patch(struct review_answer *a, struct span patch);
 
 /* Sends the answer and frees both: `q` is invalid afterwards, `a` is empty. */

@@ -155,7 +155,8 @@ static void on_written(void *arg, int status, const struct json *object, const s
 	struct tokens *t = arg;
 
 	t->call = NULL;
-	/* Not an error: another replica was faster, and the watch delivers its content. */
+	/* -EEXIST and -ESTALE are not errors: another replica wrote first, and the watch
+	 * delivers what that replica wrote. */
 	if (e && e->code != -EEXIST && e->code != -ESTALE) {
 		struct err cause = *e;
 

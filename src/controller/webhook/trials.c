@@ -31,7 +31,8 @@ struct trials {
 	struct loop *loop;
 	struct trial *first, *last; /* in order of arrival */
 	int running;
-	int statm; /* opened at start: the sandbox hides /proc */
+	/* descriptor of /proc/self/statm; opened at start, because the sandbox hides /proc */
+	int statm;
 };
 
 static void next(struct trials *t);
