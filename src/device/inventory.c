@@ -228,7 +228,7 @@ bool inventory_is_in_other_netns(const struct inventory_function *f)
 	       !f->n_netdevs && !f->n_rdma;
 }
 
-/* RDMA devices of a function, with their ports and GIDs. */
+/* --- RDMA devices of a function, with their ports and GIDs --- */
 
 enum { PATH_SIZE = 192 };
 

@@ -6,9 +6,9 @@
  * The node's PCI network functions, PFs and VFs. Each has its netdevs and its RDMA devices with
  * ports and GIDs; a VF also has its number, representor and attributes. Everything except VF
  * attributes and the eswitch mode is read from sysfs under a root
- * (Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband) and has the kernel's
- * spelling, so a recorded host can be read as well. Netdevs and RDMA devices are those of the
- * network namespace that /sys was mounted in: a VF in a pod has none here.
+ * (Documentation/ABI/testing/sysfs-class-net and sysfs-class-infiniband) with the kernel's
+ * spelling; the root may also hold a copy of another host's sysfs. Netdevs and RDMA devices are
+ * those of the network namespace that /sys was mounted in: a VF in a pod has none here.
  */
 
 #include "kern/pci/devlink.h"
@@ -80,8 +80,8 @@ int inventory_read(const struct root *r, struct nl_wire *route, struct nl_wire *
 void inventory_done(struct inventory *inv);
 #define auto_inventory __attribute__((cleanup(inventory_done)))
 
-/* Returns whether a VF is bound to a kernel driver but has neither netdev nor RDMA device here: it
- * is in a pod or in another namespace. */
+/* Returns whether a VF is bound to a network driver (not to vfio-pci or another driver for DPDK)
+ * but has neither netdev nor RDMA device here: it is in a pod or in another namespace. */
 bool inventory_is_in_other_netns(const struct inventory_function *f);
 
 #endif

@@ -181,7 +181,8 @@ static int prefer(const struct device_plugin *p, const struct message_container 
 
 	if (q->size < 0 || (size_t)q->size > q->ids.n)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"the request is for %lld of %zu available devices",
+				"GetPreferredAllocation: allocation_size is %lld, expected 0 to "
+				"%zu (the number of available devices)",
 				(long long)q->size, q->ids.n);
 	chosen = xcalloc((size_t)q->size, sizeof(*chosen));
 	n = p->ops->preferred(p->arg, &available, &must, (size_t)q->size, chosen);

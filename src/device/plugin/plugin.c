@@ -399,7 +399,8 @@ static void plugin_try(struct device_plugin *p)
 
 	if (p->registering || p->n_streams)
 		return;
-	/* with plugins_registry the kubelet detects the plugin again by a new socket */
+	/* with plugins_registry the kubelet detects the plugin again only when a new socket
+	 * appears */
 	if (waited || (p->fd >= 0 && !is_own(p)))
 		plugin_close(p);
 	if (p->fd < 0)
@@ -509,7 +510,7 @@ static void on_sibling_closed(void *arg)
 	struct device_plugin *p = arg;
 
 	p->retry = NULL;
-	log_info("another server of this resource has ended, registering again",
+	log_info("another device plugin of this resource has stopped, registering again",
 		 LOG_S("resource", p->resource));
 	plugin_restart(p);
 }

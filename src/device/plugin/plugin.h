@@ -4,8 +4,8 @@
 
 /*
  * Device plugins of the kubelet (API v1beta1): one server for each extended resource, registered with the kubelet and
- * kept registered. struct device_plugin_ops defines the content of a resource; this folder implements protocol, sockets
- * and registration.
+ * kept registered. struct device_plugin_ops defines the content of a resource; this directory
+ * implements protocol, sockets and registration.
  *
  * Registration. If the directory plugins_registry exists, the socket is created there and the kubelet finds it.
  * Otherwise the socket is created in the directory device-plugins and announced through kubelet.sock there. A plugin
@@ -127,7 +127,8 @@ struct device_plugins_conf {
 	const char *dir; /* directory that contains kubelet.sock; NULL: PATH_DEVICE_PLUGINS */
 	/* directory plugins_registry; NULL: DEVICE_PLUGIN_REGISTRY; "": never used */
 	const char *registry;
-	/* timeout of Register; 0: 15 s, since the kubelet first connects to the plugin */
+	/* timeout of Register in ms; 0: 15 s, because the kubelet connects to the plugin before
+	 * it answers */
 	int register_ms;
 };
 
@@ -159,9 +160,9 @@ bool plugin_is_registered(const struct device_plugin *p);
 /* Returns the reason why the kubelet has not accepted the resource; "": it has. */
 const char *plugin_error(const struct device_plugin *p);
 
-/* Checks whether a kubelet accepts the name of an extended resource, "domain/name": a DNS domain of
- * at most 253 bytes that is not kubernetes.io or below it and does not begin with "requests.", and
- * a name of at most 63 bytes. -EINVAL: e has the reason. */
+/* Checks whether a kubelet accepts the name of an extended resource, "domain/name": a DNS domain
+ * of at most 253 bytes that neither ends with "kubernetes.io" nor begins with "requests.", and a
+ * name of at most 63 bytes. -EINVAL: e has the reason. */
 int plugin_resource_check(const char *resource, struct err *e);
 
 #endif

@@ -32,8 +32,8 @@ static void add_env(struct answer *a, char *key, char *value)
 	VEC_PUSH(a->envs, a->n_envs) = (struct answer_pair){key, value};
 }
 
-/* Adds a device node unless its path on the host was added before. The kubelet, too, retains the
- * first of two nodes with one container path. */
+/* Adds a device node unless a node with the same path on the host was added before. Of two nodes
+ * with the same container path the kubelet retains the first. */
 static void add_node(struct answer *a, const char *host, const char *container,
 		     const char *permissions)
 {
@@ -137,7 +137,7 @@ static void add_member_nodes(const struct resources *s, const struct resource *r
 	}
 }
 
-/* --- PCIDEVICE_..._INFO: maps of Go, so keys are sorted --- */
+/* --- PCIDEVICE_..._INFO: the original encodes Go maps, so keys are sorted --- */
 
 static void put_rdma_info(const struct resources *s, const struct node_device *d,
 			  struct json_out *o)
@@ -169,7 +169,8 @@ static void put_rdma_info(const struct resources *s, const struct node_device *d
 	jo_end_obj(o);
 }
 
-/* The keys of "*" apply to all devices; the keys of this device override them. */
+/* Writes "extra" from the configured additional info: the keys under "*" apply to all devices;
+ * the keys under this device's id override them. */
 static void put_extra(const struct resource_conf *c, const char *id, struct json_out *o)
 {
 	const struct json *const from[] = {json_get(c->additional, "*"),

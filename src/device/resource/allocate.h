@@ -7,7 +7,8 @@
  * originals except that it has the nodes of every port of an HCA with several ports, has each node
  * only once, and names CDI devices in cdi_devices instead of an annotation (of two annotations with
  * the same key the kubelet keeps the first, so a pod with two resources would get only the devices
- * of one). Pure: the answer also has the files to write, which answer_files_write() does.
+ * of one). Pure: the answer also lists the files to write or remove; answer_files_write() does
+ * that.
  */
 
 #include "device/resource/resource.h"

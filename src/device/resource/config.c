@@ -39,7 +39,10 @@ void resource_report(struct resource_messages *l, enum resource_level level, con
 	va_end(ap);
 	if (l->n == MESSAGES_MAX) {
 		buf_reset(&b);
-		buf_printf(&b, "more than %d messages, the others are left out", MESSAGES_MAX);
+		buf_printf(&b,
+			   "more than %d messages about the resources, the others are left "
+			   "out",
+			   MESSAGES_MAX);
 		level = MESSAGE_WARNING;
 		resource = NULL;
 	}

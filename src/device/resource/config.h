@@ -10,7 +10,8 @@
  *
  * unirail's own keys of an entry of configList:
  *
- *	"spread": true		each id stands for one HCA of the resource: a container is given the least loaded one
+ *	"spread": true		each id stands for one HCA of the resource; of the HCAs nearest to the pod's GPUs,
+ *				GetPreferredAllocation prefers the least loaded one
  *	"perDevice": true	rdmaHcaMax ids for each HCA, "mlx5_0-17": an id is that HCA and no other
  *	"deviceNodes": [...]	only these kinds of nodes: "ucm", "issm", "umad", "uverbs", "rdma_cm"
  *
@@ -28,8 +29,9 @@ enum {
 	RESOURCE_TEXT_MAX = 1 << 20,
 	RESOURCE_VALUES_MAX = 1 << 16, /* maximum number of JSON values in a configuration */
 	RESOURCE_CONF_MAX = 512,       /* maximum number of resources of a node */
-	RESOURCE_HCA_MAX = 16384,      /* maximum of rdmaHcaMax: DEVICE_PLUGIN_DEVICES_MAX */
-	RESOURCE_NAME_MAX = 320,       /* "prefix/name" */
+	/* maximum of rdmaHcaMax, equal to DEVICE_PLUGIN_DEVICES_MAX */
+	RESOURCE_HCA_MAX = 16384,
+	RESOURCE_NAME_MAX = 320, /* "prefix/name" */
 };
 
 /* --- messages for the administrator, one line each --- */

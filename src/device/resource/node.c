@@ -82,7 +82,7 @@ static void read_link_type(const struct root *r, struct node_device *d)
 	read_line(r, line, sizeof(line), "/sys/class/net/%.15s/type", d->netdev);
 	if (num_u64(span_of(line), 0, UINT16_MAX, &type) < 0)
 		return;
-	/* link types of ARPHRD_ETHER and ARPHRD_INFINIBAND */
+	/* 1: ARPHRD_ETHER, 32: ARPHRD_INFINIBAND */
 	str_copy(d->link_type, sizeof(d->link_type),
 		 type == 1    ? "ether"
 		 : type == 32 ? "infiniband"
@@ -551,7 +551,8 @@ static void list_vdpa(const struct reader *x, size_t n)
 
 /* --- attributes that a VF or SF takes from its PF --- */
 
-/* A device in a pod has RDMA if its PF has, and the driver is the same: mlx5 enables RDMA for all functions or for none. */
+/* A device in a pod has RDMA if its PF has RDMA and both have the same driver: mlx5 enables RDMA
+ * for all functions or for none. */
 static void take_rdma(struct node_device *d, const struct node_device *pf)
 {
 	if (d->away && node_device_is_rdma(pf) && strcmp(d->driver, pf->driver) == 0)

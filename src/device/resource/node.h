@@ -38,8 +38,9 @@ struct node_char {
 
 struct node_rdma {
 	char name[PCI_NAME_MAX];
-	char pkey[8];		 /* first PKey of port 1, "0xffff"; "": unknown */
-	struct node_char *chars; /* nodes of all ports, sorted by kind, then by name */
+	char pkey[8]; /* first PKey of port 1, "0xffff"; "": unknown */
+	/* character devices of all ports, sorted by kind, then by name */
+	struct node_char *chars;
 	size_t n_chars;
 };
 
@@ -170,8 +171,10 @@ const struct node_gpu *node_gpu_find(const struct node_devices *d, const char *i
  * ("GPU-????"). */
 void node_gpu_parse_uuid(struct span information, char ret[static NODE_UUID_MAX]);
 
-/* Distance of two devices, nearest first, like NCCL's path types PIX, PXB, PHB, SYS. Devices with
- * equal paths are below the same switch. */
+/* Distance of two devices, nearest first. NODE_SAME_SWITCH: below the same PCIe switch, or
+ * directly below the same port (NCCL's path type PIX); NODE_SAME_TREE: same root port (PXB);
+ * NODE_SAME_ROOT: same root complex (PHB); NODE_SAME_NUMA: same NUMA node; NODE_FAR: none of
+ * these (SYS). */
 enum node_distance { NODE_SAME_SWITCH, NODE_SAME_TREE, NODE_SAME_ROOT, NODE_SAME_NUMA, NODE_FAR };
 enum node_distance node_distance(const char *path_a, int numa_a, const char *path_b, int numa_b);
 

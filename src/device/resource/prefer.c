@@ -20,8 +20,10 @@ struct candidate {
 struct rail_load {
 	const char *key;
 	enum node_distance distance; /* distance to the nearest GPU */
-	size_t total, available;     /* numbers of ids of the resource */
-	size_t chosen;		     /* number of ids chosen for this container */
+	/* total: number of the resource's ids on this rail; available: how many of them are
+	 * available */
+	size_t total, available;
+	size_t chosen; /* number of ids chosen for this container */
 	/* index of the rail's first candidate that is not chosen yet */
 	size_t next;
 };

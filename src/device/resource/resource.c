@@ -149,8 +149,8 @@ static void report_missing(const struct deciding *x, const struct resource *r)
 	if (c->nodes & 1U << NODE_UMAD && lacks(r, NODE_UMAD, &d))
 		resource_report(
 			x->messages, MESSAGE_WARNING, c->full,
-			"%s: %s: missing RDMA device spec for device %s, RDMA device \"umad\" not "
-			"found: the others are given, load ib_umad",
+			"%s: %s: missing RDMA device spec for device %s, RDMA device \"umad\" "
+			"not found: containers get only its other device nodes, load ib_umad",
 			c->origin, c->full, d->id);
 }
 

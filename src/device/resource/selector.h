@@ -10,17 +10,19 @@ enum { VERDICT_TEXT_MAX = 256 };
 
 struct verdict {
 	bool matches;
-	/* the first selector that does not match, "vendors"; "": another condition */
+	/* the first selector that does not match, such as "vendors"; "": a condition that is not
+	 * a selector is not met */
 	const char *key;
 	char text[VERDICT_TEXT_MAX]; /* "vendors requires 8086, the device has 15b3" */
 };
 
 /*
- * Conditions of the original come first: the device has a driver. For resourceList: the node's
- * default route does not use the device, and it is not a PF with VFs. For configList: it has an
- * RDMA device with uverbs. Then the selectors in the original's order. If there are several
- * selector objects, the first one that matches counts: *which (may be NULL) is its index; if none
- * matches, the text describes the one that meets most conditions.
+ * The conditions of the original are checked first: the device has a driver (soft-RoCE needs none).
+ * For resourceList, except for an SF: the node's default route does not use the device, and the
+ * device is not a PF with VFs. For configList: the device has an RDMA device with uverbs. Then the
+ * selectors in the original's order. If there are several selector objects, the first one that
+ * matches counts: *which (may be NULL) is its index; if none matches, the text describes the one
+ * that meets most conditions.
  */
 void resource_consider(const struct resource_conf *c, const struct node_device *d,
 		       struct verdict *v, size_t *which);

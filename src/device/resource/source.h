@@ -4,8 +4,9 @@
 
 /*
  * Reads configurations from files, and from directories where a ConfigMap is mounted. In a directory it reads the file
- * with the node's name (a ConfigMap of the SR-IOV operator has one key per node), else "config.json", else each
- * "*.json" by name. It ignores names that begin with ".", which the kubelet uses (..data).
+ * with the node's name (a ConfigMap of the SR-IOV operator has one key per node), else
+ * "config.json", else all files "*.json" in the order of their names. It ignores names that begin
+ * with ".", which the kubelet uses (..data).
  */
 
 #include "device/resource/config.h"

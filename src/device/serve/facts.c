@@ -19,8 +19,9 @@ struct device_facts {
 	 */
 	struct node_fact *v;
 	size_t n;
-	struct child *child;		 /* the running child, or a killed one that has not ended */
-	const struct node_devices *node; /* set while the child is started */
+	struct child *child; /* the running child, or a killed one that has not ended */
+	/* set only while child_start() runs, for the child process */
+	const struct node_devices *node;
 	bool is_known, is_outdated, is_late;
 };
 

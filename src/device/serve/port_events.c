@@ -75,8 +75,8 @@ static int64_t read_uses(const struct root *r, const char *name)
 		       : -1;
 }
 
-/* Opens an HCA if its driver releases an open HCA when it is unloaded. Otherwise the kernel counts the open HCA as a use
- * of the module. */
+/* Opens an HCA. If the kernel counts the open HCA as a use of the driver's module, which then
+ * could not be unloaded, closes the HCA again and returns -EBUSY. */
 static int open_unheld(const struct port_events *p, const char *name, struct verbs_dev **ret,
 		       struct err *e)
 {

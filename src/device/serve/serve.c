@@ -37,8 +37,8 @@ enum {
 	/* interval for states without events: PCIe errors, ports of HCAs that the module
 	 * port_events does not open */
 	POLL_MS = 5000,
-	/* timeout of the request of pods, short because the kubelet admits no other pod
-	 * meanwhile */
+	/* timeout of the request for the kubelet's list of pods; short, because the kubelet
+	 * admits no other pod while it waits for the answer to GetPreferredAllocation */
 	PODRES_MS = 1000,
 	/* delay of a second reading of the links, because a driver sets the state of the RDMA port
 	 * after the carrier */
@@ -75,7 +75,8 @@ struct device_serve {
 	int uevents, links, inotify;
 	struct loop_fd *watches[3];
 	struct loop_alarm rescan, judge;
-	struct grpc_async *asking; /* request of the pods from the kubelet in flight; NULL: none */
+	/* request for the kubelet's list of pods, in flight; NULL: none */
+	struct grpc_async *asking;
 	/* the kubelet's response; valid while the pending calls are answered */
 	struct podres_list pods;
 	struct pod_gpus pod_gpus;
@@ -411,7 +412,7 @@ static bool was_reported(const struct resource_messages *l, const struct resourc
 	return false;
 }
 
-/* Logs each message once, and again only after it has disappeared. */
+/* Logs and reports only messages that the previous scan did not have. */
 static void report_messages(struct device_serve *s, struct resource_messages *l)
 {
 	for (size_t i = 0; i < l->n; i++) {

@@ -40,7 +40,8 @@ struct device_serve_conf {
 	/* prefix of resources of resourceList that have none; NULL: intel.com */
 	const char *sriov_prefix;
 	bool use_cdi;
-	/* For use_cdi: path of unirail on the host and limit, both for `unirail memlock-hook`; path NULL: no hook. */
+	/* For use_cdi: path of unirail on the host, and the memlock limit that the hook `unirail
+	 * memlock-hook` sets; path NULL: no hook. */
 	const char *hook_path, *hook_memlock;
 	/* The kubelet's PodResources socket, for the GPUs of a pod (device/serve/pod_gpus.h); NULL: not
 	 * requested. */

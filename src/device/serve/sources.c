@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "kern/rdma/rdma_watch.h"
 
-/* READ_MS and READ_ERROR_MS: intervals of reads on kernels without notifications. */
+/* Intervals at which the reporters are listed. READ_WATCHED_MS: the kernel sends notifications;
+ * without notifications READ_ERROR_MS while a reporter has an error, else READ_MS. */
 enum { READ_WATCHED_MS = 60 * 1000, READ_MS = 5000, READ_ERROR_MS = 1000 };
 
 struct reporters {
@@ -30,8 +31,9 @@ struct health_sources {
 	struct reporters news;
 	/* child that lists the reporters; not NULL until it has ended, even if it was killed */
 	struct child *child;
-	const struct node_devices *node; /* set while the child is started */
-	int64_t read_at;		 /* loop time of the next list */
+	/* set only while child_start() runs, for the child process */
+	const struct node_devices *node;
+	int64_t read_at; /* loop time at which the reporters are to be listed next */
 	bool is_error, is_reading_failed;
 };
 
@@ -156,7 +158,8 @@ static void take_list(struct health_sources *s, struct span out)
 		next.v = xcalloc(next.n, sizeof(*next.v));
 		memcpy(next.v, out.p, next.n * sizeof(*next.v));
 	}
-	/* applies the notifications again, because the list may be older than they are */
+	/* applies the notifications again, because the child may have read a reporter before its
+	 * notification was sent */
 	for (size_t i = 0; i < s->news.n; i++)
 		if (!health_reporters_update(&next.v, &next.n, &s->news.v[i]))
 			s->read_at = 0;
@@ -278,7 +281,7 @@ static void watch(struct health_sources *s, int *fd, void (*cb)(void *, uint32_t
 
 	if (loop_add_fd(s->conf.loop, *fd, EPOLLIN, cb, s, ret, &e) == 0)
 		return;
-	log_warn("cannot wait for events of the kernel", LOG_S("error", e.text));
+	log_warn("cannot wait for devlink or RDMA events of the kernel", LOG_S("error", e.text));
 	cleanup_fd(fd);
 }
 

@@ -32,8 +32,10 @@ struct health_sources_conf {
 	/* Lists the reporters in a child process, because it may block; the caller frees the list. NULL:
 	 * devlink_reporter_list(). */
 	int (*list)(struct devlink_reporter **ret, size_t *n, struct err *e);
-	int64_t list_ms; /* timeout of the list; 0: HEALTH_REPORTERS_MS */
-	/* interval of the lists; 0: depends on whether the kernel sends notifications */
+	/* timeout of the child that lists the reporters; 0: HEALTH_REPORTERS_MS */
+	int64_t list_ms;
+	/* interval at which the reporters are listed; 0: depends on whether the kernel sends
+	 * notifications */
 	int64_t every_ms;
 };
 
@@ -41,8 +43,9 @@ struct health_sources *health_sources_new(const struct health_sources_conf *c);
 void health_sources_free(struct health_sources *s); /* s may be NULL */
 /* Opens sources that are not open yet and exist by now. */
 void health_sources_open(struct health_sources *s);
-/* Sets ret to the known report of each PF, in the order of node->v. Never blocks: if the reporters
- * are to be listed again, starts the list, and calls health() when it is complete. */
+/* Sets ret to the last known report of each PF, in the order of node->v. Never blocks: if the
+ * reporters are due to be listed again, starts a child that lists them; health() is called when
+ * the child has answered. */
 void health_sources_read(struct health_sources *s, const struct node_devices *node,
 			 enum health_report *ret);
 
