@@ -62,13 +62,13 @@ const struct doctor_check doctor_checks[] = {
 	{"mtu-conf", "no CNI configuration sets a larger MTU than its master has", doctor_mtu_conf},
 	{"mtu-pods", "VFs in pods have the MTU of their PF", doctor_mtu_pods},
 	{"rail-subnets", "no two rails of the host are in the same subnet", doctor_rail_subnets},
-	{"rdma-gids", "each RDMA port has GIDs, and each RoCE port some of RoCE v2",
+	{"rdma-gids", "each RDMA port has GIDs, and each RoCE port has GIDs of RoCE v2",
 	 doctor_rdma_gids},
 	{"rdma-guids", "no two RDMA devices have the same node GUID", doctor_rdma_guids},
 	{"rdma-umad", "device nodes for InfiniBand tools exist", doctor_rdma_umad},
 	{"rail-macs", "no two rails have the same MAC address", doctor_rail_macs},
 	{"rail-rp-filter",
-	 "rp_filter lets packets pass that come in on another rail than the route back",
+	 "rp_filter does not drop packets that arrive on another rail than the route back uses",
 	 doctor_rail_rp_filter},
 	{"rail-managed", "no other network manager changes rails", doctor_rail_managed},
 	{"rail-networkd", "systemd-networkd keeps rules and routes that it did not make",
@@ -101,10 +101,11 @@ const struct doctor_check doctor_checks[] = {
 	{"cni-masters", "the host has the links that CNI configurations name as masters",
 	 doctor_cni_masters},
 	{"pools",
-	 "pools exist if a CNI configuration uses them; pools, journal and pods "
-	 "agree",
+	 "pools exist if a CNI configuration uses them; pools, the journal of allocations and "
+	 "pods agree",
 	 doctor_pools},
-	{"leftover-links", "no interface of a pod is left on the host", doctor_orphan_links},
+	{"leftover-links", "no interface that was created for a pod remains on the host",
+	 doctor_orphan_links},
 	{0},
 };
 
@@ -446,7 +447,7 @@ static void doctor_rdma_mode(struct doctor *d)
 		each_conf(d, &(struct visit){.call = mode_fits});
 }
 
-/* RDMA devices, their ports, and the links of the ports. */
+/* --- RDMA devices, their ports, and the links of the ports --- */
 
 enum { PORT_DOWN = 1, PORT_INIT = 2, PORT_ARMED = 3, PORT_ACTIVE = 4, WHERE_MAX = 128 };
 /* smallest MTU for 4096 bytes of RDMA payload with the headers of RoCE (iboe_get_mtu() of the
@@ -646,7 +647,7 @@ static void doctor_rail_subnets(struct doctor *d)
 	}
 }
 
-/* unirail's own state: addresses, and links that it created. */
+/* --- unirail's own state: addresses, and links that it created --- */
 
 enum { FOUND_MAX = 1 << 20, LOCK_MS = 5000 };
 
@@ -739,11 +740,12 @@ static void doctor_orphan_links(struct doctor *d)
 			continue;
 		remedy = xasprintf("'ip link del %s'", l->name);
 		doctor_find(d, FINDING_PROBLEM, l->name, remedy,
-			    "this %s of a pod is left on the host", l->kind);
+			    "this %s of a pod is on the host, not in the pod's network namespace",
+			    l->kind);
 	}
 }
 
-/* Physical and virtual functions. */
+/* --- physical and virtual functions --- */
 
 enum { REMEDY_MAX = 192 };
 
@@ -866,9 +868,10 @@ static void doctor_vf_rdma(struct doctor *d)
 	}
 }
 
-/* Whether the container runtime uses the CNI configuration that makes it call unirail-cni. */
+/* --- whether the container runtime uses the CNI configuration that makes it call unirail-cni --- */
 
-/* Returns the first file in the order in which a runtime reads CNI configurations. */
+/* Returns the first configuration file that a runtime uses, in the order of the runtime; skips
+ * lists without plugins and files that Cilium has renamed. */
 static const struct cni_config_file *first_of(const struct cni_config_files *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -917,7 +920,8 @@ static void other_is_first(struct doctor *d, const struct cni_config_file *first
 	else
 		doctor_find(d, FINDING_PROBLEM, where,
 			    "remove the file and the program that writes it, or rename unirail's "
-			    "to sort before it (the agent's setting cni-conf-name)",
+			    "file so that it sorts before this file (the agent's setting "
+			    "cni-conf-name)",
 			    "the container runtime uses this file, not '%s': pods get no rails",
 			    generated);
 }

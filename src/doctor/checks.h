@@ -48,7 +48,7 @@ void findings_done(struct findings *l);
 #define auto_findings __attribute__((cleanup(findings_done)))
 size_t findings_count(const struct findings *l, enum finding_level level);
 
-/* Adds a finding of the running check. `where` and `remedy` are copied. */
+/* Adds a finding of the running check. `subject` and `remedy` are copied. */
 void doctor_find(struct doctor *d, enum finding_level level, const char *subject,
 		 const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
@@ -75,8 +75,8 @@ void doctor_check_layer(struct doctor *d, const char *file, const struct json *p
 			const char *type, void *arg);
 void doctor_check_mtu(struct doctor *d, const char *file, const struct json *plugin,
 		      const char *type, void *arg);
-/* Returns the next Ethernet link of an RDMA port; NULL: there is none. *at is the position of the
- * search: 0 at first, then as this function has left it. */
+/* Returns the next Ethernet link of an RDMA port; NULL: there is none. *at is the position of
+ * the search: the caller sets it to 0 before the first call, each call advances it. */
 const struct link *doctor_next_rail(const struct host_facts *f, size_t *at);
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the host with host.conf and host.d: the plan of `unirail host`, as findings. */
+/* Compares the host with host.conf and host.d, and reports the steps and remarks of `unirail
+ * host plan` as findings. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

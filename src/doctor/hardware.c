@@ -101,7 +101,8 @@ void doctor_pci_read(struct doctor *d)
 			continue;
 		doctor_find(d, FINDING_REMARK, f->pci[i].bdf,
 			    "'unirail host pci --max-read-request 4096'",
-			    "MaxReadReq is %u bytes: reads of 4096 need fewer requests",
+			    "MaxReadReq is %u bytes: with 4096 the NIC needs fewer PCIe requests "
+			    "to read memory",
 			    ctl.max_read);
 		doctor_fix(d, "pci --max-read-request %d", MAX_READ_WANTED);
 	}
@@ -115,7 +116,8 @@ static bool gid_is_zero(const char *s)
 }
 
 struct gid_count {
-	size_t used, v2, typed; /* numbers of GID entries: in use; of type RoCE v2; of known type */
+	/* numbers of GID entries: in use; of type RoCE v2; in use with a readable type */
+	size_t used, v2, typed;
 };
 
 /* Returns false if the snapshot does not have the port's directory, so that its GIDs are unknown.
@@ -282,8 +284,8 @@ static int64_t rp_filter(const struct root *r, const char *name)
 }
 
 /*
- * The kernel uses the larger of the interface's value and "all". A host with a single rail is not
- * checked: replies leave by the interface on which requests arrive.
+ * Of the values of rp_filter for the interface and for "all", the kernel uses the larger one. A
+ * host with a single rail is not checked: replies leave by the interface on which requests arrive.
  */
 void doctor_rail_rp_filter(struct doctor *d)
 {
@@ -302,10 +304,9 @@ void doctor_rail_rp_filter(struct doctor *d)
 			continue;
 		snprintf(remedy, sizeof(remedy),
 			 "'unirail host sysctl net.ipv4.conf.%s.rp_filter=2'", l->name);
-		doctor_find(
-			d, FINDING_REMARK, l->name, remedy,
-			"rp_filter is strict: packets that come in on another rail than the route "
-			"back are dropped");
+		doctor_find(d, FINDING_REMARK, l->name, remedy,
+			    "rp_filter is strict: the kernel drops packets that arrive on another "
+			    "rail than the route back uses");
 		doctor_fix(d, "sysctl net.ipv4.conf.%s.rp_filter=2", l->name);
 	}
 }

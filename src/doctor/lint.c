@@ -241,8 +241,8 @@ static void check_definition(struct lint *l, const struct object *o)
 	struct err e = ERR_INIT;
 
 	if (!config || !*config)
-		/* without spec.config, a CNI configuration file of each node has the network of
-		 * this name */
+		/* without spec.config, each node has a CNI configuration file that defines the
+		 * network of this name */
 		return;
 	if (json_parse(&doc, span_of(config), CONFIG_TEXT_MAX, &e) < 0) {
 		lint_find(l, LINT_ERROR, o, "spec.config", "is not JSON: %s", e.text);

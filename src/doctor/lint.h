@@ -34,8 +34,8 @@ struct lint_finding {
 struct lint {
 	const struct objects *in;   /* sorted */
 	const struct objects *crds; /* CustomResourceDefinitions; NULL: fields are not checked */
-	/* unirail's namespace: that of a multusName without a namespace; its definitions are
-	 * trusted */
+	/* The namespace of unirail: that of a multusName without a namespace. Definitions of
+	 * networks in it are trusted. */
 	const char *own_ns;
 	struct lint_finding *v;
 	size_t n;
@@ -47,7 +47,8 @@ struct lint {
 void lint_index_make(struct lint *l);
 
 void lint_run(struct lint *l);
-/* Checks one pod or pod template; ns is the namespace of its object. */
+/* Checks one pod or pod template of the object `o`; `path` is the template's field in `o`, ""
+ * for a pod. */
 void lint_pod(struct lint *l, const struct object *o, const struct json *pod, const char *path);
 void lint_done(struct lint *l);
 size_t lint_count(const struct lint *l, enum lint_level level);
@@ -61,10 +62,9 @@ struct lint_network {
 	char *config;	 /* spec.config of the network's definition; NULL: none */
 	char *resource;	 /* resource of the device plugin; NULL: none */
 };
-/*
- * Lists the networks of a pod or pod template, by its annotations or by injection. Errors are of
- * kind ERR_CONF. The caller frees the list with lint_networks_done().
- */
+/* Lists the networks of a pod or pod template: those that the injection writes into its networks
+ * annotation, or those of the annotation itself if nothing is injected. Errors are of kind
+ * ERR_CONF. The caller frees the list with lint_networks_done(). */
 int lint_networks(const struct lint *l, const char *ns, const struct json *pod,
 		  struct lint_network **ret, size_t *n, struct err *e);
 void lint_networks_done(struct lint_network *v, size_t n);

@@ -33,8 +33,8 @@ static void check_pf(struct doctor *d, const struct kubelet_devices *l, const st
 	}
 	if (in && out)
 		doctor_find(d, FINDING_REMARK, pf->bdf,
-			    "'unirail device plan' shows the resources that fit; check the "
-			    "selectors and restart the device plugin",
+			    "'unirail device plan' prints a configuration of resources for this "
+			    "host; check the selectors and restart the device plugin",
 			    "%zu of the PF's %zu VFs are in no resource, %zu are in '%s'", out,
 			    in + out, in, any->resource);
 }

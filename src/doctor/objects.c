@@ -16,7 +16,8 @@ static const char *string_of(const struct json *v, const char *fallback)
 	return s && *s ? s : fallback;
 }
 
-/* Returns whether a kind is cluster-wide, for the kinds that are checked. */
+/* Returns whether a kind is cluster-wide; knows only the kinds that lint and doctor look up, and
+ * returns false for any other. */
 static bool is_cluster_wide(const char *kind)
 {
 	static const char *const kinds[] = {"SpiderIPPool",	 "SpiderSubnet", "SpiderReservedIP",
@@ -41,8 +42,8 @@ static int add(struct objects *l, const struct json *v, const char *ns, char *or
 		int r = l->n >= OBJECTS_MAX
 				? err_kind(e, ERR_DECODE, -E2BIG, "%s: more than %d objects",
 					   origin, OBJECTS_MAX)
-				: err_kind(e, ERR_DECODE, -EINVAL, "%s: no object with a 'kind'",
-					   origin);
+				: err_kind(e, ERR_DECODE, -EINVAL,
+					   "%s: expected an object with a 'kind'", origin);
 
 		free(origin);
 		return r;

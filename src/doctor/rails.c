@@ -40,7 +40,7 @@ void doctor_check_layer(struct doctor *d, const char *file, const struct json *p
 
 /* The first port of a PF's RDMA device. */
 struct port {
-	uint32_t model; /* vendor and device */
+	uint32_t model; /* PCI vendor ID and device ID */
 	const struct rdma_dev *dev;
 	const char *layer;
 };
@@ -231,8 +231,8 @@ void doctor_mtu_pod(struct doctor *d, const char *pod, const struct link *v, siz
 			continue;
 		snprintf(where, sizeof(where), "'%s' of %s", v[i].name, pod);
 		snprintf(remedy, sizeof(remedy),
-			 "set mtu in its network, or 'unirail host vf %s --mtu %u' for new pods; "
-			 "'unirail verify' tests the path to a peer",
+			 "set mtu in the network of this interface, or 'unirail host vf %s --mtu "
+			 "%u' for new pods; 'unirail verify' tests the path to a peer",
 			 pf->name, pf->mtu);
 		doctor_find(d, v[i].mtu > pf->mtu ? FINDING_PROBLEM : FINDING_REMARK, where, remedy,
 			    "MTU %u of this VF is not the %u of its PF '%s'", v[i].mtu, pf->mtu,

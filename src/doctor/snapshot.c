@@ -119,10 +119,8 @@ static bool name_fits(const char *name, struct span pattern)
 	return !memcmp(name, pattern.p, head) && !memcmp(name + n - tail, star + 1, tail);
 }
 
-/*
- * Includes everything that matches `at` followed by `rest`, which is "" or "/...". dir_list()
- * leaves out "." and "..".
- */
+/* Includes each path that consists of the literal path `at` and a remainder that matches the
+ * pattern `rest`, which is "" or "/...". */
 static void walk(struct snapshot *s, const char *at, const char *rest, enum snap_how how)
 {
 	struct span names = span_of(rest[0] ? rest + 1 : rest), part;
@@ -365,7 +363,8 @@ static const struct snap_rule pci[] = {
 	{"iommu_group", SNAP_TEXT},
 	{"physfn", SNAP_TEXT},
 	{"virtfn*", SNAP_TEXT},
-	/* directories of network and RDMA devices, which are not links here */
+	/* directories, of which only the existence is included; the rules of /sys/class/net and
+	 * /sys/class/infiniband include their contents */
 	{"net", SNAP_TEXT},
 	{"infiniband", SNAP_TEXT},
 	/* GUIDs and policy of VFs, which only the mlx5 driver of NVIDIA's package has */

@@ -57,8 +57,9 @@ struct snap_devices {
 extern const struct snap_devices snap_devices[]; /* terminated by {0} */
 
 /*
- * Writes everything in the tables, and the processes. Unreadable files are skipped. A comment
- * replaces a file that is too large, or that is not JSON although its rule is SNAP_JSON.
+ * Writes the files of the tables in snapshot.c, and of each process that has an RDMA device open
+ * its name, limits and status. Unreadable files are skipped. A comment replaces a file that is too
+ * large, or that is not JSON although its rule is SNAP_JSON.
  */
 void snapshot_take(struct snapshot *s);
 

@@ -90,7 +90,7 @@ struct reader {
 	struct buf file; /* content of the current file */
 	bool open;	 /* the current file is not written yet */
 	bool lines;	 /* "PATH :" was read, lines of the file follow */
-	bool first;	 /* no line has been read yet */
+	bool first;	 /* "PATH :" was read, but no line of the file yet */
 	bool cut;	 /* the mark "\c" was read */
 	struct err *e;
 };
@@ -169,7 +169,8 @@ static int make_link(struct reader *r, struct span target)
 
 	buf_init(&b, PATH_MAX - 1);
 	if (get_text(target, &b, NULL) < 0 || b.over || !b.len || memchr(b.p, '\0', b.len))
-		return wrong(r, "invalid target of a link");
+		return wrong(r, "invalid target of a link: empty, too long, with a NUL byte or a "
+				"bad '\\'");
 	n = dir_make_parent(r->into, r->path, 0755, r->e);
 	if (n < 0)
 		return n;
@@ -204,18 +205,25 @@ static int open_file(struct reader *r, struct span text)
 	buf_reset(&r->file);
 	r->cut = r->lines = false;
 	r->open = true;
-	return get_text(text, &r->file, &r->cut) < 0 ? wrong(r, "bad '\\' in a text") : 0;
+	return get_text(text, &r->file, &r->cut) < 0
+		       ? wrong(r, "bad '\\' in a text: expected \\\\, "
+				  "\\xHH, or \\c at the end of the text")
+		       : 0;
 }
 
 /* Adds a line of the current file. */
 static int more(struct reader *r, struct span text)
 {
 	if (!r->open || !r->lines || r->cut)
-		return wrong(r, "a line outside of a file");
+		return wrong(r, "a line outside of a file: a line that begins with a tab must "
+				"follow 'PATH :' or another line of that file without '\\c'");
 	if (!r->first)
 		buf_char(&r->file, '\n');
 	r->first = false;
-	return get_text(text, &r->file, &r->cut) < 0 ? wrong(r, "bad '\\' in a text") : 0;
+	return get_text(text, &r->file, &r->cut) < 0
+		       ? wrong(r, "bad '\\' in a text: expected \\\\, "
+				  "\\xHH, or \\c at the end of the text")
+		       : 0;
 }
 
 static struct span after(struct span line, const char *at)

@@ -77,7 +77,7 @@ static void check_network(struct run *r, const struct lint_network *v)
 	if (!text || json_parse(&doc, span_of(text), CONFIG_MAX, &e) < 0) {
 		doctor_find(d, FINDING_PROBLEM, where,
 			    "'unirail lint' names the mistake in the network's manifest",
-			    "the network has no CNI configuration%s%s", e.text[0] ? ": " : "",
+			    "the network has no valid CNI configuration%s%s", e.text[0] ? ": " : "",
 			    e.text);
 		return;
 	}
@@ -141,7 +141,8 @@ static void check_resources(struct run *r, const struct lint_network *v, size_t 
 			check_resource(r, name, lint_requested(r->pod, name));
 		}
 	}
-	/* resources of networks that the containers do not request: the injection adds them */
+	/* resources that the networks use and the containers do not request: the injection adds
+	 * the requests */
 	for (size_t i = 0; i < n; i++) {
 		bool known = !v[i].resource || lint_requested(r->pod, v[i].resource) > 0;
 		int64_t wants = 0;
@@ -242,8 +243,8 @@ static bool has_ipc_lock(const struct json *container)
 	return json_bool(json_get(json_get(container, "securityContext"), "privileged"));
 }
 
-/* Returns whether the container's processes do not run as root, so that the capability has no
- * effect for them. */
+/* Returns whether the container's processes do not run as root, so that the capability IPC_LOCK
+ * has no effect for them. */
 static bool is_user(const struct json *pod, const struct json *container)
 {
 	const struct json *own = json_get(container, "securityContext");
