@@ -402,7 +402,8 @@ static int undo_one(struct host *h, struct host_journal *j, size_t i, struct err
 				rec->kind, rec->subject, rec->desired);
 	if (!h->kernel && !is_file_op(&rec->undo))
 		return err_kind(e, ERR_UNSUPPORTED, -EOPNOTSUPP,
-				"%s %s: this host does not run: only files can be restored",
+				"%s %s: the root directory is not that of the running host: only "
+				"files can be restored",
 				rec->kind, rec->subject);
 	r = rec->state == HOST_RECORD_INTENT ? in_effect(h, rec->kind, &rec->action, e) : 1;
 	if (r == 0)

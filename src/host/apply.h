@@ -40,8 +40,9 @@ struct host_progress {
 };
 
 struct host_outcome {
-	size_t done; /* steps carried out (undone) */
-	/* steps not carried out, because of host_step.blocked or because the host does not run */
+	size_t done; /* apply: steps carried out; undo: records undone */
+	/* apply: steps not carried out, because host_step.blocked is set, or because the root is
+	 * not that of the running host and the operation is not on a file */
 	size_t blocked;
 	/* apply: steps not carried out because of a failure or an interruption; undo: records whose
 	 * undo failed */
@@ -54,17 +55,17 @@ struct host_outcome {
  */
 int host_apply_check(const struct host *h, const struct host_plan *p, struct err *e);
 /*
- * Carries out the steps in order, with the journal. After the first failure no further step is
- * carried out. Completed steps stay in effect until an undo reverts them. -EINTR: stopped between
- * two steps.
+ * Carries out the steps in order, and records each in the journal. After the first failure no
+ * further step is carried out. Completed steps stay in effect until an undo reverts them. -EINTR:
+ * stopped between two steps.
  */
 int host_apply(struct host *h, const struct host_plan *p, struct host_journal *j,
 	       const struct host_progress *progress, struct host_outcome *ret, struct err *e);
 /*
- * Undoes the active records of the selected kinds, newest first. A record that a kill left without
- * a mark is undone only if its operation is in effect (host/model/journal.h). If the undo of a
- * record fails, the record stays and the other records are undone; the first failure is returned.
- * -EINTR: stopped between two records.
+ * Undoes the active records of the selected kinds, newest first. A record without a mark (the
+ * process was killed before it wrote one) is undone only if its operation is in effect
+ * (host/model/journal.h). If the undo of a record fails, the record stays active and the other
+ * records are undone; the first failure is returned. -EINTR: stopped between two records.
  */
 int host_undo(struct host *h, struct host_journal *j, const struct host_select *s,
 	      const struct host_progress *progress, struct host_outcome *ret, struct err *e);

@@ -351,7 +351,7 @@ struct arguments {
 	void *want;  /* a struct of the kind, without defaults */
 	char **argv; /* the operands from `first` on */
 	int argc, first;
-	bool keys; /* an option is a key of the kind */
+	bool keys; /* an option sets a key of the kind */
 };
 
 static void arguments_done(struct arguments *a)

@@ -4,7 +4,7 @@
 
 /*
  * The requested state: sections of host.conf, or one section from the options, operands and
- * variables of `unirail host KIND`. configs/host.conf documents each line.
+ * environment variables of `unirail host KIND`. configs/host.conf documents each line.
  *
  *	[interface ens1f0]
  *	ipv4-ip = 172.16.1.10/24
@@ -41,11 +41,12 @@ struct host_env {
 };
 
 /*
- * Adds one section of kind `k`: reads variables, then the file that the key host_kind.plan names,
- * then options, then operands (KEY=VALUE for HOST_PAIRS, NAME for HOST_NAMED, else the value of the
- * first key). A later source overrides an earlier one. `cmd` has the kind's keys and the options of
- * struct host_want. *given: the kind is HOST_BARE, or a variable, a key (even with its default
- * value) or an operand was given; if not, no section is added. Errors of opt_parse() are passed on.
+ * Adds one section of kind `k`: reads environment variables, then the file that the key
+ * host_kind.plan names, then options, then operands (KEY=VALUE for HOST_PAIRS, NAME for HOST_NAMED,
+ * else the value of the first key). A later source overrides an earlier one. `cmd` has the kind's
+ * keys and the options of struct host_want. *given: the kind is HOST_BARE, or a variable, a key
+ * (even with its default value) or an operand was given; if not, no section is added. Errors of
+ * opt_parse() are passed on.
  */
 int host_conf_command(struct host_conf *c, const struct host_kind *k, const struct cmd *cmd,
 		      const char *prog, const struct host_env *env, int argc, char **argv,

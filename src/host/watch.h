@@ -45,8 +45,9 @@ void host_watch_report(const struct host_plan *p, const struct err *failure, str
 /* Returns the delay after a round: the shortest one if the round succeeded and had no steps
  * (`in_sync`), else twice the previous delay, at most the interval. */
 int64_t host_watch_delay(int64_t delay_ms, int64_t interval_ms, bool in_sync);
-/* Returns the delay from an event, which occurred `since_ms` after the last round, to the next
- * round, which begins at the latest one interval after the last. */
+/* Returns how long after an event the next round begins. The event occurs `since_ms` after the
+ * end of the last round; the next round begins `delay_ms` after that end (`interval_ms` if that
+ * is shorter), or at once if this time has passed. */
 int64_t host_watch_due(int64_t delay_ms, int64_t interval_ms, int64_t since_ms);
 
 /* Runs until SIGTERM, SIGINT or SIGHUP, then returns 0. */

@@ -135,8 +135,9 @@ static void read_one(const struct root *r, const char *dir, const char *name,
 	if (is_dir(r, path))
 		return;
 	if (load(r, path, &doc, &e) < 0) {
-		/* A file that was removed after the directory was listed (-ENOENT) is not invalid:
-		 * the watch reports this change again. A link without a target is invalid. */
+		/* A file that was removed after the directory was listed (-ENOENT) is not
+		 * invalid: the agent's inotify watch reports the removal, and the directory is
+		 * read again. A link without a target is invalid. */
 		if (is_conf(name) && (e.code != -ENOENT || is_link(r, path)))
 			add(l, name, CNI_CONFIG_INVALID, NULL, e.text);
 		return;
@@ -527,9 +528,9 @@ void cni_config_describe(const struct cni_config_plan *p, const char *dir, const
 	if (p->reason)
 		buf_printf(b, ", which is not valid (%s)", p->reason);
 	if (p->written)
-		buf_str(b,
-			", not the configuration of unirail-cni that was written by hand: pods get "
-			"no rails; rename one of the two files, or remove the one written by hand");
+		buf_str(b, ", not the configuration of unirail-cni that was written by hand: pods "
+			   "get no rails; rename one of the two files so that the one written by "
+			   "hand sorts first, or remove the one written by hand");
 	else if (p->multus)
 		buf_printf(
 			b,

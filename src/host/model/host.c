@@ -99,7 +99,8 @@ static int read_rules(struct nl_wire *w, struct host_net *n, struct err *e)
 	return rule_list(w, 0, &n->rules, &n->n_rules, e);
 }
 
-/* Each row is a netlink conversation that doctor/facts.c records. */
+/* Each row reads one part of struct host_net; doctor/facts.c records the netlink messages of
+ * each part in a snapshot, file HOST_RECORDED/NAME.nl. */
 static const struct {
 	const char *name;
 	int (*read)(struct nl_wire *w, struct host_net *n, struct err *e);

@@ -68,8 +68,9 @@ bool host_record_is_active(const struct host_record *r);
 /* Records a step before it is carried out; sets *index for host_journal_mark(). */
 int host_journal_intent(struct host_journal *j, const struct host_step *s, size_t *index,
 			struct err *e);
-/* Sets the state of a record. Returns 0 without a write if the record already has this state, or if
- * it is DONE and `state` FAILED, since the earlier operation still has to be undone. */
+/* Sets the state of a record. Returns 0 without a write if the record already has this state, or
+ * if it is DONE and `state` is FAILED: a repetition of the operation has failed, but its first
+ * execution still has to be undone. */
 int host_journal_mark(struct host_journal *j, size_t index, enum host_record_state state,
 		      struct err *e);
 /* Empties the file if no record is active. */

@@ -83,7 +83,8 @@ char *host_attr_read(const struct host *h, const char *path);
 
 /* --- requested state --- */
 
-/* A line of a section whose key is not in the table: sysctl keys, names. */
+/* A line of a section whose key is not in host_kind.keys: a sysctl key (kind sysctl) or the name
+ * of an interface (kind names). */
 struct host_pair {
 	char *key, *value;
 	int line;
@@ -175,14 +176,15 @@ struct host_kind {
 	 * states.
 	 */
 	int (*in_effect)(struct host *h, const struct host_op *op, struct err *e);
-	/* Returns whether the section requests a removal; such a section is not stored in host.d,
-	 * and an earlier section is removed from host.d. NULL: never. */
+	/* Returns whether the section requests a removal; such a section is not stored in
+	 * host.d, and a section that an earlier command stored there is removed. NULL: never. */
 	bool (*clears)(const void *want);
 	/* Returns whether the sections require steps of `kind` on this subject. NULL: the sections
 	 * require all steps of their own kind. */
 	bool (*covers)(const struct host_wants *w, const char *kind, const char *subject);
-	/* Offset of the key that names a file; the file's section of this kind is read before the
-	 * other options. 0: none. */
+	/* Offset of the key that names a file: the command reads the file's section of this
+	 * kind, and the options of the command line override that section. 0: the kind has no
+	 * such key. */
 	size_t plan;
 	/* Returns 1 if the section requests output instead of changes, and writes the output to
 	 * `b`; otherwise 0. NULL: always 0. */

@@ -46,7 +46,8 @@ static const struct opt keys[] = {
 	{"bond-mode", 0, OPT_CHOICE, "802.3ad|active-backup|balance-xor",
 	 "how the bond uses its ports (802.3ad)", OFFSET(bond_mode), 0, 0},
 	{"mode", 0, OPT_CHOICE, "set|clean",
-	 "clean: remove addresses, their routes and rules, and the files", OFFSET(mode), 0, 0},
+	 "clean: remove addresses, their routes and rules, and the files for the next boot",
+	 OFFSET(mode), 0, 0},
 	{0},
 };
 static const char *const env[] = {
@@ -133,7 +134,8 @@ static int parse_subnets(const struct host_addr_want *w, struct host_addr_plan *
 		if (a->n_subnets == ARRAY_LEN(a->subnets) || ipnet_parse(one, net) < 0)
 			return err_kind(
 				e, ERR_CONF, -EINVAL,
-				"rdma-subnet: '%.*s' is not a CIDR, or the list has more than 8",
+				"rdma-subnet: '%.*s' is not a CIDR, or the list has more than 8 "
+				"entries",
 				(int)one.n, one.p);
 		*net = ipnet_network(net);
 		if (!a->f[net->ip.family == 6].gw.family)
@@ -317,7 +319,7 @@ static uint32_t choose_table(const struct host_net *n, const struct host_addr_pl
 {
 	uint32_t table = HOST_TABLE_FIRST;
 
-	/* Reuses the table of an earlier run, which has a rule from the same address. */
+	/* Reuses the table of a rule from the same address: an earlier run added this rule. */
 	for (size_t i = 0; i < 2; i++) {
 		const struct rule *r = a->f[i].has ? rule_from(n, &a->f[i].ip, 0) : NULL;
 
@@ -657,7 +659,8 @@ static int check_ports(const struct host_wants *w, size_t section, struct err *e
 	return 0;
 }
 
-/* Returns whether no program of this host restores the settings at boot. */
+/* Returns whether `persist` is auto, but the interface has no owner and the unit of `unirail
+ * host persist` does not exist, so that no program restores the settings at boot. */
 static bool is_lost_at_boot(const struct host_addr_want *w, const struct host_addr_if *i)
 {
 	return !is_clean(w) && strcmp(w->persist, "auto") == 0 && i->owner == HOST_OWNER_NONE &&

@@ -439,8 +439,8 @@ int host_addr_files_plan(const struct host_addr_plan *a, const char *persist,
 		return err_kind(
 			e, ERR_CONF, -ENOENT,
 			strcmp(persist, "none") == 0
-				? "DHCP needs the file of the interface's owner, and persist is "
-				  "none"
+				? "DHCP needs the file of the interface's owner, but persist is "
+				  "none: set persist to auto"
 				: "DHCP needs netplan, NetworkManager or systemd-networkd; "
 				  "none of them is on this host");
 	if (changed)

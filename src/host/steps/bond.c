@@ -342,7 +342,11 @@ int host_bond_act(struct host *h, const struct host_op *op, struct err *e)
 	else if (strcmp(op->verb, "bond-del") == 0)
 		r = act_del(w, dev, e);
 	else
-		return err_kind(e, ERR_CONF, -EINVAL, "operation '%s' is incomplete", op->verb);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"operation '%s': unknown verb, or the "
+				"argument 'mode' or 'bond' is missing or "
+				"invalid",
+				op->verb);
 	return r < 0 ? r : 1;
 }
 

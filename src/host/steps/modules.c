@@ -371,8 +371,8 @@ static int modules_in_effect(struct host *h, const struct host_op *op, struct er
 	(void)e;
 	if (!module || has_module(h, module) == !strcmp(op->verb, "load"))
 		return 1;
-	/* modprobe first loads the modules that this module needs: an interrupted load is in effect
-	 * if one of them is loaded. */
+	/* modprobe first loads the modules that this module needs (argument `needs`): a load
+	 * that was interrupted is in effect if at least one of them is loaded. */
 	while (span_cut(&rest, ',', &name)) {
 		auto_free char *one = span_dup(name);
 
@@ -471,7 +471,8 @@ static void read_gpus(struct host *h, struct gpudirect_found *f)
 	}
 }
 
-/* Groups of type "identity" pass addresses through; "DMA" and "DMA-FQ" translate them. */
+/* IOMMU groups of type "identity" pass addresses through; those of type "DMA" and "DMA-FQ"
+ * translate them. */
 static bool iommu_translates(struct host *h)
 {
 	char **names = NULL;

@@ -23,7 +23,7 @@ void host_plan_up(struct host_plan *p, const char *kind, const char *dev);
 /* Returns a route as `ip route` prints it: "default via 172.16.1.1 dev ens1 table 151 metric 10".
  * The caller frees it. */
 char *host_route_describe(const struct route *r, const char *dev);
-/* Carries out these verbs; -EOPNOTSUPP for any other. */
+/* Carries out the verbs of this header, of rule.h and of bond.h; -EOPNOTSUPP for any other. */
 int host_net_act(struct host *h, const struct host_op *op, struct err *e);
 /* Implements host_kind.in_effect: checks link-mtu and the verbs of bond.h; 1 for any other. */
 int host_net_in_effect(struct host *h, const struct host_op *op, struct err *e);

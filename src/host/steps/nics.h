@@ -3,9 +3,9 @@
 #define UNIRAIL_HOST_STEPS_NICS_H
 
 /*
- * The RDMA NICs of a host, for the kinds that configure hardware: network functions of PCI (class 0x02)
- * with an RDMA device, or of a driver that makes one. A NIC belongs to a GPU if a PCIe switch, or a root
- * port, is above both (PIX and PXB of `nvidia-smi topo -m`).
+ * The RDMA NICs of a host, for the kinds that configure hardware: PCI network functions (class
+ * 0x02) that have an RDMA device, or whose driver can create one. A NIC belongs to a GPU if a PCIe
+ * switch, or a root port, is above both (PIX and PXB of `nvidia-smi topo -m`).
  */
 
 #include "host/model/kind.h"

@@ -19,7 +19,7 @@ struct want {
 };
 
 static const struct opt keys[] = {
-	{"interfaces", 0, OPT_STR, "PATTERN,...", "names or patterns with '*' (veth*)",
+	{"interfaces", 0, OPT_STR, "PATTERN,...", "names or patterns with '*', for instance veth*",
 	 offsetof(struct want, interfaces), 0, 0},
 	{0},
 };
