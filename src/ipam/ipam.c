@@ -147,7 +147,7 @@ int ipam_held(struct ipam *i, const char *container_id, const char *ifname,
 	return 0;
 }
 
-/* Release, which works without the pools: they may be deleted before the DEL. */
+/* --- Release, which works without the pools: they may be deleted before the DEL --- */
 
 struct changes {
 	struct lease *v;
@@ -425,7 +425,7 @@ int ipam_release_ip(struct ipam *i, const struct ipaddr *a, struct err *e)
 	return store_commit(i, &n, 1, e);
 }
 
-/* Records addresses of pods that are missing in this journal. */
+/* --- records addresses of pods that are missing in this journal --- */
 
 struct lease store_lease_of(const struct ipam *i, const struct ipam_known *k)
 {
@@ -464,7 +464,7 @@ int ipam_know(struct ipam *i, const struct ipam_known *v, size_t n, struct err *
 	return r < 0 ? r : (int)count;
 }
 
-/* Lists the owner of each address, and the free addresses. */
+/* --- lists the owner of each address, and the free addresses --- */
 
 /*
  * Returns the name of the state, or NULL if the address is free; sets *until to the time at which
@@ -550,7 +550,7 @@ int ipam_free_list(struct ipam *i, const struct pool *p, size_t max, struct ipad
 	return 0;
 }
 
-/* `unirail pool check`: finds inconsistencies, one line per finding. */
+/* --- `unirail pool check`: finds inconsistencies, one line per finding --- */
 
 static void subject(const struct lease *l, struct buf *b)
 {

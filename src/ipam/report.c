@@ -271,7 +271,7 @@ int report_run(const struct report *o, const struct report_call *c, struct err *
 	return report_release(o, c->args[0], c->release, e);
 }
 
-/* Number of a pool's addresses in each state, for `unirail pool list` and `show`. */
+/* --- number of a pool's addresses in each state, for `unirail pool list` and `show` --- */
 
 static uint64_t *count_of(struct report_tally *t, const char *state)
 {
@@ -434,7 +434,7 @@ static int report_list(const struct report *r, struct err *e)
 	return 0;
 }
 
-/* `unirail pool show` and `unirail pool owner`. */
+/* --- `unirail pool show` and `unirail pool owner` --- */
 
 enum { FREE_MAX = 100000, WHEN_MAX = 32 };
 

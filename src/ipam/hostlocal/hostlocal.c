@@ -492,7 +492,7 @@ const struct hostlocal_range *hostlocal_set_find(const struct hostlocal_set *s,
 	return NULL;
 }
 
-/* Selects the next address by host-local's round robin. */
+/* --- selects the next address by host-local's round robin --- */
 
 static char *last_path(const struct hostlocal *h, size_t set_index)
 {

@@ -23,8 +23,9 @@ enum {
 	RECORD_BYTES = 64, /* approximate size of the record of one interface */
 	/*
 	 * Bytes reserved for the lines with which addresses will be released, so that a full disk
-	 * does not stop a DEL. RESERVE_USED, for each used address, exceeds the longest such line:
-	 * a retained address with a namespace of 63 bytes, and a pod and a pool of 253 bytes each.
+	 * does not stop a DEL. RESERVE_MIN is always reserved, plus RESERVE_USED for each used
+	 * address. RESERVE_USED exceeds the longest such line: a `retain` line with a namespace of
+	 * 63 bytes, and names of pod and pool of 253 bytes each.
 	 */
 	RESERVE_MIN = 4096,
 	RESERVE_USED = 768,
@@ -140,14 +141,15 @@ static int check_anchor(const struct journal *j, struct err *e)
 	return 0;
 }
 
-/* Returns whether a damaged line may be the last line, which a crash left incomplete. */
+/* Returns whether a crash may have left this damaged line: it is the last line of the file, and
+ * has no newline or contains zeros. */
 static bool is_torn(const char *line, size_t n, bool has_newline, bool is_last)
 {
 	return is_last && (!has_newline || memchr(line, '\0', n));
 }
 
-/* Returns whether the complete line that ends at `at` is the one in the anchor, possibly without
- * its newline. */
+/* Returns whether the complete line that ends at `at` is the line whose end the anchor records.
+ * The newline of the last line may be missing. */
 static bool is_mark(const struct journal *j, int64_t at)
 {
 	const struct anchor_mark *m = anchor_of(&j->anchor, j->name);
@@ -197,9 +199,9 @@ static void set_anchor(struct journal *j)
 	anchor_set(&j->anchor, j->root, j->path, &(struct anchor_mark){j->name, j->end, j->last});
 }
 
-/* Writes the anchor if the journal has lines after its mark: a process was killed before it wrote
- * the anchor, or an earlier release wrote the lines. They may not be on the disk yet, so they are
- * synced first. */
+/* Writes the anchor if the journal has lines after the one that the anchor records: a process
+ * was killed before it wrote the anchor, or an earlier release wrote the lines. These lines may
+ * not be on the disk yet, so the journal is synced first. */
 static void catch_up(struct journal *j)
 {
 	const struct anchor_mark *now = &j->anchor.now;
@@ -259,9 +261,10 @@ static bool is_named(const struct journal *j)
 }
 
 /*
- * The rename may have succeeded, because the fsync of the directory follows it. If there was no
- * journal before, the new one is removed. Otherwise the old and the new file have the same content,
- * but the open one may have lost its name, and lines appended to it would be lost.
+ * Handles a failed rewrite. The rename may have succeeded, because the fsync of the directory,
+ * which can also fail, comes after it. If there was no journal before, the new file is removed.
+ * Otherwise both files have the same leases; but if the rename succeeded, the open file is the old
+ * one without a name, and lines appended to it would be lost, so the journal is marked broken.
  */
 static int rewrite_failed(struct journal *j, int code)
 {
@@ -363,7 +366,8 @@ static int journal_rewrite(struct journal *j, struct span body, int64_t base, st
 		return err_set(e, -EFBIG, "journal '%s' would exceed %d MiB", j->path,
 			       JOURNAL_MAX >> 20);
 	next.end = (int64_t)b.len;
-	/* The estimate adds the records of the first change, which are not in the table yet. */
+	/* In a new file, `body` is the first change: its records are not in the table yet and
+	 * are counted in the text. */
 	room = reserve(j, j->fd < 0 ? count_records(body) : 0);
 	n = anchor_announce(&j->anchor, j->root, j->path, &next, e);
 	if (n == 0)
@@ -402,8 +406,8 @@ static int write_at(int fd, const char *p, size_t n, int64_t at)
 	return 0;
 }
 
-/* Removes the remains of a failed write. If this certainly succeeds, the journal is unchanged;
- * otherwise it is marked broken. */
+/* Removes the remains of a failed write. If the removal is certain (disk full, before any
+ * fdatasync), the journal is unchanged and stays usable; otherwise it is marked broken. */
 static void roll_back(struct journal *j, int code, bool synced)
 {
 	struct stat st;
@@ -496,7 +500,7 @@ bool journal_is_long(const struct journal *j)
 	return j->fd >= 0 && !j->broken && j->size > 2 * j->base + COMPACT_SLACK;
 }
 
-/* Rewriting the journal: compaction and repair. */
+/* --- rewriting the journal: compaction and repair --- */
 
 enum { BODY_MAX = 256 << 20 };
 
@@ -549,7 +553,7 @@ int journal_compact(struct journal *j, int64_t now_ms, int64_t reuse_delay_ms,
 	return r < 0 ? err_wrap(e, r, "rewrite the journal") : 0;
 }
 
-/* Repair, on request of the user. */
+/* --- Repair, on request of the user --- */
 
 enum { JOURNAL_REPAIR_BODY_MAX = 256 << 20 };
 
@@ -625,8 +629,9 @@ static int walk(struct repair *p, char *text, struct err *e)
 }
 
 /*
- * Adds the addresses of damaged lines as used, and the leases found elsewhere, after all lines,
- * regardless of their order: treating a free address as used is safer than allocating a used one.
+ * Adds the addresses of damaged lines as used, then the leases in `found` (see journal_repair()).
+ * The caller has applied all complete lines before, also those after a damaged line: treating a
+ * free address as used is safer than allocating a used one.
  */
 static void hold_back(struct repair *p)
 {

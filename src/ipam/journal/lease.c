@@ -114,8 +114,8 @@ bool lease_lasts(const struct lease *l, int64_t now_ms, int64_t period_ms)
 
 /* --- lines of the journal: keys --- */
 
-/* The operation that gives an address this state. A state without one comes from host-local and is
- * never written. */
+/* The operation that gives an address this state. LEASE_ADOPTED has none: such leases come from
+ * host-local and are never written. */
 static const char *const operations[] = {
 	[LEASE_USED] = "allocate",
 	[LEASE_FREE] = "release",

@@ -2,8 +2,8 @@
 #ifndef UNIRAIL_IPAM_JOURNAL_LEASE_H
 #define UNIRAIL_IPAM_JOURNAL_LEASE_H
 
-/* The state of addresses: one lease per address, found by address, and its form as part of a line of
- * the journal. Strings are borrowed and never NULL ("": unknown). */
+/* The table of leases, one per address, with lookup by address; and the text of a lease in a
+ * line of the journal. The strings of a lease are borrowed and never NULL ("": unknown). */
 
 #include "base/err.h"
 #include "base/ip.h"

@@ -224,7 +224,7 @@ static int by_age(const struct aged *a, const struct aged *b)
 	return a->age < b->age ? -1 : a->age > b->age;
 }
 
-/* Conflicts: pools of the same name. */
+/* --- conflicts: pools of the same name --- */
 
 static int by_name_and_age(const void *a, const void *b)
 {
@@ -245,7 +245,7 @@ static void same_names(const struct pool *const *v, size_t n, size_t *ret)
 			oldest = i;
 }
 
-/* Conflicts: subnets that overlap without being equal. */
+/* --- conflicts: subnets that overlap without being equal --- */
 
 /*
  * A subnet and its oldest pool. outside: the oldest pool of all subnets that contain this one;
@@ -308,7 +308,7 @@ static void nested_subnets(const struct pool *const *v, size_t n, size_t *ret)
 	}
 }
 
-/* Conflicts: addresses that several pools have. */
+/* --- conflicts: addresses that several pools have --- */
 
 /* Copies the addresses of one family to ret, in the order of v (the oldest pool first) or with the
  * youngest first; an address that several pools have goes to the first of them in that order. */
@@ -658,7 +658,7 @@ static int build_subnet(const struct pool_draft *d, struct pool *p, struct err *
 		return pool_wrong(t, e, "'%s' is not a subnet such as 172.16.1.0/24", t->text);
 	p->subnet = ipnet_network(&as_written);
 	p->family = p->subnet.ip.family;
-	if (ipnet_has_host_bits(&as_written) && !d->conflict_free)
+	if (ipnet_has_host_bits(&as_written) && !d->from_cluster)
 		log_warn("subnet has host bits set, using its network", LOG_S("origin", t->place),
 			 LOG_S("subnet", t->text), LOG_S("network", ipnet_str(&p->subnet, buf)));
 	if (d->version.place &&

@@ -75,14 +75,14 @@ struct pool {
 	char **networks; /* multusName, each "namespace/name" */
 	size_t n_networks;
 	bool terminating;
-	/* auto_pool_key(): the pool is reserved for the application's interface with this key;
-	 * NULL: the pool is for all pods */
+	/* result of auto_pool_key(): names the subnet, application and interface of an automatic
+	 * pool; NULL: not an automatic pool */
 	char *auto_pool_key;
 	uint32_t auto_pool_ip_count; /* addresses that the application requests; 0: unset */
 	bool shared; /* divided into blocks that nodes own; the fields below apply */
 	struct block_cut cut;
-	/* the block size is set on the object; if not, it is written before the first block is
-	 * claimed */
+	/* whether the object has the block size (annotation unirail.io/block-prefix); if not,
+	 * the node that claims the first block writes it before the claim */
 	bool cut_is_written;
 	/*
 	 * Addresses that nodes may allocate: ips without reserved and adopted ones, and without

@@ -332,7 +332,7 @@ void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted)
 	*open = *adopted = (struct ip_set){0};
 }
 
-/* Converts an object to the line of JSON that is stored. */
+/* --- converts an object to the line of JSON that is stored --- */
 
 static void put_if_text(struct json_out *o, const char *key, const struct json *v)
 {

@@ -9,8 +9,9 @@
  *
  * A pool that cannot be used is left out with its reason, without affecting the others; a request
  * for it by name fails with that reason. Of two overlapping pools the one created first stays (the
- * first by name if in the same second); if that pool was changed since, the addresses that both
- * contain are allocated from neither. Pools are in the natural order of their names: rail2, rail10.
+ * first by name if in the same second); if the spec of that pool was changed after its creation,
+ * the addresses that both contain are allocated from neither. Pools are in the natural order of
+ * their names: rail2, rail10.
  *
  * Addresses that Spiderpool allocated before (status.allocatedIPs) are adopted: such an address is
  * allocated to the pod in its record, if that pod requests it again, and to no other pod until the
@@ -29,8 +30,9 @@ struct json;
 
 enum { POOL_KUBE_TEXT_MAX = 4 << 20 };
 
-/* The line of an object; pass `kind`, since items of a list have none. Fails only if the object
- * has no name or is too long; other errors are found when the set is built. */
+/* Sets *ret to the stored line of an object. The caller passes `kind`, because the items of a
+ * list do not contain it. Fails only if the object has no name or is too long; other errors are
+ * found when the set is built. */
 int pool_kube_text(const struct json *object, const char *kind, char **ret, struct err *e);
 /* Returns whether two lines of a pool differ at most in the block size. */
 bool pool_kube_same_addresses(const char *a, const char *b);
@@ -40,12 +42,13 @@ bool pool_kube_same_addresses(const char *a, const char *b);
  * of networks in multusName that have none. `usable` of each pool is `open`; limit it with
  * pool_kube_cut(). Settings are the defaults (reuse delay 60 s, quarantine 10 min).
  *
- * Reasons are in ret->out; those of SpiderReservedIP objects under "SpiderReservedIP/NAME".
+ * ret->out has the pools that are left out, with the reasons; an invalid SpiderReservedIP object is
+ * in it as "SpiderReservedIP/NAME".
  */
 void pool_kube_set(const char *const *lines, size_t n, const char *agent_ns, struct pool_set *ret);
 
-/* Sets this node's part of the pool's `open` and `adopted` addresses; moves the contents of both
- * sets. */
+/* Sets p->usable and p->adopted_here to the parts of p->open and p->adopted that this node owns.
+ * Moves the contents of *open and *adopted, which become empty. */
 void pool_kube_cut(struct pool *p, struct ip_set *open, struct ip_set *adopted);
 
 /* Parses records, {"10.6.0.2":{"pod":"default/web-0","podUid":"..."}}; NULL and "": no records. */

@@ -22,9 +22,9 @@ struct pool_draft {
 	char *name, *origin;
 	struct pool_text subnet, gateway, is_default, disable, reuse_delay, version;
 	struct pool_texts ips, exclude, routes, nodes, namespaces; /* routes: "DST via GW" */
-	/* object of a cluster, whose webhook has warned the user: do not log unusual spellings each
-	 * time the object is read */
-	bool conflict_free;
+	/* true: an object of a cluster, whose webhook has already warned the user about unusual
+	 * spellings; they are not logged each time the object is read */
+	bool from_cluster;
 	bool ips_optional; /* without `ips` the pool has all usable addresses (INI); otherwise none */
 	struct selector node_affinity, namespace_affinity, pod_affinity;
 	struct pool_texts networks;

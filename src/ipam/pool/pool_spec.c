@@ -236,7 +236,7 @@ int pool_spec_read(const struct pool_spec *o, struct pool_draft *d, struct err *
 	 * addresses of the pool are known and are not treated as free. */
 	int n = o->agent_ns ? 0 : check_keys(o, known, ARRAY_LEN(known), e);
 
-	d->conflict_free = o->agent_ns != NULL;
+	d->from_cluster = o->agent_ns != NULL;
 	if (n == 0 && !o->agent_ns)
 		n = refuse_selectors(o, e);
 	if (n == 0)
@@ -348,7 +348,7 @@ int pool_read_json(struct pool_set *s, const char *file, struct span text, struc
 	return n;
 }
 
-/* Records of addresses, as Spiderpool keeps them in a pool's status: JSON in a string. */
+/* --- records of addresses, as Spiderpool keeps them in a pool's status: JSON in a string --- */
 
 uint64_t pool_record_key(const char *text)
 {

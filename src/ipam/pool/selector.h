@@ -25,11 +25,9 @@ struct selector {
 	size_t n;
 };
 
-/*
- * Reads a selector from JSON; null or absent: none. Kind ERR_CONF, with the field's name: operator,
- * values or label characters that the API server's validation refuses. *ret is unchanged on
- * failure.
- */
+/* Reads a selector from JSON; if v is null or absent, ret->given is false. Fails with kind
+ * ERR_CONF and the name of the field if the API server's validation would refuse the operator,
+ * the values or a character of a label. *ret is unchanged on failure. */
 int selector_read(const struct json *v, const char *place, struct selector *ret, struct err *e);
 /* Returns whether the API server accepts the string as a label value. */
 bool selector_is_label_value(const char *value);

@@ -144,8 +144,8 @@ static int choose_new(struct choice *c, const struct ip_request *a, size_t reque
 	return used_out(c, a, family, l, e);
 }
 
-/* Fails if the request names an address that this call has not picked: the owner already has other
- * addresses of the family. */
+/* Called when the owner already has addresses of the family, which this call has picked. Fails
+ * if the request names another address of the family. */
 static int check_held(const struct choice *c, const struct ip_request *a, uint8_t family,
 		      const struct lease *held, struct err *e)
 {
@@ -191,7 +191,8 @@ static bool is_adopted_by(const struct pool_record *r, const struct ip_request *
 	return r->pod == pod && (a->sticky || (*str_or_empty(a->owner.pod_uid) && r->uid == uid));
 }
 
-/* Returns whether the address can be allocated now; c NULL: no call is in progress. */
+/* Returns whether the address is in `s`, may be allocated, and is not picked by this call (c
+ * NULL: no picks). */
 static bool is_to_be_had(const struct select_facts *f, const struct choice *c, const struct pool *p,
 			 const struct ip_set *s, const struct ipaddr *ip)
 {
@@ -199,8 +200,8 @@ static bool is_to_be_had(const struct select_facts *f, const struct choice *c, c
 	       select_state(f, p, ip) != SEL_TAKEN;
 }
 
-/* Returns the adopted addresses to search. away: includes those that may be in blocks of other
- * nodes. */
+/* Returns the set that must contain the record's address: the adopted addresses in this node's
+ * blocks or, if `away`, also those in other nodes' blocks. */
 static const struct ip_set *adopted_part(const struct pool *p, const struct pool_record *r,
 					 bool away)
 {
@@ -267,8 +268,8 @@ static const struct pool *pool_with(const struct pool_list *l, const struct ipad
 	return NULL;
 }
 
-/* Returns the pool of an address that the pod already has, also of an adopted one: the pod keeps
- * it, although no other pod can get it. */
+/* Returns the pool from which this node may allocate the address to the pod that already has it.
+ * An adopted address is included: only this pod can get it. */
 static const struct pool *pool_keeping(const struct pool_list *l, const struct ipaddr *a)
 {
 	const struct pool *p = pool_with(l, a);
@@ -311,8 +312,9 @@ static bool is_away(const struct pool_list *l, const struct ipaddr *a)
 
 /*
  * Picks the address retained for this pod, even if its former container still has it: two pods of
- * one name do not run at the same time. A retained address is released if the pod is not permitted
- * to use it now or no longer requests it (other pools, not sticky).
+ * one name do not run at the same time. A retained address is released if the request does not
+ * permit it (it names other pools or is not sticky), but not if it is now in another node's part of
+ * the pool.
  */
 static bool choose_retained(struct choice *c, const struct ip_request *a, size_t request,
 			    uint8_t family, const struct pool_list *l)
@@ -539,7 +541,7 @@ void decision_done(struct decision *d)
 	*d = (struct decision){0};
 }
 
-/* Search for an address that the request's pod had before, without allocating the address. */
+/* --- search for an address that the request's pod had before, without allocating the address --- */
 
 const struct pool *select_own(const struct select_facts *f, const struct ip_request *a,
 			      const struct pool_list *l, struct ipaddr *ret)

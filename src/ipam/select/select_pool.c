@@ -18,7 +18,7 @@ enum { REASON_MAX = 500, WILDCARDS_MAX = 64, PRIORITIES = 64 };
 struct listing {
 	const struct select_facts *f;
 	struct pool_list *l;
-	bool *is_in; /* indexed by the pools of the set */
+	bool *is_in; /* for each pool of the set: whether the list contains it */
 };
 
 static void add_once(struct listing *x, const struct pool *p)
@@ -211,7 +211,8 @@ static bool of_namespace(const struct ip_request *a, const struct pool *p, struc
 	return false;
 }
 
-/* A pool bound to this network needs no matching subnet. */
+/* Accepts a pool whose multusName lists the request's network, even if the master has no address
+ * in the pool's subnet. */
 static bool of_network(const struct ip_request *a, const struct pool *p, struct buf *cause)
 {
 	const char *network = a->place ? a->place->network : NULL;
@@ -331,7 +332,7 @@ int select_pools(const struct select_facts *f, const struct ip_request *a, uint8
 	return 0;
 }
 
-/* Writes the error message for an exhausted pool. */
+/* --- writes the error message for an exhausted pool --- */
 
 struct tally {
 	uint64_t used, adopted, retained, quarantined, cooldown;

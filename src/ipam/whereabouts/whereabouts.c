@@ -147,7 +147,9 @@ static int clamp(struct whereabouts_range *r, struct err *e)
 	if (r->last.family && ip_cmp(&r->last, &low) < 0)
 		odd = r->last;
 	if (odd.family)
-		return bad(e, "range of %s: no address can be allocated %s %s",
+		return bad(e,
+			   "range in %s has no usable address: no address can be allocated %s "
+			   "%s",
 			   ipnet_str(&r->net, net), ip_cmp(&odd, &low) < 0 ? "up to" : "from",
 			   ip_str(&odd, a));
 	if (!r->first.family || ip_cmp(&r->first, &low) < 0)
@@ -236,7 +238,7 @@ void whereabouts_range_done(struct whereabouts_range *r)
 	ip_set_done(&r->usable);
 }
 
-/* Lookup and release of existing allocations, with one call of the engine for each pool. */
+/* --- lookup and release of existing allocations, with one call of the engine for each pool --- */
 
 static bool within(const struct whereabouts_range *r, const struct ipaddr *ip)
 {
@@ -528,7 +530,7 @@ void whereabouts_close(struct whereabouts *w)
 	errno = saved;
 }
 
-/* Selects an address of each range and writes the allocations. */
+/* --- selects an address of each range and writes the allocations --- */
 
 enum { OWNERS_SHOWN = 3 };
 
@@ -596,11 +598,9 @@ static bool is_held_elsewhere(const struct choice *c, size_t pool, const struct 
 	return false;
 }
 
-/*
- * Returns the address of the range that the container already has. again: returns instead an
- * address that this or an earlier container of the pod has, unless it was excluded since or
- * allocated in another range.
- */
+/* Returns the lease of the range that the container already has. again: returns instead a lease
+ * of this or an earlier container of the pod, if the range still permits its address and no
+ * other range has allocated it. */
 static const struct lease *held(const struct choice *c, size_t range, size_t pool, bool again)
 {
 	const struct ip_set *usable = &c->a->ranges[range].usable;
@@ -780,7 +780,8 @@ static void undo(struct choice *c)
 		if (p->known)
 			l = p->old;
 		if (store_commit(store, &l, 1, &e) < 0)
-			log_warn("cannot undo an allocation that failed in another range",
+			log_warn("cannot undo an allocation after the allocation in another "
+				 "range failed",
 				 LOG_S("error", e.text));
 	}
 }
