@@ -14,7 +14,8 @@ _Static_assert(sizeof(struct ieee_ets) == 59 && sizeof(struct ieee_pfc) == 136 &
 		       sizeof(struct dcbnl_buffer) == 44 && sizeof(struct dcb_entry) == 4,
 	       "expected the sizes of the kernel's structures");
 
-/* Limit of entries in one request: two for each DSCP. */
+/* APPS_MAX: limit of entries in one request, two for each DSCP; APPS_ROOM: bytes of their
+ * attributes. */
 enum { APPS_MAX = 2 * DCB_DSCPS, APPS_ROOM = APPS_MAX * 8 };
 
 static struct nl_msg *request(int type, uint8_t cmd, int flags, const char *ifname)

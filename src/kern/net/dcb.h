@@ -21,8 +21,9 @@ enum { DCB_PRIOS = 8, DCB_DSCPS = 64, DCB_TRUST_MAX = 8, DCB_PEER_APPS_MAX = 128
 
 enum dcb_selector { DCB_SEL_ETHERTYPE = 1, DCB_SEL_DSCP = 5, DCB_SEL_PCP = 255 };
 enum dcb_tsa { DCB_TSA_STRICT = 0, DCB_TSA_CBS = 1, DCB_TSA_ETS = 2, DCB_TSA_VENDOR = 255 };
-/* Bits of dcb.dcbx: what runs DCBX, and which version. Without DCB_HOST the firmware runs DCBX and
- * may overwrite settings. */
+/* Bits of dcb.dcbx. DCB_HOST: the host runs DCBX; without it the firmware does and may overwrite
+ * settings. DCB_LLD: another entity than the host runs it. DCB_CEE, DCB_IEEE: version of the
+ * protocol. DCB_STATIC: no negotiation, settings are fixed. */
 enum dcb_dcbx { DCB_HOST = 1, DCB_LLD = 2, DCB_CEE = 4, DCB_IEEE = 8, DCB_STATIC = 16 };
 
 struct dcb_ets {

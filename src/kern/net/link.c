@@ -159,7 +159,8 @@ static int get_one(struct nl_wire *w, struct nl_msg *m, struct link *ret, struct
 int link_get(struct nl_wire *w, const char *name, struct link *ret, struct err *e)
 {
 	size_t n = strlen(name);
-	bool alt = n >= LINK_NAME_MAX; /* the name is an alternative name */
+	/* a name of this length can only be an alternative name */
+	bool alt = n >= LINK_NAME_MAX;
 	int r = -ENODEV;
 
 	if (n > 0 && n < ALTIFNAMSIZ) {

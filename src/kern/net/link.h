@@ -40,8 +40,9 @@ struct link {
 	uint16_t ipvlan_mode;
 	uint16_t vlan_id;
 	uint8_t bond_mode; /* 0 balance-rr ... 6 balance-alb */
-	/* for ipoib: the P_Key with its membership bit (0x8000: full), IPOIB_MODE_* of the kernel
-	 * (0 datagram, 1 connected), whether user space joins the multicast groups */
+	/* For ipoib. ipoib_pkey: P_Key with its membership bit (0x8000: full member);
+	 * ipoib_mode: the kernel's IPOIB_MODE_* (0 datagram, 1 connected); ipoib_umcast: user
+	 * space joins the multicast groups. */
 	uint16_t ipoib_pkey, ipoib_mode;
 	bool ipoib_umcast;
 };
@@ -67,8 +68,8 @@ bool link_name_ok(const char *name);
 /* Returns whether the name has the form dev<ifindex>. The kernel gives such a name to a link that
  * returns from a deleted namespace if its own name is taken (default_device_exit_net()). */
 bool link_name_is_kernels(const char *name);
-/* Returns false for a host link whose addresses are not the node's own: lo, and by Spiderpool's
- * list docker*, veth*, cali*, cni*, ... */
+/* Returns false if the addresses of the host link with this name are not the node's own: lo, and
+ * the names in Spiderpool's list (docker*, veth*, cali*, cni*, ...). */
 bool link_is_nodes_own(const char *name);
 
 /* Returns 1 if the kernel can create links of this kind (it loads the module if there is one), 0 if not. Creates
@@ -85,7 +86,7 @@ enum macvlan_mode {
 };
 
 struct link_spec {
-	const char *name; /* the link's name after its creation */
+	const char *name;
 	const char *kind; /* macvlan ipvlan veth vlan bridge dummy ... */
 	int parent;	  /* ifindex in the wire's namespace (for macvlan, ipvlan, vlan); 0: none */
 	int netns_fd;	  /* namespace in which the link is created; -1: the wire's namespace */
@@ -117,8 +118,8 @@ struct link_spec {
 	}
 
 /* Returns the index of the message that creates the link; setting the second end of a veth up takes
- * another message. A veth whose peer is to be set up in another namespace is refused if the link
- * itself is to be set up in another namespace, or has a master. */
+ * another message. Refuses a veth that has `peer_up` and a `peer_netns_fd`, if the link itself
+ * has a `master`, or both `up` and a `netns_fd`. */
 size_t link_add(struct nl_batch *b, const struct link_spec *s);
 /* Deletes a link; index 0: the link with this name. Success as well if there is no such link. */
 size_t link_del(struct nl_batch *b, int index, const char *name);

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "kern/net/internal.h"
 
-/* Returns whether the error means that the kernel lacks nf_tables, an address family, or a type of
- * chain; as the error of a query -ENOENT also means that the table does not exist. */
+/* Returns whether the error means that the kernel lacks nf_tables, an address family, or a type
+ * of chain. A query also fails with -ENOENT if the table does not exist. */
 static bool is_unsupported(int code)
 {
 	return code == -ENOENT || code == -EOPNOTSUPP || code == -EAFNOSUPPORT ||
@@ -74,9 +74,9 @@ static int set_marks(struct nl_wire *w, enum nft_layout l, const struct nft_mark
 	return nl_batch_commit(w, b, e);
 }
 
-/* Creates the tables. Replaces them only if one exists, which is never so in a new pod, because a
- * transaction that deletes a table waits about 15 ms for the kernel's readers, at the latest when
- * its socket is closed. */
+/* Creates the tables; replaces them if one exists already (a new pod has none). Does not always
+ * replace them, because a transaction that deletes a table waits about 15 ms for the kernel's
+ * RCU readers, at the latest when the transaction's socket is closed. */
 int nft_marks_set(struct nl_wire *w, enum nft_layout l, const struct nft_marks *m, struct err *e)
 {
 	int r = set_marks(w, l, m, add_table, e);
@@ -93,7 +93,7 @@ int nft_reply_marks_set(struct nl_wire *w, const char *iface, uint32_t mark, str
 		r = nft_marks_set(w, l, &m, e);
 	if (r == 0)
 		return 0;
-	return err_wrap(e, r, "set marks for replies by '%s'%s", iface,
+	return err_wrap(e, r, "mark replies that leave through '%s'%s", iface,
 			is_unsupported(r) ? " (needs the kernel's nf_tables and nft_ct)" : "");
 }
 
@@ -128,9 +128,9 @@ static int delete_at_once(struct nl_wire *w)
 	return nl_batch_commit(w, b, NULL);
 }
 
-/* Each transaction waits about 15 ms for the kernel's readers, so all families are deleted in one.
- * Only if that fails, for example because the kernel lacks a family, each family gets a transaction
- * of its own. */
+/* Each transaction that deletes a table waits about 15 ms for the kernel's RCU readers, so all
+ * families are deleted in one. Only if that fails, for example because the kernel lacks a
+ * family, each family gets a transaction of its own. */
 int nft_reply_marks_del(struct nl_wire *w, struct err *e)
 {
 	int r = delete_at_once(w);
@@ -180,7 +180,9 @@ int nft_reply_marks_check(struct nl_wire *w, const char *iface, uint32_t mark, s
 		err_clear(e);
 		return 0;
 	}
-	return r < 0 ? err_wrap(e, r, "check marks for replies by '%s'", iface) : r;
+	return r < 0 ? err_wrap(e, r, "check the rules that mark replies which leave through '%s'",
+				iface)
+		     : r;
 }
 
 /* nfnetlink answers EINVAL for a subsystem whose module is not loaded and cannot be loaded. */

@@ -211,7 +211,9 @@ int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret,
 	return r < 0 ? err_wrap(e, r, "look up route to %s", ip_str(dst, text)) : 0;
 }
 
-enum { HOP_ROOM = 48, HOPS_MAX = 1024 }; /* limit, because the length of an attribute has 16 bits */
+/* HOP_ROOM: bytes of the message for each hop; HOPS_MAX: limit, because the length of an
+ * attribute has 16 bits */
+enum { HOP_ROOM = 48, HOPS_MAX = 1024 };
 
 static void put_gateway(struct nl_msg *m, uint8_t family, const struct ipaddr *gw)
 {

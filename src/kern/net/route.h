@@ -20,8 +20,9 @@ struct route {
 	struct ipnet dst;      /* default route: len 0, and the family */
 	struct ipaddr gw, src; /* family 0: none */
 	int index; /* ifindex of the output link; 0: multipath, or no link (blackhole) */
-	/* name of the link, or of the link of all hops, for error messages; NULL: the messages have
-	 * the ifindex instead. route_list() sets NULL */
+	/* Name of the output link for error messages; a multipath route has a name only if all
+	 * its hops use the same link. NULL, as route_list() sets it: error messages contain the
+	 * ifindex instead. */
 	const char *dev;
 	uint32_t table, priority;
 	uint32_t mtu, advmss; /* 0: not set */
@@ -39,8 +40,9 @@ int route_list(struct nl_wire *w, int family, uint32_t table, struct route **ret
 /* Returns whether a hop of the route uses the link and (unless gw->family is 0) the gateway. */
 bool route_leads_to(const struct route *r, int index, const struct ipaddr *gw);
 void route_list_free(struct route *list, size_t n);
-/* Returns the route that the kernel would use for dst (RTM_GETROUTE): src: preferred source, index:
- * link; never multipath. -ENETUNREACH: there is none. */
+/* Returns the route that the kernel would use for dst (RTM_GETROUTE), never a multipath route;
+ * `src` is the preferred source address, `index` the output link. -ENETUNREACH: there is no
+ * route. */
 int route_lookup(struct nl_wire *w, const struct ipaddr *dst, struct route *ret, struct err *e);
 
 enum route_how {

@@ -136,11 +136,10 @@ static void forget(void *arg)
 
 static int too_many(const struct vfs *all, const char *pf, struct err *e)
 {
-	return err_set(
-		e, -EMSGSIZE,
-		"list VFs of '%s': the kernel reported %zu of %u: its list (IFLA_VFINFO_LIST) "
-		"holds 64 KiB: use fewer VFs",
-		pf, all->n, all->reported);
+	return err_set(e, -EMSGSIZE,
+		       "list VFs of '%s': the kernel reported only %zu of %u VFs, because its list "
+		       "(IFLA_VFINFO_LIST) holds at most 64 KiB: use fewer VFs",
+		       pf, all->n, all->reported);
 }
 
 static int request(struct nl_wire *w, int pf_index, const char *pf, struct vfs *all, struct err *e)

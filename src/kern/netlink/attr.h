@@ -17,7 +17,8 @@
 
 enum { MSG_ROOM = 1024 }; /* enough for every message without a list */
 
-/* Creates a message. flags: NLM_F_*; head: header of the family; room: bytes for attributes. */
+/* Creates a message. flags: NLM_F_*; head: header that follows the nlmsghdr (struct ifinfomsg,
+ * rtmsg ...); room: bytes for attributes. */
 struct nl_msg *msg_new(int type, int flags, const void *head, size_t head_len, size_t room);
 
 void put(struct nl_msg *m, int type, const void *p, size_t n);

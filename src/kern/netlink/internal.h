@@ -67,7 +67,8 @@ struct nl_item {
 struct nl_batch {
 	struct nl_item *items;
 	size_t n;
-	struct nl_msg *last; /* the message added last, already copied; NULL: none */
+	/* original of the message added last, whose copy is in `items`; NULL: none */
+	struct nl_msg *last;
 };
 
 #endif

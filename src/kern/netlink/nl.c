@@ -506,7 +506,7 @@ static int nl_error_set(struct err *e, const struct nl_error *reason)
 			remedy(reason));
 }
 
-/* Collecting the messages of a batch. */
+/* --- collecting the messages of a batch --- */
 
 struct nl_batch *nl_batch_new(void)
 {
@@ -604,7 +604,8 @@ size_t nl_batch_refuse(struct nl_batch *b, int code, const char *reason, const c
 }
 
 enum {
-	CHUNK_MESSAGES = 48,	   /* 1 KiB of the receive buffer for each ack */
+	/* maximum number of messages; the ack of each takes up to 1 KiB of the receive buffer */
+	CHUNK_MESSAGES = 48,
 	CHUNK_BYTES = 64 << 10,	   /* maximum of one sendmsg() */
 	NL_COMMIT_LOSSES_MAX = 16, /* after so many losses, messages still without ack fail */
 };

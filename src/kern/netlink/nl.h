@@ -39,7 +39,7 @@ int nl_open(struct nl_wire **ret, enum nl_proto proto, int netns_fd, struct err 
 /* Replaces the socket of the wire, so that no response to an earlier request is left in it.
  * netns_fd: as in nl_open(). On failure the wire is unchanged. */
 int nl_reopen(struct nl_wire *w, int netns_fd, struct err *e);
-void nl_wire_close(struct nl_wire *w); /* libnl has a function nl_close() */
+void nl_wire_close(struct nl_wire *w); /* not nl_close(), which is a function of libnl */
 void nl_cleanup(struct nl_wire **w);
 #define auto_nl __attribute__((cleanup(nl_cleanup)))
 

@@ -161,8 +161,10 @@ int nl_replay_check(struct nl_wire *w, const void *p, size_t n, struct err *e)
 		return err_set(e, -EPROTO, "%s: a request after the recording's end", r->file);
 	d = &r->list[r->at];
 	if (d->dir != '>')
-		return err_set(e, -EPROTO, "%s:%d: a request before this answer was read", r->file,
-			       d->line);
+		return err_set(e, -EPROTO,
+			       "%s:%d: a request was sent before the recorded answer "
+			       "in this line was read",
+			       r->file, d->line);
 	buf_init(&copy, n);
 	buf_add(&copy, p, n);
 	nl_renumber(copy.p, n, -w->base);

@@ -27,7 +27,9 @@ enum pci_acs_bits {
 };
 
 struct pci_acs {
-	uint16_t capable, control; /* enum pci_acs_bits: those supported, and those set */
+	/* bits of enum pci_acs_bits; capable: those that the device supports, control: those
+	 * that are set */
+	uint16_t capable, control;
 };
 
 /* Device Control of the PCI Express capability. */

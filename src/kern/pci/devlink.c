@@ -52,8 +52,8 @@ int devlink_open(struct devlink **ret, struct nl_wire *w, struct err *e)
 	r = nl_request(w, m, take_family, NULL, &d, e);
 	if (r == -ENOENT || (r == 0 && d.family < NLMSG_MIN_TYPE))
 		return err_kind(e, ERR_UNAVAILABLE, -EOPNOTSUPP,
-				"open devlink: the kernel has none (CONFIG_NET_DEVLINK, which "
-				"drivers with an eswitch select)");
+				"open devlink: the kernel has no devlink (CONFIG_NET_DEVLINK, "
+				"which drivers with an eswitch select)");
 	if (r < 0)
 		return err_wrap(e, r, "open devlink");
 	*ret = xcalloc(1, sizeof(**ret));

@@ -24,8 +24,9 @@ static int write_numvfs(const struct root *r, const char *pf, uint32_t n, struct
 	if (code == -ENOMEM)
 		return err_kind(
 			e, ERR_UNAVAILABLE, code,
-			"create %u VFs of '%s': Cannot allocate memory (ENOMEM): the firmware "
-			"reserved no room for their registers: boot with pci=realloc",
+			"create %u VFs of '%s': Cannot allocate memory (ENOMEM): the host's "
+			"firmware (BIOS) reserved no address space for their registers: boot "
+			"with pci=realloc",
 			n, pf);
 	if (code == -EBUSY)
 		return err_kind(
@@ -129,7 +130,8 @@ int pci_bind(const struct root *r, const char *bdf, const char *driver, struct e
 	return code < 0 ? cannot_bind(&d, driver, code, e) : 0;
 }
 
-/* From now on only `driver` may bind to the function; NULL: any driver that matches. */
+/* Sets the driver override: from then on only `driver` may bind to the function. driver NULL:
+ * clears it, so that any driver that matches may bind. */
 static int pci_override(const struct root *r, const char *bdf, const char *driver, struct err *e)
 {
 	/* an empty line clears the override: driver_set_override() of the kernel */

@@ -31,8 +31,9 @@ enum {
 	OP_READ = 1,
 };
 
-/* Layout of a command: 16 bytes; ACCESS_REG is followed by the register, which is the header and the data of the
- * item. */
+/* Layout of a command: HEAD bytes of header. In ACCESS_REG the register follows: ITEM_HEAD bytes
+ * of header, then the data of the setting (for the link type LINK_DATA bytes, at dword
+ * LINK_DWORD of the command). */
 enum {
 	HEAD = 16,
 	ITEM_HEAD = 12,
@@ -144,7 +145,8 @@ static int item_read(struct fwctl *f, unsigned int port, enum fwctl_value which,
 	char what[160];
 
 	if (port < 1 || port > 2)
-		return err_kind(e, ERR_CONF, -EINVAL, "port %u: expected 1 or 2", port);
+		return err_kind(e, ERR_CONF, -EINVAL, "link type of port %u: expected port 1 or 2",
+				port);
 	snprintf(what, sizeof(what), "read LINK_TYPE_P%u of %s", port, f->name);
 	item_begin(in, port, which);
 	return call(f, SCOPE_DEBUG_READ_ONLY, in, out, LINK_BYTES, what, e);
@@ -217,7 +219,10 @@ static int cong(struct fwctl *f, int cmd, enum fwctl_cong which, unsigned int pr
 	char what[160];
 
 	if (prio > 7)
-		return err_kind(e, ERR_CONF, -EINVAL, "priority %u: expected 0 to 7", prio);
+		return err_kind(e, ERR_CONF, -EINVAL,
+				"ECN of priority %u: expected a priority "
+				"from 0 to 7",
+				prio);
 	set(in, 0, (uint32_t)cmd << 16);
 	set(in, 2, (uint32_t)prio << 4 | (uint32_t)which);
 	/* sets `enable`; tag_enable stays 0, so the ECN bits of the packets are used */

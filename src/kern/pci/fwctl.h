@@ -24,8 +24,8 @@ struct fwctl {
 	char name[80]; /* for error messages: "0000:3b:00.0 (fwctl0)" */
 };
 
-/* -ENODEV (kind ERR_UNAVAILABLE): the function has no fwctl device, because the kernel is older or the module is
- * missing. */
+/* -ENODEV (kind ERR_UNAVAILABLE): the function has no fwctl device, because the kernel is older
+ * than Linux 6.15 or the module mlx5_fwctl is not loaded. */
 int fwctl_open(struct fwctl *f, const struct root *r, const char *bdf, struct err *e);
 void fwctl_close(struct fwctl *f);
 #define auto_fwctl __attribute__((cleanup(fwctl_close)))

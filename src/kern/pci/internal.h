@@ -19,7 +19,8 @@ struct devlink {
 struct nl_msg *devlink_request(const struct devlink *d, int cmd, int flags);
 
 /* Returns "/sys/bus/pci/devices/BDF/ATTR", or a path below /sys/bus/auxiliary; attr "": the
- * directory of the device. Refuses names that lead outside. */
+ * directory of the device. Refuses a `device` that is empty, too long, contains '/' or begins
+ * with a dot. */
 int pci_attr_path(const char *device, const char *attr, char path[static PCI_PATH_MAX],
 		  struct err *e);
 

@@ -270,7 +270,7 @@ int pci_vf_number(const struct root *r, const char *vf, char pf[static PCI_BDF_M
 			vf, n, found);
 }
 
-/* The path from the root complex to a function, and the devices below the function. */
+/* --- the path from the root complex to a function, and the devices below the function --- */
 
 /* Adds a part of the path; a part "pciDDDD:BB" begins the path again: with VMD there is a second
  * root below the first. */
@@ -301,8 +301,9 @@ int pci_path_read(const struct root *r, const char *bdf, struct pci_path *ret, s
 		step(&p, part);
 	if (!p.n || strcmp(p.ports[p.n - 1], bdf) != 0)
 		return err_set(e, -EBADMSG,
-			       "find the path to PCI device '%s': %s leads to '%s' instead", bdf,
-			       path, target);
+			       "find the path to PCI device '%s': expected the target of the "
+			       "link %s to end in this address, but it is '%s'",
+			       bdf, path, target);
 	p.n--;
 	*ret = p;
 	return 0;
@@ -393,7 +394,8 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 	snprintf(path, sizeof(path), "/sys/class/%s/%s/device", children[what].class, name);
 	code = link_read(r, path, target, sizeof(target), NULL);
 	base = code < 0 ? "" : path_base(target);
-	/* the parent is neither a PCI nor an auxiliary device, such as "virtio0" or a USB function */
+	/* there is no parent, or it is neither a PCI nor an auxiliary device (for example
+	 * "virtio0" or a USB function) */
 	if (code < 0 || (!pci_bdf_ok(base) && !is_auxiliary(r, base)) ||
 	    !str_copy(ret, PCI_NAME_MAX, base))
 		return err_kind(e, ERR_UNAVAILABLE, -ENODEV,

@@ -87,8 +87,9 @@ int pci_of(const struct root *r, enum pci_child what, const char *name,
 /*
  * Sets sriov_numvfs and reads it back. If the number is the same already, nothing is written and no
  * VF is disturbed; otherwise writes 0 first (the kernel requires it), which destroys the existing
- * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY with the remedy.
- * Takes up to seconds; the drivers of the VFs bind after that (wait by kern/pci/uevent.h).
+ * VFs. -ERANGE: more than sriov_totalvfs; -EOPNOTSUPP: not a PF; -ENOMEM, -EBUSY: the error names
+ * the cause. Can take several seconds; drivers may bind to the VFs only after the function has
+ * returned (wait for that with kern/pci/uevent.h).
  */
 int pci_set_vfs(const struct root *r, const char *pf, uint32_t n, struct err *e);
 /* Unbinds a function from its driver. Success as well if the function is not bound. */

@@ -21,8 +21,8 @@ struct arp {
 struct arp arp_probe(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 struct arp arp_request(uint16_t htype, const struct mac *mine, const struct ipaddr *from,
 		       const struct ipaddr *to);
-/* Returns a gratuitous request, whose sender and target are the address (RFC 5227 section 3
- * explains why it is no reply). */
+/* Returns a gratuitous ARP request, whose sender IP and target IP are both `ip` (RFC 5227
+ * section 3 explains why an announcement is a request, not a reply). */
 struct arp arp_announcement(uint16_t htype, const struct mac *mine, const struct ipaddr *ip);
 
 size_t arp_write(const struct arp *a, uint8_t out[static ARP_BYTES_MAX]);

@@ -49,7 +49,8 @@ int packet_open_probe(int family, const struct packet_watch *w, size_t n, int *f
  * lasts while *fd is open. Without it, the NIC or a snooping switch drops probes of other hosts. */
 int packet_join(const struct packet_link *l, const struct ipaddr *ip, int *fd, struct err *e);
 
-/* Functions that send a packet of the address' family; they return 0 or -errno. */
+/* Functions that send an ARP packet (IPv4) or an NDP packet (IPv6), depending on the family of
+ * the probed or announced address. They return 0 or -errno. */
 int packet_send_request(int fd, const struct packet_link *l, const struct mac *mine,
 			const struct probe_ears *q, bool gateway);
 int packet_announce(int fd, const struct packet_link *l, const struct mac *mine,

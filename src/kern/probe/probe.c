@@ -14,8 +14,8 @@
 #include "kern/probe/packet.h"
 #include "kern/sys/netns.h"
 
-/* Stages of a probe: waits for the carrier; tests for a conflict; sends requests to the gateway;
- * .state is final. */
+/* Stages of a probe. WAITING: waits for the carrier; PROBING: tests for a conflict; ASKING:
+ * sends requests to the gateway; DONE: the probe's .state is final. */
 enum stage { WAITING, PROBING, ASKING, DONE };
 
 struct job {
@@ -30,7 +30,7 @@ struct job {
 	int64_t since_us;
 	int blocked; /* -errno of the last send if the link refused the packet; 0: it did not */
 	int64_t waits_ms; /* monotonic ms at which WAITING began */
-	uint32_t changes; /* carrier changes counted when the test began */
+	uint32_t changes; /* the link's count of carrier changes when the test began */
 	struct loop_timer *timer, *limit;
 };
 
@@ -429,7 +429,7 @@ bool probe_is_mine(const struct probe_ears *q, const struct mac *m)
 	return false;
 }
 
-/* Setup of a probe: checks the request, finds the links, opens the sockets. */
+/* --- setup of a probe: checks the request, finds the links, opens the sockets --- */
 
 static int check_probe(const struct probe *p, struct err *e)
 {
@@ -468,7 +468,8 @@ static int find_link(struct job *j, struct err *e)
 	if (!l->mac.len || j->mine.len != l->mac.len || l->broadcast.len != l->mac.len)
 		return err_set(
 			e, -EINVAL,
-			"probe on '%s': link addresses of %u, %u and %u bytes differ in length",
+			"probe on '%s': the probe's MAC address has %u bytes, that of the link "
+			"%u, the link's broadcast address %u: expected the same length",
 			p->ifname, j->mine.len, l->mac.len, l->broadcast.len);
 	return 0;
 }

@@ -6,10 +6,10 @@
  * Address-conflict and gateway detection on all rails at once, by ARP (RFC 5227, RFC 826) and NDP
  * (RFC 4861, 4862), and gratuitous announcement. One packet socket per family, one event loop.
  *
- * The wait for the carrier comes first and has a time limit of its own, because it may take
- * seconds: a link that was just set up trains (a NIC moved with its cable), waits for its PF (a VF)
- * or for the subnet manager (IPoIB). The time limit of the tests starts when the link has its
- * carrier.
+ * The wait for the carrier comes first and has a time limit of its own, because it may take seconds
+ * after a link is set up: the port of a NIC negotiates with the switch, a VF waits for its PF, and
+ * an IPoIB link waits for the subnet manager. The time limit of the tests starts when the link has
+ * its carrier.
  *
  * Conflict: sends up to `tries` probes, `interval_ms` apart, with sender address 0.0.0.0 (IPv6:
  * neighbour solicitations from ::). A packet from a MAC that is not local is a conflict if its

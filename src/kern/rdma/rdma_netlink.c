@@ -36,7 +36,6 @@ static const char *const drivers[] = {
 	[RDMA_DRIVER_ERDMA] = "erdma",	  [RDMA_DRIVER_MANA] = "mana",
 };
 
-/* Reads a number; 0: the attribute is missing or short. */
 uint64_t rdma_get_u64(const struct nlattr *a)
 {
 	uint64_t v = 0;
@@ -214,7 +213,7 @@ const char *rdma_netns_mode_name(enum rdma_netns_mode mode)
 	return mode == RDMA_NETNS_SHARED ? "shared" : "exclusive";
 }
 
-/* Ignores everything but the acknowledgement. */
+/* Sends a request, and ignores everything in the reply but the acknowledgement. */
 static int change(struct nl_wire *w, struct nl_msg *m, struct err *e)
 {
 	return nl_request(w, m, NULL, NULL, NULL, e);
@@ -282,8 +281,8 @@ int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct er
 	return 0;
 }
 
-/* Sets e to the reason of -EOPNOTSUPP, which ib_device_set_netns_put() returns in shared mode and
- * for a driver without support. */
+/* Sets e to the reason for -EOPNOTSUPP, which the kernel's ib_device_set_netns_put() returns in
+ * shared mode, or if the driver does not support moves between namespaces. */
 static int cannot_move(struct nl_wire *w, const char *name, struct err *e)
 {
 	enum rdma_netns_mode mode;

@@ -24,8 +24,9 @@ struct rdma_res {
 	uint32_t port; /* number of the port; 0: not bound to a port */
 	/* 0: owned by the kernel, see .owner, or by a process of another PID namespace */
 	uint32_t pid;
-	uint8_t type, state; /* QP: IB_QPT_*, IB_QPS_*; CM_ID: RDMA_CM state */
-	char owner[32];	     /* kernel module that created the object; "": a process created it */
+	/* type: IB_QPT_*; state: IB_QPS_* of a QP, enum rdma_cm_state of a CM_ID */
+	uint8_t type, state;
+	char owner[32]; /* kernel module that created the object; "": a process created it */
 };
 
 struct rdma_count {
@@ -39,8 +40,8 @@ int rdma_nl_res_list(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind,
 		     struct rdma_res **ret, size_t *n, struct err *e);
 /*
  * Lists the processes that have objects of this kind, each once, in ascending order; at most `max`, others are omitted.
- * Objects of the kernel are not counted. *hidden (may be NULL): number of objects of processes that are not visible in
- * this PID namespace.
+ * Objects that the kernel owns are ignored. *hidden (may be NULL): number of objects that belong to
+ * processes of other PID namespaces, whose pid the kernel does not report.
  */
 int rdma_nl_res_pids(struct nl_wire *w, uint32_t index, enum rdma_res_kind kind, size_t max,
 		     uint32_t **ret, size_t *n, size_t *hidden, struct err *e);

@@ -23,11 +23,11 @@ int rdma_nl_find(struct nl_wire *w, const char *name, uint32_t *index, struct er
 
 /*
  * Moves a device into a namespace; its index and name do not change. The kernel disconnects the
- * users of the device, and recreates its IPoIB netdevs in the namespace of the PKey's parent: so
- * move the RDMA device before the netdev. -EBUSY (kind ERR_AGAIN): the device is in use; the caller
- * may retry. -EOPNOTSUPP: the mode is shared, or the driver does not support the move (soft-RoCE);
- * the error names the reason. When the namespace is deleted, the kernel returns the device to the
- * initial namespace.
+ * users of the device, and recreates its IPoIB netdevs (in the initial namespace; since Linux 6.17
+ * in the RDMA device's namespace), so move the RDMA device before the netdev. -EBUSY (kind
+ * ERR_AGAIN): the device is in use; the caller may retry. -EOPNOTSUPP: the mode is shared, or the
+ * driver does not support the move (soft-RoCE); the error names the reason. When the namespace is
+ * deleted, the kernel returns the device to the initial namespace.
  */
 int rdma_nl_move(struct nl_wire *w, uint32_t index, const char *name, int netns_fd, struct err *e);
 

@@ -79,7 +79,7 @@ void rdma_stats_free(struct rdma_stat *v, size_t n)
 	free(v);
 }
 
-/* An older kernel rejects the kind of object as an invalid argument. */
+/* A kernel that does not support this kind of object rejects the request with EINVAL. */
 static int explain(int r, const char *what, uint32_t index, struct err *e)
 {
 	if (r == -EINVAL || r == -EOPNOTSUPP)

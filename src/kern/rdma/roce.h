@@ -48,8 +48,9 @@ struct roce_cm {
 	int tos;		     /* 0..255; -1: a kernel before 4.11 */
 };
 /* -EOPNOTSUPP (kind ERR_UNAVAILABLE): configfs is not mounted or module rdma_cm is not loaded. If
- * the directory of the device is missing, it is created if `make` is true, otherwise -ENOENT (for a
- * recorded host, which nothing changes). */
+ * the directory of the device is missing, roce_cm_read() creates it if `make` is true, and
+ * otherwise returns -ENOENT: callers pass false if r is a recorded host ('unirail doctor
+ * --unpack'), whose files must not change. */
 int roce_cm_read(const struct root *r, const char *device, unsigned int port, bool make,
 		 struct roce_cm *ret, struct err *e);
 /* Sets the mode unless v->mode is "", and the ToS unless v->tos is -1. */

@@ -172,8 +172,8 @@ int verbs_port_get(struct verbs_dev *d, uint32_t port, struct verbs_port *ret, s
 
 ssize_t verbs_gid_table(struct ibv_context *ctx, int table_len, struct ibv_gid_entry **ret)
 {
-	/* The table contains all ports of the device. libibverbs returns EINVAL if the room exceeds its 16-bit
-	 * length. */
+	/* ibv_query_gid_table() returns the entries of all ports of the device, and fails with
+	 * EINVAL if the buffer is larger than UINT16_MAX bytes. */
 	size_t most = UINT16_MAX / sizeof(struct ibv_gid_entry);
 	size_t whole = RDMA_PORTS_MAX * (size_t)(table_len > 0 ? table_len : 1);
 	size_t room = whole < most ? whole : most;
@@ -226,7 +226,7 @@ const char *verbs_gid_type_name(enum verbs_gid_type t)
 	return names[t];
 }
 
-/* Posting work to a queue pair, and polling its completions. */
+/* --- posting work to a queue pair, and polling its completions --- */
 
 /* Polling time before the process sleeps: longer than a round trip on a NIC. */
 enum { SPIN_US = 100 };
@@ -584,8 +584,8 @@ static int to_rts(struct verbs_qp *q, const struct verbs_end *peer, struct err *
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
-		/* six retries after at least 0.54 s each detect a broken path within seconds; with
-		 * soft-RoCE a count of 7 has no limit */
+		/* six retries after at least 0.54 s each detect a broken path within seconds;
+		 * with retry_cnt 7, soft-RoCE would retry without limit */
 		.timeout = 17,
 		.retry_cnt = 6,
 		.rnr_retry = 7, /* no limit of retries: the caller has a time limit */

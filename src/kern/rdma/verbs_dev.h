@@ -22,7 +22,7 @@ struct verbs_gid {
 struct verbs_port {
 	uint32_t port;
 	bool ethernet; /* true: RoCE; false: InfiniBand */
-	uint8_t state; /* rdma_port_state_name() */
+	uint8_t state; /* IBV_PORT_*; rdma_port_state_name() returns its name */
 	uint16_t lid;
 	uint32_t mtu; /* active MTU, in bytes */
 };

@@ -32,8 +32,8 @@ static int set(const struct __user_cap_data_struct v[static 2], struct err *e)
 	return 0;
 }
 
-/* Drops every capability except CAP_DAC_OVERRIDE from the bounding set. The kernel returns EINVAL
- * for the first number that is no capability of it: the loop ends there. */
+/* Drops every capability except CAP_DAC_OVERRIDE from the bounding set. The kernel returns
+ * EINVAL for the first number above its last capability; the loop ends there. */
 static int drop_bounding(struct err *e)
 {
 	for (int cap = 0; cap < 64; cap++) {

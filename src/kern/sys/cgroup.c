@@ -10,8 +10,8 @@
 #include "base/num.h"
 
 enum {
-	/* 4 levels of directories (kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod), and
-	 * 2 more */
+	/* levels of directories to search: 4 that the kubelet may create
+	 * (kubelet.slice/kubepods.slice/kubepods-burstable.slice/pod), and 2 in reserve */
 	DEPTH_MAX = 6,
 	PODS_MAX = 4096,   /* further pods are ignored; a kubelet runs at most 110 to 500 */
 	TEXT_MAX = 1 << 20 /* one line per RDMA device */

@@ -25,7 +25,7 @@
 
 /* The system calls of each mode, and the filter that allows them. */
 
-/* Sets of modes, for the column `modes` of the table. */
+/* Sets of modes, for the member `modes` of struct call. */
 enum {
 	S = 1 << SANDBOX_IPAM_SERVE,
 	A = 1 << SANDBOX_AGENT,
@@ -45,7 +45,8 @@ enum {
 
 enum { VALUES_MAX = 6, NAMESPACES = 0x7e020000, X32 = 0x40000000 };
 
-/* A system call with a condition on one argument, of which only the low 32 bits are compared. */
+/* A system call, and the modes that may make it: with any arguments (ANY), or under a condition
+ * on argument number `arg`, of which only the low 32 bits are compared. */
 struct call {
 	const char *name;
 	int nr, modes;
@@ -320,7 +321,7 @@ static size_t put_rule(struct sock_filter *f, const struct call *c, uint32_t ref
 		f[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 		return n;
 	}
-	/* both architectures are little-endian: the low half is first */
+	/* x86_64 and arm64 are little-endian: the low 32 bits of an argument come first */
 	f[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, args) +
 					  sizeof(uint64_t) * (size_t)c->arg);
 	for (size_t i = 0; i < c->n; i++) {
@@ -402,7 +403,7 @@ int sandbox_calls(enum sandbox_mode mode, bool log_only, struct err *e)
 	return err_sys(e, -errno, "seccomp: install the filter");
 }
 
-/* Landlock. */
+/* --- Landlock --- */
 
 /* Constants that the headers of the build lack. */
 enum { FS_TRUNCATE = 1 << 14, FS_IOCTL_DEV = 1 << 15, NET_BIND_TCP = 1, SCOPE_ALL = 3 };
@@ -417,7 +418,7 @@ enum {
 	WRITE = READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
 		LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE,
-	/* those of the rights above that the kernel accepts for a path that is not a directory */
+	/* those rights of WRITE that the kernel accepts for a path that is not a directory */
 	OF_FILES = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE,
 };
 

@@ -25,7 +25,7 @@
 
 #include "base/err.h"
 
-/* Each mode has a column in the table of sandbox.c. */
+/* Daemons with a sandbox; calls[] in sandbox.c lists the system calls that each may make. */
 enum sandbox_mode { SANDBOX_IPAM_SERVE, SANDBOX_AGENT, SANDBOX_CONTROLLER };
 
 /* `log_only`: no call fails; the kernel logs refused calls (audit, type=1326). -EOPNOTSUPP: the kernel has no seccomp
