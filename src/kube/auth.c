@@ -17,7 +17,8 @@
 enum {
 	VALID_MS = 60000,
 	EARLY_MS = 10000, /* run the exec program this long before its credential expires */
-	AGAIN_MS = 1000,  /* minimum interval between reads after the server rejected the content */
+	/* minimum interval between reads of the files after the server rejected the credentials */
+	AGAIN_MS = 1000,
 	EXEC_AGAIN_MS = 10000,
 	PEM_MAX = 1 << 20,
 };
@@ -288,7 +289,7 @@ bool kube_auth_rejected(struct kube_auth *a)
 	return c->exec.argv || c->token_file || c->cert_file || c->ca_file;
 }
 
-/* Running the exec program of a kubeconfig. */
+/* --- running the exec program of a kubeconfig --- */
 
 enum { EXEC_MS = 60000, OUT_MAX = 256 << 10, NOT_FOUND = 127 };
 

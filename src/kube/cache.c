@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "kube/internal.h"
 
-enum { NOT_INSTALLED_MS = 200 }; /* wait for the errors of all kinds, which share a log line */
+/* delay of the log line about missing CRDs, so that one line names all these kinds */
+enum { NOT_INSTALLED_MS = 200 };
 
 /* --- errors of lists and watches --- */
 
@@ -59,7 +60,8 @@ static void log_change(struct kube_cache_watch *w, enum err_kind was)
 	struct kube_cache *c = w->c;
 
 	if (!w->error.code && was != ERR_AGAIN)
-		log_info("in sync again", LOG_S("kind", kind_of(w)->kind->plural));
+		log_info("cache is in sync again with the API server",
+			 LOG_S("kind", kind_of(w)->kind->plural));
 	if (!w->error.code || w->error.kind == ERR_AGAIN)
 		return;
 	if (!is_not_installed(w))

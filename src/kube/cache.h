@@ -37,7 +37,8 @@ struct kube_cache_kind {
 	int (*decode)(void *value, const struct json *object, struct err *e);
 	void (*drop)(void *value);
 	bool cached;
-	bool own_crd; /* unirail has the CRD: if it is missing, the log says how to install it */
+	/* the CRD is part of unirail: if it is missing, the log says how to install it */
+	bool own_crd;
 	/* kube_informer_conf.again; see kube_cache_read_again(). May be NULL. */
 	bool (*again)(void *arg, int kind, const struct kube_object *o);
 };
@@ -51,7 +52,8 @@ struct kube_cache_conf {
 	/* Called before the listeners of the kind, with the arguments of kube_cache_fn. May be NULL. */
 	void (*changed)(void *arg, int kind, const struct kube_object *was,
 			const struct kube_object *is);
-	/* Called after the error is stored and logged; reason NULL: in sync again. May be NULL. */
+	/* Called after the error of a kind is stored and logged; reason NULL: the kind is in
+	 * sync again. The callback may be NULL. */
 	void (*sync_error)(void *arg, int kind, const struct err *reason);
 	/* See struct kube_informer_conf; called by the informer of each kind. May be NULL. */
 	void (*etcd_restored)(void *arg);

@@ -208,7 +208,7 @@ void kube_conf_files(const struct kube_conf *c, const char *ret[static KUBE_CONF
 	ret[n] = NULL;
 }
 
-/* Reading the text of a kubeconfig. */
+/* --- reading the text of a kubeconfig --- */
 
 enum { JSON_MAX = 2 << 20 };
 

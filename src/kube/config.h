@@ -45,7 +45,7 @@
 		 0},                                                                               \
 	{                                                                                          \
 		"timeout", 0, OPT_DUR, "TIME",                                                     \
-			"maximum time to try to reach the API server (30s)",                       \
+			"time limit of each request to the API server (30s)",                      \
 			offsetof(S, timeout_ms), 1, 3600 * 1000                                    \
 	}
 

@@ -360,8 +360,8 @@ static uint64_t object_key(const struct kube_event *e)
 	return key;
 }
 
-/* Returns the slot of this key. *is_new: the key had none and got, zeroed, a free slot or the one
- * that was not used for the longest time. */
+/* Returns the slot of this key and sets *is_new to false. If the key has no slot, zeroes a free
+ * slot or else the least recently used one, assigns it to the key and sets *is_new to true. */
 static void *find(void *table, size_t n, size_t size, uint64_t key, int64_t now, bool *is_new)
 {
 	struct slot *oldest = table;
@@ -413,8 +413,8 @@ static bool is_known(const struct group *g, uint64_t message)
 	return false;
 }
 
-/* Returns whether to combine the message: within GROUP_MS the group had DIFFERENT messages already,
- * and this is another one. */
+/* Returns whether to combine the message: it differs from all messages that its group has
+ * recorded since the start of its interval of GROUP_MS, and these are DIFFERENT already. */
 static bool is_combined(struct kube_event_filter *f, uint64_t kind, const char *text, int64_t now)
 {
 	uint64_t message = add_word(kind, text);

@@ -214,10 +214,9 @@ static void put_object(struct kube_informer *i, struct kube_object *o)
 	notify(i, was, o);
 }
 
-/*
- * Decodes, stores and reports an object. again false: only if it is new or has another version than
- * the stored one; true: only if it has the same version.
- */
+/* Decodes, stores and reports an object. If `again` is false, only an object that is new or has
+ * another version than the stored one; if it is true, only an object with the same version as
+ * the stored one. */
 static void take_object(struct kube_informer *i, const struct json *object, bool again)
 {
 	struct kube_object *o = kube_object_new(object, i->c.size), *known;

@@ -46,13 +46,14 @@ struct kube_informer_conf {
 	 */
 	bool cached;
 	/*
-	 * True: relists after a broken connection, whatever the server's version is: a restored
-	 * server may already have passed our version, and a watch would resume from it without an
-	 * error.
+	 * True: relists after a broken connection, whatever the server's version is: the version of
+	 * a restored server may already be higher than the last known one, and a watch would resume
+	 * from the known version without an error.
 	 */
 	bool verify_after_reconnect;
-	void (*relisted)(void *arg); /* called after each later complete list; may be NULL */
-	size_t size;		     /* size of the caller's struct */
+	/* called after each complete list except the first; may be NULL */
+	void (*relisted)(void *arg);
+	size_t size; /* size of the caller's struct */
 	/* Decodes into *value, which is zeroed. 0: decoded; 1: ignore the object, as if it did not
 	 * exist; negative with e: invalid (after 1 or an error `drop` is called, too). */
 	int (*decode)(void *value, const struct json *object, struct err *e);

@@ -83,7 +83,8 @@ struct kube_informer {
 	/* loop times in ms; behind_from 0: the informer is watching */
 	int64_t watch_from, behind_from;
 	struct log_once logged; /* last failure that was logged */
-	/* kube_informer_read_again(): the object that is being read */
+	/* state of kube_informer_read_again(): timer, request in flight, and the namespace and
+	 * name of the object that is being read */
 	struct loop_alarm again_timer;
 	struct kube_call *again;
 	char *again_ns, *again_name;

@@ -259,8 +259,8 @@ static void on_read(void *arg, int status, const struct json *lease, const struc
 
 static void try(struct kube_lease *l)
 {
-	/* The leader knows the version and renews; other processes read the Lease and check whether
-	 * it changes. */
+	/* A leader that knows the current version renews without a read. Any other process, and
+	 * a leader after a failed write, reads the Lease first. */
 	if (l->held && l->known)
 		write_lease(l, true);
 	else

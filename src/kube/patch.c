@@ -82,7 +82,7 @@ struct span kube_patch_end(struct kube_patch *p)
 	return buf_span(&p->b);
 }
 
-/* The patch between two values. */
+/* --- the patch between two values --- */
 
 enum { DEPTH_MAX = 32 };
 
@@ -114,7 +114,7 @@ static void differ_member(struct diff *d, const char *key, const struct json *wa
 	d->n--;
 }
 
-/* Writes the members of `is` first, then those that were removed. */
+/* Writes the operations for the members of `is` first, then those that remove members. */
 static void differ_members(struct diff *d, const struct json *was, const struct json *is)
 {
 	auto_json_index struct json_index before = json_index_of(was), now = json_index_of(is);
