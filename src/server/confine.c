@@ -51,8 +51,9 @@ void confine_dir(struct confine *c, const char *path, enum sandbox_right right)
 	if (is_there(at))
 		add(c, at, right);
 	if (!is_there(path))
-		log_info("sandbox: a directory does not exist yet", LOG_S("directory", path),
-			 LOG_S("parent", is_there(at) ? at : "none"));
+		log_info("sandbox: a directory does not exist yet, access is allowed to its "
+			 "nearest existing parent instead",
+			 LOG_S("directory", path), LOG_S("parent", is_there(at) ? at : "none"));
 }
 
 void confine_file(struct confine *c, const char *path, enum sandbox_right right)

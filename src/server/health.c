@@ -15,7 +15,8 @@
 
 /* BACKLOG: length of the kernel's queue of new connections, with room for those that an API server
  * opens at the same time for the pods of one job, beside those of unknown peers
- * (http_limits.grace_ms). */
+ * (http_limits.grace_ms). SCRAPES_MAX: maximum number of pending scrapes; a further one ends the
+ * oldest with 503. */
 enum { BACKLOG = 4096, SCRAPES_MAX = 256 };
 
 /* Time limit for receiving a request. It can be short, because requests of probes and scrapes arrive

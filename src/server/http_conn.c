@@ -61,8 +61,8 @@ static void on_timer(void *arg)
 	bool mid_request = c->state == CONN_READING && http1_phase(c->codec) != HTTP1_NOTHING;
 
 	c->timer = NULL;
-	/* Reads before it decides: timers run before descriptors, so if the loop is late the bytes
-	 * may have arrived. */
+	/* Reads pending bytes once more before the request is refused: timers run before
+	 * descriptors, so if the loop is late the rest of the request may have arrived. */
 	if (mid_request && !c->late && has_input(c)) {
 		c->late = true;
 		conn_set_timer(c, LAST_CHANCE_MS);
@@ -303,7 +303,8 @@ static bool do_shaking(struct http_request *c)
 	int r;
 
 	if (!c->shook) {
-		/* Bytes that arrive meanwhile are read in the next turn of the connection. */
+		/* While the connection waits for its handshake turn, received bytes stay in the
+		 * socket. */
 		conn_watch(c, 0);
 		conn_wait(c);
 		return false;
@@ -437,7 +438,7 @@ static bool do_writing(struct http_request *c)
 	forget_body(c);
 	c->phase = HTTP1_NOTHING;
 	if (c->close) {
-		/* Closing with unread input would send a reset, and the peer would lose our last
+		/* Closing with unread input would send a reset, and the peer would lose the last
 		 * answer. */
 		conn_finish(c);
 		c->state = CONN_CLOSING;
@@ -488,7 +489,8 @@ static void count_held(struct http_request *c)
 	c->held = held;
 }
 
-/* A handler that answers immediately re-enters this function: the outer call continues. */
+/* A handler that answers immediately calls this function again; that inner call returns at once
+ * and the outer one continues. */
 void conn_advance(struct http_request *c)
 {
 	int steps = 0;

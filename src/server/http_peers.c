@@ -11,7 +11,8 @@
 #include "base/ip.h"
 #include "base/random.h"
 
-/* TABLE: a power of two. KNOWN: enough for API servers, kubelets and Prometheus. */
+/* TABLE: number of hash buckets, a power of two. KNOWN: number of known peers that are
+ * remembered after their connections close; enough for API servers, kubelets and Prometheus. */
 enum { TABLE = 1024, KNOWN = 32 };
 
 /* Ring of peers: those with the same number of connections of a rank, or those that wait for a
@@ -37,7 +38,8 @@ struct peer {
 /* One rank: its peers by their number of connections. */
 struct rank {
 	struct ring *counts; /* counts[n - 1]: peers with n connections */
-	size_t n, top;	     /* top: the largest count of any peer */
+	/* n: length of counts; top: the most connections that one peer has in this rank */
+	size_t n, top;
 	size_t total;
 	struct list all;
 };

@@ -10,7 +10,7 @@
  * A connection that may be evicted has a rank. Within a rank, the peer with the most connections
  * loses its oldest one, so a peer with many connections cannot displace a peer with few.
  * Connections that wait for CPU time (a TLS handshake) are served round-robin: one connection per
- * peer, known peers first.
+ * peer; peers that peers_know() has marked come first.
  *
  *	struct peers *p = peers_new();
  *
@@ -55,7 +55,7 @@ void peers_free(struct peers *p); /* all entries must have left before; accepts 
 
 /* Returns the address of the connected socket's peer. */
 struct peer_key peer_key_of(int fd);
-/* Writes a peer's address: "10.0.0.1", "fd00::/64", "-". */
+/* Writes a peer's address: "10.0.0.1", "fd00::/64"; "-" for ::1 or a UNIX socket. */
 const char *peer_key_text(const struct peer_key *k, char text[static PEER_TEXT_MAX]);
 /* Returns true for a loopback address or no address (a UNIX socket). */
 bool peer_key_is_local(const struct peer_key *k);
@@ -78,8 +78,8 @@ struct peer_entry *peers_beside(const struct peer_entry *e, int rank);
 /* Returns the oldest connection of this rank, of any peer. NULL: there is none. */
 struct peer_entry *peers_oldest(const struct peers *p, int rank);
 
-/* Marks the peer as known. A limited number of known peers is remembered after their connections
- * close. */
+/* Marks the entry's peer as known, so that its connections get their turns first. The last 32
+ * peers that were marked stay known after their connections close. */
 void peers_know(struct peers *p, const struct peer_entry *e);
 bool peers_is_known(const struct peers *p, const struct peer_entry *e);
 

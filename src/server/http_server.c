@@ -96,8 +96,9 @@ static bool strangers_give_way(struct http_server *s)
 	return e;
 }
 
-/* Returns whether unknown peers have more than an eighth of the connections. They keep an eighth,
- * because every client is unknown until its first request is accepted. */
+/* Returns whether unknown peers have more than an eighth of the connections. Up to an eighth,
+ * they are evicted after known peers, because every client is unknown until its first request is
+ * accepted. */
 static bool many_strangers(const struct http_server *s)
 {
 	size_t n = peers_count(s->peers, RANK_STRANGER) + peers_count(s->peers, RANK_SERVED);
@@ -137,8 +138,8 @@ bool http_server_shorten(struct http_server *s, size_t body)
 		if (!longest)
 			break;
 		send_refusal(longest, 503,
-			     "too many incomplete requests: this one has the longest body, try "
-			     "again");
+			     "the bodies of all open requests exceed the limit: closing the "
+			     "connection with the longest incomplete body");
 		conn_close(longest);
 	}
 	return s->bodies <= s->limits.bodies_max;
@@ -146,9 +147,9 @@ bool http_server_shorten(struct http_server *s, size_t body)
 
 /*
  * The grace period shrinks in proportion as the kernel's queue of connections fills, to zero when
- * it is full: a client whose connection has waited there has had that time to send its request.
- * With a constant period, clients that connect faster than max_conns / grace_ms would fill the
- * queue, and the kernel would drop all others.
+ * it is full: a client can send its request while its connection waits in the queue, so it needs
+ * less time after accept(). With a constant period, clients that connect faster than max_conns /
+ * grace_ms would fill the queue, and the kernel would drop all others.
  */
 static int64_t grace_now(const struct http_server *s)
 {
@@ -156,8 +157,8 @@ static int64_t grace_now(const struct http_server *s)
 	socklen_t n = sizeof(info);
 	uint32_t waiting, most;
 
-	/* For a listening socket these two fields are the length of the queue and its limit; a UNIX
-	 * socket does not have them. */
+	/* For a listening TCP socket tcpi_unacked is the length of the accept queue and
+	 * tcpi_sacked its limit. For a UNIX socket getsockopt() fails. */
 	if (getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &info, &n) < 0)
 		return s->limits.grace_ms;
 	waiting = info.tcpi_unacked;
@@ -198,7 +199,8 @@ static bool is_full(struct http_server *s)
 		return false;
 	if (make_room(s))
 		return false;
-	/* No connection may be evicted; a peer may have closed one without an event yet. */
+	/* No connection can be evicted, but a peer may have closed one and the loop has not
+	 * delivered the event yet. */
 	reap(s);
 	return s->n_conns - s->n_refused >= s->limits.max_conns;
 }
@@ -517,7 +519,7 @@ void http_server_drain(struct http_server *s, int ms, void (*done)(void *arg), v
 	http_server_conn_closed(s);
 }
 
-/* Functions that handlers call on a request, and refusals without a handler. */
+/* --- functions that handlers call on a request, and refusals without a handler --- */
 
 enum { ERROR_MAX = 8 << 10 };
 
@@ -666,7 +668,7 @@ void http_answer_wrong_method(struct http_request *q, const char *allow, const c
 	answer_error(q, 405, 405, message, allow);
 }
 
-/* Closing of connections. */
+/* --- closing of connections --- */
 
 void conn_free(struct http_request *c)
 {

@@ -4,7 +4,7 @@
 
 /*
  * HTTP/1.1 on a listening socket, on the loop. The handler receives a complete request and answers
- * it once, at once or later; the next request of the same connection waits until then.
+ * it exactly once, immediately or later; the next request of the same connection waits until then.
  *
  * How it handles misbehaving peers and overload:
  *
@@ -73,9 +73,10 @@ struct http_limits {
 	int body_rate; /* minimum bytes/s of a body, checked every 8 s; 0: none */
 	int idle_ms;   /* time limit between two requests */
 	int send_ms;   /* time limit until the peer has read an answer */
-	int grace_ms;  /* time for which a new connection is not evicted; not with TLS */
-	bool anyone;   /* the peer's user id is not checked: for TCP */
-	bool secret;   /* request targets are not logged */
+	/* time for which a new connection without a request is not evicted; no effect with TLS */
+	int grace_ms;
+	bool anyone; /* the peer's user id is not checked: for TCP */
+	bool secret; /* request targets are not logged */
 	/* For probes and scrapes: a request with a body is refused (413); bytes that follow a
 	 * request before its answer are ignored, and the connection closes after that answer. */
 	bool bare;

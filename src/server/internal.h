@@ -23,7 +23,9 @@ enum conn_state {
 	CONN_READING,
 	CONN_HANDLING, /* the handler has its request */
 	CONN_WRITING,
-	CONN_CLOSING, /* all written; input is discarded so that the peer gets our answer */
+	/* the answer is written; input is read and discarded, since closing with unread input
+	 * would send a reset and the peer would lose the answer */
+	CONN_CLOSING,
 };
 
 struct http_request {
@@ -38,13 +40,15 @@ struct http_request {
 	struct loop_fd *watch;
 	struct loop_timer *timer, *turn;
 	struct http1 *codec;
-	struct buf in; /* bytes read but not parsed, which follow the current request */
+	struct buf in; /* received bytes; those from in_at on are not parsed yet */
 	size_t in_at;
 	struct buf out;
 	size_t out_at;
 	struct http1_msg msg;
 	bool close, head, running, answered, ended, refused; /* head: the request is a HEAD */
-	bool known, shook;	/* known: accepted by a check; shook: had its handshake turn */
+	/* known: http_server_check() accepted a request of this connection; shook: the queued
+	 * handshake has its turn */
+	bool known, shook;
 	bool late;		/* the timeout of this phase expired with bytes still unread */
 	enum http1_phase phase; /* phase that the timer limits */
 	size_t dropped;		/* bytes read while closing */
@@ -71,9 +75,10 @@ struct http_server {
 	struct loop_timer *deadline;
 	struct http_request *conns; /* newest first */
 	int n_conns, n_refused;	    /* n_refused: number of those that are being refused */
-	int64_t grace_ms;	    /* limits.grace_ms, less while many connections wait */
-	size_t bodies;		    /* bytes of all bodies */
-	size_t held;		    /* bytes of all buffers */
+	/* limits.grace_ms, reduced as the kernel's queue of connections fills */
+	int64_t grace_ms;
+	size_t bodies; /* bytes of all bodies */
+	size_t held;   /* bytes of all buffers */
 	/* the server iterates over its connections, so only the current one may be freed */
 	bool walks;
 	struct tls_conf *tls;

@@ -5,9 +5,10 @@
 /*
  * A listening UNIX socket with a single owner process.
  *
- * Created here: PATH.lock is held as long as the process listens, so a second server is refused. A
- * stale socket of a dead process is replaced; one on which another program accepts connections is
- * not. Mode 0600 from the start. Passed by systemd (LISTEN_FDS): used as it is, and never removed.
+ * A process that creates the socket holds PATH.lock as long as it listens, so a second server is
+ * refused. It replaces a stale socket of a dead process, but not a socket on which another program
+ * accepts connections. The new socket has mode 0600 from the start. A socket that systemd passes
+ * (LISTEN_FDS) is used as it is and never removed.
  */
 
 #include <stdbool.h>

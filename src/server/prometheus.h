@@ -9,8 +9,8 @@
 #include "base/buf.h"
 
 /*
- * One row of the table of metrics. METRIC defines the row where the metric's values are written;
- * the linker collects all rows (section `metrics`), for `unirail help metrics` and
+ * One row of the table of metrics. METRIC() defines a row, in the code that writes the metric's
+ * values; the linker collects all rows (section `metrics`), for `unirail help metrics` and
  * tests/netns/test_reference.py. Name, type and help are string literals. A daemon's metrics are
  * those in files below its directory.
  */

@@ -12,8 +12,8 @@
  *	reuse-delay = 60s
  *
  * The table consists of rows X(name, type, argument, help, member, min, max, default, variables,
- * whether it can change while the daemon runs). The variables are separated by blanks, our own
- * first, then those of Spiderpool's daemons:
+ * whether it can change while the daemon runs). The variables are separated by blanks, unirail's
+ * own first, then those of Spiderpool's daemons:
  *
  *	#define KEYS(X)                                                                           \
  *		X("config", OPT_STR, "FILE", "path of the settings file", config, 0, 0, CONF, "UNIRAIL_CONFIG", 0) \
@@ -69,10 +69,9 @@ struct settings {
 #define SETTINGS_ROW(name, type, arg, help, member, min, max, fallback, env, live)                 \
 	{fallback, env, live},
 
-/*
- * Rows that daemons share, for members of these names: access to the API server, TCP ports, log,
- * pid file. The defaults of the two ports are strings; live: 1 if a reload changes the log.
- */
+/* Rows that daemons share: access to the API server, TCP ports, log, pid file. The daemon's
+ * struct must have the members that the rows name. health, of_metrics: default ports, as
+ * strings; live: 1 if a reload applies changed log settings. */
 #define SETTINGS_KUBE(X)                                                                           \
 	X("kubeconfig", OPT_STR, "FILE",                                                           \
 	  "kubeconfig for the API server; without it $KUBECONFIG, the pod's service account or "   \
