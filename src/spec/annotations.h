@@ -51,9 +51,9 @@
 
 /* --- annotations of unirail --- */
 
-/* Annotations of a SpiderIPPool: */
-#define ANNOTATION_ADOPTED	"unirail.io/adopted"	  /* ipam/pool/pool_cluster.h */
-#define ANNOTATION_BLOCK_PREFIX "unirail.io/block-prefix" /* ipam/pool/pool_cluster.h */
+/* Annotations of a SpiderIPPool, described in ipam/pool/pool_cluster.h. */
+#define ANNOTATION_ADOPTED	"unirail.io/adopted"
+#define ANNOTATION_BLOCK_PREFIX "unirail.io/block-prefix"
 /* Label of a SpiderIPBlock and of a SpiderEndpoint: block_label() of the node that owns the block
  * or wrote the endpoint. */
 #define LABEL_NODE "unirail.io/node"
@@ -62,11 +62,13 @@
 /* Annotation of a SpiderIPBlock: time at which the owner's agent detected that etcd was restored
  * from a backup. */
 #define ANNOTATION_ETCD_RESTORED "unirail.io/etcd-restored"
-/* Annotation of a SpiderIPBlock: the resourceVersion to which OP_TOUCH (block/op.h) was bound. */
+/* Annotation of a SpiderIPBlock: the resourceVersion that the block had before OP_TOUCH
+ * (block/op.h) wrote this annotation. */
 #define ANNOTATION_SEEN "unirail.io/seen"
-/* Of a SpiderEndpoint whose retained addresses migrate. Annotation: "NODE UID" of the pod that
- * requests them, "... migration", "... refused". Label: block_label() of the node that is to
- * release them. */
+/* Of a SpiderEndpoint whose retained addresses migrate. ANNOTATION_REQUESTED_BY: "NODE UID" of
+ * the pod that requests them, followed by " migration" if the pod's virtual machine migrates, or
+ * by " refused" if the node that has them refuses. LABEL_REQUESTED_FROM: block_label() of the
+ * node that is to release them. */
 #define ANNOTATION_REQUESTED_BY "unirail.io/requested-by"
 #define LABEL_REQUESTED_FROM	"unirail.io/requested-from"
 /* Annotation of a NetworkAttachmentDefinition, see spec/missing_resource.h. */
@@ -78,7 +80,8 @@
 /* Annotations of a Secret: creation time of the newest token, or of the CA. */
 #define ANNOTATION_TOKEN_SINCE "unirail.io/token-since"
 #define ANNOTATION_CA_SINCE    "unirail.io/ca-since"
-/* Label of a Secret in a release of Helm, where LABEL_MANAGED_BY is "Helm". */
+/* Label of a Secret in a Helm release, read in addition to LABEL_MANAGED_BY, which Helm sets to
+ * "Helm". */
 #define LABEL_CHART_MANAGED_BY "unirail.io/managed-by"
 /* Labels of a Node. LABEL_MIGRATED: "stopping" or "yes", set by `unirail migrate`. LABEL_UNINSTALL:
  * deploy/uninstall removes unirail's files from a node that has this label. */

@@ -284,7 +284,7 @@ void coordinator_settings_done(struct coordinator_settings *s)
 	*s = (struct coordinator_settings){0};
 }
 
-/* Conversion of the settings to the configuration of the coordinator plugin. */
+/* --- conversion of the settings to the configuration of the coordinator plugin --- */
 
 static void put_routes(struct json_out *o, const struct coordinator_settings *s)
 {

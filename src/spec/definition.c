@@ -353,6 +353,6 @@ int definition_drop_logs(const struct json *config, struct json_doc **ret, struc
 		return 0;
 	}
 	if (b.over)
-		return err_kind(e, ERR_CONF, -EFBIG, "the configuration is too long");
+		return err_kind(e, ERR_CONF, -EFBIG, "the configuration is longer than 2 MiB");
 	return json_parse(ret, buf_span(&b), 2 * CONFIG_MAX, e);
 }

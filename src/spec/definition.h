@@ -13,15 +13,16 @@
  * - definitions in the namespace that the netconf's multusNamespace names, if the agent knows this
  *   namespace, and ANNOTATION_TRUSTED on it is absent or "true"
  *
- * Namespaces in Multus' globalNamespaces are not trusted for that reason: the setting restricts who
- * uses their definitions, not who writes them ("default" is among them). Any definition that is not
- * trusted is treated as written by a tenant, and refused if it has, at any depth:
+ * A namespace does not become trusted by being listed in Multus' globalNamespaces: that setting
+ * restricts who uses their definitions, not who writes them ("default" is among them). Any
+ * definition that is not trusted is treated as written by a tenant, and refused if it has, at any
+ * depth:
  *
  *	type		multus*, unirail* or ifacer, which act on the node itself; a name with '/'; the type of the
  *			plugin that calls it. If the node checks: a plugin that is neither built in, nor a file that only
  *			root can change in a directory that only root can change
  *	ipam.type	a plugin that makes interfaces
- *	keys		that name folders, files, sockets, credentials or the node (table in definition.c), unless the
+ *	keys		that name directories, files, sockets, credentials or the node (table in definition.c), unless the
  *			value is the plugin's default
  *	any value	that is an absolute path, or begins with unix: or file: (except of kernelpath, which names a NIC)
  *	any key		that is not ASCII: Go matches some non-ASCII letters with ASCII letters
@@ -46,8 +47,8 @@ struct definition_rules {
 	bool logs_pass; /* accept names of log files, which definition_drop_logs() removes */
 };
 
-/* Checks a definition. config: a plugin or a list of plugins. -EPERM with kind ERR_CONF:
- * "plugins[0].type is 'multus', ...". */
+/* Checks a definition. config: a plugin or a list of plugins. If the definition is refused,
+ * returns -EPERM with kind ERR_CONF: "plugins[0].type is 'multus', ...". */
 int definition_check(const struct json *config, const struct definition_rules *r, struct err *e);
 
 /*
@@ -57,7 +58,8 @@ int definition_check(const struct json *config, const struct definition_rules *r
 int definition_drop_logs(const struct json *config, struct json_doc **ret, struct err *e);
 
 /* Returns whether the plugin `type` creates or changes interfaces. Such a plugin must not be an
- * ipam.type: it would get the same configuration, and execute its ipam.type, itself, again. */
+ * ipam.type: it would get the same configuration and execute ipam.type, which is itself, without
+ * end. */
 bool definition_is_interface_plugin(const char *type);
 
 #endif

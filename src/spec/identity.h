@@ -46,9 +46,11 @@ bool identity_ordinal(const char *pod, char set[static 254], uint64_t *ordinal);
 /* State of possible owners at the API server; known false: not requested. */
 struct identity_set { /* state of the StatefulSet whose name identity_ordinal() returns */
 	bool known, exists;
-	int64_t start, replicas; /* spec.ordinals.start (0), spec.replicas (1) */
+	/* spec.ordinals.start (default 0), spec.replicas (default 1) */
+	int64_t start, replicas;
 };
-/* state of the VirtualMachineInstance and the VirtualMachine of this name */
+/* state of the VirtualMachineInstance and the VirtualMachine whose name is passed to
+ * identity_is_over() */
 struct identity_machine {
 	bool known, vmi_exists, vmi_deleting, vm_exists, vm_deleting;
 };

@@ -51,7 +51,8 @@ const char *multus_nad_name(const struct json *smc)
  */
 static const struct field {
 	const char *blocks, *key;
-	enum json_kind kind; /* of the default: `n` or `text`; an object or array is empty */
+	/* kind of the default, which is `n` or `text`, or an empty object or array */
+	enum json_kind kind;
 	int64_t n;
 	const char *text;
 	const char *choices;	/* the valid strings */
@@ -221,15 +222,16 @@ static void take_as(const struct multus_completion *c, const struct move *m)
 	}
 }
 
-/* Input for the spellings of one block. */
+/* Input for the alternative spellings of one block's fields. */
 struct spellings {
-	const struct json *spec, *old; /* spec of the request, and spec before this update */
-	struct json_tree *tree;	       /* of spec */
+	/* the request's spec; the spec before this update, or NULL */
+	const struct json *spec, *old;
+	struct json_tree *tree; /* of spec */
 	const struct multus_type *type;
 	const char *block;
 };
 
-/* Applies spec.ippools to the block. */
+/* Applies spec.ippools to the `ippools` of the block. */
 static void take_pools(const struct multus_completion *c, const struct spellings *s)
 {
 	static const char *const keys[] = {"ipv4", "ipv6", "matchMasterSubnet"};

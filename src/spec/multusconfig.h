@@ -38,17 +38,18 @@ const char *multus_nad_name(const struct json *smc);
 /* The inputs of a completion besides the spec. */
 struct multus_completion {
 	const struct json *sent; /* the spec before completion */
-	const struct json *old;	 /* before this update; NULL: creation */
-	/* Gets a text for the author of the object; NULL: no texts are wanted. */
+	/* the spec before this update; NULL: the object is being created */
+	const struct json *old;
+	/* Called with a warning for the author of the object; NULL: warnings are dropped. */
 	void (*warn)(void *arg, const char *text);
 	void *arg;
 };
 
 /*
- * Completes a spec, a tree of c->sent. A value under an alternative path or name is copied to the
- * proper field (spec.ippools applies to the block of the cniType), and an absent field gets its
- * default. Defaults that are empty strings are left out: API servers up to 1.20 (at least) treat
- * them as null, and to every reader an absent field means the same.
+ * Completes `spec`, which the caller has made as a tree from c->sent. A value under an alternative
+ * path or name is copied to the proper field (spec.ippools applies to the block of the cniType),
+ * and an absent field gets its default. Defaults that are empty strings are left out: API servers
+ * up to 1.20 (at least) treat them as null, and to every reader an absent field means the same.
  */
 void multus_complete(struct json_tree *spec, const struct multus_completion *c);
 /* The defaults of a SpiderCoordinator's spec. */

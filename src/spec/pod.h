@@ -5,7 +5,8 @@
 /*
  * The properties of a pod and of its placement on which its networks and addresses depend; all
  * others are omitted, so that thousands of pods need little memory. Plain structs: the caller that
- * has the object (an informer, a GET) fills them; functions that decide borrow them.
+ * has the object (an informer, a GET) fills them; functions that take the structs as arguments only
+ * borrow them.
  */
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ struct labels {
 
 /* Returns the value of the key; NULL: no such key. `l` may be NULL: no labels. */
 const char *labels_get(const struct labels *l, const char *key);
-/* Replaces the key's value, if any; strings are copied. */
+/* Sets the key to a copy of the value, whether or not the key exists. */
 void labels_put(struct labels *l, const char *key, const char *value);
 /* For many labels, since n calls of labels_put() cost n times n: collect them in any order, then
  * merge (of equal keys the last one is used). The labels must not be read before labels_merge(). */
@@ -49,9 +50,10 @@ int labels_of(const struct json *metadata, struct labels *ret, struct err *e);
 bool pod_annotation_counts(const char *key);
 
 struct pod_facts {
-	char *ns, *name, *uid;		   /* never NULL */
-	char *node;			   /* node of the pod; "": not scheduled yet */
-	struct labels labels, annotations; /* annotations: pod_annotation_counts() */
+	char *ns, *name, *uid; /* never NULL */
+	char *node;	       /* node of the pod; "": not scheduled yet */
+	/* annotations: only those that pod_annotation_counts() accepts */
+	struct labels labels, annotations;
 	/* the owner reference with `controller` set; NULL: none */
 	char *owner_api, *owner_kind, *owner_name, *owner_uid;
 	/* deletionTimestamp, the end of the grace period; NULL: the pod is not being deleted */

@@ -16,7 +16,7 @@
 
 enum { ANNOTATIONS_MAX = 256 << 10 }; /* the API server's limit for all annotations of an object */
 
-/* An annotation, with the object that it belongs to for messages. */
+/* An annotation, and the pod or namespace that has it (for error and log messages). */
 struct annotation {
 	const char *key, *value;
 	bool of_namespace;
@@ -32,7 +32,7 @@ struct pod_entry {
 struct pod_entries {
 	struct pod_entry *v;
 	size_t n;
-	bool each; /* the only entry v[0] applies to every interface */
+	bool each; /* there is only one entry, v[0], which applies to every interface */
 };
 
 void pod_pool_request_done(struct pod_pool_request *w)
@@ -71,7 +71,8 @@ static void copy(char ***v, size_t *n, const char *const *from, size_t count)
 
 /* --- parsing of annotations --- */
 
-/* Sets the error "pod 'a/b': wrong input, invalid format of Pod annotation 'KEY': ...". */
+/* Sets the error "pod 'a/b': wrong input, invalid format of Pod annotation 'KEY': ...", or for
+ * an annotation of a namespace "namespace 'a': ...". */
 static int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static int annotation_error(const struct annotation *n, struct err *e, const char *fmt, ...)
@@ -224,8 +225,8 @@ static int check_names(const struct annotation *n, const struct pod_entries *l, 
 		if (!l->v[i].ifname != !l->v[0].ifname)
 			return annotation_error(
 				n, e,
-				"NIC should be either all specified or all unspecified: "
-				"[%zu] names %s interface",
+				"NIC should be either all specified or all unspecified: [%zu] "
+				"names %s interface, unlike [0]",
 				i, l->v[i].ifname ? "its" : "no");
 		for (size_t j = 0; j < i && l->v[i].ifname; j++)
 			if (strcmp(l->v[i].ifname, l->v[j].ifname) == 0)
@@ -263,8 +264,8 @@ static int read_one(const struct annotation *n, const struct json *v, struct pod
 	return r;
 }
 
-/* Reads the value in either form, whichever annotation it is: a list as of `ippools`, or an object
- * as of `ippool`. Warns if it is the form of the other annotation. */
+/* Accepts both forms for both annotations: a list, the form of `ippools`, and an object, the
+ * form of `ippool`. Warns if the value has the form of the other annotation. */
 static int read_annotation(const struct annotation *n, bool is_list, struct pod_entries *ret,
 			   struct err *e)
 {
@@ -449,11 +450,10 @@ static int from_others(const struct pod_pools_facts *f, const struct pod_nic *ni
 	int r;
 
 	if (!f->ns_annotations)
-		return err_kind(
-			e, ERR_AGAIN, -EAGAIN,
-			"pod '%s/%s': its namespace is not known yet, and its annotations may name "
-			"pools for interface %s",
-			f->pod->ns, f->pod->name, nic->ifname);
+		return err_kind(e, ERR_AGAIN, -EAGAIN,
+				"pod '%s/%s': its namespace is not known yet, and the namespace's "
+				"annotations may name pools for interface %s",
+				f->pod->ns, f->pod->name, nic->ifname);
 	r = from_namespace(f, ret, e);
 	ret->clean_gateway = nic->conf_clean;
 	if (r < 0 || ret->n_pools4 + ret->n_pools6 > 0)
@@ -472,8 +472,8 @@ static void drop(char ***v, size_t *n)
 	*n = 0;
 }
 
-/* Drops pools of a disabled family. If none is left, fails: an empty list would select the default
- * pools. */
+/* Removes the pools of a disabled IP family. Fails if the request named pools and none remains:
+ * an empty list would select the default pools. */
 static int drop_families(const struct pod_pools_facts *f, const struct pod_nic *nic,
 			 struct pod_pool_request *w, struct err *e)
 {
@@ -533,8 +533,8 @@ static int not_made(const struct pod_pools_facts *f, const struct auto_pool_requ
 
 	if (!app_id_is_known(app) && !w->fixed)
 		return err_kind(e, ERR_CONF, -EINVAL,
-				"%s/%s/%s only supports fixed auto-created IPPool IP Number: give "
-				"its template annotation '" ANNOTATION_POOL_NUMBER
+				"%s/%s/%s only supports fixed auto-created IPPool IP Number: its "
+				"pod template needs annotation '" ANNOTATION_POOL_NUMBER
 				"' with a number",
 				app->kind, app->ns, app->name);
 	if (!app_id_is_known(app))

@@ -58,8 +58,8 @@ struct pod_auto {
 	const struct app_id *app; /* application that owns the pod; NULL: the pod has no owner */
 	/* Returns the name of the pool with the key of auto_pool_key_of(); NULL: no such pool. */
 	const char *(*find)(void *arg, const char *key, uint8_t family);
-	/* For applications that the controller does not watch: requests the pool with that
-	 * number of addresses. Called for each pod, so that a changed number takes effect. */
+	/* Requests a pool with `count` addresses for an application that the controller does not
+	 * watch. Called for each pod, so that a changed `count` takes effect. */
 	void (*make)(void *arg, const struct app_id *app, const char *subnet, const char *ifname,
 		     uint8_t family, uint32_t count, bool reclaim);
 	void *arg;

@@ -128,8 +128,8 @@ static int read_number(const struct labels *l, struct auto_pool_request *w, stru
 		return err_kind(
 			e, ERR_CONF, -EINVAL,
 			"annotation '" ANNOTATION_POOL_NUMBER
-			"': invalid input '%s', expected a number of addresses such as 5, or "
-			"+2 beyond the pods",
+			"': invalid input '%s', expected a number of addresses such as 5, or +2 "
+			"for 2 more than there are pods",
 			text);
 	w->number = (uint32_t)n;
 	return 0;
@@ -187,9 +187,10 @@ int auto_pool_request_read(const struct labels *l, uint32_t more, struct auto_po
 	return 1;
 }
 
-/* Names and labels of pools that are created for applications. */
+/* --- names and labels of pools that are created for applications --- */
 
-/* NAME_MOST: a block's name is the pool's, a dash and up to 32 digits. */
+/* NAME_MOST leaves room for the names of the pool's blocks: the pool's name, a dash and up to 32
+ * digits. */
 enum { UID_CHARS = 5, NAME_MOST = AUTO_POOL_NAME_MAX - 33 };
 
 void app_id_copy(const struct app_id *a, struct app_id *ret)
@@ -300,8 +301,8 @@ bool auto_pool_label_is(const char *label, const char *name)
 	return label && strcmp(label, block_label(name, text)) == 0;
 }
 
-/* Appends the lower-case form valid in object names: an interface name may have other
- * characters. */
+/* Appends up to max characters of s in lower case. Characters that are not allowed in object
+ * names, such as those of some interface names, become '-'. */
 static void put_lower(struct buf *b, const char *s, size_t max)
 {
 	for (size_t i = 0; s[i] && i < max; i++) {

@@ -31,8 +31,9 @@ bool app_id_same(const struct app_id *a, const struct app_id *b); /* ignores the
 /* Returns "apps_v1_Deployment_default_web", the form in the status of a SpiderSubnet; the caller
  * frees it. */
 char *app_id_text(const struct app_id *a);
-/* Returns whether the number of pods is known from the kind (Deployment, StatefulSet, ...). Other
- * kinds must request a number of addresses. */
+/* Returns whether the number of pods can be determined for this kind of application (Deployment,
+ * StatefulSet, ...). The pod template of any other kind must request a fixed number of
+ * addresses. */
 bool app_id_is_known(const struct app_id *a);
 /* Adds to l the labels that identify the application in the pool's podAffinity. */
 void app_id_labels(const struct app_id *a, struct labels *l);
@@ -43,7 +44,8 @@ struct auto_nic {
 };
 
 struct auto_pool_request {
-	bool single; /* the only entry v[0], of `subnet`, applies to every interface */
+	/* the only entry is v[0], of the annotation `subnet`; it applies to every interface */
+	bool single;
 	struct auto_nic *v;
 	size_t n;
 	/* true: `number` is the total of addresses; false: in addition to the number of pods */
@@ -60,7 +62,7 @@ int auto_pool_request_read(const struct labels *annotations, uint32_t more,
 void auto_pool_request_done(struct auto_pool_request *w);
 
 enum { AUTO_POOL_NAME_MAX = 253 };
-/* "auto4-web-eth0-2b6c1" */
+/* Writes the pool's name, for example "auto4-web-eth0-2b6c1", into ret. */
 void auto_pool_name(const struct app_id *a, const char *ifname, uint8_t family,
 		    char ret[static AUTO_POOL_NAME_MAX + 1]);
 /*
