@@ -16,6 +16,7 @@ struct resolve;
 
 int resolve_start(struct resolve **ret, struct loop *l, const char *host, int timeout_ms,
 		  resolve_fn fn, void *arg, struct err *e);
-void resolve_cancel(struct resolve *r); /* cancels a request without a callback; accepts NULL */
+/* cancels the request; the callback is not called; accepts NULL */
+void resolve_cancel(struct resolve *r);
 
 #endif

@@ -391,7 +391,7 @@ int grpc_status_err(int status, const char *method, const char *message, struct 
 			statuses[i].name, between, message);
 }
 
-/* The codec of grpc.c on a UNIX socket, with a deadline. */
+/* --- runs the codec above on a UNIX socket, with a deadline --- */
 
 enum { READ_SIZE = 16 << 10, BACKLOG_MS = 10 };
 
@@ -507,7 +507,7 @@ int grpc_unary(const struct grpc_call *call, struct buf *reply, struct err *e)
 	return r;
 }
 
-/* A call on the loop. */
+/* --- A call on the loop --- */
 
 struct grpc_async {
 	struct conn c;

@@ -25,12 +25,12 @@ struct grpc_call {
 	const char *method;  /* "/package.Service/Method" */
 	struct span request; /* one protobuf message */
 	int timeout_ms;	     /* timeout of the whole call, including connecting */
-	size_t max;	     /* largest answer; 0: GRPC_REPLY_MAX */
+	size_t max;	     /* maximum size of the answer in bytes; 0: GRPC_REPLY_MAX */
 	const char *remedy;  /* appended to the error if connecting fails; may be NULL */
 };
 
-/* Stores the answer's message in *reply, which the call initializes and the caller frees, even on
- * failure. */
+/* Stores the answer's message in *reply, which this function initializes and the caller frees,
+ * even on failure. */
 int grpc_unary(const struct grpc_call *c, struct buf *reply, struct err *e);
 
 /*

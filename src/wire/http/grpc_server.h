@@ -123,7 +123,8 @@ struct grpc_session;
 
 int grpc_session_new(struct grpc_session **ret, const struct grpc_method *methods, void *arg,
 		     int first_ms, struct err *e);
-/* Ends all calls: calls `closed` of each that its method has not ended. Accepts NULL. */
+/* Ends all calls and frees the session. Calls `closed` for each call that its method has not
+ * ended. Accepts NULL. */
 void grpc_session_free(struct grpc_session *s);
 /* Processes bytes from the peer that arrived at the time `now` (ms, monotonic). On an error write
  * the remaining output of grpc_session_out(), then close the connection. */
@@ -133,7 +134,8 @@ int grpc_session_in(struct grpc_session *s, struct span bytes, int64_t now, stru
 int grpc_session_out(struct grpc_session *s, struct span *ret, struct err *e);
 /* Returns when grpc_session_expire() must be called next (ms, monotonic; 0: now); -1: never. */
 int64_t grpc_session_deadline(const struct grpc_session *s);
-/* Ends the calls whose deadline has passed. */
+/* Ends the calls whose deadline has passed, and resets the calls whose answer the peer has not
+ * read in first_ms. */
 void grpc_session_expire(struct grpc_session *s, int64_t now);
 size_t grpc_session_calls(const struct grpc_session *s);
 /* Returns true if neither side will send more, so that the connection is to be closed. */

@@ -22,16 +22,16 @@ enum {
 	HEADERS_FATAL = 64 << 10, /* a header list of more bytes ends the connection */
 	RESETS_BURST = 256,
 	RESETS_RATE = 32, /* per second */
-	/* Budget for frames other than HEADERS and DATA with content: each such frame costs one,
-	 * each second and each request add to the budget. grpc-go sends a PING and a WINDOW_UPDATE
-	 * for each answer. */
+	/* Budget for frames other than HEADERS and non-empty DATA. Each such frame costs one;
+	 * each second adds IDLE_FRAMES_PER_S, each complete request IDLE_FRAMES_PER_CALL, up to
+	 * IDLE_FRAMES_MAX. grpc-go sends a PING and a WINDOW_UPDATE for each answer. */
 	IDLE_FRAMES_MAX = 2000,
 	IDLE_FRAMES_PER_S = 100,
 	IDLE_FRAMES_PER_CALL = 16,
 	/* Value of `deadline` that means: the peer has `first_ms` to read the answer, counted from
 	 * the next grpc_session_expire(). */
 	TO_SEND = -2,
-	/* maximum of a grpc-timeout in hours: one year, to which a longer one is shortened */
+	/* maximum grpc-timeout in hours: one year; a longer timeout is reduced to it */
 	TIMEOUT_MAX_H = 24 * 365,
 };
 

@@ -292,7 +292,8 @@ int h2_in(struct h2 *h, struct span bytes, struct err *e)
 
 	if (n < 0)
 		return failed(h, (int)n, e);
-	/* Other protocol violations make nghttp2 queue a GOAWAY and stop reading. */
+	/* For protocol violations that nghttp2_session_mem_recv() does not return as an error,
+	 * nghttp2 queues a GOAWAY and stops reading. */
 	if (!nghttp2_session_want_read(h->session) && !h->draining)
 		return failed(h, NGHTTP2_ERR_PROTO, e);
 	return 0;

@@ -349,7 +349,8 @@ bool http1_wants_continue(struct http1 *h)
 /* Decodes Transfer-Encoding: chunked. picohttpparser's own decoder accepts bare line feeds and any
  * bytes after a size; if a front end parses those differently, requests can be smuggled. */
 
-/* EXTRA_MAX: up to this size chunk extensions and trailers are ignored, above it refused. */
+/* EXTRA_MAX: up to this number of bytes, chunk extensions and trailers of a body are ignored; a
+ * body with more is refused. */
 enum { EXTRA_MAX = 4 << 10, DIGITS_MAX = 16 };
 
 static int hex_value(char c)
@@ -409,7 +410,7 @@ static int ext_byte(struct http1_chunks *c, char b, int *refusal, struct err *e)
 	} else if (b == '\r') {
 		c->state = CHUNK_SIZE_LF;
 	} else if ((u < ' ' && b != '\t') || u == 127) {
-		return malformed(refusal, "a byte that is not allowed", e);
+		return malformed(refusal, "a chunk extension has a byte that is not allowed", e);
 	}
 	return extra_byte(c, refusal, e);
 }
@@ -622,7 +623,8 @@ static int framing(enum http1_side side, struct http1_head *h, size_t body_max, 
 
 	if (lengths + encodings > 1)
 		return http1_refuse(refusal, 400, e,
-				    "%zu Content-Length and %zu Transfer-Encoding in one head",
+				    "%zu Content-Length and %zu Transfer-Encoding fields in one "
+				    "head, expected at most one field",
 				    lengths, encodings);
 	if (side == HTTP1_RESPONSES &&
 	    (h->msg.status < 200 || h->msg.status == 204 || h->msg.status == 304))
@@ -730,7 +732,7 @@ static int http1_head_parse(enum http1_side side, struct span text, size_t body_
 	return 0;
 }
 
-/* Writing messages, and parsing request targets. */
+/* --- writing messages, and parsing request targets --- */
 
 static const struct {
 	int status;

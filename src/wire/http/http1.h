@@ -125,12 +125,13 @@ struct http1_call {
 	struct http1_request request;
 	int timeout_ms; /* timeout of the whole exchange, including connecting */
 	size_t max;	/* http1_call(): largest body of an answer; 0: HTTP1_BODY_MAX */
-	/* http1_call(): part of timeout_ms to wait while no process listens (a server restarts) */
+	/* http1_call(): part of timeout_ms for repeated attempts to connect while no process
+	 * listens (the server restarts) */
 	int restart_ms;
 };
 
 /*
- * Sends one request on a new connection and stores the answer's body in *body, which the call
+ * Sends one request on a new connection and stores the answer's body in *body, which this function
  * initializes and the caller frees, even on failure. Returns the status. Errors: -ETIMEDOUT, and
  * -ECONNRESET if the server closes without an answer (kind ERR_AGAIN); the errno of connect(2)
  * (kind ERR_UNAVAILABLE), for instance if no process listens; -EPROTO: the answer is not HTTP or

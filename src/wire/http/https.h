@@ -37,7 +37,8 @@ struct https *https_open(struct loop *l, const struct https_conf *c, const struc
  * a stream. */
 void https_free(struct https *c); /* accepts NULL */
 
-/* Like h2_submit(), with ":authority" set. May be called only between `ready` and `closed`. */
+/* Like h2_submit(), but sets r->authority to the host and port of the connection. May be called
+ * only between `ready` and `closed`. */
 int https_submit(struct https *c, struct h2_request *r, const struct h2_handler *fn, void *arg,
 		 struct h2_stream **ret, struct err *e);
 void https_cancel(struct https *c, struct h2_stream *s);

@@ -161,7 +161,9 @@ static int fail_read(struct span text, const yyjson_read_err *r, struct err *e)
 	switch (r->code) {
 	case YYJSON_READ_ERROR_MEMORY_ALLOCATION:
 		free(xmalloc(SIZE_MAX /
-			     2)); /* fails, and exits with the message for exhausted memory */
+			     /* xmalloc() fails and ends the process with its message about
+			      * exhausted memory */
+			     2));
 		return -ENOMEM;
 	case YYJSON_READ_ERROR_UNEXPECTED_END:
 		return fail_at(text, r->pos, e, "unexpected end of JSON input");
@@ -243,7 +245,8 @@ enum json_kind json_kind(const struct json *v)
 {
 	switch (yyjson_get_type(val_of(v))) {
 	case YYJSON_TYPE_BOOL: return JSON_BOOL;
-	case YYJSON_TYPE_RAW: /* only numbers: BIGNUM_AS_RAW */
+	/* YYJSON_READ_BIGNUM_AS_RAW creates this type, and only for numbers */
+	case YYJSON_TYPE_RAW:
 	case YYJSON_TYPE_NUM: return JSON_NUMBER;
 	case YYJSON_TYPE_STR: return JSON_STRING;
 	case YYJSON_TYPE_ARR: return JSON_ARRAY;
@@ -431,8 +434,8 @@ bool json_key_folds(const char *key, const char *name)
 	for (; *name; name++) {
 		char want = lower(*name);
 
-		/* These two are the only non-ASCII characters that Unicode simple folding maps to
-		 * ASCII letters. */
+		/* U+017F and U+212A are the only non-ASCII characters that Unicode simple
+		 * folding maps to ASCII letters. */
 		if (want == 's' && strncmp(key, "\u017f", 2) == 0)
 			key += 2;
 		else if (want == 'k' && strncmp(key, "\u212a", 3) == 0)
@@ -455,7 +458,7 @@ const struct json *json_get_go(const struct json *obj, const char *key)
 	return found;
 }
 
-/* Writing parsed values and real numbers. */
+/* --- writing parsed values and real numbers --- */
 
 /* Formats v as "d.ddde[+-]xx" with the fewest digits that parse back to v. */
 static void shortest(double v, char ret[static 32])
@@ -648,7 +651,7 @@ const char *json_suggest(const struct json_table *t, const char *key)
 	return near;
 }
 
-/* Writing JSON byte for byte as Go's encoding/json does. */
+/* --- writing JSON byte for byte as Go's encoding/json does --- */
 
 void jo_init(struct json_out *o, struct buf *b, int indent)
 {

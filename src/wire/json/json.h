@@ -144,11 +144,13 @@ struct json_field {
 	const char *name;
 	enum json_type type;
 	size_t offset;
-	size_t has;	  /* offset of a bool: true if the key is present and not null; 0: none */
+	/* offset of a bool member that is set to true if the key is present and not null; 0:
+	 * none */
+	size_t has;
 	int64_t min, max; /* J_INT: limits; max for J_STR: maximum length in bytes, 0: none */
 	const struct json_table *sub; /* J_OBJ, J_OBJS */
 	bool required;
-	bool own;	      /* a key of unirail, which the replaced program ignores */
+	bool own; /* only unirail has this key; the program that unirail replaces ignores it */
 	const char *fallback; /* for `unirail help`: the default as text; NULL: none */
 	const char *help;     /* for `unirail help`: one sentence; NULL: not listed */
 };
@@ -223,7 +225,7 @@ void jo_strs(struct json_out *o, const struct json_strs *l); /* an array of stri
 /* Functions that write key and value in one call. */
 void jo_kstr(struct json_out *o, const char *key, const char *s);
 void jo_kstr_if_set(struct json_out *o, const char *key,
-		    const char *s); /* nothing for NULL and "" */
+		    const char *s); /* writes nothing if s is NULL or "" */
 void jo_kint(struct json_out *o, const char *key, int64_t v);
 void jo_kuint(struct json_out *o, const char *key, uint64_t v);
 void jo_kbool(struct json_out *o, const char *key, bool v);

@@ -27,7 +27,7 @@ struct json_tree *json_tree_of(const struct json *v);
  * input, since a copied value takes 100 bytes or more.
  */
 struct json_tree *json_tree_over(const struct json *v);
-struct json_tree *json_tree_new(enum json_kind kind); /* JSON_OBJECT, JSON_ARRAY */
+struct json_tree *json_tree_new(enum json_kind kind); /* kind: JSON_OBJECT or JSON_ARRAY */
 void json_tree_free(struct json_tree *t);
 void json_tree_cleanup(struct json_tree **t);
 #define auto_tree __attribute__((cleanup(json_tree_cleanup)))

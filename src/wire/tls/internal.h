@@ -34,7 +34,8 @@ struct tls_conf {
 	const char *alpn[2];
 	struct tls_saved_session saved;
 	mbedtls_ssl_ticket_context tickets; /* keys that encrypt the tickets of a server */
-	const struct tls_check *at_hand;    /* of the connection for which mbedTLS is running now */
+	/* findings for the connection that is executing an mbedTLS function; else NULL */
+	const struct tls_check *at_hand;
 };
 
 /* Findings of the verification of a peer's chain, for the error text. */

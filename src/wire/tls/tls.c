@@ -157,7 +157,8 @@ static int fail(struct tls *t, int r, const char *doing, struct err *e)
 
 	if (r == MBEDTLS_ERR_SSL_WANT_READ || r == MBEDTLS_ERR_SSL_WANT_WRITE)
 		return -EAGAIN;
-	/* mbedTLS checks the key usage after the callback; all ones: nothing was verified. */
+	/* Adds the flags that mbedTLS sets after tls_check_cert() has returned, such as those of
+	 * the key usage. UINT32_MAX: mbedTLS has verified no certificate. */
 	if (flags != UINT32_MAX)
 		t->check.flags |= flags & ~(uint32_t)MBEDTLS_X509_BADCERT_SKIP_VERIFY;
 	/* mbedTLS has no function for the alert's number; its two bytes are still in the input
@@ -245,7 +246,7 @@ const char *tls_version(const struct tls *t)
 	return mbedtls_ssl_get_version(&t->ssl);
 }
 
-/* Certificates and settings shared by connections. */
+/* --- certificates and settings shared by connections --- */
 
 int tls_random(void *arg, unsigned char *p, size_t n)
 {
@@ -411,7 +412,7 @@ void tls_conf_put(struct tls_conf *c)
 	free(c);
 }
 
-/* Verification of the peer's certificate, and error messages for its failures. */
+/* --- verification of the peer's certificate, and error messages for its failures --- */
 
 enum { NAMES_MAX = 256 };
 
@@ -590,7 +591,7 @@ static int tls_code_err(int code, int alert, enum tls_side side, const char *doi
 			(unsigned int)-code);
 }
 
-/* Session resumption: the last session of a client, the tickets of a server. */
+/* --- session resumption: the last session of a client, the tickets of a server --- */
 
 /* TICKET_S: lifetime of a ticket and of the key that encrypts it. VERIFIED_S: maximum time between
  * full handshakes. */

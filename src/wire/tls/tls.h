@@ -61,8 +61,9 @@ void tls_free(struct tls *t); /* sends close_notify unless the socket is full; a
 /*
  * Continues the handshake. Returns 0 when it is complete. -EAGAIN: wait for tls_events().
  * -EKEYREJECTED, kind ERR_UNAVAILABLE: a certificate was rejected, and the text has the reason
- * ("the server's certificate is for ..."). -EPROTO, -ECONNRESET. -EPROTONOSUPPORT: the peer does
- * not speak the protocol of `alpn`.
+ * ("the server's certificate is for ..."). -ECONNRESET: the peer closed the connection. -EPROTO:
+ * any other failure of the handshake. -EPROTONOSUPPORT: the peer does not speak the protocol of
+ * `alpn`.
  */
 int tls_handshake(struct tls *t, struct err *e);
 

@@ -140,7 +140,7 @@ bool x509_next(struct span *rest, struct span *cert)
 	return true;
 }
 
-/* Creation of certificates. */
+/* --- creation of certificates --- */
 
 enum { PEM_MAX = 8 << 10, SERIAL = 16, KEY_ID = 20, NAMES_MAX = 32 };
 

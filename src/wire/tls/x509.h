@@ -17,8 +17,8 @@ struct x509_request {
 	size_t n_names;
 	bool client;	  /* a client's certificate, not a server's */
 	int64_t from, to; /* seconds since the epoch */
-	/* PEM of the signing CA, of which the first certificate signs, and PEM of the CA's key;
-	 * both empty: creates a self-signed CA */
+	/* PEM of the signing CA, whose first certificate is the issuer, and PEM of the CA's key;
+	 * both empty: x509_make() creates a self-signed CA */
 	struct span ca, ca_key;
 };
 

@@ -267,7 +267,9 @@ int ttrpc_in(struct ttrpc *t, struct span bytes, struct err *e)
 			return r;
 	}
 	if (t->out.over)
-		return err_set(e, -EMSGSIZE, "the peer does not read its answers");
+		return err_set(e, -EMSGSIZE,
+			       "the peer does not read the answers to its ttrpc "
+			       "requests");
 	return 0;
 }
 

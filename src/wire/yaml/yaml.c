@@ -599,13 +599,13 @@ int yaml_to_json(struct span text, struct buf *json, struct err *e)
 	r = document(&y);
 	if (r == 0 && (json->over || y.text.over))
 		r = err_kind(e, ERR_DECODE, -EFBIG,
-			     "the text, or one value in it (limit %d bytes), is too long",
+			     "the YAML text is too long, or a value in it is longer than %d bytes",
 			     YAML_TEXT_MAX);
 	buf_done(&y.text);
 	return r;
 }
 
-/* Block scalars: | and >. */
+/* --- block scalars: | and > --- */
 
 struct block {
 	char style, chomp; /* chomp: '-', '+' or 0 */
@@ -700,7 +700,7 @@ static int yaml_block(struct yaml *y, int indent)
 	return r;
 }
 
-/* Keys of mappings. */
+/* --- keys of mappings --- */
 
 static int compare(const char *a, size_t n, const char *b, size_t m)
 {
