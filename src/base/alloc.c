@@ -91,8 +91,8 @@ char *xasprintf(const char *fmt, ...)
 /*
  * The capacity is not stored with the vector: malloc_usable_size() returns it. So this function can
  * also grow an array that other code has allocated with malloc(). A long vector grows by a quarter:
- * n appended elements then cost n copies instead of n * n (AddressSanitizer's realloc() always
- * copies, musl's sometimes).
+ * the number of elements copied while n elements are appended is then proportional to n instead of
+ * n * n (AddressSanitizer's realloc() always copies, musl's sometimes).
  */
 void *vec_grow(void *p, size_t count, size_t size)
 {

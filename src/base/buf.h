@@ -62,8 +62,9 @@ void *xtsearch(const void *key, void **root, int (*compare)(const void *, const 
 char *xvasprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Grows a vector by one zeroed element. VEC_PUSH(list, count) appends such an element, and is an
- * lvalue for it. */
+/* Returns the vector p of `count` elements, grown by one zeroed element; p may have moved.
+ * VEC_PUSH(list, count) appends such an element, increments count, and is an lvalue for the
+ * element. */
 void *vec_grow(void *p, size_t count, size_t size);
 #define VEC_PUSH(p, n)                                                                             \
 	(*({                                                                                       \

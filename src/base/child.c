@@ -22,7 +22,9 @@ struct child {
 	struct loop_timer *timer;
 	struct buf b;
 	child_done_fn
-		done; /* callback; NULL after the timeout: it was called, the child was killed */
+		/* callback; NULL after the timeout, when it has been called and the child was
+		 * killed */
+		done;
 	void (*ended)(void *arg);
 	void *arg;
 };
@@ -114,7 +116,9 @@ static void on_timer(void *arg)
 	loop_del_fd(c->watch_out);
 	c->watch_out = NULL;
 	c->done = NULL;
-	err_kind(&e, ERR_AGAIN, -ETIMEDOUT, "the child process did not end in time");
+	err_kind(&e, ERR_AGAIN, -ETIMEDOUT,
+		 "the child process exceeded its timeout and was "
+		 "killed");
 	/* done() may cancel the child, so c is not used afterwards */
 	done(c->arg, 0, buf_span(&c->b), &e);
 }

@@ -46,7 +46,7 @@ void child_cancel(struct child *c);
 
 /* ---- functions for run() in the child process ---- */
 
-/* Closes all descriptors but stdin, stdout and stderr, up to the first 256 consecutive numbers
+/* Closes all descriptors but stdin, stdout and stderr, and stops after 256 consecutive numbers
  * that are not open. A child that waits in the kernel may outlive its parent, so it must not
  * keep the parent's sockets and locked files open. */
 void child_close_others(void);

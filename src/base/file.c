@@ -163,7 +163,8 @@ int fd_write_all(int fd, const void *p, size_t n, struct err *e)
 /*
  * Opens a file to read its content. Refuses a FIFO: a process that can write to the directory could
  * create one, and open() would wait until a process writes to it. A path below /dev or /proc is not
- * checked, because the user names it: "kubectl config view | unirail --kubeconfig /dev/stdin".
+ * checked, so that a user can name a pipe on the command line: "kubectl config view | unirail
+ * --kubeconfig /dev/stdin".
  */
 static int open_content(const struct root *r, const char *path, struct err *e)
 {
@@ -309,7 +310,7 @@ int file_replace(const struct root *r, const char *path, struct span data, mode_
 	return n < 0 ? err_wrap(e, n, "replace '%s'", path) : 0;
 }
 
-/* Functions that remove, create, list, link and rename names. */
+/* --- functions that remove, create, list, link and rename names --- */
 
 int file_remove(const struct root *r, const char *path, struct err *e)
 {
@@ -603,8 +604,9 @@ int lock_is_held(const struct root *r, const char *path)
 	return 0;
 }
 
-/* Checks that the locked file still has its name. -EAGAIN: another process removed it while this
- * one waited, and a lock on a deleted file protects nothing. */
+/* Checks the type of the locked file, and that the file still has a name. -EAGAIN: another
+ * process removed the file while this process waited for the lock; a lock on a deleted file
+ * protects nothing. */
 static int check_file(int fd, const char *path, struct err *e)
 {
 	struct stat st;

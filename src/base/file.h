@@ -60,7 +60,7 @@ void file_sweep(const struct root *r, const char *path);
 void file_sweep_dir(const struct root *r, const char *dir);
 /* creates missing parent directories as well, like mkdir -p */
 int dir_make(const struct root *r, const char *path, mode_t mode, struct err *e);
-/* creates the directory of a file; the path is absolute */
+/* creates the directory that contains the file `path`, and missing parent directories */
 int dir_make_parent(const struct root *r, const char *path, mode_t mode, struct err *e);
 /* Lists the names in a directory except "." and "..", sorted bytewise; free them with
  * str_list_free(). */
@@ -113,8 +113,8 @@ int file_temp_commit(struct file_temp *t, struct err *e);
 void file_temp_abort(struct file_temp *t);
 #define auto_file_temp __attribute__((cleanup(file_temp_abort)))
 
-/* Makes a path from the command line absolute, relative to the working directory. Returns NULL
- * for NULL; the caller frees the result. */
+/* Returns the absolute form of a path from the command line; a relative path starts at the
+ * working directory. Returns NULL for NULL; the caller frees the result. */
 char *path_absolute(const char *path);
 
 /* Writes all bytes: repeats write(2) after EINTR and short writes. */

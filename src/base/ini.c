@@ -54,7 +54,8 @@ static int take_line(struct reading *p, struct span line, char *into, size_t siz
 	memcpy(into + line.n, "\n", 2);
 	if (!trimmed.n || trimmed.p[0] != '[')
 		return 0;
-	strcpy(into, "\n"); /* inih does not need this line */
+	/* hides the section header from inih, because begin_section() parses it */
+	strcpy(into, "\n");
 	return begin_section(p, trimmed);
 }
 

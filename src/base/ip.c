@@ -166,7 +166,7 @@ bool ip_add(const struct ipaddr *a, u128 n, struct ipaddr *ret)
 	return true;
 }
 
-/* Text forms of addresses, in the format of Go's net and net/netip. */
+/* --- text forms of addresses, in the format of Go's net and net/netip --- */
 
 /* Parses four decimal octets; refuses a leading zero, because other tools read it as octal. */
 static int parse4(struct span s, uint8_t ret[static 4])
@@ -223,7 +223,8 @@ static int separator6(struct span *s, int i, int *gap)
 	return s->n == 0;
 }
 
-/* Parses groups up to 16 bytes, with the position of "::" in *gap; returns the number of bytes. */
+/* Parses the groups of an IPv6 address into b, at most 16 bytes, and sets *gap to the index in b
+ * at which "::" stands. Returns the number of bytes, or -EINVAL. */
 static int groups6(struct span *s, uint8_t b[static 16], int *gap)
 {
 	int i = 0, r = 0;

@@ -35,8 +35,8 @@ enum log_level log_threshold = LOG_INFO;
 
 enum { CONTEXT_MAX = 8 };
 
-/* The output of log lines. The struct has a fixed size, so that logging exhausted memory allocates
- * nothing. */
+/* The output of log lines. The struct has a fixed size, so that a log line about exhausted
+ * memory needs no allocation. */
 static struct {
 	int file; /* descriptor of the file while path is set; otherwise lines go to stderr */
 	enum log_format format;
@@ -136,7 +136,7 @@ int log_setup(const struct log_conf *c, struct err *e)
 	return 0;
 }
 
-/* Returns the row of a key; "": a free row. -1: none. */
+/* Returns the row of a key, or -1 if there is none. The key "" finds a free row. */
 static int context_row(const char *key)
 {
 	for (int i = 0; i < CONTEXT_MAX; i++)
@@ -247,7 +247,8 @@ static void close_with(struct log_line *l, const char *s)
 	l->n += strlen(s);
 }
 
-/* Ends the line with a line break. */
+/* Ends the line: appends cut=true if a part did not fit, the closing brace of JSON, and a line
+ * break. */
 static void log_line_end(struct log_line *l)
 {
 	if (l->full)
@@ -405,11 +406,13 @@ static void log_line_int(struct log_line *l, const char *key, int64_t value)
 /* Lines that untrusted parties can cause: counted by place and subject in a table of fixed size. */
 
 enum {
-	N_SETS = 64, /* a subject is in one of the four rows of its set */
+	/* the table has N_SETS sets of N_ROWS rows; the hash of a subject selects its set */
+	N_SETS = 64,
 	N_ROWS = 4,
 	VALUE_MAX = 96,
 	LAST_MAX = 160,
-	/* maximum number of lines with counts per place and period; further ones share a line */
+	/* maximum number of summary lines (a subject's count of suppressed lines) per place and
+	 * period; further counts are added up in one line */
 	SUMMARIES_MAX = 10,
 };
 
@@ -429,7 +432,8 @@ struct subject {
 static struct {
 	struct subject rows[N_SETS][N_ROWS];
 	struct log_place *places;
-	int64_t due_ms; /* the earliest end of a period with a count; 0: nothing is counted */
+	/* earliest end of a period in which lines were suppressed; 0: no line was suppressed */
+	int64_t due_ms;
 	bool at_exit;
 } limit;
 
@@ -438,8 +442,8 @@ int64_t log_limit_now(void)
 	return now_mono_ms();
 }
 
-/* FNV-1a. A party that finds two subjects with the same hash only shares its own limit between
- * them. */
+/* FNV-1a. A party that gives two of its subjects the same hash gains nothing: both share one
+ * limit. */
 static uint64_t hash_text(uint64_t h, const char *s)
 {
 	for (; *s; s++)
@@ -522,7 +526,8 @@ static void close_place(struct log_place *p, int64_t now_ms)
 	p->start_ms = now_ms;
 }
 
-/* Returns the row of the subject, or a new one: a free row of its set, else the oldest. */
+/* Returns the row of the subject; else a free row of its set; else the oldest row of the set.
+ * Closes the row first if it belongs to another subject or its period is over. */
 static struct subject *row_of(struct log_place *place, uint64_t hash, int64_t now_ms)
 {
 	struct subject *set = limit.rows[hash % N_SETS], *best = &set[0];

@@ -92,7 +92,8 @@ enum {
 	LOG_PLACE_LINES = 30,
 };
 
-/* A place in the source; a static variable of the macro. */
+/* State of one place (call of log_limited() in the source); a static variable that the macro
+ * defines. */
 struct log_place {
 	struct log_place *next;
 	bool listed;

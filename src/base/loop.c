@@ -223,7 +223,8 @@ static void run_timers(struct loop *l)
 
 static int wait_ms(const struct loop *l)
 {
-	/* counts of suppressed log lines expire as well, without a timer in the list */
+	/* the loop also wakes to log counts of suppressed lines, for which no timer is in the
+	 * list */
 	int64_t log = l->test_clock ? -1 : log_limit_flush(now_mono_ms());
 	int64_t left = log;
 

@@ -28,7 +28,7 @@ enum opt_type {
 	OPT_INT,    /* int64_t: min..max; both 0: any */
 	OPT_DUR,    /* int64_t: milliseconds, min..max; max 0: no maximum */
 	OPT_CHOICE, /* const char *: one of the choices in arg, "a|b|c" */
-	OPT_BOOL,   /* bool: "yes" or "no", which arg lists, "yes|no" */
+	OPT_BOOL,   /* bool: "yes" (true) or "no" (false); `arg` must be "yes|no" */
 };
 
 struct opt_strs {
@@ -93,7 +93,8 @@ void opt_usage(const struct cmd *c, const char *prog, struct buf *b);
 
 /* Appends the commands of an applet, one line each. */
 void opt_commands(const struct cmd *cmds, const char *prog, struct buf *b);
-/* Appends " LEFT help, wrapped"; left is, for example, "-n, --rails N". */
+/* Appends one row of help: `left`, for example "-n, --rails N", and `help` in the second column,
+ * wrapped. */
 void opt_row(struct buf *b, const char *left, const char *help);
 /* Appends `text` from column `at` on, wrapped with a hanging indent, and a line break. */
 void opt_wrap(struct buf *b, const char *text, size_t at);

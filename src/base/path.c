@@ -32,9 +32,9 @@ int path_open(const struct root *r, const char *path, int flags, mode_t mode)
 		return -EINVAL;
 	if (r->strict && r->host && !path_is_kernels(path))
 		return path_open_strict(r, path, flags, mode);
-	/* Uses openat(), because musl's open() sets FD_CLOEXEC a second time. -EAGAIN: a rename
-	 * occurred during the path walk, so the kernel could not guarantee that the path stays
-	 * below the root. */
+	/* The host's root: openat(), because musl's open() sets FD_CLOEXEC a second time. Any
+	 * other root: openat2(), which returns -EAGAIN if a rename occurred during the path
+	 * walk, so that the kernel could not guarantee that the path stays below the root. */
 	do {
 		fd = r->host ? openat(r->fd, path, flags | O_CLOEXEC, mode)
 			     : syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
@@ -104,7 +104,7 @@ void path_temp_name(const char *base, char *ret)
 	snprintf(ret, PATH_NAME_MAX, ".%.240s.%08x.tmp", base, n);
 }
 
-/* Opening of paths below a root that is `strict`. */
+/* --- opening of paths below a root that is `strict` --- */
 
 /* copied from <linux/openat2.h>, because base does not include <linux/...> */
 struct path_strict_how {
@@ -118,12 +118,13 @@ struct walk {
 	int links;
 	bool refused;		 /* name is a symbolic link that users other than root can change */
 	char name[NAME_MAX + 1]; /* name in dir */
-	/* rest: path after name; next: the path with a link's target */
+	/* rest: the part of the path after `name`; next: buffer in which follow() joins a link's
+	 * target and `rest` */
 	char rest[PATH_MAX], next[PATH_MAX];
 };
 
-/* Returns whether root owns the file. In a user namespace the host's root can have another
- * number: that of the owner of "/". */
+/* Returns whether root owns the file. In a user namespace the host's root can appear with
+ * another UID; the owner of "/" has that UID. */
 static bool is_roots(int root, const struct stat *st)
 {
 	struct stat top;
@@ -131,8 +132,9 @@ static bool is_roots(int root, const struct stat *st)
 	return st->st_uid == 0 || (fstat(root, &top) == 0 && st->st_uid == top.st_uid);
 }
 
-/* In a sticky directory only its owner and the owner of the link can replace a link, as for
- * fs.protected_symlinks. */
+/* Returns whether root owns the link and its directory, and no other user can replace the link:
+ * a directory that others can write must be sticky, which lets only the owners of the link and
+ * of the directory replace the link. */
 static bool may_follow(const struct walk *w, const struct stat *link)
 {
 	struct stat dir;
@@ -188,8 +190,9 @@ static int take_name(struct walk *w, bool *last)
 	return 0;
 }
 
-/* Enters the directory w->name, or follows the symbolic link w->name. Returns 0 or -errno, such as
- * -ENOENT; -ELOOP if follow() refuses the link or the path has more than LINKS_MAX links. */
+/* Enters the directory w->name, or follows the symbolic link w->name. If `last` is set, a file
+ * that is not a link only has to exist. Returns 0 or -errno, such as -ENOENT; -ELOOP if follow()
+ * refuses the link or the path has more than LINKS_MAX links. */
 static int step(struct walk *w, bool last, bool *followed)
 {
 	auto_fd int fd = openat(w->dir, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -249,7 +252,8 @@ static int walk_path(struct walk *w, const struct root *r, const char *path, int
 	return fd;
 }
 
-/* Tries to open the path without links by one call, since most paths have none. */
+/* Tries to open the path by one openat2() call that refuses symbolic links, since most paths
+ * have none. */
 static int open_linkless(const struct root *r, const char *path, int flags, mode_t mode)
 {
 	struct path_strict_how path_strict_how = {(uint64_t)(flags | O_CLOEXEC), mode, NO_SYMLINKS};

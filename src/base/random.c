@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random bytes for mbedTLS from the kernel. mbedTLS itself opens /dev/random on musl. */
+/* mbedTLS gets its random bytes from the kernel by getrandom(2): its own source on musl would be
+ * /dev/random. */
 #include "base/random.h"
 
 #include <errno.h>
