@@ -123,11 +123,12 @@ static const struct applet table[] = {
 	 "has its location.\n\n"
 	 "Signals: HUP reads the settings again; TERM releases the Lease and exits."},
 	{"ipam", "allocate addresses to clients of a UNIX socket", ipam_main, 0, ipam_cmds,
-	 "The IPAM server of a node: Spiderpool's agent API on the socket that its plugins expect, "
-	 "with the pools and the journal that unirail's own plugins use without a server. Plugins "
-	 "that use the server and plugins that do not may run side by side.\n\n"
-	 "Signals: HUP reads pools and settings again (an invalid one keeps its value, and the log "
-	 "names it); TERM answers pending requests and exits."},
+	 "The IPAM server of a node: Spiderpool's agent API on the socket that its plugins "
+	 "expect, with the pools and the journal that unirail's own plugins use without a "
+	 "server. Plugins that use the server and plugins that do not may run side by "
+	 "side.\n\nSignals: HUP reads the pool files and the coordinator's settings again (if "
+	 "they are invalid, the log has the error and the previous ones stay in use); TERM "
+	 "answers pending requests and exits."},
 	{"nri", "NRI plugin of the container runtime: memlock limit and variables for RDMA",
 	 nri_main, 0, nri_cmds,
 	 "A plugin for the NRI of the container runtime, for nodes without the agent: the agent "
@@ -171,15 +172,15 @@ static const struct applet table[] = {
 	{"verify", "test RDMA between two pods or hosts: data, latency, bandwidth", verify_main, 0,
 	 verify_cmds,
 	 "Run 'unirail verify --listen' on one side and 'unirail verify HOST' on the other. The "
-	 "two sides connect over TCP and test a reliable connection of the RDMA device that has "
-	 "the address: they write (send, read) a pattern and verify every byte on the receiving "
-	 "side; send messages back and forth, with half of the round trip as latency; and measure "
-	 "the bandwidth, whose data are verified as well.\n\n"
-	 "HOST is the peer's address on the rail to test: each side finds device, port and GID by "
-	 "its own address of the connection. With --all HOST may be any address of the peer.\n\n"
-	 "Every host that can reach the listening port can run tests and write into the memory "
-	 "that is allocated for them: listen only as long as needed. Exit status: 0 success, 1 a "
-	 "test failed, 2 a usage error."},
+	 "two sides connect over TCP and test a reliable connection (RC) between their RDMA "
+	 "devices: they write (send, read) a pattern and verify every byte on the receiving "
+	 "side; send messages back and forth, with half of the round trip as latency; and "
+	 "measure the bandwidth, whose data are verified as well.\n\nHOST is the peer's address "
+	 "on the rail to test: each side finds device, port and GID by its own address of the "
+	 "connection. With --all HOST may be any address of the peer.\n\nEvery host that can "
+	 "reach the listening port can run tests and write into the memory that is allocated for "
+	 "them: listen only as long as needed. Exit status: 0 success, 1 a test failed, 2 a "
+	 "usage error."},
 	{"doctor", "diagnose problems of this host, and write a snapshot for a bug report",
 	 doctor_main, 0, doctor_cmds,
 	 "Checks RDMA devices, links, PFs and VFs, the directories of CNI, pools and resources "
@@ -226,14 +227,15 @@ static const struct applet table[] = {
 	 "success, 1 a failure, 2 a usage error or an invalid value."},
 	{"migrate", "move a cluster from Spiderpool and Multus to unirail", migrate_main, 0,
 	 migrate_cmds,
-	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and shows the steps to "
-	 "unirail, each with the present state, the state afterwards, the equivalent command and the "
-	 "one that reverses it. 'apply' carries them out, node by node: running pods keep their "
-	 "interfaces and addresses. 'undo' returns to the originals. State that cannot be "
-	 "migrated unchanged is refused, with the remedy. deploy/README.md describes the steps.\n\n"
-	 "The state is in the cluster, so a command that was killed is repeated, also from another "
-	 "machine. Exit status: 0 nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 "
-	 "a plan has steps."},
+	 "Reads the objects of Spiderpool, Multus and their device plugins in a cluster and "
+	 "shows the steps to unirail, each with the present state, the state afterwards, the "
+	 "equivalent command and the one that reverses it. 'apply' carries them out, node by "
+	 "node: running pods keep their interfaces and addresses. 'undo' returns the cluster to "
+	 "Spiderpool and Multus. State that cannot be migrated unchanged is refused, with the "
+	 "remedy. deploy/README.md describes the steps.\n\nThe state of the migration is stored "
+	 "in the cluster: after a command was killed, run it again, from any machine. Exit "
+	 "status: 0 nothing to do or all done, 1 a failure or refused, 2 a usage error, 3 a plan "
+	 "has steps."},
 	{"version", "version, applets and libraries of this binary", version_main, 0, version_cmds,
 	 NULL},
 	{"help", "help on an applet or a command", help_main, 0, help_cmds, NULL},
